@@ -1,8 +1,8 @@
 /*
- * bench_beside.c - what live work feels of a rebuild beside it, and the rebuild of live work.
+ * bench_beside.c - latency of live work during a rebuild, and the rate of the rebuild.
  *
- * A process with threads at work, as `everfold work` has them. Events are appended at a rate, and
- * of some of them the time is taken from the append's call to the view that shows the event.
+ * The process runs workers as `everfold work` does. Events are appended at a rate; for a sample of
+ * them the time from the call of append to the view that shows the event is measured.
  */
 #include "bench_support.h"
 
@@ -25,7 +25,7 @@ static const char usage[] =
     "a rebuild unless rebuild=0; rate=0 rebuilds without live work, to its end. lag is the live "
     "lag\n"
     "objective in milliseconds. Prints a line of JSON with the latency from append to view, and\n"
-    "one with the rate of the rebuild. BENCH_DIR says where the files go.\n"
+    "one with the rate of the rebuild. BENCH_DIR is the directory of the files.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp bench_beside secs=20\n";
 
@@ -36,10 +36,10 @@ typedef struct beside {
     ef_engine *engine;
     ef_supervisor *supervisor;
     char run[64];
-    /* the watcher's */
+    /* of the watcher thread */
     pthread_t watcher;
     _Atomic bool over;
-    _Atomic int64_t watched; /* position that is waited for; 0: give me one */
+    _Atomic int64_t watched; /* position that is awaited; 0: the watcher is free */
     uint64_t stream, begun_ns;
     bench_latency latency;
 } beside;
@@ -50,14 +50,14 @@ static void check(ef_status status, const char *what, const ef_error *err)
         bench_die("%s: %s: %s", what, ef_status_name(status), err->text);
 }
 
-static void doze(int64_t us)
+static void sleep_ms(int64_t us)
 {
     struct timespec time = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 
     (void)nanosleep(&time, NULL);
 }
 
-/* --- before the clock starts ------------------------------------------------------------------ */
+/* --- setup, not timed ------------------------------------------------------------------ */
 
 static void open_journal(beside *b, bool queued)
 {
@@ -133,7 +133,7 @@ static void prepare(beside *b)
     char url[BENCH_PATH_BYTES + 32];
     ef_error err = EF_ERROR_INIT;
 
-    open_journal(b, false); /* without a backlog */
+    open_journal(b, false); /* no backlog yet */
     fill(b);
     ef_journal_close(b->journal);
     open_journal(b, true);
@@ -146,12 +146,12 @@ static void prepare(beside *b)
     deploy(b);
     check(ef_supervisor_start(&(ef_supervisor_options){.engine = b->engine}, &b->supervisor, &err),
           "supervisor", &err);
-    doze(500000);
+    sleep_ms(500000);
 }
 
 /* --- live work -------------------------------------------------------------------------------- */
 
-static bool is_shown(beside *b, int64_t position)
+static bool is_in_view(beside *b, int64_t position)
 {
     char name[BENCH_STREAM_BYTES];
     ef_str id = {name, bench_stream_name(name, b->stream)};
@@ -166,17 +166,17 @@ static bool is_shown(beside *b, int64_t position)
     return shown;
 }
 
-static void *watch(void *context)
+static void *watch_views(void *context)
 {
     beside *b = context;
 
     while (!atomic_load(&b->over)) {
         int64_t position = atomic_load(&b->watched);
-        if (position && is_shown(b, position)) {
+        if (position && is_in_view(b, position)) {
             bench_latency_add(&b->latency, bench_now_ns() - b->begun_ns);
             atomic_store(&b->watched, 0);
         }
-        doze(position ? 300 : 2000);
+        sleep_ms(position ? 300 : 2000);
     }
     return NULL;
 }
@@ -192,7 +192,7 @@ static void append_live(beside *b)
         uint64_t stream = bench_random_below(&rng, (uint64_t)b->streams);
         ef_place place;
         if (now_ns < due_ns)
-            doze((int64_t)(due_ns - now_ns) / 1000);
+            sleep_ms((int64_t)(due_ns - now_ns) / 1000);
         now_ns = bench_now_ns();
         append_one(b, stream, (uint64_t)(b->n + i), &place);
         if (atomic_load(&b->watched) == 0) {
@@ -203,7 +203,7 @@ static void append_live(beside *b)
     }
 }
 
-/* --- the rebuild ------------------------------------------------------------------------------ */
+/* --- rebuild ------------------------------------------------------------------------------ */
 
 static void file_rebuild(beside *b)
 {
@@ -217,8 +217,8 @@ static void file_rebuild(beside *b)
     ef_run_list_release(&runs);
 }
 
-/* How many events it has folded, and whether it is over. */
-static int64_t rebuilt(beside *b, bool *out_over)
+/* Events that the rebuild has folded, and whether it has ended. */
+static int64_t rebuild_progress(beside *b, bool *out_over)
 {
     ef_run_list runs = {0};
     ef_error err = EF_ERROR_INIT;
@@ -228,7 +228,7 @@ static int64_t rebuilt(beside *b, bool *out_over)
     processed = runs.items[0].processed;
     *out_over = runs.items[0].state == EF_RUN_COMPLETED;
     if (runs.items[0].state == EF_RUN_FAILED)
-        bench_die("the rebuild has failed: %.*s", EF_STR_ARG(runs.items[0].error));
+        bench_die("rebuild failed: %.*s", EF_STR_ARG(runs.items[0].error));
     ef_run_list_release(&runs);
     return processed;
 }
@@ -265,18 +265,18 @@ static void run(beside *b)
     if (b->rebuild)
         file_rebuild(b);
     if (b->rate) {
-        if (pthread_create(&b->watcher, NULL, watch, b) != 0)
-            bench_die("no thread for the watcher");
+        if (pthread_create(&b->watcher, NULL, watch_views, b) != 0)
+            bench_die("the watcher thread could not be started");
         append_live(b);
         secs = bench_secs_since(start_ns);
         atomic_store(&b->over, true);
         (void)pthread_join(b->watcher, NULL);
     }
     if (b->rebuild)
-        processed = rebuilt(b, &over);
+        processed = rebuild_progress(b, &over);
     while (b->rebuild && !b->rate && !over) {
-        doze(5000);
-        processed = rebuilt(b, &over);
+        sleep_ms(5000);
+        processed = rebuild_progress(b, &over);
     }
     rebuild_secs = bench_secs_since(start_ns);
     (void)fprintf(stderr, "%.3f s of processor time in %.3f s\n", cpu_secs() - cpu, rebuild_secs);
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
     }
     bench_settings(argc - 1, argv + 1, settings, sizeof settings / sizeof *settings);
     if (b.streams < 1 || b.n < b.streams || b.rate > 1000000)
-        bench_die("n is at least streams, and rate at most 1000000");
+        bench_die("n must be at least streams, rate at most 1000000");
     bench_dir_open(&b.dir, NULL);
     prepare(&b);
     run(&b);

@@ -1,13 +1,11 @@
 /*
- * bench_fold.c - how fast a program folds: event bytes in, views kept decoded, written once a
- * batch.
+ * bench_fold.c - rate of folding: from event bytes to changed views in memory, without a store.
  *
- *     bench_fold [n=EVENTS] [views=N] [batch=N]
+ * bench_fold [n=EVENTS] [views=N] [batch=N]
  *
- * Events of about 250 bytes; a counter, an exact sum and a capped list. What is measured is
- * everything from the bytes of an event to the bytes of the changed views, and nothing of a store:
- * in processor time, for it is the rate of one core, whoever else is at work on the machine. The
- * latencies are those of whole batches, on the wall clock.
+ * Events have about 250 bytes; the program has a counter, an exact sum and a capped list. Measured
+ * is the processor time from the bytes of an event to the bytes of the changed views: the rate of
+ * one core, independent of other load. Latencies are those of whole batches, on the wall clock.
  */
 #include "bench_support.h"
 
@@ -61,7 +59,7 @@ static void make_events(work *w)
     }
 }
 
-/* As a store would be given them; each has at least its counter. */
+/* Encodes the views as for a store; each has at least its counter. */
 static void write_views(ef__folder *folder)
 {
     ef_error err = EF_ERROR_INIT;
@@ -115,7 +113,7 @@ int main(int argc, char **argv)
         {"n", &w->n, NULL}, {"views", &w->views, NULL}, {"batch", &w->batch, NULL}};
     bench_settings(argc - 1, argv + 1, settings, sizeof(settings) / sizeof(settings[0]));
     if (w->n == 0 || w->views == 0 || w->batch == 0)
-        bench_die("n, views and batch are at least 1");
+        bench_die("n, views and batch must be at least 1");
     make_events(w);
     if (ef__program_compile(EF_STR("bench.fold"), ef_str_from(program_text), &program, &diagnostics,
                             &err) != EF_OK)
@@ -123,7 +121,7 @@ int main(int argc, char **argv)
     ef__folder_options options = {.program = program};
     if (ef__folder_open(&options, &folder, &err) != EF_OK)
         bench_die("%s", err.text);
-    run(folder, w, DISTINCT, &latency); /* warm up: every view is there */
+    run(folder, w, DISTINCT, &latency); /* warm-up: creates every view */
     latency.count = 0;
     double start_secs = processor_secs();
     run(folder, w, w->n, &latency);

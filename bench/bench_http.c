@@ -1,10 +1,10 @@
 /*
- * bench_http.c - load on a server: appends, reads of a view, followers; and the floor for reads.
+ * bench_http.c - load on a server: appends, reads of a view, subscribers; and the floor for reads.
  *
- * Plain sockets that are kept open, one request at a time on each. `fixed` is what the HTTP library
- * reaches with a reply that is ready: it serves by the library itself, in this process, as the
- * server does (one thread of the network, its memory for a connection, its headers), and takes the
- * same requests from the same clients.
+ * Connections are plain sockets that stay open, with one request at a time each. `fixed` measures
+ * the HTTP library with a prepared response: it runs the library in this process as the server does
+ * (one network thread, same memory per connection, same headers) and takes the same requests from
+ * the same clients.
  */
 #include "bench_support.h"
 
@@ -28,7 +28,7 @@
     "       bench_http get port=P path=/v1/views/… [clients=64] [secs=4] [awake=0]\n"            \
     "       bench_http fixed [bytes=400] [path=/] [clients=64] [secs=4] [awake=0]\n"               \
     "       bench_http follow port=P path=/v1/subscribe/… [followers=200] [rate=200] [secs=5]\n" \
-    "follow: with rate=0 the followers only wait. awake=1: the clients never sleep. views=N: "     \
+    "follow: with rate=0 the subscribers only wait. awake=1: the clients never sleep. views=N: "   \
     "the\n"                                                                                        \
     "path is a projection's, and each request is for one of its first N views, at random.\n"
 #define REQUEST_MAX (1 << 20)
@@ -66,13 +66,13 @@ static void send_all(int fd, const char *bytes, size_t length)
     }
 }
 
-/* What a connection has of its answer. It is whole when Content-Length says so. */
+/* State of a response. It is complete when Content-Length bytes of body were received. */
 typedef struct answer {
     char room[ANSWER_MAX];
-    size_t have, whole; /* whole: 0 while the headers are not all there */
+    size_t have, whole; /* expected size; 0 until the headers are complete */
 } answer;
 
-/* Take what has come, blocking for it or not; true: the answer is whole. */
+/* Receives available bytes, blocking or not; true once the response is complete. */
 static bool receive_some(int fd, answer *a)
 {
     ssize_t n = recv(fd, a->room + a->have, ANSWER_MAX - 1 - a->have, 0);
@@ -85,13 +85,13 @@ static bool receive_some(int fd, answer *a)
     end = a->whole ? NULL : strstr(a->room, "\r\n\r\n");
     length = end ? strcasestr(a->room, "\r\nContent-Length:") : NULL;
     if (end && !length)
-        bench_die("an answer without its length");
+        bench_die("a response without Content-Length");
     if (end)
         a->whole = (size_t)(end + 4 - a->room) + strtoul(length + 17, NULL, 10);
     return a->whole > 0 && a->have >= a->whole;
 }
 
-/* The status of a whole answer, which is then forgotten. */
+/* Returns the status of a complete response and resets the buffer. */
 static int take_status(answer *a)
 {
     a->have = a->whole = 0;
@@ -100,7 +100,7 @@ static int take_status(answer *a)
 
 /* --- appends and reads ---------------------------------------------------------------------------
  *
- * One thread has all connections, as a proxy would: threads that each wait for an answer would cost
+ * One thread has all connections, as a proxy does: one waiting thread per connection would cost
  * the machine more than the server does, and it is the server that is measured.
  */
 
@@ -111,7 +111,7 @@ typedef struct caller {
     answer *answer;
 } caller;
 
-/* Writes the next request into `room`; its length. */
+/* Writes the next request into `room` and returns its length. */
 typedef size_t write_request(const load *l, bench_rng *rng, char *room);
 
 static size_t write_event(char *out, uint64_t stream, uint64_t number)
@@ -126,7 +126,7 @@ static size_t write_event(char *out, uint64_t stream, uint64_t number)
                            name, (int)length, data);
 }
 
-static size_t write_post(char *room, const char *body, size_t length)
+static size_t write_task(char *room, const char *body, size_t length)
 {
     size_t head = (size_t)sprintf(room,
                                   "POST /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -150,7 +150,7 @@ static size_t write_append(const load *l, bench_rng *rng, char *room)
                               bench_random(rng) >> 40);
     }
     body[length++] = ']';
-    return write_post(room, body, length);
+    return write_task(room, body, length);
 }
 
 static size_t write_get(const load *l, bench_rng *rng, char *room)
@@ -196,9 +196,9 @@ static void close_callers(const load *l, caller *callers, int epoll)
     free(callers);
 }
 
-/* Those that have something to read. Whoever sleeps is woken by the server's answer, at the
- * server's cost, and the more often the slower it is; `awake` leaves that out of the comparison. It
- * looks once a microsecond: more often, and it would be in the server's way. */
+/* Waits for readable connections. A sleeping client is woken by the response, at the cost of the
+ * server, more often the slower the server is; `awake` polls instead, once per microsecond, so as
+ * not to disturb the server. */
 static int wait_callers(const load *l, int epoll, struct epoll_event *ready, int max)
 {
     uint64_t start = bench_now_ns(), looked = start;
@@ -212,7 +212,7 @@ static int wait_callers(const load *l, int epoll, struct epoll_event *ready, int
         n = epoll_wait(epoll, ready, max, 0);
     }
     if (n == 0)
-        bench_die("no answer for ten seconds");
+        bench_die("no response for ten seconds");
     return n;
 }
 
@@ -226,7 +226,7 @@ static void run_callers(load *l, const char *what, write_request *write, int wan
     struct sched_param unused = {0};
     uint64_t start = bench_now_ns();
 
-    /* It takes answers when its turn comes, and does not push the server off its core for each. */
+    /* The client thread runs at low priority and does not preempt the server for each response. */
     (void)sched_setscheduler(0, SCHED_BATCH, &unused);
     for (int64_t i = 0; i < l->clients; i++)
         call(l, &callers[i], write, room);
@@ -240,7 +240,7 @@ static void run_callers(load *l, const char *what, write_request *write, int wan
             bench_latency_add(&latency, bench_now_ns() - c->sent_ns);
             status = take_status(c->answer);
             if (status != wanted)
-                bench_die("%s was answered %d: %.300s", what, status, c->answer->room);
+                bench_die("%s returned %d: %.300s", what, status, c->answer->room);
             if (bench_secs_since(start) < (double)l->secs)
                 call(l, c, write, room);
             else
@@ -255,7 +255,7 @@ static void run_callers(load *l, const char *what, write_request *write, int wan
     free(room);
 }
 
-/* --- the floor of reads --------------------------------------------------------------------------
+/* --- floor of reads --------------------------------------------------------------------------
  */
 
 static enum MHD_Result answer_fixed(void *cls, struct MHD_Connection *connection, const char *url,
@@ -267,7 +267,7 @@ static enum MHD_Result answer_fixed(void *cls, struct MHD_Connection *connection
     (void)version;
     (void)upload;
     (void)upload_size;
-    if (!*context) { /* an answer at the first call would end the connection */
+    if (!*context) { /* a response at the first call would close the connection */
         *context = connection;
         return MHD_YES;
     }
@@ -286,7 +286,7 @@ static void bench_fixed(load *l)
                               MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
                               MHD_OPTION_END);
     if (!response || !daemon)
-        bench_die("the HTTP library does not start");
+        bench_die("the HTTP library could not be started");
     (void)MHD_add_response_header(response, "Content-Type", "application/json");
     (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     (void)MHD_add_response_header(response, "Cache-Control", "no-store");
@@ -298,16 +298,17 @@ static void bench_fixed(load *l)
     free(body);
 }
 
-/* --- followers -----------------------------------------------------------------------------------
+/* --- subscribers
+ * -----------------------------------------------------------------------------------
  *
- * Each event makes a view of its own, so that each is one change and no two are told as one.
+ * Each event creates its own view, so that no two changes are merged into one message.
  */
 
 typedef struct following {
     const load *l;
     struct pollfd *fds;
-    int64_t *frames; /* by follower */
-    size_t *seen;    /* of the next one's beginning */
+    int64_t *frames; /* per subscriber */
+    size_t *seen;    /* matched prefix of the next frame */
     int64_t appended;
 } following;
 
@@ -323,11 +324,11 @@ static void *append_steadily(void *context)
     for (int64_t i = 0; i < total; i++) {
         char body[1024];
         bench_sleep_until(start + (uint64_t)i * 1000000000u / (uint64_t)f->l->rate);
-        send_all(fd, room, write_post(room, body, write_event(body, (uint64_t)i, (uint64_t)i)));
+        send_all(fd, room, write_task(room, body, write_event(body, (uint64_t)i, (uint64_t)i)));
         while (!receive_some(fd, got))
             ;
         if (take_status(got) != 201)
-            bench_die("append was refused");
+            bench_die("append refused");
         f->appended++;
     }
     free(got);
@@ -336,8 +337,7 @@ static void *append_steadily(void *context)
     return NULL;
 }
 
-/* A frame begins with "event:" at the start of a line. What has been seen of it is kept from one
- * piece to the next. */
+/* Counts frames: "event:" at the start of a line. The matched prefix is kept between pieces. */
 static void count_frames(following *f, size_t i)
 {
     static const char mark[] = "\nevent:";
@@ -345,7 +345,7 @@ static void count_frames(following *f, size_t i)
     ssize_t n = recv(f->fds[i].fd, buffer, sizeof buffer, MSG_DONTWAIT);
 
     if (n == 0)
-        bench_die("follower %zu was let go", i);
+        bench_die("subscriber %zu was disconnected", i);
     for (ssize_t at = 0; at < n; at++) {
         f->seen[i] = buffer[at] == mark[f->seen[i]] ? f->seen[i] + 1 : buffer[at] == '\n';
         if (f->seen[i] < sizeof mark - 1)
@@ -369,6 +369,8 @@ static void open_followers(following *f)
         char request[1024];
         int length = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n",
                               f->l->path);
+        /* A subscription to views begins with a frame that reports no change. */
+        f->frames[i] = strstr(f->l->path, "/subscribe/views/") ? -1 : 0;
         f->fds[i] = (struct pollfd){.fd = dial(f->l->port), .events = POLLIN};
         send_all(f->fds[i].fd, request, (size_t)length);
     }
@@ -392,10 +394,10 @@ static void bench_follow(load *l)
     char name[128];
 
     open_followers(&f);
-    usleep(500000); /* all are seated */
+    usleep(500000); /* all subscriptions are open */
     start = bench_now_ns();
     if (l->rate > 0 && pthread_create(&appender, NULL, append_steadily, &f) != 0)
-        bench_die("no thread");
+        bench_die("the appending thread could not be started");
     while (bench_secs_since(start) < (double)(l->rate ? 3 * l->secs : l->secs) &&
            !(l->rate && all_have(&f, wanted))) {
         if (poll(f.fds, (nfds_t)l->followers, 100) <= 0)
@@ -415,7 +417,7 @@ static void bench_follow(load *l)
     bench_report("http", name, (uint64_t)(l->followers * (wanted ? wanted : 1)),
                  bench_secs_since(start), &latency);
     if (least < wanted)
-        bench_die("a follower was told %" PRId64 " of %" PRId64 " changes", least, wanted);
+        bench_die("a subscriber received %" PRId64 " of %" PRId64 " changes", least, wanted);
 }
 
 int main(int argc, char **argv)

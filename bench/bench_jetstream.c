@@ -1,9 +1,9 @@
 /*
- * bench_jetstream.c - catching up with a JetStream stream, beside a bare loop of the C client that
- * fetches and acknowledges and does nothing else.
+ * bench_jetstream.c - catching up with a JetStream stream, compared with a loop of the C client
+ * that only fetches and acknowledges.
  *
- * BENCH_NATS has the broker's URL. A run ends by looking at what the projection says of itself, so
- * that no rate is printed for events that were not folded.
+ * BENCH_NATS is the URL of the broker. At its end a run checks the state of the projection, so that
+ * no rate is printed for events that were not folded.
  */
 #include "bench_support.h"
 
@@ -102,7 +102,7 @@ static void fill(bench_run *run)
     bench_report("bench_jetstream", "fill", (uint64_t)run->n, bench_secs_since(start), &latency);
 }
 
-/* --- the floor -------------------------------------------------------------------------------- */
+/* --- floor -------------------------------------------------------------------------------- */
 
 static int64_t fetch(natsSubscription *sub, int64_t most)
 {
@@ -145,7 +145,8 @@ static void bare(bench_run *run)
     bench_latency_release(&latency);
 }
 
-/* --- ours ------------------------------------------------------------------------------------- */
+/* --- Everfold
+ * ------------------------------------------------------------------------------------- */
 
 static void deploy(ef_engine *engine)
 {
@@ -176,7 +177,7 @@ static void check_projection(ef_engine *engine, const bench_run *run)
     check(ef_projection_ls(engine, EF_STR(""), &list, &err), "projections", &err);
     if (list.count != 1 || list.items[0].applied != run->n || list.items[0].unaccounted != 0 ||
         !ef_str_equal(list.items[0].state, EF_STR("live")))
-        bench_die("not all was folded");
+        bench_die("not all events were folded");
     ef_projection_list_release(&list);
 }
 

@@ -1,9 +1,9 @@
 /*
- * bench_journal.c - the journal through its front door, doing the work of floor.c.
+ * bench_journal.c - the journal through its public API, with the same work as floor.c.
  *
- * Only <everfold/everfold.h> is used, as an application would. Filling a journal before the
- * measurement is never timed; a run ends by comparing the head with what was appended, so that no
- * rate is printed for events that are not there.
+ * Only <everfold/everfold.h> is used, as in an application. Filling the journal is not timed. At
+ * its end a run compares the head with the number of appended events, so that no rate is printed
+ * for missing events.
  */
 #include "bench_support.h"
 
@@ -29,18 +29,19 @@ static const char usage[] =
     "  preload=N       events to have in the journal first, untimed (reads: 200000, else 0)\n"
     "  ids=made        the library makes them (none means the same); ordered: the caller gives\n"
     "                  ids that grow with time; random: 128 random bits\n"
-    "  keep=NAME       keep the journal in BENCH_DIR/NAME and go on with it next time\n"
+    "  keep=NAME       keep the journal in BENCH_DIR/NAME and continue with it next time\n"
     "  store=sqlite    or memory\n"
     "  seed=1\n"
     "\n"
-    "Prints one line of JSON. The latencies are of one call. BENCH_DIR says where the files go;\n"
+    "Prints one line of JSON. The latencies are of one call. BENCH_DIR is the directory of the "
+    "files;\n"
     "lines prints a file for `everfold event import` instead.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp bench_journal append batch=100 ids=random preload=1000000\n";
 
 typedef enum id_kind { ID_MADE, ID_ORDERED, ID_RANDOM } id_kind;
 
-/* What an ef_new_event borrows. */
+/* Storage for what an ef_new_event borrows. */
 typedef struct event_text {
     char stream[BENCH_STREAM_BYTES];
     char data[BENCH_PAYLOAD_BYTES];
@@ -53,13 +54,13 @@ typedef struct bench_run {
 
     bench_dir dir;
     ef_journal *journal;
-    int64_t position; /* of the last event that is known to be there */
+    int64_t position; /* position of the last event known to be stored */
     bench_picker picker;
     id_kind id_kind;
     bench_rng id_rng;
     uint64_t id_last_ns;
 
-    ef_new_event *events; /* room for the largest batch, with its texts and places */
+    ef_new_event *events; /* buffers for the largest batch */
     event_text *texts;
     ef_place *places;
 } bench_run;
@@ -78,7 +79,7 @@ static id_kind parse_ids(const char *text)
         return ID_ORDERED;
     if (strcmp(text, "random") == 0)
         return ID_RANDOM;
-    bench_die("ids is made, none, ordered or random, not '%s'", text);
+    bench_die("ids must be made, none, ordered or random, not '%s'", text);
 }
 
 static void journal_open(bench_run *run)
@@ -93,7 +94,7 @@ static void journal_open(bench_run *run)
     else if (strcmp(run->store, "sqlite") == 0)
         bench_store_url(url, sizeof url, &run->dir, "journal");
     else
-        bench_die("store is sqlite or memory, not '%s'", run->store);
+        bench_die("store must be sqlite or memory, not '%s'", run->store);
 
     ef_journal_options options = {.url = url, .create = true};
     check(ef_journal_open(&options, &run->journal, &err), "open", &err);
@@ -106,13 +107,14 @@ static void bench_open(bench_run *run)
     size_t room = run->batch > PRELOAD_BATCH ? (size_t)run->batch : PRELOAD_BATCH;
 
     if (run->batch < 1 || run->streams < 1 || run->clients < 1 || run->limit < 1)
-        bench_die("batch, streams, clients and limit are at least 1");
+        bench_die("batch, streams, clients and limit must be at least 1");
     run->id_kind = parse_ids(run->ids);
     journal_open(run);
     run->picker = (bench_picker){.rng = {(uint64_t)run->seed},
                                  .streams = (uint64_t)run->streams,
                                  .together = (uint64_t)run->together};
-    /* A kept journal holds the ids of the run before: its head makes the next run's differ. */
+    /* A kept journal contains the ids of the previous run: its head makes the ids of this run
+     * differ. */
     run->id_rng.state = ~(uint64_t)run->seed;
     run->id_rng.state = bench_random(&run->id_rng) + (uint64_t)run->position;
     run->events = bench_alloc(room, sizeof *run->events);
@@ -167,7 +169,8 @@ static void append_batch(bench_run *run, int64_t count)
     run->position += count;
 }
 
-/* Every stream exists afterwards, and nothing of it waits to be written back while we measure. */
+/* Creates every stream and flushes everything, so that nothing is written back during the
+ * measurement. */
 static void fill(bench_run *run)
 {
     if (run->position >= run->preload)
@@ -220,7 +223,7 @@ static void append_once(void *context, bench_rng *rng)
     uint64_t number = bench_random(rng) >> 40;
     ef_new_event event = make_event(&text, bench_random_below(rng, (uint64_t)run->streams), number);
 
-    /* The bench's own generator of ids belongs to one thread, so each client has its own. */
+    /* The id generator of the bench is not thread-safe, so each client has its own. */
     if (run->id_kind == ID_RANDOM)
         event.id = (ef_str){text.id, bench_id_random(text.id, rng)};
     check(ef_journal_append(run->journal, &event, 1, &place, &err), "append", &err);
@@ -242,7 +245,7 @@ static void bench_group(bench_run *run)
     report(run, what, latency.count, secs, &latency);
 }
 
-/* A stream that was never picked does not exist, and has nothing to read. */
+/* A stream that was never chosen does not exist. */
 static int64_t read_whole_stream(bench_run *run, uint64_t stream, ef_batch *batch,
                                  bench_latency *latency)
 {
@@ -336,7 +339,7 @@ static void write_lines(int argc, char **argv)
 
     bench_settings(argc, argv, settings, sizeof settings / sizeof *settings);
     if (streams < 1 || parse_ids(ids) == ID_ORDERED)
-        bench_die("streams is at least 1, and the ids of lines are made or random");
+        bench_die("streams must be at least 1, and ids of lines made or random");
     bench_write_lines(stdout, (uint64_t)n, (uint64_t)streams, parse_ids(ids) == ID_RANDOM,
                       (uint64_t)seed);
 }

@@ -1,10 +1,10 @@
 /*
- * bench_latency.c - append to view in one process through the front door, as floor_latency.c does
- * it by hand.
+ * bench_latency.c - latency from append to view in one process through the public API;
+ * floor_latency.c does the same by hand.
  *
- * The main thread appends one event a call at a steady rate; the supervisor's threads fold. A
- * latency is from before the append to after the step that folded the event, which is when its view
- * is on the disk and the queue has let go of it: a little more than the floor's.
+ * The main thread appends one event per call at a steady rate; the threads of the supervisor fold.
+ * A latency is from before the append to after the step that folded the event: its view is on disk
+ * and its row is acknowledged, which is a little more than in the floor.
  */
 #include "bench_support.h"
 
@@ -22,7 +22,7 @@ static const char usage[] =
     "usage: bench_latency [rate=1000] [secs=5] [streams=1000] [seed=1]\n"
     "\n"
     "Appends `rate` events a second, one a call, and measures how long each takes to its view.\n"
-    "Prints one line of JSON. BENCH_DIR says where the files go.\n"
+    "Prints one line of JSON. BENCH_DIR is the directory of the files.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp bench_latency secs=10\n";
 
@@ -38,7 +38,7 @@ static const char program[] = "projection orders version 1\n"
 
 typedef struct bench_run {
     int64_t rate, secs, streams, seed;
-    int64_t count; /* events in all */
+    int64_t count; /* total number of events */
     bench_dir dir;
     ef_journal *journal;
     ef_engine *engine;
@@ -53,16 +53,16 @@ static void check(ef_status status, const char *what, const ef_error *err)
         bench_die("%s: %s: %s", what, ef_status_name(status), err->text);
 }
 
-/* There is one worker, so events are folded in the order of their positions. */
-static void note_step(void *context, const char *post, const ef_tick *tick, const ef_error *error)
+/* There is one worker, so events are folded in position order. */
+static void note_step(void *context, const char *task, const ef_tick *tick, const ef_error *error)
 {
     bench_run *run = context;
     uint64_t now = bench_now_ns();
     int64_t folded = atomic_load(&run->folded);
 
     if (error || tick->failed)
-        bench_die("%s: %s", post, error ? error->text : "an event failed");
-    if (strcmp(post, "queue") != 0)
+        bench_die("%s: %s", task, error ? error->text : "an event failed");
+    if (strcmp(task, "queue") != 0)
         return;
     for (int64_t i = 0; i < tick->applied; i++)
         bench_latency_add(&run->latency, now - run->begun[++folded]);
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
     }
     bench_settings(argc - 1, argv + 1, settings, sizeof settings / sizeof *settings);
     if (run.rate < 1 || run.secs < 1 || run.streams < 1)
-        bench_die("rate, secs and streams are at least 1");
+        bench_die("rate, secs and streams must be at least 1");
     run.count = run.rate * run.secs;
     run.begun = bench_alloc((size_t)run.count + 1, sizeof *run.begun);
     bench_dir_open(&run.dir, NULL);

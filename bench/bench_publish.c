@@ -1,8 +1,8 @@
 /*
- * bench_publish.c - events leave a journal by a publisher, beside a bare loop of the C client that
+ * bench_publish.c - draining the lane of a publisher, compared with a loop of the C client that
  * publishes as many messages of the same size to JetStream and waits for their acknowledgements.
  *
- * The journal is filled before the clock starts; a run ends by looking at the lane, so that no rate
+ * The journal is filled before the measurement. At its end a run checks the lane, so that no rate
  * is printed for events that were not published.
  */
 #include "bench_fill.h"
@@ -39,7 +39,7 @@ static void must(natsStatus s, const char *what)
         bench_die("%s: %s", what, natsStatus_GetText(s));
 }
 
-/* --- the broker ------------------------------------------------------------------------------- */
+/* --- broker ------------------------------------------------------------------------------- */
 
 static const char *broker(void)
 {
@@ -50,7 +50,7 @@ static const char *broker(void)
     return url;
 }
 
-/* A stream that is empty: each run has one of its own. */
+/* Creates an empty stream for each run. */
 static void connect_broker(natsConnection **connection, jsCtx **stream)
 {
     const char *subjects[] = {SUBJECT};
@@ -83,9 +83,9 @@ static void check_stream(jsCtx *stream, int64_t n)
     jsStreamInfo_Destroy(info);
 }
 
-/* --- the floor -------------------------------------------------------------------------------- */
+/* --- floor -------------------------------------------------------------------------------- */
 
-/* The message that our sink makes of an event of the bench. */
+/* The message that the sink builds from an event of the bench. */
 static int make_line(char *out, size_t size, bench_picker *picker, int64_t number)
 {
     char name[BENCH_STREAM_BYTES], payload[BENCH_PAYLOAD_BYTES];
@@ -128,7 +128,8 @@ static void bare(bench_run *run)
     disconnect_broker(connection, stream);
 }
 
-/* --- ours ------------------------------------------------------------------------------------- */
+/* --- Everfold
+ * ------------------------------------------------------------------------------------- */
 
 static void set_publisher(const bench_run *run, ef_journal *journal, const char *to, bool paused)
 {
@@ -158,7 +159,7 @@ static ef_journal *fill_journal(const bench_run *run, const bench_dir *dir, cons
     return journal;
 }
 
-/* Until the publisher has had `n` rows; 0: until nobody else has anything left to do. */
+/* Works until the publisher has delivered `n` rows; 0: until nothing is due. */
 static int64_t work(ef_engine *engine, int64_t n, bench_latency *latency)
 {
     ef_work_options options = {.no_leasing = true};
@@ -175,7 +176,7 @@ static int64_t work(ef_engine *engine, int64_t n, bench_latency *latency)
     return published;
 }
 
-/* What is queued for projections is passed before the clock starts: there are none. */
+/* Acknowledges the rows of the projections before the measurement: there are no projections. */
 static void drain(const bench_run *run, const char *name, const bench_dir *dir, const char *to)
 {
     char views[BENCH_PATH_BYTES + 32];

@@ -36,7 +36,7 @@ void *bench_alloc(size_t count, size_t bytes)
     return memory;
 }
 
-/* Clock and chance */
+/* Clock and random numbers */
 
 uint64_t bench_now_ns(void)
 {
@@ -68,7 +68,7 @@ uint64_t bench_random(bench_rng *rng)
     return z ^ (z >> 31);
 }
 
-/* The upper half of a product: as even as the modulus for limits this small, and cheaper. */
+/* The upper half of a product: as even as a modulus for limits this small, and cheaper. */
 uint64_t bench_random_below(bench_rng *rng, uint64_t limit)
 {
     return (uint64_t)(((unsigned __int128)bench_random(rng) * limit) >> 64);
@@ -86,7 +86,7 @@ uint64_t bench_pick(bench_picker *picker)
     return picker->picked;
 }
 
-/* The work */
+/* Events */
 
 size_t bench_stream_name(char out[BENCH_STREAM_BYTES], uint64_t stream)
 {
@@ -130,8 +130,8 @@ size_t bench_id_ordered(char out[BENCH_ID_BYTES], bench_rng *rng, uint64_t *last
     struct timespec now;
     uint64_t ns;
 
-    /* The wall clock, for a kept journal is continued by the next process. It may stand still or
-     * go back: then the last id's time is counted up. */
+    /* Uses the wall clock, because the next process continues a kept journal. If it stands still or
+     * goes back, the time of the last id is incremented. */
     (void)clock_gettime(CLOCK_REALTIME, &now);
     ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     if (ns <= *last_ns)
@@ -160,7 +160,7 @@ void bench_write_lines(FILE *out, uint64_t lines, uint64_t streams, bool random_
         (void)fprintf(out, "\"data\":%.*s,\"meta\":" BENCH_META "}\n", BENCH_PAYLOAD_BYTES, data);
     }
     if (fflush(out) != 0 || ferror(out))
-        bench_die("the lines could not be written: %s", strerror(errno));
+        bench_die("writing the lines failed: %s", strerror(errno));
 }
 
 /* Settings */
@@ -173,7 +173,7 @@ static const bench_setting *find_setting(const char *arg, const bench_setting *s
         if (strncmp(arg, settings[i].key, length) == 0 && arg[length] == '=')
             return &settings[i];
     }
-    bench_die("'%s' is not a setting of this case; see --help", arg);
+    bench_die("'%s' is not a parameter of this case; see --help", arg);
 }
 
 static int64_t parse_number(const char *arg, const char *text)
@@ -184,7 +184,7 @@ static int64_t parse_number(const char *arg, const char *text)
     errno = 0;
     value = strtoll(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || value < 0)
-        bench_die("'%s': a number of at least 0 is needed", arg);
+        bench_die("'%s': must be a number of at least 0", arg);
     return value;
 }
 
@@ -239,7 +239,7 @@ static double percentile_us(const bench_latency *sorted, size_t per_mille)
     return (double)sorted->ns[rank > 0 ? rank - 1 : 0] / 1e3;
 }
 
-/* VmHWM and not ru_maxrss: the latter outlives exec, and would show the script's own peak. */
+/* VmHWM instead of ru_maxrss, which survives exec and would show the peak of the script. */
 static long peak_rss_kb(void)
 {
     char line[256];
@@ -268,7 +268,7 @@ void bench_report(const char *bench, const char *name, uint64_t n, double secs,
                  bench, name, secs > 0 ? (double)n / secs : 0, n, secs, percentile_us(latency, 500),
                  percentile_us(latency, 990), percentile_us(latency, 1000), rss_kb);
     if (fflush(stdout) != 0)
-        bench_die("the result could not be written: %s", strerror(errno));
+        bench_die("writing the result failed: %s", strerror(errno));
 }
 
 /* Clients */
@@ -332,7 +332,7 @@ double bench_clients_run(uint64_t clients, uint64_t secs, bench_once *once, void
 
 /* Directories */
 
-static bench_dir *open_dir; /* what exit() has to remove: a run that dies leaves nothing behind */
+static bench_dir *open_dir; /* removed at exit, so that a failed run leaves nothing */
 
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place)
 {
@@ -359,7 +359,7 @@ void bench_dir_open(bench_dir *dir, const char *keep_name)
     if (length < 0 || (size_t)length >= sizeof dir->path)
         bench_die("BENCH_DIR is too long");
     if (dir->kept ? (mkdir(dir->path, 0777) != 0 && errno != EEXIST) : mkdtemp(dir->path) == NULL)
-        bench_die("%s could not be made: %s", dir->path, strerror(errno));
+        bench_die("%s could not be created: %s", dir->path, strerror(errno));
     open_dir = dir;
     if (atexit(remove_open_dir) != 0)
         bench_die("out of memory");

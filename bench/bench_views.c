@@ -1,9 +1,9 @@
 /*
- * bench_views.c - events become views through the front door, doing the work of floor_views.c.
+ * bench_views.c - events to views through the public API, with the same work as floor_views.c.
  *
- * Only public headers are used, as an application would. The journal is filled before the clock
- * starts; a run ends by looking at what the projections say of themselves, so that no rate is
- * printed for events that were not folded.
+ * Only public headers are used, as in an application. The journal is filled before the measurement.
+ * At its end a run checks the state of the projections, so that no rate is printed for events that
+ * were not folded.
  */
 #include "bench_fill.h"
 #include "bench_support.h"
@@ -29,8 +29,9 @@ static const char usage[] =
     "       bench_views find|get [views=1000000] [n=20000] [limit=20] [hand=0] [keep=NAME]\n"
     "\n"
     "catch_up and drain count events, find and get calls. Prints one line of JSON; the latencies\n"
-    "are of one tick or one call; stderr has the processor time. BENCH_DIR says\n"
-    "where the files go; keep leaves the stores in BENCH_DIR/NAME for the next run: to catch up\n"
+    "are of one tick or one call; stderr has the processor time. BENCH_DIR is\n"
+    "the directory of the files; keep leaves the stores in BENCH_DIR/NAME for the next run: to "
+    "catch up\n"
     "with their journal, or to ask the same views. hand=1 asks in plain SQL, of the file that our "
     "store made. The first events make a stream each, and all after them go to any stream;\n"
     "known=1 drains the first before the clock starts, any=1 does without them, so that a stream\n"
@@ -41,14 +42,14 @@ static const char usage[] =
 typedef struct bench_run {
     int64_t n, streams, batch, projections, indexed, views, limit, seed, hand, known, any;
     const char *keep;
-    const char *store; /* of the views */
+    const char *store; /* size of the views */
     bool queued;       /* events get outbox rows */
     bench_dir dir;
     ef_journal *journal;
     ef_engine *engine;
 } bench_run;
 
-/* Processor time of all threads: what a run costs, whoever else is at work on the machine. */
+/* Processor time of all threads: the cost of a run, independent of other load. */
 static double cpu_secs(void)
 {
     struct timespec now;
@@ -63,7 +64,7 @@ static void check(ef_status status, const char *what, const ef_error *err)
         bench_die("%s: %s: %s", what, ef_status_name(status), err->text);
 }
 
-/* --- the journal ------------------------------------------------------------------------------ */
+/* --- journal ------------------------------------------------------------------------------ */
 
 static void open_journal(bench_run *run)
 {
@@ -77,7 +78,7 @@ static void open_journal(bench_run *run)
           "journal", &err);
 }
 
-/* How many streams `n` events of any stream have begun. */
+/* Number of streams that `n` random events have started. */
 static int64_t streams_picked(const bench_run *run)
 {
     bench_picker picker = {.rng = {(uint64_t)run->seed}, .streams = (uint64_t)run->streams};
@@ -93,7 +94,7 @@ static int64_t streams_picked(const bench_run *run)
     return count;
 }
 
-/* --- the engine ------------------------------------------------------------------------------- */
+/* --- engine ------------------------------------------------------------------------------- */
 
 static bool is_filled(bench_run *run)
 {
@@ -140,7 +141,7 @@ static void open_engine(bench_run *run)
           "engine", &err);
 }
 
-/* A counter, a sum and the texts of the newest event: views of about as many bytes as the floor's.
+/* A counter, a sum and the texts of the newest event: views of about the same size as in the floor.
  */
 static void deploy(bench_run *run)
 {
@@ -186,7 +187,7 @@ static void work_until_done(bench_run *run, bench_latency *latency)
     }
 }
 
-/* Everything was folded, once. */
+/* Checks that every event was folded exactly once. */
 static void check_projections(bench_run *run, int64_t views)
 {
     ef_projection_list list = {0};
@@ -194,13 +195,13 @@ static void check_projections(bench_run *run, int64_t views)
 
     check(ef_projection_ls(run->engine, EF_STR(""), &list, &err), "projections", &err);
     if (list.count != (size_t)run->projections)
-        bench_die("there are %zu projections", list.count);
+        bench_die("found %zu projections", list.count);
     for (size_t i = 0; i < list.count; i++) {
         const ef_projection *p = &list.items[i];
         if (!ef_str_equal(p->state, EF_STR("live")) || p->views != views || p->lag_events != 0 ||
             p->unaccounted != 0)
             bench_die("projection %zu is %.*s with %" PRId64 " views, %" PRId64
-                      " events behind, %" PRId64 " unaccounted for",
+                      " events lag, %" PRId64 " unaccounted for",
                       i, EF_STR_ARG(p->state), p->views, p->lag_events, p->unaccounted);
     }
     ef_projection_list_release(&list);
@@ -214,7 +215,7 @@ static void close_all(bench_run *run)
     run->journal = NULL;
 }
 
-/* --- the cases -------------------------------------------------------------------------------- */
+/* --- cases -------------------------------------------------------------------------------- */
 
 static void prepare_catch_up(bench_run *run)
 {
@@ -224,7 +225,7 @@ static void prepare_catch_up(bench_run *run)
     close_all(run);
 }
 
-/* Live before there is an event: then all of them come by the queue. */
+/* The projections are live before the first event, so all events come through the outbox. */
 static void prepare_drain(bench_run *run)
 {
     open_journal(run);
@@ -253,7 +254,7 @@ static void prepare_ask(bench_run *run)
     close_all(run);
 }
 
-/* By a process of its own, so that the memory it took does not count, nor what it left of it. */
+/* Fills the stores in a child process, so that its memory does not count. */
 static void prepare_apart(bench_run *run, void (*prepare)(bench_run *run))
 {
     pid_t child = fork();
@@ -263,7 +264,7 @@ static void prepare_apart(bench_run *run, void (*prepare)(bench_run *run))
         prepare(run);
         if (bench_on_postgres())
             bench_settle_postgres();
-        _exit(0); /* and leave the directory there */
+        _exit(0); /* keeps the directory */
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
         bench_die("the stores could not be filled");
@@ -275,9 +276,9 @@ static void bench_fold(bench_run *run, bool drain)
     char name[160];
 
     if (run->n < run->streams || run->projections < 1 || run->projections > PROJECTIONS_MAX)
-        bench_die("n is at least streams, and projections 1 to %d", PROJECTIONS_MAX);
+        bench_die("n must be at least streams, projections 1 to %d", PROJECTIONS_MAX);
     if (run->any && (!drain || run->known))
-        bench_die("any is for drain, and not with known");
+        bench_die("any is for drain and cannot be combined with known");
     run->queued = drain;
     prepare_apart(run, drain ? prepare_drain : prepare_catch_up);
     open_journal(run);
@@ -331,14 +332,14 @@ static void ask_once(bench_run *run, bool find, uint64_t number)
     ef_view_list_release(&list);
 }
 
-/* --- by hand ---------------------------------------------------------------------------------- */
-
-/* The same question in plain SQL, of the same file: what our store made, in the order it made it.
+/* --- plain SQL ----------------------------------------------------------------------------------
  */
+
+/* The same query in plain SQL on the same file. */
 typedef struct by_hand {
     sqlite3 *db;
     sqlite3_stmt *statement;
-    unsigned char (*keys)[HAND_KEY_BYTES]; /* of the index, in order */
+    unsigned char (*keys)[HAND_KEY_BYTES]; /* keys of the index, in order */
     int *lengths;
 } by_hand;
 
@@ -369,7 +370,7 @@ static void hand_open(by_hand *hand, const bench_run *run, bool find)
     hand->keys = calloc((size_t)run->views, sizeof *hand->keys);
     hand->lengths = calloc((size_t)run->views, sizeof *hand->lengths);
     if (!hand->keys || !hand->lengths)
-        bench_die("memory ran out");
+        bench_die("out of memory");
     sqlite3_stmt *all = hand_prepare(
         hand, "select key from view_index where generation = 1 and idx = 0 order by key");
     for (; find && count < (size_t)run->views && sqlite3_step(all) == SQLITE_ROW; count++) {
@@ -422,7 +423,7 @@ static void bench_ask(bench_run *run, bool find)
     char name[128];
 
     if (run->views <= run->limit || run->limit < 1)
-        bench_die("views is more than limit, and limit at least 1");
+        bench_die("views must be more than limit, limit at least 1");
     run->indexed = 1;
     run->n = run->streams = run->views;
     prepare_apart(run, prepare_ask);
@@ -486,7 +487,7 @@ int main(int argc, char **argv)
         bench_die("%s", usage);
     bench_settings(argc - 2, argv + 2, settings, sizeof settings / sizeof *settings);
     if (strcmp(run.store, "sqlite") != 0 && strcmp(run.store, "lmdb") != 0)
-        bench_die("store is sqlite or lmdb, not %s", run.store);
+        bench_die("store must be sqlite or lmdb, not %s", run.store);
     bench_dir_open(&run.dir, drain ? NULL : run.keep);
     if (catch_up || drain)
         bench_fold(&run, drain);

@@ -1,9 +1,9 @@
 /*
- * floor.c - the same durable writes as an append, by hand, and nothing else.
+ * floor.c - the durable writes of an append in plain SQL, and nothing else.
  *
  * This is what SQLite itself allows on this machine: prepared statements, WAL, synchronous=FULL,
  * everything else at SQLite's defaults (checkpoint at 1,000 pages inside the commit, 2 MB cache).
- * No ids, no hashes, no checks, no names of streams: whatever an event journal adds is measured
+ * No ids, no hashes, no checks, no names of streams: everything that a journal adds is measured
  * against it.
  *
  * lean   integer stream ids, one head row per stream with the optimistic check, no index over
@@ -31,7 +31,8 @@ static const char usage[] =
     "       floor group [clients=64] [secs=4] [streams=1000]\n"
     "\n"
     "Runs until n events or secs seconds and prints one line of JSON. The latencies are of one\n"
-    "transaction (append) or of one client's append (group). BENCH_DIR says where the files go.\n"
+    "transaction (append) or of one client's append (group). BENCH_DIR is the directory of the "
+    "files.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp floor append batch=1 n=10000\n";
 
@@ -53,7 +54,7 @@ typedef struct floor_store {
     bench_dir dir;
     bool lean;
     sqlite3_stmt *begin, *commit, *event, *head, *outbox; /* head: NULL in the naive schema */
-    int64_t *seqs;                                        /* the last seq of each stream */
+    int64_t *seqs;                                        /* last seq of each stream */
     int64_t position;
 } floor_store;
 
@@ -129,7 +130,7 @@ static void move_head(floor_store *store, uint64_t stream, int64_t seq)
         bench_die("stream %" PRIu64 " is not at seq %" PRId64, stream, seq - 1);
 }
 
-/* Bound values are borrowed until the statement is bound anew, and looked at only when it runs. */
+/* Bound values are borrowed until the statement is bound again, and read only when it runs. */
 static void insert_event(floor_store *store, uint64_t stream)
 {
     char name[BENCH_STREAM_BYTES], data[BENCH_PAYLOAD_BYTES];
@@ -163,7 +164,7 @@ static void append_batch(floor_store *store, bench_picker *picker, int64_t count
     run(store, store->commit);
 }
 
-/* Untimed, and without waiting for the disk: sync() makes up for it before the clock starts. */
+/* Not timed and not synced: sync() makes it durable before the measurement. */
 static void preload(floor_store *store, bench_picker *picker, int64_t count)
 {
     if (count == 0)
@@ -194,9 +195,9 @@ static void floor_append(int argc, char **argv)
 
     bench_settings(argc, argv, settings, sizeof settings / sizeof *settings);
     if (batch < 1 || streams < 1)
-        bench_die("batch and streams are at least 1");
+        bench_die("batch and streams must be at least 1");
     if (strcmp(schema, "lean") != 0 && strcmp(schema, "naive") != 0)
-        bench_die("schema is lean or naive, not '%s'", schema);
+        bench_die("schema must be lean or naive, not '%s'", schema);
     bench_picker picker = {.rng = {(uint64_t)seed}, .streams = (uint64_t)streams};
     store_open(&store, strcmp(schema, "lean") == 0, (uint64_t)streams);
     preload(&store, &picker, preloaded);
@@ -219,10 +220,10 @@ static void floor_append(int argc, char **argv)
 }
 
 /*
- * Group commit. Clients push their request on a list and sleep on a word of their own; one writer
- * takes the whole list, commits it in one transaction and wakes each client. The bell is rung by
- * whoever finds the list empty, and is read by the writer before it looks at the list: a ring
- * between the look and the sleep changes the word, and the sleep does not begin.
+ * Group commit. Clients push a request on a list and sleep on a futex of their own; one writer
+ * takes the whole list, commits it in one transaction and wakes each client. A client that finds
+ * the list empty changes the futex of the writer. The writer reads this futex before it checks the
+ * list, so a change between the check and the sleep prevents the sleep.
  */
 typedef struct request {
     struct request *next;
@@ -248,7 +249,7 @@ static void futex_wake(atomic_uint *word)
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static void ring(writer_group *group)
+static void wake_writer(writer_group *group)
 {
     atomic_fetch_add(&group->bell, 1);
     futex_wake(&group->bell);
@@ -264,7 +265,7 @@ static void submit_once(void *context, bench_rng *rng)
         mine.next = first;
     while (!atomic_compare_exchange_weak(&group->waiting, &first, &mine));
     if (first == NULL)
-        ring(group);
+        wake_writer(group);
     while (atomic_load(&mine.done) == 0)
         futex_wait(&mine.done, 0);
 }
@@ -276,8 +277,8 @@ static void commit_all(floor_store *store, request *first)
         insert_event(store, each->stream);
     run(store, store->commit);
     while (first != NULL) {
-        /* A request lives on its client's stack, and is gone once the client sees it done. The
-         * wake may then reach a word that means something else: waiters look again anyway. */
+        /* A request lives on the stack of its client and ends when the client sees it done. The
+         * wake may then hit a word that is used for something else: waiters check again anyway. */
         request *next = first->next;
         atomic_store(&first->done, 1);
         futex_wake(&first->done);
@@ -285,8 +286,8 @@ static void commit_all(floor_store *store, request *first)
     }
 }
 
-/* The list is a stack. In the order of arrival, whoever has waited longest is woken first; the
- * other way round measured some 4 % slower. */
+/* The list is a stack. It is reversed, so that the longest waiter is woken first; the other order
+ * measured about 4 % slower. */
 static request *take_waiting(writer_group *group)
 {
     request *newest = atomic_exchange(&group->waiting, NULL), *oldest = NULL;
@@ -329,7 +330,7 @@ static void floor_group(int argc, char **argv)
 
     bench_settings(argc, argv, settings, sizeof settings / sizeof *settings);
     if (clients < 1 || streams < 1)
-        bench_die("clients and streams are at least 1");
+        bench_die("clients and streams must be at least 1");
     group.streams = (uint64_t)streams;
     store_open(&group.store, true, group.streams);
     if (pthread_create(&writer, NULL, run_writer, &group) != 0)
@@ -339,7 +340,7 @@ static void floor_group(int argc, char **argv)
         bench_clients_run((uint64_t)clients, (uint64_t)secs, submit_once, &group, &latency);
 
     atomic_store(&group.stop, true);
-    ring(&group);
+    wake_writer(&group);
     (void)pthread_join(writer, NULL);
     (void)snprintf(name, sizeof name, "group clients=%" PRId64 " streams=%" PRId64 " schema=lean",
                    clients, streams);

@@ -1,5 +1,5 @@
 /*
- * floor_latency.c - append to view over two files, by hand, and nothing else.
+ * floor_latency.c - append to view over two files in plain SQL, and nothing else.
  *
  * The main thread commits one event and its outbox row to the journal at a steady rate and rings an
  * eventfd; a second thread with connections of its own reads what is queued, writes the views and
@@ -25,7 +25,7 @@ static const char usage[] =
     "usage: floor_latency [rate=1000] [secs=5] [streams=1000] [rows=1] [seed=1]\n"
     "\n"
     "Appends `rate` events a second, one a commit, and measures how long each takes to its view.\n"
-    "Prints one line of JSON. BENCH_DIR says where the files go.\n"
+    "Prints one line of JSON. BENCH_DIR is the directory of the files.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp floor_latency secs=10\n";
 
@@ -41,7 +41,7 @@ static const char views_schema[] =
 
 typedef struct floor_run {
     int64_t rate, secs, streams, rows, seed;
-    int64_t count; /* events in all */
+    int64_t count; /* total number of events */
     bench_dir dir;
     int bell;
     uint64_t *begun; /* per event, from 1 on: written before its append, read after its view */
@@ -95,7 +95,7 @@ static void close_file(sqlite3 *db)
     (void)sqlite3_close(db);
 }
 
-/* --- the worker ------------------------------------------------------------------------------- */
+/* --- worker ------------------------------------------------------------------------------- */
 
 typedef struct worker {
     sqlite3 *journal, *store;
@@ -119,7 +119,7 @@ static void worker_open(worker *w, const floor_run *f)
                                   "on conflict(name) do update set pos = excluded.pos");
 }
 
-/* One batch; how many. */
+/* Processes one batch and returns its size. */
 static int64_t worker_step(worker *w, floor_run *f)
 {
     int64_t count = 0, first = 0, last = 0;
@@ -168,7 +168,7 @@ static void *work(void *context)
     return NULL;
 }
 
-/* --- the appender ----------------------------------------------------------------------------- */
+/* --- appender ----------------------------------------------------------------------------- */
 
 static void append_all(floor_run *f, sqlite3 *db)
 {
@@ -196,7 +196,7 @@ static void append_all(floor_run *f, sqlite3 *db)
             run(outbox);
         run_sql(db, "commit");
         if (write(f->bell, &one, sizeof one) != (ssize_t)sizeof one)
-            bench_die("the bell is broken");
+            bench_die("writing to the eventfd failed");
     }
 }
 
@@ -217,7 +217,7 @@ int main(int argc, char **argv)
     }
     bench_settings(argc - 1, argv + 1, settings, sizeof settings / sizeof *settings);
     if (f.rate < 1 || f.secs < 1 || f.streams < 1)
-        bench_die("rate, secs and streams are at least 1");
+        bench_die("rate, secs and streams must be at least 1");
     f.count = f.rate * f.secs;
     f.begun = bench_alloc((size_t)f.count + 1, sizeof *f.begun);
     f.bell = eventfd(0, 0);

@@ -1,11 +1,11 @@
 /*
- * floor_postgres.c - the writes of a journal and of a drain on PostgreSQL, by libpq and by hand.
+ * floor_postgres.c - the writes of a journal and of a drain on PostgreSQL, by libpq in plain SQL.
  *
- * The best we know of that does the same durable work: arrays in binary, statements prepared once,
- * what can be sent together sent together. An append is one statement, a drain two trips. Nothing
- * is checked, nothing is sealed, and nobody else is thought of. With ids=0 no id is kept; with
- * ids=1 every event has one that is unique, as an outbox needs it whose consumers drop duplicates.
- * With json=1 data is jsonb, as where the target was measured; otherwise text that nobody looks at.
+ * The fastest way known to us that does the same durable work: binary arrays, prepared statements,
+ * pipelined where possible. An append is one statement, a drain takes two round trips. Nothing is
+ * checked or hashed, and there is no concurrency control. With ids=0 no id is stored; with ids=1
+ * every event has a unique id, as an outbox whose consumers drop duplicates needs it. With json=1
+ * data is jsonb, otherwise text.
  */
 #include "bench_support.h"
 
@@ -40,7 +40,7 @@ static const char append_sql[] =
     " SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[])"
     " RETURNING position) INSERT INTO outbox SELECT position FROM e";
 
-/* With ids: they rise with time, as the library's do. */
+/* With ids, which rise with time as those of the library. */
 static const char id_schema[] =
     "ALTER TABLE event ADD COLUMN id text COLLATE \"C\" NOT NULL UNIQUE";
 
@@ -49,7 +49,7 @@ static const char append_id_sql[] =
     " unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[])"
     " RETURNING position) INSERT INTO outbox SELECT position FROM e";
 
-/* With JSON that the server knows for such, as most keep it. */
+/* With data as jsonb. */
 static const char json_schema[] =
     "ALTER TABLE event ALTER data TYPE jsonb USING data::jsonb, ALTER meta TYPE jsonb USING "
     "meta::jsonb";
@@ -117,7 +117,7 @@ static void send_text(const floor_run *run, const char *sql)
         bench_die("send: %s", PQerrorMessage(run->pg));
 }
 
-/* The result of the statement that was sent first. */
+/* Receives the result of the statement that was sent first. */
 static PGresult *take(const floor_run *run)
 {
     PGresult *result = need(run, PQgetResult(run->pg));
@@ -208,7 +208,7 @@ static void floor_append(floor_run *run, bench_latency *latency)
 
 /* --- drain ------------------------------------------------------------------------------------ */
 
-/* The last of each stream: one row of the view for all that touched it. */
+/* Writes one row per stream: the last event of each. */
 static void put_views(floor_run *run, const PGresult *rows, int64_t *last)
 {
     ef__pg_array columns[3];
@@ -331,7 +331,7 @@ int main(int argc, char **argv)
     if (run.json && (drain || run.ids))
         bench_die("json=1 is for append, without ids");
     if (run.batch < 1 || run.streams < 1)
-        bench_die("batch and streams are at least 1");
+        bench_die("batch and streams must be at least 1");
     measure(&run, drain);
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * floor_views.c - the same durable writes as a fold, by hand, and nothing else.
+ * floor_views.c - the durable writes of a fold in plain SQL, and nothing else.
  *
  * What SQLite itself allows on this machine when events become views: a journal file and a file of
  * views, prepared statements, WAL, everything else at SQLite's defaults. The "fold" is the event's
@@ -33,7 +33,8 @@ static const char usage[] =
     "are\n"
     "of one batch or one call. The first events make a stream each, and all after them go to any\n"
     "stream; known=1 drains the first before the clock starts, any=1 does without them, so that a\n"
-    "stream begins when it is first picked. BENCH_DIR says where the files go. All take seed=1.\n"
+    "stream begins when it is first picked. BENCH_DIR is the directory of the files. All take "
+    "seed=1.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp floor_views rebuild streams=100000\n";
 
@@ -47,8 +48,8 @@ static const char views_schema[] =
     " without rowid;"
     "create table cursor(name text primary key, pos integer not null) without rowid";
 
-/* Views of many generations and tenants, and keys that sort as the values do: as our store has
- * them, so that a question is the same SQL. */
+/* Views of several generations and tenants, and order-preserving keys: the same as in our store, so
+ * that a query is the same SQL. */
 static const char table_schema[] =
     "create table views(generation integer not null, tenant text not null, id text not null,"
     " data text not null, position integer not null, primary key(generation, tenant, id));"
@@ -73,11 +74,11 @@ typedef struct floor_run {
     bench_dir dir;
     sqlite3 *journal, *store;
     sqlite3_stmt *scan, *head, *event, *upsert, *cursor, *forget;
-    int64_t *positions; /* of the batch in hand */
+    int64_t *positions; /* of the current batch */
     int64_t reached;
 
-    struct last *last; /* coalesce: a place per stream … */
-    uint64_t *touched; /* … and which of them the batch has touched */
+    struct last *last; /* coalesce: one slot per stream */
+    uint64_t *touched; /* slots that the batch has changed */
     size_t touched_count;
     uint64_t batch_number;
 } floor_run;
@@ -90,7 +91,7 @@ struct last {
     uint64_t batch_number;
 };
 
-/* Processor time of all threads: what a run costs, whoever else is at work on the machine. */
+/* Processor time of all threads: the cost of a run, independent of other load. */
 static double cpu_secs(void)
 {
     struct timespec now;
@@ -167,7 +168,7 @@ static void close_file(sqlite3 *db)
 
 /* --- filling ---------------------------------------------------------------------------------- */
 
-/* Events as bench_views has them: the same streams in the same order, with the same data. */
+/* The same events as bench_views: same streams in the same order, same data. */
 static void fill_journal(floor_run *f)
 {
     bench_picker picker = {.rng = {(uint64_t)f->seed},
@@ -372,9 +373,10 @@ static void floor_fold(floor_run *f)
     char name[160];
 
     if (f->any && f->known)
-        bench_die("streams are known, or begin with any event");
+        bench_die("known and any cannot be combined");
     if (f->n < f->streams || f->batch < 1 || (f->known && f->streams % f->batch != 0))
-        bench_die("n is at least streams, batch at least 1, and known streams are whole batches");
+        bench_die(
+            "n must be at least streams, batch at least 1, and known streams a multiple of batch");
     fill_journal(f);
     prepare_all(f);
     for (int64_t known = f->known ? f->streams : 0; known > 0 && count > 0; known -= count)
@@ -435,7 +437,7 @@ static void floor_ask(floor_run *f, bool find)
     char name[128];
 
     if (f->views <= f->limit || f->limit < 1)
-        bench_die("views is more than limit, and limit at least 1");
+        bench_die("views must be more than limit, limit at least 1");
     fill_table(f);
     f->store = open_file(f, "views.db", "select 1");
     sqlite3_stmt *statement = prepare(f->store, find ? find_sql : get_sql);

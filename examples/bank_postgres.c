@@ -4,8 +4,8 @@
  *     bank_postgres URL FROM TO AMOUNT [crash]
  *
  * A small bank keeps balances in its own table. A transfer changes two balances and appends one
- * event by everfold.append: all three are there afterwards, or none. Nothing of Everfold is linked:
- * any language with a driver does the same. What it prints is where the event is: the seq in its
+ * event by everfold.append: all three writes happen, or none. Nothing of Everfold is linked:
+ * any language with a driver can do the same. It prints the seq of the event in its
  * stream. With `crash` the program ends before the commit, as a power cut would end it.
  */
 #include <libpq-fe.h>
@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Run a statement with texts bound: its first value, or NULL when it failed or found nothing. A
- * statement that answers no rows has changed some when its count is not "0". */
+/* Runs a statement with text parameters: returns its first value, or NULL if it failed or found
+ * nothing. A statement without rows has changed some if its count is not "0". */
 static const char *run(PGconn *db, const char *sql, int count, const char *const *values)
 {
     static char first[64];
@@ -33,7 +33,7 @@ static const char *run(PGconn *db, const char *sql, int count, const char *const
     return rows || done ? first : NULL;
 }
 
-/* False: there is no such account, or the table's CHECK refused a balance below zero. */
+/* False: no such account, or the CHECK of the table refused a negative balance. */
 static bool change(PGconn *db, const char *account, const char *amount)
 {
     static const char SQL[] = "UPDATE account SET balance = balance + $2::int WHERE name = $1";
@@ -59,7 +59,7 @@ static bool transfer(PGconn *db, const char *from, const char *to, const char *a
         (void)printf("%s\n", seq);
     if (crash) {
         (void)fflush(stdout);
-        _exit(0); /* no commit, no clean-up: the server takes all of it back */
+        _exit(0); /* no commit, no clean-up: the server rolls everything back */
     }
     return seq && change(db, from, less) && run(db, "COMMIT", 0, NULL);
 }
@@ -75,6 +75,6 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "%s", PQerrorMessage(db));
     else
         done = transfer(db, argv[2], argv[3], argv[4], argc > 5);
-    PQfinish(db); /* what was not committed is rolled back */
+    PQfinish(db); /* uncommitted changes are rolled back */
     return done ? 0 : 1;
 }

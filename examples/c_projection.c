@@ -1,11 +1,11 @@
 /*
- * c_projection.c - a projection written in C: a function that says what each event changes.
+ * c_projection.c - a projection written in C: a function that changes views by events.
  *
- *     c_projection DIRECTORY
+ * c_projection DIRECTORY
  *
- * The journal is DIRECTORY/journal.db and the views are DIRECTORY/views.db, so that
- * `everfold --data DIRECTORY view query stock` shows the same. The program may be run again: the
- * event ids make the appends harmless, and the projection goes on where it stands.
+ * The journal is DIRECTORY/journal.db and the views are DIRECTORY/views.db, so that `everfold
+ * --data DIRECTORY view query stock` shows the same. The program can be run again: the event ids
+ * make the appends idempotent, and the projection continues where it stopped.
  */
 #include <everfold/everfold.h>
 
@@ -13,10 +13,10 @@
 #include <stdio.h>
 
 /*
- * Goods come in and go out; a view is what is left of one article. The function sees one event
- * after another, in the order of the journal, and is pure: nothing but the event and the view
- * decides. What it cannot digest it refuses: then nothing of the event is kept, and the projection
- * waits there.
+ * Goods are received and shipped; a view is the stock of one article. The function is called for
+ * one event after another, in the order of the journal, and is pure: the result depends on the
+ * event and the view only. It returns an error for an invalid event: then nothing of the event is
+ * stored, and the projection stops there.
  */
 static ef_status fold_stock(ef_fold *fold, const ef_event *event, void *context, ef_error *err)
 {
@@ -62,8 +62,8 @@ static ef_status append_goods(ef_engine *engine, ef_error *err)
     return ef_engine_append(engine, events, 3, places, err);
 }
 
-/* The function is called in here. A tick is a bounded piece of work; `more` is true until this
- * engine has applied everything. */
+/* Calls the function. A tick is a bounded amount of work; `more` is true until everything is
+ * applied. */
 static ef_status fold_all(ef_engine *engine, ef_error *err)
 {
     ef_tick tick = {.more = true};

@@ -6,7 +6,7 @@
  * A small bank keeps balances in its own table, in the same SQLite file as the journal. A transfer
  * changes two balances and appends one event: all three are there afterwards, or none. That is the
  * outbox pattern, and nothing has to be reconciled later. With `crash` the program ends in the
- * middle of a transfer, as a power cut would, so that one can look at what is left.
+ * middle of a transfer, as a power cut would, so that the result can be inspected.
  */
 #include <everfold/everfold.h>
 #include <everfold/sqlite.h>
@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 typedef struct bank {
-    sqlite3 *db; /* ours: we open and close it */
+    sqlite3 *db; /* owned by this program */
     ef_sqlite *everfold;
 } bank;
 
-/* Run a statement of the bank's with an amount and an account bound. False: it did not change a
- * row, because there is no such account or the table's CHECK refused a balance below zero. */
+/* Runs a statement of the bank with an amount and an account. False: no row was changed, because
+ * the account does not exist or the CHECK of the table refused a negative balance. */
 static bool change(bank *b, const char *sql, int64_t amount, const char *account)
 {
     sqlite3_stmt *stmt = NULL;
@@ -51,8 +51,8 @@ static ef_status append_transfer(bank *b, const char *from, const char *to, int6
     return ef_sqlite_append(b->everfold, &event, 1, &place, err);
 }
 
-/* Move money. The event is appended before the second balance changes only to show that the order
- * does not matter: until the commit, nobody else sees any of the three writes. */
+/* Transfers money. The event is appended before the second balance changes, only to show that the
+ * order does not matter: no other connection sees any of the three writes before the commit. */
 static ef_status transfer(bank *b, const char *from, const char *to, int64_t amount, bool crash,
                           ef_error *err)
 {
@@ -62,7 +62,7 @@ static ef_status transfer(bank *b, const char *from, const char *to, int64_t amo
     if (st != EF_OK)
         return st;
     if (!change(b, CREDIT, amount, to))
-        st = ef_fail(err, EF_NOT_FOUND, "there is no account %s", to);
+        st = ef_fail(err, EF_NOT_FOUND, "no account %s", to);
     if (st == EF_OK)
         st = append_transfer(b, from, to, amount, err);
     if (st == EF_OK && crash) {
@@ -74,13 +74,13 @@ static ef_status transfer(bank *b, const char *from, const char *to, int64_t amo
         st = ef_fail(err, EF_CONFLICT, "%s does not have %" PRId64, from, amount);
     if (st == EF_OK)
         return ef_sqlite_commit(b->everfold, err);
-    ef_sqlite_rollback(b->everfold); /* takes the event back, and the first balance */
+    ef_sqlite_rollback(b->everfold); /* removes the event and the first change */
     return st;
 }
 
-/* The journal has to exist before a connection attaches to it. `everfold init` makes it, or this.
- */
-static ef_status make_journal(const char *path, ef_error *err)
+/* The journal must exist before a connection attaches to it. `everfold init` creates it, or this
+ * function. */
+static ef_status create_journal(const char *path, ef_error *err)
 {
     char url[4200];
     ef_journal *journal = NULL;
@@ -96,14 +96,15 @@ static ef_status make_journal(const char *path, ef_error *err)
 
 static ef_status open_bank(bank *b, const char *path, ef_error *err)
 {
-    ef_status st = make_journal(path, err);
+    ef_status st = create_journal(path, err);
 
     if (st == EF_OK && sqlite3_open(path, &b->db) != SQLITE_OK)
         st = ef_fail(err, EF_IO, "%s: %s", path, sqlite3_errmsg(b->db));
     if (st == EF_OK)
         st = ef_sqlite_attach(b->db, NULL, &b->everfold, err);
     if (st == EF_OK)
-        st = ef_sqlite_begin(b->everfold, err); /* every write to the file is between these two */
+        st = ef_sqlite_begin(b->everfold,
+                             err); /* every write to the file is between begin and commit */
     if (st != EF_OK)
         return st;
     if (sqlite3_exec(b->db,
@@ -112,7 +113,7 @@ static ef_status open_bank(bank *b, const char *path, ef_error *err)
                      "INSERT OR IGNORE INTO account VALUES ('ada', 100), ('bob', 0)",
                      NULL, NULL, NULL) == SQLITE_OK)
         return ef_sqlite_commit(b->everfold, err);
-    st = ef_fail(err, EF_IO, "making the accounts: %s", sqlite3_errmsg(b->db));
+    st = ef_fail(err, EF_IO, "creating the accounts failed: %s", sqlite3_errmsg(b->db));
     ef_sqlite_rollback(b->everfold);
     return st;
 }
@@ -133,7 +134,7 @@ int main(int argc, char **argv)
     st = open_bank(&b, path, &err);
     if (st == EF_OK) {
         st = transfer(&b, "ada", "bob", 30, crash, &err);
-        printf("ada gives 30 to bob: %s\n", ef_status_words(st));
+        printf("ada gives 30 to bob: %s\n", ef_status_message(st));
     }
     if (st == EF_OK && transfer(&b, "ada", "bob", 1000, false, &err) == EF_CONFLICT)
         printf("ada gives 1000 to bob: refused, %s\n", err.text);

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Run the examples, compare what they print, and look at what they leave behind.
+"""Runs the examples, and checks their output and the stores that they leave.
 
-usage: run.py front_door PROGRAM EVERFOLD
+usage: run.py journal_api PROGRAM EVERFOLD
        run.py own_transaction PROGRAM EVERFOLD
        run.py c_projection PROGRAM EVERFOLD
        run.py jetstream SCRIPT EVERFOLD
-       run.py installed EVERFOLD MESON BUILD FRONT_DOOR.c OWN_TRANSACTION.c C_PROJECTION.c \\
+       run.py installed EVERFOLD MESON BUILD JOURNAL_API.c OWN_TRANSACTION.c C_PROJECTION.c \\
               shared|static -- CC…
 
-What is left behind is looked at by others than the example: the command line, which checks every
-hash, and Python's own SQLite, which knows nothing of Everfold.
+The stores are checked independently of the example: by the command line, which verifies every hash,
+and by the sqlite3 module of Python, which knows nothing of Everfold.
 """
 import json
 import os
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-FRONT_DOOR = """\
+JOURNAL_API = """\
 conflict: the order is at seq 1, not at 0
 paid: seq 2 at position 2
 again: seq 2 at position 2, a duplicate
@@ -26,11 +26,11 @@ stream: 1 order.placed {"customer":"ada","amount":120}
 stream: 2 order.paid {"amount":120}
 log: 1 order.placed
 log: 2 order.paid
-taken: order-1-placed
-taken: order-1-paid
+claimed: order-1-placed
+claimed: order-1-paid
 """
 
-FRONT_DOOR_AGAIN = """\
+JOURNAL_API_AGAIN = """\
 paid: seq 2 at position 2
 again: seq 2 at position 2, a duplicate
 stream: 1 order.placed {"customer":"ada","amount":120}
@@ -86,10 +86,10 @@ def check_journal(program, folder, types):
     run([program, "--data", folder, "doctor", "--deep"])
 
 
-def front_door(program, command, env=None):
+def journal_api(program, command, env=None):
     with tempfile.TemporaryDirectory() as folder:
-        same(FRONT_DOOR, run([program, folder], env), "the first run")
-        same(FRONT_DOOR_AGAIN, run([program, folder], env), "the second run")
+        same(JOURNAL_API, run([program, folder], env), "the first run")
+        same(JOURNAL_API_AGAIN, run([program, folder], env), "the second run")
         check_journal(command, folder, ["order.placed", "order.paid"])
         summary = everfold(command, folder, "outbox", "report")["summary"]
         same([0, 0, 0, 0], [summary[k] for k in ("pending", "processing", "failed", "dead")],
@@ -169,11 +169,11 @@ def installed(command, meson, build, front, own, in_c, kind, dashes, *compiler):
     sources = (front, own, in_c)
     with tempfile.TemporaryDirectory() as destination:
         programs, env = build_installed(meson, build, kind, compiler, sources, destination)
-        front_door(programs[0], command, env)
+        journal_api(programs[0], command, env)
         own_transaction(programs[1], command, env)
         c_projection(programs[2], command, env)
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (front_door, own_transaction, c_projection, jetstream,
+    {f.__name__: f for f in (journal_api, own_transaction, c_projection, jetstream,
                               installed)}[sys.argv[1]](*sys.argv[2:])

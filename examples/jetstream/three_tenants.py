@@ -3,8 +3,8 @@
 
 usage: three_tenants.py EVERFOLD
 
-It starts a nats-server and an Everfold of its own in a folder that is removed at the end, publishes orders
-of three shops, and asks each shop for its customers. A message that is no event stops one shop only.
+Starts its own nats-server and Everfold in a temporary directory, publishes orders of three shops, and queries
+the customers of each shop. An invalid message stops one shop only.
 """
 import json
 import pathlib
@@ -25,7 +25,7 @@ on order.placed
   spent += data.amount
 """
 
-# A shop, an order of it, who and how much.
+# Shop, order number, customer and amount.
 ORDERS = [("acme", 1, "ada", 120), ("acme", 2, "bob", 35), ("globex", 1, "ada", 7),
           ("acme", 3, "ada", 80), ("initech", 1, "eve", 12.50), ("globex", 2, "carl", 99)]
 

@@ -3,10 +3,10 @@
 
 EVERFOLD is the command, URL an empty database (or else POSTGRES_URL is); script/postgres starts a server to
 try it on.
-Three processes share the 16 partitions. The second is killed, without a word (SIGKILL), while events come
-in. Its leases run out after `worker.lease_ttl`, here 2 seconds, and the other two take its partitions, each
-lease under a higher token, so that it could do no harm if it came back. In the end every event was folded
-once. Prints who has how many partitions before and after, and what the views say.
+Three processes share the 16 partitions. The second is killed (SIGKILL) while events are appended. Its
+leases expire after `worker.lease_ttl`, here 2 seconds, and the other two take over its partitions, each
+lease under a higher token, so that writes of the killed worker would be refused. In the end every event was
+applied exactly once. Prints the number of partitions per worker before and after, and the totals of the views.
 """
 import json
 import os
@@ -62,11 +62,11 @@ class Team:
             for n in range(first, self.sold)))
 
     def shares(self):
-        """Partitions by the process that holds them; 0: nobody does."""
+        """Number of partitions by pid of the holder; key 0: free partitions."""
         held = {}
         for partition in json.loads(self.everfold("partition", "ls", "-o", "json")):
-            owner = partition["owner"] or ""
-            pid = int(owner.split("-")[-2]) if owner.count("-") >= 2 else 0
+            holder = partition["holder"] or ""
+            pid = int(holder.split("-")[-2]) if holder.count("-") >= 2 else 0
             held[pid] = held.get(pid, 0) + 1
         return held
 

@@ -1,8 +1,8 @@
 /*
- * event.h - what is appended, and what is read back.
+ * event.h - events: the struct to append, and the struct that reads return.
  *
- * An event belongs to a tenant and a stream. `data` and `meta` are JSON and are kept byte for byte
- * as they were given: Everfold checks them at the door and never writes them anew.
+ * An event belongs to a tenant and a stream. `data` and `meta` are JSON. They are validated when
+ * they are appended, and stored and returned byte for byte.
  */
 #ifndef EVERFOLD_EVENT_H
 #define EVERFOLD_EVENT_H
@@ -23,9 +23,10 @@ extern "C" {
  *
  * A type of its own, because 0 is a seq, the one of a stream without events, and must not mean
  * "any". The meaning is the same over HTTP, in SQL, on the command line and in import files: 0 for
- * a new stream, and nothing (null) for any seq. event.expected_seq = ef_expect_seq(0);    the
- * stream must be new event.expected_seq = ef_expect_seq(seq);  the last event of the stream must be
- * `seq`
+ * a new stream, and nothing (null) for any seq.
+ *
+ * - event.expected_seq = ef_expect_seq(0): the stream must be new
+ * - event.expected_seq = ef_expect_seq(seq): the last event of the stream must be `seq`
  */
 typedef struct ef_expected_seq {
     int64_t plus_one; /* the seq plus one; 0 means any seq */
@@ -52,56 +53,54 @@ static inline bool ef_seq_is_expected(ef_expected_seq expected)
     return expected.plus_one != 0;
 }
 
-#define EF_EVENT_ID_TEXT_MAX 37 /* an id that was made for the caller, with its NUL */
-#define EF_HASH_BYTES 32
+#define EF_EVENT_ID_TEXT_MAX 37 /* bytes: a generated UUID and its NUL */
+#define EF_HASH_BYTES 32        /* SHA-256 */
 
-/* An event on its way in. Zero means the default, so {.stream = …, .type = …, .data = …} will do.
- */
+/* An event to append. Zero means the default: {.stream = …, .type = …, .data = …} is enough. */
 typedef struct ef_new_event {
     ef_str tenant; /* "" when tenancy is not used; at most 255 bytes of UTF-8, no NUL */
     ef_str stream; /* 1 to 255 bytes of UTF-8, no NUL */
     ef_str type;   /* 1 to 255 bytes of UTF-8, no NUL, no white space or control character */
-    ef_str id;     /* the caller's, unique per tenant for ever; empty: a UUIDv7 is made */
+    ef_str id;     /* unique per tenant, forever; empty: a UUIDv7 is generated */
     ef_expected_seq expected_seq; /* the seq of the stream before this event; zero means any */
     int32_t schema;               /* version of the type's schema; 0 means 1 */
-    int64_t time_us;              /* when it happened; 0 means now */
+    int64_t time_us;              /* when it happened; 0: now */
     ef_str data;                  /* JSON, at most 1 MiB; empty means {} */
     ef_str meta; /* a JSON object (correlation, causation, traceparent); empty means {} */
 } ef_new_event;
 
-/* Where an event was written, or had been written the first time. */
+/* The seq and position of an appended event; of a duplicate, those of the first append. */
 typedef struct ef_place {
     int64_t seq;
     int64_t position;
-    bool duplicate;                /* it was there already, with the same content */
-    char id[EF_EVENT_ID_TEXT_MAX]; /* the id that was made; "" when the caller gave one */
+    bool duplicate;                /* it existed, with the same content */
+    char id[EF_EVENT_ID_TEXT_MAX]; /* the generated id; "" when the caller gave one */
 } ef_place;
 
 typedef struct ef_event {
     ef_str tenant;
     ef_str stream;
-    int64_t seq;      /* place in the stream: 1, 2, 3 … */
-    int64_t position; /* place in the journal: dense, in commit order */
+    int64_t seq;      /* number in the stream: 1, 2, 3 … */
+    int64_t position; /* number in the journal: dense, in commit order */
     ef_str id;
-    ef_str type; /* the canonical name when the stored one is an alias */
+    ef_str type; /* the canonical name where the type of the append is an alias */
     int32_t schema;
     int64_t time_us;
     int64_t recorded_us;
     ef_str data;
     ef_str meta;
-    uint8_t hash[EF_HASH_BYTES]; /* SHA-256 over the whole event and the hash before it */
+    uint8_t hash[EF_HASH_BYTES]; /* SHA-256 over the event and the hash of the previous event */
 } ef_event;
 
 /*
  * Events that were read. They live in the batch until it is reset or released; a call that reads
- * into a batch resets it first.
- *     ef_batch batch = EF_BATCH_INIT;
+ * into a batch resets it first. Start with ef_batch batch = EF_BATCH_INIT;
  */
 typedef struct ef_batch {
     const ef_event *events;
     size_t count;
-    bool more; /* the limit cut it short: there is more to read */
-    struct ef__batch_room *room;
+    bool more; /* the limit was reached: there are more events */
+    struct ef__batch_memory *room;
 } ef_batch;
 
 #define EF_BATCH_INIT                                                                              \
@@ -112,11 +111,11 @@ typedef struct ef_batch {
 void ef_batch_reset(ef_batch *batch);
 void ef_batch_release(ef_batch *batch);
 
-/* What a type of event is for. */
+/* What events of a type are used for. */
 typedef enum ef_intent {
     EF_INTENT_PROJECTION_AND_REPLAY, /* folded live and in replays */
-    EF_INTENT_REPLAY_ONLY,           /* kept out of live folding */
-    EF_INTENT_AUDIT_ONLY             /* kept, shown, never folded */
+    EF_INTENT_REPLAY_ONLY,           /* not folded live */
+    EF_INTENT_AUDIT_ONLY             /* stored and listed, never folded */
 } ef_intent;
 
 const char *ef_intent_name(ef_intent intent);     /* "projection_and_replay" */
@@ -125,8 +124,8 @@ int ef_intent_parse(ef_str name, ef_intent *out); /* 0, or -1 when there is no s
 typedef struct ef_type {
     ef_str name;
     ef_intent intent;
-    bool publish;    /* publishers may take it */
-    ef_str alias_of; /* "" or the canonical type that events of this name are read as */
+    bool publish;    /* publishers may publish it */
+    ef_str alias_of; /* the canonical type that reads return instead; "": not an alias */
 } ef_type;
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /*
- * everfold.h - the front door: everything but the opt-in headers (sqlite.h, client.h).
+ * everfold.h - the public API: all headers except the optional ones (sqlite.h, client.h).
  */
 #ifndef EVERFOLD_EVERFOLD_H
 #define EVERFOLD_EVERFOLD_H

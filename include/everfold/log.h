@@ -1,9 +1,9 @@
 /*
- * log.h - where the library's talk goes.
+ * log.h - log records of the library.
  *
- * The library never prints. It hands each record to the ef_log it was given (NULL: nowhere): a
- * level, an event name in words ("checkpoint done"), and fields. ef_log_line turns a record into
- * one line, as text for people or JSON for machines, with control characters escaped.
+ * The library never prints. It passes each record to the ef_log of the caller (NULL: no log): a
+ * level, a constant message ("checkpoint done"), and fields. ef_log_line formats a record as one
+ * line, as text for people or JSON for machines, with control characters escaped.
  */
 #ifndef EVERFOLD_LOG_H
 #define EVERFOLD_LOG_H
@@ -37,11 +37,12 @@ typedef struct ef_log {
     void *context;
 } ef_log;
 
-#define EF_LOG_LINE_MAX 4096
+#define EF_LOG_LINE_MAX                                                                            \
+    4096 /* bytes: PIPE_BUF of Linux, so that lines of several writers stay whole */
 
 /*
- * Write the record as one line that ends in a newline into `out`, cut at EF_LOG_LINE_MAX with an
- * ellipsis. Returns the line's length.
+ * Formats the record as one line that ends with a newline, cut at EF_LOG_LINE_MAX with an ellipsis.
+ * Returns the length of the line.
  */
 uint64_t ef_log_line(ef_log_style style, int64_t time_us, ef_log_level level, const char *message,
                      const ef_log_field *fields, uint64_t field_count, char out[EF_LOG_LINE_MAX]);

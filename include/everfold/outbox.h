@@ -1,16 +1,16 @@
 /*
- * outbox.h - what still has to be taken, by whom, and what went wrong.
+ * outbox.h - the outbox: which events each lane has yet to process, and what failed.
  *
- * Appending an event writes one narrow row for every lane that wants it, in the same transaction.
- * A lane takes a partition's rows in the order of positions and then moves its mark past them: the
- * rows are gone. Only what fails gets a row with a state of its own, an exception, in the lane of
- * the projection (or publisher) that failed; the mark goes on.
+ * Appending an event writes one narrow row for every lane that wants it, in the same transaction. A
+ * lane claims the rows of a partition in position order and then moves its offset past them, which
+ * removes the rows. Only an event that fails gets a row with its own state, a retry row, in the
+ * lane of the projection (or publisher) that failed; the offset moves on.
  *
- *     queued ─ take ─► in hand ─ mark ─► gone (of a publisher: published, for its lane's retain_us)
- *                                └─► exception: failed ─► dead ─ requeue ─► pending ─► gone
- *                                               (rows of the same stream behind it wait as pending)
+ *     queued ─ claim ─► in flight ─ ack ─► removed (publishers: published, for retain_us)
+ *                                   └─► retry row: failed ─► dead ─ requeue ─► pending ─► removed
+ *                                       (later rows of the same stream are blocked as pending)
  *
- * `pending` and `processing` of queued rows are derived from the mark and the lease, never stored.
+ * `pending` and `processing` of queued rows are derived from the offset and the lease, not stored.
  */
 #ifndef EVERFOLD_OUTBOX_H
 #define EVERFOLD_OUTBOX_H
@@ -21,40 +21,39 @@
 extern "C" {
 #endif
 
-#define EF_SUSPECT_PIECE 64
-#define EF_LANE_APPLY "*" /* all stream-ordered projections at once */
+#define EF_SUSPECT_PIECE 64 /* rows: one more crash narrows a large batch to this many */
+#define EF_LANE_APPLY "*"   /* all stream-ordered projections */
 
 typedef enum ef_lane_kind {
     EF_LANE_KIND_APPLY,      /* "*" */
-    EF_LANE_KIND_PROJECTION, /* own lane of one projection: exceptions only, nothing is queued */
-    EF_LANE_KIND_PUBLISHER   /* a publisher's lane */
+    EF_LANE_KIND_PROJECTION, /* the lane of one projection: retry rows only, no queue */
+    EF_LANE_KIND_PUBLISHER   /* the lane of one publisher */
 } ef_lane_kind;
 
 typedef struct ef_lane {
-    ef_str name; /* 1 to 255 bytes; "*" is the apply lane and always there */
+    ef_str name; /* 1 to 255 bytes; "*" is the apply lane, which always exists */
     ef_lane_kind kind;
     bool enabled; /* new events are queued for it */
-    ef_str types; /* publishers: comma list of NAME or PREFIX*; "" all whose publish flag is set */
+    ef_str types; /* publishers: comma list of NAME or PREFIX*; "": all with the publish flag */
     /* Publishers only: */
-    ef_str settings;   /* what its owner has to know, as a JSON object or ""; see publisher.h */
-    int64_t retain_us; /* what was published is kept for so long; 0: it is gone at once */
-    ef_str progress;   /* as ef_published_mark has noted it; setting a lane leaves it */
+    ef_str settings;   /* of the publisher, as a JSON object or ""; see publisher.h */
+    int64_t retain_us; /* how long published events are kept; 0: not at all */
+    ef_str progress;   /* as stored by ef_published_ack; setting a lane keeps it */
 } ef_lane;
 
 typedef struct ef_lane_list {
     const ef_lane *items;
     size_t count;
-    struct ef__batch_room *room;
+    struct ef__batch_memory *room;
 } ef_lane_list;
 
 ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
 ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
 void ef_lane_list_release(ef_lane_list *list);
 /*
- * End a publisher's lane: nothing more is queued for it, and its settings, its rows and what it has
- * published are gone. Setting it makes it anew. `out_rows` (may be NULL): the rows that were thrown
- * away.
- * EF_EXISTS  rows wait in it and `discard` is not set: nothing was changed
+ * Ends a publisher's lane: no more events are queued for it, and its settings, its rows and its
+ * published events are deleted. Setting it creates it again. `out_rows` (may be NULL): the number
+ * of rows deleted. EF_EXISTS  it has rows and `discard` is not set: nothing was changed
  */
 ef_status ef_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                        ef_error *err);
@@ -64,143 +63,146 @@ typedef enum ef_row_status {
     EF_ROW_PROCESSING,
     EF_ROW_FAILED,
     EF_ROW_DEAD,
-    EF_ROW_DONE,     /* only as a result handed to ef_outbox_mark: the exception is over */
-    EF_ROW_PUBLISHED /* a publisher is through with it: listed where it is asked for by name */
+    EF_ROW_DONE,     /* only as an argument of ef_outbox_ack: remove the retry row */
+    EF_ROW_PUBLISHED /* published; listed only by a query for this status */
 } ef_row_status;
 
 const char *ef_row_status_name(ef_row_status status); /* "pending" */
-/* Trimmed, any case. 0, or -1 when there is no such status. EF_ROW_DONE is not one. */
+/* Ignores case and surrounding white space. 0, or -1: not a status (EF_ROW_DONE is not one). */
 int ef_row_status_parse(ef_str name, ef_row_status *out);
 
-/* A partition somebody works on, and the token of the lease that allows it. */
-typedef struct ef_holding {
+/* A partition that the caller works on, and the token of its lease. */
+typedef struct ef_partition_lease {
     int32_t partition;
     int64_t token; /* of the lease (partition "" n) for apply lanes, (publisher LANE n) otherwise */
-    int64_t upto;  /* mark only: take everything up to this position as done; 0 leaves the mark */
-} ef_holding;
+    int64_t upto;  /* ack only: everything up to this position is done; 0: keep the offset */
+} ef_partition_lease;
 
-/* A row that was taken. `event` lives in the batch. */
-typedef struct ef_taken {
+/* A claimed row. `event` lives in the batch. */
+typedef struct ef_claimed_row {
     const ef_event *event;
     ef_str lane;
     int32_t partition;
     int32_t attempts; /* failures so far */
-    bool suspect;     /* it was in hand when an earlier owner vanished; never of publishers, whose
-                       * rows come in the order of positions whatever happened to them before */
-    bool skip;        /* an operator skipped it: move on without applying */
-    bool follows;     /* take_due: it waits behind the item before it */
-    bool waits;       /* take, publishers: its stream has an exception before it in the lane */
-    ef_str error;     /* take_due: what the last attempt said; "" of one that follows */
-    int64_t filed;    /* take_due: how often it was filed; handed back with EF_ROW_DONE */
-    bool interrupted; /* take_due: an attempt was begun and never settled, so the worker that made
-                       * it ended or lost its lease. It is counted in `attempts`. */
-} ef_taken;
+    bool suspect;     /* it was in flight when a worker ended without an acknowledgement; never of
+                       * publishers, whose rows are always claimed in position order */
+    bool skip;        /* an operator skipped it: acknowledge it without applying it */
+    bool follows;     /* claim_due: it follows the previous item, in the same stream */
+    bool waits;       /* claim, publishers: its stream has an earlier retry row in the lane */
+    ef_str error;     /* claim_due: the error of the last attempt; "" of a row that follows */
+    int64_t filed;    /* claim_due: how often it was filed; pass it back with EF_ROW_DONE */
+    bool interrupted; /* claim_due: an attempt started and never ended, because its worker crashed
+                       * or lost its lease. `attempts` includes it. */
+} ef_claimed_row;
 
-typedef struct ef_taken_batch {
-    const ef_taken *items;
+typedef struct ef_claimed_batch {
+    const ef_claimed_row *items;
     size_t count;
     bool more;
-    ef_batch events; /* what the items point into */
-    int64_t
-        next_due_us; /* take_due: when the next one comes due; 0: none is waiting for its time */
-} ef_taken_batch;
+    ef_batch events;     /* the events of the items */
+    int64_t next_due_us; /* claim_due: when the next row is due; 0: none */
+} ef_claimed_batch;
 
-#define EF_TAKEN_BATCH_INIT                                                                        \
+#define EF_CLAIMED_BATCH_INIT                                                                      \
     {                                                                                              \
         NULL, 0, false, EF_BATCH_INIT, 0                                                           \
     }
-void ef_taken_batch_release(ef_taken_batch *batch);
+void ef_claimed_batch_release(ef_claimed_batch *batch);
 
 /*
- * Take the next rows of `lane` in the partitions held, in the order of positions, and note them
- * under the tokens before answering (so that a crash can be laid at their door). Taking again
- * without a mark between gives the same rows again.
+ * Claims the next rows of `lane` in the partitions held, in position order. The rows are recorded
+ * as in flight under the tokens before the call returns, so that a crash can be attributed to them.
+ * Claiming again without an acknowledgement in between returns the same rows.
  *
- * What an owner that vanished had in hand may have been what ended it. It comes first and by
- * itself: in pieces of EF_SUSPECT_PIECE when there is much of it, then one by one; so whoever
- * vanishes over a piece leaves less in hand, and one that was alone in hand is known.
+ * Rows that were in flight when a worker crashed may have caused the crash. They are claimed first
+ * and separately: in pieces of EF_SUSPECT_PIECE while there are many, then one by one, until the
+ * event that crashes its worker is isolated.
  *
- * EF_LEASE_LOST  one of the tokens is old or its lease has run out: nothing is taken
+ * EF_LEASE_LOST  a token is old or its lease has expired: nothing is claimed
  */
-ef_status ef_outbox_take(ef_journal *journal, ef_str lane, const ef_holding *held,
-                         size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+ef_status ef_outbox_claim(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                          size_t held_count, size_t limit, ef_claimed_batch *out, ef_error *err);
 /*
- * Of a publisher's lane, take what follows on what is in hand: `after` is the last position that
- * was taken before under these tokens. It stays in hand until it is marked, and so does what this
- * takes. 0: as ef_outbox_take.
+ * Claims more rows of a publisher's lane while others are in flight: `after` is the last position
+ * that was claimed under these tokens. Both batches stay in flight until they are acknowledged. 0:
+ * the same as ef_outbox_claim.
  */
-ef_status ef_outbox_take_after(ef_journal *journal, ef_str lane, const ef_holding *held,
-                               size_t held_count, int64_t after, size_t limit, ef_taken_batch *out,
-                               ef_error *err);
+ef_status ef_outbox_claim_after(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                size_t held_count, int64_t after, size_t limit,
+                                ef_claimed_batch *out, ef_error *err);
 
 /*
- * Take exceptions that are due: the first of each stream in its lane, if it is pending or failed
- * and its time has come, each followed by the pending ones that wait behind it. `lane` "" means the
- * own lanes of all projections. Lane by lane, what was due first comes first. Nothing is noted:
- * whoever tries one counts the attempt first.
+ * Claims retry rows that are due: of each stream the first one in its lane, if it is pending or
+ * failed and its time has come, followed by the pending ones after it. `lane` "" means the lanes of
+ * all projections. Ordered by lane, then by due time. The claim is not recorded: count the attempt
+ * (ef_retry_row.trying) before making it.
  */
-ef_status ef_outbox_take_due(ef_journal *journal, ef_str lane, const ef_holding *held,
-                             size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err);
+ef_status ef_outbox_claim_due(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                              size_t held_count, size_t limit, ef_claimed_batch *out,
+                              ef_error *err);
 
-/* What became of one event in one lane. Only failures and what waits behind them need one. */
-typedef struct ef_exception {
-    ef_str lane; /* the failing projection's (made when it is new) or the publisher's own */
+/* The result of one event in one lane, for events that failed and the events blocked by them. */
+typedef struct ef_retry_row {
+    ef_str lane; /* the failing projection's (created if new) or the publisher's own */
     int64_t position;
-    ef_row_status status; /* PENDING (waits its turn), FAILED, DEAD, or DONE: remove the row */
+    ef_row_status status; /* PENDING (blocked), FAILED, DEAD, or DONE: remove the row */
     int32_t attempts;
-    int64_t due_us; /* FAILED and PENDING: not before; 0 means at once */
-    ef_str error;   /* cut at 1,000 bytes at a character's end */
-    int64_t filed;  /* DONE: as it was taken. A row that was filed since then stays: somebody else
-                     * has found in between that it lacks the event */
-    bool trying;    /* an attempt begins: `attempts` counts it. The next write of the row ends it */
-    bool skip;      /* as it was taken. DONE without it: a skip that came meanwhile came too late,
-                     * the event was applied, and the skip is withdrawn. Not DONE with it: versions
-                     * that the skip does not hold for still lack the event */
-} ef_exception;
+    int64_t due_us; /* FAILED and PENDING: not before; 0: at once */
+    ef_str error;   /* cut at 1,000 bytes, between characters */
+    int64_t filed;  /* DONE: the value of the claim. A row that was filed again since then stays:
+                     * another build of the projection lacks the event */
+    bool trying; /* an attempt starts; `attempts` includes it. The next write of the row ends it */
+    bool skip;   /* the value of the claim. DONE without it: a skip since then came too late, the
+                  * event was applied, and the skip is withdrawn. Not DONE with it: versions that
+                  * the skip does not cover still lack the event */
+} ef_retry_row;
 
 /*
- * Settle a batch: move the marks of the partitions held, drop the rows they pass, write the
- * exceptions, all in one transaction that compares every token. In lane "*", and without
- * exceptions, a power cut may undo it, and the rows come again: whoever applies knows what he has
- * applied. EF_LEASE_LOST  a token is old: nothing was changed
+ * Acknowledges a batch: moves the offsets of the partitions held, removes the rows up to them and
+ * writes the retry rows, in one transaction that compares every token. In lane "*", and without
+ * retry rows, power loss may undo it, and the rows are claimed again: watermarks then drop the
+ * duplicates.
+ * EF_LEASE_LOST  a token is old: nothing was changed
  */
-ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
-                         size_t held_count, const ef_exception *exceptions, size_t exception_count,
-                         ef_error *err);
+ef_status ef_outbox_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                        size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
+                        ef_error *err);
 
 /*
- * File exceptions in the own lanes of projections, for events that no queued row will bring them: a
- * catch-up failed on them, or a gap was found. One that is there stays as it is, but for the count
- * of its filings. All or none.
+ * Files retry rows in the lanes of projections, for events that are not queued for them: a catch-up
+ * failed on them, or a gap was found. An existing row stays as it is, and its `filed` grows. All or
+ * none.
  *
- * This asks for no lease: a row is only a pointer, and how far the projection is in the stream
- * decides what becomes of it.
+ * No lease is needed: a row only refers to an event, and the watermark of the projection decides
+ * whether the event is applied.
  */
-ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
-                         size_t exception_count, ef_error *err);
+ef_status ef_outbox_add_retry_rows(ef_journal *journal, const ef_retry_row *retry_rows,
+                                   size_t retry_row_count, ef_error *err);
 
 /*
- * The same of a publisher's lane, and in the same transaction note how far it is in its owner's own
- * terms: `progress` is a JSON object, and "" leaves what was noted before. So whoever takes over
- * reads a note that is as old as the marks.
+ * The same for a publisher's lane, which also stores the position of its sink in the same
+ * transaction: `progress` is a JSON object, and "" keeps the stored one. So a worker that takes
+ * over reads a progress that matches the offsets.
  */
-ef_status ef_published_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
-                            size_t held_count, const ef_exception *exceptions,
-                            size_t exception_count, ef_str progress, ef_error *err);
+ef_status ef_published_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                           size_t held_count, const ef_retry_row *retry_rows,
+                           size_t retry_row_count, ef_str progress, ef_error *err);
 /*
- * What a publisher's lane is through with (its mark has passed it, or its exception is over, unless
- * it was skipped) is kept for the lane's retain_us. Purge removes what has been kept for long
- * enough, looking at up to `limit` rows; republish hands up to `limit` of them to the lane again,
- * lowest position first, as pending exceptions. Both of all partitions, under the lease of any one:
- * a publisher's are one worker's. `out_count`: how many it removed or handed back.
+ * An event that a publisher's lane has published (its offset passed it, or its retry row is done
+ * and was not skipped) is kept for the lane's retain_us. Purge removes expired ones, checking up to
+ * `limit` rows; requeue returns up to `limit` of them to the lane, lowest position first, as
+ * pending retry rows. Both work on all partitions under the lease of any one, because one worker
+ * holds all partitions of a publisher. `out_count`: how many were removed or requeued.
  * EF_LEASE_LOST  the token is old: nothing was changed
  */
-ef_status ef_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
-                             int64_t *out_count, ef_error *err);
-ef_status ef_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
-                             int64_t *out_count, ef_error *err);
-/* How many are kept. There may be millions: `most` stands for that many or more. */
-#define EF_PUBLISHED_COUNTED 100000 /* what people are shown */
+ef_status ef_published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                             size_t limit, int64_t *out_count, ef_error *err);
+ef_status ef_published_requeue(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                               size_t limit, int64_t *out_count, ef_error *err);
+/* How many are kept. There may be millions: `most` means that many or more. */
+#define EF_PUBLISHED_COUNTED                                                                       \
+    100000 /* limit for lists: an exact count of millions would be slow                            \
+            */
 ef_status ef_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
                              ef_error *err);
 
@@ -212,24 +214,24 @@ typedef struct ef_row {
     int64_t position;
     ef_str event_type;
     ef_row_status status;
-    bool blocked; /* pending behind a dead row of its stream */
-    bool skip;    /* an operator skipped it; the lane has yet to pass it */
+    bool blocked; /* pending after a dead row of its stream */
+    bool skip;    /* an operator skipped it; the lane has not passed it yet */
     int32_t partition;
     int32_t attempt_count;
-    int64_t next_attempt_us; /* 0 when it has none (queued rows, dead rows) */
+    int64_t next_attempt_us; /* 0: none (queued rows, dead rows) */
     ef_str last_error;
     int64_t enqueued_us;
     int64_t updated_us;
-    int64_t published_us; /* 0 of all that are not published; of those the attempts are not kept */
-    int64_t filed;        /* retry rows: how often it was filed since it was made */
-    bool trying;          /* retry rows: an attempt is under way, or ended with its worker */
+    int64_t published_us; /* 0: not published; attempts of published rows are not kept */
+    int64_t filed;        /* retry rows: how often it was filed */
+    bool trying;          /* retry rows: an attempt is in progress, or its worker crashed */
 } ef_row;
 
 typedef struct ef_row_list {
     const ef_row *items;
     size_t count;
     char next[EF_CURSOR_MAX];
-    struct ef__batch_room *room;
+    struct ef__batch_memory *room;
 } ef_row_list;
 
 void ef_row_list_release(ef_row_list *list);
@@ -238,25 +240,25 @@ typedef struct ef_outbox_query {
     ef_str lane; /* "" all lanes */
     ef_str tenant;
     bool any_tenant;
-    const ef_row_status *status; /* NULL all but the published ones */
+    const ef_row_status *status; /* NULL: all but published */
     bool blocked_only;
     size_t limit; /* 0 gives no rows */
     ef_str after; /* cursor */
-    int64_t from; /* ls: only positions from here on; 0 all. Costs no more however much is below */
-    /* ls, all optional: what is picked from the rows above. */
+    int64_t from; /* ls: positions from here on; 0: all. Rows below are not read */
+    /* ls: additional filters, all optional. */
     ef_str stream; /* of `tenant`: not with any_tenant */
     ef_str types;  /* comma list of NAME or PREFIX* */
-    ef_str error;  /* a part of last_error, in capital or small letters */
+    ef_str error;  /* a part of last_error, ignoring case */
     const int32_t *partition;
     int64_t before_us; /* enqueued before this time */
-    int64_t upto;      /* published ones: only positions up to here; 0 all */
+    int64_t upto;      /* published rows: positions up to here; 0: all */
 } ef_outbox_query;
 
 /*
- * Rows in the order of position, then lane; published ones in the opposite order, the newest first,
- * for they are a history and no queue. What is picked by more than lane, tenant and status (of
- * published ones: by more than lane) is looked for among 10,000 rows at a time: the list may then
- * be short, or empty, and `next` still say that there is more behind it.
+ * Rows ordered by position, then lane; published rows in descending order, because they are a
+ * history and not a queue. A query with filters other than lane, tenant and status (published rows:
+ * other than lane) reads 10,000 rows per call: the list may then be short or empty although `next`
+ * is set.
  */
 ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                        ef_error *err);
@@ -267,135 +269,135 @@ typedef struct ef_outbox_summary {
     int64_t failed;
     int64_t dead;
     int64_t blocked;
-    int64_t blocked_oldest_us; /* when the oldest blocked row was enqueued; 0 when none */
+    int64_t blocked_oldest_us; /* when the oldest blocked row was enqueued; 0: none */
     ef_row_list oldest;        /* the oldest pending or failed row that is not blocked, if any */
 } ef_outbox_summary;
 
-/* Counts and the oldest row, all as of one moment. Lane and tenant of `query` are looked at.
- * Queued rows of a large backlog are counted exactly; dead ones never slow it down. */
+/* Counts and the oldest row, in one snapshot. Only lane and tenant of `query` are used. The rows of
+ * a large queue are counted exactly; dead rows do not slow it down. */
 ef_status ef_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err);
 
-/* One event in one lane, for an operator's act, with who acts and why (kept for good). */
-typedef struct ef_outbox_act {
+/* An operator's action on one event in one lane. Actor and reason go into the audit log. */
+typedef struct ef_outbox_action {
     ef_str tenant;
     ef_str stream;
     int64_t seq;
     ef_str lane; /* requeue: "" means every lane in which it is dead */
-    ef_str who;
-    ef_str reason; /* skip needs one */
-    /* skip, in a projection's lane: the versions of the projection that pass the event. */
+    ef_str actor;
+    ef_str reason; /* required by skip */
+    /* skip, in a projection's lane: the versions of the projection that skip the event. */
     const int32_t *versions;
     size_t version_count;
-} ef_outbox_act;
+} ef_outbox_action;
 
 /*
- * Put a dead row back: pending, no attempts, due now, no error. `out` gets the rows.
- * EF_NOT_FOUND  there is no dead row of that event (in that lane): nothing is changed
+ * Requeues a dead row: pending, no attempts, due now, no error. `out` gets the rows.
+ * EF_NOT_FOUND  the event has no dead row (in that lane): nothing is changed
  */
-ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_action *action, ef_row_list *out,
                             ef_error *err);
 
-/* Dead rows, for an operation on many of them. What is "" or 0 does not matter. */
+/* Selects dead rows for a bulk operation. Fields that are "" or 0 are ignored. */
 typedef struct ef_outbox_bulk {
     ef_str lane;
     ef_str tenant; /* with `stream`, or with `one_tenant` */
     bool one_tenant;
     ef_str stream;
     ef_str types;      /* comma list of NAME or PREFIX* */
-    ef_str error;      /* a part of last_error, in capital or small letters */
+    ef_str error;      /* a part of last_error, ignoring case */
     int64_t before_us; /* enqueued before this time */
     int64_t limit;     /* at most this many, oldest first; 0: all */
-    bool dry_run;      /* count them and change nothing */
-    ef_str who;
-    ef_str reason; /* skip needs one */
+    bool dry_run;      /* count the rows and change nothing */
+    ef_str actor;
+    ef_str reason; /* required by skip */
 } ef_outbox_bulk;
 
-#define EF_BULK_ROWS 1000 /* rows that an operation on many lists; it counts all of them */
+#define EF_BULK_ROWS                                                                               \
+    1000 /* rows per transaction, which keeps locks short; also the length of the list */
 
 /*
- * Requeue dead rows, oldest first, in transactions of EF_BULK_ROWS rows. One audit entry counts all
- * of them. `out` gets the first EF_BULK_ROWS rows as they are afterwards. None is fine.
+ * Requeues dead rows, oldest first, in transactions of EF_BULK_ROWS rows. One audit entry counts
+ * all of them. `out` gets the first EF_BULK_ROWS rows as they are afterwards. No row is not an
+ * error.
  */
 ef_status ef_outbox_requeue_dead(ef_journal *journal, const ef_outbox_bulk *bulk,
                                  int64_t *out_count, ef_row_list *out, ef_error *err);
 
 /*
- * Let a lane pass an event without applying it. Who and why are kept. In a projection's lane the
- * skip holds for the versions that are given, in every build of them, and for no other; which
- * versions are blocked at the event is known to the engine (ef_projection_skip). A version that
- * lacks the event and is not given tries it as before. In a publisher's lane a queued row can be
- * skipped too; one that is in flight may have been delivered already.
- * EF_NOT_FOUND  the event has no such row in that lane
+ * Skips an event: the lane passes it without applying it. The audit log has actor and reason. In a
+ * projection's lane the skip holds for the given versions, in every build of them, and for no
+ * other; ef_projection_skip finds the versions that are blocked at the event. A version that lacks
+ * the event and is not given retries it as before. In a publisher's lane a queued row can be
+ * skipped too; one that is in flight may have been delivered already. EF_NOT_FOUND  the event has
+ * no such row in that lane
  */
-ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_action *action, ef_row_list *out,
                          ef_error *err);
 
-/* Dead rows, or others, by what they have in common. */
+/* Rows of a lane with the same error. */
 typedef struct ef_row_group {
     ef_str lane;
-    ef_str error;          /* last_error of all of them */
-    ef_str tenant, stream; /* of the oldest, with its … */
+    ef_str error;          /* last_error of all rows */
+    ef_str tenant, stream; /* of the oldest row */
     int64_t seq, position;
     int64_t rows;
-    int64_t oldest_us; /* when the oldest was enqueued */
+    int64_t oldest_us; /* when the oldest row was enqueued */
 } ef_row_group;
 
 typedef struct ef_row_groups {
     const ef_row_group *items; /* most rows first */
     size_t count;
     int64_t rows; /* of all groups */
-    bool more;    /* there are more than EF_ROW_GROUPS_MAX: the others are not listed */
-    struct ef__batch_room *room;
+    bool more;    /* there are more than EF_ROW_GROUPS_MAX groups: the others are not listed */
+    struct ef__batch_memory *room;
 } ef_row_groups;
 
-#define EF_ROW_GROUPS_MAX 1000
-/* Groups the rows that `query` finds by lane and error. Limit and cursor of `query` do not matter.
- */
+#define EF_ROW_GROUPS_MAX 1000 /* a list for people, collected in memory */
+/* Groups the rows of `query` by lane and error. Limit and cursor of `query` are ignored. */
 ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_row_groups *out,
                           ef_error *err);
 void ef_row_groups_release(ef_row_groups *groups);
 
-/* What operators did, newest first. */
-typedef struct ef_act {
+/* An audit entry: what an operator did. */
+typedef struct ef_audit_entry {
     int64_t id;
     int64_t at_us;
-    ef_str act; /* "requeue", "skip", "replay"; "switch", "rollback": lane is the projection, seq
-                 * the number of the generation that queries went to before; "on_error": seq is what
-                 * the projection was told (ef_on_error); "deploy", "pause", "resume", "rebuild",
-                 * "retire": lane is the projection */
-    ef_str who;
+    ef_str action; /* "requeue", "skip", "replay"; "switch", "rollback": lane is the projection, seq
+                    * the number of the generation that was active before; "on_error": seq is the
+                    * new policy (ef_on_error); "deploy", "pause", "resume", "rebuild", "retire":
+                    * lane is the projection */
+    ef_str actor;
     ef_str reason;
     ef_str lane;
     ef_str tenant;
     ef_str stream;
     int64_t seq;
-    int64_t rows; /* requeue, skip, replay: how many rows it was done to */
-} ef_act;
+    int64_t rows; /* requeue, skip, replay: how many rows were changed */
+} ef_audit_entry;
 
-typedef struct ef_act_list {
-    const ef_act *items;
+typedef struct ef_audit_list {
+    const ef_audit_entry *items;
     size_t count;
-    struct ef__batch_room *room;
-} ef_act_list;
+    struct ef__batch_memory *room;
+} ef_audit_list;
 
-/* Which acts. What is "" or 0 does not matter. */
-typedef struct ef_act_query {
-    ef_str act;
+/* Selects audit entries, newest first. Fields that are "" or 0 are ignored. */
+typedef struct ef_audit_query {
+    ef_str action;
     ef_str lane;
-    int64_t after;  /* ids above this one … */
-    int64_t before; /* … and below this one: the last of a page, to go on behind it */
+    int64_t after;  /* ids above this one */
+    int64_t before; /* ids below this one: the last id of a page, to read the next */
     size_t limit;
-    const ef_str *tenant; /* of one tenant; NULL: all. An entry about all tenants is kept under the
-                           * tenant "" without a stream, and is not one of the tenant "" */
-} ef_act_query;
+    const ef_str *tenant; /* of one tenant; NULL: all. An entry about all tenants has the tenant ""
+                           * and no stream, and is not one of the tenant "" */
+} ef_audit_query;
 
-ef_status ef_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
-                    ef_error *err);
-/* Note an act of another kind than those above: a word, who, why, and what it was done to. The id
- * and the time are the journal's. */
-ef_status ef_act_add(ef_journal *journal, const ef_act *act, ef_error *err);
-void ef_act_list_release(ef_act_list *list);
+ef_status ef_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
+                      ef_error *err);
+/* Adds an audit entry of another kind than those above. Id and time are set by the journal. */
+ef_status ef_audit_add(ef_journal *journal, const ef_audit_entry *entry, ef_error *err);
+void ef_audit_list_release(ef_audit_list *list);
 
 #ifdef __cplusplus
 }

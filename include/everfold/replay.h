@@ -1,8 +1,8 @@
 /*
- * replay.h - bringing projections events that they lack: replays, and gaps.
+ * replay.h - replays, gap repair and retries: applies events that projections lack.
  *
- * Both go through the one apply: what a projection has is a duplicate and changes nothing, and
- * nothing is published.
+ * All of them use the same apply as workers: an event that a projection has is a duplicate and
+ * changes nothing, and nothing is published.
  */
 #ifndef EVERFOLD_REPLAY_H
 #define EVERFOLD_REPLAY_H
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* Which events, for which projections. Bounds are inclusive, save after_seq; 0 and "" are open. */
+/* Events and projections of a replay. Bounds are inclusive, except after_seq; 0 and "" are open. */
 typedef struct ef_replay {
     ef_str projection; /* "" all */
     ef_str tenant;
@@ -23,35 +23,35 @@ typedef struct ef_replay {
     ef_str stream;                /* of `tenant` */
     ef_str type;                  /* NAME, or PREFIX* */
     int64_t from, to;             /* positions */
-    int64_t from_us, to_us;       /* when it happened */
+    int64_t from_us, to_us;       /* event time */
     int64_t after_seq, until_seq; /* of the stream */
-    ef_str who, reason;
+    ef_str actor, reason;
 } ef_replay;
 
-typedef struct ef_replayed {
-    int64_t events; /* that fit */
+typedef struct ef_replay_result {
+    int64_t events; /* matching events */
     int64_t applied, duplicates, ignored;
-    int64_t failed;   /* the program cannot digest them … */
-    int64_t deferred; /* … or one before them in their stream is missing */
-} ef_replayed;
+    int64_t failed;   /* the program failed on them … */
+    int64_t deferred; /* … or an earlier event of their stream is missing */
+} ef_replay_result;
 
-/* File a run that replays. EF_BAD_INPUT: a lower bound is above its upper one; EF_EXISTS */
+/* Adds a replay run. EF_BAD_INPUT: a lower bound is above its upper one; EF_EXISTS */
 ef_status ef_replay_request(ef_engine *engine, const ef_replay *replay, ef_run_list *out,
                             ef_error *err);
-/* What a replay has done so far: of its detail. */
-ef_status ef_run_replayed(const ef_run *run, ef_replayed *out, ef_error *err);
+/* The progress of a replay, from its detail. */
+ef_status ef_run_replay_result(const ef_run *run, ef_replay_result *out, ef_error *err);
 
 /*
- * Look and change nothing: count the events that fit; with `validate` also fold everything up to
- * the upper bounds in memory, from the first event on, with the routed programs. `failed` (may be
- * NULL) is told each event that fits and that a program cannot digest.
+ * Changes nothing: counts the matching events; with `validate` also folds everything up to the
+ * upper bounds in memory, from the first event, with the active programs. `failed` (may be NULL) is
+ * called for each matching event that a program fails on.
  */
-ef_status ef_replay_look(ef_engine *engine, const ef_replay *replay, bool validate,
-                         void (*failed)(void *context, ef_str projection, const ef_event *event,
-                                        ef_str message),
-                         void *context, ef_replayed *out, ef_error *err);
+ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool validate,
+                            void (*failed)(void *context, ef_str projection, const ef_event *event,
+                                           ef_str message),
+                            void *context, ef_replay_result *out, ef_error *err);
 
-/* Events of a stream that a projection lacks, although nothing waiting will bring them. */
+/* Events of a stream that a projection lacks, and that no row will bring. */
 typedef struct ef_gap {
     ef_str tenant;
     ef_str projection;
@@ -59,47 +59,47 @@ typedef struct ef_gap {
     int32_t generation;
     int64_t applied_seq;
     int64_t expected_next_seq;
-    int64_t journal_seq; /* below applied_seq: the journal lost events. Nothing repairs that */
-    int64_t replayed;    /* repair: events that were brought */
+    int64_t journal_seq; /* below applied_seq: the journal lost events, which cannot be repaired */
+    int64_t replayed;    /* repair: events that were applied */
 } ef_gap;
 
 typedef struct ef_gap_list {
     const ef_gap *items;
     size_t count;
-    bool more; /* there are more than a list holds */
-    struct ef__batch_room *room;
+    bool more; /* the list is truncated */
+    struct ef__batch_memory *room;
 } ef_gap_list;
 
 void ef_gap_list_release(ef_gap_list *list);
 
-/* Compare every stream with every live projection that is in the order of streams. */
+/* Compares every stream with every live stream-ordered projection. */
 ef_status ef_gap_ls(ef_engine *engine, ef_gap_list *out, ef_error *err);
-/* The same, and bring what is missing: it is filed in the projection's own lane, from where it is
- * applied under the lease of its partition. What another worker holds is left to that one. */
+/* Like ef_gap_ls, and adds rows for missing events to the projection's lane, from where they are
+ * applied under the lease of their partition: here, or by the worker that holds the partition. */
 ef_status ef_gap_repair(ef_engine *engine, ef_gap_list *out, ef_error *err);
 
 /*
- * Try one event again now that has a retry row in a lane ("" all of them). The row becomes due, and
- * the worker that holds its partition tries it; this process does where no other worker holds it.
- * Waits until each row was tried, for `timeout_ms` at most (0: EF_REPLAY_WAIT_MS). `out` shows the
- * rows that are left with their errors: none when the event has been applied.
- * EF_NOT_FOUND: it has no retry row; EF_TIMEOUT: it was not tried in time, and still is due
+ * Retries one event that has a retry row in a lane ("": in all of them). The row becomes due, and
+ * the worker that holds its partition tries it; this process tries it if no other worker holds the
+ * partition. Waits until each row was tried, for at most `timeout_ms` (0: EF_REPLAY_WAIT_MS). `out`
+ * has the rows that are left with their errors: none if the event was applied.
+ * EF_NOT_FOUND: it has no retry row; EF_TIMEOUT: it was not tried in time, and is still due
  */
-#define EF_REPLAY_WAIT_MS 15000 /* longer than the lease of a worker that has ended */
-ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_act *act, int64_t timeout_ms,
+#define EF_REPLAY_WAIT_MS 15000 /* longer than the lease of a crashed worker */
+ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *act, int64_t timeout_ms,
                            ef_row_list *out, ef_error *err);
 
 /*
- * Let the versions of a projection pass an event that are blocked at exactly this event: they have
- * all events before it, have failed on it, and no generation of them has it. A lane that is no
- * projection's is skipped as by ef_outbox_skip.
+ * Skips an event for the versions of a projection that are blocked at exactly this event: they have
+ * all events before it, have failed on it, and no generation of them has it. A row of another kind
+ * of lane is skipped like by ef_outbox_skip.
  * EF_NOT_FOUND  the event has no retry row in that lane
  * EF_CONFLICT   no version is blocked at it: nothing was changed
  */
-ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_act *act, ef_row_list *out,
+ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_row_list *out,
                              ef_error *err);
-/* The same for many dead rows of one lane, as ef_outbox_requeue_dead. Rows at which no version is
- * blocked are left out. */
+/* The same for many dead rows of one lane, like ef_outbox_requeue_dead. Rows at which no version is
+ * blocked are left unchanged. */
 ef_status ef_projection_skip_dead(ef_engine *engine, const ef_outbox_bulk *bulk, int64_t *out_count,
                                   ef_row_list *out, ef_error *err);
 

@@ -1,5 +1,5 @@
 /*
- * store.h - where journals and views are kept, as URLs: showing one, and making its schema by hand.
+ * store.h - URLs of stores: printing one, and creating a schema by hand.
  */
 #ifndef EVERFOLD_STORE_H
 #define EVERFOLD_STORE_H
@@ -12,12 +12,13 @@
 extern "C" {
 #endif
 
-/* The URL as it may be shown: "***" stands for a password in it, in front of the host or as a
- * setting behind it. Cut where `out` ends. */
+/* The URL for messages: "***" replaces a password, before the host or as a parameter. Cut at
+ * `size`.
+ */
 void ef_url_show(const char *url, char *out, size_t size);
 
-/* What makes the stores of these URLs and brings new ones up to date, as SQL, for those who migrate
- * by hand. Empty when neither is on a server. */
+/* The SQL that creates and migrates the stores of these URLs, for migration by hand. Empty when
+ * neither is on a server. */
 ef_status ef_stores_schema(const char *journal_url, const char *views_url, ef_text *out,
                            ef_error *err);
 

@@ -1,8 +1,8 @@
 /*
  * str.h - text with a length.
  *
- * An ef_str points at bytes that somebody else owns, and is passed by value. It need not end in a
- * NUL and may hold any byte. The empty string is {NULL, 0} or {"", 0}: both mean the same.
+ * An ef_str borrows its bytes, and is passed by value. It need not end with NUL and may hold any
+ * byte. The empty string is {NULL, 0} or {"", 0}: both mean the same.
  */
 #ifndef EVERFOLD_STR_H
 #define EVERFOLD_STR_H
@@ -20,7 +20,7 @@ typedef struct ef_str {
     size_t len;
 } ef_str;
 
-/* Begins a value of a struct type in an expression: ISO C++ has no compound literals. */
+/* Starts a struct value in an expression, because ISO C++ has no compound literals. */
 #ifdef __cplusplus
 #define EF_VALUE(type) type
 #else
@@ -33,7 +33,7 @@ typedef struct ef_str {
 /* For printf: printf("%.*s", EF_STR_ARG(s)). */
 #define EF_STR_ARG(s) (int)(s).len, ((s).ptr ? (s).ptr : "")
 
-/* The ef_str of a C string; NULL gives the empty string. */
+/* The ef_str of a C string; NULL results in the empty string. */
 static inline ef_str ef_str_from(const char *text)
 {
     ef_str s;

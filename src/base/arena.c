@@ -1,11 +1,11 @@
 /*
- * arena.c - blocks that are filled from the front and given back together.
+ * arena.c - memory blocks that are filled in order and released together.
  *
- * Blocks double from 4 KiB to 1 MiB. What would take more than a quarter of a block's full size
- * gets a block of its own behind the newest, so that the rest of the newest stays in use. What the
- * maximum counts is the bytes handed out, rounded up to the alignment.
+ * Blocks double from 4 KiB to 1 MiB. An allocation of more than a quarter of a full block gets a
+ * block of its own, linked after the newest, so that the rest of the newest stays in use. The
+ * maximum counts the allocated bytes, rounded up to the alignment.
  *
- * Under AddressSanitizer the bytes that are not handed out are poisoned, so that reading a batch
+ * Under AddressSanitizer the bytes that are not allocated are poisoned, so that reading a batch
  * after its reset is reported like any use of freed memory.
  */
 #include "arena.h"
@@ -40,7 +40,7 @@ struct ef__arena_block {
     alignas(max_align_t) char bytes[];
 };
 
-/* Not inlined, for gcc takes the poisoning of fresh memory for a read of it, and warns. */
+/* Not inlined, because gcc takes the poisoning of new memory for a read of it, and warns. */
 static __attribute__((noinline)) void poison(char *ptr, size_t len)
 {
 #ifdef ARENA_POISONS
@@ -59,7 +59,7 @@ static void unpoison(char *ptr, size_t len)
 #endif
 }
 
-static ef__arena_block *block_new(size_t cap)
+static ef__arena_block *new_block(size_t cap)
 {
     ef__arena_block *block = malloc(sizeof(*block) + cap);
 
@@ -81,9 +81,9 @@ static size_t next_block_bytes(const ef__arena *arena, size_t bytes)
     return cap < bytes ? bytes : cap;
 }
 
-/* A spare block for `bytes`, or a new one of `cap`. A long one is not cut up for short pieces: what
- * it was made for comes again. */
-static ef__arena_block *block_take(ef__arena *arena, size_t bytes, size_t cap)
+/* A spare block for `bytes`, or a new one of `cap`. A large spare is not used for small
+ * allocations: the next step probably needs one as large. */
+static ef__arena_block *get_block(ef__arena *arena, size_t bytes, size_t cap)
 {
     for (ef__arena_block **at = &arena->spare; *at; at = &(*at)->next) {
         ef__arena_block *block = *at;
@@ -92,18 +92,18 @@ static ef__arena_block *block_take(ef__arena *arena, size_t bytes, size_t cap)
             return block;
         }
     }
-    return block_new(cap);
+    return new_block(cap);
 }
 
-/* A block with at least `bytes` free, linked in; NULL when memory ran out. */
-static ef__arena_block *block_for(ef__arena *arena, size_t bytes)
+/* A block with at least `bytes` free, linked; NULL when memory ran out. */
+static ef__arena_block *find_block(ef__arena *arena, size_t bytes)
 {
     ef__arena_block *newest = arena->blocks;
 
     if (newest && newest->cap - newest->used >= bytes)
         return newest;
     bool own = newest && bytes >= OWN_BLOCK_BYTES;
-    ef__arena_block *block = block_take(arena, bytes, own ? bytes : next_block_bytes(arena, bytes));
+    ef__arena_block *block = get_block(arena, bytes, own ? bytes : next_block_bytes(arena, bytes));
     if (!block)
         return NULL;
     ef__arena_block **place = own ? &newest->next : &arena->blocks;
@@ -116,13 +116,13 @@ void *ef__arena_alloc(ef__arena *arena, size_t bytes)
 {
     size_t left = arena->max_bytes - arena->used_bytes;
 
-    /* The first compare keeps the rounding from overflowing. */
+    /* The first comparison keeps the rounding from overflowing. */
     if (bytes > left || bytes > PTRDIFF_MAX - ALIGNMENT)
         return NULL;
     size_t rounded = (bytes ? bytes + ALIGNMENT - 1 : ALIGNMENT) / ALIGNMENT * ALIGNMENT;
     if (rounded > left)
         return NULL;
-    ef__arena_block *block = block_for(arena, rounded);
+    ef__arena_block *block = find_block(arena, rounded);
     if (!block)
         return NULL;
     char *ptr = block->bytes + block->used;
@@ -169,8 +169,8 @@ ef_str ef__arena_copy(ef__arena *arena, ef_str text)
     return (ef_str){ptr, text.len};
 }
 
-/* The largest block is kept, unless it is larger than steps usually need: one huge step must not
- * hold its memory for ever. */
+/* Keeps the largest block, unless it is larger than most steps need: one huge step must not keep
+ * its memory forever. */
 void ef__arena_reset(ef__arena *arena)
 {
     ef__arena_block *kept = NULL;

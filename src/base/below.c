@@ -38,8 +38,8 @@ bool ef__path_is_below(ef_str path, ef_str directory)
     }
 }
 
-/* From an open folder on, which is closed; `path` ends where its last component begins. */
-static int walk(int folder, char *path)
+/* Opens the folders of `path` one by one and closes `folder`; `path` ends before the file name. */
+static int open_folders(int folder, char *path)
 {
     char *rest = NULL;
 
@@ -73,5 +73,5 @@ int ef__parent_open(const char *path, const char *directory, const char **out_na
         errno = EACCES;
         return -1;
     }
-    return walk(open(directory, FOLDER_FLAGS), folder + base);
+    return open_folders(open(directory, FOLDER_FLAGS), folder + base);
 }

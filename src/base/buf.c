@@ -1,7 +1,7 @@
 /*
- * buf.c - growing by doubling, up to the maximum.
+ * buf.c - grows by doubling, up to the maximum.
  *
- * Once ptr is set, cap > len: there is always a place for the NUL, which the maximum leaves out.
+ * Once ptr is set, cap > len: there is always space for the NUL, which the maximum does not count.
  */
 #include "buf.h"
 
@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAP_FIRST = 64 };
+enum { CAP_FIRST = 64 }; /* bytes: most buffers hold a line or less */
 
-/* The capacity to grow to for `needed` bytes, the NUL included and within the maximum. */
+/* The new capacity for `needed` bytes, including the NUL, within the maximum. */
 static size_t grown_cap(const ef__buf *buf, size_t needed)
 {
     size_t cap = buf->cap ? buf->cap : CAP_FIRST;
 
     while (cap < needed)
         cap = cap > SIZE_MAX / 2 ? needed : cap * 2;
-    /* needed - 1 is within the maximum, so this never cuts off what is needed. */
+    /* needed - 1 is within the maximum, so the result is never less than `needed`. */
     return cap - 1 > buf->max_bytes ? buf->max_bytes + 1 : cap;
 }
 
@@ -45,7 +45,7 @@ bool ef__buf_reserve(ef__buf *buf, size_t len)
     return true;
 }
 
-/* Most of what is added is a few bytes, and there is room: then nothing else is asked. */
+/* The common case: a few bytes, and there is space. */
 static inline bool has_room(const ef__buf *buf, size_t len)
 {
     return buf->ptr && !buf->failed && len < buf->cap - buf->len;
@@ -81,7 +81,7 @@ bool ef__buf_add_char(ef__buf *buf, char c)
     return true;
 }
 
-/* By hand: answers are full of numbers, and printf reads its format for each. */
+/* Not printf, which parses its format for each of the many numbers of a response. */
 bool ef__buf_add_int(ef__buf *buf, int64_t value)
 {
     uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;

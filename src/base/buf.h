@@ -1,9 +1,9 @@
 /*
- * buf.h - a buffer of bytes that grows up to a maximum that must be named.
+ * buf.h - a byte buffer that grows up to a maximum, which the caller sets.
  *
- * Growing past the maximum, or running out of memory, makes the buffer fail: it keeps what it has,
- * takes nothing more, and says so until it is reset. So a long run of appends is checked once, at
- * the end. The bytes always end in a NUL that is not counted.
+ * Growing past the maximum, or running out of memory, makes the buffer fail: it keeps its content,
+ * ignores further additions, and `failed` stays set until a reset. So a series of additions is
+ * checked once, at the end. The content always ends with a NUL that is not counted.
  */
 #ifndef EF_BASE_BUF_H
 #define EF_BASE_BUF_H
@@ -31,10 +31,10 @@ bool ef__buf_add_text(ef__buf *buf, const char *text); /* a C string */
 bool ef__buf_add_char(ef__buf *buf, char c);
 bool ef__buf_add_int(ef__buf *buf, int64_t value); /* in decimal */
 bool ef__buf_printf(ef__buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A name as one token of a subject of NATS: what would be more than one, or is not printable, as
- * %XX; "_" for an empty one, and "%5F" for that one. */
+/* Adds a name as one token of a NATS subject: bytes that a token cannot hold, or that are not
+ * printable, as %XX; an empty name as "_", and the name "_" as "%5F". */
 bool ef__buf_add_token(ef__buf *buf, ef_str name);
-/* Room for `len` more bytes that the caller writes at ptr + len and then counts in. */
+/* Reserves space for `len` more bytes, which the caller writes at ptr + len and adds to `len`. */
 bool ef__buf_reserve(ef__buf *buf, size_t len);
 static inline ef_str ef__buf_str(const ef__buf *buf)
 {
@@ -43,7 +43,7 @@ static inline ef_str ef__buf_str(const ef__buf *buf)
     s.len = buf->len;
     return s;
 }
-void ef__buf_reset(ef__buf *buf); /* keeps the memory, forgets a failure */
+void ef__buf_reset(ef__buf *buf); /* keeps the memory, clears a failure */
 void ef__buf_release(ef__buf *buf);
 
 #endif

@@ -1,9 +1,8 @@
 /*
- * character.h - text one character at a time, and which characters may be shown as they are.
+ * character.h - decodes one UTF-8 character, and says whether it is safe to print.
  *
- * For the places where text of unknown origin reaches a person: error messages and log lines. A
- * line break there forges a line, an escape drives the terminal, and a direction mark shows the
- * line in another order than it has.
+ * For text of unknown origin in error messages and log lines. A line break there forges a line, an
+ * escape sequence controls the terminal, and a direction mark displays the line in another order.
  */
 #ifndef EF_BASE_CHARACTER_H
 #define EF_BASE_CHARACTER_H
@@ -12,8 +11,8 @@
 
 #include <stdint.h>
 
-/* How many bytes of `text` (not empty) its first character takes, and which it is; 0 when it does
- * not begin with valid UTF-8. */
+/* The length in bytes of the first character of `text` (not empty), and its code; 0: `text` does
+ * not start with valid UTF-8. */
 static inline size_t ef__character(ef_str text, uint32_t *out_code)
 {
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -34,7 +33,7 @@ static inline size_t ef__character(ef_str text, uint32_t *out_code)
     return len;
 }
 
-/* False for control characters (C0, DEL, C1), direction marks and Unicode's line breaks. */
+/* False for control characters (C0, DEL, C1), direction marks and line breaks of Unicode. */
 static inline bool ef__character_is_shown(uint32_t code)
 {
     if (code < 0x20 || (code >= 0x7f && code <= 0x9f))

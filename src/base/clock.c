@@ -1,8 +1,8 @@
 /*
- * clock.c - the machine's clock, and times as text.
+ * clock.c - the system clock, and times as text.
  *
- * The calendar is computed here and not by gmtime_r, which takes a lock that all threads share.
- * Leap seconds do not exist in this count: a text with second 60 is refused, not moved.
+ * The calendar is computed here, because gmtime_r takes a lock that all threads share. Leap seconds
+ * do not exist in this count: a text with second 60 is refused, not moved.
  */
 #include <everfold/clock.h>
 
@@ -26,11 +26,13 @@ static int64_t read_clock(clockid_t id)
 
 static int64_t system_wall_us(void *context)
 {
+    (void)context;
     return read_clock(CLOCK_REALTIME);
 }
 
 static int64_t system_mono_us(void *context)
 {
+    (void)context;
     return read_clock(CLOCK_MONOTONIC);
 }
 
@@ -62,7 +64,7 @@ static int days_in_month(int64_t year, int month)
     return days[month - 1] + (month == 2 && is_leap_year(year));
 }
 
-/* Exactly `digits` digits and what follows them; where the next begins. */
+/* Writes exactly `digits` digits and `next`; returns the end. */
 static char *write_number(char *out, int digits, int64_t value, char next)
 {
     for (int i = digits - 1; i >= 0; i--, value /= 10)
@@ -71,13 +73,13 @@ static char *write_number(char *out, int digits, int64_t value, char next)
     return out + digits + 1;
 }
 
-/* A time before 1970 or after 9999 is written as the nearest that is not: no such time gets in by
- * the front door, and the text has a fixed length. */
+/* A time before 1970 or after 9999 is written as the nearest valid one: the public API refuses such
+ * times, and the text has a fixed length. */
 void ef_time_format(int64_t time_us, char out[EF_TIME_TEXT_MAX])
 {
     int64_t us = time_us < 0 ? 0 : time_us > TIME_US_MAX ? TIME_US_MAX : time_us;
     int64_t days = us / DAY_US;
-    int64_t year = 1970 + days / 365; /* never too early, and a few years late at most */
+    int64_t year = 1970 + days / 365; /* not too early, and a few years late at most */
     int month = 1;
 
     while (days_before_year(year) > days)
@@ -98,7 +100,7 @@ void ef_time_format(int64_t time_us, char out[EF_TIME_TEXT_MAX])
     *end = '\0';
 }
 
-/* What is left to read of a text; it never points past its end. */
+/* The unread rest of a text. */
 typedef struct reader {
     const char *at;
     const char *end;
@@ -149,7 +151,7 @@ static bool read_date(reader *r, int64_t *out_days)
     return true;
 }
 
-/* Nothing, or a point and one to nine digits, of which the first six count. */
+/* Nothing, or a point and one to nine digits; the first six are used. */
 static bool read_fraction(reader *r, int64_t *out_us)
 {
     int64_t unit = SECOND_US / 10;
@@ -208,7 +210,7 @@ int ef_time_parse(const char *text, uint64_t length, int64_t *out_time_us)
     if (!read_date(&r, &days) || !read_one_of(&r, "Tt", &separator) ||
         !read_time_of_day(&r, &day_us) || !read_offset(&r, &offset_us) || r.at != r.end)
         return -1;
-    /* The year counts in UTC: with its offset, a time that is written in 1969 may be in 1970. */
+    /* The range applies in UTC: with its offset, a local time of 1969 may be in 1970. */
     int64_t time_us = days * DAY_US + day_us - offset_us;
     if (time_us < 0 || time_us > TIME_US_MAX)
         return -1;

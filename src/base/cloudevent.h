@@ -1,7 +1,7 @@
 /*
- * cloudevent.h - an event as a CloudEvent 1.0 in structured JSON, in and out.
+ * cloudevent.h - reads and writes an event as a CloudEvent 1.0 in structured JSON.
  *
- * | ours          | theirs                                                         |
+ * | Everfold      | CloudEvents                                                    |
  * | id, type      | id, type                                                       |
  * | stream        | subject                                                        |
  * | time          | time                                                           |
@@ -10,7 +10,7 @@
  * | data          | data; datacontenttype is JSON                                  |
  * | meta          | source, dataschema and every extension, by the same names      |
  *
- * Where it is published, what an HTTP answer says beside the event stands in it too:
+ * A published CloudEvent also has the fields that an HTTP response has beside the event:
  *
  * | tenant        | tenant, unless it is ""                                        |
  * | seq           | streamsequence                                                 |
@@ -23,18 +23,18 @@
 
 #include <everfold/event.h>
 
-/* Lower-case letters and digits, as the specification has it. */
+/* Lower-case letters and digits, as the specification requires. */
 bool ef__cloudevent_is_name(ef_str name);
 
-/* `key` NULL: as it is answered. Otherwise as it is published, under that key. */
+/* `key` NULL: the form of HTTP responses. Otherwise the published form, with that partition key. */
 void ef__cloudevent_write(ef__json_writer *w, const ef_event *event, const ef_str *key);
 
-/* As ef__event_take (incoming.h), for a structured CloudEvent that is known to be a JSON object.
- * The stream is the defaults', or else subject. */
-ef_status ef__cloudevent_take(ef_str text, const ef_new_event *defaults, ef__arena *arena,
-                              ef_new_event *out, ef_error *err);
+/* The same as ef__event_parse (incoming.h), for a structured CloudEvent that is a valid JSON
+ * object. The stream is that of the defaults, or else the subject. */
+ef_status ef__cloudevent_parse(ef_str text, const ef_new_event *defaults, ef__arena *arena,
+                               ef_new_event *out, ef_error *err);
 
-/* A text of an event's meta, by its name; "" when there is none or it is no text. In the arena. */
+/* A string of an event's meta by its name, in the arena; "": missing, or not a string. */
 ef_str ef__meta_text(ef_str meta, const char *name, ef__arena *arena);
 
 #endif

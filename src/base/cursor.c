@@ -1,10 +1,10 @@
 /*
- * cursor.c - a cursor is its kind, two numbers and a sum, in hexadecimal:
+ * cursor.c - a cursor is its kind, two numbers and a checksum, in hexadecimal:
  *
  *     k aaaaaaaaaaaaaaaa bbbbbbbbbbbbbbbb ssssssss      without the spaces
  *
- * The sum is no secret: it catches cut, mistyped and foreign text, not a forger. A forged cursor
- * starts a page elsewhere in the same list, which its owner may read anyway.
+ * The checksum is not secret: it detects cut, mistyped and foreign text, not forgery. A forged
+ * cursor starts a page elsewhere in the same list, which the client may read anyway.
  */
 #include "cursor.h"
 
@@ -23,7 +23,7 @@ enum {
 
 static_assert(CURSOR_CHARS < EF_CURSOR_MAX, "a cursor and its NUL fit");
 
-/* A seed of our own, so that another program's sum over the same text is not ours. */
+/* A seed of our own, so that checksums of other programs over the same text differ. */
 #define SUM_SEED UINT64_C(0x65766572666f6c64)
 
 static uint32_t cursor_sum(const char *text)
@@ -71,7 +71,7 @@ ef_status ef__cursor_parse(char kind, ef_str text, int64_t *out_a, int64_t *out_
          !read_hex(text.ptr + 1 + NUMBER_CHARS, NUMBER_CHARS, &b) ||
          !read_hex(text.ptr + SUM_AT, SUM_CHARS, &sum) || sum != cursor_sum(text.ptr)))
         return ef_fail(err, EF_BAD_INPUT,
-                       "\"%.*s\" is no cursor of this list: use \"next\" of the page before",
+                       "\"%.*s\" is not a cursor of this list: use \"next\" of the previous page",
                        (int)(text.len < EF_CURSOR_MAX ? text.len : EF_CURSOR_MAX), text.ptr);
     *out_a = (int64_t)a;
     *out_b = (int64_t)b;

@@ -1,8 +1,8 @@
 /*
  * cursor.h - opaque paging cursors.
  *
- * A cursor is a kind and two numbers, with a sum so that text that is not one of ours is refused.
- * Letters, digits, - and _ only.
+ * A cursor is a kind and two numbers, with a checksum so that other text is refused. Letters,
+ * digits, - and _ only.
  */
 #ifndef EF_BASE_CURSOR_H
 #define EF_BASE_CURSOR_H
@@ -10,7 +10,7 @@
 #include <everfold/journal.h>
 
 void ef__cursor_format(char kind, int64_t a, int64_t b, char out[EF_CURSOR_MAX]);
-/* "" gives 0, 0. EF_BAD_INPUT when the text is no cursor of this kind. */
+/* "" results in 0, 0. EF_BAD_INPUT: the text is not a cursor of this kind. */
 ef_status ef__cursor_parse(char kind, ef_str text, int64_t *out_a, int64_t *out_b, ef_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * deadline.h - a moment from now, as the waits of pthread want it.
+ * deadline.h - deadlines for timed waits of pthread.
  */
 #ifndef EF_BASE_DEADLINE_H
 #define EF_BASE_DEADLINE_H
@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <time.h>
 
-/* A condition whose timed waits are by the monotonic clock: they take as long as they should when
- * the wall clock is set. */
+/* A condition whose timed waits use the monotonic clock, so that setting the wall clock does not
+ * change them. */
 static inline void ef__cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attributes;
@@ -20,7 +20,7 @@ static inline void ef__cond_init(pthread_cond_t *cond)
     (void)pthread_condattr_destroy(&attributes);
 }
 
-/* `clock` is the one that the condition was made for. */
+/* `clock` must be that of the condition. */
 static inline struct timespec ef__deadline(clockid_t clock, int64_t ms)
 {
     struct timespec at;

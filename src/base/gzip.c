@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <zlib.h>
 
-#define WINDOW_GZIP (15 + 16) /* the largest window, and gzip's header instead of zlib's */
-#define MEMORY 8
+#define WINDOW_GZIP (15 + 16) /* the largest window, and the header of gzip instead of zlib */
+#define MEMORY 8              /* zlib's default */
 
-/* The fastest level: JSON of many like objects shrinks to a tenth with it already. */
+/* The fastest level: it compresses JSON of many similar objects to a tenth already. */
 bool ef__gzip(ef_str text, ef__buf *out)
 {
     z_stream z = {0};

@@ -1,5 +1,5 @@
 /*
- * gzip.h - making answers smaller.
+ * gzip.h - compression of HTTP responses.
  */
 #ifndef EF_BASE_GZIP_H
 #define EF_BASE_GZIP_H
@@ -8,8 +8,8 @@
 
 #include <everfold/str.h>
 
-/* Add `text` as gzip to `out`. False: memory ran out, or it would be larger than the maximum of
- * `out`, which is as it was before. */
+/* Appends `text`, compressed, to `out`. False: memory ran out, or the maximum of `out` would be
+ * exceeded; `out` is unchanged. */
 bool ef__gzip(ef_str text, ef__buf *out);
 
 #endif

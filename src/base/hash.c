@@ -1,9 +1,9 @@
 /*
- * hash.c - digests by the libraries that do them best, and UUIDv7.
+ * hash.c - digests of OpenSSL, xxHash and zlib, and UUIDv7.
  *
- * What lives as long as the process: the SHA-256 that was fetched from OpenSSL (fetching takes
- * longer than hashing an event), a digest context for each thread, which the end of the thread
- * frees, and the state that ids are made from, under its mutex.
+ * State of the process: the SHA-256 implementation that was fetched from OpenSSL (fetching takes
+ * longer than hashing an event), a digest context per thread, freed when the thread ends, and the
+ * state of the id generator, under its mutex.
  */
 #include "hash.h"
 
@@ -33,7 +33,7 @@ static void fetch_digests(void)
     digests.has_key = pthread_key_create(&digests.context_key, free_context) == 0;
 }
 
-/* This thread's context; NULL when there is no memory for one. */
+/* The context of this thread; NULL: memory ran out. */
 static EVP_MD_CTX *digest_context(void)
 {
     EVP_MD_CTX *context = pthread_getspecific(digests.context_key);
@@ -88,23 +88,26 @@ uint64_t ef__xxh3(ef_str text, uint64_t seed)
 
 uint32_t ef__crc32(uint32_t start, ef_str text)
 {
-    /* zlib answers 0 to a NULL pointer whatever the start was. */
+    /* zlib returns 0 for a NULL pointer, whatever the start value is. */
     return (uint32_t)crc32_z(start, (const Bytef *)(text.len ? text.ptr : ""), text.len);
 }
 
 /*
- * Ids. Behind the millisecond a UUIDv7 has 74 bits of its own:
+ * Ids. After the millisecond a UUIDv7 has 74 bits:
  *
  *     tttttttt-tttt-7rrr-vrrr-rrrrrrrrrrrr      t time in ms, r random, v two bits 10 and two of r
  *
- * They are drawn anew for each millisecond, below half of what fits, and within one they grow by a
- * random step of 1 to 2^32: always rising, never guessed from the one before, and 2^41 of them fit
- * into a millisecond.
+ * They are random for each millisecond, below half of the maximum, and within one millisecond they
+ * grow by a random step of 1 to 2^32: always ascending, not guessable from the previous one, and
+ * 2^41 of them fit into a millisecond.
  *
- * Threads read the clock before they come here, so one may come with the millisecond before: it
- * gets the newer one. Only a clock that went back by more is followed back.
+ * Threads read the clock before they take the lock, so a thread may have an older millisecond: it
+ * uses the newer one. Only a clock that was set back by more than that is followed back.
  */
-enum { ID_MS_BACK_MAX = 10000, ID_POOL_BYTES = 256 };
+enum {
+    ID_MS_BACK_MAX = 10000, /* a clock set back by more was corrected: ids follow it */
+    ID_POOL_BYTES = 256     /* getrandom returns up to 256 bytes completely */
+};
 
 static struct {
     pthread_mutex_t lock;
@@ -113,7 +116,7 @@ static struct {
     int64_t ms;             /* of the last id; -1 before the first */
     unsigned __int128 tail; /* its 74 bits */
     uint8_t pool[ID_POOL_BYTES];
-    size_t pool_left; /* bytes at the end of the pool that were not used yet */
+    size_t pool_left; /* unused bytes at the end of the pool */
 } ids = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .ms = -1};
 
 static void lock_ids(void)
@@ -126,7 +129,7 @@ static void unlock_ids(void)
     (void)pthread_mutex_unlock(&ids.lock);
 }
 
-/* A child that went on with its parent's pool would make its parent's ids. */
+/* A child that continued with the pool of its parent would generate the same ids. */
 static void forget_ids_in_child(void)
 {
     ids.pool_left = 0;
@@ -139,7 +142,7 @@ static void watch_forks(void)
     ids.forks_watched = pthread_atfork(lock_ids, unlock_ids, forget_ids_in_child) == 0;
 }
 
-/* `len` bytes out of the pool, which is filled when it has too few. */
+/* `len` bytes of the pool, which is refilled when it has too few. */
 static bool draw_random(void *out, size_t len)
 {
     if (ids.pool_left < len) {
@@ -147,7 +150,7 @@ static bool draw_random(void *out, size_t len)
         do
             got = getrandom(ids.pool, sizeof(ids.pool), 0);
         while (got < 0 && errno == EINTR);
-        if (got != (ssize_t)sizeof(ids.pool)) /* up to 256 bytes come whole or not at all */
+        if (got != (ssize_t)sizeof(ids.pool)) /* up to 256 bytes are returned completely */
             return false;
         ids.pool_left = sizeof(ids.pool);
     }
@@ -158,7 +161,7 @@ static bool draw_random(void *out, size_t len)
     return true;
 }
 
-/* Move on to the next id at `ms`, or at the last one's when that is newer. */
+/* Advances to the next id at `ms`, or at the millisecond of the last id when that is newer. */
 static bool next_id(int64_t ms)
 {
     if (ms <= ids.ms && ids.ms - ms <= ID_MS_BACK_MAX) {

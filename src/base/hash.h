@@ -1,5 +1,5 @@
 /*
- * hash.h - digests: SHA-256 for the chain, HMAC for signatures, XXH3 for quick sums, CRC32 for
+ * hash.h - SHA-256 for the hash chain, HMAC for signatures, XXH3 for checksums, CRC32 for
  * partitions; base64; and ids.
  */
 #ifndef EF_BASE_HASH_H
@@ -12,19 +12,19 @@ bool ef__sha256(ef_str head, ef_str body, uint8_t out[EF_HASH_BYTES]);
 /* HMAC-SHA256. False only when the crypto library fails. */
 bool ef__hmac_sha256(ef_str key, ef_str text, uint8_t out[EF_HASH_BYTES]);
 
-/* Base64 with its padding, and a NUL. */
+/* Base64 with padding, and a NUL. */
 void ef__base64(const uint8_t *bytes, size_t len, char *out);
-/* The bytes of a base64 text, which has no more characters than `out` has room: how many, or -1. */
+/* Decodes base64; `out` has at least as many bytes as `text` has characters. The length, or -1. */
 int ef__base64_decode(ef_str text, uint8_t *out);
 
 uint64_t ef__xxh3(ef_str text, uint64_t seed);
 uint32_t ef__crc32(uint32_t start, ef_str text);
 
-/* A UUIDv7 as 36 characters and a NUL: time-ordered, and rising within a process and millisecond.
- * False when the system gives no randomness. Thread safe. */
+/* A UUIDv7 as 36 characters and a NUL: ordered by time, and ascending within a process and
+ * millisecond. False: the system has no random numbers. Thread safe. */
 bool ef__uuid7(int64_t wall_us, char out[EF_EVENT_ID_TEXT_MAX]);
 
-/* Lower-case hexadecimal, with a NUL. */
+/* Lower-case hexadecimal, and a NUL. */
 void ef__hex(const uint8_t *bytes, size_t len, char *out);
 
 #endif

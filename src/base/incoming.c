@@ -1,9 +1,8 @@
 /*
- * incoming.c - JSON from outside into events.
+ * incoming.c - decodes events from JSON.
  *
- * The text is checked whole by the strict door first; after that it is known to be JSON, and its
- * members are walked as slices of it. So no tree is built of the data, whatever its size, and what
- * is appended are the very bytes that came.
+ * The whole text is validated first; then its members are read as slices of it. So no tree is built
+ * of the data, whatever its size, and the appended bytes are exactly those that were received.
  */
 #include "incoming.h"
 #include "json.h"
@@ -21,7 +20,7 @@ static const char *skip_space(const char *at)
     return at;
 }
 
-/* A quote ends it unless an odd number of backslashes stands before. */
+/* A quote ends the string unless an odd number of backslashes precedes it. */
 static const char *skip_string(const char *at)
 {
     const char *start = ++at;
@@ -36,7 +35,7 @@ static const char *skip_string(const char *at)
     }
 }
 
-/* Behind the value that starts at `at`. Ends because the text was checked and the outer closing
+/* The end of the value at `at`. The loop ends because the text is valid and the outer closing
  * bracket is still ahead. */
 static const char *skip_value(const char *at)
 {
@@ -53,7 +52,7 @@ static const char *skip_value(const char *at)
             depth--;
         at++;
     } while (depth > 0);
-    /* What is left of a number or a word. A container or string is over already. */
+    /* The rest of a number or a word. A container or string has ended already. */
     if (at[-1] != '"' && at[-1] != '}' && at[-1] != ']')
         while (*at != ',' && *at != '}' && *at != ']' && *at != ' ' && *at != '\t' && *at != '\n' &&
                *at != '\r')
@@ -86,8 +85,8 @@ static bool key_is(ef_str key, const char *name)
     return ef_str_equal(key, ef_str_from(name));
 }
 
-static ef_status number_of(const char *key, ef_str raw, int64_t min, int64_t max, int64_t *out,
-                           ef_error *err)
+static ef_status read_number(const char *key, ef_str raw, int64_t min, int64_t max, int64_t *out,
+                             ef_error *err)
 {
     ef__json number = {.kind = EF__JSON_NUMBER, .text = raw};
     bool is_number = raw.ptr[0] == '-' || (raw.ptr[0] >= '0' && raw.ptr[0] <= '9');
@@ -98,7 +97,8 @@ static ef_status number_of(const char *key, ef_str raw, int64_t min, int64_t max
     return EF_OK;
 }
 
-static ef_status time_of(const char *key, ef_str raw, ef__arena *arena, int64_t *out, ef_error *err)
+static ef_status read_time(const char *key, ef_str raw, ef__arena *arena, int64_t *out,
+                           ef_error *err)
 {
     ef_str text;
     ef_status st = ef__slice_text(key, raw, arena, &text, err);
@@ -108,35 +108,35 @@ static ef_status time_of(const char *key, ef_str raw, ef__arena *arena, int64_t 
     return st;
 }
 
-/* The stream must be at `seq`: by expected_seq, or by the seq of an event that was read. */
-static ef_status expect(int64_t seq, ef_new_event *out, ef_error *err)
+/* The stream must be at `seq`: from expected_seq, or from the seq of an event that was read. */
+static ef_status expect_seq(int64_t seq, ef_new_event *out, ef_error *err)
 {
     ef_expected_seq expected = ef_expect_seq(seq);
 
     if (ef_seq_is_expected(out->expected_seq) && out->expected_seq.plus_one != expected.plus_one)
-        return ef_fail(err, EF_BAD_INPUT, "seq and expected_seq say different things");
+        return ef_fail(err, EF_BAD_INPUT, "seq and expected_seq contradict each other");
     out->expected_seq = expected;
     return EF_OK;
 }
 
-/* What a journal assigned to an event that was read from it. The seq is a condition: the stream
- * must be just before it. Position and recording time are checked for their form only, because the
- * journal that takes the event assigns its own. */
-static ef_status take_assigned(ef_str key, ef_str raw, ef__arena *arena, ef_new_event *out,
+/* Values that a journal assigned to an event. The seq is a condition: the stream must be at the seq
+ * before it. Position and recording time are only checked for their form, because the target
+ * journal assigns its own. */
+static ef_status read_assigned(ef_str key, ef_str raw, ef__arena *arena, ef_new_event *out,
                                ef_error *err)
 {
     int64_t n = 0;
     ef_status st;
 
     if (key_is(key, "recorded_at"))
-        return time_of("recorded_at", raw, arena, &n, err);
+        return read_time("recorded_at", raw, arena, &n, err);
     if (key_is(key, "position"))
-        return number_of("position", raw, 1, INT64_MAX, &n, err);
-    st = number_of("seq", raw, 1, INT64_MAX, &n, err);
-    return st == EF_OK ? expect(n - 1, out, err) : st;
+        return read_number("position", raw, 1, INT64_MAX, &n, err);
+    st = read_number("seq", raw, 1, INT64_MAX, &n, err);
+    return st == EF_OK ? expect_seq(n - 1, out, err) : st;
 }
 
-static ef_status take_member(ef_str key, ef_str raw, ef__arena *arena, ef_new_event *out,
+static ef_status read_member(ef_str key, ef_str raw, ef__arena *arena, ef_new_event *out,
                              ef_error *err)
 {
     int64_t n = 0;
@@ -149,21 +149,21 @@ static ef_status take_member(ef_str key, ef_str raw, ef__arena *arena, ef_new_ev
     if (key_is(key, "type"))
         return ef__slice_text("type", raw, arena, &out->type, err);
     if (key_is(key, "time"))
-        return time_of("time", raw, arena, &out->time_us, err);
+        return read_time("time", raw, arena, &out->time_us, err);
     if (key_is(key, "id")) {
         st = ef__slice_text("id", raw, arena, &out->id, err);
         if (st == EF_OK && out->id.len == 0)
-            st = ef_fail(err, EF_BAD_INPUT, "id is empty; leave it out to have one made");
+            st = ef_fail(err, EF_BAD_INPUT, "id is empty; leave it out to have one generated");
         return st;
     }
     if (key_is(key, "expected_seq")) {
         if (key_is(raw, "null"))
             return EF_OK;
-        st = number_of("expected_seq", raw, 0, INT64_MAX, &n, err);
-        return st == EF_OK ? expect(n, out, err) : st;
+        st = read_number("expected_seq", raw, 0, INT64_MAX, &n, err);
+        return st == EF_OK ? expect_seq(n, out, err) : st;
     }
     if (key_is(key, "schema")) {
-        st = number_of("schema", raw, 1, INT32_MAX, &n, err);
+        st = read_number("schema", raw, 1, INT32_MAX, &n, err);
         out->schema = (int32_t)n;
         return st;
     }
@@ -172,9 +172,9 @@ static ef_status take_member(ef_str key, ef_str raw, ef__arena *arena, ef_new_ev
         return EF_OK;
     }
     if (key_is(key, "seq") || key_is(key, "position") || key_is(key, "recorded_at"))
-        return take_assigned(key, raw, arena, out, err);
+        return read_assigned(key, raw, arena, out, err);
     return ef_fail(err, EF_BAD_INPUT,
-                   "there is no key \"%.*s\"; the keys are stream, type, data, tenant, id, "
+                   "unknown key \"%.*s\"; the keys are stream, type, data, tenant, id, "
                    "expected_seq, meta, schema, time, seq, position, recorded_at",
                    (int)(key.len < 100 ? key.len : 100), key.ptr ? key.ptr : "");
 }
@@ -222,8 +222,8 @@ ef_status ef__slice_next(ef_str text, size_t *at, ef__arena *arena, ef__slice *o
     return st;
 }
 
-ef_status ef__event_take(ef_str text, const ef_new_event *defaults, ef__arena *arena,
-                         ef_new_event *out, ef_error *err)
+ef_status ef__event_parse(ef_str text, const ef_new_event *defaults, ef__arena *arena,
+                          ef_new_event *out, ef_error *err)
 {
     ef__slice member;
     size_t at = 0;
@@ -235,7 +235,7 @@ ef_status ef__event_take(ef_str text, const ef_new_event *defaults, ef__arena *a
         st = ef__slice_next(text, &at, arena, &member, &more, err);
         if (st != EF_OK || !more)
             break;
-        st = take_member(member.key, member.raw, arena, out, err);
+        st = read_member(member.key, member.raw, arena, out, err);
     }
     return st == EF_OK ? check_needed(out, err) : st;
 }
@@ -248,5 +248,5 @@ ef_status ef__event_decode(ef_str text, const ef_new_event *defaults, ef__arena 
 
     if (st == EF_OK && kind != EF__JSON_OBJECT)
         st = ef_fail(err, EF_BAD_INPUT, "the event is not a JSON object");
-    return st == EF_OK ? ef__event_take(text, defaults, arena, out, err) : st;
+    return st == EF_OK ? ef__event_parse(text, defaults, arena, out, err) : st;
 }

@@ -1,19 +1,18 @@
 /*
- * json.c - the strict door and the tree.
+ * json.c - the strict validator and the tree.
  *
- * One loop reads the text for ef__json_check and ef__json_parse alike; without an arena it builds
- * nothing, so both accept the same texts. Open arrays and objects stand on a stack of frames, never
- * on the C stack.
+ * One loop reads the text for ef__json_check and ef__json_parse; without an arena it builds
+ * nothing, so both accept the same texts. Open arrays and objects are on a stack of frames, not on
+ * the C stack.
  *
  *     value      -> after (a scalar) | first value ('[') | first key ('{')
  *     first key  -> value | after ('}')            first value -> as value, or after (']')
  *     key        -> value
  *     after      -> value (',' in an array) | key (',' in an object) | after (a bracket) | done
  *
- * The keys of all open objects stand on one stack, those of the innermost object on top. A key is
- * compared with the others of its object as it comes while they are few; when they have become many
- * they are sorted once, when the object ends. Both are cheap for every input, where a hash table
- * would have inputs made to collide.
+ * The keys of all open objects are on one stack, those of the innermost object on top. While an
+ * object has few keys, a new key is compared with the others; with many keys they are sorted once,
+ * when the object ends. Both are cheap for every input, while a hash table has inputs that collide.
  */
 #include "json.h"
 
@@ -29,9 +28,9 @@
 #include <stdlib.h>
 
 enum {
-    KEYS_COMPARED = 16, /* up to here each new key is compared with those before it */
-    KEYS_IN_PLACE = 64, /* keys of open objects that need no heap */
-    KEY_SHOWN_BYTES = 100
+    KEYS_COMPARED = 16,   /* up to this number each new key is compared with those before it */
+    KEYS_IN_PLACE = 64,   /* keys of open objects without an allocation */
+    KEY_SHOWN_BYTES = 100 /* of a key in a message, which has 512 */
 };
 
 typedef enum state {
@@ -43,8 +42,8 @@ typedef enum state {
     DONE
 } state;
 
-/* A string as it stands between its quotes. It has an escape when `len`, its length after
- * unescaping, is less than raw.len: every escape is longer than what it stands for. */
+/* A string between its quotes. It has an escape when `len`, its length after unescaping, is less
+ * than raw.len: every escape is longer than its character. */
 typedef struct token {
     ef_str raw;
     size_t len;
@@ -52,7 +51,7 @@ typedef struct token {
 
 typedef struct frame {
     bool is_object;
-    size_t first_key; /* where the object's keys begin on the stack of keys */
+    size_t first_key; /* index of the object's first key on the stack of keys */
     ef__json *node;   /* NULL without a tree */
     ef__json *last;   /* its last child so far */
 } frame;
@@ -65,7 +64,7 @@ typedef struct parser {
     ef_error *err;
     ef__json *root;
     ef__json_kind root_kind;
-    ef_str key; /* of the value to come, with a tree */
+    ef_str key; /* of the next value, with a tree */
     size_t depth;
     token *keys; /* keys_in_place, or from the heap */
     size_t key_count;
@@ -77,15 +76,15 @@ typedef struct parser {
 
 static ef_status read_text(parser *ps, ef_str text, size_t max_bytes);
 static void skip_space(parser *ps);
-static ef_status take_value(parser *ps, state *next);
-static ef_status take_first(parser *ps, state *next, char closing);
-static ef_status take_key(parser *ps, state *next);
-static ef_status take_separator(parser *ps, state *next);
+static ef_status read_value(parser *ps, state *next);
+static ef_status read_first(parser *ps, state *next, char closing);
+static ef_status read_key(parser *ps, state *next);
+static ef_status read_separator(parser *ps, state *next);
 static ef_status open_container(parser *ps, state *next, ef__json_kind kind);
 static ef_status close_container(parser *ps, state *next);
-static ef_status take_word(parser *ps, const char *word, ef__json_kind kind);
-static ef_status take_number(parser *ps);
-static ef_status take_string(parser *ps);
+static ef_status read_word(parser *ps, const char *word, ef__json_kind kind);
+static ef_status read_number(parser *ps);
+static ef_status read_string(parser *ps);
 static ef_status scan_string(parser *ps, token *out);
 static const char *skip_plain(const char *p, const char *end);
 static ef_status scan_special(parser *ps, const char **p, size_t *shorter);
@@ -101,8 +100,8 @@ static ef_status fail_expected(parser *ps, const char *what);
 static ef_status fail_at(parser *ps, ef_status status, const char *at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static ef_status check(ef_str text, size_t max_bytes, size_t depth_max, ef__json_kind *out_kind,
-                       ef_error *err)
+static ef_status check_text(ef_str text, size_t max_bytes, size_t depth_max,
+                            ef__json_kind *out_kind, ef_error *err)
 {
     parser ps;
 
@@ -117,17 +116,18 @@ static ef_status check(ef_str text, size_t max_bytes, size_t depth_max, ef__json
 
 ef_status ef__json_check(ef_str text, size_t max_bytes, ef__json_kind *out_kind, ef_error *err)
 {
-    return check(text, max_bytes, EF_LIMIT_JSON_DEPTH, out_kind, err);
+    return check_text(text, max_bytes, EF_LIMIT_JSON_DEPTH, out_kind, err);
 }
 
 ef_status ef__json_check_envelope(ef_str text, size_t max_bytes, ef__json_kind *out_kind,
                                   ef_error *err)
 {
-    return check(text, max_bytes, EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH, out_kind, err);
+    return check_text(text, max_bytes, EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH, out_kind,
+                      err);
 }
 
-static ef_status parse(ef_str text, size_t max_bytes, size_t depth_max, ef__arena *arena,
-                       ef__json **out, ef_error *err)
+static ef_status parse_text(ef_str text, size_t max_bytes, size_t depth_max, ef__arena *arena,
+                            ef__json **out, ef_error *err)
 {
     parser ps;
 
@@ -143,13 +143,14 @@ static ef_status parse(ef_str text, size_t max_bytes, size_t depth_max, ef__aren
 ef_status ef__json_parse(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
                          ef_error *err)
 {
-    return parse(text, max_bytes, EF_LIMIT_JSON_DEPTH, arena, out, err);
+    return parse_text(text, max_bytes, EF_LIMIT_JSON_DEPTH, arena, out, err);
 }
 
 ef_status ef__json_parse_envelope(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
                                   ef_error *err)
 {
-    return parse(text, max_bytes, EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH, arena, out, err);
+    return parse_text(text, max_bytes, EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH, arena, out,
+                      err);
 }
 
 const ef__json *ef__json_get(const ef__json *object, const char *key)
@@ -175,7 +176,7 @@ int ef__json_int64(const ef__json *number, int64_t *out)
         int digit = number->text.ptr[i] - '0';
         if (digit < 0 || digit > 9)
             return -1;
-        /* Counted towards the sign it has, for INT64_MIN has no positive twin. */
+        /* Accumulated with its sign, because INT64_MIN has no positive counterpart. */
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, negative ? -digit : digit, &value))
             return -1;
@@ -203,13 +204,13 @@ static ef_status read_text(parser *ps, ef_str text, size_t max_bytes)
     while (st == EF_OK && next != DONE) {
         skip_space(ps);
         if (next == AFTER_VALUE)
-            st = take_separator(ps, &next);
+            st = read_separator(ps, &next);
         else if (next == WANT_KEY)
-            st = take_key(ps, &next);
+            st = read_key(ps, &next);
         else if (next == WANT_VALUE)
-            st = take_value(ps, &next);
+            st = read_value(ps, &next);
         else
-            st = take_first(ps, &next, next == WANT_FIRST_KEY ? '}' : ']');
+            st = read_first(ps, &next, next == WANT_FIRST_KEY ? '}' : ']');
     }
     if (ps->keys != ps->keys_in_place)
         free(ps->keys);
@@ -222,7 +223,7 @@ static void skip_space(parser *ps)
         ps->p++;
 }
 
-static ef_status take_value(parser *ps, state *next)
+static ef_status read_value(parser *ps, state *next)
 {
     *next = AFTER_VALUE;
     switch (ps->p < ps->end ? *ps->p : '\0') {
@@ -231,30 +232,30 @@ static ef_status take_value(parser *ps, state *next)
     case '[':
         return open_container(ps, next, EF__JSON_ARRAY);
     case '"':
-        return take_string(ps);
+        return read_string(ps);
     case 't':
-        return take_word(ps, "true", EF__JSON_TRUE);
+        return read_word(ps, "true", EF__JSON_TRUE);
     case 'f':
-        return take_word(ps, "false", EF__JSON_FALSE);
+        return read_word(ps, "false", EF__JSON_FALSE);
     case 'n':
-        return take_word(ps, "null", EF__JSON_NULL);
+        return read_word(ps, "null", EF__JSON_NULL);
     case '-':
-        return take_number(ps);
+        return read_number(ps);
     default:
         if (ps->p < ps->end && *ps->p >= '0' && *ps->p <= '9')
-            return take_number(ps);
+            return read_number(ps);
         return fail_expected(ps, "a value");
     }
 }
 
-static ef_status take_first(parser *ps, state *next, char closing)
+static ef_status read_first(parser *ps, state *next, char closing)
 {
     if (ps->p < ps->end && *ps->p == closing)
         return close_container(ps, next);
-    return closing == '}' ? take_key(ps, next) : take_value(ps, next);
+    return closing == '}' ? read_key(ps, next) : read_value(ps, next);
 }
 
-static ef_status take_key(parser *ps, state *next)
+static ef_status read_key(parser *ps, state *next)
 {
     token key;
     ef_status st;
@@ -270,14 +271,14 @@ static ef_status take_key(parser *ps, state *next)
         return st;
     skip_space(ps);
     if (ps->p == ps->end || *ps->p != ':')
-        return fail_expected(ps, "':' behind the key");
+        return fail_expected(ps, "':' after the key");
     ps->p++;
     *next = WANT_VALUE;
     return EF_OK;
 }
 
-/* What may stand behind a value: a comma, the bracket that ends what it is in, or the end. */
-static ef_status take_separator(parser *ps, state *next)
+/* After a value: a comma, the closing bracket, or the end. */
+static ef_status read_separator(parser *ps, state *next)
 {
     if (ps->depth == 0) {
         if (ps->p < ps->end)
@@ -326,7 +327,7 @@ static ef_status close_container(parser *ps, state *next)
     return st;
 }
 
-static ef_status take_word(parser *ps, const char *word, ef__json_kind kind)
+static ef_status read_word(parser *ps, const char *word, ef__json_kind kind)
 {
     ef_str text = {ps->p, strlen(word)};
 
@@ -336,7 +337,7 @@ static ef_status take_word(parser *ps, const char *word, ef__json_kind kind)
     return add_node(ps, kind, text, NULL);
 }
 
-static ef_status take_number(parser *ps)
+static ef_status read_number(parser *ps)
 {
     ef__number_parts parts;
     ef_str text = {ps->p, (size_t)(ps->end - ps->p)};
@@ -352,7 +353,7 @@ static ef_status take_number(parser *ps)
     return add_node(ps, EF__JSON_NUMBER, text, NULL);
 }
 
-static ef_status take_string(parser *ps)
+static ef_status read_string(parser *ps)
 {
     token string;
     ef_str text = {NULL, 0};
@@ -363,9 +364,9 @@ static ef_status take_string(parser *ps)
     return st == EF_OK ? add_node(ps, EF__JSON_STRING, text, NULL) : st;
 }
 
-/* Plain characters of a string: ASCII that is no control, quote or backslash. Eight at a time, for
- * this is where the time goes: a byte of `odd` has its top bit set where one of the eight is not
- * plain (or, through a borrow, somewhere above such a one, so only the lowest is trusted). */
+/* Skips plain characters of a string: ASCII except controls, quotes and backslashes. Eight at a
+ * time, because most of the time is spent here: a byte of `odd` has its top bit set where one of
+ * the eight is not plain (or, through a borrow, above such a byte, so only the lowest is valid). */
 static const char *skip_plain(const char *p, const char *end)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -388,7 +389,7 @@ static const char *skip_plain(const char *p, const char *end)
     return p;
 }
 
-/* From the opening quote to behind the closing one. */
+/* Scans from the opening quote to after the closing one. */
 static ef_status scan_string(parser *ps, token *out)
 {
     const char *p = ps->p + 1;
@@ -410,7 +411,7 @@ static ef_status scan_string(parser *ps, token *out)
     return EF_OK;
 }
 
-/* An escape, or a character of several bytes, or a mistake. `shorter` counts what escapes save. */
+/* An escape, a multi-byte character, or a mistake. `shorter` counts the bytes that escapes save. */
 static ef_status scan_special(parser *ps, const char **p, size_t *shorter)
 {
     unsigned char c = (unsigned char)**p;
@@ -435,7 +436,7 @@ static ef_status scan_special(parser *ps, const char **p, size_t *shorter)
     return EF_OK;
 }
 
-/* Without a tree there is only the kind of the whole to remember. */
+/* Without a tree only the kind of the whole text is stored. */
 static ef_status add_node(parser *ps, ef__json_kind kind, ef_str text, ef__json **out)
 {
     if (ps->depth == 0)
@@ -513,8 +514,8 @@ static ef_status grow_keys(parser *ps)
     return EF_OK;
 }
 
-/* Equal keys lie side by side once sorted, in the order of the text. Of several second ones the
- * first in the text is named. */
+/* Sorted, equal keys are adjacent, in the order of the text. The duplicate that comes first in the
+ * text is reported. */
 static ef_status find_duplicate(parser *ps, size_t first)
 {
     const token *found = NULL;
@@ -527,7 +528,7 @@ static ef_status find_duplicate(parser *ps, size_t first)
     return found ? fail_duplicate(ps, *found) : EF_OK;
 }
 
-/* Shorter first, then by bytes: any order does, as long as equal keys are equal in it. */
+/* Shorter first, then by bytes: any order in which equal keys are equal is enough. */
 static int compare_tokens(const token *a, const token *b)
 {
     if (a->len != b->len)
@@ -571,7 +572,7 @@ static ef_status fail_expected(parser *ps, const char *what)
     return fail_at(ps, EF_BAD_JSON, ps->p, "%s expected, found byte 0x%02x", what, c);
 }
 
-/* Lines and columns count from 1, and columns count characters: what an editor shows. */
+/* Lines and columns count from 1, and columns count characters, as editors do. */
 static ef_status fail_at(parser *ps, ef_status status, const char *at, const char *format, ...)
 {
     char what[EF_ERROR_TEXT_MAX];

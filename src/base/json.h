@@ -1,11 +1,10 @@
 /*
- * json.h - the one strict JSON door, a tree for those who need one, and a writer.
+ * json.h - a strict JSON validator, a tree for code that needs one, and a writer.
  *
  * Strict RFC 8259 with our limits: valid UTF-8 throughout, no NUL (raw or as backslash-u0000), no
  * lone surrogate, no duplicate key in an object (compared after unescaping), depth, key count and
- * number limits of limits.h. Numbers stay as the text they came in: nothing passes through a
- * double. Every entry of the house comes through ef__json_check or ef__json_parse, and both accept
- * exactly the same texts.
+ * number limits of limits.h. Numbers stay text: nothing passes through a double. All JSON of
+ * Everfold is read by ef__json_check or ef__json_parse, and both accept exactly the same texts.
  */
 #ifndef EF_BASE_JSON_H
 #define EF_BASE_JSON_H
@@ -29,40 +28,40 @@ typedef struct ef__json ef__json;
 
 struct ef__json {
     ef__json_kind kind;
-    bool sorted;     /* object: the children are in the order of their keys */
+    bool sorted;     /* object: the children are sorted by key */
     ef_str text;     /* number: as written. string: unescaped. array, object: the source bytes */
     ef__json *first; /* array, object: first child */
     ef__json *next;  /* sibling */
     ef_str key;      /* of a child of an object: unescaped */
-    size_t count;    /* array, object: how many children */
+    size_t count;    /* array, object: number of children */
 };
 
 /*
- * Check one JSON text of at most `max_bytes`; nothing is allocated on the usual path. The message
- * names the offset, and line and column, of the mistake and what was found there.
+ * Checks one JSON text of at most `max_bytes`; allocates nothing in common cases. The message has
+ * the offset, line and column of the mistake, and what was found there.
  * EF_BAD_JSON, EF_TOO_LARGE, EF_NO_MEMORY
  */
 ef_status ef__json_check(ef_str text, size_t max_bytes, ef__json_kind *out_kind, ef_error *err);
 
-/* The same, and build the tree in `arena`. Strings without an escape point into `text`. */
+/* The same, and builds the tree in `arena`. Strings without an escape point into `text`. */
 ef_status ef__json_parse(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
                          ef_error *err);
 
 /*
- * The same for a text that has data inside, such as an event, a view or a list of them: it may be
- * nested EF_LIMIT_ENVELOPE_DEPTH deeper, so that the limit of data is the same whatever it came in.
- * The data itself is checked where it is used.
+ * The same for a text that contains data, such as an event, a view or a list of them: it may be
+ * nested EF_LIMIT_ENVELOPE_DEPTH deeper, so that data has the same limit in every envelope. The
+ * data itself is checked where it is used.
  */
 ef_status ef__json_check_envelope(ef_str text, size_t max_bytes, ef__json_kind *out_kind,
                                   ef_error *err);
 ef_status ef__json_parse_envelope(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
                                   ef_error *err);
 
-/* The member of that name; NULL when there is none or `object` is not an object. */
+/* The member with that name; NULL: none, or `object` is not an object. */
 const ef__json *ef__json_get(const ef__json *object, const char *key);
 /*
- * The first member of an object whose members are in the order of their keys (UTF-8 bytes) from now
- * on: they are sorted in place, once. Not while another loop is on its way through them.
+ * The first member of an object, after sorting the members in place by key (UTF-8 bytes), once. Not
+ * while another loop iterates over them.
  */
 const ef__json *ef__json_sorted(const ef__json *object);
 /* A JSON number that is an integer (no fraction, no exponent) in int64: 0, else -1. */
@@ -74,18 +73,17 @@ int ef__json_int64(const ef__json *number, int64_t *out);
  */
 bool ef__json_canonical(const ef__json *value, ef__buf *out);
 
-/* A JSON string with quotes; control characters, quotes and backslashes escaped, the rest as is. */
+/* A JSON string with quotes; control characters, quotes and backslashes are escaped. */
 bool ef__json_write_string(ef__buf *out, ef_str text);
 
 /*
- * A writer that places commas and colons. Objects keep the order of calls.
- *     ef__json_writer w = EF__JSON_WRITER(&buf);
- *     ef__json_open(&w, '{'); ef__json_key(&w, "seq"); ef__json_int(&w, 7); ef__json_close(&w,
- * '}');
+ * A writer that inserts commas and colons. Objects keep the order of calls.
+ *     ef__json_writer writer = EF__JSON_WRITER(&buf);
+ *     ef__json_open(&writer, '{');
  */
 typedef struct ef__json_writer {
     ef__buf *out;
-    bool comma; /* a value stands before this place */
+    bool comma; /* a value precedes the next one */
 } ef__json_writer;
 
 #define EF__JSON_WRITER(buf)                                                                       \
@@ -100,7 +98,7 @@ void ef__json_str(ef__json_writer *w, ef_str value);
 void ef__json_int(ef__json_writer *w, int64_t value);
 void ef__json_bool(ef__json_writer *w, bool value);
 void ef__json_null(ef__json_writer *w);
-void ef__json_raw(ef__json_writer *w, ef_str value);     /* JSON text that was checked before */
-void ef__json_time(ef__json_writer *w, int64_t time_us); /* RFC 3339 string; 0 gives null */
+void ef__json_raw(ef__json_writer *w, ef_str value);     /* valid JSON text */
+void ef__json_time(ef__json_writer *w, int64_t time_us); /* RFC 3339 string; 0: null */
 
 #endif

@@ -1,7 +1,5 @@
 /*
- * json_escape.h - what stands behind a backslash in a JSON string.
- *
- * Only for json.c; here because it is a noun of its own.
+ * json_escape.h - escapes of JSON strings, for json.c only.
  */
 #ifndef EF_BASE_JSON_ESCAPE_H
 #define EF_BASE_JSON_ESCAPE_H
@@ -10,7 +8,7 @@
 
 #include <stdint.h>
 
-/* Four hexadecimal digits behind a backslash and a u; -1 when they are not. */
+/* The code of \uXXXX at `p`; -1: not four hexadecimal digits. */
 static inline int32_t ef__json_hex(const char *p, const char *end)
 {
     int32_t code = 0;
@@ -29,7 +27,7 @@ static inline int32_t ef__json_hex(const char *p, const char *end)
     return code;
 }
 
-/* How long the escape at `p` is, and what it stands for; 0 when it is wrong, and how. */
+/* The length of the escape at `p`, and its character; 0 and the reason when it is invalid. */
 static inline size_t ef__json_escape(const char *p, const char *end, uint32_t *out,
                                      const char **out_wrong)
 {
@@ -45,7 +43,7 @@ static inline size_t ef__json_escape(const char *p, const char *end, uint32_t *o
         return 2;
     }
     if (name != 'u') {
-        *out_wrong = "a backslash with no known escape behind it";
+        *out_wrong = "a backslash without a known escape";
         return 0;
     }
     int32_t code = ef__json_hex(p, end);
@@ -58,7 +56,7 @@ static inline size_t ef__json_escape(const char *p, const char *end, uint32_t *o
         return 6;
     int32_t low = code <= 0xDBFF ? ef__json_hex(p + 6, end) : -1;
     if (low < 0xDC00 || low > 0xDFFF) {
-        *out_wrong = "half of a surrogate pair without the other";
+        *out_wrong = "half a surrogate pair";
         return 0;
     }
     *out = 0x10000 + ((uint32_t)(code - 0xD800) << 10) + (uint32_t)(low - 0xDC00);
@@ -79,7 +77,7 @@ static inline size_t ef__json_encode(uint32_t code, char out[4])
     return len;
 }
 
-/* The bytes of a string that was scanned before, after unescaping, one at a time. */
+/* Iterates over the bytes of a validated string after unescaping. */
 typedef struct ef__json_bytes {
     const char *p;
     const char *end;

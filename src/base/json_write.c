@@ -1,6 +1,6 @@
 /*
- * json_write.c - writing JSON text. A failed buffer swallows what follows, so nothing is checked
- * here and the caller looks once, at the end.
+ * json_write.c - writes JSON text. A failed buffer ignores additions, so nothing is checked here
+ * and the caller checks once, at the end.
  */
 #include "json.h"
 
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { RUNS = 32 }; /* of members that are sorted: each is twice as long as the one before */
+enum { RUNS = 32 }; /* sorted runs: each is twice as long as the one before, so 2^32 members */
 
 static bool write_canonical(const ef__json *value, size_t depth, ef__buf *out);
 static bool write_sorted(const ef__json *object, size_t depth, ef__buf *out);
@@ -24,10 +24,8 @@ static inline bool is_plain(unsigned char c)
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* Eight bytes at once. Taking the bound from a byte below it borrows and sets its highest bit,
- * which ~ leaves only where it was not set before: so of UTF-8, too, nothing is taken for less than
- * it is.
- */
+/* Eight bytes at once. Subtracting the bound from a byte below it borrows and sets its highest bit;
+ * ~ keeps that bit only where it was not set before, so bytes of UTF-8 sequences do not count. */
 static inline bool are_plain(const char *eight)
 {
     uint64_t v, quote, backslash;
@@ -52,7 +50,7 @@ static size_t plain_length(ef_str text)
     return n;
 }
 
-/* A text that needs no escapes, as nearly all are, with its quotes at once. */
+/* A text without escapes, which is the common case, with its quotes at once. */
 static bool add_plain(ef__buf *out, ef_str text)
 {
     char *at;
@@ -134,7 +132,7 @@ static ef__json *sort_members(ef__json *member)
 
 const ef__json *ef__json_sorted(const ef__json *object)
 {
-    ef__json *own = (ef__json *)object; /* the order of members has no meaning */
+    ef__json *own = (ef__json *)object; /* the order of members is not part of the value */
     const ef__json *child = object->first;
 
     if (object->sorted)
@@ -217,7 +215,7 @@ void ef__json_time(ef__json_writer *w, int64_t time_us)
     ef__json_str(w, ef_str_from(text));
 }
 
-/* The shortest form there is: two characters where JSON has them, else six. */
+/* The shortest form: two characters where JSON has one, else six. */
 static bool add_escape(ef__buf *out, unsigned char c)
 {
     static const char *const two[0x20] = {
@@ -239,7 +237,7 @@ static void before_value(ef__json_writer *w)
     w->comma = true;
 }
 
-/* Recursion is bounded: trees come from the parser, and a deeper one is refused all the same. */
+/* The recursion is bounded: the parser limits the depth, and a deeper tree is refused here too. */
 static bool write_canonical(const ef__json *value, size_t depth, ef__buf *out)
 {
     if (depth > EF_LIMIT_JSON_DEPTH)

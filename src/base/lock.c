@@ -17,7 +17,7 @@ bool ef__lock_set(int fd, short kind, off_t byte)
     return rc == 0;
 }
 
-/* Asking again in short sleeps, rather than F_OFD_SETLKW, keeps the wait bounded. */
+/* Retries with short sleeps, because F_OFD_SETLKW has no timeout. */
 bool ef__lock_wait(int fd, short kind, off_t byte, int64_t wait_ms)
 {
     const ef_clock *clock = ef_clock_system();

@@ -1,5 +1,5 @@
 /*
- * logger.h - how the rooms write to an ef_log.
+ * logger.h - writes records of the library to an ef_log.
  *
  *     ef__log(log, EF_LOG_WARN, "checkpoint failed", EF_LOG_NUMBER_FIELD("pages", n));
  */

@@ -1,5 +1,5 @@
 /*
- * meter.h - the work of one call, compared with its budget.
+ * meter.h - counts the work of one call and compares it with its budget.
  */
 #ifndef EF_BASE_METER_H
 #define EF_BASE_METER_H
@@ -12,13 +12,12 @@ typedef struct ef__meter {
     const ef_clock *clock;
     int64_t until_us; /* monotonic; 0: no limit */
     int64_t steps;    /* so far */
-    int64_t check_at; /* steps at which clock and caller are asked again */
+    int64_t check_at; /* steps at which the time and the caller's `stop` are checked again */
 } ef__meter;
 
-/* `budget` may be NULL. The time begins now. */
+/* `budget` may be NULL. The time starts now. */
 ef__meter ef__meter_begin(const ef_budget *budget, const ef_clock *clock);
-/* Counts work that was done. EF_OVER_BUDGET: it was too much, or the answer is not wanted any more.
- */
+/* Counts work that was done. EF_OVER_BUDGET: too much, or the caller wants no result any more. */
 ef_status ef__meter_charge(ef__meter *meter, int64_t steps, ef_error *err);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * number.c - exact decimals on 128-bit integers.
  *
- * Work is done on magnitudes (unsigned) with the sign kept beside them: two magnitudes of 38 digits
- * can be added without overflow, which signed 128 bits could not hold. Every result goes through
- * make_number, which brings it to lowest terms and refuses what has more than 38 digits, so these
- * always hold of an ef__number: |coefficient| < 10^38, scale 0 to 38, and a scale above 0 only with
- * a last digit that is not 0.
+ * Calculations use magnitudes (unsigned) with a separate sign: two magnitudes of 38 digits can be
+ * added without overflow, which signed 128 bits could not hold. Every result passes make_number,
+ * which reduces it to lowest terms and refuses more than 38 digits, so these always hold of an
+ * ef__number: |coefficient| < 10^38, scale 0 to 38, and a scale above 0 only with a last digit that
+ * is not 0.
  */
 #include "number.h"
 
@@ -17,13 +17,13 @@
 typedef unsigned __int128 magnitude;
 
 enum {
-    DIGITS_MAX = 38,
+    DIGITS_MAX = 38, /* 10^38 is the last power of ten in 128 bits */
     SCALE_MAX = 38,
     QUOTIENT_DIGITS = 34, /* as decimal128 has */
     TEXT_MAX = 48         /* sign, "0.", 38 digits, NUL */
 };
 
-/* A quotient on its way: whole * 10^-scale, and remainder / divisor of one unit more. */
+/* A quotient in progress: whole * 10^-scale, plus remainder / divisor of the next unit. */
 typedef struct quotient {
     magnitude whole;
     magnitude remainder;
@@ -70,7 +70,7 @@ ef_status ef__number_scan(ef_str text, ef__number_parts *out)
         p = skip_digits(p, end);
         out->fraction.len = (size_t)(p - out->fraction.ptr);
         if (out->fraction.len == 0)
-            return scan_mistake(out, EF_BAD_JSON, (size_t)(p - start), "a digit behind the point");
+            return scan_mistake(out, EF_BAD_JSON, (size_t)(p - start), "a digit after the point");
     }
     ef_status st = p < end && (*p == 'e' || *p == 'E') ? scan_exponent(&p, end, out) : EF_OK;
     if (st == EF_BAD_JSON)
@@ -170,8 +170,8 @@ static ef_status parse_long(ef_str text, ef__number *out, ef_error *err)
         return ef_fail(err, EF_BAD_JSON, "'%.*s' is not a number: %s expected at byte %zu",
                        EF_STR_ARG(shown), parts.wrong, parts.len);
 
-    /* Zeros are held back until a digit follows them, so that the many zeros of 1000e-3 or 1.000
-     * count for nothing. */
+    /* Zeros are counted and added only when a digit follows, so that the zeros of 1000e-3 or 1.000
+     * do not count. */
     int zeros = 0;
     for (size_t i = 0; i < parts.whole.len + parts.fraction.len; i++) {
         char c = i < parts.whole.len ? parts.whole.ptr[i] : parts.fraction.ptr[i - parts.whole.len];
@@ -224,8 +224,8 @@ int ef__number_compare(const ef__number *a, const ef__number *b)
     if ((a->coefficient < 0) != (b->coefficient < 0))
         return sign;
 
-    /* Whole parts first and fractions apart: a fraction at 38 decimals always fits, the whole
-     * number at 38 decimals would not. */
+    /* Whole parts first, then fractions: a fraction at 38 decimals always fits, the whole number at
+     * 38 decimals would not. */
     magnitude unit_a = power_of_ten(a->scale);
     magnitude unit_b = power_of_ten(b->scale);
     magnitude x = magnitude_of(a) / unit_a;
@@ -246,8 +246,8 @@ ef_status ef__number_add(const ef__number *a, const ef__number *b, ef__number *o
 
     if (add_short(a, b, out))
         return EF_OK;
-    /* At most one of the two grows. Past 2 * 10^38 the other cannot bring the sum back under 10^38;
-     * below it both fit together: 10^37 - 0.5 has 38 digits though 10^37 at its scale has 39. */
+    /* At most one of the two is scaled up. Above 2 * 10^38 the other cannot bring the sum below
+     * 10^38; below it both fit: 10^37 - 0.5 has 38 digits though 10^37 at its scale has 39. */
     magnitude most = 2 * power_of_ten(DIGITS_MAX);
     if (!times_power(&x, scale - a->scale) || !times_power(&y, scale - b->scale) || x > most ||
         y > most)
@@ -296,7 +296,7 @@ ef_status ef__number_div(const ef__number *a, const ef__number *b, ef__number *o
     return make_number(negative, q.whole, q.scale, out) ? EF_OK : fail_too_large(a, "/", b, err);
 }
 
-/* In 64 bits, for amounts: few digits, few decimals. */
+/* In 64 bits, for common amounts: few digits, few decimals. */
 static bool add_short(const ef__number *a, const ef__number *b, ef__number *out)
 {
     const int64_t most = INT64_C(1) << 52;
@@ -351,7 +351,7 @@ static const char *skip_digits(const char *p, const char *end)
     return p;
 }
 
-/* 10^0 to 10^38, the last that 128 bits hold. */
+/* 10^0 to 10^38, the last that fits into 128 bits. */
 static magnitude power_of_ten(int exponent)
 {
     static const uint32_t small[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
@@ -367,7 +367,7 @@ static magnitude magnitude_of(const ef__number *n)
     return n->coefficient < 0 ? -(magnitude)n->coefficient : (magnitude)n->coefficient;
 }
 
-/* m * 10^exponent, false when 128 bits do not hold it; 0 stays 0 whatever the exponent. */
+/* m * 10^exponent; false: it does not fit into 128 bits. 0 stays 0 whatever the exponent. */
 static bool times_power(magnitude *m, int exponent)
 {
     if (*m == 0 || exponent == 0)
@@ -388,9 +388,9 @@ static bool make_number(bool negative, magnitude m, int scale, ef__number *out)
     return true;
 }
 
-/* Where the product does not fit, tens are taken out of it while the scale allows: a two of either
- * side with a five of either side. What is left is the product in lowest terms, so when that does
- * not fit either, the number does not. */
+/* When the product does not fit, factors of ten are removed while the scale allows it: a two of one
+ * side with a five of the other. The rest is the product in lowest terms, so when that does not fit
+ * either, the number does not. */
 static bool multiply(magnitude a, magnitude b, int scale, bool negative, ef__number *out)
 {
     magnitude product;
@@ -405,9 +405,9 @@ static bool multiply(magnitude a, magnitude b, int scale, bool negative, ef__num
     return !__builtin_mul_overflow(a, b, &product) && make_number(negative, product, scale, out);
 }
 
-/* Long division, a digit at a time, to 34 digits or 38 decimals or the exact end. Ten times the
- * remainder would overflow, so it is doubled and added to itself: 2r, 4r, 5r, 10r, each less than
- * twice the divisor and brought below it at once. */
+/* Long division, digit by digit, to 34 digits, 38 decimals or the exact end. Ten times the
+ * remainder would overflow, so it is computed by doubling and adding: 2r, 4r, 5r, 10r, each less
+ * than twice the divisor and reduced at once. */
 static void draw_digits(quotient *q)
 {
     magnitude enough = power_of_ten(QUOTIENT_DIGITS - 1);
@@ -430,7 +430,7 @@ static void draw_digits(quotient *q)
     }
 }
 
-/* Half to even, once: digits past the 34th and the remainder are judged together. */
+/* Half to even, once: digits past the 34th and the remainder are rounded together. */
 static void round_quotient(quotient *q)
 {
     magnitude unit = 1;

@@ -2,9 +2,9 @@
  * number.h - exact numbers: 64-bit integers and decimals, never binary floating point.
  *
  * A number is coefficient * 10^-scale, with at most 38 digits and scale 0 to 38, always in lowest
- * terms (no trailing zero behind the point). What does not fit is an error, never rounded, save for
- * division, which rounds half to even at 34 significant digits, or at the 38th decimal where that
- * comes first.
+ * terms (no trailing zero after the point). A value that does not fit is an error and never
+ * rounded, except by division, which rounds half to even at 34 significant digits, or at the 38th
+ * decimal where that comes first.
  */
 #ifndef EF_BASE_NUMBER_H
 #define EF_BASE_NUMBER_H
@@ -19,24 +19,24 @@ typedef struct ef__number {
 } ef__number;
 
 /*
- * The JSON number that a text begins with, by grammar and by the limits of limits.h. The one place
- * that knows the grammar: json.c reads its numbers by it too.
+ * The JSON number at the start of a text, by its grammar and the limits of limits.h. This is the
+ * only place with the grammar: json.c uses it too.
  */
 typedef struct ef__number_parts {
     bool negative;
     ef_str whole;      /* digits before the point */
-    ef_str fraction;   /* digits behind it; may be empty */
-    int32_t exponent;  /* 0 when there is none */
-    size_t len;        /* bytes of the number; on failure, where the mistake is */
+    ef_str fraction;   /* digits after it; may be empty */
+    int32_t exponent;  /* 0 if there is none */
+    size_t len;        /* bytes of the number; on failure, the offset of the mistake */
     const char *wrong; /* EF_BAD_JSON: what is expected there. EF_TOO_LARGE: what is too large */
 } ef__number_parts;
 
-/* EF_BAD_JSON, EF_TOO_LARGE; what stands behind the number is not looked at. */
+/* EF_BAD_JSON, EF_TOO_LARGE; text after the number is ignored. */
 ef_status ef__number_scan(ef_str text, ef__number_parts *out);
 
 /*
- * The digits of a JSON number of any size, for comparing what does not fit an ef__number: the
- * number is sign * 0.d1d2d3… * 10^exponent, d1 and the last digit are not 0.
+ * The digits of a JSON number of any size, for comparing numbers that do not fit an ef__number: the
+ * number is sign * 0.d1d2d3… * 10^exponent, where d1 and the last digit are not 0.
  */
 typedef struct ef__number_digits {
     int sign;         /* -1, 0, 1 */
@@ -59,11 +59,12 @@ static inline unsigned ef__number_digit(const ef__number_digits *digits, size_t 
 }
 int ef__number_digits_compare(const ef__number_digits *a, const ef__number_digits *b);
 
-/* A JSON number's text, exponent included. EF_BAD_JSON when it is none,
- * EF_TOO_LARGE when it has too many digits. */
+/* Parses a JSON number, exponent included. EF_BAD_JSON: not a number. EF_TOO_LARGE: too many
+ * digits.
+ */
 ef_status ef__number_parse(ef_str text, ef__number *out, ef_error *err);
-/* The same for 7, -1 and 12.50: up to 18 characters without an exponent, as most numbers are.
- * False: not one of these, and ef__number_parse says what it is. */
+/* The same for numbers such as 7, -1 and 12.50, which are most numbers: up to 18 characters without
+ * an exponent. False: another form; use ef__number_parse. */
 bool ef__number_parse_short(ef_str text, ef__number *out);
 ef__number ef__number_from_int64(int64_t value);
 bool ef__number_is_int64(const ef__number *n, int64_t *out);

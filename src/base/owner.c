@@ -1,9 +1,9 @@
 /*
  * owner.c - see owner.h.
  *
- * The directory may belong to somebody who wants root to give away another file: a link is not
- * followed, and a file with a second name is left alone. The descriptor is opened with O_PATH, so
- * that closing it does not drop the locks that this process has on the file.
+ * The owner of the directory may try to make root give away another file: a symbolic link is not
+ * followed, and a file with several hard links is left alone. The descriptor is opened with O_PATH,
+ * so that closing it does not release locks of this process on the file.
  */
 #include "owner.h"
 

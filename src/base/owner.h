@@ -1,8 +1,9 @@
 /*
- * owner.h - who owns the files that root creates.
+ * owner.h - ownership of files that root creates.
  *
- * An operator runs a command as root on the data directory of a service that has a user of its own.
- * What the command creates there belongs to that user, or the service could not open it.
+ * An operator runs a command as root on the data directory of a service that has its own user.
+ * Files that the command creates there must belong to that user, or the service could not open
+ * them.
  */
 #ifndef EF_BASE_OWNER_H
 #define EF_BASE_OWNER_H

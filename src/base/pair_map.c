@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define FIRST_BUCKETS 256
+#define FIRST_BUCKETS 256 /* 2 KiB: a map is used for at least that many streams or views */
 
 struct ef__pair {
     ef__pair *next;
@@ -19,7 +19,7 @@ struct ef__pair {
     void *value[]; /* aligned for a pointer */
 };
 
-/* Tenant and name are hashed and compared apart: no two of them can be glued into another. */
+/* Tenant and name are hashed and compared separately, so that no two pairs can be confused. */
 static uint64_t hash_pair(ef_str tenant, ef_str name)
 {
     return ef__xxh3(name, tenant.len ? ef__xxh3(tenant, 1) : 0);
@@ -35,7 +35,7 @@ static bool is_pair(const ef__pair_map *map, const ef__pair *pair, uint64_t hash
            ef__bytes_same(names + tenant.len, name.ptr, name.len);
 }
 
-static ef__pair *find(const ef__pair_map *map, uint64_t hash, ef_str tenant, ef_str name)
+static ef__pair *find_pair(const ef__pair_map *map, uint64_t hash, ef_str tenant, ef_str name)
 {
     if (map->bucket_count == 0)
         return NULL;
@@ -47,12 +47,12 @@ static ef__pair *find(const ef__pair_map *map, uint64_t hash, ef_str tenant, ef_
 
 void *ef__pair_map_find(const ef__pair_map *map, ef_str tenant, ef_str name)
 {
-    ef__pair *pair = find(map, hash_pair(tenant, name), tenant, name);
+    ef__pair *pair = find_pair(map, hash_pair(tenant, name), tenant, name);
 
     return pair ? pair->value : NULL;
 }
 
-static void put(ef__pair **buckets, size_t bucket_count, ef__pair *pair)
+static void add_to_bucket(ef__pair **buckets, size_t bucket_count, ef__pair *pair)
 {
     ef__pair **slot = &buckets[pair->hash & (bucket_count - 1)];
 
@@ -60,7 +60,7 @@ static void put(ef__pair **buckets, size_t bucket_count, ef__pair *pair)
     *slot = pair;
 }
 
-static bool grow(ef__pair_map *map)
+static bool grow_buckets(ef__pair_map *map)
 {
     size_t more = map->bucket_count ? 2 * map->bucket_count : FIRST_BUCKETS;
     ef__pair **buckets = calloc(more, sizeof *buckets);
@@ -71,7 +71,7 @@ static bool grow(ef__pair_map *map)
         while (map->buckets[i]) {
             ef__pair *pair = map->buckets[i];
             map->buckets[i] = pair->next;
-            put(buckets, more, pair);
+            add_to_bucket(buckets, more, pair);
         }
     free(map->buckets);
     map->buckets = buckets;
@@ -82,13 +82,13 @@ static bool grow(ef__pair_map *map)
 void *ef__pair_map_at(ef__pair_map *map, ef_str tenant, ef_str name, bool *out_new)
 {
     uint64_t hash = hash_pair(tenant, name);
-    ef__pair *pair = find(map, hash, tenant, name);
+    ef__pair *pair = find_pair(map, hash, tenant, name);
     char *names;
 
     *out_new = false;
     if (pair)
         return pair->value;
-    if (map->count >= map->bucket_count && !grow(map))
+    if (map->count >= map->bucket_count && !grow_buckets(map))
         return NULL;
     pair = ef__arena_alloc(&map->arena, sizeof *pair + map->value_bytes + tenant.len + name.len);
     if (!pair)
@@ -102,7 +102,7 @@ void *ef__pair_map_at(ef__pair_map *map, ef_str tenant, ef_str name, bool *out_n
         memcpy(names, tenant.ptr, tenant.len);
     if (name.len)
         memcpy(names + tenant.len, name.ptr, name.len);
-    put(map->buckets, map->bucket_count, pair);
+    add_to_bucket(map->buckets, map->bucket_count, pair);
     map->count++;
     *out_new = true;
     return pair->value;

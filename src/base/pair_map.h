@@ -1,8 +1,8 @@
 /*
  * pair_map.h - values by tenant and name.
  *
- * For what is kept of each stream or each view. A value lives where it is until the map is reset.
- * Names have at most EF_LIMIT_NAME_BYTES. Not for several threads at once.
+ * For state per stream or per view. The address of a value is stable until the map is reset. Names
+ * have at most EF_LIMIT_NAME_BYTES. Not thread-safe.
  */
 #ifndef EF_BASE_PAIR_MAP_H
 #define EF_BASE_PAIR_MAP_H
@@ -14,7 +14,7 @@
 typedef struct ef__pair ef__pair;
 
 typedef struct ef__pair_map {
-    size_t value_bytes; /* of each; what they have to be aligned for is a pointer */
+    size_t value_bytes; /* of each value; values are aligned for a pointer */
     ef__pair **buckets;
     size_t bucket_count; /* 0, or a power of two */
     size_t count;
@@ -28,7 +28,7 @@ typedef struct ef__pair_map {
 
 /* The value of that name, or NULL. */
 void *ef__pair_map_find(const ef__pair_map *map, ef_str tenant, ef_str name);
-/* The same; one that is not there is added, zeroed, and *out_new says so. NULL: no memory. */
+/* The same; a missing value is added, zeroed, and *out_new is set. NULL: memory ran out. */
 void *ef__pair_map_at(ef__pair_map *map, ef_str tenant, ef_str name, bool *out_new);
 size_t ef__pair_map_bytes(const ef__pair_map *map);
 void ef__pair_map_reset(ef__pair_map *map);

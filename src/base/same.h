@@ -1,6 +1,5 @@
 /*
- * same.h - are two names the same? Without a call: names are short, and folding an event asks this
- * some twenty times.
+ * same.h - compares short names inline, because folding an event does this some twenty times.
  */
 #ifndef EF_BASE_SAME_H
 #define EF_BASE_SAME_H
@@ -25,7 +24,7 @@ static inline uint32_t ef__load4(const char *at)
     return bytes;
 }
 
-/* Eight bytes at a time, and the last eight once more than they have to be. */
+/* Eight bytes at a time; the last eight overlap those before. */
 static inline bool ef__bytes_same(const char *a, const char *b, size_t len)
 {
     if (len >= 8) {

@@ -9,7 +9,7 @@
 #define JOURNAL_DEFAULT "everfold"
 #define VIEWS_ENDING "_views"
 
-/* Words that PostgreSQL does not accept as a name without quotes, and schemas that are not ours. */
+/* Words that PostgreSQL does not accept as an unquoted name, and schemas of the system. */
 static const char *const RESERVED[] = {
     "all",
     "analyse",
@@ -131,22 +131,23 @@ static ef_status check_name(const char *what, const char *name, ef_error *err)
     if (name[plain] != '\0' || (name[0] >= '0' && name[0] <= '9'))
         return ef_fail(err, EF_BAD_INPUT,
                        "the schema of %s is \"%s\": a name has lower-case letters, digits and "
-                       "\"_\", and begins with no digit",
+                       "\"_\", and does not start with a digit",
                        what, name);
     if (strncmp(name, "pg_", 3) == 0)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "the schema of %s is \"%s\": PostgreSQL keeps names with \"pg_\" for itself",
-                       what, name);
+        return ef_fail(
+            err, EF_BAD_INPUT,
+            "the schema of %s is \"%s\": PostgreSQL reserves names that start with \"pg_\"", what,
+            name);
     if (is_reserved(name))
         return ef_fail(err, EF_BAD_INPUT,
-                       "the schema of %s is \"%s\": this is a word of SQL or a schema of others; "
+                       "the schema of %s is \"%s\": this is a reserved word or a system schema; "
                        "choose another name",
                        what, name);
     return EF_OK;
 }
 
-/* `name` with `ending`, into `out`. */
-static ef_status take_name(const char *what, ef_str name, const char *ending,
+/* Writes `name` and `ending` to `out`. */
+static ef_status copy_name(const char *what, ef_str name, const char *ending,
                            char out[EF__SCHEMA_NAME_MAX + 1], ef_error *err)
 {
     int n = snprintf(out, EF__SCHEMA_NAME_MAX + 1, "%.*s%s", EF_STR_ARG(name), ending);
@@ -165,10 +166,10 @@ ef_status ef__schema_names_init(ef__schema_names *names, ef_str journal, ef_str 
 
     if (journal.len == 0)
         journal = EF_STR(JOURNAL_DEFAULT);
-    st = take_name("the journal", journal, "", names->journal, err);
+    st = copy_name("the journal", journal, "", names->journal, err);
     if (st == EF_OK)
-        st = views.len ? take_name("the views", views, "", names->views, err)
-                       : take_name("the views", journal, VIEWS_ENDING, names->views, err);
+        st = views.len ? copy_name("the views", views, "", names->views, err)
+                       : copy_name("the views", journal, VIEWS_ENDING, names->views, err);
     if (st == EF_OK && strcmp(names->journal, names->views) == 0)
         st = ef_fail(err, EF_BAD_INPUT,
                      "the journal and the views have the same schema \"%s\": they need two",

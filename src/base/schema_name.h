@@ -1,8 +1,8 @@
 /*
  * schema_name.h - names of PostgreSQL schemas that an operator chooses.
  *
- * A name is put into the text of statements as it is, so only a name that needs no quotes is
- * accepted: lower-case letters, digits and "_", and no word that SQL reserves.
+ * A name is inserted into SQL statements unquoted, so only a name that needs no quotes is accepted:
+ * lower-case letters, digits and "_", and no reserved word of SQL.
  */
 #ifndef EF_BASE_SCHEMA_NAME_H
 #define EF_BASE_SCHEMA_NAME_H
@@ -10,7 +10,7 @@
 #include <everfold/status.h>
 #include <everfold/str.h>
 
-enum { EF__SCHEMA_NAME_MAX = 63 }; /* bytes; the server cuts longer names */
+enum { EF__SCHEMA_NAME_MAX = 63 }; /* bytes; PostgreSQL cuts longer names */
 
 typedef struct ef__schema_names {
     char journal[EF__SCHEMA_NAME_MAX + 1];

@@ -1,9 +1,9 @@
 /*
- * settings.c - a table of settings, and where each value came from.
+ * settings.c - a table of settings, and the origin of each value.
  *
  * A value is checked when it is set, so that reading one cannot fail. A value of lower rank than
- * the one that is there is checked too and then left: the order of the loads does not matter, and
- * a mistake in a file is found even while a flag hides it.
+ * the present one is checked too and then ignored: the order of loading does not matter, and a
+ * mistake in a file is found even while a flag hides it.
  */
 #include "settings.h"
 
@@ -19,35 +19,35 @@
 #include <unistd.h>
 
 enum {
-    KEY_MAX = 128,    /* a longer key is in no table */
-    WHERE_MAX = 4352, /* a path, a colon and a line */
-    /* What is kept of a file is less than the file; the environment may come on top. */
+    KEY_MAX = 128,    /* bytes: no key in a table is longer */
+    WHERE_MAX = 4352, /* bytes: a path, a colon and a line number */
+    /* Texts of a file are smaller than the file; the environment is additional. */
     KEPT_BYTES_MAX = 4 * EF_LIMIT_SETTINGS_BYTES
 };
 
 #define ENVIRONMENT_PREFIX "EVERFOLD_"
 
-/* Variables of ours that are no settings: where the settings are, and what only tests read. A star
- * stands for any ending. */
+/* Variables of ours that are not settings: the path of the settings, the token, and those that only
+ * tests read. A star stands for any ending. */
 static const char *const environment_allowed[] = {"EVERFOLD_CONFIG", "EVERFOLD_TOKEN",
                                                   "EVERFOLD_TEST_*"};
 
 typedef struct setting_slot {
     ef_str value;
-    int64_t number; /* of all but TEXT and CHOICE */
+    int64_t number; /* of all types but TEXT and CHOICE */
     ef__setting_origin origin;
     ef_str where;
-    ef_str file_where; /* where a file set it, even when something of higher rank hides it */
+    ef_str file_where; /* where a file set it, even when a value of higher rank hides it */
 } setting_slot;
 
 struct ef__settings {
     const ef__setting_spec *specs;
     size_t count;
-    setting_slot *slots; /* one a spec */
-    ef__arena arena;     /* values and places */
+    setting_slot *slots; /* one per spec */
+    ef__arena arena;     /* values and origins */
 };
 
-static setting_slot *slot_of(const ef__settings *settings, ef_str key)
+static setting_slot *find_slot(const ef__settings *settings, ef_str key)
 {
     for (size_t i = 0; i < settings->count; i++)
         if (ef_str_equal(ef_str_from(settings->specs[i].key), key))
@@ -55,7 +55,7 @@ static setting_slot *slot_of(const ef__settings *settings, ef_str key)
     return NULL;
 }
 
-static const ef__setting_spec *spec_of(const ef__settings *settings, const setting_slot *slot)
+static const ef__setting_spec *get_spec(const ef__settings *settings, const setting_slot *slot)
 {
     return &settings->specs[slot - settings->slots];
 }
@@ -64,7 +64,7 @@ static ef_status set_value(ef__settings *settings, setting_slot *slot, ef__setti
                            const char *where, ef_str value, ef_error *err)
 {
     int64_t number;
-    ef_status st = ef__setting_check(spec_of(settings, slot), where, value, &number, err);
+    ef_status st = ef__setting_check(get_spec(settings, slot), where, value, &number, err);
 
     if (st != EF_OK)
         return st;
@@ -83,8 +83,8 @@ static ef_status set_value(ef__settings *settings, setting_slot *slot, ef__setti
     return EF_OK;
 }
 
-/* `words` are the candidates, or NULL when there was no memory for them: then nothing is suggested.
- * `prefix` is put before the one that is. */
+/* `words` are the candidates, or NULL when memory ran out: then there is no suggestion. `prefix` is
+ * written before the suggestion. */
 static ef_status refuse_name(const char *where, const char *what, ef_str name, const char *prefix,
                              const char *const *words, size_t count, ef_error *err)
 {
@@ -111,8 +111,8 @@ static ef_status refuse_key(const ef__settings *settings, const char *where, ef_
     return st;
 }
 
-/* The variable of a setting, without the prefix that all have; "" when it does not have it. */
-static void variable_of(const ef__setting_spec *spec, char out[KEY_MAX])
+/* The variable of a setting, without the common prefix; "" when it does not have the prefix. */
+static void format_variable(const ef__setting_spec *spec, char out[KEY_MAX])
 {
     size_t prefix_len = strlen(ENVIRONMENT_PREFIX);
     size_t len = 0;
@@ -136,7 +136,7 @@ static ef_status refuse_variable(const ef__settings *settings, const char *varia
     const char **words = calloc(settings->count + 1, sizeof(*words));
 
     for (size_t i = 0; names && words && i < settings->count; i++) {
-        variable_of(&settings->specs[i], names[i]);
+        format_variable(&settings->specs[i], names[i]);
         words[i] = names[i];
     }
     ef_status st = refuse_name(variable, "setting of that name", name, ENVIRONMENT_PREFIX,
@@ -196,7 +196,7 @@ ef_status ef__settings_set_option(ef__settings *settings, const char *option, co
 {
     char where[KEY_MAX + 3];
     ef_str name = ef_str_from(key);
-    setting_slot *slot = slot_of(settings, name);
+    setting_slot *slot = find_slot(settings, name);
 
     (void)snprintf(where, sizeof(where), "--%.*s", KEY_MAX, option);
     if (!slot)
@@ -215,7 +215,7 @@ static bool variable_is_allowed(const char *variable)
     return false;
 }
 
-/* `entry` is NAME=value and begins with the prefix. */
+/* `entry` is NAME=value and starts with the prefix. */
 static ef_status load_variable(ef__settings *settings, const char *entry, const char *equals,
                                ef_error *err)
 {
@@ -226,7 +226,7 @@ static ef_status load_variable(ef__settings *settings, const char *entry, const 
 
     (void)snprintf(variable, sizeof(variable), "%.*s", (int)(equals - entry), entry);
     for (size_t i = 0; i < settings->count; i++) {
-        variable_of(&settings->specs[i], wanted);
+        format_variable(&settings->specs[i], wanted);
         if (wanted[0] && ef_str_equal(ef_str_from(wanted), name))
             return set_value(settings, &settings->slots[i], EF__ORIGIN_ENVIRONMENT, variable,
                              ef_str_from(equals + 1), err);
@@ -251,10 +251,10 @@ ef_status ef__settings_load_environment(ef__settings *settings, char *const *env
     return EF_OK;
 }
 
-/* The line that is being read. */
+/* The current line of a file. */
 typedef struct file_line {
     char where[WHERE_MAX]; /* "everfold.conf:12" */
-    ef_str section;        /* "" before the first */
+    ef_str section;        /* "" before the first section */
 } file_line;
 
 static bool is_space(char c)
@@ -262,7 +262,7 @@ static bool is_space(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static ef_str trimmed(ef_str text)
+static ef_str trim(ef_str text)
 {
     while (text.len > 0 && is_space(text.ptr[text.len - 1]))
         text.len--;
@@ -286,16 +286,16 @@ static bool is_name(ef_str text)
 
 static bool is_end(ef_str text)
 {
-    text = trimmed(text);
+    text = trim(text);
     return text.len == 0 || text.ptr[0] == '#';
 }
 
-/* A value without quotes ends before a # that stands first or behind white space. */
+/* A value without quotes ends before a # at its start or after white space. */
 static ef_str bare_value(ef_str text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (text.ptr[i] == '#' && (i == 0 || is_space(text.ptr[i - 1])))
-            return trimmed((ef_str){text.ptr, i});
+            return trim((ef_str){text.ptr, i});
     return text;
 }
 
@@ -304,7 +304,7 @@ static bool is_escapable(char c)
     return c == '"' || c == '\\';
 }
 
-/* `text` begins with a quote. In quotes a backslash stands before a quote or another backslash. */
+/* `text` starts with a quote. In quotes a backslash precedes a quote or another backslash. */
 static ef_status read_quoted(ef__settings *settings, const file_line *line, ef_str text,
                              ef_str *out, ef_error *err)
 {
@@ -316,15 +316,14 @@ static ef_status read_quoted(ef__settings *settings, const file_line *line, ef_s
         return ef_fail(err, EF_NO_MEMORY, "%s: memory ran out for settings", line->where);
     for (; i < text.len && text.ptr[i] != '"'; i++) {
         if (text.ptr[i] == '\\' && (++i == text.len || !is_escapable(text.ptr[i])))
-            return ef_fail(err, EF_BAD_INPUT,
-                           "%s: in quotes a backslash stands only before \" and \\", line->where);
+            return ef_fail(err, EF_BAD_INPUT, "%s: in quotes a backslash must precede \" or \\",
+                           line->where);
         value[len++] = text.ptr[i];
     }
     if (i == text.len)
         return ef_fail(err, EF_BAD_INPUT, "%s: the closing quote is missing", line->where);
     if (!is_end((ef_str){text.ptr + i + 1, text.len - i - 1}))
-        return ef_fail(err, EF_BAD_INPUT, "%s: there is text behind the closing quote",
-                       line->where);
+        return ef_fail(err, EF_BAD_INPUT, "%s: there is text after the closing quote", line->where);
     *out = (ef_str){value, len};
     return EF_OK;
 }
@@ -333,15 +332,15 @@ static ef_status read_setting(ef__settings *settings, const file_line *line, ef_
                               const char *equals, ef_error *err)
 {
     char key[2 * KEY_MAX];
-    ef_str name = trimmed((ef_str){text.ptr, (size_t)(equals - text.ptr)});
-    ef_str value = trimmed((ef_str){equals + 1, text.len - (size_t)(equals + 1 - text.ptr)});
+    ef_str name = trim((ef_str){text.ptr, (size_t)(equals - text.ptr)});
+    ef_str value = trim((ef_str){equals + 1, text.len - (size_t)(equals + 1 - text.ptr)});
 
     if (!is_name(name))
-        return ef_fail(err, EF_BAD_INPUT, "%s: \"%.*s\" cannot be the name of a setting",
+        return ef_fail(err, EF_BAD_INPUT, "%s: \"%.*s\" is not a valid name of a setting",
                        line->where, EF_STR_ARG(name));
     (void)snprintf(key, sizeof(key), "%.*s%s%.*s", EF_STR_ARG(line->section),
                    line->section.len ? "." : "", EF_STR_ARG(name));
-    setting_slot *slot = slot_of(settings, ef_str_from(key));
+    setting_slot *slot = find_slot(settings, ef_str_from(key));
     if (!slot)
         return refuse_key(settings, line->where, ef_str_from(key), err);
     if (slot->file_where.ptr)
@@ -361,7 +360,7 @@ static ef_status read_section(file_line *line, ef_str text, ef_error *err)
 {
     const char *bracket = memchr(text.ptr, ']', text.len);
     size_t len = bracket ? (size_t)(bracket - text.ptr) : text.len;
-    ef_str name = trimmed((ef_str){text.ptr + 1, len - 1});
+    ef_str name = trim((ef_str){text.ptr + 1, len - 1});
 
     if (!bracket || !is_name(name) || !is_end((ef_str){bracket + 1, text.len - len - 1}))
         return ef_fail(err, EF_BAD_INPUT, "%s: a section is written [name]", line->where);
@@ -371,7 +370,7 @@ static ef_status read_section(file_line *line, ef_str text, ef_error *err)
 
 static ef_status read_line(ef__settings *settings, file_line *line, ef_str text, ef_error *err)
 {
-    text = trimmed(text);
+    text = trim(text);
     if (is_end(text))
         return EF_OK;
     if (text.ptr[0] == '[')
@@ -406,7 +405,7 @@ ef_status ef__settings_load_text(ef__settings *settings, const char *name, ef_st
     return EF_OK;
 }
 
-/* All of the file, and a byte more than is allowed when it is longer. */
+/* Reads all of the file; of a longer one, one byte more than allowed. */
 static ef_status read_file(int fd, const char *path, ef__buf *out, ef_error *err)
 {
     for (;;) {
@@ -441,7 +440,7 @@ ef_status ef__settings_load_file(ef__settings *settings, const char *path, ef_er
 
 static const setting_slot *known_slot(const ef__settings *settings, const char *key)
 {
-    const setting_slot *slot = slot_of(settings, ef_str_from(key));
+    const setting_slot *slot = find_slot(settings, ef_str_from(key));
 
     assert(slot && "the key is in the table");
     return slot;
@@ -456,14 +455,14 @@ bool ef__settings_bool(const ef__settings *settings, const char *key)
 {
     const setting_slot *slot = known_slot(settings, key);
 
-    assert(spec_of(settings, slot)->type == EF__SETTING_BOOL);
+    assert(get_spec(settings, slot)->type == EF__SETTING_BOOL);
     return slot->number != 0;
 }
 
 int64_t ef__settings_int(const ef__settings *settings, const char *key)
 {
     const setting_slot *slot = known_slot(settings, key);
-    ef__setting_type type = spec_of(settings, slot)->type;
+    ef__setting_type type = get_spec(settings, slot)->type;
 
     assert(type == EF__SETTING_INT || type == EF__SETTING_DURATION || type == EF__SETTING_BYTES);
     (void)type;

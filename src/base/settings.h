@@ -1,11 +1,11 @@
 /*
- * settings.h - settings, each with the place it came from.
+ * settings.h - settings, each with its origin.
  *
  * flag > environment (EVERFOLD_…) > file > default. One table names every setting with its type,
  * default and a line of help; a key that is not in it is an error that suggests the nearest one.
- * The file has lines `key = value`, `# comment`, and `[section]` which puts `section.` before the
- * keys that follow; values may stand in double quotes, in which \" and \\ stand for " and \. A #
- * behind white space ends a value without quotes. A key may be set once.
+ * The file has lines `key = value`, `# comment`, and `[section]`, which prefixes the keys after it
+ * with `section.`; values may be in double quotes, in which \" and \\ stand for " and \. A # after
+ * white space ends a value without quotes. A key may be set once.
  */
 #ifndef EF_BASE_SETTINGS_H
 #define EF_BASE_SETTINGS_H
@@ -33,7 +33,7 @@ typedef enum ef__setting_origin {
 typedef struct ef__setting_spec {
     const char *key; /* "journal", "outbox.partitions" */
     ef__setting_type type;
-    const char *default_text; /* as one would write it */
+    const char *default_text; /* as a user would write it */
     int64_t min, max;         /* INT, DURATION (ms), BYTES; both 0: any that fits */
     const char *choices;      /* CHOICE */
     const char *environment;  /* NULL: EVERFOLD_ and the key in capitals, dots as _ */
@@ -42,23 +42,23 @@ typedef struct ef__setting_spec {
 
 typedef struct ef__settings ef__settings;
 
-/* `specs` is borrowed for as long as the settings live. */
+/* `specs` is borrowed for the life of the settings. */
 ef_status ef__settings_open(const ef__setting_spec *specs, size_t count, ef__settings **out,
                             ef_error *err);
 void ef__settings_close(ef__settings *settings);
 
-/* Read a file's text (`name` is for messages: NAME:LINE: …). The first mistake ends it. */
+/* Reads the text of a file (`name` is for messages: NAME:LINE: …). Stops at the first mistake. */
 ef_status ef__settings_load_text(ef__settings *settings, const char *name, ef_str text,
                                  ef_error *err);
-/* EF_NOT_FOUND when there is no such file. */
+/* EF_NOT_FOUND: there is no such file. */
 ef_status ef__settings_load_file(ef__settings *settings, const char *path, ef_error *err);
-/* `environment` is an environ-like array. EVERFOLD_ variables that are no setting are refused with
- * a suggestion, save EVERFOLD_CONFIG and EVERFOLD_TEST_… */
+/* `environment` is an environ-like array. Unknown EVERFOLD_ variables are refused with a
+ * suggestion, except EVERFOLD_CONFIG and EVERFOLD_TEST_… */
 ef_status ef__settings_load_environment(ef__settings *settings, char *const *environment,
                                         ef_error *err);
 ef_status ef__settings_set_flag(ef__settings *settings, const char *key, const char *value,
                                 ef_error *err);
-/* The same by an option of another name: messages and `where` have --OPTION. */
+/* The same through an option of another name: messages and `where` have --OPTION. */
 ef_status ef__settings_set_option(ef__settings *settings, const char *option, const char *key,
                                   const char *value, ef_error *err);
 
@@ -78,8 +78,7 @@ size_t ef__settings_count(const ef__settings *settings);
 ef__setting_view ef__settings_at(const ef__settings *settings, size_t index);
 const char *ef__setting_origin_name(ef__setting_origin origin); /* "environment" */
 
-/* The nearest of `words` to a mistyped one, or NULL when none is near. For commands and flags too.
- */
+/* The nearest of `words` to a mistyped one, or NULL. Also for commands and options. */
 const char *ef__suggest(ef_str word, const char *const *words, size_t count);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * settings_value.c - is a text a value of its setting, and which number is it.
+ * settings_value.c - parses and checks the value of a setting.
  */
 #include "settings_priv.h"
 
@@ -37,8 +37,8 @@ static const unit *unit_named(const unit *units, ef_str suffix)
     return NULL;
 }
 
-/* Digits and a unit, with a minus before them where there are no units. What is no number at all
- * makes *out_form false; the result is false too when it does not fit in 64 bits. */
+/* Digits and a unit; a minus is allowed where there are no units. *out_form is false for text that
+ * is not a number at all; the result is false too when it does not fit into 64 bits. */
 static bool read_number(ef_str text, const unit *units, int64_t *out, bool *out_form)
 {
     bool minus = units == no_units && text.len > 0 && text.ptr[0] == '-';
@@ -110,7 +110,7 @@ static ef_status check_choice(const ef__setting_spec *spec, const char *where, e
                    EF_STR_ARG(text), spec->choices ? spec->choices : "");
 }
 
-/* The value is not shown: it may be a secret, and cannot be shown as it is. */
+/* The value is not repeated: it may be a secret, and is not printable. */
 static ef_status check_characters(const ef__setting_spec *spec, const char *where, ef_str text,
                                   ef_error *err)
 {

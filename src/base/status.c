@@ -1,8 +1,8 @@
 /*
- * status.c - the table of statuses as functions, and how an error is filled in.
+ * status.c - the status table as functions, and filling in an error.
  *
- * An error's text is always valid UTF-8 without control characters, whatever was put into it: it
- * ends up on terminals, in log lines and in JSON, and often quotes what a stranger sent.
+ * The text of an error is always valid UTF-8 without control characters: it is shown on terminals,
+ * in log lines and in JSON, and often quotes input of a stranger.
  */
 #include <everfold/status.h>
 
@@ -28,8 +28,8 @@ typedef struct status_row {
 static const status_row *status_row_of(ef_status status)
 {
     static const status_row rows[] = {EF_STATUS_MAP(STATUS_ROW)};
-    static const status_row unknown = {
-        "EF_UNKNOWN", EF_NEXT_STOP, "unknown", 1, 500, "a status of another Everfold"};
+    static const status_row unknown = {"EF_UNKNOWN", EF_NEXT_STOP,    "unknown", 1,
+                                       500,          "unknown status"};
 
     return (unsigned)status < EF_STATUS_COUNT ? &rows[status] : &unknown;
 }
@@ -44,7 +44,7 @@ const char *ef_status_code(ef_status status)
     return status_row_of(status)->code;
 }
 
-const char *ef_status_words(ef_status status)
+const char *ef_status_message(ef_status status)
 {
     return status_row_of(status)->words;
 }
@@ -64,8 +64,8 @@ int ef_status_http(ef_status status)
     return status_row_of(status)->http;
 }
 
-/* Put '?' for every byte that is not part of a character that may be shown. Line breaks and tabs
- * stay: a message may have lines. */
+/* Replaces every byte that is not part of a printable character by '?'. Line breaks and tabs stay:
+ * a message may have several lines. */
 static void clean_text(char *text, size_t len)
 {
     size_t i = 0;
@@ -83,7 +83,7 @@ static void clean_text(char *text, size_t len)
     }
 }
 
-/* The last place at or before `len` where a character of `text` ends. */
+/* The last offset at or before `len` that is between characters of `text`. */
 static size_t character_end(const char *text, size_t len)
 {
     size_t start = len;
@@ -100,13 +100,13 @@ static size_t character_end(const char *text, size_t len)
 
 static void fill_text(ef_error *err, const char *format, va_list args)
 {
-    /* Not straight into err->text: a message may quote the one that it replaces. */
+    /* Not directly into err->text: a message may quote the one that it replaces. */
     char text[EF_ERROR_TEXT_MAX];
     int wanted = vsnprintf(text, sizeof(text), format, args);
     size_t len;
 
     if (wanted < 0)
-        len = (size_t)snprintf(text, sizeof(text), "%s", ef_status_words(err->status));
+        len = (size_t)snprintf(text, sizeof(text), "%s", ef_status_message(err->status));
     else
         len = (size_t)wanted;
     if (len >= sizeof(text)) {

@@ -1,12 +1,12 @@
 /*
- * suggest.c - the word that was probably meant.
+ * suggest.c - suggests a known word for a mistyped one.
  *
- * Two words are as far apart as the fewest single changes between them: a letter more, a letter
- * less, another letter, or two neighbours swapped. Capitals count as small letters.
+ * The distance of two words is the smallest number of single changes between them: a letter
+ * inserted, deleted or replaced, or two neighbours swapped. Case is ignored.
  */
 #include "settings.h"
 
-enum { WORD_BYTES_MAX = 64 }; /* longer words are not compared: nobody types them */
+enum { WORD_BYTES_MAX = 64 }; /* longer words are not compared: no setting or option is so long */
 
 static char small_letter(char c)
 {
@@ -18,7 +18,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Row by row: rows[i % 3][j] is how far the first i letters of a are from the first j of b. */
+/* Row by row: rows[i % 3][j] is the distance of the first i letters of a and the first j of b. */
 static size_t distance(ef_str a, ef_str b)
 {
     size_t rows[3][WORD_BYTES_MAX + 1];
@@ -48,7 +48,7 @@ static size_t distance(ef_str a, ef_str b)
 const char *ef__suggest(ef_str word, const char *const *words, size_t count)
 {
     const char *nearest = NULL;
-    /* About a third of the letters may be wrong: more, and the guess is as good as any. */
+    /* About a third of the letters may be wrong: beyond that a suggestion is arbitrary. */
     size_t nearest_distance = (word.len + 1) / 3 + 1;
 
     if (word.len > WORD_BYTES_MAX)

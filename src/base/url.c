@@ -1,16 +1,16 @@
 /*
- * url.c - URLs of stores as people are shown them: without a password.
+ * url.c - URLs of stores for messages: without a password.
  */
 #include <everfold/store.h>
 
 #include <string.h>
 
-typedef struct shown {
+typedef struct shown_url {
     char *out;
-    size_t left; /* with room for the NUL */
-} shown;
+    size_t left; /* including the NUL */
+} shown_url;
 
-static void show(shown *s, const char *text, size_t length)
+static void add_shown(shown_url *s, const char *text, size_t length)
 {
     size_t fit = s->left > length ? length : s->left ? s->left - 1 : 0;
 
@@ -19,7 +19,7 @@ static void show(shown *s, const char *text, size_t length)
     s->left -= fit;
 }
 
-/* The end of the password that begins at `at`, or NULL: "USER:PASSWORD@" in front of the host. */
+/* The start and end of the password in "USER:PASSWORD@" before the host, or NULL. */
 static const char *find_password(const char *authority, const char **out_end)
 {
     size_t length = strcspn(authority, "/?#");
@@ -33,23 +33,23 @@ static const char *find_password(const char *authority, const char **out_end)
 void ef_url_show(const char *url, char *out, size_t size)
 {
     static const char SETTING[] = "password=";
-    shown s = {out, size};
+    shown_url s = {out, size};
     const char *slashes = strstr(url, "://"), *end, *from = url, *setting;
     const char *password = slashes ? find_password(slashes + 3, &end) : NULL;
 
     if (size == 0)
         return;
     if (password) {
-        show(&s, from, (size_t)(password - from));
-        show(&s, "***", 3);
+        add_shown(&s, from, (size_t)(password - from));
+        add_shown(&s, "***", 3);
         from = end;
     }
     while (slashes && (setting = strstr(from, SETTING)) != NULL) {
         size_t before = (size_t)(setting - from) + strlen(SETTING);
-        show(&s, from, before);
-        show(&s, "***", 3);
+        add_shown(&s, from, before);
+        add_shown(&s, "***", 3);
         from += before + strcspn(from + before, "&");
     }
-    show(&s, from, strlen(from));
+    add_shown(&s, from, strlen(from));
     *s.out = '\0';
 }

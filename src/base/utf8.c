@@ -1,5 +1,5 @@
 /*
- * utf8.c - whole texts and names, on top of the one decoder of character.h.
+ * utf8.c - validates texts and names with the decoder of character.h.
  */
 #include "utf8.h"
 
@@ -34,8 +34,8 @@ ef_str ef__utf8_cut(ef_str text, size_t max_bytes)
 
     if (text.len <= max_bytes)
         return text;
-    /* A character has at most three bytes behind its first: more of them is not UTF-8, and is cut
-     * anywhere. */
+    /* A character has at most three bytes after its first: more of them is not UTF-8, and can be
+     * cut anywhere. */
     for (int i = 0; i < 3 && len > 0 && ((unsigned char)text.ptr[len] & 0xC0) == 0x80; i++)
         len--;
     if (((unsigned char)text.ptr[len] & 0xC0) == 0x80)
@@ -60,11 +60,11 @@ ef_status ef__name_check(const char *what, ef_str name, size_t min_bytes, bool n
     if (!ef__utf8_valid(name))
         return ef_fail(err, EF_BAD_INPUT, "the %s is not valid UTF-8", what);
     if (name.len > 0 && memchr(name.ptr, '\0', name.len))
-        return ef_fail(err, EF_BAD_INPUT, "the %s has a NUL in it", what);
+        return ef_fail(err, EF_BAD_INPUT, "the %s contains a NUL character", what);
     return no_space ? check_no_space(what, name, err) : EF_OK;
 }
 
-/* Bytes below 0x80 at the front, counted in eights: most text is nothing else. */
+/* The number of leading bytes below 0x80, counted in eights: most text is ASCII. */
 static size_t ascii_run(ef_str text)
 {
     size_t n = 0;
@@ -80,7 +80,7 @@ static size_t ascii_run(ef_str text)
     return n;
 }
 
-/* Unicode's Cc and White_Space. */
+/* Categories Cc and White_Space of Unicode. */
 static bool is_space_or_control(uint32_t c)
 {
     return c <= 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||

@@ -1,5 +1,5 @@
 /*
- * bus.c - see bus.h: which sink an address is for, and what sinks share.
+ * bus.c - finds the sink of an address, and functions that sinks share. See bus.h.
  */
 #include "bus.h"
 
@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct kind {
+typedef struct sink_kind {
     const char *scheme;
     ef_status (*check)(const ef__bus_options *options, ef_error *err);
     ef_status (*open)(const ef__bus_options *options, ef__bus **out, ef_error *err);
-} kind;
+} sink_kind;
 
-static const kind kinds[] = {
+static const sink_kind sink_kinds[] = {
     {"file:", ef__bus_file_check, ef__bus_file_open},
 #ifdef EF_HAVE_CURL
     {"http://", ef__bus_webhook_check, ef__bus_webhook_open},
@@ -27,44 +27,45 @@ static const kind kinds[] = {
 #endif
 };
 
-static bool begins(ef_str text, const char *with)
+static bool has_prefix(ef_str text, const char *with)
 {
     size_t len = strlen(with);
 
     return text.len >= len && memcmp(text.ptr, with, len) == 0;
 }
 
-static ef_status find_kind(ef_str url, const kind **out, ef_error *err)
+static ef_status find_kind(ef_str url, const sink_kind **out, ef_error *err)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (begins(url, kinds[i].scheme)) {
-            *out = &kinds[i];
+    for (size_t i = 0; i < sizeof sink_kinds / sizeof *sink_kinds; i++)
+        if (has_prefix(url, sink_kinds[i].scheme)) {
+            *out = &sink_kinds[i];
             return EF_OK;
         }
-    if (begins(url, "http://") || begins(url, "https://") || begins(url, "nats://") ||
-        begins(url, "tls://"))
-        return ef_fail(err, EF_UNSUPPORTED, "'%.*s': this build has no such sink", EF_STR_ARG(url));
+    if (has_prefix(url, "http://") || has_prefix(url, "https://") || has_prefix(url, "nats://") ||
+        has_prefix(url, "tls://"))
+        return ef_fail(err, EF_UNSUPPORTED, "'%.*s': this build does not have that sink",
+                       EF_STR_ARG(url));
     return ef_fail(err, EF_BAD_INPUT,
-                   "'%.*s' is no address to publish to: file:PATH, https://HOST/PATH or "
-                   "nats://HOST:PORT/SUBJECT is needed",
+                   "'%.*s' is not an address to publish to: use file:PATH, https://HOST/PATH or "
+                   "nats://HOST:PORT/SUBJECT",
                    EF_STR_ARG(url));
 }
 
 ef_status ef__bus_check(const ef__bus_options *options, ef_error *err)
 {
-    const kind *found = NULL;
+    const sink_kind *found = NULL;
     ef_status st = find_kind(options->url, &found, err);
 
     for (size_t i = 0; st == EF_OK && i < options->url.len; i++)
         if ((unsigned char)options->url.ptr[i] <= ' ' || options->url.ptr[i] == 0x7f)
             st = ef_fail(err, EF_BAD_INPUT,
-                         "the address has a space or a control character at byte %zu", i + 1);
+                         "the address contains a space or control character at byte %zu", i + 1);
     return st == EF_OK ? found->check(options, err) : st;
 }
 
 ef_status ef__bus_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
 {
-    const kind *found = NULL;
+    const sink_kind *found = NULL;
     ef_status st = ef__bus_check(options, err);
 
     *out = NULL;
@@ -81,7 +82,7 @@ void ef__bus_close(ef__bus *bus)
 
 /* --- for sinks -------------------------------------------------------------------------------- */
 
-static bool keep(ef_str *text)
+static bool copy_text(ef_str *text)
 {
     char *copy = malloc(text->len + 1);
 
@@ -97,7 +98,7 @@ static bool keep(ef_str *text)
 ef_status ef__bus_init(ef__bus *bus, const ef__bus_ops *ops, const ef__bus_options *options,
                        ef_error *err)
 {
-    bool kept;
+    bool copied;
 
     bus->ops = ops;
     bus->options = *options;
@@ -105,11 +106,11 @@ ef_status ef__bus_init(ef__bus *bus, const ef__bus_ops *ops, const ef__bus_optio
         bus->options.timeout_ms = EF__BUS_TIMEOUT_MS;
     if (!bus->options.clock)
         bus->options.clock = ef_clock_system();
-    kept = keep(&bus->options.url);
-    kept = keep(&bus->options.secret) && kept;
-    kept = keep(&bus->options.directory) && kept;
-    kept = keep(&bus->options.progress) && kept;
-    return kept ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
+    copied = copy_text(&bus->options.url);
+    copied = copy_text(&bus->options.secret) && copied;
+    copied = copy_text(&bus->options.directory) && copied;
+    copied = copy_text(&bus->options.progress) && copied;
+    return copied ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
 }
 
 void ef__bus_release(ef__bus *bus)
@@ -139,7 +140,7 @@ int64_t ef__bus_mono_us(const ef__bus *bus)
     return bus->options.clock->mono_us(bus->options.clock->context);
 }
 
-static void blank_out(char *text, size_t len, char what)
+static void replace_with_space(char *text, size_t len, char what)
 {
     for (char *end = text + len, *c = text; (c = memchr(c, what, (size_t)(end - c))) != NULL; c++)
         *c = ' ';
@@ -153,14 +154,14 @@ bool ef__bus_write(ef__buf *out, const ef__bus_message *message)
     ef__cloudevent_write(&w, message->event, &message->key);
     if (out->failed)
         return false;
-    /* In a string a line break is escaped: where one stands, it stands between tokens. */
-    blank_out(out->ptr + start, out->len - start, '\n');
-    blank_out(out->ptr + start, out->len - start, '\r');
+    /* Line breaks inside strings are escaped, so these are between tokens. */
+    replace_with_space(out->ptr + start, out->len - start, '\n');
+    replace_with_space(out->ptr + start, out->len - start, '\r');
     return true;
 }
 
-/* What is not printable ASCII, % and `other` are escaped. */
-static bool escape(ef__buf *out, ef_str text, char other)
+/* Escapes what is not printable ASCII, % and `other`. */
+static bool add_escaped(ef__buf *out, ef_str text, char other)
 {
     size_t done = 0;
 
@@ -179,13 +180,13 @@ static bool escape(ef__buf *out, ef_str text, char other)
 
 bool ef__bus_header(ef__buf *out, ef_str text)
 {
-    return escape(out, text, '%');
+    return add_escaped(out, text, '%');
 }
 
 bool ef__bus_id(ef__buf *out, const ef_event *event)
 {
     ef__buf_reset(out);
-    (void)escape(out, event->tenant, '/');
+    (void)add_escaped(out, event->tenant, '/');
     ef__buf_add_char(out, '/');
     return ef__bus_header(out, event->id);
 }

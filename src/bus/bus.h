@@ -1,12 +1,13 @@
 /*
- * bus.h - the seam for publication: a sink takes messages in order and says what became of each.
+ * bus.h - the interface of sinks: a sink delivers messages in order and reports the outcome of
+ * each.
  *
- * Delivery is at least once: what was delivered but not marked comes again, under the same id. A
- * sink keeps the order of messages of one group; groups may overtake one another. What failed is
- * followed by nothing of its group in that call.
+ * Delivery is at least once: a message that was delivered but not acknowledged is delivered again,
+ * under the same id. A sink keeps the order of messages of one group; groups may overtake one
+ * another. After a failure no later message of its group is delivered in that call.
  *
- * A call is bounded: after `timeout_ms` nothing new is begun, and what is under way has as long
- * again. A sink belongs to one thread at a time.
+ * A call is bounded: after `timeout_ms` no delivery is started, and those in progress have as long
+ * again. One thread at a time uses a sink.
  */
 #ifndef EF_BUS_BUS_H
 #define EF_BUS_BUS_H
@@ -20,8 +21,8 @@
 
 #include <stdatomic.h>
 
-#define EF__BUS_TIMEOUT_MS 10000
-#define EF__BUS_LINE_MAX (4u * 1024 * 1024) /* of one message as text: an event and its escapes */
+#define EF__BUS_TIMEOUT_MS 10000            /* long for a receiver, short against a lease */
+#define EF__BUS_LINE_MAX (4u * 1024 * 1024) /* bytes of a message: an event with its escapes */
 
 typedef struct ef__bus ef__bus;
 typedef struct ef__bus_ops ef__bus_ops;
@@ -29,96 +30,97 @@ typedef struct ef__bus_ops ef__bus_ops;
 typedef struct ef__bus_options {
     ef_str url;
     int64_t timeout_ms;      /* 0: EF__BUS_TIMEOUT_MS */
-    int64_t file_bytes;      /* file: a new one is begun at this size; 0: never */
-    int32_t file_count;      /* … and so many old ones are kept; 0: 10 */
-    int32_t in_flight;       /* webhook: requests at once; 0: 8 */
+    int64_t file_bytes;      /* file: rotated at this size; 0: never */
+    int32_t file_count;      /* file: rotated files that are kept; 0: 10 */
+    int32_t in_flight;       /* webhook: concurrent requests; 0: 8 */
     ef_str directory;        /* file: its path is below it, and no link is followed from there on;
                               * "": anywhere */
-    ef_str secret;           /* webhook: to sign by; nats: USER:PASSWORD or a token; "" none */
-    bool allow_private;      /* webhook, nats: addresses that are not public, too */
-    ef_str progress;         /* what `progress` said last, in this process or another */
-    const atomic_bool *stop; /* may be NULL: set when the call should come to its end */
+    ef_str secret;           /* webhook: signs messages; nats: USER:PASSWORD or a token; "": none */
+    bool allow_private;      /* webhook, nats: also connect to addresses that are not public */
+    ef_str progress;         /* the last result of `progress`, of any process */
+    const atomic_bool *stop; /* may be NULL: set when the call should end */
     const ef_clock *clock;
     const ef_log *log;
 } ef__bus_options;
 
 typedef struct ef__bus_message {
     const ef_event *event;
-    ef_str key;     /* what the partitioner made of it; goes along */
+    ef_str key;     /* of the partitioner; part of the message */
     uint32_t group; /* 0 … count - 1 */
 } ef__bus_message;
 
 typedef enum ef__bus_verdict {
-    EF__BUS_WAITING,   /* not tried, or nobody can say: try it again when you like */
-    EF__BUS_DELIVERED, /* for good, as far as the sink can promise it */
-    EF__BUS_FAILED,    /* this one: try it again later */
-    EF__BUS_REFUSED    /* this one, and it always will be */
+    EF__BUS_WAITING,   /* not tried, or the result is unknown: deliver it again */
+    EF__BUS_DELIVERED, /* stored as safely as the sink can */
+    EF__BUS_FAILED,    /* this message: retry later */
+    EF__BUS_REFUSED    /* this message: every retry will fail too */
 } ef__bus_verdict;
 
 typedef struct ef__bus_outcome {
     ef__bus_verdict verdict;
-    ef_str error; /* of FAILED and REFUSED, in the call's arena */
+    ef_str error; /* of FAILED and REFUSED, in the arena of the call */
 } ef__bus_outcome;
 
-/* Every sink's struct begins with this one. */
+/* The struct of every sink begins with this one. */
 struct ef__bus {
     const ef__bus_ops *ops;
-    ef__bus_options options;          /* texts are the sink's own */
-    bool lost;                        /* the sink has forgotten what it had acknowledged: nothing is
-                                       * delivered until the caller has handed it back and cleared this */
-    int64_t lost_count;               /* how many messages, whoever's; 0: nobody can say */
-    bool (*meanwhile)(void *context); /* the caller's: see `overlaps`; true: there is more to do */
+    ef__bus_options options; /* with copies of the texts */
+    bool lost;               /* the sink has lost acknowledged messages: it delivers nothing
+                              * until the caller has requeued them and cleared this */
+    int64_t lost_count;      /* how many messages, of any publisher; 0: unknown */
+    bool (*meanwhile)(void *context); /* of the caller: see `overlaps`; true: there is more to do */
     void *meanwhile_context;
 };
 
 struct ef__bus_ops {
     const char *name;
-    size_t batch_max; /* messages of one call */
-    bool grouped;     /* it looks at the groups */
-    bool overlaps;    /* it calls ef__bus_meanwhile while messages are on their way */
+    size_t batch_max; /* messages per call */
+    bool grouped;     /* it uses the groups */
+    bool overlaps;    /* it calls ef__bus_meanwhile while it waits for deliveries */
     /*
-     * Deliver messages; `outcomes` begin as WAITING. Anything but EF_OK: the sink is not at hand,
-     * and the call may be made again after a while; outcomes hold all the same. `now_us` is the
-     * wall clock's.
+     * Delivers messages; `outcomes` start as WAITING. A status other than EF_OK: the sink is
+     * unavailable, and the call can be retried later; the outcomes are valid all the same. `now_us`
+     * is wall time.
      */
     ef_status (*deliver)(ef__bus *bus, const ef__bus_message *messages, size_t count,
                          int64_t now_us, ef__bus_outcome *outcomes, ef__arena *arena,
                          ef_error *err);
     /*
-     * Has it all that it had acknowledged? If not, `lost` is set. `progress` is what it said last,
-     * in whichever process. By itself this costs nothing, unless it has to connect; `now` asks.
-     * May be NULL. EF_NOT_FOUND: there is nothing to compare with; else as `deliver`.
+     * Sets `lost` if the sink has lost messages that it had acknowledged. `progress` is the last
+     * result of `progress`, of any process. A call with an open connection is free; `now` always
+     * asks the sink. May be NULL. EF_NOT_FOUND: there is nothing to compare with; else as
+     * `deliver`.
      */
-    ef_status (*look)(ef__bus *bus, ef_str progress, bool now, ef_error *err);
-    /* How far it is, as a JSON object, or "". May be NULL. Until the next call. */
+    ef_status (*check_loss)(ef__bus *bus, ef_str progress, bool now, ef_error *err);
+    /* The position of the sink, as a JSON object or "". May be NULL. Valid until the next call. */
     ef_str (*progress)(ef__bus *bus);
     void (*close)(ef__bus *bus);
 };
 
-/* Is it an address that a sink can be opened by? EF_BAD_INPUT says what is wrong with it;
- * EF_UNSUPPORTED: it is, but was left out of this build. */
+/* Checks the address of a sink. EF_BAD_INPUT: invalid. EF_UNSUPPORTED: valid, but this build does
+ * not have the sink. */
 ef_status ef__bus_check(const ef__bus_options *options, ef_error *err);
-/* What is not at hand now may come later: opening connects to nothing. */
+/* Does not connect: a sink that is unavailable now may come back later. */
 ef_status ef__bus_open(const ef__bus_options *options, ef__bus **out, ef_error *err);
-void ef__bus_close(ef__bus *bus); /* NULL is fine */
+void ef__bus_close(ef__bus *bus); /* accepts NULL */
 
 /* --- for sinks (bus.c) ------------------------------------------------------------------------ */
 
-/* Fill in the defaults and copy the texts into memory that ef__bus_release frees. */
+/* Fills in the defaults and copies the texts; ef__bus_release frees them. */
 ef_status ef__bus_init(ef__bus *bus, const ef__bus_ops *ops, const ef__bus_options *options,
                        ef_error *err);
 void ef__bus_release(ef__bus *bus);
-/* Instead of waiting, let the caller of `deliver` do a piece of what it has to do meanwhile: some
- * ten milliseconds. False: there is nothing, and never will be in this call. */
+/* Instead of waiting, runs a piece of the caller's other work: some ten milliseconds. False: there
+ * is none, for the rest of this call. */
 bool ef__bus_meanwhile(ef__bus *bus);
 bool ef__bus_stopping(const ef__bus *bus);
 int64_t ef__bus_mono_us(const ef__bus *bus);
-/* The message as one line of JSON, without a line break at its end. */
+/* The message as one line of JSON, without a line break at the end. */
 bool ef__bus_write(ef__buf *out, const ef__bus_message *message);
-/* A text as it may stand in a header: what is not printable ASCII, and %, becomes %XX. */
+/* A text for a header: characters that are not printable ASCII, and %, become %XX. */
 bool ef__bus_header(ef__buf *out, ef_str text);
-/* The id of a message, unique over tenants: TENANT/ID, as it may stand in a header. A / of the
- * tenant becomes %2F, so that no two tenants can make the same id. */
+/* The id of a message for a header, unique over tenants: TENANT/ID. A / of the tenant becomes %2F,
+ * so that no two tenants have the same id. */
 bool ef__bus_id(ef__buf *out, const ef_event *event);
 /* A verdict with its reason. */
 void ef__bus_fail(ef__bus_outcome *outcome, ef__bus_verdict verdict, ef__arena *arena,

@@ -18,13 +18,13 @@ typedef struct range6 {
     int bits;
 } range6;
 
-/* IANA's special-purpose addresses, and what is no single host's. */
+/* Special-purpose addresses of IANA, and addresses that do not belong to a single host. */
 static const range4 special4[] = {
     {0x00000000, 8},  /* this network */
     {0x0a000000, 8},  /* private */
-    {0x64400000, 10}, /* shared, behind carriers' NAT */
+    {0x64400000, 10}, /* shared: carrier-grade NAT */
     {0x7f000000, 8},  /* loopback */
-    {0xa9fe0000, 16}, /* link-local: clouds have their metadata there */
+    {0xa9fe0000, 16}, /* link-local: metadata services of clouds */
     {0xac100000, 12}, /* private */
     {0xc0000000, 24}, /* protocol assignments */
     {0xc0000200, 24}, /* documentation */
@@ -78,7 +78,7 @@ static bool is_public6(const uint8_t address[16])
     static const range6 translated = {{0x00, 0x64, 0xff, 0x9b}, 96};
     static const range6 six_to_four = {{0x20, 0x02}, 16};
 
-    /* Forms that carry an address of the old kind: that is where they lead. */
+    /* Forms that contain an IPv4 address: that is the destination. */
     if (is_within(address, &mapped) || is_within(address, &translated))
         return is_public4(word_at(address + 12));
     if (is_within(address, &six_to_four))

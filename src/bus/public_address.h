@@ -1,9 +1,9 @@
 /*
  * public_address.h - which addresses a webhook or a broker may have.
  *
- * A client that names one must not reach through us what only we can reach: this machine, the
- * network around it, or a cloud's own services. The address is looked at, and not the name: it is
- * the very one that is connected to.
+ * A client that configures one must not reach through Everfold what only this machine can reach:
+ * the machine itself, the network around it, or the metadata service of a cloud. The check is on
+ * the address that is connected to, not on the name.
  */
 #ifndef EF_BUS_PUBLIC_ADDRESS_H
 #define EF_BUS_PUBLIC_ADDRESS_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* Is it a public address? Those of other families than the internet's are not. */
+/* Address families other than IPv4 and IPv6 are not public. */
 bool ef__address_is_public(const struct sockaddr *address, socklen_t len);
 
 #endif

@@ -71,8 +71,8 @@ ef_status backup_need_empty(const char *directory, ef_error *err)
     while (st == EF_OK && (entry = readdir(dir)) != NULL)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             st = ef_fail(err, EF_EXISTS,
-                         "%s is not empty: there is %s in it; nothing was changed. Name another "
-                         "directory, or remove what is there",
+                         "%s is not empty, it contains %s; nothing was changed. Name another "
+                         "directory, or empty this one",
                          directory, entry->d_name);
     (void)closedir(dir);
     return st;
@@ -90,7 +90,7 @@ ef_status backup_sync_directory(const char *directory, ef_error *err)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* The hash of a whole file, through a map: memory does not grow with it. */
+/* Hashes a file through a memory map, so that memory does not grow with its size. */
 static ef_status hash_file(const char *path, backup_file *out, ef_error *err)
 {
     uint8_t hash[EF_HASH_BYTES];
@@ -134,7 +134,7 @@ ef_status backup_add(backup *b, const char *directory, const char *name, ef_erro
     ef_status st = backup_path(directory, name, path, err);
 
     if (st == EF_OK)
-        st = sync_file(path, err); /* before the manifest says that it is there */
+        st = sync_file(path, err); /* durable before the manifest lists it */
     if (st == EF_OK)
         st = hash_file(path, file, err);
     if (st == EF_OK) {
@@ -179,37 +179,37 @@ ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef
 
 /* --- the manifest ----------------------------------------------------------------------------- */
 
-static void put_text(ef__json_writer *w, const char *key, const char *text)
+static void write_text(ef__json_writer *w, const char *key, const char *text)
 {
     ef__json_key(w, key);
     ef__json_str(w, ef_str_from(text));
 }
 
-static void put_int(ef__json_writer *w, const char *key, int64_t number)
+static void write_int(ef__json_writer *w, const char *key, int64_t number)
 {
     ef__json_key(w, key);
     ef__json_int(w, number);
 }
 
-static void put_manifest(const backup *b, ef__buf *out)
+static void write_manifest(const backup *b, ef__buf *out)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
 
     ef__json_open(&w, '{');
-    put_int(&w, "format", FORMAT);
-    put_text(&w, "version", b->version);
-    put_text(&w, "created_at", b->created_at);
-    put_text(&w, "journal_id", b->journal_id);
-    put_int(&w, "schema", b->schema);
-    put_int(&w, "position", b->position);
-    put_text(&w, "hash", b->hash);
+    write_int(&w, "format", FORMAT);
+    write_text(&w, "version", b->version);
+    write_text(&w, "created_at", b->created_at);
+    write_text(&w, "journal_id", b->journal_id);
+    write_int(&w, "schema", b->schema);
+    write_int(&w, "position", b->position);
+    write_text(&w, "hash", b->hash);
     ef__json_key(&w, "files");
     ef__json_open(&w, '[');
     for (size_t i = 0; i < b->count; i++) {
         ef__json_open(&w, '{');
-        put_text(&w, "name", b->files[i].name);
-        put_int(&w, "bytes", b->files[i].bytes);
-        put_text(&w, "sha256", b->files[i].sha256);
+        write_text(&w, "name", b->files[i].name);
+        write_int(&w, "bytes", b->files[i].bytes);
+        write_text(&w, "sha256", b->files[i].sha256);
         ef__json_close(&w, '}');
     }
     ef__json_close(&w, ']');
@@ -228,7 +228,7 @@ ef_status backup_write(const backup *b, const char *directory, ef_error *err)
         st = backup_path(directory, MANIFEST ".new", fresh, err);
     if (st == EF_OK)
         st = backup_sync_directory(directory, err);
-    put_manifest(b, &text);
+    write_manifest(b, &text);
     if (st == EF_OK)
         fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (st == EF_OK && (fd < 0 || write(fd, text.ptr, text.len) != (ssize_t)text.len ||
@@ -240,7 +240,7 @@ ef_status backup_write(const backup *b, const char *directory, ef_error *err)
     return st == EF_OK ? backup_sync_directory(directory, err) : st;
 }
 
-static bool take_text(const ef__json *object, const char *key, char *out, size_t size)
+static bool read_text(const ef__json *object, const char *key, char *out, size_t size)
 {
     const ef__json *text = ef__json_get(object, key);
 
@@ -248,14 +248,14 @@ static bool take_text(const ef__json *object, const char *key, char *out, size_t
            snprintf(out, size, "%.*s", EF_STR_ARG(text->text)) >= 0;
 }
 
-static bool take_int(const ef__json *object, const char *key, int64_t *out)
+static bool read_int(const ef__json *object, const char *key, int64_t *out)
 {
     const ef__json *number = ef__json_get(object, key);
 
     return number && number->kind == EF__JSON_NUMBER && ef__json_int64(number, out) == 0;
 }
 
-/* A name may not lead out of the directory. */
+/* Only known names are accepted, so that a manifest cannot name a file outside the directory. */
 static bool is_known_name(const char *name)
 {
     static const char *const names[] = {BACKUP_JOURNAL,    BACKUP_HEAD,     BACKUP_VIEWS,
@@ -267,15 +267,15 @@ static bool is_known_name(const char *name)
     return false;
 }
 
-static bool take_files(const ef__json *files, backup *out)
+static bool read_files(const ef__json *files, backup *out)
 {
     if (!files || files->kind != EF__JSON_ARRAY || files->count > BACKUP_FILES_MAX)
         return false;
     for (const ef__json *item = files->first; item; item = item->next) {
         backup_file *file = &out->files[out->count++];
-        if (!take_text(item, "name", file->name, sizeof(file->name)) ||
-            !is_known_name(file->name) || !take_int(item, "bytes", &file->bytes) ||
-            !take_text(item, "sha256", file->sha256, sizeof(file->sha256)))
+        if (!read_text(item, "name", file->name, sizeof(file->name)) ||
+            !is_known_name(file->name) || !read_int(item, "bytes", &file->bytes) ||
+            !read_text(item, "sha256", file->sha256, sizeof(file->sha256)))
             return false;
     }
     return backup_has(out, BACKUP_JOURNAL) && backup_has(out, BACKUP_HEAD);
@@ -289,20 +289,20 @@ static ef_status parse_manifest(ef_str text, const char *path, backup *out, ef_e
     ef_status st = ef__json_parse(text, MANIFEST_BYTES_MAX, &arena, &root, NULL);
 
     *out = (backup){0};
-    if (st != EF_OK || !take_int(root, "format", &format))
+    if (st != EF_OK || !read_int(root, "format", &format))
         st = ef_fail(err, EF_DAMAGED, "%s is not the manifest of a backup", path);
     else if (format > FORMAT)
         st = ef_fail_numbers(err, EF_NEWER_SCHEMA, FORMAT, format,
                              "%s has format %" PRId64 " and this Everfold knows up to %d: use a "
                              "newer Everfold",
                              path, format, FORMAT);
-    else if (!take_text(root, "version", out->version, sizeof(out->version)) ||
-             !take_text(root, "created_at", out->created_at, sizeof(out->created_at)) ||
-             !take_text(root, "journal_id", out->journal_id, sizeof(out->journal_id)) ||
-             !take_int(root, "schema", &out->schema) ||
-             !take_int(root, "position", &out->position) ||
-             !take_text(root, "hash", out->hash, sizeof(out->hash)) ||
-             !take_files(ef__json_get(root, "files"), out))
+    else if (!read_text(root, "version", out->version, sizeof(out->version)) ||
+             !read_text(root, "created_at", out->created_at, sizeof(out->created_at)) ||
+             !read_text(root, "journal_id", out->journal_id, sizeof(out->journal_id)) ||
+             !read_int(root, "schema", &out->schema) ||
+             !read_int(root, "position", &out->position) ||
+             !read_text(root, "hash", out->hash, sizeof(out->hash)) ||
+             !read_files(ef__json_get(root, "files"), out))
         st = ef_fail(err, EF_DAMAGED, "%s is damaged: a value is missing or wrong", path);
     ef__arena_release(&arena);
     return st;
@@ -318,8 +318,7 @@ static ef_status read_manifest(const char *directory, backup *out, ef_error *err
         st = cli_file_read(path, &text, err);
     if (st == EF_NOT_FOUND)
         st = ef_fail(err, EF_NOT_FOUND,
-                     "%s is not a complete backup: it has no " MANIFEST
-                     ", which is written when everything else is there",
+                     "%s is not a complete backup: it has no " MANIFEST ", which is written last",
                      directory);
     if (st == EF_OK)
         st = parse_manifest(ef__buf_str(&text), path, out, err);
@@ -347,8 +346,9 @@ ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err
             st = ef_fail(err, EF_DAMAGED, "the backup is damaged: %s is missing", path);
         else if (st == EF_OK &&
                  (found.bytes != file->bytes || strcmp(found.sha256, file->sha256) != 0))
-            st = ef_fail_numbers(err, EF_DAMAGED, file->bytes, found.bytes,
-                                 "the backup is damaged: %s is not as it was written", path);
+            st = ef_fail_numbers(
+                err, EF_DAMAGED, file->bytes, found.bytes,
+                "the backup is damaged: %s has another size or hash than the manifest", path);
         done += file->bytes;
         cli_progress_update(&progress, done, total, done);
     }
@@ -356,7 +356,8 @@ ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err
     return st;
 }
 
-/* --- its journal ------------------------------------------------------------------------------ */
+/* --- journal of a backup
+ * ------------------------------------------------------------------------------ */
 
 ef_status backup_journal_open(cli *c, const char *directory, ef_journal **out, ef_error *err)
 {
@@ -366,11 +367,12 @@ ef_status backup_journal_open(cli *c, const char *directory, ef_journal **out, e
     *out = NULL;
     if (n < 0 || n >= PATH_MAX)
         return ef_fail(err, EF_BAD_INPUT, "the path %.200s is too long", directory);
-    return ef_journal_open(&(ef_journal_options){.url = url, .read_only = true, .log = &c->log},
-                           out, err);
+    return ef_journal_open(
+        &(ef_journal_options){.url = url, .read_only = true, .archive = true, .log = &c->log}, out,
+        err);
 }
 
-/* SQLite leaves an empty log beside a file that was only read. */
+/* SQLite leaves an empty WAL file after a read-only open. */
 void backup_journal_close(const char *directory, ef_journal *journal)
 {
     static const char *const names[] = {BACKUP_JOURNAL "-wal", BACKUP_JOURNAL "-shm"};

@@ -3,10 +3,10 @@
  *
  *     DIR/journal.db, journal.db-head     the journal
  *     DIR/views.db, or DIR/views/         the views, on SQLite or LMDB
- *     DIR/everfold.conf, tokens           settings and API tokens, where there are any
+ *     DIR/everfold.conf, tokens           settings and API tokens, if they exist
  *     DIR/backup.json                     written last: name, size and SHA-256 of every file
  *
- * A directory without backup.json is no backup, or one that was interrupted.
+ * A directory without backup.json is not a complete backup.
  */
 #ifndef EF_CLI_BACKUP_H
 #define EF_CLI_BACKUP_H
@@ -21,7 +21,7 @@
 #define BACKUP_SETTINGS "everfold.conf"
 #define BACKUP_TOKENS "tokens"
 #define BACKUP_FILES_MAX 8
-/* In a data directory: it is being restored, or was not restored to the end. */
+/* Present in a data directory while a restore is incomplete. */
 #define RESTORE_MARK "restore.incomplete"
 
 typedef struct backup_file {
@@ -42,26 +42,26 @@ typedef struct backup {
     size_t count;
 } backup;
 
-/* DIR/NAME; EF_BAD_INPUT when that is too long. */
+/* DIR/NAME; EF_BAD_INPUT if it is too long. */
 ef_status backup_path(const char *directory, const char *name, char out[PATH_MAX], ef_error *err);
 bool backup_has(const backup *b, const char *name);
-int64_t backup_bytes(const backup *b, const char *name); /* 0 when it has none of that name */
-/* Is there no such directory, or nothing in it? EF_EXISTS names what is there. */
+int64_t backup_bytes(const backup *b, const char *name); /* 0 if it is not in the manifest */
+/* The directory must not exist or be empty. EF_EXISTS names an entry. */
 ef_status backup_need_empty(const char *directory, ef_error *err);
 
-/* Size and hash of DIR/NAME, added to the manifest. */
+/* Adds size and hash of DIR/NAME to the manifest. */
 ef_status backup_add(backup *b, const char *directory, const char *name, ef_error *err);
-/* Write DIR/backup.json, so that it is there as a whole or not at all. */
+/* Writes DIR/backup.json atomically. */
 ef_status backup_write(const backup *b, const char *directory, ef_error *err);
-/* Read it, and compare every file. EF_NOT_FOUND: it is incomplete. EF_DAMAGED names the file.
+/* Reads the manifest and checks every file. EF_NOT_FOUND: incomplete. EF_DAMAGED names the file.
  * EF_NEWER_SCHEMA */
 ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err);
-/* Open the journal of a backup to read it, and close it (NULL is fine): the backup stays as it is.
- */
+/* Opens the journal of a backup read-only, and closes it (accepts NULL): the backup is not
+ * modified. */
 ef_status backup_journal_open(cli *c, const char *directory, ef_journal **out, ef_error *err);
 void backup_journal_close(const char *directory, ef_journal *journal);
-/* Copy a file into a directory, readable by its owner only, synced; `out_found` (may be NULL) says
- * whether there was one, otherwise it has to be there. */
+/* Copies a file, readable by its owner only, and syncs it. `out_found` (may be NULL) is false if
+ * the source does not exist; with NULL that is an error. */
 ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef_error *err);
 ef_status backup_sync_directory(const char *directory, ef_error *err);
 

@@ -1,8 +1,9 @@
 /*
  * cmd_backup.c - everfold backup DIR
  *
- * Views first, then the journal: so the copied views have no event that the copied journal lacks.
- * What was applied in between is missing in the views, and workers apply it after a restore.
+ * Views are copied first, then the journal, so every event in the copied views is in the copied
+ * journal. Events that were applied between the two copies are missing in the copied views; workers
+ * apply them after a restore.
  */
 #include "backup.h"
 #include "commands.h"
@@ -22,7 +23,7 @@ static ef_status make_directory(const char *directory, bool *out_made, ef_error 
     *out_made = mkdir(directory, 0700) == 0;
     if (*out_made || errno == EEXIST)
         return EF_OK;
-    return ef_fail(err, EF_IO, "%s could not be made: %s", directory, strerror(errno));
+    return ef_fail(err, EF_IO, "%s could not be created: %s", directory, strerror(errno));
 }
 
 static ef_status back_up_views(cli *c, const char *directory, backup *b, ef_error *err)
@@ -70,7 +71,7 @@ static ef_status back_up_journal(cli *c, const char *directory, backup *b, ef_er
     return st;
 }
 
-/* A file of the data directory, where there is one. */
+/* Copies a file of the data directory if it exists. */
 static ef_status back_up_file(const char *from, const char *directory, const char *name, backup *b,
                               ef_error *err)
 {
@@ -125,8 +126,8 @@ static ef_status back_up(cli *c, const char *directory, backup *b, ef_error *err
     return st == EF_OK ? backup_write(b, directory, err) : st;
 }
 
-/* What a failed backup has made: the directory was empty or not there. */
-static void clean_up(const char *directory, bool made)
+/* Removes the files of a failed backup. The directory was empty, or was created by this run. */
+static void remove_partial_backup(const char *directory, bool made)
 {
     static const char *const names[] = {BACKUP_VIEWS,     BACKUP_VIEWS_LMDB, BACKUP_JOURNAL,
                                         BACKUP_HEAD,      BACKUP_SETTINGS,   BACKUP_TOKENS,
@@ -160,13 +161,14 @@ static void write_result(cli *c, const char *directory, const backup *b)
                        bytes, b->position, b->hash, c->engine ? "true" : "false");
 }
 
-static const char *hint_of(const cli *c, ef_status st)
+static const char *unsupported_hint(const cli *c, ef_status st)
 {
     if (st != EF_UNSUPPORTED)
         return NULL;
     return cli_url_on_server(c->journal_url) || strncmp(c->journal_url, "nats:", 5) == 0
-               ? "see \"Backup and restore\" in docs/postgres.md: pg_dump or pg_basebackup"
-               : "--no-views backs up the journal only; views can be built again from it";
+               ? "see \"Backup and restore\" in docs/reference/postgres.md: pg_dump or "
+                 "pg_basebackup"
+               : "--no-views backs up the journal only; views can be rebuilt from it";
 }
 
 static int run_backup(cli *c)
@@ -190,8 +192,8 @@ static int run_backup(cli *c)
         write_result(c, directory, &b);
         return 0;
     }
-    clean_up(directory, made);
-    rc = cli_fail(c, &err, hint_of(c, st));
+    remove_partial_backup(directory, made);
+    rc = cli_fail(c, &err, unsupported_hint(c, st));
     return cli_stopped() ? cli_stopped_exit() : rc;
 }
 
@@ -201,22 +203,20 @@ static const cli_argument arguments[] = {
 };
 
 static const cli_option options[] = {
-    {"tokens", 0, NULL, NULL, NULL, "with the file of API tokens"},
-    {"no-views", 0, NULL, NULL, NULL, "the journal only; views can be built again from it"},
+    {"tokens", 0, NULL, NULL, NULL, "include the file with the API tokens"},
+    {"no-views", 0, NULL, NULL, NULL, "back up the journal only; views can be rebuilt from it"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_backup = {
     .name = "backup",
-    .summary = "copy journal, views and settings to a directory while everything runs",
+    .summary = "copy journal, views and settings to a directory, online",
     .options = options,
     .arguments = arguments,
-    .more =
-        "The copy is consistent: its views have no event that its journal lacks. Appends and "
-        "workers\n"
-        "go on meanwhile. backup.json is written last and has the size and SHA-256 of every file;\n"
-        "a directory without it is not a complete backup. Stores on PostgreSQL are backed up by\n"
-        "the means of the server.",
+    .more = "The copy is consistent: every event in its views is in its journal. Appends and\n"
+            "workers continue during the backup. backup.json is written last and lists size and\n"
+            "SHA-256 of every file; a directory without it is not a complete backup. Stores on\n"
+            "PostgreSQL are backed up with pg_dump or pg_basebackup.",
     .example = "everfold backup backup-1",
     .run = run_backup,
     .local = true,

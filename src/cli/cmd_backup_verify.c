@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-/* Recompute every hash of the journal, and compare its head with the manifest. */
+/* Recomputes the hash of every event and compares the head with the manifest. */
 static ef_status verify_journal(cli *c, const char *directory, const backup *b,
                                 ef_verify_result *out, ef_error *err)
 {
@@ -19,7 +19,8 @@ static ef_status verify_journal(cli *c, const char *directory, const backup *b,
         st = ef_journal_verify(journal, 0, cli_progress_step, &progress, out, err);
     if (st == EF_OK && out->head != b->position)
         st = ef_fail_numbers(err, EF_DAMAGED, b->position, out->head,
-                             "the journal of the backup ends at %" PRId64 ", its manifest says "
+                             "backup damaged: its journal ends at position %" PRId64
+                             ", its manifest says "
                              "%" PRId64,
                              out->head, b->position);
     cli_progress_end(&progress);
@@ -44,7 +45,7 @@ static int run_verify(cli *c)
         return cli_fail(c, &err, NULL);
     if (c->format == CLI_TABLE)
         ef__buf_printf(&c->out,
-                       "%s is whole: %zu files of %s, %" PRId64 " events up to position "
+                       "%s is intact: %zu files of %s, %" PRId64 " events up to position "
                        "%" PRId64 "\n",
                        c->arguments[0], b.count, b.created_at, verified.checked, b.position);
     else
@@ -62,9 +63,9 @@ static const cli_argument arguments[] = {
 
 const cli_command cli_cmd_backup_verify = {
     .name = "backup verify",
-    .summary = "check a backup: every file, and the journal's chain of hashes",
+    .summary = "verify a backup: size and hash of every file, and the hash chain of the journal",
     .arguments = arguments,
-    .more = "Exits with 3 when the backup is incomplete and with 6 when it is damaged.",
+    .more = "The exit code is 3 if the backup is incomplete and 6 if it is damaged.",
     .example = "everfold backup verify backup-1",
     .run = run_verify,
     .local = true,

@@ -1,8 +1,8 @@
 /*
  * cmd_config_check.c - everfold config check [FILE]
  *
- * Without a FILE, the settings as they take effect here. With one, that file alone: neither the
- * environment nor the flags of this run are mixed in.
+ * Without FILE, the effective settings are checked. With FILE, only that file is checked: the
+ * environment and the flags of this run are ignored.
  */
 #include "commands.h"
 
@@ -57,13 +57,13 @@ static int run_check(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"FILE", true, false, "@file", "a settings file (default: the settings as they are now)"},
+    {"FILE", true, false, "@file", "settings file (default: the effective settings)"},
     {NULL, false, false, NULL, NULL},
 };
 
 const cli_command cli_cmd_config_check = {
     .name = "config check",
-    .summary = "say whether the settings are right",
+    .summary = "check the settings: unknown keys, invalid values, contradictory combinations",
     .arguments = arguments,
     .example = "everfold config check /etc/everfold.conf",
     .run = run_check,

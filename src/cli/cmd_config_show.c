@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-/* A flag by the name it is typed with: --log-level, where the setting is log.level. */
-static ef_str where_of(const ef__setting_view *view, char room[64])
+/* Origin of a value. A flag is shown by its own name: --log-level for the setting log.level. */
+static ef_str origin_text(const ef__setting_view *view, char room[64])
 {
     for (const cli_option *o = cli_common_options; o->name; o++)
         if (view->origin == EF__ORIGIN_FLAG && o->setting &&
@@ -31,7 +31,7 @@ static void write_setting(cli *c, cli_list *list, const ef__setting_view *view)
     ef__json_key(&w, "origin");
     ef__json_str(&w, ef_str_from(ef__setting_origin_name(view->origin)));
     ef__json_key(&w, "where");
-    ef__json_str(&w, where_of(view, room));
+    ef__json_str(&w, origin_text(view, room));
     ef__json_close(&w, '}');
     (void)cli_list_item_end(c, list);
 }
@@ -52,7 +52,7 @@ static int run_show(cli *c)
         cli_table_text(&table, ef_str_from(view.spec->key));
         cli_table_text(&table, cli_setting_value(c, &view));
         cli_table_text(&table, ef_str_from(ef__setting_origin_name(view.origin)));
-        cli_table_text(&table, where_of(&view, room));
+        cli_table_text(&table, origin_text(&view, room));
     }
     if (c->format == CLI_TABLE)
         (void)cli_table_flush(c, &table);
@@ -64,8 +64,11 @@ static int run_show(cli *c)
 
 const cli_command cli_cmd_config_show = {
     .name = "config show",
-    .summary = "every setting, its value and where it came from",
-    .more = "Values are shown as they take effect: mode and the three flags that go with it agree.",
+    .summary = "list every setting with its effective value and its origin",
+    .more =
+        "Precedence: flag, environment variable, settings file, default. mode and the three\n"
+        "flags outbox.enabled, worker.enabled and shadow_worker.enabled are shown as they take\n"
+        "effect.",
     .example = "everfold config show -o json",
     .run = run_show,
 };

@@ -1,13 +1,13 @@
 /*
- * cmd_doctor.c - everfold doctor: what is wrong, and the command that puts it right.
+ * cmd_doctor.c - everfold doctor: problems, and the commands that fix them.
  *
- * Checks run from the outside in, and one that makes the next meaningless ends the list. Through a
- * server it tells what the server knows; to read every event and every view is for the machine that
- * has them.
+ * Checks run from settings to views; a check whose failure makes the following ones meaningless
+ * ends the list. Through a server it reports what the server knows; reading every event and view is
+ * only possible on the machine with the stores.
  */
 #include "doctor.h"
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 
 #include "../shape/disk.h"
 
@@ -18,14 +18,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TAIL_EVENTS 1000                     /* what a check without --deep looks at */
-#define FREE_WARN_BYTES (INT64_C(512) << 20) /* some hours of appending at a usual pace */
-#define WAL_WARN_BYTES (INT64_C(256) << 20)  /* checkpoints do not keep up, or a reader sits */
+#define TAIL_EVENTS 1000                     /* events that are checked without --deep */
+#define FREE_WARN_BYTES (INT64_C(512) << 20) /* some hours of appends at a usual rate */
+#define WAL_WARN_BYTES                                                                             \
+    (INT64_C(256) << 20) /* checkpoints lag, or a long read transaction blocks them */
 #define CLOCK_EARLIEST_US INT64_C(1704067200000000) /* 2024: before Everfold was written */
 #define WAL_RESET_FIXED 3051003                     /* SQLite 3.51.3 */
 
 #define VIEWS_FIX                                                                                  \
-    "views can be made again from the journal: move the view store away, run everfold init, and "  \
+    "views can be rebuilt from the journal: move the view store away, run everfold init, and "     \
     "deploy the programs"
 
 static void report_text(diagnosis *d, verdict v, const char *check, const char *detail,
@@ -84,7 +85,8 @@ void doctor_report(diagnosis *d, verdict v, const char *check, const char *fix, 
         report_json(d, v, check, detail, v == OK ? NULL : fix);
 }
 
-/* --- outside the store ---------------------------------------------------------------------------
+/* --- settings and directory
+ * ---------------------------------------------------------------------------
  */
 
 static bool check_settings(diagnosis *d)
@@ -92,7 +94,7 @@ static bool check_settings(diagnosis *d)
     cli *c = d->c;
 
     if (c->settings_error.status != EF_OK) {
-        doctor_report(d, FAIL, "settings", "put it right, then run: everfold config check", "%s",
+        doctor_report(d, FAIL, "settings", "fix it, then run: everfold config check", "%s",
                       c->settings_error.text);
         return false;
     }
@@ -116,20 +118,20 @@ static void check_directory(diagnosis *d)
     }
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
         (void)snprintf(fix, sizeof(fix), "run: everfold init --data %s", path);
-        doctor_report(d, FAIL, "data directory", fix, "%s is not there", path);
+        doctor_report(d, FAIL, "data directory", fix, "%s does not exist", path);
     } else if (access(path, R_OK | W_OK | X_OK) != 0) {
         doctor_report(d, FAIL, "data directory", "run as its owner", "%s: %s", path,
                       strerror(errno));
     } else if ((st.st_mode & 077) != 0) {
         (void)snprintf(fix, sizeof(fix), "run: chmod 700 %s", path);
-        doctor_report(d, WARN, "data directory", fix, "%s can be entered by others (mode %03o)",
+        doctor_report(d, WARN, "data directory", fix, "%s is accessible to other users (mode %03o)",
                       path, (unsigned)(st.st_mode & 0777));
     } else {
         doctor_report(d, OK, "data directory", NULL, "%s", path);
     }
 }
 
-/* --- the store -----------------------------------------------------------------------------------
+/* --- store -----------------------------------------------------------------------------------
  */
 
 static bool open_store(diagnosis *d)
@@ -144,19 +146,20 @@ static bool open_store(diagnosis *d)
     if (st == EF_OK) {
         doctor_report(d, OK, "store", NULL, "%s opens", c->journal_shown);
         doctor_report(d, OK, "head", NULL,
-                      extra.accept_head
-                          ? "the store is believed from now on"
-                          : "the store agrees with the head that is kept apart from it");
+                      extra.accept_head ? "the head of the store is accepted from now on"
+                                        : "the store agrees with its head file");
+        if (extra.accept_head && cli_note(c, "accept-head", EF_STR(""), &err) != EF_OK)
+            doctor_report(d, FAIL, "head", NULL, "the audit entry was not written: %s", err.text);
         return true;
     }
     const char *fix = cli_journal_hint(c, st, hint, sizeof(hint));
     if (st == EF_DAMAGED)
-        fix = "restore a copy of the store; or, to go on with what is there and lose what is "
+        fix = "restore a backup; or, to continue with the store and lose the events that are "
               "missing: everfold doctor --accept-head";
     else if (st == EF_NEWER_SCHEMA)
         fix = "use the Everfold that wrote it, or a newer one";
     else if (st == EF_BUSY)
-        fix = "another process writes: try again, or set store.busy higher";
+        fix = "another process is writing: try again, or increase store.busy";
     doctor_report(d, FAIL, st == EF_DAMAGED ? "head" : "store", fix, "%s", err.text);
     return false;
 }
@@ -191,12 +194,11 @@ static void check_library(diagnosis *d, const ef_store_facts *facts)
     if (strcmp(facts->backend, "sqlite") != 0)
         doctor_report(d, OK, "library", NULL, "%s %s", facts->backend, facts->version);
     else if (version_number(facts->version) >= WAL_RESET_FIXED)
-        doctor_report(d, OK, "library", NULL, "SQLite %s has the fix for the WAL-reset race itself",
-                      facts->version);
+        doctor_report(d, OK, "library", NULL, "SQLite %s has no WAL-reset race", facts->version);
     else
         doctor_report(
             d, OK, "library", NULL,
-            "SQLite %s has the WAL-reset race; the guard is Everfold's own lock, which keeps "
+            "SQLite %s has the WAL-reset race; the lock file of Everfold prevents it by keeping "
             "commits and checkpoints apart",
             facts->version);
     if (facts->power_loss_unsafe)
@@ -216,7 +218,7 @@ static void check_disk(diagnosis *d, const ef__disk *disk)
     if (disk->free_bytes < 0)
         return;
     cli_bytes_format(disk->free_bytes, size);
-    doctor_report(d, v, "disk", "make room on that file system; work then goes on by itself",
+    doctor_report(d, v, "disk", "free space on that file system; work continues by itself",
                   "%s%s free%s%s", words, size, disk->path[0] ? " at " : "", disk->path);
 }
 
@@ -230,7 +232,7 @@ static void check_sizes(diagnosis *d, const ef_store_facts *facts)
     if (facts->wal_bytes >= 0) {
         cli_bytes_format(facts->wal_bytes, size);
         doctor_report(d, facts->wal_bytes > WAL_WARN_BYTES ? WARN : OK, "log",
-                      "look for a process that reads for very long, and end it", "the log has %s",
+                      "find the process with a long read transaction, and end it", "the WAL has %s",
                       size);
     }
 }
@@ -244,16 +246,16 @@ static void check_clock(diagnosis *d, const ef_head *head)
     ef_time_format(now > 0 ? now : 0, now_text);
     ef_time_format(head->recorded_us, head_text);
     if (now < CLOCK_EARLIEST_US)
-        doctor_report(d, FAIL, "clock", "set the clock (timedatectl)", "it is %s, which cannot be",
-                      now_text);
+        doctor_report(d, FAIL, "clock", "set the clock (timedatectl)",
+                      "it is %s, which is before Everfold existed", now_text);
     else if (now + 1000000 < head->recorded_us)
         doctor_report(d, WARN, "clock", "set the clock (timedatectl)",
-                      "it is %s, and the last event was recorded at %s", now_text, head_text);
+                      "it is %s, before the time of the last event, %s", now_text, head_text);
     else
         doctor_report(d, OK, "clock", NULL, "%s", now_text);
 }
 
-/* A copy is no damage, but its publishers wait for a person. */
+/* A copy is not damaged, but its publishers wait for an operator. */
 static void check_copy(diagnosis *d)
 {
     ef_error err = EF_ERROR_INIT;
@@ -265,9 +267,8 @@ static void check_copy(diagnosis *d)
     if (copied_us == 0)
         return;
     ef_time_format(copied_us, since);
-    doctor_report(
-        d, WARN, "copy", "if the original does not run any more, run: everfold journal adopt",
-        "the journal is a copy of another, made at %s: its publishers send nothing", since);
+    doctor_report(d, WARN, "copy", "if the original no longer runs: everfold journal adopt",
+                  "the journal is a copy, made at %s: its publishers send nothing", since);
 }
 
 static void check_outbox(diagnosis *d)
@@ -283,14 +284,14 @@ static void check_outbox(diagnosis *d)
             d, WARN, "outbox",
             "see: everfold outbox report --status dead; then everfold outbox requeue-dead, or "
             "skip",
-            "%" PRId64 " dead rows, and %" PRId64 " blocked behind them", s.dead, s.blocked);
+            "%" PRId64 " dead rows, and %" PRId64 " blocked by them", s.dead, s.blocked);
     else
         doctor_report(d, OK, "outbox", NULL,
                       "no dead rows, %" PRId64 " failed, %" PRId64 " pending", s.failed, s.pending);
     ef_row_list_release(&s.oldest);
 }
 
-/* --- the events ----------------------------------------------------------------------------------
+/* --- events ----------------------------------------------------------------------------------
  */
 
 static bool show_progress(void *context, int64_t done, int64_t total)
@@ -299,13 +300,13 @@ static bool show_progress(void *context, int64_t done, int64_t total)
     return !cli_stopped();
 }
 
-static void check_events(diagnosis *d, const ef_head *head)
+/* True: every event was read, and is as it was written. */
+static bool check_events(diagnosis *d, const ef_head *head, bool deep)
 {
     cli *c = d->c;
     ef_error err = EF_ERROR_INIT;
     ef_verify_result result = {0};
     cli_progress progress;
-    bool deep = cli_has(c, "deep");
     int64_t from = deep || head->position <= TAIL_EVENTS ? 0 : head->position - TAIL_EVENTS;
 
     cli_progress_begin(&progress, c, "verifying", "events", false);
@@ -315,14 +316,38 @@ static void check_events(diagnosis *d, const ef_head *head)
     if (st == EF_UNSUPPORTED)
         doctor_report(d, OK, "events", NULL, "not checked: %s", err.text);
     else if (st != EF_OK)
-        doctor_report(d, FAIL, "events", "restore a copy of the store and compare", "%s", err.text);
+        doctor_report(d, FAIL, "events", "restore a backup and compare", "%s", err.text);
     else if (cli_stopped())
-        doctor_report(d, WARN, "events", "run it again and let it end",
-                      "stopped after %" PRId64 " events, all as they were written", result.checked);
+        doctor_report(d, WARN, "events", "run it again without interruption",
+                      "stopped after %" PRId64 " events, all intact", result.checked);
     else
-        doctor_report(d, OK, "events", NULL,
-                      "%" PRId64 "%s events are as they were written (head %" PRId64 ")",
+        doctor_report(d, OK, "events", NULL, "%" PRId64 "%s events are intact (head %" PRId64 ")",
                       result.checked, from == 0 ? "" : " of the last", result.head);
+    return st == EF_OK && from == 0 && !cli_stopped();
+}
+
+/* Damage that was found before, by any process. Appends are refused until it is accepted, and it is
+ * accepted only after all events were checked and are intact. */
+static void check_damage(diagnosis *d, const ef_store_facts *facts, bool is_intact)
+{
+    ef_error err = EF_ERROR_INIT;
+    char found[EF_TIME_TEXT_MAX];
+
+    if (!facts->damaged)
+        return;
+    ef_time_format(facts->damaged_us, found);
+    if (!is_intact || !cli_has(d->c, "accept-head"))
+        doctor_report(d, FAIL, "damage",
+                      is_intact ? "no damage is left; to append again: everfold doctor "
+                                  "--accept-head"
+                                : "restore a backup; or repair the store and run: everfold "
+                                  "doctor --accept-head, which checks every event first",
+                      "found at %s, appends are refused since: %s", found, facts->damage);
+    else if (ef_journal_accept(d->c->journal, cli_actor(d->c), cli_reason(d->c), &err) != EF_OK)
+        doctor_report(d, FAIL, "damage", NULL, "%s", err.text);
+    else
+        doctor_report(d, OK, "damage", NULL, "accepted, appends are allowed again; found at %s: %s",
+                      found, facts->damage);
 }
 
 static void check_store(diagnosis *d)
@@ -342,10 +367,11 @@ static void check_store(diagnosis *d)
     check_sizes(d, &facts);
     check_clock(d, &head);
     check_outbox(d);
-    check_events(d, &head);
+    bool deep = cli_has(d->c, "deep") || (facts.damaged && cli_has(d->c, "accept-head"));
+    check_damage(d, &facts, check_events(d, &head, deep));
 }
 
-/* --- the views -----------------------------------------------------------------------------------
+/* --- views -----------------------------------------------------------------------------------
  */
 
 static bool open_views(diagnosis *d)
@@ -357,7 +383,7 @@ static bool open_views(diagnosis *d)
     if (st == EF_OK)
         return true;
     if (st == EF_NOT_FOUND)
-        doctor_report(d, WARN, "views", "run: everfold init", "there are none: %s", err.text);
+        doctor_report(d, WARN, "views", "run: everfold init", "no view store: %s", err.text);
     else if (st == EF_NEWER_SCHEMA)
         doctor_report(d, FAIL, "views", "use the Everfold that wrote them, or a newer one", "%s",
                       err.text);
@@ -366,7 +392,7 @@ static bool open_views(diagnosis *d)
     return false;
 }
 
-/* Opening has looked at the schema; with --deep everything that is in there is read. */
+/* Opening has checked the schema; --deep reads everything. */
 static void check_views(diagnosis *d)
 {
     cli *c = d->c;
@@ -383,21 +409,21 @@ static void check_views(diagnosis *d)
     st = ef_projection_check(c->engine, show_progress, &progress, &r, &err);
     cli_progress_end(&progress);
     if (st == EF_BUSY)
-        doctor_report(d, WARN, "views", "run it again when the workers rest", "%s", err.text);
+        doctor_report(d, WARN, "views", "run it again when the workers are idle", "%s", err.text);
     else if (st != EF_OK)
         doctor_report(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
     else if (cli_stopped())
-        doctor_report(d, WARN, "views", "run it again and let it end",
-                      "stopped after %" PRId64 " views, which all could be read", r.views);
+        doctor_report(d, WARN, "views", "run it again without interruption",
+                      "stopped after %" PRId64 " views, all readable", r.views);
     else if (r.large_views > 0)
-        doctor_report(
-            d, WARN, "views",
-            "a view may have 1 MiB; more fails: spread it over several views, or keep less",
-            "%" PRId64 " view%s 512 KiB or more; the largest has %" PRId64 " bytes: %s",
-            r.large_views, r.large_views == 1 ? " has" : "s have", r.largest_bytes, r.largest);
+        doctor_report(d, WARN, "views",
+                      "the limit is 1 MiB, beyond it events fail: split the view, or store less",
+                      "%" PRId64 " view%s 512 KiB or more; the largest has %" PRId64 " bytes: %s",
+                      r.large_views, r.large_views == 1 ? " has" : "s have", r.largest_bytes,
+                      r.largest);
     else
         doctor_report(d, OK, "views", NULL,
-                      "%s: all is as it was written (generations %" PRId64 ", views %" PRId64
+                      "%s: intact (generations %" PRId64 ", views %" PRId64
                       ", index entries %" PRId64 ")",
                       c->views_shown, r.generations, r.views, r.index_entries);
 }
@@ -405,30 +431,31 @@ static void check_views(diagnosis *d)
 /* --- through a server ----------------------------------------------------------------------------
  */
 
-/* The clock is the server's affair; this machine's says nothing of it. */
+/* The clock of the server matters, not that of this machine. */
 static void check_server(diagnosis *d)
 {
     ef_error err = EF_ERROR_INIT;
     ef_store_facts facts;
 
     if (cli_facts(d->c, &facts, &err) != EF_OK) {
-        doctor_report(d, FAIL, "server",
-                      err.status == EF_BUSY
-                          ? "start it: everfold serve; or name another: --server URL"
-                          : NULL,
-                      "%s", err.text);
+        doctor_report(
+            d, FAIL, "server",
+            err.status == EF_BUSY ? "start it: everfold serve; or use another: --server URL" : NULL,
+            "%s", err.text);
         return;
     }
-    doctor_report(d, OK, "server", NULL, "%s answers", d->c->journal_shown);
+    doctor_report(d, OK, "server", NULL, "%s responds", d->c->journal_shown);
     check_library(d, &facts);
     check_sizes(d, &facts);
     check_outbox(d);
-    doctor_report(d, OK, "events", NULL,
-                  "not checked through a server; where the data is: everfold doctor --deep");
+    check_damage(d, &facts, false);
+    doctor_report(
+        d, OK, "events", NULL,
+        "not checked through a server; on the machine with the data: everfold doctor --deep");
     doctor_check_projections(d);
 }
 
-/* --- the command ---------------------------------------------------------------------------------
+/* --- command ---------------------------------------------------------------------------------
  */
 
 static void check_here(diagnosis *d)
@@ -444,8 +471,8 @@ static void check_here(diagnosis *d)
     doctor_check_projections(d);
 }
 
-/* Believing the store gives up what it lacks, so a person says so first. */
-static bool may_accept(cli *c)
+/* Accepting the head gives up missing events, so the operator must confirm. */
+static bool confirm_accept_head(cli *c)
 {
     char answer[16] = "";
 
@@ -453,8 +480,8 @@ static bool may_accept(cli *c)
         return true;
     if (!isatty(STDIN_FILENO))
         return false;
-    (void)fputs("Events that were acknowledged and are missing will be given up for good.\n"
-                "Believe the store as it is now? Type yes: ",
+    (void)fputs("Acknowledged events that are missing from the store will be lost permanently.\n"
+                "Accept the head of the store? Type yes: ",
                 stderr);
     return fgets(answer, sizeof(answer), stdin) && strcmp(answer, "yes\n") == 0;
 }
@@ -468,8 +495,8 @@ static int run_doctor(cli *c)
     if (rc != 0)
         return rc;
     if (c->client && (cli_has(c, "deep") || cli_has(c, "accept-head")))
-        return cli_usage(c, "--deep and --accept-head are for the machine that has the data");
-    if (cli_has(c, "accept-head") && !may_accept(c))
+        return cli_usage(c, "--deep and --accept-head need local stores");
+    if (cli_has(c, "accept-head") && !confirm_accept_head(c))
         return cli_usage(c,
                          "--accept-head was not confirmed: nothing was changed (--yes confirms)");
     ef__json_open(&d.w, '[');
@@ -489,19 +516,22 @@ static int run_doctor(cli *c)
 
 static const cli_option options[] = {
     {"deep", 0, NULL, NULL, NULL,
-     "check every event and every view, not only the last thousand events"},
-    {"accept-head", 0, NULL, NULL, NULL, "believe the store where it disagrees with its head file"},
-    {"yes", 0, NULL, NULL, NULL, "do not ask"},
+     "check every event and every view, not only the last 1000 events"},
+    {"accept-head", 0, NULL, NULL, NULL,
+     "accept the store as it is if it disagrees with its head file, or after a repair"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (with --accept-head)"},
+    {"yes", 0, NULL, NULL, NULL, "do not ask for confirmation"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_doctor = {
     .name = "doctor",
-    .summary = "say what is wrong, and the command that puts it right",
+    .summary = "diagnose problems and show the commands that fix them",
     .options = options,
     .more =
-        "Exit 6 when something failed. Warnings alone are exit 0. With --server it tells what the\n"
-        "server knows; every event and view are read where the data is only.",
+        "The exit code is 6 if a check failed, 0 if there are only warnings. With --server it\n"
+        "reports what the server knows; events and views are read only on the machine with the\n"
+        "stores.",
     .example = "everfold doctor --deep",
     .run = run_doctor,
     .settings_later = true,

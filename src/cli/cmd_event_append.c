@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* All of stdin, without the newline that a shell puts behind it. */
+/* Reads stdin to its end and drops the final newline that a shell adds. */
 static ef_status read_stdin(ef__buf *buf, ef_error *err)
 {
     for (;;) {
@@ -62,14 +62,14 @@ static ef_status read_options(cli *c, ef_new_event *event, ef__buf *data, ef_err
     if (st == EF_OK && meta)
         st = need_json("--meta", event->meta = ef_str_from(meta), err);
     if (st == EF_OK && id && event->id.len == 0)
-        st = ef_fail(err, EF_BAD_INPUT, "--id is empty; leave it out to have one made");
+        st = ef_fail(err, EF_BAD_INPUT, "--id is empty; omit it to have one generated");
     if (st == EF_OK)
         st = cli_number(c, "expected-seq", 0, INT64_MAX, &expected, err);
     if (st == EF_OK)
         st = cli_number(c, "schema", 1, INT32_MAX, &schema, err);
     if (st == EF_OK && time && ef_time_parse(time, strlen(time), &event->time_us) != 0)
         st = ef_fail(err, EF_BAD_INPUT,
-                     "--time is '%s': RFC 3339 is needed, as 2026-11-16T09:30:00Z", time);
+                     "--time is '%s': must be an RFC 3339 time: 2026-11-16T09:30:00Z", time);
     event->expected_seq = expected < 0 ? ef_expect_any_seq() : ef_expect_seq(expected);
     event->schema = (int32_t)schema;
     return st;
@@ -81,10 +81,10 @@ static void write_answer(cli *c, const ef_new_event *event, const ef_place *plac
     cli_table table = CLI_TABLE_INIT(heads, 6, 0x6);
     ef__json_writer w = EF__JSON_WRITER(&c->out);
     char token[EF_TOKEN_MAX];
-    ef__placed placed;
+    ef__append_result placed;
 
     ef_token_of(event, place, 1, token);
-    placed = ef__placed_of(event, place, token);
+    placed = ef__append_result_of(event, place, token);
     if (c->format == CLI_TABLE) {
         cli_table_text(&table, event->stream);
         cli_table_int(&table, place->seq);
@@ -96,19 +96,19 @@ static void write_answer(cli *c, const ef_new_event *event, const ef_place *plac
         cli_table_release(&table);
         return;
     }
-    ef__shape_write(&w, &ef__shape_placed, &placed);
+    ef__shape_write(&w, &ef__shape_append_result, &placed);
     ef__buf_add_char(&c->out, '\n');
 }
 
-static const char *advice(ef_status status)
+static const char *append_hint(ef_status status)
 {
     switch (status) {
     case EF_CONFLICT:
-        return "read the stream again (everfold event ls STREAM) and decide anew";
+        return "read the stream again (everfold event ls STREAM) and decide again";
     case EF_UNKNOWN_TYPE:
         return "run: everfold type set TYPE";
     case EF_UNSURE:
-        return "run it again with the same --id to learn whether it was written";
+        return "append again with the same --id to learn whether it was written";
     default:
         return NULL;
     }
@@ -135,25 +135,27 @@ static int run_append(cli *c)
         if (st == EF_OK)
             write_answer(c, &event, &place);
         else
-            rc = cli_fail(c, &err, advice(st));
+            rc = cli_fail(c, &err, append_hint(st));
     }
     ef__buf_release(&data);
     return rc;
 }
 
 static const cli_argument arguments[] = {
-    {"STREAM", false, false, NULL, "the stream to append to"},
+    {"STREAM", false, false, NULL, "name of the stream"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"type", 0, "TYPE", NULL, NULL, "the event's type (needed)"},
-    {"data", 0, "JSON", NULL, NULL, "the event's data (needed); - reads stdin"},
-    {"id", 0, "ID", NULL, NULL, "the event's id: again with the same id writes nothing twice"},
-    {"expected-seq", 0, "N", NULL, NULL, "the stream's last seq as you know it; 0: it must be new"},
-    {"meta", 0, "JSON", NULL, NULL, "an object: correlation, causation, traceparent"},
-    {"schema", 0, "N", NULL, NULL, "version of the type's schema (default 1)"},
-    {"time", 0, "RFC3339", NULL, NULL, "when it happened (default now)"},
+    {"type", 0, "TYPE", NULL, NULL, "type of the event (required)"},
+    {"data", 0, "JSON", NULL, NULL, "data of the event, JSON (required); - reads stdin"},
+    {"id", 0, "ID", NULL, NULL,
+     "id of the event; appending the same id again has no effect (default: generated)"},
+    {"expected-seq", 0, "N", NULL, NULL,
+     "last seq of the stream as you know it; 0: the stream must not exist"},
+    {"meta", 0, "JSON", NULL, NULL, "metadata, a JSON object: correlation, causation, traceparent"},
+    {"schema", 0, "N", NULL, NULL, "version of the schema of the type (default 1)"},
+    {"time", 0, "RFC3339", NULL, NULL, "time at which it happened (default now)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
@@ -162,8 +164,9 @@ const cli_command cli_cmd_event_append = {
     .summary = "append one event",
     .options = options,
     .arguments = arguments,
-    .more = "Behind this command --data is the event's data. Give the data directory before it\n"
-            "(everfold --data DIR event append …) or by EVERFOLD_DATA.",
+    .more =
+        "After this command, --data is the data of the event. Give the data directory before it\n"
+        "(everfold --data DIR event append …) or in EVERFOLD_DATA.",
     .example = "everfold event append order-1 --type order.placed --data '{\"amount\": 12.5}'",
     .run = run_append,
 };

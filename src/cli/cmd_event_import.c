@@ -1,11 +1,11 @@
 /*
  * cmd_event_import.c - everfold event import FILE
  *
- * The file is read in pieces, a line at a time; a batch of lines is one append. Memory is bounded
- * by a batch: so many events or so many bytes, whichever comes first.
+ * The file is read line by line; a batch of lines is one append. A batch ends at --batch events or
+ * at BATCH_BYTES bytes, whichever comes first, so memory does not grow with the file.
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "../base/incoming.h"
 #include "../base/limits.h"
 
@@ -19,10 +19,12 @@
 
 #define READ_BYTES (256 * 1024)
 #define BATCH_BYTES (4 * 1024 * 1024) /* lines of a batch: keeps the whole import under 64 MB */
-#define BAD_SHOWN_MAX 25              /* a file that is wrong throughout says so in a screenful */
+#define BAD_SHOWN_MAX                                                                              \
+    25 /* bad lines that are reported one by one; further ones are only counted                    \
+        */
 
-/* One import. The batch's lines stand behind each other in `lines`; events point into them and into
- * `texts`, so `lines` is never grown while a batch is open. */
+/* One import. The lines of a batch are adjacent in `lines`; events point into them and into
+ * `texts`, so `lines` is never reallocated while a batch is open. */
 typedef struct importer {
     cli *c;
     int fd;
@@ -30,11 +32,11 @@ typedef struct importer {
     bool skip_bad;
     size_t batch_max;
 
-    ef__buf input; /* what was read and not yet cut into lines */
+    ef__buf input; /* bytes that were read and not yet split into lines */
     size_t input_at;
     bool input_end;
     int64_t bytes_done, bytes_total;
-    int64_t line; /* number of the line last cut */
+    int64_t line; /* number of the last line read */
 
     char *lines;
     size_t lines_used;
@@ -61,12 +63,12 @@ static ef_status fill_input(importer *in, ef_error *err)
         in->input_at = 0;
     }
     if (!ef__buf_reserve(&in->input, READ_BYTES))
-        return ef_fail(err, EF_NO_MEMORY, "there is no memory to read line %" PRId64, in->line + 1);
+        return ef_fail(err, EF_NO_MEMORY, "out of memory at line %" PRId64, in->line + 1);
     do
         n = read(in->fd, in->input.ptr + in->input.len, READ_BYTES);
     while (n < 0 && errno == EINTR && !cli_stopped());
     if (n < 0 && errno == EINTR)
-        n = 0; /* whoever asks sees that we were told to stop, and takes nothing more */
+        n = 0; /* the caller checks cli_stopped and reads no further */
     if (n < 0)
         return ef_fail(err, EF_IO, "the file could not be read: %s", strerror(errno));
     in->input_end = n == 0;
@@ -82,10 +84,10 @@ static bool is_blank(ef_str line)
     return true;
 }
 
-/* Cut the next line off, without its newline; ptr is NULL at the end of the file. A line past the
- * limit is read to its end and not kept: EF_TOO_LARGE, and the next call gives the one behind it.
+/* Reads the next line, without its newline; ptr is NULL at the end of the file. A line beyond the
+ * limit is read to its end and dropped: EF_TOO_LARGE, and the next call returns the following line.
  */
-static ef_status cut_line(importer *in, ef_str *out, ef_error *err)
+static ef_status read_line(importer *in, ef_str *out, ef_error *err)
 {
     size_t searched = 0;
     bool dropped = false;
@@ -104,7 +106,7 @@ static ef_status cut_line(importer *in, ef_str *out, ef_error *err)
         if (end || (in->input_end && (length > 0 || dropped))) {
             in->line++;
             if (over || dropped)
-                return ef_fail(err, EF_TOO_LARGE, "it is longer than %d bytes",
+                return ef_fail(err, EF_TOO_LARGE, "line is longer than %d bytes",
                                EF_LIMIT_LINE_BYTES);
             *out = (ef_str){start, length};
             return EF_OK;
@@ -122,7 +124,7 @@ static ef_status cut_line(importer *in, ef_str *out, ef_error *err)
 /* --- batches -------------------------------------------------------------------------------------
  */
 
-static void note_bad(importer *in, int64_t line, const ef_error *err)
+static void report_bad_line(importer *in, int64_t line, const ef_error *err)
 {
     in->bad++;
     cli_progress_clear(&in->progress);
@@ -139,8 +141,8 @@ static void count_places(importer *in, const ef_place *places, size_t count)
     in->imported += (int64_t)count;
 }
 
-/* The batch failed as a whole: with --skip-bad its lines go in one by one. */
-static ef_status append_singly(importer *in, ef_error *err)
+/* After a batch was refused, --skip-bad appends its lines one by one. */
+static ef_status append_one_by_one(importer *in, ef_error *err)
 {
     for (size_t i = 0; i < in->count; i++) {
         ef_error line_err = EF_ERROR_INIT;
@@ -150,7 +152,7 @@ static ef_status append_singly(importer *in, ef_error *err)
         if (st == EF_OK) {
             count_places(in, &place, 1);
         } else if (next == EF_NEXT_DECIDE || next == EF_NEXT_FIX) {
-            note_bad(in, in->line_numbers[i], &line_err);
+            report_bad_line(in, in->line_numbers[i], &line_err);
         } else {
             *err = line_err;
             return st;
@@ -165,9 +167,9 @@ static bool same_content(const ef_new_event *e, ef_str stream, ef_str type, ef_s
            ef_str_equal(e->data, data);
 }
 
-/* Does the store, or a line of the batch before it, hold the id of events[i] with other content?
- * `*out_known` says whether it is known at all. */
-static bool id_is_taken(importer *in, size_t i, bool *out_known)
+/* Does the store, or an earlier line of the batch, have the id of events[i] with other content?
+ * `*out_known` is set if the id is known at all. */
+static bool id_has_other_content(importer *in, size_t i, bool *out_known)
 {
     const ef_new_event *e = &in->events[i];
     ef_batch batch = EF_BATCH_INIT;
@@ -191,8 +193,8 @@ static bool id_is_taken(importer *in, size_t i, bool *out_known)
     return taken;
 }
 
-/* Is the stream somewhere else than events[i] expects, once the lines before it are in? */
-static bool seq_is_passed(importer *in, size_t i)
+/* Is the stream at another seq than events[i] expects, after the lines before it? */
+static bool seq_conflicts(importer *in, size_t i)
 {
     const ef_new_event *e = &in->events[i];
     int64_t seq = 0, position = 0;
@@ -207,29 +209,29 @@ static bool seq_is_passed(importer *in, size_t i)
     return seq != e->expected_seq.plus_one - 1;
 }
 
-/* Which line of a refused batch it was. The journal names none, so the store is asked what it holds
- * now; when that does not tell (somebody else has written since), the whole batch is named. */
-static size_t find_culprit(importer *in, ef_status status)
+/* Finds the line for which a batch was refused. The journal names none, so the store is read; if
+ * that is inconclusive (another client has written since), the whole batch is named. */
+static size_t find_refused_line(importer *in, ef_status status)
 {
     for (size_t i = 0; i < in->count; i++) {
         ef_type_list types = {0};
-        bool taken = id_is_taken(in, i, &in->places[i].duplicate);
+        bool taken = id_has_other_content(in, i, &in->places[i].duplicate);
         bool unknown = status == EF_UNKNOWN_TYPE &&
                        cli_type_get(in->c, in->events[i].type, &types, NULL) == EF_NOT_FOUND;
         ef_type_list_release(&types);
         if (unknown || (status == EF_ID_CONFLICT && taken) ||
-            (status == EF_CONFLICT && seq_is_passed(in, i)))
+            (status == EF_CONFLICT && seq_conflicts(in, i)))
             return i;
     }
     return in->count;
 }
 
-static ef_status name_lines(importer *in, ef_status status, ef_error *err)
+static ef_status name_refused_lines(importer *in, ef_status status, ef_error *err)
 {
     char text[EF_ERROR_TEXT_MAX];
     ef_next next = ef_status_next(status);
-    bool somebody = next == EF_NEXT_DECIDE || next == EF_NEXT_FIX;
-    size_t i = somebody ? find_culprit(in, status) : in->count;
+    bool is_refusal = next == EF_NEXT_DECIDE || next == EF_NEXT_FIX;
+    size_t i = is_refusal ? find_refused_line(in, status) : in->count;
 
     (void)snprintf(text, sizeof(text), "%s", err->text);
     if (i < in->count)
@@ -255,9 +257,9 @@ static ef_status append_batch(importer *in, ef_error *err)
         if (st == EF_OK)
             count_places(in, in->places, in->count);
         else if (in->skip_bad && (next == EF_NEXT_DECIDE || next == EF_NEXT_FIX))
-            st = append_singly(in, err);
+            st = append_one_by_one(in, err);
         else
-            st = name_lines(in, st, err);
+            st = name_refused_lines(in, st, err);
     }
     in->count = 0;
     in->lines_used = 0;
@@ -266,30 +268,30 @@ static ef_status append_batch(importer *in, ef_error *err)
     return st;
 }
 
-/* A line that cannot be an event: noted and left out, or the end of the import. */
+/* Handles an invalid line: reports and skips it, or ends the import. */
 static ef_status refuse_line(importer *in, const ef_error *line_err, ef_error *err)
 {
     if (in->skip_bad) {
-        note_bad(in, in->line, line_err);
+        report_bad_line(in, in->line, line_err);
         return EF_OK;
     }
     in->bad++;
     return ef_fail(err, line_err->status, "line %" PRId64 ": %s", in->line, line_err->text);
 }
 
-static void note_id(importer *in, const ef_new_event *event)
+static void check_id(importer *in, const ef_new_event *event)
 {
     if (event->id.len > 0)
         return;
     if (in->without_id++ == 0 && !in->dry_run) {
         cli_progress_clear(&in->progress);
         cli_warn(in->c,
-                 "everfold: line %" PRId64 " has no id: importing it again would append it again",
+                 "everfold: line %" PRId64 " has no id: another import would append it again",
                  in->line);
     }
 }
 
-static ef_status take_line(importer *in, ef_str line, ef_error *err)
+static ef_status add_line(importer *in, ef_str line, ef_error *err)
 {
     ef_error line_err = EF_ERROR_INIT;
     ef_status st = EF_OK;
@@ -310,19 +312,19 @@ static ef_status take_line(importer *in, ef_str line, ef_error *err)
     }
     if (st != EF_OK)
         return refuse_line(in, &line_err, err);
-    note_id(in, &in->events[in->count]);
+    check_id(in, &in->events[in->count]);
     in->lines_used += line.len;
     in->line_numbers[in->count++] = in->line;
     return EF_OK;
 }
 
-/* A signal ends it between two batches: what was read and not yet appended is left out. */
+/* A signal ends the import between two batches: lines of an open batch are not appended. */
 static ef_status import_all(importer *in, ef_error *err)
 {
     for (;;) {
         ef_error line_err = EF_ERROR_INIT;
         ef_str line;
-        ef_status st = cut_line(in, &line, &line_err);
+        ef_status st = read_line(in, &line, &line_err);
         if (cli_stopped())
             return EF_OK;
         if (st == EF_TOO_LARGE)
@@ -332,7 +334,7 @@ static ef_status import_all(importer *in, ef_error *err)
         else if (!line.ptr)
             return append_batch(in, err);
         else if (!is_blank(line))
-            st = take_line(in, line, err);
+            st = add_line(in, line, err);
         if (st != EF_OK)
             return st;
     }
@@ -356,15 +358,14 @@ static ef_status open_file(importer *in, const char *path, ef_error *err)
     return EF_OK;
 }
 
-static ef_status make_room(importer *in, ef_error *err)
+static ef_status allocate_batch(importer *in, ef_error *err)
 {
     in->lines = malloc(BATCH_BYTES);
     in->events = calloc(in->batch_max, sizeof(*in->events));
     in->line_numbers = calloc(in->batch_max, sizeof(*in->line_numbers));
     in->places = calloc(in->batch_max, sizeof(*in->places));
     if (!in->lines || !in->events || !in->line_numbers || !in->places)
-        return ef_fail(err, EF_NO_MEMORY, "there is no memory for a batch of %zu events",
-                       in->batch_max);
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for a batch of %zu events", in->batch_max);
     return EF_OK;
 }
 
@@ -392,13 +393,13 @@ static void write_summary(importer *in)
                        in->dry_run ? "true" : "false", cli_stopped() ? "true" : "false");
 }
 
-static const char *again(const importer *in)
+static const char *rerun_hint(const importer *in)
 {
-    return in->without_id > 0 ? "running again repeats those without an id"
-                              : "running again is safe, for every line has an id";
+    return in->without_id > 0 ? "a second run appends lines without an id again"
+                              : "a second run is safe, because every line has an id";
 }
 
-static int finish(importer *in, ef_status st, ef_error *err)
+static int finish_import(importer *in, ef_status st, ef_error *err)
 {
     char hint[256];
 
@@ -406,12 +407,12 @@ static int finish(importer *in, ef_status st, ef_error *err)
     if (st == EF_OK) {
         write_summary(in);
         if (cli_stopped() && !in->dry_run)
-            cli_say(in->c, "%s", again(in));
+            cli_say(in->c, "%s", rerun_hint(in));
         return cli_stopped() ? cli_stopped_exit() : in->bad > 0 ? 1 : 0;
     }
     (void)snprintf(hint, sizeof(hint),
-                   "%" PRId64 " events were %s before it and nothing of its batch; %s",
-                   in->imported, in->dry_run ? "checked" : "imported", again(in));
+                   "%" PRId64 " events were %s before this batch, none of this batch; %s",
+                   in->imported, in->dry_run ? "checked" : "imported", rerun_hint(in));
     return cli_fail(in->c, err, hint);
 }
 
@@ -431,14 +432,14 @@ static int run_import(cli *c)
     if (st == EF_OK)
         st = open_file(&in, c->arguments[0], &err);
     if (st == EF_OK)
-        st = make_room(&in, &err);
+        st = allocate_batch(&in, &err);
     int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
     if (rc == 0 && !in.dry_run)
         rc = cli_append_need(c);
     if (rc == 0) {
         cli_stop_on_signals();
         cli_progress_begin(&in.progress, c, in.dry_run ? "checking" : "importing", "events", true);
-        rc = finish(&in, import_all(&in, &err), &err);
+        rc = finish_import(&in, import_all(&in, &err), &err);
     }
     ef__buf_release(&in.input);
     ef__arena_release(&in.texts);
@@ -452,32 +453,33 @@ static int run_import(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"FILE", false, false, "@file", "NDJSON, a line an event; - is stdin"},
+    {"FILE", false, false, "@file", "NDJSON file, one event per line; - reads stdin"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"batch", 0, "N", NULL, NULL, "events of one append (default 1000)"},
-    {"skip-bad", 0, NULL, NULL, NULL, "leave bad lines out and go on; the exit code is 1 then"},
-    {"dry-run", 0, NULL, NULL, NULL, "only check the lines; the journal is not looked at"},
+    {"batch", 0, "N", NULL, NULL, "events per append (default 1000)"},
+    {"skip-bad", 0, NULL, NULL, NULL, "skip bad lines; the exit code is then 1"},
+    {"dry-run", 0, NULL, NULL, NULL, "check the lines only; the journal is not read"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_event_import = {
     .name = "event import",
-    .summary = "append the events of a file",
+    .summary = "append events from an NDJSON file",
     .options = options,
     .arguments = arguments,
     .more =
-        "A line is a JSON object: stream, type, data, and optional tenant, id, expected_seq\n"
-        "(0: the stream must be new), meta, schema, time. A bad line ends the import, and\n"
-        "nothing of its batch is kept. Importing again is safe where lines have ids.\n"
+        "A line is a JSON object with stream, type and data, and optionally tenant, id,\n"
+        "expected_seq (0: the stream must not exist), meta, schema and time. A bad line ends\n"
+        "the import, and nothing of its batch is appended. A second import is safe if the lines\n"
+        "have ids.\n"
         "\n"
-        "Lines of `event log` and `event ls` can be imported: with \"seq\":N the stream must be\n"
-        "at N - 1, otherwise the line is refused; position and recorded_at are assigned anew.\n"
+        "Lines of `event log` and `event ls` can be imported: a line with \"seq\":N is refused\n"
+        "unless the stream is at N - 1; position and recorded_at are assigned by this journal.\n"
         "\n"
-        "An interrupt ends it between two batches, with the summary of what is in; the exit\n"
-        "code is 130 then (143 after SIGTERM).",
+        "An interrupt ends the import between two batches and prints the summary; the exit code\n"
+        "is then 130 (143 after SIGTERM).",
     .example = "everfold event import events.ndjson",
     .run = run_import,
 };

@@ -2,7 +2,7 @@
  * cmd_event_ls.c - everfold event ls STREAM
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 
 static int run_ls(cli *c)
 {
@@ -22,17 +22,17 @@ static int run_ls(cli *c)
         return rc;
     cli_events_begin(&events, c, false, false);
     int64_t left = limit == 0 ? INT64_MAX : limit;
-    bool go_on = true;
+    bool is_open = true;
     do {
         size_t page = left < CLI_PAGE_ROWS ? (size_t)left : CLI_PAGE_ROWS;
         st = cli_read_stream(c, cli_tenant(c), stream, from, page, &batch, &err);
         if (st != EF_OK)
             break;
-        go_on = cli_events_print(c, &events, &batch) && batch.more && batch.count > 0;
+        is_open = cli_events_print(c, &events, &batch) && batch.more && batch.count > 0;
         left -= (int64_t)batch.count;
         if (batch.count > 0)
             from = batch.events[batch.count - 1].seq + 1;
-    } while (go_on && left > 0);
+    } while (is_open && left > 0);
     if (st == EF_OK)
         cli_events_end(c, &events);
     else
@@ -42,19 +42,19 @@ static int run_ls(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"STREAM", false, false, NULL, "the stream to read"},
+    {"STREAM", false, false, NULL, "name of the stream"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"from-seq", 0, "N", NULL, NULL, "the first seq to show (default 1)"},
-    {"limit", 0, "N", NULL, NULL, "at most so many; 0 is all (default 100)"},
+    {"from-seq", 0, "N", NULL, NULL, "first seq to list (default 1)"},
+    {"limit", 0, "N", NULL, NULL, "at most N events; 0: all (default 100)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_event_ls = {
     .name = "event ls",
-    .summary = "the events of a stream",
+    .summary = "list the events of a stream",
     .options = options,
     .arguments = arguments,
     .example = "everfold event ls order-1 -o json",

@@ -2,7 +2,7 @@
  * cmd_event_show.c - everfold event show ID
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 
 static void add_line(cli *c, const char *name, ef_str value)
 {
@@ -11,7 +11,7 @@ static void add_line(cli *c, const char *name, ef_str value)
     ef__buf_add_char(&c->out, '\n');
 }
 
-static void add_number(cli *c, const char *name, int64_t value)
+static void add_int_line(cli *c, const char *name, int64_t value)
 {
     ef__buf_printf(&c->out, "%-12s%lld\n", name, (long long)value);
 }
@@ -22,11 +22,11 @@ static void write_lines(cli *c, const ef_event *event)
 
     add_line(c, "tenant", event->tenant);
     add_line(c, "stream", event->stream);
-    add_number(c, "seq", event->seq);
-    add_number(c, "position", event->position);
+    add_int_line(c, "seq", event->seq);
+    add_int_line(c, "position", event->position);
     add_line(c, "id", event->id);
     add_line(c, "type", event->type);
-    add_number(c, "schema", event->schema);
+    add_int_line(c, "schema", event->schema);
     ef_time_format(event->time_us, time);
     add_line(c, "time", ef_str_from(time));
     ef_time_format(event->recorded_us, time);
@@ -57,13 +57,13 @@ static int run_show(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"ID", false, false, NULL, "the event's id"},
+    {"ID", false, false, NULL, "id of the event"},
     {NULL, false, false, NULL, NULL},
 };
 
 const cli_command cli_cmd_event_show = {
     .name = "event show",
-    .summary = "one event by its id",
+    .summary = "show one event by id",
     .arguments = arguments,
     .example = "everfold event show 0190c0de-0000-7000-8000-000000000001 -o json",
     .run = run_show,

@@ -1,14 +1,14 @@
 /*
  * cmd_fold_check.c - everfold fold check FILE…
  *
- * All files are looked at, whatever is wrong with the first.
+ * All files are checked, even if the first has errors.
  */
 #include "commands.h"
 #include "program.h"
 
 #define REPORT_ARENA_BYTES (4 * 1024 * 1024)
 
-static int check_for_people(cli *c, const char *path, ef__buf *text)
+static int check_as_text(cli *c, const char *path, ef__buf *text)
 {
     ef_error err = EF_ERROR_INIT;
     bool shown = false;
@@ -22,7 +22,7 @@ static int check_for_people(cli *c, const char *path, ef__buf *text)
     return shown ? ef_status_exit(st) : cli_fail(c, &err, NULL);
 }
 
-/* The report of one file is an array; the items of all files make one list. */
+/* The report of a file is an array; the items of all files are printed as one list. */
 static ef_status print_items(cli *c, cli_list *list, const ef_text *report, ef_error *err)
 {
     ef__arena arena = EF__ARENA_INIT(REPORT_ARENA_BYTES);
@@ -39,7 +39,7 @@ static ef_status print_items(cli *c, cli_list *list, const ef_text *report, ef_e
     return st;
 }
 
-static int check_for_programs(cli *c, const char *path, ef__buf *text, cli_list *list)
+static int check_as_json(cli *c, const char *path, ef__buf *text, cli_list *list)
 {
     ef_error err = EF_ERROR_INIT, print_err = EF_ERROR_INIT;
     ef_text report = {0};
@@ -62,8 +62,8 @@ static int run_check(cli *c)
     int rc = 0;
 
     for (size_t i = 0; i < c->argument_count; i++) {
-        int file_rc = c->format == CLI_TABLE ? check_for_people(c, c->arguments[i], &text)
-                                             : check_for_programs(c, c->arguments[i], &text, &list);
+        int file_rc = c->format == CLI_TABLE ? check_as_text(c, c->arguments[i], &text)
+                                             : check_as_json(c, c->arguments[i], &text, &list);
         rc = rc == 0 ? file_rc : rc;
     }
     if (c->format != CLI_TABLE)
@@ -73,16 +73,16 @@ static int run_check(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"FILE", false, true, "@file", "a program; - is stdin"},
+    {"FILE", false, true, "@file", "program file; - reads stdin"},
     {NULL, false, false, NULL, NULL},
 };
 
 const cli_command cli_cmd_fold_check = {
     .name = "fold check",
-    .summary = "say whether programs are right, and where not",
+    .summary = "check programs and report errors with file, line and column",
     .arguments = arguments,
-    .more = "Mistakes and warnings go to stderr with file, line, column and a caret; with -o json\n"
-            "they are an array on stdout. The exit code is 2 when there is a mistake.",
+    .more = "Errors and warnings go to stderr with file, line, column and a caret; with -o json\n"
+            "they are an array on stdout. The exit code is 2 if a program has an error.",
     .example = "everfold fold check shop/customer_orders.fold",
     .run = run_check,
 };

@@ -4,8 +4,9 @@
 #include "commands.h"
 #include "program.h"
 
-/* -o is the command's own here, for `dot`; one before the command's words is the common one. */
-static ef_status read_form(cli *c, ef_text_form *out, ef_error *err)
+/* This command has an option -o of its own, for `dot`; -o before the command is the common option.
+ */
+static ef_status read_format(cli *c, ef_text_form *out, ef_error *err)
 {
     const char *asked = cli_value(c, "output");
 
@@ -21,7 +22,7 @@ static ef_status read_form(cli *c, ef_text_form *out, ef_error *err)
     } else if (strcmp(asked, "dot") == 0) {
         *out = EF_TEXT_DOT;
     } else {
-        return ef_fail(err, EF_BAD_INPUT, "-o is '%s': text, json or dot is needed", asked);
+        return ef_fail(err, EF_BAD_INPUT, "-o is '%s': must be text, json or dot", asked);
     }
     return EF_OK;
 }
@@ -32,7 +33,7 @@ static int run_explain(cli *c)
     ef_text_form form;
     ef_text report = {0};
     ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
-    ef_status st = read_form(c, &form, &err);
+    ef_status st = read_format(c, &form, &err);
     int rc = 0;
 
     if (st == EF_OK)
@@ -55,7 +56,7 @@ static int run_explain(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"FILE", false, false, "@file", "a program; - is stdin"},
+    {"FILE", false, false, "@file", "program file; - reads stdin"},
     {NULL, false, false, NULL, NULL},
 };
 
@@ -66,7 +67,7 @@ static const cli_option options[] = {
 
 const cli_command cli_cmd_fold_explain = {
     .name = "fold explain",
-    .summary = "what a program does, as it was compiled",
+    .summary = "show what a program does, as compiled",
     .options = options,
     .arguments = arguments,
     .example = "everfold fold explain shop/customer_orders.fold -o dot | dot -Tsvg > orders.svg",

@@ -6,17 +6,17 @@
 
 #define FILE_BYTES (16 * 1024 * 1024)
 #define ARENA_BYTES (256 * 1024 * 1024)
-#define SHOWN_COLUMNS 200 /* of a value in a difference */
+#define SHOWN_COLUMNS 200 /* of a value that differs; longer values are cut */
 
 typedef struct totals {
     size_t cases, failed;
     cli_list list;
 } totals;
 
-/* --- for people --------------------------------------------------------------------------------
+/* --- as text --------------------------------------------------------------------------------
  */
 
-static void show_value(cli *c, const char *label, ef_str json)
+static void print_value(cli *c, const char *label, ef_str json)
 {
     ef__buf_printf(&c->out, "          %s  ", label);
     if (!json.ptr)
@@ -26,7 +26,7 @@ static void show_value(cli *c, const char *label, ef_str json)
     ef__buf_add_text(&c->out, cut ? "…\n" : "\n");
 }
 
-static void show_problem(cli *c, const char *path, const cli_test_problem *p)
+static void print_problem(cli *c, const char *path, const cli_test_problem *p)
 {
     ef__buf_add_text(&c->out, "      ");
     cli_escape(&c->out, ef_str_from(path));
@@ -48,12 +48,12 @@ static void show_problem(cli *c, const char *path, const cli_test_problem *p)
         cli_escape(&c->out, p->path);
     }
     ef__buf_add_char(&c->out, '\n');
-    show_value(c, "expected", p->expected);
-    show_value(c, "found   ", p->found);
+    print_value(c, "expected", p->expected);
+    print_value(c, "found   ", p->found);
 }
 
-static void show_case(cli *c, const char *path, const cli_test_case *one,
-                      const cli_test_result *result)
+static void print_case(cli *c, const char *path, const cli_test_case *one,
+                       const cli_test_result *result)
 {
     bool passed = result->first == NULL;
 
@@ -64,11 +64,11 @@ static void show_case(cli *c, const char *path, const cli_test_case *one,
     cli_escape(&c->out, one->name);
     ef__buf_add_char(&c->out, '\n');
     for (const cli_test_problem *p = result->first; p; p = p->next)
-        show_problem(c, path, p);
+        print_problem(c, path, p);
     (void)cli_flush(c);
 }
 
-/* --- for programs ------------------------------------------------------------------------------
+/* --- as JSON ------------------------------------------------------------------------------
  */
 
 static void write_text(ef__json_writer *w, const char *key, ef_str text, bool there)
@@ -149,7 +149,7 @@ static int run_case(cli *c, totals *t, const char *path, const cli_test_file *fi
         t->cases++;
         t->failed += result.first ? 1 : 0;
         if (c->format == CLI_TABLE)
-            show_case(c, path, one, &result);
+            print_case(c, path, one, &result);
         else
             write_case(c, t, path, one, &result);
     }
@@ -194,16 +194,16 @@ static int run_test(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"FILE", false, true, "@file", "a test file: see docs/fold-testing.md"},
+    {"FILE", false, true, "@file", "test file, see docs/reference/fold-testing.md"},
     {NULL, false, false, NULL, NULL},
 };
 
 const cli_command cli_cmd_fold_test = {
     .name = "fold test",
-    .summary = "run the cases of test files: given events, expected views",
+    .summary = "run test files: given events, expected views",
     .arguments = arguments,
-    .more = "Everything happens in memory. The exit code is 1 when a case fails, 2 when a file or\n"
-            "a program has a mistake.",
+    .more = "Tests run in memory. The exit code is 1 if a case fails and 2 if a test file or a\n"
+            "program has an error.",
     .example = "everfold fold test examples/shop/shop.test",
     .run = run_test,
 };

@@ -2,7 +2,7 @@
  * cmd_gaps_detect.c - everfold gaps detect
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "run.h"
 
 static int run_detect(cli *c)
@@ -26,10 +26,11 @@ static int run_detect(cli *c)
 
 const cli_command cli_cmd_gaps_detect = {
     .name = "gaps detect",
-    .summary = "events that a projection lacks and nothing will bring it",
+    .summary = "find events that a projection misses and that no queued or retry row will bring",
     .more =
-        "Every stream is compared with every live projection. What is queued, or waits behind\n"
-        "something that failed, is only late and no gap. A worker looks for gaps when it starts.",
+        "Compares the watermark of every stream in every live projection with the journal.\n"
+        "Events that are queued, or blocked by a failed event, are late and not gaps. A worker\n"
+        "detects gaps when it starts.",
     .example = "everfold gaps detect -o json",
     .run = run_detect,
 };

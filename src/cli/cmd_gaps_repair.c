@@ -2,13 +2,13 @@
  * cmd_gaps_repair.c - everfold gaps repair
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "run.h"
 
 #include <inttypes.h>
 
-/* Events that are still missing. */
-static int64_t left_of(const ef_gap_list *gaps)
+/* Counts the events that are still missing after the repair. */
+static int64_t count_missing(const ef_gap_list *gaps)
 {
     int64_t left = 0;
 
@@ -33,9 +33,9 @@ static int run_repair(cli *c)
         rc = cli_fail(c, &err, NULL);
     else {
         cli_print_gaps(c, "gap-repair", &gaps);
-        if (left_of(&gaps)) {
+        if (count_missing(&gaps)) {
             cli_warn(c, "everfold: %" PRId64 " event%s still missing; see: everfold outbox report",
-                     left_of(&gaps), left_of(&gaps) == 1 ? " is" : "s are");
+                     count_missing(&gaps), count_missing(&gaps) == 1 ? " is" : "s are");
             rc = 1;
         }
     }
@@ -44,18 +44,18 @@ static int run_repair(cli *c)
 }
 
 static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_gaps_repair = {
     .name = "gaps repair",
-    .summary = "bring projections what they lack",
+    .summary = "apply the events that projections miss",
     .options = options,
     .more =
-        "What is missing is filed in the projection's own lane and applied from there, in order\n"
-        "and once, as everything is. The exit code is 1 when events are still missing: one of\n"
-        "them fails, or another worker has the partition and will bring them.",
+        "Each missing event becomes a row in the lane of its projection and is applied from\n"
+        "there, in order and exactly once. The exit code is 1 if events are still missing: one\n"
+        "of them fails, or another worker holds the partition and will apply them.",
     .example = "everfold gaps repair",
     .run = run_repair,
 };

@@ -22,20 +22,20 @@ static int run_help(cli *c)
     else if (c->argument_count == 1 && cli_group_find(name, strlen(name)))
         cli_help_group(c, name);
     else {
-        (void)ef_fail(&err, EF_BAD_INPUT, "there is no command '%s'", name);
+        (void)ef_fail(&err, EF_BAD_INPUT, "unknown command '%s'", name);
         return cli_fail(c, &err, "see: everfold help");
     }
     return 0;
 }
 
 static const cli_argument arguments[] = {
-    {"COMMAND", true, true, NULL, "one or two words, as they are typed"},
+    {"COMMAND", true, true, NULL, "command, one or two words"},
     {NULL, false, false, NULL, NULL},
 };
 
 const cli_command cli_cmd_help = {
     .name = "help",
-    .summary = "explain a command",
+    .summary = "describe a command",
     .arguments = arguments,
     .example = "everfold help event append",
     .run = run_help,

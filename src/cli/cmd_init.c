@@ -11,7 +11,7 @@ static void write_answer(cli *c, const char *data, const ef_store_facts *facts, 
 
     if (c->format == CLI_TABLE) {
         ef__buf_printf(&c->out,
-                       made ? "made %s (%d partitions)\n" : "%s is there already (%d partitions)\n",
+                       made ? "created %s (%d partitions)\n" : "%s exists (%d partitions)\n",
                        c->journal_shown, (int)facts->partitions);
         ef__buf_printf(&c->out, "views are in %s\n", c->views_shown);
         return;
@@ -33,7 +33,7 @@ static void write_answer(cli *c, const char *data, const ef_store_facts *facts, 
     ef__buf_add_char(&c->out, '\n');
 }
 
-/* What would be made, for those who make it by hand. */
+/* Prints the SQL of the schema, for operators who create it themselves. */
 static int print_schema(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
@@ -41,9 +41,10 @@ static int print_schema(cli *c)
     ef_status st = ef_stores_schema(c->journal_url, c->views_url, &text, &err);
 
     if (st == EF_OK && text.len == 0)
-        st = ef_fail(&err, EF_BAD_INPUT,
-                     "neither %s nor %s is on a server: there is no SQL to be run by hand",
-                     c->journal_shown, c->views_shown);
+        st = ef_fail(
+            &err, EF_BAD_INPUT,
+            "neither %s nor %s is on a database server: --print-schema has nothing to print",
+            c->journal_shown, c->views_shown);
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
     ef__buf_add(&c->out, text.ptr, text.len);
@@ -63,10 +64,10 @@ static int run_init(cli *c)
         return print_schema(c);
     (void)snprintf(data, sizeof(data), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
     if (strncmp(c->journal_url, "memory:", 7) == 0)
-        cli_say(c, "memory: keeps nothing: there is nothing to make");
+        cli_say(c, "memory: is not stored: there is nothing to create");
     st = cli_stores_make(c, &made, &err);
     if (st == EF_OK)
-        st = cli_choices_remember(c, &err);
+        st = cli_init_settings_write(c, &err);
     if (st == EF_OK)
         st = ef_journal_facts(c->journal, &facts, &err);
     if (st != EF_OK)
@@ -74,8 +75,10 @@ static int run_init(cli *c)
                         st == EF_NOT_FOUND ? NULL : cli_journal_hint(c, st, hint, sizeof(hint)));
     if (!made && cli_has(c, "partitions") &&
         ef__settings_int(c->settings, "outbox.partitions") != facts.partitions)
-        cli_warn(c, "everfold: the journal has %d partitions and keeps them",
-                 (int)facts.partitions);
+        cli_warn(
+            c,
+            "everfold: the existing journal keeps its %d partitions; see: everfold partition sync",
+            (int)facts.partitions);
     write_answer(c, data, &facts, made);
     return 0;
 }
@@ -88,13 +91,11 @@ static const cli_option options[] = {
 
 const cli_command cli_cmd_init = {
     .name = "init",
-    .summary = "make the data directory and the stores; again is harmless",
+    .summary = "create the data directory and the stores; idempotent",
     .options = options,
-    .more = "The stores that --journal and --views name are written to everfold.conf in "
-            "the\n"
-            "data directory, so that the next command finds them: flag > environment > file >\n"
-            "default. A URL with a password is not written, and neither is anything when --config\n"
-            "names another settings file.",
+    .more = "The stores that --journal and --views name are written to everfold.conf in the data\n"
+            "directory, so that later commands find them. A URL with a password is not written;\n"
+            "neither is anything if --config names another settings file.",
     .example = "everfold init --data /srv/shop",
     .run = run_init,
     .local = true,

@@ -19,19 +19,19 @@ static int run_adopt(cli *c)
 }
 
 static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "why, for the audit entry"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_journal_adopt = {
     .name = "journal adopt",
-    .summary = "let a restored journal continue in place of the original",
+    .summary = "let a restored journal replace the original",
     .options = options,
     .more =
-        "A journal that was restored from a backup, or whose database was copied, is a copy: its\n"
-        "publishers send nothing, because the original may send the same. Once the original\n"
-        "does not run any more, adopt the copy. What the original sent after the backup was\n"
-        "taken is sent again, with the same ids.",
+        "A journal that was restored from a backup, or whose database was copied, is a copy:\n"
+        "its publishers send nothing, because the original may still send the same events. When\n"
+        "the original no longer runs, adopt the copy. Events that the original sent after the\n"
+        "backup are sent again, with the same ids.",
     .example = "everfold journal adopt --reason 'the old machine is lost'",
     .run = run_adopt,
     .local = true,

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The source is only read; on a server it is opened for writing too, because events that were
- * appended by SQL may have yet to get their positions. */
+/* The source is only read. On a database server it is opened for writing, because events that were
+ * appended by SQL may still need their positions. */
 static ef_status open_source(cli *c, const char *url, ef_journal **out, ef_error *err)
 {
     ef_journal_options options = {.url = url,
@@ -58,7 +58,7 @@ static int write_result(cli *c, const ef_copy_result *result)
     return stopped ? cli_stopped_exit() : 0;
 }
 
-static int copy(cli *c, ef_journal *from, ef_journal *to)
+static int copy_journal(cli *c, ef_journal *from, ef_journal *to)
 {
     ef_error err = EF_ERROR_INIT;
     ef_copy_result result;
@@ -86,11 +86,11 @@ static int run_copy(cli *c)
     int rc;
 
     if (!to)
-        return cli_usage(c, "--to is missing: the URL of the journal to copy to");
+        return cli_usage(c, "journal copy needs --to: the URL of the target journal");
     st = open_source(c, from ? from : c->journal_url, &source, &err);
     if (st == EF_OK)
         st = open_target(c, to, source, &target, &err);
-    rc = st == EF_OK ? copy(c, source, target) : cli_fail(c, &err, NULL);
+    rc = st == EF_OK ? copy_journal(c, source, target) : cli_fail(c, &err, NULL);
     ef_journal_close(target);
     ef_journal_close(source);
     return rc;
@@ -104,7 +104,7 @@ static const cli_option options[] = {
 
 const cli_command cli_cmd_journal_copy = {
     .name = "journal copy",
-    .summary = "copy a whole journal to another store",
+    .summary = "copy a journal to another store, with positions and hashes",
     .options = options,
     .more =
         "Copies all events of all tenants up to the head at the start, and the settings of event\n"

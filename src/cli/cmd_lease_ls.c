@@ -2,15 +2,15 @@
  * cmd_lease_ls.c - everfold lease ls
  */
 #include "commands.h"
-#include "front.h"
-#include "crew.h"
+#include "calls.h"
+#include "workers.h"
 
 static cli_hold hold_of(const ef_lease *lease)
 {
-    return (cli_hold){lease->owner, lease->until_us, lease->live};
+    return (cli_hold){lease->holder, lease->until_us, lease->live};
 }
 
-static void print_json(cli *c, cli_list *list, const ef_lease *lease)
+static void print_lease(cli *c, cli_list *list, const ef_lease *lease)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
@@ -21,7 +21,7 @@ static void print_json(cli *c, cli_list *list, const ef_lease *lease)
 
 static void print_table(cli *c, const ef_lease_list *leases)
 {
-    static const char *const heads[] = {"KIND", "NAME", "PARTITION", "TTL", "TOKEN", "OWNER"};
+    static const char *const heads[] = {"KIND", "NAME", "PARTITION", "TTL", "TOKEN", "HOLDER"};
     cli_table table = CLI_TABLE_INIT(heads, 6, 1u << 3 | 1u << 4);
 
     for (size_t i = 0; i < leases->count; i++) {
@@ -34,13 +34,13 @@ static void print_table(cli *c, const ef_lease_list *leases)
         cli_table_text(&table, label[0] ? ef_str_from(label) : EF_STR("-"));
         cli_table_ttl(&table, &hold);
         cli_table_int(&table, lease->token);
-        cli_table_text(&table, lease->owner.len > 0 ? lease->owner : EF_STR("free"));
+        cli_table_text(&table, lease->holder.len > 0 ? lease->holder : EF_STR("free"));
     }
     (void)cli_table_flush(c, &table);
     cli_table_release(&table);
 }
 
-/* The kind that --kind names, or NULL for all. */
+/* Reads --kind; `*out` is NULL without it. */
 static ef_status read_kind(const cli *c, ef_lease_kind *room, const ef_lease_kind **out,
                            ef_error *err)
 {
@@ -49,14 +49,15 @@ static ef_status read_kind(const cli *c, ef_lease_kind *room, const ef_lease_kin
     *out = NULL;
     if (!asked)
         return EF_OK;
-    for (ef_lease_kind kind = 0; kind <= EF_LEASE_SEQUENCER; kind++)
+    for (ef_lease_kind kind = 0; kind <= EF_LEASE_RUN; kind++)
         if (strcmp(ef_lease_kind_name(kind), asked) == 0) {
             *room = kind;
             *out = room;
             return EF_OK;
         }
     return ef_fail(err, EF_BAD_INPUT,
-                   "--kind is \"%s\": partition, publisher, scope, run or sequencer", asked);
+                   "--kind is \"%s\": must be partition, publisher, scope, run or sequencer",
+                   asked);
 }
 
 static int run_ls(cli *c)
@@ -74,11 +75,11 @@ static int run_ls(cli *c)
     if (cli_lease_ls(c, kind, &leases, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (c->format == CLI_TABLE && leases.count == 0)
-        cli_say(c, "no leases: nobody has worked here yet");
+        cli_say(c, "no leases: no worker has run yet");
     else if (c->format == CLI_TABLE)
         print_table(c, &leases);
     for (size_t i = 0; c->format != CLI_TABLE && i < leases.count; i++)
-        print_json(c, &list, &leases.items[i]);
+        print_lease(c, &list, &leases.items[i]);
     if (c->format != CLI_TABLE)
         cli_list_end(c, &list);
     ef_lease_list_release(&leases);
@@ -93,10 +94,10 @@ static const cli_option options[] = {
 
 const cli_command cli_cmd_lease_ls = {
     .name = "lease ls",
-    .summary = "who may work on what, until when",
+    .summary = "list leases: holder, expiry and fencing token",
     .options = options,
-    .more = "The token grows whenever a lease passes on; a write under an older one is refused.\n"
-            "A lease that was given back is free, and keeps its token.",
+    .more = "The token grows with every take-over; a write under an older token is refused. A\n"
+            "released lease is free and keeps its token.",
     .example = "everfold lease ls --kind partition",
     .run = run_ls,
 };

@@ -1,11 +1,10 @@
 /*
  * cmd_outbox_report.c - everfold outbox report
  *
- * The report is over all tenants unless one is named: a dead row must not hide because somebody
- * forgot a flag.
+ * The report covers all tenants unless --tenant is given, so that no dead row is overlooked.
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "outbox.h"
 #include "../base/limits.h"
 
@@ -24,15 +23,16 @@ static ef_status read_status(const cli *c, ef_outbox_query *query, ef_row_status
     }
     if (ef_row_status_parse(ef_str_from(text), status) != 0)
         return ef_fail(err, EF_BAD_INPUT,
-                       "--status is '%s': pending, processing, failed, dead, blocked or published "
-                       "is needed",
+                       "--status is '%s': must be pending, processing, failed, dead, blocked "
+                       "or published",
                        text);
     query->status = status;
     return EF_OK;
 }
 
-/* What rows are picked by. A stream is one tenant's, as everywhere. */
-static ef_status read_picks(const cli *c, ef_outbox_query *query, int32_t *partition, ef_error *err)
+/* Reads the filters. --stream names a stream of --tenant. */
+static ef_status read_filters(const cli *c, ef_outbox_query *query, int32_t *partition,
+                              ef_error *err)
 {
     const ef_clock *clock = ef_clock_system();
     const char *label = cli_value(c, "partition");
@@ -77,8 +77,8 @@ static void write_summary(cli *c, ef__json_writer *w, const ef_outbox_summary *s
     ef__json_open(w, '[');
 }
 
-/* The summary comes once the first rows are there: a cursor that is none is refused before anything
- * is answered. `next` gets the cursor to go on by, "" behind the last row. */
+/* The summary is printed after the first page was read, so that an invalid cursor is refused before
+ * any output. `next` receives the cursor of the next page, "" after the last row. */
 static ef_status write_rows(cli *c, ef__json_writer *w, const ef_outbox_summary *summary,
                             ef_outbox_query *query, int64_t limit, char next[EF_CURSOR_MAX],
                             ef_error *err)
@@ -112,7 +112,7 @@ static void write_end(cli *c, ef__json_writer *w, const char *next)
 {
     if (c->format == CLI_TABLE) {
         if (next[0] != '\0')
-            cli_say(c, "there is more: --after %s", next);
+            cli_say(c, "more rows follow: continue with --after %s", next);
         return;
     }
     ef__json_close(w, ']');
@@ -142,10 +142,10 @@ static void write_groups(cli *c, const ef_row_groups *groups)
     (void)cli_table_flush(c, &table);
     cli_table_release(&table);
     if (groups->more)
-        cli_say(c, "there are more groups than are shown");
+        cli_say(c, "more groups follow, which are not listed");
 }
 
-/* Dead rows by what they failed with, unless another status is asked for. */
+/* Counts rows by lane and error: dead rows, or those of --status. */
 static int report_groups(cli *c, ef_outbox_query *query, ef_row_status *status)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
@@ -187,14 +187,14 @@ static int run_report(cli *c)
     ef_status st = read_status(c, &query, &status, &err);
 
     if (st == EF_OK)
-        st = read_picks(c, &query, &partition, &err);
+        st = read_filters(c, &query, &partition, &err);
     if (st == EF_OK)
         st = cli_number(c, "limit", 1, INT64_MAX, &limit, &err);
     int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;
     if (cli_value(c, "by") && strcmp(cli_value(c, "by"), "error") != 0)
-        return cli_usage(c, "--by is '%s': error is needed", cli_value(c, "by"));
+        return cli_usage(c, "--by is '%s': must be error", cli_value(c, "by"));
     if (cli_value(c, "by"))
         return report_groups(c, &query, &status);
     st = cli_outbox_summarise(c, &query, &summary, &err);
@@ -209,27 +209,28 @@ static int run_report(cli *c)
 
 static const cli_option options[] = {
     {"status", 0, "STATUS", NULL, "pending,processing,failed,dead,blocked,published",
-     "only rows that are pending, processing, failed, dead, blocked or published"},
-    {"lane", 0, "LANE", NULL, NULL, "only this lane"},
-    {"stream", 0, "STREAM", NULL, NULL, "only rows of this stream, of --tenant"},
-    {"types", 0, "LIST", NULL, NULL, "only these types: NAME or PREFIX*, with commas between them"},
-    {"partition", 0, "PARTITION", NULL, NULL, "only this partition, as p07"},
-    {"error", 0, "TEXT", NULL, NULL, "only rows whose error has this in it"},
-    {"older", 0, "TIME", NULL, NULL, "only rows that have waited for longer, as 10m"},
-    {"by", 0, "WHAT", NULL, "error", "count rows by lane and error (default: the dead ones)"},
-    {"limit", 0, "N", NULL, NULL, "at most so many rows (default 50)"},
-    {"after", 0, "CURSOR", NULL, NULL, "go on behind an earlier report"},
+     "only rows with this status: pending, processing, failed, dead, blocked, published"},
+    {"lane", 0, "LANE", NULL, NULL, "only rows of this lane"},
+    {"stream", 0, "STREAM", NULL, NULL, "only rows of this stream of --tenant"},
+    {"types", 0, "LIST", NULL, NULL, "only rows of these types: comma-separated NAME or PREFIX*"},
+    {"partition", 0, "PARTITION", NULL, NULL, "only rows of this partition: p07"},
+    {"error", 0, "TEXT", NULL, NULL, "only rows whose last error contains this text"},
+    {"older", 0, "TIME", NULL, NULL, "only rows enqueued longer ago than this: 10m"},
+    {"by", 0, "WHAT", NULL, "error", "count rows by lane and error (default: dead rows)"},
+    {"limit", 0, "N", NULL, NULL, "at most N rows (default 50)"},
+    {"after", 0, "CURSOR", NULL, NULL, "continue an earlier report after its cursor"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_outbox_report = {
     .name = "outbox report",
-    .summary = "what still has to be taken, and what failed",
+    .summary = "show the backlog of the outbox: counts by status, and rows",
     .options = options,
-    .more = "Over all tenants unless --tenant names one. Blocked rows are pending behind a dead\n"
-            "row of their stream, and are counted in both. The counts are of lane and tenant,\n"
-            "however the rows are picked. Published rows are there for as long as their publisher\n"
-            "keeps them (publisher add --retain), with the time, the last first.",
+    .more =
+        "Covers all tenants unless --tenant is given. A blocked row is pending after a dead row\n"
+        "of its stream and is counted under both. The counts depend on lane and tenant only,\n"
+        "not on the other filters. Published rows are listed newest first for as long as their\n"
+        "publisher retains them (publisher add --retain).",
     .example = "everfold outbox report --status dead -o json",
     .run = run_report,
 };

@@ -2,15 +2,15 @@
  * cmd_outbox_requeue.c - everfold outbox requeue STREAM SEQ
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "outbox.h"
 
 static int run_requeue(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_row_list rows = {0};
-    ef_outbox_act act;
-    int rc = cli_outbox_act(c, &act);
+    ef_outbox_action act;
+    int rc = cli_outbox_action(c, &act);
 
     if (rc == 0)
         rc = cli_journal_need(c, false);
@@ -27,20 +27,20 @@ static int run_requeue(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"STREAM", false, false, NULL, "the event's stream"},
-    {"SEQ", false, false, NULL, "the event's seq"},
+    {"STREAM", false, false, NULL, "stream of the event"},
+    {"SEQ", false, false, NULL, "seq of the event"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"lane", 0, "LANE", NULL, NULL, "only in this lane (default: wherever it is dead)"},
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {"lane", 0, "LANE", NULL, NULL, "only in this lane (default: every lane in which it is dead)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_outbox_requeue = {
     .name = "outbox requeue",
-    .summary = "put a dead row back: no attempts, due now",
+    .summary = "requeue a dead row: attempts 0, due now",
     .options = options,
     .arguments = arguments,
     .example = "everfold outbox requeue order-1 7",

@@ -2,7 +2,7 @@
  * cmd_outbox_requeue_dead.c - everfold outbox requeue-dead
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "outbox.h"
 
 static int run_requeue_dead(cli *c)
@@ -26,18 +26,18 @@ static int run_requeue_dead(cli *c)
 }
 
 static const cli_option options[] = {
-    CLI_BULK_OPTIONS("only in this lane (default: all)", "why; kept with who did it"),
+    CLI_BULK_OPTIONS("only rows of this lane (default: all)",
+                     "reason, recorded in the audit log (everfold audit ls)"),
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_outbox_requeue_dead = {
     .name = "outbox requeue-dead",
-    .summary = "put dead rows back, oldest first",
+    .summary = "requeue dead rows, oldest first",
     .options = options,
-    .more =
-        "Over all tenants unless --tenant names one. Without --all or --limit it takes 100 rows.\n"
-        "Rows are changed in steps of 1000, and one entry of the audit log counts all of them.\n"
-        "A row that is put back has no attempts and is due now.",
+    .more = "Covers all tenants unless --tenant is given. Without --all or --limit, at most 100\n"
+            "rows are requeued. Rows are changed in transactions of 1000; one audit entry counts\n"
+            "all of them. A requeued row has no attempts and is due now.",
     .example = "everfold outbox requeue-dead --lane totals --error 'not a number' --all --dry-run",
     .run = run_requeue_dead,
 };

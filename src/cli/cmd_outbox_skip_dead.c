@@ -2,7 +2,7 @@
  * cmd_outbox_skip_dead.c - everfold outbox skip-dead --lane L --reason TEXT
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "outbox.h"
 
 static int run_skip_dead(cli *c)
@@ -16,7 +16,7 @@ static int run_skip_dead(cli *c)
     if (rc == 0 && bulk.lane.len == 0)
         rc = cli_usage(c, "outbox skip-dead needs --lane");
     if (rc == 0 && bulk.reason.len == 0 && !bulk.dry_run)
-        rc = cli_usage(c, "outbox skip-dead needs --reason: it is kept for good");
+        rc = cli_usage(c, "outbox skip-dead needs --reason: it is recorded in the audit log");
     if (rc == 0)
         rc = cli_engine_need(c, bulk.dry_run);
     if (rc != 0)
@@ -30,19 +30,18 @@ static int run_skip_dead(cli *c)
 }
 
 static const cli_option options[] = {
-    CLI_BULK_OPTIONS("the lane that is to pass them (needed)",
-                     "why (needed); kept with who did it (everfold act ls)"),
+    CLI_BULK_OPTIONS("lane that skips the events (required)",
+                     "reason (required), recorded in the audit log (everfold audit ls)"),
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_outbox_skip_dead = {
     .name = "outbox skip-dead",
-    .summary = "let a lane pass dead rows, oldest first",
+    .summary = "skip dead rows of a lane, oldest first",
     .options = options,
-    .more =
-        "In a projection's lane a skip holds for the versions that are blocked at the event, in\n"
-        "every rebuild of them, and for no other version. Without --all or --limit it takes 100\n"
-        "rows. One entry of the audit log counts all of them.",
+    .more = "In the lane of a projection, a skip holds for the versions that are blocked at the\n"
+            "event, also after a rebuild, and for no other version. Without --all or --limit, at\n"
+            "most 100 rows are skipped. One audit entry counts all of them.",
     .example =
         "everfold outbox skip-dead --lane totals --types 'test.*' --all --reason 'test data'",
     .run = run_skip_dead,

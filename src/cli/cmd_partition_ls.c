@@ -2,15 +2,15 @@
  * cmd_partition_ls.c - everfold partition ls
  */
 #include "commands.h"
-#include "front.h"
-#include "crew.h"
+#include "calls.h"
+#include "workers.h"
 
 static cli_hold hold_of(const ef_partition *partition)
 {
-    return (cli_hold){partition->owner, partition->until_us, partition->live};
+    return (cli_hold){partition->holder, partition->until_us, partition->live};
 }
 
-static void print_json(cli *c, cli_list *list, const ef_partition *partition)
+static void print_partition(cli *c, cli_list *list, const ef_partition *partition)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
@@ -22,7 +22,7 @@ static void print_json(cli *c, cli_list *list, const ef_partition *partition)
 static void print_table(cli *c, const ef_partition_list *partitions)
 {
     static const char *const heads[] = {"PARTITION", "TTL",        "EPOCH", "PENDING",
-                                        "IN HAND",   "EXCEPTIONS", "OWNER"};
+                                        "IN FLIGHT", "RETRY ROWS", "HOLDER"};
     cli_table table = CLI_TABLE_INIT(heads, 7, 0x3e);
 
     for (size_t i = 0; i < partitions->count; i++) {
@@ -34,9 +34,9 @@ static void print_table(cli *c, const ef_partition_list *partitions)
         cli_table_ttl(&table, &hold);
         cli_table_int(&table, partition->token);
         cli_table_int(&table, partition->pending);
-        cli_table_int(&table, partition->in_hand);
-        cli_table_int(&table, partition->exceptions);
-        cli_table_text(&table, partition->owner.len > 0 ? partition->owner : EF_STR("free"));
+        cli_table_int(&table, partition->in_flight);
+        cli_table_int(&table, partition->retry_rows);
+        cli_table_text(&table, partition->holder.len > 0 ? partition->holder : EF_STR("free"));
     }
     (void)cli_table_flush(c, &table);
     cli_table_release(&table);
@@ -56,7 +56,7 @@ static int run_ls(cli *c)
     if (c->format == CLI_TABLE)
         print_table(c, &partitions);
     for (size_t i = 0; c->format != CLI_TABLE && i < partitions.count; i++)
-        print_json(c, &list, &partitions.items[i]);
+        print_partition(c, &list, &partitions.items[i]);
     if (c->format != CLI_TABLE)
         cli_list_end(c, &list);
     ef_partition_list_release(&partitions);
@@ -65,11 +65,10 @@ static int run_ls(cli *c)
 
 const cli_command cli_cmd_partition_ls = {
     .name = "partition ls",
-    .summary = "the partitions: who has each, and what waits in it",
-    .more =
-        "Pending and in hand count what the projections still have to take; what failed, and what\n"
-        "waits behind it, are exceptions: everfold outbox report. The epoch is the token of the\n"
-        "lease.",
+    .summary = "list partitions: holder, expiry, backlog",
+    .more = "PENDING and IN FLIGHT count the rows that are queued for the projections; RETRY ROWS\n"
+            "counts rows that failed and rows that are blocked by one (everfold outbox report).\n"
+            "EPOCH is the fencing token of the lease of the partition.",
     .example = "everfold partition ls",
     .run = run_ls,
 };

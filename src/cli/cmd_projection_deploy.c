@@ -1,14 +1,13 @@
 /*
  * cmd_projection_deploy.c - everfold projection deploy [--switch | --in-place] FILE…
  *
- * All files are checked before the first is deployed: a mistake in the last leaves nothing half
- * done.
+ * All files are checked before the first is deployed, so an error in one of them deploys nothing.
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "program.h"
 #include "projection.h"
-#include "switch_over.h"
+#include "switchover.h"
 
 #include <time.h>
 
@@ -32,8 +31,8 @@ static int check_all(cli *c, ef__buf *text)
     return rc;
 }
 
-/* Mistakes that only the store shows, such as lookups that go in a circle. */
-static int refuse(cli *c, const char *path, const ef_text *report, const ef_error *err)
+/* Reports an error that only the store can detect, such as a cycle of lookups. */
+static int report_refusal(cli *c, const char *path, const ef_text *report, const ef_error *err)
 {
     if (report->len > 0)
         cli_lines_say((ef_str){report->ptr, report->len});
@@ -64,7 +63,7 @@ static const ef_projection *find_deployed(const ef_projection_list *list, ef_str
     return newest;
 }
 
-static ef_status read_again(cli *c, ef_str name, ef_projection_list *deployed, ef_error *err)
+static ef_status reread_projection(cli *c, ef_str name, ef_projection_list *deployed, ef_error *err)
 {
     ef_projection_list fresh = {0};
     ef_status st = ef_projection_ls(c->engine, name, &fresh, err);
@@ -75,8 +74,8 @@ static ef_status read_again(cli *c, ef_str name, ef_projection_list *deployed, e
     return st;
 }
 
-/* What it is told, if anything; what is printed afterwards says it too. */
-static ef_status tell(cli *c, ef_str text, ef_projection_list *deployed, ef_error *err)
+/* Sets the error policy of --on-error, if given; the projection is read again to show it. */
+static ef_status set_on_error(cli *c, ef_str text, ef_projection_list *deployed, ef_error *err)
 {
     const char *word = cli_value(c, "on-error");
     ef_str name;
@@ -88,7 +87,7 @@ static ef_status tell(cli *c, ef_str text, ef_projection_list *deployed, ef_erro
     st = ef_projection_on_error(c->engine, name,
                                 strcmp(word, "skip") == 0 ? EF_ON_ERROR_SKIP : EF_ON_ERROR_STOP,
                                 cli_actor(c), cli_reason(c), err);
-    return st == EF_OK ? read_again(c, name, deployed, err) : st;
+    return st == EF_OK ? reread_projection(c, name, deployed, err) : st;
 }
 
 /* In inline_apply_only and shadow_only no worker catches the projection up, so the deployment does:
@@ -137,21 +136,22 @@ static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
                                    &(ef_deploy){.file_name = path,
                                                 .text = ef__buf_str(text),
                                                 .in_place = cli_has(c, "in-place"),
-                                                .who = cli_actor(c),
+                                                .actor = cli_actor(c),
                                                 .reason = ef_str_from(cli_value(c, "reason"))},
                                    cli_value(c, "on-error"), &deployed, &report, &err);
     if (st == EF_OK && !c->client)
-        st = tell(c, ef__buf_str(text), &deployed, &err);
+        st = set_on_error(c, ef__buf_str(text), &deployed, &err);
     if (st == EF_OK && !c->client &&
         (c->mode == CLI_MODE_INLINE_APPLY_ONLY || c->mode == CLI_MODE_SHADOW_ONLY)) {
         st = catch_up(c, &err);
         if (st == EF_OK)
-            st = read_again(c, find_deployed(&deployed, ef__buf_str(text))->name, &deployed, &err);
+            st = reread_projection(c, find_deployed(&deployed, ef__buf_str(text))->name, &deployed,
+                                   &err);
     }
-    rc = st == EF_OK ? 0 : refuse(c, path, &report, &err);
+    rc = st == EF_OK ? 0 : report_refusal(c, path, &report, &err);
     if (rc == 0 && cli_has(c, "switch")) {
         const ef_projection *p = find_deployed(&deployed, ef__buf_str(text));
-        rc = cli_switch_over(c, p->name, p->generation);
+        rc = cli_switchover(c, p->name, p->generation);
     } else if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
         cli_list_next(c, list);
@@ -173,11 +173,11 @@ static int run_deploy(cli *c)
     int rc;
 
     if (word && strcmp(word, "skip") != 0 && strcmp(word, "stop") != 0)
-        return cli_usage(c, "--on-error is '%s'; it is stop or skip", word);
+        return cli_usage(c, "--on-error is '%s': must be stop or skip", word);
     if (cli_value(c, "reason") && !word && !cli_has(c, "switch"))
-        return cli_usage(c, "--reason goes with --on-error or --switch");
+        return cli_usage(c, "--reason needs --on-error or --switch");
     if (cli_has(c, "switch") && (cli_has(c, "in-place") || c->argument_count > 1))
-        return cli_usage(c, "--switch takes one FILE, and does not go with --in-place");
+        return cli_usage(c, "--switch takes one FILE and cannot be combined with --in-place");
     rc = check_all(c, &text);
     if (rc == 0)
         rc = cli_engine_need(c, false);
@@ -190,43 +190,47 @@ static int run_deploy(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"FILE", false, true, "@file", "a program"},
+    {"FILE", false, true, "@file", "program file"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"in-place", 0, NULL, NULL, NULL, "migrate the views there are, instead of building new ones"},
+    {"in-place", 0, NULL, NULL, NULL, "migrate the existing views instead of building new ones"},
     {"switch", 0, NULL, NULL, NULL,
-     "wait until it has caught up, compare, and let queries read it"},
+     "wait until it has caught up, compare, and make it the active version"},
     {"on-error", 0, "stop|skip", NULL, NULL,
-     "an event it cannot digest holds its stream, or is passed"},
-    {"reason", 0, "TEXT", NULL, NULL, "why, for the record (with --on-error or --switch)"},
+     "events that fail: block the stream (stop) or skip the event"},
+    {"reason", 0, "TEXT", NULL, NULL,
+     "reason, recorded in the audit log (with --on-error or --switch)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_deploy = {
     .name = "projection deploy",
-    .summary = "give programs to the engine; the same text again is harmless",
+    .summary = "deploy programs; deploying the same text again has no effect",
     .options = options,
     .arguments = arguments,
     .more =
-        "A new projection, or a new version of one, catches up from the journal's first event\n"
-        "(everfold work) and then goes on with the live ones; in the modes inline_apply_only\n"
-        "and shadow_only it is caught up before the command returns. A program with a mistake is "
-        "not\n"
-        "deployed, nor is another text under a version that is there. One FILE answers an\n"
-        "object with -o json, several an array.\n"
-        "With --switch the command waits until a worker has caught the version up, compares its\n"
-        "views with those of the active version, and switches queries to it. It does not switch\n"
-        "when more events are blocked than in the active version. Back again:\n"
-        "everfold projection rollback NAME.\n"
-        "With --in-place a program of a higher version and schema takes over the views that\n"
-        "queries see: workers migrate each by its migrate blocks, and queries are refused (exit\n"
-        "code 5) until all are.\n"
-        "An event that a program cannot digest is tried again, and then stops: what follows in\n"
-        "its stream waits for an operator. With --on-error skip it is let pass instead, after its\n"
-        "last try, and stays on record (everfold projection failures --all, everfold act ls).\n"
-        "This holds for all versions, until it is deployed with --on-error stop.",
+        "A new projection, or a new version, catches up from the first event of the journal\n"
+        "(everfold work) and then applies new events. In the modes inline_apply_only and\n"
+        "shadow_only it has caught up when the command returns. A program with an error is not\n"
+        "deployed; neither is another text under an existing version. With -o json, one FILE\n"
+        "prints an object, several print an array.\n"
+        "\n"
+        "With --switch, the command waits until a worker has caught the version up, compares\n"
+        "its views with those of the active version, and switches queries to it. It does not\n"
+        "switch if more events are blocked than in the active version. To go back: everfold\n"
+        "projection rollback NAME.\n"
+        "\n"
+        "With --in-place, a program with a higher version and schema takes over the active\n"
+        "views: workers migrate each view with its migrate blocks. Until all are migrated,\n"
+        "queries are refused (exit code 5).\n"
+        "\n"
+        "An event on which a program fails is retried. After the last attempt it is dead, and\n"
+        "the following events of its stream are blocked until an operator acts. With --on-error\n"
+        "skip it is skipped instead and recorded (everfold projection failures --all, everfold\n"
+        "audit ls). This holds for all versions until the projection is deployed with\n"
+        "--on-error stop.",
     .example = "everfold projection deploy shop/customer_orders.fold",
     .run = run_deploy,
 };

@@ -2,7 +2,7 @@
  * cmd_projection_diff.c - everfold projection diff NAME --versions A,B
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "fold_test.h"
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@ static void add_value(cli *c, const ef__json *value)
     ef__buf_release(&text);
 }
 
-static void show_place(void *context, ef_str path, const ef__json *left, const ef__json *right)
+static void print_place(void *context, ef_str path, const ef__json *left, const ef__json *right)
 {
     showing *s = context;
 
@@ -40,7 +40,7 @@ static void show_place(void *context, ef_str path, const ef__json *left, const e
     ef__buf_add_char(&s->c->out, '\n');
 }
 
-static void show_text(showing *s, const ef_difference *d)
+static void print_difference(showing *s, const ef_difference *d)
 {
     ef__json *left = NULL, *right = NULL;
 
@@ -57,10 +57,10 @@ static void show_text(showing *s, const ef_difference *d)
     if (d->left.ptr && d->right.ptr &&
         ef__json_parse(d->left, VIEW_MAX, &s->arena, &left, NULL) == EF_OK &&
         ef__json_parse(d->right, VIEW_MAX, &s->arena, &right, NULL) == EF_OK)
-        (void)cli_json_diff(left, right, show_place, s);
+        (void)cli_json_diff(left, right, print_place, s);
 }
 
-static void json_side(ef__json_writer *w, const char *key, ef_str data)
+static void write_side(ef__json_writer *w, const char *key, ef_str data)
 {
     ef__json_key(w, key);
     if (data.ptr)
@@ -69,15 +69,15 @@ static void json_side(ef__json_writer *w, const char *key, ef_str data)
         ef__json_null(w);
 }
 
-static bool show_difference(void *context, const ef_difference *d)
+static bool report_difference(void *context, const ef_difference *d)
 {
     showing *s = context;
     ef__json_writer *w = &s->writer;
 
     if (s->shown++ >= s->limit)
-        return true; /* counted all the same */
+        return true; /* not shown, but counted */
     if (s->c->format == CLI_TABLE) {
-        show_text(s, d);
+        print_difference(s, d);
         return cli_flush_some(s->c);
     }
     ef__json_open(w, '{');
@@ -85,8 +85,8 @@ static bool show_difference(void *context, const ef_difference *d)
     ef__json_str(w, d->tenant);
     ef__json_key(w, "view_id");
     ef__json_str(w, d->view_id);
-    json_side(w, "left", d->left);
-    json_side(w, "right", d->right);
+    write_side(w, "left", d->left);
+    write_side(w, "right", d->right);
     ef__json_close(w, '}');
     return cli_flush_some(s->c);
 }
@@ -97,7 +97,7 @@ static void add_count(ef__json_writer *w, const char *key, int64_t value)
     ef__json_int(w, value);
 }
 
-static void show_counts(showing *s, const ef_diff *diff)
+static void report_counts(showing *s, const ef_diff *diff)
 {
     ef__json_writer *w = &s->writer;
 
@@ -127,7 +127,7 @@ static int parse_pair(cli *c, const char *name, int32_t out[2])
     int64_t a, b;
 
     if (!comma || (size_t)(comma - text) >= sizeof first)
-        return cli_usage(c, "--%s needs two numbers, as 1,2", name);
+        return cli_usage(c, "--%s needs two numbers: 1,2", name);
     memcpy(first, text, (size_t)(comma - text));
     first[comma - text] = '\0';
     if (cli_number_parse(name, first, 1, INT32_MAX, &a, &err) != EF_OK ||
@@ -138,23 +138,23 @@ static int parse_pair(cli *c, const char *name, int32_t out[2])
     return 0;
 }
 
-static int parse_routes(cli *c, ef_route routes[2])
+static int parse_sides(cli *c, ef_generation_choice routes[2])
 {
     bool versions = cli_has(c, "versions");
     int32_t pair[2];
 
     if (versions == cli_has(c, "generations"))
-        return cli_usage(c, "projection diff needs --versions or --generations, one of them");
+        return cli_usage(c, "projection diff needs either --versions or --generations");
     int rc = parse_pair(c, versions ? "versions" : "generations", pair);
     for (int i = 0; rc == 0 && i < 2; i++)
-        routes[i] = (ef_route){.projection = ef_str_from(c->arguments[0]),
-                               .version = versions ? pair[i] : 0,
-                               .generation = versions ? 0 : pair[i]};
+        routes[i] = (ef_generation_choice){.projection = ef_str_from(c->arguments[0]),
+                                           .version = versions ? pair[i] : 0,
+                                           .generation = versions ? 0 : pair[i]};
     return rc;
 }
 
-/* Events that one side lacks make differences that say nothing about the programs. */
-static void warn_behind(cli *c, const ef_projection *p)
+/* Warns if a side misses events: the differences may come from these and not from the programs. */
+static void warn_missing_events(cli *c, const ef_projection *p)
 {
     if (p->lag_events > 0)
         cli_warn(c,
@@ -163,13 +163,13 @@ static void warn_behind(cli *c, const ef_projection *p)
                  (int)p->version, (int)p->generation, p->lag_events, cli_plural(p->lag_events));
     if (p->blocked_events > 0)
         cli_warn(c,
-                 "everfold: version %d (generation %d) lacks %" PRId64
+                 "everfold: version %d (generation %d) misses %" PRId64
                  " blocked event%s; see: everfold projection failures %.*s",
                  (int)p->version, (int)p->generation, p->blocked_events,
                  cli_plural(p->blocked_events), EF_STR_ARG(p->name));
 }
 
-static void warn_sides(cli *c, const ef_route routes[2])
+static void warn_sides(cli *c, const ef_generation_choice routes[2])
 {
     ef_projection_list list = {0};
     ef_error ignored = EF_ERROR_INIT;
@@ -180,13 +180,13 @@ static void warn_sides(cli *c, const ef_route routes[2])
         for (int side = 0; side < 2; side++)
             if (list.items[i].version == routes[side].version ||
                 list.items[i].generation == routes[side].generation) {
-                warn_behind(c, &list.items[i]);
+                warn_missing_events(c, &list.items[i]);
                 break;
             }
     ef_projection_list_release(&list);
 }
 
-static const char *hint_of(ef_status status)
+static const char *diff_hint(ef_status status)
 {
     if (status == EF_BLOCKED)
         return "see: everfold projection failures NAME; then everfold outbox requeue or skip";
@@ -202,9 +202,9 @@ static int run_diff(cli *c)
                  .arena = EF__ARENA_INIT(4 * VIEW_MAX),
                  .writer = EF__JSON_WRITER(&c->out),
                  .limit = 20};
-    ef_route routes[2];
+    ef_generation_choice routes[2];
     ef_diff diff;
-    int rc = parse_routes(c, routes);
+    int rc = parse_sides(c, routes);
 
     if (rc == 0 && cli_number(c, "limit", 0, INT64_MAX, &s.limit, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
@@ -217,37 +217,38 @@ static int run_diff(cli *c)
         ef__json_key(&s.writer, "differences");
         ef__json_open(&s.writer, '[');
     }
-    if (cli_projection_diff(c, &routes[0], &routes[1], show_difference, &s, &diff, &err) == EF_OK) {
-        show_counts(&s, &diff);
+    if (cli_projection_diff(c, &routes[0], &routes[1], report_difference, &s, &diff, &err) ==
+        EF_OK) {
+        report_counts(&s, &diff);
         rc = diff.different || diff.left_only || diff.right_only ? 1 : 0;
         if (rc != 0)
             warn_sides(c, routes);
     } else {
         ef__buf_reset(&c->out);
-        rc = cli_fail(c, &err, hint_of(err.status));
+        rc = cli_fail(c, &err, diff_hint(err.status));
     }
     ef__arena_release(&s.arena);
     return rc;
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the projection"},
+    {"NAME", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"versions", 0, "A,B", NULL, NULL, "two versions, the newest generation of each"},
+    {"versions", 0, "A,B", NULL, NULL, "two versions; the newest generation of each is compared"},
     {"generations", 0, "A,B", NULL, NULL, "two generations"},
-    {"limit", 0, "N", NULL, NULL, "how many differences to show (default 20)"},
+    {"limit", 0, "N", NULL, NULL, "differences to show (default 20)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_diff = {
     .name = "projection diff",
-    .summary = "which views differ between two versions, and where",
+    .summary = "compare the views of two versions or generations",
     .options = options,
     .arguments = arguments,
-    .more = "The exit code is 1 when they differ.",
+    .more = "The exit code is 1 if they differ.",
     .example = "everfold projection rebuild customer_orders --wait && "
                "everfold projection diff customer_orders --generations 1,2",
     .run = run_diff,

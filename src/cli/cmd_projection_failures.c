@@ -2,7 +2,7 @@
  * cmd_projection_failures.c - everfold projection failures NAME
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "projection.h"
 
 #define LIMIT_DEFAULT 100
@@ -35,7 +35,7 @@ static void print_text(cli *c, const ef_failure_list *found)
     for (size_t i = 0; i < found->count; i++)
         cli_show_failure(c, &found->items[i], "");
     if (found->count == 0)
-        cli_say(c, cli_has(c, "all") ? "nothing has failed" : "no failure is open");
+        cli_say(c, cli_has(c, "all") ? "no failures" : "no open failures");
 }
 
 static int run_failures(cli *c)
@@ -61,29 +61,29 @@ static int run_failures(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the projection"},
+    {"NAME", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"all", 0, NULL, NULL, NULL, "also those that are over"},
-    {"limit", 0, "N", NULL, NULL, "at most so many (default 100)"},
+    {"all", 0, NULL, NULL, NULL, "include resolved failures"},
+    {"limit", 0, "N", NULL, NULL, "at most N failures (default 100)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_failures = {
     .name = "projection failures",
-    .summary = "events that a projection could not digest",
+    .summary = "list the events that a projection failed on, newest first",
     .options = options,
     .arguments = arguments,
     .more =
-        "Newest first. A failure is open until its event is passed: applied by a program that\n"
-        "can, or skipped. What is to be done next stands in: everfold outbox report.\n"
+        "A failure is open until its event is applied or skipped. The rows to act on are listed\n"
+        "by: everfold outbox report.\n"
         "\n"
-        "hash_mismatch: the event is not the one that was applied under its seq, as after an\n"
-        "older copy of the journal was put in its place. Nothing more of the stream is folded\n"
-        "until you rebuild the projection (projection rebuild), or let the event stand for the\n"
-        "one that was lost (outbox skip). With the right journal back, requeue it.",
+        "hash_mismatch: the event differs from the one that was applied under the same seq, for\n"
+        "example after an older copy of the journal was restored. The stream stays blocked\n"
+        "until you rebuild the projection (projection rebuild) or accept the event (outbox\n"
+        "skip). With the right journal restored, requeue it.",
     .example = "everfold projection failures customer_orders --all",
     .run = run_failures,
 };

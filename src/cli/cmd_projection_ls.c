@@ -2,7 +2,7 @@
  * cmd_projection_ls.c - everfold projection ls
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "projection.h"
 
 static void print_list(cli *c, const ef_projection_list *found)
@@ -40,7 +40,7 @@ static int run_ls(cli *c)
 
 const cli_command cli_cmd_projection_ls = {
     .name = "projection ls",
-    .summary = "the projections, how far each is and what failed",
+    .summary = "list projections: state, position, lag, failures",
     .example = "everfold projection ls -o json",
     .run = run_ls,
 };

@@ -2,7 +2,7 @@
  * cmd_projection_pause.c - everfold projection pause NAME
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "projection.h"
 
 static int run_pause(cli *c)
@@ -19,21 +19,21 @@ static int run_pause(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the projection"},
+    {"NAME", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_pause = {
     .name = "projection pause",
-    .summary = "stop folding into a projection; nothing is lost",
+    .summary = "pause a projection; no event is lost",
     .options = options,
     .arguments = arguments,
-    .more = "Its events wait. Go on with: everfold projection resume NAME",
+    .more = "Its events stay queued. To continue: everfold projection resume NAME",
     .example = "everfold projection pause customer_orders",
     .run = run_pause,
 };

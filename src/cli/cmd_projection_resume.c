@@ -2,7 +2,7 @@
  * cmd_projection_resume.c - everfold projection resume NAME
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "projection.h"
 
 static int run_resume(cli *c)
@@ -19,21 +19,21 @@ static int run_resume(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the projection"},
+    {"NAME", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_resume = {
     .name = "projection resume",
-    .summary = "go on with a projection that was paused or has failed",
+    .summary = "resume a projection that was paused or has failed",
     .options = options,
     .arguments = arguments,
-    .more = "It takes up where it stopped. Scopes that fail are tried again at once.",
+    .more = "It continues where it stopped. Failed scopes are retried at once.",
     .example = "everfold projection resume customer_orders",
     .run = run_resume,
 };

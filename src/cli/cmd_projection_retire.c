@@ -2,7 +2,7 @@
  * cmd_projection_retire.c - everfold projection retire NAME --version N
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "projection.h"
 #include "run.h"
 
@@ -11,9 +11,9 @@
 static int run_retire(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    ef_route route;
+    ef_generation_choice route;
     int64_t count = 0;
-    int rc = cli_route(c, &route);
+    int rc = cli_generation_option(c, &route);
 
     if (rc == 0)
         rc = cli_engine_need(c, false);
@@ -26,23 +26,23 @@ static int run_retire(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the projection"},
+    {"NAME", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"version", 0, "N", NULL, NULL, "all generations of this version that queries do not go to"},
+    {"version", 0, "N", NULL, NULL, "all generations of this version that are not active"},
     {"generation", 0, "N", NULL, NULL, "this generation"},
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_retire = {
     .name = "projection retire",
-    .summary = "remove a version that queries no longer go to",
+    .summary = "remove a version or generation that is not active",
     .options = options,
     .arguments = arguments,
-    .more = "Its views go for good; the events stay, so it can be deployed again.",
+    .more = "Its views are deleted. The events stay, so it can be deployed again.",
     .example = "everfold projection rebuild customer_orders --wait && "
                "everfold projection retire customer_orders --generation 1",
     .run = run_retire,

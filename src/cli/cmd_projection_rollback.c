@@ -2,14 +2,14 @@
  * cmd_projection_rollback.c - everfold projection rollback NAME
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "projection.h"
 
 static int run_rollback(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    ef_route route = {
-        .projection = ef_str_from(c->arguments[0]), .who = cli_actor(c), .reason = cli_reason(c)};
+    ef_generation_choice route = {
+        .projection = ef_str_from(c->arguments[0]), .actor = cli_actor(c), .reason = cli_reason(c)};
     int rc = 0;
 
     if (cli_number(c, "max-lag", 0, INT64_MAX, &route.lag_max, &err) != EF_OK)
@@ -23,19 +23,19 @@ static int run_rollback(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the projection"},
+    {"NAME", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"max-lag", 0, "EVENTS", NULL, NULL, "though it is behind by so many (default 0)"},
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it"},
+    {"max-lag", 0, "EVENTS", NULL, NULL, "allow a lag of N events (default 0)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_rollback = {
     .name = "projection rollback",
-    .summary = "let queries go back to where they went before",
+    .summary = "switch queries back to the previously active generation",
     .options = options,
     .arguments = arguments,
     .example = "everfold projection rebuild customer_orders --wait && "

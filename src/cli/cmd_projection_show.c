@@ -2,7 +2,7 @@
  * cmd_projection_show.c - everfold projection show NAME
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "projection.h"
 
 #include <inttypes.h>
@@ -16,12 +16,12 @@ static void add_line(cli *c, const char *name, ef_str value)
     ef__buf_add_char(&c->out, '\n');
 }
 
-static void add_number(cli *c, const char *name, int64_t value)
+static void add_int_line(cli *c, const char *name, int64_t value)
 {
     ef__buf_printf(&c->out, "%-12s%" PRId64 "\n", name, value);
 }
 
-/* Line by line, so that its line breaks stay and nothing else passes. */
+/* Prints the program line by line: line breaks stay, control characters are escaped. */
 static void add_program(cli *c, ef_str text)
 {
     ef__buf_add_text(&c->out, "program\n");
@@ -37,13 +37,13 @@ static void add_program(cli *c, ef_str text)
     }
 }
 
-/* The latest that are open; whoever wants more asks for them. */
+/* Prints the latest open failures only. */
 static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
 {
     ef_failure_list list = {0};
     ef_status st = EF_OK;
 
-    add_number(c, "failures", p->failures);
+    add_int_line(c, "failures", p->failures);
     if (p->failures > 0)
         st = cli_projection_failures(c, p->name, false, FAILURES_SHOWN, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
@@ -57,7 +57,7 @@ static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
     return st;
 }
 
-/* Those that are behind, after that of all the others; or, of one tenant, its own. */
+/* Prints the common scope, then the scopes that lag; with --tenant, the scope of that tenant. */
 static ef_status add_scopes(cli *c, const ef_projection *p, ef_error *err)
 {
     static const char INDENT[] = "            ";
@@ -81,32 +81,33 @@ static ef_status write_lines(cli *c, const ef_projection *p, ef_error *err)
     ef_status st;
 
     add_line(c, "name", p->name);
-    add_number(c, "version", p->version);
-    add_number(c, "generation", p->generation);
+    add_int_line(c, "version", p->version);
+    add_int_line(c, "generation", p->generation);
     add_line(c, "order", p->by_log ? EF_STR("log") : EF_STR("stream"));
     add_line(c, "state", p->state);
     add_line(c, "on error", p->skips_errors ? EF_STR("skip") : EF_STR("stop"));
     if (p->no_function)
-        add_line(c, "", EF_STR("its C function is not registered in this process"));
-    add_number(c, "position", p->position);
+        add_line(c, "", EF_STR("not available: its C function is not registered in this process"));
+    add_int_line(c, "position", p->position);
     ef__buf_printf(&c->out, "%-12s%" PRId64 " event%s, %.3f s\n", "lag", p->lag_events,
                    cli_plural(p->lag_events), (double)p->lag_us / 1e6);
     if (p->blocked_streams)
-        ef__buf_printf(&c->out, "%-12s%" PRId64 " events of %" PRId64 " %s, %.3f s\n", "blocked",
-                       p->blocked_events, p->blocked_streams, p->by_log ? "tenants" : "streams",
+        ef__buf_printf(&c->out, "%-12s%" PRId64 " event%s of %" PRId64 " %s%s, %.3f s\n", "blocked",
+                       p->blocked_events, cli_plural(p->blocked_events), p->blocked_streams,
+                       p->by_log ? "tenant" : "stream", cli_plural(p->blocked_streams),
                        (double)p->blocked_us / 1e6);
-    add_number(c, "views", p->views);
+    add_int_line(c, "views", p->views);
     add_line(c, "digest", ef_str_from(p->digest));
-    add_number(c, "unaccounted", p->unaccounted);
+    add_int_line(c, "unaccounted", p->unaccounted);
     st = add_failures(c, p, err);
-    add_number(c, "quarantined", p->quarantined);
+    add_int_line(c, "quarantined", p->quarantined);
     if (st == EF_OK)
         st = add_scopes(c, p, err);
     add_program(c, p->program);
     return st;
 }
 
-/* With a tenant, the scopes are that tenant's. */
+/* With --tenant, only the scope of that tenant is written. */
 static ef_status write_json(cli *c, const ef_projection *p, ef_error *err)
 {
     ef_projection shown = *p;
@@ -143,18 +144,19 @@ static int run_show(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the projection"},
+    {"NAME", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_show = {
     .name = "projection show",
-    .summary = "one projection, with what failed last and its program",
+    .summary = "show a projection: state, lag, latest failures and program",
     .arguments = arguments,
     .more =
-        "Of several versions, the one that is read from. A projection that goes by a cursor has\n"
-        "scopes, named tenant:projection:partition: * for all tenants that are level, and one\n"
-        "for each that is behind, for it cannot digest an event. With --tenant, that tenant's.",
+        "If there are several versions, the active one is shown. A log-ordered projection has\n"
+        "scopes, named tenant:projection:partition: * for all tenants without a failure, and\n"
+        "one for each tenant that is blocked by an event that failed. --tenant shows the scope\n"
+        "of one tenant.",
     .example = "everfold projection show customer_orders",
     .run = run_show,
 };

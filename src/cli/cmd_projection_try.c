@@ -2,7 +2,7 @@
  * cmd_projection_try.c - everfold projection try FILE
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "program.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ typedef struct showing {
     ef__json_writer writer;
 } showing;
 
-static void show_text(cli *c, const ef_draft_row *row)
+static void print_event(cli *c, const ef_draft_row *row)
 {
     const char *colour = row->outcome == EF_TRIAL_FAILED ? cli_colour(c, CLI_RED) : "";
 
@@ -33,38 +33,38 @@ static void show_text(cli *c, const ef_draft_row *row)
     ef__buf_add_char(&c->out, '\n');
 }
 
-static bool show_row(void *context, const ef_draft_row *row)
+static bool report_event(void *context, const ef_draft_row *row)
 {
     showing *s = context;
 
     if (s->c->format == CLI_TABLE)
-        show_text(s->c, row);
+        print_event(s->c, row);
     else
         ef__shape_write(&s->writer, &ef__shape_draft_row, row);
     return cli_flush_some(s->c);
 }
 
-static void show_counts(showing *s, const ef_drafted *d)
+static void report_counts(showing *s, const ef_draft_result *d)
 {
     cli *c = s->c;
     int64_t rows = d->applied + d->ignored + d->failed + d->waits + d->not_tried;
 
     if (c->format != CLI_TABLE) {
         ef__json_close(&s->writer, ']');
-        ef__shape_members(&s->writer, &ef__shape_drafted, d);
+        ef__shape_members(&s->writer, &ef__shape_draft_result, d);
         ef__json_close(&s->writer, '}');
         ef__buf_add_char(&c->out, '\n');
         return;
     }
     if (rows == 0) {
-        cli_say(c, "no event fails: there is nothing to try");
+        cli_say(c, "no failed events: there is nothing to try");
         return;
     }
     ef__buf_printf(&c->out,
                    "%" PRId64 " failed event%s with version %d: %" PRId64 " applied, %" PRId64
-                   " ignored, %" PRId64 " failed, %" PRId64 " wait%s behind a failure",
+                   " ignored, %" PRId64 " failed, %" PRId64 " blocked",
                    rows, cli_plural(rows), (int)d->version, d->applied, d->ignored, d->failed,
-                   d->waits, d->waits == 1 ? "s" : "");
+                   d->waits);
     if (d->not_tried > 0)
         ef__buf_printf(&c->out, ", %" PRId64 " not tried (more than %d events)", d->not_tried,
                        EF_DRAFT_EVENTS_MAX);
@@ -77,7 +77,7 @@ static int try_program(cli *c, ef_str text)
     ef_error err = EF_ERROR_INIT;
     showing s = {.c = c, .writer = EF__JSON_WRITER(&c->out)};
     ef_str tenant = cli_tenant(c);
-    ef_drafted counts;
+    ef_draft_result counts;
     int64_t limit = 0;
 
     if (cli_number(c, "limit", 1, EF_DRAFT_ROWS_MAX, &limit, &err) != EF_OK)
@@ -92,11 +92,11 @@ static int try_program(cli *c, ef_str text)
                                              .text = text,
                                              .tenant = cli_tenant_given(c) ? &tenant : NULL,
                                              .limit = (size_t)limit},
-                                 show_row, &s, &counts, &err) != EF_OK) {
+                                 report_event, &s, &counts, &err) != EF_OK) {
         ef__buf_reset(&c->out);
         return cli_fail(c, &err, NULL);
     }
-    show_counts(&s, &counts);
+    report_counts(&s, &counts);
     return counts.failed || counts.waits || counts.not_tried || counts.newly_failed ? 1 : 0;
 }
 
@@ -118,27 +118,28 @@ static int run_try(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"FILE", false, false, "@file", "a program"},
+    {"FILE", false, false, "@file", "program file"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"limit", 0, "N", NULL, NULL, "try at most so many failed events (default 100)"},
+    {"limit", 0, "N", NULL, NULL, "try at most N failed events (default 100)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_try = {
     .name = "projection try",
-    .summary = "try a program on the events that fail, before it is deployed",
+    .summary = "dry-run a program on the failed events before deploying it",
     .options = options,
     .arguments = arguments,
     .more =
         "Folds the program over every stream that has a failed or dead event of the projection,\n"
-        "from the first event of the stream, into empty views in memory (of a program in the\n"
-        "order of the log: over all events of the tenant). Nothing is written. Lookups read the\n"
-        "views that are stored. Views that several streams share hold only the events of one\n"
-        "stream here. The exit code is 1 when an event fails.\n"
-        "Then: everfold projection deploy FILE --switch",
+        "from the first event of the stream, into empty views in memory (a log-ordered program:\n"
+        "over all events of the tenant). Nothing is written. Lookups read the stored views. A\n"
+        "view that several streams share contains only the events of one stream here. The exit\n"
+        "code is 1 if an event fails.\n"
+        "\n"
+        "To deploy it: everfold projection deploy FILE --switch",
     .example = "everfold projection try shop/customer_orders.fold",
     .run = run_try,
 };

@@ -2,7 +2,7 @@
  * cmd_projection_verify.c - everfold projection verify NAME
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
         ef__buf_printf(&c->out, "%" PRId64 " view%s, %" PRId64 " differ\n", v->views,
                        cli_plural(v->views), v->differences);
         if (v->examples.len) {
-            ef__buf_add_text(&c->out, "first of them: ");
+            ef__buf_add_text(&c->out, "first difference: ");
             cli_escape(&c->out, v->examples);
             ef__buf_add_char(&c->out, '\n');
         }
@@ -40,7 +40,7 @@ static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
     ef__buf_add_char(&c->out, '\n');
 }
 
-static int verify(cli *c, ef_run_list *runs)
+static int verify_projection(cli *c, ef_run_list *runs)
 {
     ef_error err = EF_ERROR_INIT;
     ef_verdict v;
@@ -53,7 +53,7 @@ static int verify(cli *c, ef_run_list *runs)
     print_verdict(c, &runs->items[0], &v);
     if (v.differences == 0)
         return 0;
-    cli_say(c, "fold it anew: everfold projection rebuild %s", c->arguments[0]);
+    cli_say(c, "rebuild it: everfold projection rebuild %s", c->arguments[0]);
     return 1;
 }
 
@@ -67,30 +67,30 @@ static int run_verify(cli *c)
         return rc;
     ef_status st = cli_projection_verify(c, ef_str_from(c->arguments[0]), cli_actor(c),
                                          cli_reason(c), &runs, &err);
-    rc = st == EF_OK ? verify(c, &runs)
+    rc = st == EF_OK ? verify_projection(c, &runs)
                      : cli_fail(c, &err, st == EF_EXISTS ? "see: everfold run ls --open" : NULL);
     ef_run_list_release(&runs);
     return rc;
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the projection"},
+    {"NAME", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with the run"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_verify = {
     .name = "projection verify",
-    .summary = "fold the journal aside and compare every view",
+    .summary = "compare every view with a side build from the journal; exit code 1 on drift",
     .options = options,
     .arguments = arguments,
     .more =
-        "Live work goes on meanwhile. What was folded aside is removed again. The exit code is 1\n"
-        "when a view differs from what the events make.",
+        "Live work continues meanwhile. The side build is removed afterwards. The exit code is\n"
+        "1 if a view differs from the result of folding the events.",
     .example = "everfold projection verify customer_orders",
     .run = run_verify,
 };

@@ -1,11 +1,11 @@
 /*
  * cmd_projection_wait.c - everfold projection wait NAME
  *
- * The position moves in the view store, by whoever works, and nobody rings a bell there: it is
- * looked at again and again, more slowly while there is far to go.
+ * Workers in any process move the position in the view store, which has no notification. The
+ * command polls it, less often while much is left.
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "projection.h"
 #include "view.h"
 
@@ -13,8 +13,8 @@
 #include <time.h>
 
 #define TIMEOUT_MS_DEFAULT 30000
-#define LOOK_MS_MIN 5
-#define LOOK_MS_MAX 200
+#define POLL_MS_MIN 5
+#define POLL_MS_MAX 200
 
 static int64_t now_ms(void)
 {
@@ -30,8 +30,9 @@ static void sleep_ms(int64_t ms)
     (void)nanosleep(&time, NULL);
 }
 
-/* Who holds it up: the tenant that was asked for, or the first that is behind. */
-static ef_status too_late(cli *c, ef_str name, int64_t reached, int64_t position, ef_error *err)
+/* Reports a timeout, with the scope of --tenant or the first scope that lags. */
+static ef_status report_timeout(cli *c, ef_str name, int64_t reached, int64_t position,
+                                ef_error *err)
 {
     ef_projection_list found = {0};
     ef_status st = cli_projection_ls(c, name, &found, err);
@@ -52,26 +53,26 @@ static ef_status too_late(cli *c, ef_str name, int64_t reached, int64_t position
     return st;
 }
 
-/* Twice as long each time, or by its pace: when a quarter of what is left should be there, for it
- * comes in batches. */
-static int64_t look_in_ms(int64_t waited_ms, int64_t came, int64_t left)
+/* Time until the next poll: as long as it has waited so far, or, once progress is known, the
+ * estimated time for a quarter of the rest, because positions advance in batches. */
+static int64_t poll_delay_ms(int64_t waited_ms, int64_t came, int64_t left)
 {
     double ms = (double)waited_ms;
 
     if (came > 0)
         ms = ms / (double)came * (double)left / 4;
-    return ms < LOOK_MS_MIN ? LOOK_MS_MIN : ms > LOOK_MS_MAX ? LOOK_MS_MAX : (int64_t)ms;
+    return ms < POLL_MS_MIN ? POLL_MS_MIN : ms > POLL_MS_MAX ? POLL_MS_MAX : (int64_t)ms;
 }
 
-/* On EF_OK it is there. Only where it is, is looked at meanwhile: what `ls` tells besides is
- * counted, and of a long queue that takes as much as a worker beside us does. */
+/* Polls the position only: the other fields of `projection ls` are counted, which on a long queue
+ * costs as much as a worker. */
 static ef_status wait_for(cli *c, ef_str name, int64_t position, int64_t timeout_ms, ef_error *err)
 {
     int64_t began = now_ms(), first = -1;
     ef_str tenant = cli_tenant(c);
 
     for (;;) {
-        int64_t reached, waited, left, look;
+        int64_t reached, waited, left, delay;
         ef_status st =
             cli_projection_reached(c, name, cli_tenant_given(c) ? &tenant : NULL, &reached, err);
         if ((st == EF_OK || st == EF_BLOCKED) && reached >= position)
@@ -82,9 +83,9 @@ static ef_status wait_for(cli *c, ef_str name, int64_t position, int64_t timeout
         waited = now_ms() - began;
         left = timeout_ms - waited;
         if (left <= 0 || cli_stopped())
-            return too_late(c, name, reached, position, err);
-        look = look_in_ms(waited, reached - first, position - reached);
-        sleep_ms(left < look ? left : look);
+            return report_timeout(c, name, reached, position, err);
+        delay = poll_delay_ms(waited, reached - first, position - reached);
+        sleep_ms(left < delay ? left : delay);
     }
 }
 
@@ -113,25 +114,27 @@ static int run_wait(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the projection"},
+    {"NAME", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"position", 0, "P", NULL, NULL, "wait for this position (default: the journal's head now)"},
-    {"timeout", 0, "D", NULL, NULL, "give up after so long, as 500ms or 10s (default 30s)"},
+    {"position", 0, "P", NULL, NULL,
+     "wait for this position (default: the current head of the journal)"},
+    {"timeout", 0, "D", NULL, NULL, "give up after this time: 500ms, 10s (default 30s)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_projection_wait = {
     .name = "projection wait",
-    .summary = "wait until a projection has got somewhere",
+    .summary = "wait until a projection has reached a position",
     .options = options,
     .arguments = arguments,
     .more =
-        "It waits and does no work itself: everfold work does. With --tenant it waits for that\n"
-        "tenant, otherwise for all of them. The exit code is 5 when it took too long, and 4 at\n"
-        "once when the tenant of a log-ordered projection is blocked by an event that failed.",
+        "The command only waits; workers do the work (everfold work). With --tenant it waits\n"
+        "for that tenant, otherwise for all tenants. The exit code is 5 after a timeout. It is\n"
+        "4, without waiting, if the tenant of a log-ordered projection is blocked by an event\n"
+        "that failed.",
     .example = "everfold projection wait customer_orders --timeout 10s",
     .run = run_wait,
 };

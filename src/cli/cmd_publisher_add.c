@@ -2,27 +2,27 @@
  * cmd_publisher_add.c - everfold publisher add NAME --to URL
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "publisher.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Texts that a publisher is made of. */
+/* Storage for the texts of an ef_publisher. */
 typedef struct texts {
     char url[PATH_MAX + 64];
     char secret[PATH_MAX + 16];
 } texts;
 
-/* A worker may run elsewhere: a path means the same everywhere. */
-static ef_status absolute(const char *scheme, const char *path, char *out, size_t size,
-                          ef_error *err)
+/* Makes a path absolute, because a worker may run in another directory. */
+static ef_status make_absolute(const char *scheme, const char *path, char *out, size_t size,
+                               ef_error *err)
 {
     char folder[PATH_MAX] = "";
 
     if (path[0] != '/' && strcmp(path, "-") != 0 && !getcwd(folder, sizeof folder))
-        return ef_fail(err, EF_IO, "the current folder cannot be found");
+        return ef_fail(err, EF_IO, "the current directory cannot be read");
     if ((size_t)snprintf(out, size, "%s%s%s%s", scheme, folder, folder[0] ? "/" : "", path) >= size)
         return ef_fail(err, EF_BAD_INPUT, "the path '%s' is too long", path);
     return EF_OK;
@@ -35,15 +35,15 @@ static ef_status read_texts(const cli *c, texts *t, ef_publisher *p, ef_error *e
     ef_status st = EF_OK;
 
     if (!to)
-        return ef_fail(err, EF_BAD_INPUT, "--to URL is needed");
+        return ef_fail(err, EF_BAD_INPUT, "publisher add needs --to URL");
     if (file && env)
-        return ef_fail(err, EF_BAD_INPUT, "--secret-file and --secret-env exclude each other");
+        return ef_fail(err, EF_BAD_INPUT, "--secret-file and --secret-env cannot be combined");
     if (strncmp(to, "file:", 5) == 0 && strncmp(to, "file:///", 8) != 0)
-        st = absolute("file:", to + 5, t->url, sizeof t->url, err);
+        st = make_absolute("file:", to + 5, t->url, sizeof t->url, err);
     else if ((size_t)snprintf(t->url, sizeof t->url, "%s", to) >= sizeof t->url)
         st = ef_fail(err, EF_BAD_INPUT, "--to is too long");
     if (st == EF_OK && file)
-        st = absolute("file:", file, t->secret, sizeof t->secret, err);
+        st = make_absolute("file:", file, t->secret, sizeof t->secret, err);
     else if (env)
         (void)snprintf(t->secret, sizeof t->secret, "env:%s", env);
     p->url = ef_str_from(t->url);
@@ -51,13 +51,13 @@ static ef_status read_texts(const cli *c, texts *t, ef_publisher *p, ef_error *e
     return st;
 }
 
-/* A time that has to be one: 0 would mean the default to the library. */
+/* Reads a duration above 0; the library takes 0 as its default. */
 static ef_status read_time(const cli *c, const char *name, int64_t *out, ef_error *err)
 {
     ef_status st = cli_duration(c, name, out, err);
 
     if (st == EF_OK && cli_has(c, name) && *out == 0)
-        st = ef_fail(err, EF_BAD_INPUT, "--%s is 0: 1ms or more is needed", name);
+        st = ef_fail(err, EF_BAD_INPUT, "--%s is 0: minimum is 1ms", name);
     return st;
 }
 
@@ -66,7 +66,7 @@ static ef_status read_numbers(const cli *c, ef_publisher *p, ef_error *err)
     int64_t files = 0, flight = 0;
     ef_status st;
 
-    if (!c->client) { /* a server has settings of its own */
+    if (!c->client) { /* a server applies its own settings */
         p->retry_ms = ef__settings_int(c->settings, "retry.publish.base");
         p->attempts_max = ef__settings_int(c->settings, "retry.publish.attempts");
     }
@@ -91,22 +91,21 @@ static ef_status read_numbers(const cli *c, ef_publisher *p, ef_error *err)
     return st;
 }
 
-/* Adding twice by mistake would send everything to another place. */
-static ef_status check_new(cli *c, ef_str name, ef_error *err)
+/* Refuses an existing name: replacing a publisher by mistake would redirect its events. */
+static ef_status check_name_is_new(cli *c, ef_str name, ef_error *err)
 {
     ef_publisher_list found = {0};
     ef_status st = cli_publisher_get(c, name, &found, err);
 
     ef_publisher_list_release(&found);
     if (st == EF_OK)
-        return ef_fail(err, EF_EXISTS,
-                       "there is a publisher \"%.*s\" already; --replace changes it",
+        return ef_fail(err, EF_EXISTS, "publisher \"%.*s\" exists; --replace changes it",
                        EF_STR_ARG(name));
     return st == EF_NOT_FOUND ? EF_OK : st;
 }
 
-/* Nothing is published unless its type says so: easily forgotten. */
-static void warn_if_nothing_goes_out(cli *c)
+/* Only types with --publish yes are published, which is easily forgotten. */
+static void warn_if_no_type_is_published(cli *c)
 {
     ef_type_list types = {0};
     size_t published = 0;
@@ -140,7 +139,7 @@ static int run_add(cli *c)
     if (rc != 0)
         return rc;
     if (!cli_has(c, "replace"))
-        st = check_new(c, p.name, &err);
+        st = check_name_is_new(c, p.name, &err);
     if (st == EF_OK) {
         err = (ef_error)EF_ERROR_INIT;
         st = cli_publisher_set(c, &p, &err);
@@ -149,50 +148,48 @@ static int run_add(cli *c)
         st = cli_note(c, "publisher_set", p.name, &err);
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
-    warn_if_nothing_goes_out(c);
+    warn_if_no_type_is_published(c);
     return cli_show_publisher(c, p.name);
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "what it is called"},
+    {"NAME", false, false, NULL, "name of the publisher"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
     {"to", 0, "URL", NULL, NULL,
-     "file:PATH, file:- (stdout), https://HOST/PATH, nats://HOST:PORT/SUBJECT"},
-    {"types", 0, "LIST", NULL, NULL, "only these: NAME or PREFIX*, with commas between them"},
+     "sink: file:PATH, file:- (stdout), https://HOST/PATH, nats://HOST:PORT/SUBJECT"},
+    {"types", 0, "LIST", NULL, NULL, "only these types: comma-separated NAME or PREFIX*"},
     {"partition-by", 0, "WHAT", NULL, "stream,tenant,type",
-     "the key of messages: stream (default), tenant, type, data.MEMBER"},
-    {"retry", 0, "TIME", NULL, NULL, "try what failed again after this time (default 60s)"},
-    {"attempts", 0, "N", NULL, NULL, "dead at the Nth failure (default never)"},
+     "key of the messages: stream (default), tenant, type, data.MEMBER"},
+    {"retry", 0, "TIME", NULL, NULL, "retry a failed message after this time (default 60s)"},
+    {"attempts", 0, "N", NULL, NULL, "attempts until a message is dead (default: no limit)"},
     {"retain", 0, "TIME", NULL, NULL,
-     "keep note of what was published for so long (default 1h, 10m for nats; 0 keeps none)"},
-    {"timeout", 0, "TIME", NULL, NULL, "wait so long for an answer (default 10s)"},
-    {"file-bytes", 0, "N", NULL, NULL, "file: begin a new one at this size (default never)"},
-    {"files", 0, "N", NULL, NULL, "file: keep so many old ones (default 10)"},
-    {"in-flight", 0, "N", NULL, NULL, "webhook: so many requests at once (default 8)"},
+     "retain published rows for this time (default 1h, nats 10m; 0: not retained)"},
+    {"timeout", 0, "TIME", NULL, NULL, "timeout of one delivery (default 10s)"},
+    {"file-bytes", 0, "N", NULL, NULL, "file: rotate at this size (default: never)"},
+    {"files", 0, "N", NULL, NULL, "file: keep N rotated files (default 10)"},
+    {"in-flight", 0, "N", NULL, NULL, "webhook: at most N concurrent requests (default 8)"},
     {"secret-file", 0, "PATH", NULL, "@file",
-     "where workers read what webhooks are signed by, or NATS' USER:PASSWORD or token"},
-    {"secret-env", 0, "NAME", NULL, NULL, "the same, from the worker's environment"},
-    {"allow-private", 0, NULL, NULL, NULL, "webhook, NATS: also to addresses that are not public"},
-    {"paused", 0, NULL, NULL, NULL, "queue, but deliver nothing yet"},
-    {"replace", 0, NULL, NULL, NULL, "change the one that is there"},
+     "file with the secret: signing key of webhooks, or USER:PASSWORD or token of NATS"},
+    {"secret-env", 0, "NAME", NULL, NULL, "environment variable of the worker with the secret"},
+    {"allow-private", 0, NULL, NULL, NULL, "webhook, NATS: allow addresses that are not public"},
+    {"paused", 0, NULL, NULL, NULL, "queue events, but do not deliver yet"},
+    {"replace", 0, NULL, NULL, NULL, "change an existing publisher"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_publisher_add = {
     .name = "publisher add",
-    .summary = "hand events to a file, a webhook or NATS",
+    .summary = "forward events to a file, a webhook or NATS",
     .options = options,
     .arguments = arguments,
-    .more =
-        "From now on every event of a published type (everfold type set TYPE --publish yes) that\n"
-        "fits --types is queued for it, in the transaction of its append, and delivered by "
-        "workers\n"
-        "at least once, the events of a stream in their order. What fails is tried again and "
-        "holds\n"
-        "back its own stream only. Messages are CloudEvents in JSON; see docs/publishing.md.",
+    .more = "From now on, every event of a published type (everfold type set TYPE --publish yes)\n"
+            "that matches --types is queued for the publisher in the transaction of its append.\n"
+            "Workers deliver it at least once, and the events of a stream in order. A failed\n"
+            "message is retried and blocks only its own stream. Messages are CloudEvents in JSON;\n"
+            "see docs/reference/publishing.md.",
     .example = "everfold publisher add archive --to file:orders.ndjson --types 'order.*'",
     .run = run_add,
 };

@@ -2,7 +2,7 @@
  * cmd_publisher_ls.c - everfold publisher ls
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "publisher.h"
 
 static int run_ls(cli *c)
@@ -22,17 +22,17 @@ static int run_ls(cli *c)
         rc = cli_show_publishers(c, &list, false);
     if (list.count > 0 && c->journal && ef_journal_copied(c->journal, &copied_us, NULL) == EF_OK &&
         copied_us > 0)
-        cli_say(c, "this journal is a copy: its publishers wait until: everfold journal adopt");
+        cli_say(
+            c, "this journal is a copy: its publishers send nothing until: everfold journal adopt");
     ef_publisher_list_release(&list);
     return rc;
 }
 
 const cli_command cli_cmd_publisher_ls = {
     .name = "publisher ls",
-    .summary = "the publishers, and what waits in their lanes",
-    .more =
-        "KEPT is what was published and can be published again (--retain). What failed is told\n"
-        "by: everfold outbox report --lane NAME",
+    .summary = "list publishers: state and backlog of their lanes",
+    .more = "KEPT counts published rows that are retained and can be published again (--retain).\n"
+            "Failed rows are listed by: everfold outbox report --lane NAME",
     .example = "everfold publisher ls -o json",
     .run = run_ls,
 };

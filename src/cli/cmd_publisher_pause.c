@@ -10,21 +10,21 @@ static int run_pause(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the publisher"},
+    {"NAME", false, false, NULL, "name of the publisher"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_publisher_pause = {
     .name = "publisher pause",
-    .summary = "stop delivering; events queue up meanwhile",
+    .summary = "pause a publisher; its events stay queued",
     .options = options,
     .arguments = arguments,
-    .more = "Go on with: everfold publisher resume NAME",
+    .more = "To continue: everfold publisher resume NAME",
     .example = "everfold publisher pause mail",
     .run = run_pause,
 };

@@ -10,21 +10,21 @@ static int run_resume(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the publisher"},
+    {"NAME", false, false, NULL, "name of the publisher"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_publisher_resume = {
     .name = "publisher resume",
-    .summary = "let a paused publisher go on",
+    .summary = "resume a paused publisher",
     .options = options,
     .arguments = arguments,
-    .more = "What queued up meanwhile is delivered in its order.",
+    .more = "Events that were queued meanwhile are delivered in order.",
     .example = "everfold publisher resume mail",
     .run = run_resume,
 };

@@ -2,7 +2,7 @@
  * cmd_publisher_rm.c - everfold publisher rm NAME
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "publisher.h"
 
 static int run_rm(cli *c)
@@ -18,30 +18,30 @@ static int run_rm(cli *c)
         cli_note(c, "publisher_remove", name, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (rows)
-        cli_say(c, "publisher %.*s is removed; %lld unpublished row%s discarded", EF_STR_ARG(name),
+        cli_say(c, "publisher %.*s removed; %lld unpublished row%s discarded", EF_STR_ARG(name),
                 (long long)rows, cli_plural(rows));
     else
-        cli_say(c, "publisher %.*s is removed", EF_STR_ARG(name));
+        cli_say(c, "publisher %.*s removed", EF_STR_ARG(name));
     return 0;
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the publisher"},
+    {"NAME", false, false, NULL, "name of the publisher"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"discard", 0, NULL, NULL, NULL, "even if rows wait that were not published"},
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {"discard", 0, NULL, NULL, NULL, "remove it even if it has unpublished rows"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_publisher_rm = {
     .name = "publisher rm",
-    .summary = "end a publisher",
+    .summary = "remove a publisher and its lane",
     .options = options,
     .arguments = arguments,
-    .more = "While something waits to be published it is refused, unless --discard is given.",
+    .more = "A publisher with unpublished rows is removed only with --discard.",
     .example = "everfold publisher rm mail --discard --reason 'they closed'",
     .run = run_rm,
 };

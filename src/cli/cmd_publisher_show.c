@@ -12,13 +12,13 @@ static int run_show(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "the publisher"},
+    {"NAME", false, false, NULL, "name of the publisher"},
     {NULL, false, false, NULL, NULL},
 };
 
 const cli_command cli_cmd_publisher_show = {
     .name = "publisher show",
-    .summary = "one publisher, with all its settings as JSON",
+    .summary = "show one publisher with its settings",
     .arguments = arguments,
     .example = "everfold publisher show mail -o json",
     .run = run_show,

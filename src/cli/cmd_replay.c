@@ -2,7 +2,7 @@
  * cmd_replay.c - everfold replay
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -11,10 +11,10 @@
 #define WARNINGS_DEFAULT 25
 #define DATE_LENGTH 10 /* 2026-11-16 */
 
-/* --- what was asked for ------------------------------------------------------------------------
+/* --- options ------------------------------------------------------------------------
  */
 
-/* A time, or a day: then its first or last moment, for bounds are inclusive. */
+/* Parses a time or a day. A day is its first or last microsecond, because bounds are inclusive. */
 static ef_status parse_date(const cli *c, const char *name, bool upper, int64_t *out, ef_error *err)
 {
     const char *text = cli_value(c, name);
@@ -28,7 +28,7 @@ static ef_status parse_date(const cli *c, const char *name, bool upper, int64_t 
                                                : "T00:00:00Z");
     if (ef_time_parse(whole, strlen(whole), out) != 0)
         return ef_fail(err, EF_BAD_INPUT,
-                       "--%s is \"%s\": a day (2026-11-16) or an RFC 3339 time is needed", name,
+                       "--%s is \"%s\": must be a day (2026-11-16) or an RFC 3339 time", name,
                        text);
     return EF_OK;
 }
@@ -50,18 +50,18 @@ static ef_status read_bounds(const cli *c, ef_replay *out, ef_error *err)
     return st;
 }
 
-static ef_replay replay_of(const cli *c)
+static ef_replay replay_from_options(const cli *c)
 {
     return (ef_replay){.projection = ef_str_from(cli_value(c, "projection")),
                        .tenant = cli_tenant(c),
                        .any_tenant = !cli_tenant_given(c) && !cli_has(c, "stream"),
                        .stream = ef_str_from(cli_value(c, "stream")),
                        .type = ef_str_from(cli_value(c, "type")),
-                       .who = cli_actor(c),
+                       .actor = cli_actor(c),
                        .reason = cli_reason(c)};
 }
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- dry run ---------------------------------------------------------------------------------- */
 
 typedef struct looking {
     cli *c;
@@ -69,7 +69,7 @@ typedef struct looking {
     ef__json_writer writer;
 } looking;
 
-static void warn(void *context, ef_str projection, const ef_event *event, ef_str message)
+static void print_warning(void *context, ef_str projection, const ef_event *event, ef_str message)
 {
     looking *l = context;
 
@@ -88,7 +88,7 @@ static void warn(void *context, ef_str projection, const ef_event *event, ef_str
     ef__replay_warning_write(&l->writer, projection, event, message);
 }
 
-static void print_counts(looking *l, const ef_replayed *r, bool validate)
+static void print_counts(looking *l, const ef_replay_result *r, bool validate)
 {
     static const char *const keys[] = {"events", "applied", "ignored", "failed", "deferred"};
     const int64_t counts[] = {r->events, r->applied, r->ignored, r->failed, r->deferred};
@@ -110,11 +110,11 @@ static void print_counts(looking *l, const ef_replayed *r, bool validate)
     ef__buf_add_char(&l->c->out, '\n');
 }
 
-static int look(cli *c, const ef_replay *replay, bool validate)
+static int preview_replay(cli *c, const ef_replay *replay, bool validate)
 {
     ef_error err = EF_ERROR_INIT;
     looking l = {.c = c, .cap = WARNINGS_DEFAULT, .writer = EF__JSON_WRITER(&c->out)};
-    ef_replayed r;
+    ef_replay_result r;
     int rc;
 
     if (cli_number(c, "warnings-cap", 0, INT64_MAX, &l.cap, &err) != EF_OK)
@@ -131,7 +131,7 @@ static int look(cli *c, const ef_replay *replay, bool validate)
         ef__json_key(&l.writer, "warnings");
         ef__json_open(&l.writer, '[');
     }
-    if (cli_replay_look(c, replay, validate, warn, &l, &r, &err) != EF_OK) {
+    if (cli_replay_preview(c, replay, validate, print_warning, &l, &r, &err) != EF_OK) {
         ef__buf_reset(&c->out);
         return cli_fail(c, &err, NULL);
     }
@@ -139,16 +139,17 @@ static int look(cli *c, const ef_replay *replay, bool validate)
     return r.failed ? 1 : 0;
 }
 
-/* --- the run ---------------------------------------------------------------------------------- */
+/* --- run ---------------------------------------------------------------------------------- */
 
-static int go_on(cli *c, ef_run_list *runs)
+static int finish_replay(cli *c, ef_run_list *runs)
 {
     ef_error err = EF_ERROR_INIT;
     bool background = cli_has(c, "background");
-    ef_replayed r;
+    ef_replay_result r;
     int rc = background ? 0 : cli_run_drive(c, runs);
 
-    if (c->format != CLI_TABLE || background || ef_run_replayed(&runs->items[0], &r, &err) != EF_OK)
+    if (c->format != CLI_TABLE || background ||
+        ef_run_replay_result(&runs->items[0], &r, &err) != EF_OK)
         cli_print_run(c, &runs->items[0]);
     else
         ef__buf_printf(&c->out,
@@ -169,7 +170,7 @@ static int replay_now(cli *c, const ef_replay *replay)
     if (cli_replay_request(c, replay, &runs, &err) != EF_OK)
         rc = cli_fail(c, &err, err.status == EF_EXISTS ? "see: everfold run ls --open" : NULL);
     else
-        rc = go_on(c, &runs);
+        rc = finish_replay(c, &runs);
     ef_run_list_release(&runs);
     return rc;
 }
@@ -177,44 +178,45 @@ static int replay_now(cli *c, const ef_replay *replay)
 static int run_replay(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    ef_replay replay = replay_of(c);
+    ef_replay replay = replay_from_options(c);
 
     if (read_bounds(c, &replay, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (cli_has(c, "validate") || cli_has(c, "dry-run"))
-        return look(c, &replay, cli_has(c, "validate"));
+        return preview_replay(c, &replay, cli_has(c, "validate"));
     return replay_now(c, &replay);
 }
 
 static const cli_option options[] = {
-    {"projection", 0, "NAME", NULL, NULL, "only for this one (default: all)"},
-    {"stream", 0, "STREAM", NULL, NULL, "only this stream"},
-    {"type", 0, "TYPE", NULL, NULL, "only this type, or PREFIX*"},
-    {"from-position", 0, "A", NULL, NULL, "from this position on"},
+    {"projection", 0, "NAME", NULL, NULL, "only to this projection (default: all)"},
+    {"stream", 0, "STREAM", NULL, NULL, "only events of this stream"},
+    {"type", 0, "TYPE", NULL, NULL, "only events of this type, or PREFIX*"},
+    {"from-position", 0, "A", NULL, NULL, "from this position"},
     {"to-position", 0, "B", NULL, NULL, "up to this position"},
-    {"from-date", 0, "WHEN", NULL, NULL, "what happened then or later: a day, or an RFC 3339 time"},
-    {"to-date", 0, "WHEN", NULL, NULL, "what happened then or earlier"},
-    {"after-seq", 0, "N", NULL, NULL, "of the stream: behind this seq"},
-    {"until-seq", 0, "N", NULL, NULL, "of the stream: up to this seq (0: its end)"},
-    {"dry-run", 0, NULL, NULL, NULL, "only count the events"},
-    {"validate", 0, NULL, NULL, NULL, "fold in memory only, and show what fails"},
-    {"warnings-cap", 0, "N", NULL, NULL, "how much of it to show (default 25, 0: all)"},
-    {"background", 0, NULL, NULL, NULL, "leave it to a worker"},
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with the run"},
+    {"from-date", 0, "WHEN", NULL, NULL, "events from this time: a day, or an RFC 3339 time"},
+    {"to-date", 0, "WHEN", NULL, NULL, "events up to this time"},
+    {"after-seq", 0, "N", NULL, NULL, "with --stream: after this seq"},
+    {"until-seq", 0, "N", NULL, NULL, "with --stream: up to this seq (0: end of the stream)"},
+    {"dry-run", 0, NULL, NULL, NULL, "count the events only"},
+    {"validate", 0, NULL, NULL, NULL, "fold in memory only and list the events that fail"},
+    {"warnings-cap", 0, "N", NULL, NULL,
+     "with --validate: list at most N events (default 25, 0: all)"},
+    {"background", 0, NULL, NULL, NULL, "queue the run for a worker"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_replay = {
     .name = "replay",
-    .summary = "bring events to projections once more",
+    .summary = "apply events to projections again; events that were applied are skipped",
     .options = options,
     .more =
-        "What a projection has already is a duplicate and changes nothing; what it lacks is\n"
-        "applied, in the order of its stream; what fails waits in the projection's own lane.\n"
-        "Nothing is published. Bounds are inclusive, save --after-seq. Without --tenant and\n"
-        "--stream the events of all tenants are meant. To fold a projection anew from nothing:\n"
-        "everfold projection rebuild. --validate holds the views it makes in memory; its exit\n"
-        "code is 1 when an event fails.",
+        "An event that a projection has applied is a duplicate and changes nothing; a missing\n"
+        "event is applied in the order of its stream; an event that fails becomes a retry row\n"
+        "in the lane of the projection. Nothing is published. Bounds are inclusive, except\n"
+        "--after-seq. Without --tenant and --stream, the events of all tenants are replayed. To\n"
+        "rebuild a projection from scratch: everfold projection rebuild. --validate keeps the\n"
+        "views in memory; its exit code is 1 if an event fails.",
     .example = "everfold replay --projection customer_orders --from-position 1000 --dry-run",
     .run = run_replay,
 };

@@ -1,8 +1,8 @@
 /*
  * cmd_restore.c - everfold restore DIR
  *
- * Everything is checked before anything is written. While the data directory has the file
- * restore.incomplete, no command works on it.
+ * The backup is checked before anything is written. While the data directory contains the file
+ * restore.incomplete, every command refuses to use it.
  */
 #include "backup.h"
 #include "commands.h"
@@ -27,7 +27,7 @@ static ef_status check_schema(cli *c, const char *directory, ef_error *err)
     return st == EF_MISUSE ? EF_OK : st;
 }
 
-static ef_status set_mark(const char *data, bool present, ef_error *err)
+static ef_status set_incomplete(const char *data, bool present, ef_error *err)
 {
     char path[PATH_MAX];
     ef_status st = backup_path(data, RESTORE_MARK, path, err);
@@ -46,7 +46,8 @@ static ef_status set_mark(const char *data, bool present, ef_error *err)
     return backup_sync_directory(data, err);
 }
 
-static ef_status copy_one(const char *from_dir, const char *to_dir, const char *name, ef_error *err)
+static ef_status copy_backup_file(const char *from_dir, const char *to_dir, const char *name,
+                                  ef_error *err)
 {
     char from[PATH_MAX], to[PATH_MAX];
     ef_status st = backup_path(from_dir, name, from, err);
@@ -56,7 +57,7 @@ static ef_status copy_one(const char *from_dir, const char *to_dir, const char *
     return st == EF_OK ? backup_copy_file(from, to, NULL, err) : st;
 }
 
-static ef_status make_folder(const char *data, const char *name, ef_error *err)
+static ef_status make_directory(const char *data, const char *name, ef_error *err)
 {
     char path[PATH_MAX];
     ef_status st = backup_path(data, name, path, err);
@@ -74,7 +75,7 @@ static ef_status copy_stores(cli *c, const backup *b, const char *from, const ch
     cli_progress progress;
     int64_t done = 0, total = 0;
     ef_status st =
-        backup_has(b, BACKUP_VIEWS_LMDB) ? make_folder(data, BACKUP_VIEWS_FOLDER, err) : EF_OK;
+        backup_has(b, BACKUP_VIEWS_LMDB) ? make_directory(data, BACKUP_VIEWS_FOLDER, err) : EF_OK;
 
     for (size_t i = 0; i < b->count; i++)
         total += b->files[i].bytes;
@@ -82,7 +83,7 @@ static ef_status copy_stores(cli *c, const backup *b, const char *from, const ch
     for (size_t i = 0; st == EF_OK && i < 4; i++) {
         done += backup_bytes(b, names[i]);
         if (backup_has(b, names[i]))
-            st = copy_one(from, data, names[i], err);
+            st = copy_backup_file(from, data, names[i], err);
         cli_progress_update(&progress, done, total, done);
     }
     cli_progress_end(&progress);
@@ -91,7 +92,7 @@ static ef_status copy_stores(cli *c, const backup *b, const char *from, const ch
 
 /* --- settings --------------------------------------------------------------------------------- */
 
-/* The stores that the settings named are the original's. */
+/* Settings that name stores belong to the original and are not restored. */
 static bool names_store(ef_str line)
 {
     static const char *const keys[] = {"journal", "views", "control", "data"};
@@ -108,7 +109,7 @@ static bool names_store(ef_str line)
     return false;
 }
 
-static void keep_lines(ef_str text, ef__buf *out)
+static void copy_settings_lines(ef_str text, ef__buf *out)
 {
     bool in_section = false;
 
@@ -136,7 +137,7 @@ static ef_status restore_settings(const backup *b, const char *from, const char 
     if (st == EF_OK && backup_has(b, BACKUP_SETTINGS))
         st = cli_file_read(path, &old, err);
     if (st == EF_OK)
-        keep_lines(ef__buf_str(&old), &fresh);
+        copy_settings_lines(ef__buf_str(&old), &fresh);
     if (st == EF_OK && fresh.len > 0)
         st = backup_path(data, BACKUP_SETTINGS, path, err);
     if (st == EF_OK && fresh.len > 0) {
@@ -153,13 +154,13 @@ static ef_status restore_settings(const backup *b, const char *from, const char 
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static ef_status restore(cli *c, const backup *b, const char *from, const char *data,
-                         int64_t *position, ef_error *err)
+static ef_status restore_backup(cli *c, const backup *b, const char *from, const char *data,
+                                int64_t *position, ef_error *err)
 {
     ef_status st = cli_data_make(c, err);
 
     if (st == EF_OK)
-        st = set_mark(data, true, err);
+        st = set_incomplete(data, true, err);
     if (st == EF_OK && *position < b->position)
         st = cli_restore_until(c, b, from, data, *position, err);
     else if (st == EF_OK)
@@ -167,10 +168,10 @@ static ef_status restore(cli *c, const backup *b, const char *from, const char *
     if (st == EF_OK)
         st = restore_settings(b, from, data, err);
     if (st == EF_OK && backup_has(b, BACKUP_TOKENS))
-        st = copy_one(from, data, BACKUP_TOKENS, err);
+        st = copy_backup_file(from, data, BACKUP_TOKENS, err);
     if (st == EF_OK)
         st = backup_sync_directory(data, err);
-    return st == EF_OK ? set_mark(data, false, err) : st;
+    return st == EF_OK ? set_incomplete(data, false, err) : st;
 }
 
 static int write_result(cli *c, const char *data, const backup *b, int64_t position)
@@ -187,7 +188,7 @@ static int write_result(cli *c, const char *data, const backup *b, int64_t posit
                                                 : "restored");
     if (!views)
         cli_say(c, "the backup has no views: run everfold init, and deploy the programs");
-    cli_say(c, "publishers of a restored journal wait until: everfold journal adopt");
+    cli_say(c, "publishers of a restored journal send nothing until: everfold journal adopt");
     return 0;
 }
 
@@ -214,7 +215,7 @@ static int run_restore(cli *c)
     if (cli_stopped())
         return cli_stopped_exit();
     if (st == EF_OK)
-        st = restore(c, &b, from, data, &position, &err);
+        st = restore_backup(c, &b, from, data, &position, &err);
     if (st == EF_OK)
         return write_result(c, data, &b, position);
     return cli_fail(c, &err, NULL);
@@ -227,7 +228,7 @@ static const cli_argument arguments[] = {
 
 static const cli_option options[] = {
     {"until", 0, "POSITION|TIME", NULL, NULL,
-     "only the events up to a position, or recorded up to a time (RFC 3339)"},
+     "restore events up to this position, or recorded up to this RFC 3339 time"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
@@ -238,13 +239,13 @@ const cli_command cli_cmd_restore = {
     .arguments = arguments,
     .more =
         "The backup is checked before anything is written. The data directory (--data) must be\n"
-        "empty or not exist. The restored journal has no leases and workers, so `work` can begin\n"
-        "at once; its publishers wait until `journal adopt`.\n"
+        "empty or not exist. The restored journal has no leases and no workers, so `work` can\n"
+        "start at once. Its publishers send nothing until `journal adopt`.\n"
         "\n"
         "With --until the journal ends at that event, with the same positions and hashes up to\n"
-        "there. Views that go beyond it are discarded: the version of each projection that\n"
-        "queries read is deployed again, and workers build its views. Publishers are kept and\n"
-        "send what is appended after the restore.",
+        "there. Views with later events are discarded: the active version of each projection is\n"
+        "deployed again, and workers rebuild its views. Publishers are kept and send what is\n"
+        "appended after the restore.",
     .example = "everfold restore backup-1 --data restored",
     .run = run_restore,
     .local = true,

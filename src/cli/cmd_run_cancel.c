@@ -1,15 +1,15 @@
 /*
  * cmd_run_cancel.c - everfold run cancel ID
  *
- * Whoever drives the run ends it at its next step. Where nobody does, we do, so that what it left
- * half built is removed at once.
+ * A worker that drives the run ends it at its next step. If none does, this command ends it, so
+ * that an unfinished generation is removed at once.
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "run.h"
 
-/* A few steps are enough where nobody drives; else its driver will see to it. */
-static bool few_steps(void *context, const ef_run *run, bool idle)
+/* Runs a few steps, which is enough if no worker drives the run; otherwise that worker ends it. */
+static bool run_few_steps(void *context, const ef_run *run, bool idle)
 {
     int *left = context;
 
@@ -28,7 +28,7 @@ static int run_cancel(cli *c)
         return rc;
     ef_status st = cli_run_cancel(c, id, cli_reason(c), &err);
     if (st == EF_OK)
-        st = cli_engine_run(c, id, &(ef_run_options){.progress = few_steps, .context = &left},
+        st = cli_engine_run(c, id, &(ef_run_options){.progress = run_few_steps, .context = &left},
                             &runs, &err);
     if (st == EF_OK)
         st = cli_note(c, "cancel", runs.items[0].projection, &err);
@@ -41,23 +41,22 @@ static int run_cancel(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"ID", false, false, NULL, "the run"},
+    {"ID", false, false, NULL, "id of the run"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_run_cancel = {
     .name = "run cancel",
-    .summary = "end a run; what it has committed stays",
+    .summary = "cancel a run; committed work stays",
     .options = options,
     .arguments = arguments,
-    .more =
-        "A rebuild's half-built generation is removed. A worker that drives the run ends it at\n"
-        "its next step.",
+    .more = "The unfinished generation of a rebuild is removed. A worker that drives the run ends\n"
+            "it at its next step.",
     .example = "id=$(everfold projection rebuild customer_orders -o json | cut -d '\"' -f 4) && "
                "everfold run cancel \"$id\"",
     .run = run_cancel,

@@ -2,7 +2,7 @@
  * cmd_run_ls.c - everfold run ls
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "run.h"
 
 static void print_list(cli *c, const ef_run_list *runs)
@@ -42,14 +42,14 @@ static int run_ls(cli *c)
 }
 
 static const cli_option options[] = {
-    {"open", 0, NULL, NULL, NULL, "only those that are queued or running"},
-    {"limit", 0, "N", NULL, NULL, "how many (default 50)"},
+    {"open", 0, NULL, NULL, NULL, "only queued and running runs"},
+    {"limit", 0, "N", NULL, NULL, "at most N runs (default 50)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_run_ls = {
     .name = "run ls",
-    .summary = "replays, rebuilds and verifications, newest first",
+    .summary = "list runs: replays, rebuilds and verifications, newest first",
     .options = options,
     .example = "everfold run ls --open",
     .run = run_ls,

@@ -2,7 +2,7 @@
  * cmd_run_show.c - everfold run show ID
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "run.h"
 
 static int run_show(cli *c)
@@ -22,13 +22,13 @@ static int run_show(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"ID", false, false, NULL, "the run"},
+    {"ID", false, false, NULL, "id of the run"},
     {NULL, false, false, NULL, NULL},
 };
 
 const cli_command cli_cmd_run_show = {
     .name = "run show",
-    .summary = "one run: how far it is, what came of it",
+    .summary = "show a run: state, progress and result",
     .arguments = arguments,
     .example = "everfold run show \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
     .run = run_show,

@@ -2,7 +2,7 @@
  * cmd_run_watch.c - everfold run watch ID
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "run.h"
 
 static int run_watch(cli *c)
@@ -24,17 +24,17 @@ static int run_watch(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"ID", false, false, NULL, "the run"},
+    {"ID", false, false, NULL, "id of the run"},
     {NULL, false, false, NULL, NULL},
 };
 
 const cli_command cli_cmd_run_watch = {
     .name = "run watch",
-    .summary = "wait for the end of a run, with its progress",
+    .summary = "follow the progress of a run until it ends",
     .arguments = arguments,
     .more =
-        "It waits and does no work itself: everfold work does. The exit code is 1 when the run\n"
-        "was not completed.",
+        "The command only waits; workers do the work (everfold work). The exit code is 1 if the\n"
+        "run did not complete.",
     .example = "everfold run watch \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
     .run = run_watch,
 };

@@ -1,8 +1,7 @@
 /*
  * cmd_serve.c - everfold serve: API and workers in one process.
  *
- * The stores are made if they are not there: a first `serve` is the first day. The first signal
- * drains, a second one ends the process at once.
+ * Missing stores are created. The first signal drains, a second one ends the process at once.
  */
 #include "commands.h"
 #include "demo.h"
@@ -19,12 +18,13 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define STOP_SEEN_MS 200
 #define STATUS_MS 10000
-#define POSTS_MAX 72 /* a queue, the runs, 64 cursors at most */
+#define TASKS_MAX 72 /* queue, runs, and at most 64 cursors */
 
-/* How far a post was when it was last seen to move. */
+/* Progress of a task when it last moved. */
 typedef struct pulse {
     int64_t steps, failures;
     int64_t moved_us;
@@ -36,18 +36,18 @@ typedef struct serving {
     ef_supervisor *supervisor;
     ef_shadow *shadow; /* in shadow_only; NULL otherwise */
     ef__server *server;
-    cli_demo *demo; /* NULL: none was asked for */
-    char tokens[PATH_MAX];
+    cli_demo *demo; /* NULL without --demo */
+    char tokens[PATH_MAX], socket[PATH_MAX];
     char otlp[PATH_MAX];
-    int listen_fd; /* a service manager's; 0: none */
+    int listen_fd; /* of the service manager; 0: none */
     int64_t watchdog_us, beat_us, status_us;
     int64_t drain_ms;
-    pulse pulses[POSTS_MAX];
+    pulse pulses[TASKS_MAX];
 } serving;
 
 static volatile sig_atomic_t reload_asked;
 
-static void note_reload(int number)
+static void record_reload(int number)
 {
     (void)number;
     reload_asked = 1;
@@ -60,7 +60,7 @@ static int64_t now_us(void)
     return clock->mono_us(clock->context);
 }
 
-/* A thousand followers need a thousand descriptors. */
+/* A thousand subscribers need a thousand descriptors. */
 static void raise_limits(void)
 {
     struct rlimit limit;
@@ -103,7 +103,7 @@ static ef_status deploy_file(cli *c, const char *path, ef_error *err)
             c->engine,
             &(ef_deploy){.file_name = path, .text = ef__buf_str(&text), .refuse_superseded = true},
             &deployed, &report, err);
-    if (st == EF_EXISTS) { /* the directory is older than the store: the store is right */
+    if (st == EF_EXISTS) { /* a newer version is active: the file is outdated */
         cli_warn(c, "everfold: %s: %s", path, err->text);
         st = EF_OK;
     }
@@ -124,7 +124,7 @@ static int is_program(const struct dirent *entry)
     return n > 5 && strcmp(entry->d_name + n - 5, ".fold") == 0;
 }
 
-/* Every *.fold of the directory, by name. */
+/* Deploys every *.fold file of the directory, in order of their names. */
 static ef_status deploy_all(cli *c, const char *directory, ef_error *err)
 {
     struct dirent **names = NULL;
@@ -144,7 +144,7 @@ static ef_status deploy_all(cli *c, const char *directory, ef_error *err)
     return st;
 }
 
-/* The variables that OpenTelemetry's programs share. NULL: no traces are wanted. */
+/* Reads the standard variables of OpenTelemetry. NULL: no traces. */
 static const char *otlp_url(char room[PATH_MAX])
 {
     const char *traces = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
@@ -167,6 +167,28 @@ static bool wants_access_log(const cli *c, const ef__settings *settings)
     return cli_has(c, "access-log") || ef__settings_bool(settings, "server.access_log");
 }
 
+/* The path as it means the same from any working directory; "": none, because it is switched off,
+ * or because the stores are elsewhere and there is no data directory. */
+static ef_status choose_socket(const cli *c, char out[PATH_MAX], ef_error *err)
+{
+    const char *set = cli_setting_text(c, "server.socket");
+    char folder[PATH_MAX];
+    int n = 0;
+
+    out[0] = '\0';
+    if (set && strcmp(set, "off") == 0)
+        return EF_OK;
+    if (set && set[0] == '/')
+        n = snprintf(out, PATH_MAX, "%s", set);
+    else if (set && getcwd(folder, sizeof folder))
+        n = snprintf(out, PATH_MAX, "%s/%s", folder, set);
+    else if (!set && realpath(cli_setting_text(c, "data"), folder))
+        n = snprintf(out, PATH_MAX, "%s/server.sock", folder);
+    if (set && n == 0)
+        return ef_fail(err, EF_IO, "server.socket is %s, and there is no working directory", set);
+    return n < PATH_MAX ? EF_OK : ef_fail(err, EF_BAD_INPUT, "server.socket is too long");
+}
+
 static ef_status start_server(serving *s, ef_error *err)
 {
     cli *c = s->c;
@@ -175,6 +197,8 @@ static ef_status start_server(serving *s, ef_error *err)
 
     if (st == EF_OK)
         st = cli_notify_socket(&s->listen_fd, err);
+    if (st == EF_OK)
+        st = choose_socket(c, s->socket, err);
     if (st != EF_OK)
         return st;
     return ef__server_start(
@@ -183,6 +207,8 @@ static ef_status start_server(serving *s, ef_error *err)
                               .supervisor = s->supervisor,
                               .listen = cli_setting_text(c, "server.listen"),
                               .listen_fd = s->listen_fd,
+                              .socket = s->socket[0] ? s->socket : NULL,
+                              .socket_optional = cli_setting_text(c, "server.socket") == NULL,
                               .tls_certificate = cli_setting_text(c, "server.tls_certificate"),
                               .tls_key = cli_setting_text(c, "server.tls_key"),
                               .tokens = s->tokens,
@@ -210,39 +236,39 @@ static ef_status start_server(serving *s, ef_error *err)
         &s->server, err);
 }
 
-/* --- a service manager ---------------------------------------------------------------------------
+/* --- service manager ---------------------------------------------------------------------------
  */
 
-/* Does every post get round? One that fails does: it tries again, and a restart would not help it.
- * One that hangs in a step does not. */
-static bool posts_move(serving *s)
+/* Do all tasks make progress? A task that fails does, because it retries and a restart would not
+ * help. A task that hangs in a step does not. */
+static bool tasks_move(serving *s)
 {
-    ef_post posts[POSTS_MAX];
-    size_t count = s->supervisor ? ef_supervisor_posts(s->supervisor, posts, POSTS_MAX) : 0;
+    ef_task tasks[TASKS_MAX];
+    size_t count = s->supervisor ? ef_supervisor_tasks(s->supervisor, tasks, TASKS_MAX) : 0;
     int64_t now = now_us();
     bool all = true;
 
-    for (size_t i = 0; i < count && i < POSTS_MAX; i++) {
+    for (size_t i = 0; i < count && i < TASKS_MAX; i++) {
         pulse *p = &s->pulses[i];
-        if (p->moved_us == 0 || posts[i].steps != p->steps ||
-            posts[i].failures_in_a_row != p->failures)
-            *p = (pulse){posts[i].steps, posts[i].failures_in_a_row, now};
+        if (p->moved_us == 0 || tasks[i].steps != p->steps ||
+            tasks[i].failures_in_a_row != p->failures)
+            *p = (pulse){tasks[i].steps, tasks[i].failures_in_a_row, now};
         all = all && now - p->moved_us < s->watchdog_us;
     }
     return all;
 }
 
-/* Twice in the time that the watchdog gives. */
-static void beat(serving *s)
+/* Feeds the watchdog twice per interval. */
+static void feed_watchdog(serving *s)
 {
     if (s->watchdog_us == 0 || now_us() - s->beat_us < s->watchdog_us / 2)
         return;
     s->beat_us = now_us();
-    if (posts_move(s))
+    if (tasks_move(s))
         cli_notify("WATCHDOG=1");
 }
 
-static void tell_status(serving *s)
+static void notify_status(serving *s)
 {
     ef_projection_list list = {0};
     int64_t lag = 0;
@@ -253,24 +279,24 @@ static void tell_status(serving *s)
     if (ef_projection_ls(s->c->engine, EF_STR(""), &list, NULL) == EF_OK) {
         for (size_t i = 0; i < list.count; i++)
             lag = list.items[i].lag_events > lag ? list.items[i].lag_events : lag;
-        cli_notify("STATUS=serves at %s; %zu projections, at most %lld events behind",
+        cli_notify("STATUS=serves at %s; %zu projections, maximum lag %lld events",
                    ef__server_url(s->server), list.count, (long long)lag);
     }
     ef_projection_list_release(&list);
 }
 
-/* --- reading settings again ----------------------------------------------------------------------
+/* --- reload ----------------------------------------------------------------------
  */
 
-static bool is_taken_live(const char *key)
+static bool can_change_live(const char *key)
 {
     return strcmp(key, "log.level") == 0 || strcmp(key, "server.access_log") == 0 ||
            strcmp(key, "server.drain") == 0;
 }
 
-/* What cannot be changed under way is told, lest somebody believes that it was. A flag stays as it
- * is. */
-static void take_settings(serving *s, const ef__settings *fresh)
+/* Applies settings that can change at run time and warns about others that changed. Flags keep
+ * their values. */
+static void apply_reloaded_settings(serving *s, const ef__settings *fresh)
 {
     cli *c = s->c;
 
@@ -279,14 +305,14 @@ static void take_settings(serving *s, const ef__settings *fresh)
     s->drain_ms = ef__settings_int(fresh, "server.drain");
     for (size_t i = 0; i < ef__settings_count(fresh); i++) {
         ef__setting_view was = ef__settings_at(c->settings, i), is = ef__settings_at(fresh, i);
-        if (was.origin != EF__ORIGIN_FLAG && !is_taken_live(is.spec->key) &&
+        if (was.origin != EF__ORIGIN_FLAG && !can_change_live(is.spec->key) &&
             !ef_str_equal(was.value, is.value))
-            cli_warn(c, "everfold: %s has changed, which takes a restart", is.spec->key);
+            cli_warn(c, "everfold: %s has changed; restart to apply it", is.spec->key);
     }
 }
 
-/* All or nothing: what is wrong in one of them leaves the others as they were. */
-static void reload(serving *s)
+/* All or nothing: an invalid part leaves everything unchanged. */
+static void reload_settings(serving *s)
 {
     ef_error err = EF_ERROR_INIT;
     ef__settings *fresh = NULL;
@@ -300,16 +326,16 @@ static void reload(serving *s)
     if (st == EF_OK)
         st = ef__server_reload(s->server, &err);
     if (st == EF_OK) {
-        take_settings(s, fresh);
-        cli_say(s->c, "everfold: settings, certificate and tokens are read again");
+        apply_reloaded_settings(s, fresh);
+        cli_say(s->c, "everfold: reloaded settings, certificate and tokens");
     } else {
-        cli_warn(s->c, "everfold: not reloaded, the old ones stay: %s", err.text);
+        cli_warn(s->c, "everfold: reload failed, nothing was changed: %s", err.text);
     }
     ef__settings_close(fresh);
     cli_notify("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
 }
 
-/* The demo has a data directory of its own, unless it was given one. */
+/* The demo uses a temporary data directory unless one is given. */
 static ef_status choose_data(cli *c, ef_error *err)
 {
     static char data[PATH_MAX];
@@ -333,23 +359,28 @@ static ef_status open_demo(serving *s, ef_error *err)
 
 static void serve_on(serving *s)
 {
+    const char *path = ef__server_socket(s->server);
     struct timespec slice = {.tv_nsec = STOP_SEEN_MS * 1000000};
 
     s->watchdog_us = cli_notify_watchdog_ms() * 1000;
     if (!ef__server_has_tokens(s->server))
-        cli_say(s->c, "no token is made: only this machine is served, and may do everything");
+        cli_say(s->c,
+                "no token exists: only loopback connections are accepted; tokens and publishers "
+                "are %s%s",
+                path ? "for this user and root only, at unix:" : "refused without a socket",
+                path ? path : "");
     cli_say(s->c, "everfold serves at %s", ef__server_url(s->server));
     if (s->demo)
         cli_demo_say(s->c, ef__server_url(s->server));
     cli_notify("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
     while (!cli_stopped()) {
         if (reload_asked)
-            reload(s);
-        beat(s);
-        tell_status(s);
+            reload_settings(s);
+        feed_watchdog(s);
+        notify_status(s);
         (void)nanosleep(&slice, NULL);
     }
-    cli_notify("STOPPING=1\nSTATUS=finishing requests in hand");
+    cli_notify("STOPPING=1\nSTATUS=finishing requests in flight");
     cli_say(s->c, "everfold: stopping");
 }
 
@@ -363,7 +394,7 @@ static int run_serve(cli *c)
     s.drain_ms = ef__settings_int(c->settings, "server.drain");
     raise_limits();
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)sigaction(SIGHUP, &(struct sigaction){.sa_handler = note_reload}, NULL);
+    (void)sigaction(SIGHUP, &(struct sigaction){.sa_handler = record_reload}, NULL);
     cli_stop_on_signals();
     st = choose_data(c, &err);
     if (st == EF_OK)
@@ -387,33 +418,39 @@ static int run_serve(cli *c)
 
 static const cli_option options[] = {
     {"listen", 0, "ADDRESS:PORT", "server.listen", NULL,
-     "where to listen (default 127.0.0.1:7450)"},
+     "address to listen on (default 127.0.0.1:7450)"},
+    {"socket", 0, "PATH", "server.socket", "@file",
+     "Unix socket for the user that runs the server (default DATA/server.sock); off: none"},
     {"tls-certificate", 0, "FILE", "server.tls_certificate", "@file",
-     "PEM file with the certificate and those above it"},
-    {"tls-key", 0, "FILE", "server.tls_key", "@file", "PEM file with its key"},
-    {"hosts", 0, "NAMES", "server.hosts", NULL, "names it is called by besides its address"},
-    {"path", 0, "PATH", "server.path", NULL, "the path a reverse proxy shows it under"},
-    {"workers", 0, "N", NULL, NULL, "threads that read for projections; 0: no work here"},
+     "PEM file with the certificate and its chain"},
+    {"tls-key", 0, "FILE", "server.tls_key", "@file", "PEM file with the private key"},
+    {"hosts", 0, "NAMES", "server.hosts", NULL,
+     "accepted host names besides the address, separated by commas"},
+    {"path", 0, "PATH", "server.path", NULL,
+     "path under which a reverse proxy publishes the server"},
+    {"workers", 0, "N", NULL, NULL, "number of worker threads; 0: no workers in this process"},
     {"projections", 0, "DIR", NULL, "@dir",
-     "deploy every *.fold of this directory first, but no version below the active one"},
+     "deploy every *.fold file of this directory at startup, except versions below the active one"},
     {"mode", 0, "MODE", "mode", NULL, "how events reach the projections"},
-    {"demo", 0, NULL, NULL, NULL, "open a small shop: programs, a past, and customers"},
-    {"demo-rate", 0, "N", NULL, NULL, "what happens in it, events a second (default 20)"},
+    {"demo", 0, NULL, NULL, NULL,
+     "run a demo shop with simulated traffic and an occasional poison event"},
+    {"demo-rate", 0, "N", NULL, NULL, "events per second of the demo (default 20)"},
     {"access-log", 0, NULL, NULL, NULL, "log every request"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_serve = {
     .name = "serve",
-    .summary = "API and workers in one process, until interrupted",
+    .summary = "run API, workers and monitor in one process",
     .options = options,
     .more =
-        "Without any token made it serves this machine only, and says so. An interrupt lets\n"
-        "requests in hand finish; another one, more than a second later, ends it at once.\n"
-        "SIGHUP reads certificate,\n"
-        "tokens, log.level, server.access_log and server.drain again. Under systemd it takes a\n"
-        "socket that is handed over, tells when it is ready, and feeds the watchdog for as long\n"
-        "as its workers get on.",
+        "Until a token exists, the server accepts loopback connections only, and reports this.\n"
+        "Tokens and publishers are then reserved to the user that runs the server and to root,\n"
+        "over its Unix socket, which a command with --server http://127.0.0.1:PORT finds by\n"
+        "itself. An interrupt lets requests in flight finish; a second one, more than a second\n"
+        "later, ends the process at once. SIGHUP reloads certificate, tokens, log.level,\n"
+        "server.access_log and server.drain. Under systemd it accepts a passed socket, reports\n"
+        "readiness, and feeds the watchdog while its workers make progress.",
     .example = "everfold serve --listen 127.0.0.1:7450",
     .run = run_serve,
     .local = true,

@@ -1,8 +1,9 @@
 /*
- * cmd_status.c - everfold status: the journal, its outbox and who is at work, on one screen.
+ * cmd_status.c - everfold status: the journal, its outbox, the projections and the workers, on one
+ * screen.
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "overview.h"
 #include "projection.h"
 
@@ -42,7 +43,7 @@ static void write_projection(cli *c, const ef_projection *p, bool first)
     ef__buf_add_char(&c->out, '\n');
 }
 
-/* Only those that are behind: the others are what the line above says. */
+/* Lists only scopes that lag; the projection line covers the others. */
 static void write_scopes(cli *c, const ef_projection *p)
 {
     for (size_t i = 1; i < p->scope_count && i <= SCOPES_SHOWN; i++)
@@ -72,8 +73,8 @@ static void write_outbox(cli *c, const cli_overview *o)
         ef__buf_add_text(&c->out, "lag         none\n");
 }
 
-/* Whoever is at work, and on what. */
-static void write_crew(cli *c, const cli_overview *o)
+/* Workers, partitions and runs. */
+static void write_membership(cli *c, const cli_overview *o)
 {
     ef__buf_printf(&c->out, "partitions  %d\n", (int)o->facts.partitions);
     ef__buf_printf(&c->out, "workers     %zu live of %zu, %zu idle\n", o->workers_live,
@@ -86,7 +87,7 @@ static void write_crew(cli *c, const cli_overview *o)
         write_scopes(c, &o->projections.items[i]);
     }
     if (o->projections.count > 1)
-        ef__buf_printf(&c->out, "            unaccounted %" PRId64 " in all\n", o->unaccounted);
+        ef__buf_printf(&c->out, "            unaccounted %" PRId64 " in total\n", o->unaccounted);
 }
 
 static void write_publisher(cli *c, const ef_publisher *p, bool first)
@@ -97,7 +98,7 @@ static void write_publisher(cli *c, const ef_publisher *p, bool first)
 
     ef__buf_add_text(&c->out, first ? "publishers  " : "            ");
     cli_escape(&c->out, p->name);
-    ef__buf_add_text(&c->out, p->paused ? "  paused  to " : "  on  to ");
+    ef__buf_add_text(&c->out, p->paused ? "  paused  to " : "  running  to ");
     cli_escape(&c->out, p->url);
     if (cli_outbox_summarise(c, &query, &rows, &err) == EF_OK)
         ef__buf_printf(&c->out, "  pending %" PRId64 "  failed %" PRId64 "  dead %" PRId64,
@@ -106,7 +107,7 @@ static void write_publisher(cli *c, const ef_publisher *p, bool first)
     ef_row_list_release(&rows.oldest);
 }
 
-/* A journal that queues nothing has none. */
+/* A journal without an outbox has no publishers. */
 static void write_publishers(cli *c)
 {
     ef_publisher_list list = {0};
@@ -148,7 +149,7 @@ static void write_text(cli *c, const cli_overview *o)
     }
     ef__buf_printf(out, "durability  %s\n", o->facts.durability);
     ef__buf_printf(out, "mode        %s\n", o->mode);
-    write_crew(c, o);
+    write_membership(c, o);
     write_publishers(c);
     ef__buf_add_text(out, "views       ");
     if (o->views_error.status == EF_OK) {
@@ -210,9 +211,9 @@ static int run_status(cli *c)
 
 const cli_command cli_cmd_status = {
     .name = "status",
-    .summary = "the journal, its outbox, the projections and who is at work",
-    .more = "Over all tenants. For what is wrong and what to do about it: everfold doctor.\n"
-            "When the views cannot be read, it says so, and the exit code is 6.",
+    .summary = "show journal, outbox, projections and workers at a glance",
+    .more = "Covers all tenants. For problems and the commands that fix them: everfold doctor. If\n"
+            "the views cannot be read, the exit code is 6.",
     .example = "everfold status -o json",
     .run = run_status,
 };

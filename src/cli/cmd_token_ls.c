@@ -4,7 +4,7 @@
 #include "commands.h"
 #include "token.h"
 
-static void print_json(cli *c, const ef__token_list *tokens)
+static void print_tokens_json(cli *c, const ef__token_list *tokens)
 {
     cli_list list = {.lines = c->format == CLI_NDJSON};
 
@@ -24,7 +24,7 @@ static void print_table(cli *c, const ef__token_list *tokens)
     cli_table table = CLI_TABLE_INIT(heads, 7, 0);
 
     for (size_t i = 0; i < tokens->count; i++) {
-        const ef__token *token = &tokens->items[i];
+        const ef__api_token *token = &tokens->items[i];
         char scopes[EF__SCOPES_TEXT_MAX];
         ef__scopes_format(token->scopes, scopes);
         cli_table_text(&table, ef_str_from(token->id));
@@ -57,9 +57,9 @@ static int run_ls(cli *c)
         return cli_fail(c, &err, NULL);
     }
     if (c->format != CLI_TABLE)
-        print_json(c, &tokens);
+        print_tokens_json(c, &tokens);
     else if (tokens.count == 0)
-        cli_say(c, "no token is made; make one: everfold token create --scope admin");
+        cli_say(c, "no tokens; create one: everfold token create --scope admin");
     else
         print_table(c, &tokens);
     ef__token_list_release(&tokens);
@@ -68,7 +68,7 @@ static int run_ls(cli *c)
 
 const cli_command cli_cmd_token_ls = {
     .name = "token ls",
-    .summary = "the API tokens, without their secrets",
+    .summary = "list API tokens, without their secrets",
     .example = "everfold token ls",
     .run = run_ls,
 };

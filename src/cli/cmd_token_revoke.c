@@ -7,7 +7,7 @@
 static int run_revoke(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    ef__token token;
+    ef__api_token token;
     int rc = cli_connect(c);
 
     if (rc != 0)
@@ -15,7 +15,7 @@ static int run_revoke(cli *c)
     if (cli_token_revoke(c, ef_str_from(c->arguments[0]), &token, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (c->format == CLI_TABLE) {
-        cli_say(c, "token %s is revoked; a running server refuses it within a second", token.id);
+        cli_say(c, "token %s revoked; a running server refuses it within a second", token.id);
         return 0;
     }
     cli_token_write(c, &token, NULL);
@@ -24,18 +24,18 @@ static int run_revoke(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"ID", false, false, NULL, "the token's id, as token ls shows it"},
+    {"ID", false, false, NULL, "id of the token (everfold token ls)"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with who did it (everfold act ls)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_token_revoke = {
     .name = "token revoke",
-    .summary = "end an API token",
+    .summary = "revoke an API token",
     .options = options,
     .arguments = arguments,
     .example = "everfold token revoke 5f0c2d9be1a7c344",

@@ -1,11 +1,11 @@
 /*
- * cmd_top.c - everfold top: the overview of a journal on which others work, again and again.
+ * cmd_top.c - everfold top: the live overview of a journal.
  *
- * It only reads: no lease, no worker, nothing written. On a terminal it is a panel; elsewhere a
- * frame of plain text, or an object, each interval.
+ * It only reads and takes no lease. On a terminal it shows a panel; otherwise it prints a text
+ * frame or a JSON object per interval.
  */
 #include "commands.h"
-#include "crew.h"
+#include "workers.h"
 #include "projection.h"
 #include "rate.h"
 #include "screen.h"
@@ -19,17 +19,17 @@
 #define INTERVAL_MS_MIN 100
 #define WINDOW_S 10
 #define STOP_SEEN_MS 200
-#define WIDTH_DEFAULT 100 /* where nobody says how wide it is */
+#define WIDTH_DEFAULT 100 /* columns if stdout is no terminal */
 
 typedef struct top {
     cli *c;
     int64_t interval_ms;
     int64_t started_us; /* monotonic */
-    int64_t next_us;    /* when to look again */
-    int64_t looked_us;  /* when that was done */
+    int64_t next_us;    /* when to read the overview again */
+    int64_t read_us;    /* when it was read last */
     cli_overview overview;
     cli_rate rate; /* of events appended */
-    bool looked;
+    bool has_overview;
 } top;
 
 static int64_t mono_us(void)
@@ -39,7 +39,7 @@ static int64_t mono_us(void)
     return clock->mono_us(clock->context);
 }
 
-static ef_status look(top *t, ef_error *err)
+static ef_status read_overview(top *t, ef_error *err)
 {
     cli_overview found;
     ef_status st = cli_overview_read(t->c, true, &found, err);
@@ -48,17 +48,17 @@ static ef_status look(top *t, ef_error *err)
     t->next_us = now_us + t->interval_ms * 1000;
     if (st != EF_OK)
         return st;
-    if (t->looked)
-        cli_rate_spread(&t->rate, t->looked_us, now_us,
+    if (t->has_overview)
+        cli_rate_spread(&t->rate, t->read_us, now_us,
                         found.head.position - t->overview.head.position);
-    t->looked_us = now_us;
+    t->read_us = now_us;
     cli_overview_release(&t->overview);
     t->overview = found;
-    t->looked = true;
+    t->has_overview = true;
     return EF_OK;
 }
 
-static cli_panel_facts gather(top *t)
+static cli_panel_facts gather_facts(top *t)
 {
     const ef_clock *clock = ef_clock_system();
     int64_t now_us = mono_us();
@@ -76,7 +76,7 @@ static cli_panel_facts gather(top *t)
     return facts;
 }
 
-/* --- for people ---------------------------------------------------------------------------------
+/* --- as text ---------------------------------------------------------------------------------
  */
 
 static ef_status show_panel(top *t, ef_error *err)
@@ -87,8 +87,8 @@ static ef_status show_panel(top *t, ef_error *err)
     cli_screen_open(&screen, t->c);
     while (st == EF_OK && cli_screen_wait(&screen)) {
         if (mono_us() >= t->next_us && !screen.paused)
-            st = look(t, err);
-        cli_panel_facts facts = gather(t);
+            st = read_overview(t, err);
+        cli_panel_facts facts = gather_facts(t);
         if (st == EF_OK)
             cli_screen_show(&screen, &facts);
     }
@@ -99,7 +99,7 @@ static ef_status show_panel(top *t, ef_error *err)
 static void print_frame(top *t)
 {
     size_t width = cli_terminal_width(STDOUT_FILENO);
-    cli_panel_facts facts = gather(t);
+    cli_panel_facts facts = gather_facts(t);
 
     facts.refresh_ms = -1;
     cli_panel_draw(&facts,
@@ -108,7 +108,7 @@ static void print_frame(top *t)
                    &t->c->out);
 }
 
-/* --- for programs -------------------------------------------------------------------------------
+/* --- as JSON -------------------------------------------------------------------------------
  */
 
 static void add_seconds(ef__json_writer *w, const char *key, int64_t ms)
@@ -160,7 +160,7 @@ static void add_projections(ef__json_writer *w, const cli_overview *o)
     cli_json_field_str(w, "views_error", ef_str_from(o->views_error.text));
 }
 
-static void add_crew(ef__json_writer *w, const cli_overview *o)
+static void add_membership(ef__json_writer *w, const cli_overview *o)
 {
     int64_t owned = cli_overview_owned(o, EF_STR(""));
 
@@ -211,7 +211,7 @@ static void print_object(top *t)
     ef__json_close(&w, '}');
     add_lanes(&w, o);
     add_projections(&w, o);
-    add_crew(&w, o);
+    add_membership(&w, o);
     ef__json_key(&w, "errors");
     ef__json_open(&w, '[');
     for (size_t i = 0; i < o->troubles.count; i++) {
@@ -228,7 +228,7 @@ static void print_object(top *t)
 /* --- the command --------------------------------------------------------------------------------
  */
 
-/* False when it is time to end. */
+/* Sleeps until the next interval; false after a signal or when stdout was closed. */
 static bool wait_for_next(const top *t)
 {
     struct timespec slice = {.tv_nsec = STOP_SEEN_MS * 1000000};
@@ -243,7 +243,7 @@ static bool wait_for_next(const top *t)
     return !cli_stopped() && !cli_reader_gone(t->c);
 }
 
-static ef_status print_on(top *t, bool once, ef_error *err)
+static ef_status print_frames(top *t, bool once, ef_error *err)
 {
     ef_status st = EF_OK;
 
@@ -256,7 +256,7 @@ static ef_status print_on(top *t, bool once, ef_error *err)
         }
         if (!cli_flush(t->c) || once || !wait_for_next(t))
             break;
-        st = look(t, err);
+        st = read_overview(t, err);
     }
     return st;
 }
@@ -269,34 +269,36 @@ static int run_top(cli *c)
     ef_status st = cli_duration(c, "interval", &t.interval_ms, &err);
 
     if (st == EF_OK && t.interval_ms < INTERVAL_MS_MIN)
-        st = ef_fail(&err, EF_BAD_INPUT, "--interval is below %d ms", INTERVAL_MS_MIN);
+        st = ef_fail(&err, EF_BAD_INPUT, "--interval is too short: minimum is %d ms",
+                     INTERVAL_MS_MIN);
     int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;
     cli_stop_on_signals();
     t.started_us = t.rate.started_us = mono_us();
-    st = look(&t, &err);
+    st = read_overview(&t, &err);
     if (st == EF_OK)
-        st = !cli_has(c, "once") && cli_screen_possible(c) ? show_panel(&t, &err)
-                                                           : print_on(&t, cli_has(c, "once"), &err);
+        st = !cli_has(c, "once") && cli_screen_possible(c)
+                 ? show_panel(&t, &err)
+                 : print_frames(&t, cli_has(c, "once"), &err);
     cli_overview_release(&t.overview);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 
 static const cli_option options[] = {
-    {"interval", 0, "D", NULL, NULL, "look so often, as 500ms or 5s (default 2s)"},
-    {"once", 0, NULL, NULL, NULL, "one frame as plain text, or one object"},
+    {"interval", 0, "D", NULL, NULL, "refresh interval: 500ms, 5s (default 2s)"},
+    {"once", 0, NULL, NULL, NULL, "print one frame as text, or one object, and exit"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_top = {
     .name = "top",
-    .summary = "what is going on: outbox, projections, workers and partitions, live",
+    .summary = "live overview of outbox, projections, workers and partitions",
     .options = options,
     .more =
-        "It only reads, and does no work itself. On a terminal it is a panel: q ends it, p stops\n"
-        "redrawing, e shows the errors, ? the keys. Elsewhere a frame is printed each interval,\n"
-        "with -o json an object on a line. Over all tenants.",
+        "The command only reads. On a terminal it shows a panel: q quits, p pauses, e shows the\n"
+        "errors, ? the keys. Otherwise a frame is printed per interval; with -o json, one\n"
+        "object per line. Covers all tenants.",
     .example = "everfold top --once",
     .run = run_top,
 };

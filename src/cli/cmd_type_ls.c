@@ -2,7 +2,7 @@
  * cmd_type_ls.c - everfold type ls
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "type.h"
 
 void cli_table_types(cli *c, const ef_type *types, size_t count)
@@ -49,7 +49,7 @@ static int run_ls(cli *c)
 
 const cli_command cli_cmd_type_ls = {
     .name = "type ls",
-    .summary = "the event types, by name",
+    .summary = "list event types",
     .example = "everfold type ls -o json",
     .run = run_ls,
 };

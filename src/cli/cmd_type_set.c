@@ -2,20 +2,20 @@
  * cmd_type_set.c - everfold type set TYPE
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "type.h"
 
-/* What was not asked for stays as it is. */
+/* Changes only the fields whose options were given. */
 static ef_status change_type(const cli *c, ef_type *type, ef_error *err)
 {
     const char *intent = cli_value(c, "intent"), *publish = cli_value(c, "publish");
 
     if (intent && ef_intent_parse(ef_str_from(intent), &type->intent) != 0)
-        return ef_fail(
-            err, EF_BAD_INPUT,
-            "--intent is '%s': projection_and_replay, replay_only or audit_only is needed", intent);
+        return ef_fail(err, EF_BAD_INPUT,
+                       "--intent is '%s': must be projection_and_replay, replay_only or audit_only",
+                       intent);
     if (publish && strcmp(publish, "yes") != 0 && strcmp(publish, "no") != 0)
-        return ef_fail(err, EF_BAD_INPUT, "--publish is '%s': yes or no is needed", publish);
+        return ef_fail(err, EF_BAD_INPUT, "--publish is '%s': must be yes or no", publish);
     if (publish)
         type->publish = strcmp(publish, "yes") == 0;
     if (cli_has(c, "alias-of"))
@@ -70,7 +70,7 @@ static ef_status change_matching(cli *c, ef_str start, const ef_type_list *types
     return st;
 }
 
-/* All types there are whose name begins as PREFIX* does. */
+/* Changes all existing types that match PREFIX*. */
 static int set_matching(cli *c, ef_str pattern)
 {
     ef_error err = EF_ERROR_INIT;
@@ -81,7 +81,7 @@ static int set_matching(cli *c, ef_str pattern)
     int rc;
 
     if (memchr(start.ptr, '*', start.len))
-        return cli_usage(c, "TYPE is '%s': a pattern has one * at its end", c->arguments[0]);
+        return cli_usage(c, "TYPE is '%s': a pattern has a single * at its end", c->arguments[0]);
     if (cli_has(c, "alias-of"))
         return cli_usage(c, "--alias-of needs the name of one type, not the pattern '%s'",
                          c->arguments[0]);
@@ -96,7 +96,8 @@ static int set_matching(cli *c, ef_str pattern)
     ef_type_list_release(&types);
     if (st != EF_OK)
         return cli_fail(c, &err, st == EF_NOT_FOUND ? "see: everfold type ls" : NULL);
-    cli_say(c, "%zu type%s changed; types that come later are not", count, count == 1 ? "" : "s");
+    cli_say(c, "%zu type%s changed; types that are created later are not affected", count,
+            count == 1 ? "" : "s");
     return 0;
 }
 
@@ -105,7 +106,8 @@ static int run_set(cli *c)
     ef_error err = EF_ERROR_INIT;
     ef_type_list types = {0};
     ef_type type = {.name = ef_str_from(c->arguments[0])};
-    ef_status st = change_type(c, &type, &err); /* before the journal is opened: usage first */
+    ef_status st = change_type(
+        c, &type, &err); /* checked before the journal is opened, so that usage errors come first */
     int rc;
 
     if (st == EF_OK && type.name.len > 0 && type.name.ptr[type.name.len - 1] == '*')
@@ -128,21 +130,22 @@ static int run_set(cli *c)
 
 static const cli_argument arguments[] = {
     {"TYPE", false, false, NULL,
-     "the type to make or change; PREFIX* changes all there are that begin so"},
+     "type to create or change; PREFIX* changes all existing types that match"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
     {"intent", 0, "INTENT", NULL, "projection_and_replay,replay_only,audit_only",
      "projection_and_replay, replay_only or audit_only"},
-    {"publish", 0, "YES|NO", NULL, "yes,no", "whether publishers may take it"},
-    {"alias-of", 0, "TYPE", NULL, NULL, "events of this name are read as TYPE; '' ends that"},
+    {"publish", 0, "YES|NO", NULL, "yes,no", "whether publishers forward events of this type"},
+    {"alias-of", 0, "TYPE", NULL, NULL,
+     "treat events of this name as events of TYPE; '' removes the alias"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_type_set = {
     .name = "type set",
-    .summary = "make an event type or change it",
+    .summary = "create or change an event type",
     .options = options,
     .arguments = arguments,
     .example = "everfold type set order.placed --publish yes",

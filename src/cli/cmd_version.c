@@ -23,7 +23,7 @@ static int run_version(cli *c)
 
 const cli_command cli_cmd_version = {
     .name = "version",
-    .summary = "the version of this program",
+    .summary = "print the version",
     .example = "everfold version",
     .run = run_version,
     .no_settings = true,

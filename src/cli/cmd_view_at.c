@@ -2,7 +2,7 @@
  * cmd_view_at.c - everfold view at PROJECTION ID --position P
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "view.h"
 
 static int run_at(cli *c)
@@ -28,22 +28,23 @@ static int run_at(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"PROJECTION", false, false, NULL, "the projection"},
-    {"ID", false, false, NULL, "the view's id"},
+    {"PROJECTION", false, false, NULL, "name of the projection"},
+    {"ID", false, false, NULL, "id of the view"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"position", 0, "P", NULL, NULL, "the journal's position then (needed)"},
+    {"position", 0, "P", NULL, NULL, "position in the journal (required)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_view_at = {
     .name = "view at",
-    .summary = "a view as it was when the journal was at a position",
+    .summary = "show a view as of a position",
     .options = options,
     .arguments = arguments,
-    .more = "It is folded anew from the journal. The exit code is 3 when it was not there then.",
+    .more = "The view is folded from the journal. The exit code is 3 if it did not exist at that\n"
+            "position.",
     .example = "everfold view at customer_orders ada --position 1200",
     .run = run_at,
 };

@@ -2,7 +2,7 @@
  * cmd_view_explain.c - everfold view explain PROJECTION ID
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "../base/limits.h"
 
 static int run_explain(cli *c)
@@ -23,8 +23,7 @@ static int run_explain(cli *c)
         (void)cli_events_print(c, &events, &batch);
         cli_events_end(c, &events);
         if (batch.more)
-            cli_say(c, "there are more than %lld events; see them with --limit N",
-                    (long long)limit);
+            cli_say(c, "more than %lld events; list them with --limit N", (long long)limit);
     } else {
         rc = cli_fail(c, &err, NULL);
     }
@@ -33,19 +32,19 @@ static int run_explain(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"PROJECTION", false, false, NULL, "the projection"},
-    {"ID", false, false, NULL, "the view's id"},
+    {"PROJECTION", false, false, NULL, "name of the projection"},
+    {"ID", false, false, NULL, "id of the view"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"limit", 0, "N", NULL, NULL, "at most so many events (default 1000)"},
+    {"limit", 0, "N", NULL, NULL, "at most N events (default 1000)"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_view_explain = {
     .name = "view explain",
-    .summary = "the events that made a view, oldest first",
+    .summary = "list the events that produced a view, oldest first",
     .options = options,
     .arguments = arguments,
     .example = "everfold view explain customer_orders ada",

@@ -2,15 +2,15 @@
  * cmd_view_export.c - everfold view export PROJECTION
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "view.h"
 
 typedef struct exporting {
     cli *c;
-    int64_t as_of; /* known before the first view comes */
+    int64_t as_of; /* set before the first view is delivered */
 } exporting;
 
-static bool print_line(void *context, const ef_view *view)
+static bool print_view_line(void *context, const ef_view *view)
 {
     exporting *x = context;
     ef__json_writer w = EF__JSON_WRITER(&x->c->out);
@@ -27,31 +27,31 @@ static int run_export(cli *c)
     bool any = cli_has(c, "all-tenants");
 
     if (any && cli_value(c, "tenant"))
-        return cli_usage(c, "--tenant and --all-tenants exclude each other");
+        return cli_usage(c, "--tenant and --all-tenants cannot be combined");
     int rc = cli_engine_need(c, true);
     if (rc != 0)
         return rc;
-    ef_status st = cli_view_export(c, ef_str_from(c->arguments[0]), cli_tenant(c), any, print_line,
-                                   &x, &x.as_of, &err);
+    ef_status st = cli_view_export(c, ef_str_from(c->arguments[0]), cli_tenant(c), any,
+                                   print_view_line, &x, &x.as_of, &err);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 
 static const cli_argument arguments[] = {
-    {"PROJECTION", false, false, NULL, "the projection"},
+    {"PROJECTION", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"all-tenants", 0, NULL, NULL, NULL, "the views of every tenant"},
+    {"all-tenants", 0, NULL, NULL, NULL, "views of all tenants"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_view_export = {
     .name = "view export",
-    .summary = "all views of a projection as NDJSON, by id",
+    .summary = "write all views of a projection as NDJSON, ordered by id",
     .options = options,
     .arguments = arguments,
-    .more = "A view a line, whatever -o says.",
+    .more = "The output is NDJSON, whatever -o is.",
     .example = "everfold view export customer_orders > customer_orders.ndjson",
     .run = run_export,
 };

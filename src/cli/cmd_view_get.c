@@ -2,7 +2,7 @@
  * cmd_view_get.c - everfold view get PROJECTION ID
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "view.h"
 
 static int run_get(cli *c)
@@ -26,8 +26,8 @@ static int run_get(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"PROJECTION", false, false, NULL, "the projection"},
-    {"ID", false, false, NULL, "the view's id"},
+    {"PROJECTION", false, false, NULL, "name of the projection"},
+    {"ID", false, false, NULL, "id of the view"},
     {NULL, false, false, NULL, NULL},
 };
 
@@ -38,11 +38,12 @@ static const cli_option options[] = {
 
 const cli_command cli_cmd_view_get = {
     .name = "view get",
-    .summary = "one view by its id",
+    .summary = "read one view by id",
     .options = options,
     .arguments = arguments,
-    .more = "as_of is the journal's position that the view reflects: wherever the projection is,\n"
-            "unless --at-least or --current asks for more.",
+    .more =
+        "as_of is the position that the view reflects: the current position of the projection,\n"
+        "unless --at-least or --current asks to wait for a later one.",
     .example = "everfold view get customer_orders ada --current",
     .run = run_get,
 };

@@ -2,7 +2,7 @@
  * cmd_view_query.c - everfold view query PROJECTION
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "view.h"
 #include "../base/limits.h"
 
@@ -27,7 +27,7 @@ static ef_status read_query(const cli *c, ef_view_query *query, ef_error *err)
     return st == EF_OK ? cli_freshness(c, &query->freshness, err) : st;
 }
 
-/* Of the views found; when there are none, of the projection that is read from. */
+/* Version of the views found; without views, of the active generation. */
 static ef_status version_of(cli *c, const ef_view_query *query, const ef_view_list *found,
                             int32_t *out, ef_error *err)
 {
@@ -113,15 +113,16 @@ static void write_plan(cli *c, const ef_view_query *query, const ef_view_list *f
         rest.ptr += length;
         rest.len -= length;
     }
-    ef__buf_printf(&c->out, "%" PRId64 " view%s looked at, %" PRId64 " found\n", found->looked,
+    ef__buf_printf(&c->out, "%" PRId64 " view%s read, %" PRId64 " found\n", found->looked,
                    cli_plural(found->looked),
                    query->count_only ? found->total : (int64_t)found->count);
 }
 
-static ef_status answer(cli *c, const ef_view_query *query, const ef_view_list *found,
-                        ef_error *err)
+static ef_status write_answer(cli *c, const ef_view_query *query, const ef_view_list *found,
+                              ef_error *err)
 {
-    bool many = !query->count_only && !query->explain; /* may be lines, or a table */
+    bool many = !query->count_only &&
+                !query->explain; /* views themselves are printed, not a count or a plan */
     int32_t version = 0;
     ef_status st = EF_OK;
 
@@ -142,7 +143,7 @@ static ef_status answer(cli *c, const ef_view_query *query, const ef_view_list *
     }
     if (st == EF_OK && many && c->format != CLI_JSON && found->next.len > 0) {
         (void)cli_flush(c);
-        cli_say(c, "there are more; go on with: --after %.*s", EF_STR_ARG(found->next));
+        cli_say(c, "more views follow: continue with --after %.*s", EF_STR_ARG(found->next));
     }
     return st;
 }
@@ -159,11 +160,11 @@ static int run_query(cli *c)
         return rc;
     st = cli_view_find(c, &query, &found, &err);
     if (st == EF_OK)
-        st = answer(c, &query, &found, &err);
+        st = write_answer(c, &query, &found, &err);
     ef_view_list_release(&found);
     if (st == EF_OK)
         return 0;
-    /* A mistake in an expression has its place and a caret on lines of their own. */
+    /* The message of a syntax error has several lines: text, position and caret. */
     if (c->format == CLI_TABLE && strchr(err.text, '\n')) {
         cli_lines_say(ef_str_from(err.text));
         return ef_status_exit(st);
@@ -172,30 +173,30 @@ static int run_query(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"PROJECTION", false, false, NULL, "the projection"},
+    {"PROJECTION", false, false, NULL, "name of the projection"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"where", 0, "EXPR", NULL, NULL, "only views for which this holds: 'total > 100'"},
-    {"sort", 0, "F,-G", NULL, NULL, "by these fields, - turns one round (default: by view_id)"},
-    {"limit", 0, "N", NULL, NULL, "at most so many (default 100)"},
-    {"after", 0, "CURSOR", NULL, NULL, "go on behind an earlier page"},
+    {"where", 0, "EXPR", NULL, NULL, "only views that match this expression: 'total > 100'"},
+    {"sort", 0, "F,-G", NULL, NULL, "order by these fields, - for descending (default: view_id)"},
+    {"limit", 0, "N", NULL, NULL, "at most N views (default 100)"},
+    {"after", 0, "CURSOR", NULL, NULL, "continue after the cursor of an earlier page"},
     {"fields", 0, "F,G", NULL, NULL, "only these fields of the data"},
-    {"count", 0, NULL, NULL, NULL, "only say how many there are"},
-    {"explain", 0, NULL, NULL, NULL, "say how they are found, and how many were looked at"},
+    {"count", 0, NULL, NULL, NULL, "print the number of matching views only"},
+    {"explain", 0, NULL, NULL, NULL, "show the index that is used and the number of views read"},
     CLI_FRESHNESS_OPTIONS,
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_view_query = {
     .name = "view query",
-    .summary = "views by what is in them",
+    .summary = "query views by their fields",
     .options = options,
     .arguments = arguments,
-    .more = "EXPR is an expression of the fold language over the view's fields, view_id and\n"
-            "last_event_sequence. -o ndjson prints a view a line. An index that the program\n"
-            "declares is used: --explain says so.",
+    .more = "EXPR is an expression of the fold language over the fields of a view, view_id and\n"
+            "last_event_sequence. -o ndjson prints one view per line. Indexes that the program\n"
+            "declares are used; --explain shows which.",
     .example = "everfold view query customer_orders --where 'total > 100' --sort -total",
     .run = run_query,
 };

@@ -2,7 +2,7 @@
  * cmd_view_seed.c - everfold view seed PROJECTION FILE --position P
  */
 #include "commands.h"
-#include "front.h"
+#include "calls.h"
 #include "run.h"
 
 #include "../base/limits.h"
@@ -14,28 +14,28 @@
 
 #define LINE_MAX_BYTES (32 * 1024 * 1024)
 
-typedef struct seeding {
+typedef struct seed_file {
     FILE *file;
-    char *line; /* getline's */
+    char *line; /* buffer of getline */
     size_t room;
     int64_t number, position;
     ef__arena arena;
-} seeding;
+} seed_file;
 
-static ef_status wrong(const seeding *s, const char *what, ef_error *err)
+static ef_status bad_line(const seed_file *s, const char *what, ef_error *err)
 {
     return ef_fail(err, EF_BAD_INPUT, "line %" PRId64 ": %s", s->number, what);
 }
 
-static ef_str text_of(const ef__json *line, const char *key)
+static ef_str member_text(const ef__json *line, const char *key)
 {
     const ef__json *found = ef__json_get(line, key);
 
     return found ? found->text : (ef_str){0};
 }
 
-/* What was exported as of another position would miss events, or have them twice. */
-static ef_status decode(seeding *s, const ef__json *line, ef_seed_view *out, ef_error *err)
+/* Views that were exported at another position would miss events or count them twice. */
+static ef_status decode_view(seed_file *s, const ef__json *line, ef_seed_view *out, ef_error *err)
 {
     const ef__json *data = ef__json_get(line, "data"), *id = ef__json_get(line, "view_id");
     const ef__json *last = ef__json_get(line, "last_event_sequence");
@@ -43,21 +43,21 @@ static ef_status decode(seeding *s, const ef__json *line, ef_seed_view *out, ef_
     int64_t position;
 
     if (!id || id->kind != EF__JSON_STRING)
-        return wrong(s, "view_id is missing", err);
+        return bad_line(s, "view_id is missing", err);
     if (!data || data->kind != EF__JSON_OBJECT)
-        return wrong(s, "data is missing, or not an object", err);
-    *out =
-        (ef_seed_view){.tenant = text_of(line, "tenant"), .view_id = id->text, .data = data->text};
+        return bad_line(s, "data is missing, or not an object", err);
+    *out = (ef_seed_view){
+        .tenant = member_text(line, "tenant"), .view_id = id->text, .data = data->text};
     if (last && ef__json_int64(last, &out->last_event_sequence) != 0)
-        return wrong(s, "last_event_sequence is not a whole number", err);
+        return bad_line(s, "last_event_sequence is not an integer", err);
     if (as_of && (ef__json_int64(as_of, &position) != 0 || position != s->position))
-        return wrong(s, "as_of is another position than --position", err);
+        return bad_line(s, "as_of differs from --position", err);
     return EF_OK;
 }
 
 static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_error *err)
 {
-    seeding *s = context;
+    seed_file *s = context;
     ef_error why = EF_ERROR_INIT;
     ef__json *line = NULL;
     ssize_t length;
@@ -75,10 +75,10 @@ static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_
     if (ef__json_parse_envelope((ef_str){s->line, (size_t)length}, LINE_MAX_BYTES, &s->arena, &line,
                                 &why) != EF_OK)
         return ef_fail(err, why.status, "line %" PRId64 ": %s", s->number, why.text);
-    return decode(s, line, out, err);
+    return decode_view(s, line, out, err);
 }
 
-static int seed(cli *c, seeding *s)
+static int seed_generation(cli *c, seed_file *s)
 {
     ef_error err = EF_ERROR_INIT;
     ef_run_list runs = {0};
@@ -87,11 +87,11 @@ static int seed(cli *c, seeding *s)
                                                   .position = s->position,
                                                   .next = next_view,
                                                   .context = s,
-                                                  .who = cli_actor(c),
+                                                  .actor = cli_actor(c),
                                                   .reason = cli_reason(c)},
                                        &runs, &err);
     ef_verdict v;
-    int rc = st == EF_OK ? 0 : cli_fail(c, &err, "nothing of it was kept");
+    int rc = st == EF_OK ? 0 : cli_fail(c, &err, "nothing was stored");
 
     if (rc == 0)
         cli_print_run(c, &runs.items[0]);
@@ -105,14 +105,14 @@ static int seed(cli *c, seeding *s)
 static int run_seed(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    seeding s = {.position = -1, .arena = EF__ARENA_INIT(4ul * LINE_MAX_BYTES)};
+    seed_file s = {.position = -1, .arena = EF__ARENA_INIT(4ul * LINE_MAX_BYTES)};
     const char *path = c->arguments[1];
     int rc;
 
     if (cli_number(c, "position", 0, INT64_MAX, &s.position, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (s.position < 0)
-        return cli_usage(c, "view seed needs --position: the views are as of then");
+        return cli_usage(c, "view seed needs --position: the position that the views reflect");
     rc = cli_engine_need(c, false);
     if (rc != 0)
         return rc;
@@ -121,7 +121,7 @@ static int run_seed(cli *c)
         (void)ef_fail(&err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s cannot be opened", path);
         return cli_fail(c, &err, NULL);
     }
-    rc = seed(c, &s);
+    rc = seed_generation(c, &s);
     if (s.file != stdin)
         (void)fclose(s.file);
     free(s.line);
@@ -130,29 +130,28 @@ static int run_seed(cli *c)
 }
 
 static const cli_argument arguments[] = {
-    {"PROJECTION", false, false, NULL, "the projection"},
-    {"FILE", false, false, "@file", "NDJSON as view export writes it; - reads stdin"},
+    {"PROJECTION", false, false, NULL, "name of the projection"},
+    {"FILE", false, false, "@file", "NDJSON as written by view export; - reads stdin"},
     {NULL, false, false, NULL, NULL},
 };
 
 static const cli_option options[] = {
-    {"position", 0, "P", NULL, NULL, "the views are what the events up to here make (needed)"},
-    {"reason", 0, "TEXT", NULL, NULL, "why; kept with the run"},
+    {"position", 0, "P", NULL, NULL, "position that the views reflect (required)"},
+    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_view_seed = {
     .name = "view seed",
-    .summary = "begin a generation with views that are known",
+    .summary = "start a generation from exported views",
     .options = options,
     .arguments = arguments,
     .more =
-        "A new generation of the program that queries go to starts with these views and goes on\n"
-        "behind the position. A line is an object: view_id, data, and optional tenant,\n"
-        "last_event_sequence and as_of, which has to be the position. Queries go to it when it\n"
-        "is switched to. When a line is wrong, nothing is kept. Export with --all-tenants: events "
-        "of\n"
-        "tenants that are left out would be missing.",
+        "A new generation of the active program starts with these views and continues after the\n"
+        "position. A line is an object with view_id and data, and optionally tenant,\n"
+        "last_event_sequence and as_of, which must equal the position. Queries read it after a\n"
+        "switch. If a line is invalid, nothing is stored. Export with --all-tenants: the views\n"
+        "of other tenants would otherwise be missing.",
     .example = "everfold view export customer_orders --all-tenants > views.ndjson && "
                "everfold view seed customer_orders views.ndjson --position 207",
     .run = run_seed,

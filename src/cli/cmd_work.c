@@ -1,12 +1,13 @@
 /*
- * cmd_work.c - everfold work: fold what has been appended.
+ * cmd_work.c - everfold work: run workers.
  *
- * --once does one tick. --drain does ticks until nothing is left. Otherwise a supervisor keeps a
- * thread at each driver, and this waits for a signal: the first lets what is in hand be finished, a
- * second one ends the process at once. On a terminal it shows a panel meanwhile (work_panel.c),
- * elsewhere nothing, or the sums of each --window in a line.
+ * --once runs one tick. --drain runs ticks until nothing is due. Otherwise a supervisor runs one
+ * thread per task, and the main thread waits for a signal: the first lets the batches in flight
+ * finish, a second one ends the process at once. On a terminal a panel is shown (work_panel.c);
+ * elsewhere nothing, or the totals of each --window in a line.
  */
 #include "commands.h"
+#include "backlog.h"
 #include "screen.h"
 #include "work_panel.h"
 #include "worker_metrics.h"
@@ -15,22 +16,19 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #define METRICS_DRAIN_MS 1000
-#define WINDOW_S_DEFAULT 10 /* of the panel's rate */
-#define STOP_SEEN_MS 200    /* how long a signal may go unseen by the shadow */
+#define WINDOW_S_DEFAULT 10 /* window of the rate in the panel */
+#define STOP_SEEN_MS 200    /* interval at which the shadow worker checks for signals */
 #define SHADOWS_MAX 1000
-#define PAUSE_MS 5     /* a catch-up pauses for live work: ask again after this */
-#define OTHERS_MS 50   /* other workers are busy: ask again after this */
-#define STUCK_MS 30000 /* nothing has moved for this long: those workers do not work */
-#define EXIT_OTHERS 5
-#define EXIT_UNHEALTHY 6
-#define KEEP_BYTES (64 << 20)  /* of what a batch gives back: the next takes as much */
-#define WHOLE_BYTES (32 << 20) /* what is larger goes back at once */
+#define PAUSE_MS 5             /* poll interval while a catch-up pauses for live work */
+#define OTHERS_MS 50           /* poll interval while other workers hold the rest */
+#define STUCK_MS 30000         /* without progress for this long, the drain gives up */
+#define KEEP_BYTES (64 << 20)  /* freed memory that stays in the process for the next batch */
+#define UNMAP_BYTES (32 << 20) /* larger blocks are returned to the system at once */
 
 typedef struct work {
     cli *c;
@@ -38,18 +36,18 @@ typedef struct work {
     bool once, drain, silent, shadow;
     int64_t interval_ms;
     int64_t window_s;      /* 0: not asked for */
-    cli_work_panel *panel; /* NULL: none is shown */
-    char tokens[PATH_MAX]; /* the file that the metrics' server reads them from */
+    cli_work_panel *panel; /* NULL without a panel */
+    char tokens[PATH_MAX]; /* path of the token file, for the metrics server */
     int64_t started_us;
-    pthread_mutex_t
-        lock;    /* over what follows, and over the output: posts tell from their threads */
+    /* Guards the fields below and the output: tasks report from their own threads. */
+    pthread_mutex_t lock;
     ef_tick sum; /* of all ticks */
     int64_t ticks;
-    ef_tick window; /* of those since … */
+    ef_tick window; /* of the ticks since window_us */
     int64_t window_us;
     cli_progress progress;
-    bool drained;    /* --drain has come to its end, and … */
-    ef_backlog left; /* … this is left */
+    bool drained;    /* --drain has ended */
+    ef_backlog left; /* backlog at that time */
 } work;
 
 static int64_t mono_us(void)
@@ -119,19 +117,19 @@ static void write_sum(cli *c, const ef_tick *sum)
         ef__buf_printf(&c->out, "  published %" PRId64, sum->published);
 }
 
-static bool tells_windows(const work *w)
+static bool prints_windows(const work *w)
 {
     return w->window_s && !w->panel && !w->silent && w->c->format == CLI_TABLE;
 }
 
-/* A line for people when the window is over, and a new one begins. */
+/* Prints the totals of the window if it is over, and starts the next. */
 static void end_window(work *w)
 {
     const ef_clock *clock = ef_clock_system();
     int64_t now_us = mono_us(), spent_us = now_us - w->window_us;
     char time[EF_TIME_TEXT_MAX];
 
-    if (!tells_windows(w) || spent_us < w->window_s * 1000000)
+    if (!prints_windows(w) || spent_us < w->window_s * 1000000)
         return;
     ef_time_format(clock->wall_us(clock->context), time);
     cli_progress_clear(&w->progress);
@@ -144,7 +142,7 @@ static void end_window(work *w)
     w->window_us = now_us;
 }
 
-static void show_tick(work *w, const ef_tick *tick)
+static void report_tick(work *w, const ef_tick *tick)
 {
     int64_t events;
 
@@ -160,9 +158,9 @@ static void show_tick(work *w, const ef_tick *tick)
     cli_progress_update(&w->progress, events, 0, events);
 }
 
-/* --- one after the other ---------------------------------------------------------------------- */
+/* --- ticks ---------------------------------------------------------------------- */
 
-static bool goes_on(const work *w)
+static bool may_continue(const work *w)
 {
     return !cli_stopped() && w->c->out_state == CLI_OUT_OPEN;
 }
@@ -172,7 +170,7 @@ static ef_status tick_once(work *w, ef_tick *tick, ef_error *err)
     ef_status st = ef_engine_work(w->c->engine, &w->options, tick, err);
 
     if (st == EF_OK)
-        show_tick(w, tick);
+        report_tick(w, tick);
     return st;
 }
 
@@ -180,7 +178,7 @@ static void sleep_ms(int64_t ms)
 {
     struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
 
-    (void)nanosleep(&left, NULL); /* a signal ends it early, and is seen by the loop */
+    (void)nanosleep(&left, NULL); /* a signal ends it early; the caller checks for it */
 }
 
 static int64_t work_done(const work *w)
@@ -188,13 +186,13 @@ static int64_t work_done(const work *w)
     return w->sum.claimed + w->sum.caught_up + w->sum.published + w->sum.run_events;
 }
 
-/* Ticks until this engine has no more to do. */
-static ef_status work_through(work *w, ef_error *err)
+/* Runs ticks until this engine has nothing due. */
+static ef_status work_until_idle(work *w, ef_error *err)
 {
     ef_tick tick = {.more = true};
     ef_status st = EF_OK;
 
-    while (st == EF_OK && tick.more && goes_on(w)) {
+    while (st == EF_OK && tick.more && may_continue(w)) {
         int64_t before = work_done(w);
         st = tick_once(w, &tick, err);
         if (tick.more && work_done(w) == before)
@@ -203,130 +201,50 @@ static ef_status work_through(work *w, ef_error *err)
     return st;
 }
 
-/* --- until nothing is left ---------------------------------------------------------------------
+/* --- drain ---------------------------------------------------------------------
  */
 
-static bool proceeds(const ef_backlog *left)
-{
-    return left->queued || left->behind || left->runs;
-}
-
-static bool is_same(const ef_backlog *a, const ef_backlog *b)
+static bool is_same_backlog(const ef_backlog *a, const ef_backlog *b)
 {
     return a->queued == b->queued && a->behind_events == b->behind_events && a->runs == b->runs &&
            a->run_events == b->run_events;
 }
 
-/* Other workers hold what is left. It is waited for while it moves; leases of a worker that died
- * run out meanwhile. */
-static ef_status drain(work *w, ef_error *err)
+/* Other workers may hold a part of the backlog. The drain waits while it shrinks; leases of a
+ * worker that died expire meanwhile. */
+static ef_status drain_backlog(work *w, ef_error *err)
 {
     int64_t stuck_ms = 3 * w->options.lease_ms > STUCK_MS ? 3 * w->options.lease_ms : STUCK_MS;
     ef_backlog before = {0};
     int64_t moved_us = mono_us();
     ef_status st = EF_OK;
 
-    while (st == EF_OK && goes_on(w)) {
+    while (st == EF_OK && may_continue(w)) {
         int64_t done = work_done(w);
-        st = work_through(w, err);
+        st = work_until_idle(w, err);
         if (st == EF_OK)
             st = ef_engine_backlog(w->c->engine, &w->left, err);
-        if (st != EF_OK || !proceeds(&w->left))
+        if (st != EF_OK || !cli_backlog_is_open(&w->left))
             break;
-        if (!is_same(&before, &w->left) || work_done(w) != done)
+        if (!is_same_backlog(&before, &w->left) || work_done(w) != done)
             moved_us = mono_us();
         if (mono_us() - moved_us > stuck_ms * 1000)
             break;
         before = w->left;
         sleep_ms(OTHERS_MS);
     }
-    w->drained = st == EF_OK && goes_on(w);
+    w->drained = st == EF_OK && may_continue(w);
     return st;
 }
 
-/* What a drain may leave: key in JSON, then the words for one and for several. */
-static const struct left_kind {
-    const char *key;
-    size_t offset;
-    const char *one, *many;
-} left_kinds[] = {
-#define LEFT(key, one, many)                                                                       \
-    {                                                                                              \
-#key, offsetof(ef_backlog, key), one, many                                                 \
-    }
-    LEFT(queued, "row is queued", "rows are queued"),
-    LEFT(behind, "projection is behind", "projections are behind"),
-    LEFT(runs, "run is open", "runs are open"),
-    LEFT(retrying, "row failed and is retried", "rows failed and are retried"),
-    LEFT(tenants, "tenant of a log-ordered projection is blocked",
-         "tenants of log-ordered projections are blocked"),
-    LEFT(dead, "row is dead", "rows are dead"),
-    LEFT(blocked, "event is blocked behind a failed one", "events are blocked behind failed ones"),
-    LEFT(failed, "projection has failed", "projections have failed"),
-    LEFT(no_function, "projection is written in C and not part of this program",
-         "projections are written in C and not part of this program"),
-    LEFT(unpublished, "message is not published", "messages are not published"),
-#undef LEFT
-};
-
-static int64_t left_count(const ef_backlog *left, const struct left_kind *kind)
-{
-    return *(const int64_t *)(const void *)((const char *)left + kind->offset);
-}
-
-static void print_left(work *w)
-{
-    ef__json_writer j = EF__JSON_WRITER(&w->c->out);
-
-    ef__json_open(&j, '{');
-    ef__json_key(&j, "left");
-    ef__json_open(&j, '{');
-    for (size_t i = 0; i < sizeof left_kinds / sizeof *left_kinds; i++)
-        add_int(&j, left_kinds[i].key, left_count(&w->left, &left_kinds[i]));
-    ef__json_key(&j, "next_attempt_at");
-    if (w->left.due_us)
-        ef__json_time(&j, w->left.due_us);
-    else
-        ef__json_null(&j);
-    ef__json_close(&j, '}');
-    ef__json_close(&j, '}');
-    ef__buf_add_char(&w->c->out, '\n');
-    (void)cli_flush(w->c);
-}
-
-/* What a drain left, as the last line and the exit code: 6 when events failed or are blocked, 5
- * when other workers hold what is left and do not get on with it. */
-static int report_left(work *w)
-{
-    const ef_clock *clock = ef_clock_system();
-    ef__buf text = EF__BUF_INIT(4096);
-
-    for (size_t i = 0; i < sizeof left_kinds / sizeof *left_kinds; i++) {
-        int64_t count = left_count(&w->left, &left_kinds[i]);
-        if (count)
-            ef__buf_printf(&text, "%s%" PRId64 " %s", text.len ? ", " : "", count,
-                           count == 1 ? left_kinds[i].one : left_kinds[i].many);
-    }
-    if (!text.len)
-        return 0;
-    if (w->left.due_us > clock->wall_us(clock->context))
-        ef__buf_printf(&text, "; the next retry is due in %" PRId64 " s",
-                       (w->left.due_us - clock->wall_us(clock->context)) / 1000000 + 1);
-    if (w->c->format != CLI_TABLE && !w->silent)
-        print_left(w);
-    cli_warn(w->c, "everfold: not everything is applied: %.*s", (int)text.len, text.ptr);
-    ef__buf_release(&text);
-    return proceeds(&w->left) ? EXIT_OTHERS : EXIT_UNHEALTHY;
-}
-
-/* --- the shadow ------------------------------------------------------------------------------- */
+/* --- shadow ------------------------------------------------------------------------------- */
 
 static ef_status report_shadow(work *w, ef_shadow *shadow, ef_error *err)
 {
     ef_shadow_result *results = calloc(SHADOWS_MAX, sizeof *results);
     size_t count = 0;
     ef_status st = results ? ef_shadow_report(shadow, results, SHADOWS_MAX, &count, err)
-                           : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+                           : ef_fail(err, EF_NO_MEMORY, "out of memory");
 
     for (size_t i = 0; st == EF_OK && i < count && !w->silent; i++) {
         const ef_shadow_result *r = &results[i];
@@ -362,7 +280,7 @@ static ef_status report_shadow(work *w, ef_shadow *shadow, ef_error *err)
     return st;
 }
 
-static ef_status work_in_shadow(work *w, ef_error *err)
+static ef_status run_shadow(work *w, ef_error *err)
 {
     ef_shadow *shadow = NULL;
     ef_head head = {0};
@@ -374,7 +292,7 @@ static ef_status work_in_shadow(work *w, ef_error *err)
         if (st == EF_OK)
             st = ef_shadow_step(shadow, &tick, err);
         if (st == EF_OK)
-            show_tick(w, &tick);
+            report_tick(w, &tick);
         if (st == EF_OK && (w->once || w->drain) && tick.owned_count == 0)
             st = ef_fail(err, EF_LEASE_HELD, "another shadow worker holds the leases");
         if (st != EF_OK || w->once || (w->drain && !tick.more))
@@ -389,25 +307,25 @@ static ef_status work_in_shadow(work *w, ef_error *err)
     return st;
 }
 
-/* --- until somebody stops it --------------------------------------------------------------------
+/* --- until a signal --------------------------------------------------------------------
  */
 
-/* From the supervisor's threads, one at a time. */
-static void on_step(void *context, const char *post, const ef_tick *tick, const ef_error *error)
+/* Called from the threads of the supervisor, one at a time. */
+static void on_step(void *context, const char *task, const ef_tick *tick, const ef_error *error)
 {
     work *w = context;
 
     if (w->panel)
-        cli_work_panel_tell(w->panel, post, tick, error);
+        cli_work_panel_report(w->panel, task, tick, error);
     pthread_mutex_lock(&w->lock);
-    if (!error) /* the supervisor has logged it */
-        show_tick(w, tick);
+    if (!error) /* the supervisor logs errors */
+        report_tick(w, tick);
     else if (!w->panel)
         cli_progress_clear(&w->progress);
     pthread_mutex_unlock(&w->lock);
 }
 
-/* When the window that is told of is over. */
+/* Time until the end of the window. */
 static struct timespec window_left(const work *w)
 {
     int64_t left_us = w->window_us + w->window_s * 1000000 - mono_us();
@@ -416,29 +334,29 @@ static struct timespec window_left(const work *w)
     return (struct timespec){.tv_sec = left_us / 1000000, .tv_nsec = left_us % 1000000 * 1000};
 }
 
-/* Until a signal comes or nobody reads any more. Signals come while we wait and not before, so none
- * falls between the look and the wait. */
-static void wait_for_the_end(work *w, const sigset_t *unblocked)
+/* Waits for a signal or for a closed stdout. Signals are blocked except inside ppoll, so none is
+ * lost between the check and the wait. */
+static void wait_for_stop(work *w, const sigset_t *unblocked)
 {
     struct pollfd reader = {.fd = STDOUT_FILENO};
-    bool gone = false;
+    bool closed = false;
 
-    while (!gone && !cli_stopped()) {
+    while (!closed && !cli_stopped()) {
         struct timespec left;
         pthread_mutex_lock(&w->lock);
         left = window_left(w);
         pthread_mutex_unlock(&w->lock);
-        (void)ppoll(&reader, 1, tells_windows(w) ? &left : NULL, unblocked);
+        (void)ppoll(&reader, 1, prints_windows(w) ? &left : NULL, unblocked);
         pthread_mutex_lock(&w->lock);
         end_window(w);
-        gone = cli_reader_gone(w->c);
+        closed = cli_reader_gone(w->c);
         pthread_mutex_unlock(&w->lock);
         if (reader.revents)
-            reader.fd = -1; /* it has told what there is to tell, and would again */
+            reader.fd = -1; /* its state is known; polling it again would not block */
     }
 }
 
-static ef_status work_on(work *w, ef_error *err)
+static ef_status run_supervisor(work *w, ef_error *err)
 {
     ef_supervisor *supervisor = NULL;
     ef__server *metrics = NULL;
@@ -448,11 +366,11 @@ static ef_status work_on(work *w, ef_error *err)
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGINT);
     (void)sigaddset(&ends, SIGTERM);
-    if (!w->panel) { /* which has its own way with it */
+    if (!w->panel) { /* the panel handles SIGHUP itself */
         cli_stop_on_hangup();
         (void)sigaddset(&ends, SIGHUP);
     }
-    (void)pthread_sigmask(SIG_BLOCK, &ends, &before); /* the posts' threads never have them */
+    (void)pthread_sigmask(SIG_BLOCK, &ends, &before); /* inherited by the threads of the tasks */
     st = ef_supervisor_start(&(ef_supervisor_options){.engine = w->c->engine,
                                                       .work = w->options,
                                                       .interval_ms = w->interval_ms,
@@ -464,7 +382,7 @@ static ef_status work_on(work *w, ef_error *err)
     if (metrics && !w->panel)
         cli_say(w->c, "everfold serves metrics at %s/metrics", ef__server_url(metrics));
     if (st == EF_OK && !w->panel)
-        wait_for_the_end(w, &before);
+        wait_for_stop(w, &before);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (st == EF_OK && w->panel)
         cli_work_panel_run(w->panel, supervisor);
@@ -482,16 +400,15 @@ static void write_summary(work *w)
     ef__buf_printf(&w->c->out, "  in %" PRId64 ".%03" PRId64 " s\n", ms / 1000, ms % 1000);
     (void)cli_flush(w->c);
     if (w->sum.failed > 0)
-        cli_say(w->c,
-                "what failed: everfold outbox report; of projections in the order of the log: "
-                "everfold projection failures NAME");
+        cli_say(w->c, "failed events: everfold outbox report; of log-ordered projections: "
+                      "everfold projection failures NAME");
 }
 
-/* A mode without a worker was asked for by name, or by flags: then nobody works here by mistake. */
+/* Refuses a mode without workers, so that none is started by mistake. */
 static ef_status check_mode(const cli *c, ef_error *err)
 {
     if (c->mode == CLI_MODE_ENQUEUE_ONLY)
-        return ef_fail(err, EF_BAD_INPUT, "mode is enqueue_only, in which nobody works");
+        return ef_fail(err, EF_BAD_INPUT, "mode is enqueue_only, which has no workers");
     return EF_OK;
 }
 
@@ -500,27 +417,27 @@ static ef_status read_options(work *w, ef_error *err)
     ef_status st = cli_number(w->c, "window", 1, CLI_RATE_SECONDS_MAX, &w->window_s, err);
     if (st == EF_OK && cli_has(w->c, "metrics-listen") && (w->once || w->drain || w->shadow))
         st = ef_fail(err, EF_BAD_INPUT,
-                     "--metrics-listen is for a worker that stays: not with --once, --drain or "
+                     "--metrics-listen cannot be combined with --once, --drain or "
                      "--shadow");
     if (st == EF_OK && w->once && w->drain)
-        st = ef_fail(err, EF_BAD_INPUT, "--once and --drain exclude each other");
+        st = ef_fail(err, EF_BAD_INPUT, "--once and --drain cannot be combined");
     return st == EF_OK ? check_mode(w->c, err) : st;
 }
 
-/* Pages that go back after each batch come again for the next, and each is cleared first: that was
- * a quarter of a worker's time. */
-static void keep_memory(void)
+/* Keeps freed pages between batches. Returning them costs a page fault and clearing per page for
+ * the next batch: a quarter of the time of a worker. */
+static void retain_freed_memory(void)
 {
 #ifdef __GLIBC__
     (void)mallopt(M_TRIM_THRESHOLD, KEEP_BYTES);
-    (void)mallopt(M_MMAP_THRESHOLD, WHOLE_BYTES);
+    (void)mallopt(M_MMAP_THRESHOLD, UNMAP_BYTES);
     (void)mallopt(M_TOP_PAD, KEEP_BYTES / 64);
 #endif
 }
 
-/* Open, work, and close: then the leases are back before the sums are told, and nobody logs into a
- * panel that is gone. */
-static int work_open(work *w)
+/* Opens the stores, works, and closes them, so that leases are released before the summary is
+ * printed and nothing logs to a closed panel. */
+static int open_and_work(work *w)
 {
     ef_error err = EF_ERROR_INIT;
     ef_status st;
@@ -530,10 +447,10 @@ static int work_open(work *w)
         cli_stop_on_signals();
         cli_progress_begin(&w->progress, w->c, "folding", "events", false);
         w->progress.shown = w->progress.shown && !w->silent && !w->panel;
-        st = w->shadow  ? work_in_shadow(w, &err)
+        st = w->shadow  ? run_shadow(w, &err)
              : w->once  ? tick_once(w, &(ef_tick){0}, &err)
-             : w->drain ? drain(w, &err)
-                        : work_on(w, &err);
+             : w->drain ? drain_backlog(w, &err)
+                        : run_supervisor(w, &err);
         cli_progress_end(&w->progress);
         rc = st == EF_OK ? 0 : cli_fail(w->c, &err, NULL);
     }
@@ -562,7 +479,7 @@ static int run_work(cli *c)
     w.options.no_leasing = panel.no_leasing;
     if (read_options(&w, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
-    keep_memory();
+    retain_freed_memory();
     pthread_mutex_init(&w.lock, NULL);
     if (!w.once && !w.drain && !w.shadow && !w.silent && cli_screen_possible(c)) {
         panel.interval_ms = w.interval_ms;
@@ -570,52 +487,52 @@ static int run_work(cli *c)
         w.panel = &panel;
         cli_work_panel_init(&panel);
     }
-    rc = work_open(&w);
+    rc = open_and_work(&w);
     if (w.panel)
         cli_work_panel_release(&panel);
     if (rc == 0 && c->format == CLI_TABLE && !w.silent)
         write_summary(&w);
     if (rc == 0 && w.drained)
-        rc = report_left(&w);
+        rc = cli_backlog_report(c, &w.left, w.silent);
     pthread_mutex_destroy(&w.lock);
     return rc;
 }
 
 static const cli_option options[] = {
-    {"once", 0, NULL, NULL, NULL, "one tick"},
+    {"once", 0, NULL, NULL, NULL, "run one tick"},
     {"drain", 0, NULL, NULL, NULL,
-     "until everything is applied; exit code 6 when events failed or are blocked"},
+     "run until nothing is due; exit code 6 if events failed or are blocked"},
     {"shadow", 0, NULL, NULL, NULL,
-     "fold what is queued aside, in memory, and compare: nothing is taken or changed"},
+     "fold queued events into a side build in memory and compare; nothing is changed"},
     {"no-leasing", 0, NULL, NULL, NULL,
-     "the only worker: take all partitions, and after a crash at once"},
+     "run as the only worker: all partitions, without waiting for expired leases"},
     {"interval-ms", 0, "N", "worker.poll_interval", NULL,
-     "the longest time between two checks for work (default 2000)"},
+     "poll interval while idle, in milliseconds (default 2000)"},
     {"window", 0, "S", NULL, NULL,
-     "sums over so many seconds: a line each, or the rate of the panel (default 10)"},
+     "print totals every S seconds; in the panel, the window of the rate (default 10)"},
     {"metrics-listen", 0, "ADDRESS:PORT", "worker.metrics_listen", NULL,
-     "serve /metrics, /livez and /readyz of this worker there"},
-    {"silent", 0, NULL, NULL, NULL, "show no panel, no ticks, no progress and no sum"},
+     "serve /metrics, /livez and /readyz of this worker at this address"},
+    {"silent", 0, NULL, NULL, NULL, "no panel, ticks, progress or summary"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
 const cli_command cli_cmd_work = {
     .name = "work",
-    .summary = "fold what was appended into the views, until interrupted",
+    .summary = "run workers: apply events to projections and publish them",
     .options = options,
     .more =
-        "On a terminal it shows a panel: q ends it, p stops redrawing, e shows the errors, ? the\n"
-        "keys. Elsewhere it is silent but for the sums at the end, and of each --window. With\n"
-        "-o json a tick is an object on a line. New events are seen at once; the interval is\n"
-        "for what has to be tried again. What fails is told by: everfold outbox report. An\n"
-        "interrupt ends it after what is in hand, with the leases given back; a second one, more\n"
-        "than a second later, ends it at once.\n"
+        "On a terminal a panel is shown: q quits, p pauses, e shows the errors, ? the keys.\n"
+        "Elsewhere only the totals are printed, at the end and for each --window. With -o json,\n"
+        "each tick is one object per line. New events wake the workers at once; the poll\n"
+        "interval matters for retries. Failed events are listed by: everfold outbox report. An\n"
+        "interrupt lets the batches in flight finish and releases the leases; a second one,\n"
+        "more than a second later, ends the process at once.\n"
         "\n"
-        "--drain ends when nothing is queued, no projection is behind and no run is open, and\n"
-        "waits for other workers that hold a part of it; paused projections and publishers do\n"
-        "not count. It does not wait for failed rows that are retried later, dead rows or an\n"
-        "unavailable sink: it prints what is left and exits with 6. It exits with 5 when other\n"
-        "workers hold what is left and nothing has moved for 30 s.",
+        "--drain ends when nothing is queued, no projection lags and no run is open. It waits\n"
+        "for other workers that hold a part of that; paused projections and publishers do not\n"
+        "count. It does not wait for failed rows that are retried later, dead rows or an\n"
+        "unavailable sink: it prints what is left and exits with 6. It exits with 5 if other\n"
+        "workers hold the rest and nothing has changed for 30 s.",
     .example = "everfold work --drain",
     .run = run_work,
     .local = true,

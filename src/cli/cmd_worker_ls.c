@@ -2,17 +2,17 @@
  * cmd_worker_ls.c - everfold worker ls
  */
 #include "commands.h"
-#include "front.h"
-#include "crew.h"
+#include "calls.h"
+#include "workers.h"
 
 #include <stdlib.h>
 
-/* The workers, and room for the partitions that one of them should have. */
-typedef struct crew {
+/* The workers, and a buffer for the target partitions of one of them. */
+typedef struct membership {
     ef_worker_list workers;
     int32_t partitions;
     int32_t *targets;
-} crew;
+} membership;
 
 static cli_hold hold_of(const ef_worker *worker)
 {
@@ -24,7 +24,7 @@ static ef_str state_of(const ef_worker *worker)
     return ef_str_from(ef_worker_state_name(worker->state));
 }
 
-static void print_json(cli *c, cli_list *list, const crew *found, size_t index)
+static void print_worker(cli *c, cli_list *list, const membership *found, size_t index)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
     const ef_worker *worker = &found->workers.items[index];
@@ -46,8 +46,8 @@ static void print_json(cli *c, cli_list *list, const crew *found, size_t index)
     (void)cli_list_item_end(c, list);
 }
 
-/* "p00 p02 p04"; the table cuts what is too long. */
-static void add_targets(cli_table *table, const crew *found, size_t index)
+/* "p00 p02 p04"; the table cuts the cell if it is too long. */
+static void add_targets(cli_table *table, const membership *found, size_t index)
 {
     ef__buf text = EF__BUF_INIT(CLI_OUT_MAX);
     size_t count = ef_worker_targets(&found->workers, index, found->partitions, found->targets);
@@ -61,7 +61,7 @@ static void add_targets(cli_table *table, const crew *found, size_t index)
     ef__buf_release(&text);
 }
 
-static void print_table(cli *c, const crew *found)
+static void print_table(cli *c, const membership *found)
 {
     static const char *const heads[] = {"WORKER", "HOST",  "PID",    "STARTED",
                                         "TTL",    "STATE", "TARGETS"};
@@ -82,7 +82,7 @@ static void print_table(cli *c, const crew *found)
     cli_table_release(&table);
 }
 
-static ef_status read_crew(cli *c, crew *out, ef_error *err)
+static ef_status read_membership(cli *c, membership *out, ef_error *err)
 {
     ef_store_facts facts = {0};
     ef_status st = cli_facts(c, &facts, err);
@@ -91,26 +91,26 @@ static ef_status read_crew(cli *c, crew *out, ef_error *err)
         st = cli_worker_ls(c, &out->workers, err);
     out->partitions = facts.partitions;
     out->targets = calloc((size_t)facts.partitions + 1, sizeof *out->targets);
-    return st != EF_OK || out->targets ? st : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    return st != EF_OK || out->targets ? st : ef_fail(err, EF_NO_MEMORY, "out of memory");
 }
 
 static int run_ls(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    crew found = {0};
+    membership found = {0};
     cli_list list = {.lines = c->format == CLI_NDJSON};
     int rc = cli_journal_need(c, true);
 
     if (rc != 0)
         return rc;
-    if (read_crew(c, &found, &err) != EF_OK)
+    if (read_membership(c, &found, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else if (c->format == CLI_TABLE && found.workers.count == 0)
         cli_say(c, "no workers; start one: everfold work");
     else if (c->format == CLI_TABLE)
         print_table(c, &found);
     for (size_t i = 0; rc == 0 && c->format != CLI_TABLE && i < found.workers.count; i++)
-        print_json(c, &list, &found, i);
+        print_worker(c, &list, &found, i);
     if (rc == 0 && c->format != CLI_TABLE)
         cli_list_end(c, &list);
     ef_worker_list_release(&found.workers);
@@ -120,17 +120,15 @@ static int run_ls(cli *c)
 
 const cli_command cli_cmd_worker_ls = {
     .name = "worker ls",
-    .summary = "who is at work, and on which partitions",
+    .summary = "list workers: state, heartbeat and target partitions",
     .more =
-        "The working ones share the partitions. A worker that had nothing to do for 10 seconds is\n"
-        "idle: it holds no partitions, and takes them again with the first event. A worker that "
-        "is\n"
-        "silent for half of its heartbeat is late: the others take its share. Then it is stale, "
-        "and\n"
-        "is removed after some minutes. A heartbeat is twice worker.lease_ttl, and 150 s of an "
-        "idle\n"
-        "worker, which writes it once a minute. A worker that runs with --no-leasing has no\n"
-        "heartbeat and is not listed; its leases are, by: everfold lease ls.",
+        "Working workers share the partitions. A worker without work for 10 seconds is idle: it\n"
+        "holds no partitions and claims its share again with the first event. A worker without\n"
+        "a heartbeat for half of the heartbeat time is late: the others take over its share.\n"
+        "When the heartbeat has expired it is stale, and it is removed after some minutes. The\n"
+        "heartbeat time is twice worker.lease_ttl; 150 s for an idle worker, which sends one\n"
+        "per minute. A worker that runs with --no-leasing has no heartbeat and is not listed;\n"
+        "its leases are: everfold lease ls.",
     .example = "everfold worker ls",
     .run = run_ls,
 };

@@ -1,5 +1,5 @@
 /*
- * commands.h - every command, each from the file of its name.
+ * commands.h - all commands, each defined in the file of its name.
  */
 #ifndef EF_CLI_COMMANDS_H
 #define EF_CLI_COMMANDS_H
@@ -56,7 +56,7 @@ extern const cli_command cli_cmd_publisher_show;
 extern const cli_command cli_cmd_publisher_pause;
 extern const cli_command cli_cmd_publisher_resume;
 extern const cli_command cli_cmd_publisher_rm;
-extern const cli_command cli_cmd_act_ls;
+extern const cli_command cli_cmd_audit_ls;
 extern const cli_command cli_cmd_gaps_detect;
 extern const cli_command cli_cmd_gaps_repair;
 extern const cli_command cli_cmd_replay;
@@ -77,9 +77,9 @@ extern const cli_command cli_cmd_doctor;
 extern const cli_command cli_cmd_config_show;
 extern const cli_command cli_cmd_config_check;
 extern const cli_command cli_cmd_completion;
-extern const cli_command cli_cmd_complete; /* hidden: what the completion scripts ask */
+extern const cli_command cli_cmd_complete; /* hidden: called by the completion scripts */
 extern const cli_command cli_cmd_help;
 extern const cli_command cli_cmd_version;
-extern const cli_command cli_cmd_man_page; /* hidden: the manual page as scdoc */
+extern const cli_command cli_cmd_man_page; /* hidden: the manual page */
 
 #endif

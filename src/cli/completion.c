@@ -1,9 +1,9 @@
 /*
  * completion.c - completion for bash and zsh.
  *
- * The scripts are a few lines: they ask the hidden command `complete`, which answers out of the
- * tables, so that a new command or option completes without anybody thinking of it. Its answer is a
- * candidate a line; the lines @file and @dir leave the rest to the shell.
+ * The scripts call the hidden command `complete`, which prints candidates from the tables, so that
+ * a new command or option is completed without further work. It prints one candidate per line; the
+ * lines @file and @dir leave the completion to the shell.
  */
 #include "commands.h"
 
@@ -55,14 +55,14 @@ static int run_completion(cli *c)
     else if (strcmp(shell, "zsh") == 0)
         ef__buf_add_text(&c->out, zsh_script);
     else
-        return cli_usage(c, "there is no completion for '%s': bash and zsh have one", shell);
+        return cli_usage(c, "no completion for shell '%s': must be bash or zsh", shell);
     return 0;
 }
 
-/* --- the answer ----------------------------------------------------------------------------------
+/* --- candidates ----------------------------------------------------------------------------------
  */
 
-static void answer_words(cli *c, const char *words)
+static void print_words(cli *c, const char *words)
 {
     if (!words)
         return;
@@ -89,13 +89,13 @@ static const cli_option *option_of(const cli_command *command, const char *word)
     return own ? own : option_in(cli_common_options, word);
 }
 
-static void answer_options(cli *c, const cli_option *options)
+static void print_options(cli *c, const cli_option *options)
 {
     for (const cli_option *o = options; o && o->name; o++)
         ef__buf_printf(&c->out, "--%s\n", o->name);
 }
 
-static void answer_commands(cli *c, const char *group)
+static void print_commands(cli *c, const char *group)
 {
     for (size_t i = 0; !group && cli_groups[i].name; i++)
         ef__buf_printf(&c->out, "%s\n", cli_groups[i].name);
@@ -106,16 +106,16 @@ static void answer_commands(cli *c, const char *group)
     }
 }
 
-static void answer_argument(cli *c, const cli_command *command, size_t index)
+static void print_argument(cli *c, const cli_command *command, size_t index)
 {
     const cli_argument *a = command->arguments;
 
     for (size_t i = 0; a && a[i].name; i++)
         if (i == index || (i < index && a[i].many && !a[i + 1].name))
-            answer_words(c, a[i].words);
+            print_words(c, a[i].words);
 }
 
-/* The words so far; the last one is being typed. */
+/* Arguments are the words so far; the last one is being completed. */
 static int run_complete(cli *c)
 {
     const cli_command *command = NULL;
@@ -142,14 +142,14 @@ static int run_complete(cli *c)
         }
     }
     if (waiting) {
-        answer_words(c, waiting->words);
+        print_words(c, waiting->words);
     } else if (last[0] == '-') {
-        answer_options(c, command ? command->options : NULL);
-        answer_options(c, cli_common_options);
+        print_options(c, command ? command->options : NULL);
+        print_options(c, cli_common_options);
     } else if (command) {
-        answer_argument(c, command, arguments);
+        print_argument(c, command, arguments);
     } else {
-        answer_commands(c, group ? group->name : NULL);
+        print_commands(c, group ? group->name : NULL);
     }
     return 0;
 }
@@ -169,7 +169,7 @@ const cli_command cli_cmd_completion = {
 };
 
 static const cli_argument complete_arguments[] = {
-    {"WORD", true, true, NULL, "the words of the command line so far"},
+    {"WORD", true, true, NULL, "the command line so far, word by word"},
     {NULL, false, false, NULL, NULL},
 };
 

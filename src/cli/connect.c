@@ -1,17 +1,17 @@
 /*
- * connect.c - the server that a command works through, if it does.
+ * connect.c - the client of a command that uses a server.
  *
  * The token is a secret: it comes from the environment or from a file, never from the command line,
- * which everybody on the machine can read.
+ * which every user of the machine can read.
  */
 #include "cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TOKEN_BYTES_MAX (1 << 20) /* of the file; what is longer is refused by the server */
+#define TOKEN_BYTES_MAX (1 << 20) /* maximum size of the file; the server refuses longer tokens */
 
-/* The file's first line. */
+/* Reads EVERFOLD_TOKEN, or the first line of the file. */
 static ef_status read_token(const cli *c, ef__buf *out, ef_error *err)
 {
     const char *given = getenv("EVERFOLD_TOKEN");
@@ -32,7 +32,7 @@ static ef_status read_token(const cli *c, ef__buf *out, ef_error *err)
     (void)ef__buf_add_char(out, '\n');
     out->len = out->ptr ? strcspn(out->ptr, " \t\r\n") : 0;
     out->ptr[out->len] = '\0';
-    return out->len > 0 ? EF_OK : ef_fail(err, EF_BAD_INPUT, "there is no token in %s", name);
+    return out->len > 0 ? EF_OK : ef_fail(err, EF_BAD_INPUT, "no token in %s", name);
 }
 
 static ef_status open_client(cli *c, const char *url, ef_error *err)
@@ -72,9 +72,9 @@ int cli_connect(cli *c)
     if (server.value.len == 0 || c->command->local || c->client)
         return 0;
     if (names_stores(c) && server.origin == EF__ORIGIN_FLAG)
-        return cli_usage(c, "--server excludes --data, --journal and --views");
+        return cli_usage(c, "--server cannot be combined with --data, --journal and --views");
     if (names_stores(c))
-        return 0; /* what is said here and now counts more than the environment and the file */
+        return 0; /* a flag overrides a server of the environment or the settings file */
     (void)snprintf(url, sizeof(url), "%.*s", EF_STR_ARG(server.value));
     if (open_client(c, url, &err) != EF_OK)
         return cli_fail(c, &err, NULL);

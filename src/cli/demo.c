@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define PAST_EVENTS 2000
+#define INITIAL_EVENTS 2000
 #define BATCH 100
 #define POISON_EVERY 499 /* orders */
 #define DATA_MAX 512
@@ -35,12 +35,12 @@ static const char *const people[] = {"ada",   "bob",  "cleo",  "dora", "emil", "
                                      "milan", "nora", "oskar", "pia"};
 #define PEOPLE (sizeof(people) / sizeof(people[0]))
 
-/* One event in the making. */
-typedef struct happening {
+/* Storage for one generated event. */
+typedef struct demo_event {
     char stream[32];
     const char *type;
     char data[DATA_MAX];
-} happening;
+} demo_event;
 
 struct cli_demo {
     cli *c;
@@ -53,59 +53,59 @@ struct cli_demo {
     bool running, closing;
 };
 
-static uint64_t chance(cli_demo *d, uint64_t below)
+static uint64_t random_below(cli_demo *d, uint64_t below)
 {
     d->seed = d->seed * 6364136223846793005u + 1442695040888963407u;
     return (d->seed >> 33) % below;
 }
 
-/* --- what happens
+/* --- generated events
  * --------------------------------------------------------------------------------- */
 
-static void place_order(cli_demo *d, happening *out)
+static void place_order(cli_demo *d, demo_event *out)
 {
     int64_t order = ++d->orders;
-    const char *who = people[chance(d, PEOPLE)];
-    uint64_t cents = 500 + chance(d, 30000);
+    const char *customer = people[random_below(d, PEOPLE)];
+    uint64_t cents = 500 + random_below(d, 30000);
 
     (void)snprintf(out->stream, sizeof(out->stream), "order-%" PRId64, order);
     out->type = "order.placed";
-    /* A form somewhere sends words for a number. Such things happen, and nobody else has to wait.
-     */
+    /* A poison event: the amount is a text, so the program fails. Only its stream is blocked. */
     if (order % POISON_EVERY == 0)
         (void)snprintf(out->data, sizeof(out->data),
-                       "{\"customer_id\":\"%s\",\"order_id\":\"%s\",\"amount\":\"a lot\"}", who,
-                       out->stream);
+                       "{\"customer_id\":\"%s\",\"order_id\":\"%s\",\"amount\":\"a lot\"}",
+                       customer, out->stream);
     else
         (void)snprintf(out->data, sizeof(out->data),
                        "{\"customer_id\":\"%s\",\"order_id\":\"%s\",\"amount\":%" PRIu64
                        ".%02" PRIu64 "}",
-                       who, out->stream, cents / 100, cents % 100);
+                       customer, out->stream, cents / 100, cents % 100);
 }
 
-static void cancel_order(cli_demo *d, happening *out)
+static void cancel_order(cli_demo *d, demo_event *out)
 {
     (void)snprintf(out->stream, sizeof(out->stream), "order-%" PRIu64,
-                   1 + chance(d, (uint64_t)d->orders));
+                   1 + random_below(d, (uint64_t)d->orders));
     out->type = "order.cancelled";
     (void)snprintf(out->data, sizeof(out->data), "{\"customer_id\":\"%s\",\"amount\":%" PRIu64 "}",
-                   people[chance(d, PEOPLE)], 1 + chance(d, 20));
+                   people[random_below(d, PEOPLE)], 1 + random_below(d, 20));
 }
 
-static void check_out(cli_demo *d, happening *out)
+static void check_out(cli_demo *d, demo_event *out)
 {
-    size_t a = chance(d, GOODS), b = (a + 1 + chance(d, GOODS - 1)) % GOODS;
+    size_t a = random_below(d, GOODS), b = (a + 1 + random_below(d, GOODS - 1)) % GOODS;
 
-    (void)snprintf(out->stream, sizeof(out->stream), "cart-%" PRIu64, chance(d, 500));
+    (void)snprintf(out->stream, sizeof(out->stream), "cart-%" PRIu64, random_below(d, 500));
     out->type = "cart.checked_out";
     (void)snprintf(out->data, sizeof(out->data),
                    "{\"items\":[{\"sku\":\"%s\",\"qty\":%" PRIu64 ",\"price\":%d.%02d},"
                    "{\"sku\":\"%s\",\"qty\":%" PRIu64 ",\"price\":%d.%02d}]}",
-                   goods[a].sku, 1 + chance(d, 3), goods[a].price / 100, goods[a].price % 100,
-                   goods[b].sku, 1 + chance(d, 3), goods[b].price / 100, goods[b].price % 100);
+                   goods[a].sku, 1 + random_below(d, 3), goods[a].price / 100, goods[a].price % 100,
+                   goods[b].sku, 1 + random_below(d, 3), goods[b].price / 100,
+                   goods[b].price % 100);
 }
 
-static void list_product(size_t number, happening *out)
+static void list_product(size_t number, demo_event *out)
 {
     (void)snprintf(out->stream, sizeof(out->stream), "product-%s", goods[number].sku);
     out->type = "product.listed";
@@ -114,22 +114,22 @@ static void list_product(size_t number, happening *out)
                    goods[number].name, goods[number].price / 100, goods[number].price % 100);
 }
 
-static void happen(cli_demo *d, happening *out)
+static void generate_event(cli_demo *d, demo_event *out)
 {
-    uint64_t what = chance(d, 10);
+    uint64_t kind = random_below(d, 10);
 
-    if (what < 6 || d->orders == 0)
+    if (kind < 6 || d->orders == 0)
         place_order(d, out);
-    else if (what < 9)
+    else if (kind < 9)
         check_out(d, out);
     else
         cancel_order(d, out);
 }
 
-/* --- the past
+/* --- initial events
  * -------------------------------------------------------------------------------------- */
 
-static ef_status append(cli_demo *d, happening *what, size_t count, ef_error *err)
+static ef_status append_events(cli_demo *d, demo_event *what, size_t count, ef_error *err)
 {
     ef_new_event events[BATCH];
     ef_place places[BATCH];
@@ -142,20 +142,20 @@ static ef_status append(cli_demo *d, happening *what, size_t count, ef_error *er
     return ef_engine_append(d->c->engine, events, count, places, err);
 }
 
-static ef_status make_past(cli_demo *d, ef_error *err)
+static ef_status append_initial_events(cli_demo *d, ef_error *err)
 {
-    happening *what = calloc(BATCH, sizeof *what);
-    ef_status st = what ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    demo_event *what = calloc(BATCH, sizeof *what);
+    ef_status st = what ? EF_OK : ef_fail(err, EF_NO_MEMORY, "out of memory");
 
     if (st == EF_OK) {
         for (size_t i = 0; i < GOODS; i++)
             list_product(i, &what[i]);
-        st = append(d, what, GOODS, err);
+        st = append_events(d, what, GOODS, err);
     }
-    for (size_t done = 0; st == EF_OK && done < PAST_EVENTS; done += BATCH) {
+    for (size_t done = 0; st == EF_OK && done < INITIAL_EVENTS; done += BATCH) {
         for (size_t i = 0; i < BATCH; i++)
-            happen(d, &what[i]);
-        st = append(d, what, BATCH, err);
+            generate_event(d, &what[i]);
+        st = append_events(d, what, BATCH, err);
     }
     free(what);
     return st;
@@ -164,8 +164,8 @@ static ef_status make_past(cli_demo *d, ef_error *err)
 /* --- traffic
  * --------------------------------------------------------------------------------------- */
 
-/* Until the next customer, or the end. */
-static bool wait_a_moment(cli_demo *d)
+/* Waits for the time of the next event; false once the demo is closed. */
+static bool wait_for_next_event(cli_demo *d)
 {
     struct timespec until;
     int64_t ns = 1000000000 / d->rate;
@@ -182,16 +182,16 @@ static bool wait_a_moment(cli_demo *d)
     return open;
 }
 
-static void *keep_shop(void *context)
+static void *run_traffic(void *context)
 {
     cli_demo *d = context;
 
-    while (wait_a_moment(d)) {
-        happening what;
+    while (wait_for_next_event(d)) {
+        demo_event what;
         ef_error err = EF_ERROR_INIT;
-        happen(d, &what);
-        if (append(d, &what, 1, &err) != EF_OK)
-            cli_warn(d->c, "everfold: the demo: %s", err.text);
+        generate_event(d, &what);
+        if (append_events(d, &what, 1, &err) != EF_OK)
+            cli_warn(d->c, "everfold: demo: %s", err.text);
     }
     return NULL;
 }
@@ -199,7 +199,7 @@ static void *keep_shop(void *context)
 /* --- open and close
  * -------------------------------------------------------------------------------- */
 
-static ef_status deploy(cli *c, const char *name, ef_str text, ef_error *err)
+static ef_status deploy_program(cli *c, const char *name, ef_str text, ef_error *err)
 {
     ef_projection_list deployed = {0};
     ef_text report = {0};
@@ -216,7 +216,7 @@ ef_status cli_demo_directory(char out[PATH_MAX], ef_error *err)
 
     (void)snprintf(out, PATH_MAX, "%s/everfold-demo.XXXXXX", folder && *folder ? folder : "/tmp");
     if (!mkdtemp(out))
-        return ef_fail(err, EF_IO, "%s could not be made: %s", out, strerror(errno));
+        return ef_fail(err, EF_IO, "%s could not be created: %s", out, strerror(errno));
     return EF_OK;
 }
 
@@ -225,13 +225,13 @@ ef_status cli_demo_open(cli *c, int64_t rate, cli_demo **out, ef_error *err)
     cli_demo *d = calloc(1, sizeof *d);
     ef_head head = {0};
     ef_status st =
-        d ? ef_journal_head(c->journal, &head, err) : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+        d ? ef_journal_head(c->journal, &head, err) : ef_fail(err, EF_NO_MEMORY, "out of memory");
 
     *out = NULL;
     if (st == EF_OK)
-        st = deploy(c, "customer_orders.fold", ef_str_from(shop_customer_orders), err);
+        st = deploy_program(c, "customer_orders.fold", ef_str_from(shop_customer_orders), err);
     if (st == EF_OK)
-        st = deploy(c, "products.fold", ef_str_from(shop_products), err);
+        st = deploy_program(c, "products.fold", ef_str_from(shop_products), err);
     if (st != EF_OK) {
         free(d);
         return st;
@@ -239,13 +239,13 @@ ef_status cli_demo_open(cli *c, int64_t rate, cli_demo **out, ef_error *err)
     d->c = c;
     d->rate = rate;
     d->seed = 7 + (uint64_t)head.position;
-    d->orders = head.position; /* above any order that is there */
+    d->orders = head.position; /* above every existing order number */
     pthread_mutex_init(&d->lock, NULL);
     ef__cond_init(&d->wake);
     if (head.position == 0)
-        st = make_past(d, err);
-    if (st == EF_OK && pthread_create(&d->thread, NULL, keep_shop, d) != 0)
-        st = ef_fail(err, EF_NO_MEMORY, "no thread for the demo");
+        st = append_initial_events(d, err);
+    if (st == EF_OK && pthread_create(&d->thread, NULL, run_traffic, d) != 0)
+        st = ef_fail(err, EF_NO_MEMORY, "the thread of the demo could not be started");
     d->running = st == EF_OK;
     if (st == EF_OK)
         *out = d;
@@ -273,13 +273,15 @@ void cli_demo_say(const cli *c, const char *url)
 {
     const char *name = c->program;
 
-    cli_say(c, "The shop is open: look at %s/ in a browser, and try, in another terminal:", url);
+    cli_say(c,
+            "demo shop with simulated traffic: open %s/ in a browser, or try in another terminal:",
+            url);
     cli_say(c, "  export EVERFOLD_SERVER=%s", url);
     cli_say(c,
             "  %s view query customer_orders --sort -total --fields orders,total,status --limit 5",
             name);
-    cli_say(c, "  %s outbox report --status failed      # what no program could digest", name);
-    cli_say(c, "  %s top                                # the whole, live", name);
-    cli_say(c, "  %s projection verify customer_orders  # fold it all anew, and compare", name);
+    cli_say(c, "  %s outbox report --status failed      # poison events", name);
+    cli_say(c, "  %s top                                # live overview", name);
+    cli_say(c, "  %s projection verify customer_orders  # compare with a side build", name);
     cli_say(c, "  curl -N $EVERFOLD_SERVER/v1/subscribe/views/customer_orders");
 }

@@ -1,6 +1,5 @@
 /*
- * demo.h - the shop of examples/shop, open for business: programs, a month of its past, and traffic
- * for as long as it runs, with an order now and then that no program can digest.
+ * demo.h - a demo shop (examples/shop) with simulated traffic and an occasional poison event.
  */
 #ifndef EF_CLI_DEMO_H
 #define EF_CLI_DEMO_H
@@ -9,15 +8,15 @@
 
 typedef struct cli_demo cli_demo;
 
-/* A fresh data directory for it, made in the temporary folder, in `out`. */
+/* Creates a data directory below TMPDIR and returns its path in `out`. */
 ef_status cli_demo_directory(char out[PATH_MAX], ef_error *err);
 
-/* Deploy the programs, append the past if there is none, and let customers in until it is closed:
- * `rate` events a second. */
+/* Deploys the programs, appends the initial events to an empty journal, and starts a thread that
+ * appends `rate` events per second until the demo is closed. */
 ef_status cli_demo_open(cli *c, int64_t rate, cli_demo **out, ef_error *err);
-void cli_demo_close(cli_demo *demo); /* NULL is fine */
+void cli_demo_close(cli_demo *demo); /* accepts NULL */
 
-/* What to look at and what to try, on stderr. */
+/* Prints commands to try, on stderr. */
 void cli_demo_say(const cli *c, const char *url);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * doctor.h - the checks of everfold doctor: what is wrong, and the command that puts it right.
+ * doctor.h - the checks of everfold doctor: problems, and the commands that fix them.
  */
 #ifndef EF_CLI_DOCTOR_H
 #define EF_CLI_DOCTOR_H
@@ -14,11 +14,11 @@ typedef struct diagnosis {
     bool failed;
 } diagnosis;
 
-/* One line of the answer. `fix` (may be NULL) is shown unless the verdict is OK. */
+/* Reports one check. `fix` (may be NULL) is shown unless the verdict is OK. */
 void doctor_report(diagnosis *d, verdict v, const char *check, const char *fix, const char *format,
                    ...) __attribute__((format(printf, 5, 6)));
 
-/* What is deployed: what it lacks, and what stopped it. The engine or the client is open. */
+/* Checks the projections: missing events, failures, pauses. The engine or the client is open. */
 void doctor_check_projections(diagnosis *d);
 
 #endif

@@ -2,12 +2,12 @@
  * doctor_projections.c - see doctor.h.
  */
 #include "doctor.h"
-#include "front.h"
+#include "calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Does a worker live? If that cannot be read, another check says so. */
+/* Is a worker alive? If that cannot be read, another check reports it. */
 static bool has_worker(cli *c)
 {
     ef_error ignored = EF_ERROR_INIT;
@@ -20,7 +20,7 @@ static bool has_worker(cli *c)
     return found;
 }
 
-/* The first projection that is to be caught up while no worker lives to do it. */
+/* Finds the first projection that lags while no worker is alive to catch it up. */
 static const ef_projection *find_stranded(cli *c, const ef_projection_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -30,22 +30,22 @@ static const ef_projection *find_stranded(cli *c, const ef_projection_list *list
     return NULL;
 }
 
-/* " since TIME by ANN: repairs", or "" when no operator paused it, as while it is seeded. */
+/* " since TIME by ANN: reason", or "" if no operator paused it (it is being seeded). */
 static void format_pause(cli *c, ef_str name, char *out, size_t size)
 {
-    ef_act_query query = {.act = EF_STR("pause"), .lane = name, .limit = 1};
+    ef_audit_query query = {.action = EF_STR("pause"), .lane = name, .limit = 1};
     char since[EF_TIME_TEXT_MAX];
     ef_error ignored = EF_ERROR_INIT;
-    ef_act_list acts = {0};
+    ef_audit_list acts = {0};
 
     out[0] = '\0';
-    if (cli_act_ls(c, &query, &acts, &ignored) == EF_OK && acts.count) {
-        const ef_act *act = &acts.items[0];
+    if (cli_audit_ls(c, &query, &acts, &ignored) == EF_OK && acts.count) {
+        const ef_audit_entry *act = &acts.items[0];
         ef_time_format(act->at_us, since);
-        (void)snprintf(out, size, " since %s by %.*s%s%.*s", since, EF_STR_ARG(act->who),
+        (void)snprintf(out, size, " since %s by %.*s%s%.*s", since, EF_STR_ARG(act->actor),
                        act->reason.len ? ": " : "", EF_STR_ARG(act->reason));
     }
-    ef_act_list_release(&acts);
+    ef_audit_list_release(&acts);
 }
 
 static bool is_paused(const ef_projection *p)
@@ -53,7 +53,7 @@ static bool is_paused(const ef_projection *p)
     return ef_str_equal(p->state, EF_STR("paused"));
 }
 
-/* One line for each projection, whichever of its generations are paused. */
+/* Reports one line per projection, whichever of its generations are paused. */
 static size_t check_paused(diagnosis *d, const ef_projection_list *list)
 {
     char fix[512], pause[512];
@@ -69,13 +69,13 @@ static size_t check_paused(diagnosis *d, const ef_projection_list *list)
         format_pause(d->c, p->name, pause, sizeof(pause));
         (void)snprintf(fix, sizeof(fix), "run: everfold projection resume %.*s",
                        EF_STR_ARG(p->name));
-        doctor_report(d, WARN, "projections", fix, "%.*s is paused%s; %" PRId64 " event%s behind",
+        doctor_report(d, WARN, "projections", fix, "%.*s is paused%s; lag %" PRId64 " event%s",
                       EF_STR_ARG(p->name), pause, p->lag_events, cli_plural(p->lag_events));
     }
     return count;
 }
 
-/* Failed events of all generations, and one of the projections that they belong to. */
+/* Counts the failed events of all generations and names one of their projections. */
 static int64_t count_failures(const ef_projection_list *list, ef_str *out_name)
 {
     int64_t failures = 0;
@@ -106,18 +106,17 @@ static void check_events_of(diagnosis *d, const ef_projection_list *list, size_t
     (void)snprintf(fix, sizeof(fix), "see: everfold projection failures %.*s", EF_STR_ARG(failing));
     if (off)
         doctor_report(d, WARN, "projections", "run it again when the workers are idle",
-                      "%.*s: %" PRId64 " events are neither applied, ignored, skipped nor waiting",
+                      "%.*s: %" PRId64 " events are neither applied, ignored, skipped nor queued",
                       EF_STR_ARG(off->name), off->unaccounted);
     else if ((stranded = find_stranded(d->c, list)))
         doctor_report(d, WARN, "projections", "run: everfold work --drain",
-                      "%.*s is %" PRId64 " events behind, and no worker catches it up",
+                      "%.*s lags by %" PRId64 " events, and no worker is running",
                       EF_STR_ARG(stranded->name), stranded->lag_events);
     else if (failures > 0)
-        doctor_report(d, WARN, "projections", fix, "%" PRId64 " event%s failed and not passed yet",
-                      failures, cli_plural(failures));
+        doctor_report(d, WARN, "projections", fix, "%" PRId64 " open failure%s", failures,
+                      cli_plural(failures));
     else if (paused == 0)
-        doctor_report(d, OK, "projections", NULL, "%zu deployed, none has an open failure",
-                      list->count);
+        doctor_report(d, OK, "projections", NULL, "%zu deployed, no open failures", list->count);
 }
 
 void doctor_check_projections(diagnosis *d)

@@ -1,7 +1,7 @@
 /*
- * engine_session.c - the engine that the settings lead to.
+ * engine_session.c - the engine on the stores of the settings.
  *
- * Only `init` and `serve` make stores: a mistyped --views must not become a new and empty one.
+ * Only `init` and `serve` create stores: a mistyped --views must not create a new, empty store.
  */
 #include "cli.h"
 
@@ -46,7 +46,7 @@ ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
     return ef_engine_open(&options, &c->engine, err);
 }
 
-/* The same commands as for the journal, with the flag that leads to the views. */
+/* Hint if the view store could not be opened; as cli_journal_hint, with --views. */
 static const char *views_hint(const cli *c, ef_status status, char *room, size_t room_size)
 {
     ef__setting_view url = cli_setting(c, "views");
@@ -91,9 +91,11 @@ ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place 
     return ef_journal_append(c->journal, events, count, out_places, err);
 }
 
-/* --- making them ----------------------------------------------------------------------------- */
+/* --- creating stores -----------------------------------------------------------------------------
+ */
 
-/* The directories above it as the umask likes; itself for its owner only, for it holds all data. */
+/* Parent directories get the mode of the umask, the data directory itself 0700, because it holds
+ * all data. */
 ef_status cli_data_make(const cli *c, ef_error *err)
 {
     char path[PATH_MAX], part[PATH_MAX];
@@ -106,7 +108,8 @@ ef_status cli_data_make(const cli *c, ef_error *err)
     while (length > 1 && path[length - 1] == '/')
         length--;
     if (length == 0 || length >= sizeof(part))
-        return ef_fail(err, EF_BAD_INPUT, "the data directory's name has %zu bytes", length);
+        return ef_fail(err, EF_BAD_INPUT, "the path of the data directory is too long: %zu bytes",
+                       length);
     if (stat(path, &st) == 0)
         return S_ISDIR(st.st_mode) ? EF_OK
                                    : ef_fail(err, EF_BAD_INPUT, "%s is not a directory", path);
@@ -117,7 +120,7 @@ ef_status cli_data_make(const cli *c, ef_error *err)
         memcpy(part, path, i);
         part[i] = '\0';
         if (mkdir(part, last ? 0700 : 0777) != 0 && errno != EEXIST)
-            return ef_fail(err, EF_IO, "%s could not be made: %s", part, strerror(errno));
+            return ef_fail(err, EF_IO, "%s could not be created: %s", part, strerror(errno));
     }
     return EF_OK;
 }

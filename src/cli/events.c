@@ -1,12 +1,12 @@
 /*
- * events.c - events as a list, a page at a time.
+ * events.c - lists of events, printed page by page.
  */
 #include "cli.h"
 
 static const char *const heads[] = {"TENANT", "STREAM", "SEQ", "POSITION",
                                     "TYPE",   "TIME",   "ID",  "DATA"};
 
-/* The table is the full one without the columns on the left that would be the same in every row. */
+/* The columns tenant and stream are omitted if they would be the same in every row. */
 void cli_events_begin(cli_events *events, const cli *c, bool with_tenant, bool with_stream)
 {
     size_t left_out = with_tenant ? 0 : with_stream ? 1 : 2;

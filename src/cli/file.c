@@ -1,5 +1,5 @@
 /*
- * file.c - small files, read whole: programs and their tests.
+ * file.c - small files that are read whole: programs and test files.
  */
 #include "cli.h"
 

@@ -1,8 +1,8 @@
 /*
- * fold_test.c - reading test files: docs/fold-testing.md.
+ * fold_test.c - parser of test files: docs/reference/fold-testing.md.
  *
- * Line by line. A line that begins with { is the start of a JSON object, which may go on for
- * several lines; any other line begins with a word.
+ * The file is read line by line. A line that begins with { starts a JSON object, which may span
+ * several lines; any other line begins with a keyword.
  */
 #include "fold_test.h"
 #include "../base/incoming.h"
@@ -26,7 +26,7 @@ typedef struct reader {
     ef_error *err;
 } reader;
 
-static ef_status wrong(reader *r, int32_t line, const char *text)
+static ef_status syntax_error(reader *r, int32_t line, const char *text)
 {
     return ef_fail(r->err, EF_BAD_INPUT, "%s:%d: %s", r->path, (int)line, text);
 }
@@ -36,9 +36,9 @@ static void *make(reader *r, size_t size)
     return ef__arena_zalloc(r->arena, 1, size);
 }
 
-static ef_status no_memory(reader *r)
+static ef_status out_of_memory(reader *r)
 {
-    return ef_fail(r->err, EF_NO_MEMORY, "%s: there is no memory for it", r->path);
+    return ef_fail(r->err, EF_NO_MEMORY, "%s: out of memory", r->path);
 }
 
 static ef_str trim(ef_str s)
@@ -70,7 +70,7 @@ static bool next_line(reader *r, ef_str *out)
 /* --- JSON objects ------------------------------------------------------------------------------
  */
 
-/* Where brackets stand after this piece: strings do not count, and do not go over a line's end. */
+/* Bracket depth after this piece. Brackets in strings do not count; strings do not span lines. */
 static int bracket_depth(ef_str piece, int depth)
 {
     bool in_string = false;
@@ -89,8 +89,8 @@ static int bracket_depth(ef_str piece, int depth)
     return depth;
 }
 
-/* The whole object whose first line is `first`: the lines stand behind each other in the text. */
-static ef_str take_object(reader *r, ef_str first)
+/* Reads the object that starts at `first`; its lines are adjacent in the text. */
+static ef_str read_object(reader *r, ef_str first)
 {
     ef_str object = trim(first), line;
     int depth = bracket_depth(object, 0);
@@ -108,20 +108,20 @@ static ef_status add_event(reader *r, ef_str json, int32_t line)
     cli_test_event *event = make(r, sizeof(*event));
 
     if (!event)
-        return no_memory(r);
+        return out_of_memory(r);
     event->line = line;
     ef_status st = ef__event_decode(json, &(ef_new_event){.tenant = EF_STR("")}, r->arena,
                                     &event->event, &inner);
     if (st == EF_OK)
         st = ef_event_check(&event->event, 1, NULL, &inner);
     if (st != EF_OK)
-        return wrong(r, line, inner.text);
+        return syntax_error(r, line, inner.text);
     *r->event_end = event;
     r->event_end = &event->next;
     return EF_OK;
 }
 
-static bool take_text(const ef__json *value, ef_str *out)
+static bool text_member(const ef__json *value, ef_str *out)
 {
     *out = value->text;
     return value->kind == EF__JSON_STRING;
@@ -134,20 +134,23 @@ static ef_status read_view(reader *r, const ef__json *object, cli_test_view *vie
     for (const ef__json *m = object->first; m; m = m->next) {
         bool fine = true;
         if (ef_str_equal(m->key, EF_STR("projection")))
-            fine = take_text(m, &view->projection);
+            fine = text_member(m, &view->projection);
         else if (ef_str_equal(m->key, EF_STR("tenant")))
-            fine = take_text(m, &view->tenant);
+            fine = text_member(m, &view->tenant);
         else if (ef_str_equal(m->key, EF_STR("view_id")))
-            fine = has_id = take_text(m, &view->view_id);
+            fine = has_id = text_member(m, &view->view_id);
         else if (ef_str_equal(m->key, EF_STR("data")))
             view->data = m;
         else
-            return wrong(r, view->line, "the keys of a view are projection, tenant, view_id, data");
+            return syntax_error(
+                r, view->line,
+                "unknown key: a view has the keys projection, tenant, view_id, data");
         if (!fine)
-            return wrong(r, view->line, "projection, tenant and view_id are strings");
+            return syntax_error(r, view->line, "projection, tenant and view_id must be strings");
     }
     if (!has_id || !view->data)
-        return wrong(r, view->line, "a view needs view_id and data; null says that there is none");
+        return syntax_error(r, view->line,
+                            "a view needs view_id and data; data null: the view must not exist");
     return EF_OK;
 }
 
@@ -158,11 +161,11 @@ static ef_status add_view(reader *r, ef_str json, int32_t line)
     cli_test_view *view = make(r, sizeof(*view));
 
     if (!view)
-        return no_memory(r);
+        return out_of_memory(r);
     view->line = line;
     ef_status st = ef__json_parse(json, CLI_OUT_MAX, r->arena, &object, &inner);
     if (st != EF_OK)
-        return wrong(r, line, inner.text);
+        return syntax_error(r, line, inner.text);
     st = read_view(r, object, view);
     if (st != EF_OK)
         return st;
@@ -171,19 +174,20 @@ static ef_status add_view(reader *r, ef_str json, int32_t line)
     return EF_OK;
 }
 
-static ef_status take_json(reader *r, ef_str first)
+static ef_status read_json_line(reader *r, ef_str first)
 {
     int32_t line = r->line;
-    ef_str json = take_object(r, first);
+    ef_str json = read_object(r, first);
 
     if (r->section == GIVEN)
         return add_event(r, json, line);
     if (r->section == EXPECT)
         return add_view(r, json, line);
-    return wrong(r, line, "an object stands below given (an event) or expect (a view)");
+    return syntax_error(r, line, "an object must follow given (an event) or expect (a view)");
 }
 
-/* --- words -------------------------------------------------------------------------------------
+/* --- keywords
+ * -------------------------------------------------------------------------------------
  */
 
 static ef_status add_program(reader *r, ef_str name)
@@ -193,9 +197,9 @@ static ef_status add_program(reader *r, ef_str name)
     ef__buf path = EF__BUF_INIT(PATH_MAX * 2);
 
     if (name.len == 0 || r->one)
-        return wrong(r, r->line,
-                     name.len == 0 ? "program needs the name of a file"
-                                   : "program stands before the first case");
+        return syntax_error(r, r->line,
+                            name.len == 0 ? "program needs the name of a file"
+                                          : "program must come before the first case");
     if (slash && name.ptr[0] != '/')
         ef__buf_add(&path, r->path, (size_t)(slash - r->path) + 1);
     ef__buf_add_str(&path, name);
@@ -204,18 +208,18 @@ static ef_status add_program(reader *r, ef_str name)
     bool fine = program && program->path.ptr && !path.failed;
     ef__buf_release(&path);
     if (!fine)
-        return no_memory(r);
+        return out_of_memory(r);
     program->line = r->line;
     *r->program_end = program;
     r->program_end = &program->next;
     return EF_OK;
 }
 
-/* A case that looks at nothing would pass whatever happens. */
+/* A case without expectations would always pass. */
 static ef_status end_case(reader *r)
 {
     if (r->one && !r->one->views && !r->one->fails)
-        return wrong(r, r->one->line, "the case expects nothing: expect or fail is missing");
+        return syntax_error(r, r->one->line, "the case expects nothing: expect or fail is missing");
     return EF_OK;
 }
 
@@ -227,11 +231,12 @@ static ef_status begin_case(reader *r, ef_str name)
     if (st != EF_OK)
         return st;
     if (!one)
-        return no_memory(r);
+        return out_of_memory(r);
     if (name.len == 0)
-        return wrong(r, r->line, "case needs a name");
+        return syntax_error(r, r->line, "case needs a name");
     if (!r->file->programs)
-        return wrong(r, r->line, "there is no program; say which: program FILE");
+        return syntax_error(r, r->line,
+                            "no program before the first case; add a line: program FILE");
     one->name = name;
     one->line = r->line;
     *r->case_end = r->one = one;
@@ -248,9 +253,9 @@ static ef_status add_fail(reader *r, ef_str text)
     cli_test_fail *fail = make(r, sizeof(*fail));
 
     if (!fail)
-        return no_memory(r);
+        return out_of_memory(r);
     if (text.len == 0)
-        return wrong(r, r->line, "fail needs a part of the message that is expected");
+        return syntax_error(r, r->line, "fail needs a part of the expected message");
     fail->text = text;
     fail->line = r->line;
     *r->fail_end = fail;
@@ -258,7 +263,7 @@ static ef_status add_fail(reader *r, ef_str text)
     return EF_OK;
 }
 
-static ef_status take_word(reader *r, ef_str line)
+static ef_status read_keyword_line(reader *r, ef_str line)
 {
     size_t n = 0;
 
@@ -273,15 +278,16 @@ static ef_status take_word(reader *r, ef_str line)
     if (ef_str_equal(word, EF_STR("case")))
         return begin_case(r, more);
     if (!given && !expect && !fail)
-        return wrong(r, r->line, "expected program, case, given, expect, fail, { or a # comment");
+        return syntax_error(r, r->line,
+                            "expected program, case, given, expect, fail, { or a # comment");
     if (!r->one)
-        return wrong(r, r->line, "there is no case yet; begin one: case NAME");
+        return syntax_error(r, r->line, "no case yet; start one: case NAME");
     if (fail)
         return add_fail(r, more);
     if (more.len > 0)
-        return wrong(r, r->line, "given and expect stand alone on their line");
+        return syntax_error(r, r->line, "given and expect must be alone on their line");
     if (given && (r->one->views || r->section == EXPECT))
-        return wrong(r, r->line, "given stands before expect; make another case of it");
+        return syntax_error(r, r->line, "given must come before expect; start another case");
     r->section = given ? GIVEN : EXPECT;
     return EF_OK;
 }
@@ -300,11 +306,11 @@ ef_status cli_test_parse(const char *path, ef_str text, ef__arena *arena, cli_te
         ef_str words = trim(line);
         if (words.len == 0 || words.ptr[0] == '#')
             continue;
-        st = words.ptr[0] == '{' ? take_json(&r, line) : take_word(&r, words);
+        st = words.ptr[0] == '{' ? read_json_line(&r, line) : read_keyword_line(&r, words);
     }
     if (st == EF_OK)
         st = end_case(&r);
     if (st == EF_OK && !out->cases)
-        st = wrong(&r, r.line, "there is no case; begin one: case NAME");
+        st = syntax_error(&r, r.line, "the file has no case; start one: case NAME");
     return st;
 }

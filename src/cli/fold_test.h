@@ -1,8 +1,8 @@
 /*
- * fold_test.h - test files of programs: what is in them, and what became of running them.
+ * fold_test.h - test files of programs, and the results of running them.
  *
- * The format is described in docs/fold-testing.md. A file and the results of its cases live in the
- * arena of whoever reads it.
+ * The format is described in docs/reference/fold-testing.md. A file and the results of its cases
+ * live in the arena of the caller.
  */
 #ifndef EF_CLI_FOLD_TEST_H
 #define EF_CLI_FOLD_TEST_H
@@ -11,7 +11,7 @@
 #include "../base/arena.h"
 
 typedef struct cli_test_program {
-    ef_str path; /* as it is opened: relative to the test file's own folder */
+    ef_str path; /* path relative to the directory of the test file, resolved */
     int32_t line;
     struct cli_test_program *next;
 } cli_test_program;
@@ -23,15 +23,15 @@ typedef struct cli_test_event {
 } cli_test_event;
 
 typedef struct cli_test_view {
-    ef_str projection; /* "": the only one */
+    ef_str projection; /* "": the only projection */
     ef_str tenant;
     ef_str view_id;
-    const ef__json *data; /* null: there is no such view */
+    const ef__json *data; /* null: the view must not exist */
     int32_t line;
     struct cli_test_view *next;
 } cli_test_view;
 
-/* A failure that is expected: the message of some failed event holds this text. */
+/* An expected failure: the message of a failed event contains this text. */
 typedef struct cli_test_fail {
     ef_str text;
     int32_t line;
@@ -52,16 +52,16 @@ typedef struct cli_test_file {
     cli_test_case *cases;
 } cli_test_file;
 
-/* Read a test file's text, which must live as long as `out`. EF_BAD_INPUT: the message begins with
+/* Parses the text of a test file, which must outlive `out`. EF_BAD_INPUT: the message begins with
  * PATH:LINE. */
 ef_status cli_test_parse(const char *path, ef_str text, ef__arena *arena, cli_test_file *out,
                          ef_error *err);
 
-/* One thing that is not as expected: a place in a view, or a message alone. */
+/* A mismatch: a place in a view, or a message alone. */
 typedef struct cli_test_problem {
     int32_t line;
-    ef_str projection, tenant, view_id; /* projection "": there is only the message */
-    ef_str path;                        /* "" is the whole of it */
+    ef_str projection, tenant, view_id; /* projection "": only the message is set */
+    ef_str path;                        /* "": the whole view */
     ef_str expected, found;             /* JSON; ptr NULL: nothing */
     ef_str message;
     struct cli_test_problem *next;
@@ -69,25 +69,22 @@ typedef struct cli_test_problem {
 
 typedef struct cli_test_result {
     cli_test_problem *first, **last;
-    ef_text report; /* EF_BAD_INPUT: what is wrong with a program, for people */
+    ef_text report; /* EF_BAD_INPUT: errors of a program, as text */
 } cli_test_result;
 
-/*
- * Run a case in memory. EF_OK also when it does not pass: then there are problems. EF_BAD_INPUT
- * with a report: a program has a mistake.
- */
+/* Runs a case in memory. EF_OK also if it fails: then there are problems. EF_BAD_INPUT with a
+ * report: a program has an error. */
 ef_status cli_test_run(const cli_test_file *file, const cli_test_case *one, ef__arena *arena,
                        cli_test_result *out, ef_error *err);
 
 /* --- json_diff.c ------------------------------------------------------------------------------ */
 
-/* Called for every place where two values differ; `expected` or `found` is NULL where there is
- * nothing. */
+/* Called for every difference; `expected` or `found` is NULL where a value is missing. */
 typedef void cli_json_differs(void *context, ef_str path, const ef__json *expected,
                               const ef__json *found);
 
-/* Numbers are the same when they are worth the same, objects whatever the order of their keys.
- * False when memory ran out. */
+/* Numbers are compared by value, objects regardless of the order of keys. False if memory ran out.
+ */
 bool cli_json_diff(const ef__json *expected, const ef__json *found, cli_json_differs *differs,
                    void *context);
 

@@ -1,6 +1,6 @@
 /*
- * fold_test_run.c - running one case: a journal and views in memory, by the same engine and the
- * same calls as anywhere else.
+ * fold_test_run.c - runs one case, with journal and views in memory, through the same engine and
+ * calls as live work.
  */
 #include "fold_test.h"
 #include "program.h"
@@ -8,8 +8,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define TICKS_MAX 100000 /* a case is small: past this the engine is not getting anywhere */
-#define TIME_FIRST_US INT64_C(946684800000000) /* 2000-01-01: a test must not depend on the day */
+#define TICKS_MAX 100000 /* a case is small: beyond this the engine makes no progress */
+#define TIME_FIRST_US                                                                              \
+    INT64_C(946684800000000) /* 2000-01-01: the result must not depend on the current day */
 #define ROWS_MAX 1000
 
 typedef struct runner {
@@ -19,7 +20,7 @@ typedef struct runner {
     cli_test_result *result;
     ef_journal *journal;
     ef_engine *engine;
-    ef_str only; /* the projection, when there is one program */
+    ef_str only; /* the projection, if there is only one program */
 } runner;
 
 /* --- problems ----------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ static ef_str json_text(runner *r, const ef__json *value)
     return copy;
 }
 
-/* --- the steps ---------------------------------------------------------------------------------
+/* --- steps ---------------------------------------------------------------------------------
  */
 
 static ef_status open_all(runner *r, ef_error *err)
@@ -76,14 +77,14 @@ static ef_status open_all(runner *r, ef_error *err)
     return st == EF_OK ? ef_engine_open(&engine, &r->engine, err) : st;
 }
 
-static ef_status deploy(runner *r, ef_error *err)
+static ef_status deploy_programs(runner *r, ef_error *err)
 {
     ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
     ef_status st = EF_OK;
 
     for (const cli_test_program *p = r->file->programs; p && st == EF_OK; p = p->next) {
         ef_projection_list deployed = {0};
-        ef_text_release(&r->result->report); /* warnings of the one before */
+        ef_text_release(&r->result->report); /* warnings of the previous program */
         st = cli_file_read(p->path.ptr, &text, err);
         if (st == EF_OK)
             st = ef_projection_deploy(r->engine, p->path.ptr, ef__buf_str(&text), &deployed,
@@ -96,7 +97,7 @@ static ef_status deploy(runner *r, ef_error *err)
     return st;
 }
 
-static ef_status work(runner *r, ef_error *err)
+static ef_status fold_events(runner *r, ef_error *err)
 {
     ef_work_options options = {.no_leasing = true};
     ef_tick tick = {.more = true};
@@ -109,7 +110,7 @@ static ef_status work(runner *r, ef_error *err)
     return st;
 }
 
-/* One by one, so that a refusal has a line. */
+/* Appends the events one by one, so that a refusal has a line number. */
 static bool append(runner *r)
 {
     int64_t time_us = TIME_FIRST_US;
@@ -120,14 +121,14 @@ static bool append(runner *r)
         ef_place place;
         event.time_us = event.time_us == 0 ? time_us : event.time_us;
         if (ef_engine_append(r->engine, &event, 1, &place, &err) != EF_OK) {
-            add_message(r, e->line, "the event was refused: %s", err.text);
+            add_message(r, e->line, "append refused: %s", err.text);
             return false;
         }
     }
     return true;
 }
 
-/* --- looking ------------------------------------------------------------------------------------
+/* --- checks ------------------------------------------------------------------------------------
  */
 
 typedef struct view_diff {
@@ -152,7 +153,7 @@ static void add_difference(void *context, ef_str path, const ef__json *expected,
     problem->found = json_text(d->r, found);
 }
 
-static ef_status look_at_view(runner *r, const cli_test_view *view, ef_error *err)
+static ef_status check_view(runner *r, const cli_test_view *view, ef_error *err)
 {
     ef_freshness any = {0};
     ef_view_list found = {0};
@@ -161,7 +162,7 @@ static ef_status look_at_view(runner *r, const cli_test_view *view, ef_error *er
     bool wanted = view->data->kind != EF__JSON_NULL;
 
     if (d.projection.len == 0) {
-        add_message(r, view->line, "there are several programs: say which \"projection\" it is of");
+        add_message(r, view->line, "several programs: the view needs the key \"projection\"");
         return EF_OK;
     }
     ef_status st =
@@ -187,39 +188,38 @@ static bool is_known(runner *r, ef_str projection)
     return st == EF_OK;
 }
 
-static ef_status look_at_views(runner *r, ef_error *err)
+static ef_status check_views(runner *r, ef_error *err)
 {
     ef_status st = EF_OK;
 
     for (const cli_test_view *v = r->one->views; v && st == EF_OK; v = v->next) {
         if (v->projection.len > 0 && !is_known(r, v->projection))
-            add_message(r, v->line, "there is no projection \"%.*s\" in the programs",
-                        EF_STR_ARG(v->projection));
+            add_message(r, v->line, "unknown projection \"%.*s\"", EF_STR_ARG(v->projection));
         else
-            st = look_at_view(r, v, err);
+            st = check_view(r, v, err);
     }
     return st;
 }
 
-static bool holds(ef_str text, ef_str part)
+static bool contains(ef_str text, ef_str part)
 {
     return memmem(text.ptr ? text.ptr : "", text.len, part.ptr, part.len) != NULL;
 }
 
-/* A pending row only waits behind one that failed. */
+/* A pending row of a lane is only blocked by one that failed. */
 static bool is_failure(const ef_row *row)
 {
     return row->status == EF_ROW_FAILED || row->status == EF_ROW_DEAD;
 }
 
-/* Every failure is expected by some `fail`, and every `fail` has happened. */
+/* Every failure must match a `fail`, and every `fail` must match a failure. */
 static void match_failures(runner *r, const ef_row_list *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
         const ef_row *row = &rows->items[i];
         bool expected = !is_failure(row);
         for (const cli_test_fail *f = r->one->fails; f; f = f->next)
-            expected = expected || holds(row->last_error, f->text);
+            expected = expected || contains(row->last_error, f->text);
         if (!expected)
             add_message(r, r->one->line, "%.*s seq %lld (%.*s) failed: %.*s",
                         EF_STR_ARG(row->stream), (long long)row->seq, EF_STR_ARG(row->event_type),
@@ -228,16 +228,16 @@ static void match_failures(runner *r, const ef_row_list *rows)
     for (const cli_test_fail *f = r->one->fails; f; f = f->next) {
         bool happened = false;
         for (size_t i = 0; i < rows->count; i++)
-            happened = happened ||
-                       (is_failure(&rows->items[i]) && holds(rows->items[i].last_error, f->text));
+            happened = happened || (is_failure(&rows->items[i]) &&
+                                    contains(rows->items[i].last_error, f->text));
         if (!happened)
-            add_message(r, f->line, "no event failed with a message that holds: %.*s",
+            add_message(r, f->line, "no event failed with a message that contains: %.*s",
                         EF_STR_ARG(f->text));
     }
 }
 
-/* A log-ordered projection has no lane: it stops at the event, and only says that it did. */
-static ef_status look_at_stopped(runner *r, ef_error *err)
+/* A log-ordered projection has no retry rows: it stops at the event, without details. */
+static ef_status check_stopped_projections(runner *r, ef_error *err)
 {
     ef_projection_list list = {0};
     ef_status st = ef_projection_ls(r->engine, EF_STR(""), &list, err);
@@ -250,7 +250,7 @@ static ef_status look_at_stopped(runner *r, ef_error *err)
     return st;
 }
 
-static ef_status look_at_failures(runner *r, ef_error *err)
+static ef_status check_failures(runner *r, ef_error *err)
 {
     ef_outbox_query query = {.any_tenant = true, .limit = ROWS_MAX};
     ef_row_list rows = {0};
@@ -259,7 +259,7 @@ static ef_status look_at_failures(runner *r, ef_error *err)
     if (st == EF_OK)
         match_failures(r, &rows);
     ef_row_list_release(&rows);
-    return st == EF_OK ? look_at_stopped(r, err) : st;
+    return st == EF_OK ? check_stopped_projections(r, err) : st;
 }
 
 ef_status cli_test_run(const cli_test_file *file, const cli_test_case *one, ef__arena *arena,
@@ -272,15 +272,15 @@ ef_status cli_test_run(const cli_test_file *file, const cli_test_case *one, ef__
     out->last = &out->first;
     st = open_all(&r, err);
     if (st == EF_OK)
-        st = deploy(&r, err);
+        st = deploy_programs(&r, err);
     if (st == EF_OK)
-        st = work(&r, err); /* so that the projections are live when the events come */
+        st = fold_events(&r, err); /* the projections must be live before the events are appended */
     if (st == EF_OK && append(&r)) {
-        st = work(&r, err);
+        st = fold_events(&r, err);
         if (st == EF_OK)
-            st = look_at_failures(&r, err);
+            st = check_failures(&r, err);
         if (st == EF_OK)
-            st = look_at_views(&r, err);
+            st = check_views(&r, err);
     }
     ef_engine_close(r.engine);
     ef_journal_close(r.journal);

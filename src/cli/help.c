@@ -1,5 +1,5 @@
 /*
- * help.c - help pages out of the tables.
+ * help.c - help pages, generated from the tables of the commands.
  */
 #include "cli.h"
 
@@ -53,8 +53,9 @@ void cli_help_all(cli *c)
 {
     ef__buf *out = &c->out;
 
-    ef__buf_add_text(out, "everfold - an event journal with an outbox that forgets nothing\n\n"
-                          "Usage: everfold COMMAND [ARGUMENTS] [OPTIONS]\n\nCommands:\n");
+    ef__buf_add_text(
+        out, "everfold - event journal, transactional outbox and exactly-once projections\n\n"
+             "Usage: everfold COMMAND [ARGUMENTS] [OPTIONS]\n\nCommands:\n");
     for (size_t i = 0; cli_commands[i]; i++) {
         ef__buf line = EF__BUF_INIT(4096);
         if (cli_commands[i]->hidden)

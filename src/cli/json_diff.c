@@ -1,5 +1,5 @@
 /*
- * json_diff.c - where two JSON values differ, by path: recent[0].at
+ * json_diff.c - differences between two JSON values, by path: recent[0].at
  */
 #include "fold_test.h"
 #include "../base/number.h"
@@ -12,7 +12,7 @@ typedef struct diff {
 
 static void compare(diff *d, const ef__json *a, const ef__json *b);
 
-static void tell(diff *d, const ef__json *a, const ef__json *b)
+static void report_difference(diff *d, const ef__json *a, const ef__json *b)
 {
     d->differs(d->context, ef__buf_str(&d->path), a, b);
 }
@@ -37,7 +37,7 @@ static bool is_plain(ef_str key)
     return key.len > 0;
 }
 
-/* The path gets longer for what is compared below it, and is put back. */
+/* Extends the path for the nested comparison, then restores it. */
 static void compare_member(diff *d, ef_str key, const ef__json *a, const ef__json *b)
 {
     size_t length = d->path.len;
@@ -88,14 +88,14 @@ static void compare_arrays(diff *d, const ef__json *a, const ef__json *b)
 static void compare(diff *d, const ef__json *a, const ef__json *b)
 {
     if (!a || !b || a->kind != b->kind)
-        tell(d, a, b);
+        report_difference(d, a, b);
     else if (a->kind == EF__JSON_OBJECT)
         compare_objects(d, a, b);
     else if (a->kind == EF__JSON_ARRAY)
         compare_arrays(d, a, b);
     else if (a->kind == EF__JSON_NUMBER ? !same_number(a->text, b->text)
                                         : !ef_str_equal(a->text, b->text))
-        tell(d, a, b);
+        report_difference(d, a, b);
 }
 
 bool cli_json_diff(const ef__json *expected, const ef__json *found, cli_json_differs *differs,

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define GAP 2              /* between columns, between items and between cells */
+#define GAP 2              /* gap between columns, items and cells */
 #define FIRST_COLUMN_MIN 6 /* of a grid */
 
 /* --- marks --------------------------------------------------------------------------------------
@@ -17,7 +17,7 @@ static bool is_mark(char c)
     return c >= CLI_MARK_PLAIN[0] && c <= CLI_MARK_GREEN[0];
 }
 
-/* The bytes up to the next mark. */
+/* Length up to the next mark. */
 static ef_str next_piece(ef_str text)
 {
     size_t n = 0;
@@ -54,7 +54,8 @@ static void write_mark(ef__buf *out, char mark)
     ef__buf_printf(out, "\033[%sm", codes[mark - CLI_MARK_PLAIN[0]]);
 }
 
-/* `line` cut to `width`; how many columns it took. Marks stay marks, or become colours, or go. */
+/* Writes `line` cut to `width` and returns the columns used. Marks are copied, replaced by colours,
+ * or dropped. */
 typedef enum mark_use { MARKS_STAY, MARKS_COLOUR, MARKS_GO } mark_use;
 
 static size_t write_cut(ef__buf *out, ef_str line, size_t width, mark_use use)
@@ -194,7 +195,7 @@ static void add_cell(ef__buf *line, const cli_grid *grid, size_t column, ef_str 
     pad(line, grid->right & 1U << column || column + 1 == grid->columns ? 0 : gap);
 }
 
-/* The first column takes what the others leave, from its minimum up to what it needs. */
+/* The first column gets what the others leave, between its minimum and the width it needs. */
 static void fit_first_column(cli_grid *grid, size_t width)
 {
     size_t others = 0;
@@ -243,7 +244,7 @@ typedef struct column {
     size_t height; /* sum of shown */
 } column;
 
-static void spread(const cli_band *band, column columns[CLI_LAYOUT_COLUMNS_MAX])
+static void assign_columns(const cli_band *band, column columns[CLI_LAYOUT_COLUMNS_MAX])
 {
     memset(columns, 0, CLI_LAYOUT_COLUMNS_MAX * sizeof *columns);
     for (size_t i = 0; i < band->count; i++) {
@@ -259,8 +260,8 @@ static void spread(const cli_band *band, column columns[CLI_LAYOUT_COLUMNS_MAX])
     }
 }
 
-/* Take lines from whichever section shows the most, the last of them first, until it fits or each
- * has one. */
+/* Removes lines from the longest section, the last one first, until everything fits or each has
+ * one. */
 static void shrink(column *c, size_t height)
 {
     while (c->height > height) {
@@ -280,8 +281,8 @@ static bool is_cut(const column *c, size_t i)
     return c->shown[i] > 0 && c->shown[i] < c->sections[i]->count;
 }
 
-/* Heads over nothing tell nothing: from the last such list on, their lines go to the first ones
- * that were cut. */
+/* Heads without rows are useless: starting with the last such list, their lines go to the first
+ * lists that were cut. */
 static void yield_heads(column *c)
 {
     for (size_t last = c->count; last-- > 1;) {
@@ -299,9 +300,9 @@ static void yield_heads(column *c)
     }
 }
 
-static void flatten(const column *c, size_t height, ef__buf *lines)
+static void join_sections(const column *c, size_t height, ef__buf *lines)
 {
-    bool apart = c->height + c->count <= height + 1; /* room for a line between the sections */
+    bool apart = c->height + c->count <= height + 1; /* one empty line between sections */
 
     for (size_t i = 0; i < c->count; i++) {
         const cli_section *s = c->sections[i];
@@ -331,13 +332,13 @@ size_t cli_band_height(const cli_band *band)
     column columns[CLI_LAYOUT_COLUMNS_MAX];
     size_t height = 0;
 
-    spread(band, columns);
+    assign_columns(band, columns);
     for (size_t k = 0; k < band->columns; k++)
         height = columns[k].height > height ? columns[k].height : height;
     return height;
 }
 
-/* One line across all columns; false when none of them has one any more. */
+/* Writes one line across all columns; false after the last. */
 static bool write_row(const cli_band *band, const char **at, const char *const *end, ef__buf *out)
 {
     size_t room = cli_band_column(band->width, band->columns), missing = 0;
@@ -364,13 +365,13 @@ size_t cli_band_write(const cli_band *band, size_t height, ef__buf *out)
     const char *at[CLI_LAYOUT_COLUMNS_MAX], *end[CLI_LAYOUT_COLUMNS_MAX];
     size_t rows = 0;
 
-    spread(band, columns);
+    assign_columns(band, columns);
     for (size_t k = 0; k < band->columns; k++) {
         lines[k] = (ef__buf)EF__BUF_INIT(CLI_OUT_MAX);
         shrink(&columns[k], height);
         if (band->lists)
             yield_heads(&columns[k]);
-        flatten(&columns[k], height, &lines[k]);
+        join_sections(&columns[k], height, &lines[k]);
         at[k] = lines[k].ptr ? lines[k].ptr : "";
         end[k] = at[k] + lines[k].len;
     }

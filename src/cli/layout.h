@@ -1,9 +1,9 @@
 /*
- * layout.h - sections of text side by side in columns, cut to a size. It knows nothing of what is
- * in them.
+ * layout.h - sections of text in columns, cut to a size. The module does not interpret their
+ * content.
  *
- * A section is a list of lines. Colours are marks in them: single control bytes, which take no room
- * and cannot come from elsewhere, for whatever is not ours goes through cli_escape.
+ * A section is a list of lines. Colours are marks in them: single control bytes of width 0. Foreign
+ * text cannot contain them, because it passes through cli_escape.
  */
 #ifndef EF_CLI_LAYOUT_H
 #define EF_CLI_LAYOUT_H
@@ -21,7 +21,7 @@
 #define CLI_GRID_COLUMNS_MAX 8
 
 typedef struct cli_section {
-    ef__buf lines; /* each with a NUL behind it */
+    ef__buf lines; /* each terminated by a NUL */
     size_t count;
 } cli_section;
 
@@ -33,30 +33,30 @@ typedef struct cli_section {
 void cli_section_release(cli_section *section);
 void cli_section_line(cli_section *section, ef_str line);
 
-/* Items one behind the other, with a new line where the next does not fit; `label` stands before
- * the first line, as in `status`. Begin, add, end. */
+/* Items in a row, with a line break where the next one does not fit; `label` precedes the first
+ * line. Begin, add, end. */
 typedef struct cli_flow {
     cli_section *section;
     size_t width;
-    size_t used; /* columns of the line in hand */
+    size_t used; /* columns of the current line that are used */
     ef__buf line;
 } cli_flow;
 
-#define CLI_FLOW_INDENT 12 /* where the items begin */
+#define CLI_FLOW_INDENT 12 /* column of the first item */
 
 void cli_flow_begin(cli_flow *flow, cli_section *section, size_t width, const char *label);
 void cli_flow_add(cli_flow *flow, ef_str item);
 void cli_flow_printf(cli_flow *flow, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void cli_flow_break(cli_flow *flow); /* the next item begins a line */
+void cli_flow_break(cli_flow *flow); /* starts a new line */
 void cli_flow_end(cli_flow *flow);
 
-/* Rows under heads. The first column gives way when all do not fit; the last is cut. */
+/* Rows below column heads. The first column shrinks if they do not fit; the last is cut. */
 typedef struct cli_grid {
     const char *const *heads;
     size_t columns;
-    unsigned right; /* bit n: column n stands to the right */
+    unsigned right; /* bit n: column n is right-aligned */
     size_t widths[CLI_GRID_COLUMNS_MAX];
-    ef__buf cells; /* each with a NUL behind it */
+    ef__buf cells; /* each terminated by a NUL */
     size_t cell_count;
 } cli_grid;
 
@@ -65,30 +65,30 @@ typedef struct cli_grid {
         (heads_), (columns_), (right_), {0}, EF__BUF_INIT(CLI_OUT_MAX), 0                          \
     }
 
-void cli_grid_add(cli_grid *grid,
-                  ef_str cell); /* marks are fine, anything else is escaped by now */
+void cli_grid_add(cli_grid *grid, ef_str cell); /* may contain marks; other text must be escaped */
 void cli_grid_printf(cli_grid *grid, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Put the rows into `section`, and release the grid. */
+/* Writes the rows to `section` and releases the grid. */
 void cli_grid_end(cli_grid *grid, cli_section *section, size_t width);
 
-/* Sections that share the width in so many columns: each goes to the shortest one. */
+/* Sections side by side in `columns` columns: each goes to the shortest column. */
 typedef struct cli_band {
     const cli_section *sections;
     size_t count;
     size_t columns; /* 1 to 3 */
     size_t width;
     bool colour;
-    bool lists; /* a list that would show its heads only gives its lines to those before it */
+    bool lists; /* a list cut to its heads gives its lines to the lists before it */
 } cli_band;
 
-/* How wide a column of it is. */
+/* Width of a column. */
 size_t cli_band_column(size_t width, size_t columns);
-/* Lines that it takes when nothing is cut. */
+/* Number of lines if nothing is cut. */
 size_t cli_band_height(const cli_band *band);
-/* Write it in at most `height` lines, each ended by a newline, none wider than the band. The
- * longest sections are cut first, and say how much is missing. Returns how many lines it took. */
+/* Writes at most `height` lines, each ended by a newline and at most as wide as the band. The
+ * longest sections are cut first and show how many lines are missing. Returns the number of lines.
+ */
 size_t cli_band_write(const cli_band *band, size_t height, ef__buf *out);
-/* One line, cut to `width`. */
+/* Writes one line, cut to `width`. */
 void cli_line_write(ef__buf *out, ef_str line, size_t width, bool colour);
 
 #endif

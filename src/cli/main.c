@@ -1,5 +1,5 @@
 /*
- * main.c - the table of commands, and the way from argv to one of them.
+ * main.c - the table of commands, and main.
  */
 #include "cli.h"
 #include "commands.h"
@@ -16,21 +16,21 @@
 
 const cli_group cli_groups[] = {
     {"event", "append, import and read events"},
-    {"journal", "the journal as a whole"},
-    {"type", "event types and what they are for"},
-    {"fold", "programs: check, explain and test them"},
-    {"projection", "programs that are deployed, and how far they are"},
-    {"view", "what the projections made of the events"},
-    {"outbox", "what still has to be taken, and what went wrong"},
-    {"publisher", "events that are handed to files, webhooks and NATS"},
-    {"act", "what operators did"},
-    {"gaps", "events that a projection lacks"},
-    {"run", "replays, rebuilds and verifications"},
-    {"lease", "who may work on what"},
-    {"worker", "who is at work"},
-    {"partition", "the buckets of streams that workers share"},
-    {"token", "who may use the server, and for what"},
-    {"config", "settings and where they came from"},
+    {"journal", "copy or adopt a journal"},
+    {"type", "event types: intent and publication"},
+    {"fold", "check, explain and test programs"},
+    {"projection", "deploy, inspect and control projections"},
+    {"view", "read and query views"},
+    {"outbox", "backlog, failed and dead rows of the outbox"},
+    {"publisher", "forward events to files, webhooks and NATS"},
+    {"audit", "audit log: actions of operators"},
+    {"gaps", "events that a projection misses"},
+    {"run", "runs: replays, rebuilds and verifications"},
+    {"lease", "leases of workers"},
+    {"worker", "workers and their heartbeats"},
+    {"partition", "partitions of the outbox, shared by workers"},
+    {"token", "API tokens of the server"},
+    {"config", "settings: effective values and checks"},
     {NULL, NULL},
 };
 
@@ -85,7 +85,7 @@ const cli_command *const cli_commands[] = {
     &cli_cmd_publisher_pause,
     &cli_cmd_publisher_resume,
     &cli_cmd_publisher_rm,
-    &cli_cmd_act_ls,
+    &cli_cmd_audit_ls,
     &cli_cmd_gaps_detect,
     &cli_cmd_gaps_repair,
     &cli_cmd_replay,
@@ -114,7 +114,7 @@ const cli_command *const cli_commands[] = {
 };
 
 static volatile sig_atomic_t stop_signal;
-static volatile int64_t stop_signal_ms; /* when it came; of the clock that never jumps */
+static volatile int64_t stop_signal_ms; /* monotonic time of the signal */
 #define SAME_REQUEST_MS 1000
 
 const cli_command *cli_command_find(const char *name)
@@ -146,13 +146,13 @@ static int64_t signal_ms(void)
 {
     struct timespec now = {0};
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* a handler may call it */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* async-signal-safe */
     return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
-/* One request may come as two signals: GNU timeout signals its child and then its process group.
- * Only a signal that comes later than that asks a second time. */
-static void note_signal(int number)
+/* One request to stop may arrive as two signals: GNU timeout signals its child and then its process
+ * group. Only a later signal counts as a second request. */
+static void record_stop_signal(int number)
 {
     if (stop_signal && signal_ms() - stop_signal_ms > SAME_REQUEST_MS)
         _exit(128 + number);
@@ -164,7 +164,7 @@ static void note_signal(int number)
 
 void cli_stop_on_signals(void)
 {
-    struct sigaction action = {.sa_handler = note_signal};
+    struct sigaction action = {.sa_handler = record_stop_signal};
 
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
@@ -175,7 +175,7 @@ void cli_stop_on_hangup(void)
     struct sigaction before;
 
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        (void)sigaction(SIGHUP, &(struct sigaction){.sa_handler = note_signal}, NULL);
+        (void)sigaction(SIGHUP, &(struct sigaction){.sa_handler = record_stop_signal}, NULL);
 }
 
 bool cli_stopped(void)
@@ -188,7 +188,7 @@ int cli_stopped_exit(void)
     return 128 + stop_signal;
 }
 
-/* `-o json` before the settings are known, so that mistakes in them are told in that form too. */
+/* Determines the output format before the settings are loaded, for errors in them. */
 static void guess_format(cli *c)
 {
     const char *asked = cli_value(c, "output");
@@ -205,8 +205,8 @@ static int run_command(cli *c)
     ef_status st;
 
     if (c->command->local && cli_has(c, "server")) {
-        (void)ef_fail(&err, EF_UNSUPPORTED, "%s does not go through a server", c->command->name);
-        return cli_fail(c, &err, "run it where the data is: --data DIR");
+        (void)ef_fail(&err, EF_UNSUPPORTED, "%s cannot be used with --server", c->command->name);
+        return cli_fail(c, &err, "run it on the machine with the data: --data DIR");
     }
     if (c->command->no_settings)
         return c->command->run(c);
@@ -217,7 +217,8 @@ static int run_command(cli *c)
     return c->command->run(c);
 }
 
-/* The common --version: a command may have one of its own, which means a projection's. */
+/* Is this the common --version? Some commands have an option of the same name, for the version of a
+ * projection. */
 static bool asks_version(const cli *c)
 {
     for (size_t i = 0; cli_common_options[i].name; i++)
@@ -226,7 +227,7 @@ static bool asks_version(const cli *c)
     return false;
 }
 
-/* Help and version come before everything else; -1 when neither was asked for. */
+/* Handles --help and --version first; -1 if neither was given. */
 static int run_help(cli *c)
 {
     if (asks_version(c))
@@ -257,7 +258,8 @@ static int run(cli *c, int argc, char **argv)
         return rc;
     if (c->command)
         return run_command(c);
-    (void)ef_fail(&err, EF_BAD_INPUT, "%s needs a command", c->group ? c->group : "everfold");
+    (void)ef_fail(&err, EF_BAD_INPUT, "%s%s", c->group ? c->group : "no command given",
+                  c->group ? " needs a subcommand" : "");
     (void)snprintf(hint, sizeof(hint), "see: everfold %s%s--help", c->group ? c->group : "",
                    c->group ? " " : "");
     return cli_fail(c, &err, hint);
@@ -270,8 +272,8 @@ static int finish_output(cli *c, int rc)
     (void)cli_flush(c);
     if (c->out_state != CLI_OUT_BROKEN)
         return rc;
-    (void)ef_fail(&err, c->out_errno == ENOSPC ? EF_FULL : EF_IO,
-                  "the answer could not be written to stdout: %s", strerror(c->out_errno));
+    (void)ef_fail(&err, c->out_errno == ENOSPC ? EF_FULL : EF_IO, "writing to stdout failed: %s",
+                  strerror(c->out_errno));
     return rc != 0 ? rc : cli_fail(c, &err, NULL);
 }
 
@@ -279,7 +281,7 @@ int main(int argc, char **argv)
 {
     cli c = {.program = argc > 0 ? argv[0] : "everfold", .out = EF__BUF_INIT(CLI_OUT_MAX)};
 
-    (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters only */
+    (void)setlocale(LC_CTYPE, "C.UTF-8"); /* only for character widths */
     (void)signal(SIGPIPE, SIG_IGN);
     ef_sqlite_uncounted();
     int rc = run(&c, argc, argv);

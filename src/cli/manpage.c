@@ -1,10 +1,10 @@
 /*
- * manpage.c - the manual page in roff's man macros, out of the tables. No other program is needed
- * to make it.
+ * manpage.c - the manual page, generated from the tables of the commands in the man macros of roff.
  */
 #include "commands.h"
 
-/* A backslash is roff's; so are a dot and a quote at the start of a line; a bare - is a hyphen. */
+/* Escapes roff: a backslash; a dot or a quote at the start of a line; a bare - would be a hyphen.
+ */
 static void add_plain(ef__buf *out, const char *text)
 {
     for (char before = '\n'; *text != '\0'; before = *text++) {
@@ -99,17 +99,19 @@ static int run_man_page(cli *c)
     if (cli_settings_table_open(&settings, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     ef__buf_printf(out, ".TH EVERFOLD 1 \"\" \"everfold %s\"\n", ef_version());
-    ef__buf_add_text(out, ".SH NAME\neverfold \\- an event journal with an outbox that forgets "
-                          "nothing\n.SH SYNOPSIS\n\\fBeverfold\\fR COMMAND [ARGUMENTS] [OPTIONS]\n"
-                          ".SH COMMANDS\n");
+    ef__buf_add_text(
+        out,
+        ".SH NAME\neverfold \\- event journal, transactional outbox and "
+        "exactly-once projections\n.SH SYNOPSIS\n\\fBeverfold\\fR COMMAND [ARGUMENTS] [OPTIONS]\n"
+        ".SH COMMANDS\n");
     for (size_t i = 0; cli_commands[i]; i++)
         if (!cli_commands[i]->hidden)
             add_command(out, cli_commands[i]);
     ef__buf_add_text(out, ".SH COMMON OPTIONS\n");
     add_options(out, cli_common_options);
-    ef__buf_add_text(out, ".SH SETTINGS\nA flag goes before the environment (EVERFOLD_ and the key "
-                          "in capitals, dots as _), that before the settings file, that before the "
-                          "default.\n");
+    ef__buf_add_text(out, ".SH SETTINGS\nPrecedence: flag, environment variable (EVERFOLD_ and the "
+                          "key in capitals, dots as _), settings file, default."
+                          "\n");
     add_settings(out, settings);
     ef__buf_add_text(out, ".SH EXIT STATUS\n0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 "
                           "timed out, 6 unhealthy.\n");

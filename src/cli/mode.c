@@ -3,13 +3,13 @@
  *
  *     mode                 outbox  worker  shadow worker
  *     inline_apply_only    off     off     off
- *     outbox_apply_only    on      on      off      (the default when nothing is set)
+ *     outbox_apply_only    on      on      off      (default)
  *     shadow_only          on      off     on
- *     inline_then_outbox   on      on      off      (only by its name)
- *     enqueue_only         on      off     off      (only by its name: nobody drains the outbox)
+ *     inline_then_outbox   on      on      off      (only by name)
+ *     enqueue_only         on      off     off      (only by name: no worker drains the outbox)
  *
- * Once one of the flags is set, those that are not count as off. Anything else is refused, for a
- * combination that somebody wrote down by mistake would otherwise leave events lying unseen.
+ * If one of the flags is set, the others default to off. Any other combination is refused, because
+ * a wrong one would leave events unprocessed without a message.
  */
 #include "cli.h"
 
@@ -51,7 +51,7 @@ static ef_status mode_by_name(const cli_mode_input *input, cli_mode *out, ef_err
                              err);
         return st;
     }
-    return ef_fail(err, EF_BAD_INPUT, "there is no mode %s", input->mode);
+    return ef_fail(err, EF_BAD_INPUT, "unknown mode %s", input->mode);
 }
 
 ef_status cli_mode_resolve(const cli_mode_input *input, cli_mode *out, ef_error *err)
@@ -78,9 +78,10 @@ ef_status cli_mode_resolve(const cli_mode_input *input, cli_mode *out, ef_error 
                        "shadow_worker.enabled is on and outbox.enabled is off: the shadow worker "
                        "would have nothing to drain; turn the outbox on or the shadow worker off");
     if (outbox && !worker && !shadow)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "outbox.enabled is on and no worker is: nobody would drain the outbox; turn "
-                       "worker.enabled on, or ask for it by mode = enqueue_only");
+        return ef_fail(
+            err, EF_BAD_INPUT,
+            "outbox.enabled is on and no worker is: the outbox would not be drained; turn "
+            "worker.enabled on, or set mode = enqueue_only");
     *out = worker   ? CLI_MODE_OUTBOX_APPLY_ONLY
            : shadow ? CLI_MODE_SHADOW_ONLY
                     : CLI_MODE_INLINE_APPLY_ONLY;
@@ -100,7 +101,7 @@ bool cli_mode_flag_on(cli_mode mode, const char *key)
                                                 : modes[mode].shadow;
 }
 
-static cli_mode_flag flag_of(const ef__settings *settings, const char *key)
+static cli_mode_flag read_flag(const ef__settings *settings, const char *key)
 {
     cli_mode_flag flag = {false, ef__settings_bool(settings, key)};
     for (size_t i = 0; i < ef__settings_count(settings); i++) {
@@ -118,9 +119,9 @@ ef_status cli_mode_from_settings(const ef__settings *settings, cli_mode *out, ef
     (void)snprintf(mode, sizeof(mode), "%.*s", EF_STR_ARG(text));
     cli_mode_input input = {
         .mode = strcmp(mode, "auto") == 0 ? "" : mode,
-        .outbox = flag_of(settings, "outbox.enabled"),
-        .worker = flag_of(settings, "worker.enabled"),
-        .shadow = flag_of(settings, "shadow_worker.enabled"),
+        .outbox = read_flag(settings, "outbox.enabled"),
+        .worker = read_flag(settings, "worker.enabled"),
+        .shadow = read_flag(settings, "shadow_worker.enabled"),
         .apply_wins = ef__settings_bool(settings, "compat.apply_wins"),
     };
     return cli_mode_resolve(&input, out, err);

@@ -39,7 +39,7 @@ void cli_notify(const char *format, ...)
     va_end(args);
     n = strlen(getenv("NOTIFY_SOCKET"));
     memcpy(to.sun_path, getenv("NOTIFY_SOCKET"), n);
-    if (to.sun_path[0] == '@') /* a name that is in no directory */
+    if (to.sun_path[0] == '@') /* an abstract socket name */
         to.sun_path[0] = '\0';
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -55,12 +55,12 @@ void cli_notify_reloading(void)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     cli_notify(
-        "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reading settings, certificate and tokens again",
+        "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading settings, certificate and tokens",
         (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
-/* A number of the environment that is meant for this process; 0: there is none. */
-static int64_t number_for_us(const char *name, const char *pid_name)
+/* A number in the environment that is meant for this process; 0 if there is none. */
+static int64_t env_number(const char *name, const char *pid_name)
 {
     const char *text = getenv(name), *pid = getenv(pid_name);
 
@@ -71,14 +71,14 @@ static int64_t number_for_us(const char *name, const char *pid_name)
 
 int64_t cli_notify_watchdog_ms(void)
 {
-    int64_t us = number_for_us("WATCHDOG_USEC", "WATCHDOG_PID");
+    int64_t us = env_number("WATCHDOG_USEC", "WATCHDOG_PID");
 
     return us > 0 ? us / 1000 : 0;
 }
 
 ef_status cli_notify_socket(int *out_fd, ef_error *err)
 {
-    int64_t count = getenv("LISTEN_PID") ? number_for_us("LISTEN_FDS", "LISTEN_PID") : 0;
+    int64_t count = getenv("LISTEN_PID") ? env_number("LISTEN_FDS", "LISTEN_PID") : 0;
     int listens = 0;
     socklen_t size = sizeof(listens);
 
@@ -86,10 +86,11 @@ ef_status cli_notify_socket(int *out_fd, ef_error *err)
     if (count <= 0)
         return EF_OK;
     if (count > 1)
-        return ef_fail(err, EF_BAD_INPUT, "LISTEN_FDS is %lld: one socket is served",
+        return ef_fail(err, EF_BAD_INPUT, "LISTEN_FDS is %lld: only one socket is supported",
                        (long long)count);
     if (getsockopt(FIRST_FD, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens)
-        return ef_fail(err, EF_BAD_INPUT, "LISTEN_FDS: what was handed over does not listen");
+        return ef_fail(err, EF_BAD_INPUT,
+                       "LISTEN_FDS: the passed descriptor is not a listening socket");
     (void)fcntl(FIRST_FD, F_SETFD, FD_CLOEXEC);
     (void)fcntl(FIRST_FD, F_SETFL, O_NONBLOCK);
     *out_fd = FIRST_FD;

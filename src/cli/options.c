@@ -1,10 +1,10 @@
 /*
- * options.c - the command line: common options, the command's words, its options and arguments.
+ * options.c - parser of the command line: common options, command, its options and arguments.
  *
  *     everfold [common] event [common] append [common and own] STREAM
  *
- * An option of the command hides a common one of the same name behind the command's words: that is
- * how --data is the data directory everywhere and the event's data in `event append`.
+ * After the words of the command, an option of the command hides a common option of the same name:
+ * --data is the data directory, but the data of the event in `event append`.
  */
 #include "cli.h"
 #include "../base/limits.h"
@@ -19,24 +19,24 @@
 enum { OWN_FIRST = 1000, COMMON_FIRST = 2000 };
 
 const cli_option cli_common_options[] = {
-    {"data", 0, "DIR", "data", "@dir", "the data directory (default ./everfold-data)"},
+    {"data", 0, "DIR", "data", "@dir", "data directory (default ./everfold-data)"},
     {"journal", 0, "URL", "journal",
-     "sqlite:,postgres:,nats:,memory:", "the journal's store (default sqlite:DATA/journal.db)"},
+     "sqlite:,postgres:,nats:,memory:", "journal store (default sqlite:DATA/journal.db)"},
     {"views", 0, "URL", "views", "sqlite:,lmdb:,postgres:,memory:",
-     "the views' store (default sqlite:DATA/views.db, or beside the journal on a server)"},
+     "view store (default sqlite:DATA/views.db; for a journal on PostgreSQL, the same database)"},
     {"server", 0, "URL", "server", NULL,
-     "work through a running server; EVERFOLD_TOKEN is its token"},
-    {"token-file", 0, "FILE", "token_file", "@file", "the file with the token for that server"},
-    {"tenant", 0, "T", "tenant", NULL, "the tenant (default \"\")"},
-    {"output", 'o', "FORMAT", "output", "table,json,ndjson", "table, json or ndjson"},
-    {"config", 0, "FILE", NULL, "@file",
-     "the settings file (default DATA/everfold.conf when it is there)"},
+     "use a running server, or unix:PATH; its token is in EVERFOLD_TOKEN or --token-file"},
+    {"token-file", 0, "FILE", "token_file", "@file", "file with the token for the server"},
+    {"tenant", 0, "T", "tenant", NULL, "tenant (default \"\")"},
+    {"output", 'o', "FORMAT", "output", "table,json,ndjson",
+     "output format: table, json or ndjson"},
+    {"config", 0, "FILE", NULL, "@file", "settings file (default DATA/everfold.conf if it exists)"},
     {"log-level", 0, "LEVEL", "log.level", "debug,info,warn,error",
-     "what is logged to stderr: debug, info, warn or error"},
-    {"log-format", 0, "FORMAT", "log.format", "text,json", "how it is logged: text or json"},
-    {"quiet", 0, NULL, NULL, NULL, "say nothing on stderr but errors"},
-    {"no-color", 0, NULL, NULL, NULL, "no colours (NO_COLOR does the same)"},
-    {"help", 'h', NULL, NULL, NULL, "explain the command"},
+     "minimum level of log messages on stderr: debug, info, warn or error"},
+    {"log-format", 0, "FORMAT", "log.format", "text,json", "format of the log: text or json"},
+    {"quiet", 0, NULL, NULL, NULL, "only errors on stderr"},
+    {"no-color", 0, NULL, NULL, NULL, "no colours (also: NO_COLOR)"},
+    {"help", 'h', NULL, NULL, NULL, "describe the command"},
     {"version", 0, NULL, NULL, NULL, "print the version"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
@@ -109,7 +109,7 @@ static ef_status unknown_option(const cli *c, const option_set *set, const char 
     return ef_fail(err, EF_BAD_INPUT, "%s has no option %s", what, text);
 }
 
-/* What getopt_long refused: it left the word in argv. */
+/* Reports what getopt_long refused; the word is in argv. */
 static ef_status refused_option(const cli *c, const option_set *set, int sign, char **argv,
                                 char *hint, size_t hint_size, ef_error *err)
 {
@@ -124,7 +124,7 @@ static ef_status refused_option(const cli *c, const option_set *set, int sign, c
     return unknown_option(c, set, optopt > 0 && optopt < 128 ? letter : word, hint, hint_size, err);
 }
 
-static void keep_value(cli *c, int index, bool own, const char *value)
+static void store_value(cli *c, int index, bool own, const char *value)
 {
     const cli_option *options = own ? c->command->options : cli_common_options;
 
@@ -137,8 +137,8 @@ static void keep_value(cli *c, int index, bool own, const char *value)
     }
 }
 
-/* Options from argv[1] on; optind ends at the first word that is none. Without a command it stops
- * at the first word, else words are gathered at the end. */
+/* Parses options from argv[1]; optind ends at the first other word. Without a command, parsing
+ * stops at the first word; otherwise words are moved to the end. */
 static ef_status parse_options(cli *c, int argc, char **argv, char *hint, size_t hint_size,
                                ef_error *err)
 {
@@ -150,24 +150,24 @@ static ef_status parse_options(cli *c, int argc, char **argv, char *hint, size_t
     size_t count = add_options(&set, 0, own, OWN_FIRST);
     (void)add_options(&set, count, cli_common_options, COMMON_FIRST);
     opterr = 0;
-    optind = 0; /* glibc: start over */
+    optind = 0; /* resets the state of getopt (glibc) */
     while ((sign = getopt_long(argc, argv, set.shorts, set.longs, NULL)) != -1) {
         int index;
         if (sign == '?' || sign == ':')
             return refused_option(c, &set, sign, argv, hint, hint_size, err);
         if (sign >= COMMON_FIRST)
-            keep_value(c, sign - COMMON_FIRST, false, optarg);
+            store_value(c, sign - COMMON_FIRST, false, optarg);
         else if (sign >= OWN_FIRST)
-            keep_value(c, sign - OWN_FIRST, true, optarg);
+            store_value(c, sign - OWN_FIRST, true, optarg);
         else if ((index = index_of_letter(own, sign)) >= 0)
-            keep_value(c, index, true, optarg);
+            store_value(c, index, true, optarg);
         else
-            keep_value(c, index_of_letter(cli_common_options, sign), false, optarg);
+            store_value(c, index_of_letter(cli_common_options, sign), false, optarg);
     }
     return EF_OK;
 }
 
-/* The one command whose verb the word is, as "event append" for "append"; NULL: none, or many. */
+/* The command with this verb: "event append" for "append"; NULL if there is none or several. */
 static const char *command_of_verb(const char *word)
 {
     const char *found = NULL;
@@ -205,10 +205,10 @@ static ef_status unknown_command(const char *group, const char *word, char *hint
         (void)snprintf(hint, hint_size, "did you mean: everfold %s%s%s", group, space, near);
     else
         (void)snprintf(hint, hint_size, "see: everfold %s%s--help", group, space);
-    return ef_fail(err, EF_BAD_INPUT, "there is no command '%s%s%s'", group, space, word);
+    return ef_fail(err, EF_BAD_INPUT, "unknown command '%s%s%s'", group, space, word);
 }
 
-/* The command's words, one or two; `*at` moves to the last of them. */
+/* Parses the command, one or two words; `*at` moves to the last of them. */
 static ef_status parse_command(cli *c, int argc, char **argv, int *at, char *hint, size_t hint_size,
                                ef_error *err)
 {
@@ -231,7 +231,7 @@ static ef_status parse_command(cli *c, int argc, char **argv, int *at, char *hin
         if (found)
             c->group = found->name;
     }
-    /* "backup DIR" and "backup verify DIR": the longer name goes first. */
+    /* "backup DIR" and "backup verify DIR": the longer name is tried first. */
     if (*at + 1 < argc && !strchr(c->command->name, ' ')) {
         (void)snprintf(name, sizeof(name), "%s %s", c->command->name, argv[*at + 1]);
         if (cli_command_find(name)) {
@@ -248,9 +248,9 @@ static bool is_json(const char *text)
            ef__json_check(ef_str_from(text), EF_LIMIT_DATA_BYTES, NULL, NULL) == EF_OK;
 }
 
-/* The event's data and the data directory have the same name. Where both stand behind `event
- * append`, the one that is JSON is the event's; when that does not tell them apart, we ask. */
-static ef_status settle_data(cli *c, ef_error *err)
+/* Data directory and event data have the same option name. If both follow `event append`, the value
+ * that is JSON is the event data; if that is ambiguous, it is an error. */
+static ef_status resolve_data(cli *c, ef_error *err)
 {
     size_t own = 0, common = 0;
 
@@ -262,10 +262,11 @@ static ef_status settle_data(cli *c, ef_error *err)
         common++;
     const char *before = c->data_before, *after = c->values[own];
     if (is_json(before) == is_json(after))
-        return ef_fail(err, EF_BAD_INPUT,
-                       "--data is given twice behind %s, where it is the event's data; give the "
-                       "data directory before the command, or by EVERFOLD_DATA",
-                       c->command->name);
+        return ef_fail(
+            err, EF_BAD_INPUT,
+            "--data is given twice after %s, where it is the data of the event; give the "
+            "data directory before the command, or in EVERFOLD_DATA",
+            c->command->name);
     c->values[own] = is_json(before) ? before : after;
     c->commons[common] = is_json(before) ? after : before;
     return EF_OK;
@@ -285,7 +286,7 @@ static ef_status check_arguments(const cli *c, char *hint, size_t hint_size, ef_
                            arguments[count].name, arguments[count].help);
     }
     if (c->argument_count > count && !many)
-        return ef_fail(err, EF_BAD_INPUT, "%s does not know what to do with '%s'", c->command->name,
+        return ef_fail(err, EF_BAD_INPUT, "%s: unexpected argument '%s'", c->command->name,
                        c->arguments[count]);
     hint[0] = '\0';
     return EF_OK;
@@ -306,7 +307,7 @@ ef_status cli_options_parse(cli *c, int argc, char **argv, char *hint, size_t hi
     c->argument_count = (size_t)(argc - at - optind);
     if (cli_has(c, "help"))
         return EF_OK;
-    st = settle_data(c, err);
+    st = resolve_data(c, err);
     if (st != EF_OK)
         return st;
     return check_arguments(c, hint, hint_size, err);
@@ -340,12 +341,11 @@ ef_status cli_number_parse(const char *what, const char *text, int64_t min, int6
     bool starts_well = (text[0] >= '0' && text[0] <= '9') || (text[0] == '-' && text[1] >= '0');
     if (errno != 0 || !starts_well || *end != '\0' || n < min || n > max) {
         if (max == INT64_MAX)
-            return ef_fail(err, EF_BAD_INPUT,
-                           "%s is '%s': a whole number from %" PRId64 " is needed", what, text,
-                           min);
+            return ef_fail(err, EF_BAD_INPUT, "%s is '%s': must be an integer >= %" PRId64, what,
+                           text, min);
         return ef_fail(err, EF_BAD_INPUT,
-                       "%s is '%s': a whole number from %" PRId64 " to %" PRId64 " is needed", what,
-                       text, min, max);
+                       "%s is '%s': must be an integer from %" PRId64 " to %" PRId64, what, text,
+                       min, max);
     }
     *out = n;
     return EF_OK;

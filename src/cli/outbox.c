@@ -1,5 +1,5 @@
 /*
- * outbox.c - outbox rows, for people and for programs.
+ * outbox.c - output of outbox rows, and the options of operations on them.
  */
 #include "outbox.h"
 
@@ -72,14 +72,14 @@ void cli_print_acted(cli *c, const char *mode, const char *count_key, int64_t co
     ef__buf_add_char(&c->out, '\n');
 }
 
-int cli_outbox_act(cli *c, ef_outbox_act *act)
+int cli_outbox_action(cli *c, ef_outbox_action *act)
 {
     ef_error err = EF_ERROR_INIT;
 
-    *act = (ef_outbox_act){.tenant = cli_tenant(c),
-                           .stream = ef_str_from(c->arguments[0]),
-                           .lane = ef_str_from(cli_value(c, "lane")),
-                           .who = cli_actor(c)};
+    *act = (ef_outbox_action){.tenant = cli_tenant(c),
+                              .stream = ef_str_from(c->arguments[0]),
+                              .lane = ef_str_from(cli_value(c, "lane")),
+                              .actor = cli_actor(c)};
     if (cli_number_parse("SEQ", c->arguments[1], 1, INT64_MAX, &act->seq, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     return 0;
@@ -99,10 +99,10 @@ int cli_outbox_bulk(cli *c, ef_outbox_bulk *bulk)
                              .error = ef_str_from(cli_value(c, "error")),
                              .limit = 100,
                              .dry_run = cli_has(c, "dry-run"),
-                             .who = cli_actor(c),
+                             .actor = cli_actor(c),
                              .reason = cli_reason(c)};
     if (cli_has(c, "all") && cli_value(c, "limit"))
-        return cli_usage(c, "--all and --limit exclude each other");
+        return cli_usage(c, "--all and --limit cannot be combined");
     if (cli_number(c, "limit", 1, INT64_MAX, &bulk->limit, &err) != EF_OK ||
         cli_duration(c, "older", &older_ms, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
@@ -119,7 +119,7 @@ void cli_print_bulk(cli *c, const char *mode, const char *key, const ef_outbox_b
         cli_say(c, "dry run: nothing was changed");
     cli_print_acted(c, mode, key, count, rows);
     if (c->format == CLI_TABLE && count > (int64_t)rows->count)
-        cli_say(c, "the first %zu rows are shown", rows->count);
+        cli_say(c, "only the first %zu rows are listed", rows->count);
     if (bulk->limit && count == bulk->limit)
-        cli_say(c, "there may be more: --all takes all of them, --limit N more");
+        cli_say(c, "more rows may match: use --all, or a higher --limit");
 }

@@ -6,34 +6,34 @@
 
 #include "cli.h"
 
-/* One line a row, and an indented one for its last error. */
+/* Prints one line per row, and an indented line for its last error. */
 void cli_text_row(cli *c, const ef_row *row);
 
 /* {"mode":MODE,COUNT_KEY:N,"rows":[…]}, or a line and the rows. */
 void cli_print_acted(cli *c, const char *mode, const char *count_key, int64_t count,
                      const ef_row_list *rows);
 
-/* STREAM SEQ and who acts, out of the arguments: 0, or the exit code. */
-int cli_outbox_act(cli *c, ef_outbox_act *act);
+/* Reads STREAM, SEQ and the actor: 0, or the exit code. */
+int cli_outbox_action(cli *c, ef_outbox_action *act);
 
-/* The options of an operation on many dead rows. */
+/* Options of an operation on many dead rows. */
 #define CLI_BULK_OPTIONS(lane_text, reason_text)                                                   \
     {"lane", 0, "LANE", NULL, NULL, lane_text},                                                    \
-        {"stream", 0, "STREAM", NULL, NULL, "only rows of this stream, of --tenant"},              \
+        {"stream", 0, "STREAM", NULL, NULL, "only rows of this stream of --tenant"},               \
         {"types", 0,    "LIST",                                                                    \
-         NULL,    NULL, "only these types: NAME or PREFIX*, with commas between them"},            \
-        {"error", 0, "TEXT", NULL, NULL, "only rows whose error has this in it"},                  \
-        {"older", 0, "TIME", NULL, NULL, "only rows that have waited for longer, as 10m"},         \
-        {"limit", 0, "N", NULL, NULL, "at most so many, oldest first (default 100)"},              \
-        {"all", 0, NULL, NULL, NULL, "all of them, however many"},                                 \
-        {"dry-run", 0, NULL, NULL, NULL, "count and show them, and change nothing"},               \
+         NULL,    NULL, "only rows of these types: comma-separated NAME or PREFIX*"},              \
+        {"error", 0, "TEXT", NULL, NULL, "only rows whose last error contains this text"},         \
+        {"older", 0, "TIME", NULL, NULL, "only rows enqueued longer ago than this: 10m"},          \
+        {"limit", 0, "N", NULL, NULL, "at most N rows, oldest first (default 100)"},               \
+        {"all", 0, NULL, NULL, NULL, "all matching rows"},                                         \
+        {"dry-run", 0, NULL, NULL, NULL, "count and list them without changing anything"},         \
     {                                                                                              \
         "reason", 0, "TEXT", NULL, NULL, reason_text                                               \
     }
 
-/* What they say: 0, or the exit code. */
+/* Reads these options: 0, or the exit code. */
 int cli_outbox_bulk(cli *c, ef_outbox_bulk *bulk);
-/* As cli_print_acted, with what was not done or shown. */
+/* As cli_print_acted, with hints about a dry run and rows that are not listed. */
 void cli_print_bulk(cli *c, const char *mode, const char *key, const ef_outbox_bulk *bulk,
                     int64_t count, const ef_row_list *rows);
 

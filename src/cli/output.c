@@ -1,8 +1,9 @@
 /*
- * output.c - answers on stdout, talk on stderr.
+ * output.c - results on stdout, messages on stderr.
  *
- * Answers gather in c->out and are written in pieces. When the reader has gone (`| head`) the rest
- * is dropped and the command ends quietly; a write that fails for another reason is an error.
+ * Results are collected in c->out and written in pieces. If the reader has closed the pipe (`|
+ * head`), the rest is dropped and the command ends with its normal exit code; any other write error
+ * is an error.
  */
 #include "cli.h"
 
@@ -50,7 +51,8 @@ bool cli_reader_gone(cli *c)
     return c->out_state != CLI_OUT_OPEN;
 }
 
-/* --- talk --------------------------------------------------------------------------------------
+/* --- messages
+ * --------------------------------------------------------------------------------------
  */
 
 bool cli_logs_messages(const cli *c)
@@ -58,7 +60,7 @@ bool cli_logs_messages(const cli *c)
     return c->log_style == EF_LOG_JSON && c->command && c->command->service;
 }
 
-/* As a line of the log, whatever log.level is: it was to be said. */
+/* Writes a message as a log line, independent of log.level. */
 static void log_message(ef_log_level level, const char *text, const ef_log_field *fields,
                         size_t field_count)
 {
@@ -72,9 +74,9 @@ static void log_message(ef_log_level level, const char *text, const ef_log_field
     (void)fwrite(line, 1, n, stderr);
 }
 
-static void write_sentence(ef__buf *out, const ef_error *err, const char *hint)
+static void write_error_text(ef__buf *out, const ef_error *err, const char *hint)
 {
-    const char *text = err->text[0] != '\0' ? err->text : ef_status_words(err->status);
+    const char *text = err->text[0] != '\0' ? err->text : ef_status_message(err->status);
 
     ef__buf_add_text(out, "everfold: ");
     cli_escape(out, ef_str_from(text));
@@ -86,15 +88,15 @@ static void write_sentence(ef__buf *out, const ef_error *err, const char *hint)
     }
 }
 
-/* Whoever has forgotten that the environment or the settings name a server is told so. */
+/* Hint for a server that is not reachable: where its URL came from. */
 static const char *server_hint(const cli *c)
 {
     ef__setting_view server = cli_setting(c, "server");
 
-    return server.origin == EF__ORIGIN_ENVIRONMENT
-               ? "EVERFOLD_SERVER names it; for a data directory: --data DIR, or unset it"
+    return server.origin == EF__ORIGIN_ENVIRONMENT ? "the server is named by EVERFOLD_SERVER; "
+                                                     "unset it, or use --data DIR for local stores"
            : server.origin == EF__ORIGIN_FILE
-               ? "the settings file names it; for a data directory: --data DIR"
+               ? "the server is named by the settings file; use --data DIR for local stores"
                : NULL;
 }
 
@@ -107,14 +109,14 @@ int cli_fail(const cli *c, const ef_error *err, const char *hint)
         hint = server_hint(c);
     if (cli_logs_messages(c)) {
         log_message(
-            EF_LOG_ERROR, err->text[0] ? err->text : ef_status_words(err->status),
+            EF_LOG_ERROR, err->text[0] ? err->text : ef_status_message(err->status),
             (ef_log_field[]){EF_LOG_TEXT_FIELD("code", ef_str_from(ef_status_code(err->status))),
                              EF_LOG_TEXT_FIELD("hint", ef_str_from(hint ? hint : ""))},
             hint ? 2 : 1);
         return ef_status_exit(err->status);
     }
     if (c->format == CLI_TABLE)
-        write_sentence(&out, err, hint);
+        write_error_text(&out, err, hint);
     else
         ef__problem_write(&w, err, hint);
     if (c->format != CLI_TABLE)
@@ -138,7 +140,7 @@ int cli_usage(const cli *c, const char *format, ...)
     return cli_fail(c, &err, hint);
 }
 
-static void talk(const cli *c, ef_log_level level, const char *format, va_list args)
+static void write_message(const cli *c, ef_log_level level, const char *format, va_list args)
 {
     char text[1024];
     ef__buf out = EF__BUF_INIT(64 * 1024);
@@ -161,7 +163,7 @@ void cli_say(const cli *c, const char *format, ...)
     if (c->quiet)
         return;
     va_start(args, format);
-    talk(c, EF_LOG_INFO, format, args);
+    write_message(c, EF_LOG_INFO, format, args);
     va_end(args);
 }
 
@@ -170,7 +172,7 @@ void cli_warn(const cli *c, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    talk(c, EF_LOG_WARN, format, args);
+    write_message(c, EF_LOG_WARN, format, args);
     va_end(args);
 }
 
@@ -207,7 +209,7 @@ void cli_list_end(cli *c, cli_list *list)
         ef__buf_add_text(&c->out, list->count == 0 ? "[]\n" : "]\n");
 }
 
-/* --- objects of the contract -------------------------------------------------------------------
+/* --- objects -------------------------------------------------------------------
  */
 
 void cli_json_event(cli *c, const ef_event *event, bool one_line)

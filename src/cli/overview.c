@@ -2,7 +2,7 @@
  * overview.c - see overview.h.
  */
 #include "overview.h"
-#include "front.h"
+#include "calls.h"
 #include "../base/utf8.h"
 #include "../shape/overview.h"
 
@@ -39,21 +39,21 @@ int64_t cli_age_ms(int64_t now_us, int64_t then_us)
     return now_us > then_us ? (now_us - then_us) / 1000 : 0;
 }
 
-int64_t cli_overview_owned(const cli_overview *o, ef_str owner)
+int64_t cli_overview_owned(const cli_overview *o, ef_str holder)
 {
     int64_t count = 0;
 
     for (size_t i = 0; i < o->partitions.count; i++) {
         const ef_partition *p = &o->partitions.items[i];
-        count += p->live && (owner.len == 0 || ef_str_equal(p->owner, owner)) ? 1 : 0;
+        count += p->live && (holder.len == 0 || ef_str_equal(p->holder, holder)) ? 1 : 0;
     }
     return count;
 }
 
-/* --- the views ----------------------------------------------------------------------------------
+/* --- views ----------------------------------------------------------------------------------
  */
 
-/* The open failures of one projection: the newest ones. */
+/* The newest open failures of one projection. */
 static ef_status read_troubles(cli *c, const ef_projection *p, cli_troubles *out, ef_error *err)
 {
     ef_failure_list list = {0};
@@ -70,7 +70,7 @@ static ef_status read_troubles(cli *c, const ef_projection *p, cli_troubles *out
     return st;
 }
 
-/* A journal without views is whole: somebody else may keep them, or nobody wants any. */
+/* A journal without a view store is complete: another process may keep the views. */
 static void read_projections(cli *c, cli_overview *o)
 {
     ef_error *err = &o->views_error;
@@ -90,7 +90,7 @@ static void read_projections(cli *c, cli_overview *o)
         *err = (ef_error)EF_ERROR_INIT;
 }
 
-/* --- the journal --------------------------------------------------------------------------------
+/* --- journal --------------------------------------------------------------------------------
  */
 
 static ef_status read_runs(cli *c, cli_overview *o, ef_error *err)
@@ -114,7 +114,7 @@ static ef_status read_lanes(cli *c, cli_overview *o, ef_error *err)
         return st;
     o->lanes = calloc(o->lane_names.count + 1, sizeof *o->lanes);
     if (!o->lanes)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while reading the lanes");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory while reading the lanes");
     for (; st == EF_OK && o->lane_count < o->lane_names.count; o->lane_count++) {
         cli_lane *lane = &o->lanes[o->lane_count];
         lane->name = o->lane_names.items[o->lane_count].name;
@@ -147,7 +147,7 @@ static ef_status read_journal(cli *c, bool all, cli_overview *o, ef_error *err)
     return st;
 }
 
-/* Through a server, the room of its journal is what it reports. */
+/* Through a server, the free space is what the server reports. */
 static ef__disk read_disk(const cli *c, const ef_store_facts *facts)
 {
     return c->client ? (ef__disk){.free_bytes = facts->free_bytes}

@@ -4,7 +4,7 @@
  *     everfold work  outbox_apply_only  up 0:01:23
  *     All is well: every event is in every view.
  *     summary     worker w  heartbeat 2 s ago …     throughput  claimed 5 …
- *     partitions  desired 16 …                      posts       queue idle …
+ *     partitions  desired 16 …                      tasks       queue idle …
  *     PROJECTION  STATE  LAG  AGE  VIEWS  FAILURES  UNACCOUNTED
  *     ERROR
  *     q quit  p pause …
@@ -18,14 +18,14 @@
 
 #define TWO_COLUMNS 90
 #define THREE_COLUMNS 140
-#define TWO_LISTS 150 /* from this width on lists stand side by side */
+#define TWO_LISTS 150 /* lists are placed side by side from this width */
 #define SHORT_HEADS 72
 #define SHORT_LISTS 56
-#define HEALTH_ROWS_MIN 6  /* a terminal that is lower has no line for the sentence … */
-#define HEALTH_LINES_MAX 3 /* … and this many are enough for it */
+#define HEALTH_ROWS_MIN 6  /* a lower terminal does not show the health line */
+#define HEALTH_LINES_MAX 3 /* maximum lines of the health text */
 #define NO_LIMIT (SIZE_MAX / 2)
 
-/* --- words for numbers --------------------------------------------------------------------------
+/* --- numbers --------------------------------------------------------------------------
  */
 
 static void age_text(int64_t ms, char out[32])
@@ -44,7 +44,7 @@ static void age_text(int64_t ms, char out[32])
         (void)snprintf(out, 32, "%" PRId64 " d", s / 86400);
 }
 
-/* A number that should be 0. */
+/* A count that should be 0; red otherwise. */
 static void add_bad(cli_flow *flow, const char *name, int64_t number)
 {
     cli_flow_printf(flow, "%s%s %" PRId64 "%s", number ? CLI_MARK_RED : "", name, number,
@@ -66,11 +66,11 @@ static void add_escaped(cli_flow *flow, const char *name, ef_str text)
     ef__buf_release(&item);
 }
 
-/* --- small things -------------------------------------------------------------------------------
+/* --- sections -------------------------------------------------------------------------------
  */
 
-/* "acks survive: process crash yes, power loss yes; …": its first part, which is what matters, in
- * pieces that can stand on two lines. */
+/* The first part of the durability text ("acks survive: process crash yes, power loss yes; …"),
+ * split so that it fits on two lines. */
 static void add_durability(cli_flow *flow, const char *text)
 {
     size_t left = strcspn(text, ";");
@@ -113,7 +113,7 @@ static void add_summary(const cli_panel_facts *f, cli_section *section, size_t w
     cli_flow_end(&flow);
 }
 
-/* The last minute as a row of bars, in as many as fit. */
+/* Throughput of the last minute as bars, as many as fit. */
 static void add_history(const cli_panel_facts *f, cli_flow *flow, size_t width)
 {
     static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -179,7 +179,7 @@ static void add_outbox(const cli_panel_facts *f, cli_section *section, size_t wi
 static void add_partitions(const cli_panel_facts *f, cli_section *section, size_t width)
 {
     const cli_overview *o = f->overview;
-    int64_t owned = cli_overview_owned(o, EF_STR("")), pending = 0, in_hand = 0, exceptions = 0;
+    int64_t owned = cli_overview_owned(o, EF_STR("")), pending = 0, in_flight = 0, retry_rows = 0;
     cli_flow flow;
 
     cli_flow_begin(&flow, section, width, "partitions");
@@ -194,26 +194,26 @@ static void add_partitions(const cli_panel_facts *f, cli_section *section, size_
     } else {
         for (size_t i = 0; i < o->partitions.count; i++) {
             pending += o->partitions.items[i].pending;
-            in_hand += o->partitions.items[i].in_hand;
-            exceptions += o->partitions.items[i].exceptions;
+            in_flight += o->partitions.items[i].in_flight;
+            retry_rows += o->partitions.items[i].retry_rows;
         }
         add_number(&flow, "owned", owned);
         add_number(&flow, "free", (int64_t)o->partitions.count - owned);
         add_number(&flow, "pending", pending);
-        add_number(&flow, "in hand", in_hand);
-        add_number(&flow, "exceptions", exceptions);
+        add_number(&flow, "in flight", in_flight);
+        add_number(&flow, "retry rows", retry_rows);
     }
     cli_flow_end(&flow);
 }
 
-static void add_posts(const cli_panel_facts *f, cli_section *section, size_t width)
+static void add_tasks(const cli_panel_facts *f, cli_section *section, size_t width)
 {
     cli_flow flow;
 
-    cli_flow_begin(&flow, section, width, "posts");
-    for (size_t i = 0; i < f->work->post_count; i++) {
-        const ef_post *p = &f->work->posts[i];
-        bool bad = p->state == EF_POST_RETRYING || p->stalled_us > 0;
+    cli_flow_begin(&flow, section, width, "tasks");
+    for (size_t i = 0; i < f->work->task_count; i++) {
+        const ef_task *p = &f->work->tasks[i];
+        bool bad = p->state == EF_TASK_RETRYING || p->stalled_us > 0;
         char more[96] = "";
         if (p->failures_in_a_row > 0)
             (void)snprintf(more, sizeof more, " (%" PRId64 " failures)", p->failures_in_a_row);
@@ -221,7 +221,7 @@ static void add_posts(const cli_panel_facts *f, cli_section *section, size_t wid
             (void)snprintf(more, sizeof more, " (stalled for %" PRId64 " s, %" PRId64 " failures)",
                            p->stalled_us / 1000000, p->failures_in_a_row);
         cli_flow_printf(&flow, "%s%s %s%s%s", bad ? CLI_MARK_YELLOW : "", p->name,
-                        ef_post_state_name(p->state), more, bad ? CLI_MARK_PLAIN : "");
+                        ef_task_state_name(p->state), more, bad ? CLI_MARK_PLAIN : "");
     }
     cli_flow_end(&flow);
 }
@@ -229,12 +229,12 @@ static void add_posts(const cli_panel_facts *f, cli_section *section, size_t wid
 /* --- lists --------------------------------------------------------------------------------------
  */
 
-static void add_name(cli_grid *grid, ef_str name, const char *behind)
+static void add_name(cli_grid *grid, ef_str name, const char *suffix)
 {
     ef__buf cell = EF__BUF_INIT(CLI_OUT_MAX);
 
     cli_escape(&cell, name);
-    ef__buf_add_text(&cell, behind);
+    ef__buf_add_text(&cell, suffix);
     cli_grid_add(grid, ef__buf_str(&cell));
     ef__buf_release(&cell);
 }
@@ -259,7 +259,7 @@ static void add_projections(const cli_panel_facts *f, cli_section *section, size
                                         "VIEWS",      "FAILURES", "UNACCOUNTED", "BLOCKED"};
     static const char *const brief[] = {"PROJECTION", "STATE", "LAG",   "SECS",
                                         "VIEWS",      "FAIL",  "UNACC", "BLOCK"};
-    bool blocked = any_blocked(&f->overview->projections); /* a column only where it is needed */
+    bool blocked = any_blocked(&f->overview->projections); /* the column is shown only if needed */
     cli_grid grid = CLI_GRID_INIT(width < SHORT_HEADS ? brief : heads, blocked ? 8 : 7, 0xFC);
     const cli_overview *o = f->overview;
 
@@ -267,7 +267,7 @@ static void add_projections(const cli_panel_facts *f, cli_section *section, size
         const ef_projection *p = &o->projections.items[i];
         char version[32];
         int n = snprintf(version, sizeof version, " v%" PRId32, p->version);
-        if (!p->routed) /* queries go to another one of that name */
+        if (!p->active) /* not the active generation of that name */
             (void)snprintf(version + n, sizeof version - (size_t)n, " g%" PRId32, p->generation);
         add_name(&grid, p->name, version);
         add_name(&grid, p->state, "");
@@ -313,7 +313,7 @@ static void add_lane(const cli_panel_facts *f, const cli_lane *lane, cli_grid *g
     cli_grid_printf(grid, "%s", age);
 }
 
-/* Those that need somebody stand first, for the last ones are cut when there is little room. */
+/* Lanes with problems come first, because the last ones are cut if space is short. */
 static void add_lanes(const cli_panel_facts *f, cli_section *section, size_t width)
 {
     static const char *const heads[] = {"LANE", "PENDING", "PROCESSING", "FAILED",
@@ -380,8 +380,8 @@ static size_t column_count(size_t width)
     return width < TWO_COLUMNS ? 1 : width < THREE_COLUMNS ? 2 : 3;
 }
 
-/* Over the full width; what is longer is broken, between words where there are some, and goes on
- * `indent` further to the right. */
+/* Writes text over the full width, broken between words where possible; further lines are indented
+ * by `indent`. */
 static void add_wrapped(cli_section *section, ef_str text, size_t width, size_t indent)
 {
     ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
@@ -390,11 +390,11 @@ static void add_wrapped(cli_section *section, ef_str text, size_t width, size_t 
     for (size_t before = 0; text.len > 0; before = indent) {
         ef_str fits = cli_text_cut(text, width - before);
         size_t n = fits.len;
-        if (n == 0) /* a character that is wider than all there is */
+        if (n == 0) /* a character wider than the line */
             break;
         while (fits.len < text.len && n > 0 && text.ptr[n] != ' ')
             n--;
-        n = n > fits.len / 2 ? n : fits.len; /* a long word is broken */
+        n = n > fits.len / 2 ? n : fits.len; /* a word longer than the line is split */
         ef__buf_reset(&line);
         for (size_t i = 0; i < before; i++)
             ef__buf_add_char(&line, ' ');
@@ -431,15 +431,16 @@ static void draw_errors(const cli_panel_facts *f, const cli_panel_view *v, size_
 static void draw_help(const cli_panel_view *v, size_t height, ef__buf *out)
 {
     static const char *const lines[] = {
-        "q, Ctrl-C  quit: what is in hand is finished first",
-        "p          stop and go on redrawing",
-        "e          the last errors at full length, and back",
+        "q, Ctrl-C  quit: batches in flight are finished first",
+        "p          pause and resume redrawing",
+        "e          latest errors in full, and back",
         "?          this page, and back",
         "",
-        "lag          events that a projection has yet to take",
-        ("unaccounted  events that are neither done nor waiting. While events are being folded it "
-         "moves; at rest it is 0, or something is wrong: everfold doctor"),
-        "blocked      rows that wait behind a dead one: everfold outbox report",
+        "lag          events that a projection has not applied yet",
+        ("unaccounted  events that are neither applied nor queued. It varies while events are "
+         "applied; "
+         "when idle it must be 0, otherwise see: everfold doctor"),
+        "blocked      rows after a dead row of their stream: everfold outbox report",
         "errors       of this process, and open failures: everfold projection failures NAME",
     };
     cli_section section = CLI_SECTION_INIT;
@@ -467,7 +468,7 @@ static void draw_all(const cli_panel_facts *f, const cli_panel_view *v, size_t h
     add_throughput(f, &small[1], column);
     add_partitions(f, &small[2], column);
     if (f->work)
-        add_posts(f, &small[3], column);
+        add_tasks(f, &small[3], column);
     add_outbox(f, &small[4], column);
     add_projections(f, &lists[0], list);
     if (!f->work) {
@@ -475,7 +476,7 @@ static void draw_all(const cli_panel_facts *f, const cli_panel_view *v, size_t h
         add_workers(f, &lists[2], list);
     }
     add_errors(f, &lists[3], list);
-    /* The lists get what is left, and never less than half. */
+    /* The lists get the remaining lines, at least half. */
     size_t needed = cli_band_height(&bottom);
     size_t kept = needed < height / 2 ? needed : height / 2;
     size_t used = cli_band_write(&top, height - kept, out);
@@ -504,7 +505,7 @@ static void draw_title(const cli_panel_facts *f, const cli_panel_view *v, ef__bu
     ef__buf_add_char(out, '\n');
 }
 
-/* How it is, in the same words as the monitor's, on as many lines as it takes; how many that is. */
+/* Draws the health text, the same as in the monitor. Returns the number of lines. */
 static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *out)
 {
     static const char *const marks[] = {CLI_MARK_PLAIN, CLI_MARK_YELLOW, CLI_MARK_RED};
@@ -533,7 +534,7 @@ static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef_
 void cli_panel_draw(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *out)
 {
     size_t height = v->height > 0 ? v->height : NO_LIMIT;
-    size_t frame = v->keys && height > 2 ? 2 : 1; /* the title, the keys */
+    size_t frame = v->keys && height > 2 ? 2 : 1; /* title and keys */
     bool keys = frame == 2;
     size_t start;
 
@@ -550,7 +551,7 @@ void cli_panel_draw(const cli_panel_facts *f, const cli_panel_view *v, ef__buf *
         draw_all(f, v, height - frame, out);
     if (!keys)
         return;
-    /* The keys stand in the last line, however little there is above them. */
+    /* The keys are always in the last line. */
     size_t rows = 1;
     for (size_t i = start; i < out->len; i++)
         rows += out->ptr[i] == '\n' ? 1 : 0;

@@ -1,24 +1,24 @@
 /*
- * panel.h - the overview of `work` and `top` as text: facts and a size in, lines out. No clock, no
- * terminal, no store.
+ * panel.h - the overview of `work` and `top` as text: a pure function from facts and a size to
+ * lines.
  *
- * Small things stand in one to three columns by the width, lists below them; what does not fit the
- * height is cut from the longest, which say how much is missing.
+ * Short sections are placed in one to three columns, lists below them. If the height does not
+ * suffice, the longest lists are cut and show how many lines are missing.
  */
 #ifndef EF_CLI_PANEL_H
 #define EF_CLI_PANEL_H
 
 #include "overview.h"
 
-#define CLI_PANEL_HISTORY 60 /* seconds that the small picture shows */
+#define CLI_PANEL_HISTORY 60 /* seconds of the throughput chart */
 
-/* What only a worker knows of itself. */
+/* Facts about the worker of this process. */
 typedef struct cli_panel_work {
-    ef_str worker;        /* its name */
-    int64_t heartbeat_ms; /* since its last heartbeat; -1 before the first */
-    ef_tick sum;          /* of all its ticks; desired_count and owned_count are the last ones */
-    const ef_post *posts;
-    size_t post_count;
+    ef_str worker;        /* name of the worker */
+    int64_t heartbeat_ms; /* time since its last heartbeat; -1 before the first */
+    ef_tick sum;          /* sum of its ticks; desired_count and owned_count are the latest */
+    const ef_task *tasks;
+    size_t task_count;
 } cli_panel_work;
 
 typedef struct cli_panel_facts {
@@ -26,12 +26,12 @@ typedef struct cli_panel_facts {
     const char *mode;
     const cli_overview *overview;
     const cli_troubles *troubles;
-    const cli_panel_work *work; /* NULL for whoever only looks on */
-    int64_t now_us;             /* wall time; ages are counted from it */
+    const cli_panel_work *work; /* NULL in `top` */
+    int64_t now_us;             /* wall clock; ages are relative to it */
     int64_t up_ms;
-    int64_t refresh_ms; /* until the stores are looked at again; -1: they are not */
+    int64_t refresh_ms; /* time until the stores are read again; -1: never */
     int64_t window_s;
-    double rate; /* events a second, over the window */
+    double rate; /* events per second over the window */
     int64_t history[CLI_PANEL_HISTORY];
 } cli_panel_facts;
 
@@ -39,14 +39,14 @@ typedef enum cli_panel_page { CLI_PANEL_ALL, CLI_PANEL_ERRORS, CLI_PANEL_HELP } 
 
 typedef struct cli_panel_view {
     size_t width;  /* at least 1 */
-    size_t height; /* 0: as much as it takes */
+    size_t height; /* 0: unlimited */
     cli_panel_page page;
     bool paused;
-    bool keys; /* somebody can press them: they are named in the last line */
+    bool keys; /* the keys are listed in the last line */
     bool colour;
 } cli_panel_view;
 
-/* At most `height` lines, each ended by a newline, none wider than `width` columns. */
+/* Draws at most `height` lines, each ended by a newline and at most `width` columns wide. */
 void cli_panel_draw(const cli_panel_facts *facts, const cli_panel_view *view, ef__buf *out);
 
 #endif

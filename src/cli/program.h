@@ -6,12 +6,12 @@
 
 #include "cli.h"
 
-/* A program's largest text and what reading it needs besides; a larger one is refused by the check
- * with words of its own. */
+/* Maximum size of a program plus the read buffer; the check itself refuses a larger program with
+ * its own message. */
 #define CLI_PROGRAM_BYTES (4 * 1024 * 1024)
 
-/* Read and check one program, for people: warnings and mistakes go to stderr. `*out_shown` tells
- * EF_BAD_INPUT of a mistake, which was shown already, from other failures, which were not. */
+/* Reads and checks one program; warnings and errors go to stderr as text. `*out_shown` is set if
+ * EF_BAD_INPUT was reported there already. */
 ef_status cli_program_check(const char *path, ef__buf *text, bool *out_shown, ef_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * progress.c - a bar on stderr while something long goes on; only where a person looks at it.
+ * progress.c - a progress bar on stderr, only on a terminal.
  *
  *     importing [=========>          ]  45%  12.3 MB of 27.3 MB  48210 events/s  ETA 0:12
  */
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define REDRAW_US 100000 /* ten times a second is as fast as people read */
+#define REDRAW_US 100000 /* ten updates per second */
 #define BAR_COLUMNS 20
 
 void cli_progress_begin(cli_progress *p, const cli *c, const char *label, const char *unit,

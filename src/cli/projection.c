@@ -1,8 +1,8 @@
 /*
- * projection.c - projections, for people and for programs.
+ * projection.c - output of projections, as table and JSON.
  */
 #include "projection.h"
-#include "front.h"
+#include "calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void events_text(int64_t events, int64_t us, char out[80])
 
 void cli_table_projections(cli *c, const ef_projection *items, size_t count)
 {
-    static const char *const heads[] = {"NAME",  "VERSION",  "GENERATION",  "ROUTED",
+    static const char *const heads[] = {"NAME",  "VERSION",  "GENERATION",  "ACTIVE",
                                         "STATE", "POSITION", "LAG",         "BLOCKED",
                                         "VIEWS", "FAILURES", "QUARANTINED", "DIGEST"};
     cli_table table = CLI_TABLE_INIT(heads, 12, 0x7E6);
@@ -34,7 +34,7 @@ void cli_table_projections(cli *c, const ef_projection *items, size_t count)
         cli_table_text(&table, p->name);
         cli_table_int(&table, p->version);
         cli_table_int(&table, p->generation);
-        cli_table_text(&table, p->routed ? EF_STR("yes") : EF_STR("no"));
+        cli_table_text(&table, p->active ? EF_STR("yes") : EF_STR("no"));
         cli_table_text(&table, p->state);
         cli_table_int(&table, p->position);
         cli_table_text(&table, ef_str_from(lag));

@@ -7,14 +7,14 @@
 #include "cli.h"
 
 void cli_table_projections(cli *c, const ef_projection *items, size_t count);
-/* One of them as `deploy`, `show` and `wait` answer: an object, or a table of one row. */
+/* Prints one projection, as `deploy`, `show` and `wait` do: an object, or a table with one row. */
 void cli_print_projection(cli *c, const ef_projection *projection);
-/* What failed, for people: where, how often and since when, and below it why. `indent` is what
- * stands before each line. */
+/* Prints a failure as text: event, attempts and time, then the reason. `indent` precedes each line.
+ */
 void cli_show_failure(cli *c, const ef_failure *failure, const char *indent);
-/* A scope, for people: its name and how it is doing, and below it why it fails. */
+/* Prints a scope as text: name and state, then the error. */
 void cli_show_scope(cli *c, const ef_scope *scope, const char *indent);
-/* Read it again and print it: 0, or the exit code. */
+/* Reads the projection and prints it: 0, or the exit code. */
 int cli_show_projection(cli *c, ef_str name);
 
 #endif

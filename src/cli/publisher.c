@@ -3,8 +3,8 @@
  */
 #include "publisher.h"
 
-#include "crew.h"
-#include "front.h"
+#include "workers.h"
+#include "calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@ static ef_status count_rows(cli *c, ef_str name, ef_outbox_summary *out, int64_t
     return st == EF_OK ? cli_published_count(c, name, published, err) : st;
 }
 
-static void print_json(cli *c, cli_list *list, bool one, const ef_publisher *p,
-                       const ef_outbox_summary *rows, int64_t published)
+static void print_publisher_json(cli *c, cli_list *list, bool one, const ef_publisher *p,
+                                 const ef_outbox_summary *rows, int64_t published)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
@@ -49,7 +49,7 @@ static void add_row(cli_table *table, const ef_publisher *p, const ef_outbox_sum
     cli_table_text(table, p->url);
     cli_table_text(table, p->types.len ? p->types : EF_STR("*"));
     cli_table_text(table, p->partition_by);
-    cli_table_text(table, p->paused ? EF_STR("paused") : EF_STR("on"));
+    cli_table_text(table, p->paused ? EF_STR("paused") : EF_STR("running"));
     cli_table_int(table, rows->pending + rows->processing);
     cli_table_int(table, rows->failed);
     cli_table_int(table, rows->dead);
@@ -75,7 +75,7 @@ int cli_show_publishers(cli *c, const ef_publisher_list *publishers, bool one)
         if (st == EF_OK && c->format == CLI_TABLE)
             add_row(&table, p, &rows, published);
         else if (st == EF_OK)
-            print_json(c, &list, one, p, &rows, published);
+            print_publisher_json(c, &list, one, p, &rows, published);
         ef_row_list_release(&rows.oldest);
     }
     if (st == EF_OK && c->format != CLI_TABLE && !one)

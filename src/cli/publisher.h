@@ -1,5 +1,5 @@
 /*
- * publisher.h - how the commands about publishers show one.
+ * publisher.h - output of publishers, shared by the publisher commands.
  */
 #ifndef EF_CLI_PUBLISHER_H
 #define EF_CLI_PUBLISHER_H
@@ -8,11 +8,11 @@
 
 #include <everfold/publisher.h>
 
-/* Show the publisher of that name with what waits in its lane: 0, or the exit code. */
+/* Prints the publisher with the backlog of its lane: 0, or the exit code. */
 int cli_show_publisher(cli *c, ef_str name);
-/* The same of a list; `one`: -o json gives the object and no array. */
+/* Prints a list; with `one`, -o json prints an object instead of an array. */
 int cli_show_publishers(cli *c, const ef_publisher_list *list, bool one);
-/* Pause it or let it go on, and show it: 0, or the exit code. */
+/* Pauses or resumes it and prints it: 0, or the exit code. */
 int cli_pause_publisher(cli *c, bool paused);
 
 #endif

@@ -3,8 +3,8 @@
  */
 #include "rate.h"
 
-/* Slots that time has passed over hold nothing. */
-static void move_on(cli_rate *rate, int64_t now_us)
+/* Clears the slots that were skipped. */
+static void advance_slots(cli_rate *rate, int64_t now_us)
 {
     int64_t second = (now_us - rate->started_us) / 1000000;
 
@@ -21,7 +21,7 @@ static int64_t slot(const cli_rate *rate, int64_t second)
 
 void cli_rate_add(cli_rate *rate, int64_t now_us, int64_t count)
 {
-    move_on(rate, now_us);
+    advance_slots(rate, now_us);
     rate->slots[rate->second % CLI_RATE_SECONDS_MAX] += count;
 }
 
@@ -29,7 +29,7 @@ void cli_rate_spread(cli_rate *rate, int64_t since_us, int64_t now_us, int64_t c
 {
     int64_t seconds, whole;
 
-    move_on(rate, now_us);
+    advance_slots(rate, now_us);
     seconds = rate->second - (since_us - rate->started_us) / 1000000;
     seconds = seconds < CLI_RATE_SECONDS_MAX ? seconds : CLI_RATE_SECONDS_MAX;
     whole = seconds > 1 ? count / seconds : 0;
@@ -43,11 +43,11 @@ double cli_rate_over(cli_rate *rate, int64_t now_us, int64_t seconds)
 {
     int64_t sum = 0, span_us = now_us - rate->started_us;
 
-    move_on(rate, now_us);
+    advance_slots(rate, now_us);
     seconds = seconds < CLI_RATE_SECONDS_MAX ? seconds : CLI_RATE_SECONDS_MAX;
     for (int64_t i = 0; i < seconds; i++)
         sum += slot(rate, rate->second - i);
-    /* The slot in hand is not full yet: it counts for as long as it has been open. */
+    /* The current slot is not full: it counts for the time it has been open. */
     if (span_us > seconds * 1000000)
         span_us = (seconds - 1) * 1000000 + span_us % 1000000;
     return span_us > 0 ? (double)sum * 1e6 / (double)(span_us < 1000000 ? 1000000 : span_us) : 0;
@@ -55,7 +55,7 @@ double cli_rate_over(cli_rate *rate, int64_t now_us, int64_t seconds)
 
 void cli_rate_history(cli_rate *rate, int64_t now_us, int64_t *out, size_t count)
 {
-    move_on(rate, now_us);
+    advance_slots(rate, now_us);
     for (size_t i = 0; i < count; i++)
         out[i] = slot(rate, rate->second - (int64_t)(count - i));
 }

@@ -1,5 +1,5 @@
 /*
- * rate.h - how many a second: counts in slots of a second, over the last hour.
+ * rate.h - events per second, counted in slots of one second over the last hour.
  */
 #ifndef EF_CLI_RATE_H
 #define EF_CLI_RATE_H
@@ -10,17 +10,17 @@
 #define CLI_RATE_SECONDS_MAX 3600
 
 typedef struct cli_rate {
-    int64_t started_us; /* monotonic; set it when counting begins */
-    int64_t second;     /* since then: the slot that is being filled */
+    int64_t started_us; /* monotonic; set by the caller before counting */
+    int64_t second;     /* slot that is being filled, counted from started_us */
     int64_t slots[CLI_RATE_SECONDS_MAX];
 } cli_rate;
 
 void cli_rate_add(cli_rate *rate, int64_t now_us, int64_t count);
-/* What has come since `since_us`, nobody knows when: spread over the seconds between. */
+/* Adds `count` events of unknown times since `since_us`, spread evenly. */
 void cli_rate_spread(cli_rate *rate, int64_t since_us, int64_t now_us, int64_t count);
-/* A second, over the last `seconds` (fewer when it has not run for so long). */
+/* Rate over the last `seconds`, or since the start if that is shorter. */
 double cli_rate_over(cli_rate *rate, int64_t now_us, int64_t seconds);
-/* The last `count` seconds that are over, oldest first. */
+/* The last `count` complete seconds, oldest first. */
 void cli_rate_history(cli_rate *rate, int64_t now_us, int64_t *out, size_t count);
 
 #endif

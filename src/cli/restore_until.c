@@ -1,9 +1,9 @@
 /*
  * restore_until.c - see restore_until.h.
  *
- *     DATA/restoring/journal.db, views   the backup's, to read from
+ *     DATA/restoring/journal.db, views   copies of the backup, read only
  *     DATA/restoring/until.db            its prefix
- *     DATA/journal.db                    a copy of that, which knows that it is one
+ *     DATA/journal.db                    copy of until.db, marked as a copy
  *     DATA/views…                        new, with the programs of the backup
  */
 #include "restore_until.h"
@@ -52,7 +52,7 @@ static ef_status open_at(cli *c, const char *directory, const char *name,
     return ef_journal_open(&options, out, err);
 }
 
-/* The backup is not written to, and an older one may have to be migrated: work on copies. */
+/* The backup is not modified, and an older one may need migrations: work on copies. */
 static ef_status copy_source(const rewinding *r, ef_error *err)
 {
     static const char *const names[] = {BACKUP_JOURNAL, BACKUP_HEAD, BACKUP_VIEWS,
@@ -76,7 +76,7 @@ static ef_status copy_source(const rewinding *r, ef_error *err)
     return st;
 }
 
-/* --- the journal ------------------------------------------------------------------------------ */
+/* --- journal ------------------------------------------------------------------------------ */
 
 static ef_status copy_publishers(const rewinding *r, ef_error *err)
 {
@@ -119,7 +119,7 @@ static ef_status write_prefix(rewinding *r, int64_t position, ef_error *err)
                : st;
 }
 
-/* --- the views -------------------------------------------------------------------------------- */
+/* --- views -------------------------------------------------------------------------------- */
 
 static ef_status open_views(const rewinding *r, const char *directory, bool create,
                             ef_journal *journal, ef_engine **out, ef_error *err)
@@ -144,10 +144,10 @@ static ef_status deploy_programs(const rewinding *r, ef_engine *from, ef_engine 
         ef_projection_list deployed = {0};
         ef_text report = {0};
         const ef_projection *p = &list.items[i];
-        if (!p->routed)
+        if (!p->active)
             continue;
         if (p->program.len == 0)
-            cli_warn(r->c, "everfold: projection %.*s is written in C: its program deploys it",
+            cli_warn(r->c, "everfold: projection %.*s is written in C: deploy it from its program",
                      EF_STR_ARG(p->name));
         else
             st = ef_projection_deploy(to, NULL, p->program, &deployed, &report, err);
@@ -158,7 +158,7 @@ static ef_status deploy_programs(const rewinding *r, ef_engine *from, ef_engine 
     return st;
 }
 
-static ef_status renew_views(const rewinding *r, ef_error *err)
+static ef_status rebuild_views(const rewinding *r, ef_error *err)
 {
     ef_journal *journal = NULL;
     ef_engine *old = NULL, *fresh = NULL;
@@ -193,7 +193,7 @@ ef_status cli_restore_until(cli *c, const backup *b, const char *from, const cha
     if (st == EF_OK)
         st = write_prefix(&r, position, err);
     if (st == EF_OK)
-        st = renew_views(&r, err);
+        st = rebuild_views(&r, err);
     cli_progress_end(&r.progress);
     ef_journal_close(r.prefix);
     ef_journal_close(r.source);
@@ -202,7 +202,7 @@ ef_status cli_restore_until(cli *c, const backup *b, const char *from, const cha
     return st;
 }
 
-/* --- the position ----------------------------------------------------------------------------- */
+/* --- position ----------------------------------------------------------------------------- */
 
 static ef_status recorded_at(ef_journal *journal, int64_t position, int64_t *out_us, ef_error *err)
 {
@@ -218,11 +218,11 @@ static ef_status recorded_at(ef_journal *journal, int64_t position, int64_t *out
     return st;
 }
 
-/* Recording times never fall along the journal. */
+/* Recording times never decrease along the journal. */
 static ef_status find_time(ef_journal *journal, int64_t head, int64_t time_us, int64_t *out,
                            ef_error *err)
 {
-    int64_t low = 0, high = head; /* the answer is in low … high */
+    int64_t low = 0, high = head; /* the position is in low … high */
     ef_status st = EF_OK;
 
     while (st == EF_OK && low < high) {
@@ -260,7 +260,7 @@ ef_status cli_until_find(cli *c, const char *from, const backup *b, const char *
     st = cli_number_parse("--until", until, 0, INT64_MAX, out_position, NULL);
     if (st != EF_OK)
         return ef_fail(err, EF_BAD_INPUT,
-                       "--until is '%s': it is a position, or a time as 2026-11-18T09:30:00Z",
+                       "--until is '%s': must be a position or a time: 2026-11-18T09:30:00Z",
                        until);
     if (*out_position > b->position)
         return ef_fail_numbers(err, EF_BAD_INPUT, *out_position, b->position,

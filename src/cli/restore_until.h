@@ -1,7 +1,7 @@
 /*
  * restore_until.h - restoring a backup up to a position.
  *
- * Events are never deleted, so the journal is written anew with the prefix: the same positions,
+ * Events are never deleted. Therefore a new journal is written with the prefix: same positions,
  * seqs, ids, times and hashes.
  */
 #ifndef EF_CLI_RESTORE_UNTIL_H
@@ -9,11 +9,11 @@
 
 #include "backup.h"
 
-/* The position that `until` means: a number, or the last event recorded up to a time. EF_BAD_INPUT:
- * it is neither, or the backup ends before it. */
+/* Resolves `until`: a position, or the last event recorded up to a time. EF_BAD_INPUT: it is
+ * neither, or the backup ends before it. */
 ef_status cli_until_find(cli *c, const char *from, const backup *b, const char *until,
                          int64_t *out_position, ef_error *err);
-/* Write journal and views of the backup up to `position` to the data directory. */
+/* Writes journal and views of the backup up to `position` to the data directory. */
 ef_status cli_restore_until(cli *c, const backup *b, const char *from, const char *data,
                             int64_t position, ef_error *err);
 

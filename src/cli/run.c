@@ -2,15 +2,15 @@
  * run.c - see run.h.
  */
 #include "run.h"
-#include "front.h"
+#include "calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
 
-#define LOOK_MS 50
+#define POLL_MS 50
 
-/* --- showing ---------------------------------------------------------------------------------- */
+/* --- output ---------------------------------------------------------------------------------- */
 
 static void add_str(ef__json_writer *w, const char *key, ef_str value)
 {
@@ -89,16 +89,16 @@ void cli_table_runs(cli *c, const ef_run *runs, size_t count)
 
 /* --- driving ---------------------------------------------------------------------------------- */
 
-typedef struct watching {
+typedef struct run_follower {
     cli *cli;
     cli_progress bar;
-    char told[EF_ERROR_TEXT_MAX]; /* what it waits for, as it was told last */
-    int64_t began;                /* what had been done when we came */
-} watching;
+    char reported[EF_ERROR_TEXT_MAX]; /* reason that was reported last */
+    int64_t processed_before;         /* events processed before this command started */
+} run_follower;
 
-static void doze(void)
+static void sleep_poll(void)
 {
-    struct timespec time = {.tv_nsec = LOOK_MS * 1000000L};
+    struct timespec time = {.tv_nsec = POLL_MS * 1000000L};
 
     (void)nanosleep(&time, NULL);
 }
@@ -108,40 +108,40 @@ static bool is_open(const ef_run *run)
     return run->state == EF_RUN_QUEUED || run->state == EF_RUN_RUNNING;
 }
 
-/* Once for each reason. */
-static void tell_trouble(watching *w, const ef_run *run)
+/* Reports each reason once. */
+static void report_trouble(run_follower *w, const ef_run *run)
 {
-    char text[sizeof w->told];
+    char text[sizeof w->reported];
 
     (void)snprintf(text, sizeof text, "%.*s", EF_STR_ARG(run->error));
-    if (strcmp(text, w->told) == 0)
+    if (strcmp(text, w->reported) == 0)
         return;
-    memcpy(w->told, text, sizeof text);
+    memcpy(w->reported, text, sizeof text);
     if (text[0])
-        cli_warn(w->cli, "everfold: the run waits, and goes on by itself: %s", text);
+        cli_warn(w->cli, "everfold: the run is waiting and continues by itself: %s", text);
 }
 
-static bool show(void *context, const ef_run *run, bool idle)
+static bool show_progress(void *context, const ef_run *run, bool idle)
 {
-    watching *w = context;
+    run_follower *w = context;
 
-    if (w->began < 0)
-        w->began = run->processed;
+    if (w->processed_before < 0)
+        w->processed_before = run->processed;
     cli_progress_update(&w->bar, run->processed, run->total > 0 ? run->total : 0,
-                        run->processed - w->began);
+                        run->processed - w->processed_before);
     if (is_open(run))
-        tell_trouble(w, run);
+        report_trouble(w, run);
     if (idle)
-        doze();
+        sleep_poll();
     return !cli_stopped();
 }
 
-static ef_status watch(cli *c, ef_run_list *list, watching *w, ef_error *err)
+static ef_status poll_run(cli *c, ef_run_list *list, run_follower *w, ef_error *err)
 {
     ef_run_list fresh = {0};
     ef_status st = EF_OK;
 
-    while (st == EF_OK && is_open(&list->items[0]) && show(w, &list->items[0], true)) {
+    while (st == EF_OK && is_open(&list->items[0]) && show_progress(w, &list->items[0], true)) {
         st = cli_run_get(c, list->items[0].id, &fresh, err);
         ef_run_list last = *list;
         *list = fresh;
@@ -151,12 +151,11 @@ static ef_status watch(cli *c, ef_run_list *list, watching *w, ef_error *err)
     return st;
 }
 
-/* The end of it, as an exit code. */
-static int ended(cli *c, const ef_run *run)
+/* Exit code for the state of the run. */
+static int exit_code_of_run(cli *c, const ef_run *run)
 {
     if (is_open(run)) {
-        cli_say(c, "the run goes on with a worker; see: everfold run watch %.*s",
-                EF_STR_ARG(run->id));
+        cli_say(c, "a worker continues the run; see: everfold run watch %.*s", EF_STR_ARG(run->id));
         return cli_stopped_exit();
     }
     if (run->state == EF_RUN_FAILED)
@@ -167,10 +166,10 @@ static int ended(cli *c, const ef_run *run)
     return run->state == EF_RUN_COMPLETED ? 0 : 1;
 }
 
-static int see_through(cli *c, ef_run_list *list, bool drive)
+static int follow_run(cli *c, ef_run_list *list, bool drive)
 {
     ef_error err = EF_ERROR_INIT;
-    watching w = {.cli = c, .began = -1};
+    run_follower w = {.cli = c, .processed_before = -1};
     ef_run_list driven = {0};
     ef_status st;
 
@@ -178,31 +177,32 @@ static int see_through(cli *c, ef_run_list *list, bool drive)
     cli_progress_begin(&w.bar, c, ef_run_mode_name(list->items[0].mode), "events", false);
     if (drive) {
         st = cli_engine_run(c, list->items[0].id,
-                            &(ef_run_options){.progress = show, .context = &w}, &driven, &err);
+                            &(ef_run_options){.progress = show_progress, .context = &w}, &driven,
+                            &err);
         if (st == EF_OK) {
             ef_run_list_release(list);
             *list = driven;
         } else
             ef_run_list_release(&driven);
     } else
-        st = watch(c, list, &w, &err);
+        st = poll_run(c, list, &w, &err);
     cli_progress_end(&w.bar);
-    return st == EF_OK ? ended(c, &list->items[0]) : cli_fail(c, &err, NULL);
+    return st == EF_OK ? exit_code_of_run(c, &list->items[0]) : cli_fail(c, &err, NULL);
 }
 
 int cli_run_drive(cli *c, ef_run_list *list)
 {
-    return see_through(c, list, true);
+    return follow_run(c, list, true);
 }
 
 int cli_run_watch(cli *c, ef_run_list *list)
 {
-    return see_through(c, list, false);
+    return follow_run(c, list, false);
 }
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-int cli_route(cli *c, ef_route *out)
+int cli_generation_option(cli *c, ef_generation_choice *out)
 {
     ef_error err = EF_ERROR_INIT;
     int64_t version = 0, generation = 0;
@@ -213,12 +213,12 @@ int cli_route(cli *c, ef_route *out)
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
     if (!version == !generation)
-        return cli_usage(c, "%s needs --version or --generation, one of them", c->command->name);
-    *out = (ef_route){.projection = ef_str_from(c->arguments[0]),
-                      .version = (int32_t)version,
-                      .generation = (int32_t)generation,
-                      .who = cli_actor(c),
-                      .reason = cli_reason(c)};
+        return cli_usage(c, "%s needs either --version or --generation", c->command->name);
+    *out = (ef_generation_choice){.projection = ef_str_from(c->arguments[0]),
+                                  .version = (int32_t)version,
+                                  .generation = (int32_t)generation,
+                                  .actor = cli_actor(c),
+                                  .reason = cli_reason(c)};
     return 0;
 }
 

@@ -1,9 +1,9 @@
 /*
  * screen.c - see screen.h.
  *
- * The first SIGINT or SIGTERM only sets the flag of cli_stopped: whoever waits sees it and closes
- * the screen. A second one ends the process where it stands, as SIGHUP does; then the handler puts
- * the terminal back, with calls that are safe there.
+ * The first SIGINT or SIGTERM only sets the flag of cli_stopped; the waiting loop sees it and
+ * closes the screen. A second one, and SIGHUP, end the process at once; then the handler restores
+ * the terminal with async-signal-safe calls.
  */
 #include "screen.h"
 
@@ -19,14 +19,15 @@
 #define FRAME_US 250000
 #define FRAME_BYTES_MAX (4 * 1024 * 1024)
 
-/* The other screen, no cursor, no wrapping at the right edge; and back. */
+/* Alternate screen, no cursor, no wrapping; and back. */
 static const char enter[] = "\033[?1049h\033[?25l\033[?7l\033[H\033[2J";
 static const char leave[] = "\033[?7h\033[?25h\033[?1049l";
 
-/* What the handler needs; written before it is installed. */
+/* State of the handler; written before it is installed. */
 static struct termios modes_before;
 static volatile sig_atomic_t modes_changed;
-static atomic_flag asked = ATOMIC_FLAG_INIT; /* to stop: two threads may take two signals at once */
+static atomic_flag asked =
+    ATOMIC_FLAG_INIT; /* count of stop signals: two threads may receive two at once */
 
 static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT};
 enum { WATCHED = sizeof watched / sizeof watched[0] };
@@ -39,19 +40,19 @@ static int64_t now_us(void)
     return clock->mono_us(clock->context);
 }
 
-/* --- the terminal -------------------------------------------------------------------------------
+/* --- terminal -------------------------------------------------------------------------------
  */
 
 bool cli_screen_possible(const cli *c)
 {
     const char *term = getenv("TERM");
 
-    /* In the background the shell has the terminal: it is not ours to draw on. */
+    /* In the background the terminal belongs to the shell. */
     return c->format == CLI_TABLE && !c->quiet && isatty(STDOUT_FILENO) && term && term[0] &&
            strcmp(term, "dumb") != 0 && tcgetpgrp(STDOUT_FILENO) == getpgrp();
 }
 
-static void restore(void)
+static void restore_terminal(void)
 {
     ssize_t ignored = write(STDOUT_FILENO, leave, sizeof leave - 1);
 
@@ -65,7 +66,7 @@ static void on_signal(int number)
     bool asks_first = (number == SIGINT || number == SIGTERM) && !atomic_flag_test_and_set(&asked);
 
     if (!asks_first)
-        restore();
+        restore_terminal();
     for (size_t i = 0; i < WATCHED; i++) {
         if (watched[i] != number)
             continue;
@@ -95,9 +96,9 @@ static void unwatch_signals(void)
         (void)sigaction(watched[i], &actions_before[i], NULL);
 }
 
-/* Keys come one by one and unseen. Ctrl-C stays a signal; Ctrl-Z and Ctrl-\ are off, for a worker
- * that sleeps keeps its leases from everybody. */
-static bool take_keys(void)
+/* Keys are read one by one without echo. Ctrl-C stays a signal; Ctrl-Z and Ctrl-\ are disabled,
+ * because a suspended worker would keep its leases. */
+static bool read_keys_raw(void)
 {
     struct termios modes;
 
@@ -118,14 +119,14 @@ void cli_screen_open(cli_screen *s, cli *c)
     *s = (cli_screen){
         .c = c, .frame = EF__BUF_INIT(FRAME_BYTES_MAX), .shown = EF__BUF_INIT(FRAME_BYTES_MAX)};
     watch_signals();
-    s->keys = take_keys();
+    s->keys = read_keys_raw();
     ef__buf_add_text(&c->out, enter);
     (void)cli_flush(c);
 }
 
 void cli_screen_close(cli_screen *s)
 {
-    restore();
+    restore_terminal();
     modes_changed = 0;
     unwatch_signals();
     ef__buf_release(&s->frame);
@@ -135,7 +136,7 @@ void cli_screen_close(cli_screen *s)
 /* --- keys ---------------------------------------------------------------------------------------
  */
 
-static void press(cli_screen *s, char key)
+static void handle_key(cli_screen *s, char key)
 {
     cli_panel_page page = s->page;
 
@@ -152,8 +153,8 @@ static void press(cli_screen *s, char key)
         s->turned = false;
 }
 
-/* An arrow or a function key is a sequence of which nothing is meant for us: ESC [ 1 ; 2 A, ESC O
- * P. Where its last byte stands. */
+/* Arrow and function keys are sequences that are ignored: ESC [ 1 ; 2 A, ESC O P. Returns the index
+ * of the last byte. */
 static ssize_t end_of_sequence(const char *keys, ssize_t at, ssize_t count)
 {
     if (at + 1 >= count || (keys[at + 1] != '[' && keys[at + 1] != 'O'))
@@ -163,8 +164,8 @@ static ssize_t end_of_sequence(const char *keys, ssize_t at, ssize_t count)
     return at;
 }
 
-/* Wait for keys, at most so long. */
-static void take_key(cli_screen *s, int64_t wait_us)
+/* Waits for keys, at most `ms`. */
+static void read_key(cli_screen *s, int64_t wait_us)
 {
     struct pollfd p = {.fd = s->keys ? STDIN_FILENO : -1, .events = POLLIN};
     char keys[32];
@@ -175,12 +176,12 @@ static void take_key(cli_screen *s, int64_t wait_us)
     if (p.revents & POLLIN)
         n = read(STDIN_FILENO, keys, sizeof keys);
     if (n <= 0 && !(n < 0 && errno == EINTR))
-        s->keys = false; /* the other end has gone: no more keys, and no busy waiting for them */
+        s->keys = false; /* stdin was closed: no more keys, and no busy loop */
     for (ssize_t i = 0; i < n; i++)
         if (keys[i] == '\033')
             i = end_of_sequence(keys, i, n);
         else
-            press(s, keys[i]);
+            handle_key(s, keys[i]);
 }
 
 bool cli_screen_wait(cli_screen *s)
@@ -190,7 +191,7 @@ bool cli_screen_wait(cli_screen *s)
     do {
         left = s->drawn_us ? s->drawn_us + FRAME_US - now_us() : 0;
         if (left > 0)
-            take_key(s, left);
+            read_key(s, left);
     } while (left > 0 && !s->ended && !cli_stopped());
     return !s->ended && !cli_stopped() && !cli_reader_gone(s->c);
 }
@@ -213,9 +214,9 @@ static bool size_has_changed(cli_screen *s)
     return changed;
 }
 
-/* Each line in the place of the old one, which is wiped first, and all below the last wiped with
- * it: behind a line that fills the screen's width the cursor stands on its last character, so that
- * wiping from there would take that too. The last line has no newline, which would scroll. */
+/* Overwrites line by line: a line is cleared before it is written, because after a line of full
+ * width the cursor is on its last character, and clearing from there would erase it. The last line
+ * has no newline, which would scroll. */
 static void write_frame(cli_screen *s)
 {
     ef__buf *out = &s->c->out;

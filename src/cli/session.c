@@ -1,8 +1,9 @@
 /*
- * session.c - settings, the log, and the journal they lead to.
+ * session.c - settings, the log, and the journal of the settings.
  *
- * flag > environment > file > default. The file is --config, else EVERFOLD_CONFIG, else
- * DATA/everfold.conf when it is there, where DATA comes from the flag or the environment.
+ * Precedence: flag, environment, settings file, default. The settings file is --config, else
+ * EVERFOLD_CONFIG, else DATA/everfold.conf if it exists, where DATA comes from the flag or the
+ * environment.
  */
 #include "backup.h"
 #include "cli.h"
@@ -21,128 +22,129 @@ extern char **environ;
 #define RETRY_MS_MAX (INT64_C(366) * 86400 * 1000)
 
 static const ef__setting_spec specs[] = {
-    {"data", EF__SETTING_TEXT, DATA_DEFAULT, 0, 0, NULL, NULL, "the data directory"},
+    {"data", EF__SETTING_TEXT, DATA_DEFAULT, 0, 0, NULL, NULL, "data directory"},
     {"journal", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "the journal's store: sqlite:PATH, postgres://HOST/DATABASE, nats://HOST:PORT/STREAM or "
+     "store of the journal: sqlite:PATH, postgres://HOST/DATABASE, nats://HOST:PORT/STREAM or "
      "memory:"},
     {"control", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "where a journal on JetStream keeps leases and runs: sqlite:PATH or postgres://HOST/DATABASE"},
+     "store of leases and runs if the journal is on JetStream: sqlite:PATH or "
+     "postgres://HOST/DATABASE"},
     {"views", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "the views' store: sqlite:PATH, lmdb:FOLDER, postgres://HOST/DATABASE or memory:"},
+     "store of the views: sqlite:PATH, lmdb:FOLDER, postgres://HOST/DATABASE or memory:"},
     {"server", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "work through the server at this URL instead of on stores"},
+     "send commands to the server at this URL instead of opening stores"},
     {"token_file", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "the file with the token for that server, unless EVERFOLD_TOKEN has it"},
+     "file with the token for that server, unless EVERFOLD_TOKEN is set"},
     {"ca_file", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "PEM file of who signs that server's certificate, unless the system knows"},
-    {"tenant", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "the tenant"},
-    {"output", EF__SETTING_CHOICE, "table", 0, 0, "table,json,ndjson", NULL,
-     "how answers are printed"},
+     "PEM file with the CA of that server, if it is not one that the system trusts"},
+    {"tenant", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "tenant"},
+    {"output", EF__SETTING_CHOICE, "table", 0, 0, "table,json,ndjson", NULL, "output format"},
     {"log.level", EF__SETTING_CHOICE, "warn", 0, 0, "debug,info,warn,error", NULL,
-     "what is logged"},
-    {"log.format", EF__SETTING_CHOICE, "text", 0, 0, "text,json", NULL, "how it is logged"},
+     "lowest level that is logged"},
+    {"log.format", EF__SETTING_CHOICE, "text", 0, 0, "text,json", NULL, "format of log lines"},
     {"mode", EF__SETTING_CHOICE, "auto", 0, 0,
      "auto,inline_apply_only,outbox_apply_only,shadow_only,inline_then_outbox,enqueue_only", NULL,
-     "how events reach the projections; auto: by the flags that are set"},
-    {"outbox.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "append writes outbox rows"},
+     "how events reach the projections; auto: derived from the flags that are set"},
+    {"outbox.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "appends write outbox rows"},
     {"worker.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "a worker drains the outbox"},
     {"worker.lease_ttl", EF__SETTING_DURATION, "10s", 100, EF_LIMIT_LEASE_MS / 2, NULL, NULL,
-     "a worker that dies is replaced after so long; shorter ones cost more writes"},
+     "duration of a lease: a dead worker is replaced after this time; shorter leases cost more "
+     "writes"},
     {"worker.lease_renew", EF__SETTING_DURATION, "0", 0, EF_LIMIT_LEASE_MS / 2, NULL, NULL,
-     "leases and heartbeat are renewed after this time; 0: a third of worker.lease_ttl"},
+     "interval at which leases and heartbeat are renewed; 0: a third of worker.lease_ttl"},
     {"worker.heartbeat_ttl", EF__SETTING_DURATION, "0", 0, EF_LIMIT_LEASE_MS, NULL, NULL,
-     "a worker that is silent for half of this is late, then stale; 0: twice worker.lease_ttl"},
+     "a worker without a heartbeat for half of this time is late, after all of it stale; 0: twice "
+     "worker.lease_ttl"},
     {"worker.poll_interval", EF__SETTING_DURATION, "2s", 1, 3600 * 1000, NULL, NULL,
-     "the longest time between two checks for work; new events are seen at once"},
-    {"worker.batch", EF__SETTING_INT, "1000", 1, EF_LIMIT_TAKE_ROWS, NULL, NULL,
-     "events that are taken from the outbox at a time; up to 16 times as many of a backlog"},
+     "longest time between two checks for work; new events wake workers at once"},
+    {"worker.batch", EF__SETTING_INT, "1000", 1, EF_LIMIT_CLAIM_ROWS, NULL, NULL,
+     "events that are claimed at a time; up to 16 times as many from a backlog"},
     {"worker.catch_up_batch", EF__SETTING_INT, "0", 0, 100000, NULL, NULL,
-     "events that a projection reads at a time to catch up; 0: 10000, or 64000 with LMDB"},
+     "events that a projection reads at a time while it catches up; 0: 10000, or 64000 with LMDB"},
     {"worker.run_batch", EF__SETTING_INT, "1000", 1, 100000, NULL, NULL,
      "events that a replay reads at a time"},
     {"worker.metrics_listen", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
      "ADDRESS:PORT where `work` serves /metrics, /livez and /readyz; empty: nowhere"},
     {"retry.apply.base", EF__SETTING_DURATION, "1s", 1, RETRY_MS_MAX, NULL, NULL,
-     "an event that a projection failed on is tried again after this time"},
+     "delay before the first retry of an event that failed in a projection"},
     {"retry.apply.factor", EF__SETTING_INT, "2", 1, 100, NULL, NULL,
-     "each further delay is so many times the one before"},
-    {"retry.apply.cap", EF__SETTING_DURATION, "5m", 1, RETRY_MS_MAX, NULL, NULL,
-     "no delay is longer"},
+     "each further delay is the previous one times this factor"},
+    {"retry.apply.cap", EF__SETTING_DURATION, "5m", 1, RETRY_MS_MAX, NULL, NULL, "longest delay"},
     {"retry.apply.attempts", EF__SETTING_INT, "8", 0, INT32_MAX, NULL, NULL,
-     "the row is dead at this failure; 0: never"},
+     "the row is dead after this number of failures; 0: never"},
     {"retry.cursor.base", EF__SETTING_DURATION, "250ms", 1, RETRY_MS_MAX, NULL, NULL,
-     "a tenant that failed in a projection in log order is tried again after this time"},
+     "delay before the first retry of a tenant that failed in a log-ordered projection"},
     {"retry.cursor.factor", EF__SETTING_INT, "2", 1, 100, NULL, NULL,
-     "each further delay is so many times the one before"},
-    {"retry.cursor.cap", EF__SETTING_DURATION, "5m", 1, RETRY_MS_MAX, NULL, NULL,
-     "no delay is longer"},
+     "each further delay is the previous one times this factor"},
+    {"retry.cursor.cap", EF__SETTING_DURATION, "5m", 1, RETRY_MS_MAX, NULL, NULL, "longest delay"},
     {"retry.cursor.attempts", EF__SETTING_INT, "6", 0, INT32_MAX, NULL, NULL,
-     "the tenant has failed at this failure, and is tried every minute; 0: never"},
-    {"retry.publish.base", EF__SETTING_DURATION, "60s", 1, RETRY_MS_MAX, NULL, NULL,
-     "of a publisher that is added without --retry: a message is tried again after this time"},
-    {"retry.publish.factor", EF__SETTING_INT, "1", 1, 100, NULL, NULL,
-     "of all publishers: each further delay is so many times the one before"},
-    {"publish.directories", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "directories, with commas between, below which publishers that are set over HTTP may write "
-     "files "
-     "and read secrets; empty: none"},
-    {"retry.publish.cap", EF__SETTING_DURATION, "1h", 1, RETRY_MS_MAX, NULL, NULL,
-     "of all publishers: no delay is longer, unless --retry is"},
-    {"retry.publish.attempts", EF__SETTING_INT, "0", 0, INT32_MAX, NULL, NULL,
-     "of a publisher that is added without --attempts: a message is dead at this failure; 0: "
+     "the tenant has failed after this number of failures, and is then retried every minute; 0: "
      "never"},
+    {"retry.publish.base", EF__SETTING_DURATION, "60s", 1, RETRY_MS_MAX, NULL, NULL,
+     "for publishers that are added without --retry: delay before the first retry of a message"},
+    {"retry.publish.factor", EF__SETTING_INT, "1", 1, 100, NULL, NULL,
+     "for all publishers: each further delay is the previous one times this factor"},
+    {"publish.directories", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "directories, separated by commas, below which publishers that are set over HTTP may write "
+     "files and read secrets; empty: none"},
+    {"retry.publish.cap", EF__SETTING_DURATION, "1h", 1, RETRY_MS_MAX, NULL, NULL,
+     "for all publishers: longest delay, unless --retry is longer"},
+    {"retry.publish.attempts", EF__SETTING_INT, "0", 0, INT32_MAX, NULL, NULL,
+     "for publishers that are added without --attempts: a message is dead after this number of "
+     "failures; 0: never"},
     {"shadow_worker.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
-     "a worker drains it without touching projections"},
+     "a shadow worker reads the outbox without changing projections"},
     {"compat.apply_wins", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
-     "both workers on: the apply worker wins instead of a refusal"},
+     "if both workers are on, the apply worker wins instead of an error"},
     {"outbox.partitions", EF__SETTING_INT, "16", 1, EF_LIMIT_PARTITIONS, NULL, NULL,
      "partitions of a new journal"},
     {"types.strict", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
-     "refuse event types that were not set"},
+     "refuse event types that are not registered"},
     {"types.max", EF__SETTING_INT, "10000", 1, EF_LIMIT_TYPES, NULL, NULL,
-     "event types that the appends of one tenant may create, beside those that were set"},
+     "event types that the appends of one tenant may create, in addition to registered ones"},
     {"store.busy", EF__SETTING_DURATION, "10s", 1, 3600 * 1000, NULL, NULL,
-     "how long a call may wait for the store"},
+     "longest time that a call waits for the store"},
     {"postgres.schema", EF__SETTING_TEXT, "everfold", 0, 0, NULL, NULL,
-     "the schema of the journal in a PostgreSQL database, unless its URL has ef_schema"},
+     "schema of the journal in a PostgreSQL database, unless its URL has ef_schema"},
     {"postgres.views_schema", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "the schema of the views there, unless the URL has ef_views_schema; empty: that of the "
-     "journal "
-     "and _views"},
+     "schema of the views there, unless the URL has ef_views_schema; empty: that of the journal "
+     "followed by _views"},
     {"work.live_lag", EF__SETTING_DURATION, "100ms", 1, 3600 * 1000, NULL, NULL,
-     "a rebuild yields while live events wait longer"},
+     "a rebuild yields while live events wait longer than this"},
     {"work.retire_after", EF__SETTING_DURATION, "7d", 0, INT64_C(3650) * 86400 * 1000, NULL, NULL,
-     "how long a generation is kept that queries have left; 0: for ever"},
-    {"actor", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "who acts, for requeue and skip"},
+     "time after which a generation that is no longer active is removed; 0: never"},
+    {"actor", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "name of the operator, for audit entries"},
     {"server.listen", EF__SETTING_TEXT, "127.0.0.1:7450", 0, 0, NULL, NULL,
-     "ADDRESS:PORT; one that is not loopback needs TLS and a token"},
+     "ADDRESS:PORT; an address other than loopback needs TLS and a token"},
+    {"server.socket", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
+     "path of the Unix socket for the user that runs the server; empty: DATA/server.sock; off: "
+     "none"},
     {"server.hosts", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "names it is called by besides its address, with commas between"},
+     "accepted host names besides the address, separated by commas"},
     {"server.tokens", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "the file with the tokens; DATA/tokens when it is empty"},
+     "file with the tokens; empty: DATA/tokens"},
     {"server.tls_certificate", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "PEM file with the certificate and those above it"},
-    {"server.tls_key", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "PEM file with its key"},
+     "PEM file with the certificate and its chain"},
+    {"server.tls_key", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "PEM file with the private key"},
     {"server.threads", EF__SETTING_INT, "64", 1, 1024, NULL, NULL,
-     "requests that may wait for the stores at once"},
+     "requests that may use the stores at the same time"},
     {"server.connections", EF__SETTING_INT, "4096", 1, 100000, NULL, NULL,
-     "connections at once; further ones are closed"},
-    {"server.body", EF__SETTING_BYTES, "16m", 1024, 256 << 20, NULL, NULL,
-     "the largest body of a request"},
+     "connections at the same time; further ones wait until one closes"},
+    {"server.body", EF__SETTING_BYTES, "16m", 1024, 256 << 20, NULL, NULL, "largest request body"},
     {"server.request", EF__SETTING_DURATION, "60s", 100, 3600 * 1000, NULL, NULL,
-     "a request has to come, and its answer to be taken, within this"},
+     "time to receive a request, and to send its response"},
     {"server.query_time", EF__SETTING_DURATION, "10s", 1, 3600 * 1000, NULL, NULL,
-     "how long one query, explanation or look into the past may take"},
+     "time that one query, explanation or time-travel read may take"},
     {"server.query_steps", EF__SETTING_INT, "100000000", 1000, INT64_MAX, NULL, NULL,
-     "steps that one of them may take: expressions, items and views looked at"},
+     "steps that one of them may take: expressions, items and views read"},
     {"server.heartbeat", EF__SETTING_DURATION, "15s", 1000, 3600 * 1000, NULL, NULL,
-     "a subscription without news is told so as often, for proxies that close what is silent"},
+     "interval of keep-alive comments in a subscription without events"},
     {"server.drain", EF__SETTING_DURATION, "10s", 0, 3600 * 1000, NULL, NULL,
-     "how long requests in hand may take when the server stops"},
+     "time for requests in flight to finish when the server stops"},
     {"server.access_log", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "log every request"},
     {"server.path", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "the path that a reverse proxy shows it under, as /everfold"},
-    {"server.monitor", EF__SETTING_BOOL, "true", 0, 0, NULL, NULL, "show the monitor at /"},
+     "path under which a reverse proxy publishes the server, such as /everfold"},
+    {"server.monitor", EF__SETTING_BOOL, "true", 0, 0, NULL, NULL, "serve the monitor at /"},
 };
 
 ef_status cli_settings_table_open(ef__settings **out, ef_error *err)
@@ -186,7 +188,7 @@ static ef_status load_file(cli *c, ef__settings *into, ef_error *err)
     else
         n = snprintf(c->settings_file, sizeof(c->settings_file), "%s/everfold.conf", data);
     if (n < 0 || (size_t)n >= sizeof(c->settings_file))
-        return ef_fail(err, EF_BAD_INPUT, "the settings file's name is too long");
+        return ef_fail(err, EF_BAD_INPUT, "the path of the settings file is too long");
     if (!named && access(c->settings_file, F_OK) != 0) {
         c->settings_file[0] = '\0';
         return EF_OK;
@@ -231,7 +233,7 @@ static void write_log(void *context, ef_log_level level, const char *message,
     (void)fwrite(line, 1, n, stderr);
 }
 
-/* Other threads may be logging by now. */
+/* Other threads may be logging. */
 void cli_log_level(cli *c, ef_str level)
 {
     static const char *const levels[] = {"debug", "info", "warn", "error"};
@@ -272,7 +274,7 @@ static ef_status journal_url(cli *c, ef_error *err)
         n = snprintf(c->journal_url, sizeof(c->journal_url), "sqlite:%.*s/journal.db",
                      EF_STR_ARG(data));
     if (n < 0 || (size_t)n >= sizeof(c->journal_url))
-        return ef_fail(err, EF_BAD_INPUT, "the journal's URL is too long");
+        return ef_fail(err, EF_BAD_INPUT, "the URL of the journal is too long");
     return EF_OK;
 }
 
@@ -281,8 +283,9 @@ bool cli_url_on_server(const char *url)
     return strncmp(url, "postgres:", 9) == 0 || strncmp(url, "postgresql:", 11) == 0;
 }
 
-/* Views of a journal that keeps nothing would outlive it: they are in memory too. Those of a
- * journal on a server are beside it, for the workers of other machines need them. */
+/* Default of the view store. Views of a memory: journal are in memory, because they must not
+ * outlive it. Views of a journal on a database server are on the same server, because workers on
+ * other machines need them. */
 static ef_status views_url(cli *c, ef_error *err)
 {
     ef_str url = ef__settings_text(c->settings, "views");
@@ -298,12 +301,12 @@ static ef_status views_url(cli *c, ef_error *err)
     else
         n = snprintf(c->views_url, sizeof(c->views_url), "sqlite:%.*s/views.db", EF_STR_ARG(data));
     if (n < 0 || (size_t)n >= sizeof(c->views_url))
-        return ef_fail(err, EF_BAD_INPUT, "the views' URL is too long");
+        return ef_fail(err, EF_BAD_INPUT, "the URL of the views is too long");
     return EF_OK;
 }
 
-/* Leases of a journal on JetStream are where all its workers get at them: beside views on a server,
- * else in the data directory. */
+/* Default of the control store of a JetStream journal. All its workers must reach it: with the
+ * views if these are on a database server, else in the data directory. */
 static ef_status control_url(cli *c, ef_error *err)
 {
     ef_str url = ef__settings_text(c->settings, "control");
@@ -318,11 +321,11 @@ static ef_status control_url(cli *c, ef_error *err)
         n = snprintf(c->control_url, sizeof(c->control_url), "sqlite:%.*s/control.db",
                      EF_STR_ARG(data));
     if (n < 0 || (size_t)n >= sizeof(c->control_url))
-        return ef_fail(err, EF_BAD_INPUT, "the control journal's URL is too long");
+        return ef_fail(err, EF_BAD_INPUT, "the URL of the control journal is too long");
     return EF_OK;
 }
 
-/* Adds a schema that was set to a URL that names none. */
+/* Adds the schema of the settings to a URL without one. */
 static ef_status add_schema(const cli *c, const char *setting, const char *key, char *url,
                             size_t size, ef_error *err)
 {
@@ -348,7 +351,7 @@ static ef_status add_schemas(const cli *c, char *url, size_t size, ef_error *err
                        : st;
 }
 
-/* All three, by the settings as they are, and as they are shown. */
+/* Resolves the URLs of all stores, and the forms that are printed. */
 static ef_status store_urls(cli *c, ef_error *err)
 {
     ef_status st = journal_url(c, err);
@@ -374,7 +377,7 @@ ef_status cli_settings_load(cli *c, ef_error *err)
     ef_status st = cli_settings_read(c, &c->settings, err);
 
     if (st != EF_OK) {
-        if (c->settings) /* what was read decides how the error is logged */
+        if (c->settings) /* what was read so far decides how the error is logged */
             apply_log_style(c);
         return st;
     }
@@ -426,7 +429,8 @@ ef_status cli_tokens_path(const cli *c, char out[PATH_MAX], ef_error *err)
     int n = path.len > 0 ? snprintf(out, PATH_MAX, "%.*s", EF_STR_ARG(path))
                          : snprintf(out, PATH_MAX, "%.*s/tokens", EF_STR_ARG(data));
 
-    return n < PATH_MAX ? EF_OK : ef_fail(err, EF_BAD_INPUT, "the tokens' path is too long");
+    return n < PATH_MAX ? EF_OK
+                        : ef_fail(err, EF_BAD_INPUT, "the path of the token file is too long");
 }
 
 const char *cli_setting_text(const cli *c, const char *key)
@@ -458,11 +462,11 @@ ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
     return view->value;
 }
 
-/* --- the journal --------------------------------------------------------------------------------
+/* --- journal --------------------------------------------------------------------------------
  */
 
-/* A restore was interrupted: what is there is not a journal yet (backup.h). */
-static bool half_restored(const cli *c)
+/* A restore was interrupted: the stores are incomplete (backup.h). */
+static bool is_restore_incomplete(const cli *c)
 {
     char path[PATH_MAX];
     ef_str data = ef__settings_text(c->settings, "data");
@@ -483,19 +487,21 @@ ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *er
         .accept_head = extra && extra->accept_head,
         .outbox_off = c->mode == CLI_MODE_INLINE_APPLY_ONLY,
         .types_strict = ef__settings_bool(c->settings, "types.strict"),
-        .types_max = ef__settings_int(c->settings, "types.max"),
+        /* One that was set counts for appends by SQL too: a default must not take its place. */
+        .types_max = cli_setting(c, "types.max").origin == EF__ORIGIN_DEFAULT
+                         ? 0
+                         : ef__settings_int(c->settings, "types.max"),
         .partitions = (int32_t)ef__settings_int(c->settings, "outbox.partitions"),
         .busy_ms = ef__settings_int(c->settings, "store.busy"),
         .log = &c->log,
     };
 
-    if (half_restored(c))
-        return ef_fail(
-            err, EF_DAMAGED,
-            "the data directory %.*s was not restored to the end: remove it, and restore "
-            "the backup again",
-            EF_STR_ARG(ef__settings_text(c->settings, "data")));
-    if (!c->mode_logged) /* serve opens once more to create it */
+    if (is_restore_incomplete(c))
+        return ef_fail(err, EF_DAMAGED,
+                       "the restore of data directory %.*s is incomplete: remove it, and restore "
+                       "the backup again",
+                       EF_STR_ARG(ef__settings_text(c->settings, "data")));
+    if (!c->mode_logged) /* serve opens again to create the store */
         ef__log(&c->log, EF_LOG_INFO, "mode resolved",
                 EF_LOG_TEXT_FIELD("mode", ef_str_from(cli_mode_name(c->mode))));
     c->mode_logged = true;
@@ -509,7 +515,7 @@ const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t 
     const char *verb = NULL;
     char where[PATH_MAX + 64] = "";
 
-    /* EF_MISUSE: an older schema, which readers leave alone and init migrates. */
+    /* EF_MISUSE: an older schema, which readers do not migrate and init does. */
     if (status == EF_NOT_FOUND || status == EF_MISUSE)
         verb = "init";
     else if (status == EF_DAMAGED)
@@ -547,8 +553,8 @@ ef_str cli_reason(const cli *c)
 
 ef_status cli_note(cli *c, const char *act, ef_str what, ef_error *err)
 {
-    ef_act note = {
-        .act = ef_str_from(act), .who = cli_actor(c), .reason = cli_reason(c), .lane = what};
+    ef_audit_entry note = {
+        .action = ef_str_from(act), .actor = cli_actor(c), .reason = cli_reason(c), .lane = what};
 
-    return c->client ? EF_OK : ef_act_add(c->journal, &note, err);
+    return c->client ? EF_OK : ef_audit_add(c->journal, &note, err);
 }

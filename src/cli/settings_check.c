@@ -1,6 +1,5 @@
 /*
- * settings_check.c - settings of workers and of the server: what they mean together, and what
- * cannot hold.
+ * settings_check.c - checks of settings that depend on each other: workers, retries, schemas.
  */
 #include "cli.h"
 #include "../base/schema_name.h"
@@ -11,7 +10,7 @@
 
 static const char *const retry_kinds[] = {"apply", "cursor", "publish"};
 
-/* 0 stands for what follows from the lease. */
+/* 0 means a value derived from worker.lease_ttl. */
 static int64_t lease_time(const ef__settings *settings, const char *key)
 {
     int64_t given = ef__settings_int(settings, key);
@@ -39,17 +38,17 @@ static ef_status check_leases(const ef__settings *settings, ef_error *err)
     if (renew_ms >= lease_ms)
         return ef_fail(err, EF_BAD_INPUT,
                        "worker.lease_renew is %" PRId64 "ms and worker.lease_ttl is %" PRId64
-                       "ms: a lease has to be renewed before it ends",
+                       "ms: a lease must be renewed before it expires",
                        renew_ms, lease_ms);
     if (heartbeat_ms < lease_ms)
         return ef_fail(err, EF_BAD_INPUT,
                        "worker.heartbeat_ttl is %" PRId64 "ms and worker.lease_ttl is %" PRId64
-                       "ms: a heartbeat has to last as long as a lease",
+                       "ms: a heartbeat must last as long as a lease",
                        heartbeat_ms, lease_ms);
     if (renew_ms >= heartbeat_ms / 2)
         return ef_fail(err, EF_BAD_INPUT,
                        "worker.lease_renew is %" PRId64 "ms and worker.heartbeat_ttl is %" PRId64
-                       "ms: a worker is late when half of its heartbeat passes without a renewal",
+                       "ms: a worker is late after half of its heartbeat time without a renewal",
                        renew_ms, heartbeat_ms);
     return EF_OK;
 }

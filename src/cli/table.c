@@ -1,8 +1,8 @@
 /*
- * table.c - rows for people: columns that line up, nothing in them that a terminal would obey.
+ * table.c - tables: aligned columns, with control characters escaped.
  *
- * Rows gather until cli_table_flush, so that a page's columns line up; a later page may only make
- * them wider. The last column is cut to the terminal.
+ * Rows are collected until cli_table_flush, so that the columns of a page are aligned; a later page
+ * can only widen them. The last column is cut to the terminal.
  */
 #include "cli.h"
 #include "../base/utf8.h"
@@ -13,10 +13,11 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#define CELL_BYTES_MAX 1000 /* a table is for reading; the whole of it is what -o json is for */
+#define CELL_BYTES_MAX 1000 /* longer values are cut; -o json prints them in full */
 #define LAST_COLUMN_MIN 10
 
-/* One character of `text`: its bytes, 0 at the end. A byte that is no UTF-8 is one of its own. */
+/* Length of the first character in bytes, 0 at the end. An invalid UTF-8 byte counts as one
+ * character. */
 static size_t next_character(ef_str text, uint32_t *out_point)
 {
     if (text.len == 0)
@@ -47,7 +48,7 @@ static size_t next_character(ef_str text, uint32_t *out_point)
     return length;
 }
 
-/* Controls, and what turns the reading direction round or cannot be seen. */
+/* Control characters, and characters that change the text direction or are invisible. */
 static bool must_escape(uint32_t p)
 {
     return p < 0x20 || (p >= 0x7F && p < 0xA0) || p == 0x061C || (p >= 0x200B && p <= 0x200F) ||
@@ -166,7 +167,7 @@ static void pad(ef__buf *out, size_t columns)
         ef__buf_add_char(out, ' ');
 }
 
-/* `room` is what is left of the terminal's line, or 0 when nothing is to be cut. */
+/* `room` is the rest of the terminal line; 0: nothing is cut. */
 static void write_cell(cli *c, const cli_table *table, size_t column, ef_str text, size_t room)
 {
     size_t width = cli_text_width(text);

@@ -1,5 +1,5 @@
 /*
- * view.c - views, for people and for programs; and how fresh they have to be.
+ * view.c - output of views, and the options about their freshness.
  */
 #include "view.h"
 
@@ -12,7 +12,7 @@ static void add_line(cli *c, const char *name, ef_str value)
     ef__buf_add_char(&c->out, '\n');
 }
 
-static void add_number(cli *c, const char *name, int64_t value)
+static void add_int_line(cli *c, const char *name, int64_t value)
 {
     ef__buf_printf(&c->out, "%-21s%lld\n", name, (long long)value);
 }
@@ -27,12 +27,12 @@ void cli_print_view(cli *c, const ef_view *view, int64_t as_of)
         return;
     }
     add_line(c, "view_type", view->view_type);
-    add_number(c, "version", view->version);
+    add_int_line(c, "version", view->version);
     add_line(c, "tenant", view->tenant);
     add_line(c, "view_id", view->view_id);
-    add_number(c, "last_event_sequence", view->last_event_sequence);
+    add_int_line(c, "last_event_sequence", view->last_event_sequence);
     add_line(c, "data", view->data);
-    add_number(c, "as_of", as_of);
+    add_int_line(c, "as_of", as_of);
 }
 
 void cli_print_found(cli *c, const ef_view_list *found, bool current)
@@ -42,7 +42,7 @@ void cli_print_found(cli *c, const ef_view_list *found, bool current)
     if (c->format == CLI_TABLE) {
         cli_print_view(c, &found->items[0], found->as_of);
         if (current)
-            add_number(c, "blocked_streams", found->blocked_streams);
+            add_int_line(c, "blocked_streams", found->blocked_streams);
         return;
     }
     ef__view_write_found(&w, found, current);
@@ -56,13 +56,13 @@ ef_status cli_freshness(const cli *c, ef_freshness *out, ef_error *err)
     *out = (ef_freshness){.at_least = ef_str_from(cli_value(c, "at-least")),
                           .current = cli_has(c, "current")};
     if (cli_has(c, "at-least") && out->current)
-        return ef_fail(err, EF_BAD_INPUT, "--at-least and --current exclude each other");
+        return ef_fail(err, EF_BAD_INPUT, "--at-least and --current cannot be combined");
     if (cli_has(c, "at-least") && ef_token_parse(out->at_least, &token, err) != EF_OK)
         return err->status;
     if (cli_has(c, "at-least") || out->current)
         out->timeout_ms = TIMEOUT_MS_DEFAULT;
     else if (cli_has(c, "timeout"))
-        return ef_fail(err, EF_BAD_INPUT, "--timeout is for --at-least and --current");
+        return ef_fail(err, EF_BAD_INPUT, "--timeout needs --at-least or --current");
     return cli_duration(c, "timeout", &out->timeout_ms, err);
 }
 
@@ -70,5 +70,5 @@ const char *cli_view_hint(ef_status status)
 {
     if (status == EF_BLOCKED)
         return "see: everfold projection failures PROJECTION; then everfold outbox requeue or skip";
-    return status == EF_TIMEOUT ? "is a worker there? everfold work" : NULL;
+    return status == EF_TIMEOUT ? "check that a worker is running: everfold worker ls" : NULL;
 }

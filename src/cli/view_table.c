@@ -1,10 +1,9 @@
 /*
- * view_table.c - views as a table: view_id, then a column for every field of their data.
+ * view_table.c - views as a table: view_id, then one column per field of the data.
  *
- * What the columns are is known only when all views of the page have been looked at. Fields that
- * hold objects or arrays come last, for they are long. Cells are cut and columns left out where the
- * terminal ends; without a terminal only the number of columns is limited. What was left out is
- * said on stderr.
+ * The columns are known after all views of the page were read. Fields with objects or arrays come
+ * last, because they are long. On a terminal, cells are cut and columns omitted to fit the width;
+ * otherwise only the number of columns is limited. A message on stderr reports omitted columns.
  */
 #include "view.h"
 #include "../base/limits.h"
@@ -12,9 +11,9 @@
 
 #include <unistd.h>
 
-#define ARENA_BYTES (512 * 1024 * 1024) /* trees of a page of views, which may be large ones */
-#define CELL_COLUMNS 32                 /* of a field on a terminal, so that several fit */
-#define LAST_COLUMNS 12                 /* a last column is worth showing from here on */
+#define ARENA_BYTES (512 * 1024 * 1024) /* parsed views of a page, which may be large */
+#define CELL_COLUMNS 32 /* maximum width of a field on a terminal, so that several fit */
+#define LAST_COLUMNS 12 /* minimum width of the last column */
 
 typedef struct view_table {
     ef__arena arena;
@@ -51,7 +50,7 @@ static bool has_field(const view_table *t, ef_str key)
     return false;
 }
 
-/* A head is for the eye; the field itself may hold anything. */
+/* The head of a column is cut; the name of a field may be of any length. */
 static ef_status add_field(view_table *t, ef_str key, ef_error *err)
 {
     ef__buf head = EF__BUF_INIT(64 * 1024);
@@ -64,7 +63,7 @@ static ef_status add_field(view_table *t, ef_str key, ef_error *err)
     ef_str copy = ef__arena_copy(&t->arena, ef__buf_str(&head));
     ef__buf_release(&head);
     if (!copy.ptr)
-        return ef_fail(err, EF_NO_MEMORY, "there is no memory for the table");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for the table");
     t->heads[t->columns] = copy.ptr;
     t->fields[t->columns++] = key;
     return EF_OK;
@@ -76,7 +75,7 @@ static ef_status read_trees(view_table *t, ef_error *err)
 
     t->trees = ef__arena_zalloc(&t->arena, t->count, sizeof(*t->trees));
     if (!t->trees)
-        return ef_fail(err, EF_NO_MEMORY, "there is no memory for %zu views", t->count);
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for %zu views", t->count);
     for (size_t i = 0; st == EF_OK && i < t->count; i++) {
         st = ef__json_parse(t->items[i].data, CLI_OUT_MAX, &t->arena, &t->trees[i], err);
         for (const ef__json *f = st == EF_OK ? t->trees[i]->first : NULL; f && st == EF_OK;
@@ -97,7 +96,7 @@ static bool is_container(const view_table *t, size_t column)
     return false;
 }
 
-/* Containers go behind the others; otherwise the order stays. */
+/* Moves objects and arrays after the other columns; the order is kept otherwise. */
 static void put_containers_last(view_table *t)
 {
     size_t plain = 1;
@@ -114,8 +113,8 @@ static void put_containers_last(view_table *t)
     }
 }
 
-/* How wide each column is, and whether it holds numbers only. */
-static void measure(view_table *t)
+/* Computes the width of each column and whether it holds only numbers. */
+static void measure_columns(view_table *t)
 {
     for (size_t column = 0; column < t->columns; column++) {
         bool numbers = column > 0;
@@ -132,8 +131,8 @@ static void measure(view_table *t)
     }
 }
 
-/* Leave out what stands behind the terminal's edge. */
-static void fit(view_table *t, size_t line)
+/* Omits columns beyond the width of the terminal. */
+static void fit_columns(view_table *t, size_t line)
 {
     size_t used = t->widths[0], keep = 1;
 
@@ -180,14 +179,13 @@ ef_status cli_table_views(cli *c, const ef_view *items, size_t count, ef_error *
 
     if (st == EF_OK) {
         put_containers_last(&t);
-        measure(&t);
+        measure_columns(&t);
         if (line > 0)
-            fit(&t, line);
+            fit_columns(&t, line);
         print_table(c, &t);
     }
     if (st == EF_OK && t.left_out > 0)
-        cli_say(c, "%zu more fields; see all of them with -o json, or choose: --fields F,G",
-                t.left_out);
+        cli_say(c, "%zu more fields: use -o json, or select some with --fields F,G", t.left_out);
     ef__arena_release(&t.arena);
     return st;
 }

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define POSTS_MAX 16
+#define TASKS_MAX 16
 #define READ_MS_MIN 500
-#define READ_SHARE 10 /* looking at the stores may take a tenth of the time, however slow it is */
+#define READ_SHARE 10 /* reading the stores may take at most a tenth of the time */
 
 static int64_t mono_us(void)
 {
@@ -26,7 +26,7 @@ static int64_t wall_us(void)
     return clock->wall_us(clock->context);
 }
 
-/* --- what is told -------------------------------------------------------------------------------
+/* --- reports -------------------------------------------------------------------------------
  */
 
 static void add_trouble(cli_work_panel *p, const char *text)
@@ -36,15 +36,15 @@ static void add_trouble(cli_work_panel *p, const char *text)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void keep_record(cli_work_panel *p, const char *message, const ef_log_field *fields,
-                        uint64_t count)
+static void add_log_record(cli_work_panel *p, const char *message, const ef_log_field *fields,
+                           uint64_t count)
 {
     ef__buf text = EF__BUF_INIT(64 * 1024);
 
     ef__buf_add_text(&text, message);
     for (uint64_t i = 0; i < count; i++) {
         if (strcmp(fields[i].name, "post") == 0)
-            goto out; /* a step that failed is told by the supervisor as well */
+            goto out; /* a failed step is reported by the supervisor, too */
         ef__buf_printf(&text, "%s %s ", i ? "," : ":", fields[i].name);
         if (fields[i].text.ptr)
             ef__buf_add_str(&text, fields[i].text);
@@ -68,7 +68,7 @@ static void on_log(void *context, ef_log_level level, const char *message,
     if (!shown)
         p->log_before.write(p->log_before.context, level, message, fields, count);
     else if (level >= EF_LOG_WARN)
-        keep_record(p, message, fields, count);
+        add_log_record(p, message, fields, count);
 }
 
 void cli_work_panel_init(cli_work_panel *p)
@@ -82,7 +82,7 @@ void cli_work_panel_init(cli_work_panel *p)
     }
 }
 
-static void add_tick(cli_work_panel *p, const char *post, const ef_tick *tick)
+static void add_tick(cli_work_panel *p, const char *task, const ef_tick *tick)
 {
     ef_tick *sum = &p->sum;
 
@@ -97,7 +97,7 @@ static void add_tick(cli_work_panel *p, const char *post, const ef_tick *tick)
     sum->leased_count += tick->leased_count;
     sum->released_count += tick->released_count;
     sum->lost_count += tick->lost_count;
-    if (strcmp(post, "queue") == 0) { /* the one that holds partitions */
+    if (strcmp(task, "queue") == 0) { /* the task that holds partitions */
         sum->desired_count = tick->desired_count;
         sum->owned_count = tick->owned_count;
     }
@@ -106,25 +106,25 @@ static void add_tick(cli_work_panel *p, const char *post, const ef_tick *tick)
     cli_rate_add(&p->rate, mono_us(), tick->claimed + tick->caught_up + tick->run_events);
 }
 
-void cli_work_panel_tell(cli_work_panel *p, const char *post, const ef_tick *tick,
-                         const ef_error *error)
+void cli_work_panel_report(cli_work_panel *p, const char *task, const ef_tick *tick,
+                           const ef_error *error)
 {
     char text[EF_ERROR_TEXT_MAX + 32];
 
     if (error) {
-        (void)snprintf(text, sizeof text, "%s: %s", post, error->text);
+        (void)snprintf(text, sizeof text, "%s: %s", task, error->text);
         add_trouble(p, text);
         return;
     }
     pthread_mutex_lock(&p->lock);
-    add_tick(p, post, tick);
+    add_tick(p, task, tick);
     pthread_mutex_unlock(&p->lock);
 }
 
-/* --- what is shown ------------------------------------------------------------------------------
+/* --- frames ------------------------------------------------------------------------------
  */
 
-/* The engine makes its name; among the workers it is known by host and process. */
+/* The engine generates the name; the worker list shows host and pid. */
 static ef_str own_name(const cli_work_panel *p, const cli_overview *o)
 {
     char host[256] = "";
@@ -137,9 +137,9 @@ static ef_str own_name(const cli_work_panel *p, const cli_overview *o)
     return p->no_leasing ? EF_STR("single worker") : EF_STR("(joining)");
 }
 
-/* What the stores say replaces what they said; when they do not answer, the old stays, and why is
- * an error. Returns when to look again: less often when it takes long. */
-static int64_t look_again(cli_work_panel *p, cli_overview *o)
+/* Reads the overview again. If that fails, the old one stays and the reason is listed as an error.
+ * Returns the time of the next read: later if reading is slow. */
+static int64_t reread_stores(cli_work_panel *p, cli_overview *o)
 {
     ef_error err = EF_ERROR_INIT;
     cli_overview found;
@@ -159,11 +159,11 @@ static int64_t look_again(cli_work_panel *p, cli_overview *o)
 static void show_frame(cli_work_panel *p, cli_screen *screen, ef_supervisor *supervisor,
                        const cli_overview *o, int64_t next_us)
 {
-    ef_post posts[POSTS_MAX];
-    size_t post_count = ef_supervisor_posts(supervisor, posts, POSTS_MAX);
+    ef_task tasks[TASKS_MAX];
+    size_t task_count = ef_supervisor_tasks(supervisor, tasks, TASKS_MAX);
     cli_panel_work work = {.worker = own_name(p, o),
-                           .posts = posts,
-                           .post_count = post_count < POSTS_MAX ? post_count : POSTS_MAX};
+                           .tasks = tasks,
+                           .task_count = task_count < TASKS_MAX ? task_count : TASKS_MAX};
     cli_troubles troubles = o->troubles;
     int64_t now_us = mono_us();
     cli_panel_facts facts = {.title = "work",
@@ -198,13 +198,13 @@ void cli_work_panel_run(cli_work_panel *p, ef_supervisor *supervisor)
 {
     cli_overview overview = {.views_error = EF_ERROR_INIT};
     cli_screen screen;
-    int64_t next_us = look_again(p, &overview);
+    int64_t next_us = reread_stores(p, &overview);
 
     set_shown(p, true);
     cli_screen_open(&screen, p->c);
     while (cli_screen_wait(&screen)) {
         if (mono_us() >= next_us && !screen.paused)
-            next_us = look_again(p, &overview);
+            next_us = reread_stores(p, &overview);
         show_frame(p, &screen, supervisor, &overview, next_us);
     }
     cli_screen_close(&screen);
@@ -215,7 +215,7 @@ void cli_work_panel_run(cli_work_panel *p, ef_supervisor *supervisor)
 void cli_work_panel_release(cli_work_panel *p)
 {
     p->c->log = p->log_before;
-    /* What went wrong went with the screen: it is told again where it stays. */
+    /* The errors disappeared with the screen: prints them again on stderr. */
     for (size_t i = p->troubles.count; i > 0; i--)
         cli_warn(p->c, "everfold: %s", p->troubles.items[i - 1].text);
     pthread_mutex_destroy(&p->lock);

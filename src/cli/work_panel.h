@@ -1,10 +1,10 @@
 /*
- * work_panel.h - the panel of `everfold work`: gathers what the supervisor's threads tell, looks at
- * the stores now and then, and shows both.
+ * work_panel.h - the panel of `everfold work`: collects the reports of the supervisor, reads the
+ * stores at intervals, and draws both.
  *
- * What is told comes from any thread; the lock is held for a moment only, and nothing is called
- * under it. While the panel is shown the log's warnings are among its errors, for a line on stderr
- * would run through the picture.
+ * Reports come from any thread; the lock is held briefly, and nothing is called under it. While the
+ * panel is shown, log warnings are listed among its errors, because a line on stderr would break
+ * the picture.
  */
 #ifndef EF_CLI_WORK_PANEL_H
 #define EF_CLI_WORK_PANEL_H
@@ -18,25 +18,25 @@ typedef struct cli_work_panel {
     cli *c;
     int64_t interval_ms, window_s;
     bool no_leasing;
-    int64_t started_us;   /* monotonic, as is … */
-    pthread_mutex_t lock; /* over all that follows */
+    int64_t started_us;   /* monotonic, as heartbeat_us */
+    pthread_mutex_t lock; /* guards the fields below */
     bool shown;
     ef_log log_before;
     ef_tick sum;
-    int64_t beat_us; /* … its last heartbeat */
+    int64_t beat_us; /* time of the last heartbeat */
     cli_rate rate;
     cli_troubles troubles;
 } cli_work_panel;
 
-/* Before the journal is opened: the log is led through here. `c`, `interval_ms`, `window_s` and
- * `no_leasing` of `panel` are filled in. */
+/* Call before the journal is opened: redirects the log. `c`, `interval_ms`, `window_s` and
+ * `no_leasing` of `panel` are set. */
 void cli_work_panel_init(cli_work_panel *panel);
-/* As on_step of the supervisor has it. */
-void cli_work_panel_tell(cli_work_panel *panel, const char *post, const ef_tick *tick,
-                         const ef_error *error);
-/* Until somebody wants it to end. */
+/* The on_step callback of the supervisor. */
+void cli_work_panel_report(cli_work_panel *panel, const char *task, const ef_tick *tick,
+                           const ef_error *error);
+/* Shows the panel until q is pressed or a signal arrives. */
 void cli_work_panel_run(cli_work_panel *panel, ef_supervisor *supervisor);
-/* After the journal is closed. */
+/* Call after the journal is closed. */
 void cli_work_panel_release(cli_work_panel *panel);
 
 #endif

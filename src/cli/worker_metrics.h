@@ -7,9 +7,9 @@
 #include "cli.h"
 #include "../server/server.h"
 
-/* Serves them where worker.metrics_listen says, by the rules of `serve`: an address that is not
- * loopback needs TLS and a token. *out is NULL where it says nothing. `tokens` is room for the path
- * of the tokens, and outlives the server. */
+/* Serves them at worker.metrics_listen, by the rules of `serve`: an address that is not loopback
+ * needs TLS and a token. *out is NULL without that setting. `tokens` is a buffer for the path of
+ * the token file and outlives the server. */
 ef_status cli_metrics_start(cli *c, ef_supervisor *supervisor, char tokens[PATH_MAX],
                             ef__server **out, ef_error *err);
 

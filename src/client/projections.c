@@ -1,15 +1,15 @@
 /*
- * projections.c - programs and their generations.
+ * projections.c - projections and their generations.
  */
 #include "client_priv.h"
 
 #define DIFFERENCES_MAX 10000
 
-static void begin(ef__ask *call, ef_str name, const char *verb)
+static void begin_path(ef__client_call *call, ef_str name, const char *verb)
 {
-    ef__ask_path(call, "/v1/projections/");
-    ef__ask_name(call, name);
-    ef__ask_path(call, verb);
+    ef__client_call_path(call, "/v1/projections/");
+    ef__client_call_name(call, name);
+    ef__client_call_path(call, verb);
 }
 
 /* --- reading
@@ -33,7 +33,7 @@ static ef_status read_projection(const ef__json *json, ef__arena *arena, ef_proj
     return st;
 }
 
-/* One has its generations beside it, itself among them and without its program. */
+/* The response for one projection lists its generations, including itself without the program. */
 static ef_status read_list(const ef__json *answer, ef_projection_list *out, ef_error *err)
 {
     const ef__json *array =
@@ -41,7 +41,7 @@ static ef_status read_list(const ef__json *answer, ef_projection_list *out, ef_e
     const ef__json *program = ef__json_get(answer, "program");
     size_t count = array && array->kind == EF__JSON_ARRAY ? array->count : 0, at = 0;
     ef_projection *items = ef__arena_zalloc(&out->room->arena, count + 1, sizeof(*items));
-    ef_status st = items ? EF_OK : ef__room_full(err);
+    ef_status st = items ? EF_OK : ef__no_memory(err);
 
     for (const ef__json *item = count ? array->first : NULL; st == EF_OK && item; item = item->next)
         st = read_projection(item, &out->room->arena, &items[at++], err);
@@ -52,54 +52,55 @@ static ef_status read_list(const ef__json *answer, ef_projection_list *out, ef_e
     return st;
 }
 
-static ef_status ask_list(ef_client *client, ef__ask *call, ef_projection_list *out, ef_error *err)
+static ef_status request_list(ef_client *client, ef__client_call *call, ef_projection_list *out,
+                              ef_error *err)
 {
     const ef__json *answer;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->count = 0;
     if (st == EF_OK)
-        st = ef__ask_json(client, call, &out->room->arena, &answer, err);
+        st = ef__client_call_json(client, call, &out->room->arena, &answer, err);
     if (st == EF_OK)
         st = read_list(answer, out, err);
-    ef__ask_release(call);
+    ef__client_call_release(call);
     return st;
 }
 
 ef_status ef_client_projection_ls(ef_client *client, ef_str name, ef_projection_list *out,
                                   ef_error *err)
 {
-    ef__ask call = EF__ASK("GET", EF_STR(""));
+    ef__client_call call = EF__CLIENT_CALL("GET", EF_STR(""));
 
     if (name.len > 0)
-        begin(&call, name, "");
+        begin_path(&call, name, "");
     else
-        ef__ask_path(&call, "/v1/projections");
-    return ask_list(client, &call, out, err);
+        ef__client_call_path(&call, "/v1/projections");
+    return request_list(client, &call, out, err);
 }
 
 ef_status ef_client_projection_deploy(ef_client *client, ef_str text, bool in_place,
                                       ef_str on_error, ef_str reason, ef_projection_list *out,
                                       ef_error *err)
 {
-    ef__ask call = EF__ASK("PUT", EF_STR(""));
+    ef__client_call call = EF__CLIENT_CALL("PUT", EF_STR(""));
     char name[256];
     ef_status st = ef_program_name(text, name, sizeof(name), err);
 
     if (st != EF_OK)
         return st;
     call.type = "text/plain";
-    begin(&call, ef_str_from(name), "");
-    ef__ask_flag(&call, "in_place", in_place);
-    ef__ask_text(&call, "on_error", on_error);
-    ef__ask_text(&call, "reason", reason);
+    begin_path(&call, ef_str_from(name), "");
+    ef__client_call_flag(&call, "in_place", in_place);
+    ef__client_call_text(&call, "on_error", on_error);
+    ef__client_call_text(&call, "reason", reason);
     (void)ef__buf_add_str(&call.body, text);
-    return ask_list(client, &call, out, err);
+    return request_list(client, &call, out, err);
 }
 
-static ef_status give_rows(const ef__json *answer,
-                           bool (*each)(void *context, const ef_draft_row *row), void *context,
-                           ef_error *err)
+static ef_status deliver_rows(const ef__json *answer,
+                              bool (*each)(void *context, const ef_draft_row *row), void *context,
+                              ef_error *err)
 {
     const ef__json *rows = ef__json_get(answer, "rows");
     ef_status st = EF_OK;
@@ -116,10 +117,10 @@ static ef_status give_rows(const ef__json *answer,
 
 ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draft,
                                          bool (*each)(void *context, const ef_draft_row *row),
-                                         void *context, ef_drafted *out, ef_error *err)
+                                         void *context, ef_draft_result *out, ef_error *err)
 {
-    ef__ask call = EF__ASK("POST", draft->tenant ? *draft->tenant : EF_STR(""));
-    ef__arena arena = EF__ARENA_INIT(2ul * EF__ASK_ANSWER_MAX);
+    ef__client_call call = EF__CLIENT_CALL("POST", draft->tenant ? *draft->tenant : EF_STR(""));
+    ef__arena arena = EF__ARENA_INIT(2ul * EF__CALL_RESPONSE_MAX);
     const ef__json *answer;
     char name[256];
     ef_status st = ef_program_name(draft->text, name, sizeof(name), err);
@@ -127,208 +128,214 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
     if (st != EF_OK)
         return st;
     call.type = "text/plain";
-    call.wait_ms = EF__ASK_LONG_MS;
-    begin(&call, ef_str_from(name), ":try-draft");
-    ef__ask_int(&call, "limit", (int64_t)draft->limit);
+    call.wait_ms = EF__CALL_LONG_MS;
+    begin_path(&call, ef_str_from(name), ":try-draft");
+    ef__client_call_int(&call, "limit", (int64_t)draft->limit);
     (void)ef__buf_add_str(&call.body, draft->text);
-    st = ef__ask_json(client, &call, &arena, &answer, err);
+    st = ef__client_call_json(client, &call, &arena, &answer, err);
     if (st == EF_OK)
-        st = ef__shape_read(answer, &ef__shape_drafted, out, err);
+        st = ef__shape_read(answer, &ef__shape_draft_result, out, err);
     if (st == EF_OK)
-        st = give_rows(answer, each, context, err);
+        st = deliver_rows(answer, each, context, err);
     ef__arena_release(&arena);
-    ef__ask_release(&call);
+    ef__client_call_release(&call);
     return st;
 }
 
 ef_status ef_client_projection_scope(ef_client *client, ef_str name, ef_str tenant,
                                      ef_scope_list *out, ef_error *err)
 {
-    ef__ask call = EF__ASK("GET", tenant);
+    ef__client_call call = EF__CLIENT_CALL("GET", tenant);
     const ef__json *answer;
     ef_scope *scope = NULL;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->count = 0;
-    begin(&call, name, "/scope");
+    begin_path(&call, name, "/scope");
     if (st == EF_OK)
-        st = ef__ask_json(client, &call, &out->room->arena, &answer, err);
+        st = ef__client_call_json(client, &call, &out->room->arena, &answer, err);
     if (st == EF_OK && !(scope = ef__arena_zalloc(&out->room->arena, 1, sizeof(*scope))))
-        st = ef__room_full(err);
+        st = ef__no_memory(err);
     if (st == EF_OK)
         st = ef__shape_read(answer, &ef__shape_scope, scope, err);
     out->items = scope;
     out->count = st == EF_OK ? 1 : 0;
-    ef__ask_release(&call);
+    ef__client_call_release(&call);
     return st;
 }
 
 ef_status ef_client_projection_failures(ef_client *client, ef_str name, bool resolved, size_t limit,
                                         ef_failure_list *out, ef_error *err)
 {
-    ef__ask call = EF__ASK("GET", EF_STR(""));
+    ef__client_call call = EF__CLIENT_CALL("GET", EF_STR(""));
     const ef__json *answer;
     const void *items = NULL;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->count = 0;
-    begin(&call, name, "/failures");
-    ef__ask_flag(&call, "resolved", resolved);
-    ef__ask_int(&call, "limit", (int64_t)limit);
+    begin_path(&call, name, "/failures");
+    ef__client_call_flag(&call, "resolved", resolved);
+    ef__client_call_int(&call, "limit", (int64_t)limit);
     if (st == EF_OK)
-        st = ef__ask_json(client, &call, &out->room->arena, &answer, err);
+        st = ef__client_call_json(client, &call, &out->room->arena, &answer, err);
     if (st == EF_OK)
         st = ef__items_read(answer, &ef__shape_failure, NULL, &out->room->arena, &items,
                             &out->count, err);
     out->items = items;
-    ef__ask_release(&call);
+    ef__client_call_release(&call);
     return st;
 }
 
-/* --- acts
+/* --- actions
  * ------------------------------------------------------------------------------------------ */
 
-static ef_status act(ef_client *client, const char *verb, const ef_route *route, ef_error *err)
+static ef_status send_action(ef_client *client, const char *verb, const ef_generation_choice *route,
+                             ef_error *err)
 {
-    ef__ask call = EF__ASK("POST", EF_STR(""));
-    ef__json_writer w = ef__ask_writer(&call);
+    ef__client_call call = EF__CLIENT_CALL("POST", EF_STR(""));
+    ef__json_writer w = ef__client_call_writer(&call);
     ef_status st;
 
-    begin(&call, route->projection, verb);
+    begin_path(&call, route->projection, verb);
     ef__json_open(&w, '{');
-    ef__ask_number(&w, "version", route->version);
-    ef__ask_number(&w, "generation", route->generation);
-    ef__ask_number(&w, "lag_max", route->lag_max);
-    ef__ask_member(&w, "reason", route->reason);
+    ef__client_call_number(&w, "version", route->version);
+    ef__client_call_number(&w, "generation", route->generation);
+    ef__client_call_number(&w, "lag_max", route->lag_max);
+    ef__client_call_member(&w, "reason", route->reason);
     ef__json_close(&w, '}');
-    st = ef__ask_run(client, &call, err);
-    ef__ask_release(&call);
+    st = ef__client_call_run(client, &call, err);
+    ef__client_call_release(&call);
     return st;
 }
 
 ef_status ef_client_projection_pause(ef_client *client, ef_str name, ef_str reason, ef_error *err)
 {
-    return act(client, ":pause", &(ef_route){.projection = name, .reason = reason}, err);
+    return send_action(client, ":pause",
+                       &(ef_generation_choice){.projection = name, .reason = reason}, err);
 }
 
 ef_status ef_client_projection_resume(ef_client *client, ef_str name, ef_str reason, ef_error *err)
 {
-    return act(client, ":resume", &(ef_route){.projection = name, .reason = reason}, err);
+    return send_action(client, ":resume",
+                       &(ef_generation_choice){.projection = name, .reason = reason}, err);
 }
 
-ef_status ef_client_projection_switch(ef_client *client, const ef_route *route, ef_error *err)
-{
-    return act(client, ":switch", route, err);
-}
-
-ef_status ef_client_projection_rollback(ef_client *client, const ef_route *route, ef_error *err)
-{
-    return act(client, ":rollback", route, err);
-}
-
-ef_status ef_client_projection_retire(ef_client *client, const ef_route *route, int64_t *out_count,
+ef_status ef_client_projection_switch(ef_client *client, const ef_generation_choice *route,
                                       ef_error *err)
 {
-    ef__ask call = EF__ASK("POST", EF_STR(""));
-    ef__json_writer w = ef__ask_writer(&call);
+    return send_action(client, ":switch", route, err);
+}
+
+ef_status ef_client_projection_rollback(ef_client *client, const ef_generation_choice *route,
+                                        ef_error *err)
+{
+    return send_action(client, ":rollback", route, err);
+}
+
+ef_status ef_client_projection_retire(ef_client *client, const ef_generation_choice *route,
+                                      int64_t *out_count, ef_error *err)
+{
+    ef__client_call call = EF__CLIENT_CALL("POST", EF_STR(""));
+    ef__json_writer w = ef__client_call_writer(&call);
     ef__arena arena = EF__ARENA_INIT(1 << 20);
     const ef__json *answer, *retired;
     int64_t count = 0;
     ef_status st;
 
-    begin(&call, route->projection, ":retire");
+    begin_path(&call, route->projection, ":retire");
     ef__json_open(&w, '{');
-    ef__ask_number(&w, "version", route->version);
-    ef__ask_number(&w, "generation", route->generation);
-    ef__ask_member(&w, "reason", route->reason);
+    ef__client_call_number(&w, "version", route->version);
+    ef__client_call_number(&w, "generation", route->generation);
+    ef__client_call_member(&w, "reason", route->reason);
     ef__json_close(&w, '}');
-    st = ef__ask_json(client, &call, &arena, &answer, err);
+    st = ef__client_call_json(client, &call, &arena, &answer, err);
     retired = st == EF_OK ? ef__json_get(answer, "retired") : NULL;
     if (retired)
         (void)ef__json_int64(retired, &count);
     if (out_count)
         *out_count = count;
     ef__arena_release(&arena);
-    ef__ask_release(&call);
+    ef__client_call_release(&call);
     return st;
 }
 
 /* --- generations
  * ----------------------------------------------------------------------------------- */
 
-static ef_status tell_differences(const ef__json *answer,
-                                  bool (*each)(void *context, const ef_difference *difference),
-                                  void *context, ef_error *err)
+static ef_status deliver_differences(const ef__json *answer,
+                                     bool (*each)(void *context, const ef_difference *difference),
+                                     void *context, ef_error *err)
 {
     const ef__json *array = ef__json_get(answer, "differences");
 
     if (!array || array->kind != EF__JSON_ARRAY)
-        return ef_fail(err, EF_IO, "the server did not tell the differences");
+        return ef_fail(err, EF_IO, "invalid response from the server: differences are missing");
     for (const ef__json *d = array->first; d && each; d = d->next) {
         const ef__json *tenant = ef__json_get(d, "tenant"), *id = ef__json_get(d, "view_id");
         const ef__json *left = ef__json_get(d, "left"), *right = ef__json_get(d, "right");
-        ef_difference told = {0};
+        ef_difference difference = {0};
         if (tenant && id) {
-            told.tenant = tenant->text;
-            told.view_id = id->text;
+            difference.tenant = tenant->text;
+            difference.view_id = id->text;
         }
         if (left && left->kind == EF__JSON_OBJECT)
-            told.left = left->text;
+            difference.left = left->text;
         if (right && right->kind == EF__JSON_OBJECT)
-            told.right = right->text;
-        if (!each(context, &told))
+            difference.right = right->text;
+        if (!each(context, &difference))
             break;
     }
     return EF_OK;
 }
 
-ef_status ef_client_projection_diff(ef_client *client, const ef_route *left, const ef_route *right,
+ef_status ef_client_projection_diff(ef_client *client, const ef_generation_choice *left,
+                                    const ef_generation_choice *right,
                                     bool (*each)(void *context, const ef_difference *difference),
                                     void *context, ef_diff *out, ef_error *err)
 {
-    ef__ask call = EF__ASK("GET", EF_STR(""));
-    ef__arena arena = EF__ARENA_INIT(4ul * EF__ASK_ANSWER_MAX);
+    ef__client_call call = EF__CLIENT_CALL("GET", EF_STR(""));
+    ef__arena arena = EF__ARENA_INIT(4ul * EF__CALL_RESPONSE_MAX);
     const ef__json *answer;
     ef_status st;
 
-    call.wait_ms = EF__ASK_LONG_MS;
-    begin(&call, left->projection, "/diff");
-    ef__ask_int(&call, "left_version", left->version);
-    ef__ask_int(&call, "left_generation", left->generation);
-    ef__ask_int(&call, "right_version", right->version);
-    ef__ask_int(&call, "right_generation", right->generation);
-    ef__ask_int(&call, "limit", DIFFERENCES_MAX);
-    st = ef__ask_json(client, &call, &arena, &answer, err);
+    call.wait_ms = EF__CALL_LONG_MS;
+    begin_path(&call, left->projection, "/diff");
+    ef__client_call_int(&call, "left_version", left->version);
+    ef__client_call_int(&call, "left_generation", left->generation);
+    ef__client_call_int(&call, "right_version", right->version);
+    ef__client_call_int(&call, "right_generation", right->generation);
+    ef__client_call_int(&call, "limit", DIFFERENCES_MAX);
+    st = ef__client_call_json(client, &call, &arena, &answer, err);
     if (st == EF_OK)
         st = ef__shape_read(answer, &ef__shape_diff, out, err);
     if (st == EF_OK)
-        st = tell_differences(answer, each, context, err);
+        st = deliver_differences(answer, each, context, err);
     ef__arena_release(&arena);
-    ef__ask_release(&call);
+    ef__client_call_release(&call);
     return st;
 }
 
 static void write_view(ef__json_writer *w, const ef_seed_view *view)
 {
     ef__json_open(w, '{');
-    ef__ask_member(w, "tenant", view->tenant);
+    ef__client_call_member(w, "tenant", view->tenant);
     ef__json_key(w, "view_id");
     ef__json_str(w, view->view_id);
-    ef__ask_number(w, "last_event_sequence", view->last_event_sequence);
+    ef__client_call_number(w, "last_event_sequence", view->last_event_sequence);
     ef__json_key(w, "data");
     ef__json_raw(w, view->data);
     ef__json_close(w, '}');
 }
 
-/* A view has to stay on its line. */
-static ef_status gather_views(ef__ask *call, const ef_seed *seed, ef_error *err)
+/* Each view must be on one line. */
+static ef_status write_views(ef__client_call *call, const ef_seed *seed, ef_error *err)
 {
     bool more = true;
     ef_status st = EF_OK;
 
     while (st == EF_OK && more) {
         ef_seed_view view = {0};
-        ef__json_writer w = ef__ask_writer(call);
+        ef__json_writer w = ef__client_call_writer(call);
         size_t start = call->body.len;
         st = seed->next(seed->context, &view, &more, err);
         if (st != EF_OK || !more)
@@ -336,7 +343,8 @@ static ef_status gather_views(ef__ask *call, const ef_seed *seed, ef_error *err)
         write_view(&w, &view);
         ef__one_line(&call->body, start);
         if (!ef__buf_add_char(&call->body, '\n'))
-            st = ef_fail(err, EF_TOO_LARGE, "the views are larger than %d bytes", EF__ASK_BODY_MAX);
+            st = ef_fail(err, EF_TOO_LARGE, "the views exceed the maximum of %d bytes",
+                         EF__CALL_BODY_MAX);
     }
     return st;
 }
@@ -344,31 +352,31 @@ static ef_status gather_views(ef__ask *call, const ef_seed *seed, ef_error *err)
 ef_status ef_client_projection_seed(ef_client *client, const ef_seed *seed, ef_run_list *out,
                                     ef_error *err)
 {
-    ef__ask call = EF__ASK("POST", EF_STR(""));
+    ef__client_call call = EF__CLIENT_CALL("POST", EF_STR(""));
     ef_status st;
 
     call.type = "application/x-ndjson";
-    call.wait_ms = EF__ASK_LONG_MS;
-    begin(&call, seed->projection, ":seed");
-    ef__ask_path(&call, "?position=");
-    call.asked = true;
+    call.wait_ms = EF__CALL_LONG_MS;
+    begin_path(&call, seed->projection, ":seed");
+    ef__client_call_path(&call, "?position=");
+    call.has_parameter = true;
     (void)ef__buf_printf(&call.target, "%lld", (long long)seed->position);
-    ef__ask_text(&call, "reason", seed->reason);
-    st = gather_views(&call, seed, err);
+    ef__client_call_text(&call, "reason", seed->reason);
+    st = write_views(&call, seed, err);
     if (st == EF_OK)
-        st = ef__ask_one_run(client, &call, out, err);
-    ef__ask_release(&call);
+        st = ef__client_call_one_run(client, &call, out, err);
+    ef__client_call_release(&call);
     return st;
 }
 
 ef_status ef_client_projection_rebuild(ef_client *client, const ef_rebuild *rebuild,
                                        ef_run_list *out, ef_error *err)
 {
-    ef__ask call = EF__ASK("POST", EF_STR(""));
-    ef__json_writer w = ef__ask_writer(&call);
+    ef__client_call call = EF__CLIENT_CALL("POST", EF_STR(""));
+    ef__json_writer w = ef__client_call_writer(&call);
     ef_status st;
 
-    begin(&call, rebuild->projection, ":rebuild");
+    begin_path(&call, rebuild->projection, ":rebuild");
     ef__json_open(&w, '{');
     ef__json_key(&w, "in_place");
     ef__json_bool(&w, rebuild->in_place);
@@ -376,25 +384,25 @@ ef_status ef_client_projection_rebuild(ef_client *client, const ef_rebuild *rebu
     ef__json_bool(&w, rebuild->no_switch);
     ef__json_key(&w, "switch_anyway");
     ef__json_bool(&w, rebuild->switch_anyway);
-    ef__ask_member(&w, "reason", rebuild->reason);
+    ef__client_call_member(&w, "reason", rebuild->reason);
     ef__json_close(&w, '}');
-    st = ef__ask_one_run(client, &call, out, err);
-    ef__ask_release(&call);
+    st = ef__client_call_one_run(client, &call, out, err);
+    ef__client_call_release(&call);
     return st;
 }
 
 ef_status ef_client_projection_verify(ef_client *client, ef_str projection, ef_str reason,
                                       ef_run_list *out, ef_error *err)
 {
-    ef__ask call = EF__ASK("POST", EF_STR(""));
-    ef__json_writer w = ef__ask_writer(&call);
+    ef__client_call call = EF__CLIENT_CALL("POST", EF_STR(""));
+    ef__json_writer w = ef__client_call_writer(&call);
     ef_status st;
 
-    begin(&call, projection, ":verify");
+    begin_path(&call, projection, ":verify");
     ef__json_open(&w, '{');
-    ef__ask_member(&w, "reason", reason);
+    ef__client_call_member(&w, "reason", reason);
     ef__json_close(&w, '}');
-    st = ef__ask_one_run(client, &call, out, err);
-    ef__ask_release(&call);
+    st = ef__client_call_one_run(client, &call, out, err);
+    ef__client_call_release(&call);
     return st;
 }

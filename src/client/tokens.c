@@ -1,5 +1,5 @@
 /*
- * tokens.c - API tokens: one more, which there are, and the end of one.
+ * tokens.c - API tokens: create, list, revoke.
  */
 #include "client_priv.h"
 
@@ -8,7 +8,7 @@
         key, EF__FIELD_##kind, offsetof(ef_client_token, member), 0, NULL, 0                       \
     }
 
-/* Without scopes, which are a list, and bound, which is whether there is a tenant. */
+/* Without scopes, which are an array, and `bound`, which is derived from the tenant. */
 static const ef__field token_fields[] = {
     FIELD("id", STR, id),
     FIELD("tenant", NAME, tenant),
@@ -24,7 +24,7 @@ static const ef__shape token_shape = {token_fields, sizeof(ef_client_token)};
 
 void ef_client_token_list_release(ef_client_token_list *list)
 {
-    ef__room_release(&list->room);
+    ef__memory_release(&list->room);
     *list = (ef_client_token_list){0};
 }
 
@@ -40,25 +40,25 @@ static ef_status join_scopes(const ef__json *array, ef__arena *arena, ef_str *ou
     }
     *out = text.failed ? (ef_str){NULL, 0} : ef__arena_copy(arena, ef__buf_str(&text));
     ef__buf_release(&text);
-    return out->ptr ? EF_OK : ef__room_full(err);
+    return out->ptr ? EF_OK : ef__no_memory(err);
 }
 
-/* An answer that is a list of tokens, or one of them. */
-static ef_status read_tokens(ef_client *client, ef__ask *call, ef_client_token_list *out,
+/* Reads a response that is an array of tokens, or one token. */
+static ef_status read_tokens(ef_client *client, ef__client_call *call, ef_client_token_list *out,
                              ef_error *err)
 {
     const ef__json *answer = NULL, *item;
     ef_client_token *tokens = NULL;
     size_t count = 0;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->count = 0;
     if (st == EF_OK)
-        st = ef__ask_json(client, call, &out->room->arena, &answer, err);
+        st = ef__client_call_json(client, call, &out->room->arena, &answer, err);
     if (st == EF_OK)
         count = answer->kind == EF__JSON_ARRAY ? answer->count : 1;
     if (st == EF_OK && !(tokens = ef__arena_zalloc(&out->room->arena, count + 1, sizeof(*tokens))))
-        st = ef__room_full(err);
+        st = ef__no_memory(err);
     item = st == EF_OK && answer->kind == EF__JSON_ARRAY ? answer->first : answer;
     for (size_t i = 0; st == EF_OK && i < count; i++, item = item->next) {
         const ef__json *tenant = ef__json_get(item, "tenant");
@@ -70,48 +70,48 @@ static ef_status read_tokens(ef_client *client, ef__ask *call, ef_client_token_l
     }
     out->items = tokens;
     out->count = st == EF_OK ? count : 0;
-    ef__ask_release(call);
+    ef__client_call_release(call);
     return st;
 }
 
 ef_status ef_client_token_create(ef_client *client, const ef_client_token *token, int64_t expires_s,
                                  ef_client_token_list *out, ef_error *err)
 {
-    ef__ask call = EF__ASK("POST", EF_STR(""));
-    ef__json_writer w = ef__ask_writer(&call);
+    ef__client_call call = EF__CLIENT_CALL("POST", EF_STR(""));
+    ef__json_writer w = ef__client_call_writer(&call);
 
-    ef__ask_path(&call, "/v1/tokens");
+    ef__client_call_path(&call, "/v1/tokens");
     ef__json_open(&w, '{');
-    ef__ask_member(&w, "scopes", token->scopes);
+    ef__client_call_member(&w, "scopes", token->scopes);
     if (token->bound) {
         ef__json_key(&w, "tenant");
         ef__json_str(&w, token->tenant);
     }
-    ef__ask_number(&w, "expires_seconds", expires_s);
-    ef__ask_member(&w, "note", token->note);
+    ef__client_call_number(&w, "expires_seconds", expires_s);
+    ef__client_call_member(&w, "note", token->note);
     ef__json_close(&w, '}');
     return read_tokens(client, &call, out, err);
 }
 
 ef_status ef_client_token_ls(ef_client *client, ef_client_token_list *out, ef_error *err)
 {
-    ef__ask call = EF__ASK("GET", EF_STR(""));
+    ef__client_call call = EF__CLIENT_CALL("GET", EF_STR(""));
 
-    ef__ask_path(&call, "/v1/tokens");
+    ef__client_call_path(&call, "/v1/tokens");
     return read_tokens(client, &call, out, err);
 }
 
 ef_status ef_client_token_revoke(ef_client *client, ef_str id, ef_str reason,
                                  ef_client_token_list *out, ef_error *err)
 {
-    ef__ask call = EF__ASK("POST", EF_STR(""));
-    ef__json_writer w = ef__ask_writer(&call);
+    ef__client_call call = EF__CLIENT_CALL("POST", EF_STR(""));
+    ef__json_writer w = ef__client_call_writer(&call);
 
-    ef__ask_path(&call, "/v1/tokens/");
-    ef__ask_name(&call, id);
-    ef__ask_path(&call, ":revoke");
+    ef__client_call_path(&call, "/v1/tokens/");
+    ef__client_call_name(&call, id);
+    ef__client_call_path(&call, ":revoke");
     ef__json_open(&w, '{');
-    ef__ask_member(&w, "reason", reason);
+    ef__client_call_member(&w, "reason", reason);
     ef__json_close(&w, '}');
     return read_tokens(client, &call, out, err);
 }

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-/* now + lease, at most the end of time. */
+/* now + lease, saturated. */
 static int64_t end_of_lease(int64_t now_us, int64_t lease_ms)
 {
     int64_t lease_us, until_us;
@@ -13,7 +13,7 @@ static int64_t end_of_lease(int64_t now_us, int64_t lease_ms)
     return until_us;
 }
 
-/* until - from, at most the end of time. Here until is the later one. */
+/* until - from, saturated; until is the later one. */
 static int64_t span_us(int64_t from_us, int64_t until_us)
 {
     int64_t us;
@@ -21,7 +21,7 @@ static int64_t span_us(int64_t from_us, int64_t until_us)
     return __builtin_sub_overflow(until_us, from_us, &us) ? INT64_MAX : us;
 }
 
-/* The moment a lease is judged at. */
+/* The time at which a lease is judged. */
 static int64_t judged_at(const ef__lease_row *row, int64_t now_us)
 {
     return now_us > row->updated_us ? now_us : row->updated_us;
@@ -39,7 +39,7 @@ static bool held_under(const ef__lease_row *row, int64_t token)
     return row->owner.len > 0 && row->token == token;
 }
 
-static ef__lease_answer lost(const ef__lease_row *row)
+static ef__lease_answer lost_answer(const ef__lease_row *row)
 {
     return (ef__lease_answer){.status = EF_LEASE_LOST, .row = *row};
 }
@@ -63,9 +63,10 @@ void ef__lease_bring_back(int64_t *updated_us, int64_t *until_us, int64_t now_us
     *updated_us = now_us;
 }
 
-/* Give it to `owner`, under the token that it has when `keep` is set; unless another one has it. */
-static ef__lease_answer give(const ef__lease_row *row, ef_str owner, bool keep, int64_t now_us,
-                             int64_t lease_ms)
+/* Gives the lease to `owner`, under the present token with `keep`, unless another owner holds it.
+ */
+static ef__lease_answer give_lease(const ef__lease_row *row, ef_str owner, bool keep,
+                                   int64_t now_us, int64_t lease_ms)
 {
     assert(owner.len > 0 && lease_ms > 0);
     if (ef__lease_live(row, now_us) && !ef_str_equal(row->owner, owner))
@@ -81,13 +82,13 @@ static ef__lease_answer give(const ef__lease_row *row, ef_str owner, bool keep, 
 ef__lease_answer ef__lease_acquire(const ef__lease_row *row, ef_str owner, int64_t now_us,
                                    int64_t lease_ms)
 {
-    return give(row, owner, ef__lease_live(row, now_us), now_us, lease_ms);
+    return give_lease(row, owner, ef__lease_live(row, now_us), now_us, lease_ms);
 }
 
-ef__lease_answer ef__lease_take(const ef__lease_row *row, ef_str owner, int64_t token,
-                                int64_t now_us, int64_t lease_ms)
+ef__lease_answer ef__lease_renew_or_acquire(const ef__lease_row *row, ef_str owner, int64_t token,
+                                            int64_t now_us, int64_t lease_ms)
 {
-    return give(row, owner, ef__lease_check(row, token, now_us) == EF_OK, now_us, lease_ms);
+    return give_lease(row, owner, ef__lease_check(row, token, now_us) == EF_OK, now_us, lease_ms);
 }
 
 ef__lease_answer ef__lease_renew(const ef__lease_row *row, int64_t token, int64_t now_us,
@@ -95,7 +96,7 @@ ef__lease_answer ef__lease_renew(const ef__lease_row *row, int64_t token, int64_
 {
     assert(lease_ms > 0);
     if (ef__lease_check(row, token, now_us) != EF_OK)
-        return lost(row);
+        return lost_answer(row);
     return (ef__lease_answer){
         .status = EF_OK,
         .row = {row->owner, token, end_of_lease(now_us, lease_ms), now_us},
@@ -105,8 +106,8 @@ ef__lease_answer ef__lease_renew(const ef__lease_row *row, int64_t token, int64_
 ef__lease_answer ef__lease_release(const ef__lease_row *row, int64_t token, int64_t now_us)
 {
     if (!held_under(row, token))
-        return lost(row);
-    /* The token stays: the next owner's must be higher than any that was ever given out. */
+        return lost_answer(row);
+    /* The token stays: the next one must be higher than any that was ever given out. */
     return (ef__lease_answer){.status = EF_OK, .row = {.token = token, .updated_us = now_us}};
 }
 

@@ -16,7 +16,7 @@ int32_t ef__partition_of(ef_str tenant, ef_str stream, int32_t count)
         uint64_t len = tenant.len;
         char length[8];
 
-        /* Least byte first on every machine: the partition is stored. */
+        /* Little-endian on every machine: the partition is stored. */
         for (size_t i = 0; i < sizeof(length); i++)
             length[i] = (char)(unsigned char)(len >> (8 * i));
         crc = ef__crc32(crc, (ef_str){length, sizeof(length)});
@@ -84,7 +84,7 @@ int32_t ef__partition_set_next(const ef__partition_set *set, int32_t from)
     return -1;
 }
 
-/* The order of bytes, the shorter one first: the same on every machine, whatever its language. */
+/* Byte order, the shorter one first: independent of the locale. */
 static bool id_before(ef_str a, ef_str b)
 {
     size_t len = a.len < b.len ? a.len : b.len;
@@ -107,7 +107,7 @@ ef__partition_set ef__placement_targets(const ef_str *workers, size_t worker_cou
 {
     size_t index = 0, live = worker_count + 1;
 
-    /* The place of `self` in the sorted list is the number of ids before it: no list is needed. */
+    /* The index of `self` in the sorted list is the number of smaller ids: no list is needed. */
     for (size_t i = 0; i < worker_count; i++) {
         if (id_before(workers[i], self))
             index++;

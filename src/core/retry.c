@@ -1,6 +1,6 @@
 #include "retry.h"
 
-#define JITTER_PERMILLE_MAX 500 /* more, and retries of one outage would bunch up near zero */
+#define JITTER_PERMILLE_MAX 500 /* with more, retries after one outage would gather near zero */
 
 const ef__retry_policy ef__retry_apply = {
     .kind = EF__RETRY_EXPONENTIAL,
@@ -17,7 +17,7 @@ const ef__retry_policy ef__retry_publish = {
     .cap_ms = 3600 * 1000,
 };
 
-/* 250, 500, 1000, 2000, 4000 ms: five retries, so the sixth failure is the one that ends it. */
+/* 250, 500, 1000, 2000, 4000 ms: five retries, so the sixth failure is the last. */
 const ef__retry_policy ef__retry_cursor = {
     .kind = EF__RETRY_EXPONENTIAL,
     .base_ms = 250,
@@ -34,8 +34,8 @@ const ef__retry_policy ef__retry_store = {
     .jitter_permille = 200,
 };
 
-/* The delay after failure number `n` (1, 2, 3 …), before jitter. The loop ends at the cap, or where
- * the number would no longer fit: after 63 turns at most, whatever n is. */
+/* The delay after failure number `n` (1, 2, 3 …), without jitter. The loop ends at the cap or at
+ * the overflow: after 63 rounds at most. */
 static int64_t nominal_delay_ms(const ef__retry_policy *policy, int64_t n)
 {
     int64_t cap_ms = policy->cap_ms > 0 ? policy->cap_ms : INT64_MAX;
@@ -50,14 +50,14 @@ static int64_t nominal_delay_ms(const ef__retry_policy *policy, int64_t n)
     return delay_ms < cap_ms ? delay_ms : cap_ms;
 }
 
-/* Only ever shorter: a cap that is written down is kept. */
-static int64_t take_jitter_off(int64_t delay_ms, int32_t permille, uint64_t random)
+/* Jitter only shortens a delay, so that the cap holds. */
+static int64_t subtract_jitter(int64_t delay_ms, int32_t permille, uint64_t random)
 {
     if (permille <= 0)
         return delay_ms;
     if (permille > JITTER_PERMILLE_MAX)
         permille = JITTER_PERMILLE_MAX;
-    /* In two parts, for delay_ms * permille may not fit. */
+    /* In two parts, because delay_ms * permille may overflow. */
     uint64_t span_ms = (uint64_t)(delay_ms / 1000 * permille + delay_ms % 1000 * permille / 1000);
 
     return delay_ms - (int64_t)(random % (span_ms + 1));
@@ -81,6 +81,6 @@ ef__retry_step ef__retry_decide(const ef__retry_policy *policy, int64_t failures
     }
     if (!step.dead)
         step.delay_ms =
-            take_jitter_off(nominal_delay_ms(policy, n), policy->jitter_permille, random);
+            subtract_jitter(nominal_delay_ms(policy, n), policy->jitter_permille, random);
     return step;
 }

@@ -3,7 +3,8 @@
 /*
  *     queued ─► running ─► completed | failed | cancelled
  *       └──────────────────────────────────► cancelled
- * Nothing leaves an end state.
+ *
+ * End states are final.
  */
 bool ef__run_may_move(ef_run_state from, ef_run_state to)
 {

@@ -1,15 +1,15 @@
 /*
- * run_rule.h - the arrows between the states of a run (drawn in <everfold/run.h>).
+ * run_rule.h - the transitions between the states of a run (drawn in <everfold/run.h>).
  */
 #ifndef EF_CORE_RUN_RULE_H
 #define EF_CORE_RUN_RULE_H
 
 #include <everfold/run.h>
 
-/* May a run in state `from` be written with state `to`? running to running is progress. */
+/* May a run in state `from` be stored with state `to`? running to running is progress. */
 bool ef__run_may_move(ef_run_state from, ef_run_state to);
 
-/* Queued or running: it keeps other runs of its scope out. */
+/* Queued or running: it excludes other runs of its scope. */
 bool ef__run_is_open(ef_run_state state);
 
 #endif

@@ -1,55 +1,57 @@
 #include "watermark.h"
 
-#include <stddef.h>
-
-static int64_t higher(int64_t a, int64_t b)
+/* An event at or below applied_seq: a duplicate, unless the journal lost the one that was applied.
+ */
+static ef__watermark_step decide_again(ef__watermark_seqs seqs, const ef__watermark_event *event)
 {
-    return a > b ? a : b;
-}
+    bool is_blocked = ef__watermark_seqs_are_blocked(seqs.applied_seq, seqs.expected_next_seq);
+    ef__watermark_step step = {EF__WATERMARK_DUPLICATE, seqs};
 
-ef__step ef__watermark_step(ef__stream_mark mark, int64_t seq, ef__watermark_mode mode, bool noted)
-{
-    ef__step step = {.kind = EF__STEP_DUPLICATE, .mark = mark};
-
-    if (seq < 1 || seq == INT64_MAX) {
-        step.kind = EF__STEP_NO_SEQ;
-        return step;
-    }
-    if (seq < mark.expected_next_seq)
-        return step;
-
-    if (seq > mark.expected_next_seq && !noted) {
-        step.hole_first = mark.expected_next_seq;
-        step.hole_last = seq - 1;
-        if (mode == EF__WATERMARK_ORDERED) {
-            step.kind = EF__STEP_HOLE;
-            return step;
+    if (is_blocked && event->seq < seqs.expected_next_seq)
+        return step; /* before the alarm, or an operator has skipped it since */
+    switch (event->history) {
+    case EF__HISTORY_UNREAD:
+        step.action = EF__WATERMARK_COMPARE;
+        break;
+    case EF__HISTORY_SAME: /* a restored journal ends the block */
+        step.after.expected_next_seq = seqs.applied_seq + 1;
+        break;
+    case EF__HISTORY_DIFFERENT:
+        if (is_blocked && event->seq > seqs.expected_next_seq) {
+            step.action = EF__WATERMARK_DEFER;
+        } else if (event->is_skipped) { /* the operator lets it stand for the applied event */
+            step.after.expected_next_seq = event->seq + 1;
+        } else {
+            step.action = EF__WATERMARK_ALARM;
+            step.after.expected_next_seq = event->seq;
         }
-    }
-    if (seq == mark.expected_next_seq)
-        step.mark.expected_next_seq = seq + 1;
-    if (!noted) {
-        step.kind = EF__STEP_APPLY;
-        step.mark.applied_seq = higher(mark.applied_seq, seq);
+        break;
     }
     return step;
 }
 
-ef__gap ef__gap_find(const ef__stream_mark *mark, int64_t head_seq, bool queued)
+ef__watermark_step ef__watermark_decide(ef__watermark_seqs seqs, const ef__watermark_event *event)
 {
-    ef__stream_mark at = EF__WATERMARK_INIT;
+    ef__watermark_step step = {EF__WATERMARK_DEFER, seqs};
 
-    if (mark != NULL)
-        at = *mark;
+    if (event->seq < 1 || event->seq == INT64_MAX)
+        return step; /* not a seq: never folded */
+    if (event->seq <= seqs.applied_seq)
+        return decide_again(seqs, event);
+    if (ef__watermark_seqs_are_blocked(seqs.applied_seq, seqs.expected_next_seq) ||
+        (event->seq != seqs.applied_seq + 1 && !event->is_sparse))
+        return step;
+    step.action = EF__WATERMARK_FOLD;
+    step.after = (ef__watermark_seqs){event->seq, event->seq + 1};
+    return step;
+}
 
-    /* The journal lost events, or these views belong to another journal. First of all, because
-     * replaying would hide it: new events would take the lost seqs and pass as duplicates. */
-    if (at.applied_seq > head_seq)
-        return (ef__gap){EF__GAP_AHEAD, head_seq + 1, at.applied_seq};
-    /* Also when the outbox still has it: something was taken out of turn, which must be known. */
-    if (at.expected_next_seq <= at.applied_seq)
-        return (ef__gap){EF__GAP_MID_STREAM, at.expected_next_seq, head_seq};
-    if (head_seq > at.applied_seq && !queued)
-        return (ef__gap){EF__GAP_TRAILING, at.expected_next_seq, head_seq};
+ef__gap ef__gap_find(int64_t applied_seq, int64_t head_seq, bool is_queued)
+{
+    /* The journal lost events, or these views belong to another journal. */
+    if (applied_seq > head_seq)
+        return (ef__gap){EF__GAP_AHEAD, head_seq + 1, applied_seq};
+    if (head_seq > applied_seq && !is_queued)
+        return (ef__gap){EF__GAP_TRAILING, applied_seq + 1, head_seq};
     return (ef__gap){EF__GAP_NONE, 0, 0};
 }

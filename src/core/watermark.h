@@ -1,12 +1,18 @@
 /*
- * watermark.h - how far a projection is in a stream, and what is missing.
+ * watermark.h - the position of a projection in a stream, and what to do with an event.
  *
- * `expected_next_seq` is the first seq that was not taken yet, `applied_seq` the highest that was.
- * Without a hole expected_next_seq is applied_seq + 1; with one it stands at the hole, at or below
- * applied_seq. Neither ever goes back.
+ * `applied_seq` is the highest seq that was applied, ignored or skipped; `expected_next_seq` is the
+ * seq that is processed next. An ignored or skipped event moves the watermark like an applied one.
  *
- * An event that is ignored (filtered, no handler) or skipped by an operator moves the watermark
- * just as an applied one does, so that only an event that never came is a gap.
+ *     following: expected_next_seq = applied_seq + 1 (or both 0: nothing was applied yet)
+ *         │  the journal lost an applied event, and another event came under its seq
+ *         ▼
+ *     blocked: 0 < expected_next_seq <= applied_seq; expected_next_seq is the seq of that event
+ *         │  the journal has the applied event again, or an operator skipped each such event
+ *         ▼
+ *     following
+ *
+ * applied_seq never decreases.
  */
 #ifndef EF_CORE_WATERMARK_H
 #define EF_CORE_WATERMARK_H
@@ -14,63 +20,62 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct ef__stream_mark {
+typedef struct ef__watermark_seqs {
     int64_t applied_seq;
     int64_t expected_next_seq;
-} ef__stream_mark;
+} ef__watermark_seqs;
 
-#define EF__WATERMARK_INIT                                                                         \
-    {                                                                                              \
-        0, 1                                                                                       \
-    } /* nothing taken yet */
+static inline bool ef__watermark_seqs_are_blocked(int64_t applied_seq, int64_t expected_next_seq)
+{
+    return applied_seq > 0 && expected_next_seq <= applied_seq;
+}
 
-typedef enum ef__watermark_mode {
-    EF__WATERMARK_ORDERED, /* drivers: a seq above the expected one is refused */
-    EF__WATERMARK_REPAIR /* a repair that has to go on above a hole: it is taken, the hole stays */
-} ef__watermark_mode;
+typedef enum ef__watermark_action {
+    EF__WATERMARK_FOLD, /* fold it; unless the fold fails, store the watermark with the views */
+    EF__WATERMARK_DUPLICATE, /* drop it, and store the watermark if it changed */
+    EF__WATERMARK_DEFER,     /* an earlier event of the stream comes first */
+    EF__WATERMARK_COMPARE,   /* read whether the journal still has the applied event, then decide */
+    EF__WATERMARK_ALARM      /* another event than the applied one: fail it, store the watermark */
+} ef__watermark_action;
 
-typedef enum ef__step_kind {
-    EF__STEP_APPLY,     /* take it and store the watermark with it, in one transaction */
-    EF__STEP_DUPLICATE, /* taken before: do nothing, but store the watermark when it moved */
-    EF__STEP_HOLE,      /* refused: hole_first … hole_last have to come first */
-    EF__STEP_NO_SEQ     /* refused: not a seq (they start at 1) */
-} ef__step_kind;
+/* Does the journal still have the event at applied_seq, by its hash? */
+typedef enum ef__watermark_history {
+    EF__HISTORY_UNREAD,
+    EF__HISTORY_SAME,
+    EF__HISTORY_DIFFERENT
+} ef__watermark_history;
 
-typedef struct ef__step {
-    ef__step_kind kind;
-    ef__stream_mark mark; /* to store on APPLY and DUPLICATE; as it was otherwise */
-    int64_t hole_first;   /* set on HOLE, and on APPLY above a hole; 0 otherwise */
-    int64_t hole_last;
-} ef__step;
+/* An event, seen from the watermark of its stream. */
+typedef struct ef__watermark_event {
+    int64_t seq;                   /* another one than 1 … 2^63 - 2 is deferred */
+    bool is_sparse;                /* the journal has streams with holes between seqs */
+    ef__watermark_history history; /* matters at or below applied_seq only */
+    bool is_skipped;               /* by an operator; read with EF__HISTORY_DIFFERENT only */
+} ef__watermark_event;
 
-/*
- * What to do with the event `seq` of the stream.
- *
- * Two numbers cannot tell which seqs between a hole and applied_seq were taken. Whoever repairs
- * notes those it takes above the hole, and `noted` says that `seq` is one of them: it is then a
- * duplicate, and the watermark closes over it when its turn comes. Without holes it is false.
- */
-ef__step ef__watermark_step(ef__stream_mark mark, int64_t seq, ef__watermark_mode mode, bool noted);
+typedef struct ef__watermark_step {
+    ef__watermark_action action;
+    ef__watermark_seqs after; /* equal to the input for DEFER and COMPARE */
+} ef__watermark_step;
+
+ef__watermark_step ef__watermark_decide(ef__watermark_seqs seqs, const ef__watermark_event *event);
 
 typedef enum ef__gap_kind {
     EF__GAP_NONE,
-    EF__GAP_TRAILING,   /* the newest events were not taken, and no outbox row will bring them */
-    EF__GAP_MID_STREAM, /* a hole below what was taken */
-    EF__GAP_AHEAD       /* more was taken than the journal has: an alarm, nothing to replay */
+    EF__GAP_TRAILING, /* the newest events were not applied, and no outbox row will bring them */
+    EF__GAP_AHEAD     /* more was applied than the journal has: an alarm, nothing to replay */
 } ef__gap_kind;
 
 typedef struct ef__gap {
     ef__gap_kind kind;
-    int64_t
-        from_seq; /* replay these, both ends included; AHEAD: what the journal lacks; 0 on NONE */
+    int64_t from_seq; /* inclusive; AHEAD: the events that the journal lacks; 0 on NONE */
     int64_t to_seq;
 } ef__gap;
 
 /*
- * Compare a watermark (NULL: there is none) with the stream's last seq in the journal (0: there is
- * no event). `queued` says that the outbox still holds the event at expected_next_seq: then what is
- * missing at the end is lag, and will come by itself.
+ * Compares a watermark with the last seq of the stream in the journal (0: no event). `is_queued`:
+ * the outbox still has the event after applied_seq, so the difference is lag and no gap.
  */
-ef__gap ef__gap_find(const ef__stream_mark *mark, int64_t head_seq, bool queued);
+ef__gap ef__gap_find(int64_t applied_seq, int64_t head_seq, bool is_queued);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * backlog.c - what is left for workers to do, and what they cannot do (ef_engine_backlog).
+ * backlog.c - the work that is left, and the work that is blocked (ef_engine_backlog).
  *
- * Everything is derived from the stores, so that the answer covers the work of other processes too.
+ * Everything is derived from the stores, so the result includes the work of other processes.
  */
 #include "publish.h"
 #include "tenant.h"
-#include "workset.h"
+#include "view_cache.h"
 
 #include <everfold/run.h>
 
@@ -13,7 +13,7 @@
 
 #define RUNS_MAX 100
 
-static void note_due(ef_backlog *out, int64_t due_us)
+static void set_earliest_due(ef_backlog *out, int64_t due_us)
 {
     if (out->due_us == 0 || due_us < out->due_us)
         out->due_us = due_us;
@@ -21,13 +21,14 @@ static void note_due(ef_backlog *out, int64_t due_us)
 
 /* --- generations ------------------------------------------------------------------------------ */
 
-/* Tenants of a log-ordered generation that have a cursor of their own: they fail, or catch up. */
-static ef_status add_tenants(ef_engine *e, const ef__generation *g, ef_backlog *out, ef_error *err)
+/* Tenants of a log-ordered generation with their own cursor: they fail, or catch up. */
+static ef_status add_tenants(ef_engine *engine, const ef__generation *generation, ef_backlog *out,
+                             ef_error *err)
 {
     ef__tenant_cursor_list list = {0};
     bool catching_up = false;
-    ef_status st = e->views->ops->tenant_cursor_ls(e->views, g->id, INT64_MAX,
-                                                   (size_t)g->own_cursors, &list, err);
+    ef_status st = engine->views->ops->tenant_cursor_ls(
+        engine->views, generation->id, INT64_MAX, (size_t)generation->own_cursors, &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef__tenant_cursor *cursor = &list.items[i].cursor;
@@ -38,46 +39,48 @@ static ef_status add_tenants(ef_engine *e, const ef__generation *g, ef_backlog *
         }
         out->tenants++;
         out->blocked += cursor->waiting;
-        note_due(out, cursor->due_us);
+        set_earliest_due(out, cursor->due_us);
     }
     out->behind += catching_up;
     ef__tenant_cursor_list_release(&list);
     return st;
 }
 
-static ef_status add_generation(ef_engine *e, const ef__generation *g, int64_t head,
+static ef_status add_generation(ef_engine *engine, const ef__generation *generation, int64_t head,
                                 ef_backlog *out, ef_error *err)
 {
-    bool behind = g->state == EF__GENERATION_CATCHING_UP ||
-                  (g->state == EF__GENERATION_LIVE && g->by_log && g->position < head);
+    bool behind = generation->state == EF__GENERATION_CATCHING_UP ||
+                  (generation->state == EF__GENERATION_LIVE && generation->by_log &&
+                   generation->position < head);
 
-    if (g->state == EF__GENERATION_FAILED)
+    if (generation->state == EF__GENERATION_FAILED)
         out->failed++;
-    else if (behind && ef__function_missing(e, g))
+    else if (behind && ef__c_function_missing(engine, generation))
         out->no_function++;
     else if (behind) {
         out->behind++;
-        out->behind_events += head > g->position ? head - g->position : 0;
+        out->behind_events += head > generation->position ? head - generation->position : 0;
     }
-    return ef__generation_by_cursor(g) && g->own_cursors && !ef__function_missing(e, g)
-               ? add_tenants(e, g, out, err)
+    return ef__generation_by_cursor(generation) && generation->own_cursors &&
+                   !ef__c_function_missing(engine, generation)
+               ? add_tenants(engine, generation, out, err)
                : EF_OK;
 }
 
-static ef_status add_generations(ef_engine *e, const ef__generation_list *list, ef_backlog *out,
-                                 ef_error *err)
+static ef_status add_generations(ef_engine *engine, const ef__generation_list *list,
+                                 ef_backlog *out, ef_error *err)
 {
     ef_head head = {0};
-    ef_status st = ef_journal_head(e->journal, &head, err);
+    ef_status st = ef_journal_head(engine->journal, &head, err);
 
     for (size_t i = 0; st == EF_OK && i < list->count; i++)
-        st = add_generation(e, &list->items[i], head.position, out, err);
+        st = add_generation(engine, &list->items[i], head.position, out, err);
     return st;
 }
 
 /* --- lanes ------------------------------------------------------------------------------------ */
 
-/* Rows of a projection's lane wait for its paused generations as well. */
+/* Rows of a projection's lane are kept for its paused generations too. */
 static bool has_paused(const ef__generation_list *list, ef_str name)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -87,15 +90,16 @@ static bool has_paused(const ef__generation_list *list, ef_str name)
     return false;
 }
 
-/* The rows of a projection's lane: what failed, and what is blocked behind it. A row that is due
- * is a worker's to claim. */
-static void add_retry_rows(const ef_outbox_summary *s, bool paused, int64_t now_us, ef_backlog *out)
+/* The rows of a projection's lane: failed rows, and rows blocked behind them. A due row can be
+ * claimed, so it counts as queued. */
+static void add_retry_rows(const ef_outbox_summary *summary, bool paused, int64_t now_us,
+                           ef_backlog *out)
 {
-    const ef_row *oldest = s->oldest.count ? &s->oldest.items[0] : NULL;
+    const ef_row *oldest = summary->oldest.count ? &summary->oldest.items[0] : NULL;
     bool is_pending = oldest && oldest->status == EF_ROW_PENDING;
 
-    out->retrying += s->failed;
-    out->dead += s->dead;
+    out->retrying += summary->failed;
+    out->dead += summary->dead;
     if (paused)
         return;
     if (oldest && oldest->next_attempt_us <= now_us)
@@ -103,69 +107,71 @@ static void add_retry_rows(const ef_outbox_summary *s, bool paused, int64_t now_
     else if (is_pending)
         out->retrying++;
     if (oldest && oldest->next_attempt_us > now_us)
-        note_due(out, oldest->next_attempt_us);
-    out->blocked += s->pending - is_pending;
+        set_earliest_due(out, oldest->next_attempt_us);
+    out->blocked += summary->pending - is_pending;
 }
 
 /* Is the sink of a publisher unavailable to this process? */
-static bool sink_is_down(ef_engine *e, ef_str name)
+static bool sink_is_down(ef_engine *engine, ef_str name)
 {
     bool down = false;
 
-    pthread_mutex_lock(&e->lock);
-    for (const ef__publishing *p = e->publishers; p; p = p->next)
-        if (ef_str_equal(name, ef_str_from(p->name)))
-            down = p->is.state == EF_PUBLISHER_RETRYING;
-    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_lock(&engine->lock);
+    for (const ef__publisher_task *publisher = engine->publishers; publisher;
+         publisher = publisher->next)
+        if (ef_str_equal(name, ef_str_from(publisher->name)))
+            down = publisher->health.state == EF_PUBLISHER_RETRYING;
+    pthread_mutex_unlock(&engine->lock);
     return down;
 }
 
-static void add_publisher(ef_engine *e, ef_str name, const ef_outbox_summary *s, ef_backlog *out)
+static void add_publisher(ef_engine *engine, ef_str name, const ef_outbox_summary *summary,
+                          ef_backlog *out)
 {
-    out->retrying += s->failed;
-    out->dead += s->dead;
-    if (sink_is_down(e, name) || s->failed || s->dead)
-        out->unpublished += s->pending + s->processing;
+    out->retrying += summary->failed;
+    out->dead += summary->dead;
+    if (sink_is_down(engine, name) || summary->failed || summary->dead)
+        out->unpublished += summary->pending + summary->processing;
     else
-        out->queued += s->pending + s->processing;
+        out->queued += summary->pending + summary->processing;
 }
 
-static ef_status add_lane(ef_engine *e, const ef__generation_list *list, ef_str name,
+static ef_status add_lane(ef_engine *engine, const ef__generation_list *list, ef_str name,
                           ef_lane_kind kind, ef_backlog *out, ef_error *err)
 {
-    ef_outbox_summary s = {0};
+    ef_outbox_summary summary = {0};
     ef_status st = ef_outbox_summarise(
-        e->journal, &(ef_outbox_query){.lane = name, .any_tenant = true}, &s, err);
+        engine->journal, &(ef_outbox_query){.lane = name, .any_tenant = true}, &summary, err);
 
     if (st == EF_OK && kind == EF_LANE_KIND_APPLY)
-        out->queued += s.pending + s.processing;
+        out->queued += summary.pending + summary.processing;
     else if (st == EF_OK && kind == EF_LANE_KIND_PROJECTION)
-        add_retry_rows(&s, has_paused(list, name), ef__engine_now(e), out);
+        add_retry_rows(&summary, has_paused(list, name), ef__engine_now(engine), out);
     else if (st == EF_OK)
-        add_publisher(e, name, &s, out);
-    ef_row_list_release(&s.oldest);
+        add_publisher(engine, name, &summary, out);
+    ef_row_list_release(&summary.oldest);
     return st;
 }
 
-/* Publishers of a copy wait as paused ones do. */
-static ef_status is_paused(ef_engine *e, ef_str publisher, bool *out, ef_error *err)
+/* Publishers of a copied journal are treated as paused. */
+static ef_status is_paused(ef_engine *engine, ef_str publisher, bool *out, ef_error *err)
 {
     ef_publisher_list list = {0};
     int64_t copied_us = 0;
-    ef_status st = ef_journal_copied(e->journal, &copied_us, err);
+    ef_status st = ef_journal_copied(engine->journal, &copied_us, err);
 
     if (st == EF_OK)
-        st = ef_publisher_get(e->journal, publisher, &list, err);
+        st = ef_publisher_get(engine->journal, publisher, &list, err);
     *out = st == EF_OK && (copied_us > 0 || list.items[0].paused);
     ef_publisher_list_release(&list);
     return st;
 }
 
-static ef_status add_lanes(ef_engine *e, const ef__generation_list *list, ef_backlog *out,
+static ef_status add_lanes(ef_engine *engine, const ef__generation_list *list, ef_backlog *out,
                            ef_error *err)
 {
     ef_lane_list lanes = {0};
-    ef_status st = ef_lane_ls(e->journal, &lanes, err);
+    ef_status st = ef_lane_ls(engine->journal, &lanes, err);
 
     for (size_t i = 0; st == EF_OK && i < lanes.count; i++) {
         const ef_lane *lane = &lanes.items[i];
@@ -173,9 +179,9 @@ static ef_status add_lanes(ef_engine *e, const ef__generation_list *list, ef_bac
         if (lane->kind == EF_LANE_KIND_PUBLISHER && !ef__lane_is_publisher(lane))
             continue;
         if (lane->kind == EF_LANE_KIND_PUBLISHER)
-            st = is_paused(e, lane->name, &paused, err);
+            st = is_paused(engine, lane->name, &paused, err);
         if (st == EF_OK && !paused)
-            st = add_lane(e, list, lane->name, lane->kind, out, err);
+            st = add_lane(engine, list, lane->name, lane->kind, out, err);
     }
     ef_lane_list_release(&lanes);
     return st;
@@ -183,10 +189,10 @@ static ef_status add_lanes(ef_engine *e, const ef__generation_list *list, ef_bac
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-static ef_status add_runs(ef_engine *e, ef_backlog *out, ef_error *err)
+static ef_status add_runs(ef_engine *engine, ef_backlog *out, ef_error *err)
 {
     ef_run_list runs = {0};
-    ef_status st = ef_run_ls(e->journal, true, RUNS_MAX, &runs, err);
+    ef_status st = ef_run_ls(engine->journal, true, RUNS_MAX, &runs, err);
 
     for (size_t i = 0; st == EF_OK && i < runs.count; i++)
         out->run_events += runs.items[i].processed;
@@ -195,23 +201,23 @@ static ef_status add_runs(ef_engine *e, ef_backlog *out, ef_error *err)
     return st;
 }
 
-ef_status ef_engine_backlog(ef_engine *e, ef_backlog *out, ef_error *err)
+ef_status ef_engine_backlog(ef_engine *engine, ef_backlog *out, ef_error *err)
 {
     ef__generation_list list = {0};
     ef_status st;
 
-    if (!e || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    if (!engine || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
     *out = (ef_backlog){0};
-    st = ef__room_ready(&list.room, err);
+    st = ef__memory_prepare(&list.room, err);
     if (st == EF_OK)
-        st = e->views->ops->generation_ls(e->views, (ef_str){0}, &list, err);
+        st = engine->views->ops->generation_ls(engine->views, (ef_str){0}, &list, err);
     if (st == EF_OK)
-        st = add_generations(e, &list, out, err);
+        st = add_generations(engine, &list, out, err);
     if (st == EF_OK)
-        st = add_lanes(e, &list, out, err);
+        st = add_lanes(engine, &list, out, err);
     if (st == EF_OK)
-        st = add_runs(e, out, err);
-    ef__room_release(&list.room);
+        st = add_runs(engine, out, err);
+    ef__memory_release(&list.room);
     return st;
 }

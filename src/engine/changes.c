@@ -1,322 +1,312 @@
 /*
- * changes.c - which views have changed since a position, as they are now.
+ * changes.c - which views have changed since a place, as they are now.
  *
- * No store keeps a list of changes. The events say which views they touch: each is folded aside
- * once more, and whatever view the program asks for is one that may have changed; whether it has is
- * told by the position that the view carries. So following a projection costs those who follow, and
- * nothing on the way of an event.
- *
- * What the projection was given and has not got has a row in its own lane. Such an event is passed
- * over, and its stream noted in the place; when the row is gone, the stream's events from there on
- * are looked at. The order of reads makes it safe: first how far it was given events, then the
- * rows, then the views. An event without a row by then is in the views.
+ * The view store records what commits change while a tenant is followed (views/views.h). Here the
+ * record is read, and the views that it names with it. An idle follower costs a small write every
+ * EF_VIEW_FOLLOW_MS.
  */
-#include "changes.h"
-#include "migrate.h"
+#include "migration.h"
+#include "read_target.h"
 
-#include "../fold/folder.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #define CHANGES_LIMIT 100
 #define CHANGES_LIMIT_MAX 1000
-#define CHANGES_BYTES_MAX (64u << 20)
+#define READ_TOGETHER 16      /* views that are read at once, where the store can */
+#define STEP_BYTES (4u << 20) /* of views; a step ends when it has so many */
+/* Extended when half of it is over: so a place lasts for the other half, at least. */
+#define FOLLOW_US (2 * EF_VIEW_FOLLOW_MS * INT64_C(1000))
+
+/* --- places ----------------------------------------------------------------------------------- */
+
+void ef_view_place_format(const ef_view_place *place, char out[EF_VIEW_PLACE_MAX])
+{
+    (void)snprintf(out, EF_VIEW_PLACE_MAX, "%" PRId64 ".%" PRId64, place->generation,
+                   place->number);
+}
+
+/* A whole number of at most 18 digits at the start of *text, which moves behind it. */
+static bool read_number(ef_str *text, int64_t *out)
+{
+    size_t digits = 0;
+
+    *out = 0;
+    for (; digits < text->len && digits < 18; digits++) {
+        if (text->ptr[digits] < '0' || text->ptr[digits] > '9')
+            break;
+        *out = *out * 10 + (text->ptr[digits] - '0');
+    }
+    text->ptr += digits;
+    text->len -= digits;
+    return digits > 0;
+}
+
+static bool read_place(ef_str text, ef_view_place *out)
+{
+    if (!read_number(&text, &out->generation) || text.len == 0 || *text.ptr != '.')
+        return false;
+    text = (ef_str){text.ptr + 1, text.len - 1};
+    return read_number(&text, &out->number) && text.len == 0 && out->generation > 0;
+}
+
+ef_status ef_view_place_parse(ef_str text, ef_view_place *out, ef_error *err)
+{
+    if (read_place(text, out))
+        return EF_OK;
+    *out = (ef_view_place){0};
+    return ef_fail(err, EF_BAD_INPUT,
+                   "'%.*s' is no place in the changes of views; one is like 7.1767225600000000",
+                   EF_STR_ARG(text));
+}
+
+const char *ef_view_reset_name(ef_view_reset reset)
+{
+    static const char *const NAMES[EF_VIEW_RESET_COUNT] = {"", "started", "expired", "switched"};
+
+    return reset >= 0 && reset < EF_VIEW_RESET_COUNT ? NAMES[reset] : "";
+}
+
+/* --- what the record names -------------------------------------------------------------------- */
 
 typedef struct changes {
     ef_engine *engine;
     const ef__generation *generation;
     const ef_view_changes_query *query;
-    ef_view_place before; /* where the follower was … */
-    ef_view_place *place; /* … and gets to */
-    size_t limit;
-    ef__folder *folder;
-    ef__arena *arena; /* of the answer */
-    ef_view *items;
-    size_t count, room;
-    ef__arena scratch; /* of a view that is only shown to the program */
+    const ef__change_list *records;
+    bool *is_repeated; /* of each record: an earlier one of the step has the same view */
+    ef__arena *arena;  /* of the list that is filled */
+    ef_view_change *items;
+    size_t count;
+    size_t bytes; /* of views */
+    ef_str name;
 } changes;
 
-static ef_status grow(changes *c, ef_error *err)
+static int by_view(const void *a, const void *b)
 {
-    size_t room = c->room ? 2 * c->room : 64;
-    ef_view *grown;
+    const ef__change_record *x = *(const ef__change_record *const *)a;
+    const ef__change_record *y = *(const ef__change_record *const *)b;
+    int order = ef__str_compare(x->view_id, y->view_id);
 
-    if (c->count < c->room)
-        return EF_OK;
-    grown = ef__arena_zalloc(c->arena, room, sizeof *grown);
-    if (!grown)
-        return ef__room_full(err);
-    if (c->count > 0)
-        memcpy(grown, c->items, c->count * sizeof *grown);
-    c->items = grown;
-    c->room = room;
-    return EF_OK;
+    return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
-/* A view that carries an older position was not changed by what is new; unless something waits:
- * what comes late writes the position that it has. */
-static ef_status keep(changes *c, ef_str tenant, ef_str id, const ef__view *view, bool found,
-                      ef_error *err)
+/* A view is reported in place of its first record: as it is now, which is what all later ones of
+ * the step have led to. */
+static bool mark_repeated(changes *c)
 {
-    ef_view *to;
+    const ef__change_list *list = c->records;
+    const ef__change_record **sorted = malloc((list->count + 1) * sizeof *sorted);
+
+    c->is_repeated = calloc(list->count + 1, sizeof *c->is_repeated);
+    for (size_t i = 0; sorted && i < list->count; i++)
+        sorted[i] = &list->items[i];
+    if (sorted && c->is_repeated) {
+        qsort(sorted, list->count, sizeof *sorted, by_view);
+        for (size_t i = 1; i < list->count; i++)
+            if (ef_str_equal(sorted[i]->view_id, sorted[i - 1]->view_id))
+                c->is_repeated[sorted[i] - list->items] = true;
+    }
+    free(sorted);
+    return sorted && c->is_repeated;
+}
+
+static bool is_wanted(const changes *c, size_t at)
+{
+    const ef__change_record *record = &c->records->items[at];
+
+    return !c->is_repeated[at] &&
+           (c->query->view_id.len == 0 || ef_str_equal(c->query->view_id, record->view_id));
+}
+
+/* --- the views -------------------------------------------------------------------------------- */
+
+/* All of `keys`; one that is not there is left without data. */
+static ef_status read_views(changes *c, const ef__view_key *keys, size_t count, ef__view *out,
+                            ef_error *err)
+{
+    ef_views *views = c->engine->views;
     ef_status st = EF_OK;
 
-    if (!ef_str_equal(tenant, c->query->tenant) ||
-        (c->query->view_id.len > 0 && !ef_str_equal(id, c->query->view_id)) ||
-        (found && c->before.waiting_count == 0 && view->last_position <= c->before.position))
-        return EF_OK;
-    st = grow(c, err);
+    if (views->ops->view_get_many)
+        return views->ops->view_get_many(views, c->generation->id, keys, count, c->arena, out, err);
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        bool found;
+        st = views->ops->view_get(views, c->generation->id, keys[i].tenant, keys[i].name, c->arena,
+                                  &out[i], &found, err);
+        if (st == EF_OK && !found)
+            out[i] = (ef__view){0};
+    }
+    return st;
+}
+
+static ef_status add_view(changes *c, const ef__change_record *record, ef__view *view,
+                          ef_error *err)
+{
+    bool found = view->data.ptr != NULL;
+    ef_view_change *to = &c->items[c->count];
+    ef_status st = found ? ef__view_migrate(c->engine, c->generation, c->arena, view, err) : EF_OK;
+
     if (st != EF_OK)
         return st;
-    to = &c->items[c->count];
-    *to = (ef_view){.view_type = c->generation->name,
-                    .version = c->generation->version,
-                    .tenant = ef__arena_copy(c->arena, tenant),
-                    .view_id = ef__arena_copy(c->arena, id),
-                    .last_event_sequence = found ? view->last_position : 0};
-    if (found)
-        to->data = ef__arena_copy(c->arena, view->data);
-    if (!to->tenant.ptr || !to->view_id.ptr || (found && !to->data.ptr))
-        return ef__room_full(err);
+    to->view = (ef_view){.view_type = c->name,
+                         .version = c->generation->version,
+                         .tenant = ef__arena_copy(c->arena, c->query->tenant),
+                         .view_id = ef__arena_copy(c->arena, record->view_id),
+                         .last_event_sequence = found ? view->last_position : record->position,
+                         .data = view->data};
+    if (!to->view.tenant.ptr || !to->view.view_id.ptr)
+        return ef__no_memory(err);
+    c->bytes += view->data.len;
     c->count++;
     return EF_OK;
 }
 
-/* The program asks for a view: the first time that an event of the batch touches it. */
-static ef_status load(void *context, ef_str tenant, ef_str id, ef__stored_view *out, ef_error *err)
+/* The next few wanted views, from the record *at on, which moves behind them. */
+static ef_status add_some(changes *c, size_t *at, ef_error *err)
 {
-    changes *c = context;
-    ef__view view = {0};
+    const ef__change_record *of[READ_TOGETHER];
+    ef__view_key keys[READ_TOGETHER];
+    ef__view views[READ_TOGETHER];
+    size_t count = 0;
     ef_status st;
 
-    ef__arena_reset(&c->scratch);
-    st = c->engine->views->ops->view_get(c->engine->views, c->generation->id, tenant, id,
-                                         &c->scratch, &view, &out->found, err);
-    if (st == EF_OK && out->found)
-        st = ef__view_migrate(c->engine, c->generation, &c->scratch, &view, err);
-    if (st == EF_OK)
-        st = keep(c, tenant, id, &view, out->found, err);
-    out->data = view.data;
-    out->schema = view.schema;
-    return st;
-}
-
-static ef_status touch(changes *c, const ef_event *event, ef_error *err)
-{
-    ef__outcome outcome;
-
-    return ef__folder_apply(c->folder, event, &outcome, err);
-}
-
-/* --- what comes late
- * ------------------------------------------------------------------------------- */
-
-/* The first row of the own lane from a position on; INT64_MAX: there is none. */
-static ef_status next_row(changes *c, int64_t from, int64_t *out, ef_error *err)
-{
-    ef_row_list rows = {0};
-    ef_status st =
-        ef__lane_rows(c->engine, c->generation->name, c->query->tenant, from, 1, &rows, err);
-
-    *out = st == EF_OK && rows.count > 0 ? rows.items[0].position : INT64_MAX;
-    ef_row_list_release(&rows);
-    return st;
-}
-
-/* The events of a stream from the one that waited on, up to where the follower has been: those that
- * went through are looked at, the next one that waits is noted. A long stream takes several steps.
- */
-static ef_status go_through(changes *c, const ef_batch *events, ef_error *err)
-{
-    int64_t row = 0;
-    size_t i;
-    ef_status st = EF_OK;
-
-    for (i = 0; st == EF_OK && i < events->count; i++) {
-        const ef_event *event = &events->events[i];
-        bool last = i + 1 == c->limit;
-        if (event->position > c->before.position)
-            return EF_OK;
-        if (row < event->position)
-            st = next_row(c, event->position, &row, err);
-        if (st == EF_OK && (row == event->position || last)) {
-            (void)ef__place_add(c->place, event->position);
-            return EF_OK;
-        }
-        if (st == EF_OK)
-            st = touch(c, event, err);
+    for (; *at < c->records->count && count < READ_TOGETHER; ++*at) {
+        if (!is_wanted(c, *at))
+            continue;
+        of[count] = &c->records->items[*at];
+        keys[count] = (ef__view_key){c->query->tenant, of[count]->view_id};
+        count++;
     }
-    return st;
-}
-
-static ef_status read_at(changes *c, int64_t position, ef_batch *out, ef_error *err)
-{
-    ef_status st = ef_journal_read_log(
-        c->engine->journal,
-        &(ef_log_query){.tenant = c->query->tenant, .after = position - 1, .limit = 1}, out, err);
-
-    if (st == EF_OK && (out->count == 0 || out->events[0].position != position))
-        st = ef_fail(err, EF_BAD_INPUT, "no event of the tenant is at position %lld, which waits",
-                     (long long)position);
-    return st;
-}
-
-/* One stream that waited: does it still? A rebuild in place has yet to come to it. */
-static ef_status look_late(changes *c, int64_t position, int64_t taken, ef_error *err)
-{
-    ef_batch one = EF_BATCH_INIT, events = EF_BATCH_INIT;
-    int64_t row = position;
-    ef_status st = taken < position ? EF_OK : next_row(c, position, &row, err);
-
-    if (st == EF_OK && row == position) {
-        (void)ef__place_add(c->place, position);
+    if (count == 0)
         return EF_OK;
+    st = read_views(c, keys, count, views, err);
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        /* Everything before the next one to be reported has been. */
+        if (c->count > 0)
+            c->items[c->count - 1].number = of[i][-1].number;
+        st = add_view(c, of[i], &views[i], err);
     }
-    if (st == EF_OK)
-        st = read_at(c, position, &one, err);
-    if (st == EF_OK)
-        st = ef_journal_read_stream(c->engine->journal, c->query->tenant, one.events[0].stream,
-                                    one.events[0].seq, c->limit, &events, err);
-    if (st == EF_OK)
-        st = go_through(c, &events, err);
-    ef_batch_release(&one);
-    ef_batch_release(&events);
     return st;
 }
 
-/* --- what is new
- * ----------------------------------------------------------------------------------- */
-
-/* The streams that wait by now, for a row that is met: one of these is no news. */
-static ef_status name_waiting(changes *c, ef__streams *streams, ef_error *err)
+/* *out_number: of the last record that is reported, or led to nothing. */
+static ef_status add_views(changes *c, int64_t *out_number, ef_error *err)
 {
-    ef_batch one = EF_BATCH_INIT;
+    size_t at = 0;
     ef_status st = EF_OK;
 
-    for (size_t i = 0; st == EF_OK && i < c->place->waiting_count; i++) {
-        st = read_at(c, c->place->waiting[i], &one, err);
-        if (st == EF_OK && !ef__streams_add(streams, one.events[0].stream))
-            st = ef__room_full(err);
+    if (!mark_repeated(c))
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for the changes of views");
+    while (st == EF_OK && at < c->records->count && c->bytes < STEP_BYTES)
+        st = add_some(c, &at, err);
+    if (at > 0)
+        *out_number = c->records->items[at - 1].number;
+    if (c->count > 0)
+        c->items[c->count - 1].number = *out_number;
+    free(c->is_repeated);
+    return st;
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+static ef_status follow(ef_engine *e, int64_t generation, ef_str tenant, ef__follow_row *out,
+                        ef_error *err)
+{
+    return e->views->ops->follow(e->views, generation, tenant, ef__engine_now(e) + FOLLOW_US, out,
+                                 err);
+}
+
+static ef_status begin(ef_engine *e, int64_t generation, ef_str tenant, ef_view_reset reset,
+                       ef_view_place *place, ef_view_change_list *out, ef_error *err)
+{
+    ef__follow_row row;
+    ef_status st = follow(e, generation, tenant, &row, err);
+
+    if (st == EF_OK) {
+        *place = (ef_view_place){generation, row.last};
+        out->reset = reset;
     }
-    ef_batch_release(&one);
     return st;
 }
 
-/* Events up to `upto`, with the rows that are there for some of them. The place ends before a
- * stream that there is no room for. */
-static ef_status touch_new(changes *c, const ef_batch *batch, const ef_row_list *rows, int64_t upto,
-                           ef_error *err)
+static bool is_recorded(const ef__change_list *records, int64_t number)
 {
-    ef__streams streams = EF__STREAMS_INIT;
-    ef_status st = rows->count > 0 ? name_waiting(c, &streams, err) : EF_OK;
-    size_t row = 0;
+    return records->is_followed && number >= records->follow.low && number <= records->follow.last;
+}
 
-    for (size_t i = 0; st == EF_OK && i < batch->count; i++) {
-        const ef_event *event = &batch->events[i];
-        if (event->position > upto)
-            break;
-        while (row < rows->count && rows->items[row].position < event->position)
-            row++;
-        if (row == rows->count || rows->items[row].position != event->position) {
-            st = touch(c, event, err);
-        } else if (!ef__streams_have(&streams, event->stream)) {
-            if (!ef__streams_add(&streams, event->stream) ||
-                !ef__place_add(c->place, event->position)) {
-                upto = event->position - 1;
-                break;
-            }
-        }
+static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
+                              const ef__generation *g, ef_view_place *place,
+                              ef_view_change_list *out, ef_error *err)
+{
+    size_t limit = query->limit ? query->limit : CHANGES_LIMIT;
+    ef__change_list records = {0};
+    ef__follow_row row;
+    changes c = {.engine = e,
+                 .generation = g,
+                 .query = query,
+                 .records = &records,
+                 .arena = &out->room->arena};
+    int64_t number = place->number;
+    ef_status st = e->views->ops->change_ls(e->views, g->id, query->tenant, place->number,
+                                            limit < CHANGES_LIMIT_MAX ? limit : CHANGES_LIMIT_MAX,
+                                            &records, err);
+
+    if (st == EF_OK && !is_recorded(&records, place->number)) {
+        ef__change_list_release(&records);
+        return begin(e, g->id, query->tenant, EF_VIEW_RESET_EXPIRED, place, out, err);
     }
-    c->place->position = upto;
-    ef__arena_release(&streams.arena);
+    if (st == EF_OK && records.count > 0) {
+        c.name = ef__arena_copy(c.arena, g->name);
+        c.items = ef__arena_zalloc(c.arena, records.count, sizeof *c.items);
+        st = c.items && c.name.ptr ? add_views(&c, &number, err) : ef__no_memory(err);
+    }
+    if (st == EF_OK) {
+        place->number = number;
+        out->items = c.items;
+        out->count = c.count;
+        out->more = number < records.follow.last;
+        /* One that fails is tried again by the next step. */
+        if (records.follow.until_us - ef__engine_now(e) < FOLLOW_US / 2)
+            (void)follow(e, g->id, query->tenant, &row, NULL);
+    }
+    ef__change_list_release(&records);
     return st;
 }
 
-static ef_status look_new(changes *c, int64_t taken, ef_error *err)
+void ef_view_change_list_release(ef_view_change_list *list)
 {
-    ef_batch batch = EF_BATCH_INIT;
-    ef_row_list rows = {0};
-    int64_t reached = c->before.position;
-    ef_status st = ef_journal_read_log(c->engine->journal,
-                                       &(ef_log_query){.tenant = c->query->tenant,
-                                                       .after = c->before.position,
-                                                       .limit = c->limit,
-                                                       .out_reached = &reached},
-                                       &batch, err);
-
-    /* A row is of an event of the tenant: there are no more in that range than events. */
-    if (st == EF_OK)
-        st = ef__lane_rows(c->engine, c->generation->name, c->query->tenant, c->before.position + 1,
-                           c->limit, &rows, err);
-    if (st == EF_OK)
-        st = touch_new(c, &batch, &rows, reached < taken ? reached : taken, err);
-    ef_row_list_release(&rows);
-    ef_batch_release(&batch);
-    return st;
+    if (!list)
+        return;
+    ef__memory_release(&list->room);
+    *list = (ef_view_change_list){0};
 }
 
-static ef_status look(changes *c, int64_t taken, ef_error *err)
+ef_status ef_view_changes(ef_engine *e, const ef_view_changes_query *query, ef_view_place *place,
+                          ef_view_change_list *out, ef_error *err)
 {
-    const ef__program *program;
-    ef_status st = ef__engine_program(c->engine, c->generation, &program, err);
-
-    if (st == EF_OK)
-        st = ef__folder_open(
-            &(ef__folder_options){
-                .program = program, .load = load, .context = c, .max_bytes = CHANGES_BYTES_MAX},
-            &c->folder, err);
-    c->place->waiting_count = 0;
-    for (size_t i = 0; st == EF_OK && i < c->before.waiting_count; i++)
-        st = look_late(c, c->before.waiting[i], taken, err);
-    if (st == EF_OK && taken > c->before.position)
-        st = look_new(c, taken, err);
-    ef__folder_close(c->folder);
-    return st;
-}
-
-static void fill(changes *c, ef_view_list *out)
-{
-    ef_str name = c->count > 0 ? ef__arena_copy(c->arena, c->generation->name) : EF_STR("");
-
-    for (size_t i = 0; i < c->count; i++)
-        c->items[i].view_type = name;
-    out->items = c->items;
-    out->count = c->count;
-    out->as_of = ef_view_place_as_of(c->place);
-}
-
-/* At least two: a stream that waited is gone through up to the last one read. */
-static size_t read_limit(size_t asked)
-{
-    size_t limit = asked ? asked : CHANGES_LIMIT;
-
-    return limit < 2 ? 2 : limit < CHANGES_LIMIT_MAX ? limit : CHANGES_LIMIT_MAX;
-}
-
-ef_status ef_view_changes(ef_engine *engine, const ef_view_changes_query *query,
-                          ef_view_place *place, ef_view_list *out, ef_error *err)
-{
-    ef__generation_list list = {0};
-    changes c = {.engine = engine, .query = query, .scratch = EF__ARENA_INIT(CHANGES_BYTES_MAX)};
-    int64_t taken = 0;
+    ef__read_target *route = NULL;
+    int64_t id;
     ef_status st;
 
-    if (!engine || !query || !place || !out)
+    if (!e || !query || !place || !out)
         return ef_fail(err, EF_BAD_INPUT, "engine, query, place or out is NULL");
-    out->count = 0;
-    c.before = *place;
-    c.place = place;
-    c.limit = read_limit(query->limit);
-    st = ef__room_ready(&out->room, err);
+    *out = (ef_view_change_list){.room = out->room};
+    st = ef__memory_prepare(&out->room, err);
+    /* How far it is comes first: the views that are read later have at least that. */
     if (st == EF_OK)
-        st = ef__place_bound(engine, query->projection, query->tenant, &list, &c.generation, &taken,
-                             err);
-    c.arena = st == EF_OK ? &out->room->arena : NULL;
-    if (st == EF_OK && (taken > place->position || (taken >= 0 && place->waiting_count > 0)))
-        st = look(&c, taken, err);
-    if (st == EF_OK)
-        fill(&c, out);
+        st = ef__read_target_acquire(e, query->projection, &query->tenant, false, &route, err);
+    if (st != EF_OK)
+        return st;
+    id = route->generation->id;
+    out->as_of = route->as_of;
+    if (place->generation == id)
+        st = read_changes(e, query, route->generation, place, out, err);
     else
-        *place = c.before;
-    ef__arena_release(&c.scratch);
-    ef__generation_list_release(&list);
+        st = begin(e, id, query->tenant,
+                   place->generation ? EF_VIEW_RESET_SWITCHED : EF_VIEW_RESET_STARTED, place, out,
+                   err);
+    ef__read_target_release(e, route);
     return st;
 }

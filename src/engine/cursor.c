@@ -1,33 +1,33 @@
 /*
- * cursor.c - the cursor driver: generations that catch up, and those that follow the log.
+ * cursor.c - the cursor driver: generations that catch up, and log-ordered ones.
  */
-#include "govern.h"
-#include "lost.h"
-#include "migrate.h"
+#include "pacing.h"
+#include "journal_loss.h"
+#include "migration.h"
 #include "run.h"
 #include "scope.h"
 #include "tenant.h"
-#include "workset.h"
+#include "view_cache.h"
 
 #include "../journal/journal.h"
 
-/* Apply events after the generation's cursor and move it. An event of a log-ordered projection that
- * fails leaves its tenant behind. */
-static ef_status advance(ef_engine *e, const ef__live *live, const ef__scope *scope,
-                         const ef_batch *batch, int64_t reached, bool at_end, ef_tick *tick,
-                         ef_error *err)
+/* Applies events after the generation's cursor and moves it. An event of a log-ordered projection
+ * that fails stops its tenant only. */
+static ef_status advance_cursor(ef_engine *engine, const ef__live *live, const ef__scope *scope,
+                                const ef_batch *batch, int64_t reached, bool at_end, ef_tick *tick,
+                                ef_error *err)
 {
-    const ef__generation *g = live->generation;
+    const ef__generation *generation = live->generation;
     ef__apply apply = {.generations = live,
                        .generation_count = 1,
-                       .files = !g->by_log && !e->ghost,
-                       .looks_back = true,
-                       .worksets = &e->worksets,
+                       .adds_retry_rows = !generation->by_log && !engine->is_side_engine,
+                       .reads_skips = true,
+                       .caches = &engine->cursor_caches,
                        .moves_cursor = true,
                        .cursor_after = reached,
-                       .go_live = at_end && g->state == EF__GENERATION_CATCHING_UP,
+                       .go_live = at_end && generation->state == EF__GENERATION_CATCHING_UP,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st = ef__scope_apply(e, scope, batch, false, &apply, tick, err);
+    ef_status st = ef__scope_apply(engine, scope, batch, false, &apply, tick, err);
 
     if (st == EF_OK)
         tick->more = tick->more || (apply.go_live && !apply.went_live) || !at_end;
@@ -35,13 +35,8 @@ static ef_status advance(ef_engine *e, const ef__live *live, const ef__scope *sc
     return st;
 }
 
-static int64_t mono_us(const ef_engine *e)
-{
-    return e->options.clock->mono_us(e->options.clock->context);
-}
-
-/* What was read ahead may be more than the governor allows by now: the rest is read again. */
-static void cut(ef_batch *batch, size_t most, int64_t *reached)
+/* More may have been read ahead than the pace allows now: the surplus is read again later. */
+static void cut_batch(ef_batch *batch, size_t most, int64_t *reached)
 {
     if (most == 0 || batch->count <= most)
         return;
@@ -50,146 +45,150 @@ static void cut(ef_batch *batch, size_t most, int64_t *reached)
     *reached = batch->events[most - 1].position;
 }
 
-/* A step of a catch-up, and a pause behind it when live work is late. */
-static ef_status advance_governed(ef_engine *e, const ef__live *live, ef__scope *scope,
-                                  const ef_batch *batch, int64_t reached, ef_tick *tick,
-                                  ef_error *err)
+/* A step of a catch-up, followed by a pause if live work is late. */
+static ef_status advance_paced(ef_engine *engine, const ef__live *live, ef__scope *scope,
+                               const ef_batch *batch, int64_t reached, ef_tick *tick, ef_error *err)
 {
-    int64_t began_us = mono_us(e);
-    ef_status st = advance(e, live, scope, batch, reached, !batch->more, tick, err);
+    int64_t began_us = ef__engine_mono_us(engine);
+    ef_status st = advance_cursor(engine, live, scope, batch, reached, !batch->more, tick, err);
 
     if (st == EF_OK && batch->more)
-        st = ef__govern(e, batch->count, mono_us(e) - began_us, err);
-    if (st == EF_OK && batch->more && e->governor.pace.pause_us)
-        scope->next_try_us = mono_us(e) + e->governor.pace.pause_us;
+        st = ef__pacing_update(engine, batch->count, ef__engine_mono_us(engine) - began_us, err);
+    if (st == EF_OK && batch->more && engine->pacing.pace.pause_us)
+        scope->next_try_us = ef__engine_mono_us(engine) + engine->pacing.pace.pause_us;
     return st;
 }
 
-/* Has the journal what the cursor stands at, and not been away since that was found? */
-static bool is_placed(const ef_engine *e, const ef__scope *scope)
+/* Was the cursor checked against the journal, in this connection epoch? */
+static bool cursor_is_checked(const ef_engine *engine, const ef__scope *scope)
 {
-    return scope->placed && scope->comings == atomic_load(&e->journal->comings);
+    return scope->placed && scope->epoch == atomic_load(&engine->journal->epoch);
 }
 
-static ef_status read_on(ef_engine *e, const ef__live *live, ef__scope *scope, ef_tick *tick,
-                         ef_error *err)
+static ef_status read_and_apply(ef_engine *engine, const ef__live *live, ef__scope *scope,
+                                ef_tick *tick, ef_error *err)
 {
     bool catching_up = live->generation->state == EF__GENERATION_CATCHING_UP;
     ef_batch batch = EF_BATCH_INIT;
-    ef__workset *set;
+    ef__view_cache *set;
     int64_t reached;
-    ef_status st = ef__workset_kept(e, &e->worksets, live, &set, err);
+    ef_status st = ef__view_cache_acquire(engine, &engine->cursor_caches, live, &set, err);
 
     if (st != EF_OK)
         return st;
-    set->ahead.most = catching_up ? e->governor.pace.events : 0;
-    st = ef__ahead_take(&set->ahead, e->journal, live->generation->position, &batch, &reached, err);
-    cut(&batch, set->ahead.most, &reached);
-    if (st == EF_OK && !is_placed(e, scope)) { /* it came back while we read: look first */
+    set->ahead.most = catching_up ? engine->pacing.pace.events : 0;
+    st = ef__read_ahead_read(&set->ahead, engine->journal, live->generation->position, &batch,
+                             &reached, err);
+    cut_batch(&batch, set->ahead.most, &reached);
+    if (st == EF_OK &&
+        !cursor_is_checked(engine, scope)) { /* reconnected meanwhile: check the cursor */
         tick->more = true;
         ef_batch_release(&batch);
         return EF_OK;
     }
-    if (st == EF_OK && batch.more && ef__workset_is_small(set))
-        ef__ahead_start(&set->ahead, e->journal, reached);
+    if (st == EF_OK && batch.more && ef__view_cache_is_small(set))
+        ef__read_ahead_start(&set->ahead, engine->journal, reached);
     if (st == EF_OK && catching_up)
-        st = advance_governed(e, live, scope, &batch, reached, tick, err);
+        st = advance_paced(engine, live, scope, &batch, reached, tick, err);
     else if (st == EF_OK && reached > live->generation->position)
-        st = advance(e, live, scope, &batch, reached, !batch.more, tick, err);
+        st = advance_cursor(engine, live, scope, &batch, reached, !batch.more, tick, err);
     if (st == EF_OK)
-        ef__journal_followed(e->journal, ef_str_from(set->ahead.reader), reached);
-    ef__ahead_done(&set->ahead, &batch);
+        ef__journal_followed(engine->journal, ef_str_from(set->ahead.reader), reached);
+    ef__read_ahead_recycle(&set->ahead, &batch);
     return st;
 }
 
-/* The journal has it after all; or it was stopped by an Everfold that had one cursor for all
- * tenants. */
-static ef_status wake_failed(ef_engine *e, const ef__generation *g, ef_tick *tick, ef_error *err)
+/* The journal has the events before the cursor again. */
+static ef_status revive_failed(ef_engine *engine, const ef__generation *generation, ef_tick *tick,
+                               ef_error *err)
 {
     tick->more = true;
-    return e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_CATCHING_UP,
-                                               err);
+    return engine->views->ops->generation_set_state(engine->views, generation->id, generation->era,
+                                                    EF__GENERATION_CATCHING_UP, err);
 }
 
-/* Go on from the cursor, if that is a place to go on from. A journal that is open loses nothing, so
- * it is asked once, and of one that has failed every time: the right journal may be back. */
-static ef_status go_on(ef_engine *e, const ef__live *live, ef__scope *scope, ef_tick *tick,
-                       ef_error *err)
+/* Continues from the cursor if the journal has the events before it. An open journal loses nothing,
+ * so this is checked once per connection epoch; for a failed generation at every step, because the
+ * right journal may have been restored. */
+static ef_status continue_generation(ef_engine *engine, const ef__live *live, ef__scope *scope,
+                                     ef_tick *tick, ef_error *err)
 {
-    const ef__generation *g = live->generation;
-    bool failed = g->state == EF__GENERATION_FAILED;
+    const ef__generation *generation = live->generation;
+    bool failed = generation->state == EF__GENERATION_FAILED;
     ef_status st = EF_OK;
 
-    if (failed || !is_placed(e, scope)) {
-        scope->comings = atomic_load(&e->journal->comings);
-        st = ef__lost_look_at_cursor(e, g, &scope->placed, err);
+    if (failed || !cursor_is_checked(engine, scope)) {
+        scope->epoch = atomic_load(&engine->journal->epoch);
+        st = ef__journal_loss_check_cursor(engine, generation, &scope->placed, err);
     }
     if (st != EF_OK)
         return st;
     if (!scope->placed)
-        return failed ? EF_OK : ef__lost_stop(e, g, err);
+        return failed ? EF_OK : ef__journal_loss_stop(engine, generation, err);
     if (failed)
-        return wake_failed(e, g, tick, err);
-    return ef__live_migrates(live) ? ef__migrate_step(e, live, scope, tick, err)
-                                   : read_on(e, live, scope, tick, err);
+        return revive_failed(engine, generation, tick, err);
+    return ef__live_migrates(live) ? ef__migration_step(engine, live, scope, tick, err)
+                                   : read_and_apply(engine, live, scope, tick, err);
 }
 
-/* Then no lease need be kept for it. */
-static ef_status has_read_all(ef_engine *e, const ef__generation *g, const ef__scope *scope,
-                              bool *out, ef_error *err)
+/* Then it needs no lease. */
+static ef_status has_read_all(ef_engine *engine, const ef__generation *generation,
+                              const ef__scope *scope, bool *out, ef_error *err)
 {
-    bool at_ease = g->state == EF__GENERATION_LIVE && is_placed(e, scope);
+    bool at_ease = generation->state == EF__GENERATION_LIVE && cursor_is_checked(engine, scope);
     ef_head head = {0};
-    ef_status st = at_ease ? ef_journal_head(e->journal, &head, err) : EF_OK;
+    ef_status st = at_ease ? ef_journal_head(engine->journal, &head, err) : EF_OK;
 
-    *out = at_ease && st == EF_OK && g->position >= head.position;
+    *out = at_ease && st == EF_OK && generation->position >= head.position;
     return st;
 }
 
-/* It holds the lease and goes on after a pause: the tick has more to do, though not at once. */
-static void note_pause(ef_engine *e, const ef__generation *g, const ef__scope *scope)
+/* It holds the lease and continues after a pause: the tick has more to do, but not at once. */
+static void report_pause(ef_engine *engine, const ef__generation *generation,
+                         const ef__scope *scope)
 {
-    if (scope->token && g->state != EF__GENERATION_FAILED)
-        atomic_store(&e->catch_up_pauses, true);
+    if (scope->token && generation->state != EF__GENERATION_FAILED)
+        atomic_store(&engine->catch_up_pauses, true);
 }
 
-static ef_status cursor_generation(ef_engine *e, const ef__live *live, ef_tick *tick, ef_error *err)
+static ef_status step_generation(ef_engine *engine, const ef__live *live, ef_tick *tick,
+                                 ef_error *err)
 {
-    ef__scope *scope = ef__scope_of(e, live->generation);
+    ef__scope *scope = ef__scope_of(engine, live->generation);
     bool ready = false, done = false;
-    ef_status st = scope ? has_read_all(e, live->generation, scope, &done, err)
+    ef_status st = scope ? has_read_all(engine, live->generation, scope, &done, err)
                          : ef_fail(err, EF_NO_MEMORY, "memory ran out in the cursor driver");
 
     if (scope)
         scope->seen = true;
     if (st == EF_OK && !done)
-        st = ef__scope_ready(e, scope, tick, &ready, err);
+        st = ef__scope_ready(engine, scope, tick, &ready, err);
     if (st == EF_OK && !ready && !done)
-        note_pause(e, live->generation, scope);
+        report_pause(engine, live->generation, scope);
     if (st != EF_OK || !ready)
         return st;
-    st = go_on(e, live, scope, tick, err);
+    st = continue_generation(engine, live, scope, tick, err);
     if (st == EF_CONFLICT)
-        atomic_store(&e->catch_up_pauses, true);
-    return ef__scope_answer(e, scope, st, tick);
+        atomic_store(&engine->catch_up_pauses, true);
+    return ef__scope_result(engine, scope, st, tick);
 }
 
-static bool is_read(const ef__generation *g)
+static bool is_read(const ef__generation *generation)
 {
-    return ef__generation_by_cursor(g) || g->state == EF__GENERATION_FAILED;
+    return ef__generation_by_cursor(generation) || generation->state == EF__GENERATION_FAILED;
 }
 
-static bool is_behind(const ef__generation *g)
+static bool is_behind(const ef__generation *generation)
 {
-    return g->own_cursors && ef__generation_by_cursor(g);
+    return generation->own_cursors && ef__generation_by_cursor(generation);
 }
 
 typedef ef_status step_fn(ef_engine *e, const ef__live *live, ef_tick *tick, ef_error *err);
 
-/* What goes wrong with one is no reason to leave the others where they are. */
-static ef_status step_each(ef_engine *e, const ef__live_set *set,
-                           bool (*wanted)(const ef__generation *g), step_fn *step, ef_tick *tick,
-                           ef_error *err)
+/* A failure of one generation does not stop the others. */
+static ef_status step_each(ef_engine *engine, const ef__live_set *set,
+                           bool (*wanted)(const ef__generation *generation), step_fn *step,
+                           ef_tick *tick, ef_error *err)
 {
     ef_error first = EF_ERROR_INIT;
     ef_status failed = EF_OK;
@@ -197,7 +196,7 @@ static ef_status step_each(ef_engine *e, const ef__live_set *set,
     for (size_t i = 0; i < set->count; i++) {
         ef_error error = EF_ERROR_INIT;
         ef_status st =
-            wanted(set->items[i].generation) ? step(e, &set->items[i], tick, &error) : EF_OK;
+            wanted(set->items[i].generation) ? step(engine, &set->items[i], tick, &error) : EF_OK;
         if (st != EF_OK && failed == EF_OK) {
             failed = st;
             first = error;
@@ -206,8 +205,8 @@ static ef_status step_each(ef_engine *e, const ef__live_set *set,
     return failed == EF_OK ? EF_OK : ef_fail(err, failed, "%s", first.text);
 }
 
-/* The tenants that were behind before this tick, against the cursors as they are now. */
-static ef_status step_tenants(ef_engine *e, const ef__live_set *before, ef_tick *tick,
+/* Steps the tenants that had their own cursor before this tick, with the cursors read again. */
+static ef_status step_tenants(ef_engine *engine, const ef__live_set *before, ef_tick *tick,
                               ef_error *err)
 {
     ef__live_set set;
@@ -216,11 +215,11 @@ static ef_status step_tenants(ef_engine *e, const ef__live_set *before, ef_tick 
 
     for (size_t i = 0; i < before->count; i++)
         any = any || is_behind(before->items[i].generation);
-    if (!any) /* as nearly always */
+    if (!any) /* the common case */
         return EF_OK;
-    st = ef__live_set_read(e, false, &set, err);
+    st = ef__live_set_read(engine, false, &set, err);
     if (st == EF_OK) {
-        st = step_each(e, &set, is_behind, ef__tenants_step, tick, err);
+        st = step_each(engine, &set, is_behind, ef__tenants_step, tick, err);
         ef__live_set_release(&set);
     }
     return st;
@@ -234,23 +233,23 @@ static bool reads_the_log(const ef__live_set *set)
     return false;
 }
 
-ef_status ef__cursor_step(ef_engine *e, ef_tick *tick, ef_error *err)
+ef_status ef__cursor_step(ef_engine *engine, ef_tick *tick, ef_error *err)
 {
     ef__live_set set;
-    ef_status st = ef__live_set_read(e, false, &set, err), behind;
+    ef_status st = ef__live_set_read(engine, false, &set, err), second;
 
     if (st != EF_OK)
         return st;
-    atomic_store(&e->reads_log, reads_the_log(&set));
-    atomic_store(&e->catch_up_pauses, false);
-    ef__worksets_prune(&e->worksets, &set, true);
-    st = step_each(e, &set, is_read, cursor_generation, tick, err);
-    behind = step_tenants(e, &set, tick, st == EF_OK ? err : NULL);
-    if (st == EF_OK && behind == EF_OK)
-        behind = ef__retired_step(e, &set.list, tick, err);
-    if (st == EF_OK && behind == EF_OK)
-        behind = ef__grace_step(e, &set.list, tick, err);
-    ef__scopes_prune(e, false);
+    atomic_store(&engine->reads_log, reads_the_log(&set));
+    atomic_store(&engine->catch_up_pauses, false);
+    ef__view_caches_prune(&engine->cursor_caches, &set, true);
+    st = step_each(engine, &set, is_read, step_generation, tick, err);
+    second = step_tenants(engine, &set, tick, st == EF_OK ? err : NULL);
+    if (st == EF_OK && second == EF_OK)
+        second = ef__retired_step(engine, &set.list, tick, err);
+    if (st == EF_OK && second == EF_OK)
+        second = ef__grace_step(engine, &set.list, tick, err);
+    ef__scopes_prune(engine, false);
     ef__live_set_release(&set);
-    return st == EF_OK ? behind : st;
+    return st == EF_OK ? second : st;
 }

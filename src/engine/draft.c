@@ -1,7 +1,7 @@
 /*
- * draft.c - a program that is not deployed, folded over the streams whose events failed.
+ * draft.c - folds a program that is not deployed over the streams that have failed events.
  *
- * Each stream gets a ghost of its own, so memory is bounded by the views of one stream.
+ * Each stream gets its own side engine, so memory is bounded by the views of one stream.
  */
 #include "apply.h"
 #include "run.h"
@@ -14,17 +14,18 @@
 #define ROWS_DEFAULT 100
 #define MESSAGES_BYTES (16ul << 20)
 
-typedef struct drafting {
+typedef struct draft_state {
     ef_engine *engine;
     const ef_draft *draft;
     const ef__program *program;
     bool by_log;
-    ef_draft_row *rows; /* in the order of tenant, stream and seq */
+    ef_draft_row *rows; /* sorted by tenant, stream and seq */
     size_t count;
-    ef_draft_row fresh; /* of the group: what fails with the draft only; without stream: none */
+    ef_draft_row
+        fresh; /* of the group: the event that fails with the draft only; no stream: none */
     ef__arena messages;
-    ef_drafted *out;
-} drafting;
+    ef_draft_result *out;
+} draft_state;
 
 static int compare_text(ef_str a, ef_str b)
 {
@@ -36,53 +37,54 @@ static int compare_text(ef_str a, ef_str b)
 
 static int compare_rows(const void *left, const void *right)
 {
-    const ef_draft_row *a = left, *b = right;
-    int order = compare_text(a->tenant, b->tenant);
+    const ef_draft_row *row = left, *b = right;
+    int order = compare_text(row->tenant, b->tenant);
 
     if (order == 0)
-        order = compare_text(a->stream, b->stream);
+        order = compare_text(row->stream, b->stream);
     if (order == 0)
-        order = (a->seq > b->seq) - (a->seq < b->seq);
-    return order ? order : (a->version < b->version) - (a->version > b->version);
+        order = (row->seq > b->seq) - (row->seq < b->seq);
+    return order ? order : (row->version < b->version) - (row->version > b->version);
 }
 
-static bool same_event(const ef_draft_row *a, const ef_draft_row *b)
+static bool same_event(const ef_draft_row *row, const ef_draft_row *b)
 {
-    return a->seq == b->seq && ef_str_equal(a->tenant, b->tenant) &&
-           ef_str_equal(a->stream, b->stream);
+    return row->seq == b->seq && ef_str_equal(row->tenant, b->tenant) &&
+           ef_str_equal(row->stream, b->stream);
 }
 
 /* The failures of all versions, each event once. */
-static ef_status collect(drafting *d, const ef_failure_list *found, ef_error *err)
+static ef_status collect_failures(draft_state *drafting, const ef_failure_list *found,
+                                  ef_error *err)
 {
-    size_t limit = d->draft->limit ? d->draft->limit : ROWS_DEFAULT, kept = 0;
+    size_t limit = drafting->draft->limit ? drafting->draft->limit : ROWS_DEFAULT, kept = 0;
 
-    d->rows = calloc(found->count + 1, sizeof *d->rows);
-    if (!d->rows)
+    drafting->rows = calloc(found->count + 1, sizeof *drafting->rows);
+    if (!drafting->rows)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while trying a draft");
     for (size_t i = 0; i < found->count; i++) {
-        const ef_failure *f = &found->items[i];
-        if (!d->draft->tenant || ef_str_equal(f->tenant, *d->draft->tenant))
-            d->rows[d->count++] = (ef_draft_row){.tenant = f->tenant,
-                                                 .stream = f->stream,
-                                                 .seq = f->seq,
-                                                 .position = f->position,
-                                                 .version = f->version,
-                                                 .error = f->message,
-                                                 .outcome = EF_TRIAL_WAITS};
+        const ef_failure *failure = &found->items[i];
+        if (!drafting->draft->tenant || ef_str_equal(failure->tenant, *drafting->draft->tenant))
+            drafting->rows[drafting->count++] = (ef_draft_row){.tenant = failure->tenant,
+                                                               .stream = failure->stream,
+                                                               .seq = failure->seq,
+                                                               .position = failure->position,
+                                                               .version = failure->version,
+                                                               .error = failure->message,
+                                                               .outcome = EF_TRIAL_BLOCKED};
     }
-    qsort(d->rows, d->count, sizeof *d->rows, compare_rows);
-    for (size_t i = 0; i < d->count && kept < limit; i++)
-        if (kept == 0 || !same_event(&d->rows[kept - 1], &d->rows[i]))
-            d->rows[kept++] = d->rows[i];
-    d->count = kept;
+    qsort(drafting->rows, drafting->count, sizeof *drafting->rows, compare_rows);
+    for (size_t i = 0; i < drafting->count && kept < limit; i++)
+        if (kept == 0 || !same_event(&drafting->rows[kept - 1], &drafting->rows[i]))
+            drafting->rows[kept++] = drafting->rows[i];
+    drafting->count = kept;
     return EF_OK;
 }
 
-/* --- one stream, or one tenant in the order of the log ------------------------------------------
- */
+/* --- one stream, or one tenant of a log-ordered projection ------------------------------------ */
 
-static ef_draft_row *find_row(const drafting *d, size_t from, size_t count, const ef_event *event)
+static ef_draft_row *find_row(const draft_state *drafting, size_t from, size_t count,
+                              const ef_event *event)
 {
     ef_draft_row key = {
         .tenant = event->tenant, .stream = event->stream, .seq = event->seq, .version = INT32_MAX};
@@ -90,48 +92,51 @@ static ef_draft_row *find_row(const drafting *d, size_t from, size_t count, cons
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare_rows(&d->rows[middle], &key) < 0)
+        if (compare_rows(&drafting->rows[middle], &key) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < from + count && same_event(&d->rows[low], &key) ? &d->rows[low] : NULL;
+    return low < from + count && same_event(&drafting->rows[low], &key) ? &drafting->rows[low]
+                                                                        : NULL;
 }
 
-static ef_status note_result(drafting *d, size_t from, size_t count, const ef_event *event,
-                             const ef__applied *result, bool *out_failed, ef_error *err)
+static ef_status note_result(draft_state *drafting, size_t from, size_t count,
+                             const ef_event *event, const ef__apply_result *result,
+                             bool *out_failed, ef_error *err)
 {
-    ef_draft_row *row = find_row(d, from, count, event);
+    ef_draft_row *row = find_row(drafting, from, count, event);
 
     *out_failed = result->verdict == EF__VERDICT_FAILED;
     if (*out_failed && !row) {
-        d->fresh = (ef_draft_row){.tenant = ef__arena_copy(&d->messages, event->tenant),
-                                  .stream = ef__arena_copy(&d->messages, event->stream),
-                                  .seq = event->seq,
-                                  .position = event->position};
-        row = &d->fresh;
-        d->out->newly_failed++;
+        drafting->fresh =
+            (ef_draft_row){.tenant = ef__arena_copy(&drafting->messages, event->tenant),
+                           .stream = ef__arena_copy(&drafting->messages, event->stream),
+                           .seq = event->seq,
+                           .position = event->position};
+        row = &drafting->fresh;
+        drafting->out->newly_failed++;
     }
     if (!row)
         return EF_OK;
     row->outcome = *out_failed                              ? EF_TRIAL_FAILED
                    : result->verdict == EF__VERDICT_APPLIED ? EF_TRIAL_APPLIED
                    : result->verdict == EF__VERDICT_IGNORED ? EF_TRIAL_IGNORED
-                                                            : EF_TRIAL_WAITS;
+                                                            : EF_TRIAL_BLOCKED;
     if (*out_failed) {
-        row->message = ef__arena_copy(&d->messages, result->message);
+        row->message = ef__arena_copy(&drafting->messages, result->message);
         if (!row->message.ptr)
             return ef_fail(err, EF_NO_MEMORY, "memory ran out while trying a draft");
     }
     return EF_OK;
 }
 
-static ef_status fold_batch(drafting *d, ef_engine *ghost, size_t from, size_t count,
+static ef_status fold_batch(draft_state *drafting, ef_engine *side, size_t from, size_t count,
                             const ef_batch *batch, bool *out_failed, ef_error *err)
 {
     ef__apply_event *events = malloc((batch->count + 1) * sizeof *events);
     ef__live_set set = {0};
-    ef_status st = events ? ef__live_set_read(ghost, false, &set, err)
+    ef_status st = events ? ef__live_set_read(side, false, &set, err)
                           : ef_fail(err, EF_NO_MEMORY, "memory ran out while trying a draft");
     ef__apply apply = {.generations = set.items,
                        .generation_count = set.count,
@@ -142,10 +147,11 @@ static ef_status fold_batch(drafting *d, ef_engine *ghost, size_t from, size_t c
     for (size_t i = 0; st == EF_OK && i < batch->count; i++)
         events[i] = (ef__apply_event){&batch->events[i], false};
     if (st == EF_OK)
-        st = ef__apply_run(ghost, &apply, err);
+        st = ef__apply_run(side, &apply, err);
     for (size_t i = 0; st == EF_OK && i < batch->count && !*out_failed; i++) {
-        d->out->events++;
-        st = note_result(d, from, count, &batch->events[i], &apply.results[i], out_failed, err);
+        drafting->out->events++;
+        st = note_result(drafting, from, count, &batch->events[i], &apply.results[i], out_failed,
+                         err);
     }
     ef__apply_release(&apply);
     ef__live_set_release(&set);
@@ -153,109 +159,111 @@ static ef_status fold_batch(drafting *d, ef_engine *ghost, size_t from, size_t c
     return st;
 }
 
-static ef_status read_batch(drafting *d, const ef_draft_row *first, int64_t *at, ef_batch *batch,
-                            ef_error *err)
+static ef_status read_batch(draft_state *drafting, const ef_draft_row *first, int64_t *at,
+                            ef_batch *batch, ef_error *err)
 {
-    ef_journal *journal = d->engine->journal;
+    ef_journal *journal = drafting->engine->journal;
     ef_status st;
 
-    if (!d->by_log) {
+    if (!drafting->by_log) {
         st = ef_journal_read_stream(journal, first->tenant, first->stream, *at + 1,
-                                    d->engine->run_batch, batch, err);
+                                    drafting->engine->run_batch, batch, err);
         *at = st == EF_OK && batch->count ? batch->events[batch->count - 1].seq : *at;
         return st;
     }
     return ef_journal_read_log(journal,
                                &(ef_log_query){.tenant = first->tenant,
                                                .after = *at,
-                                               .limit = d->engine->run_batch,
+                                               .limit = drafting->engine->run_batch,
                                                .out_reached = at},
                                batch, err);
 }
 
-static void give_up(drafting *d, size_t from, size_t count)
+static void give_up(draft_state *drafting, size_t from, size_t count)
 {
     for (size_t i = from; i < from + count; i++)
-        if (d->rows[i].outcome == EF_TRIAL_WAITS)
-            d->rows[i].outcome = EF_TRIAL_NOT_TRIED;
+        if (drafting->rows[i].outcome == EF_TRIAL_BLOCKED)
+            drafting->rows[i].outcome = EF_TRIAL_NOT_TRIED;
 }
 
-/* The rows from `from` on are of one stream, or of one tenant in the order of the log. */
-static ef_status fold_group(drafting *d, size_t from, size_t count, ef_error *err)
+/* The rows from `from` on belong to one stream, or to one tenant of a log-ordered projection. */
+static ef_status fold_group(draft_state *drafting, size_t from, size_t count, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
-    ef_engine *ghost = NULL;
+    ef_engine *side = NULL;
     int64_t at = 0;
     bool failed = false, more = true;
-    ef_status st = ef__ghost_open(d->engine, EF_STR("draft"), &ghost, err);
+    ef_status st = ef__side_engine_open(drafting->engine, EF_STR("draft"), &side, err);
 
     if (st == EF_OK) {
-        ghost->lookups = d->engine;
-        st = ef__deploy_program(ghost, d->program, d->draft->text, err);
+        side->lookups = drafting->engine;
+        st = ef__deploy_program(side, drafting->program, drafting->draft->text, err);
     }
-    while (st == EF_OK && more && !failed && d->out->events < EF_DRAFT_EVENTS_MAX) {
-        st = read_batch(d, &d->rows[from], &at, &batch, err);
+    while (st == EF_OK && more && !failed && drafting->out->events < EF_DRAFT_EVENTS_MAX) {
+        st = read_batch(drafting, &drafting->rows[from], &at, &batch, err);
         more = batch.more;
         if (st == EF_OK && batch.count)
-            st = fold_batch(d, ghost, from, count, &batch, &failed, err);
+            st = fold_batch(drafting, side, from, count, &batch, &failed, err);
     }
     if (st == EF_OK && more && !failed)
-        give_up(d, from, count);
-    d->out->streams += !d->by_log;
+        give_up(drafting, from, count);
+    drafting->out->streams += !drafting->by_log;
     ef_batch_release(&batch);
-    if (ghost)
-        ef__engine_abandon(ghost);
+    if (side)
+        ef__engine_abandon(side);
     return st;
 }
 
-/* --- all of them --------------------------------------------------------------------------------
- */
+/* --- the whole draft -------------------------------------------------------------------------- */
 
-static size_t group_end(const drafting *d, size_t from)
+static size_t group_end(const draft_state *drafting, size_t from)
 {
     size_t end = from + 1;
 
-    while (end < d->count && ef_str_equal(d->rows[end].tenant, d->rows[from].tenant) &&
-           (d->by_log || ef_str_equal(d->rows[end].stream, d->rows[from].stream)))
+    while (
+        end < drafting->count &&
+        ef_str_equal(drafting->rows[end].tenant, drafting->rows[from].tenant) &&
+        (drafting->by_log || ef_str_equal(drafting->rows[end].stream, drafting->rows[from].stream)))
         end++;
     return end;
 }
 
-static void count_row(ef_drafted *out, ef_trial_outcome outcome)
+static void count_row(ef_draft_result *out, ef_trial_outcome outcome)
 {
     out->applied += outcome == EF_TRIAL_APPLIED;
     out->ignored += outcome == EF_TRIAL_IGNORED;
     out->failed += outcome == EF_TRIAL_FAILED;
-    out->waits += outcome == EF_TRIAL_WAITS;
+    out->waits += outcome == EF_TRIAL_BLOCKED;
     out->not_tried += outcome == EF_TRIAL_NOT_TRIED;
 }
 
-static ef_status fold_all(drafting *d, bool (*each)(void *context, const ef_draft_row *row),
-                          void *context, ef_error *err)
+static ef_status fold_all(draft_state *drafting,
+                          bool (*each)(void *context, const ef_draft_row *row), void *context,
+                          ef_error *err)
 {
     ef_status st = EF_OK;
     bool go_on = true;
 
-    for (size_t from = 0, end; st == EF_OK && go_on && from < d->count; from = end) {
-        end = group_end(d, from);
-        d->fresh = (ef_draft_row){0};
-        if (d->out->events < EF_DRAFT_EVENTS_MAX)
-            st = fold_group(d, from, end - from, err);
+    for (size_t from = 0, end; st == EF_OK && go_on && from < drafting->count; from = end) {
+        end = group_end(drafting, from);
+        drafting->fresh = (ef_draft_row){0};
+        if (drafting->out->events < EF_DRAFT_EVENTS_MAX)
+            st = fold_group(drafting, from, end - from, err);
         else
-            give_up(d, from, end - from);
+            give_up(drafting, from, end - from);
         for (size_t i = from; st == EF_OK && i < end; i++) {
-            count_row(d->out, d->rows[i].outcome);
-            go_on = go_on && each(context, &d->rows[i]);
+            count_row(drafting->out, drafting->rows[i].outcome);
+            go_on = go_on && each(context, &drafting->rows[i]);
         }
-        if (st == EF_OK && d->fresh.message.ptr)
-            go_on = go_on && each(context, &d->fresh);
-        ef__arena_reset(&d->messages);
+        if (st == EF_OK && drafting->fresh.message.ptr)
+            go_on = go_on && each(context, &drafting->fresh);
+        ef__arena_reset(&drafting->messages);
     }
     return st;
 }
 
-static ef_status compile(const ef_draft *draft, ef__program **out, ef_text *out_report,
-                         ef_error *err)
+static ef_status compile_draft(const ef_draft *draft, ef__program **out, ef_text *out_report,
+                               ef_error *err)
 {
     ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
     ef_status st =
@@ -269,39 +277,39 @@ static ef_status compile(const ef_draft *draft, ef__program **out, ef_text *out_
     return st;
 }
 
-ef_status ef_projection_try_draft(ef_engine *e, const ef_draft *draft,
+ef_status ef_projection_try_draft(ef_engine *engine, const ef_draft *draft,
                                   bool (*each)(void *context, const ef_draft_row *row),
-                                  void *context, ef_drafted *out, ef_text *out_report,
+                                  void *context, ef_draft_result *out, ef_text *out_report,
                                   ef_error *err)
 {
-    drafting d = {
-        .engine = e, .draft = draft, .messages = EF__ARENA_INIT(MESSAGES_BYTES), .out = out};
+    draft_state drafting = {
+        .engine = engine, .draft = draft, .messages = EF__ARENA_INIT(MESSAGES_BYTES), .out = out};
     ef_failure_list found = {0};
     ef__program *program = NULL;
     ef_status st;
 
-    if (!e || !draft || !each || !out)
+    if (!engine || !draft || !each || !out)
         return ef_fail(err, EF_BAD_INPUT, "engine, draft, each or out is NULL");
     if (draft->limit > EF_DRAFT_ROWS_MAX)
         return ef_fail(err, EF_BAD_INPUT, "limit is %zu, at most %d failed events are tried",
                        draft->limit, EF_DRAFT_ROWS_MAX);
-    *out = (ef_drafted){0};
+    *out = (ef_draft_result){0};
     if (out_report)
         *out_report = (ef_text){0};
-    st = compile(draft, &program, out_report, err);
+    st = compile_draft(draft, &program, out_report, err);
     if (st == EF_OK) {
         out->version = (int32_t)ef__program_version(program);
-        d.program = program;
-        d.by_log = ef__engine_by_log(e, program);
-        st = ef_projection_failures(e, ef__program_name(program), false, EF_DRAFT_ROWS_MAX, &found,
-                                    err);
+        drafting.program = program;
+        drafting.by_log = ef__engine_by_log(engine, program);
+        st = ef_projection_failures(engine, ef__program_name(program), false, EF_DRAFT_ROWS_MAX,
+                                    &found, err);
     }
     if (st == EF_OK)
-        st = collect(&d, &found, err);
+        st = collect_failures(&drafting, &found, err);
     if (st == EF_OK)
-        st = fold_all(&d, each, context, err);
-    free(d.rows);
-    ef__arena_release(&d.messages);
+        st = fold_all(&drafting, each, context, err);
+    free(drafting.rows);
+    ef__arena_release(&drafting.messages);
     ef_failure_list_release(&found);
     ef__program_close(program);
     return st;

@@ -1,14 +1,14 @@
 /*
  * engine.c - opening and closing an engine, and its programs.
  */
-#include "fresh.h"
+#include "read_wait.h"
 #include "lane.h"
 #include "publish.h"
 #include "run.h"
-#include "route.h"
+#include "read_target.h"
 #include "scope.h"
 #include "skip.h"
-#include "workset.h"
+#include "view_cache.h"
 
 #include "../base/hash.h"
 #include "../journal/journal.h"
@@ -24,35 +24,36 @@ int64_t ef__engine_now(const ef_engine *engine)
     return engine->options.clock->wall_us(engine->options.clock->context);
 }
 
-void ef__engine_lease_times(ef_engine *e, const ef_work_options *options)
+void ef__engine_lease_times(ef_engine *engine, const ef_work_options *options)
 {
     ef__lease_times times = ef__lease_times_of(options);
 
-    e->lease_ms = times.lease_ms;
-    e->renew_ms = times.renew_ms;
+    engine->lease_ms = times.lease_ms;
+    engine->renew_ms = times.renew_ms;
 }
 
-static void name_worker(ef_engine *e)
+static void name_worker(ef_engine *engine)
 {
     char host[40] = "", id[EF_EVENT_ID_TEXT_MAX] = "";
 
-    if (e->options.worker.len && e->options.worker.len < sizeof e->worker) {
-        memcpy(e->worker, e->options.worker.ptr, e->options.worker.len);
+    if (engine->options.worker.len && engine->options.worker.len < sizeof engine->worker) {
+        memcpy(engine->worker, engine->options.worker.ptr, engine->options.worker.len);
         return;
     }
     (void)gethostname(host, sizeof host - 1);
-    (void)ef__uuid7(ef__engine_now(e), id);
-    /* The end of the id: a process that is started again must not pass for the one before it. */
-    (void)snprintf(e->worker, sizeof e->worker, "%s-%ld-%s", host, (long)getpid(), id + 24);
+    (void)ef__uuid7(ef__engine_now(engine), id);
+    /* A random suffix: a restarted process must not be taken for the one before it. */
+    (void)snprintf(engine->worker, sizeof engine->worker, "%s-%ld-%s", host, (long)getpid(),
+                   id + 24);
 }
 
-/* Can a commit of the views take a mark of the journal with it? Where that is not known they are
- * apart, which is as good: what the mark lacks is found by the watermarks. */
+/* Can a commit of the views include an ack of the journal? If unknown they are treated as separate,
+ * which is as safe: watermarks drop what is delivered again. */
 static bool stores_join(ef_journal *journal, ef_views *views)
 {
     char a[EF__JOURNAL_DATABASE_MAX], b[EF__VIEWS_DATABASE_MAX];
 
-    return journal->ops->mark_with && journal->ops->database && views->ops->database &&
+    return journal->ops->ack_with && journal->ops->database && views->ops->database &&
            journal->ops->database(journal, a, NULL) == EF_OK &&
            views->ops->database(views, b, NULL) == EF_OK && a[0] && strcmp(a, b) == 0;
 }
@@ -60,68 +61,69 @@ static bool stores_join(ef_journal *journal, ef_views *views)
 ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, ef_engine **out,
                              ef_error *err)
 {
-    ef_engine *e = calloc(1, sizeof *e);
+    ef_engine *engine = calloc(1, sizeof *engine);
     ef_status st;
 
     *out = NULL;
-    if (!e) {
+    if (!engine) {
         ef__views_close(views);
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening the engine");
     }
-    e->options = *options;
-    e->options.clock = options->clock ? options->clock : ef_clock_system();
-    if (e->options.live_lag_ms <= 0)
-        e->options.live_lag_ms = EF__ENGINE_LIVE_LAG_MS;
-    e->journal = options->journal;
-    e->views = views;
-    e->joined = stores_join(options->journal, views);
-    e->worksets_bytes = EF__WORKSETS_BYTES;
-    e->cursor_batch = options->catch_up_batch      ? options->catch_up_batch
-                      : views->ops->catch_up_batch ? views->ops->catch_up_batch
-                                                   : EF__ENGINE_CATCH_UP_BATCH;
-    e->run_batch = options->run_batch ? options->run_batch : EF__ENGINE_BATCH;
-    ef__engine_lease_times(e, NULL);
-    e->sink_open = ef__bus_open;
-    pthread_mutex_init(&e->lock, NULL);
-    ef__fresh_open(&e->fresh);
-    pthread_mutex_init(&e->minutes.lock, NULL);
-    pthread_mutex_init(&e->large.lock, NULL);
-    pthread_mutex_init(&e->working, NULL);
-    pthread_mutex_init(&e->reading, NULL);
-    pthread_mutex_init(&e->driving, NULL);
-    pthread_mutex_init(&e->skipping, NULL);
-    pthread_mutex_init(&e->publishing, NULL);
-    name_worker(e);
-    e->crew.engine = e;
-    st = ef__retry_policies_choose(options, &e->retry, err);
+    engine->options = *options;
+    engine->options.clock = options->clock ? options->clock : ef_clock_system();
+    if (engine->options.live_lag_ms <= 0)
+        engine->options.live_lag_ms = EF__ENGINE_LIVE_LAG_MS;
+    engine->journal = options->journal;
+    engine->views = views;
+    engine->joined = stores_join(options->journal, views);
+    engine->view_caches_bytes = EF__VIEW_CACHES_BYTES;
+    engine->cursor_batch = options->catch_up_batch      ? options->catch_up_batch
+                           : views->ops->catch_up_batch ? views->ops->catch_up_batch
+                                                        : EF__ENGINE_CATCH_UP_BATCH;
+    engine->run_batch = options->run_batch ? options->run_batch : EF__ENGINE_BATCH;
+    ef__engine_lease_times(engine, NULL);
+    engine->sink_open = ef__bus_open;
+    pthread_mutex_init(&engine->lock, NULL);
+    ef__read_waits_open(&engine->read_waits);
+    pthread_mutex_init(&engine->minutes.lock, NULL);
+    pthread_mutex_init(&engine->large_views.lock, NULL);
+    pthread_mutex_init(&engine->queue_lock, NULL);
+    pthread_mutex_init(&engine->cursor_lock, NULL);
+    pthread_mutex_init(&engine->run_lock, NULL);
+    pthread_mutex_init(&engine->skips_lock, NULL);
+    pthread_mutex_init(&engine->publishers_lock, NULL);
+    name_worker(engine);
+    engine->membership.engine = engine;
+    st = ef__retry_policies_choose(options, &engine->retry, err);
     if (st == EF_OK)
-        st = ef__crew_open(&e->crew, err);
+        st = ef__membership_open(&engine->membership, err);
     if (st != EF_OK) {
-        ef__engine_abandon(e);
+        ef__engine_abandon(engine);
         return st;
     }
-    *out = e;
+    *out = engine;
     return EF_OK;
 }
 
-ef_status ef__ghost_open(ef_engine *e, ef_str worker, ef_engine **out, ef_error *err)
+ef_status ef__side_engine_open(ef_engine *engine, ef_str worker, ef_engine **out, ef_error *err)
 {
-    const ef_engine_options *o = &e->options;
+    const ef_engine_options *options = &engine->options;
     ef_views *views = NULL;
     ef_status st = ef__views_open(
-        &(ef__views_options){.url = "memory:", .create = true, .clock = o->clock, .log = o->log},
+        &(ef__views_options){
+            .url = "memory:", .create = true, .clock = options->clock, .log = options->log},
         &views, err);
 
     *out = NULL;
     if (st == EF_OK)
-        st = ef__engine_open_on(&(ef_engine_options){.journal = e->journal,
+        st = ef__engine_open_on(&(ef_engine_options){.journal = engine->journal,
                                                      .views_url = "memory:",
                                                      .worker = worker,
-                                                     .clock = o->clock,
-                                                     .log = o->log},
+                                                     .clock = options->clock,
+                                                     .log = options->log},
                                 views, out, err);
     if (st == EF_OK)
-        (*out)->ghost = true;
+        (*out)->is_side_engine = true;
     return st;
 }
 
@@ -150,137 +152,139 @@ ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_e
     return st == EF_OK ? ef__engine_open_on(options, views, out, err) : st;
 }
 
-ef_status ef_engine_backup_views(ef_engine *e, const ef_backup_options *options, ef_error *err)
+ef_status ef_engine_backup_views(ef_engine *engine, const ef_backup_options *options, ef_error *err)
 {
-    if (!e || !options || !options->path)
+    if (!engine || !options || !options->path)
         return ef_fail(err, EF_BAD_INPUT, "an engine and a path are needed to back up views");
-    if (!e->views->ops->backup)
+    if (!engine->views->ops->backup)
         return ef_fail(err, EF_UNSUPPORTED,
                        "views on %s are not copied to a file: use the backup of that store",
-                       e->views->ops->name);
-    return e->views->ops->backup(e->views, options, err);
+                       engine->views->ops->name);
+    return engine->views->ops->backup(engine->views, options, err);
 }
 
-void ef_engine_close(ef_engine *e)
+void ef_engine_close(ef_engine *engine)
 {
-    if (!e)
+    if (!engine)
         return;
-    ef__publish_close(e, false);
-    ef__run_leave(e);
-    ef__crew_leave(&e->crew);
-    ef__scopes_prune(e, true);
-    ef__engine_abandon(e);
+    ef__publishers_close(engine, false);
+    ef__run_leave(engine);
+    ef__membership_leave(&engine->membership);
+    ef__scopes_prune(engine, true);
+    ef__engine_abandon(engine);
 }
 
-void ef__engine_abandon(ef_engine *e)
+void ef__engine_abandon(ef_engine *engine)
 {
-    ef__publish_close(e, true);
-    ef__worksets_release(&e->worksets);
-    ef__worksets_release(&e->queued);
-    ef__scopes_release(e);
-    ef__skips_release(e);
-    ef__routes_release(e);
-    while (e->compiled) {
-        ef__compiled *next = e->compiled->next;
-        ef__program_close(e->compiled->program);
-        free(e->compiled);
-        e->compiled = next;
+    ef__publishers_close(engine, true);
+    ef__view_caches_release(&engine->cursor_caches);
+    ef__view_caches_release(&engine->queue_caches);
+    ef__scopes_release(engine);
+    ef__skips_release(engine);
+    ef__read_targets_release(engine);
+    while (engine->compiled) {
+        ef__compiled *next = engine->compiled->next;
+        ef__program_close(engine->compiled->program);
+        free(engine->compiled);
+        engine->compiled = next;
     }
-    ef__functions_release(e->functions);
-    ef__views_close(e->views);
-    pthread_mutex_destroy(&e->lock);
-    ef__fresh_close(&e->fresh);
-    pthread_mutex_destroy(&e->minutes.lock);
-    pthread_mutex_destroy(&e->large.lock);
-    pthread_mutex_destroy(&e->working);
-    pthread_mutex_destroy(&e->reading);
-    pthread_mutex_destroy(&e->driving);
-    pthread_mutex_destroy(&e->skipping);
-    pthread_mutex_destroy(&e->publishing);
-    ef__crew_release(&e->crew);
-    free(e);
+    ef__c_functions_release(engine->functions);
+    ef__views_close(engine->views);
+    pthread_mutex_destroy(&engine->lock);
+    ef__read_waits_close(&engine->read_waits);
+    pthread_mutex_destroy(&engine->minutes.lock);
+    pthread_mutex_destroy(&engine->large_views.lock);
+    pthread_mutex_destroy(&engine->queue_lock);
+    pthread_mutex_destroy(&engine->cursor_lock);
+    pthread_mutex_destroy(&engine->run_lock);
+    pthread_mutex_destroy(&engine->skips_lock);
+    pthread_mutex_destroy(&engine->publishers_lock);
+    ef__membership_release(&engine->membership);
+    free(engine);
 }
 
-/* --- programs ------------------------------------------------------------------------------------
- */
+/* --- programs --------------------------------------------------------------------------------- */
 
-static const ef__program *find_compiled(const ef_engine *e, const ef__generation *g)
+static const ef__program *find_compiled(const ef_engine *engine, const ef__generation *generation)
 {
-    for (const ef__compiled *c = e->compiled; c; c = c->next)
-        if (c->generation == g->id && c->hash == g->program_hash)
-            return c->program;
+    for (const ef__compiled *compiled = engine->compiled; compiled; compiled = compiled->next)
+        if (compiled->generation == generation->id && compiled->hash == generation->program_hash)
+            return compiled->program;
     return NULL;
 }
 
-static ef_status compile(ef_engine *e, const ef__generation *g, const ef__program **out,
-                         ef_error *err)
+static ef_status compile_program(ef_engine *engine, const ef__generation *generation,
+                                 const ef__program **out, ef_error *err)
 {
     ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
-    ef__compiled *c = calloc(1, sizeof *c);
+    ef__compiled *compiled = calloc(1, sizeof *compiled);
     ef_status st;
 
-    if (!diagnostics || !c)
+    if (!diagnostics || !compiled)
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out while compiling a program");
-    else if (ef__generation_in_c(g))
-        st = ef__function_compile(e, g, &c->program, err);
+    else if (ef__generation_in_c(generation))
+        st = ef__c_function_compile(engine, generation, &compiled->program, err);
     else
-        st = ef__program_compile(g->name, g->program, &c->program, diagnostics, err);
+        st = ef__program_compile(generation->name, generation->program, &compiled->program,
+                                 diagnostics, err);
     free(diagnostics);
     if (st != EF_OK) {
-        free(c);
+        free(compiled);
         return st;
     }
-    c->generation = g->id;
-    c->hash = g->program_hash;
-    c->next = e->compiled;
-    e->compiled = c;
-    *out = c->program;
+    compiled->generation = generation->id;
+    compiled->hash = generation->program_hash;
+    compiled->next = engine->compiled;
+    engine->compiled = compiled;
+    *out = compiled->program;
     return EF_OK;
 }
 
-bool ef__engine_by_log(const ef_engine *e, const ef__program *program)
+bool ef__engine_by_log(const ef_engine *engine, const ef__program *program)
 {
-    return ef__program_by_log(program) || ef__journal_is_sparse(e->journal);
+    return ef__program_by_log(program) || ef__journal_is_sparse(engine->journal);
 }
 
-ef_status ef__engine_program(ef_engine *e, const ef__generation *g, const ef__program **out,
-                             ef_error *err)
+ef_status ef__engine_program(ef_engine *engine, const ef__generation *generation,
+                             const ef__program **out, ef_error *err)
 {
     ef_status st = EF_OK;
 
-    pthread_mutex_lock(&e->lock);
-    *out = find_compiled(e, g);
+    pthread_mutex_lock(&engine->lock);
+    *out = find_compiled(engine, generation);
     if (!*out)
-        st = compile(e, g, out, err);
-    pthread_mutex_unlock(&e->lock);
+        st = compile_program(engine, generation, out, err);
+    pthread_mutex_unlock(&engine->lock);
     return st;
 }
 
-ef_status ef__live_set_read(ef_engine *e, bool stream_ordered_live, ef__live_set *out,
+ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__live_set *out,
                             ef_error *err)
 {
     ef_status st;
 
     *out = (ef__live_set){0};
-    /* The number first: a generation that goes live between the two makes the apply start over. */
-    st = e->views->ops->live_set_get(e->views, &out->number, err);
+    /* The number is read first: a generation that goes live in between fails the commit, and the
+     * apply starts over. */
+    st = engine->views->ops->live_set_get(engine->views, &out->number, err);
     if (st == EF_OK)
-        st = ef__room_ready(&out->list.room, err);
+        st = ef__memory_prepare(&out->list.room, err);
     if (st == EF_OK)
-        st = e->views->ops->generation_ls(e->views, (ef_str){0}, &out->list, err);
+        st = engine->views->ops->generation_ls(engine->views, (ef_str){0}, &out->list, err);
     if (st == EF_OK) {
         out->items = calloc(out->list.count + 1, sizeof *out->items);
         st = out->items ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
     }
     for (size_t i = 0; st == EF_OK && i < out->list.count; i++) {
-        const ef__generation *g = &out->list.items[i];
-        bool wanted = stream_ordered_live ? g->state == EF__GENERATION_LIVE && !g->by_log
-                                          : g->state != EF__GENERATION_RETIRED;
-        if (!wanted || ef__function_missing(e, g))
+        const ef__generation *generation = &out->list.items[i];
+        bool wanted = stream_ordered_live
+                          ? generation->state == EF__GENERATION_LIVE && !generation->by_log
+                          : generation->state != EF__GENERATION_RETIRED;
+        if (!wanted || ef__c_function_missing(engine, generation))
             continue;
-        out->items[out->count].generation = g;
-        out->items[out->count].keeps_rows = ef__generation_keeps_rows(&out->list, g);
-        st = ef__engine_program(e, g, &out->items[out->count].program, err);
+        out->items[out->count].generation = generation;
+        out->items[out->count].keeps_rows = ef__generation_keeps_rows(&out->list, generation);
+        st = ef__engine_program(engine, generation, &out->items[out->count].program, err);
         out->count += st == EF_OK;
     }
     if (st != EF_OK)
@@ -291,36 +295,36 @@ ef_status ef__live_set_read(ef_engine *e, bool stream_ordered_live, ef__live_set
 void ef__live_set_release(ef__live_set *set)
 {
     free(set->items);
-    ef__room_release(&set->list.room);
+    ef__memory_release(&set->list.room);
     *set = (ef__live_set){0};
 }
 
-ef_status ef__engine_routed(ef_engine *e, ef_str name, ef__generation_list *list,
-                            const ef__generation **out, ef_error *err)
+ef_status ef__engine_active_generation(ef_engine *engine, ef_str name, ef__generation_list *list,
+                                       const ef__generation **out, ef_error *err)
 {
-    ef_status st = ef__room_ready(&list->room, err);
+    ef_status st = ef__memory_prepare(&list->room, err);
 
     if (st == EF_OK)
-        st = e->views->ops->generation_ls(e->views, name, list, err);
+        st = engine->views->ops->generation_ls(engine->views, name, list, err);
     *out = NULL;
     for (size_t i = 0; st == EF_OK && i < list->count; i++)
-        if (list->items[i].routed)
+        if (list->items[i].active)
             *out = &list->items[i];
     if (st == EF_OK && !*out)
-        st = ef__projection_unknown(e, name, err);
+        st = ef__projection_unknown(engine, name, err);
     return st;
 }
 
-ef_status ef__engine_note(ef_engine *e, const char *act, ef_str projection, int64_t number,
-                          ef_str who, ef_str reason, ef_error *err)
+ef_status ef__engine_audit(ef_engine *engine, const char *act, ef_str projection, int64_t number,
+                           ef_str actor, ef_str reason, ef_error *err)
 {
-    if (who.len == 0)
+    if (actor.len == 0)
         return EF_OK;
-    return ef_act_add(e->journal,
-                      &(ef_act){.act = ef_str_from(act),
-                                .who = who,
-                                .reason = reason,
-                                .lane = projection,
-                                .seq = number},
-                      err);
+    return ef_audit_add(engine->journal,
+                        &(ef_audit_entry){.action = ef_str_from(act),
+                                          .actor = actor,
+                                          .reason = reason,
+                                          .lane = projection,
+                                          .seq = number},
+                        err);
 }

@@ -1,13 +1,17 @@
 /*
- * engine_priv.h - the engine's own things, seen by its room only.
+ * engine_priv.h - the engine: declarations that are private to the module.
+ *
+ * Locks, in the order in which a thread may take them: publishers_lock, a publisher's `stepping`;
+ * or one of queue_lock, cursor_lock and run_lock (a driver holds its own for a whole tick); then
+ * skips_lock; then lock, which is held for memory accesses only, never during a call of a store.
  */
 #ifndef EF_ENGINE_ENGINE_PRIV_H
 #define EF_ENGINE_ENGINE_PRIV_H
 
-#include "count.h"
-#include "large.h"
-#include "crew.h"
-#include "function.h"
+#include "counters.h"
+#include "view_size.h"
+#include "membership.h"
+#include "c_function.h"
 #include "options.h"
 
 #include "../base/buf.h"
@@ -24,14 +28,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define EF__ENGINE_BATCH 1000           /* events at a time, by default */
+#define EF__ENGINE_BATCH 1000           /* events of a batch, by default */
 #define EF__ENGINE_CATCH_UP_BATCH 10000 /* catching up: large commits, hot views stay in memory */
 #define EF__ENGINE_BATCH_MAX 100000
 #define EF__ENGINE_LIVE_LAG_MS 100
-#define EF__ENGINE_START_OVER 8 /* times an apply starts over when somebody else was quicker */
+#define EF__ENGINE_RESTARTS_MAX 8 /* of an apply whose commit found a concurrent change */
 
-/* A compiled program of a generation, which may be given another; kept for as long as the engine is
- * open, for somebody may still be folding by it. */
+/* A compiled program of a generation. A generation may get another program; the old one is kept
+ * until the engine is closed, because another thread may still fold with it. */
 typedef struct ef__compiled {
     int64_t generation;
     uint64_t hash; /* the generation's program_hash */
@@ -41,185 +45,196 @@ typedef struct ef__compiled {
 
 #define EF__SCOPE_MAX 600 /* the name of a scope, or of the lease of a run: tenant, projection */
 
-#define EF__RUN_TROUBLES 8
+#define EF__RUN_BACKOFFS 8
 
-/* A run that met a store which was not at hand: when it is tried again. */
-typedef struct ef__run_trouble {
+/* The back-off of a run after a store was unavailable. */
+typedef struct ef__run_backoff {
     char id[EF_EVENT_ID_TEXT_MAX]; /* "": none */
     int64_t failures;              /* in a row */
-    int64_t next_try_us;           /* of the clock that never jumps */
-} ef__run_trouble;
+    int64_t next_try_us;           /* monotonic */
+} ef__run_backoff;
 
 /* The lease of a run that this engine drives, if it has one. */
-typedef struct ef__run_hold {
+typedef struct ef__run_lease {
     char scope[EF__SCOPE_MAX];
     int64_t token; /* 0: none */
     int64_t renewed_us;
-} ef__run_hold;
+} ef__run_lease;
 
-/* What is known of live work, and what it leaves to a catch-up: see govern.h. */
-typedef struct ef__governor {
+/* The lag of live work, and the speed that it leaves to a catch-up: see pacing.h. */
+typedef struct ef__pacing {
     ef__pace pace;
-    bool looked, live;
-    int64_t head, oldest;              /* as of the last look: of the journal, and of the queue */
-    int64_t moved_us, oldest_since_us; /* when they last changed; of the clock that never jumps */
-} ef__governor;
+    bool is_measured, is_live;
+    int64_t head, oldest;              /* positions at the last measurement: journal, apply lane */
+    int64_t moved_us, oldest_since_us; /* when they last changed; monotonic */
+} ef__pacing;
 
-/* Whether the worker is idle: see rest.c. */
-typedef struct ef__rest {
-    bool idle;
-    int64_t head;     /* of the journal, when something was last going on … */
-    int64_t since_us; /* … which was then; of the clock that never jumps. 0: it has yet to begin */
-} ef__rest;
+/* Whether the worker is idle: see idle.c. */
+typedef struct ef__idle_state {
+    bool is_idle;
+    int64_t head;     /* of the journal when the worker was last busy … */
+    int64_t since_us; /* … and when that was; monotonic. 0: not measured yet */
+} ef__idle_state;
 
-/* A look for gaps of one generation, page by page: see ef__gaps_file. */
+/* The progress of a gap check of one generation, page by page: see ef__gaps_add_rows. */
 typedef struct ef__gap_pass {
     int64_t generation; /* 0: none */
     char after[EF_CURSOR_MAX];
 } ef__gap_pass;
 
-/* How far the removal of retry rows has come that no generation needs, and the filing of those that
+/* The progress of removing retry rows that no generation needs any more, and of adding those that
  * one needs again: see lane.c. */
-typedef struct ef__sweep {
-    int64_t of;   /* fingerprint of the generations that it is about; 0: not begun */
-    size_t at;    /* index of the generation in their list */
-    int64_t from; /* position that the sweep of its lane goes on from; 0: that is over */
-    char after[EF_CURSOR_MAX]; /* stream that the filing goes on behind */
-} ef__sweep;
+typedef struct ef__lane_sweep_state {
+    int64_t of;                /* fingerprint of the list of generations; 0: not started */
+    size_t at;                 /* index of the generation in the list */
+    int64_t from;              /* next position of the removal in its lane; 0: done */
+    char after[EF_CURSOR_MAX]; /* last stream whose rows were added */
+} ef__lane_sweep_state;
 
 struct ef__bus;
 struct ef__bus_options;
 
-/* Reads that wait: see fresh.h. */
-typedef struct ef__fresh {
-    pthread_mutex_t lock; /* of what follows */
-    pthread_cond_t moved;
-    int64_t turn;                 /* grows when views may have changed */
-    _Atomic int64_t reads;        /* that wait */
-    bool timed;                   /* one of them keeps the time */
-    int64_t poll_ms;              /* until that one looks again */
-    pthread_mutex_t looking;      /* one look at the stores at a time; it guards … */
-    struct ef__fresh_read *first; /* … the reads that wait */
-} ef__fresh;
+/* Reads that wait for an append to be applied: see read_wait.h. */
+typedef struct ef__read_waits {
+    pthread_mutex_t lock; /* guards changed, version, has_poller and poll_ms */
+    pthread_cond_t changed;
+    int64_t version;                /* incremented when views may have changed */
+    _Atomic int64_t reads;          /* number of waiting reads */
+    bool has_poller;                /* one of them polls for all */
+    int64_t poll_ms;                /* the interval of that one */
+    pthread_mutex_t reads_lock;     /* one reader of the stores at a time; guards … */
+    struct ef__waiting_read *first; /* … the list of waiting reads */
+} ef__read_waits;
 
 struct ef_engine {
     ef_engine_options options; /* clock filled in */
     ef_journal *journal;
     ef_views *views;
-    bool joined; /* journal and views are in one database: an apply and its mark are one commit */
+    bool joined; /* journal and views are in one database: views and ack are one commit */
     char worker[80];
     ef__retry_policies retry;
     size_t run_batch;                   /* events of a step of a replay */
-    _Atomic int64_t lease_ms, renew_ms; /* of scopes and runs, as the last tick had them */
+    _Atomic int64_t lease_ms, renew_ms; /* of scopes and runs, as of the last tick */
     ef__counts counts;
     ef__minutes minutes;
-    ef__large large;
-    pthread_mutex_t lock; /* of what follows */
-    ef__compiled *compiled;
-    ef__function *functions;
-    struct ef__route *routes;     /* kept for a moment */
-    ef__fresh fresh;              /* has locks of its own */
-    int64_t changes;              /* grows whenever this engine has done something that reads see */
-    pthread_mutex_t reading;      /* one tick of the cursors at a time; it guards … */
-    struct ef__workset *worksets; /* … what is kept from tick to tick, */
-    struct ef__scope *scopes;     /* how the scopes are doing, */
-    ef__governor governor;        /* how fast a catch-up may go, */
-    int64_t grace_next_us;        /* and when to look for what queries have left long ago */
-    size_t worksets_bytes;        /* what they may take; EF__WORKSETS_BYTES, less in tests */
-    _Atomic bool supervised;      /* a supervisor keeps the drivers of this engine going */
-    _Atomic bool reads_log;       /* whether an append is any business of the cursors */
-    _Atomic bool catch_up_pauses; /* a projection that this engine catches up is behind, and pauses
-                                   * for live work or after a conflict: as of the last tick */
-    size_t cursor_batch;          /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
-    ef__rest rest;                /* of the one who watches the queue */
-    _Atomic int64_t worked_us;  /* when a task last did some work; of the clock that never jumps */
-    pthread_mutex_t working;    /* one tick of the queue at a time; it guards … */
-    ef__crew crew;              /* … what this worker holds, */
-    struct ef__workset *queued; /* what the queue keeps from tick to tick, */
-    size_t batch;               /* how many rows the next pass takes, */
-    int64_t policy_next_us;     /* and when to look for what is dead and may pass */
-    int64_t
-        gaps_counted; /* the look for gaps at the start: generations up to this id are counted, */
-    bool gaps_found;  /* one of them does not add up, */
-    char gaps_after[EF_CURSOR_MAX]; /* streams up to here are looked at, */
-    bool gaps_looked;               /* and it is over */
-    ef__sweep sweep;                /* of retry rows */
-    int64_t gaps_since_us;          /* it waits for a queue that is short; 0: not yet */
-    pthread_mutex_t driving;        /* one step of a run at a time; it guards … */
-    ef__gap_pass gap_pass;          /* … this, … */
-    ef__run_hold run_hold;          /* … this, and … */
-    ef__run_trouble run_troubles[EF__RUN_TROUBLES]; /* … those that wait */
-    pthread_mutex_t skipping;                       /* of … */
-    struct ef__skips *skips;    /* … what operators let projections pass, as far as it is read */
-    pthread_mutex_t publishing; /* of … */
-    struct ef__publishing *publishers; /* … the publishers, by name (publish.h) */
-    ef_work_options publish_options;   /* what their threads work by; `lock` guards it */
+    ef__large_views large_views;
+    size_t view_caches_bytes; /* of all caches of a driver; EF__VIEW_CACHES_BYTES, less in tests */
+    size_t cursor_batch;      /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
+    _Atomic bool supervised;  /* a supervisor runs the drivers of this engine */
+    _Atomic bool reads_log; /* a generation is fed by its cursor: appends wake the cursor driver */
+    /* A projection that this engine catches up pauses, for live work or after a conflict: as of the
+     * last tick. */
+    _Atomic bool catch_up_pauses;
+    _Atomic int64_t worked_us; /* when a task last did some work; monotonic */
+    ef__idle_state idle;       /* of the task that watches the queue */
+    ef__read_waits read_waits; /* has its own locks */
+    struct ef_shadow *shadow;  /* run by a supervisor instead of the queue; NULL: none */
+    bool is_side_engine;       /* opened by ef__side_engine_open */
+    struct ef_engine *lookups; /* lookups of programs read its views; NULL: this engine's own */
     ef_status (*sink_open)(const struct ef__bus_options *options, struct ef__bus **out,
-                           ef_error *err); /* ef__bus_open; tests have sinks of their own */
-    struct ef_shadow *shadow;  /* that a supervisor keeps going instead of the queue; NULL: none */
-    bool ghost;                /* made by ef__ghost_open */
-    struct ef_engine *lookups; /* whose views the lookups of programs read; NULL: its own */
-    bool careful;      /* some of what a process that ended had in hand is still to be tried */
-    int64_t failed_us; /* monotonic: when a batch last failed as a whole; 0: never */
+                           ef_error *err); /* ef__bus_open; tests have their own sinks */
+
+    pthread_mutex_t lock; /* guards the next five, and the health of the publishers */
+    ef__compiled *compiled;
+    ef__c_function *functions;
+    struct ef__read_target *read_targets; /* cached for milliseconds: see read_target.h */
+    int64_t changes; /* incremented when this engine changed something that reads see */
+    ef_work_options publish_options; /* of the publisher threads */
+
+    pthread_mutex_t cursor_lock; /* one tick of the cursor driver at a time; guards the next four */
+    struct ef__view_cache *cursor_caches; /* kept from tick to tick */
+    struct ef__scope *scopes;
+    ef__pacing pacing;
+    int64_t grace_next_us; /* when superseded generations are checked for their grace period */
+
+    pthread_mutex_t queue_lock; /* one tick of the queue driver at a time; guards the following */
+    ef__membership membership;
+    struct ef__view_cache *queue_caches; /* kept from tick to tick */
+    size_t batch;                        /* rows of the next claim; 0: the usual number */
+    int64_t policy_next_us;              /* when dead rows are next checked for the error policy */
+    bool isolates_suspects;  /* rows of a crashed worker are claimed in pieces, and some are left */
+    int64_t batch_failed_us; /* when a batch last failed as a whole; monotonic, 0: never */
+    ef__lane_sweep_state sweep;
+    /* The gap check at the start of a worker. */
+    int64_t gaps_counted;           /* generations up to this id are counted */
+    bool gaps_found;                /* the events of one of them do not add up */
+    char gaps_after[EF_CURSOR_MAX]; /* the last stream that was checked */
+    bool gaps_checked;              /* the check is done */
+    int64_t gaps_since_us;          /* since when it waits for a short queue; 0: not yet */
+
+    pthread_mutex_t run_lock; /* one step of a run at a time; guards the next three */
+    ef__gap_pass gap_pass;
+    ef__run_lease run_lease;
+    ef__run_backoff run_backoffs[EF__RUN_BACKOFFS];
+
+    pthread_mutex_t skips_lock; /* guards … */
+    struct ef__skips *skips;    /* … the skips that were read from the journal so far */
+
+    pthread_mutex_t publishers_lock;       /* guards … */
+    struct ef__publisher_task *publishers; /* … the list of publishers, sorted by name */
 };
 
 /* A generation with its program. */
 typedef struct ef__live {
     const ef__generation *generation;
     const ef__program *program;
-    bool keeps_rows; /* what it fails on gets a retry row: see lane.h */
+    bool keeps_rows; /* its failures get a retry row: see lane.h */
 } ef__live;
 
-/* The generations that are fed by the queue, as of one moment. */
+/* The generations that are fed by the queue, at one moment. */
 typedef struct ef__live_set {
     ef__live *items;
     size_t count;
-    int64_t number; /* of the set: an apply presents it */
+    int64_t number; /* of the set; a commit is refused when the set has changed */
     ef__generation_list list;
 } ef__live_set;
 
-/* As ef_engine_open, on a view store that is open already (views_url is not looked at). The store
- * is the engine's from here on; when this fails, it is closed. */
+/* Like ef_engine_open, on an open view store (views_url is ignored). The engine takes ownership of
+ * the store; on failure it is closed. */
 ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, ef_engine **out,
                              ef_error *err);
-/* An engine on the same journal with empty views in memory: it leaves nothing in the journal, not
- * even a lease. End it with ef__engine_abandon. */
-ef_status ef__ghost_open(ef_engine *engine, ef_str worker, ef_engine **out, ef_error *err);
-/* Free the memory as a crash would: no lease is released, nothing is written. For tests. */
+/* An engine on the same journal with empty views in memory. It writes nothing to the journal, not
+ * even a lease. Close it with ef__engine_abandon. */
+ef_status ef__side_engine_open(ef_engine *engine, ef_str worker, ef_engine **out, ef_error *err);
+/* Frees the memory like a crash: releases no lease and writes nothing. */
 void ef__engine_abandon(ef_engine *engine);
 
 int64_t ef__engine_now(const ef_engine *engine);
-/* Leases of scopes and runs last from now on as `options` say; NULL: the default. */
+static inline int64_t ef__engine_mono_us(const ef_engine *engine)
+{
+    return engine->options.clock->mono_us(engine->options.clock->context);
+}
+/* Sets the lease times of scopes and runs; NULL: the defaults. */
 void ef__engine_lease_times(ef_engine *engine, const ef_work_options *options);
-/* In which order this engine gives events to the program: a journal that queues nothing is read. */
+/* Does this engine feed the program by a cursor? Always on a journal without an outbox. */
 bool ef__engine_by_log(const ef_engine *engine, const ef__program *program);
 ef_status ef__engine_program(ef_engine *engine, const ef__generation *generation,
                              const ef__program **out, ef_error *err);
-/* `stream_ordered_live`: the live ones of the queue; otherwise all that are not retired. */
+/* `stream_ordered_live`: the live generations of the queue; otherwise all that are not retired. */
 ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__live_set *out,
                             ef_error *err);
 void ef__live_set_release(ef__live_set *set);
 
-/* Add a generation of a program with this text, unless it is there. EF_CONFLICT: with another text
- */
+/* Adds a generation of a program with this text, unless it exists. EF_CONFLICT: the version exists
+ * with another text. */
 ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_str text,
                              ef_error *err);
 
-/* Keep who did what to a projection, and why. `number` is a version or a generation, or 0. Nobody
- * ("") leaves no record. */
-ef_status ef__engine_note(ef_engine *engine, const char *act, ef_str projection, int64_t number,
-                          ef_str who, ef_str reason, ef_error *err);
+/* Adds an audit entry. `number` is a version or a generation number, or 0. Without an actor ("")
+ * no entry is written. */
+ef_status ef__engine_audit(ef_engine *engine, const char *action, ef_str projection, int64_t number,
+                           ef_str actor, ef_str reason, ef_error *err);
 
-/* EF_NOT_FOUND, with the name that was probably meant (unknown.c). */
+/* EF_NOT_FOUND, with the most similar name (name_suggestion.c). */
 ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err);
-/* The generation that queries for `name` go to; EF_NOT_FOUND. `list` owns it. */
-ef_status ef__engine_routed(ef_engine *engine, ef_str name, ef__generation_list *list,
-                            const ef__generation **out, ef_error *err);
-/* Up to which position a generation was given everything of a tenant (NULL: of all): it has it, or
- * there is a row of it in the own lane. */
-ef_status ef__engine_taken(ef_engine *engine, const ef__generation *generation,
-                           const ef_str *tenant, int64_t *out, ef_error *err);
-/* Up to which position a generation has everything of a tenant; NULL: of all. */
+/* The active generation of `name`; EF_NOT_FOUND. Owned by `list`. */
+ef_status ef__engine_active_generation(ef_engine *engine, ef_str name, ef__generation_list *list,
+                                       const ef__generation **out, ef_error *err);
+/* The position up to which all events of a tenant (NULL: of all) were delivered to a generation:
+ * each is applied, ignored, skipped, or has a row in the projection's lane. */
+ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generation,
+                               const ef_str *tenant, int64_t *out, ef_error *err);
+/* The position up to which a generation has all events of a tenant; NULL: of all. */
 ef_status ef__engine_as_of(ef_engine *engine, const ef__generation *generation,
                            const ef_str *tenant, int64_t *out, ef_error *err);
 

@@ -1,11 +1,11 @@
 /*
- * generation.c - which generation queries go to: switching, going back, retiring.
+ * generation.c - the active generation of a projection: switch, rollback, retire.
  */
 #include "lane.h"
-#include "migrate.h"
-#include "route.h"
+#include "migration.h"
+#include "read_target.h"
 #include "run.h"
-#include "workset.h"
+#include "view_cache.h"
 
 #include "../base/logger.h"
 #include "../journal/journal.h"
@@ -15,16 +15,17 @@
 
 #define ACTS_AT_ONCE 100
 #define GRACE_LOOK_US 60000000
-#define SWEEP_ROWS 1000 /* of a generation that goes, in a transaction: live work waits so long */
+#define SWEEP_ROWS 1000 /* removed in one transaction; live work waits for it */
 
-ef_status ef__generations_read(ef_engine *e, ef_str name, ef__generation_list *out, ef_error *err)
+ef_status ef__generations_read(ef_engine *engine, ef_str name, ef__generation_list *out,
+                               ef_error *err)
 {
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     if (st == EF_OK)
-        st = e->views->ops->generation_ls(e->views, name, out, err);
+        st = engine->views->ops->generation_ls(engine->views, name, out, err);
     if (st == EF_OK && (name.len == 0 || out->count == 0))
-        st = ef__projection_unknown(e, name, err);
+        st = ef__projection_unknown(engine, name, err);
     return st;
 }
 
@@ -36,118 +37,121 @@ const ef__generation *ef__generation_number(const ef__generation_list *list, int
     return NULL;
 }
 
-static const ef__generation *routed_of(const ef__generation_list *list)
+static const ef__generation *active_of(const ef__generation_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].routed)
+        if (list->items[i].active)
             return &list->items[i];
     return NULL;
 }
 
-static bool fits(const ef__generation *g, const ef_route *route)
+static bool matches_choice(const ef__generation *generation, const ef_generation_choice *target)
 {
-    return g->state != EF__GENERATION_RETIRED &&
-           (route->generation ? g->number == route->generation : g->version == route->version);
+    return generation->state != EF__GENERATION_RETIRED &&
+           (target->generation ? generation->number == target->generation
+                               : generation->version == target->version);
 }
 
-static ef_status not_there(const ef_route *route, ef_error *err)
+static ef_status not_there(const ef_generation_choice *target, ef_error *err)
 {
     return ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no %s %d",
-                   EF_STR_ARG(route->projection), route->generation ? "generation" : "version",
-                   (int)(route->generation ? route->generation : route->version));
+                   EF_STR_ARG(target->projection), target->generation ? "generation" : "version",
+                   (int)(target->generation ? target->generation : target->version));
 }
 
-/* The newest that fits. */
-static ef_status choose(const ef__generation_list *list, const ef_route *route,
-                        const ef__generation **out, ef_error *err)
+/* The newest generation that matches. */
+static ef_status choose_generation(const ef__generation_list *list,
+                                   const ef_generation_choice *target, const ef__generation **out,
+                                   ef_error *err)
 {
     *out = NULL;
     for (size_t i = 0; i < list->count; i++)
-        if (fits(&list->items[i], route))
+        if (matches_choice(&list->items[i], target))
             *out = &list->items[i];
-    return *out ? EF_OK : not_there(route, err);
+    return *out ? EF_OK : not_there(target, err);
 }
 
-static ef_status check_route(const ef_engine *e, const ef_route *route, bool chosen, ef_error *err)
+static ef_status check_route(const ef_engine *engine, const ef_generation_choice *target,
+                             bool chosen, ef_error *err)
 {
-    if (!e || !route)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "route" : "engine");
-    if (chosen && !route->version == !route->generation)
-        return ef_fail(err, EF_BAD_INPUT, "give a version or a generation");
+    if (!engine || !target)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "target" : "engine");
+    if (chosen && !target->version == !target->generation)
+        return ef_fail(err, EF_BAD_INPUT, "a version or a generation is missing");
     return EF_OK;
 }
 
-static ef_status check_writable(const ef_engine *e, ef_error *err)
+static ef_status check_writable(const ef_engine *engine, ef_error *err)
 {
-    return e->options.read_only ? ef_fail(err, EF_MISUSE, "the engine was opened read-only")
-                                : EF_OK;
+    return engine->options.read_only ? ef_fail(err, EF_MISUSE, "the engine was opened read-only")
+                                     : EF_OK;
 }
 
-/* --- the route -------------------------------------------------------------------------------- */
+/* --- switching -------------------------------------------------------------------------------- */
 
-/* File what the generations lack that keep rows once `to` is the active one, and do not while
- * `from` is. */
-static ef_status file_lacking(ef_engine *e, const ef__generation *from, const ef__generation *to,
-                              ef_error *err)
+/* Adds rows for generations that keep rows once `to` is active, and do not while `from` is. */
+static ef_status add_missing_rows(ef_engine *engine, const ef__generation *from,
+                                  const ef__generation *to, ef_error *err)
 {
     ef__generation_list list = {0};
     ef_status st = EF_OK;
 
     if (!from || from->number <= to->number)
         return EF_OK;
-    st = ef__generations_read(e, to->name, &list, err);
+    st = ef__generations_read(engine, to->name, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (list.items[i].number >= to->number && list.items[i].number < from->number &&
             ef__generation_by_queue(&list.items[i]))
-            st = ef__lane_file(e, &list.items[i], err);
+            st = ef__lane_refile(engine, &list.items[i], err);
     ef__generation_list_release(&list);
     return st;
 }
 
-/* From here on rows are kept for `to` and those that were made after it. Until the route moved, a
- * worker filed nothing for them and may have removed what was filed: it is filed once more. Workers
- * would do this too, but an operator wants to see it done. */
-static ef_status settle_lane(ef_engine *e, const ef__generation *from, const ef__generation *to,
-                             ef_error *err)
+/* From here on rows are kept for `to` and for generations after it. Before the switch a worker
+ * added no rows for them and may have removed the added ones: they are added once more. Workers
+ * would do this too; an operator sees the result at once. */
+static ef_status update_lane(ef_engine *engine, const ef__generation *from,
+                             const ef__generation *to, ef_error *err)
 {
-    ef_status st = file_lacking(e, from, to, err);
+    ef_status st = add_missing_rows(engine, from, to, err);
 
     if (st == EF_OK)
-        st = ef__lane_sweep(e, to->name, err);
+        st = ef__lane_sweep(engine, to->name, err);
     if (st == EF_OK)
-        ef__journal_nudge(e->journal);
+        ef__journal_wake(engine->journal);
     return st;
 }
 
-ef_status ef__generation_route(ef_engine *e, const ef__generation *from, const ef__generation *to,
-                               const char *act, ef_str who, ef_str reason, ef_error *err)
+ef_status ef__generation_activate(ef_engine *engine, const ef__generation *from,
+                                  const ef__generation *to, const char *act, ef_str actor,
+                                  ef_str reason, ef_error *err)
 {
-    ef_status st = ef_act_add(e->journal,
-                              &(ef_act){.act = ef_str_from(act),
-                                        .who = who,
-                                        .reason = reason,
-                                        .lane = to->name,
-                                        .seq = from ? from->number : 0},
-                              err);
+    ef_status st = ef_audit_add(engine->journal,
+                                &(ef_audit_entry){.action = ef_str_from(act),
+                                                  .actor = actor,
+                                                  .reason = reason,
+                                                  .lane = to->name,
+                                                  .seq = from ? from->number : 0},
+                                err);
 
-    /* Rows come before the route moves and go after it: a process that ends in between leaves rows
-     * too many, and not one too few. */
+    /* Rows are added before the switch and removed after it: a crash in between leaves superfluous
+     * rows, and no gap. */
     if (st == EF_OK)
-        st = file_lacking(e, from, to, err);
+        st = add_missing_rows(engine, from, to, err);
     if (st == EF_OK)
-        st = e->views->ops->generation_route(e->views, to->id, to->era, err);
-    ef__routes_outdate(e);
+        st = engine->views->ops->generation_activate(engine->views, to->id, to->era, err);
+    ef__read_targets_invalidate(engine);
     if (st == EF_OK)
-        st = settle_lane(e, from, to, err);
+        st = update_lane(engine, from, to, err);
     return st;
 }
 
-/* How many events each of two generations is behind. */
-static ef_status read_lags(ef_engine *e, const ef__generation *a, const ef__generation *b,
+/* The lag of each of two generations, in events. */
+static ef_status read_lags(ef_engine *engine, const ef__generation *a, const ef__generation *b,
                            int64_t lags[2], ef_error *err)
 {
     ef_projection_list list = {0};
-    ef_status st = ef_projection_ls(e, a->name, &list, err);
+    ef_status st = ef_projection_ls(engine, a->name, &list, err);
 
     lags[0] = lags[1] = 0;
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
@@ -160,22 +164,23 @@ static ef_status read_lags(ef_engine *e, const ef__generation *a, const ef__gene
     return st;
 }
 
-/* May queries go to it? What the routed one lacks too is no step back. Two that are fed by the
- * queue are equally far: what one of them cannot digest is on record, and no reason to stay. */
-static ef_status check_ready(ef_engine *e, const ef__generation *routed, const ef__generation *to,
-                             int64_t lag_max, ef_error *err)
+/* May it become active? Events that the active one lacks too do not count. Two queue-fed
+ * generations have the same lag: events that one of them failed on are on record, and do not
+ * prevent it. */
+static ef_status check_ready(ef_engine *engine, const ef__generation *active,
+                             const ef__generation *to, int64_t lag_max, ef_error *err)
 {
     int64_t lags[2];
-    ef_status st = read_lags(e, to, routed, lags, err);
+    ef_status st = read_lags(engine, to, active, lags, err);
 
     if (st != EF_OK)
         return st;
     if (to->state != EF__GENERATION_LIVE)
         return ef_fail_numbers(err, EF_CONFLICT, 0, lags[0],
                                "generation %d of \"%.*s\" is not live yet: it lacks %" PRId64
-                               " events; is a worker there?",
+                               " events, which a worker has to apply first",
                                (int)to->number, EF_STR_ARG(to->name), lags[0]);
-    if (routed && ef__generation_by_queue(routed) && ef__generation_by_queue(to))
+    if (active && ef__generation_by_queue(active) && ef__generation_by_queue(to))
         return EF_OK;
     if (lags[0] > lag_max && lags[0] > lags[1])
         return ef_fail_numbers(err, EF_CONFLICT, lag_max, lags[0],
@@ -185,51 +190,53 @@ static ef_status check_ready(ef_engine *e, const ef__generation *routed, const e
     return EF_OK;
 }
 
-ef_status ef_projection_switch(ef_engine *e, const ef_route *route, ef_error *err)
+ef_status ef_projection_switch(ef_engine *engine, const ef_generation_choice *target, ef_error *err)
 {
     ef__generation_list list = {0};
     const ef__generation *to = NULL, *from;
-    ef_status st = check_route(e, route, true, err);
+    ef_status st = check_route(engine, target, true, err);
 
     if (st == EF_OK)
-        st = check_writable(e, err);
+        st = check_writable(engine, err);
     if (st == EF_OK)
-        st = ef__generations_read(e, route->projection, &list, err);
+        st = ef__generations_read(engine, target->projection, &list, err);
     if (st == EF_OK)
-        st = choose(&list, route, &to, err);
-    from = routed_of(&list);
-    if (st == EF_OK && to->routed)
-        st = ef_fail(err, EF_CONFLICT, "queries for \"%.*s\" go to generation %d already",
+        st = choose_generation(&list, target, &to, err);
+    from = active_of(&list);
+    if (st == EF_OK && to->active)
+        st = ef_fail(err, EF_CONFLICT, "projection \"%.*s\": generation %d is active already",
                      EF_STR_ARG(to->name), (int)to->number);
     if (st == EF_OK)
-        st = check_ready(e, from, to, route->lag_max, err);
+        st = check_ready(engine, from, to, target->lag_max, err);
     if (st == EF_OK)
-        st = ef__generation_route(e, from, to, "switch", route->who, route->reason, err);
+        st =
+            ef__generation_activate(engine, from, to, "switch", target->actor, target->reason, err);
     ef__generation_list_release(&list);
     return st;
 }
 
-/* --- and back --------------------------------------------------------------------------------- */
+/* --- rollback --------------------------------------------------------------------------------- */
 
-static bool is_move(const ef_act *act)
+static bool is_move(const ef_audit_entry *act)
 {
-    return ef_str_equal(act->act, EF_STR("switch")) || ef_str_equal(act->act, EF_STR("rollback"));
+    return ef_str_equal(act->action, EF_STR("switch")) ||
+           ef_str_equal(act->action, EF_STR("rollback"));
 }
 
-/* The newest note of a move from generation `from` (0: any), but not from `but`. Its seq in
- * *out_number and its time; 0 when there is none. */
-static ef_status last_move(ef_engine *e, ef_str name, int64_t from, int64_t but,
-                           int64_t *out_number, int64_t *out_at_us, ef_error *err)
+/* The newest audit entry of a switch away from generation `from` (0: any), but not from `but`.
+ * *out_number: the number in it; 0: none. */
+static ef_status find_last_switch(ef_engine *engine, ef_str name, int64_t from, int64_t but,
+                                  int64_t *out_number, int64_t *out_at_us, ef_error *err)
 {
-    ef_act_query query = {.lane = name, .limit = ACTS_AT_ONCE};
-    ef_act_list acts = {0};
+    ef_audit_query query = {.lane = name, .limit = ACTS_AT_ONCE};
+    ef_audit_list acts = {0};
     ef_status st;
 
     *out_number = *out_at_us = 0;
     do {
-        st = ef_act_ls(e->journal, &query, &acts, err);
+        st = ef_audit_ls(engine->journal, &query, &acts, err);
         for (size_t i = 0; st == EF_OK && *out_number == 0 && i < acts.count; i++) {
-            const ef_act *act = &acts.items[i];
+            const ef_audit_entry *act = &acts.items[i];
             if (is_move(act) && act->seq != but && (from == 0 || act->seq == from)) {
                 *out_number = act->seq;
                 *out_at_us = act->at_us;
@@ -237,230 +244,245 @@ static ef_status last_move(ef_engine *e, ef_str name, int64_t from, int64_t but,
         }
         query.before = st == EF_OK && acts.count ? acts.items[acts.count - 1].id : 0;
     } while (st == EF_OK && *out_number == 0 && acts.count == ACTS_AT_ONCE);
-    ef_act_list_release(&acts);
+    ef_audit_list_release(&acts);
     return st;
 }
 
-ef_status ef_projection_rollback(ef_engine *e, const ef_route *route, ef_error *err)
+ef_status ef_projection_rollback(ef_engine *engine, const ef_generation_choice *target,
+                                 ef_error *err)
 {
     ef__generation_list list = {0};
     const ef__generation *to = NULL, *from = NULL;
     int64_t number = 0, at_us;
-    ef_status st = check_route(e, route, false, err);
+    ef_status st = check_route(engine, target, false, err);
 
     if (st == EF_OK)
-        st = check_writable(e, err);
+        st = check_writable(engine, err);
     if (st == EF_OK)
-        st = ef__generations_read(e, route->projection, &list, err);
+        st = ef__generations_read(engine, target->projection, &list, err);
     if (st == EF_OK) {
-        from = routed_of(&list);
-        /* A note whose switch never came is passed over: it leads to where queries go now. */
-        st = from ? last_move(e, from->name, 0, from->number, &number, &at_us, err) : EF_OK;
+        from = active_of(&list);
+        /* An entry whose switch never happened is ignored: it leads to the active generation. */
+        st = from ? find_last_switch(engine, from->name, 0, from->number, &number, &at_us, err)
+                  : EF_OK;
     }
     if (st == EF_OK && number == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "queries for \"%.*s\" have gone to no other generation",
-                     EF_STR_ARG(route->projection));
+        st = ef_fail(err, EF_NOT_FOUND,
+                     "projection \"%.*s\" has no earlier active generation to roll back to",
+                     EF_STR_ARG(target->projection));
     if (st == EF_OK) {
         to = ef__generation_number(&list, number);
-        st = to ? check_ready(e, from, to, route->lag_max, err)
+        st = to ? check_ready(engine, from, to, target->lag_max, err)
                 : ef_fail(err, EF_NOT_FOUND,
                           "generation %" PRId64 " of \"%.*s\" was retired: rebuild it", number,
-                          EF_STR_ARG(route->projection));
+                          EF_STR_ARG(target->projection));
     }
     if (st == EF_OK)
-        st = ef__generation_route(e, from, to, "rollback", route->who, route->reason, err);
+        st = ef__generation_activate(engine, from, to, "rollback", target->actor, target->reason,
+                                     err);
     ef__generation_list_release(&list);
     return st;
 }
 
-ef_status ef__version_is_retired(ef_engine *e, ef_str name, int64_t version, bool *out,
+ef_status ef__version_is_retired(ef_engine *engine, ef_str name, int64_t version, bool *out,
                                  ef_error *err)
 {
-    ef_act_query query = {.lane = name, .limit = ACTS_AT_ONCE};
-    ef_act_list acts = {0};
+    ef_audit_query query = {.lane = name, .limit = ACTS_AT_ONCE};
+    ef_audit_list acts = {0};
     bool known = false;
     ef_status st;
 
     *out = false;
     do {
-        st = ef_act_ls(e->journal, &query, &acts, err);
+        st = ef_audit_ls(engine->journal, &query, &acts, err);
         for (size_t i = 0; st == EF_OK && !known && i < acts.count; i++) {
-            const ef_act *act = &acts.items[i];
-            *out = ef_str_equal(act->act, EF_STR("retire")) && act->seq == version;
-            known = *out || (ef_str_equal(act->act, EF_STR("deploy")) && act->seq == version);
+            const ef_audit_entry *act = &acts.items[i];
+            *out = ef_str_equal(act->action, EF_STR("retire")) && act->seq == version;
+            known = *out || (ef_str_equal(act->action, EF_STR("deploy")) && act->seq == version);
         }
         query.before = st == EF_OK && acts.count ? acts.items[acts.count - 1].id : 0;
     } while (st == EF_OK && !known && acts.count == ACTS_AT_ONCE);
-    ef_act_list_release(&acts);
+    ef_audit_list_release(&acts);
     return st;
 }
 
-/* --- the end of one --------------------------------------------------------------------------- */
+/* --- retiring --------------------------------------------------------------------------------- */
 
-ef_status ef__generation_retire(ef_engine *e, const ef__generation *g, ef_error *err)
+ef_status ef__generation_retire(ef_engine *engine, const ef__generation *generation, ef_error *err)
 {
-    return e->views->ops->generation_set_state(e->views, g->id, g->era, EF__GENERATION_RETIRED,
-                                               err);
+    return engine->views->ops->generation_set_state(engine->views, generation->id, generation->era,
+                                                    EF__GENERATION_RETIRED, err);
 }
 
-ef_status ef__generation_sweep(ef_engine *e, const ef__generation *g, int64_t era, bool *out_more,
-                               ef_error *err)
+ef_status ef__generation_sweep(ef_engine *engine, const ef__generation *generation, int64_t era,
+                               bool *out_more, ef_error *err)
 {
     char reader[EF__READER_MAX];
-    ef_status st =
-        e->views->ops->generation_remove(e->views, g->id, era, SWEEP_ROWS, out_more, err);
+    ef_status st = engine->views->ops->generation_remove(engine->views, generation->id, era,
+                                                         SWEEP_ROWS, out_more, err);
 
-    if (st == EF_NOT_FOUND) /* another worker was quicker */
+    if (st == EF_NOT_FOUND) /* another worker removed it */
         return EF_OK;
     if (st == EF_OK && !*out_more) {
-        ef__generation_reader(g, reader);
-        ef__journal_unfollow(e->journal, ef_str_from(reader));
+        ef__generation_reader(generation, reader);
+        ef__journal_unfollow(engine->journal, ef_str_from(reader));
     }
     return st;
 }
 
-void ef__generation_reader(const ef__generation *g, char out[EF__READER_MAX])
+void ef__generation_reader(const ef__generation *generation, char out[EF__READER_MAX])
 {
-    (void)snprintf(out, EF__READER_MAX, "%.*s-%" PRId32, EF_STR_ARG(g->name), g->number);
+    (void)snprintf(out, EF__READER_MAX, "%.*s-%" PRId32, EF_STR_ARG(generation->name),
+                   generation->number);
 }
 
-ef_status ef__retired_step(ef_engine *e, const ef__generation_list *list, ef_tick *tick,
+ef_status ef__retired_step(ef_engine *engine, const ef__generation_list *list, ef_tick *tick,
                            ef_error *err)
 {
     for (size_t i = 0; i < list->count; i++) {
-        const ef__generation *g = &list->items[i];
+        const ef__generation *generation = &list->items[i];
         bool more;
-        if (g->state != EF__GENERATION_RETIRED || g->routed)
+        if (generation->state != EF__GENERATION_RETIRED || generation->active)
             continue;
-        tick->more = true; /* of it, or of the next */
-        return ef__generation_sweep(e, g, g->era, &more, err);
+        tick->more = true; /* more slices, or the next generation */
+        return ef__generation_sweep(engine, generation, generation->era, &more, err);
     }
     return EF_OK;
 }
 
-/* Queries never went to one that has no note: that one is somebody's to decide about. */
-static ef_status retire_if_left(ef_engine *e, const ef__generation *g, ef_tick *tick, ef_error *err)
+/* A generation without an audit entry was never active: an operator decides about it. */
+static ef_status retire_after_grace(ef_engine *engine, const ef__generation *generation,
+                                    ef_tick *tick, ef_error *err)
 {
     int64_t number, left_us;
-    ef_status st = last_move(e, g->name, g->number, 0, &number, &left_us, err);
+    ef_status st =
+        find_last_switch(engine, generation->name, generation->number, 0, &number, &left_us, err);
 
-    if (st != EF_OK || !number || ef__engine_now(e) - left_us < e->options.retire_after_ms * 1000)
+    if (st != EF_OK || !number ||
+        ef__engine_now(engine) - left_us < engine->options.retire_after_ms * 1000)
         return st;
-    st = ef__engine_note(e, "retire", g->name, g->version, EF_STR("everfold"),
-                         EF_STR("queries left it long ago"), err);
+    st = ef__engine_audit(engine, "retire", generation->name, generation->version,
+                          EF_STR("everfold"), EF_STR("the grace period is over"), err);
     if (st == EF_OK)
-        st = ef__generation_retire(e, g, err);
+        st = ef__generation_retire(engine, generation, err);
     if (st != EF_OK)
-        return st == EF_CONFLICT ? EF_OK : st; /* an operator has gone back to it */
-    ef__log(e->options.log, EF_LOG_INFO, "a generation is retired: queries left it long ago",
-            EF_LOG_TEXT_FIELD("projection", g->name), EF_LOG_NUMBER_FIELD("generation", g->number));
+        return st == EF_CONFLICT ? EF_OK : st; /* an operator made it active again */
+    ef__log(engine->options.log, EF_LOG_INFO, "generation retired after its grace period",
+            EF_LOG_TEXT_FIELD("projection", generation->name),
+            EF_LOG_NUMBER_FIELD("generation", generation->number));
     tick->more = true;
     return EF_OK;
 }
 
-ef_status ef__grace_step(ef_engine *e, const ef__generation_list *list, ef_tick *tick,
+ef_status ef__grace_step(ef_engine *engine, const ef__generation_list *list, ef_tick *tick,
                          ef_error *err)
 {
-    int64_t now_us = e->options.clock->mono_us(e->options.clock->context);
+    int64_t now_us = ef__engine_mono_us(engine);
     ef_status st = EF_OK;
 
-    if (e->options.retire_after_ms <= 0 || e->ghost || now_us < e->grace_next_us)
+    if (engine->options.retire_after_ms <= 0 || engine->is_side_engine ||
+        now_us < engine->grace_next_us)
         return EF_OK;
     for (size_t i = 0; st == EF_OK && i < list->count; i++)
-        if (!list->items[i].routed && list->items[i].state != EF__GENERATION_RETIRED)
-            st = retire_if_left(e, &list->items[i], tick, err);
+        if (!list->items[i].active && list->items[i].state != EF__GENERATION_RETIRED)
+            st = retire_after_grace(engine, &list->items[i], tick, err);
     if (st == EF_OK)
-        e->grace_next_us = now_us + GRACE_LOOK_US;
+        engine->grace_next_us = now_us + GRACE_LOOK_US;
     return st;
 }
 
-/* One of those that are to go; also one that was retired and not removed, for a process ended. */
-static bool may_go(const ef__generation *g, const ef_route *route)
+/* May be retired; also one that was retired and not removed completely. */
+static bool may_retire(const ef__generation *generation, const ef_generation_choice *target)
 {
-    return !g->routed && (fits(g, route) || g->state == EF__GENERATION_RETIRED);
+    return !generation->active &&
+           (matches_choice(generation, target) || generation->state == EF__GENERATION_RETIRED);
 }
 
-static ef_status retire(ef_engine *e, const ef__generation *g, ef_error *err)
+static ef_status retire_generation(ef_engine *engine, const ef__generation *generation,
+                                   ef_error *err)
 {
-    bool is_out = g->state == EF__GENERATION_RETIRED, more = true;
-    ef_status st = is_out ? EF_OK : ef__generation_retire(e, g, err);
+    bool is_out = generation->state == EF__GENERATION_RETIRED, more = true;
+    ef_status st = is_out ? EF_OK : ef__generation_retire(engine, generation, err);
 
     while (st == EF_OK && more)
-        st = ef__generation_sweep(e, g, is_out ? g->era : g->era + 1, &more, err);
+        st = ef__generation_sweep(engine, generation,
+                                  is_out ? generation->era : generation->era + 1, &more, err);
     return st;
 }
 
-static int32_t version_of(const ef__generation_list *list, const ef_route *route)
+static int32_t version_of(const ef__generation_list *list, const ef_generation_choice *target)
 {
-    const ef__generation *g = ef__generation_number(list, route->generation);
+    const ef__generation *generation = ef__generation_number(list, target->generation);
 
-    return route->version ? route->version : g ? g->version : 0;
+    return target->version ? target->version : generation ? generation->version : 0;
 }
 
-ef_status ef_projection_retire(ef_engine *e, const ef_route *route, int64_t *out_count,
-                               ef_error *err)
+ef_status ef_projection_retire(ef_engine *engine, const ef_generation_choice *target,
+                               int64_t *out_count, ef_error *err)
 {
     ef__generation_list list = {0};
     int64_t count = 0;
-    ef_status st = check_route(e, route, true, err);
+    ef_status st = check_route(engine, target, true, err);
 
     if (st == EF_OK)
-        st = check_writable(e, err);
+        st = check_writable(engine, err);
     if (st == EF_OK)
-        st = ef__generations_read(e, route->projection, &list, err);
+        st = ef__generations_read(engine, target->projection, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
-        if (list.items[i].routed && fits(&list.items[i], route) && route->generation)
-            st = ef_fail(err, EF_CONFLICT,
-                         "queries for \"%.*s\" go to generation %d: switch to another first",
-                         EF_STR_ARG(route->projection), (int)list.items[i].number);
+        if (list.items[i].active && matches_choice(&list.items[i], target) && target->generation)
+            st =
+                ef_fail(err, EF_CONFLICT,
+                        "projection \"%.*s\": generation %d is active; switch to another one first",
+                        EF_STR_ARG(target->projection), (int)list.items[i].number);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
-        count += may_go(&list.items[i], route);
+        count += may_retire(&list.items[i], target);
     if (st == EF_OK && count == 0)
-        st = routed_of(&list) && fits(routed_of(&list), route)
+        st = active_of(&list) && matches_choice(active_of(&list), target)
                  ? ef_fail(err, EF_CONFLICT,
-                           "queries for \"%.*s\" go to version %d: switch to another first",
-                           EF_STR_ARG(route->projection), (int)route->version)
-                 : not_there(route, err);
-    if (st == EF_OK) /* noted first, as in deploy.c: a record too many, and not one too few */
-        st = ef__engine_note(e, "retire", route->projection, version_of(&list, route), route->who,
-                             route->reason, err);
+                           "projection \"%.*s\": version %d is active; switch to another one first",
+                           EF_STR_ARG(target->projection), (int)target->version)
+                 : not_there(target, err);
+    if (st == EF_OK) /* the entry comes first, as in deployment.c */
+        st = ef__engine_audit(engine, "retire", target->projection, version_of(&list, target),
+                              target->actor, target->reason, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
-        if (may_go(&list.items[i], route))
-            st = retire(e, &list.items[i], err);
+        if (may_retire(&list.items[i], target))
+            st = retire_generation(engine, &list.items[i], err);
     if (st == EF_OK)
-        st = ef__lane_sweep(e, route->projection, err);
+        st = ef__lane_sweep(engine, target->projection, err);
     if (out_count)
         *out_count = st == EF_OK ? count : 0;
     ef__generation_list_release(&list);
     return st;
 }
 
-/* --- comparing two ---------------------------------------------------------------------------- */
+/* --- comparing -------------------------------------------------------------------------------- */
 
-ef_status ef_projection_diff(ef_engine *e, const ef_route *left, const ef_route *right,
+ef_status ef_projection_diff(ef_engine *engine, const ef_generation_choice *left,
+                             const ef_generation_choice *right,
                              bool (*each)(void *context, const ef_difference *difference),
                              void *context, ef_diff *out, ef_error *err)
 {
     ef__generation_list list = {0};
     const ef__generation *a = NULL, *b = NULL;
-    ef_status st = check_route(e, left, true, err);
+    ef_status st = check_route(engine, left, true, err);
 
     if (st == EF_OK)
-        st = check_route(e, right, true, err);
+        st = check_route(engine, right, true, err);
     if (st == EF_OK && !out)
         st = ef_fail(err, EF_BAD_INPUT, "out is NULL");
     if (st == EF_OK)
-        st = ef__generations_read(e, left->projection, &list, err);
+        st = ef__generations_read(engine, left->projection, &list, err);
     if (st == EF_OK)
-        st = choose(&list, left, &a, err);
+        st = choose_generation(&list, left, &a, err);
     if (st == EF_OK)
-        st = choose(&list, right, &b, err);
+        st = choose_generation(&list, right, &b, err);
     if (st == EF_OK)
-        st = ef__generation_is_whole(e, a, err);
+        st = ef__generation_check_migrated(engine, a, err);
     if (st == EF_OK)
-        st = ef__generation_is_whole(e, b, err);
+        st = ef__generation_check_migrated(engine, b, err);
     if (st == EF_OK)
-        st = ef__generations_compare(e, a, b, each, context, out, err);
+        st = ef__generations_compare(engine, a, b, each, context, out, err);
     ef__generation_list_release(&list);
     return st;
 }

@@ -1,11 +1,10 @@
 /*
- * history.c - a view's past: which events made it, and what it was like at a position.
+ * history.c - the history of a view: the events that changed it, and its state at a position.
  *
- * Both fold the journal anew, in memory and aside. Programs are pure, so what comes out is what
- * was.
+ * Both fold the journal from scratch, in memory. Programs are pure, so the result equals what was.
  */
 #include "skip.h"
-#include "workset.h"
+#include "view_cache.h"
 
 #include "../base/meter.h"
 #include "../base/pair_map.h"
@@ -17,7 +16,7 @@
 #define REFOLD_BATCH 1000
 #define REFOLD_BYTES_MAX (512ul << 20)
 
-struct past {
+struct view_history {
     ef_engine *engine;
     ef__generation_list list;
     const ef__generation *generation;
@@ -26,104 +25,107 @@ struct past {
     ef_str tenant, id;
     int64_t upto;
     ef__meter meter;
-    /* what is looked for */
-    bool (*changed)(struct past *past, const ef_event *event, const ef__folded_view *view);
+    /* the view in question */
+    bool (*changed)(struct view_history *past, const ef_event *event, const ef__folded_view *view);
     void *context;
-    ef__buf data;      /* the view as it is so far; "" when it is not there */
-    bool holds;        /* a stream stops at an event that fails, as in the queue's lanes … */
-    ef__pair_map held; /* … and is here then */
+    ef__buf data;         /* the view after the events so far; "": it does not exist */
+    bool blocks;          /* a stream stops at an event that fails, as in the queue's lanes … */
+    ef__pair_map blocked; /* … and is listed here */
     int64_t last_position;
     bool there;
 };
 
-/* Did the event change the view? The folder is settled after each event, so that its changes are
- * this event's. */
-static ef_status look(struct past *p, const ef_event *event, bool *out_go_on, ef_error *err)
+/* Did the event change the view? The folder commits after each event, so that its changes are this
+ * event's. */
+static ef_status check_change(struct view_history *past, const ef_event *event, bool *out_go_on,
+                              ef_error *err)
 {
-    ef__folded_view v;
+    ef__folded_view view;
     size_t at = 0;
     ef_status st;
 
-    while ((st = ef__folder_next(p->folder, &at, &v, err)) == EF_OK && v.view_id.len) {
-        if (!ef_str_equal(v.view_id, p->id) || !ef_str_equal(v.tenant, p->tenant))
+    while ((st = ef__folder_next(past->folder, &at, &view, err)) == EF_OK && view.view_id.len) {
+        if (!ef_str_equal(view.view_id, past->id) || !ef_str_equal(view.tenant, past->tenant))
             continue;
-        p->there = !v.deleted;
-        p->last_position = event->position;
-        ef__buf_reset(&p->data);
-        (void)ef__buf_add_str(&p->data, v.data);
-        if (p->changed)
-            *out_go_on = p->changed(p, event, &v);
+        past->there = !view.deleted;
+        past->last_position = event->position;
+        ef__buf_reset(&past->data);
+        (void)ef__buf_add_str(&past->data, view.data);
+        if (past->changed)
+            *out_go_on = past->changed(past, event, &view);
     }
-    ef__folder_settle(p->folder);
+    ef__folder_settle(past->folder);
     return st;
 }
 
-/* Does the event wait behind one of its stream that failed? */
-static bool is_held(const struct past *p, const ef_event *event)
+/* Is the event blocked behind one of its stream that failed? */
+static bool is_blocked(const struct view_history *past, const ef_event *event)
 {
-    return p->holds && ef__pair_map_find(&p->held, event->tenant, event->stream);
+    return past->blocks && ef__pair_map_find(&past->blocked, event->tenant, event->stream);
 }
 
-static ef_status hold(struct past *p, const ef_event *event, ef_error *err)
+static ef_status block_stream(struct view_history *past, const ef_event *event, ef_error *err)
 {
     bool is_new;
 
-    if (!p->holds)
+    if (!past->blocks)
         return EF_OK;
-    return ef__pair_map_at(&p->held, event->tenant, event->stream, &is_new)
+    return ef__pair_map_at(&past->blocked, event->tenant, event->stream, &is_new)
                ? EF_OK
                : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 }
 
-static ef_status charge(struct past *p, const ef__outcome *outcome, ef_error *err)
+static ef_status charge_budget(struct view_history *past, const ef__outcome *outcome, ef_error *err)
 {
     enum { STEPS_TO_READ = 10 };
     bool ran = outcome->result != EF__FOLD_IGNORED;
 
-    return ef__meter_charge(&p->meter, STEPS_TO_READ + (ran ? ef__folder_steps(p->folder) : 0),
-                            err);
+    return ef__meter_charge(&past->meter,
+                            STEPS_TO_READ + (ran ? ef__folder_steps(past->folder) : 0), err);
 }
 
-static ef_status refold_batch(struct past *p, const ef_batch *batch, bool *out_go_on, ef_error *err)
+static ef_status refold_batch(struct view_history *past, const ef_batch *batch, bool *out_go_on,
+                              ef_error *err)
 {
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && *out_go_on && i < batch->count; i++) {
         ef__outcome outcome;
-        if (batch->events[i].position > p->upto) {
+        if (batch->events[i].position > past->upto) {
             *out_go_on = false;
             break;
         }
-        if (ef__skips_has(p->engine, p->skips, &batch->events[i]) || is_held(p, &batch->events[i]))
+        if (ef__skips_has(past->engine, past->skips, &batch->events[i]) ||
+            is_blocked(past, &batch->events[i]))
             continue;
-        st = ef__folder_apply(p->folder, &batch->events[i], &outcome, err);
+        st = ef__folder_apply(past->folder, &batch->events[i], &outcome, err);
         if (st == EF_OK)
-            st = charge(p, &outcome, err);
+            st = charge_budget(past, &outcome, err);
         if (st == EF_OK && outcome.result == EF__FOLD_APPLIED)
-            st = look(p, &batch->events[i], out_go_on, err);
+            st = check_change(past, &batch->events[i], out_go_on, err);
         else if (st == EF_OK && outcome.result == EF__FOLD_FAILED)
-            st = hold(p, &batch->events[i], err);
+            st = block_stream(past, &batch->events[i], err);
     }
     return st;
 }
 
-static ef_status refold(struct past *p, ef_error *err)
+static ef_status fold_again(struct view_history *past, ef_error *err)
 {
     int64_t after = 0;
     bool go_on = true;
     ef_status st = EF_OK;
 
-    while (st == EF_OK && go_on && after < p->upto) {
+    while (st == EF_OK && go_on && after < past->upto) {
         ef_batch batch = EF_BATCH_INIT;
         int64_t reached = after;
-        st = ef_journal_read_log(p->engine->journal,
-                                 &(ef_log_query){.tenant = p->tenant,
+        st = ef_journal_read_log(past->engine->journal,
+                                 &(ef_log_query){.tenant = past->tenant,
                                                  .after = after,
                                                  .limit = REFOLD_BATCH,
                                                  .out_reached = &reached},
                                  &batch, err);
         if (st == EF_OK)
-            st = refold_batch(p, &batch, &go_on, err);
+            st = refold_batch(past, &batch, &go_on, err);
         go_on = go_on && reached > after;
         after = reached;
         ef_batch_release(&batch);
@@ -131,59 +133,60 @@ static ef_status refold(struct past *p, ef_error *err)
     return st;
 }
 
-static ef_status open_past(struct past *p, ef_str projection, const ef_budget *budget,
+static ef_status open_past(struct view_history *past, ef_str projection, const ef_budget *budget,
                            ef_error *err)
 {
     const ef__program *program;
-    ef_status st = ef__engine_routed(p->engine, projection, &p->list, &p->generation, err);
+    ef_status st =
+        ef__engine_active_generation(past->engine, projection, &past->list, &past->generation, err);
 
-    p->meter = ef__meter_begin(budget, p->engine->options.clock);
-    p->data = (ef__buf)EF__BUF_INIT(64u << 20);
-    p->held = (ef__pair_map)EF__PAIR_MAP_INIT(bool, SIZE_MAX);
+    past->meter = ef__meter_begin(budget, past->engine->options.clock);
+    past->data = (ef__buf)EF__BUF_INIT(64u << 20);
+    past->blocked = (ef__pair_map)EF__PAIR_MAP_INIT(bool, SIZE_MAX);
     if (st == EF_OK)
-        st = ef__engine_program(p->engine, p->generation, &program, err);
+        st = ef__engine_program(past->engine, past->generation, &program, err);
     if (st == EF_OK)
-        st = ef__skips_read(p->engine, p->generation, &p->skips, err);
+        st = ef__skips_read(past->engine, past->generation, &past->skips, err);
     if (st == EF_OK)
         st = ef__folder_open(
-            &(ef__folder_options){.program = program, .max_bytes = REFOLD_BYTES_MAX}, &p->folder,
+            &(ef__folder_options){.program = program, .max_bytes = REFOLD_BYTES_MAX}, &past->folder,
             err);
     return st;
 }
 
-static void close_past(struct past *p)
+static void close_past(struct view_history *past)
 {
-    ef__folder_close(p->folder);
-    ef__buf_release(&p->data);
-    ef__pair_map_release(&p->held);
-    ef__room_release(&p->list.room);
+    ef__folder_close(past->folder);
+    ef__buf_release(&past->data);
+    ef__pair_map_release(&past->blocked);
+    ef__memory_release(&past->list.room);
 }
 
-/* --- explain
- * ---------------------------------------------------------------------------------------- */
+/* --- explain ---------------------------------------------------------------------------------- */
 
 struct positions {
     int64_t *at;
     size_t count, limit;
 };
 
-static bool keep_position(struct past *p, const ef_event *event, const ef__folded_view *view)
+static bool keep_position(struct view_history *past, const ef_event *event,
+                          const ef__folded_view *view)
 {
-    struct positions *found = p->context;
+    struct positions *found = past->context;
 
     (void)view;
     found->at[found->count++] = event->position;
     return found->count < found->limit;
 }
 
-/* Copy one event into the batch. */
-static ef_status add_event(ef_engine *e, int64_t position, ef_event *events, ef_batch *out,
+/* Copies one event into the batch. */
+static ef_status add_event(ef_engine *engine, int64_t position, ef_event *events, ef_batch *out,
                            ef_error *err)
 {
     ef_batch one = EF_BATCH_INIT;
     ef_status st = ef_journal_read_log(
-        e->journal, &(ef_log_query){.any_tenant = true, .after = position - 1, .limit = 1}, &one,
-        err);
+        engine->journal, &(ef_log_query){.any_tenant = true, .after = position - 1, .limit = 1},
+        &one, err);
 
     if (st == EF_OK && one.count) {
         ef_event *to = &events[out->count++];
@@ -192,72 +195,73 @@ static ef_status add_event(ef_engine *e, int64_t position, ef_event *events, ef_
         for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
             *texts[i] = ef__arena_copy(&out->room->arena, *texts[i]);
             if (!texts[i]->ptr)
-                st = ef__room_full(err);
+                st = ef__no_memory(err);
         }
     }
     ef_batch_release(&one);
     return st;
 }
 
-ef_status ef_view_explain(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, size_t limit,
-                          const ef_budget *budget, ef_batch *out, ef_error *err)
+ef_status ef_view_explain(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
+                          size_t limit, const ef_budget *budget, ef_batch *out, ef_error *err)
 {
-    struct past p = {.engine = e, .tenant = tenant, .id = id, .changed = keep_position};
+    struct view_history past = {
+        .engine = engine, .tenant = tenant, .id = id, .changed = keep_position};
     struct positions found = {.limit = limit && limit < 10000 ? limit : 10000};
     ef_event *events = NULL;
     ef_status st;
 
-    if (!e || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
-    p.context = &found;
+    if (!engine || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
+    past.context = &found;
     found.at = malloc(found.limit * sizeof *found.at);
     out->events = NULL;
     out->count = 0;
     out->more = false;
-    st = found.at ? ef__room_ready(&out->room, err) : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    st = found.at ? ef__memory_prepare(&out->room, err)
+                  : ef_fail(err, EF_NO_MEMORY, "memory ran out");
     if (st == EF_OK)
-        st = open_past(&p, projection, budget, err);
+        st = open_past(&past, projection, budget, err);
     if (st == EF_OK)
-        st = ef__engine_as_of(e, p.generation, &tenant, &p.upto, err);
+        st = ef__engine_as_of(engine, past.generation, &tenant, &past.upto, err);
     if (st == EF_OK)
-        st = refold(&p, err);
+        st = fold_again(&past, err);
     if (st == EF_OK && !found.count)
         st = ef_fail(err, EF_NOT_FOUND, "no event has made a view \"%.*s\" of projection \"%.*s\"",
                      EF_STR_ARG(id), EF_STR_ARG(projection));
     if (st == EF_OK) {
         events = ef__arena_alloc(&out->room->arena, found.count * sizeof *events);
-        st = events ? EF_OK : ef__room_full(err);
+        st = events ? EF_OK : ef__no_memory(err);
         out->events = events;
     }
     for (size_t i = 0; st == EF_OK && i < found.count; i++)
-        st = add_event(e, found.at[i], events, out, err);
-    close_past(&p);
+        st = add_event(engine, found.at[i], events, out, err);
+    close_past(&past);
     free(found.at);
     return st;
 }
 
-/* --- at
- * ---------------------------------------------------------------------------------------------- */
+/* --- at a position ---------------------------------------------------------------------------- */
 
-ef_status ef_view_at(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, int64_t position,
-                     const ef_budget *budget, ef_view_list *out, ef_error *err)
+ef_status ef_view_at(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
+                     int64_t position, const ef_budget *budget, ef_view_list *out, ef_error *err)
 {
-    struct past p = {.engine = e, .tenant = tenant, .id = id, .upto = position};
-    struct ef__batch_room *room;
+    struct view_history past = {.engine = engine, .tenant = tenant, .id = id, .upto = position};
+    struct ef__batch_memory *room;
     ef_view *item;
     ef_status st;
 
-    if (!e || !out || position < 1)
+    if (!engine || !out || position < 1)
         return ef_fail(err, EF_BAD_INPUT, "position is %" PRId64 ", at least 1 is needed",
                        position);
     room = out->room;
     *out = (ef_view_list){.room = room};
-    st = ef__room_ready(&out->room, err);
+    st = ef__memory_prepare(&out->room, err);
     if (st == EF_OK)
-        st = open_past(&p, projection, budget, err);
+        st = open_past(&past, projection, budget, err);
     if (st == EF_OK)
-        st = refold(&p, err);
-    if (st == EF_OK && !p.there)
+        st = fold_again(&past, err);
+    if (st == EF_OK && !past.there)
         st = ef_fail(err, EF_NOT_FOUND,
                      "projection \"%.*s\" had no view \"%.*s\" at position %" PRId64,
                      EF_STR_ARG(projection), EF_STR_ARG(id), position);
@@ -265,38 +269,37 @@ ef_status ef_view_at(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, 
         ef__arena *arena = &out->room->arena;
         item = ef__arena_alloc(arena, sizeof *item);
         if (item)
-            *item = (ef_view){.view_type = ef__arena_copy(arena, p.generation->name),
-                              .version = p.generation->version,
+            *item = (ef_view){.view_type = ef__arena_copy(arena, past.generation->name),
+                              .version = past.generation->version,
                               .tenant = ef__arena_copy(arena, tenant),
                               .view_id = ef__arena_copy(arena, id),
-                              .last_event_sequence = p.last_position,
-                              .data = ef__arena_copy(arena, ef__buf_str(&p.data))};
-        st = item && item->data.ptr && item->view_id.ptr ? EF_OK : ef__room_full(err);
+                              .last_event_sequence = past.last_position,
+                              .data = ef__arena_copy(arena, ef__buf_str(&past.data))};
+        st = item && item->data.ptr && item->view_id.ptr ? EF_OK : ef__no_memory(err);
         out->items = item;
         out->count = st == EF_OK;
         out->as_of = position;
     }
-    close_past(&p);
+    close_past(&past);
     return st;
 }
 
-/* --- history
- * ----------------------------------------------------------------------------------------- */
+/* --- history ---------------------------------------------------------------------------------- */
 
 #define STEPS_DEFAULT 100
 #define STEPS_MAX 1000
 #define STEPS_BYTES_MAX (32u << 20)
 
-/* One change, as it is found. */
+/* One change of the view. */
 struct step {
     ef_event event; /* texts in `texts` */
-    char *texts;    /* stream, id and type, one behind the other */
+    char *texts;    /* stream, id and type, concatenated */
     char *after;    /* NULL: deleted */
     size_t after_len;
 };
 
-/* The last ones; the oldest gives way, and stays as what was before the first. */
-struct steps {
+/* The last changes. The oldest one is overwritten; its result is the state before the first. */
+struct view_steps {
     struct step *items; /* a ring */
     size_t first, count, limit, bytes;
     char *before;
@@ -304,18 +307,18 @@ struct steps {
     bool more, failed;
 };
 
-static void drop_first(struct steps *s)
+static void drop_first(struct view_steps *steps)
 {
-    struct step *gone = &s->items[s->first];
+    struct step *oldest = &steps->items[steps->first];
 
-    free(s->before);
-    s->before = gone->after;
-    s->before_len = gone->after_len;
-    s->bytes -= gone->after_len;
-    free(gone->texts);
-    s->first = (s->first + 1) % s->limit;
-    s->count--;
-    s->more = true;
+    free(steps->before);
+    steps->before = oldest->after;
+    steps->before_len = oldest->after_len;
+    steps->bytes -= oldest->after_len;
+    free(oldest->texts);
+    steps->first = (steps->first + 1) % steps->limit;
+    steps->count--;
+    steps->more = true;
 }
 
 static bool copy_texts(struct step *to, const ef_event *event)
@@ -337,51 +340,52 @@ static bool copy_texts(struct step *to, const ef_event *event)
     return true;
 }
 
-static bool keep_step(struct past *p, const ef_event *event, const ef__folded_view *view)
+static bool keep_step(struct view_history *past, const ef_event *event, const ef__folded_view *view)
 {
-    struct steps *s = p->context;
+    struct view_steps *steps = past->context;
     struct step *to;
 
-    while (s->count == s->limit || (s->count > 1 && s->bytes + view->data.len > STEPS_BYTES_MAX))
-        drop_first(s);
-    to = &s->items[(s->first + s->count) % s->limit];
+    while (steps->count == steps->limit ||
+           (steps->count > 1 && steps->bytes + view->data.len > STEPS_BYTES_MAX))
+        drop_first(steps);
+    to = &steps->items[(steps->first + steps->count) % steps->limit];
     *to = (struct step){0};
-    s->failed = !copy_texts(to, event);
-    if (!s->failed && !view->deleted) {
+    steps->failed = !copy_texts(to, event);
+    if (!steps->failed && !view->deleted) {
         to->after = malloc(view->data.len + 1);
-        s->failed = !to->after;
+        steps->failed = !to->after;
         to->after_len = view->data.len;
         if (to->after)
             memcpy(to->after, view->data.ptr, view->data.len);
     }
-    if (s->failed) {
+    if (steps->failed) {
         free(to->texts);
         return false;
     }
-    s->bytes += to->after_len;
-    s->count++;
+    steps->bytes += to->after_len;
+    steps->count++;
     return true;
 }
 
-static void release_steps(struct steps *s)
+static void release_steps(struct view_steps *steps)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        free(s->items[(s->first + i) % s->limit].texts);
-        free(s->items[(s->first + i) % s->limit].after);
+    for (size_t i = 0; i < steps->count; i++) {
+        free(steps->items[(steps->first + i) % steps->limit].texts);
+        free(steps->items[(steps->first + i) % steps->limit].after);
     }
-    free(s->items);
-    free(s->before);
+    free(steps->items);
+    free(steps->before);
 }
 
-/* From the ring into the answer's own room. */
-static ef_status hand_over(const struct steps *s, ef_view_past *out, ef_error *err)
+/* Moves the ring into the memory of the result. */
+static ef_status copy_result(const struct view_steps *s, ef_view_past *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     ef_view_step *steps = ef__arena_zalloc(arena, s->count, sizeof *steps);
     ef_event *events = ef__arena_zalloc(arena, s->count, sizeof *events);
 
     if (!steps || !events)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     for (size_t i = 0; i < s->count; i++) {
         const struct step *from = &s->items[(s->first + i) % s->limit];
         ef_event *to = &events[i];
@@ -394,66 +398,67 @@ static ef_status hand_over(const struct steps *s, ef_view_past *out, ef_error *e
             steps[i].after = ef__arena_copy(arena, (ef_str){from->after, from->after_len});
         steps[i].event = to;
         if (!to->type.ptr || !to->id.ptr || !to->stream.ptr || (from->after && !steps[i].after.ptr))
-            return ef__room_full(err);
+            return ef__no_memory(err);
     }
     if (s->before)
         out->before = ef__arena_copy(arena, (ef_str){s->before, s->before_len});
     out->steps = steps;
     out->count = s->count;
     out->more = s->more;
-    return s->before && !out->before.ptr ? ef__room_full(err) : EF_OK;
+    return s->before && !out->before.ptr ? ef__no_memory(err) : EF_OK;
 }
 
-/* A view may be past what its projection has of all streams: then up to its own last change, with
- * what waits behind a failure left out. */
-static ef_status up_to_now(struct past *p, ef_error *err)
+/* A view may have events beyond the position that its projection has of all streams. Then the fold
+ * goes up to the view's own last change, without events that are blocked. */
+static ef_status up_to_now(struct view_history *past, ef_error *err)
 {
     ef__view view;
     bool found = false;
     ef__arena arena = EF__ARENA_INIT(64u << 20);
-    ef_status st = ef__engine_as_of(p->engine, p->generation, &p->tenant, &p->upto, err);
+    ef_status st =
+        ef__engine_as_of(past->engine, past->generation, &past->tenant, &past->upto, err);
 
     if (st == EF_OK)
-        st = p->engine->views->ops->view_get(p->engine->views, p->generation->id, p->tenant, p->id,
-                                             &arena, &view, &found, err);
-    p->holds = ef__generation_by_queue(p->generation);
-    if (st == EF_OK && found && view.last_position > p->upto)
-        p->upto = view.last_position;
+        st = past->engine->views->ops->view_get(past->engine->views, past->generation->id,
+                                                past->tenant, past->id, &arena, &view, &found, err);
+    past->blocks = ef__generation_by_queue(past->generation);
+    if (st == EF_OK && found && view.last_position > past->upto)
+        past->upto = view.last_position;
     ef__arena_release(&arena);
     return st;
 }
 
-ef_status ef_view_history(ef_engine *e, ef_str projection, ef_str tenant, ef_str id, size_t limit,
-                          const ef_budget *budget, ef_view_past *out, ef_error *err)
+ef_status ef_view_history(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
+                          size_t limit, const ef_budget *budget, ef_view_past *out, ef_error *err)
 {
-    struct past p = {.engine = e, .tenant = tenant, .id = id, .changed = keep_step};
-    struct steps steps = {.limit = limit ? limit : STEPS_DEFAULT};
-    struct ef__batch_room *room;
+    struct view_history past = {.engine = engine, .tenant = tenant, .id = id, .changed = keep_step};
+    struct view_steps steps = {.limit = limit ? limit : STEPS_DEFAULT};
+    struct ef__batch_memory *room;
     ef_status st;
 
-    if (!e || !out || steps.limit > STEPS_MAX)
+    if (!engine || !out || steps.limit > STEPS_MAX)
         return ef_fail(err, EF_BAD_INPUT, "limit is %zu, at most %d are shown", steps.limit,
                        STEPS_MAX);
     room = out->room;
     *out = (ef_view_past){.room = room};
-    p.context = &steps;
+    past.context = &steps;
     steps.items = calloc(steps.limit, sizeof *steps.items);
-    st = steps.items ? ef__room_ready(&out->room, err)
+    st = steps.items ? ef__memory_prepare(&out->room, err)
                      : ef_fail(err, EF_NO_MEMORY, "memory ran out");
     if (st == EF_OK)
-        st = open_past(&p, projection, budget, err);
+        st = open_past(&past, projection, budget, err);
     if (st == EF_OK)
-        st = up_to_now(&p, err);
+        st = up_to_now(&past, err);
     if (st == EF_OK)
-        st = refold(&p, err);
+        st = fold_again(&past, err);
     if (st == EF_OK && steps.failed)
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
     if (st == EF_OK && steps.count == 0)
         st = ef_fail(err, EF_NOT_FOUND, "no event has made a view \"%.*s\" of projection \"%.*s\"",
                      EF_STR_ARG(id), EF_STR_ARG(projection));
     if (st == EF_OK)
-        st = hand_over(&steps, out, err);
-    close_past(&p);
+        st = copy_result(&steps, out, err);
+    close_past(&past);
     release_steps(&steps);
     return st;
 }
@@ -462,6 +467,6 @@ void ef_view_past_release(ef_view_past *past)
 {
     if (!past)
         return;
-    ef__room_release(&past->room);
+    ef__memory_release(&past->room);
     *past = (ef_view_past){0};
 }

@@ -10,8 +10,7 @@
 #define ATTEMPTS_NEVER (-1)
 #define FACTOR_MAX 100
 
-/* --- retry policies ----------------------------------------------------------------------------
- */
+/* --- retry policies --------------------------------------------------------------------------- */
 
 static ef_status check_policy(const char *name, const ef__retry_policy *policy, ef_error *err)
 {
@@ -32,7 +31,7 @@ static ef_status check_policy(const char *name, const ef__retry_policy *policy, 
     return EF_OK;
 }
 
-/* What was not given is as the standard has it; a cap that was not given is at least the base. */
+/* Fields that are not set get the default; a cap that is not set is at least the base. */
 static ef_status choose_policy(const char *name, const ef__retry_policy *standard,
                                const ef_retry_options *given, ef__retry_policy *out, ef_error *err)
 {
@@ -77,8 +76,7 @@ ef__retry_policy ef__retry_of_publisher(const ef__retry_policies *policies, int6
     return policy;
 }
 
-/* --- leases and heartbeats ----------------------------------------------------------------------
- */
+/* --- leases and heartbeats -------------------------------------------------------------------- */
 
 ef__lease_times ef__lease_times_of(const ef_work_options *options)
 {
@@ -91,7 +89,7 @@ ef__lease_times ef__lease_times_of(const ef_work_options *options)
         times.heartbeat_ms = EF_LIMIT_LEASE_MS;
     times.renew_ms = options ? options->renew_ms : 0;
     if (!times.renew_ms) {
-        /* A third of what is shorter: the lease, or the time after which the worker is late. */
+        /* A third of the shorter one: the lease, or the time after which the worker is late. */
         int64_t late_ms = times.heartbeat_ms / 2;
         times.renew_ms = (late_ms < times.lease_ms ? late_ms : times.lease_ms) / 3;
     }

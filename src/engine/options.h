@@ -1,5 +1,5 @@
 /*
- * options.h - what an engine and its workers are told: the defaults, and what cannot hold.
+ * options.h - defaults and validation of the options of an engine and its workers.
  */
 #ifndef EF_ENGINE_OPTIONS_H
 #define EF_ENGINE_OPTIONS_H
@@ -10,10 +10,10 @@
 
 #define EF__ENGINE_LEASE_MS 10000
 
-/* One policy per kind of lane, and one of the cursor driver. */
+/* One policy per kind of lane, and one for the cursor driver. */
 typedef struct ef__retry_policies {
     ef__retry_policy apply, cursor;
-    ef__retry_policy publish; /* `base_ms` and `attempts_max` are a publisher's own */
+    ef__retry_policy publish; /* `base_ms` and `attempts_max` are set per publisher */
 } ef__retry_policies;
 
 /* EF_BAD_INPUT names the policy and the value. */
@@ -28,7 +28,7 @@ typedef struct ef__lease_times {
 
 /* NULL: all defaults. */
 ef__lease_times ef__lease_times_of(const ef_work_options *options);
-/* Refuses times by which a worker would lose what it has. */
+/* Refuses times by which a worker would lose its leases between two renewals. */
 ef_status ef__work_options_check(const ef_work_options *options, ef_error *err);
 
 #endif

@@ -1,18 +1,18 @@
 /*
- * publish.h - the publisher driver: from the rows of a publisher's lane to its sink.
+ * publish.h - the publisher driver: delivers the rows of a publisher's lane to its sink.
  *
- *     take ─► key, group ─► deliver ─► mark under the token
- *                                       delivered: the mark passes it (kept for a while, if asked)
- *                                       failed: an exception, due again after retry_ms; what is of
- *                                               its stream behind it waits as pending
- *                                       sink not at hand: the mark stops before it
+ *     claim ─► key, group ─► deliver ─► acknowledge under the token
+ *                                        delivered: the offset passes it (kept for a while, if set)
+ *                                        failed: a retry row, due after retry_ms; later rows of its
+ *                                                stream are blocked behind it
+ *                                        sink unavailable: the offset stops before it
  *
- * Nothing is marked that was not delivered, so a crash between the two delivers it again. What was
- * published is kept for a while, and purged only after a look at the sink has shown that it still
- * has what it acknowledged: one that has not is handed everything back that is kept. Order is
- * by stream: rows whose stream has an exception are filed behind it, and exceptions go out in their
- * order. Each publisher has leases, a sink, a budget and a health of its own; a thread of its own
- * too where a supervisor keeps them (publish_list.c), so one that hangs delays nobody.
+ * Only delivered rows are acknowledged, so a crash between delivery and ack delivers again.
+ * Published rows are retained for a while, and purged only after a check that the sink still has
+ * what it acknowledged; a sink that lost messages gets all retained rows again. Order is kept per
+ * stream: rows of a stream with a retry row are blocked behind it, and retry rows are delivered in
+ * order. Each publisher has its own leases, sink, budget and health, and its own thread under a
+ * supervisor (publish_threads.c), so that a hanging sink delays no other publisher.
  */
 #ifndef EF_ENGINE_PUBLISH_H
 #define EF_ENGINE_PUBLISH_H
@@ -23,59 +23,60 @@
 
 #include <everfold/publisher.h>
 
-typedef struct ef__publishing {
+typedef struct ef__publisher_task {
     ef_engine *engine;
     char name[256];
-    pthread_mutex_t stepping; /* one step at a time; it guards … */
-    ef__arena arena;          /* … the definition, */
+    pthread_mutex_t stepping; /* one step at a time; guards the members down to redelivered */
+    ef__arena arena;          /* of the definition */
     ef_publisher definition;
-    ef_str settings;                                /* … as it was read, */
-    ef__crew crew;                                  /* leases, */
-    ef__bus *bus;                                   /* the sink; NULL: not opened, */
-    size_t batch;                                   /* how many rows are taken next, */
-    int64_t next_try_us, next_purge_us;             /* monotonic, */
-    char noted[512];                                /* the progress that was noted last, */
-    int64_t token;                                  /* under which it was read, */
-    bool is_copy;                                   /* the journal is, and was not adopted, */
-    int64_t handed;                                 /* and what a sink was handed back so far */
-    ef_publisher_health is;                         /* under the engine's lock, as is … */
-    int64_t step_us;                                /* … when the step under way began, or 0 */
-    int64_t told_published, told_failed, told_dead; /* … and what the ticks have had of them */
-    bool gone;                                      /* it is no longer in the journal */
+    ef_str settings; /* of the lane, as they were read */
+    ef__membership membership;
+    ef__bus *bus;                       /* the sink; NULL: not open */
+    size_t batch;                       /* rows of the next claim */
+    int64_t next_try_us, next_purge_us; /* monotonic */
+    char stored_progress[512];          /* the sink position that was stored last */
+    int64_t token;                      /* under which it was read */
+    bool is_copy;                       /* the journal is a copy that was not adopted */
+    int64_t redelivered;                /* rows that the sink got again so far */
+    ef_publisher_health health;         /* guarded by engine->lock, like the next four */
+    int64_t step_us;                    /* when the current step started; 0: none */
+    int64_t reported_published, reported_failed,
+        reported_dead; /* counts that ticks have reported */
+    bool is_removed;   /* it is no longer in the journal */
     pthread_t thread;
-    bool threaded;
+    bool has_thread;
     atomic_bool stop;
-    struct ef__publishing *next;
-} ef__publishing;
+    struct ef__publisher_task *next;
+} ef__publisher_task;
 
-/* A tick of every publisher, one after the other. */
-ef_status ef__publish_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                           ef_error *err);
-/* For a supervisor: see to it that each publisher has its thread, and add up what they did. */
-ef_status ef__publish_keep(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                           ef_error *err);
-/* End the threads: nothing new is begun, what is in hand is finished or given up. */
-void ef__publish_stop(ef_engine *engine);
-/* `abandon`: as a crash would, without giving leases back. */
-void ef__publish_close(ef_engine *engine, bool abandon);
+/* A tick of every publisher, one after the other, in the caller's thread. */
+ef_status ef__publishers_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                              ef_error *err);
+/* For a supervisor: gives each publisher a thread, and adds what they did to `tick`. */
+ef_status ef__publishers_supervise(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                                   ef_error *err);
+/* Stops the threads; a batch in flight is finished or abandoned. */
+void ef__publishers_stop(ef_engine *engine);
+/* `abandon`: like a crash, without releasing leases. */
+void ef__publishers_close(ef_engine *engine, bool abandon);
 
-/* A bounded piece of one publisher's work. A sink that is not at hand is no failure of the step. */
-ef_status ef__publish_step(ef__publishing *p, const ef_work_options *options, ef_tick *tick,
+/* A bounded step of one publisher. An unavailable sink does not fail the step. */
+ef_status ef__publish_step(ef__publisher_task *p, const ef_work_options *options, ef_tick *tick,
                            ef_error *err);
-/* Bring the list in line with the journal. */
-ef_status ef__publish_refresh(ef_engine *engine, ef_error *err);
-/* What was done since the last time, for a tick. */
-void ef__publish_tell(ef_engine *engine, ef_tick *tick);
+/* Updates the list of publishers from the journal. */
+ef_status ef__publishers_refresh(ef_engine *engine, ef_error *err);
+/* Adds what was done since the last report to `tick`. */
+void ef__publishers_report(ef_engine *engine, ef_tick *tick);
 
-static inline int64_t ef__publish_mono_us(const ef__publishing *p)
+static inline int64_t ef__publish_mono_us(const ef__publisher_task *p)
 {
-    return p->engine->options.clock->mono_us(p->engine->options.clock->context);
+    return ef__engine_mono_us(p->engine);
 }
 
-/* The token of a publisher that is ours; 0: it is not. */
-static inline int64_t ef__publish_token(const ef__publishing *p)
+/* The token under which this worker holds the publisher; 0: it does not. */
+static inline int64_t ef__publish_token(const ef__publisher_task *p)
 {
-    const ef__hold *first = p->crew.holds;
+    const ef__partition_hold *first = p->membership.holds;
 
     return first && first->token && ef__publish_mono_us(p) < first->until_us ? first->token : 0;
 }
@@ -94,14 +95,14 @@ static inline void ef__publish_note_due(ef_tick *tick, int64_t due_us)
 /* --- definitions (publisher.c) ---------------------------------------------------------------- */
 
 bool ef__lane_is_publisher(const ef_lane *lane);
-/* Texts stay in the lane or the arena. */
+/* `out` borrows from the lane and the arena. */
 ef_status ef__publisher_read(const ef_lane *lane, ef__arena *arena, ef_publisher *out,
                              ef_error *err);
 ef__bus_options ef__publisher_bus_options(const ef_publisher *publisher);
 
 /* --- keys (publish_key.c) --------------------------------------------------------------------- */
 
-/* Give messages their keys and groups: what shares a stream or a key is in one group. */
+/* Sets keys and groups of messages: messages that share a stream or a key are in one group. */
 ef_status ef__publish_keys(const ef_publisher *publisher, ef__bus_message *messages, size_t count,
                            bool grouped, ef__arena *arena, ef_error *err);
 

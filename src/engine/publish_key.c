@@ -1,6 +1,5 @@
 /*
- * publish_key.c - the partitioner: which key a message goes out under, and which messages have to
- * keep their order among each other.
+ * publish_key.c - the partitioner: the key of a message, and which messages must keep their order.
  */
 #include "publish.h"
 
@@ -13,7 +12,7 @@
 #define TREE_BYTES (32u * EF_LIMIT_DATA_BYTES)
 #define MAP_BYTES (64u * 1024 * 1024)
 
-/* The member of the data at "data.a.b", as text; {NULL} when there is none that is a value. */
+/* The value at "data.a.b" as text; {NULL}: no such value, or an object or array. */
 static ef_str member_at(const ef_event *event, ef_str path, ef__arena *arena)
 {
     ef__arena scratch = EF__ARENA_INIT(TREE_BYTES);
@@ -39,23 +38,23 @@ static ef_str member_at(const ef_event *event, ef_str path, ef__arena *arena)
     return found;
 }
 
-static ef_str key_of(const ef_publisher *p, const ef_event *event, ef__arena *arena)
+static ef_str key_of(const ef_publisher *publisher, const ef_event *event, ef__arena *arena)
 {
     ef_str found;
 
-    if (ef_str_equal(p->partition_by, EF_STR("tenant")))
+    if (ef_str_equal(publisher->partition_by, EF_STR("tenant")))
         return event->tenant;
-    if (ef_str_equal(p->partition_by, EF_STR("type")))
+    if (ef_str_equal(publisher->partition_by, EF_STR("type")))
         return event->type;
-    if (ef_str_equal(p->partition_by, EF_STR("stream")))
+    if (ef_str_equal(publisher->partition_by, EF_STR("stream")))
         return event->stream;
-    found = member_at(event, p->partition_by, arena);
+    found = member_at(event, publisher->partition_by, arena);
     return found.ptr && found.len <= EF_LIMIT_NAME_BYTES ? found : event->stream;
 }
 
-/* --- groups: sets of messages that are joined whenever two share a stream or a key ------------ */
+/* --- groups: messages are in one group if they share a stream or a key ------------------------ */
 
-static uint32_t root(ef__bus_message *messages, uint32_t i)
+static uint32_t find_group(ef__bus_message *messages, uint32_t i)
 {
     while (messages[i].group != i) {
         messages[i].group = messages[messages[i].group].group;
@@ -64,9 +63,9 @@ static uint32_t root(ef__bus_message *messages, uint32_t i)
     return i;
 }
 
-/* Join message `i` with the one that had this name before it, if any. */
-static bool join(ef__pair_map *map, ef__bus_message *messages, uint32_t i, ef_str tenant,
-                 ef_str name)
+/* Joins message `i` with the last one of the same name, if any. */
+static bool join_groups(ef__pair_map *map, ef__bus_message *messages, uint32_t i, ef_str tenant,
+                        ef_str name)
 {
     bool is_new = false;
     uint64_t *first = ef__pair_map_at(map, tenant, name, &is_new);
@@ -76,30 +75,30 @@ static bool join(ef__pair_map *map, ef__bus_message *messages, uint32_t i, ef_st
         return false;
     if (is_new)
         *first = i;
-    a = root(messages, (uint32_t)*first);
-    b = root(messages, i);
-    messages[a > b ? a : b].group = a > b ? b : a; /* the earliest stands for all */
+    a = find_group(messages, (uint32_t)*first);
+    b = find_group(messages, i);
+    messages[a > b ? a : b].group = a > b ? b : a; /* the first message represents the group */
     return true;
 }
 
-ef_status ef__publish_keys(const ef_publisher *p, ef__bus_message *messages, size_t count,
+ef_status ef__publish_keys(const ef_publisher *publisher, ef__bus_message *messages, size_t count,
                            bool grouped, ef__arena *arena, ef_error *err)
 {
     ef__pair_map streams = EF__PAIR_MAP_INIT(uint64_t, MAP_BYTES);
     ef__pair_map keys = EF__PAIR_MAP_INIT(uint64_t, MAP_BYTES);
-    bool by_stream = ef_str_equal(p->partition_by, EF_STR("stream")), fits = true;
+    bool by_stream = ef_str_equal(publisher->partition_by, EF_STR("stream")), fits = true;
 
     for (uint32_t i = 0; i < count; i++) {
-        messages[i].key = key_of(p, messages[i].event, arena);
+        messages[i].key = key_of(publisher, messages[i].event, arena);
         messages[i].group = i;
     }
     for (uint32_t i = 0; grouped && fits && i < count; i++) {
         const ef_event *event = messages[i].event;
-        fits = join(&streams, messages, i, event->tenant, event->stream) &&
-               (by_stream || join(&keys, messages, i, event->tenant, messages[i].key));
+        fits = join_groups(&streams, messages, i, event->tenant, event->stream) &&
+               (by_stream || join_groups(&keys, messages, i, event->tenant, messages[i].key));
     }
     for (uint32_t i = 0; grouped && i < count; i++)
-        messages[i].group = root(messages, i);
+        messages[i].group = find_group(messages, i);
     ef__pair_map_release(&streams);
     ef__pair_map_release(&keys);
     return fits ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");

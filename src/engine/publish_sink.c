@@ -13,34 +13,35 @@
 #include <unistd.h>
 
 #define AGAIN_ROWS 1000
-#define AGAIN_ROUNDS 20 /* then it is somebody else's turn */
+#define AGAIN_ROUNDS 20 /* per step of a redelivery */
 #define SECRET_BYTES 4096
 
-void ef__sink_failed(ef__publishing *p, const ef_error *why)
+void ef__sink_failed(ef__publisher_task *publisher, const ef_error *why)
 {
     ef__retry_step step;
 
-    pthread_mutex_lock(&p->engine->lock);
-    step = ef__retry_decide(&ef__retry_store, p->is.failures_in_a_row++, EF__ERROR_TRANSIENT,
-                            (uint64_t)ef__publish_mono_us(p));
-    p->is.last_error = *why;
-    p->is.state = EF_PUBLISHER_RETRYING;
-    pthread_mutex_unlock(&p->engine->lock);
-    p->next_try_us = ef__publish_mono_us(p) + step.delay_ms * 1000;
-    ef__log(p->engine->options.log, EF_LOG_WARN, "a publisher's sink is not at hand",
-            EF_LOG_TEXT_FIELD("publisher", ef_str_from(p->name)),
+    pthread_mutex_lock(&publisher->engine->lock);
+    step = ef__retry_decide(&ef__retry_store, publisher->health.failures_in_a_row++,
+                            EF__ERROR_TRANSIENT, (uint64_t)ef__publish_mono_us(publisher));
+    publisher->health.last_error = *why;
+    publisher->health.state = EF_PUBLISHER_RETRYING;
+    pthread_mutex_unlock(&publisher->engine->lock);
+    publisher->next_try_us = ef__publish_mono_us(publisher) + step.delay_ms * 1000;
+    ef__log(publisher->engine->options.log, EF_LOG_WARN, "sink unavailable",
+            EF_LOG_TEXT_FIELD("publisher", ef_str_from(publisher->name)),
             EF_LOG_TEXT_FIELD("error", ef_str_from(why->text)),
             EF_LOG_NUMBER_FIELD("after_ms", step.delay_ms));
 }
 
-void ef__sink_well(ef__publishing *p)
+void ef__sink_recovered(ef__publisher_task *publisher)
 {
-    pthread_mutex_lock(&p->engine->lock);
-    p->is.failures_in_a_row = 0;
-    pthread_mutex_unlock(&p->engine->lock);
+    pthread_mutex_lock(&publisher->engine->lock);
+    publisher->health.failures_in_a_row = 0;
+    pthread_mutex_unlock(&publisher->engine->lock);
 }
 
-/* Below a directory no link is followed; elsewhere the file may be one, as of mounted secrets. */
+/* Within a confined directory no link is followed; elsewhere a file may be a link, like mounted
+ * secrets. */
 static ef_status read_file(const char *path, const char *directory, char out[SECRET_BYTES],
                            ef_error *err)
 {
@@ -63,7 +64,7 @@ static ef_status read_file(const char *path, const char *directory, char out[SEC
     return EF_OK;
 }
 
-/* The secret itself, from where it is said to be. */
+/* Reads the secret from its variable or file. */
 static ef_status read_secret(ef_str where, ef_str directory, char out[SECRET_BYTES], ef_error *err)
 {
     char name[SECRET_BYTES], below[SECRET_BYTES];
@@ -78,129 +79,140 @@ static ef_status read_secret(ef_str where, ef_str directory, char out[SECRET_BYT
         return read_file(name + 5, below, out, err);
     value = getenv(name + 4);
     if (!value)
-        return ef_fail(err, EF_NOT_FOUND, "the secret in the environment's %s is not set",
+        return ef_fail(err, EF_NOT_FOUND, "the secret in environment variable %s is not set",
                        name + 4);
     (void)snprintf(out, SECRET_BYTES, "%s", value);
     return EF_OK;
 }
 
-ef_status ef__sink_open(ef__publishing *p, ef_str progress, ef_error *err)
+ef_status ef__sink_open(ef__publisher_task *publisher, ef_str progress, ef_error *err)
 {
-    ef__bus_options options = ef__publisher_bus_options(&p->definition);
+    ef__bus_options options = ef__publisher_bus_options(&publisher->definition);
     char secret[SECRET_BYTES];
-    ef_status st = read_secret(p->definition.secret, p->definition.secret_directory, secret, err);
+    ef_status st = read_secret(publisher->definition.secret, publisher->definition.secret_directory,
+                               secret, err);
 
     options.secret = ef_str_from(secret);
     options.progress = progress;
-    options.stop = &p->stop;
-    options.clock = p->engine->options.clock;
-    options.log = p->engine->options.log;
+    options.stop = &publisher->stop;
+    options.clock = publisher->engine->options.clock;
+    options.log = publisher->engine->options.log;
     if (st == EF_OK)
-        st = p->engine->sink_open(&options, &p->bus, err);
+        st = publisher->engine->sink_open(&options, &publisher->bus, err);
     explicit_bzero(secret, sizeof secret);
     return st;
 }
 
-void ef__sink_close(ef__publishing *p)
+void ef__sink_close(ef__publisher_task *publisher)
 {
-    ef__bus_close(p->bus);
-    p->bus = NULL;
+    ef__bus_close(publisher->bus);
+    publisher->bus = NULL;
 }
 
-/* "": what is noted is right, or it must stay until what was lost is handed back. */
-static ef_str news_of(const ef__publishing *p, bool lost)
+/* The position to store; "": unchanged, or it must stay until lost messages are redelivered. */
+static ef_str position_to_store(const ef__publisher_task *publisher, bool lost)
 {
-    ef_str at = p->bus->ops->progress && !lost ? p->bus->ops->progress(p->bus) : EF_STR("");
+    ef_str at = publisher->bus->ops->progress && !lost
+                    ? publisher->bus->ops->progress(publisher->bus)
+                    : EF_STR("");
 
-    return at.len < sizeof p->noted && !ef_str_equal(at, ef_str_from(p->noted)) ? at : EF_STR("");
+    return at.len < sizeof publisher->stored_progress &&
+                   !ef_str_equal(at, ef_str_from(publisher->stored_progress))
+               ? at
+               : EF_STR("");
 }
 
-static ef_status mark(ef__publishing *p, ef_str news, const ef_holding *held, size_t held_count,
-                      const ef_exception *exceptions, size_t exception_count, ef_error *err)
+static ef_status ack_rows(ef__publisher_task *publisher, ef_str news,
+                          const ef_partition_lease *held, size_t held_count,
+                          const ef_retry_row *retry_rows, size_t retry_row_count, ef_error *err)
 {
-    ef_status st = ef_published_mark(p->engine->journal, ef_str_from(p->name), held, held_count,
-                                     exceptions, exception_count, news, err);
+    ef_status st = ef_published_ack(publisher->engine->journal, ef_str_from(publisher->name), held,
+                                    held_count, retry_rows, retry_row_count, news, err);
 
     if (st == EF_OK && news.len)
-        (void)snprintf(p->noted, sizeof p->noted, "%.*s", EF_STR_ARG(news));
+        (void)snprintf(publisher->stored_progress, sizeof publisher->stored_progress, "%.*s",
+                       EF_STR_ARG(news));
     return st;
 }
 
-ef_status ef__sink_mark(ef__publishing *p, const ef_holding *held, size_t held_count,
-                        const ef_exception *exceptions, size_t exception_count, ef_error *err)
+ef_status ef__sink_ack(ef__publisher_task *publisher, const ef_partition_lease *held,
+                       size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
+                       ef_error *err)
 {
-    return mark(p, news_of(p, p->bus->lost), held, held_count, exceptions, exception_count, err);
+    return ack_rows(publisher, position_to_store(publisher, publisher->bus->lost), held, held_count,
+                    retry_rows, retry_row_count, err);
 }
 
-ef_holding ef__sink_holding(const ef__publishing *p)
+ef_partition_lease ef__sink_lease(const ef__publisher_task *publisher)
 {
-    return (ef_holding){.partition = 0, .token = p->token};
+    return (ef_partition_lease){.partition = 0, .token = publisher->token};
 }
 
-bool ef__sink_is_all_there(ef__publishing *p, bool ask_now)
+bool ef__sink_is_complete(ef__publisher_task *publisher, bool ask_now)
 {
     ef_error why = EF_ERROR_INIT;
     ef_status st = EF_OK;
 
-    if (p->bus->ops->look)
-        st = p->bus->ops->look(p->bus, ef_str_from(p->noted), ask_now, &why);
+    if (publisher->bus->ops->check_loss)
+        st = publisher->bus->ops->check_loss(
+            publisher->bus, ef_str_from(publisher->stored_progress), ask_now, &why);
     if (st != EF_OK && st != EF_NOT_FOUND)
-        ef__sink_failed(p, &why);
-    return st == EF_OK && !p->bus->lost;
+        ef__sink_failed(publisher, &why);
+    return st == EF_OK && !publisher->bus->lost;
 }
 
-void ef__sink_forget_lost(ef__publishing *p)
+void ef__sink_forget_lost(ef__publisher_task *publisher)
 {
-    if (p->bus) {
-        p->bus->lost = false;
-        p->bus->lost_count = 0;
+    if (publisher->bus) {
+        publisher->bus->lost = false;
+        publisher->bus->lost_count = 0;
     }
-    p->handed = 0;
+    publisher->redelivered = 0;
 }
 
-bool ef__sink_is_at_hand(const ef__publishing *p)
+bool ef__sink_is_available(const ef__publisher_task *publisher)
 {
-    return ef__publish_mono_us(p) >= p->next_try_us;
+    return ef__publish_mono_us(publisher) >= publisher->next_try_us;
 }
 
-/* --- what it has lost ------------------------------------------------------------------------- */
+/* --- lost messages ---------------------------------------------------------------------------- */
 
-/* What is kept goes out again. When the sink has lost more than that, the rest is gone: it counts
- * everybody's messages, so it may be that none of ours is. */
-static void tell_lost(const ef__publishing *p)
+/* Retained rows are delivered again. If the sink lost more, those are lost for good; it counts the
+ * messages of all producers, so that possibly none of them is ours. */
+static void log_loss(const ef__publisher_task *publisher)
 {
-    bool all = p->handed >= p->bus->lost_count;
+    bool all = publisher->redelivered >= publisher->bus->lost_count;
 
-    ef__log(p->engine->options.log, all ? EF_LOG_WARN : EF_LOG_ERROR,
-            all ? "a sink has lost messages; they are sent again"
-                : "a sink has lost messages, and more than are kept: the others are not sent again",
-            EF_LOG_TEXT_FIELD("publisher", ef_str_from(p->name)),
-            EF_LOG_NUMBER_FIELD("lost", p->bus->lost_count),
-            EF_LOG_NUMBER_FIELD("messages", p->handed));
+    ef__log(publisher->engine->options.log, all ? EF_LOG_WARN : EF_LOG_ERROR,
+            all ? "sink lost messages, redelivering" : "sink lost messages, more than are retained",
+            EF_LOG_TEXT_FIELD("publisher", ef_str_from(publisher->name)),
+            EF_LOG_NUMBER_FIELD("lost", publisher->bus->lost_count),
+            EF_LOG_NUMBER_FIELD("messages", publisher->redelivered));
 }
 
-/* How far it is now is noted behind that: whoever takes over before finds the loss himself. */
-ef_status ef__sink_hand_back(ef__publishing *p, ef_tick *tick, ef_error *err)
+/* The new position is stored after the redelivery: a worker that takes over before detects the loss
+ * itself. */
+ef_status ef__sink_redeliver(ef__publisher_task *publisher, ef_tick *tick, ef_error *err)
 {
-    ef_holding held = ef__sink_holding(p);
+    ef_partition_lease held = ef__sink_lease(publisher);
     int64_t handed = AGAIN_ROWS, sum = 0;
     ef_status st = EF_OK;
 
     for (int i = 0; st == EF_OK && handed == AGAIN_ROWS && i < AGAIN_ROUNDS; i++) {
-        st = ef_published_again(p->engine->journal, ef_str_from(p->name), &held, AGAIN_ROWS,
-                                &handed, err);
+        st = ef_published_requeue(publisher->engine->journal, ef_str_from(publisher->name), &held,
+                                  AGAIN_ROWS, &handed, err);
         sum += st == EF_OK ? handed : 0;
     }
     tick->more = true;
-    p->handed += sum;
-    pthread_mutex_lock(&p->engine->lock);
-    p->is.republished += sum;
-    pthread_mutex_unlock(&p->engine->lock);
+    publisher->redelivered += sum;
+    pthread_mutex_lock(&publisher->engine->lock);
+    publisher->health.republished += sum;
+    pthread_mutex_unlock(&publisher->engine->lock);
     if (st == EF_OK && handed < AGAIN_ROWS)
-        st = mark(p, news_of(p, false), &held, 1, NULL, 0, err);
+        st = ack_rows(publisher, position_to_store(publisher, false), &held, 1, NULL, 0, err);
     if (st != EF_OK || handed == AGAIN_ROWS)
         return st;
-    tell_lost(p);
-    ef__sink_forget_lost(p);
+    log_loss(publisher);
+    ef__sink_forget_lost(publisher);
     return EF_OK;
 }

@@ -1,32 +1,32 @@
 /*
- * publish_sink.h - the sink of a publisher: whether it is at hand, how far it is, what it has lost.
- * All of it is called from the publisher's step.
+ * publish_sink.h - the sink of a publisher: availability, stored position, lost messages. Called
+ * from the publisher's step only.
  */
 #ifndef EF_ENGINE_PUBLISH_SINK_H
 #define EF_ENGINE_PUBLISH_SINK_H
 
 #include "publish.h"
 
-ef_status ef__sink_open(ef__publishing *p, ef_str progress, ef_error *err);
-void ef__sink_close(ef__publishing *p);
-/* It is not at hand: later, and aloud. That is no failure of a message. */
-void ef__sink_failed(ef__publishing *p, const ef_error *why);
-void ef__sink_well(ef__publishing *p);
-bool ef__sink_is_at_hand(const ef__publishing *p);
-/* Settle a batch, and note how far the sink is if that is not what was noted last: where the marks
- * say that a message was delivered, whoever compares the two, after any crash, knows that the sink
- * has had it. */
-ef_status ef__sink_mark(ef__publishing *p, const ef_holding *held, size_t held_count,
-                        const ef_exception *exceptions, size_t exception_count, ef_error *err);
-/* What is done under the first partition's lease, for all of them. */
-ef_holding ef__sink_holding(const ef__publishing *p);
-/* Is all there that it has acknowledged? Not when it has lost something, nor when nobody can say.
- * By itself it costs nothing as long as a connection holds. */
-bool ef__sink_is_all_there(ef__publishing *p, bool ask_now);
-/* What it has lost is another worker's to know, who has the publisher now or had it since. */
-void ef__sink_forget_lost(ef__publishing *p);
-/* It has forgotten what it had acknowledged: hand it everything again that is still kept, before
- * anything new goes out, so that the order of streams is kept. A bounded piece of it. */
-ef_status ef__sink_hand_back(ef__publishing *p, ef_tick *tick, ef_error *err);
+ef_status ef__sink_open(ef__publisher_task *publisher, ef_str progress, ef_error *err);
+void ef__sink_close(ef__publisher_task *publisher);
+/* The sink is unavailable: it is tried again later, and logged. Messages do not count as failed. */
+void ef__sink_failed(ef__publisher_task *publisher, const ef_error *why);
+void ef__sink_recovered(ef__publisher_task *publisher);
+bool ef__sink_is_available(const ef__publisher_task *publisher);
+/* Acknowledges a batch, and stores the sink's position in the same transaction if it has changed:
+ * after any crash, a message below the offset is known to have reached that position. */
+ef_status ef__sink_ack(ef__publisher_task *publisher, const ef_partition_lease *held,
+                       size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
+                       ef_error *err);
+/* The lease of the first partition, under which state of the whole publisher is written. */
+ef_partition_lease ef__sink_lease(const ef__publisher_task *publisher);
+/* Does the sink still have all messages that it acknowledged? False also when it cannot tell.
+ * Without `ask_now` the answer is cached while the connection lasts. */
+bool ef__sink_is_complete(ef__publisher_task *publisher, bool ask_now);
+/* Another worker had the publisher meanwhile: a loss that was found before is its to handle. */
+void ef__sink_forget_lost(ef__publisher_task *publisher);
+/* The sink lost acknowledged messages: makes retained rows due again, before new rows, so that the
+ * order of streams is kept. A bounded step. */
+ef_status ef__sink_redeliver(ef__publisher_task *publisher, ef_tick *tick, ef_error *err);
 
 #endif

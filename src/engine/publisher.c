@@ -7,7 +7,7 @@
 
 #include "../base/json.h"
 #include "../base/limits.h"
-#include "../base/room.h"
+#include "../base/memory.h"
 #include "../journal/journal.h"
 
 #include <inttypes.h>
@@ -18,17 +18,17 @@
 #define RETRY_MS_MAX (24LL * 3600 * 1000)
 #define TIMEOUT_MS_MAX 300000
 #define RETAIN_MS                                                                                  \
-    3600000 /* for people, who ask in the hour after it whether it was sent, and when */
-/* Five times as long as a broker leaves what it has unsynced; and not longer, for all of it is sent
- * again to a broker that has lost some. */
+    3600000 /* an operator asks within the hour whether a message was sent, and when */
+/* Five times as long as a broker may keep messages unsynced; not longer, because a broker that lost
+ * some gets all retained messages again. */
 #define NATS_RETAIN_MS 600000
 #define IN_FLIGHT 8
 #define IN_FLIGHT_MAX 256
 #define FILE_COUNT 10
 #define SETTINGS_ARENA (1024u * 1024)
-#define PAUSE_TRIES 100 /* another change of the settings came between read and write each time */
+#define PAUSE_TRIES 100 /* each try fails only if the settings changed between read and write */
 
-static bool begins(ef_str text, const char *with)
+static bool has_prefix(ef_str text, const char *with)
 {
     size_t len = strlen(with);
 
@@ -39,24 +39,27 @@ static bool begins(ef_str text, const char *with)
 
 static ef_publisher with_defaults(const ef_publisher *given)
 {
-    ef_publisher p = *given;
+    ef_publisher publisher = *given;
 
-    if (!p.partition_by.len)
-        p.partition_by = EF_STR("stream");
-    if (!p.retry_ms)
-        p.retry_ms = RETRY_MS;
-    if (!p.retain_ms)
-        p.retain_ms = begins(p.url, "nats:") || begins(p.url, "tls:") ? NATS_RETAIN_MS : RETAIN_MS;
-    if (!p.timeout_ms)
-        p.timeout_ms = EF__BUS_TIMEOUT_MS;
-    if (!p.file_count)
-        p.file_count = FILE_COUNT;
-    if (!p.in_flight)
-        p.in_flight = IN_FLIGHT;
-    return p;
+    if (!publisher.partition_by.len)
+        publisher.partition_by = EF_STR("stream");
+    if (!publisher.retry_ms)
+        publisher.retry_ms = RETRY_MS;
+    if (!publisher.retain_ms)
+        publisher.retain_ms =
+            has_prefix(publisher.url, "nats:") || has_prefix(publisher.url, "tls:") ? NATS_RETAIN_MS
+                                                                                    : RETAIN_MS;
+    if (!publisher.timeout_ms)
+        publisher.timeout_ms = EF__BUS_TIMEOUT_MS;
+    if (!publisher.file_count)
+        publisher.file_count = FILE_COUNT;
+    if (!publisher.in_flight)
+        publisher.in_flight = IN_FLIGHT;
+    return publisher;
 }
 
-static ef_status range(const char *what, int64_t value, int64_t min, int64_t max, ef_error *err)
+static ef_status check_range(const char *what, int64_t value, int64_t min, int64_t max,
+                             ef_error *err)
 {
     if (value >= min && value <= max)
         return EF_OK;
@@ -67,7 +70,7 @@ static ef_status range(const char *what, int64_t value, int64_t min, int64_t max
 
 static ef_status check_partition_by(ef_str by, ef_error *err)
 {
-    bool path = begins(by, "data.") && by.len > 5 && by.ptr[by.len - 1] != '.' &&
+    bool path = has_prefix(by, "data.") && by.len > 5 && by.ptr[by.len - 1] != '.' &&
                 !memmem(by.ptr, by.len, "..", 2);
 
     if (path || ef_str_equal(by, EF_STR("stream")) || ef_str_equal(by, EF_STR("tenant")) ||
@@ -79,7 +82,7 @@ static ef_status check_partition_by(ef_str by, ef_error *err)
                    EF_STR_ARG(by));
 }
 
-/* An entry that fits nothing would keep events back in silence. */
+/* A pattern that matches no type would silently publish nothing. */
 static ef_status check_types(ef_str types, ef_error *err)
 {
     while (types.len) {
@@ -90,7 +93,7 @@ static ef_status check_types(ef_str types, ef_error *err)
         if (len == 0 || (comma && len + 1 == types.len) || memchr(types.ptr, ' ', len) ||
             (star && star + 1 != types.ptr + len))
             return ef_fail(err, EF_BAD_INPUT,
-                           "types: '%.*s' fits no type; NAME or PREFIX*, with commas and no "
+                           "types: '%.*s' matches no type; NAME or PREFIX*, with commas and no "
                            "spaces between them, is needed",
                            (int)len, types.ptr);
         len += comma != NULL;
@@ -101,110 +104,113 @@ static ef_status check_types(ef_str types, ef_error *err)
 
 static ef_status check_secret(ef_str secret, ef_error *err)
 {
-    if (!secret.len || (begins(secret, "file:/") && secret.len > 6) ||
-        (begins(secret, "env:") && secret.len > 4))
+    if (!secret.len || (has_prefix(secret, "file:/") && secret.len > 6) ||
+        (has_prefix(secret, "env:") && secret.len > 4))
         return EF_OK;
-    return ef_fail(err, EF_BAD_INPUT, "a secret is named by file:/PATH or env:NAME, not given");
+    return ef_fail(err, EF_BAD_INPUT,
+                   "a secret is given as file:/PATH or env:NAME, not in clear text");
 }
 
-ef__bus_options ef__publisher_bus_options(const ef_publisher *p)
+ef__bus_options ef__publisher_bus_options(const ef_publisher *publisher)
 {
-    return (ef__bus_options){.url = p->url,
-                             .timeout_ms = p->timeout_ms,
-                             .file_bytes = p->file_bytes,
-                             .file_count = p->file_count,
-                             .in_flight = p->in_flight,
-                             .directory = p->directory,
-                             .allow_private = p->allow_private};
+    return (ef__bus_options){.url = publisher->url,
+                             .timeout_ms = publisher->timeout_ms,
+                             .file_bytes = publisher->file_bytes,
+                             .file_count = publisher->file_count,
+                             .in_flight = publisher->in_flight,
+                             .directory = publisher->directory,
+                             .allow_private = publisher->allow_private};
 }
 
-static ef_status check(const ef_publisher *p, ef_error *err)
+static ef_status check_publisher(const ef_publisher *publisher, ef_error *err)
 {
-    ef__bus_options bus = ef__publisher_bus_options(p);
+    ef__bus_options bus = ef__publisher_bus_options(publisher);
     ef_status st = ef__bus_check(&bus, err);
 
     if (st == EF_OK)
-        st = check_partition_by(p->partition_by, err);
+        st = check_partition_by(publisher->partition_by, err);
     if (st == EF_OK)
-        st = check_types(p->types, err);
+        st = check_types(publisher->types, err);
     if (st == EF_OK)
-        st = check_secret(p->secret, err);
+        st = check_secret(publisher->secret, err);
     if (st == EF_OK)
-        st = range("retry_ms", p->retry_ms, 1, RETRY_MS_MAX, err);
+        st = check_range("retry_ms", publisher->retry_ms, 1, RETRY_MS_MAX, err);
     if (st == EF_OK)
-        st = range("attempts_max", p->attempts_max, 0, INT32_MAX, err);
+        st = check_range("attempts_max", publisher->attempts_max, 0, INT32_MAX, err);
     if (st == EF_OK)
-        st = range("retain_ms", p->retain_ms, EF_RETAIN_NONE, EF_LIMIT_RETAIN_US / 1000, err);
+        st = check_range("retain_ms", publisher->retain_ms, EF_RETAIN_NONE,
+                         EF_LIMIT_RETAIN_US / 1000, err);
     if (st == EF_OK)
-        st = range("timeout_ms", p->timeout_ms, 1, TIMEOUT_MS_MAX, err);
+        st = check_range("timeout_ms", publisher->timeout_ms, 1, TIMEOUT_MS_MAX, err);
     if (st == EF_OK)
-        st = range("in_flight", p->in_flight, 1, IN_FLIGHT_MAX, err);
+        st = check_range("in_flight", publisher->in_flight, 1, IN_FLIGHT_MAX, err);
     return st;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static void put_str(ef__json_writer *w, const char *key, ef_str value)
+static void put_str(ef__json_writer *writer, const char *key, ef_str value)
 {
-    ef__json_key(w, key);
-    ef__json_str(w, value);
+    ef__json_key(writer, key);
+    ef__json_str(writer, value);
 }
 
-static void put_int(ef__json_writer *w, const char *key, int64_t value)
+static void put_int(ef__json_writer *writer, const char *key, int64_t value)
 {
-    ef__json_key(w, key);
-    ef__json_int(w, value);
+    ef__json_key(writer, key);
+    ef__json_int(writer, value);
 }
 
-static void put_bool(ef__json_writer *w, const char *key, bool value)
+static void put_bool(ef__json_writer *writer, const char *key, bool value)
 {
-    ef__json_key(w, key);
-    ef__json_bool(w, value);
+    ef__json_key(writer, key);
+    ef__json_bool(writer, value);
 }
 
-static void write_settings(ef__buf *out, const ef_publisher *p)
+static void write_settings(ef__buf *out, const ef_publisher *publisher)
 {
-    ef__json_writer w = EF__JSON_WRITER(out);
+    ef__json_writer writer = EF__JSON_WRITER(out);
 
-    ef__json_open(&w, '{');
-    put_str(&w, "url", p->url);
-    put_str(&w, "partition_by", p->partition_by);
-    put_int(&w, "retry_ms", p->retry_ms);
-    put_int(&w, "attempts_max", p->attempts_max);
-    put_int(&w, "timeout_ms", p->timeout_ms);
-    put_int(&w, "file_bytes", p->file_bytes);
-    put_int(&w, "file_count", p->file_count);
-    put_int(&w, "in_flight", p->in_flight);
-    put_str(&w, "secret", p->secret);
-    put_bool(&w, "allow_private", p->allow_private);
-    put_bool(&w, "paused", p->paused);
-    if (p->directory.len)
-        put_str(&w, "directory", p->directory);
-    if (p->secret_directory.len)
-        put_str(&w, "secret_directory", p->secret_directory);
-    ef__json_close(&w, '}');
+    ef__json_open(&writer, '{');
+    put_str(&writer, "url", publisher->url);
+    put_str(&writer, "partition_by", publisher->partition_by);
+    put_int(&writer, "retry_ms", publisher->retry_ms);
+    put_int(&writer, "attempts_max", publisher->attempts_max);
+    put_int(&writer, "timeout_ms", publisher->timeout_ms);
+    put_int(&writer, "file_bytes", publisher->file_bytes);
+    put_int(&writer, "file_count", publisher->file_count);
+    put_int(&writer, "in_flight", publisher->in_flight);
+    put_str(&writer, "secret", publisher->secret);
+    put_bool(&writer, "allow_private", publisher->allow_private);
+    put_bool(&writer, "paused", publisher->paused);
+    if (publisher->directory.len)
+        put_str(&writer, "directory", publisher->directory);
+    if (publisher->secret_directory.len)
+        put_str(&writer, "secret_directory", publisher->secret_directory);
+    ef__json_close(&writer, '}');
 }
 
-/* With `expected` only if its lane is still like that. */
-static ef_status write_publisher(ef_journal *journal, const ef_publisher *p,
+/* With `expected`, only if the lane still has these settings. */
+static ef_status write_publisher(ef_journal *journal, const ef_publisher *publisher,
                                  const ef_lane *expected, ef_error *err)
 {
     ef__buf settings = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
     ef_status st = EF_OK;
 
-    write_settings(&settings, p);
+    write_settings(&settings, publisher);
     if (settings.failed)
         st = ef_fail(err, EF_TOO_LARGE, "the settings of a publisher have more than %d bytes",
                      EF_LIMIT_DETAIL_BYTES);
     if (st == EF_OK)
-        st = ef__lane_replace(journal, expected,
-                              &(ef_lane){.name = p->name,
-                                         .kind = EF_LANE_KIND_PUBLISHER,
-                                         .enabled = true,
-                                         .types = p->types,
-                                         .settings = ef__buf_str(&settings),
-                                         .retain_us = p->retain_ms > 0 ? p->retain_ms * 1000 : 0},
-                              err);
+        st = ef__lane_replace(
+            journal, expected,
+            &(ef_lane){.name = publisher->name,
+                       .kind = EF_LANE_KIND_PUBLISHER,
+                       .enabled = true,
+                       .types = publisher->types,
+                       .settings = ef__buf_str(&settings),
+                       .retain_us = publisher->retain_ms > 0 ? publisher->retain_ms * 1000 : 0},
+            err);
     ef__buf_release(&settings);
     return st;
 }
@@ -217,7 +223,7 @@ ef_status ef_publisher_set(ef_journal *journal, const ef_publisher *publisher, e
     if (!journal || !publisher)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", journal ? "publisher" : "journal");
     p = with_defaults(publisher);
-    st = check(&p, err);
+    st = check_publisher(&p, err);
     return st == EF_OK ? write_publisher(journal, &p, NULL, err) : st;
 }
 
@@ -279,7 +285,7 @@ bool ef__lane_is_publisher(const ef_lane *lane)
     return lane->kind == EF_LANE_KIND_PUBLISHER && lane->enabled && lane->settings.len > 0;
 }
 
-/* Copy a publisher into an arena. */
+/* Copies a publisher into an arena. */
 static ef_status add_copy(ef__arena *arena, const ef_lane *lane, ef_publisher *out, ef_error *err)
 {
     ef_lane own = *lane;
@@ -288,13 +294,13 @@ static ef_status add_copy(ef__arena *arena, const ef_lane *lane, ef_publisher *o
     own.types = ef__arena_copy(arena, lane->types);
     own.settings = ef__arena_copy(arena, lane->settings);
     if (!own.name.ptr || !own.types.ptr || !own.settings.ptr)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     return ef__publisher_read(&own, arena, out, err);
 }
 
-/* All of them, or the one of that name. */
-static ef_status list(ef_journal *journal, const ef_str *only, ef_publisher_list *out,
-                      ef_error *err)
+/* All publishers, or the one of that name. */
+static ef_status list_publishers(ef_journal *journal, const ef_str *only, ef_publisher_list *out,
+                                 ef_error *err)
 {
     ef_lane_list lanes = {0};
     ef_publisher *items = NULL;
@@ -303,10 +309,10 @@ static ef_status list(ef_journal *journal, const ef_str *only, ef_publisher_list
     out->items = NULL;
     out->count = 0;
     if (st == EF_OK)
-        st = ef__room_ready(&out->room, err);
+        st = ef__memory_prepare(&out->room, err);
     if (st == EF_OK &&
         !(items = ef__arena_zalloc(&out->room->arena, lanes.count + 1, sizeof *items)))
-        st = ef__room_full(err);
+        st = ef__no_memory(err);
     for (size_t i = 0; st == EF_OK && i < lanes.count; i++) {
         if (!ef__lane_is_publisher(&lanes.items[i]) ||
             (only && !ef_str_equal(*only, lanes.items[i].name)))
@@ -324,12 +330,12 @@ ef_status ef_publisher_ls(ef_journal *journal, ef_publisher_list *out, ef_error 
 {
     if (!out)
         return ef_fail(err, EF_BAD_INPUT, "out is NULL");
-    return list(journal, NULL, out, err);
+    return list_publishers(journal, NULL, out, err);
 }
 
 static ef_status not_found(ef_str name, ef_error *err)
 {
-    return ef_fail(err, EF_NOT_FOUND, "there is no publisher \"%.*s\"", EF_STR_ARG(name));
+    return ef_fail(err, EF_NOT_FOUND, "not found: publisher \"%.*s\"", EF_STR_ARG(name));
 }
 
 ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *out, ef_error *err)
@@ -338,7 +344,7 @@ ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *
 
     if (!out)
         return ef_fail(err, EF_BAD_INPUT, "out is NULL");
-    st = list(journal, &name, out, err);
+    st = list_publishers(journal, &name, out, err);
     if (st == EF_OK && out->count == 0)
         st = not_found(name, err);
     return st;
@@ -350,7 +356,7 @@ void ef_publisher_list_release(ef_publisher_list *list)
         return;
     list->items = NULL;
     list->count = 0;
-    ef__room_release(&list->room);
+    ef__memory_release(&list->room);
 }
 
 static ef_status pause_once(ef_journal *journal, ef_str name, bool paused, ef_error *err)
@@ -358,7 +364,7 @@ static ef_status pause_once(ef_journal *journal, ef_str name, bool paused, ef_er
     ef__arena arena = EF__ARENA_INIT(SETTINGS_ARENA);
     ef_lane_list lanes = {0};
     const ef_lane *found = NULL;
-    ef_publisher p;
+    ef_publisher publisher;
     ef_status st = ef_lane_ls(journal, &lanes, err);
 
     for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
@@ -367,10 +373,10 @@ static ef_status pause_once(ef_journal *journal, ef_str name, bool paused, ef_er
     if (st == EF_OK && !found)
         st = not_found(name, err);
     if (st == EF_OK)
-        st = ef__publisher_read(found, &arena, &p, err);
-    if (st == EF_OK && p.paused != paused) {
-        p.paused = paused;
-        st = write_publisher(journal, &p, found, err);
+        st = ef__publisher_read(found, &arena, &publisher, err);
+    if (st == EF_OK && publisher.paused != paused) {
+        publisher.paused = paused;
+        st = write_publisher(journal, &publisher, found, err);
     }
     ef_lane_list_release(&lanes);
     ef__arena_release(&arena);

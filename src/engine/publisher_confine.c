@@ -1,6 +1,6 @@
 /*
- * publisher_confine.c - which files and variables a publisher may name whose definition comes from
- * elsewhere (see publisher.h).
+ * publisher_confine.c - the files and variables that a publisher may name if its definition is
+ * remote (see publisher.h).
  */
 #include <everfold/publisher.h>
 
@@ -8,15 +8,15 @@
 
 #include <string.h>
 
-static bool begins(ef_str text, const char *with)
+static bool has_prefix(ef_str text, const char *with)
 {
     size_t len = strlen(with);
 
     return text.len >= len && memcmp(text.ptr, with, len) == 0;
 }
 
-/* Splits off what is before the first `mark`. */
-static ef_str split(ef_str *rest, char mark)
+/* Splits off the text before the first `mark`. */
+static ef_str split_off(ef_str *rest, char mark)
 {
     const char *end = memchr(rest->ptr, mark, rest->len);
     ef_str first = {rest->ptr, end ? (size_t)(end - rest->ptr) : rest->len};
@@ -32,7 +32,7 @@ static ef_status find_directory(const char *what, ef_str path, ef_str directorie
     ef_str rest = directories;
 
     while (rest.len) {
-        ef_str directory = split(&rest, ',');
+        ef_str directory = split_off(&rest, ',');
         while (directory.len > 1 && directory.ptr[directory.len - 1] == '/')
             directory.len--;
         if (!ef__path_is_below(path, directory))
@@ -51,58 +51,60 @@ static ef_status find_directory(const char *what, ef_str path, ef_str directorie
                    what, EF_STR_ARG(path), EF_STR_ARG(directories));
 }
 
-static ef_status confine_sink(ef_publisher *p, ef_str directories, ef_error *err)
+static ef_status confine_sink(ef_publisher *publisher, ef_str directories, ef_error *err)
 {
-    ef_str path = {p->url.ptr + 5, p->url.len - 5};
+    ef_str path = {publisher->url.ptr + 5, publisher->url.len - 5};
 
     if (ef_str_equal(path, EF_STR("-")))
         return EF_OK;
-    if (begins(path, "///"))
+    if (has_prefix(path, "///"))
         path = (ef_str){path.ptr + 2, path.len - 2};
-    return find_directory("the file of the publisher", path, directories, &p->directory, err);
+    return find_directory("the file of the publisher", path, directories, &publisher->directory,
+                          err);
 }
 
-/* ca=FILE and creds=FILE of a NATS address. libnats opens them, so links are followed there. */
-static ef_status confine_query(const ef_publisher *p, ef_str directories, ef_error *err)
+/* ca=FILE and creds=FILE of a NATS URL. libnats opens them, so links are followed there. */
+static ef_status confine_query(const ef_publisher *publisher, ef_str directories, ef_error *err)
 {
-    ef_str query = p->url, ignored;
+    ef_str query = publisher->url, ignored;
     ef_status st = EF_OK;
 
-    (void)split(&query, '?');
+    (void)split_off(&query, '?');
     while (st == EF_OK && query.len) {
-        ef_str value = split(&query, '&');
-        ef_str key = split(&value, '=');
+        ef_str value = split_off(&query, '&');
+        ef_str key = split_off(&value, '=');
         if (ef_str_equal(key, EF_STR("ca")) || ef_str_equal(key, EF_STR("creds")))
             st = find_directory("a file of the address", value, directories, &ignored, err);
     }
     return st;
 }
 
-static ef_status confine_secret(ef_publisher *p, ef_str directories, ef_error *err)
+static ef_status confine_secret(ef_publisher *publisher, ef_str directories, ef_error *err)
 {
-    ef_str named = {p->secret.ptr + 5, p->secret.len - 5};
+    ef_str named = {publisher->secret.ptr + 5, publisher->secret.len - 5};
 
-    if (begins(p->secret, "file:"))
-        return find_directory("the file of the secret", named, directories, &p->secret_directory,
-                              err);
-    if (begins(p->secret, "env:") && !begins(p->secret, "env:" EF_SECRET_ENV))
+    if (has_prefix(publisher->secret, "file:"))
+        return find_directory("the file of the secret", named, directories,
+                              &publisher->secret_directory, err);
+    if (has_prefix(publisher->secret, "env:") &&
+        !has_prefix(publisher->secret, "env:" EF_SECRET_ENV))
         return ef_fail(err, EF_FORBIDDEN,
                        "the secret is %.*s: a variable whose name begins with " EF_SECRET_ENV
                        " is needed",
-                       EF_STR_ARG(p->secret));
+                       EF_STR_ARG(publisher->secret));
     return EF_OK;
 }
 
-ef_status ef_publisher_confine(ef_publisher *p, ef_str directories, ef_error *err)
+ef_status ef_publisher_confine(ef_publisher *publisher, ef_str directories, ef_error *err)
 {
     ef_status st = EF_OK;
 
-    if (!p)
+    if (!publisher)
         return ef_fail(err, EF_BAD_INPUT, "publisher is NULL");
-    p->directory = p->secret_directory = (ef_str){0};
-    if (begins(p->url, "file:"))
-        st = confine_sink(p, directories, err);
-    else if (begins(p->url, "nats:") || begins(p->url, "tls:"))
-        st = confine_query(p, directories, err);
-    return st == EF_OK ? confine_secret(p, directories, err) : st;
+    publisher->directory = publisher->secret_directory = (ef_str){0};
+    if (has_prefix(publisher->url, "file:"))
+        st = confine_sink(publisher, directories, err);
+    else if (has_prefix(publisher->url, "nats:") || has_prefix(publisher->url, "tls:"))
+        st = confine_query(publisher, directories, err);
+    return st == EF_OK ? confine_secret(publisher, directories, err) : st;
 }

@@ -1,9 +1,9 @@
 /*
- * queue.c - see queue.h: what is queued.
+ * queue.c - the queued rows of the queue driver: see queue.h.
  */
 #include "queue.h"
-#include "lost.h"
-#include "workset.h"
+#include "journal_loss.h"
+#include "view_cache.h"
 
 #include "../base/logger.h"
 #include "../journal/journal.h"
@@ -11,277 +11,275 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define LATELY_MS 60000 /* longer than a lease, and than any post rests after a failure */
-#define BATCH_GROWTH 16 /* a backlog is taken in batches of up to so many times the usual one … */
-#define BATCH_STEP 4    /* … each so many times the one before */
-/* Events times projections of a batch: all that they change is in memory at once, and if all of it
- * failed, all of it would be filed by one mark. */
-#define BATCH_OUTCOMES ((size_t)5 * EF_LIMIT_TAKE_ROWS)
+#define LATELY_MS 60000 /* longer than a lease, and than the longest back-off of a task */
+#define BATCH_GROWTH 16 /* limit for a backlog, in usual batches */
+#define BATCH_STEP 4    /* growth from one batch to the next */
+/* Events times projections of a batch: all changes are in memory at once, and if every event
+ * failed, one ack would write all of the rows. */
+#define BATCH_OUTCOMES ((size_t)5 * EF_LIMIT_CLAIM_ROWS)
 
-/* A batch on its way through a pass. */
-typedef struct pass {
+/* A claimed batch until it is acknowledged. */
+typedef struct queue_pass {
     ef_engine *engine;
-    ef_holding *held;
+    ef_partition_lease *held;
     size_t held_count;
-    ef_taken_batch taken;
+    ef_claimed_batch claimed;
     ef__live_set set;
     ef__apply apply;
-    bool completed; /* the commit of the views took the marks with it */
+    bool completed; /* the commit of the views included the ack */
     ef_tick *tick;
-} pass;
+} queue_pass;
 
-/* --- settling --------------------------------------------------------------------------------- */
+/* --- acknowledging ---------------------------------------------------------------------------- */
 
-/* What is held and has something taken from it, with where that ends. */
-static size_t taken_from(const pass *p, ef_holding *out)
+/* The leases of partitions that rows were claimed from, with their new offsets. */
+static size_t claimed_leases(const queue_pass *pass, ef_partition_lease *out)
 {
     int64_t upto[EF_LIMIT_PARTITIONS] = {0};
     size_t used = 0;
 
-    for (size_t i = 0; i < p->taken.count; i++)
-        upto[p->taken.items[i].partition] = p->taken.items[i].event->position;
-    for (size_t h = 0; h < p->held_count; h++)
-        if (upto[p->held[h].partition]) {
-            out[used] = p->held[h];
-            out[used++].upto = upto[p->held[h].partition];
+    for (size_t i = 0; i < pass->claimed.count; i++)
+        upto[pass->claimed.items[i].partition] = pass->claimed.items[i].event->position;
+    for (size_t h = 0; h < pass->held_count; h++)
+        if (upto[pass->held[h].partition]) {
+            out[used] = pass->held[h];
+            out[used++].upto = upto[pass->held[h].partition];
         }
     return used;
 }
 
-/* Move the marks past what was taken; what waits gets its rows in the same transaction: that of the
- * views where there is a connection of theirs. */
-static ef_status settle(const pass *p, void *connection, const ef_exception *exceptions,
-                        size_t count, ef_error *err)
+/* Moves the offsets past the claimed rows and writes the retry rows, in one transaction: in that of
+ * the views if `connection` is set. */
+static ef_status ack_batch(const queue_pass *pass, void *connection, const ef_retry_row *retry_rows,
+                           size_t count, ef_error *err)
 {
-    ef_holding *held = malloc((p->held_count + 1) * sizeof *held);
-    ef__marking mark = {.lane = EF_STR(EF_LANE_APPLY),
-                        .held = held,
-                        .exceptions = exceptions,
-                        .exception_count = count};
+    ef_partition_lease *held = malloc((pass->held_count + 1) * sizeof *held);
+    ef__ack_request ack = {.lane = EF_STR(EF_LANE_APPLY),
+                           .held = held,
+                           .retry_rows = retry_rows,
+                           .retry_row_count = count};
     ef_status st;
 
     if (!held)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
-    mark.held_count = taken_from(p, held);
-    st = ef__outbox_mark_with(p->engine->journal, connection, &mark, err);
+    ack.held_count = claimed_leases(pass, held);
+    st = ef__outbox_ack_with(pass->engine->journal, connection, &ack, err);
     free(held);
     return st;
 }
 
-/* Settle a batch by its outcomes. */
-static ef_status complete(void *context, void *connection, ef_error *err)
+/* Acknowledges a batch by its results. Called inside the commit of the views, or after it. */
+static ef_status ack_results(void *context, void *connection, ef_error *err)
 {
-    pass *p = context;
-    size_t most = p->apply.event_count * p->apply.generation_count, count = 0;
-    ef_exception *exceptions = malloc((most + 1) * sizeof *exceptions);
-    ef_status st = exceptions ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    queue_pass *pass = context;
+    size_t most = pass->apply.event_count * pass->apply.generation_count, count = 0;
+    ef_retry_row *retry_rows = malloc((most + 1) * sizeof *retry_rows);
+    ef_status st = retry_rows ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
     if (st == EF_OK)
-        st = ef__crew_keep(&p->engine->crew, p->tick, err); /* a large batch may have taken long */
+        st = ef__membership_renew(&pass->engine->membership, pass->tick,
+                                  err); /* the lease may end during a large batch */
     if (st == EF_OK)
-        count = ef__exceptions_collect(p->engine, &p->apply, exceptions);
+        count = ef__retry_rows_collect(pass->engine, &pass->apply, retry_rows);
     if (st == EF_OK)
-        st = settle(p, connection, exceptions, count, err);
+        st = ack_batch(pass, connection, retry_rows, count, err);
     if (st == EF_OK)
-        ef__count_exceptions(p->engine, exceptions, count);
-    p->completed = st == EF_OK;
-    free(exceptions);
+        ef__count_retry_rows(pass->engine, retry_rows, count);
+    pass->completed = st == EF_OK;
+    free(retry_rows);
     return st;
 }
 
 /* --- folding ---------------------------------------------------------------------------------- */
 
-static ef_status apply_to(pass *p, const ef__fence_set *fences, const ef__apply_event *events,
-                          ef_error *err)
+static ef_status run_apply(queue_pass *pass, const ef__fence_set *fences,
+                           const ef__apply_event *events, ef_error *err)
 {
-    p->completed = false;
-    p->apply = (ef__apply){.generations = p->set.items,
-                           .generation_count = p->set.count,
-                           .events = events,
-                           .event_count = p->taken.count,
-                           .fences = fences->items,
-                           .fence_count = fences->count,
-                           .live_set = p->set.number,
-                           .worksets = &p->engine->queued,
-                           .complete = p->engine->joined ? complete : NULL,
-                           .complete_context = p,
-                           .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    return ef__apply_run(p->engine, &p->apply, err);
+    pass->completed = false;
+    pass->apply = (ef__apply){.generations = pass->set.items,
+                              .generation_count = pass->set.count,
+                              .events = events,
+                              .event_count = pass->claimed.count,
+                              .fences = fences->items,
+                              .fence_count = fences->count,
+                              .live_set = pass->set.number,
+                              .caches = &pass->engine->queue_caches,
+                              .complete = pass->engine->joined ? ack_results : NULL,
+                              .complete_context = pass,
+                              .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    return ef__apply_run(pass->engine, &pass->apply, err);
 }
 
-/* Apply what was taken to the live generations, starting over when one has just gone live or
- * somebody else was quicker. */
-static ef_status apply_taken(pass *p, ef_error *err)
+/* Applies the claimed rows to the live generations; starts over when the live set or a watermark
+ * has changed. */
+static ef_status apply_claimed(queue_pass *pass, ef_error *err)
 {
     ef__fence_set fences = {0};
-    ef__apply_event *events = malloc(p->taken.count * sizeof *events);
-    ef_status st = events ? ef__fences_make(p->held, p->held_count, p->taken.items, p->taken.count,
-                                            &fences, err)
+    ef__apply_event *events = malloc(pass->claimed.count * sizeof *events);
+    ef_status st = events ? ef__fences_make(pass->held, pass->held_count, pass->claimed.items,
+                                            pass->claimed.count, &fences, err)
                           : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
 
-    for (size_t i = 0; events && i < p->taken.count; i++)
-        events[i] = (ef__apply_event){p->taken.items[i].event, false};
+    for (size_t i = 0; events && i < pass->claimed.count; i++)
+        events[i] = (ef__apply_event){pass->claimed.items[i].event, false};
     if (st == EF_OK)
         st = EF_CONFLICT;
-    for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_START_OVER; tries++) {
-        ef__apply_release(&p->apply);
-        ef__live_set_release(&p->set);
-        st = ef__live_set_read(p->engine, true, &p->set, err);
+    for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_RESTARTS_MAX; tries++) {
+        ef__apply_release(&pass->apply);
+        ef__live_set_release(&pass->set);
+        st = ef__live_set_read(pass->engine, true, &pass->set, err);
         if (st != EF_OK)
             break;
-        ef__worksets_prune(&p->engine->queued, &p->set, false);
-        st = apply_to(p, &fences, events, err);
+        ef__view_caches_prune(&pass->engine->queue_caches, &pass->set, false);
+        st = run_apply(pass, &fences, events, err);
     }
-    p->apply.fences = NULL;
-    p->apply.events = NULL;
+    pass->apply.fences = NULL;
+    pass->apply.events = NULL;
     if (st == EF_OK) {
-        p->apply.events = events;
-        ef__tick_add(p->tick, &p->apply);
+        pass->apply.events = events;
+        ef__tick_add(pass->tick, &pass->apply);
     }
-    if (st == EF_OK && !p->completed)
-        st = complete(p, NULL, err);
+    if (st == EF_OK && !pass->completed)
+        st = ack_results(pass, NULL, err);
     ef__fences_release(&fences);
     free(events);
     return st;
 }
 
-/* --- what was in hand when a process ended ------------------------------------------------------
- */
+/* --- rows that were in flight when a worker crashed ------------------------------------------- */
 
-/* Does the generation still lack the event? It may have another one of that seq. */
-static ef_status lacks(const pass *p, const ef__generation *g, const ef_event *event, bool *out,
-                       ef_error *err)
+/* Does the generation still lack the event? Another event may have been applied under its seq. */
+static ef_status lacks_event(const queue_pass *pass, const ef__generation *generation,
+                             const ef_event *event, bool *out, ef_error *err)
 {
-    ef__watermark mark = {0};
+    ef__watermark watermark = {0};
     bool found, there = true;
-    ef_views *views = p->engine->views;
-    ef_status st =
-        views->ops->watermark_get(views, g->id, event->tenant, event->stream, &mark, &found, err);
+    ef_views *views = pass->engine->views;
+    ef_status st = views->ops->watermark_get(views, generation->id, event->tenant, event->stream,
+                                             &watermark, &found, err);
 
-    if (st == EF_OK && mark.applied_seq >= event->seq)
-        st = ef__lost_look(p->engine, &mark, event, &there, err);
-    *out = st == EF_OK && (mark.applied_seq < event->seq || !there);
+    if (st == EF_OK && watermark.applied_seq >= event->seq)
+        st = ef__journal_loss_check(pass->engine, &watermark, event, &there, err);
+    *out = st == EF_OK && (watermark.applied_seq < event->seq || !there);
     return st;
 }
 
-/* It was alone in hand: every projection that lacks it counts one attempt, and tries it in its own
- * lane, where the others do not wait for it. */
-static ef_status set_aside(pass *p, ef_error *err)
+/* The row was in flight alone: it counts as one failed attempt in every projection that lacks it,
+ * and is retried in the projection's lane, where other rows are not delayed. */
+static ef_status isolate_row(queue_pass *pass, ef_error *err)
 {
-    const ef_event *event = p->taken.items[0].event;
-    ef__applied ended = {.verdict = EF__VERDICT_FAILED, .message = EF_STR(EF__CRASH_TEXT)};
-    ef_exception *exceptions = NULL;
+    const ef_event *event = pass->claimed.items[0].event;
+    ef__apply_result ended = {.verdict = EF__VERDICT_FAILED, .message = EF_STR(EF__CRASH_TEXT)};
+    ef_retry_row *retry_rows = NULL;
     size_t count = 0;
-    ef_status st = ef__live_set_read(p->engine, true, &p->set, err);
+    ef_status st = ef__live_set_read(pass->engine, true, &pass->set, err);
 
     if (st == EF_OK) {
-        exceptions = malloc((p->set.count + 1) * sizeof *exceptions);
-        st = exceptions ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+        retry_rows = malloc((pass->set.count + 1) * sizeof *retry_rows);
+        st = retry_rows ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
     }
-    for (size_t g = 0; st == EF_OK && g < p->set.count; g++) {
-        const ef__generation *generation = p->set.items[g].generation;
-        bool lacking, there = count && ef_str_equal(exceptions[count - 1].lane, generation->name);
-        if (!p->set.items[g].keeps_rows || there)
+    for (size_t g = 0; st == EF_OK && g < pass->set.count; g++) {
+        const ef__generation *generation = pass->set.items[g].generation;
+        bool lacking, there = count && ef_str_equal(retry_rows[count - 1].lane, generation->name);
+        if (!pass->set.items[g].keeps_rows || there)
             continue;
-        st = lacks(p, generation, event, &lacking, err);
+        st = lacks_event(pass, generation, event, &lacking, err);
         if (st == EF_OK && lacking) {
-            exceptions[count] =
-                ef__exception_make(p->engine, generation->name, event->position, &ended, 0);
-            exceptions[count].trying = true;                        /* so it is tried alone … */
-            exceptions[count++].due_us = ef__engine_now(p->engine); /* … and at once */
+            retry_rows[count] =
+                ef__retry_row_make(pass->engine, generation->name, event->position, &ended, 0);
+            retry_rows[count].trying = true; /* so it is tried alone … */
+            retry_rows[count++].due_us = ef__engine_now(pass->engine); /* … at once */
         }
     }
     if (st == EF_OK)
-        st = settle(p, NULL, exceptions, count, err);
+        st = ack_batch(pass, NULL, retry_rows, count, err);
     if (st == EF_OK && count)
-        ef__log(p->engine->options.log, EF_LOG_WARN, EF__CRASH_TEXT,
+        ef__log(pass->engine->options.log, EF_LOG_WARN, "row isolated after a crash",
                 EF_LOG_TEXT_FIELD("stream", event->stream), EF_LOG_NUMBER_FIELD("seq", event->seq));
-    free(exceptions);
+    free(retry_rows);
     return st;
 }
 
 /* --- a pass ----------------------------------------------------------------------------------- */
 
-static ef_status take(pass *p, size_t limit, ef_error *err)
+static ef_status claim_batch(queue_pass *pass, size_t limit, ef_error *err)
 {
-    return ef_outbox_take(p->engine->journal, EF_STR(EF_LANE_APPLY), p->held, p->held_count, limit,
-                          &p->taken, err);
+    return ef_outbox_claim(pass->engine->journal, EF_STR(EF_LANE_APPLY), pass->held,
+                           pass->held_count, limit, &pass->claimed, err);
 }
 
 static size_t largest_batch(size_t usual, size_t projections)
 {
     size_t most =
-        usual < EF_LIMIT_TAKE_ROWS / BATCH_GROWTH ? usual * BATCH_GROWTH : EF_LIMIT_TAKE_ROWS;
+        usual < EF_LIMIT_CLAIM_ROWS / BATCH_GROWTH ? usual * BATCH_GROWTH : EF_LIMIT_CLAIM_ROWS;
 
     return most * projections > BATCH_OUTCOMES ? BATCH_OUTCOMES / projections : most;
 }
 
-/* Large batches while there is a backlog, the usual ones again when it is gone. */
-static void adapt(ef_engine *e, size_t usual, size_t projections, bool more)
+/* Larger batches while there is a backlog, then the usual size again. */
+static void adapt_batch_size(ef_engine *engine, size_t usual, size_t projections, bool more)
 {
     size_t most = largest_batch(usual, projections);
 
-    e->batch = e->batch ? e->batch : usual;
-    e->batch = more ? e->batch * BATCH_STEP : e->batch / BATCH_STEP;
-    e->batch = e->batch > most ? most : e->batch;
-    e->batch = e->batch < usual ? usual : e->batch;
+    engine->batch = engine->batch ? engine->batch : usual;
+    engine->batch = more ? engine->batch * BATCH_STEP : engine->batch / BATCH_STEP;
+    engine->batch = engine->batch > most ? most : engine->batch;
+    engine->batch = engine->batch < usual ? usual : engine->batch;
 }
 
-/* A store that cannot be written makes owners lose their leases with rows in hand, and that is not
- * the rows' doing. So whoever has met that lately tries a lone row as any other. One that does end
- * the process is told by the next, who has met nothing. */
-static bool has_failed_lately(const ef_engine *e)
+/* During an outage of the view store workers lose their leases with rows in flight, without a
+ * crash. So a worker that has met an outage recently tries a lone row like any other. If the row
+ * does crash the process, the next worker, which has met no outage, isolates it. */
+static bool has_failed_lately(const ef_engine *engine)
 {
-    const ef_clock *clock = e->options.clock;
-
-    return e->failed_us &&
-           clock->mono_us(clock->context) - e->failed_us < LATELY_MS * INT64_C(1000);
+    return engine->batch_failed_us &&
+           ef__engine_mono_us(engine) - engine->batch_failed_us < LATELY_MS * INT64_C(1000);
 }
 
-static void note_failure(ef_engine *e, ef_status st)
+static void record_failure(ef_engine *engine, ef_status st)
 {
-    const ef_clock *clock = e->options.clock;
-
-    ef__count_store_retry(e, st);
+    ef__count_store_retry(engine, st);
     if (st != EF_OK && st != EF_LEASE_LOST && st != EF_CONFLICT)
-        e->failed_us = clock->mono_us(clock->context);
+        engine->batch_failed_us = ef__engine_mono_us(engine);
 }
 
-static ef_status step(pass *p, size_t usual, ef_error *err)
+static ef_status step_batch(queue_pass *pass, size_t usual, ef_error *err)
 {
-    ef_engine *e = p->engine;
+    ef_engine *engine = pass->engine;
     bool suspect, alone;
-    ef_status st = take(p, e->batch ? e->batch : usual, err);
+    ef_status st = claim_batch(pass, engine->batch ? engine->batch : usual, err);
 
-    if (st != EF_OK || p->taken.count == 0)
+    if (st != EF_OK || pass->claimed.count == 0)
         return st;
-    suspect = p->taken.items[0].suspect;
-    alone =
-        suspect && p->taken.count == 1 && !p->taken.more && !e->careful && !has_failed_lately(e);
-    e->careful = suspect && p->taken.more; /* the last of them is not one that was alone in hand */
-    p->tick->claimed += (int64_t)p->taken.count;
-    p->tick->more = p->tick->more || p->taken.more || suspect;
-    st = alone ? set_aside(p, err) : apply_taken(p, err);
-    note_failure(e, st);
+    suspect = pass->claimed.items[0].suspect;
+    alone = suspect && pass->claimed.count == 1 && !pass->claimed.more &&
+            !engine->isolates_suspects && !has_failed_lately(engine);
+    engine->isolates_suspects =
+        suspect && pass->claimed.more; /* the last one of them was not in flight alone */
+    pass->tick->claimed += (int64_t)pass->claimed.count;
+    pass->tick->more = pass->tick->more || pass->claimed.more || suspect;
+    st = alone ? isolate_row(pass, err) : apply_claimed(pass, err);
+    record_failure(engine, st);
     if (st == EF_OK)
-        adapt(e, usual, p->set.count, p->taken.more && !suspect);
+        adapt_batch_size(engine, usual, pass->set.count, pass->claimed.more && !suspect);
     return st;
 }
 
-ef_status ef__queue_step(ef_engine *e, const ef_work_options *options, ef_tick *tick, ef_error *err)
+ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                         ef_error *err)
 {
-    pass p = {.engine = e,
-              .taken = EF_TAKEN_BATCH_INIT,
-              .apply = {.arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)},
-              .tick = tick};
+    queue_pass pass = {.engine = engine,
+                       .claimed = EF_CLAIMED_BATCH_INIT,
+                       .apply = {.arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)},
+                       .tick = tick};
     size_t usual = options->batch ? options->batch : EF__ENGINE_BATCH;
-    ef_status st = ef__held_read(e, &p.held, &p.held_count, err);
+    ef_status st = ef__partition_leases_read(engine, &pass.held, &pass.held_count, err);
 
-    if (st == EF_OK && p.held_count)
-        st = step(&p, usual, err);
-    ef__apply_release(&p.apply);
-    ef__live_set_release(&p.set);
-    ef_taken_batch_release(&p.taken);
-    free(p.held);
+    if (st == EF_OK && pass.held_count)
+        st = step_batch(&pass, usual, err);
+    ef__apply_release(&pass.apply);
+    ef__live_set_release(&pass.set);
+    ef_claimed_batch_release(&pass.claimed);
+    free(pass.held);
     return st;
 }

@@ -1,74 +1,76 @@
 /*
- * queue.h - the queue driver: live work, in the order of each stream, many streams at once.
+ * queue.h - the queue driver: live work, in order within each stream, for many streams at once.
  *
- * A pass: what is due again (retry), then what is queued. Each takes under the leases held, folds,
- * and settles under the tokens: the mark moves, rows go, and what a projection failed on gets a row
- * in the projection's own lane, with what waits behind it in its stream.
+ * A pass handles due retry rows (retry.c), then queued rows (queue.c). Each claims under the leases
+ * of partitions, folds, and acknowledges under the tokens: offsets move, rows are removed, and an
+ * event that failed in a projection gets a row in the projection's lane, with the later events of
+ * its stream blocked behind it.
  *
- * A process that ends in the middle leaves its batch in hand, noted in the journal. Nobody can say
- * whether an event of it is to blame, so its successor goes carefully: a large batch in pieces, a
- * small one event by event, and one that was alone in hand becomes an exception of every projection
- * that lacks it, with one attempt counted.
+ * A process that crashes leaves its batch in flight, recorded in the journal. Any event of it may
+ * have caused the crash, so the next holder isolates it: a large batch is claimed in pieces, a
+ * small one event by event, and an event that was in flight alone gets a retry row in every
+ * projection that lacks it, with one attempt counted.
  */
 #ifndef EF_ENGINE_QUEUE_H
 #define EF_ENGINE_QUEUE_H
 
 #include "apply.h"
 
-/* The error of an event whose attempt never ended. */
-#define EF__CRASH_TEXT "the process ended while this event was being applied"
+/* The error text of an event whose attempt did not end. For people: no code reads it. */
+#define EF__CRASH_TEXT "the process crashed while it applied this event"
 
 /* A tick of each driver, under its lock. */
 ef_status ef__queue_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                          ef_error *err);
-/* The same for one who goes on for days: while nobody has anything to do it holds nothing, is no
- * worker, and only looks. (rest.c) */
+/* Like ef__queue_work, for a task that runs for days: while there is no work it holds no lease and
+ * only polls. (idle.c) */
 ef_status ef__queue_watch(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                           ef_error *err);
 ef_status ef__cursor_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                           ef_error *err);
 
-/* Take one batch from the queue, fold it, move the marks. */
+/* Claims one batch of the queue, folds and acknowledges it. */
 ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                          ef_error *err);
-/* Take exceptions that are due and try them again. */
+/* Claims due retry rows and tries them again. */
 ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err);
 
-/* A batch of the journal for every generation that catches up or follows the log. */
+/* Applies a batch of the journal to each generation that catches up or is log-ordered. */
 ef_status ef__cursor_step(ef_engine *engine, ef_tick *tick, ef_error *err);
 
-/* --- shared by the drivers (settle.c) --------------------------------------------------------- */
+/* --- shared by both passes (retry_row.c) ------------------------------------------------------ */
 
-/* The partitions held, with room for all; how many in *out_count. malloc'ed. */
-ef_status ef__held_read(const ef_engine *engine, ef_holding **out, size_t *out_count,
-                        ef_error *err);
+/* The leases of partitions that this worker holds, malloc'ed; `*out_count` of them. */
+ef_status ef__partition_leases_read(const ef_engine *engine, ef_partition_lease **out,
+                                    size_t *out_count, ef_error *err);
 
-/* The fences of the held partitions that items are in, and their names. */
+/* The fences of the partitions that have items, and their names. */
 typedef struct ef__fence_set {
     ef__fence *items;
     size_t count;
     char (*names)[32];
 } ef__fence_set;
 
-ef_status ef__fences_make(const ef_holding *held, size_t held_count, const ef_taken *items,
-                          size_t item_count, ef__fence_set *out, ef_error *err);
+ef_status ef__fences_make(const ef_partition_lease *held, size_t held_count,
+                          const ef_claimed_row *items, size_t item_count, ef__fence_set *out,
+                          ef_error *err);
 void ef__fences_release(ef__fence_set *set);
 
-/* What of an outcome needs a row in the projection's own lane. */
+/* Does the event need a row in the projection's lane? */
 bool ef__verdict_waits(ef__verdict verdict);
-/* That row. `failures_before` is how often it has failed already. */
-ef_exception ef__exception_make(const ef_engine *engine, ef_str lane, int64_t position,
-                                const ef__applied *result, int32_t failures_before);
-/* One for each event and projection that needs one: generations of one projection, which follow
- * one another, share its lane. `out` has room for all; how many. */
-size_t ef__exceptions_collect(const ef_engine *engine, const ef__apply *apply, ef_exception *out);
+/* That row, after `failures_before` failures. */
+ef_retry_row ef__retry_row_make(const ef_engine *engine, ef_str lane, int64_t position,
+                                const ef__apply_result *result, int32_t failures_before);
+/* One row per event and projection that needs one; generations of a projection are adjacent and
+ * share its lane. `out` has space for all of them. Returns the number. */
+size_t ef__retry_rows_collect(const ef_engine *engine, const ef__apply *apply, ef_retry_row *out);
 
-/* File what the generation lacks of the stream before `event`, as rows of its own lane: nothing
- * else would bring it. A bounded number at a time; what is there already stays. (gaps.c) */
-ef_status ef__gap_file(ef_engine *engine, const ef__generation *generation, const ef_event *event,
-                       ef_error *err);
+/* Adds rows for the events of the stream before `event` that the generation lacks: no other row
+ * brings them. A bounded number per call; existing rows stay. (gaps.c) */
+ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation,
+                           const ef_event *event, ef_error *err);
 
-/* A step of the engine's shadow, which a supervisor keeps going. (shadow.c) */
+/* A step of the engine's shadow worker. (shadow.c) */
 ef_status ef__shadow_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                           ef_error *err);
 

@@ -1,19 +1,18 @@
 /*
- * rebuild.c - runs that fold everything anew: a rebuild, which is then routed, and a verification,
- * whose generation is thrown away.
+ * rebuild.c - runs that fold all events from scratch: a rebuild, whose generation becomes the
+ * active one, and a verification, whose generation is compared and removed.
  *
- * The generation is made beside the routed one and catches up by its cursor like any other, so live
- * work goes on and nothing is missed or doubled at the seam. The run notes the number that it is
- * going to have before it is made: a worker that goes on with the run finds it by that.
+ * The new generation is built beside the active one and catches up by its cursor like any other, so
+ * live work continues and no event is missed or applied twice when it goes live. Its number is
+ * stored in the run before the generation is created: a worker that takes the run over finds the
+ * generation by that number. The states of a run are drawn in run.h.
  *
- *     noted -> made -> catching up -> live -> even -> compared -> routed | removed
- *
- * In place it is routed as soon as it is made, and the old one goes, slice by slice as all that are
- * retired: queries show what is there so far.
+ * In place, the new generation becomes active as soon as it exists, and the old one is retired:
+ * queries read the views that are built so far.
  */
 #include "lane.h"
-#include "migrate.h"
-#include "route.h"
+#include "migration.h"
+#include "read_target.h"
 #include "run.h"
 #include "tenant.h"
 
@@ -21,464 +20,528 @@
 #include "../base/limits.h"
 #include "../journal/journal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define EXAMPLES_MAX 10
 
-typedef struct builds {
+typedef struct rebuild_pair {
     ef__generation_list list;
-    const ef__generation *routed;
-    const ef__generation *built;   /* ours; NULL before it is made */
-    const ef__generation *leaving; /* ours, retired: what is left of it */
-    int64_t highest;
-} builds;
+    const ef__generation *active;
+    const ef__generation *built;   /* of this run; NULL before it is created */
+    const ef__generation *retired; /* of this run, being removed; NULL: none */
+    int64_t highest;               /* number of a generation of the projection */
+} rebuild_pair;
 
-/* --- finding it ------------------------------------------------------------------------------- */
-
-/* Another program may have been deployed under the number that was noted. */
-static bool is_ours(const ef__generation *g, const ef__generation *routed, const ef__detail *detail)
+/* Changes the state of a run in memory; ef__run_save stores it. */
+static void move_state(ef__run_drive *drive, ef__rebuild_state to)
 {
-    return g->number == detail->built && g->version == routed->version;
+    ef__rebuild_state from = drive->detail.rebuild;
+
+    switch (to) {
+    case EF__REBUILD_REQUESTED:
+        assert(false);
+        break;
+    case EF__REBUILD_RESERVED:
+        assert(from == EF__REBUILD_REQUESTED);
+        break;
+    case EF__REBUILD_REPLACED:
+    case EF__REBUILD_COMPARED:
+        assert(from == EF__REBUILD_RESERVED || from == to);
+        break;
+    case EF__REBUILD_SWITCHED:
+        assert(from == EF__REBUILD_COMPARED || from == to);
+        break;
+    case EF__REBUILD_ADOPTED:
+        assert(from == EF__REBUILD_RESERVED || from == to);
+        break;
+    }
+    drive->detail.rebuild = to;
 }
 
-static ef_status read_builds(ef__driven *d, builds *out, ef_error *err)
+/* The new generation is active: this run is done. */
+static void move_to_active(ef__run_drive *drive)
 {
-    ef_status st = ef__generations_read(d->engine, d->run.projection, &out->list, err);
+    bool is_compared = drive->detail.rebuild == EF__REBUILD_COMPARED ||
+                       drive->detail.rebuild == EF__REBUILD_SWITCHED;
 
-    out->routed = out->built = out->leaving = NULL;
+    move_state(drive, is_compared ? EF__REBUILD_SWITCHED : EF__REBUILD_ADOPTED);
+}
+
+/* --- finding the generations ------------------------------------------------------------------ */
+
+/* Another program may have been deployed under the reserved number. */
+static bool is_ours(const ef__generation *generation, const ef__generation *active,
+                    const ef__detail *detail)
+{
+    return generation->number == detail->built && generation->version == active->version;
+}
+
+static ef_status read_builds(ef__run_drive *drive, rebuild_pair *out, ef_error *err)
+{
+    ef_status st = ef__generations_read(drive->engine, drive->run.projection, &out->list, err);
+
+    out->active = out->built = out->retired = NULL;
     out->highest = 0;
     for (size_t i = 0; st == EF_OK && i < out->list.count; i++) {
-        const ef__generation *g = &out->list.items[i];
-        out->routed = g->routed ? g : out->routed;
-        out->highest = g->number > out->highest ? g->number : out->highest;
+        const ef__generation *generation = &out->list.items[i];
+        out->active = generation->active ? generation : out->active;
+        out->highest = generation->number > out->highest ? generation->number : out->highest;
     }
-    if (st == EF_OK && !out->routed)
-        st = ef_fail(err, EF_NOT_FOUND, "queries for \"%.*s\" go nowhere: deploy it",
-                     EF_STR_ARG(d->run.projection));
+    if (st == EF_OK && !out->active)
+        st = ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no active generation: deploy it",
+                     EF_STR_ARG(drive->run.projection));
     for (size_t i = 0; st == EF_OK && i < out->list.count; i++)
-        if (is_ours(&out->list.items[i], out->routed, &d->detail)) {
-            bool leaves = out->list.items[i].state == EF__GENERATION_RETIRED;
-            *(leaves ? &out->leaving : &out->built) = &out->list.items[i];
+        if (is_ours(&out->list.items[i], out->active, &drive->detail)) {
+            bool is_retired = out->list.items[i].state == EF__GENERATION_RETIRED;
+            *(is_retired ? &out->retired : &out->built) = &out->list.items[i];
         }
-    if (st == EF_OK && ef__function_missing(d->engine, out->routed))
+    if (st == EF_OK && ef__c_function_missing(drive->engine, out->active))
         st = ef_fail(err, EF_UNSUPPORTED,
-                     "\"%.*s\" is written in C and its function is not in this process",
-                     EF_STR_ARG(d->run.projection));
+                     "projection \"%.*s\" is written in C, and its function is not registered in "
+                     "this process",
+                     EF_STR_ARG(drive->run.projection));
     return st;
 }
 
-/* --- making it -------------------------------------------------------------------------------- */
+/* --- creating the new generation -------------------------------------------------------------- */
 
-static ef_status note(ef__driven *d, const builds *b, ef_error *err)
+static ef_status reserve_number(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
-    d->detail.generation = b->routed->number;
-    d->detail.built = b->highest + 1;
-    return ef__run_save(d, err);
+    drive->detail.generation = builds->active->number;
+    drive->detail.built = builds->highest + 1;
+    move_state(drive, EF__REBUILD_RESERVED);
+    return ef__run_save(drive, err);
 }
 
-static ef_status make(ef__driven *d, const builds *b, ef_error *err)
+static ef_status create_generation(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
-    ef_views *views = d->engine->views;
-    ef__generation made = *b->routed;
+    ef_views *views = drive->engine->views;
+    ef__generation made = *builds->active;
     int64_t id;
     ef_status st;
 
-    if (d->detail.built != b->highest + 1) { /* another was made or removed meanwhile */
-        d->detail.built = b->highest + 1;
-        return ef__run_save(d, err);
+    if (drive->detail.built != builds->highest + 1) { /* another one was created or removed */
+        drive->detail.built = builds->highest + 1;
+        return ef__run_save(drive, err);
     }
-    made.number = (int32_t)d->detail.built; /* so a late driver makes none */
+    made.number = (int32_t)drive->detail.built; /* unique: a late driver cannot add a second one */
     made.state = EF__GENERATION_CATCHING_UP;
-    made.routed = false;
+    made.active = false;
     made.position = made.seam = made.created_us = 0;
     st = views->ops->generation_add(views, &made, &id, err);
-    ef__journal_nudge(d->engine->journal); /* there is something to catch up */
+    ef__journal_wake(drive->engine->journal); /* for the cursor driver */
     return st;
 }
 
-/* Two writes, each of which is looked for before it is made: whoever goes on with the run does what
- * is left. Afterwards an operator's route is left alone. */
-static ef_status take_place(ef__driven *d, const builds *b, ef_error *err)
+/* In place. Each of the two writes is checked before it is made, so that a worker that takes the
+ * run over does what is missing. Once the state is stored, an operator's switch is not undone. */
+static ef_status replace_active(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
-    ef_views *views = d->engine->views;
-    const ef__generation *old = ef__generation_number(&b->list, d->detail.generation);
+    ef_views *views = drive->engine->views;
+    const ef__generation *old = ef__generation_number(&builds->list, drive->detail.generation);
     ef_status st = EF_OK;
 
-    if (!b->built->routed) {
-        st = views->ops->generation_route(views, b->built->id, b->built->era, err);
-        ef__routes_outdate(d->engine);
+    if (!builds->built->active) {
+        st = views->ops->generation_activate(views, builds->built->id, builds->built->era, err);
+        ef__read_targets_invalidate(drive->engine);
         return st;
     }
-    if (old && old != b->built && old->state != EF__GENERATION_RETIRED)
-        st = ef__generation_retire(d->engine, old, err);
-    ef__journal_nudge(d->engine->journal); /* it is to be swept */
-    d->detail.swapped = true;
-    return st == EF_OK ? ef__run_save(d, err) : st;
+    if (old && old != builds->built && old->state != EF__GENERATION_RETIRED)
+        st = ef__generation_retire(drive->engine, old, err);
+    ef__journal_wake(drive->engine->journal); /* for the removal of the old one */
+    move_state(drive, EF__REBUILD_REPLACED);
+    return st == EF_OK ? ef__run_save(drive, err) : st;
 }
 
-/* --- on the way ---------------------------------------------------------------------------------
- */
+/* --- progress --------------------------------------------------------------------------------- */
 
-static ef_status show_progress(ef__driven *d, const builds *b, ef_error *err)
+static ef_status update_progress(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
     ef_head head;
-    ef_status st = ef_journal_head(d->engine->journal, &head, err);
+    ef_status st = ef_journal_head(drive->engine->journal, &head, err);
 
     if (st != EF_OK)
         return st;
-    d->idle = d->run.last_position == b->built->position && d->run.total >= 0;
-    d->tick->run_events += b->built->position - d->run.last_position;
-    d->run.last_position = d->run.processed = b->built->position;
-    d->run.total = head.position;
+    drive->idle = drive->run.last_position == builds->built->position && drive->run.total >= 0;
+    drive->tick->run_events += builds->built->position - drive->run.last_position;
+    drive->run.last_position = drive->run.processed = builds->built->position;
+    drive->run.total = head.position;
     return EF_OK;
 }
 
-/* Is something in the projection's own lane about to be tried? */
-static ef_status lane_is_due(ef__driven *d, const builds *b, bool *out, ef_error *err)
+/* Has the projection's lane a row that is due? */
+static ef_status lane_is_due(ef__run_drive *drive, const rebuild_pair *builds, bool *out,
+                             ef_error *err)
 {
-    ef_outbox_summary s = {0};
+    ef_outbox_summary summary = {0};
     ef_status st = ef_outbox_summarise(
-        d->engine->journal, &(ef_outbox_query){.lane = b->built->name, .any_tenant = true}, &s,
-        err);
+        drive->engine->journal, &(ef_outbox_query){.lane = builds->built->name, .any_tenant = true},
+        &summary, err);
 
-    *out = st == EF_OK && s.oldest.count &&
-           s.oldest.items[0].next_attempt_us <= ef__engine_now(d->engine);
-    ef_row_list_release(&s.oldest);
-    return st == EF_NOT_FOUND ? EF_OK : st; /* nothing has failed there yet */
+    *out = st == EF_OK && summary.oldest.count &&
+           summary.oldest.items[0].next_attempt_us <= ef__engine_now(drive->engine);
+    ef_row_list_release(&summary.oldest);
+    return st == EF_NOT_FOUND ? EF_OK : st; /* the lane has no row yet */
 }
 
-/* Has the queue brought the routed one everything that the new one had when it went live? */
-static ef_status queue_is_past(ef__driven *d, const builds *b, bool *out, ef_error *err)
+/* Has the queue applied to the active generation all events that the new one had when it went live?
+ */
+static ef_status queue_is_past(ef__run_drive *drive, const rebuild_pair *builds, bool *out,
+                               ef_error *err)
 {
     ef_row_list rows = {0};
     ef_status st = ef_outbox_ls(
-        d->engine->journal,
+        drive->engine->journal,
         &(ef_outbox_query){.lane = EF_STR(EF_LANE_APPLY), .any_tenant = true, .limit = 1}, &rows,
         err);
 
-    *out = st == EF_OK && (!rows.count || rows.items[0].position > b->built->seam);
+    *out = st == EF_OK && (!rows.count || rows.items[0].position > builds->built->seam);
     ef_row_list_release(&rows);
     return st;
 }
 
 /*
- * From here on both are fed the same, in the same transactions, so that they can be compared at any
- * moment; those in the order of the log whenever their cursors are in the same places.
+ * Do both generations have the same events? From then on the queue applies each batch to both in
+ * one transaction, so they can be compared at any moment; log-ordered ones whenever their cursors
+ * are equal.
  */
-static ef_status is_even(ef__driven *d, const builds *b, bool *out, ef_error *err)
+static ef_status is_level(ef__run_drive *drive, const rebuild_pair *builds, bool *out,
+                          ef_error *err)
 {
     bool due = false;
     bool filed;
     ef_status st;
 
     *out = false;
-    if (b->routed->state == EF__GENERATION_CATCHING_UP || b->routed->state == EF__GENERATION_PAUSED)
-        return EF_OK; /* it will be live again, and is compared then */
-    if (b->built->by_log)
-        return ef__tenants_even(d->engine, b->built, b->routed, out, err);
-    st = queue_is_past(d, b, out, err);
+    if (builds->active->state == EF__GENERATION_CATCHING_UP ||
+        builds->active->state == EF__GENERATION_PAUSED)
+        return EF_OK; /* compared when it is live again */
+    if (builds->built->by_log)
+        return ef__tenants_are_level(drive->engine, builds->built, builds->active, out, err);
+    st = queue_is_past(drive, builds, out, err);
     if (st == EF_OK && *out) {
-        st = ef__gaps_file(d->engine, b->built, &filed, err);
+        st = ef__gaps_add_rows(drive->engine, builds->built, &filed, err);
         *out = filed;
     }
     if (st == EF_OK && *out)
-        st = lane_is_due(d, b, &due, err);
+        st = lane_is_due(drive, builds, &due, err);
     *out = *out && !due;
     return st;
 }
 
 /* --- comparing -------------------------------------------------------------------------------- */
 
-typedef struct examples {
+typedef struct drift_examples {
     ef__buf text;
     ef__json_writer writer;
     int count;
-} examples;
+} drift_examples;
 
 static bool add_example(void *context, const ef_difference *difference)
 {
-    examples *x = context;
+    drift_examples *examples = context;
 
-    if (x->count++ < EXAMPLES_MAX) {
-        ef__json_open(&x->writer, '{');
-        ef__json_key(&x->writer, "tenant");
-        ef__json_str(&x->writer, difference->tenant);
-        ef__json_key(&x->writer, "view_id");
-        ef__json_str(&x->writer, difference->view_id);
-        ef__json_close(&x->writer, '}');
+    if (examples->count++ < EXAMPLES_MAX) {
+        ef__json_open(&examples->writer, '{');
+        ef__json_key(&examples->writer, "tenant");
+        ef__json_str(&examples->writer, difference->tenant);
+        ef__json_key(&examples->writer, "view_id");
+        ef__json_str(&examples->writer, difference->view_id);
+        ef__json_close(&examples->writer, '}');
     }
     return true;
 }
 
-static ef_status compare(ef__driven *d, const builds *b, ef_error *err)
+static ef_status compare_views(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
-    examples x = {.text = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES / 2)};
+    drift_examples examples = {.text = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES / 2)};
     ef_diff diff;
     ef_status st;
 
-    x.writer = (ef__json_writer)EF__JSON_WRITER(&x.text);
-    ef__json_open(&x.writer, '[');
-    st = ef__generations_compare(d->engine, b->routed, b->built, add_example, &x, &diff, err);
-    ef__json_close(&x.writer, ']');
+    examples.writer = (ef__json_writer)EF__JSON_WRITER(&examples.text);
+    ef__json_open(&examples.writer, '[');
+    st = ef__generations_compare(drive->engine, builds->active, builds->built, add_example,
+                                 &examples, &diff, err);
+    ef__json_close(&examples.writer, ']');
     if (st == EF_BLOCKED) { /* a retry, a requeue or a skip may unblock it: the run tries again */
         st = EF_BUSY;
         if (err)
             err->status = st;
     }
     if (st == EF_OK) {
-        d->detail.compared = true;
-        d->detail.views = diff.views;
-        d->detail.differences = diff.left_only + diff.right_only + diff.different;
-        if (d->detail.differences && !x.text.failed)
-            d->detail.examples = ef__arena_copy(&d->arena, ef__buf_str(&x.text));
+        move_state(drive, EF__REBUILD_COMPARED);
+        drive->detail.views = diff.views;
+        drive->detail.differences = diff.left_only + diff.right_only + diff.different;
+        if (drive->detail.differences && !examples.text.failed)
+            drive->detail.examples = ef__arena_copy(&drive->arena, ef__buf_str(&examples.text));
     }
-    ef__buf_release(&x.text);
+    ef__buf_release(&examples.text);
     return st;
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* The views are not the same as those of the active generation: nobody but a person can say which
- * are right, so it stays beside it. */
-static ef_status stay_beside(ef__driven *d, const builds *b, ef_error *err)
+/* The views differ from those of the active generation. Which ones are right is an operator's
+ * decision, so the new generation stays beside the active one. */
+static ef_status report_drift(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
     char text[200];
 
-    (void)snprintf(
-        text, sizeof text,
-        "%" PRId64 " of %" PRId64 " views differ from those of generation %d: generation "
-        "%d is complete, and queries do not go to it",
-        d->detail.differences, d->detail.views, (int)b->routed->number, (int)b->built->number);
-    d->run.error = ef__arena_copy(&d->arena, ef_str_from(text));
-    return d->run.error.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a run");
+    (void)snprintf(text, sizeof text,
+                   "%" PRId64 " of %" PRId64
+                   " views differ from those of generation %d: generation "
+                   "%d is complete, and was not made active",
+                   drive->detail.differences, drive->detail.views, (int)builds->active->number,
+                   (int)builds->built->number);
+    drive->run.error = ef__arena_copy(&drive->arena, ef_str_from(text));
+    return drive->run.error.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a run");
 }
 
-static bool may_switch(const ef__driven *d)
+static bool may_switch(const ef__run_drive *drive)
 {
-    return !d->detail.in_place && !d->detail.no_switch &&
-           (d->detail.differences == 0 || d->detail.switch_anyway);
+    return !drive->detail.in_place && !drive->detail.no_switch &&
+           (drive->detail.differences == 0 || drive->detail.switch_anyway);
 }
 
-static ef_status finish_rebuild(ef__driven *d, const builds *b, ef_error *err)
+static ef_status finish_rebuild(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
     bool even = true;
-    ef_status st = d->detail.in_place ? ef__gaps_file(d->engine, b->built, &even, err)
-                                      : is_even(d, b, &even, err);
+    ef_status st = drive->detail.in_place
+                       ? ef__gaps_add_rows(drive->engine, builds->built, &even, err)
+                       : is_level(drive, builds, &even, err);
 
     if (st == EF_OK && !even) {
-        d->idle = !d->engine->gap_pass.generation;
+        drive->idle = !drive->engine->gap_pass.generation;
         return EF_OK;
     }
-    if (st == EF_OK && !d->detail.in_place)
-        st = compare(d, b, err);
-    if (st == EF_OK && d->detail.in_place)
-        st = ef__lane_sweep(d->engine, d->run.projection, err);
-    if (st == EF_OK && !may_switch(d) && d->detail.differences)
-        st = stay_beside(d, b, err);
-    if (st == EF_OK && may_switch(d)) {
-        st = ef__generation_route(d->engine, b->routed, b->built, "switch", d->run.requester,
-                                  d->run.reason, err);
-        d->detail.switched = st == EF_OK;
+    if (st == EF_OK && !drive->detail.in_place)
+        st = compare_views(drive, builds, err);
+    if (st == EF_OK && drive->detail.in_place)
+        st = ef__lane_sweep(drive->engine, drive->run.projection, err);
+    if (st == EF_OK && !may_switch(drive) && drive->detail.differences)
+        st = report_drift(drive, builds, err);
+    if (st == EF_OK && may_switch(drive)) {
+        st = ef__generation_activate(drive->engine, builds->active, builds->built, "switch",
+                                     drive->run.requester, drive->run.reason, err);
+        if (st == EF_OK)
+            move_state(drive, EF__REBUILD_SWITCHED);
     }
     if (st == EF_OK)
-        d->run.state = EF_RUN_COMPLETED;
+        drive->run.state = EF_RUN_COMPLETED;
     return st;
 }
 
-/* Out of the live ones first: then nobody writes to it while its views go, slice by slice. */
-static ef_status remove_built(ef__driven *d, const builds *b, ef_error *err)
+/* Retired first, so that no worker writes to it while its views are removed in slices. */
+static ef_status remove_built(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
     bool more;
     ef_status st;
 
-    if (!b->built || b->built->routed)
+    if (!builds->built || builds->built->active)
         return EF_OK;
-    st = ef__generation_retire(d->engine, b->built, err);
-    return st == EF_OK ? ef__generation_sweep(d->engine, b->built, b->built->era + 1, &more, err)
+    st = ef__generation_retire(drive->engine, builds->built, err);
+    return st == EF_OK ? ef__generation_sweep(drive->engine, builds->built, builds->built->era + 1,
+                                              &more, err)
                        : st;
 }
 
-static ef_status finish_verify(ef__driven *d, const builds *b, ef_error *err)
+static ef_status finish_verify(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
     bool even;
-    ef_status st = is_even(d, b, &even, err);
+    ef_status st = is_level(drive, builds, &even, err);
 
     if (st == EF_OK && !even) {
-        d->idle = !d->engine->gap_pass.generation;
+        drive->idle = !drive->engine->gap_pass.generation;
         return EF_OK;
     }
-    /* The result is written before the generation goes: whoever goes on from here has it. */
-    if (st == EF_OK && !d->detail.compared)
-        st = compare(d, b, err);
+    /* The result is stored before the generation is removed: a worker that takes the run over from
+     * here could not compare again. */
+    if (st == EF_OK && drive->detail.rebuild != EF__REBUILD_COMPARED)
+        st = compare_views(drive, builds, err);
     if (st == EF_OK)
-        st = ef__run_save(d, err);
-    return st == EF_OK ? remove_built(d, b, err) : st;
+        st = ef__run_save(drive, err);
+    return st == EF_OK ? remove_built(drive, builds, err) : st;
 }
 
-/* What was folded aside goes before the run ends. */
-static ef_status clean_up(ef__driven *d, const builds *b, ef_error *err)
+/* The side build is removed before the run ends. */
+static ef_status remove_side_build(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
     bool more = false;
     ef_status st = EF_OK;
 
-    if (b->leaving)
-        st = ef__generation_sweep(d->engine, b->leaving, b->leaving->era, &more, err);
+    if (builds->retired)
+        st = ef__generation_sweep(drive->engine, builds->retired, builds->retired->era, &more, err);
     if (st == EF_OK && !more)
-        d->run.state = EF_RUN_COMPLETED;
+        drive->run.state = EF_RUN_COMPLETED;
     return st;
 }
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
-static ef_status step(ef__driven *d, builds *b, ef_error *err)
+/* All but the last write of the run was done, by this run or by an operator. */
+static ef_status complete_active(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
-    bool verify = d->run.mode == EF_RUN_VERIFY, in_place = d->detail.in_place;
+    ef_status st = update_progress(drive, builds, err);
+
+    if (st != EF_OK)
+        return st;
+    drive->idle = false;
+    drive->run.processed = drive->run.last_position = drive->run.total;
+    move_to_active(drive);
+    drive->run.state = EF_RUN_COMPLETED;
+    return EF_OK;
+}
+
+/* The new generation exists. */
+static ef_status step_built(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
+{
+    const ef__generation *built = builds->built;
+    ef_status st;
+
+    if (built->state == EF__GENERATION_CATCHING_UP)
+        return update_progress(drive, builds, err);
+    if (built->state != EF__GENERATION_LIVE) {
+        drive->idle = built->state == EF__GENERATION_PAUSED;
+        return drive->idle
+                   ? EF_OK
+                   : ef_fail(err, EF_UNSUPPORTED, "generation %d of projection \"%.*s\" has failed",
+                             (int)built->number, EF_STR_ARG(drive->run.projection));
+    }
+    st = update_progress(drive, builds, err);
+    if (st != EF_OK)
+        return st;
+    drive->run.processed = drive->run.last_position = drive->run.total;
+    drive->idle = false;
+    return drive->run.mode == EF_RUN_VERIFY ? finish_verify(drive, builds, err)
+                                            : finish_rebuild(drive, builds, err);
+}
+
+static ef_status step_rebuild(ef__run_drive *drive, rebuild_pair *builds, ef_error *err)
+{
+    bool is_verify = drive->run.mode == EF_RUN_VERIFY, in_place = drive->detail.in_place;
     bool migrates = false;
 
-    /* Its views are rewritten and its era moves on: it is looked at when that is over. */
-    if (b->routed->state == EF__GENERATION_CATCHING_UP) {
-        ef_status st = ef__generation_migrates(d->engine, b->routed, &migrates, err);
-        d->idle = migrates;
+    /* The run waits while the views of the active generation are migrated: its era changes. */
+    if (builds->active->state == EF__GENERATION_CATCHING_UP) {
+        ef_status st = ef__generation_migrates(drive->engine, builds->active, &migrates, err);
+        drive->idle = migrates;
         if (st != EF_OK || migrates)
             return st;
     }
-    if (d->detail.built == 0)
-        return note(d, b, err);
-    if (verify && d->detail.compared && !b->built)
-        return clean_up(d, b, err);
-    if (!verify && !in_place && b->built && b->built->routed) {
-        ef_status st = show_progress(d, b, err);
-        if (st != EF_OK)
-            return st;
-        d->idle = false;
-        d->run.processed = d->run.last_position = d->run.total;
-        d->detail.switched = true; /* all but this last note was done, by us or an operator */
-        d->run.state = EF_RUN_COMPLETED;
-        return EF_OK;
-    }
-    if (!b->built)
-        return make(d, b, err);
-    if (in_place && !d->detail.swapped)
-        return take_place(d, b, err);
-    if (b->built->state == EF__GENERATION_CATCHING_UP)
-        return show_progress(d, b, err);
-    if (b->built->state != EF__GENERATION_LIVE) {
-        d->idle = b->built->state == EF__GENERATION_PAUSED;
-        return d->idle ? EF_OK
-                       : ef_fail(err, EF_UNSUPPORTED, "generation %d of \"%.*s\" has failed",
-                                 (int)b->built->number, EF_STR_ARG(d->run.projection));
-    }
-    ef_status st = show_progress(d, b, err);
-    if (st != EF_OK)
-        return st;
-    d->run.processed = d->run.last_position = d->run.total;
-    d->idle = false;
-    return verify ? finish_verify(d, b, err) : finish_rebuild(d, b, err);
+    if (drive->detail.rebuild == EF__REBUILD_REQUESTED)
+        return reserve_number(drive, builds, err);
+    if (is_verify && drive->detail.rebuild == EF__REBUILD_COMPARED && !builds->built)
+        return remove_side_build(drive, builds, err);
+    if (!is_verify && !in_place && builds->built && builds->built->active)
+        return complete_active(drive, builds, err);
+    if (!builds->built)
+        return create_generation(drive, builds, err);
+    if (in_place && drive->detail.rebuild != EF__REBUILD_REPLACED)
+        return replace_active(drive, builds, err);
+    return step_built(drive, builds, err);
 }
 
-ef_status ef__rebuild_step(ef__driven *d, ef_error *err)
+ef_status ef__rebuild_step(ef__run_drive *drive, ef_error *err)
 {
-    builds b = {0};
-    ef_status st = read_builds(d, &b, err);
+    rebuild_pair builds = {0};
+    ef_status st = read_builds(drive, &builds, err);
 
     if (st == EF_OK)
-        st = step(d, &b, err);
-    ef__generation_list_release(&b.list);
+        st = step_rebuild(drive, &builds, err);
+    ef__generation_list_release(&builds.list);
     return st;
 }
 
-ef_status ef__verify_step(ef__driven *d, ef_error *err)
+ef_status ef__rebuild_is_done(ef__run_drive *drive, bool *out, ef_error *err)
 {
-    return ef__rebuild_step(d, err);
-}
-
-ef_status ef__rebuild_is_done(ef__driven *d, bool *out, ef_error *err)
-{
-    builds b = {0};
+    rebuild_pair builds = {0};
     ef_status st;
 
     *out = false;
-    if (d->run.mode != EF_RUN_REBUILD || d->detail.built == 0 || d->detail.in_place)
+    if (drive->run.mode != EF_RUN_REBUILD || drive->detail.rebuild == EF__REBUILD_REQUESTED ||
+        drive->detail.in_place)
         return EF_OK;
-    st = read_builds(d, &b, err);
-    *out = st == EF_OK && b.built && b.built->routed;
-    d->detail.switched = d->detail.switched || *out;
-    ef__generation_list_release(&b.list);
+    st = read_builds(drive, &builds, err);
+    *out = st == EF_OK && builds.built && builds.built->active;
+    if (*out)
+        move_to_active(drive);
+    ef__generation_list_release(&builds.list);
     return st == EF_NOT_FOUND || st == EF_UNSUPPORTED ? EF_OK : st;
 }
 
-ef_status ef__rebuild_undo(ef__driven *d, ef_error *err)
+ef_status ef__rebuild_undo(ef__run_drive *drive, ef_error *err)
 {
-    builds b = {0};
+    rebuild_pair builds = {0};
     ef_status st;
 
-    if (d->detail.built == 0)
+    /* The number, not the state: a seed reserves a number too and has no other state. */
+    if (drive->detail.built == 0)
         return EF_OK;
-    st = read_builds(d, &b, err);
-    if (b.built)
-        st = remove_built(d, &b, err);
+    st = read_builds(drive, &builds, err);
+    if (builds.built)
+        st = remove_built(drive, &builds, err);
     else if (st == EF_NOT_FOUND || st == EF_UNSUPPORTED)
-        st = EF_OK; /* nothing is left that could be removed */
-    ef__generation_list_release(&b.list);
+        st = EF_OK; /* there is nothing to remove */
+    ef__generation_list_release(&builds.list);
     return st;
 }
 
-/* --- asking for one --------------------------------------------------------------------------- */
+/* --- requesting a run ---------------------------------------------------------------------------
+ */
 
-static ef_status request(ef_engine *e, const ef_run *run, const ef__detail *detail,
-                         ef_run_list *out, ef_error *err)
+static ef_status request_run(ef_engine *engine, const ef_run *run, const ef__detail *detail,
+                             ef_run_list *out, ef_error *err)
 {
     ef__generation_list list = {0};
-    ef_status st = ef__generations_read(e, run->projection, &list, err);
+    ef_status st = ef__generations_read(engine, run->projection, &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
-        if (list.items[i].routed && list.items[i].state == EF__GENERATION_PAUSED)
-            st = ef_fail(err, EF_CONFLICT,
-                         "projection \"%.*s\" is paused; go on with it first: everfold projection "
-                         "resume %.*s",
-                         EF_STR_ARG(run->projection), EF_STR_ARG(run->projection));
+        if (list.items[i].active && list.items[i].state == EF__GENERATION_PAUSED)
+            st = ef_fail(err, EF_CONFLICT, "projection \"%.*s\" is paused: resume it first",
+                         EF_STR_ARG(run->projection));
     ef__generation_list_release(&list);
-    return st == EF_OK ? ef__run_file(e, run, detail, out, err) : st;
+    return st == EF_OK ? ef__run_file(engine, run, detail, out, err) : st;
 }
 
-ef_status ef_projection_rebuild(ef_engine *e, const ef_rebuild *rebuild, ef_run_list *out,
+ef_status ef_projection_rebuild(ef_engine *engine, const ef_rebuild *rebuild, ef_run_list *out,
                                 ef_error *err)
 {
     ef_status st;
 
-    if (!e || !rebuild)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "rebuild" : "engine");
+    if (!engine || !rebuild)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "rebuild" : "engine");
     if (rebuild->in_place && (rebuild->no_switch || rebuild->switch_anyway))
-        return ef_fail(err, EF_BAD_INPUT, "in place there is nothing to switch to");
+        return ef_fail(err, EF_BAD_INPUT, "in_place excludes no_switch and switch_anyway");
     if (rebuild->no_switch && rebuild->switch_anyway)
-        return ef_fail(err, EF_BAD_INPUT, "no_switch and switch_anyway contradict each other");
-    st = request(e,
-                 &(ef_run){.mode = EF_RUN_REBUILD,
-                           .projection = rebuild->projection,
-                           .total = -1,
-                           .reason = rebuild->reason,
-                           .requester = rebuild->who},
-                 &(ef__detail){.in_place = rebuild->in_place,
-                               .no_switch = rebuild->no_switch,
-                               .switch_anyway = rebuild->switch_anyway},
-                 out, err);
-    return st == EF_OK ? ef__engine_note(e, "rebuild", rebuild->projection, 0, rebuild->who,
-                                         rebuild->reason, err)
+        return ef_fail(err, EF_BAD_INPUT, "no_switch excludes switch_anyway");
+    st = request_run(engine,
+                     &(ef_run){.mode = EF_RUN_REBUILD,
+                               .projection = rebuild->projection,
+                               .total = -1,
+                               .reason = rebuild->reason,
+                               .requester = rebuild->actor},
+                     &(ef__detail){.in_place = rebuild->in_place,
+                                   .no_switch = rebuild->no_switch,
+                                   .switch_anyway = rebuild->switch_anyway},
+                     out, err);
+    return st == EF_OK ? ef__engine_audit(engine, "rebuild", rebuild->projection, 0, rebuild->actor,
+                                          rebuild->reason, err)
                        : st;
 }
 
-ef_status ef_projection_verify(ef_engine *e, ef_str projection, ef_str who, ef_str reason,
+ef_status ef_projection_verify(ef_engine *engine, ef_str projection, ef_str actor, ef_str reason,
                                ef_run_list *out, ef_error *err)
 {
-    if (!e)
+    if (!engine)
         return ef_fail(err, EF_BAD_INPUT, "engine is NULL");
-    return request(e,
-                   &(ef_run){.mode = EF_RUN_VERIFY,
-                             .projection = projection,
-                             .total = -1,
-                             .reason = reason,
-                             .requester = who},
-                   &(ef__detail){0}, out, err);
+    return request_run(engine,
+                       &(ef_run){.mode = EF_RUN_VERIFY,
+                                 .projection = projection,
+                                 .total = -1,
+                                 .reason = reason,
+                                 .requester = actor},
+                       &(ef__detail){0}, out, err);
 }

@@ -1,8 +1,8 @@
 /*
- * replay.c - events that fit go through the apply once more: see replay.h.
+ * replay.c - applies matching events again: see replay.h.
  *
- * How far a replay is stands in its record, so whoever goes on starts behind the last batch that
- * was written; one that was applied and not written comes again, and is a duplicate then.
+ * The progress of a replay is in its record, so that another worker continues after the last batch
+ * that was recorded; a batch that was applied and not recorded is applied again, as duplicates.
  */
 #include "run.h"
 
@@ -11,82 +11,86 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Which events, and how far we are in them. */
-typedef struct reading {
+/* The bounds and filters of a replay, and its progress. */
+typedef struct replay_read {
     ef_engine *engine;
     ef_str tenant;
     bool any_tenant;
     ef_str stream, type;
-    int64_t from, to; /* positions; to is never 0 */
+    int64_t from, to; /* positions; `to` is never 0 */
     int64_t from_us, to_us, after_seq, until_seq;
     int64_t position, seq; /* done up to here */
     bool over;
-    bool fits_only; /* of what is read, give only what fits */
-} reading;
+    bool fits_only; /* return only matching events */
+} replay_read;
 
-static bool fits(const reading *r, const ef_event *event)
+static bool matches_filter(const replay_read *reading, const ef_event *event)
 {
-    return event->position >= r->from && event->position <= r->to &&
-           (r->from_us == 0 || event->time_us >= r->from_us) &&
-           (r->to_us == 0 || event->time_us <= r->to_us) && event->seq > r->after_seq &&
-           (r->until_seq == 0 || event->seq <= r->until_seq) &&
-           ef__type_matches(event->type, r->type);
+    return event->position >= reading->from && event->position <= reading->to &&
+           (reading->from_us == 0 || event->time_us >= reading->from_us) &&
+           (reading->to_us == 0 || event->time_us <= reading->to_us) &&
+           event->seq > reading->after_seq &&
+           (reading->until_seq == 0 || event->seq <= reading->until_seq) &&
+           ef__type_matches(event->type, reading->type);
 }
 
-static ef_status read_stream(reading *r, ef_batch *batch, ef_error *err)
+static ef_status read_stream(replay_read *reading, ef_batch *batch, ef_error *err)
 {
-    int64_t from = r->seq + 1;
+    int64_t from = reading->seq + 1;
     ef_status st;
 
-    if (r->fits_only && from <= r->after_seq)
-        from = r->after_seq + 1;
-    st = ef_journal_read_stream(r->engine->journal, r->tenant, r->stream, from,
-                                r->engine->run_batch, batch, err);
-    if (st == EF_NOT_FOUND) /* no events is an answer */
+    if (reading->fits_only && from <= reading->after_seq)
+        from = reading->after_seq + 1;
+    st = ef_journal_read_stream(reading->engine->journal, reading->tenant, reading->stream, from,
+                                reading->engine->run_batch, batch, err);
+    if (st == EF_NOT_FOUND) /* no such stream: no events */
         st = EF_OK;
-    r->over = !batch->more;
+    reading->over = !batch->more;
     if (st == EF_OK && batch->count) {
         const ef_event *last = &batch->events[batch->count - 1];
-        r->seq = last->seq;
-        r->position = last->position;
-        r->over =
-            r->over || last->position >= r->to || (r->until_seq != 0 && last->seq >= r->until_seq);
+        reading->seq = last->seq;
+        reading->position = last->position;
+        reading->over = reading->over || last->position >= reading->to ||
+                        (reading->until_seq != 0 && last->seq >= reading->until_seq);
     }
     return st;
 }
 
-static ef_status read_log(reading *r, ef_batch *batch, ef_error *err)
+static ef_status read_log(replay_read *reading, ef_batch *batch, ef_error *err)
 {
-    int64_t after = r->position, reached;
+    int64_t after = reading->position, reached;
     ef_status st;
 
-    if (r->fits_only && after < r->from - 1)
-        after = r->from - 1;
+    if (reading->fits_only && after < reading->from - 1)
+        after = reading->from - 1;
     reached = after;
-    st = ef_journal_read_log(r->engine->journal,
-                             &(ef_log_query){.tenant = r->tenant,
-                                             .any_tenant = r->any_tenant,
-                                             .after = after,
-                                             .type = r->fits_only ? r->type : (ef_str){0},
-                                             .limit = r->engine->run_batch,
-                                             .out_reached = &reached},
-                             batch, err);
+    st = ef_journal_read_log(
+        reading->engine->journal,
+        &(ef_log_query){.tenant = reading->tenant,
+                        .any_tenant = reading->any_tenant,
+                        .after = after,
+                        .type = reading->fits_only ? reading->type : (ef_str){0},
+                        .limit = reading->engine->run_batch,
+                        .out_reached = &reached},
+        batch, err);
     if (st == EF_OK) {
-        r->over = !batch->more || reached >= r->to;
-        r->position = reached < r->to ? reached : r->to;
+        reading->over = !batch->more || reached >= reading->to;
+        reading->position = reached < reading->to ? reached : reading->to;
     }
     return st;
 }
 
-/* The next events up to the upper bounds; `out` has room for a batch of a run. */
-static ef_status read_next(reading *r, ef_batch *batch, ef__apply_event *out, size_t *out_count,
-                           ef_error *err)
+/* The next events up to the upper bounds; `out` has space for a batch of a run. */
+static ef_status read_next(replay_read *reading, ef_batch *batch, ef__apply_event *out,
+                           size_t *out_count, ef_error *err)
 {
-    ef_status st = r->stream.len ? read_stream(r, batch, err) : read_log(r, batch, err);
+    ef_status st =
+        reading->stream.len ? read_stream(reading, batch, err) : read_log(reading, batch, err);
 
     *out_count = 0;
     for (size_t i = 0; st == EF_OK && i < batch->count; i++)
-        if (r->fits_only ? fits(r, &batch->events[i]) : batch->events[i].position <= r->to)
+        if (reading->fits_only ? matches_filter(reading, &batch->events[i])
+                               : batch->events[i].position <= reading->to)
             out[(*out_count)++] = (ef__apply_event){&batch->events[i], false};
     return st;
 }
@@ -105,22 +109,23 @@ static void count_results(const ef__apply *apply, ef__detail *detail)
     }
 }
 
-/* What failed, and what waits behind it, gets rows in the projections' own lanes: nothing else
- * would bring it. */
-static ef_status file_rest(ef_engine *e, const ef__apply *apply, ef_error *err)
+/* Failed and deferred events get rows in the projections' lanes, because no other row brings them.
+ */
+static ef_status add_waiting_rows(ef_engine *engine, const ef__apply *apply, ef_error *err)
 {
     size_t most = apply->event_count * apply->generation_count;
-    ef_exception *rows = malloc((most + 1) * sizeof *rows);
+    ef_retry_row *rows = malloc((most + 1) * sizeof *rows);
     ef_status st = rows ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
 
     if (st == EF_OK)
-        st = ef_outbox_file(e->journal, rows, ef__exceptions_collect(e, apply, rows), err);
+        st = ef_outbox_add_retry_rows(engine->journal, rows,
+                                      ef__retry_rows_collect(engine, apply, rows), err);
     free(rows);
     return st;
 }
 
-/* Only what the queue feeds: one that follows the log has everything up to its cursor, and what is
- * above must come in order. */
+/* Keeps queue-fed generations only: a log-ordered one has everything up to its cursor, and must
+ * apply later events in order. */
 static void keep_projection(ef__live_set *set, ef_str name)
 {
     size_t kept = 0;
@@ -131,30 +136,30 @@ static void keep_projection(ef__live_set *set, ef_str name)
     set->count = kept;
 }
 
-static ef_status apply_events(ef__driven *d, const ef__apply_event *events, size_t count,
+static ef_status apply_events(ef__run_drive *drive, const ef__apply_event *events, size_t count,
                               ef_error *err)
 {
     ef_status st = EF_CONFLICT;
 
-    for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_START_OVER; tries++) {
+    for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_RESTARTS_MAX; tries++) {
         ef__live_set set;
-        st = ef__live_set_read(d->engine, true, &set, err);
+        st = ef__live_set_read(drive->engine, true, &set, err);
         if (st != EF_OK)
             break;
-        keep_projection(&set, d->run.projection);
+        keep_projection(&set, drive->run.projection);
         ef__apply apply = {.generations = set.items,
                            .generation_count = set.count,
                            .events = events,
                            .event_count = count,
                            .live_set = set.number,
-                           .looks_back = true,
+                           .reads_skips = true,
                            .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
         if (set.count)
-            st = ef__apply_run(d->engine, &apply, err);
+            st = ef__apply_run(drive->engine, &apply, err);
         if (set.count && st == EF_OK)
-            st = file_rest(d->engine, &apply, err);
+            st = add_waiting_rows(drive->engine, &apply, err);
         if (set.count && st == EF_OK)
-            count_results(&apply, &d->detail);
+            count_results(&apply, &drive->detail);
         ef__apply_release(&apply);
         ef__live_set_release(&set);
     }
@@ -169,73 +174,73 @@ static bool is_whole(const ef__detail *detail)
            detail->all_tenants;
 }
 
-/* The upper bound is the head as it is when the replay begins: what comes later, comes by itself.
- */
-static ef_status begin(ef__driven *d, ef_error *err)
+/* The upper bound is the head at the start of the replay: later events are applied by the queue. */
+static ef_status set_upper_bound(ef__run_drive *drive, ef_error *err)
 {
     ef_head head;
-    ef_status st = ef_journal_head(d->engine->journal, &head, err);
-    int64_t from = d->run.from ? d->run.from : 1;
+    ef_status st = ef_journal_head(drive->engine->journal, &head, err);
+    int64_t from = drive->run.from ? drive->run.from : 1;
 
     if (st != EF_OK)
         return st;
-    d->detail.upper = d->run.to && d->run.to < head.position ? d->run.to : head.position;
-    if (is_whole(&d->detail))
-        d->run.total = d->detail.upper >= from ? d->detail.upper - from + 1 : 0;
-    if (d->detail.upper == 0)
-        d->run.state = EF_RUN_COMPLETED;
+    drive->detail.upper =
+        drive->run.to && drive->run.to < head.position ? drive->run.to : head.position;
+    if (is_whole(&drive->detail))
+        drive->run.total = drive->detail.upper >= from ? drive->detail.upper - from + 1 : 0;
+    if (drive->detail.upper == 0)
+        drive->run.state = EF_RUN_COMPLETED;
     return EF_OK;
 }
 
-static reading reading_of(const ef__driven *d)
+static replay_read reading_of(const ef__run_drive *drive)
 {
-    return (reading){.engine = d->engine,
-                     .tenant = d->run.tenant,
-                     .any_tenant = d->detail.all_tenants,
-                     .stream = d->detail.stream,
-                     .type = d->detail.type,
-                     .from = d->run.from,
-                     .to = d->detail.upper,
-                     .from_us = d->detail.from_us,
-                     .to_us = d->detail.to_us,
-                     .after_seq = d->detail.after_seq,
-                     .until_seq = d->detail.until_seq,
-                     .position = d->run.last_position,
-                     .seq = d->detail.last_seq,
-                     .fits_only = true};
+    return (replay_read){.engine = drive->engine,
+                         .tenant = drive->run.tenant,
+                         .any_tenant = drive->detail.all_tenants,
+                         .stream = drive->detail.stream,
+                         .type = drive->detail.type,
+                         .from = drive->run.from,
+                         .to = drive->detail.upper,
+                         .from_us = drive->detail.from_us,
+                         .to_us = drive->detail.to_us,
+                         .after_seq = drive->detail.after_seq,
+                         .until_seq = drive->detail.until_seq,
+                         .position = drive->run.last_position,
+                         .seq = drive->detail.last_seq,
+                         .fits_only = true};
 }
 
-ef_status ef__replay_step(ef__driven *d, ef_error *err)
+ef_status ef__replay_step(ef__run_drive *drive, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
     ef__apply_event *events;
     size_t count = 0;
-    reading r;
+    replay_read reading;
     ef_status st;
 
-    if (d->detail.upper == 0)
-        return begin(d, err);
-    events = malloc(d->engine->run_batch * sizeof *events);
+    if (drive->detail.upper == 0)
+        return set_upper_bound(drive, err);
+    events = malloc(drive->engine->run_batch * sizeof *events);
     if (!events)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
-    r = reading_of(d);
-    st = read_next(&r, &batch, events, &count, err);
+    reading = reading_of(drive);
+    st = read_next(&reading, &batch, events, &count, err);
     if (st == EF_OK && count)
-        st = apply_events(d, events, count, err);
+        st = apply_events(drive, events, count, err);
     if (st == EF_OK) {
-        d->run.processed += (int64_t)count;
-        d->run.last_position = r.position;
-        d->detail.last_seq = r.seq;
-        d->tick->run_events += (int64_t)count;
-        if (r.over)
-            d->run.state = EF_RUN_COMPLETED;
+        drive->run.processed += (int64_t)count;
+        drive->run.last_position = reading.position;
+        drive->detail.last_seq = reading.seq;
+        drive->tick->run_events += (int64_t)count;
+        if (reading.over)
+            drive->run.state = EF_RUN_COMPLETED;
     }
     ef_batch_release(&batch);
     free(events);
     return st;
 }
 
-/* --- asking for one --------------------------------------------------------------------------- */
+/* --- requesting a replay ---------------------------------------------------------------------- */
 
 static ef_status check_pair(const char *what, int64_t lower, int64_t upper, ef_error *err)
 {
@@ -249,84 +254,84 @@ static ef_status check_pair(const char *what, int64_t lower, int64_t upper, ef_e
     return EF_OK;
 }
 
-/* A projection that follows the log has everything up to its cursor: there is nothing to replay. */
-static ef_status check_projection(ef_engine *e, ef_str name, ef_error *err)
+/* A log-ordered projection has everything up to its cursor: there is nothing to replay. */
+static ef_status check_projection(ef_engine *engine, ef_str name, ef_error *err)
 {
     ef__generation_list list = {0};
     ef_status st;
 
     if (name.len == 0)
         return EF_OK;
-    st = ef__generations_read(e, name, &list, err);
+    st = ef__generations_read(engine, name, &list, err);
     if (st == EF_OK && list.items[0].by_log)
-        st =
-            ef_fail(err, EF_BAD_INPUT,
-                    "\"%.*s\" follows the log and lacks nothing below its cursor; to fold it anew: "
-                    "everfold projection rebuild %.*s",
-                    EF_STR_ARG(name), EF_STR_ARG(name));
+        st = ef_fail(err, EF_BAD_INPUT,
+                     "projection \"%.*s\" is log-ordered and lacks no event before its cursor: "
+                     "rebuild it instead",
+                     EF_STR_ARG(name));
     ef__generation_list_release(&list);
     return st;
 }
 
-static ef_status check_replay(ef_engine *e, const ef_replay *r, ef_error *err)
+static ef_status check_replay(ef_engine *engine, const ef_replay *replay, ef_error *err)
 {
     ef_status st;
 
-    if (!e || !r)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "replay" : "engine");
-    st = check_pair("positions", r->from, r->to, err);
+    if (!engine || !replay)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "replay" : "engine");
+    st = check_pair("positions", replay->from, replay->to, err);
     if (st == EF_OK)
-        st = check_pair("dates", r->from_us, r->to_us, err);
+        st = check_pair("dates", replay->from_us, replay->to_us, err);
     if (st == EF_OK)
-        st = check_pair("seqs", r->until_seq ? r->after_seq + 1 : r->after_seq, r->until_seq, err);
-    if (st == EF_OK && (r->after_seq || r->until_seq) && r->stream.len == 0)
-        st = ef_fail(err, EF_BAD_INPUT, "bounds of seqs are for one stream: name it");
-    if (st == EF_OK && r->stream.len && r->any_tenant)
+        st = check_pair("seqs", replay->until_seq ? replay->after_seq + 1 : replay->after_seq,
+                        replay->until_seq, err);
+    if (st == EF_OK && (replay->after_seq || replay->until_seq) && replay->stream.len == 0)
+        st = ef_fail(err, EF_BAD_INPUT, "bounds of seqs need a stream");
+    if (st == EF_OK && replay->stream.len && replay->any_tenant)
         st = ef_fail(err, EF_BAD_INPUT, "a stream belongs to one tenant");
-    return st == EF_OK ? check_projection(e, r->projection, err) : st;
+    return st == EF_OK ? check_projection(engine, replay->projection, err) : st;
 }
 
-ef_status ef_replay_request(ef_engine *e, const ef_replay *r, ef_run_list *out, ef_error *err)
+ef_status ef_replay_request(ef_engine *engine, const ef_replay *replay, ef_run_list *out,
+                            ef_error *err)
 {
-    ef_status st = check_replay(e, r, err);
+    ef_status st = check_replay(engine, replay, err);
 
     if (st != EF_OK)
         return st;
-    return ef__run_file(e,
+    return ef__run_file(engine,
                         &(ef_run){.mode = EF_RUN_REPLAY,
-                                  .projection = r->projection,
-                                  .tenant = r->any_tenant ? (ef_str){0} : r->tenant,
-                                  .from = r->from,
-                                  .to = r->to,
+                                  .projection = replay->projection,
+                                  .tenant = replay->any_tenant ? (ef_str){0} : replay->tenant,
+                                  .from = replay->from,
+                                  .to = replay->to,
                                   .total = -1,
-                                  .reason = r->reason,
-                                  .requester = r->who},
-                        &(ef__detail){.stream = r->stream,
-                                      .type = r->type,
-                                      .all_tenants = r->any_tenant,
-                                      .from_us = r->from_us,
-                                      .to_us = r->to_us,
-                                      .after_seq = r->after_seq,
-                                      .until_seq = r->until_seq},
+                                  .reason = replay->reason,
+                                  .requester = replay->actor},
+                        &(ef__detail){.stream = replay->stream,
+                                      .type = replay->type,
+                                      .all_tenants = replay->any_tenant,
+                                      .from_us = replay->from_us,
+                                      .to_us = replay->to_us,
+                                      .after_seq = replay->after_seq,
+                                      .until_seq = replay->until_seq},
                         out, err);
 }
 
-/* --- looking only ------------------------------------------------------------------------------
- */
+/* --- dry run ---------------------------------------------------------------------------------- */
 
-typedef struct looking {
-    reading reading;
-    ef_engine *ghost; /* folds in memory; NULL: only count */
+typedef struct dry_run {
+    replay_read reading;
+    ef_engine *side; /* side engine that folds in memory; NULL: only count */
     void (*failed)(void *context, ef_str projection, const ef_event *event, ef_str message);
     void *context;
-    ef_replayed *out;
-} looking;
+    ef_replay_result *out;
+} dry_run;
 
-/* A generation of the ghost's for each that queries go to. */
-static ef_status copy_programs(ef_engine *e, ef_engine *ghost, ef_str projection, ef_error *err)
+/* Adds a generation to the side engine for each active one. */
+static ef_status copy_programs(ef_engine *engine, ef_engine *side, ef_str projection, ef_error *err)
 {
     ef__live_set set;
-    ef_status st = ef__live_set_read(e, false, &set, err);
+    ef_status st = ef__live_set_read(engine, false, &set, err);
 
     if (st != EF_OK)
         return st;
@@ -334,46 +339,47 @@ static ef_status copy_programs(ef_engine *e, ef_engine *ghost, ef_str projection
     for (size_t i = 0; st == EF_OK && i < set.count; i++) {
         ef__generation copy = *set.items[i].generation;
         int64_t id;
-        if (!copy.routed || copy.program.len == 0)
-            continue; /* one written in C belongs to its process */
+        if (!copy.active || copy.program.len == 0)
+            continue; /* a C projection needs the function of its process */
         copy.number = 0;
         copy.state = EF__GENERATION_CATCHING_UP;
-        st = ghost->views->ops->generation_add(ghost->views, &copy, &id, err);
+        st = side->views->ops->generation_add(side->views, &copy, &id, err);
     }
     ef__live_set_release(&set);
     return st;
 }
 
-static ef_status open_ghost(ef_engine *e, ef_str projection, ef_engine **out, ef_error *err)
+static ef_status open_ghost(ef_engine *engine, ef_str projection, ef_engine **out, ef_error *err)
 {
-    ef_status st = ef__ghost_open(e, EF_STR("validate"), out, err);
+    ef_status st = ef__side_engine_open(engine, EF_STR("validate"), out, err);
 
-    return st == EF_OK ? copy_programs(e, *out, projection, err) : st;
+    return st == EF_OK ? copy_programs(engine, *out, projection, err) : st;
 }
 
-static void tell_failures(looking *l, const ef__apply *apply)
+static void tell_failures(dry_run *run, const ef__apply *apply)
 {
     for (size_t g = 0; g < apply->generation_count; g++)
         for (size_t i = 0; i < apply->event_count; i++) {
-            const ef__applied *result = &apply->results[g * apply->event_count + i];
+            const ef__apply_result *result = &apply->results[g * apply->event_count + i];
             const ef_event *event = apply->events[i].event;
-            if (!fits(&l->reading, event))
+            if (!matches_filter(&run->reading, event))
                 continue;
-            l->out->applied += result->verdict == EF__VERDICT_APPLIED;
-            l->out->ignored +=
+            run->out->applied += result->verdict == EF__VERDICT_APPLIED;
+            run->out->ignored +=
                 result->verdict == EF__VERDICT_IGNORED || result->verdict == EF__VERDICT_SKIPPED;
-            l->out->failed += result->verdict == EF__VERDICT_FAILED;
-            l->out->deferred += result->verdict == EF__VERDICT_DEFERRED;
-            if (result->verdict == EF__VERDICT_FAILED && l->failed)
-                l->failed(l->context, apply->generations[g].generation->name, event,
-                          result->message);
+            run->out->failed += result->verdict == EF__VERDICT_FAILED;
+            run->out->deferred += result->verdict == EF__VERDICT_DEFERRED;
+            if (result->verdict == EF__VERDICT_FAILED && run->failed)
+                run->failed(run->context, apply->generations[g].generation->name, event,
+                            result->message);
         }
 }
 
-static ef_status fold_events(looking *l, const ef__apply_event *events, size_t count, ef_error *err)
+static ef_status fold_events(dry_run *run, const ef__apply_event *events, size_t count,
+                             ef_error *err)
 {
     ef__live_set set;
-    ef_status st = ef__live_set_read(l->ghost, false, &set, err);
+    ef_status st = ef__live_set_read(run->side, false, &set, err);
 
     if (st != EF_OK)
         return st;
@@ -381,66 +387,67 @@ static ef_status fold_events(looking *l, const ef__apply_event *events, size_t c
                        .generation_count = set.count,
                        .events = events,
                        .event_count = count,
-                       .looks_back = true,
+                       .reads_skips = true,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     if (set.count && count)
-        st = ef__apply_run(l->ghost, &apply, err);
+        st = ef__apply_run(run->side, &apply, err);
     if (set.count && count && st == EF_OK)
-        tell_failures(l, &apply);
+        tell_failures(run, &apply);
     ef__apply_release(&apply);
     ef__live_set_release(&set);
     return st;
 }
 
-static ef_status look_step(looking *l, ef__apply_event *events, ef_error *err)
+static ef_status look_step(dry_run *run, ef__apply_event *events, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
     size_t count = 0;
-    ef_status st = read_next(&l->reading, &batch, events, &count, err);
+    ef_status st = read_next(&run->reading, &batch, events, &count, err);
 
     for (size_t i = 0; st == EF_OK && i < count; i++)
-        l->out->events += fits(&l->reading, events[i].event);
-    if (st == EF_OK && l->ghost)
-        st = fold_events(l, events, count, err);
+        run->out->events += matches_filter(&run->reading, events[i].event);
+    if (st == EF_OK && run->side)
+        st = fold_events(run, events, count, err);
     ef_batch_release(&batch);
     return st;
 }
 
-ef_status ef_replay_look(ef_engine *e, const ef_replay *r, bool validate,
-                         void (*failed)(void *context, ef_str projection, const ef_event *event,
-                                        ef_str message),
-                         void *context, ef_replayed *out, ef_error *err)
+ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool validate,
+                            void (*failed)(void *context, ef_str projection, const ef_event *event,
+                                           ef_str message),
+                            void *context, ef_replay_result *out, ef_error *err)
 {
-    looking l = {.failed = failed, .context = context, .out = out};
+    dry_run run = {.failed = failed, .context = context, .out = out};
     ef__apply_event *events = NULL;
     ef_head head = {0};
-    ef_status st = out ? check_replay(e, r, err) : ef_fail(err, EF_BAD_INPUT, "out is NULL");
+    ef_status st =
+        out ? check_replay(engine, replay, err) : ef_fail(err, EF_BAD_INPUT, "out is NULL");
 
     if (st == EF_OK)
-        st = ef_journal_head(e->journal, &head, err);
+        st = ef_journal_head(engine->journal, &head, err);
     if (st == EF_OK && validate)
-        st = open_ghost(e, r->projection, &l.ghost, err);
+        st = open_ghost(engine, replay->projection, &run.side, err);
     if (st == EF_OK) {
-        *out = (ef_replayed){0};
-        l.reading = (reading){.engine = e,
-                              .tenant = r->tenant,
-                              .any_tenant = r->any_tenant,
-                              .stream = r->stream,
-                              .type = r->type,
-                              .from = r->from,
-                              .to = r->to ? r->to : head.position,
-                              .from_us = r->from_us,
-                              .to_us = r->to_us,
-                              .after_seq = r->after_seq,
-                              .until_seq = r->until_seq,
-                              .fits_only = !validate};
-        events = malloc(e->run_batch * sizeof *events);
+        *out = (ef_replay_result){0};
+        run.reading = (replay_read){.engine = engine,
+                                    .tenant = replay->tenant,
+                                    .any_tenant = replay->any_tenant,
+                                    .stream = replay->stream,
+                                    .type = replay->type,
+                                    .from = replay->from,
+                                    .to = replay->to ? replay->to : head.position,
+                                    .from_us = replay->from_us,
+                                    .to_us = replay->to_us,
+                                    .after_seq = replay->after_seq,
+                                    .until_seq = replay->until_seq,
+                                    .fits_only = !validate};
+        events = malloc(engine->run_batch * sizeof *events);
         st = events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
     }
-    while (st == EF_OK && !l.reading.over)
-        st = look_step(&l, events, err);
-    if (l.ghost)
-        ef__engine_abandon(l.ghost); /* it holds nothing and leaves nothing */
+    while (st == EF_OK && !run.reading.over)
+        st = look_step(&run, events, err);
+    if (run.side)
+        ef__engine_abandon(run.side); /* it holds nothing and leaves nothing */
     free(events);
     return st;
 }

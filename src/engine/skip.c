@@ -1,9 +1,8 @@
 /*
  * skip.c - see skip.h.
  *
- * Skips are few: each is an action of a person. All of a version are kept in memory once it is
- * folded from scratch or has a row to be tried, and only entries that were added since then are
- * read.
+ * Skips are few: each is an operator's action. All skips of a version are kept in memory once it is
+ * folded from scratch or has a row to retry; after that only new entries are read.
  */
 #include "skip.h"
 #include "lane.h"
@@ -28,7 +27,7 @@ struct ef__skips {
     int32_t version;
     ef_str projection;
     int64_t read_to; /* id of the last entry that was read */
-    skip *items;     /* in order */
+    skip *items;     /* sorted */
     size_t count;
     ef__arena arena; /* of the strings */
     ef__skips *next;
@@ -39,7 +38,7 @@ static ef_status no_memory(ef_error *err)
     return ef_fail(err, EF_NO_MEMORY, "memory ran out for what operators have skipped");
 }
 
-static int compare(const void *left, const void *right)
+static int compare_skips(const void *left, const void *right)
 {
     const skip *a = left, *b = right;
     int order = ef__str_compare(a->stream, b->stream);
@@ -49,179 +48,185 @@ static int compare(const void *left, const void *right)
     return order != 0 ? order : (a->seq > b->seq) - (a->seq < b->seq);
 }
 
-/* Those of the generation's version; made when it is the first time. Under the lock. */
-static ef__skips *of_version(ef_engine *e, const ef__generation *g)
+/* The skips of the generation's version, created on first use. The caller holds skips_lock. */
+static ef__skips *skips_of_version(ef_engine *engine, const ef__generation *generation)
 {
-    ef__skips *s;
+    ef__skips *skips;
 
-    for (s = e->skips; s; s = s->next)
-        if (s->version == g->version && ef_str_equal(s->projection, g->name))
-            return s;
-    s = calloc(1, sizeof *s);
-    if (!s)
+    for (skips = engine->skips; skips; skips = skips->next)
+        if (skips->version == generation->version &&
+            ef_str_equal(skips->projection, generation->name))
+            return skips;
+    skips = calloc(1, sizeof *skips);
+    if (!skips)
         return NULL;
-    s->arena = (ef__arena)EF__ARENA_INIT(SKIPS_BYTES);
-    s->version = g->version;
-    s->projection = ef__arena_copy(&s->arena, g->name);
-    if (!s->projection.ptr) {
-        free(s);
+    skips->arena = (ef__arena)EF__ARENA_INIT(SKIPS_BYTES);
+    skips->version = generation->version;
+    skips->projection = ef__arena_copy(&skips->arena, generation->name);
+    if (!skips->projection.ptr) {
+        free(skips);
         return NULL;
     }
-    s->next = e->skips;
-    e->skips = s;
-    return s;
+    skips->next = engine->skips;
+    engine->skips = skips;
+    return skips;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* `sorted` items are in order, and behind them come those of the page that is being added. */
-static skip *find_item(const ef__skips *s, size_t sorted, const skip *wanted)
+/* The first `sorted` items are sorted; after them come those of the page that is being added. */
+static skip *find_item(const ef__skips *skips, size_t sorted, const skip *wanted)
 {
-    skip *found = sorted ? bsearch(wanted, s->items, sorted, sizeof *s->items, compare) : NULL;
+    skip *found =
+        sorted ? bsearch(wanted, skips->items, sorted, sizeof *skips->items, compare_skips) : NULL;
 
-    for (size_t i = sorted; !found && i < s->count; i++)
-        if (compare(&s->items[i], wanted) == 0)
-            found = &s->items[i];
+    for (size_t i = sorted; !found && i < skips->count; i++)
+        if (compare_skips(&skips->items[i], wanted) == 0)
+            found = &skips->items[i];
     return found;
 }
 
-/* Under the lock. */
-static bool add_page(ef__skips *s, const ef__skip_list *page)
+/* The caller holds skips_lock. */
+static bool add_page(ef__skips *skips, const ef__skip_list *page)
 {
-    skip *items = realloc(s->items, (s->count + page->count) * sizeof *items);
-    size_t sorted = s->count;
+    skip *items = realloc(skips->items, (skips->count + page->count) * sizeof *items);
+    size_t sorted = skips->count;
 
     if (!items)
         return false;
-    s->items = items;
+    skips->items = items;
     for (size_t i = 0; i < page->count; i++) {
         const ef__skip *entry = &page->items[i];
         skip one = {entry->tenant, entry->stream, entry->seq, entry->withdrawn};
-        skip *known = find_item(s, sorted, &one);
+        skip *known = find_item(skips, sorted, &one);
         if (known) {
             known->withdrawn = entry->withdrawn;
             continue;
         }
-        one.tenant = ef__arena_copy(&s->arena, entry->tenant);
-        one.stream = ef__arena_copy(&s->arena, entry->stream);
+        one.tenant = ef__arena_copy(&skips->arena, entry->tenant);
+        one.stream = ef__arena_copy(&skips->arena, entry->stream);
         if (!one.tenant.ptr || !one.stream.ptr)
             return false;
-        items[s->count++] = one;
+        items[skips->count++] = one;
     }
-    qsort(items, s->count, sizeof *items, compare);
+    qsort(items, skips->count, sizeof *items, compare_skips);
     return true;
 }
 
-static ef_status read_new(ef_engine *e, ef__skips *s, ef_error *err)
+static ef_status read_new(ef_engine *engine, ef__skips *skips, ef_error *err)
 {
     ef__skip_list page = {0};
     ef_status st;
 
     do {
-        st = ef__skip_ls(e->journal, s->projection, s->version, s->read_to, SKIPS_AT_ONCE, &page,
-                         err);
+        st = ef__skip_ls(engine->journal, skips->projection, skips->version, skips->read_to,
+                         SKIPS_AT_ONCE, &page, err);
         if (st == EF_OK && page.count) {
-            st = add_page(s, &page) ? EF_OK : no_memory(err);
-            s->read_to = st == EF_OK ? page.items[page.count - 1].id : s->read_to;
+            st = add_page(skips, &page) ? EF_OK : no_memory(err);
+            skips->read_to = st == EF_OK ? page.items[page.count - 1].id : skips->read_to;
         }
     } while (st == EF_OK && page.count == SKIPS_AT_ONCE);
-    ef__room_release(&page.room);
+    ef__memory_release(&page.room);
     return st;
 }
 
-ef_status ef__skips_read(ef_engine *e, const ef__generation *g, ef__skips **out, ef_error *err)
+ef_status ef__skips_read(ef_engine *engine, const ef__generation *generation, ef__skips **out,
+                         ef_error *err)
 {
-    ef__skips *s;
+    ef__skips *skips;
     ef_status st;
 
-    pthread_mutex_lock(&e->skipping);
-    s = of_version(e, g);
-    st = s ? read_new(e, s, err) : no_memory(err);
-    *out = st == EF_OK && s->count ? s : NULL;
-    pthread_mutex_unlock(&e->skipping);
+    pthread_mutex_lock(&engine->skips_lock);
+    skips = skips_of_version(engine, generation);
+    st = skips ? read_new(engine, skips, err) : no_memory(err);
+    *out = st == EF_OK && skips->count ? skips : NULL;
+    pthread_mutex_unlock(&engine->skips_lock);
     return st;
 }
 
-bool ef__skips_has(ef_engine *e, const ef__skips *s, const ef_event *event)
+bool ef__skips_has(ef_engine *engine, const ef__skips *skips, const ef_event *event)
 {
     const skip *found;
 
-    if (!s)
+    if (!skips)
         return false;
-    pthread_mutex_lock(&e->skipping);
-    found = find_item(s, s->count, &(skip){event->tenant, event->stream, event->seq, false});
+    pthread_mutex_lock(&engine->skips_lock);
+    found =
+        find_item(skips, skips->count, &(skip){event->tenant, event->stream, event->seq, false});
     bool passes = found && !found->withdrawn;
-    pthread_mutex_unlock(&e->skipping);
+    pthread_mutex_unlock(&engine->skips_lock);
     return passes;
 }
 
-ef_status ef__skips_add(ef_engine *e, const ef__generation *g, const ef_event *event, ef_str reason,
-                        ef_error *err)
+ef_status ef__skips_add(ef_engine *engine, const ef__generation *generation, const ef_event *event,
+                        ef_str reason, ef_error *err)
 {
     ef__skips *known;
-    ef_status st = ef__skips_read(e, g, &known, err);
+    ef_status st = ef__skips_read(engine, generation, &known, err);
 
-    if (st != EF_OK || ef__skips_has(e, known, event))
+    if (st != EF_OK || ef__skips_has(engine, known, event))
         return st;
-    return e->journal->ops->skip_add(e->journal,
-                                     &(ef__skip_entry){.projection = g->name,
-                                                       .version = g->version,
-                                                       .tenant = event->tenant,
-                                                       .stream = event->stream,
-                                                       .seq = event->seq,
-                                                       .actor = ef_str_from(e->worker),
-                                                       .reason = reason},
-                                     err);
+    return engine->journal->ops->skip_add(engine->journal,
+                                          &(ef__skip_entry){.projection = generation->name,
+                                                            .version = generation->version,
+                                                            .tenant = event->tenant,
+                                                            .stream = event->stream,
+                                                            .seq = event->seq,
+                                                            .actor = ef_str_from(engine->worker),
+                                                            .reason = reason},
+                                          err);
 }
 
-void ef__skips_release(ef_engine *e)
+void ef__skips_release(ef_engine *engine)
 {
-    while (e->skips) {
-        ef__skips *next = e->skips->next;
-        ef__arena_release(&e->skips->arena);
-        free(e->skips->items);
-        free(e->skips);
-        e->skips = next;
+    while (engine->skips) {
+        ef__skips *next = engine->skips->next;
+        ef__arena_release(&engine->skips->arena);
+        free(engine->skips->items);
+        free(engine->skips);
+        engine->skips = next;
     }
 }
 
-/* --- which versions --------------------------------------------------------------------------- */
+/* --- blocked versions ------------------------------------------------------------------------- */
 
-/* Where a generation is, as seen from an event of a stream. */
-typedef enum place { PLACE_BEFORE, PLACE_AT, PLACE_PAST } place;
+/* The position of a generation relative to an event of a stream. */
+typedef enum place { PLACE_BEFORE, PLACE_AT, PLACE_PAST } skip_place;
 
-static ef_status place_of(ef_engine *e, const ef__generation *g, const ef_row *row, place *out,
-                          ef_error *err)
+static ef_status place_of(ef_engine *engine, const ef__generation *generation, const ef_row *row,
+                          skip_place *out, ef_error *err)
 {
-    ef__watermark mark = {.expected_next_seq = 1};
+    ef__watermark watermark = {.expected_next_seq = 1};
     bool found;
-    ef_status st =
-        e->views->ops->watermark_get(e->views, g->id, row->tenant, row->stream, &mark, &found, err);
-    int64_t next = ef__watermark_held(&mark) ? mark.expected_next_seq : mark.applied_seq + 1;
+    ef_status st = engine->views->ops->watermark_get(engine->views, generation->id, row->tenant,
+                                                     row->stream, &watermark, &found, err);
+    int64_t next = ef__watermark_is_blocked(&watermark) ? watermark.expected_next_seq
+                                                        : watermark.applied_seq + 1;
 
     *out = next == row->seq ? PLACE_AT : next > row->seq ? PLACE_PAST : PLACE_BEFORE;
     return st;
 }
 
-static bool may_be_blocked(const ef__generation_list *list, const ef__generation *g)
+static bool may_be_blocked(const ef__generation_list *list, const ef__generation *generation)
 {
-    return g->state != EF__GENERATION_CATCHING_UP && ef__generation_keeps_rows(list, g);
+    return generation->state != EF__GENERATION_CATCHING_UP &&
+           ef__generation_keeps_rows(list, generation);
 }
 
 /* Has any generation of the version the event? */
-static ef_status is_past(ef_engine *e, const ef__generation_list *list, int32_t version,
+static ef_status is_past(ef_engine *engine, const ef__generation_list *list, int32_t version,
                          const ef_row *row, bool *out, ef_error *err)
 {
-    place at = PLACE_BEFORE;
+    skip_place at = PLACE_BEFORE;
     ef_status st = EF_OK;
 
     *out = false;
     for (size_t i = 0; st == EF_OK && !*out && i < list->count; i++) {
-        const ef__generation *g = &list->items[i];
-        if (g->version != version || g->state == EF__GENERATION_RETIRED ||
-            !ef_str_equal(g->name, row->lane))
+        const ef__generation *generation = &list->items[i];
+        if (generation->version != version || generation->state == EF__GENERATION_RETIRED ||
+            !ef_str_equal(generation->name, row->lane))
             continue;
-        st = place_of(e, g, row, &at, err);
+        st = place_of(engine, generation, row, &at, err);
         *out = st == EF_OK && at == PLACE_PAST;
     }
     return st;
@@ -235,27 +240,27 @@ static bool is_listed(const int32_t *versions, size_t count, int32_t version)
     return false;
 }
 
-ef_status ef__versions_blocked(ef_engine *e, const ef__generation_list *list, const ef_row *row,
-                               ef__arena *arena, const int32_t **out, size_t *out_count,
-                               ef_error *err)
+ef_status ef__versions_blocked(ef_engine *engine, const ef__generation_list *list,
+                               const ef_row *row, ef__arena *arena, const int32_t **out,
+                               size_t *out_count, ef_error *err)
 {
     int32_t *versions = ef__arena_zalloc(arena, list->count + 1, sizeof *versions);
-    ef_status st = versions ? EF_OK : ef__room_full(err);
+    ef_status st = versions ? EF_OK : ef__no_memory(err);
     size_t count = 0;
 
-    /* A row that never failed is only waiting for its turn. */
+    /* A row that never failed is only blocked behind another one. */
     for (size_t i = 0; st == EF_OK && row->attempt_count > 0 && i < list->count; i++) {
-        const ef__generation *g = &list->items[i];
-        place at = PLACE_BEFORE;
+        const ef__generation *generation = &list->items[i];
+        skip_place at = PLACE_BEFORE;
         bool past = false;
-        if (!ef_str_equal(g->name, row->lane) || !may_be_blocked(list, g) ||
-            is_listed(versions, count, g->version))
+        if (!ef_str_equal(generation->name, row->lane) || !may_be_blocked(list, generation) ||
+            is_listed(versions, count, generation->version))
             continue;
-        st = place_of(e, g, row, &at, err);
+        st = place_of(engine, generation, row, &at, err);
         if (st == EF_OK && at == PLACE_AT)
-            st = is_past(e, list, g->version, row, &past, err);
+            st = is_past(engine, list, generation->version, row, &past, err);
         if (st == EF_OK && at == PLACE_AT && !past)
-            versions[count++] = g->version;
+            versions[count++] = generation->version;
     }
     *out = versions;
     *out_count = count;
@@ -264,11 +269,12 @@ ef_status ef__versions_blocked(ef_engine *e, const ef__generation_list *list, co
 
 /* --- for operators ---------------------------------------------------------------------------- */
 
-static ef_status read_all(ef_engine *e, ef__generation_list *list, ef_error *err)
+static ef_status read_all(ef_engine *engine, ef__generation_list *list, ef_error *err)
 {
-    ef_status st = ef__room_ready(&list->room, err);
+    ef_status st = ef__memory_prepare(&list->room, err);
 
-    return st == EF_OK ? e->views->ops->generation_ls(e->views, (ef_str){0}, list, err) : st;
+    return st == EF_OK ? engine->views->ops->generation_ls(engine->views, (ef_str){0}, list, err)
+                       : st;
 }
 
 static bool is_projection(const ef__generation_list *list, ef_str lane)
@@ -290,32 +296,32 @@ static ef_status not_blocked(const ef_row *row, ef_error *err)
                        : "the event has not failed");
 }
 
-ef_status ef_projection_skip(ef_engine *e, const ef_outbox_act *act, ef_row_list *out,
+ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_row_list *out,
                              ef_error *err)
 {
     ef__generation_list list = {0};
     ef_row_list rows = {0};
-    ef_outbox_act chosen;
+    ef_outbox_action chosen;
     ef_status st;
 
-    if (!e || !act || !out)
+    if (!engine || !act || !out)
         return ef_fail(err, EF_BAD_INPUT, "engine, act or out is NULL");
     chosen = *act;
-    st = read_all(e, &list, err);
+    st = read_all(engine, &list, err);
     if (st == EF_OK && is_projection(&list, act->lane)) {
-        st = ef__rows_of_event(e, act, &rows, err);
+        st = ef__retry_rows_of_event(engine, act, &rows, err);
         if (st == EF_OK && rows.count)
-            st = ef__versions_blocked(e, &list, &rows.items[0], &rows.room->arena, &chosen.versions,
-                                      &chosen.version_count, err);
+            st = ef__versions_blocked(engine, &list, &rows.items[0], &rows.room->arena,
+                                      &chosen.versions, &chosen.version_count, err);
         if (st == EF_OK && rows.count && !chosen.version_count)
             st = not_blocked(&rows.items[0], err);
         if (st == EF_OK && !rows.count)
-            st = ef__act_on_nothing(act, false, err);
+            st = ef__no_retry_row(act, false, err);
     }
     if (st == EF_OK)
-        st = ef_outbox_skip(e->journal, &chosen, out, err);
+        st = ef_outbox_skip(engine->journal, &chosen, out, err);
     ef_row_list_release(&rows);
-    ef__room_release(&list.room);
+    ef__memory_release(&list.room);
     return st;
 }
 
@@ -325,7 +331,7 @@ typedef struct bulk_skip {
 } bulk_skip;
 
 static ef_status choose_versions(void *context, const ef_row *row, ef__arena *arena,
-                                 ef__revised *revised, bool *wanted, ef_error *err)
+                                 ef__revised_row *revised, bool *wanted, ef_error *err)
 {
     bulk_skip *bulk = context;
     ef_status st;
@@ -338,10 +344,10 @@ static ef_status choose_versions(void *context, const ef_row *row, ef__arena *ar
     return st;
 }
 
-ef_status ef_projection_skip_dead(ef_engine *e, const ef_outbox_bulk *bulk, int64_t *out_count,
+ef_status ef_projection_skip_dead(ef_engine *engine, const ef_outbox_bulk *bulk, int64_t *out_count,
                                   ef_row_list *out, ef_error *err)
 {
-    bulk_skip context = {.engine = e};
+    bulk_skip context = {.engine = engine};
     ef__bulk_run run = {.what = EF__REVISION_SKIP,
                         .word = "skip",
                         .bulk = bulk,
@@ -350,19 +356,19 @@ ef_status ef_projection_skip_dead(ef_engine *e, const ef_outbox_bulk *bulk, int6
                         .out = out};
     ef_status st;
 
-    if (!e || !bulk || !out)
+    if (!engine || !bulk || !out)
         return ef_fail(err, EF_BAD_INPUT, "engine, bulk or out is NULL");
-    if (e->options.read_only && !bulk->dry_run)
+    if (engine->options.read_only && !bulk->dry_run)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
     if (bulk->lane.len == 0)
-        return ef_fail(err, EF_BAD_INPUT, "lane is missing: a skip is of one lane");
+        return ef_fail(err, EF_BAD_INPUT, "lane is missing: a skip applies to one lane");
     if (bulk->reason.len == 0 && !bulk->dry_run)
         return ef_fail(err, EF_BAD_INPUT, "reason is missing: a skip says why");
-    st = read_all(e, &context.list, err);
+    st = read_all(engine, &context.list, err);
     if (st == EF_OK)
-        st = ef__bulk_revise(e->journal, &run, err);
+        st = ef__bulk_revise(engine->journal, &run, err);
     if (out_count)
         *out_count = run.count;
-    ef__room_release(&context.list.room);
+    ef__memory_release(&context.list.room);
     return st;
 }

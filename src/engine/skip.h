@@ -1,33 +1,33 @@
 /*
- * skip.h - events that operators let a version of a projection pass, in every build of it.
+ * skip.h - events that operators skipped for a version of a projection.
  *
- * A skip is an entry in the journal: (projection, version, tenant, stream, seq), written in the
+ * A skip is an entry in the journal, (projection, version, tenant, stream, seq), written in the
  * transaction of the operator's action. It holds for the versions that were blocked at exactly this
- * event when the operator acted, and for no other. Whatever folds such a version from scratch, a
- * rebuild beside or in place, a verification, a replay or a repair, passes the same events, also
- * where the view store was lost. Another version has another program, and decides for itself.
+ * event at that time, and for no other. Every later build of such a version (rebuild, verification,
+ * replay, repair) skips the same events, even if the view store was lost. Another version has
+ * another program and may apply the event.
  */
 #ifndef EF_ENGINE_SKIP_H
 #define EF_ENGINE_SKIP_H
 
 #include "engine_priv.h"
 
-typedef struct ef__skips ef__skips; /* of one version of a projection; the engine's */
+typedef struct ef__skips ef__skips; /* of one version of a projection; owned by the engine */
 
-/* The events that this version passes, as the journal knows now: entries that were added since the
- * last time are read. NULL in *out: none. */
+/* The events that this version skips; reads the entries that were added since the last call. NULL
+ * in *out: none. */
 ef_status ef__skips_read(ef_engine *engine, const ef__generation *generation, ef__skips **out,
                          ef_error *err);
-/* Is the event one of them? NULL has none. Any thread. */
+/* Is the event skipped? NULL has none. Thread-safe. */
 bool ef__skips_has(ef_engine *engine, const ef__skips *skips, const ef_event *event);
-/* Add that the generation's version passes the event, unless that is known: a projection in the
- * order of the log has no row that an operator could skip. */
+/* Records that the generation's version skips the event, unless that is recorded: a log-ordered
+ * projection has no row that an operator could skip. */
 ef_status ef__skips_add(ef_engine *engine, const ef__generation *generation, const ef_event *event,
                         ef_str reason, ef_error *err);
 void ef__skips_release(ef_engine *engine);
 
 /*
- * The versions of a row's projection that are blocked at exactly its event: in the arena. A version
+ * The versions of a row's projection that are blocked at exactly its event, in the arena. A version
  * is blocked if a generation of it that keeps rows has everything before the event and has failed
  * on it, and no generation of it has the event. A generation that is catching up is never blocked.
  */

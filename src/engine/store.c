@@ -1,5 +1,5 @@
 /*
- * store.c - the schemas of stores as text.
+ * store.c - the schema of a store as SQL text.
  */
 #include "engine_priv.h"
 
@@ -21,7 +21,7 @@ ef_status ef_stores_schema(const char *journal_url, const char *views_url, ef_te
     if (!journal_url || !views_url || !out)
         return ef_fail(err, EF_BAD_INPUT, "two URLs and out are needed");
     *out = (ef_text){0};
-    /* A journal that is not on a server has none, which is no error here. */
+    /* A journal without a server has no schema to print, which is not an error here. */
     st = ef_journal_schema(journal_url, add_schema, &text, err);
     if (st == EF_OK || st == EF_UNSUPPORTED)
         st = ef__views_schema(views_url, &text, err);

@@ -1,7 +1,7 @@
 /*
  * supervisor.c - see supervisor.h.
  *
- * All durable state is in the stores: a thread that starts over finds everything there.
+ * All durable state is in the stores, so a thread may be restarted at any time.
  */
 #include <everfold/supervisor.h>
 
@@ -19,77 +19,76 @@
 
 #define INTERVAL_MS 2000
 #define CURSOR_THREADS 1
-#define POSTS_MAX 16
-#define WAIT_MS_MAX 10000 /* how long a stop may go unseen where nobody could be nudged */
-#define DOZE_MS_MAX 1000
-#define STALLED_MS 30000 /* beyond the interval: then a post is not well */
+#define TASKS_MAX 16
+#define WAIT_MS_MAX 10000 /* a stop is noticed within this time where no wake-up is possible */
+#define SLEEP_MS_MAX 1000
+#define STALLED_MS 30000 /* longer than the interval by this: the task is unhealthy */
 
 typedef ef_status step_fn(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                           ef_error *err);
 
-typedef struct post {
+typedef struct supervised_task {
     ef_supervisor *supervisor;
     step_fn *step;
     pthread_t thread;
     bool started;
-    int64_t nudge;   /* the last that it has seen */
-    ef_post shown;   /* under the supervisor's lock, as is … */
-    int64_t well_us; /* … when it last got on or found nothing to do; monotonic */
-} post;
+    int64_t wake;    /* the last wake-up that it has seen */
+    ef_task shown;   /* guarded by the supervisor's lock, like … */
+    int64_t well_us; /* … when it last succeeded; monotonic */
+} supervised_task;
 
 struct ef_supervisor {
     ef_supervisor_options options;
     pthread_mutex_t lock;
-    pthread_mutex_t telling; /* one on_step at a time */
+    pthread_mutex_t reporting; /* one on_step at a time */
     pthread_cond_t wake;
     bool stopping;
-    post posts[POSTS_MAX];
+    supervised_task tasks[TASKS_MAX];
     size_t count;
 };
 
-const char *ef_post_state_name(ef_post_state state)
+const char *ef_task_state_name(ef_task_state state)
 {
     static const char *const names[] = {"starting", "working", "idle", "retrying", "stopping"};
 
     return names[state];
 }
 
-static int64_t mono_us(const ef_supervisor *s)
+static int64_t mono_us(const ef_supervisor *supervisor)
 {
-    const ef_clock *clock = s->options.engine->options.clock;
-
-    return clock->mono_us(clock->context);
+    return ef__engine_mono_us(supervisor->options.engine);
 }
 
-/* --- resting ---------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
-static bool is_stopping(ef_supervisor *s)
+static bool is_stopping(ef_supervisor *supervisor)
 {
-    pthread_mutex_lock(&s->lock);
-    bool stopping = s->stopping;
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&supervisor->lock);
+    bool stopping = supervisor->stopping;
+    pthread_mutex_unlock(&supervisor->lock);
     return stopping;
 }
 
-/* Sleep so long, or until somebody wants us to stop. */
-static void doze(ef_supervisor *s, int64_t ms)
+/* Sleeps for `ms`, or until a stop is requested. */
+static void sleep_until_stop(ef_supervisor *supervisor, int64_t ms)
 {
     struct timespec until = ef__deadline(CLOCK_MONOTONIC, ms);
 
-    pthread_mutex_lock(&s->lock);
-    while (!s->stopping && pthread_cond_timedwait(&s->wake, &s->lock, &until) == 0)
+    pthread_mutex_lock(&supervisor->lock);
+    while (!supervisor->stopping &&
+           pthread_cond_timedwait(&supervisor->wake, &supervisor->lock, &until) == 0)
         ;
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&supervisor->lock);
 }
 
 /* How long there is nothing to do unless the journal grows. */
-static int64_t rest_ms(const post *p, const ef_tick *tick)
+static int64_t idle_ms(const supervised_task *task, const ef_tick *tick)
 {
-    const ef_engine *e = p->supervisor->options.engine;
-    int64_t ms = p->supervisor->options.interval_ms;
-    int64_t due_ms = tick->due_us ? (tick->due_us - ef__engine_now(e)) / 1000 + 1 : ms;
-    int64_t beat_ms = p->step == ef__queue_watch && e->crew.next_beat_us
-                          ? (e->crew.next_beat_us - mono_us(p->supervisor)) / 1000 + 1
+    const ef_engine *engine = task->supervisor->options.engine;
+    int64_t ms = task->supervisor->options.interval_ms;
+    int64_t due_ms = tick->due_us ? (tick->due_us - ef__engine_now(engine)) / 1000 + 1 : ms;
+    int64_t beat_ms = task->step == ef__queue_watch && engine->membership.next_beat_us
+                          ? (engine->membership.next_beat_us - mono_us(task->supervisor)) / 1000 + 1
                           : ms;
 
     ms = due_ms < ms ? due_ms : ms;
@@ -97,175 +96,178 @@ static int64_t rest_ms(const post *p, const ef_tick *tick)
     return ms < 1 ? 1 : ms;
 }
 
-/* What an append brings is taken by the queue, and read by the cursors if they have anything to
- * read for. All else comes with a nudge, or in its time: to wake up for nothing would only be in
- * the way of the one that has something to do. */
-static bool minds_appends(const post *p)
+/* Does an append matter to the task? The queue claims its rows, and the cursors read it if a
+ * generation is fed by a cursor. Everything else comes with a wake-up or at its due time. */
+static bool waits_for_appends(const supervised_task *task)
 {
-    const ef_engine *e = p->supervisor->options.engine;
+    const ef_engine *engine = task->supervisor->options.engine;
 
-    return (p->step == ef__queue_watch && !ef__journal_is_sparse(e->journal) &&
-            e->options.mode != EF_MODE_INLINE_APPLY_ONLY) ||
-           p->step == ef__shadow_work || (p->step == ef__cursor_work && atomic_load(&e->reads_log));
+    return (task->step == ef__queue_watch && !ef__journal_is_sparse(engine->journal) &&
+            engine->options.mode != EF_MODE_INLINE_APPLY_ONLY) ||
+           task->step == ef__shadow_work ||
+           (task->step == ef__cursor_work && atomic_load(&engine->reads_log));
 }
 
-/* Until the journal is past `position`, the time is over, or somebody nudges: to make us stop, or
- * because of what no append tells of. */
-static void rest(post *p, int64_t position, int64_t ms)
+/* Waits until the journal is past `position`, the time is over, or a wake-up: for a stop, or a
+ * change that no append announces. */
+static void wait_for_work(supervised_task *task, int64_t position, int64_t ms)
 {
-    ef_supervisor *s = p->supervisor;
-    int64_t until_us = mono_us(s) + ms * 1000, left = ms;
+    ef_supervisor *supervisor = task->supervisor;
+    int64_t until_us = mono_us(supervisor) + ms * 1000, left = ms;
     ef_error ignored = EF_ERROR_INIT;
     ef_status st = EF_TIMEOUT;
 
-    while (st == EF_TIMEOUT && left > 0 && !is_stopping(s)) {
-        st = ef__journal_wait(s->options.engine->journal,
-                              minds_appends(p) ? position : EF__NO_APPENDS, &p->nudge,
+    while (st == EF_TIMEOUT && left > 0 && !is_stopping(supervisor)) {
+        st = ef__journal_wait(supervisor->options.engine->journal,
+                              waits_for_appends(task) ? position : EF__NO_APPENDS, &task->wake,
                               left < WAIT_MS_MAX ? left : WAIT_MS_MAX, &ignored);
-        left = (until_us - mono_us(s)) / 1000;
+        left = (until_us - mono_us(supervisor)) / 1000;
     }
     if (st != EF_OK && st != EF_TIMEOUT)
-        doze(s, left < DOZE_MS_MAX ? left : DOZE_MS_MAX); /* the step will say what is wrong */
+        sleep_until_stop(supervisor, left < SLEEP_MS_MAX
+                                         ? left
+                                         : SLEEP_MS_MAX); /* the step will report the failure */
 }
 
-/* --- a post ----------------------------------------------------------------------------------- */
+/* --- a task ----------------------------------------------------------------------------------- */
 
-static void show(post *p, ef_post_state state)
+static void set_state(supervised_task *task, ef_task_state state)
 {
-    ef_supervisor *s = p->supervisor;
+    ef_supervisor *supervisor = task->supervisor;
 
-    pthread_mutex_lock(&s->lock);
-    p->shown.state = s->stopping ? EF_POST_STOPPING : state;
-    if (state == EF_POST_WORKING || state == EF_POST_IDLE)
-        p->well_us = mono_us(s);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&supervisor->lock);
+    task->shown.state = supervisor->stopping ? EF_TASK_STOPPING : state;
+    if (state == EF_TASK_WORKING || state == EF_TASK_IDLE)
+        task->well_us = mono_us(supervisor);
+    pthread_mutex_unlock(&supervisor->lock);
 }
 
-static bool did_something(const ef_tick *t)
+static bool did_something(const ef_tick *tick)
 {
-    return t->claimed || t->published || t->caught_up || t->run_events || t->leased_count ||
-           t->released_count || t->lost_count || t->renewed_heartbeat;
+    return tick->claimed || tick->published || tick->caught_up || tick->run_events ||
+           tick->leased_count || tick->released_count || tick->lost_count ||
+           tick->renewed_heartbeat;
 }
 
-static void tell(post *p, const ef_tick *tick, const ef_error *error)
+static void report_step(supervised_task *task, const ef_tick *tick, const ef_error *error)
 {
-    ef_supervisor *s = p->supervisor;
+    ef_supervisor *supervisor = task->supervisor;
 
-    if (!s->options.on_step || (!error && !did_something(tick)))
+    if (!supervisor->options.on_step || (!error && !did_something(tick)))
         return;
-    pthread_mutex_lock(&s->telling);
-    s->options.on_step(s->options.context, p->shown.name, tick, error);
-    pthread_mutex_unlock(&s->telling);
+    pthread_mutex_lock(&supervisor->reporting);
+    supervisor->options.on_step(supervisor->options.context, task->shown.name, tick, error);
+    pthread_mutex_unlock(&supervisor->reporting);
 }
 
-/* Remember what went wrong; how long to wait before it is tried again. */
-static int64_t note_failure(post *p, const ef_error *err)
+/* Records a failure; returns the back-off. */
+static int64_t record_failure(supervised_task *task, const ef_error *err)
 {
-    ef_supervisor *s = p->supervisor;
+    ef_supervisor *supervisor = task->supervisor;
     ef__retry_step step;
 
-    pthread_mutex_lock(&s->lock);
-    step = ef__retry_decide(&ef__retry_store, p->shown.failures_in_a_row++, EF__ERROR_TRANSIENT,
-                            (uint64_t)mono_us(s));
-    p->shown.last_error = *err;
-    pthread_mutex_unlock(&s->lock);
-    ef__log(s->options.engine->options.log, EF_LOG_WARN, "a step failed; it is tried again",
-            EF_LOG_TEXT_FIELD("post", ef_str_from(p->shown.name)),
+    pthread_mutex_lock(&supervisor->lock);
+    step = ef__retry_decide(&ef__retry_store, task->shown.failures_in_a_row++, EF__ERROR_TRANSIENT,
+                            (uint64_t)mono_us(supervisor));
+    task->shown.last_error = *err;
+    pthread_mutex_unlock(&supervisor->lock);
+    ef__log(supervisor->options.engine->options.log, EF_LOG_WARN, "step failed, retrying",
+            EF_LOG_TEXT_FIELD("task", ef_str_from(task->shown.name)),
             EF_LOG_TEXT_FIELD("error", ef_str_from(err->text)),
             EF_LOG_NUMBER_FIELD("after_ms", step.delay_ms));
     return step.delay_ms;
 }
 
-static void step_once(post *p)
+static void step_once(supervised_task *task)
 {
-    ef_supervisor *s = p->supervisor;
+    ef_supervisor *supervisor = task->supervisor;
     ef_error err = EF_ERROR_INIT;
     ef_head head = {0};
     ef_tick tick = {0};
-    int64_t began_us = mono_us(s);
+    int64_t began_us = mono_us(supervisor);
     ef_status st;
 
-    st = ef_journal_head(s->options.engine->journal, &head, &err);
+    st = ef_journal_head(supervisor->options.engine->journal, &head, &err);
     if (st == EF_OK)
-        st = p->step(s->options.engine, &s->options.work, &tick, &err);
-    tick.duration_us = mono_us(s) - began_us;
-    ef__count_tick(s->options.engine, p->shown.name, &tick, st);
+        st = task->step(supervisor->options.engine, &supervisor->options.work, &tick, &err);
+    tick.duration_us = mono_us(supervisor) - began_us;
+    ef__count_tick(supervisor->options.engine, task->shown.name, &tick, st);
     if (st != EF_OK) {
         if (!err.text[0])
-            (void)ef_fail(&err, st, "%s", ef_status_words(st));
-        tick.backoff_ms = note_failure(p, &err);
-        show(p, EF_POST_RETRYING);
-        tell(p, &tick, &err);
-        doze(s, tick.backoff_ms);
+            (void)ef_fail(&err, st, "%s", ef_status_message(st));
+        tick.backoff_ms = record_failure(task, &err);
+        set_state(task, EF_TASK_RETRYING);
+        report_step(task, &tick, &err);
+        sleep_until_stop(supervisor, tick.backoff_ms);
         return;
     }
-    pthread_mutex_lock(&s->lock);
-    p->shown.steps++;
-    p->shown.failures_in_a_row = 0;
-    pthread_mutex_unlock(&s->lock);
-    show(p, tick.more ? EF_POST_WORKING : EF_POST_IDLE);
-    tell(p, &tick, NULL);
-    /* Publishers have threads that look at the journal by themselves. */
+    pthread_mutex_lock(&supervisor->lock);
+    task->shown.steps++;
+    task->shown.failures_in_a_row = 0;
+    pthread_mutex_unlock(&supervisor->lock);
+    set_state(task, tick.more ? EF_TASK_WORKING : EF_TASK_IDLE);
+    report_step(task, &tick, NULL);
+    /* Publishers have threads that wait for the journal themselves. */
     if (!tick.more)
-        rest(p, p->step == ef__publish_keep ? INT64_MAX : head.position,
-             tick.backoff_ms ? tick.backoff_ms : rest_ms(p, &tick));
+        wait_for_work(task, task->step == ef__publishers_supervise ? INT64_MAX : head.position,
+                      tick.backoff_ms ? tick.backoff_ms : idle_ms(task, &tick));
 }
 
-static void *keep_post(void *argument)
+static void *keep_task(void *argument)
 {
-    post *p = argument;
+    supervised_task *task = argument;
 
-    while (!is_stopping(p->supervisor))
-        step_once(p);
+    while (!is_stopping(task->supervisor))
+        step_once(task);
     return NULL;
 }
 
 /* --- the supervisor --------------------------------------------------------------------------- */
 
-static ef_status add_post(ef_supervisor *s, step_fn *step, const char *name, int number,
+static ef_status add_task(ef_supervisor *supervisor, step_fn *step, const char *name, int number,
                           ef_error *err)
 {
-    post *p = &s->posts[s->count];
+    supervised_task *p = &supervisor->tasks[supervisor->count];
     int failed;
 
-    *p = (post){.supervisor = s, .step = step, .well_us = mono_us(s)};
+    *p = (supervised_task){.supervisor = supervisor, .step = step, .well_us = mono_us(supervisor)};
     if (number)
         (void)snprintf(p->shown.name, sizeof p->shown.name, "%s-%d", name, number);
     else
         (void)snprintf(p->shown.name, sizeof p->shown.name, "%s", name);
-    failed = pthread_create(&p->thread, NULL, keep_post, p);
+    failed = pthread_create(&p->thread, NULL, keep_task, p);
     if (failed)
         return ef_fail(err, EF_NO_MEMORY, "a thread for \"%s\" could not be started", name);
     p->started = true;
-    s->count++;
+    supervisor->count++;
     return EF_OK;
 }
 
-static ef_supervisor *make(const ef_supervisor_options *options)
+static ef_supervisor *create_supervisor(const ef_supervisor_options *options)
 {
-    ef_supervisor *s = calloc(1, sizeof *s);
+    ef_supervisor *supervisor = calloc(1, sizeof *supervisor);
     pthread_condattr_t monotonic;
 
-    if (!s)
+    if (!supervisor)
         return NULL;
-    s->options = *options;
-    if (s->options.interval_ms <= 0)
-        s->options.interval_ms = INTERVAL_MS;
-    if (s->options.cursor_threads <= 0)
-        s->options.cursor_threads = CURSOR_THREADS;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_mutex_init(&s->telling, NULL);
+    supervisor->options = *options;
+    if (supervisor->options.interval_ms <= 0)
+        supervisor->options.interval_ms = INTERVAL_MS;
+    if (supervisor->options.cursor_threads <= 0)
+        supervisor->options.cursor_threads = CURSOR_THREADS;
+    pthread_mutex_init(&supervisor->lock, NULL);
+    pthread_mutex_init(&supervisor->reporting, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &monotonic);
+    pthread_cond_init(&supervisor->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    return s;
+    return supervisor;
 }
 
 ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_supervisor **out,
                               ef_error *err)
 {
-    ef_supervisor *s;
+    ef_supervisor *supervisor;
     ef_status st;
 
     if (!out)
@@ -275,78 +277,79 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
         return ef_fail(err, EF_BAD_INPUT, "a supervisor needs an engine");
     if (options->engine->options.read_only)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
-    if (options->cursor_threads > POSTS_MAX - 3)
+    if (options->cursor_threads > TASKS_MAX - 3)
         return ef_fail(err, EF_BAD_INPUT, "cursor_threads is %" PRId32 ", at most %d",
-                       options->cursor_threads, POSTS_MAX - 3);
+                       options->cursor_threads, TASKS_MAX - 3);
     st = ef__work_options_check(&options->work, err);
     if (st != EF_OK)
         return st;
-    s = make(options);
-    if (!s)
+    supervisor = create_supervisor(options);
+    if (!supervisor)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while starting a supervisor");
     atomic_store(&options->engine->supervised, true);
     options->engine->shadow = options->shadow;
-    st = options->shadow ? add_post(s, ef__shadow_work, "shadow", 0, err)
-                         : add_post(s, ef__queue_watch, "queue", 0, err);
-    for (int i = 1; st == EF_OK && i <= s->options.cursor_threads; i++)
-        st = add_post(s, ef__cursor_work, "cursor", i, err);
+    st = options->shadow ? add_task(supervisor, ef__shadow_work, "shadow", 0, err)
+                         : add_task(supervisor, ef__queue_watch, "queue", 0, err);
+    for (int i = 1; st == EF_OK && i <= supervisor->options.cursor_threads; i++)
+        st = add_task(supervisor, ef__cursor_work, "cursor", i, err);
     if (st == EF_OK)
-        st = add_post(s, ef__run_work, "runs", 0, err);
+        st = add_task(supervisor, ef__run_work, "runs", 0, err);
     if (st == EF_OK)
-        st = add_post(s, ef__publish_keep, "publish", 0, err);
+        st = add_task(supervisor, ef__publishers_supervise, "publish", 0, err);
     if (st != EF_OK) {
-        ef_supervisor_stop(s);
+        ef_supervisor_stop(supervisor);
         return st;
     }
-    ef__log(options->engine->options.log, EF_LOG_INFO, "a worker is at work",
+    ef__log(options->engine->options.log, EF_LOG_INFO, "worker started",
             EF_LOG_TEXT_FIELD("worker", ef_str_from(options->engine->worker)),
-            EF_LOG_NUMBER_FIELD("posts", (int64_t)s->count));
-    *out = s;
+            EF_LOG_NUMBER_FIELD("tasks", (int64_t)supervisor->count));
+    *out = supervisor;
     return EF_OK;
 }
 
-size_t ef_supervisor_posts(ef_supervisor *s, ef_post *out, size_t max)
+size_t ef_supervisor_tasks(ef_supervisor *supervisor, ef_task *out, size_t max)
 {
-    int64_t now_us = mono_us(s);
+    int64_t now_us = mono_us(supervisor);
 
-    pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < s->count && i < max; i++) {
-        int64_t since_us = now_us - s->posts[i].well_us;
-        out[i] = s->posts[i].shown;
-        out[i].stalled_us = since_us > (STALLED_MS + s->options.interval_ms) * 1000 ? since_us : 0;
+    pthread_mutex_lock(&supervisor->lock);
+    for (size_t i = 0; i < supervisor->count && i < max; i++) {
+        int64_t since_us = now_us - supervisor->tasks[i].well_us;
+        out[i] = supervisor->tasks[i].shown;
+        out[i].stalled_us =
+            since_us > (STALLED_MS + supervisor->options.interval_ms) * 1000 ? since_us : 0;
     }
-    pthread_mutex_unlock(&s->lock);
-    return s->count;
+    pthread_mutex_unlock(&supervisor->lock);
+    return supervisor->count;
 }
 
-void ef_supervisor_wake(ef_supervisor *s)
+void ef_supervisor_wake(ef_supervisor *supervisor)
 {
-    if (s)
-        ef__journal_nudge(s->options.engine->journal);
+    if (supervisor)
+        ef__journal_wake(supervisor->options.engine->journal);
 }
 
-void ef_supervisor_stop(ef_supervisor *s)
+void ef_supervisor_stop(ef_supervisor *supervisor)
 {
     ef_tick rest_of = {0};
 
-    if (!s)
+    if (!supervisor)
         return;
-    pthread_mutex_lock(&s->lock);
-    s->stopping = true;
-    pthread_cond_broadcast(&s->wake);
-    pthread_mutex_unlock(&s->lock);
-    ef__journal_nudge(s->options.engine->journal);
-    for (size_t i = 0; i < s->count; i++)
-        (void)pthread_join(s->posts[i].thread, NULL);
-    ef__publish_stop(s->options.engine);
-    s->options.engine->shadow = NULL;
-    atomic_store(&s->options.engine->supervised, false);
-    ef__publish_tell(s->options.engine, &rest_of);
-    ef__count_minute(s->options.engine, &rest_of); /* what no task has told of any more */
-    ef__log(s->options.engine->options.log, EF_LOG_INFO, "a worker has stopped",
-            EF_LOG_TEXT_FIELD("worker", ef_str_from(s->options.engine->worker)));
-    pthread_cond_destroy(&s->wake);
-    pthread_mutex_destroy(&s->telling);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
+    pthread_mutex_lock(&supervisor->lock);
+    supervisor->stopping = true;
+    pthread_cond_broadcast(&supervisor->wake);
+    pthread_mutex_unlock(&supervisor->lock);
+    ef__journal_wake(supervisor->options.engine->journal);
+    for (size_t i = 0; i < supervisor->count; i++)
+        (void)pthread_join(supervisor->tasks[i].thread, NULL);
+    ef__publishers_stop(supervisor->options.engine);
+    supervisor->options.engine->shadow = NULL;
+    atomic_store(&supervisor->options.engine->supervised, false);
+    ef__publishers_report(supervisor->options.engine, &rest_of);
+    ef__count_minute(supervisor->options.engine, &rest_of); /* what no tick has reported yet */
+    ef__log(supervisor->options.engine->options.log, EF_LOG_INFO, "worker stopped",
+            EF_LOG_TEXT_FIELD("worker", ef_str_from(supervisor->options.engine->worker)));
+    pthread_cond_destroy(&supervisor->wake);
+    pthread_mutex_destroy(&supervisor->reporting);
+    pthread_mutex_destroy(&supervisor->lock);
+    free(supervisor);
 }

@@ -1,17 +1,16 @@
 /*
- * tenant.h - the tenants of a projection in the order of the log.
+ * tenant.h - tenants of a log-ordered projection that have stopped.
  *
- * A cursor is per projection and tenant. As long as all goes well they all stand where the
- * generation's cursor stands, and that is all there is. A tenant with an event that the program
- * cannot digest is left behind, by the very commit that moves the generation's cursor past it, with
- * a cursor of its own: the others go on. It is tried again from there; when it has come up, its
- * cursor goes in the commit in which the two are level.
+ * Normally all tenants share the cursor of the generation. A tenant whose next event fails gets its
+ * own cursor, in the commit that moves the generation's cursor past the event, so that the other
+ * tenants continue. It is retried from there. When it has caught up, its cursor is removed in the
+ * commit in which it reaches the generation's cursor.
  *
  *     with the others ─ stops ─► retrying ─ five retries ─► failed ─ every minute, or resumed ─┐
- *            ▲                      └──────────── passes ──┐                                   │
- *            └── level with the generation ── catching_up ◄┴─────────── passes ────────────────┘
+ *            ▲                      └──────── succeeds ────┐                                   │
+ *            └── level with the generation ── catching_up ◄┴───────── succeeds ────────────────┘
  *
- * All of it is in the view store. A worker knows nothing that another would miss.
+ * All of this state is in the view store, so that any worker can continue.
  */
 #ifndef EF_ENGINE_TENANT_H
 #define EF_ENGINE_TENANT_H
@@ -20,47 +19,46 @@
 
 #include "../base/pair_map.h"
 
-/* What a batch does to the tenants that are left behind: a part of the work on a generation. */
-typedef struct ef__left_behind {
-    ef__tenant_cursor_change *items; /* as many as events at most; in the apply's arena */
+/* The changes of a batch to tenants with their own cursor; a part of ef__generation_work. */
+typedef struct ef__stopped_tenants {
+    ef__tenant_cursor_change *items; /* at most one per event; in the apply's arena */
     size_t count;
-    ef__pair_map known; /* size_t, by tenant and "": the place in items plus 1, 0 for the others */
-} ef__left_behind;
+    ef__pair_map known; /* size_t, by tenant and "": index in items plus 1; 0: no own cursor */
+} ef__stopped_tenants;
 
-#define EF__LEFT_BEHIND_INIT                                                                       \
+#define EF__STOPPED_TENANTS_INIT                                                                   \
     {                                                                                              \
         .known = EF__PAIR_MAP_INIT(size_t, SIZE_MAX)                                               \
     }
-void ef__left_behind_release(ef__left_behind *left);
+void ef__stopped_tenants_release(ef__stopped_tenants *stopped);
 
-/* Is this event to be left out, for its tenant goes by a cursor of its own? Then it is counted. */
-ef_status ef__tenant_leaves_out(ef_engine *engine, ef__apply *apply, ef__left_behind *left,
-                                const ef_event *event, bool *out, ef_error *err);
-/* The tenant of event number `index` stops before it. `may_pass`: after its last try it may be let
- * pass, if that is the projection's policy. */
-ef_status ef__tenant_stops(ef_engine *engine, ef__apply *apply, ef__left_behind *left, size_t index,
-                           bool may_pass, ef_error *err);
-/* The batch of a tenant with a cursor of its own went well. */
-ef_status ef__tenant_went_on(ef_engine *engine, ef__apply *apply, ef__left_behind *left,
+/* Has the event's tenant its own cursor? Then the event is counted there and not applied. */
+ef_status ef__tenant_is_excluded(ef_engine *engine, ef__apply *apply, ef__stopped_tenants *stopped,
+                                 const ef_event *event, bool *out, ef_error *err);
+/* The tenant of event number `index` stops before it. `may_skip`: the error policy may skip the
+ * event after its last attempt. */
+ef_status ef__tenant_stop(ef_engine *engine, ef__apply *apply, ef__stopped_tenants *stopped,
+                          size_t index, bool may_skip, ef_error *err);
+/* The batch of a tenant with its own cursor succeeded: moves the cursor, or removes it. */
+ef_status ef__tenant_advance(ef_engine *engine, ef__apply *apply, ef__stopped_tenants *stopped,
                              ef_error *err);
 
-/* After the commit: `tick` learns when to look again, and the log who was left behind or failed. */
-void ef__tenants_settled(const ef_engine *engine, const ef__apply *apply, ef_tick *tick);
+/* After the commit: sets the next due time in `tick`, and logs tenants that stopped or failed. */
+void ef__tenants_report(const ef_engine *engine, const ef__apply *apply, ef_tick *tick);
 
-/* It has used up its retries. */
+/* Has it used up its retries? */
 bool ef__tenant_has_failed(const ef_engine *engine, const ef__tenant_cursor *cursor);
 
-/* Try those tenants of a generation that are due, a few at a time. */
+/* Retries tenants of a generation that are due, a few per call. */
 ef_status ef__tenants_step(ef_engine *engine, const ef__live *live, ef_tick *tick, ef_error *err);
-/* All that fail are due now and begin to count anew. EF_CONFLICT: look again. */
+/* Makes all failed tenants due now, with no failures counted. EF_CONFLICT: a concurrent change. */
 ef_status ef__tenants_resume(ef_engine *engine, const ef__generation *generation, ef_error *err);
-/* The scopes of a generation that goes by a cursor, with what is open among its failures.
- * (scope_list.c) */
+/* The scopes of a generation that is fed by its cursor, with their open failures. (scope_list.c) */
 ef_status ef__scopes_describe(ef_engine *engine, const ef__generation *generation,
                               const ef__failure_list *failures, int64_t head, ef__arena *arena,
                               ef_projection *out, ef_error *err);
-/* Does each tenant stand in the same place in both? */
-ef_status ef__tenants_even(ef_engine *engine, const ef__generation *a, const ef__generation *b,
-                           bool *out, ef_error *err);
+/* Has each tenant the same position in both generations? */
+ef_status ef__tenants_are_level(ef_engine *engine, const ef__generation *a, const ef__generation *b,
+                                bool *out, ef_error *err);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * view.c - reading views: one, many, all.
+ * view.c - reads views: one, several, all.
  */
-#include "fresh.h"
-#include "migrate.h"
+#include "read_wait.h"
+#include "migration.h"
 #include "view_names.h"
 
 #include "../journal/journal.h"
@@ -12,17 +12,17 @@
 
 static ef_status list_ready(ef_view_list *out, ef_error *err)
 {
-    struct ef__batch_room *room = out->room;
+    struct ef__batch_memory *room = out->room;
 
     *out = (ef_view_list){.room = room};
-    return ef__room_ready(&out->room, err);
+    return ef__memory_prepare(&out->room, err);
 }
 
 void ef_view_list_release(ef_view_list *list)
 {
     if (!list)
         return;
-    ef__room_release(&list->room);
+    ef__memory_release(&list->room);
     *list = (ef_view_list){0};
 }
 
@@ -31,14 +31,13 @@ static bool is_whole(const ef_view *view)
     return view->view_type.ptr && view->tenant.ptr && view->view_id.ptr && view->data.ptr;
 }
 
-/* --- one
- * -------------------------------------------------------------------------------------------- */
+/* --- one view --------------------------------------------------------------------------------- */
 
-/* By the store, or by a reader of it. */
-static ef_status get_by(ef_views *by, ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
-                        const ef_freshness *freshness, ef_view_list *out, ef_error *err)
+/* `by` is the store, or a reader of it. */
+static ef_status get_by(ef_views *by, ef_engine *engine, ef_str projection, ef_str tenant,
+                        ef_str id, const ef_freshness *freshness, ef_view_list *out, ef_error *err)
 {
-    ef__route *route = NULL;
+    ef__read_target *target = NULL;
     ef__view view;
     bool found = false;
     int64_t blocked = 0;
@@ -46,70 +45,71 @@ static ef_status get_by(ef_views *by, ef_engine *e, ef_str projection, ef_str te
     ef_status st = list_ready(out, err);
 
     if (st == EF_OK)
-        st = ef__fresh_route(e, projection, &tenant, freshness, false, &route, &blocked, err);
+        st = ef__read_target_wait(engine, projection, &tenant, freshness, false, &target, &blocked,
+                                  err);
     if (st == EF_OK)
-        st = by->ops->view_get(by, route->generation->id, tenant, id, &out->room->arena, &view,
+        st = by->ops->view_get(by, target->generation->id, tenant, id, &out->room->arena, &view,
                                &found, err);
     if (st == EF_OK && !found)
         st = ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no view \"%.*s\"",
                      EF_STR_ARG(projection), EF_STR_ARG(id));
     if (st == EF_OK)
-        st = ef__view_migrate(e, route->generation, &out->room->arena, &view, err);
+        st = ef__view_migrate(engine, target->generation, &out->room->arena, &view, err);
     if (st == EF_OK) {
         item = ef__arena_alloc(&out->room->arena, sizeof *item);
-        if (item) /* the store has put the rest there */
+        if (item) /* the store has set the other members */
             *item =
-                (ef_view){.view_type = ef__arena_copy(&out->room->arena, route->generation->name),
-                          .version = route->generation->version,
+                (ef_view){.view_type = ef__arena_copy(&out->room->arena, target->generation->name),
+                          .version = target->generation->version,
                           .tenant = view.tenant,
                           .view_id = view.id,
                           .last_event_sequence = view.last_position,
                           .data = view.data};
-        st = item && is_whole(item) ? EF_OK : ef__room_full(err);
+        st = item && is_whole(item) ? EF_OK : ef__no_memory(err);
         out->items = item;
         out->count = st == EF_OK;
-        out->as_of = route->as_of;
+        out->as_of = target->as_of;
         out->blocked_streams = blocked;
     }
-    ef__route_give(e, route);
+    ef__read_target_release(engine, target);
     return st;
 }
 
-ef_status ef_view_get(ef_engine *e, ef_str projection, ef_str tenant, ef_str id,
+ef_status ef_view_get(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
                       const ef_freshness *freshness, ef_view_list *out, ef_error *err)
 {
-    if (!e || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
-    return get_by(e->views, e, projection, tenant, id, freshness, out, err);
+    if (!engine || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
+    return get_by(engine->views, engine, projection, tenant, id, freshness, out, err);
 }
 
-bool ef_view_is_remote(const ef_engine *e)
+bool ef_view_is_remote(const ef_engine *engine)
 {
-    return e && (e->views->ops->is_remote || (e->journal->ops->caps & EF__JOURNAL_REMOTE));
+    return engine &&
+           (engine->views->ops->is_remote || (engine->journal->ops->caps & EF__JOURNAL_REMOTE));
 }
 
-/* --- one after the other
- * ---------------------------------------------------------------------------- */
+/* --- a reader --------------------------------------------------------------------------------- */
 
 struct ef_view_reader {
     ef_engine *engine;
-    ef_views *own; /* the store's reader; NULL: the store itself does as well */
+    ef_views *own; /* a reader of the store; NULL: the store itself is used */
 };
 
-ef_status ef_view_reader_open(ef_engine *e, ef_view_reader **out, ef_error *err)
+ef_status ef_view_reader_open(ef_engine *engine, ef_view_reader **out, ef_error *err)
 {
     ef_view_reader *reader;
     ef_status st = EF_OK;
 
-    if (!e || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "out" : "engine");
+    if (!engine || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
     *out = NULL;
     reader = calloc(1, sizeof *reader);
     if (!reader)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
-    reader->engine = e;
-    if (e->views->ops->reader_open)
-        st = e->views->ops->reader_open(e->views, &reader->own, err);
+    reader->engine = engine;
+    if (engine->views->ops->reader_open)
+        st = engine->views->ops->reader_open(engine->views, &reader->own, err);
     if (st != EF_OK) {
         free(reader);
         return st;
@@ -127,7 +127,7 @@ ef_status ef_view_reader_get(ef_view_reader *reader, ef_str projection, ef_str t
                   tenant, id, NULL, out, err);
 }
 
-void ef_view_reader_rest(ef_view_reader *reader)
+void ef_view_reader_idle(ef_view_reader *reader)
 {
     if (reader && reader->own)
         reader->own->ops->rest(reader->own);
@@ -141,10 +141,9 @@ void ef_view_reader_close(ef_view_reader *reader)
     free(reader);
 }
 
-/* --- many
- * ------------------------------------------------------------------------------------------- */
+/* --- queries ---------------------------------------------------------------------------------- */
 
-/* The compiled parts of a question. */
+/* The compiled parts of a query. */
 struct question {
     ef__filter *where;
     ef__filter *sorts[EF__QUERY_SORTS_MAX];
@@ -155,17 +154,17 @@ struct question {
     ef__query query;
 };
 
-static void close_question(struct question *q)
+static void close_question(struct question *question)
 {
-    ef__filter_close(q->where);
-    for (size_t i = 0; i < q->sort_count; i++)
-        ef__filter_close(q->sorts[i]);
-    for (size_t i = 0; i < q->field_count; i++)
-        ef__filter_close(q->fields[i]);
+    ef__filter_close(question->where);
+    for (size_t i = 0; i < question->sort_count; i++)
+        ef__filter_close(question->sorts[i]);
+    for (size_t i = 0; i < question->field_count; i++)
+        ef__filter_close(question->fields[i]);
 }
 
-/* Compile an expression; a mistake is shown with its place and a caret. */
-static ef_status compile(const char *what, ef_str text, ef__filter **out, ef_error *err)
+/* Compiles an expression; the error shows its place with a caret. */
+static ef_status compile_expression(const char *what, ef_str text, ef__filter **out, ef_error *err)
 {
     ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
     ef__buf shown = EF__BUF_INIT(4096);
@@ -185,8 +184,8 @@ static ef_status compile(const char *what, ef_str text, ef__filter **out, ef_err
     return st;
 }
 
-/* The next of a comma list, trimmed; "" at the end. */
-static ef_str next_of(ef_str *list)
+/* The next item of a comma-separated list, trimmed; "" at the end. */
+static ef_str next_item(ef_str *list)
 {
     const char *comma = list->len ? memchr(list->ptr, ',', list->len) : NULL;
     ef_str part = {list->ptr, comma ? (size_t)(comma - list->ptr) : list->len};
@@ -200,47 +199,52 @@ static ef_str next_of(ef_str *list)
     return part;
 }
 
-static ef_status compile_lists(struct question *q, const ef_view_query *query, ef_error *err)
+static ef_status compile_lists(struct question *question, const ef_view_query *query, ef_error *err)
 {
     ef_str sorts = query->sort, fields = query->fields;
     ef_status st = EF_OK;
 
     while (st == EF_OK && sorts.len) {
-        ef_str by = next_of(&sorts);
+        ef_str by = next_item(&sorts);
         bool down = by.len && by.ptr[0] == '-';
-        if (q->sort_count == EF__QUERY_SORTS_MAX)
+        if (question->sort_count == EF__QUERY_SORTS_MAX)
             return ef_fail(err, EF_BAD_INPUT, "sort: at most %d fields", EF__QUERY_SORTS_MAX);
         by = down ? (ef_str){by.ptr + 1, by.len - 1} : by;
-        st = compile("sort", by, &q->sorts[q->sort_count], err);
-        q->order[q->sort_count] = (ef__query_sort){q->sorts[q->sort_count], down};
-        q->sort_count += st == EF_OK;
+        st = compile_expression("sort", by, &question->sorts[question->sort_count], err);
+        question->order[question->sort_count] =
+            (ef__query_sort){question->sorts[question->sort_count], down};
+        question->sort_count += st == EF_OK;
     }
     while (st == EF_OK && fields.len) {
-        if (q->field_count == 64)
+        if (question->field_count == 64)
             return ef_fail(err, EF_BAD_INPUT, "fields: at most 64 fields");
-        st = compile("fields", next_of(&fields), &q->fields[q->field_count], err);
-        q->field_count += st == EF_OK;
+        st = compile_expression("fields", next_item(&fields),
+                                &question->fields[question->field_count], err);
+        question->field_count += st == EF_OK;
     }
     return st;
 }
 
-static ef_status compile_question(struct question *q, const ef_view_query *query, ef_error *err)
+static ef_status compile_question(struct question *question, const ef_view_query *query,
+                                  ef_error *err)
 {
-    ef_status st = query->where.len ? compile("where", query->where, &q->where, err) : EF_OK;
+    ef_status st =
+        query->where.len ? compile_expression("where", query->where, &question->where, err) : EF_OK;
 
-    return st == EF_OK ? compile_lists(q, query, err) : st;
+    return st == EF_OK ? compile_lists(question, query, err) : st;
 }
 
-/* The rows are in the list's own memory already. */
-static ef_status take_rows(const ef__generation *g, const ef_view_query *query,
-                           const ef__query_result *result, ef_view_list *out, ef_error *err)
+/* The rows are in the memory of the list already. */
+static ef_status fill_items(const ef__generation *generation, const ef_view_query *query,
+                            const ef__query_result *result, ef_view_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     ef_view *items = ef__arena_alloc(arena, (result->count + 1) * sizeof *items);
-    ef_str name = ef__arena_copy(arena, g->name), tenant = ef__arena_copy(arena, query->tenant);
+    ef_str name = ef__arena_copy(arena, generation->name),
+           tenant = ef__arena_copy(arena, query->tenant);
 
     if (!items || !name.ptr || !tenant.ptr)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->items = items;
     out->looked = result->looked_at;
     out->total = result->total;
@@ -248,7 +252,7 @@ static ef_status take_rows(const ef__generation *g, const ef_view_query *query,
     for (size_t i = 0; i < result->count && !query->count_only; i++) {
         const ef__query_row *row = &result->rows[i];
         items[out->count++] = (ef_view){.view_type = name,
-                                        .version = g->version,
+                                        .version = generation->version,
                                         .tenant = query->any_tenant ? row->tenant : tenant,
                                         .view_id = row->id,
                                         .last_event_sequence = row->last_position,
@@ -257,72 +261,73 @@ static ef_status take_rows(const ef__generation *g, const ef_view_query *query,
     return EF_OK;
 }
 
-static ef_status explain(ef_views *views, const ef__query *query, ef_view_list *out, ef_error *err)
+static ef_status explain_plan(ef_views *views, const ef__query *query, ef_view_list *out,
+                              ef_error *err)
 {
     ef__buf words = EF__BUF_INIT(65536);
     ef_status st = ef__query_explain(views, query, &words, err);
 
     if (st == EF_OK) {
         out->plan = ef__arena_copy(&out->room->arena, ef__buf_str(&words));
-        st = out->plan.ptr ? EF_OK : ef__room_full(err);
+        st = out->plan.ptr ? EF_OK : ef__no_memory(err);
     }
     ef__buf_release(&words);
     return st;
 }
 
-ef_status ef_view_find(ef_engine *e, const ef_view_query *query, ef_view_list *out, ef_error *err)
+ef_status ef_view_find(ef_engine *engine, const ef_view_query *query, ef_view_list *out,
+                       ef_error *err)
 {
-    ef__route *route = NULL;
+    ef__read_target *target = NULL;
     ef__query_result result = EF__QUERY_RESULT_INIT;
-    const ef__generation *g = NULL;
-    struct question q = {0};
+    const ef__generation *generation = NULL;
+    struct question question = {0};
     ef__meter meter;
     ef_status st;
 
-    if (!e || !query || !out)
+    if (!engine || !query || !out)
         return ef_fail(err, EF_BAD_INPUT, "an argument is NULL");
     st = list_ready(out, err);
     if (st == EF_OK)
-        st = compile_question(&q, query, err);
+        st = compile_question(&question, query, err);
     if (st == EF_OK)
-        st = ef__fresh_route(e, query->projection, query->any_tenant ? NULL : &query->tenant,
-                             &query->freshness, true, &route, &out->blocked_streams, err);
+        st = ef__read_target_wait(engine, query->projection,
+                                  query->any_tenant ? NULL : &query->tenant, &query->freshness,
+                                  true, &target, &out->blocked_streams, err);
     if (st == EF_OK) {
-        g = route->generation;
-        out->as_of = route->as_of;
-        q.query = (ef__query){.generation = g->id,
-                              .tenant = query->tenant,
-                              .any_tenant = query->any_tenant,
-                              .index_paths = g->index_paths,
-                              .filter = q.where,
-                              .sorts = q.order,
-                              .sort_count = q.sort_count,
-                              .fields = (const ef__filter *const *)q.fields,
-                              .field_count = q.field_count,
-                              .limit = query->limit,
-                              .cursor = query->after,
-                              .meter = &meter,
-                              .count = query->count_only};
-        meter = ef__meter_begin(&query->budget, e->options.clock);
+        generation = target->generation;
+        out->as_of = target->as_of;
+        question.query = (ef__query){.generation = generation->id,
+                                     .tenant = query->tenant,
+                                     .any_tenant = query->any_tenant,
+                                     .index_paths = generation->index_paths,
+                                     .filter = question.where,
+                                     .sorts = question.order,
+                                     .sort_count = question.sort_count,
+                                     .fields = (const ef__filter *const *)question.fields,
+                                     .field_count = question.field_count,
+                                     .limit = query->limit,
+                                     .cursor = query->after,
+                                     .meter = &meter,
+                                     .count = query->count_only};
+        meter = ef__meter_begin(&query->budget, engine->options.clock);
         result.room = out->room;
-        st = ef__view_names_check(e, g, &q.query, err);
+        st = ef__view_names_check(engine, generation, &question.query, err);
         if (st == EF_OK)
-            st = ef__query_run(e->views, &q.query, &result, err);
+            st = ef__query_run(engine->views, &question.query, &result, err);
     }
     if (st == EF_OK)
-        st = take_rows(g, query, &result, out, err);
+        st = fill_items(generation, query, &result, out, err);
     if (st == EF_OK && query->explain)
-        st = explain(e->views, &q.query, out, err);
-    ef__route_give(e, route);
-    close_question(&q);
+        st = explain_plan(engine->views, &question.query, out, err);
+    ef__read_target_release(engine, target);
+    close_question(&question);
     return st;
 }
 
-/* --- all
- * -------------------------------------------------------------------------------------------- */
+/* --- export ----------------------------------------------------------------------------------- */
 
-struct export
-{
+struct view_export {
     const ef__generation *generation;
     bool (*each)(void *context, const ef_view *view);
     void *context;
@@ -330,40 +335,40 @@ struct export
 
 static bool export_one(void *context, ef_str key, const ef__view *v)
 {
-    const struct export *x = context;
+    const struct view_export *export = context;
 
     (void)key;
-    return x->each(x->context, &(ef_view){.view_type = x->generation->name,
-                                          .version = x->generation->version,
-                                          .tenant = v->tenant,
-                                          .view_id = v->id,
-                                          .last_event_sequence = v->last_position,
-                                          .data = v->data});
+    return export->each(export->context, &(ef_view){.view_type = export->generation->name,
+                                                    .version = export->generation->version,
+                                                    .tenant = v->tenant,
+                                                    .view_id = v->id,
+                                                    .last_event_sequence = v->last_position,
+                                                    .data = v->data});
 }
 
-ef_status ef_view_export(ef_engine *e, ef_str projection, ef_str tenant, bool any_tenant,
+ef_status ef_view_export(ef_engine *engine, ef_str projection, ef_str tenant, bool any_tenant,
                          bool (*each)(void *context, const ef_view *view), void *context,
                          int64_t *out_as_of, ef_error *err)
 {
-    ef__route *route = NULL;
-    struct export x = {.each = each, .context = context};
+    ef__read_target *target = NULL;
+    struct view_export export = {.each = each, .context = context};
     int64_t blocked;
     ef_status st;
 
-    if (!e || !each)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", e ? "each" : "engine");
-    st = ef__fresh_route(e, projection, any_tenant ? NULL : &tenant, NULL, true, &route, &blocked,
-                         err);
+    if (!engine || !each)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "each" : "engine");
+    st = ef__read_target_wait(engine, projection, any_tenant ? NULL : &tenant, NULL, true, &target,
+                              &blocked, err);
     if (out_as_of)
-        *out_as_of = st == EF_OK ? route->as_of : 0;
-    x.generation = st == EF_OK ? route->generation : NULL;
+        *out_as_of = st == EF_OK ? target->as_of : 0;
+    export.generation = st == EF_OK ? target->generation : NULL;
     if (st == EF_OK)
-        st = e->views->ops->view_scan(e->views,
-                                      &(ef__view_scan){.generation = x.generation->id,
-                                                       .tenant = tenant,
-                                                       .any_tenant = any_tenant,
-                                                       .index = -1},
-                                      export_one, &x, err);
-    ef__route_give(e, route);
+        st = engine->views->ops->view_scan(engine->views,
+                                           &(ef__view_scan){.generation = export.generation->id,
+                                                            .tenant = tenant,
+                                                            .any_tenant = any_tenant,
+                                                            .index = -1},
+                                           export_one, &export, err);
+    ef__read_target_release(engine, target);
     return st;
 }

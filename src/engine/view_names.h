@@ -8,10 +8,10 @@
 
 #include "../views/query.h"
 
-/* EF_BAD_INPUT: the filter, an order or a field of the query reads a field that the generation's
- * program does not write and no view of the query has. The message shows where, and the nearest
- * name. */
-ef_status ef__view_names_check(ef_engine *e, const ef__generation *generation,
+/* EF_BAD_INPUT: the filter, the sort order or the field list of the query uses a field that the
+ * generation's program does not write and that no view of the result has. The message shows the
+ * place and the most similar name. */
+ef_status ef__view_names_check(ef_engine *engine, const ef__generation *generation,
                                const ef__query *query, ef_error *err);
 
 #endif

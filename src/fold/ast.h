@@ -1,19 +1,19 @@
 /*
  * ast.h - a fold program as a tree, with every name resolved.
  *
- * The parser makes it, check.c looks it over, dag.c numbers its expressions, the evaluator walks
- * it. All of it lies in the program's arena and never changes once the program is compiled, so
- * threads may share it. Lists are linked by `next`, in the order of the source.
+ * The parser builds it, check.c checks it, dag.c numbers its expressions, the evaluator walks it.
+ * All of it is in the program's arena and never changes once the program is compiled, so threads
+ * may share it. Lists are linked by `next`, in the order of the source.
  *
- * What the evaluator relies on after a compile without errors:
+ * The evaluator relies on these facts after a compile without errors:
  *  - a path's root is resolved: ROOT_VIEW only where there is a view, ROOT_DATA and the other event
  *    fields only where there is an event (not in a migrate block, not in a query);
  *  - the target of a statement is an EF__EXPR_PATH whose root is ROOT_VIEW (handlers, migrate) or
  *    ROOT_DATA (upcast);
- *  - slots are dense, 0 to slot_count - 1 of their block; a let or loop name has one slot of its
- * own, written before it is read;
- *  - blocks nest at most 2 * EF_FOLD_LIMIT_DEPTH deep and an expression is at most
- * EF_FOLD_LIMIT_HEIGHT high, so recursion is safe;
+ *  - slots are dense, 0 to slot_count - 1 of their block; each let or loop name has one slot, which
+ *    is written before it is read;
+ *  - blocks nest at most 2 * EF_FOLD_LIMIT_DEPTH deep and the height of an expression is at most
+ *    EF_FOLD_LIMIT_HEIGHT, so recursion is safe;
  *  - arguments of a call are between the function's min and max.
  */
 #ifndef EF_FOLD_AST_H
@@ -36,13 +36,13 @@ typedef enum ef__expr_kind {
     EF__EXPR_ARRAY,   /* .args: the items */
     EF__EXPR_OBJECT,  /* .args: the values, each with .key; keys are distinct */
     EF__EXPR_PATH,    /* .root, .slot, .base, .steps */
-    EF__EXPR_LOOKUP,  /* .text: projection, .args: the view id; answers the view's data or null */
+    EF__EXPR_LOOKUP,  /* .text: projection, .args: the view id; the view's data or null */
     EF__EXPR_CALL,    /* .function, .args */
     EF__EXPR_NOT,     /* .args: 1 */
     EF__EXPR_NEGATE,  /* .args: 1 */
     EF__EXPR_IF,      /* .args: condition, then, else */
-    EF__EXPR_DEFAULT, /* A ?? B. .args: 2, as for all that follow; B is looked at when A is null */
-    EF__EXPR_AND,     /* and, or: the right side is looked at only when it decides */
+    EF__EXPR_DEFAULT, /* A ?? B. .args: 2, as for all that follow; B is evaluated if A is null */
+    EF__EXPR_AND,     /* and, or: the right side is evaluated only when it decides */
     EF__EXPR_OR,
     EF__EXPR_EQ,
     EF__EXPR_NE,
@@ -58,7 +58,7 @@ typedef enum ef__expr_kind {
     EF__EXPR_MOD
 } ef__expr_kind;
 
-/* What a path begins with. */
+/* The root of a path. */
 typedef enum ef__root {
     EF__ROOT_VIEW, /* the view's data; no step at all is the whole of it */
     EF__ROOT_DATA,
@@ -78,7 +78,7 @@ typedef enum ef__root {
     EF__ROOT_EXPR                 /* .base: lookup(…).total, first(data.items).sku */
 } ef__root;
 
-/* What an expression depends on. A let or loop name brings what its own value depends on. */
+/* What an expression depends on. A let or loop name has the dependencies of its value. */
 enum {
     EF__USES_VIEW = 1,  /* changes when a statement writes */
     EF__USES_EVENT = 2, /* the same for the whole event */
@@ -88,11 +88,11 @@ enum {
 };
 
 typedef struct ef__expr ef__expr;
-typedef struct ef__step ef__step;
+typedef struct ef__path_step ef__path_step;
 typedef struct ef__stmt ef__stmt;
 
-struct ef__step {
-    ef__step *next;
+struct ef__path_step {
+    ef__path_step *next;
     ef__span span;
     ef_str field;   /* .field and ["key"]; ptr NULL when it is an index or has to be computed */
     int64_t index;  /* [n]: from 0; negative counts from the end. Used when field.ptr and expr are
@@ -104,17 +104,17 @@ struct ef__expr {
     ef__expr_kind kind;
     ef__span span;
     uint32_t uses;  /* EF__USES_… */
-    uint32_t kinds; /* EF__KIND_… that it may answer, as far as can be seen */
+    uint32_t kinds; /* EF__KIND_… that it may result in, as far as is known statically */
     int32_t height; /* 1 for a leaf; at most EF_FOLD_LIMIT_HEIGHT */
     int32_t node;   /* number in the DAG of its block; equal expressions have the same number */
-    int32_t memo;   /* slot to keep its value in for the event, or -1. Only for what is used more
-                       than once and depends on nothing but the event */
+    int32_t memo; /* slot that caches its value for the event, or -1. Only for expressions that are
+                     used more than once and depend only on the event */
     ef__expr *next; /* next argument, item or value */
     ef__expr *args;
     size_t arg_count;
     ef_str key;     /* of a value of an object */
-    uint32_t place; /* … and where it stands among the sorted keys */
-    bool key_plain; /* … and whether it prints without an escape */
+    uint32_t place; /* index of `key` among the sorted keys */
+    bool key_plain; /* `key` prints without an escape */
     bool truth;
     ef__number number;
     ef_str text;
@@ -123,20 +123,20 @@ struct ef__expr {
     ef__root root;
     int32_t slot;
     ef__expr *base;
-    ef__step *steps;
+    ef__path_step *steps;
     size_t step_count;
-    bool spelled; /* a view path that was written out: view.total */
+    bool spelled; /* a view path that was written with its root: view.total */
 };
 
 typedef enum ef__stmt_kind {
     EF__STMT_SET,      /* target = value */
     EF__STMT_INCREASE, /* target += value; a missing target counts as 0 */
     EF__STMT_DECREASE, /* target -= value */
-    EF__STMT_PUSH,     /* target push value [keep N]: at the end, the oldest go */
+    EF__STMT_PUSH,     /* target push value [keep N]: at the end; the oldest are removed */
     EF__STMT_ADD,      /* target add value: no duplicates, in rising order */
     EF__STMT_REMOVE,   /* target remove value */
     EF__STMT_UNSET,    /* unset target */
-    EF__STMT_DELETE,   /* the view is gone; a later write begins a new one */
+    EF__STMT_DELETE,   /* the view is deleted; a later write creates a new one */
     EF__STMT_LET,      /* let name = value */
     EF__STMT_IF,       /* if value body [else otherwise] */
     EF__STMT_FOR,      /* for name in value [when when] [view view_id] body */
@@ -173,13 +173,11 @@ typedef struct ef__pattern ef__pattern;
 struct ef__pattern {
     ef__pattern *next;
     ef__span span;
-    ef_str text; /* the type, or what stands before the * */
+    ef_str text; /* the type, or the part before the * */
     bool prefix; /* order.* has text "order.", * has text "" */
 };
 
-/*
- * The first handler of the program whose pattern matches and whose `when` holds takes the event; no
- * other does.
+/* The first handler whose pattern matches and whose `when` holds handles the event; no other does.
  */
 struct ef__handler {
     ef__handler *next;
@@ -224,7 +222,7 @@ struct ef__alias {
     ef_str from, to;
 };
 
-/* A declared index, and the other projections that the program looks into (distinct). */
+/* A declared index, and the other projections that the program reads by lookup (distinct). */
 typedef struct ef__index ef__index;
 
 struct ef__index {
@@ -243,13 +241,13 @@ struct ef__lookup_name {
 
 typedef enum ef__fold_order { EF__FOLD_BY_STREAM, EF__FOLD_BY_LOG } ef__fold_order;
 
-/* Which handlers take a type that the program names in full: tried in this order. */
-typedef struct ef__route {
+/* The handlers of a type that the program names in full, in the order of trying. */
+typedef struct ef__type_route {
     ef_str type;
     const ef__handler **handlers; /* ends in NULL */
-} ef__route;
+} ef__type_route;
 
-/* fold.h shows it as an opaque ef__program; this room sees it whole. */
+/* Opaque as ef__program in fold.h; complete for the files of this module. */
 struct ef__program {
     ef__arena arena;
     ef_str file;   /* for messages */
@@ -258,8 +256,8 @@ struct ef__program {
     ef__span name_span;
     int64_t version;
     ef__fold_order order;
-    int64_t schema;    /* of the view; 1 when not said */
-    ef__expr *view_id; /* never NULL: `stream` when not said */
+    int64_t schema;    /* of the view; default 1 */
+    ef__expr *view_id; /* never NULL: default `stream` */
     int32_t view_id_nodes;
     ef__index *indexes;
     ef__handler *handlers;
@@ -268,14 +266,14 @@ struct ef__program {
     ef__alias *aliases;
     ef__lookup_name *lookups;
     int32_t handler_count;
-    ef__route *routes; /* sorted by type */
+    ef__type_route *routes; /* sorted by type */
     size_t route_count;
     const ef__handler **wild; /* handlers with a prefix pattern, in order; ends in NULL */
     char hash[65];            /* SHA-256 of the tokens, in hexadecimal */
     const ef_str *fields;     /* of the view, that a statement writes: sorted; see check_names.c */
     size_t field_count;
-    bool any_field; /* fields cannot be told from the text */
-    ef_fold_fn fn;  /* a C projection: takes the events in the handlers' place */
+    bool any_field; /* the fields cannot be determined from the text */
+    ef_fold_fn fn;  /* a C projection: handles the events instead of the handlers */
     void *fn_context;
 };
 

@@ -124,10 +124,10 @@ ef_status ef__eval_call(ef__eval *ev, const ef__expr *call, ef__value *out)
     return codes[function->id](&c, out);
 }
 
-ef_status ef__call_int(ef__call *c, size_t i, int64_t least, int64_t most, int64_t *out,
+ef_status ef__call_int(ef__call *call, size_t i, int64_t least, int64_t most, int64_t *out,
                        bool *out_ok)
 {
-    ef__value v = c->args[i];
+    ef__value v = call->args[i];
     ef__number number;
     ef__value ignored;
     bool whole = v.kind == EF__VALUE_INT;
@@ -138,19 +138,19 @@ ef_status ef__call_int(ef__call *c, size_t i, int64_t least, int64_t most, int64
     *out_ok = whole && *out >= least && *out <= most;
     if (*out_ok)
         return EF_OK;
-    return ef__eval_mistake(c->ev, c->exprs[i], v, &ignored,
+    return ef__eval_mistake(call->ev, call->exprs[i], v, &ignored,
                             "%s needs a whole number between %" PRId64 " and %" PRId64,
-                            c->expr->function->name, least, most);
+                            call->expr->function->name, least, most);
 }
 
-ef_status ef__call_take(ef__call *c, ef__buf *buf, ef__value *out)
+ef_status ef__call_take(ef__call *call, ef__buf *buf, ef__value *out)
 {
     ef_status st;
 
     if (buf->failed)
-        st = ef__eval_charge_output(c->ev, c->expr, SIZE_MAX);
+        st = ef__eval_charge_output(call->ev, call->expr, SIZE_MAX);
     else
-        st = ef__eval_text(c->ev, c->expr, ef__buf_str(buf), out);
+        st = ef__eval_text(call->ev, call->expr, ef__buf_str(buf), out);
     ef__buf_release(buf);
     return st;
 }
@@ -164,84 +164,84 @@ ptrdiff_t ef__call_find(ef_str text, size_t at, ef_str part)
     return found ? found - text.ptr : -1;
 }
 
-ef_status ef__call_sha256(ef__call *c, ef__value *out)
+ef_status ef__call_sha256(ef__call *call, ef__value *out)
 {
     uint8_t digest[EF_HASH_BYTES];
     char hex[2 * EF_HASH_BYTES + 1];
     ef_str text;
-    ef_status st = ef__eval_to_text(c->ev, c->exprs[0], c->args[0], &text);
+    ef_status st = ef__eval_to_text(call->ev, call->exprs[0], call->args[0], &text);
 
     if (st != EF_OK)
         return st;
     if (!ef__sha256(text, EF_STR(""), digest))
-        return ef__eval_no_memory(c->ev);
+        return ef__eval_no_memory(call->ev);
     ef__hex(digest, sizeof(digest), hex);
-    return ef__eval_text(c->ev, c->expr, ef_str_from(hex), out);
+    return ef__eval_text(call->ev, call->expr, ef_str_from(hex), out);
 }
 
-ef_status ef__call_crc32(ef__call *c, ef__value *out)
+ef_status ef__call_crc32(ef__call *call, ef__value *out)
 {
     ef_str text;
-    ef_status st = ef__eval_to_text(c->ev, c->exprs[0], c->args[0], &text);
+    ef_status st = ef__eval_to_text(call->ev, call->exprs[0], call->args[0], &text);
 
     if (st == EF_OK)
         *out = ef__value_int(ef__crc32(0, text));
     return st;
 }
 
-ef_status ef__call_hash(ef__call *c, ef__value *out)
+ef_status ef__call_hash(ef__call *call, ef__value *out)
 {
     char hex[17];
     ef_str text;
-    ef_status st = ef__eval_to_text(c->ev, c->exprs[0], c->args[0], &text);
+    ef_status st = ef__eval_to_text(call->ev, call->exprs[0], call->args[0], &text);
 
     if (st != EF_OK)
         return st;
     (void)snprintf(hex, sizeof(hex), "%016" PRIx64, ef__xxh3(text, 0));
-    return ef__eval_text(c->ev, c->expr, ef_str_from(hex), out);
+    return ef__eval_text(call->ev, call->expr, ef_str_from(hex), out);
 }
 
-ef_status ef__call_type_of(ef__call *c, ef__value *out)
+ef_status ef__call_type_of(ef__call *call, ef__value *out)
 {
     static const char *const names[] = {"null", "boolean", "number", "text", "array", "object"};
-    unsigned bit = kind_bit(c->args[0]);
+    unsigned bit = kind_bit(call->args[0]);
 
     *out = ef__value_string(ef_str_from(names[__builtin_ctz(bit)]));
     return EF_OK;
 }
 
-static ef_status answer_kind(ef__call *c, unsigned kind, ef__value *out)
+static ef_status return_kind_test(ef__call *call, unsigned kind, ef__value *out)
 {
-    *out = ef__value_bool(kind_bit(c->args[0]) == kind);
+    *out = ef__value_bool(kind_bit(call->args[0]) == kind);
     return EF_OK;
 }
 
-ef_status ef__call_is_null(ef__call *c, ef__value *out)
+ef_status ef__call_is_null(ef__call *call, ef__value *out)
 {
-    return answer_kind(c, EF__KIND_NULL, out);
+    return return_kind_test(call, EF__KIND_NULL, out);
 }
 
-ef_status ef__call_is_boolean(ef__call *c, ef__value *out)
+ef_status ef__call_is_boolean(ef__call *call, ef__value *out)
 {
-    return answer_kind(c, EF__KIND_BOOL, out);
+    return return_kind_test(call, EF__KIND_BOOL, out);
 }
 
-ef_status ef__call_is_number(ef__call *c, ef__value *out)
+ef_status ef__call_is_number(ef__call *call, ef__value *out)
 {
-    return answer_kind(c, EF__KIND_NUMBER, out);
+    return return_kind_test(call, EF__KIND_NUMBER, out);
 }
 
-ef_status ef__call_is_text(ef__call *c, ef__value *out)
+ef_status ef__call_is_text(ef__call *call, ef__value *out)
 {
-    return answer_kind(c, EF__KIND_TEXT, out);
+    return return_kind_test(call, EF__KIND_TEXT, out);
 }
 
-ef_status ef__call_is_array(ef__call *c, ef__value *out)
+ef_status ef__call_is_array(ef__call *call, ef__value *out)
 {
-    return answer_kind(c, EF__KIND_ARRAY, out);
+    return return_kind_test(call, EF__KIND_ARRAY, out);
 }
 
-ef_status ef__call_is_object(ef__call *c, ef__value *out)
+ef_status ef__call_is_object(ef__call *call, ef__value *out)
 {
-    return answer_kind(c, EF__KIND_OBJECT, out);
+    return return_kind_test(call, EF__KIND_OBJECT, out);
 }

@@ -15,13 +15,13 @@ typedef struct ef__call {
     const ef__expr *exprs[EF__MANY]; /* the arguments, for messages */
 } ef__call;
 
-typedef ef_status ef__call_fn(ef__call *c, ef__value *out);
+typedef ef_status ef__call_fn(ef__call *call, ef__value *out);
 
 /* Argument `i` as a whole number between `least` and `most`. */
-ef_status ef__call_int(ef__call *c, size_t i, int64_t least, int64_t most, int64_t *out,
+ef_status ef__call_int(ef__call *call, size_t i, int64_t least, int64_t most, int64_t *out,
                        bool *out_ok);
-/* A buffer's bytes as the answer; the buffer is released. */
-ef_status ef__call_take(ef__call *c, ef__buf *buf, ef__value *out);
+/* Returns the bytes of a buffer as a text value and releases the buffer. */
+ef_status ef__call_take(ef__call *call, ef__buf *buf, ef__value *out);
 /* Is the text `part` in `text`, from `at` on? Its place, or -1. */
 ptrdiff_t ef__call_find(ef_str text, size_t at, ef_str part);
 

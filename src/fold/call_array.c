@@ -1,64 +1,66 @@
 /*
- * call_array.c - functions of arrays and objects. What they make is new; what they are given stays.
+ * call_array.c - functions of arrays and objects. They create new values and never change
+ * arguments.
  */
 #include "call.h"
 
-static ef_status make_array(ef__call *c, size_t cap, ef__array **out)
+static ef_status make_array(ef__call *call, size_t cap, ef__array **out)
 {
-    ef_status st = ef__eval_charge(c->ev, c->expr, cap);
+    ef_status st = ef__eval_charge(call->ev, call->expr, cap);
 
     if (st != EF_OK)
         return st;
-    *out = ef__array_make(c->ev->arena, cap);
-    return *out ? EF_OK : ef__eval_no_memory(c->ev);
+    *out = ef__array_make(call->ev->arena, cap);
+    return *out ? EF_OK : ef__eval_no_memory(call->ev);
 }
 
-static ef_status answer_array(ef__call *c, ef__array *array, ef__value *out)
+static ef_status return_array(ef__call *call, ef__array *array, ef__value *out)
 {
     *out = ef__value_array(array);
-    return ef__eval_charge_output(c->ev, c->expr, array->weight);
+    return ef__eval_charge_output(call->ev, call->expr, array->weight);
 }
 
 /* The item, or its field when the call names one (argument 1). */
-static ef__value field_of(const ef__call *c, ef__value item)
+static ef__value field_of(const ef__call *call, ef__value item)
 {
-    return c->count > 1 ? ef__value_get(item, ef__value_text(c->args[1])) : item;
+    return call->count > 1 ? ef__value_get(item, ef__value_text(call->args[1])) : item;
 }
 
-ef_status ef__call_count(ef__call *c, ef__value *out)
+ef_status ef__call_count(ef__call *call, ef__value *out)
 {
-    *out = ef__value_int((int64_t)ef__value_count(c->args[0]));
+    *out = ef__value_int((int64_t)ef__value_count(call->args[0]));
     return EF_OK;
 }
 
-ef_status ef__call_first(ef__call *c, ef__value *out)
+ef_status ef__call_first(ef__call *call, ef__value *out)
 {
-    *out = ef__value_item(c->args[0], 0);
+    *out = ef__value_item(call->args[0], 0);
     return EF_OK;
 }
 
-ef_status ef__call_last(ef__call *c, ef__value *out)
+ef_status ef__call_last(ef__call *call, ef__value *out)
 {
-    size_t count = ef__value_count(c->args[0]);
+    size_t count = ef__value_count(call->args[0]);
 
-    *out = count ? ef__value_item(c->args[0], count - 1) : EF__MISSING;
+    *out = count ? ef__value_item(call->args[0], count - 1) : EF__MISSING;
     return EF_OK;
 }
 
-ef_status ef__call_sum(ef__call *c, ef__value *out)
+ef_status ef__call_sum(ef__call *call, ef__value *out)
 {
-    ef__value_walk walk = ef__value_walk_of(c->args[0]);
+    ef__value_walk walk = ef__value_walk_of(call->args[0]);
     ef__value sum = ef__value_int(0);
-    ef_status st = ef__eval_charge(c->ev, c->expr, ef__value_count(c->args[0]));
+    ef_status st = ef__eval_charge(call->ev, call->expr, ef__value_count(call->args[0]));
 
     while (st == EF_OK && ef__value_next(&walk)) {
-        ef__value item = field_of(c, walk.value);
+        ef__value item = field_of(call, walk.value);
         if (!ef__value_is_number(item))
-            return ef__eval_mistake(c->ev, c->exprs[0], c->args[0], out,
-                                    "%s needs numbers, %s of item %zu is %s",
-                                    c->expr->function->name, c->count > 1 ? "the field" : "that",
-                                    walk.next - 1, ef__value_kind_name(item));
-        st = ef__eval_math(c->ev, c->expr, c->expr, c->expr, EF__EXPR_ADD, sum, item, &sum);
+            return ef__eval_mistake(
+                call->ev, call->exprs[0], call->args[0], out,
+                "%s needs numbers, %s of item %zu is %s", call->expr->function->name,
+                call->count > 1 ? "the field" : "that", walk.next - 1, ef__value_kind_name(item));
+        st = ef__eval_math(call->ev, call->expr, call->expr, call->expr, EF__EXPR_ADD, sum, item,
+                           &sum);
         if (sum.kind == EF__VALUE_NULL) /* lenient, and too large */
             break;
     }
@@ -66,30 +68,30 @@ ef_status ef__call_sum(ef__call *c, ef__value *out)
     return st;
 }
 
-ef_status ef__call_avg(ef__call *c, ef__value *out)
+ef_status ef__call_avg(ef__call *call, ef__value *out)
 {
-    size_t count = ef__value_count(c->args[0]);
+    size_t count = ef__value_count(call->args[0]);
     ef__value sum;
 
     *out = EF__NULL;
     if (count == 0)
         return EF_OK;
-    ef_status st = ef__call_sum(c, &sum);
+    ef_status st = ef__call_sum(call, &sum);
     if (st != EF_OK || sum.kind == EF__VALUE_NULL)
         return st;
-    return ef__eval_math(c->ev, c->expr, c->expr, c->expr, EF__EXPR_DIV, sum,
+    return ef__eval_math(call->ev, call->expr, call->expr, call->expr, EF__EXPR_DIV, sum,
                          ef__value_int((int64_t)count), out);
 }
 
 /* The least (by -1) or greatest (by 1) item that is not null. */
-static ef_status extreme(ef__call *c, int by, ef__value *out)
+static ef_status find_extreme(ef__call *call, int by, ef__value *out)
 {
-    ef__value_walk walk = ef__value_walk_of(c->args[0]);
+    ef__value_walk walk = ef__value_walk_of(call->args[0]);
     ef__value best = EF__NULL;
-    ef_status st = ef__eval_charge(c->ev, c->expr, ef__value_count(c->args[0]));
+    ef_status st = ef__eval_charge(call->ev, call->expr, ef__value_count(call->args[0]));
 
     while (st == EF_OK && ef__value_next(&walk)) {
-        ef__value item = field_of(c, walk.value);
+        ef__value item = field_of(call, walk.value);
         if (item.kind > EF__VALUE_NULL &&
             (best.kind == EF__VALUE_NULL || ef__value_compare(item, best) * by > 0))
             best = item;
@@ -98,28 +100,28 @@ static ef_status extreme(ef__call *c, int by, ef__value *out)
     return st;
 }
 
-ef_status ef__call_min_of(ef__call *c, ef__value *out)
+ef_status ef__call_min_of(ef__call *call, ef__value *out)
 {
-    return extreme(c, -1, out);
+    return find_extreme(call, -1, out);
 }
 
-ef_status ef__call_max_of(ef__call *c, ef__value *out)
+ef_status ef__call_max_of(ef__call *call, ef__value *out)
 {
-    return extreme(c, 1, out);
+    return find_extreme(call, 1, out);
 }
 
-static int compare_by(const ef__call *c, ef__value a, ef__value b)
+static int compare_by(const ef__call *call, ef__value a, ef__value b)
 {
-    ef__value x = field_of(c, a);
-    ef__value y = field_of(c, b);
+    ef__value x = field_of(call, a);
+    ef__value y = field_of(call, b);
 
     if (x.kind <= EF__VALUE_NULL && y.kind <= EF__VALUE_NULL)
         return 0;
     return ef__value_compare(x, y);
 }
 
-/* Merge sort, bottom up: stable, so that what is equal keeps its order on every machine. */
-static ef__value *sort_items(const ef__call *c, ef__value *items, ef__value *spare, size_t count)
+/* Merge sort, bottom up: stable, so that equal items keep their order on every machine. */
+static ef__value *sort_items(const ef__call *call, ef__value *items, ef__value *spare, size_t count)
 {
     for (size_t width = 1; width < count; width *= 2) {
         for (size_t low = 0; low < count; low += 2 * width) {
@@ -128,7 +130,7 @@ static ef__value *sort_items(const ef__call *c, ef__value *items, ef__value *spa
             size_t a = low;
             size_t b = middle;
             for (size_t to = low; to < high; to++) {
-                bool left = a < middle && (b == high || compare_by(c, items[a], items[b]) <= 0);
+                bool left = a < middle && (b == high || compare_by(call, items[a], items[b]) <= 0);
                 spare[to] = items[left ? a++ : b++];
             }
         }
@@ -139,31 +141,32 @@ static ef__value *sort_items(const ef__call *c, ef__value *items, ef__value *spa
     return items;
 }
 
-/* The items of argument 0 in a new array, and as much room again behind them. */
-static ef_status copy_items(ef__call *c, ef__array **out)
+/* Copies the items of argument 0 into a new array with twice the capacity. */
+static ef_status copy_items(ef__call *call, ef__array **out)
 {
-    size_t count = ef__value_count(c->args[0]);
-    ef__value_walk walk = ef__value_walk_of(c->args[0]);
+    size_t count = ef__value_count(call->args[0]);
+    ef__value_walk walk = ef__value_walk_of(call->args[0]);
     /* Every item is compared about as often as the sort has rounds. */
     size_t rounds = 64 - (size_t)__builtin_clzll(count | 1);
-    ef_status st = ef__eval_charge(c->ev, c->expr, (count + ef__eval_cost(c->args[0])) * rounds);
+    ef_status st =
+        ef__eval_charge(call->ev, call->expr, (count + ef__eval_cost(call->args[0])) * rounds);
 
     if (st == EF_OK)
-        st = make_array(c, 2 * count, out);
+        st = make_array(call, 2 * count, out);
     while (st == EF_OK && ef__value_next(&walk))
         ef__array_put(*out, walk.value);
     return st;
 }
 
-ef_status ef__call_sort(ef__call *c, ef__value *out)
+ef_status ef__call_sort(ef__call *call, ef__value *out)
 {
     ef__array *array;
-    ef_status st = copy_items(c, &array);
+    ef_status st = copy_items(call, &array);
 
     if (st != EF_OK)
         return st;
-    array->items = sort_items(c, array->items, array->items + array->count, array->count);
-    return answer_array(c, array, out);
+    array->items = sort_items(call, array->items, array->items + array->count, array->count);
+    return return_array(call, array, out);
 }
 
 /* Places of items in the order of their values; equal ones by place. */
@@ -204,20 +207,20 @@ static void sort_placed(placed *items, size_t count)
     }
 }
 
-ef_status ef__call_unique(ef__call *c, ef__value *out)
+ef_status ef__call_unique(ef__call *call, ef__value *out)
 {
     ef__array *all;
     ef__array *kept;
-    ef_status st = copy_items(c, &all);
+    ef_status st = copy_items(call, &all);
 
     if (st == EF_OK)
-        st = make_array(c, all->count, &kept);
+        st = make_array(call, all->count, &kept);
     if (st != EF_OK)
         return st;
-    placed *sorted = ef__arena_alloc(c->ev->arena, (all->count + 1) * sizeof(*sorted));
-    bool *again = ef__arena_zalloc(c->ev->arena, all->count + 1, sizeof(*again));
+    placed *sorted = ef__arena_alloc(call->ev->arena, (all->count + 1) * sizeof(*sorted));
+    bool *again = ef__arena_zalloc(call->ev->arena, all->count + 1, sizeof(*again));
     if (!sorted || !again)
-        return ef__eval_no_memory(c->ev);
+        return ef__eval_no_memory(call->ev);
     for (size_t i = 0; i < all->count; i++)
         sorted[i] = (placed){all->items[i], i};
     sort_placed(sorted, all->count);
@@ -226,15 +229,15 @@ ef_status ef__call_unique(ef__call *c, ef__value *out)
     for (size_t i = 0; i < all->count; i++)
         if (!again[i])
             ef__array_put(kept, all->items[i]);
-    return answer_array(c, kept, out);
+    return return_array(call, kept, out);
 }
 
-ef_status ef__call_reverse(ef__call *c, ef__value *out)
+ef_status ef__call_reverse(ef__call *call, ef__value *out)
 {
-    size_t count = ef__value_count(c->args[0]);
-    ef__value_walk walk = ef__value_walk_of(c->args[0]);
+    size_t count = ef__value_count(call->args[0]);
+    ef__value_walk walk = ef__value_walk_of(call->args[0]);
     ef__array *array;
-    ef_status st = make_array(c, count, &array);
+    ef_status st = make_array(call, count, &array);
 
     if (st != EF_OK)
         return st;
@@ -245,24 +248,24 @@ ef_status ef__call_reverse(ef__call *c, ef__value *out)
         array->items[i] = array->items[count - 1 - i];
         array->items[count - 1 - i] = swap;
     }
-    return answer_array(c, array, out);
+    return return_array(call, array, out);
 }
 
-ef_status ef__call_slice(ef__call *c, ef__value *out)
+ef_status ef__call_slice(ef__call *call, ef__value *out)
 {
-    int64_t count = (int64_t)ef__value_count(c->args[0]);
-    ef__value_walk walk = ef__value_walk_of(c->args[0]);
+    int64_t count = (int64_t)ef__value_count(call->args[0]);
+    ef__value_walk walk = ef__value_walk_of(call->args[0]);
     int64_t from;
     int64_t most = INT32_MAX;
     ef__array *array;
     bool ok;
 
     *out = EF__NULL;
-    ef_status st = ef__call_int(c, 1, -INT32_MAX, INT32_MAX, &from, &ok);
-    if (ok && c->count > 2)
-        st = ef__call_int(c, 2, 0, INT32_MAX, &most, &ok);
+    ef_status st = ef__call_int(call, 1, -INT32_MAX, INT32_MAX, &from, &ok);
+    if (ok && call->count > 2)
+        st = ef__call_int(call, 2, 0, INT32_MAX, &most, &ok);
     if (ok)
-        st = make_array(c, (size_t)count, &array);
+        st = make_array(call, (size_t)count, &array);
     if (!ok || st != EF_OK)
         return st;
     if (from < 0)
@@ -270,31 +273,32 @@ ef_status ef__call_slice(ef__call *c, ef__value *out)
     while (ef__value_next(&walk))
         if ((int64_t)walk.next > from && array->count < most)
             ef__array_put(array, walk.value);
-    return answer_array(c, array, out);
+    return return_array(call, array, out);
 }
 
-ef_status ef__call_pluck(ef__call *c, ef__value *out)
+ef_status ef__call_pluck(ef__call *call, ef__value *out)
 {
-    ef__value_walk walk = ef__value_walk_of(c->args[0]);
+    ef__value_walk walk = ef__value_walk_of(call->args[0]);
     ef__array *array;
-    ef_status st = make_array(c, ef__value_count(c->args[0]), &array);
+    ef_status st = make_array(call, ef__value_count(call->args[0]), &array);
 
     if (st != EF_OK)
         return st;
     while (ef__value_next(&walk)) {
-        ef__value item = field_of(c, walk.value);
+        ef__value item = field_of(call, walk.value);
         ef__array_put(array, item.kind == EF__VALUE_MISSING ? EF__NULL : item);
     }
-    return answer_array(c, array, out);
+    return return_array(call, array, out);
 }
 
-/* The members of an object, sorted by key, as an object of the arena. Members that are there
- * already may have to make room for each of them. */
-static ef_status copy_members(ef__call *c, ef__value object, ef__object *to)
+/* The members of an object, sorted by key, as an object of the arena. Inserting one may move the
+ * members after it. */
+static ef_status copy_members(ef__call *call, ef__value object, ef__object *to)
 {
-    enum { MOVED_IN_A_STEP = 64 };
+    enum { MOVED_IN_A_STEP = 64 }; /* moving a member costs far less than a step */
     size_t count = ef__value_count(object);
-    ef_status st = ef__eval_charge(c->ev, c->expr, count + count * to->count / MOVED_IN_A_STEP);
+    ef_status st =
+        ef__eval_charge(call->ev, call->expr, count + count * to->count / MOVED_IN_A_STEP);
 
     if (object.home == EF__HOME_JSON && object.kind == EF__VALUE_OBJECT)
         (void)ef__json_sorted(object.as.json);
@@ -305,63 +309,64 @@ static ef_status copy_members(ef__call *c, ef__value object, ef__object *to)
     return st;
 }
 
-static ef_status list_members(ef__call *c, bool keys, ef__value *out)
+static ef_status list_members(ef__call *call, bool keys, ef__value *out)
 {
-    size_t count = ef__value_count(c->args[0]);
-    ef__object *object = ef__object_make(c->ev->arena, count);
+    size_t count = ef__value_count(call->args[0]);
+    ef__object *object = ef__object_make(call->ev->arena, count);
     ef__array *array;
 
     if (!object)
-        return ef__eval_no_memory(c->ev);
-    ef_status st = copy_members(c, c->args[0], object);
+        return ef__eval_no_memory(call->ev);
+    ef_status st = copy_members(call, call->args[0], object);
     if (st == EF_OK)
-        st = make_array(c, count, &array);
+        st = make_array(call, count, &array);
     if (st != EF_OK)
         return st;
     for (size_t i = 0; i < count; i++)
         ef__array_put(array, keys ? object->members[i].key : object->members[i].value);
-    return answer_array(c, array, out);
+    return return_array(call, array, out);
 }
 
-ef_status ef__call_keys(ef__call *c, ef__value *out)
+ef_status ef__call_keys(ef__call *call, ef__value *out)
 {
-    return list_members(c, true, out);
+    return list_members(call, true, out);
 }
 
-ef_status ef__call_values(ef__call *c, ef__value *out)
+ef_status ef__call_values(ef__call *call, ef__value *out)
 {
-    return list_members(c, false, out);
+    return list_members(call, false, out);
 }
 
-ef_status ef__call_has(ef__call *c, ef__value *out)
+ef_status ef__call_has(ef__call *call, ef__value *out)
 {
-    bool object = c->args[0].kind == EF__VALUE_OBJECT;
-    int64_t count = (int64_t)ef__value_count(c->args[0]);
+    bool object = call->args[0].kind == EF__VALUE_OBJECT;
+    int64_t count = (int64_t)ef__value_count(call->args[0]);
 
-    if (object != (c->args[1].kind == EF__VALUE_STRING))
-        return ef__eval_mistake(c->ev, c->exprs[1], c->args[1], out, "has needs %s",
+    if (object != (call->args[1].kind == EF__VALUE_STRING))
+        return ef__eval_mistake(call->ev, call->exprs[1], call->args[1], out, "has needs %s",
                                 object ? "the key of an object" : "the index of an array");
     if (object)
-        *out = ef__value_bool(ef__value_get(c->args[0], ef__value_text(c->args[1])).kind !=
+        *out = ef__value_bool(ef__value_get(call->args[0], ef__value_text(call->args[1])).kind !=
                               EF__VALUE_MISSING);
     else
-        *out = ef__value_bool(c->args[1].kind == EF__VALUE_INT && c->args[1].as.integer < count &&
-                              c->args[1].as.integer >= -count);
+        *out =
+            ef__value_bool(call->args[1].kind == EF__VALUE_INT &&
+                           call->args[1].as.integer < count && call->args[1].as.integer >= -count);
     return EF_OK;
 }
 
-ef_status ef__call_merge(ef__call *c, ef__value *out)
+ef_status ef__call_merge(ef__call *call, ef__value *out)
 {
     size_t cap = 0;
     ef_status st = EF_OK;
 
-    for (size_t i = 0; i < c->count; i++)
-        cap += ef__value_count(c->args[i]);
-    ef__object *object = ef__object_make(c->ev->arena, cap);
+    for (size_t i = 0; i < call->count; i++)
+        cap += ef__value_count(call->args[i]);
+    ef__object *object = ef__object_make(call->ev->arena, cap);
     if (!object)
-        return ef__eval_no_memory(c->ev);
-    for (size_t i = 0; st == EF_OK && i < c->count; i++)
-        st = copy_members(c, c->args[i], object);
+        return ef__eval_no_memory(call->ev);
+    for (size_t i = 0; st == EF_OK && i < call->count; i++)
+        st = copy_members(call, call->args[i], object);
     *out = ef__value_object(object);
-    return st == EF_OK ? ef__eval_charge_output(c->ev, c->expr, object->weight) : st;
+    return st == EF_OK ? ef__eval_charge_output(call->ev, call->expr, object->weight) : st;
 }

@@ -3,12 +3,12 @@
  */
 #include "call.h"
 
-static ef_status answer(ef__call *c, ef_status st, const ef__number *number, const ef_error *err,
-                        ef__value *out)
+static ef_status return_number(ef__call *call, ef_status st, const ef__number *number,
+                               const ef_error *err, ef__value *out)
 {
     if (st != EF_OK)
-        return ef__eval_wrong(c->ev, c->expr, out, "%s", err->text);
-    return ef__eval_number(c->ev, number, out);
+        return ef__eval_wrong(call->ev, call->expr, out, "%s", err->text);
+    return ef__eval_number(call->ev, number, out);
 }
 
 static int sign_of(const ef__number *n)
@@ -16,58 +16,58 @@ static int sign_of(const ef__number *n)
     return n->coefficient < 0 ? -1 : n->coefficient > 0;
 }
 
-ef_status ef__call_abs(ef__call *c, ef__value *out)
+ef_status ef__call_abs(ef__call *call, ef__value *out)
 {
     ef_error err = EF_ERROR_INIT;
     ef__number n;
-    ef_status st = ef__value_number(c->args[0], &n, &err);
+    ef_status st = ef__value_number(call->args[0], &n, &err);
 
     if (st == EF_OK && n.coefficient < 0)
         n.coefficient = -n.coefficient;
-    return answer(c, st, &n, &err, out);
+    return return_number(call, st, &n, &err, out);
 }
 
-ef_status ef__call_sign(ef__call *c, ef__value *out)
+ef_status ef__call_sign(ef__call *call, ef__value *out)
 {
     ef_error err = EF_ERROR_INIT;
     ef__number n;
-    ef_status st = ef__value_number(c->args[0], &n, &err);
+    ef_status st = ef__value_number(call->args[0], &n, &err);
 
     if (st == EF_OK)
         n = ef__number_from_int64(sign_of(&n));
-    return answer(c, st, &n, &err, out);
+    return return_number(call, st, &n, &err, out);
 }
 
 /* The least (by -1) or greatest (by 1) argument. */
-static ef_status extreme(ef__call *c, int by, ef__value *out)
+static ef_status find_extreme(ef__call *call, int by, ef__value *out)
 {
-    ef__value best = c->args[0];
+    ef__value best = call->args[0];
 
-    for (size_t i = 1; i < c->count; i++) {
-        if (ef__value_is_number(c->args[i]) != ef__value_is_number(best))
-            return ef__eval_mistake(c->ev, c->exprs[i], c->args[i], out,
+    for (size_t i = 1; i < call->count; i++) {
+        if (ef__value_is_number(call->args[i]) != ef__value_is_number(best))
+            return ef__eval_mistake(call->ev, call->exprs[i], call->args[i], out,
                                     "%s compares numbers with numbers and texts with texts",
-                                    c->expr->function->name);
-        if (ef__value_compare(c->args[i], best) * by > 0)
-            best = c->args[i];
+                                    call->expr->function->name);
+        if (ef__value_compare(call->args[i], best) * by > 0)
+            best = call->args[i];
     }
     *out = best;
     return EF_OK;
 }
 
-ef_status ef__call_min(ef__call *c, ef__value *out)
+ef_status ef__call_min(ef__call *call, ef__value *out)
 {
-    return extreme(c, -1, out);
+    return find_extreme(call, -1, out);
 }
 
-ef_status ef__call_max(ef__call *c, ef__value *out)
+ef_status ef__call_max(ef__call *call, ef__value *out)
 {
-    return extreme(c, 1, out);
+    return find_extreme(call, 1, out);
 }
 
 typedef enum rounding { ROUND_HALF_EVEN, ROUND_DOWN, ROUND_UP } rounding;
 
-/* To at most `decimals` behind the point. */
+/* Rounds to at most `decimals` decimals. */
 static ef_status round_to(ef__number *n, int32_t decimals, rounding how, ef_error *err)
 {
     __int128 unit = 1;
@@ -88,51 +88,51 @@ static ef_status round_to(ef__number *n, int32_t decimals, rounding how, ef_erro
     return ef__number_add(&rounded, &zero, n, err); /* to lowest terms */
 }
 
-static ef_status round_call(ef__call *c, int32_t decimals, rounding how, ef__value *out)
+static ef_status round_call(ef__call *call, int32_t decimals, rounding how, ef__value *out)
 {
     ef_error err = EF_ERROR_INIT;
     ef__number n;
-    ef_status st = ef__value_number(c->args[0], &n, &err);
+    ef_status st = ef__value_number(call->args[0], &n, &err);
 
     if (st == EF_OK)
         st = round_to(&n, decimals, how, &err);
-    return answer(c, st, &n, &err, out);
+    return return_number(call, st, &n, &err, out);
 }
 
-ef_status ef__call_round(ef__call *c, ef__value *out)
+ef_status ef__call_round(ef__call *call, ef__value *out)
 {
     int64_t decimals = 0;
     bool ok = true;
     ef_status st = EF_OK;
 
     *out = EF__NULL;
-    if (c->count > 1)
-        st = ef__call_int(c, 1, 0, 38, &decimals, &ok);
-    return ok ? round_call(c, (int32_t)decimals, ROUND_HALF_EVEN, out) : st;
+    if (call->count > 1)
+        st = ef__call_int(call, 1, 0, 38, &decimals, &ok);
+    return ok ? round_call(call, (int32_t)decimals, ROUND_HALF_EVEN, out) : st;
 }
 
-ef_status ef__call_floor(ef__call *c, ef__value *out)
+ef_status ef__call_floor(ef__call *call, ef__value *out)
 {
-    return round_call(c, 0, ROUND_DOWN, out);
+    return round_call(call, 0, ROUND_DOWN, out);
 }
 
-ef_status ef__call_ceil(ef__call *c, ef__value *out)
+ef_status ef__call_ceil(ef__call *call, ef__value *out)
 {
-    return round_call(c, 0, ROUND_UP, out);
+    return round_call(call, 0, ROUND_UP, out);
 }
 
-ef_status ef__call_number(ef__call *c, ef__value *out)
+ef_status ef__call_number(ef__call *call, ef__value *out)
 {
     ef_error err = EF_ERROR_INIT;
     ef__number n;
 
-    if (c->args[0].kind != EF__VALUE_STRING) {
-        *out = c->args[0];
+    if (call->args[0].kind != EF__VALUE_STRING) {
+        *out = call->args[0];
         return EF_OK;
     }
-    if (ef__number_parse(ef__value_text(c->args[0]), &n, &err) != EF_OK)
-        return ef__eval_mistake(c->ev, c->exprs[0], c->args[0], out, "%s",
+    if (ef__number_parse(ef__value_text(call->args[0]), &n, &err) != EF_OK)
+        return ef__eval_mistake(call->ev, call->exprs[0], call->args[0], out, "%s",
                                 err.status == EF_TOO_LARGE ? "it has more than 38 digits"
                                                            : "it is not a number");
-    return ef__eval_number(c->ev, &n, out);
+    return ef__eval_number(call->ev, &n, out);
 }

@@ -1,19 +1,19 @@
 /*
- * call_text.c - functions of texts. Texts are UTF-8 and are counted in characters; a text of the
- * event, the program or a view is valid UTF-8, for it came through the JSON door.
+ * call_text.c - functions of texts. Texts are UTF-8 and are counted in characters; the texts of
+ * events, programs and views are valid UTF-8, because the JSON validator checked them.
  */
 #include "call.h"
 
 #include "../base/character.h"
 
-static ef_str arg_text(const ef__call *c, size_t i)
+static ef_str arg_text(const ef__call *call, size_t i)
 {
-    return ef__value_text(c->args[i]);
+    return ef__value_text(call->args[i]);
 }
 
-static ef_status map_bytes(ef__call *c, char from, char to, int by, ef__value *out)
+static ef_status map_bytes(ef__call *call, char from, char to, int by, ef__value *out)
 {
-    ef_status st = ef__eval_text(c->ev, c->expr, arg_text(c, 0), out);
+    ef_status st = ef__eval_text(call->ev, call->expr, arg_text(call, 0), out);
 
     if (st != EF_OK)
         return st;
@@ -24,14 +24,14 @@ static ef_status map_bytes(ef__call *c, char from, char to, int by, ef__value *o
     return EF_OK;
 }
 
-ef_status ef__call_lower(ef__call *c, ef__value *out)
+ef_status ef__call_lower(ef__call *call, ef__value *out)
 {
-    return map_bytes(c, 'A', 'Z', 'a' - 'A', out);
+    return map_bytes(call, 'A', 'Z', 'a' - 'A', out);
 }
 
-ef_status ef__call_upper(ef__call *c, ef__value *out)
+ef_status ef__call_upper(ef__call *call, ef__value *out)
 {
-    return map_bytes(c, 'a', 'z', 'A' - 'a', out);
+    return map_bytes(call, 'a', 'z', 'A' - 'a', out);
 }
 
 static bool is_space(char c)
@@ -39,9 +39,9 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-ef_status ef__call_trim(ef__call *c, ef__value *out)
+ef_status ef__call_trim(ef__call *call, ef__value *out)
 {
-    ef_str text = arg_text(c, 0);
+    ef_str text = arg_text(call, 0);
 
     while (text.len > 0 && is_space(text.ptr[0])) {
         text.ptr++;
@@ -67,13 +67,13 @@ static int64_t count_characters(ef_str text)
     return count;
 }
 
-ef_status ef__call_length(ef__call *c, ef__value *out)
+ef_status ef__call_length(ef__call *call, ef__value *out)
 {
-    *out = ef__value_int(count_characters(arg_text(c, 0)));
+    *out = ef__value_int(count_characters(arg_text(call, 0)));
     return EF_OK;
 }
 
-/* Where character `index` begins; the end when there are fewer. */
+/* The offset of character `index`; the length of the text when there are fewer. */
 static size_t character_place(ef_str text, int64_t index)
 {
     size_t i = 0;
@@ -84,17 +84,17 @@ static size_t character_place(ef_str text, int64_t index)
     return i;
 }
 
-ef_status ef__call_substr(ef__call *c, ef__value *out)
+ef_status ef__call_substr(ef__call *call, ef__value *out)
 {
-    ef_str text = arg_text(c, 0);
+    ef_str text = arg_text(call, 0);
     int64_t from;
     int64_t count = INT32_MAX;
     bool ok;
 
     *out = EF__NULL;
-    ef_status st = ef__call_int(c, 1, -INT32_MAX, INT32_MAX, &from, &ok);
-    if (ok && c->count > 2)
-        st = ef__call_int(c, 2, 0, INT32_MAX, &count, &ok);
+    ef_status st = ef__call_int(call, 1, -INT32_MAX, INT32_MAX, &from, &ok);
+    if (ok && call->count > 2)
+        st = ef__call_int(call, 2, 0, INT32_MAX, &count, &ok);
     if (!ok)
         return st;
     if (from < 0) {
@@ -108,31 +108,31 @@ ef_status ef__call_substr(ef__call *c, ef__value *out)
     return EF_OK;
 }
 
-ef_status ef__call_starts_with(ef__call *c, ef__value *out)
+ef_status ef__call_starts_with(ef__call *call, ef__value *out)
 {
-    ef_str text = arg_text(c, 0);
-    ef_str part = arg_text(c, 1);
+    ef_str text = arg_text(call, 0);
+    ef_str part = arg_text(call, 1);
 
     *out = ef__value_bool(text.len >= part.len && memcmp(text.ptr, part.ptr, part.len) == 0);
     return EF_OK;
 }
 
-ef_status ef__call_ends_with(ef__call *c, ef__value *out)
+ef_status ef__call_ends_with(ef__call *call, ef__value *out)
 {
-    ef_str text = arg_text(c, 0);
-    ef_str part = arg_text(c, 1);
+    ef_str text = arg_text(call, 0);
+    ef_str part = arg_text(call, 1);
 
     *out = ef__value_bool(text.len >= part.len &&
                           memcmp(text.ptr + text.len - part.len, part.ptr, part.len) == 0);
     return EF_OK;
 }
 
-ef_status ef__call_contains(ef__call *c, ef__value *out)
+ef_status ef__call_contains(ef__call *call, ef__value *out)
 {
-    ef__value item = c->args[1].kind == EF__VALUE_MISSING ? EF__NULL : c->args[1];
+    ef__value item = call->args[1].kind == EF__VALUE_MISSING ? EF__NULL : call->args[1];
 
-    if (c->args[0].kind == EF__VALUE_ARRAY) {
-        ef__value_walk walk = ef__value_walk_of(c->args[0]);
+    if (call->args[0].kind == EF__VALUE_ARRAY) {
+        ef__value_walk walk = ef__value_walk_of(call->args[0]);
         bool found = false;
         while (!found && ef__value_next(&walk))
             found = ef__value_compare(walk.value, item) == 0;
@@ -140,93 +140,95 @@ ef_status ef__call_contains(ef__call *c, ef__value *out)
         return EF_OK;
     }
     if (item.kind != EF__VALUE_STRING)
-        return ef__eval_mistake(c->ev, c->exprs[1], c->args[1], out,
-                                "contains needs a text to look for in a text");
-    *out = ef__value_bool(ef__call_find(arg_text(c, 0), 0, ef__value_text(item)) >= 0);
+        return ef__eval_mistake(call->ev, call->exprs[1], call->args[1], out,
+                                "contains needs a text to search in a text");
+    *out = ef__value_bool(ef__call_find(arg_text(call, 0), 0, ef__value_text(item)) >= 0);
     return EF_OK;
 }
 
-ef_status ef__call_split(ef__call *c, ef__value *out)
+ef_status ef__call_split(ef__call *call, ef__value *out)
 {
-    ef_str text = arg_text(c, 0);
-    ef_str separator = arg_text(c, 1);
+    ef_str text = arg_text(call, 0);
+    ef_str separator = arg_text(call, 1);
     size_t count = 1;
     size_t at = 0;
     ptrdiff_t found;
 
     if (separator.len == 0)
-        return ef__eval_wrong(c->ev, c->exprs[1], out, "split needs a separator that is not empty");
+        return ef__eval_wrong(call->ev, call->exprs[1], out,
+                              "split needs a separator that is not empty");
     for (; (found = ef__call_find(text, at, separator)) >= 0; at = (size_t)found + separator.len)
         count++;
-    ef_status st = ef__eval_charge(c->ev, c->expr, count);
-    ef__array *array = st == EF_OK ? ef__array_make(c->ev->arena, count) : NULL;
+    ef_status st = ef__eval_charge(call->ev, call->expr, count);
+    ef__array *array = st == EF_OK ? ef__array_make(call->ev->arena, count) : NULL;
     if (!array)
-        return st == EF_OK ? ef__eval_no_memory(c->ev) : st;
+        return st == EF_OK ? ef__eval_no_memory(call->ev) : st;
     for (at = 0; (found = ef__call_find(text, at, separator)) >= 0;
          at = (size_t)found + separator.len)
         ef__array_put(array, ef__value_string((ef_str){text.ptr + at, (size_t)found - at}));
     ef__array_put(array, ef__value_string((ef_str){text.ptr + at, text.len - at}));
     *out = ef__value_array(array);
-    return ef__eval_charge_output(c->ev, c->expr, array->weight);
+    return ef__eval_charge_output(call->ev, call->expr, array->weight);
 }
 
-ef_status ef__call_join(ef__call *c, ef__value *out)
+ef_status ef__call_join(ef__call *call, ef__value *out)
 {
     ef__buf buf = EF__BUF_INIT(EF_FOLD_LIMIT_OUTPUT_BYTES);
-    ef__value_walk walk = ef__value_walk_of(c->args[0]);
+    ef__value_walk walk = ef__value_walk_of(call->args[0]);
     ef_status st = EF_OK;
 
     while (st == EF_OK && ef__value_next(&walk)) {
         ef_str text;
         if (walk.value.kind != EF__VALUE_STRING && !ef__value_is_number(walk.value)) {
             ef__buf_release(&buf);
-            return ef__eval_mistake(c->ev, c->exprs[0], c->args[0], out,
+            return ef__eval_mistake(call->ev, call->exprs[0], call->args[0], out,
                                     "join needs texts or numbers, item %zu is %s", walk.next - 1,
                                     ef__value_kind_name(walk.value));
         }
-        st = ef__eval_to_text(c->ev, c->exprs[0], walk.value, &text);
+        st = ef__eval_to_text(call->ev, call->exprs[0], walk.value, &text);
         if (walk.next > 1)
-            ef__buf_add_str(&buf, arg_text(c, 1));
+            ef__buf_add_str(&buf, arg_text(call, 1));
         ef__buf_add_str(&buf, text);
     }
     if (st == EF_OK)
-        return ef__call_take(c, &buf, out);
+        return ef__call_take(call, &buf, out);
     ef__buf_release(&buf);
     return st;
 }
 
-ef_status ef__call_replace(ef__call *c, ef__value *out)
+ef_status ef__call_replace(ef__call *call, ef__value *out)
 {
     ef__buf buf = EF__BUF_INIT(EF_FOLD_LIMIT_OUTPUT_BYTES);
-    ef_str text = arg_text(c, 0);
-    ef_str from = arg_text(c, 1);
+    ef_str text = arg_text(call, 0);
+    ef_str from = arg_text(call, 1);
     size_t at = 0;
     ptrdiff_t found;
 
     if (from.len == 0)
-        return ef__eval_wrong(c->ev, c->exprs[1], out, "replace needs a text that is not empty");
+        return ef__eval_wrong(call->ev, call->exprs[1], out,
+                              "replace needs a text that is not empty");
     for (; (found = ef__call_find(text, at, from)) >= 0; at = (size_t)found + from.len) {
         ef__buf_add(&buf, text.ptr + at, (size_t)found - at);
-        if (!ef__buf_add_str(&buf, arg_text(c, 2)))
+        if (!ef__buf_add_str(&buf, arg_text(call, 2)))
             break;
     }
     ef__buf_add(&buf, text.ptr + at, text.len - at);
-    return ef__call_take(c, &buf, out);
+    return ef__call_take(call, &buf, out);
 }
 
-ef_status ef__call_text(ef__call *c, ef__value *out)
+ef_status ef__call_text(ef__call *call, ef__value *out)
 {
     ef_str text;
-    ef_status st = ef__eval_to_text(c->ev, c->exprs[0], c->args[0], &text);
+    ef_status st = ef__eval_to_text(call->ev, call->exprs[0], call->args[0], &text);
 
     *out = ef__value_string(text);
     return st;
 }
 
-ef_status ef__call_format(ef__call *c, ef__value *out)
+ef_status ef__call_format(ef__call *call, ef__value *out)
 {
     ef__buf buf = EF__BUF_INIT(EF_FOLD_LIMIT_OUTPUT_BYTES);
-    ef_str format = arg_text(c, 0);
+    ef_str format = arg_text(call, 0);
     size_t next = 1;
     size_t at = 0;
     ef_status st = EF_OK;
@@ -236,40 +238,41 @@ ef_status ef__call_format(ef__call *c, ef__value *out)
          at = (size_t)found + 2, next++) {
         ef_str text = EF_STR("");
         ef__buf_add(&buf, format.ptr + at, (size_t)found - at);
-        if (next < c->count)
-            st = ef__eval_to_text(c->ev, c->exprs[next], c->args[next], &text);
+        if (next < call->count)
+            st = ef__eval_to_text(call->ev, call->exprs[next], call->args[next], &text);
         ef__buf_add_str(&buf, text);
     }
-    if (st != EF_OK || next != c->count) {
+    if (st != EF_OK || next != call->count) {
         ef__buf_release(&buf);
         return st != EF_OK
                    ? st
-                   : ef__eval_mistake(c->ev, c->exprs[0], c->args[0], out,
-                                      "it has %zu {} for %zu values", next - 1, c->count - 1);
+                   : ef__eval_mistake(call->ev, call->exprs[0], call->args[0], out,
+                                      "it has %zu {} for %zu values", next - 1, call->count - 1);
     }
     ef__buf_add(&buf, format.ptr + at, format.len - at);
-    return ef__call_take(c, &buf, out);
+    return ef__call_take(call, &buf, out);
 }
 
-ef_status ef__call_pad(ef__call *c, ef__value *out)
+ef_status ef__call_pad(ef__call *call, ef__value *out)
 {
     ef__buf buf = EF__BUF_INIT(EF_FOLD_LIMIT_OUTPUT_BYTES);
-    ef_str fill = c->count > 2 ? arg_text(c, 2) : EF_STR(" ");
+    ef_str fill = call->count > 2 ? arg_text(call, 2) : EF_STR(" ");
     ef_str text;
     int64_t length;
     bool ok;
 
     *out = EF__NULL;
-    ef_status st = ef__call_int(c, 1, 0, 10000, &length, &ok);
+    ef_status st = ef__call_int(call, 1, 0, 10000, &length, &ok);
     if (!ok)
         return st;
     if (count_characters(fill) != 1)
-        return ef__eval_mistake(c->ev, c->exprs[2], c->args[2], out, "pad needs one character");
-    st = ef__eval_to_text(c->ev, c->exprs[0], c->args[0], &text);
+        return ef__eval_mistake(call->ev, call->exprs[2], call->args[2], out,
+                                "pad needs one character");
+    st = ef__eval_to_text(call->ev, call->exprs[0], call->args[0], &text);
     if (st != EF_OK)
         return st;
     for (int64_t missing = length - count_characters(text); missing > 0; missing--)
         ef__buf_add_str(&buf, fill);
     ef__buf_add_str(&buf, text);
-    return ef__call_take(c, &buf, out);
+    return ef__call_take(call, &buf, out);
 }

@@ -13,10 +13,10 @@ typedef struct parts {
 } parts;
 
 /* Argument `i` as a time, cut to UTC and split; `text` is in the form of ef_time_format. */
-static ef_status read_time(ef__call *c, size_t i, char text[EF_TIME_TEXT_MAX], bool *out_ok,
+static ef_status read_time(ef__call *call, size_t i, char text[EF_TIME_TEXT_MAX], bool *out_ok,
                            ef__value *out)
 {
-    ef_str given = ef__value_text(c->args[i]);
+    ef_str given = ef__value_text(call->args[i]);
     char padded[sizeof("2026-11-16T00:00:00Z")];
     int64_t time_us = 0;
 
@@ -26,9 +26,9 @@ static ef_status read_time(ef__call *c, size_t i, char text[EF_TIME_TEXT_MAX], b
         *out_ok = ef_time_parse(padded, sizeof(padded) - 1, &time_us) == 0;
     }
     if (!*out_ok)
-        return ef__eval_mistake(c->ev, c->exprs[i], c->args[i], out,
+        return ef__eval_mistake(call->ev, call->exprs[i], call->args[i], out,
                                 "%s needs a time like 2026-11-16T09:30:00Z",
-                                c->expr->function->name);
+                                call->expr->function->name);
     ef_time_format(time_us, text);
     return EF_OK;
 }
@@ -70,33 +70,33 @@ static int weekday(parts p)
     return days % 7 + 1;
 }
 
-static ef_status cut(ef__call *c, size_t len, ef__value *out)
+static ef_status cut_time(ef__call *call, size_t len, ef__value *out)
 {
     char text[EF_TIME_TEXT_MAX];
     bool ok;
-    ef_status st = read_time(c, 0, text, &ok, out);
+    ef_status st = read_time(call, 0, text, &ok, out);
 
-    return ok ? ef__eval_text(c->ev, c->expr, (ef_str){text, len}, out) : st;
+    return ok ? ef__eval_text(call->ev, call->expr, (ef_str){text, len}, out) : st;
 }
 
-ef_status ef__call_date(ef__call *c, ef__value *out)
+ef_status ef__call_date(ef__call *call, ef__value *out)
 {
-    return cut(c, sizeof("2026-11-16") - 1, out);
+    return cut_time(call, sizeof("2026-11-16") - 1, out);
 }
 
-ef_status ef__call_to_day(ef__call *c, ef__value *out)
+ef_status ef__call_to_day(ef__call *call, ef__value *out)
 {
-    return cut(c, sizeof("2026-11-16") - 1, out);
+    return cut_time(call, sizeof("2026-11-16") - 1, out);
 }
 
-ef_status ef__call_to_hour(ef__call *c, ef__value *out)
+ef_status ef__call_to_hour(ef__call *call, ef__value *out)
 {
-    return cut(c, sizeof("2026-11-16T09") - 1, out);
+    return cut_time(call, sizeof("2026-11-16T09") - 1, out);
 }
 
-ef_status ef__call_to_month(ef__call *c, ef__value *out)
+ef_status ef__call_to_month(ef__call *call, ef__value *out)
 {
-    return cut(c, sizeof("2026-11") - 1, out);
+    return cut_time(call, sizeof("2026-11") - 1, out);
 }
 
 static bool part_named(parts p, ef_str name, int *out)
@@ -126,43 +126,43 @@ bool ef__date_part_is_known(ef_str name)
     return part_named((parts){.year = 1970, .month = 1, .day = 1}, name, &value);
 }
 
-static ef_status part(ef__call *c, size_t time_arg, ef_str name, ef__value *out)
+static ef_status read_part(ef__call *call, size_t time_arg, ef_str name, ef__value *out)
 {
     char text[EF_TIME_TEXT_MAX];
     bool ok;
     int value;
-    ef_status st = read_time(c, time_arg, text, &ok, out);
+    ef_status st = read_time(call, time_arg, text, &ok, out);
 
     if (!ok)
         return st;
     if (!part_named(parts_of(text), name, &value))
-        return ef__eval_mistake(c->ev, c->exprs[0], c->args[0], out,
-                                "date_part knows " EF__DATE_PARTS);
+        return ef__eval_mistake(call->ev, call->exprs[0], call->args[0], out,
+                                "the parts of date_part are " EF__DATE_PARTS);
     *out = ef__value_int(value);
     return EF_OK;
 }
 
-ef_status ef__call_year(ef__call *c, ef__value *out)
+ef_status ef__call_year(ef__call *call, ef__value *out)
 {
-    return part(c, 0, EF_STR("year"), out);
+    return read_part(call, 0, EF_STR("year"), out);
 }
 
-ef_status ef__call_month(ef__call *c, ef__value *out)
+ef_status ef__call_month(ef__call *call, ef__value *out)
 {
-    return part(c, 0, EF_STR("month"), out);
+    return read_part(call, 0, EF_STR("month"), out);
 }
 
-ef_status ef__call_day(ef__call *c, ef__value *out)
+ef_status ef__call_day(ef__call *call, ef__value *out)
 {
-    return part(c, 0, EF_STR("day"), out);
+    return read_part(call, 0, EF_STR("day"), out);
 }
 
-ef_status ef__call_hour(ef__call *c, ef__value *out)
+ef_status ef__call_hour(ef__call *call, ef__value *out)
 {
-    return part(c, 0, EF_STR("hour"), out);
+    return read_part(call, 0, EF_STR("hour"), out);
 }
 
-ef_status ef__call_date_part(ef__call *c, ef__value *out)
+ef_status ef__call_date_part(ef__call *call, ef__value *out)
 {
-    return part(c, 1, ef__value_text(c->args[0]), out);
+    return read_part(call, 1, ef__value_text(call->args[0]), out);
 }

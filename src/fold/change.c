@@ -25,7 +25,7 @@ static ef_status no_memory(ef_error *err)
     return ef_fail(err, EF_NO_MEMORY, "no memory for the changes of an event");
 }
 
-/* Room for one more, so that writing the entry after the change cannot fail. */
+/* Makes space for one more entry, so that writing it after the change cannot fail. */
 static bool reserve_entry(ef__changes *changes)
 {
     if (changes->count < changes->cap)
@@ -75,8 +75,8 @@ ef_status ef__changes_hold(ef__changes *changes, ef__value v, ef_error *err)
 
 /* --- arrays and objects, without a note ------------------------------------------------------- */
 
-/* Room for one more item behind the last. What was dropped in front is used before growing. */
-static bool array_room(ef__heap *heap, ef__array *array)
+/* Makes space for one more item at the end. Space of items removed at the front is used first. */
+static bool reserve_item(ef__heap *heap, ef__array *array)
 {
     if (array->start + array->count < array->cap)
         return true;
@@ -97,7 +97,7 @@ static bool array_room(ef__heap *heap, ef__array *array)
     return true;
 }
 
-static bool object_room(ef__heap *heap, ef__object *object)
+static bool reserve_member(ef__heap *heap, ef__object *object)
 {
     if (object->count < object->cap)
         return true;
@@ -113,7 +113,7 @@ static bool object_room(ef__heap *heap, ef__object *object)
     return true;
 }
 
-/* There is room. */
+/* The array has space. */
 static void insert_item(ef__array *array, size_t index, ef__value value)
 {
     if (index == 0 && array->start > 0) {
@@ -164,8 +164,8 @@ static ef__member remove_member(ef__object *object, size_t index)
 
 static void undo_set(ef__heap *heap, const change *entry)
 {
-    ef__spot spot = {.root = entry->root, .in = entry->in, .index = entry->index};
-    ef__value *slot = ef__spot_slot(&spot);
+    ef__slot spot = {.root = entry->root, .in = entry->in, .index = entry->index};
+    ef__value *slot = ef__slot_index(&spot);
 
     ef__value_release(heap, *slot);
     *slot = entry->old;
@@ -182,9 +182,8 @@ static void undo_insert(ef__heap *heap, const change *entry)
     ef__value_release(heap, removed.value);
 }
 
-/* There is room without asking: nothing that takes memory has happened to it since that was not
- * undone, and a removed item left its place. An array that has moved to the front of its memory has
- * its room at the end. */
+/* There is space without an allocation: every allocation since then was undone, and a removed item
+ * left its place. An array that was moved to the start of its memory has its space at the end. */
 static void undo_remove(const change *entry)
 {
     if (entry->in.kind == EF__VALUE_ARRAY)
@@ -215,18 +214,18 @@ void ef__changes_undo(ef__changes *changes, size_t down_to)
 
 /* --- spots ------------------------------------------------------------------------------------ */
 
-static ef_status insert_at(ef__changes *changes, ef__spot *spot, ef__value owned, ef_error *err)
+static ef_status insert_at(ef__changes *changes, ef__slot *spot, ef__value owned, ef_error *err)
 {
     ef__heap *heap = changes->heap;
     ef__member member = {.value = owned};
 
     if (spot->in.kind == EF__VALUE_ARRAY) {
-        if (!array_room(heap, spot->in.as.array))
+        if (!reserve_item(heap, spot->in.as.array))
             return no_memory(err);
         insert_item(spot->in.as.array, spot->index, owned);
         return EF_OK;
     }
-    if (!object_room(heap, spot->in.as.object))
+    if (!reserve_member(heap, spot->in.as.object))
         return no_memory(err);
     ef_status st = ef__value_store(heap, ef__value_string(spot->key), &member.key, err);
     if (st == EF_OK)
@@ -234,8 +233,9 @@ static ef_status insert_at(ef__changes *changes, ef__spot *spot, ef__value owned
     return st;
 }
 
-/* What the spot adds to the text around it besides its value: a comma, and a key with its colon. */
-static int64_t frame_bytes(const ef__spot *spot, size_t count)
+/* The bytes that an item or member adds to the text besides its value: a comma, a key and a colon.
+ */
+static int64_t frame_bytes(const ef__slot *spot, size_t count)
 {
     int64_t comma = count > 1;
 
@@ -249,9 +249,9 @@ static int64_t value_bytes(ef__value v)
     return v.kind == EF__VALUE_MISSING ? 0 : (int64_t)ef__value_size(v);
 }
 
-/* Note a change at that place; there is room. Field by field: an entry is long, and this is done
- * several times an event. */
-static change *note(ef__changes *changes, change_kind kind, const ef__spot *spot)
+/* Adds an entry for a change; there is space. Field by field, because an entry is long and this
+ * runs several times per event. */
+static change *add_entry(ef__changes *changes, change_kind kind, const ef__slot *spot)
 {
     change *entry = &changes->entries[changes->count++];
 
@@ -264,15 +264,15 @@ static change *note(ef__changes *changes, change_kind kind, const ef__spot *spot
     return entry;
 }
 
-static void replace(ef__changes *changes, const ef__spot *spot, ef__value owned)
+static void replace_value(ef__changes *changes, const ef__slot *spot, ef__value owned)
 {
-    ef__value *slot = ef__spot_slot(spot);
+    ef__value *slot = ef__slot_index(spot);
 
-    note(changes, CHANGE_SET, spot)->old = *slot;
+    add_entry(changes, CHANGE_SET, spot)->old = *slot;
     *slot = owned;
 }
 
-static ef_status put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_error *err)
+static ef_status put_value(ef__changes *changes, ef__slot *spot, ef__value owned, ef_error *err)
 {
     bool set = spot->there || spot->in.kind == EF__VALUE_MISSING;
     ef_status st = reserve_entry(changes) ? EF_OK : no_memory(err);
@@ -284,24 +284,24 @@ static ef_status put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_e
         return st;
     }
     if (set)
-        replace(changes, spot, owned);
+        replace_value(changes, spot, owned);
     else
-        (void)note(changes, CHANGE_INSERT, spot);
+        (void)add_entry(changes, CHANGE_INSERT, spot);
     spot->there = owned.kind != EF__VALUE_MISSING;
     return EF_OK;
 }
 
 /* Whatever it is, and whatever was there. */
-static EF__SELDOM ef_status put_any(ef__changes *changes, ef__spot *spot, ef__value owned,
-                                    ef_error *err)
+static EF__SELDOM ef_status put_general(ef__changes *changes, ef__slot *spot, ef__value owned,
+                                        ef_error *err)
 {
-    int64_t before = spot->there ? value_bytes(*ef__spot_slot(spot)) : 0;
+    int64_t before = spot->there ? value_bytes(*ef__slot_index(spot)) : 0;
     int64_t after = value_bytes(owned);
     bool insert = !spot->there && spot->in.kind != EF__VALUE_MISSING;
 
     if (owned.home == EF__HOME_HEAP && owned.kind >= EF__VALUE_ARRAY)
         owned.len = after <= UINT32_MAX ? (uint32_t)after : 0;
-    ef_status st = put(changes, spot, owned, err);
+    ef_status st = put_value(changes, spot, owned, err);
     if (st == EF_OK) {
         *changes->bytes += after - before;
         if (insert)
@@ -310,30 +310,31 @@ static EF__SELDOM ef_status put_any(ef__changes *changes, ef__spot *spot, ef__va
     return st;
 }
 
-ef_status ef__spot_put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_error *err)
+ef_status ef__slot_put(ef__changes *changes, ef__slot *spot, ef__value owned, ef_error *err)
 {
     bool scalar = owned.kind > EF__VALUE_MISSING && owned.kind < EF__VALUE_ARRAY;
 
-    /* As most are: a number or text in the place of another value, with room for the note. */
+    /* The common case: a number or text replaces another value, and there is space for the entry.
+     */
     if (!spot->there || !scalar || changes->count == changes->cap)
-        return put_any(changes, spot, owned, err);
-    int64_t before = (int64_t)ef__value_size(*ef__spot_slot(spot));
+        return put_general(changes, spot, owned, err);
+    int64_t before = (int64_t)ef__value_size(*ef__slot_index(spot));
     *changes->bytes += (int64_t)ef__value_size(owned) - before;
-    replace(changes, spot, owned);
+    replace_value(changes, spot, owned);
     return EF_OK;
 }
 
-ef_status ef__spot_take(ef__changes *changes, ef__spot *spot, ef_error *err)
+ef_status ef__slot_move(ef__changes *changes, ef__slot *spot, ef_error *err)
 {
     change entry = {.kind = CHANGE_REMOVE, .index = (uint32_t)spot->index, .in = spot->in};
 
     if (!spot->there)
         return EF_OK;
     if (spot->in.kind == EF__VALUE_MISSING)
-        return ef__spot_put(changes, spot, EF__MISSING, err);
+        return ef__slot_put(changes, spot, EF__MISSING, err);
     if (!reserve_entry(changes))
         return no_memory(err);
-    *changes->bytes -= value_bytes(*ef__spot_slot(spot));
+    *changes->bytes -= value_bytes(*ef__slot_index(spot));
     *changes->bytes -= frame_bytes(spot, ef__value_count(spot->in));
     if (spot->in.kind == EF__VALUE_ARRAY) {
         entry.old = remove_item(spot->in.as.array, spot->index);
@@ -357,18 +358,19 @@ static ef_status copy_shallow(ef__heap *heap, ef__value v, ef__value *out, ef_er
     return ef__value_store(heap, walk_over, out, err);
 }
 
-ef_status ef__spot_own(ef__changes *changes, ef__spot *spot, ef_error *err)
+ef_status ef__slot_own(ef__changes *changes, ef__slot *spot, ef_error *err)
 {
-    ef__value v = ef__spot_value(spot);
+    ef__value v = ef__slot_value(spot);
     ef__value copy;
 
     if (v.home != EF__HOME_HEAP || v.kind < EF__VALUE_ARRAY)
         return EF_OK;
     if ((v.kind == EF__VALUE_ARRAY ? v.as.array->refs : v.as.object->refs) == 1) {
-        if (v.len) /* whoever asks is about to change it; who reads it next waits for a write */
-            ef__spot_slot(spot)->len = 0;
+        if (v.len) /* the caller is about to change it; the size is computed again on the next read
+                    */
+            ef__slot_index(spot)->len = 0;
         return EF_OK;
     }
     ef_status st = copy_shallow(changes->heap, v, &copy, err);
-    return st == EF_OK ? put(changes, spot, copy, err) : st;
+    return st == EF_OK ? put_value(changes, spot, copy, err) : st;
 }

@@ -1,13 +1,13 @@
 /*
- * change.h - changing the values of views, so that it can be undone.
+ * change.h - changes to the values of views that can be undone.
  *
- * Everything an event does to arrays, objects and roots goes through an ef__changes, which notes
- * what was there before. In the end the event succeeded, and what it replaced is given back; or it
- * failed, and is undone, last change first, until all is as it was.
+ * Every change of an event to arrays, objects and roots is recorded in an ef__changes, with the old
+ * value. When the event succeeds, the old values are released; when it fails, the changes are
+ * undone, last one first.
  *
- * What was replaced stays alive until that end. So a value that was read from a view earlier in the
- * same event may be used throughout it, with one care: an array or object that is kept across a
- * statement is held (ef__changes_hold), and whoever changes it then changes a copy.
+ * Old values stay alive until then. So a value that was read from a view earlier in the same event
+ * can be used until its end, with one exception: an array or object that is used across a statement
+ * must be held (ef__changes_hold); a change of it then changes a copy.
  */
 #ifndef EF_FOLD_CHANGE_H
 #define EF_FOLD_CHANGE_H
@@ -19,33 +19,33 @@ typedef struct ef__changes {
     struct ef__change *entries;
     size_t count;
     size_t cap;
-    int64_t *bytes; /* canonical size of what is being changed: kept up to date, but not undone */
+    int64_t *bytes; /* canonical size of the changed view: kept up to date, but not undone */
 } ef__changes;
 
-void ef__changes_release(ef__changes *changes); /* frees the list; what it holds must be settled */
+void ef__changes_release(ef__changes *changes); /* frees the list, which must be empty */
 
-/* The event is done: what was replaced goes. */
+/* The event succeeded: releases the old values. */
 void ef__changes_keep(ef__changes *changes);
-/* It failed: everything is as before, including roots, down to what `count` was then; 0 is all. */
+/* The event failed: undoes the changes, including roots, down to entry `count`; 0: all. */
 void ef__changes_undo(ef__changes *changes, size_t down_to);
 
-/* Keep arrays and objects of the heap as they are until the end of the event: this one, or those
- * within one of the arena. */
+/* Holds arrays and objects of the heap unchanged until the end of the event: this one, or those
+ * within a value of the arena. */
 ef_status ef__changes_hold(ef__changes *changes, ef__value v, ef_error *err);
 
 /*
- * A place where a value stands: a root, an item, a member. Found by the evaluator from the root
- * down; each array and object on the way is made the view's own first (copied when it is shared).
+ * The location of a value: a root, an item or a member. The evaluator finds it from the root down;
+ * each array and object on the way is made the view's own first (copied when it is shared).
  */
-typedef struct ef__spot {
+typedef struct ef__slot {
     ef__value *root; /* when `in` is MISSING */
     ef__value in;    /* the array or object */
     size_t index;    /* of the item or member; where it would be inserted */
     ef_str key;      /* of a member */
     bool there;      /* there is something */
-} ef__spot;
+} ef__slot;
 
-static inline ef__value *ef__spot_slot(const ef__spot *spot)
+static inline ef__value *ef__slot_index(const ef__slot *spot)
 {
     if (spot->in.kind == EF__VALUE_ARRAY)
         return &spot->in.as.array->items[spot->in.as.array->start + spot->index];
@@ -54,24 +54,23 @@ static inline ef__value *ef__spot_slot(const ef__spot *spot)
     return spot->root;
 }
 
-/* What stands there; MISSING when nothing does. */
-static inline ef__value ef__spot_value(const ef__spot *spot)
+/* The value there; MISSING: none. */
+static inline ef__value ef__slot_value(const ef__slot *spot)
 {
-    return spot->there ? *ef__spot_slot(spot) : EF__MISSING;
+    return spot->there ? *ef__slot_index(spot) : EF__MISSING;
 }
 
-/* Put an owned value there (the reference is taken over, also on failure). EF_NO_MEMORY */
-ef_status ef__spot_put(ef__changes *changes, ef__spot *spot, ef__value owned, ef_error *err);
-/* Take out what is there: an item moves up the ones behind it. */
-ef_status ef__spot_take(ef__changes *changes, ef__spot *spot, ef_error *err);
-/* An array or object that stands there becomes one that nobody else sees, to be changed.
- * EF_NO_MEMORY */
-ef_status ef__spot_own(ef__changes *changes, ef__spot *spot, ef_error *err);
-/* The same of an object of the heap that nobody else sees already, as most are: where it stands.
- * NULL: it is none of these, and nothing was done. */
-static inline ef__value *ef__spot_own_object(const ef__spot *spot)
+/* Stores an owned value there (the reference is consumed, also on failure). EF_NO_MEMORY */
+ef_status ef__slot_put(ef__changes *changes, ef__slot *spot, ef__value owned, ef_error *err);
+/* Removes the value; later items move up. */
+ef_status ef__slot_move(ef__changes *changes, ef__slot *spot, ef_error *err);
+/* Makes the array or object there exclusive, so that it can be changed. EF_NO_MEMORY */
+ef_status ef__slot_own(ef__changes *changes, ef__slot *spot, ef_error *err);
+/* The same for an object of the heap that is exclusive already, which is the common case: its
+ * location. NULL: another case, and nothing was done. */
+static inline ef__value *ef__slot_own_object(const ef__slot *spot)
 {
-    ef__value *slot = spot->there ? ef__spot_slot(spot) : NULL;
+    ef__value *slot = spot->there ? ef__slot_index(spot) : NULL;
 
     if (!slot || slot->kind != EF__VALUE_OBJECT || slot->home != EF__HOME_HEAP ||
         slot->as.object->refs != 1)

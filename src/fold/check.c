@@ -1,5 +1,5 @@
 /*
- * check.c - a parsed program looked over before it runs.
+ * check.c - static checks of a parsed program.
  */
 #include "check.h"
 
@@ -45,15 +45,16 @@ static bool touches_view(const ef__stmt *stmt)
     return false;
 }
 
-static void settle_handler(ef__handler *handler)
+static void set_uses_view(ef__handler *handler)
 {
     handler->when_uses_view = handler->when && (handler->when->uses & EF__USES_VIEW);
     handler->uses_view = handler->when_uses_view || touches_view(handler->block.first);
 }
 
-/* The handler before `handler` that takes all events of `pattern`, or NULL. */
-static const ef__handler *taken_by(const ef__program *program, const ef__handler *handler,
-                                   const ef__pattern *pattern)
+/* The handler before `handler` that handles all events of `pattern`, or NULL. */
+static const ef__handler *find_covering_handler(const ef__program *program,
+                                                const ef__handler *handler,
+                                                const ef__pattern *pattern)
 {
     for (const ef__handler *h = program->handlers; h != handler; h = h->next) {
         bool takes_all = !h->when || (handler->when && ef__expr_equal(h->when, handler->when));
@@ -71,31 +72,32 @@ static void check_reach(const ef__program *program, const ef__handler *handler,
     size_t left = 0;
 
     for (const ef__pattern *p = handler->patterns; p; p = p->next) {
-        const ef__handler *earlier = taken_by(program, handler, p);
+        const ef__handler *earlier = find_covering_handler(program, handler, p);
         by = earlier ? earlier : by;
         left += !earlier;
     }
     if (!by)
         return;
     if (left == 0) {
-        ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, handler->span, NULL,
-                            "no event reaches this handler: the one in line %u takes them all",
-                            by->span.line);
+        ef__diagnostics_add(
+            diagnostics, EF__SEVERITY_ERROR, handler->span, NULL,
+            "no event reaches this handler: the handler in line %u matches all of them",
+            by->span.line);
         return;
     }
     for (const ef__pattern *p = handler->patterns; p; p = p->next)
-        if ((by = taken_by(program, handler, p)) != NULL)
+        if ((by = find_covering_handler(program, handler, p)) != NULL)
             ef__diagnostics_add(diagnostics, EF__SEVERITY_WARNING, p->span, NULL,
-                                "the handler in line %u takes these events", by->span.line);
+                                "the handler in line %u matches these events", by->span.line);
 }
 
-static void check_doubles(const ef__handler *handler, ef__diagnostics *diagnostics)
+static void check_duplicate_patterns(const ef__handler *handler, ef__diagnostics *diagnostics)
 {
     for (const ef__pattern *p = handler->patterns; p; p = p->next)
         for (const ef__pattern *q = p->next; q; q = q->next)
             if (ef__pattern_covers(p, q))
                 ef__diagnostics_add(diagnostics, EF__SEVERITY_WARNING, q->span, NULL,
-                                    "this handler takes these events already");
+                                    "this handler matches these events already");
 }
 
 static void check_indexes(const ef__program *program, ef__diagnostics *diagnostics)
@@ -112,21 +114,21 @@ static void check_self_lookup(const ef__program *program, ef__diagnostics *diagn
     for (const ef__lookup_name *l = program->lookups; l; l = l->next)
         if (ef_str_equal(l->name, program->name))
             ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, l->span, NULL,
-                                "a projection cannot look into itself; a view block reaches its "
+                                "a projection cannot look itself up; a view block reaches its "
                                 "other views");
 }
 
 /* What follows from the whole program, and would mislead while parts of it could not be read. */
-static bool check_whole(ef__program *program, ef__diagnostics *diagnostics)
+static bool check_program_parts(ef__program *program, ef__diagnostics *diagnostics)
 {
     ef__span begin = program->name_span;
 
     if (!program->handlers)
         ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, begin, NULL,
-                            "the program has no handler: it begins with \"on TYPE\"");
+                            "the program has no handler: a handler starts with \"on TYPE\"");
     for (const ef__handler *h = program->handlers; h; h = h->next) {
         check_reach(program, h, diagnostics);
-        check_doubles(h, diagnostics);
+        check_duplicate_patterns(h, diagnostics);
     }
     check_indexes(program, diagnostics);
     check_self_lookup(program, diagnostics);
@@ -146,11 +148,11 @@ bool ef__check_program(ef__program *program, ef__diagnostics *diagnostics)
             ef__check_condition(h->when, diagnostics);
         }
         check_block(&h->block, diagnostics);
-        settle_handler(h);
+        set_uses_view(h);
     }
     for (ef__upcast *u = program->upcasts; u; u = u->next)
         check_block(&u->block, diagnostics);
     for (ef__migration *m = program->migrations; m; m = m->next)
         check_block(&m->block, diagnostics);
-    return !parsed || check_whole(program, diagnostics);
+    return !parsed || check_program_parts(program, diagnostics);
 }

@@ -1,5 +1,5 @@
 /*
- * check.h - what can be seen to be wrong before a program runs.
+ * check.h - static checks of a program: mistakes that are visible before it runs.
  */
 #ifndef EF_FOLD_CHECK_H
 #define EF_FOLD_CHECK_H
@@ -7,12 +7,12 @@
 #include "ast.h"
 
 /*
- * Look over a parsed program, add what is found to `diagnostics`, and fill in what handlers use of
- * their view. False when memory ran out.
+ * Checks a parsed program, adds diagnostics, and sets `uses_view` of the handlers. False: memory
+ * ran out.
  */
 bool ef__check_program(ef__program *program, ef__diagnostics *diagnostics);
 
-/* Kinds that cannot go together, in an expression and all below it. check_kinds.c */
+/* Operands and arguments of the wrong kind, in an expression and all below it. check_kinds.c */
 void ef__check_expr(const ef__expr *expr, ef__diagnostics *diagnostics);
 void ef__check_stmt(const ef__stmt *stmt, ef__diagnostics *diagnostics);
 /* A `when`, an if's condition. */
@@ -25,7 +25,7 @@ bool ef__check_names(ef__program *program, ef__diagnostics *diagnostics);
 /* Aliases, upcasts and migrations fit together. check_schema.c */
 void ef__check_schemas(const ef__program *program, ef__diagnostics *diagnostics);
 
-/* Does a pattern take every type that the other takes? */
+/* Does a pattern match every type that the other matches? */
 bool ef__pattern_covers(const ef__pattern *pattern, const ef__pattern *other);
 
 #endif

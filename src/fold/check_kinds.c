@@ -1,8 +1,8 @@
 /*
- * check_kinds.c - kinds that cannot go together.
+ * check_kinds.c - operands and arguments of the wrong kind.
  *
- * Each expression knows which kinds it may answer, as far as can be seen. Only what cannot go well
- * for any of them is a mistake here; the rest is found when an event comes.
+ * Each expression has the kinds that it may result in, as far as is known statically. A mistake is
+ * reported only when none of them fits; other mistakes are found when an event arrives.
  */
 #include "check.h"
 
@@ -15,7 +15,7 @@ typedef struct kinds_text {
     char text[96];
 } kinds_text;
 
-static kinds_text words(uint32_t kinds)
+static kinds_text format_kinds(uint32_t kinds)
 {
     ef__buf buf = EF__BUF_INIT(sizeof(kinds_text) - 1);
     kinds_text out = {{0}};
@@ -27,14 +27,14 @@ static kinds_text words(uint32_t kinds)
     return out;
 }
 
-static void complain(const ef__expr *expr, uint32_t wanted, const char *who,
-                     ef__diagnostics *diagnostics)
+static void report_kind(const ef__expr *expr, uint32_t wanted, const char *who,
+                        ef__diagnostics *diagnostics)
 {
     if (expr->kinds & wanted)
         return;
-    ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, expr->span, NULL,
-                        "%s wants %s, and this is %s", who,
-                        words(wanted & ~(uint32_t)EF__KIND_NULL).text, words(expr->kinds).text);
+    ef__diagnostics_add(
+        diagnostics, EF__SEVERITY_ERROR, expr->span, NULL, "%s needs %s, this is %s", who,
+        format_kinds(wanted & ~(uint32_t)EF__KIND_NULL).text, format_kinds(expr->kinds).text);
 }
 
 /* Both sides numbers, or both texts. */
@@ -46,7 +46,7 @@ static void check_add(const ef__expr *expr, ef__diagnostics *diagnostics)
     if ((left->kinds & right->kinds & (NUMBER | TEXT)) != 0)
         return;
     ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, expr->span, NULL, "cannot add %s and %s",
-                        words(left->kinds).text, words(right->kinds).text);
+                        format_kinds(left->kinds).text, format_kinds(right->kinds).text);
 }
 
 /* Two of a kind; null with anything is known to be false, and no mistake. */
@@ -58,8 +58,8 @@ static void check_order(const ef__expr *expr, ef__diagnostics *diagnostics)
     if ((left->kinds & right->kinds) != 0 || ((left->kinds | right->kinds) & EF__KIND_NULL) != 0)
         return;
     ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, expr->span, NULL,
-                        "cannot compare %s with %s", words(left->kinds).text,
-                        words(right->kinds).text);
+                        "cannot compare %s with %s", format_kinds(left->kinds).text,
+                        format_kinds(right->kinds).text);
 }
 
 static void check_equality(const ef__expr *expr, ef__diagnostics *diagnostics)
@@ -71,20 +71,20 @@ static void check_equality(const ef__expr *expr, ef__diagnostics *diagnostics)
         return;
     ef__diagnostics_add(diagnostics, EF__SEVERITY_WARNING, expr->span, NULL,
                         "this is always %s: %s is never equal to %s",
-                        expr->kind == EF__EXPR_EQ ? "false" : "true", words(left->kinds).text,
-                        words(right->kinds).text);
+                        expr->kind == EF__EXPR_EQ ? "false" : "true",
+                        format_kinds(left->kinds).text, format_kinds(right->kinds).text);
 }
 
 static void check_arithmetic(const ef__expr *expr, ef__diagnostics *diagnostics)
 {
     const ef__expr *right = expr->args->next;
 
-    complain(expr->args, NUMBER, ef__expr_operator(expr->kind), diagnostics);
-    complain(right, NUMBER, ef__expr_operator(expr->kind), diagnostics);
+    report_kind(expr->args, NUMBER, ef__expr_operator(expr->kind), diagnostics);
+    report_kind(right, NUMBER, ef__expr_operator(expr->kind), diagnostics);
     if ((expr->kind == EF__EXPR_DIV || expr->kind == EF__EXPR_MOD) &&
         right->kind == EF__EXPR_NUMBER && right->number.coefficient == 0)
         ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, right->span, NULL,
-                            "this divides by zero, always");
+                            "this always divides by zero");
 }
 
 static void check_format(const ef__expr *call, ef__diagnostics *diagnostics)
@@ -101,11 +101,11 @@ static void check_format(const ef__expr *call, ef__diagnostics *diagnostics)
         ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, call->args->span, NULL,
                             "format has %zu {} for %zu values%s", places, values,
                             text.len && memmem(text.ptr, text.len, "{:", 2)
-                                ? "; a {} takes no width or precision"
+                                ? "; a {} has no width or precision"
                                 : "");
 }
 
-/* Arguments that are literals and cannot be what the function needs, whatever the event is. */
+/* Literal arguments that the function rejects for every event. */
 static void check_literals(const ef__expr *call, ef__diagnostics *diagnostics)
 {
     const ef__expr *first = call->args;
@@ -116,13 +116,13 @@ static void check_literals(const ef__expr *call, ef__diagnostics *diagnostics)
 
     if (id == EF__FN_DATE_PART && first_is_text && !ef__date_part_is_known(first->text))
         ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, first->span, NULL,
-                            "date_part has no \"%.*s\": it knows " EF__DATE_PARTS,
+                            "date_part has no \"%.*s\": the parts are " EF__DATE_PARTS,
                             EF_STR_ARG(first->text));
     if (id == EF__FN_FORMAT && first_is_text)
         check_format(call, diagnostics);
     if (id == EF__FN_SORT && second_is_text && second->text.len > 1 && second->text.ptr[0] == '-')
         ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, second->span, NULL,
-                            "sort has no falling order: use reverse(sort(…, \"%.*s\"))",
+                            "sort has no descending order: use reverse(sort(…, \"%.*s\"))",
                             (int)second->text.len - 1, second->text.ptr + 1);
     if (id == EF__FN_REPLACE && second_is_text && second->text.len == 0)
         ef__diagnostics_add(diagnostics, EF__SEVERITY_ERROR, second->span, NULL,
@@ -135,7 +135,7 @@ static void check_call(const ef__expr *call, ef__diagnostics *diagnostics)
     size_t i = 0;
 
     for (const ef__expr *arg = call->args; arg; arg = arg->next, i++)
-        complain(arg, f->arg_kinds[i < 3 ? i : 2], f->name, diagnostics);
+        report_kind(arg, f->arg_kinds[i < 3 ? i : 2], f->name, diagnostics);
     check_literals(call, diagnostics);
 }
 
@@ -154,8 +154,8 @@ static void check_steps(const ef__expr *path, ef__diagnostics *diagnostics)
     if (kinds & (EF__KIND_ARRAY | EF__KIND_OBJECT))
         return;
     ef__diagnostics_add(
-        diagnostics, EF__SEVERITY_ERROR, path->steps->span, NULL, "%s is %s and has nothing inside",
-        path->root == EF__ROOT_EXPR ? "this" : ef__root_name(path->root), words(kinds).text);
+        diagnostics, EF__SEVERITY_ERROR, path->steps->span, NULL, "%s is %s and has no members",
+        path->root == EF__ROOT_EXPR ? "this" : ef__root_name(path->root), format_kinds(kinds).text);
 }
 
 static void check_one(const ef__expr *expr, ef__diagnostics *diagnostics)
@@ -165,7 +165,7 @@ static void check_one(const ef__expr *expr, ef__diagnostics *diagnostics)
         check_steps(expr, diagnostics);
         break;
     case EF__EXPR_LOOKUP:
-        complain(expr->args, NUMBER | TEXT, "a view's id", diagnostics);
+        report_kind(expr->args, NUMBER | TEXT, "a view's id", diagnostics);
         break;
     case EF__EXPR_CALL:
         check_call(expr, diagnostics);
@@ -190,13 +190,13 @@ static void check_one(const ef__expr *expr, ef__diagnostics *diagnostics)
         check_order(expr, diagnostics);
         break;
     case EF__EXPR_IN:
-        complain(expr->args->next, EF__KIND_ARRAY | EF__KIND_OBJECT | TEXT, "in", diagnostics);
+        report_kind(expr->args->next, EF__KIND_ARRAY | EF__KIND_OBJECT | TEXT, "in", diagnostics);
         break;
     case EF__EXPR_ADD:
         check_add(expr, diagnostics);
         break;
     case EF__EXPR_NEGATE:
-        complain(expr->args, NUMBER, "-", diagnostics);
+        report_kind(expr->args, NUMBER, "-", diagnostics);
         break;
     case EF__EXPR_SUB:
     case EF__EXPR_MUL:
@@ -211,12 +211,12 @@ static void check_one(const ef__expr *expr, ef__diagnostics *diagnostics)
 
 void ef__check_condition(const ef__expr *expr, ef__diagnostics *diagnostics)
 {
-    complain(expr, TRUTH, "a condition", diagnostics);
+    report_kind(expr, TRUTH, "a condition", diagnostics);
 }
 
 void ef__check_view_id(const ef__expr *expr, ef__diagnostics *diagnostics)
 {
-    complain(expr, NUMBER | TEXT, "a view's id", diagnostics);
+    report_kind(expr, NUMBER | TEXT, "a view's id", diagnostics);
 }
 
 void ef__check_expr(const ef__expr *expr, ef__diagnostics *diagnostics)
@@ -234,17 +234,18 @@ void ef__check_stmt(const ef__stmt *stmt, ef__diagnostics *diagnostics)
     if (stmt->kind == EF__STMT_IF)
         ef__check_condition(stmt->value, diagnostics);
     if (stmt->kind == EF__STMT_INCREASE || stmt->kind == EF__STMT_DECREASE)
-        complain(stmt->value, NUMBER, stmt->kind == EF__STMT_INCREASE ? "+=" : "-=", diagnostics);
+        report_kind(stmt->value, NUMBER,
+                    stmt->kind == EF__STMT_INCREASE ? "+=" : "-=", diagnostics);
     if (stmt->kind == EF__STMT_FOR)
-        complain(stmt->value, EF__KIND_ARRAY, "for", diagnostics);
+        report_kind(stmt->value, EF__KIND_ARRAY, "for", diagnostics);
     if (stmt->kind == EF__STMT_SET && stmt->target->step_count == 0 &&
         stmt->target->root == EF__ROOT_VIEW)
-        complain(stmt->value, EF__KIND_OBJECT, "a view", diagnostics);
+        report_kind(stmt->value, EF__KIND_OBJECT, "a view", diagnostics);
     if (stmt->when)
         ef__check_condition(stmt->when, diagnostics);
     if (stmt->view_id)
         ef__check_view_id(stmt->view_id, diagnostics);
     if (stmt->kind == EF__STMT_DELETE && stmt->next)
         ef__diagnostics_add(diagnostics, EF__SEVERITY_WARNING, stmt->next->span, NULL,
-                            "this comes after delete and begins a new view");
+                            "this comes after delete and creates a new view");
 }

@@ -1,9 +1,9 @@
 /*
- * check_names.c - a name that is read and that nothing writes.
+ * check_names.c - names that are read and never written.
  *
- * A view has no schema but the program: a field that no statement writes is never there, so reading
- * it is a slip of the pen. Programs that write computed fields of the view itself (view[data.key] =
- * …, view = …) can have any field, and are not checked.
+ * The program is the only schema of a view: a field that no statement writes never exists, so
+ * reading it is a typing mistake. Programs that write computed fields of the view itself
+ * (view[data.key] = …, view = …) can have any field, and are not checked.
  */
 #include "check.h"
 
@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-enum { WORDS_MAX = 500 }; /* names that a slip is compared with */
+enum { WORDS_MAX = 500 }; /* candidates of a suggestion: the comparison stays cheap */
 
 typedef struct names {
     ef_str *items;
@@ -56,23 +56,25 @@ static void collect_block(const ef__block *block, names *out)
     }
 }
 
-/* Fill in what the program writes to its views. */
-static bool collect(ef__program *program)
+/* Collects the fields that the program writes to its views. */
+static bool collect_fields(ef__program *program)
 {
     names out = {0};
     size_t max = 1;
 
-    for (const ef__handler *h = program->handlers; h; h = h->next)
-        max += (size_t)h->block.stmt_count;
-    for (const ef__migration *m = program->migrations; m; m = m->next)
-        max += (size_t)m->block.stmt_count;
+    for (const ef__handler *handler = program->handlers; handler; handler = handler->next)
+        max += (size_t)handler->block.stmt_count;
+    for (const ef__migration *migration = program->migrations; migration;
+         migration = migration->next)
+        max += (size_t)migration->block.stmt_count;
     out.items = ef__arena_zalloc(&program->arena, max, sizeof *out.items);
     if (!out.items)
         return false;
-    for (const ef__handler *h = program->handlers; h; h = h->next)
-        collect_block(&h->block, &out);
-    for (const ef__migration *m = program->migrations; m; m = m->next)
-        collect_block(&m->block, &out);
+    for (const ef__handler *handler = program->handlers; handler; handler = handler->next)
+        collect_block(&handler->block, &out);
+    for (const ef__migration *migration = program->migrations; migration;
+         migration = migration->next)
+        collect_block(&migration->block, &out);
     qsort(out.items, out.count, sizeof *out.items, compare_names);
     program->fields = out.items;
     program->field_count = out.count;
@@ -81,15 +83,15 @@ static bool collect(ef__program *program)
 }
 
 /* Names of the view first: they are what people mistype most. */
-static const char *guess(const reader *r, ef_str name, char *out, size_t size)
+static const char *suggest_name(const reader *reader_state, ef_str name, char *out, size_t size)
 {
     const char *words[WORDS_MAX + EF__ROOT_ID];
     char copies[WORDS_MAX][EF_FOLD_LIMIT_NAME_BYTES + 1];
     size_t count = 0;
     const char *found;
 
-    for (size_t i = 0; i < r->program->field_count && count < WORDS_MAX; i++) {
-        ef_str word = r->program->fields[i];
+    for (size_t i = 0; i < reader_state->program->field_count && count < WORDS_MAX; i++) {
+        ef_str word = reader_state->program->fields[i];
         if (word.len > EF_FOLD_LIMIT_NAME_BYTES ||
             (count > 0 && ef_str_equal(word, ef_str_from(words[count - 1]))))
             continue;
@@ -98,7 +100,7 @@ static const char *guess(const reader *r, ef_str name, char *out, size_t size)
         words[count] = copies[count];
         count++;
     }
-    for (ef__root root = EF__ROOT_DATA; root <= EF__ROOT_ID && !r->of_query; root++)
+    for (ef__root root = EF__ROOT_DATA; root <= EF__ROOT_ID && !reader_state->of_query; root++)
         words[count++] = ef__root_name(root);
     found = ef__suggest(name, words, count);
     if (!found)
@@ -110,64 +112,65 @@ static const char *guess(const reader *r, ef_str name, char *out, size_t size)
     return out;
 }
 
-static void check_read(const reader *r, ef_str name, ef__span span)
+static void check_read(const reader *reader_state, ef_str name, ef__span span)
 {
     char word[EF_FOLD_LIMIT_NAME_BYTES + 1];
 
-    if (bsearch(&name, r->program->fields, r->program->field_count, sizeof name, compare_names))
+    if (bsearch(&name, reader_state->program->fields, reader_state->program->field_count,
+                sizeof name, compare_names))
         return;
-    if (r->of_query && r->is_known(r->context, name))
+    if (reader_state->of_query && reader_state->is_known(reader_state->context, name))
         return;
-    const char *suggestion = r->diagnostics->count < EF_FOLD_LIMIT_DIAGNOSTICS
-                                 ? guess(r, name, word, sizeof word)
+    const char *suggestion = reader_state->diagnostics->count < EF_FOLD_LIMIT_DIAGNOSTICS
+                                 ? suggest_name(reader_state, name, word, sizeof word)
                                  : NULL;
-    if (r->of_query) {
-        ef__diagnostics_add(r->diagnostics, EF__SEVERITY_ERROR, span, suggestion,
+    if (reader_state->of_query) {
+        ef__diagnostics_add(reader_state->diagnostics, EF__SEVERITY_ERROR, span, suggestion,
                             "no view of this projection has a field \"%.*s\"", EF_STR_ARG(name));
         return;
     }
-    ef__diagnostics_add(r->diagnostics, EF__SEVERITY_ERROR, span, suggestion,
+    ef__diagnostics_add(reader_state->diagnostics, EF__SEVERITY_ERROR, span, suggestion,
                         "there is no \"%.*s\" in the event fields, and nothing writes it to the "
                         "view",
                         EF_STR_ARG(name));
 }
 
-static void check_expr(const reader *r, const ef__expr *expr)
+static void check_expr(const reader *reader_state, const ef__expr *expr)
 {
     ef__expr_children children = ef__expr_children_of(expr);
     const ef__expr *child;
 
     if (expr->kind == EF__EXPR_PATH && expr->root == EF__ROOT_VIEW && expr->steps &&
         expr->steps->field.ptr)
-        check_read(r, expr->steps->field, expr->span);
+        check_read(reader_state, expr->steps->field, expr->span);
     while ((child = ef__expr_child_next(&children)) != NULL)
-        check_expr(r, child);
+        check_expr(reader_state, child);
 }
 
-/* unset of what nothing writes is a slip too; other targets are written by being there. */
-static void check_handler(reader *r, const ef__handler *handler)
+/* unset of a field that is never written is a mistake too; other targets are writes. */
+static void check_handler(reader *reader_state, const ef__handler *handler)
 {
     ef__stmt_walk walk;
     const ef__stmt *stmt;
 
     if (handler->when)
-        check_expr(r, handler->when);
+        check_expr(reader_state, handler->when);
     ef__stmt_walk_init(&walk, handler->block.first);
     while ((stmt = ef__stmt_walk_next(&walk)) != NULL) {
         ef__stmt_exprs exprs = ef__stmt_exprs_of(stmt);
         for (size_t i = 0; i < exprs.count; i++)
-            check_expr(r, exprs.items[i]);
+            check_expr(reader_state, exprs.items[i]);
     }
 }
 
 bool ef__check_names(ef__program *program, ef__diagnostics *diagnostics)
 {
-    bool good = collect(program);
+    bool good = collect_fields(program);
 
     if (good && !program->any_field) {
         reader r = {.program = program, .diagnostics = diagnostics};
-        for (const ef__handler *h = program->handlers; h; h = h->next)
-            check_handler(&r, h);
+        for (const ef__handler *handler = program->handlers; handler; handler = handler->next)
+            check_handler(&r, handler);
         for (const ef__index *i = program->indexes; i; i = i->next)
             check_read(&r, i->path->steps->field, i->path->span);
     }

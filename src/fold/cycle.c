@@ -1,11 +1,11 @@
 /*
- * cycle.c - programs that look into each other in a circle.
+ * cycle.c - finds cycles of programs that read each other by lookup.
  */
 #include "ast.h"
 
 #include <stdlib.h>
 
-/* unseen -> open -> done. One that is open and is met again closes a circle. */
+/* unseen -> open -> done. Reaching an open one again closes a cycle. */
 enum { UNSEEN, OPEN, DONE };
 
 typedef struct search {
@@ -17,55 +17,56 @@ typedef struct search {
     size_t depth;
 } search;
 
-static size_t find_program(const search *s, ef_str name)
+static size_t find_program(const search *search_state, ef_str name)
 {
-    for (size_t i = 0; i < s->count; i++)
-        if (ef_str_equal(s->programs[i]->name, name))
+    for (size_t i = 0; i < search_state->count; i++)
+        if (ef_str_equal(search_state->programs[i]->name, name))
             return i;
-    return s->count;
+    return search_state->count;
 }
 
-static ef_status report(const search *s, size_t again, ef_error *err)
+static ef_status report_cycle(const search *search_state, size_t again, ef_error *err)
 {
     ef__buf text = EF__BUF_INIT(4096);
     size_t from = 0;
 
-    while (s->path[from] != again)
+    while (search_state->path[from] != again)
         from++;
-    for (size_t i = from; i < s->depth; i++)
-        ef__buf_printf(&text, "%.*s -> ", EF_STR_ARG(s->programs[s->path[i]]->name));
+    for (size_t i = from; i < search_state->depth; i++)
+        ef__buf_printf(&text, "%.*s -> ",
+                       EF_STR_ARG(search_state->programs[search_state->path[i]]->name));
     ef_status st =
-        ef_fail(err, EF_BAD_INPUT, "projections look into each other in a circle: %.*s%.*s",
-                EF_STR_ARG(ef__buf_str(&text)), EF_STR_ARG(s->programs[again]->name));
+        ef_fail(err, EF_BAD_INPUT, "projections look each other up in a cycle: %.*s%.*s",
+                EF_STR_ARG(ef__buf_str(&text)), EF_STR_ARG(search_state->programs[again]->name));
     ef__buf_release(&text);
     return st;
 }
 
-static void enter(search *s, size_t i)
+static void push_program(search *search_state, size_t i)
 {
-    s->states[i] = OPEN;
-    s->path[s->depth] = i;
-    s->lookups[s->depth] = s->programs[i]->lookups;
-    s->depth++;
+    search_state->states[i] = OPEN;
+    search_state->path[search_state->depth] = i;
+    search_state->lookups[search_state->depth] = search_state->programs[i]->lookups;
+    search_state->depth++;
 }
 
-static ef_status search_from(search *s, size_t start, ef_error *err)
+static ef_status search_from(search *search_state, size_t start, ef_error *err)
 {
-    enter(s, start);
-    while (s->depth > 0) {
-        const ef__lookup_name *lookup = s->lookups[s->depth - 1];
+    push_program(search_state, start);
+    while (search_state->depth > 0) {
+        const ef__lookup_name *lookup = search_state->lookups[search_state->depth - 1];
 
         if (!lookup) {
-            s->states[s->path[--s->depth]] = DONE;
+            search_state->states[search_state->path[--search_state->depth]] = DONE;
             continue;
         }
-        s->lookups[s->depth - 1] = lookup->next;
-        size_t next = find_program(s, lookup->name);
-        if (next == s->count || s->states[next] == DONE)
+        search_state->lookups[search_state->depth - 1] = lookup->next;
+        size_t next = find_program(search_state, lookup->name);
+        if (next == search_state->count || search_state->states[next] == DONE)
             continue;
-        if (s->states[next] == OPEN)
-            return report(s, next, err);
-        enter(s, next);
+        if (search_state->states[next] == OPEN)
+            return report_cycle(search_state, next, err);
+        push_program(search_state, next);
     }
     return EF_OK;
 }

@@ -10,10 +10,10 @@ typedef struct dag_node dag_node;
 struct dag_node {
     dag_node *next; /* in its bucket */
     uint64_t hash;
-    ef__expr *expr; /* where it first stands */
+    ef__expr *expr; /* its first occurrence */
     int32_t stmt;   /* the only statement it may be shared in, or -1 for any */
     int32_t number;
-    int32_t uses; /* how often it stands in the block */
+    int32_t uses; /* occurrences in the block */
     int32_t memo;
 };
 
@@ -24,7 +24,7 @@ typedef struct dag {
     size_t bucket_mask;
     int32_t node_count;
     int32_t memo_count;
-    uint32_t changing; /* EF__USES_… of what a statement may change */
+    uint32_t changing; /* EF__USES_… that a statement may change */
     bool no_memos;     /* a lone expression has no block that would keep them */
     bool no_memory;
     dag_node *buckets[];
@@ -32,13 +32,13 @@ typedef struct dag {
 
 static dag *dag_new(ef__arena *scratch, size_t buckets)
 {
-    dag *d = ef__arena_zalloc(scratch, 1, sizeof *d + buckets * sizeof(dag_node *));
+    dag *graph = ef__arena_zalloc(scratch, 1, sizeof *graph + buckets * sizeof(dag_node *));
 
-    if (d) {
-        d->scratch = scratch;
-        d->bucket_mask = buckets - 1;
+    if (graph) {
+        graph->scratch = scratch;
+        graph->bucket_mask = buckets - 1;
     }
-    return d;
+    return graph;
 }
 
 ef__stmt_exprs ef__stmt_exprs_of(const ef__stmt *stmt)
@@ -98,51 +98,51 @@ static bool is_worth_memo(const ef__expr *expr)
     return expr->kind != EF__EXPR_PATH || expr->step_count > 0;
 }
 
-static dag_node *find_node(dag *d, ef__expr *expr, uint64_t hash, int32_t stmt)
+static dag_node *find_node(dag *graph, ef__expr *expr, uint64_t hash, int32_t stmt)
 {
-    for (dag_node *node = d->buckets[hash & d->bucket_mask]; node; node = node->next)
+    for (dag_node *node = graph->buckets[hash & graph->bucket_mask]; node; node = node->next)
         if (node->hash == hash && node->stmt == stmt && ef__expr_equal(node->expr, expr))
             return node;
     return NULL;
 }
 
-static dag_node *add_node(dag *d, ef__expr *expr, uint64_t hash, int32_t stmt)
+static dag_node *add_node(dag *graph, ef__expr *expr, uint64_t hash, int32_t stmt)
 {
-    dag_node *node = ef__arena_zalloc(d->scratch, 1, sizeof *node);
+    dag_node *node = ef__arena_zalloc(graph->scratch, 1, sizeof *node);
 
     if (!node) {
-        d->no_memory = true;
+        graph->no_memory = true;
         return NULL;
     }
     node->hash = hash;
     node->expr = expr;
     node->stmt = stmt;
-    node->number = d->node_count++;
+    node->number = graph->node_count++;
     node->memo = -1;
-    node->next = d->buckets[hash & d->bucket_mask];
-    d->buckets[hash & d->bucket_mask] = node;
+    node->next = graph->buckets[hash & graph->bucket_mask];
+    graph->buckets[hash & graph->bucket_mask] = node;
     return node;
 }
 
-static void number_expr(dag *d, ef__expr *expr, int32_t stmt)
+static void number_expr(dag *graph, ef__expr *expr, int32_t stmt)
 {
     ef__expr_children children = ef__expr_children_of(expr);
     const ef__expr *child;
     uint64_t hash = ef__expr_hash(expr);
-    int32_t only_in = expr->uses & d->changing ? stmt : -1;
+    int32_t only_in = expr->uses & graph->changing ? stmt : -1;
     dag_node *node;
 
     while ((child = ef__expr_child_next(&children)) != NULL)
-        number_expr(d, (ef__expr *)child, stmt);
-    node = find_node(d, expr, hash, only_in);
+        number_expr(graph, (ef__expr *)child, stmt);
+    node = find_node(graph, expr, hash, only_in);
     if (!node)
-        node = add_node(d, expr, hash, only_in);
+        node = add_node(graph, expr, hash, only_in);
     if (!node)
         return;
     expr->node = node->number;
-    /* The first occurrence gets its slot when the second is met. */
-    if (++node->uses == 2 && !d->no_memos && is_worth_memo(expr)) {
-        node->memo = d->memo_count++;
+    /* The first occurrence gets its slot when the second is found. */
+    if (++node->uses == 2 && !graph->no_memos && is_worth_memo(expr)) {
+        node->memo = graph->memo_count++;
         node->expr->memo = node->memo;
     }
     expr->memo = node->memo;
@@ -150,34 +150,34 @@ static void number_expr(dag *d, ef__expr *expr, int32_t stmt)
 
 bool ef__dag_number(ef__block *block, ef__expr *when, bool event_changes, ef__arena *scratch)
 {
-    dag *d = dag_new(scratch, BLOCK_BUCKETS);
+    dag *graph = dag_new(scratch, BLOCK_BUCKETS);
     ef__stmt_walk walk;
     const ef__stmt *stmt;
 
-    if (!d)
+    if (!graph)
         return false;
-    d->changing = EF__USES_VIEW | EF__USES_LOOKUP | (event_changes ? EF__USES_EVENT : 0);
-    d->no_memos = event_changes;
+    graph->changing = EF__USES_VIEW | EF__USES_LOOKUP | (event_changes ? EF__USES_EVENT : 0);
+    graph->no_memos = event_changes;
     if (when)
-        number_expr(d, when, -2);
+        number_expr(graph, when, -2);
     ef__stmt_walk_init(&walk, block->first);
     while ((stmt = ef__stmt_walk_next(&walk)) != NULL) {
         ef__stmt_exprs exprs = ef__stmt_exprs_of(stmt);
         for (size_t i = 0; i < exprs.count; i++)
-            number_expr(d, exprs.items[i], stmt->number);
+            number_expr(graph, exprs.items[i], stmt->number);
     }
-    block->node_count = d->node_count;
-    block->memo_count = d->memo_count;
-    return !d->no_memory;
+    block->node_count = graph->node_count;
+    block->memo_count = graph->memo_count;
+    return !graph->no_memory;
 }
 
 int32_t ef__dag_number_expr(ef__expr *expr, ef__arena *scratch)
 {
-    dag *d = dag_new(scratch, LONE_BUCKETS);
+    dag *graph = dag_new(scratch, LONE_BUCKETS);
 
-    if (!d)
+    if (!graph)
         return -1;
-    d->no_memos = true;
-    number_expr(d, expr, -2);
-    return d->no_memory ? -1 : d->node_count;
+    graph->no_memos = true;
+    number_expr(graph, expr, -2);
+    return graph->no_memory ? -1 : graph->node_count;
 }

@@ -1,9 +1,9 @@
 /*
- * dag.h - a block's expressions as a graph without doubles.
+ * dag.h - the expressions of a block as a graph without duplicates.
  *
- * Expressions are pure, so two that are the same are one node. One that reads the view is the same
- * only within its statement, for a statement in between may have written. Nodes are numbered by
- * where they first stand, arguments before what they are arguments of.
+ * Expressions are pure, so equal ones are one node. Expressions that read the view are equal only
+ * within their statement, because a statement in between may have written it. Nodes are numbered by
+ * their first occurrence, arguments before the expressions that use them.
  */
 #ifndef EF_FOLD_DAG_H
 #define EF_FOLD_DAG_H
@@ -11,12 +11,12 @@
 #include "ast.h"
 
 /*
- * Number the expressions of a block and hand out memo slots. `when` is a handler's, or NULL. In an
- * upcast the event changes from statement to statement as a view does: nothing of it is kept. False
- * when memory ran out; `scratch` holds what is needed meanwhile.
+ * Numbers the expressions of a block and assigns memo slots. `when` is that of a handler, or NULL.
+ * In an upcast the event changes between statements as a view does, so nothing of it is cached.
+ * False: memory ran out; `scratch` is used for temporary data.
  */
 bool ef__dag_number(ef__block *block, ef__expr *when, bool event_changes, ef__arena *scratch);
-/* The same for a single expression; answers how many nodes, or -1. */
+/* The same for a single expression; the number of nodes, or -1. */
 int32_t ef__dag_number_expr(ef__expr *expr, ef__arena *scratch);
 
 /* The expressions that a statement has of its own (not those of its body): at most 3. */

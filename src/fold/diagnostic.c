@@ -1,5 +1,5 @@
 /*
- * diagnostic.c - what is wrong with a program, kept and shown.
+ * diagnostic.c - collects and prints the diagnostics of a program.
  */
 #include "diagnostic.h"
 
@@ -110,7 +110,7 @@ static ef_str source_line(ef_str source, uint32_t line)
     return (ef_str){"", 0};
 }
 
-/* The characters from `begin` on, each as one column: the caret below has to fit. */
+/* Prints the characters from `begin` on, each as one column, so that the caret below fits. */
 static uint32_t add_window(ef_str line, uint32_t begin, ef__buf *out)
 {
     uint32_t column = 1;

@@ -1,5 +1,5 @@
 /*
- * diagnostic.h - what is wrong with a program, and where.
+ * diagnostic.h - diagnostics: mistakes of a program, with their locations.
  *
  * Up to EF_FOLD_LIMIT_DIAGNOSTICS are kept, in the order they were found; further ones are counted.
  * The texts live inside, so a list needs no arena and outlives the program.
@@ -13,7 +13,7 @@
 
 #include <everfold/str.h>
 
-/* Where something stands in the source. Column and length count characters, offset counts bytes. */
+/* A location in the source. Column and length count characters, offset counts bytes. */
 typedef struct ef__span {
     uint32_t offset;
     uint32_t line;   /* from 1 */
@@ -27,7 +27,7 @@ typedef struct ef__diagnostic {
     ef__severity severity;
     ef__span span;
     char message[240];   /* a sentence without its full stop, no control characters */
-    char suggestion[64]; /* the word that was probably meant, or "" */
+    char suggestion[64]; /* the suggested word, or "" */
 } ef__diagnostic;
 
 typedef struct ef__diagnostics {

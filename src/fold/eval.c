@@ -11,9 +11,9 @@
 
 static ef_status eval_args2(ef__eval *ev, const ef__expr *expr, ef__value *a, ef__value *b);
 static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status peek(ef__eval *ev, ef_str field, ef__value *out, bool *out_peeked);
+static ef_status peek_field(ef__eval *ev, ef_str field, ef__value *out, bool *out_peeked);
 static ef_status eval_root(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status eval_step(ef__eval *ev, const ef__expr *path, const ef__step *step,
+static ef_status eval_step(ef__eval *ev, const ef__expr *path, const ef__path_step *step,
                            ef__value *value);
 static ef_status eval_array(ef__eval *ev, const ef__expr *expr, ef__value *out);
 static ef_status eval_object(ef__eval *ev, const ef__expr *expr, ef__value *out);
@@ -118,12 +118,12 @@ static ef_status eval_args2(ef__eval *ev, const ef__expr *expr, ef__value *a, ef
 
 static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out)
 {
-    const ef__step *step = expr->steps;
+    const ef__path_step *step = expr->steps;
     bool peeked = false;
     ef_status st = EF_OK;
 
     if (expr->root == EF__ROOT_DATA && !ev->data_read && step && step->field.ptr)
-        st = peek(ev, step->field, out, &peeked);
+        st = peek_field(ev, step->field, out, &peeked);
     if (peeked)
         step = step->next;
     else if (st == EF_OK)
@@ -133,8 +133,8 @@ static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out)
     return st;
 }
 
-/* A field of data, while nobody has asked for all of it. */
-static ef_status peek(ef__eval *ev, ef_str field, ef__value *out, bool *out_peeked)
+/* Reads a field of data, as long as no expression has needed all of it. */
+static ef_status peek_field(ef__eval *ev, ef_str field, ef__value *out, bool *out_peeked)
 {
     bool strict = false;
 
@@ -256,7 +256,7 @@ static ef__value item_at(ef__value array, int64_t index)
  * path's own step. */
 static inline ef_status charge_walk(ef__eval *ev, const ef__expr *path, ef__value from)
 {
-    enum { WALKED_IN_A_STEP = 16 };
+    enum { WALKED_IN_A_STEP = 16 }; /* comparing a key costs far less than a step */
 
     if (from.home != EF__HOME_JSON || from.kind < EF__VALUE_ARRAY ||
         from.as.json->count < WALKED_IN_A_STEP)
@@ -264,7 +264,7 @@ static inline ef_status charge_walk(ef__eval *ev, const ef__expr *path, ef__valu
     return ef__eval_charge(ev, path, from.as.json->count / WALKED_IN_A_STEP);
 }
 
-static ef_status eval_step(ef__eval *ev, const ef__expr *path, const ef__step *step,
+static ef_status eval_step(ef__eval *ev, const ef__expr *path, const ef__path_step *step,
                            ef__value *value)
 {
     ef_status st = charge_walk(ev, path, *value);
@@ -387,15 +387,15 @@ static bool same_sort(ef__value a, ef__value b)
                                 a.kind >= EF__VALUE_FALSE && b.kind >= EF__VALUE_FALSE);
 }
 
-/* Equality is of any two values, and what is missing equals null. Less and more are of two values
- * of one sort; with null they are false, for nothing is known. */
+/* Equality is defined for any two values, and a missing value equals null. Less and greater need
+ * two values of one kind; with null they are false. */
 static ef_status eval_order(ef__eval *ev, const ef__expr *expr, ef__value *out)
 {
     ef__value a;
     ef__value b;
     ef_status st = eval_args2(ev, expr, &a, &b);
 
-    /* Values of two kinds are told apart without looking into them. */
+    /* Values of different kinds differ, whatever they contain. */
     if (st == EF_OK && a.kind >= EF__VALUE_STRING && b.kind == a.kind)
         st = ef__eval_charge(ev, expr, ef__eval_cost(a) + ef__eval_cost(b));
     if (st != EF_OK)
@@ -457,7 +457,7 @@ static ef_status eval_in(ef__eval *ev, const ef__expr *expr, ef__value *out)
     if (a.kind <= EF__VALUE_NULL)
         return EF_OK;
     if (a.kind != EF__VALUE_STRING)
-        return ef__eval_mistake(ev, expr->args, a, out, "`in` needs a text to look for in %s",
+        return ef__eval_mistake(ev, expr->args, a, out, "`in` needs a text to search in %s",
                                 ef__value_kind_name(b));
     if (b.kind == EF__VALUE_OBJECT)
         *out = ef__value_bool(ef__value_get(b, ef__value_text(a)).kind != EF__VALUE_MISSING);
@@ -474,7 +474,7 @@ ef_status ef__eval_view_id(ef__eval *ev, const ef__expr *expr, ef_str *out)
     return st == EF_OK ? ef__eval_id_of(ev, expr, v, out) : st;
 }
 
-/* In the lenient manner a value that is no id is the id of nothing: "". */
+/* In lenient mode a value that is not an id results in "", the id of no view. */
 ef_status ef__eval_id_of(ef__eval *ev, const ef__expr *expr, ef__value v, ef_str *out)
 {
     *out = EF_STR("");

@@ -1,10 +1,10 @@
 /*
- * eval.h - running a compiled program's expressions and statements. Seen by this room only.
+ * eval.h - evaluates expressions and statements of a compiled program. Internal to this module.
  *
- * Two manners. A program is strict: what it cannot digest (a missing number, a wrong kind, a
- * division by zero) fails the event with a message that names the place, the path and the value. A
- * query is lenient: the same gives null, as a row of which something cannot be said is one that
- * does not match. Budgets end both.
+ * There are two modes. A program is strict: a value that it cannot process (a missing number, a
+ * wrong kind, a division by zero) fails the event with a message that names the location, the path
+ * and the value. A query is lenient: the same results in null, so that the row does not match.
+ * Budgets end both.
  */
 #ifndef EF_FOLD_EVAL_H
 #define EF_FOLD_EVAL_H
@@ -19,14 +19,14 @@
 
 typedef struct ef__eval ef__eval;
 
-/* A view that statements write to: its data, and its size as text. The folder's begins with it. */
+/* A view that statements write to: its data, and its size as text. First member of ef__view. */
 typedef struct ef__target {
     ef__value root; /* an object; MISSING when there is no view */
     int64_t bytes;
     uint64_t written_by; /* the event that last wrote to it */
 } ef__target;
 
-/* What evaluation asks of its surroundings. */
+/* Callbacks of the evaluator. */
 typedef struct ef__eval_ops {
     /* The view of that id; `*out` is good for the event. */
     ef_status (*select)(ef__eval *ev, ef_str view_id, ef__target **out);
@@ -44,7 +44,7 @@ struct ef__eval {
     ef__value data;
     int64_t data_bytes;
     ef__value meta;
-    ef__value time; /* as text, made when first asked for */
+    ef__value time; /* as text, formatted on first use */
     char time_text[EF_TIME_TEXT_MAX];
     bool data_read;   /* data was parsed as a whole */
     bool data_peeked; /* `peek` has begun */
@@ -62,8 +62,8 @@ struct ef__eval {
     int64_t output_left;
     int64_t lookups_left;
     ef__value *slots; /* let and loop names: EF_FOLD_LIMIT_SLOTS */
-    ef__value *memos; /* values of this event that are used twice; kind EF__MEMO_NONE: not yet.
-                         NULL where nothing is kept: upcasts (data changes), view ids, queries */
+    ef__value *memos; /* cached values of this event; kind EF__MEMO_NONE: not yet. NULL where
+                         nothing is cached: upcasts (data changes), view ids, queries */
     bool lenient;
     bool fatal;    /* the failure is not the program's: memory, or the store */
     uint32_t line; /* of the statement or expression that failed */
@@ -72,8 +72,8 @@ struct ef__eval {
 
 enum { EF__MEMO_NONE = 0xFF };
 
-/* The value of an expression: good until the event ends, and an array or object of the view only
- * until the next statement (see ef__changes_hold). */
+/* The value of an expression: valid until the event ends; an array or object of the view only until
+ * the next statement (see ef__changes_hold). */
 ef_status ef__eval_expr(ef__eval *ev, const ef__expr *expr, ef__value *out);
 /* Is it true? null counts as false; anything but a boolean is a mistake. */
 ef_status ef__eval_truth(ef__eval *ev, const ef__expr *expr, bool *out);
@@ -86,31 +86,28 @@ ef_status ef__eval_math(ef__eval *ev, const ef__expr *expr, const ef__expr *left
                         const ef__expr *right_expr, ef__expr_kind kind, ef__value a, ef__value b,
                         ef__value *out);
 
-/* The event's data, parsed when first asked for. */
+/* The data of the event, parsed on first use. */
 ef_status ef__eval_data(ef__eval *ev);
 
 /* Run the statements of a block whose slots and memos are fresh. */
 ef_status ef__run_block(ef__eval *ev, const ef__block *block);
-/* Forget the memos of the block before. */
+/* Clears the memos of the previous block. */
 void ef__eval_fresh(ef__eval *ev, const ef__block *block);
 
-/*
- * A mistake that `expr` made: "PATH is VALUE, WHAT". In the lenient manner it answers null and
- * EF_OK instead.
- */
+/* A mistake at `expr`: "PATH is VALUE, WHAT". In lenient mode it returns null and EF_OK instead. */
 ef_status ef__eval_mistake(ef__eval *ev, const ef__expr *expr, ef__value v, ef__value *out,
                            const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* The same without a value to show. */
 ef_status ef__eval_wrong(ef__eval *ev, const ef__expr *expr, ef__value *out, const char *format,
                          ...) __attribute__((format(printf, 4, 5)));
-/* A limit was reached, or memory ran out (fatal): an error in both manners. */
+/* A limit was reached, or memory ran out (fatal): an error in both modes. */
 ef_status ef__eval_limit(ef__eval *ev, const ef__span *span, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 ef_status ef__eval_no_memory(ef__eval *ev);
 /* Count `steps` of work, or `bytes` of output. */
 ef_status ef__eval_charge(ef__eval *ev, const ef__expr *expr, size_t steps);
 ef_status ef__eval_charge_output(ef__eval *ev, const ef__expr *expr, size_t bytes);
-/* What it costs to look at all of a value. */
+/* The steps of reading all of a value. */
 static inline size_t ef__eval_cost(ef__value v)
 {
     return v.kind < EF__VALUE_STRING ? 0 : ef__value_weight(v) / 32;

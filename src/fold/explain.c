@@ -18,8 +18,8 @@ static void count_expr(const ef__expr *expr, ef__shown_node *nodes)
     nodes[expr->node].count++;
 }
 
-static bool lay_out(ef__arena *arena, const ef__block *block, const ef__expr *when,
-                    ef__shown_block *out)
+static bool prepare_block(ef__arena *arena, const ef__block *block, const ef__expr *when,
+                          ef__shown_block *out)
 {
     ef__stmt_walk walk;
     const ef__stmt *stmt;
@@ -42,74 +42,78 @@ static bool lay_out(ef__arena *arena, const ef__block *block, const ef__expr *wh
     return true;
 }
 
-static bool keep_title(ef__arena *arena, ef__buf *title, ef__shown_block *out)
+static bool copy_title(ef__arena *arena, ef__buf *title, ef__shown_block *out)
 {
     out->title = ef__arena_copy(arena, ef__buf_str(title));
     ef__buf_reset(title);
     return out->title.ptr != NULL;
 }
 
-static bool lay_out_handler(ef__arena *arena, const ef__handler *h, ef__buf *title,
+static bool prepare_handler(ef__arena *arena, const ef__handler *handler, ef__buf *title,
                             ef__shown_block *out)
 {
     out->kind = "handler";
-    out->span = h->span;
+    out->span = handler->span;
     ef__buf_add_text(title, "on ");
-    for (const ef__pattern *p = h->patterns; p; p = p->next)
+    for (const ef__pattern *p = handler->patterns; p; p = p->next)
         ef__buf_printf(title, "%.*s%s%s", EF_STR_ARG(p->text), p->prefix ? "*" : "",
                        p->next ? ", " : "");
-    if (h->when) {
+    if (handler->when) {
         ef__buf_add_text(title, " when ");
-        ef__expr_print(h->when, title);
+        ef__expr_print(handler->when, title);
     }
-    return keep_title(arena, title, out) && lay_out(arena, &h->block, h->when, out);
+    return copy_title(arena, title, out) &&
+           prepare_block(arena, &handler->block, handler->when, out);
 }
 
-static bool lay_out_upcast(ef__arena *arena, const ef__upcast *u, ef__buf *title,
+static bool prepare_upcast(ef__arena *arena, const ef__upcast *upcast, ef__buf *title,
                            ef__shown_block *out)
 {
     out->kind = "upcast";
-    out->span = u->span;
-    ef__buf_printf(title, "upcast %.*s from %lld to %lld", EF_STR_ARG(u->type), (long long)u->from,
-                   (long long)u->to);
-    return keep_title(arena, title, out) && lay_out(arena, &u->block, NULL, out);
+    out->span = upcast->span;
+    ef__buf_printf(title, "upcast %.*s from %lld to %lld", EF_STR_ARG(upcast->type),
+                   (long long)upcast->from, (long long)upcast->to);
+    return copy_title(arena, title, out) && prepare_block(arena, &upcast->block, NULL, out);
 }
 
-static bool lay_out_migration(ef__arena *arena, const ef__migration *m, ef__buf *title,
+static bool prepare_migration(ef__arena *arena, const ef__migration *migration, ef__buf *title,
                               ef__shown_block *out)
 {
     out->kind = "migration";
-    out->span = m->span;
-    ef__buf_printf(title, "migrate from %lld to %lld", (long long)m->from, (long long)m->to);
-    return keep_title(arena, title, out) && lay_out(arena, &m->block, NULL, out);
+    out->span = migration->span;
+    ef__buf_printf(title, "migrate from %lld to %lld", (long long)migration->from,
+                   (long long)migration->to);
+    return copy_title(arena, title, out) && prepare_block(arena, &migration->block, NULL, out);
 }
 
-static bool lay_out_program(const ef__program *program, ef__arena *arena, ef__shown_program *out)
+static bool prepare_program(const ef__program *program, ef__arena *arena, ef__shown_program *out)
 {
     ef__buf title = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
     size_t count = 1;
     bool good;
 
-    for (const ef__handler *h = program->handlers; h; h = h->next)
+    for (const ef__handler *handler = program->handlers; handler; handler = handler->next)
         count++;
-    for (const ef__upcast *u = program->upcasts; u; u = u->next)
+    for (const ef__upcast *upcast = program->upcasts; upcast; upcast = upcast->next)
         count++;
-    for (const ef__migration *m = program->migrations; m; m = m->next)
+    for (const ef__migration *migration = program->migrations; migration;
+         migration = migration->next)
         count++;
     out->program = program;
     out->blocks = ef__arena_zalloc(arena, count, sizeof *out->blocks);
     good = out->blocks != NULL;
-    for (const ef__upcast *u = program->upcasts; u && good; u = u->next)
-        good = lay_out_upcast(arena, u, &title, &out->blocks[out->block_count++]);
-    for (const ef__migration *m = program->migrations; m && good; m = m->next)
-        good = lay_out_migration(arena, m, &title, &out->blocks[out->block_count++]);
-    for (const ef__handler *h = program->handlers; h && good; h = h->next)
-        good = lay_out_handler(arena, h, &title, &out->blocks[out->block_count++]);
+    for (const ef__upcast *upcast = program->upcasts; upcast && good; upcast = upcast->next)
+        good = prepare_upcast(arena, upcast, &title, &out->blocks[out->block_count++]);
+    for (const ef__migration *migration = program->migrations; migration && good;
+         migration = migration->next)
+        good = prepare_migration(arena, migration, &title, &out->blocks[out->block_count++]);
+    for (const ef__handler *handler = program->handlers; handler && good; handler = handler->next)
+        good = prepare_handler(arena, handler, &title, &out->blocks[out->block_count++]);
     ef__buf_release(&title);
     return good;
 }
 
-static void show_after(const ef__shown_block *block, size_t i, ef__buf *out)
+static void print_dependencies(const ef__shown_block *block, size_t i, ef__buf *out)
 {
     ef__buf why = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
     const char *lead = "    # after";
@@ -123,7 +127,7 @@ static void show_after(const ef__shown_block *block, size_t i, ef__buf *out)
     ef__buf_release(&why);
 }
 
-static void show_stmts(const ef__shown_block *block, ef__buf *out)
+static void print_statements(const ef__shown_block *block, ef__buf *out)
 {
     for (size_t i = 0; i < block->stmt_count; i++) {
         const ef__shown_stmt *shown = &block->stmts[i];
@@ -131,12 +135,12 @@ static void show_stmts(const ef__shown_block *block, ef__buf *out)
             ef__buf_printf(out, "            %*selse\n", 2 * (shown->depth - 1), "");
         ef__buf_printf(out, "  s%-3zu %4u  %*s", i, shown->stmt->span.line, 2 * shown->depth, "");
         ef__stmt_print(shown->stmt, out);
-        show_after(block, i, out);
+        print_dependencies(block, i, out);
         ef__buf_add_char(out, '\n');
     }
 }
 
-static void show_shared(const ef__shown_block *block, ef__buf *out)
+static void print_shared_nodes(const ef__shown_block *block, ef__buf *out)
 {
     for (size_t i = 0; i < block->node_count; i++) {
         const ef__shown_node *node = &block->nodes[i];
@@ -145,11 +149,11 @@ static void show_shared(const ef__shown_block *block, ef__buf *out)
         ef__buf_printf(out, "  n%-3zu       ", i);
         ef__expr_print(node->expr, out);
         ef__buf_printf(out, "    # %d times, %s\n", node->count,
-                       node->expr->memo >= 0 ? "computed once an event" : "one node");
+                       node->expr->memo >= 0 ? "computed once per event" : "one node");
     }
 }
 
-static void show_head(const ef__program *program, ef__buf *out)
+static void print_head(const ef__program *program, ef__buf *out)
 {
     ef__buf_printf(out, "projection %.*s version %lld\n  order by %s\n  view ",
                    EF_STR_ARG(program->name), (long long)program->version,
@@ -168,13 +172,13 @@ static void show_head(const ef__program *program, ef__buf *out)
 
 void ef__explain_text(const ef__shown_program *shown, ef__buf *out)
 {
-    show_head(shown->program, out);
+    print_head(shown->program, out);
     for (size_t i = 0; i < shown->block_count; i++) {
         const ef__shown_block *block = &shown->blocks[i];
         ef__buf_printf(out, "\n%.*s    # line %u, %zu nodes\n", EF_STR_ARG(block->title),
                        block->span.line, block->node_count);
-        show_stmts(block, out);
-        show_shared(block, out);
+        print_statements(block, out);
+        print_shared_nodes(block, out);
     }
 }
 
@@ -185,8 +189,8 @@ ef_status ef__program_explain(const ef__program *program, ef__explain_as as, ef_
     ef__shown_program shown = {0};
     ef_status st = EF_OK;
 
-    if (!lay_out_program(program, &arena, &shown))
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while the program was laid out");
+    if (!prepare_program(program, &arena, &shown))
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while the program was explained");
     else if (as == EF__EXPLAIN_JSON)
         ef__explain_json(&shown, out);
     else if (as == EF__EXPLAIN_DOT)
@@ -194,8 +198,7 @@ ef_status ef__program_explain(const ef__program *program, ef__explain_as as, ef_
     else
         ef__explain_text(&shown, out);
     if (st == EF_OK && out->failed)
-        st = ef_fail(err, EF_TOO_LARGE, "what there is to explain is larger than %zu bytes",
-                     out->max_bytes);
+        st = ef_fail(err, EF_TOO_LARGE, "the explanation is larger than %zu bytes", out->max_bytes);
     ef__arena_release(&arena);
     return st;
 }

@@ -1,5 +1,5 @@
 /*
- * explain.h - a block of a program laid out for showing. Seen by the explain files only.
+ * explain.h - a block of a program prepared for printing. Internal to the explain files.
  */
 #ifndef EF_FOLD_EXPLAIN_H
 #define EF_FOLD_EXPLAIN_H
@@ -14,7 +14,7 @@ typedef struct ef__shown_stmt {
 
 typedef struct ef__shown_node {
     const ef__expr *expr;
-    int32_t count; /* how often it stands in the block */
+    int32_t count; /* occurrences in the block */
 } ef__shown_node;
 
 typedef struct ef__shown_block {
@@ -38,9 +38,9 @@ typedef struct ef__shown_program {
 void ef__stmt_print(const ef__stmt *stmt, ef__buf *out);
 
 /*
- * Why `later` has to come after `earlier`: it reads, or changes, what the other one writes. NULL
- * when it need not; else the path or name, in `out`, which is emptied first. Two views are taken
- * for the same one when their ids are not known.
+ * Why `later` must come after `earlier`: it reads or changes what the other one writes. NULL: it
+ * need not; otherwise the path or name, in `out`, which is emptied first. Two views with unknown
+ * ids count as the same one.
  */
 const char *ef__stmt_depends(const ef__stmt *later, const ef__stmt *earlier, ef__buf *out);
 

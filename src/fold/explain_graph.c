@@ -1,8 +1,8 @@
 /*
  * explain_graph.c - a compiled program as a graph: JSON for programs, Graphviz for drawing.
  *
- * Nodes of a block are expressions (n0, n1 …) and statements (s0, s1 …). An edge goes from what is
- * needed to what needs it.
+ * The nodes of a block are expressions (n0, n1 …) and statements (s0, s1 …). An edge leads from a
+ * node to the nodes that need it.
  */
 #include "explain.h"
 
@@ -49,25 +49,25 @@ static void all_edges(const ef__shown_block *block, edge_fn *fn, void *to)
         edges_of_stmt(block, i, fn, to);
 }
 
-static void write_id(ef__json_writer *w, const char *key, char kind, int32_t number)
+static void write_id(ef__json_writer *writer, const char *key, char kind, int32_t number)
 {
     char id[24];
 
     (void)snprintf(id, sizeof id, "%c%d", kind, number);
-    ef__json_key(w, key);
-    ef__json_str(w, ef_str_from(id));
+    ef__json_key(writer, key);
+    ef__json_str(writer, ef_str_from(id));
 }
 
-static void write_expr(ef__json_writer *w, const char *key, const ef__expr *expr)
+static void write_expr(ef__json_writer *writer, const char *key, const ef__expr *expr)
 {
     ef__buf text = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
 
-    ef__json_key(w, key);
+    ef__json_key(writer, key);
     if (expr) {
         ef__expr_print(expr, &text);
-        ef__json_str(w, ef__buf_str(&text));
+        ef__json_str(writer, ef__buf_str(&text));
     } else {
-        ef__json_null(w);
+        ef__json_null(writer);
     }
     ef__buf_release(&text);
 }
@@ -75,116 +75,116 @@ static void write_expr(ef__json_writer *w, const char *key, const ef__expr *expr
 static void write_edge(void *to, char from_kind, int32_t from, char to_kind, int32_t into,
                        const char *why)
 {
-    ef__json_writer *w = to;
+    ef__json_writer *writer = to;
 
-    ef__json_open(w, '{');
-    write_id(w, "from", from_kind, from);
-    write_id(w, "to", to_kind, into);
+    ef__json_open(writer, '{');
+    write_id(writer, "from", from_kind, from);
+    write_id(writer, "to", to_kind, into);
     if (why) {
-        ef__json_key(w, "why");
-        ef__json_str(w, ef_str_from(why));
+        ef__json_key(writer, "why");
+        ef__json_str(writer, ef_str_from(why));
     }
-    ef__json_close(w, '}');
+    ef__json_close(writer, '}');
 }
 
-static void write_node(ef__json_writer *w, const ef__shown_node *node, int32_t number)
+static void write_node(ef__json_writer *writer, const ef__shown_node *node, int32_t number)
 {
     static const char *const uses[] = {"view", "event", "loop", "let", "lookup"};
 
-    ef__json_open(w, '{');
-    write_id(w, "id", 'n', number);
-    write_expr(w, "text", node->expr);
-    ef__json_key(w, "count");
-    ef__json_int(w, node->count);
-    ef__json_key(w, "once");
-    ef__json_bool(w, node->expr->memo >= 0);
-    ef__json_key(w, "uses");
-    ef__json_open(w, '[');
+    ef__json_open(writer, '{');
+    write_id(writer, "id", 'n', number);
+    write_expr(writer, "text", node->expr);
+    ef__json_key(writer, "count");
+    ef__json_int(writer, node->count);
+    ef__json_key(writer, "once");
+    ef__json_bool(writer, node->expr->memo >= 0);
+    ef__json_key(writer, "uses");
+    ef__json_open(writer, '[');
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
         if (node->expr->uses & 1u << i)
-            ef__json_str(w, ef_str_from(uses[i]));
-    ef__json_close(w, ']');
-    ef__json_close(w, '}');
+            ef__json_str(writer, ef_str_from(uses[i]));
+    ef__json_close(writer, ']');
+    ef__json_close(writer, '}');
 }
 
-static void write_stmt(ef__json_writer *w, const ef__shown_stmt *shown)
+static void write_stmt(ef__json_writer *writer, const ef__shown_stmt *shown)
 {
     ef__buf text = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
 
     ef__stmt_print(shown->stmt, &text);
-    ef__json_open(w, '{');
-    write_id(w, "id", 's', shown->stmt->number);
-    ef__json_key(w, "line");
-    ef__json_int(w, shown->stmt->span.line);
-    ef__json_key(w, "depth");
-    ef__json_int(w, shown->depth);
-    ef__json_key(w, "text");
-    ef__json_str(w, ef__buf_str(&text));
-    write_expr(w, "writes", shown->stmt->target);
-    ef__json_close(w, '}');
+    ef__json_open(writer, '{');
+    write_id(writer, "id", 's', shown->stmt->number);
+    ef__json_key(writer, "line");
+    ef__json_int(writer, shown->stmt->span.line);
+    ef__json_key(writer, "depth");
+    ef__json_int(writer, shown->depth);
+    ef__json_key(writer, "text");
+    ef__json_str(writer, ef__buf_str(&text));
+    write_expr(writer, "writes", shown->stmt->target);
+    ef__json_close(writer, '}');
     ef__buf_release(&text);
 }
 
-static void write_block(ef__json_writer *w, const ef__shown_block *block)
+static void write_block(ef__json_writer *writer, const ef__shown_block *block)
 {
-    ef__json_open(w, '{');
-    ef__json_key(w, "kind");
-    ef__json_str(w, ef_str_from(block->kind));
-    ef__json_key(w, "line");
-    ef__json_int(w, block->span.line);
-    ef__json_key(w, "title");
-    ef__json_str(w, block->title);
-    ef__json_key(w, "nodes");
-    ef__json_open(w, '[');
+    ef__json_open(writer, '{');
+    ef__json_key(writer, "kind");
+    ef__json_str(writer, ef_str_from(block->kind));
+    ef__json_key(writer, "line");
+    ef__json_int(writer, block->span.line);
+    ef__json_key(writer, "title");
+    ef__json_str(writer, block->title);
+    ef__json_key(writer, "nodes");
+    ef__json_open(writer, '[');
     for (size_t i = 0; i < block->node_count; i++)
-        write_node(w, &block->nodes[i], (int32_t)i);
-    ef__json_close(w, ']');
-    ef__json_key(w, "statements");
-    ef__json_open(w, '[');
+        write_node(writer, &block->nodes[i], (int32_t)i);
+    ef__json_close(writer, ']');
+    ef__json_key(writer, "statements");
+    ef__json_open(writer, '[');
     for (size_t i = 0; i < block->stmt_count; i++)
-        write_stmt(w, &block->stmts[i]);
-    ef__json_close(w, ']');
-    ef__json_key(w, "edges");
-    ef__json_open(w, '[');
-    all_edges(block, write_edge, w);
-    ef__json_close(w, ']');
-    ef__json_close(w, '}');
+        write_stmt(writer, &block->stmts[i]);
+    ef__json_close(writer, ']');
+    ef__json_key(writer, "edges");
+    ef__json_open(writer, '[');
+    all_edges(block, write_edge, writer);
+    ef__json_close(writer, ']');
+    ef__json_close(writer, '}');
 }
 
-static void write_head(ef__json_writer *w, const ef__program *program)
+static void write_head(ef__json_writer *writer, const ef__program *program)
 {
-    ef__json_key(w, "projection");
-    ef__json_str(w, program->name);
-    ef__json_key(w, "version");
-    ef__json_int(w, program->version);
-    ef__json_key(w, "order");
-    ef__json_str(w, program->order == EF__FOLD_BY_LOG ? EF_STR("log") : EF_STR("stream"));
-    ef__json_key(w, "schema");
-    ef__json_int(w, program->schema);
-    ef__json_key(w, "hash");
-    ef__json_str(w, ef__program_hash(program));
-    write_expr(w, "view", program->view_id);
-    ef__json_key(w, "indexes");
-    ef__json_open(w, '[');
+    ef__json_key(writer, "projection");
+    ef__json_str(writer, program->name);
+    ef__json_key(writer, "version");
+    ef__json_int(writer, program->version);
+    ef__json_key(writer, "order");
+    ef__json_str(writer, program->order == EF__FOLD_BY_LOG ? EF_STR("log") : EF_STR("stream"));
+    ef__json_key(writer, "schema");
+    ef__json_int(writer, program->schema);
+    ef__json_key(writer, "hash");
+    ef__json_str(writer, ef__program_hash(program));
+    write_expr(writer, "view", program->view_id);
+    ef__json_key(writer, "indexes");
+    ef__json_open(writer, '[');
     for (const ef__index *i = program->indexes; i; i = i->next)
-        ef__json_str(w, i->text);
-    ef__json_close(w, ']');
-    ef__json_key(w, "lookups");
-    ef__json_open(w, '[');
+        ef__json_str(writer, i->text);
+    ef__json_close(writer, ']');
+    ef__json_key(writer, "lookups");
+    ef__json_open(writer, '[');
     for (const ef__lookup_name *l = program->lookups; l; l = l->next)
-        ef__json_str(w, l->name);
-    ef__json_close(w, ']');
-    ef__json_key(w, "aliases");
-    ef__json_open(w, '[');
+        ef__json_str(writer, l->name);
+    ef__json_close(writer, ']');
+    ef__json_key(writer, "aliases");
+    ef__json_open(writer, '[');
     for (const ef__alias *a = program->aliases; a; a = a->next) {
-        ef__json_open(w, '{');
-        ef__json_key(w, "from");
-        ef__json_str(w, a->from);
-        ef__json_key(w, "to");
-        ef__json_str(w, a->to);
-        ef__json_close(w, '}');
+        ef__json_open(writer, '{');
+        ef__json_key(writer, "from");
+        ef__json_str(writer, a->from);
+        ef__json_key(writer, "to");
+        ef__json_str(writer, a->to);
+        ef__json_close(writer, '}');
     }
-    ef__json_close(w, ']');
+    ef__json_close(writer, ']');
 }
 
 void ef__explain_json(const ef__shown_program *shown, ef__buf *out)

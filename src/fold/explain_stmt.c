@@ -1,5 +1,5 @@
 /*
- * explain_stmt.c - a statement as one would write it, and what it has to wait for.
+ * explain_stmt.c - prints a statement as source, and its dependencies on earlier statements.
  */
 #include "explain.h"
 
@@ -67,8 +67,8 @@ void ef__stmt_print(const ef__stmt *stmt, ef__buf *out)
 /* One is part of the other, or may be: a computed step may be any field. */
 static bool paths_meet(const ef__expr *a, const ef__expr *b)
 {
-    const ef__step *x = a->steps;
-    const ef__step *y = b->steps;
+    const ef__path_step *x = a->steps;
+    const ef__path_step *y = b->steps;
 
     if (a->root != b->root)
         return false;

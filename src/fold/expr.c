@@ -1,5 +1,5 @@
 /*
- * expr.c - expressions as nodes: what they use, what they may answer, and whether two are the same.
+ * expr.c - nodes of expressions: what they use, the kinds of their results, and equality.
  */
 #include "expr.h"
 
@@ -196,7 +196,7 @@ void ef__expr_settle(ef__expr *expr)
         expr->text_plain = ef__text_is_plain(expr->text);
 }
 
-static bool steps_equal(const ef__step *a, const ef__step *b)
+static bool steps_equal(const ef__path_step *a, const ef__path_step *b)
 {
     for (; a && b; a = a->next, b = b->next) {
         if (a->index != b->index || !a->field.ptr != !b->field.ptr || !a->expr != !b->expr)
@@ -250,7 +250,7 @@ uint64_t ef__expr_hash(const ef__expr *expr)
 
     if (expr->base)
         h = hash_int(h, ef__expr_hash(expr->base));
-    for (const ef__step *step = expr->steps; step; step = step->next) {
+    for (const ef__path_step *step = expr->steps; step; step = step->next) {
         h = hash_int(ef__xxh3(step->field, h), (uint64_t)step->index);
         if (step->expr)
             h = hash_int(h, ef__expr_hash(step->expr));

@@ -16,28 +16,28 @@ void ef__expr_settle(ef__expr *expr);
 /* The children of a node one after another: base, computed steps, arguments. */
 typedef struct ef__expr_children {
     const ef__expr *base;
-    const ef__step *step;
+    const ef__path_step *step;
     const ef__expr *arg;
 } ef__expr_children;
 
 ef__expr_children ef__expr_children_of(const ef__expr *expr);
 const ef__expr *ef__expr_child_next(ef__expr_children *children); /* NULL at the end */
 
-/* The same, disregarding where they stand and how they were spelled. */
+/* Equality, ignoring location and spelling. */
 bool ef__expr_equal(const ef__expr *a, const ef__expr *b);
 uint64_t ef__expr_hash(const ef__expr *expr);
 
-/* As one would write it in a program. */
+/* Prints it as source. */
 void ef__expr_print(const ef__expr *expr, ef__buf *out);
 
-/* Letters, digits and _: can stand behind a point. */
+/* Letters, digits and _: may follow a point. */
 bool ef__name_is_plain(ef_str text);
 
-/* "==", "and"; NULL for what is no operator between two sides. */
+/* "==", "and"; NULL: not a binary operator. */
 const char *ef__expr_operator(ef__expr_kind kind);
-/* "data"; NULL when a path does not begin with a word of its own. */
+/* "data"; NULL: the root has no keyword. */
 const char *ef__root_name(ef__root root);
-/* The root that an event field's name stands for. */
+/* The root of an event field's name. */
 bool ef__root_of_event(ef_str name, ef__root *out);
 /* How tight an expression's operator binds, from 0. */
 int ef__expr_binding(ef__expr_kind kind);

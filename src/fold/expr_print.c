@@ -1,8 +1,8 @@
 /*
- * expr_print.c - expressions as one would write them.
+ * expr_print.c - prints expressions as source.
  *
- * What is printed parses to the same expression again: brackets stand where the binding of the
- * operators asks for them.
+ * The output parses to the same expression: brackets are written where the binding of the operators
+ * requires them.
  */
 #include "expr.h"
 
@@ -104,7 +104,7 @@ static void print_key(ef_str key, ef__buf *out)
         ef__json_write_string(out, key);
 }
 
-static void print_step(const ef__step *step, bool first_bare, ef__buf *out)
+static void print_step(const ef__path_step *step, bool first_bare, ef__buf *out)
 {
     if (step->expr) {
         ef__buf_add_char(out, '[');
@@ -132,7 +132,7 @@ static void print_path(const ef__expr *path, ef__buf *out)
         ef__buf_add_str(out, path->text);
     else if (!bare)
         ef__buf_add_text(out, ef__root_name(path->root));
-    for (const ef__step *step = path->steps; step; step = step->next)
+    for (const ef__path_step *step = path->steps; step; step = step->next)
         print_step(step, bare && step == path->steps, out);
 }
 

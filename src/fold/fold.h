@@ -1,8 +1,8 @@
 /*
- * fold.h - fold programs: text in, a checked and compiled program out.
+ * fold.h - fold programs: compiles source text to a checked program.
  *
- * The language is described in docs/fold-language.md. A compiled program never changes and may be
- * shared by threads. Nothing here reads a file, a clock or a global.
+ * The language is described in docs/reference/fold-language.md. A compiled program never changes
+ * and may be shared by threads. Nothing here reads a file, a clock or a global.
  */
 #ifndef EF_FOLD_FOLD_H
 #define EF_FOLD_FOLD_H
@@ -17,10 +17,10 @@ typedef struct ef__filter ef__filter;
 typedef struct ef__handler ef__handler;
 
 /*
- * Compile `text`. `file` is the name for messages. On EF_OK `*out` is the caller's, to close; it
- * may have warnings in `diagnostics`, which is required and is emptied first.
+ * Compiles `text`. `file` is the name for messages. On EF_OK the caller closes `*out`; it may have
+ * warnings in `diagnostics`, which is required and is emptied first.
  *
- * EF_BAD_INPUT  there are errors: `diagnostics` has them, `err` says the first
+ * EF_BAD_INPUT  there are errors: all in `diagnostics`, the first one in `err`
  * EF_TOO_LARGE  the text is larger than EF_FOLD_LIMIT_SOURCE_BYTES
  * EF_NO_MEMORY
  */
@@ -34,8 +34,6 @@ int64_t ef__program_schema(const ef__program *program); /* of its views; at leas
 /* Do its migrations lead from views of this older schema to its own? */
 bool ef__program_migrates(const ef__program *program, int64_t from_schema);
 bool ef__program_by_log(const ef__program *program); /* order by log, else by stream */
-ef_str ef__program_file(const ef__program *program);
-ef_str ef__program_source(const ef__program *program);
 /* SHA-256 of the program's tokens in hexadecimal: comments, blank lines, the width of an indent and
  * the way a line is broken do not count. */
 ef_str ef__program_hash(const ef__program *program);
@@ -43,24 +41,15 @@ ef_str ef__program_hash(const ef__program *program);
 /* Declared indexes, as paths: "status", "stats.total". */
 size_t ef__program_index_count(const ef__program *program);
 ef_str ef__program_index(const ef__program *program, size_t i);
-/* The type patterns of all handlers and the old names of aliases, as written: "order.placed",
- * "order.*", "*". */
-size_t ef__program_pattern_count(const ef__program *program);
-ef_str ef__program_pattern(const ef__program *program, size_t i);
-/* Other projections that it looks into, each once. */
-size_t ef__program_lookup_count(const ef__program *program);
-ef_str ef__program_lookup(const ef__program *program, size_t i);
 
 /* The type that an event stored as `type` is handled as. */
 ef_str ef__program_type(const ef__program *program, ef_str type);
 /*
- * The handlers for a type (after aliases), one after another, in the order in which they are tried:
- * start with NULL; NULL is the end. The first one whose `when` holds takes the event.
+ * Iterates over the handlers of a type (after aliases) in the order of trying: start with NULL;
+ * NULL is the end. The first one whose `when` holds handles the event.
  */
 const ef__handler *ef__program_handler_next(const ef__program *program, ef_str type,
                                             const ef__handler *after);
-/* Does any handler take events of this stored type? */
-bool ef__program_handles(const ef__program *program, ef_str type);
 
 /*
  * Compile an expression for queries. Bare paths are the view's data; `view_id` and
@@ -70,7 +59,7 @@ ef_status ef__filter_compile(ef_str text, ef__filter **out, ef__diagnostics *dia
                              ef_error *err);
 void ef__filter_close(ef__filter *filter);
 /* Adds a diagnostic for each field that the filter reads, the program does not write and `is_known`
- * does not know. None where the fields cannot be told from the program. */
+ * does not know. Adds none where the fields cannot be determined from the program. */
 typedef bool ef__name_is_known(void *context, ef_str name);
 void ef__filter_check_names(const ef__filter *filter, const ef__program *program,
                             ef__name_is_known *is_known, void *context,
@@ -78,12 +67,12 @@ void ef__filter_check_names(const ef__filter *filter, const ef__program *program
 ef_str ef__filter_source(const ef__filter *filter);
 
 /*
- * Refuse programs that look into each other in a circle, or into themselves: what such a view shows
- * depends on who comes first. The message names the circle: "a -> b -> a". EF_BAD_INPUT
+ * Refuses programs that read each other by lookup in a cycle, or themselves: the result would
+ * depend on the order of evaluation. The message names the cycle: "a -> b -> a". EF_BAD_INPUT
  */
 ef_status ef__fold_check_cycles(const ef__program *const *programs, size_t count, ef_error *err);
 
-/* The compiled program as people, programs and Graphviz like it. */
+/* Formats of the compiled program: for people, for programs, for Graphviz. */
 typedef enum ef__explain_as { EF__EXPLAIN_TEXT, EF__EXPLAIN_JSON, EF__EXPLAIN_DOT } ef__explain_as;
 
 ef_status ef__program_explain(const ef__program *program, ef__explain_as as, ef__buf *out,

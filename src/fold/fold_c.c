@@ -1,8 +1,8 @@
 /*
  * fold_c.c - projections written in C: the public calls on an ef_fold, which is the folder itself.
  *
- * Each call becomes the statement that a program would have, and is run by the same code: the path
- * is the statement's target, and its value stands in slot 0. So C and text cannot differ.
+ * Each call becomes the statement that a program would have, and runs through the same code: the
+ * path is the target of the statement, and its value is in slot 0. So C and text cannot differ.
  */
 #include "folder_priv.h"
 
@@ -33,7 +33,7 @@ static ef_status bad_path(const char *path, ef_error *err)
                    path);
 }
 
-/* [n] or [-n] at `*p`, which is moved behind it. */
+/* Reads [n] or [-n] at `*p` and moves past it. */
 static bool read_index(const char **p, int64_t *out)
 {
     const char *at = *p + 1;
@@ -56,7 +56,7 @@ static ef_status read_path(ef__folder *folder, const char *path, ef__root root, 
 {
     size_t len = strlen(path);
     ef__expr *expr = ef__arena_zalloc(folder->ev.arena, 1, sizeof(*expr));
-    ef__step **link = expr ? &expr->steps : NULL;
+    ef__path_step **link = expr ? &expr->steps : NULL;
 
     if (!expr)
         return no_memory(folder);
@@ -65,7 +65,7 @@ static ef_status read_path(ef__folder *folder, const char *path, ef__root root, 
     *expr = (ef__expr){.kind = EF__EXPR_PATH, .memo = -1, .root = root};
     expr->span = (ef__span){.line = 1, .column = 1, .length = (uint32_t)len};
     for (const char *p = path; *p;) {
-        ef__step *step = ef__arena_zalloc(folder->ev.arena, 1, sizeof(*step));
+        ef__path_step *step = ef__arena_zalloc(folder->ev.arena, 1, sizeof(*step));
         if (!step)
             return no_memory(folder);
         step->span = (ef__span){(uint32_t)(p - path), 1, (uint32_t)(p - path) + 1, 1};
@@ -94,11 +94,11 @@ static ef_status need_view(ef__folder *folder, ef_error *err)
 {
     if (folder->ev.view)
         return EF_OK;
-    return ef_fail(err, EF_MISUSE, "no view is selected: ef_fold_view comes first");
+    return ef_fail(err, EF_MISUSE, "no view is selected: call ef_fold_view first");
 }
 
-/* A call that fails has changed nothing, whether the handler goes on or not. */
-static ef_status run_undoing(ef__folder *folder, const ef__block *block)
+/* A call that fails changes nothing, whether or not the handler continues. */
+static ef_status run_or_undo(ef__folder *folder, const ef__block *block)
 {
     size_t before = folder->changes.count;
     int64_t bytes = folder->ev.view->bytes;
@@ -111,8 +111,8 @@ static ef_status run_undoing(ef__folder *folder, const ef__block *block)
     return st;
 }
 
-static ef_status run(ef_fold *fold, ef__stmt_kind kind, const char *path, ef__value value,
-                     size_t keep, ef_error *err)
+static ef_status run_statement(ef_fold *fold, ef__stmt_kind kind, const char *path, ef__value value,
+                               size_t keep, ef_error *err)
 {
     ef__folder *folder = folder_of(fold);
     ef__expr in_slot = {.kind = EF__EXPR_PATH, .memo = -1, .root = EF__ROOT_LET};
@@ -132,7 +132,7 @@ static ef_status run(ef_fold *fold, ef__stmt_kind kind, const char *path, ef__va
         folder->ev.source = ef_str_from(path);
         folder->ev.slots[0] = value;
         in_slot.span = stmt.target->span;
-        st = run_undoing(folder, &block);
+        st = run_or_undo(folder, &block);
     }
     folder->ev.err = saved;
     return st;
@@ -157,7 +157,7 @@ static ef_status run_json(ef_fold *fold, ef__stmt_kind kind, const char *path, e
     ef__value value;
     ef_status st = parse_value(folder_of(fold), json, &value, err);
 
-    return st == EF_OK ? run(fold, kind, path, value, keep, err) : st;
+    return st == EF_OK ? run_statement(fold, kind, path, value, keep, err) : st;
 }
 
 ef_status ef_fold_ignore(ef_fold *fold)
@@ -190,7 +190,7 @@ ef_status ef_fold_set(ef_fold *fold, const char *path, ef_str json, ef_error *er
 
 ef_status ef_fold_set_int(ef_fold *fold, const char *path, int64_t value, ef_error *err)
 {
-    return run(fold, EF__STMT_SET, path, ef__value_int(value), 0, err);
+    return run_statement(fold, EF__STMT_SET, path, ef__value_int(value), 0, err);
 }
 
 ef_status ef_fold_set_text(ef_fold *fold, const char *path, ef_str text, ef_error *err)
@@ -198,8 +198,8 @@ ef_status ef_fold_set_text(ef_fold *fold, const char *path, ef_str text, ef_erro
     if (text.len > EF_FOLD_LIMIT_VIEW_BYTES)
         return ef_fail(err, EF_TOO_LARGE, "the text is longer than a view may be");
     if (!ef__utf8_valid(text) || (text.len && memchr(text.ptr, '\0', text.len)))
-        return ef_fail(err, EF_BAD_INPUT, "the text is not UTF-8, or has a NUL");
-    return run(fold, EF__STMT_SET, path, ef__value_string(text), 0, err);
+        return ef_fail(err, EF_BAD_INPUT, "the text is not UTF-8, or contains a NUL");
+    return run_statement(fold, EF__STMT_SET, path, ef__value_string(text), 0, err);
 }
 
 ef_status ef_fold_add(ef_fold *fold, const char *path, ef_str number, ef_error *err)
@@ -209,7 +209,7 @@ ef_status ef_fold_add(ef_fold *fold, const char *path, ef_str number, ef_error *
 
 ef_status ef_fold_add_int(ef_fold *fold, const char *path, int64_t value, ef_error *err)
 {
-    return run(fold, EF__STMT_INCREASE, path, ef__value_int(value), 0, err);
+    return run_statement(fold, EF__STMT_INCREASE, path, ef__value_int(value), 0, err);
 }
 
 ef_status ef_fold_push(ef_fold *fold, const char *path, ef_str json, size_t keep, ef_error *err)
@@ -220,13 +220,14 @@ ef_status ef_fold_push(ef_fold *fold, const char *path, ef_str json, size_t keep
 ef_status ef_fold_unset(ef_fold *fold, const char *path, ef_error *err)
 {
     if (path[0] == '\0')
-        return ef_fail(err, EF_BAD_INPUT, "the path is empty: ef_fold_delete takes the whole view");
-    return run(fold, EF__STMT_UNSET, path, EF__NULL, 0, err);
+        return ef_fail(err, EF_BAD_INPUT,
+                       "the path is empty: ef_fold_delete deletes the whole view");
+    return run_statement(fold, EF__STMT_UNSET, path, EF__NULL, 0, err);
 }
 
 ef_status ef_fold_delete(ef_fold *fold, ef_error *err)
 {
-    return run(fold, EF__STMT_DELETE, "", EF__NULL, 0, err);
+    return run_statement(fold, EF__STMT_DELETE, "", EF__NULL, 0, err);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /*
- * folder.c - one event after the other.
+ * folder.c - applies one event after the other.
  *
- * The way of an event: find the handlers of its type; bring its data to the newest schema; let the
- * first handler whose `when` holds run; then keep what it changed, or undo it. Its stamp says which
- * views it touched and wrote.
+ * For an event: find the handlers of its type; upcast its data to the newest schema; run the first
+ * handler whose `when` holds; then keep its changes, or undo them. The stamp of the event
+ * identifies the views that it touched and wrote.
  */
 #include "folder.h"
 
@@ -26,9 +26,9 @@ int64_t ef__folder_steps(const ef__folder *folder)
 static ef_status run_program(ef__folder *folder, const ef__known_type *known, bool *out_applied);
 static ef_status run_upcasts(ef__folder *folder);
 static ef_status run_handler(ef__folder *folder, const ef__handler *handler, bool *out_applied);
-static ef_status keep_event(ef__folder *folder, const ef_event *event);
+static ef_status commit_event(ef__folder *folder, const ef_event *event);
 static void undo_event(ef__folder *folder);
-static void say_where(ef__folder *folder, ef_error *error);
+static void add_location(ef__folder *folder, ef_error *error);
 
 static const ef__eval_ops folder_ops = {.select = select_view, .lookup = lookup_view};
 
@@ -37,10 +37,11 @@ static int32_t memo_count(const ef__program *program)
 {
     int32_t most = 0;
 
-    for (const ef__handler *h = program->handlers; h; h = h->next)
-        most = h->block.memo_count > most ? h->block.memo_count : most;
-    for (const ef__migration *m = program->migrations; m; m = m->next)
-        most = m->block.memo_count > most ? m->block.memo_count : most;
+    for (const ef__handler *handler = program->handlers; handler; handler = handler->next)
+        most = handler->block.memo_count > most ? handler->block.memo_count : most;
+    for (const ef__migration *migration = program->migrations; migration;
+         migration = migration->next)
+        most = migration->block.memo_count > most ? migration->block.memo_count : most;
     return most;
 }
 
@@ -130,7 +131,7 @@ ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcom
         applied = !folder->ignored;
     }
     if (st == EF_OK && applied)
-        st = keep_event(folder, event);
+        st = commit_event(folder, event);
     if (st != EF_OK || !applied)
         undo_event(folder);
     if (folder->ev.data.home == EF__HOME_HEAP)
@@ -145,7 +146,7 @@ ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcom
     outcome->result = EF__FOLD_FAILED;
     outcome->line = folder->ev.line;
     outcome->error.status = st;
-    say_where(folder, &outcome->error);
+    add_location(folder, &outcome->error);
     return EF_OK;
 }
 
@@ -168,7 +169,8 @@ ef_status ef__folder_seen(ef__folder *folder, const ef_event *event, ef__buf *ou
             *out_schema = ev->schema;
             st = ef__value_print(ev->data, out, &why);
         }
-        /* What upcasts changed is forgotten while the data is there: nobody may undo it later. */
+        /* The changes of upcasts are forgotten while the data exists: they must not be undone
+         * later. */
         undo_event(folder);
         if (ev->data.home == EF__HOME_HEAP)
             ef__value_release(&folder->heap, ev->data);
@@ -234,14 +236,14 @@ static ef_status run_program(ef__folder *folder, const ef__known_type *known, bo
 
 static const ef__upcast *next_upcast(const ef__folder *folder)
 {
-    for (const ef__upcast *u = folder->program->upcasts; u; u = u->next)
-        if (u->from == folder->ev.schema && ef_str_equal(u->type, folder->ev.type))
-            return u;
+    for (const ef__upcast *upcast = folder->program->upcasts; upcast; upcast = upcast->next)
+        if (upcast->from == folder->ev.schema && ef_str_equal(upcast->type, folder->ev.type))
+            return upcast;
     return NULL;
 }
 
-/* From version to version until none goes further; each goes up, so there is an end. Data that is
- * to be changed is taken into the heap first. */
+/* Runs upcasts until none applies; each one raises the version, so the loop ends. Data that is to
+ * be changed is copied into the heap first. */
 static ef_status run_upcasts(ef__folder *folder)
 {
     ef__eval *ev = &folder->ev;
@@ -266,7 +268,7 @@ static ef_status run_upcasts(ef__folder *folder)
     return st;
 }
 
-static ef_status select_own(ef__folder *folder)
+static ef_status select_own_view(ef__folder *folder)
 {
     ef__eval *ev = &folder->ev;
     ef__value *memos = ev->memos;
@@ -289,14 +291,14 @@ static ef_status run_handler(ef__folder *folder, const ef__handler *handler, boo
     ef__eval_fresh(ev, &handler->block);
     if (handler->when) {
         if (handler->when_uses_view && !ev->view)
-            st = select_own(folder);
+            st = select_own_view(folder);
         if (st == EF_OK)
             st = ef__eval_truth(ev, handler->when, &wanted);
     }
     if (st != EF_OK || !wanted)
         return st;
     if (handler->uses_view && !ev->view)
-        st = select_own(folder);
+        st = select_own_view(folder);
     if (st == EF_OK)
         st = ef__run_block(ev, &handler->block);
     *out_applied = true;
@@ -345,7 +347,7 @@ static bool reserve_changed(ef__folder *folder)
     return true;
 }
 
-static ef_status keep_event(ef__folder *folder, const ef_event *event)
+static ef_status commit_event(ef__folder *folder, const ef_event *event)
 {
     if (!reserve_changed(folder)) {
         folder->ev.fatal = true;
@@ -373,7 +375,7 @@ static void undo_event(ef__folder *folder)
 }
 
 /* handler order.placed, line 9: data.amount is "x": += needs a number */
-static void say_where(ef__folder *folder, ef_error *error)
+static void add_location(ef__folder *folder, ef_error *error)
 {
     char what[EF_ERROR_TEXT_MAX];
     char line[24] = "";
@@ -385,7 +387,7 @@ static void say_where(ef__folder *folder, ef_error *error)
     if (folder->ev.line && folder->program)
         (void)snprintf(line, sizeof(line), ", line %" PRIu32, folder->ev.line);
     (void)ef_fail(error, error->status, "%s %.*s%s: %s", folder->where, EF_STR_ARG(name), line,
-                  what[0] ? what : ef_status_words(error->status));
+                  what[0] ? what : ef_status_message(error->status));
 }
 
 ef_status ef__folder_next(ef__folder *folder, size_t *at, ef__folded_view *out, ef_error *err)

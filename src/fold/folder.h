@@ -1,5 +1,5 @@
 /*
- * folder.h - the working set of a batch: events go in one by one, changed views come out once.
+ * folder.h - the working set of a batch: applies events one by one and returns the changed views.
  *
  * A folder belongs to one projection. It keeps the views that its events touch decoded, by tenant
  * and view id, asks its caller for the bytes of a view the first time it is touched, and writes
@@ -12,9 +12,9 @@
  *     ef__folder_settle(folder)       stored: go on with the views still decoded
  *     ef__folder_reset(folder)        not stored, or enough memory used: forget them all
  *
- * An event that fails leaves no trace in any view. What an event does depends on the event, the
- * views and the program alone, so batches of any size end in the same bytes. Not for several
- * threads at once; the program may be shared.
+ * An event that fails leaves no trace in any view. The result of an event depends only on the
+ * event, the views and the program, so batches of any size end in the same bytes. Not thread-safe;
+ * the program may be shared.
  */
 #ifndef EF_FOLD_FOLDER_H
 #define EF_FOLD_FOLDER_H
@@ -38,38 +38,38 @@ typedef struct ef__folder_options {
     ef_fold_fn fn;              /* a C projection */
     void *fn_context;
     /*
-     * The view as it is stored now. A failure ends the apply with that status: it is the store's,
-     * and not the event's. NULL: there are no views yet.
+     * Loads the stored view. A failure ends the apply with that status: it is a failure of the
+     * store, not of the event. NULL: there are no views yet.
      */
     ef_status (*load)(void *context, ef_str tenant, ef_str view_id, ef__stored_view *out,
                       ef_error *err);
-    /* The same of another projection, for lookup(…). NULL: there are none. */
+    /* The same for another projection, for lookup(…). NULL: there are none. */
     ef_status (*lookup)(void *context, ef_str projection, ef_str tenant, ef_str view_id,
                         ef__stored_view *out, ef_error *err);
     void *context;
     size_t max_bytes; /* of decoded views; 0 means EF_FOLD_LIMIT_FOLDER_BYTES */
 } ef__folder_options;
 
-/* The events of `program` are folded by a function; its handlers are never run. To be called before
- * the program is shared. */
+/* Makes a C function fold the events of `program` instead of its handlers. Call it before the
+ * program is shared. */
 void ef__program_use_function(ef__program *program, ef_fold_fn fn, void *context);
 
 typedef enum ef__fold_result {
     EF__FOLD_APPLIED,
-    EF__FOLD_IGNORED, /* no handler takes it */
-    EF__FOLD_FAILED   /* `error` says why; nothing changed */
+    EF__FOLD_IGNORED, /* no handler matches */
+    EF__FOLD_FAILED   /* see `error`; nothing changed */
 } ef__fold_result;
 
 typedef struct ef__outcome {
     ef__fold_result result;
-    uint32_t line;  /* FAILED: of the program, 0 when it is not a line's fault */
+    uint32_t line;  /* FAILED: of the program; 0: not caused by a line */
     ef_error error; /* FAILED: names handler, line, path and value */
 } ef__outcome;
 
 /* A view that changed. */
 typedef struct ef__folded_view {
     ef_str tenant;
-    ef_str view_id; /* empty: there are no more */
+    ef_str view_id; /* empty: no more views */
     bool deleted;
     bool existed;     /* it was loaded, or stored at the last settle */
     ef_str data;      /* canonical JSON, until the next call; empty when deleted */
@@ -83,46 +83,46 @@ ef_status ef__folder_open(const ef__folder_options *options, ef__folder **out, e
 void ef__folder_close(ef__folder *folder);
 
 /*
- * Fold one event. `event` is borrowed for the call. EF_OK with an outcome, which may be FAILED:
- * that is the event's affair and the batch goes on. Anything else is not the event's fault (memory,
- * the load callback, a stored view that is not JSON: EF_DAMAGED); the event has left no trace
- * either.
+ * Folds one event. `event` is borrowed for the call. EF_OK with an outcome, which may be FAILED: a
+ * failure of the event, and the batch continues. Another status is not a failure of the event
+ * (memory, the load callback, a stored view that is not JSON: EF_DAMAGED); the event has left no
+ * trace either.
  */
 ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcome *outcome,
                            ef_error *err);
 
-/* The steps that the last event has taken, unless no handler wanted it. */
+/* The number of steps of the last event, unless no handler matched it. */
 int64_t ef__folder_steps(const ef__folder *folder);
 
-/* The event's data as handlers see it, after upcasts, and its schema then; as it came where there
- * is none, or where one fails. Changes no view. */
+/* The data of the event as handlers see it, after upcasts, and its schema then; unchanged where
+ * there is no upcast, or where one fails. Changes no view. */
 ef_status ef__folder_seen(ef__folder *folder, const ef_event *event, ef__buf *out,
                           int64_t *out_schema, ef_error *err);
 
-/* The view that the event goes to by the program's own `view`, as far as that can be said without
- * folding it: "" where it cannot. A hint, for reading ahead; lives until the folder is called
- * again. */
+/* The view of the event by the program's own `view`, as far as it is known without folding the
+ * event;
+ * "": unknown. A hint for reading ahead; valid until the next call. */
 ef_str ef__folder_foresee(ef__folder *folder, const ef_event *event);
 /* Is the view in memory, so that it will not be loaded? */
 bool ef__folder_holds(const ef__folder *folder, ef_str tenant, ef_str view_id);
 
-/* The views that changed since the start or the last settle, in the order they were first changed.
- * `*at` begins as 0. */
+/* Iterates over the views that changed since the start or the last settle, in the order of their
+ * first change. `*at` starts as 0. */
 ef_status ef__folder_next(ef__folder *folder, size_t *at, ef__folded_view *out, ef_error *err);
-/* How many, at most: one that was made and deleted again is counted and not shown. */
+/* An upper limit of their number: a view that was created and deleted again counts. */
 size_t ef__folder_changed(const ef__folder *folder);
 void ef__folder_settle(ef__folder *folder);
 void ef__folder_reset(ef__folder *folder);
 
 /*
- * A stored view as the program has it: one of an older schema is migrated. `*out_data` is canonical
- * JSON until the next call, or the next ef__folder_next. The folder's own views are left alone.
- * EF_BAD_INPUT  a migration cannot digest it: `err` names line, path and value
+ * A stored view in the schema of the program: an older one is migrated. `*out_data` is canonical
+ * JSON, valid until the next call or the next ef__folder_next. Does not change the views of the
+ * folder. EF_BAD_INPUT  a migration failed: `err` names line, path and value
  */
 ef_status ef__folder_migrate(ef__folder *folder, ef_str view_id, const ef__stored_view *stored,
                              ef_str *out_data, ef_error *err);
 
-/* Memory in use for decoded views. A driver settles and resets when it has become much. */
+/* Memory of decoded views. A driver settles and resets the folder when it is too much. */
 size_t ef__folder_bytes(const ef__folder *folder);
 
 #endif

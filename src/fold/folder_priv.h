@@ -1,5 +1,5 @@
 /*
- * folder_priv.h - the folder as its own files see it.
+ * folder_priv.h - the folder, for its own files.
  */
 #ifndef EF_FOLD_FOLDER_PRIV_H
 #define EF_FOLD_FOLDER_PRIV_H
@@ -7,9 +7,9 @@
 #include "eval.h"
 #include "folder.h"
 
-/* A decoded view. It stays where it is until the folder is reset. */
+/* A decoded view. Its address is stable until the folder is reset. */
 typedef struct ef__view {
-    ef__target target; /* first, so that a target is its view */
+    ef__target target; /* first: an ef__target * is cast to ef__view * */
     uint64_t hash;
     uint64_t touched_by; /* the event that last touched it */
     int64_t position;
@@ -21,13 +21,13 @@ typedef struct ef__view {
     char names[]; /* tenant, then view id */
 } ef__view;
 
-/* A view that the event at hand has touched, and its size before. */
+/* A view that the current event has touched, and its size before. */
 typedef struct ef__touched {
     ef__view *view;
     int64_t bytes;
 } ef__touched;
 
-/* What is known of an event type: looked up once. */
+/* A cached event type. */
 typedef struct ef__known_type {
     ef_str stored;                /* ptr NULL: free */
     ef_str type;                  /* after aliases */
@@ -35,16 +35,16 @@ typedef struct ef__known_type {
     const ef__handler **handlers; /* ends in NULL */
 } ef__known_type;
 
-enum { EF__KNOWN_TYPES = 256 };
+enum { EF__KNOWN_TYPES = 256 }; /* more than most journals have; a full cache starts over */
 
 struct ef__folder {
-    ef__eval ev; /* first, so that an ef__eval is its folder */
+    ef__eval ev; /* first: an ef__eval * is cast to ef__folder * */
     ef__folder_options options;
     const ef__program *program;
     ef__heap heap;       /* views and their values */
-    ef__changes changes; /* of the event at hand */
+    ef__changes changes; /* of the current event */
     ef__changes loading; /* of a view that is being migrated */
-    ef__arena arena;     /* of the event at hand */
+    ef__arena arena;     /* of the current event */
     ef__arena load_arena;
     ef__buf text; /* of ef__folder_next */
 
@@ -64,18 +64,18 @@ struct ef__folder {
     size_t type_count;
 
     ef__value *memos;
-    const char *where; /* for messages: what was being run */
+    const char *where; /* for messages: the block that runs */
     ef_str where_name;
-    bool ignored; /* a C handler said so */
+    bool ignored; /* a C handler returned that it ignores the event */
 };
 
-/* Budgets and places are those of a new event. */
+/* Resets budgets and locations for a new event. */
 void ef__folder_begin(ef__folder *folder, const ef_event *event, ef_error *err);
-/* The view of that tenant and id, loaded if need be. */
+/* The view of that tenant and id, loaded if necessary. */
 ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id, ef__view **out);
-/* The same for the event at hand: noted, so that it can be undone. */
+/* The same for the current event: recorded, so that it can be undone. */
 ef_status ef__folder_touch(ef__folder *folder, ef_str view_id, ef__view **out);
-/* NULL when memory ran out. */
+/* NULL: memory ran out. */
 const ef__known_type *ef__folder_type(ef__folder *folder, ef_str stored);
 
 #endif

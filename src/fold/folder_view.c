@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static ef_status fatal(ef__folder *folder, ef_status status, const char *what)
+static ef_status report_fatal(ef__folder *folder, ef_status status, const char *what)
 {
     folder->ev.fatal = true;
     return ef_fail(folder->ev.err, status, "%s", what);
@@ -29,7 +29,7 @@ static bool has_names(const ef__view *view, uint64_t hash, ef_str tenant, ef_str
            ef__bytes_same(view->names, tenant.ptr, tenant.len);
 }
 
-static void map_put(ef__view **map, size_t cap, ef__view *view)
+static void map_add(ef__view **map, size_t cap, ef__view *view)
 {
     size_t i = view->hash & (cap - 1);
 
@@ -47,7 +47,7 @@ static bool map_grow(ef__folder *folder)
         return false;
     for (size_t i = 0; i < folder->map_cap; i++)
         if (folder->map[i])
-            map_put(map, cap, folder->map[i]);
+            map_add(map, cap, folder->map[i]);
     free(folder->map);
     folder->map = map;
     folder->map_cap = cap;
@@ -77,20 +77,21 @@ static void drop_view(ef__folder *folder, ef__view *view)
 
 static const ef__migration *migration_from(const ef__program *program, int64_t schema)
 {
-    for (const ef__migration *m = program->migrations; m; m = m->next)
-        if (m->from == schema)
-            return m;
+    for (const ef__migration *migration = program->migrations; migration;
+         migration = migration->next)
+        if (migration->from == schema)
+            return migration;
     return NULL;
 }
 
-/* A stored view of an older schema becomes one of the program's. A migration sees the view and
- * nothing else, so it gives the same whichever event caused it. What it costs is the event's. */
+/* Migrates a stored view of an older schema to that of the program. A migration reads only the
+ * view, so the result does not depend on the event that caused it. The event pays for its steps. */
 static ef_status migrate_view(ef__folder *folder, ef__view *view, int64_t schema)
 {
     ef__eval *ev = &folder->ev;
     ef__eval saved = *ev;
     const char *where = folder->where;
-    const ef__migration *m;
+    const ef__migration *migration;
     ef__value slots[EF_FOLD_LIMIT_SLOTS];
     ef_status st = EF_OK;
 
@@ -100,9 +101,9 @@ static ef_status migrate_view(ef__folder *folder, ef__view *view, int64_t schema
     ev->memos = NULL;
     folder->where = "migrate";
     while (st == EF_OK && schema < folder->program->schema &&
-           (m = migration_from(folder->program, schema)) != NULL) {
-        st = ef__run_block(ev, &m->block);
-        schema = m->to;
+           (migration = migration_from(folder->program, schema)) != NULL) {
+        st = ef__run_block(ev, &migration->block);
+        schema = migration->to;
     }
     if (st == EF_OK) {
         ef__changes_keep(&folder->loading);
@@ -181,16 +182,16 @@ ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id, ef_
             return EF_OK;
         }
     if (2 * (folder->view_count + 1) > folder->map_cap && !map_grow(folder))
-        return fatal(folder, EF_NO_MEMORY, "no memory for the map of views");
+        return report_fatal(folder, EF_NO_MEMORY, "no memory for the map of views");
     ef__view *view = make_view(folder, hash, tenant, view_id);
     if (!view)
-        return fatal(folder, EF_NO_MEMORY, "no memory for a view");
+        return report_fatal(folder, EF_NO_MEMORY, "no memory for a view");
     ef_status st = load_view(folder, view, tenant, view_id);
     if (st != EF_OK) {
         drop_view(folder, view);
         return st;
     }
-    map_put(folder->map, folder->map_cap, view);
+    map_add(folder->map, folder->map_cap, view);
     folder->view_count++;
     *out = view;
     return EF_OK;
@@ -209,7 +210,7 @@ ef_status ef__folder_touch(ef__folder *folder, ef_str view_id, ef__view **out)
         size_t cap = folder->touched_cap ? 2 * folder->touched_cap : 16;
         ef__touched *touched = realloc(folder->touched, cap * sizeof(*touched));
         if (!touched)
-            return fatal(folder, EF_NO_MEMORY, "no memory for the views of an event");
+            return report_fatal(folder, EF_NO_MEMORY, "no memory for the views of an event");
         folder->touched = touched;
         folder->touched_cap = cap;
     }
@@ -271,8 +272,8 @@ static bool fill_type(ef__folder *folder, ef_str stored, ef__known_type *known)
     known->type = type;
     for (size_t i = 0; i < count; i++)
         known->handlers[i] = handler = ef__program_handler_next(program, type, handler);
-    for (const ef__upcast *u = program->upcasts; u; u = u->next)
-        known->upcasts |= ef_str_equal(u->type, type);
+    for (const ef__upcast *upcast = program->upcasts; upcast; upcast = upcast->next)
+        known->upcasts |= ef_str_equal(upcast->type, type);
     return true;
 }
 

@@ -30,7 +30,7 @@ enum {
 #define EF__O EF__KIND_OBJECT
 #define EF__X EF__KIND_ANY
 #define EF__Z EF__KIND_NULL
-#define EF__MANY 16 /* as many arguments as one likes, within reason */
+#define EF__MANY 16 /* arguments of a variadic function: they are evaluated into an array */
 
 /*
  * id, name, min args, max args, kinds of the first, second and third argument (the last one stands

@@ -23,7 +23,10 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-enum { BLOCK_BYTES = 256 * 1024, CLASS_BYTES_MAX = 16 * 1024 };
+enum {
+    BLOCK_BYTES = 256 * 1024,   /* few system calls, and little waste in a small folder */
+    CLASS_BYTES_MAX = 16 * 1024 /* a larger one would waste too much of a block */
+};
 
 typedef struct heap_block {
     struct heap_block *next;
@@ -72,7 +75,7 @@ static unsigned class_of(size_t bytes, size_t *out_len)
     return 2 * (power - 5) + (bytes > less);
 }
 
-static bool take_bytes(ef__heap *heap, size_t bytes)
+static bool reserve_bytes(ef__heap *heap, size_t bytes)
 {
     if (bytes > heap->max_bytes - heap->bytes)
         return false;
@@ -82,7 +85,7 @@ static bool take_bytes(ef__heap *heap, size_t bytes)
 
 static void *alloc_large(ef__heap *heap, size_t bytes)
 {
-    if (bytes > PTRDIFF_MAX / 2 || !take_bytes(heap, bytes))
+    if (bytes > PTRDIFF_MAX / 2 || !reserve_bytes(heap, bytes))
         return NULL;
     heap_large *large = malloc(sizeof(*large) + bytes);
     if (!large) {
@@ -109,7 +112,7 @@ static void free_large(ef__heap *heap, void *ptr)
 
 static bool add_block(ef__heap *heap)
 {
-    if (!take_bytes(heap, BLOCK_BYTES))
+    if (!reserve_bytes(heap, BLOCK_BYTES))
         return false;
     heap_block *block = malloc(sizeof(*block) + BLOCK_BYTES);
     if (!block) {

@@ -1,6 +1,6 @@
 /*
- * match.c - a query's expressions on one view after another. The view is read where it stands in
- * its tree; nothing is converted that is not asked for.
+ * match.c - evaluates the expressions of a query on one view after another. The view is read in its
+ * parsed tree; only values that are needed are converted.
  */
 #include "match.h"
 
@@ -20,12 +20,14 @@ struct ef__match {
 
 static ef_status no_view(ef__eval *ev, ef_str view_id, ef__target **out)
 {
+    (void)out, (void)view_id;
     return ef_fail(ev->err, EF_MISUSE, "a query selects no view");
 }
 
 static ef_status no_lookup(ef__eval *ev, ef_str projection, ef_str view_id, ef_str *out)
 {
-    return ef_fail(ev->err, EF_MISUSE, "a query looks into no other projection");
+    (void)out, (void)projection, (void)view_id;
+    return ef_fail(ev->err, EF_MISUSE, "a query looks up no other projection");
 }
 
 static const ef__eval_ops match_ops = {.select = no_view, .lookup = no_lookup};
@@ -65,8 +67,8 @@ ef_status ef__match_row(ef__match *match, ef_str view_id, int64_t last_seq, ef_s
     return st;
 }
 
-static ef_status evaluate(ef__match *match, ef_str source, const ef__expr *expr, ef__value *out,
-                          ef_error *err)
+static ef_status evaluate_expr(ef__match *match, ef_str source, const ef__expr *expr,
+                               ef__value *out, ef_error *err)
 {
     ef__eval *ev = &match->ev;
 
@@ -89,7 +91,7 @@ int64_t ef__match_used(ef__match *match)
 
 ef_status ef__match_value(ef__match *match, const ef__filter *filter, ef__value *out, ef_error *err)
 {
-    return evaluate(match, filter->source, filter->expr, out, err);
+    return evaluate_expr(match, filter->source, filter->expr, out, err);
 }
 
 ef_status ef__match_test(ef__match *match, const ef__filter *filter, bool *out, ef_error *err)
@@ -110,5 +112,5 @@ ef_status ef__match_index(ef__match *match, const ef__program *program, size_t i
         declared = declared->next;
     if (!declared)
         return ef_fail(err, EF_MISUSE, "the program has no such index");
-    return evaluate(match, program->source, declared->path, out, err);
+    return evaluate_expr(match, program->source, declared->path, out, err);
 }

@@ -1,6 +1,6 @@
 /*
- * math.c - exact arithmetic on values. Two small integers stay on the machine's own; what overflows
- * them, and decimals, go through base/number.h.
+ * math.c - exact arithmetic on values. Two small integers use machine arithmetic; overflows and
+ * decimals use base/number.h.
  */
 #include "eval.h"
 
@@ -89,7 +89,7 @@ static const char *sign_of(ef__expr_kind kind)
     return signs[kind - EF__EXPR_ADD];
 }
 
-/* Is it meant to be a text? Then what does not go with it is the mistake. */
+/* Is the expression a text? Then the other operand is the mistake. */
 static bool is_text(const ef__expr *expr)
 {
     return expr->kind == EF__EXPR_TEXT || expr->kind == EF__EXPR_ADD;
@@ -114,7 +114,7 @@ ef_status ef__eval_math(ef__eval *ev, const ef__expr *expr, const ef__expr *left
         return join_texts(ev, expr, a, b, out);
     if (kind == EF__EXPR_ADD && a.kind == EF__VALUE_STRING &&
         (!ef__value_is_number(b) || (left_expr && is_text(left_expr))))
-        return ef__eval_mistake(ev, right_expr, b, out, "+ needs a text behind a text");
+        return ef__eval_mistake(ev, right_expr, b, out, "+ needs a text after a text");
     if (!ef__value_is_number(a))
         return ef__eval_mistake(ev, left_expr ? left_expr : expr, a, out, "%s needs a number",
                                 sign_of(kind));

@@ -1,5 +1,5 @@
 /*
- * mistake.c - what is said when an event cannot be digested, and the budgets.
+ * mistake.c - messages for events that a program cannot process, and the budgets.
  */
 #include "eval.h"
 
@@ -9,10 +9,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Parts of a message, which has 512 bytes. */
 enum { SHOWN_SOURCE_BYTES = 80, SHOWN_VALUE_BYTES = 60, WHAT_BYTES = 200 };
 
-/* The text of an expression as it stands in the source, within its line. */
-static ef_str quote(const ef__eval *ev, const ef__span *span)
+/* The source text of an expression, within its line. */
+static ef_str quote_source(const ef__eval *ev, const ef__span *span)
 {
     ef_str rest = {ev->source.ptr + span->offset, ev->source.len - span->offset};
     size_t len = 0;
@@ -28,7 +29,7 @@ static ef_str quote(const ef__eval *ev, const ef__span *span)
 }
 
 /* "12" for the text 12, 12 for the number; long ones are cut. */
-static void show_value(ef__value v, char *out, size_t out_bytes)
+static void print_value(ef__value v, char *out, size_t out_bytes)
 {
     ef__buf buf = EF__BUF_INIT(SHOWN_VALUE_BYTES);
 
@@ -42,15 +43,16 @@ static void show_value(ef__value v, char *out, size_t out_bytes)
     ef__buf_release(&buf);
 }
 
-static ef_status mistake(ef__eval *ev, const ef__expr *expr, const ef__value *v, const char *what)
+static ef_status report_mistake(ef__eval *ev, const ef__expr *expr, const ef__value *v,
+                                const char *what)
 {
     char shown[SHOWN_VALUE_BYTES + 8];
-    ef_str path = quote(ev, &expr->span);
+    ef_str path = quote_source(ev, &expr->span);
 
     ev->line = expr->span.line;
     if (!v)
         return ef_fail(ev->err, EF_BAD_INPUT, "%.*s: %s", EF_STR_ARG(path), what);
-    show_value(*v, shown, sizeof(shown));
+    print_value(*v, shown, sizeof(shown));
     if (expr->kind == EF__EXPR_NUMBER || expr->kind == EF__EXPR_TEXT)
         return ef_fail(ev->err, EF_BAD_INPUT, "%.*s: %s", EF_STR_ARG(path), what);
     return ef_fail(ev->err, EF_BAD_INPUT, "%.*s is %s: %s", EF_STR_ARG(path), shown, what);
@@ -68,7 +70,7 @@ ef_status ef__eval_mistake(ef__eval *ev, const ef__expr *expr, ef__value v, ef__
     va_start(args, format);
     (void)vsnprintf(what, sizeof(what), format, args);
     va_end(args);
-    return mistake(ev, expr, &v, what);
+    return report_mistake(ev, expr, &v, what);
 }
 
 ef_status ef__eval_wrong(ef__eval *ev, const ef__expr *expr, ef__value *out, const char *format,
@@ -83,7 +85,7 @@ ef_status ef__eval_wrong(ef__eval *ev, const ef__expr *expr, ef__value *out, con
     va_start(args, format);
     (void)vsnprintf(what, sizeof(what), format, args);
     va_end(args);
-    return mistake(ev, expr, NULL, what);
+    return report_mistake(ev, expr, NULL, what);
 }
 
 ef_status ef__eval_limit(ef__eval *ev, const ef__span *span, const char *format, ...)
@@ -100,8 +102,8 @@ ef_status ef__eval_limit(ef__eval *ev, const ef__span *span, const char *format,
 
 ef_status ef__eval_no_memory(ef__eval *ev)
 {
-    /* The arena has a maximum of its own, and a program that reaches it is at fault; the machine is
-     * when memory ended before. */
+    /* The arena has a maximum, and reaching it is a mistake of the program; otherwise the system is
+     * out of memory. */
     if (ev->arena->used_bytes > ev->arena->max_bytes / 2)
         return ef_fail(ev->err, EF_TOO_LARGE, "more than %d MiB of values for one event",
                        EF_FOLD_LIMIT_EVENT_ARENA_BYTES / (1024 * 1024));

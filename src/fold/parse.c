@@ -1,5 +1,5 @@
 /*
- * parse.c - the token in hand, and what to say when it is the wrong one.
+ * parse.c - the current token, and messages about unexpected ones.
  */
 #include "parse.h"
 
@@ -19,56 +19,57 @@ bool ef__parse_is_reserved(ef_str name)
     return false;
 }
 
-static void next_token(ef__parser *p)
+static void next_token(ef__parser *parser)
 {
-    if (p->no_memory || !ef__lexer_next(&p->lexer, &p->token)) {
-        p->no_memory = true;
-        p->token.kind = EF__TOKEN_END;
+    if (parser->no_memory || !ef__lexer_next(&parser->lexer, &parser->token)) {
+        parser->no_memory = true;
+        parser->token.kind = EF__TOKEN_END;
     }
 }
 
-void ef__parse_begin(ef__parser *p, ef_str source)
+void ef__parse_begin(ef__parser *parser, ef_str source)
 {
-    ef__lexer_init(&p->lexer, source, p->arena);
-    next_token(p);
+    ef__lexer_init(&parser->lexer, source, parser->arena);
+    next_token(parser);
 }
 
-/* What a token means goes into the digest, and where it stands does not. */
-static void note_token(ef__parser *p)
+/* The digest covers the meaning of a token, not its location. */
+static void add_to_digest(ef__parser *parser)
 {
-    if (!p->digest)
+    if (!parser->digest)
         return;
-    ef__buf_printf(p->digest, "%d %zu ", (int)p->token.kind, p->token.text.len);
-    if (p->token.kind != EF__TOKEN_NEWLINE && p->token.text.len > 0)
-        ef__buf_add_str(p->digest, p->token.text);
+    ef__buf_printf(parser->digest, "%d %zu ", (int)parser->token.kind, parser->token.text.len);
+    if (parser->token.kind != EF__TOKEN_NEWLINE && parser->token.text.len > 0)
+        ef__buf_add_str(parser->digest, parser->token.text);
 }
 
-void ef__parse_advance(ef__parser *p)
+void ef__parse_advance(ef__parser *parser)
 {
-    note_token(p);
-    p->last = p->token.span;
-    p->last_kind = p->token.kind;
-    p->taken++;
-    next_token(p);
+    add_to_digest(parser);
+    parser->last = parser->token.span;
+    parser->last_kind = parser->token.kind;
+    parser->taken++;
+    next_token(parser);
 }
 
-bool ef__parse_accept(ef__parser *p, const char *mark)
+bool ef__parse_accept(ef__parser *parser, const char *mark)
 {
-    if (!ef__token_is(&p->token, mark))
+    if (!ef__token_is(&parser->token, mark))
         return false;
-    ef__parse_advance(p);
+    ef__parse_advance(parser);
     return true;
 }
 
-bool ef__parse_accept_word(ef__parser *p, const char *word)
+bool ef__parse_accept_word(ef__parser *parser, const char *word)
 {
-    if (!ef__token_word(&p->token, word))
+    if (!ef__token_word(&parser->token, word))
         return false;
-    ef__parse_advance(p);
+    ef__parse_advance(parser);
     return true;
 }
 
-void ef__parse_error(ef__parser *p, ef__span span, const char *suggestion, const char *format, ...)
+void ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion, const char *format,
+                     ...)
 {
     char text[512];
     va_list args;
@@ -76,10 +77,10 @@ void ef__parse_error(ef__parser *p, ef__span span, const char *suggestion, const
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    ef__diagnostics_add(p->diagnostics, EF__SEVERITY_ERROR, span, suggestion, "%s", text);
+    ef__diagnostics_add(parser->diagnostics, EF__SEVERITY_ERROR, span, suggestion, "%s", text);
 }
 
-static void describe_token(const ef__token *token, char *out, size_t size)
+static void describe_token(const ef__lexeme *token, char *out, size_t size)
 {
     static const char *const words[] = {
         [EF__TOKEN_END] = "the end of the text",
@@ -97,94 +98,96 @@ static void describe_token(const ef__token *token, char *out, size_t size)
                        token->text.ptr);
 }
 
-void ef__parse_unexpected(ef__parser *p, const char *what, const char *suggestion)
+void ef__parse_unexpected(ef__parser *parser, const char *what, const char *suggestion)
 {
     char found[80];
 
-    if (p->token.kind == EF__TOKEN_WRONG) {
-        ef__parse_error(p, p->token.span, p->token.suggestion, "%s", p->token.wrong);
+    if (parser->token.kind == EF__TOKEN_WRONG) {
+        ef__parse_error(parser, parser->token.span, parser->token.suggestion, "%s",
+                        parser->token.wrong);
         return;
     }
-    describe_token(&p->token, found, sizeof found);
-    ef__parse_error(p, p->token.span, suggestion, "expected %s, found %s", what, found);
+    describe_token(&parser->token, found, sizeof found);
+    ef__parse_error(parser, parser->token.span, suggestion, "expected %s, found %s", what, found);
 }
 
-bool ef__parse_expect(ef__parser *p, const char *mark, const char *what)
+bool ef__parse_expect(ef__parser *parser, const char *mark, const char *what)
 {
-    if (ef__parse_accept(p, mark))
+    if (ef__parse_accept(parser, mark))
         return true;
-    ef__parse_unexpected(p, what, NULL);
+    ef__parse_unexpected(parser, what, NULL);
     return false;
 }
 
-bool ef__parse_expect_line_end(ef__parser *p)
+bool ef__parse_expect_line_end(ef__parser *parser)
 {
-    if (p->token.kind == EF__TOKEN_NEWLINE) {
-        ef__parse_advance(p);
+    if (parser->token.kind == EF__TOKEN_NEWLINE) {
+        ef__parse_advance(parser);
         return true;
     }
-    if (ef__token_word(&p->token, "then"))
-        ef__parse_unexpected(p,
+    if (ef__token_word(&parser->token, "then"))
+        ef__parse_unexpected(parser,
                              "the end of the line: the statements of an if stand below it, "
                              "deeper, without \"then\"",
                              NULL);
-    else if (ef__token_is(&p->token, "="))
-        ef__parse_unexpected(p, "the end of the line", "==");
+    else if (ef__token_is(&parser->token, "="))
+        ef__parse_unexpected(parser, "the end of the line", "==");
     else
-        ef__parse_unexpected(p, "the end of the line", NULL);
+        ef__parse_unexpected(parser, "the end of the line", NULL);
     return false;
 }
 
-bool ef__parse_int(ef__parser *p, const char *what, int64_t max, int64_t *out)
+bool ef__parse_int(ef__parser *parser, const char *what, int64_t max, int64_t *out)
 {
-    if (p->token.kind != EF__TOKEN_NUMBER) {
-        ef__parse_unexpected(p, what, NULL);
+    if (parser->token.kind != EF__TOKEN_NUMBER) {
+        ef__parse_unexpected(parser, what, NULL);
         return false;
     }
-    if (!ef__number_is_int64(&p->token.number, out) || *out < 1 || *out > max) {
-        ef__parse_error(p, p->token.span, NULL, "%s is a whole number from 1 to %" PRId64, what,
-                        max);
+    if (!ef__number_is_int64(&parser->token.number, out) || *out < 1 || *out > max) {
+        ef__parse_error(parser, parser->token.span, NULL, "%s is a whole number from 1 to %" PRId64,
+                        what, max);
         return false;
     }
-    ef__parse_advance(p);
+    ef__parse_advance(parser);
     return true;
 }
 
-/* Skip the rest of the line and the block below it, or the block that begins here. */
-static void skip_statement(ef__parser *p)
+/* Skips the rest of the line and the block below it, or the block that starts here. */
+static void skip_statement(ef__parser *parser)
 {
     int depth = 0;
 
-    ef__lexer_recover(&p->lexer);
-    while (p->token.kind != EF__TOKEN_END) {
-        bool line_ends = p->token.kind == EF__TOKEN_NEWLINE && depth == 0;
+    ef__lexer_recover(&parser->lexer);
+    while (parser->token.kind != EF__TOKEN_END) {
+        bool line_ends = parser->token.kind == EF__TOKEN_NEWLINE && depth == 0;
 
-        if (p->token.kind == EF__TOKEN_INDENT)
+        if (parser->token.kind == EF__TOKEN_INDENT)
             depth++;
-        if (p->token.kind == EF__TOKEN_DEDENT && depth-- == 0)
+        if (parser->token.kind == EF__TOKEN_DEDENT && depth-- == 0)
             return;
-        bool block_ends = p->token.kind == EF__TOKEN_DEDENT && depth == 0;
-        next_token(p);
-        ef__lexer_recover(&p->lexer);
-        if (block_ends || (line_ends && p->token.kind != EF__TOKEN_INDENT))
+        bool block_ends = parser->token.kind == EF__TOKEN_DEDENT && depth == 0;
+        next_token(parser);
+        ef__lexer_recover(&parser->lexer);
+        if (block_ends || (line_ends && parser->token.kind != EF__TOKEN_INDENT))
             return;
     }
 }
 
-void ef__parse_recover(ef__parser *p, size_t taken_before)
+void ef__parse_recover(ef__parser *parser, size_t taken_before)
 {
-    bool line_begins = p->last_kind == EF__TOKEN_NEWLINE || p->last_kind == EF__TOKEN_DEDENT;
+    bool line_begins =
+        parser->last_kind == EF__TOKEN_NEWLINE || parser->last_kind == EF__TOKEN_DEDENT;
 
-    /* At the beginning of a line the mistake lies behind us, and what follows is innocent. */
-    if (!line_begins || p->taken == taken_before)
-        skip_statement(p);
+    /* At the start of a line the mistake was before it, and the line itself may be correct. */
+    if (!line_begins || parser->taken == taken_before)
+        skip_statement(parser);
 }
 
-void *ef__parse_alloc(ef__parser *p, size_t size)
+void *ef__parse_alloc(ef__parser *parser, size_t size)
 {
-    void *memory = ef__arena_zalloc(p->arena, 1, size);
+    void *memory = ef__arena_zalloc(parser->arena, 1, size);
 
     if (!memory)
-        p->no_memory = true;
+        parser->no_memory = true;
     return memory;
 }

@@ -1,9 +1,9 @@
 /*
- * parse.h - from text to tree. Seen by the parser's own files only.
+ * parse.h - parses source text to a tree. Internal to the parser.
  *
- * Recursive descent with one token in hand. A function that meets a mistake reports it and answers
- * NULL (or false); the statement is given up, and parsing goes on with the next line, so that one
- * run finds several mistakes. Names are resolved on the way.
+ * Recursive descent with one token of lookahead. A function that finds a mistake reports it and
+ * returns NULL (or false); the statement is given up, and parsing continues with the next line, so
+ * that one run finds several mistakes. Names are resolved during parsing.
  */
 #ifndef EF_FOLD_PARSE_H
 #define EF_FOLD_PARSE_H
@@ -12,7 +12,7 @@
 #include "expr.h"
 #include "token.h"
 
-/* What an expression may read where it stands. */
+/* The values that an expression may read, by its context. */
 enum {
     EF__MAY_EVENT = 1,
     EF__MAY_VIEW = 2,
@@ -35,11 +35,11 @@ typedef struct ef__parser {
     ef__diagnostics *diagnostics;
     ef__program *program; /* NULL for a query */
     ef__lexer lexer;
-    ef__token token; /* in hand */
-    ef__span last;   /* of the token before it */
+    ef__lexeme token; /* the current one */
+    ef__span last;    /* of the token before it */
     ef__token_kind last_kind;
     size_t taken;    /* tokens so far */
-    ef__buf *digest; /* every token taken is added; NULL for a query */
+    ef__buf *digest; /* every consumed token is added; NULL for a query */
     bool no_memory;
     uint32_t where;     /* EF__MAY_… */
     int32_t depth;      /* of recursion */
@@ -51,38 +51,39 @@ typedef struct ef__parser {
 } ef__parser;
 
 /* parse.c: tokens and mistakes. */
-void ef__parse_begin(ef__parser *p, ef_str source);
-void ef__parse_advance(ef__parser *p);
-bool ef__parse_accept(ef__parser *p, const char *mark);
-bool ef__parse_accept_word(ef__parser *p, const char *word);
+void ef__parse_begin(ef__parser *parser, ef_str source);
+void ef__parse_advance(ef__parser *parser);
+bool ef__parse_accept(ef__parser *parser, const char *mark);
+bool ef__parse_accept_word(ef__parser *parser, const char *word);
 /* False, with "expected …, found …", when it is not there. */
-bool ef__parse_expect(ef__parser *p, const char *mark, const char *what);
-bool ef__parse_expect_line_end(ef__parser *p);
-bool ef__parse_int(ef__parser *p, const char *what, int64_t max, int64_t *out);
-void ef__parse_error(ef__parser *p, ef__span span, const char *suggestion, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-/* "expected WHAT, found …" at the token in hand. */
-void ef__parse_unexpected(ef__parser *p, const char *what, const char *suggestion);
-/* Give up on what began when `taken` was this, and go on with the next line or block. */
-void ef__parse_recover(ef__parser *p, size_t taken_before);
-void *ef__parse_alloc(ef__parser *p, size_t size);
+bool ef__parse_expect(ef__parser *parser, const char *mark, const char *what);
+bool ef__parse_expect_line_end(ef__parser *parser);
+bool ef__parse_int(ef__parser *parser, const char *what, int64_t max, int64_t *out);
+void ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion, const char *format,
+                     ...) __attribute__((format(printf, 4, 5)));
+/* "expected WHAT, found …" at the current token. */
+void ef__parse_unexpected(ef__parser *parser, const char *what, const char *suggestion);
+/* Gives up the construct that started when `taken` had this value, and continues with the next line
+ * or block. */
+void ef__parse_recover(ef__parser *parser, size_t taken_before);
+void *ef__parse_alloc(ef__parser *parser, size_t size);
 bool ef__parse_is_reserved(ef_str name);
 
 /* parse_expr.c. NULL after a mistake. */
-ef__expr *ef__parse_expr(ef__parser *p);
-/* A path that begins with the name in hand: what a statement acts on. */
-ef__expr *ef__parse_path(ef__parser *p);
+ef__expr *ef__parse_expr(ef__parser *parser);
+/* Parses a path that starts with the current name: the target of a statement. */
+ef__expr *ef__parse_path(ef__parser *parser);
 
-/* parse_name.c: what a name stands for. */
-bool ef__parse_root(ef__parser *p, ef__token name, ef__expr *path);
+/* parse_name.c: resolves names. */
+bool ef__parse_root(ef__parser *parser, ef__lexeme name, ef__expr *path);
 /* Put a let or loop name into scope; -1 after a mistake. */
-int32_t ef__parse_declare(ef__parser *p, ef__token name, bool loop, const ef__expr *value);
-bool ef__parse_note_lookup(ef__parser *p, ef__token name);
+int32_t ef__parse_declare(ef__parser *parser, ef__lexeme name, bool loop, const ef__expr *value);
+bool ef__parse_note_lookup(ef__parser *parser, ef__lexeme name);
 
 /* parse_stmt.c: the indented statements below a line, which ends here. */
-bool ef__parse_block(ef__parser *p, ef__block *block, uint32_t where);
+bool ef__parse_block(ef__parser *parser, ef__block *block, uint32_t where);
 
 /* parse_program.c */
-void ef__parse_program(ef__parser *p);
+void ef__parse_program(ef__parser *parser);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * parse_name.c - what a name stands for where it stands.
+ * parse_name.c - resolves names by their context.
  *
- * A let or loop name in scope comes first, then the event's fields, then the view's. A view's field
- * that has the name of an event's is written out: view.type.
+ * A let or loop name in scope has priority, then the fields of the event, then those of the view. A
+ * view field with the name of an event field is written with its root: view.type.
  */
 #include "parse.h"
 
@@ -10,11 +10,11 @@
 
 #include <stdio.h>
 
-static const ef__scope_name *find_in_scope(const ef__parser *p, ef_str name)
+static const ef__scope_name *find_in_scope(const ef__parser *parser, ef_str name)
 {
-    for (int32_t i = 0; i < p->name_count; i++)
-        if (ef_str_equal(p->names[i].name, name))
-            return &p->names[i];
+    for (int32_t i = 0; i < parser->name_count; i++)
+        if (ef_str_equal(parser->names[i].name, name))
+            return &parser->names[i];
     return NULL;
 }
 
@@ -28,9 +28,9 @@ static const char *suggest_event_field(ef_str name)
 }
 
 /* The first step of a bare path is the view's field itself. */
-static bool add_bare_step(ef__parser *p, ef__token name, ef__expr *path)
+static bool add_bare_step(ef__parser *parser, ef__lexeme name, ef__expr *path)
 {
-    ef__step *step = ef__parse_alloc(p, sizeof *step);
+    ef__path_step *step = ef__parse_alloc(parser, sizeof *step);
 
     if (!step)
         return false;
@@ -41,7 +41,7 @@ static bool add_bare_step(ef__parser *p, ef__token name, ef__expr *path)
     return true;
 }
 
-static bool refuse_view(ef__parser *p, ef__token name)
+static bool refuse_view(ef__parser *parser, ef__lexeme name)
 {
     char guess[64];
     const char *field = suggest_event_field(name.text);
@@ -51,13 +51,14 @@ static bool refuse_view(ef__parser *p, ef__token name)
                        (int)(name.text.len > 50 ? 50 : name.text.len), name.text.ptr);
         field = guess;
     }
-    ef__parse_error(
-        p, name.span, field, "\"%.*s\" would be a field of the view, and %s", EF_STR_ARG(name.text),
-        p->where & EF__IN_UPCAST ? "an upcast has no view" : "a view's id cannot depend on a view");
+    ef__parse_error(parser, name.span, field, "\"%.*s\" would be a field of the view, and %s",
+                    EF_STR_ARG(name.text),
+                    parser->where & EF__IN_UPCAST ? "an upcast has no view"
+                                                  : "a view's id cannot depend on a view");
     return false;
 }
 
-static bool resolve_in_query(ef__parser *p, ef__token name, ef__expr *path)
+static bool resolve_in_query(ef__parser *parser, ef__lexeme name, ef__expr *path)
 {
     path->root = EF__ROOT_VIEW;
     if (ef_str_equal(name.text, EF_STR("view")))
@@ -67,17 +68,17 @@ static bool resolve_in_query(ef__parser *p, ef__token name, ef__expr *path)
     else if (ef_str_equal(name.text, EF_STR("last_event_sequence")))
         path->root = EF__ROOT_LAST_EVENT_SEQUENCE;
     else
-        return add_bare_step(p, name, path);
+        return add_bare_step(parser, name, path);
     return true;
 }
 
-bool ef__parse_root(ef__parser *p, ef__token name, ef__expr *path)
+bool ef__parse_root(ef__parser *parser, ef__lexeme name, ef__expr *path)
 {
-    const ef__scope_name *known = find_in_scope(p, name.text);
+    const ef__scope_name *known = find_in_scope(parser, name.text);
     bool whole_view = ef_str_equal(name.text, EF_STR("view"));
 
-    if (p->where & EF__IN_QUERY)
-        return resolve_in_query(p, name, path);
+    if (parser->where & EF__IN_QUERY)
+        return resolve_in_query(parser, name, path);
     if (known) {
         path->root = known->loop ? EF__ROOT_LOOP : EF__ROOT_LET;
         path->slot = known->slot;
@@ -87,74 +88,76 @@ bool ef__parse_root(ef__parser *p, ef__token name, ef__expr *path)
         return true;
     }
     if (ef__root_of_event(name.text, &path->root)) {
-        if (p->where & EF__MAY_EVENT)
+        if (parser->where & EF__MAY_EVENT)
             return true;
-        ef__parse_error(p, name.span, NULL,
-                        "\"%.*s\" is an event's, and a migration has none; the view's own is "
-                        "view.%.*s",
-                        EF_STR_ARG(name.text), EF_STR_ARG(name.text));
+        ef__parse_error(
+            parser, name.span, NULL,
+            "\"%.*s\" is a field of the event, and a migration has none; the view's field is "
+            "view.%.*s",
+            EF_STR_ARG(name.text), EF_STR_ARG(name.text));
         return false;
     }
-    if (!(p->where & EF__MAY_VIEW))
-        return refuse_view(p, name);
+    if (!(parser->where & EF__MAY_VIEW))
+        return refuse_view(parser, name);
     path->root = EF__ROOT_VIEW;
     path->spelled = whole_view;
-    return whole_view || add_bare_step(p, name, path);
+    return whole_view || add_bare_step(parser, name, path);
 }
 
-static bool may_declare(ef__parser *p, ef__token name)
+static bool may_declare(ef__parser *parser, ef__lexeme name)
 {
     ef__root root;
 
     if (name.kind != EF__TOKEN_NAME || ef__parse_is_reserved(name.text)) {
-        ef__parse_unexpected(p, "a name", NULL);
+        ef__parse_unexpected(parser, "a name", NULL);
         return false;
     }
     if (ef__root_of_event(name.text, &root)) {
-        ef__parse_error(p, name.span, NULL, "\"%.*s\" is a field of the event; take another name",
+        ef__parse_error(parser, name.span, NULL,
+                        "\"%.*s\" is a field of the event; choose another name",
                         EF_STR_ARG(name.text));
         return false;
     }
-    if (find_in_scope(p, name.text)) {
-        ef__parse_error(p, name.span, NULL, "\"%.*s\" has a value already; take another name",
-                        EF_STR_ARG(name.text));
+    if (find_in_scope(parser, name.text)) {
+        ef__parse_error(parser, name.span, NULL,
+                        "\"%.*s\" has a value already; choose another name", EF_STR_ARG(name.text));
         return false;
     }
-    if (p->block->slot_count == EF_FOLD_LIMIT_SLOTS) {
-        ef__parse_error(p, name.span, NULL, "a block has at most %d let and loop names",
+    if (parser->block->slot_count == EF_FOLD_LIMIT_SLOTS) {
+        ef__parse_error(parser, name.span, NULL, "a block has at most %d let and loop names",
                         EF_FOLD_LIMIT_SLOTS);
         return false;
     }
     return true;
 }
 
-int32_t ef__parse_declare(ef__parser *p, ef__token name, bool loop, const ef__expr *value)
+int32_t ef__parse_declare(ef__parser *parser, ef__lexeme name, bool loop, const ef__expr *value)
 {
-    if (!may_declare(p, name))
+    if (!may_declare(parser, name))
         return -1;
-    ef__scope_name *entry = &p->names[p->name_count++];
+    ef__scope_name *entry = &parser->names[parser->name_count++];
     entry->name = name.text;
     entry->loop = loop;
-    entry->slot = p->block->slot_count++;
+    entry->slot = parser->block->slot_count++;
     entry->uses = value->uses;
     entry->kinds = loop ? EF__KIND_ANY : value->kinds;
     return entry->slot;
 }
 
-bool ef__parse_note_lookup(ef__parser *p, ef__token name)
+bool ef__parse_note_lookup(ef__parser *parser, ef__lexeme name)
 {
-    ef__lookup_name **end = &p->program->lookups;
+    ef__lookup_name **end = &parser->program->lookups;
     int count = 0;
 
     for (; *end; end = &(*end)->next, count++)
         if (ef_str_equal((*end)->name, name.text))
             return true;
     if (count == EF_FOLD_LIMIT_LOOKUPS) {
-        ef__parse_error(p, name.span, NULL, "a program looks into at most %d other projections",
+        ef__parse_error(parser, name.span, NULL, "a program looks up at most %d other projections",
                         EF_FOLD_LIMIT_LOOKUPS);
         return false;
     }
-    ef__lookup_name *lookup = ef__parse_alloc(p, sizeof *lookup);
+    ef__lookup_name *lookup = ef__parse_alloc(parser, sizeof *lookup);
     if (!lookup)
         return false;
     lookup->name = name.text;

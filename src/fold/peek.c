@@ -1,5 +1,5 @@
 /*
- * peek.c - a scan for brackets, quotes and commas, and reading what is wanted.
+ * peek.c - scans for brackets, quotes and commas, and reads the members that are needed.
  */
 #include "peek.h"
 
@@ -18,8 +18,8 @@ static const char *skip_space(const char *p, const char *end)
     return p;
 }
 
-/* From `p` on, as far as whole words go: to the first quote or backslash, or to what is left behind
- * the last word. `*strange` grows by what is not ASCII, or a control, up to there. */
+/* Skips whole words from `p` on: to the first quote or backslash, or to the rest after the last
+ * whole word. `*strange` becomes non-zero for non-ASCII or control characters up to there. */
 #ifdef __SSE2__
 /* Which of the 16 bytes are quotes or backslashes; and which are odd. */
 static unsigned find_stops(const char *p, unsigned *out_odd)
@@ -33,8 +33,8 @@ static unsigned find_stops(const char *p, unsigned *out_odd)
     return (unsigned)_mm_movemask_epi8(stops);
 }
 
-/* What is left behind the last word is looked at together with bytes before it that have been
- * seen, where there are: the longest text is often the last. */
+/* The rest after the last whole word is checked together with bytes before it, if there are any,
+ * because the longest text is often the last. */
 static const char *skip_words(const char *p, const char *end, uint64_t *strange)
 {
     const char *start = p;
@@ -58,8 +58,7 @@ static const char *skip_words(const char *p, const char *end, uint64_t *strange)
     return p + __builtin_ctz(stop);
 }
 #else
-/* The lowest top bit of `stop` stands where the first one is, and what is odd up to there counts.
- */
+/* The lowest top bit of `stop` marks the first stop; odd bytes up to there count. */
 static const char *skip_words(const char *p, const char *end, uint64_t *strange)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -82,8 +81,8 @@ static const char *skip_words(const char *p, const char *end, uint64_t *strange)
 }
 #endif
 
-/* From behind an opening quote to the closing one; NULL when there is none. `*out_plain`: all
- * between is ASCII without controls and backslashes. */
+/* The closing quote, from after the opening one; NULL: none. `*out_plain`: all characters between
+ * are ASCII without controls and backslashes. */
 static const char *find_quote(const char *p, const char *end, bool *out_plain)
 {
     uint64_t strange = 0;
@@ -105,7 +104,7 @@ static const char *find_quote(const char *p, const char *end, bool *out_plain)
     }
 }
 
-/* From an opening bracket to behind the one that closes it. */
+/* The end of the container that starts with the opening bracket at `p`. */
 static EF__SELDOM const char *skip_container(const char *p, const char *end)
 {
     bool plain;
@@ -135,7 +134,7 @@ static const char *skip_value(const char *p, const char *end, bool *out_plain)
     }
     if (*p == '[' || *p == '{')
         return skip_container(p, end);
-    while (p < end && *p >= '-' && *p <= '9') /* most are numbers: one look a digit */
+    while (p < end && *p >= '-' && *p <= '9') /* most are numbers: one comparison per digit */
         p++;
     while (p < end && *p != ',' && *p != '}' && *p > ' ')
         p++;
@@ -155,15 +154,15 @@ bool ef__peek_begin(ef__peek *peek, ef_str data)
     return true;
 }
 
-/* Does the member begin with the very bytes that its place had before? */
+/* Does the member start with the same bytes as the one at this place before? */
 static bool is_spelled(const ef__peek_member *member, const char *p, const char *end)
 {
     return member->spelled_bytes > 0 && end - p >= member->spelled_bytes &&
            ef__bytes_same(p, member->spelled, member->spelled_bytes);
 }
 
-/* A key that its place did not have before: from what stands in front of it to behind its colon;
- * NULL when the text is not as expected. */
+/* Scans a key that is new at this place, from the text before it to after its colon; NULL: the text
+ * is not as expected. */
 static EF__SELDOM const char *scan_key(ef__peek_member *member, const char *p, const char *end)
 {
     const char *open = skip_space(p + 1, end);
@@ -185,7 +184,7 @@ static EF__SELDOM const char *scan_key(ef__peek_member *member, const char *p, c
     return colon + 1;
 }
 
-/* Note the next member; false when the text is not as expected. */
+/* Records the next member; false: the text is not as expected. */
 static bool scan_member(ef__peek *peek, ef__peek_member *member)
 {
     const char *end = peek->end;

@@ -1,27 +1,29 @@
 /*
- * peek.h - fields of an event's data, found without reading all of it.
+ * peek.h - finds fields of an event's data without parsing all of it.
  *
- * Most programs touch a few fields of an event. A scan goes over the members of the outermost
- * object as far as it has to, and a member is read, strictly, when somebody asks for it. Events
- * were checked when they were appended, so what nobody asks for needs no second look; a text that
- * is not as expected (no object, a key with an escape, too many members) is left to the strict
- * reader.
+ * Most programs read a few fields of an event. A scan runs over the members of the outermost object
+ * as far as necessary, and a member is parsed, strictly, when it is needed. Events were validated
+ * when they were appended, so members that are not needed are not checked again; a text that is not
+ * as expected (not an object, a key with an escape, too many members) is left to the strict parser.
  *
  * Events of one type mostly have the same keys in the same order. A peek is used for one event
- * after the other, and copies how each place's key was spelled: where the next event has the very
- * same bytes there, its quotes need not be looked for.
+ * after the other, and copies the spelling of the key at each place: where the next event has the
+ * same bytes, its quotes need not be searched.
  */
 #ifndef EF_FOLD_PEEK_H
 #define EF_FOLD_PEEK_H
 
 #include "value.h"
 
-enum { EF__PEEK_MEMBERS = 32, EF__PEEK_SPELLED = 23 };
+enum {
+    EF__PEEK_MEMBERS = 32, /* of the outermost object: more than most events have */
+    EF__PEEK_SPELLED = 23  /* bytes of a key with its quotes; with its length it fills 24 bytes */
+};
 
 typedef struct ef__peek_member {
     ef_str key;
     ef_str raw; /* the value as it is written */
-    bool plain; /* a string: ASCII without controls and backslashes, so it is what it says */
+    bool plain; /* a string: ASCII without controls and backslashes, so it needs no unescaping */
     bool read;
     ef__value value;
     /* A key as it stood here in an event before, from the bracket or comma in front of it to its
@@ -37,11 +39,11 @@ typedef struct ef__peek {
     ef__peek_member members[EF__PEEK_MEMBERS];
 } ef__peek;
 
-/* Begin with an event; false: use the strict reader. Before the first one, `peek` is all zero. */
+/* Starts with an event; false: use the strict parser. Before the first one, `peek` is all zero. */
 bool ef__peek_begin(ef__peek *peek, ef_str data);
 /*
- * The member of that name; EF__MISSING when there is none. `*out_strict` says that the text is not
- * for peeking, and the strict reader has to be asked. EF_BAD_JSON, EF_TOO_LARGE, EF_NO_MEMORY
+ * The member of that name; EF__MISSING: none. `*out_strict`: the text cannot be peeked, use the
+ * strict parser. EF_BAD_JSON, EF_TOO_LARGE, EF_NO_MEMORY
  */
 ef_status ef__peek_get(ef__peek *peek, ef_str key, ef__arena *arena, ef__value *out,
                        bool *out_strict, ef_error *err);

@@ -1,12 +1,14 @@
 /*
- * print.c - canonical text, and how long it would be. Every changed view comes through here once a
- * batch, so bytes are written straight into the buffer's room.
+ * print.c - prints canonical text, and computes its length. Every changed view is printed once per
+ * batch, so bytes are written directly into the buffer.
  */
 #include "value.h"
 
 #include <stdlib.h>
 
-enum { MEMBERS_IN_PLACE = 32, NUMBER_TEXT_MAX = 64 };
+enum {
+    NUMBER_TEXT_MAX = 64 /* bytes: sign, point and 38 digits, with space to spare */
+};
 
 static void print_value(ef__value v, ef__buf *out, ef_status *status, ef_error *err);
 
@@ -17,14 +19,13 @@ ef_status ef__value_print(ef__value v, ef__buf *out, ef_error *err)
     print_value(v, out, &st, err);
     if (st != EF_OK || ef__buf_add(out, "", 0))
         return st;
-    /* The buffer grows by doubling: one that had not reached half of what it may was not too long.
-     */
+    /* The buffer grows by doubling: one that is below half of its maximum was not too long. */
     return out->cap < out->max_bytes / 2
                ? ef_fail(err, EF_NO_MEMORY, "memory ran out while printing a value")
                : ef_fail(err, EF_TOO_LARGE, "the text is longer than %zu bytes", out->max_bytes);
 }
 
-/* Room for `len` bytes, and where they go; NULL when the buffer is full. */
+/* Reserves `len` bytes and returns their address; NULL: the buffer is full. */
 static inline char *room(ef__buf *out, size_t len)
 {
     if (out->failed || len >= out->cap - out->len) {
@@ -98,7 +99,7 @@ static void print_string(ef__value v, ef__buf *out)
     out->len += text.len + 2;
 }
 
-/* The digits of magnitude * 10^-scale at the end of `text`; where they begin. */
+/* Writes the digits of magnitude * 10^-scale at the end of `text`; returns their start. */
 static char *small_digits(uint64_t magnitude, int32_t scale, bool negative,
                           char text[NUMBER_TEXT_MAX])
 {
@@ -145,7 +146,7 @@ static EF__SELDOM void print_number(ef__value v, ef__buf *out)
     add_bytes(out, number, len);
 }
 
-/* ,"key": in one go when the key is plain, as keys of views are. */
+/* ,"key": at once when the key is plain, which is the common case. */
 static void print_key(ef__value key, bool first, ef__buf *out)
 {
     char *p = key.plain ? room(out, (size_t)key.len + 4) : NULL;

@@ -1,5 +1,5 @@
 /*
- * program.c - compiling a program, and what others may ask of it.
+ * program.c - compiles a program, and its accessors.
  */
 #include "fold.h"
 

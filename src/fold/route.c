@@ -1,8 +1,8 @@
 /*
- * route.c - which handlers take a type, and what else others may ask of a program.
+ * route.c - finds the handlers of a type; other accessors of a program.
  *
- * A type that the program names in full is found by halving; the handlers that take it, by name or
- * by prefix, stand ready in their order. Any other type can only be taken by a prefix.
+ * A type that the program names in full is found by binary search, with a list of its handlers, by
+ * name or by prefix, in their order. Any other type can only match a prefix.
  */
 #include "ast.h"
 #include "check.h"
@@ -18,8 +18,8 @@ static int compare_types(ef_str a, ef_str b)
 
 static int compare_routes(const void *a, const void *b)
 {
-    const ef__route *x = a;
-    const ef__route *y = b;
+    const ef__type_route *x = a;
+    const ef__type_route *y = b;
 
     return compare_types(x->type, y->type);
 }
@@ -42,7 +42,7 @@ static bool has_prefix(const ef__handler *handler)
     return false;
 }
 
-static size_t collect_types(const ef__program *program, ef__route *out)
+static size_t collect_types(const ef__program *program, ef__type_route *out)
 {
     size_t count = 0;
 
@@ -56,7 +56,7 @@ static size_t collect_types(const ef__program *program, ef__route *out)
     return count;
 }
 
-static size_t drop_doubles(ef__route *routes, size_t count)
+static size_t drop_doubles(ef__type_route *routes, size_t count)
 {
     size_t kept = 0;
 
@@ -113,9 +113,9 @@ static const ef__handler *next_in(const ef__handler **list, const ef__handler *a
 const ef__handler *ef__program_handler_next(const ef__program *program, ef_str type,
                                             const ef__handler *after)
 {
-    ef__route key = {.type = type};
-    const ef__route *route = bsearch(&key, program->routes, program->route_count,
-                                     sizeof *program->routes, compare_routes);
+    ef__type_route key = {.type = type};
+    const ef__type_route *route = bsearch(&key, program->routes, program->route_count,
+                                          sizeof *program->routes, compare_routes);
 
     if (route)
         return next_in(route->handlers, after);
@@ -133,11 +133,6 @@ ef_str ef__program_type(const ef__program *program, ef_str type)
     return type;
 }
 
-bool ef__program_handles(const ef__program *program, ef_str type)
-{
-    return ef__program_handler_next(program, ef__program_type(program, type), NULL) != NULL;
-}
-
 ef_str ef__program_name(const ef__program *program)
 {
     return program->name;
@@ -152,7 +147,7 @@ bool ef__program_migrates(const ef__program *program, int64_t from_schema)
 {
     for (const ef__migration *m = program->migrations; m; m = m->next)
         if (m->from == from_schema)
-            return true; /* the check has seen that there is no gap behind it */
+            return true; /* check_schema.c has checked that there is no gap after it */
     return false;
 }
 
@@ -164,16 +159,6 @@ int64_t ef__program_schema(const ef__program *program)
 bool ef__program_by_log(const ef__program *program)
 {
     return program->order == EF__FOLD_BY_LOG;
-}
-
-ef_str ef__program_file(const ef__program *program)
-{
-    return program->file;
-}
-
-ef_str ef__program_source(const ef__program *program)
-{
-    return program->source;
 }
 
 ef_str ef__program_hash(const ef__program *program)
@@ -197,55 +182,4 @@ ef_str ef__program_index(const ef__program *program, size_t i)
     while (i-- > 0)
         index = index->next;
     return index->text;
-}
-
-size_t ef__program_lookup_count(const ef__program *program)
-{
-    size_t count = 0;
-
-    for (const ef__lookup_name *lookup = program->lookups; lookup; lookup = lookup->next)
-        count++;
-    return count;
-}
-
-ef_str ef__program_lookup(const ef__program *program, size_t i)
-{
-    const ef__lookup_name *lookup = program->lookups;
-
-    while (i-- > 0)
-        lookup = lookup->next;
-    return lookup->name;
-}
-
-size_t ef__program_pattern_count(const ef__program *program)
-{
-    size_t count = 0;
-
-    for (const ef__alias *alias = program->aliases; alias; alias = alias->next)
-        count++;
-    for (const ef__handler *h = program->handlers; h; h = h->next)
-        for (const ef__pattern *p = h->patterns; p; p = p->next)
-            count++;
-    return count;
-}
-
-/* A prefix is followed by its * in the source, so the text with it is one byte longer. */
-static ef_str pattern_text(const ef__pattern *pattern)
-{
-    ef_str text = pattern->text;
-
-    text.len += pattern->prefix;
-    return text;
-}
-
-ef_str ef__program_pattern(const ef__program *program, size_t i)
-{
-    for (const ef__handler *h = program->handlers; h; h = h->next)
-        for (const ef__pattern *p = h->patterns; p; p = p->next)
-            if (i-- == 0)
-                return pattern_text(p);
-    const ef__alias *alias = program->aliases;
-    while (i-- > 0)
-        alias = alias->next;
-    return alias->from;
 }

@@ -1,9 +1,9 @@
 /*
- * run.c - statements: finding the place that a path means, and changing it.
+ * run.c - runs statements: finds the location of a path, and changes it.
  *
- * A value is evaluated and taken into the heap before the place is looked for: the place holds
- * indexes into the view, which nothing may move in between. Taking it first also makes it shared
- * when it is part of the view itself (list push list), so that what is pushed is a copy of before.
+ * A value is evaluated and copied into the heap before the location is searched: the location has
+ * indexes into the view, which must not move in between. Copying first also makes the value shared
+ * when it is part of the view itself (list push list), so that the pushed value is the old one.
  */
 #include "eval.h"
 
@@ -19,7 +19,7 @@ static ef_status run_push(ef__eval *ev, const ef__stmt *stmt);
 static ef_status run_add(ef__eval *ev, const ef__stmt *stmt);
 static ef_status run_remove(ef__eval *ev, const ef__stmt *stmt);
 static ef_status run_unset(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_delete(ef__eval *ev, const ef__stmt *stmt);
+static ef_status run_delete(ef__eval *ev);
 static ef_status run_let(ef__eval *ev, const ef__stmt *stmt);
 static ef_status run_for(ef__eval *ev, const ef__stmt *stmt);
 static ef_status run_view(ef__eval *ev, const ef__stmt *stmt, const ef__expr *view_id);
@@ -70,7 +70,7 @@ static ef_status run_stmt(ef__eval *ev, const ef__stmt *stmt)
     case EF__STMT_UNSET:
         return run_unset(ev, stmt);
     case EF__STMT_DELETE:
-        return run_delete(ev, stmt);
+        return run_delete(ev);
     case EF__STMT_LET:
         return run_let(ev, stmt);
     case EF__STMT_IF:
@@ -85,11 +85,11 @@ static ef_status run_stmt(ef__eval *ev, const ef__stmt *stmt)
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-/* Places are filled in where they stand, field by field: one that is made whole and then copied
- * makes the processor wait for its parts, several times an event. */
+/* Locations are filled in place, field by field: creating one and copying it makes the processor
+ * wait for its parts, several times per event. */
 
-/* The root that a target begins with: the view's data, or in an upcast the event's. */
-static void begin_at_root(ef__eval *ev, const ef__expr *target, ef__spot *out)
+/* The root of a target: the data of the view, or in an upcast that of the event. */
+static void begin_at_root(ef__eval *ev, const ef__expr *target, ef__slot *out)
 {
     bool in_view = target->root != EF__ROOT_DATA;
 
@@ -104,7 +104,7 @@ static void begin_at_root(ef__eval *ev, const ef__expr *target, ef__spot *out)
 }
 
 /* An empty array or object where there is nothing, or null. */
-static ef_status put_empty(ef__eval *ev, ef__spot *spot, ef__value_kind kind)
+static ef_status put_empty(ef__eval *ev, ef__slot *spot, ef__value_kind kind)
 {
     ef__array array = {0};
     ef__object object = {0};
@@ -113,35 +113,35 @@ static ef_status put_empty(ef__eval *ev, ef__spot *spot, ef__value_kind kind)
     ef_status st = ef__value_store(ev->changes->heap, empty, &owned, ev->err);
 
     if (st == EF_OK)
-        st = ef__spot_put(ev->changes, spot, owned, ev->err);
+        st = ef__slot_put(ev->changes, spot, owned, ev->err);
     ev->fatal |= st != EF_OK;
     return st;
 }
 
-static ef_status own(ef__eval *ev, ef__spot *spot)
+static ef_status own(ef__eval *ev, ef__slot *spot)
 {
-    ef_status st = ef__spot_own(ev->changes, spot, ev->err);
+    ef_status st = ef__slot_own(ev->changes, spot, ev->err);
 
     ev->fatal |= st != EF_OK;
     return st;
 }
 
-static ef_status spot_wrong(ef__eval *ev, const ef__expr *target, const ef__step *step, ef__value v,
-                            const char *what)
+static ef_status spot_wrong(ef__eval *ev, const ef__expr *target, const ef__path_step *step,
+                            ef__value v, const char *what)
 {
     ef__value ignored;
     ef__expr part = *target;
 
-    /* The path up to this step is what has the wrong kind. */
+    /* The path up to this step has the wrong kind. */
     if (step->span.offset > target->span.offset && step->span.line == target->span.line)
         part.span.length = step->span.column - target->span.column;
     return ef__eval_mistake(ev, &part, v, &ignored, "%s", what);
 }
 
-static ef_status step_to_field(ef__eval *ev, const ef__expr *target, const ef__step *step,
-                               ef_str key, ef__spot *spot)
+static ef_status step_to_field(ef__eval *ev, const ef__expr *target, const ef__path_step *step,
+                               ef_str key, ef__slot *spot)
 {
-    ef__value in = ef__spot_value(spot);
+    ef__value in = ef__slot_value(spot);
     bool found;
 
     if (in.kind != EF__VALUE_OBJECT)
@@ -154,10 +154,10 @@ static ef_status step_to_field(ef__eval *ev, const ef__expr *target, const ef__s
     return EF_OK;
 }
 
-static ef_status step_to_item(ef__eval *ev, const ef__expr *target, const ef__step *step,
-                              int64_t index, ef__spot *spot)
+static ef_status step_to_item(ef__eval *ev, const ef__expr *target, const ef__path_step *step,
+                              int64_t index, ef__slot *spot)
 {
-    ef__value in = ef__spot_value(spot);
+    ef__value in = ef__slot_value(spot);
     int64_t count = (int64_t)ef__value_count(in);
 
     if (in.kind != EF__VALUE_ARRAY)
@@ -165,23 +165,23 @@ static ef_status step_to_item(ef__eval *ev, const ef__expr *target, const ef__st
     if (index >= count || index < -count)
         return spot_wrong(ev, target, step, in, "there is no item of that number to change");
     *spot =
-        (ef__spot){.in = in, .index = (size_t)(index < 0 ? index + count : index), .there = true};
+        (ef__slot){.in = in, .index = (size_t)(index < 0 ? index + count : index), .there = true};
     return EF_OK;
 }
 
 /* One step down. Without `create` a step into nothing ends the search: `*out_gone`. */
-static ef_status take_step(ef__eval *ev, const ef__expr *target, const ef__step *step,
-                           ef__value index, bool create, ef__spot *spot, bool *out_gone)
+static ef_status take_step(ef__eval *ev, const ef__expr *target, const ef__path_step *step,
+                           ef__value index, bool create, ef__slot *spot, bool *out_gone)
 {
     bool by_field = step->field.ptr || index.kind == EF__VALUE_STRING;
     ef_status st = EF_OK;
 
-    if (ef__spot_value(spot).kind <= EF__VALUE_NULL) {
+    if (ef__slot_value(spot).kind <= EF__VALUE_NULL) {
         *out_gone = !create;
         if (!create)
             return EF_OK;
         if (!by_field)
-            return spot_wrong(ev, target, step, ef__spot_value(spot),
+            return spot_wrong(ev, target, step, ef__slot_value(spot),
                               "only an array has items by number");
         st = put_empty(ev, spot, EF__VALUE_OBJECT);
     }
@@ -195,10 +195,10 @@ static ef_status take_step(ef__eval *ev, const ef__expr *target, const ef__step 
     return step_to_item(ev, target, step, step->expr ? index.as.integer : step->index, spot);
 }
 
-/* The usual step: by name, into an object that nobody else sees. False: nothing was done. */
-static bool step_by_name(const ef__step *step, ef__spot *spot)
+/* The common step: by name, into an exclusive object. False: nothing was done. */
+static bool step_by_name(const ef__path_step *step, ef__slot *spot)
 {
-    const ef__value *object = step->field.ptr ? ef__spot_own_object(spot) : NULL;
+    const ef__value *object = step->field.ptr ? ef__slot_own_object(spot) : NULL;
 
     if (!object)
         return false;
@@ -210,8 +210,9 @@ static bool step_by_name(const ef__step *step, ef__spot *spot)
 }
 
 /* On from `out`, whatever the steps are and whatever they lead into. */
-static EF__SELDOM ef_status take_steps(ef__eval *ev, const ef__expr *target, const ef__step *step,
-                                       unsigned depth, bool create, ef__spot *out)
+static EF__SELDOM ef_status take_steps(ef__eval *ev, const ef__expr *target,
+                                       const ef__path_step *step, unsigned depth, bool create,
+                                       ef__slot *out)
 {
     bool gone = false;
     ef_status st = EF_OK;
@@ -231,13 +232,13 @@ static EF__SELDOM ef_status take_steps(ef__eval *ev, const ef__expr *target, con
             st = take_step(ev, target, step, index, create, out, &gone);
     }
     if (gone)
-        *out = (ef__spot){.there = false};
+        *out = (ef__slot){.there = false};
     return st;
 }
 
-static ef_status find_spot(ef__eval *ev, const ef__expr *target, bool create, ef__spot *out)
+static ef_status find_spot(ef__eval *ev, const ef__expr *target, bool create, ef__slot *out)
 {
-    const ef__step *step = target->steps;
+    const ef__path_step *step = target->steps;
     unsigned depth = 1;
 
     begin_at_root(ev, target, out);
@@ -296,9 +297,9 @@ static ef_status check_size(ef__eval *ev, const ef__stmt *stmt)
                           *ev->changes->bytes, EF_FOLD_LIMIT_VIEW_BYTES);
 }
 
-static ef_status put(ef__eval *ev, const ef__stmt *stmt, ef__spot *spot, ef__value owned)
+static ef_status put(ef__eval *ev, const ef__stmt *stmt, ef__slot *spot, ef__value owned)
 {
-    ef_status st = ef__spot_put(ev->changes, spot, owned, ev->err);
+    ef_status st = ef__slot_put(ev->changes, spot, owned, ev->err);
 
     ev->fatal |= st != EF_OK;
     return st == EF_OK ? check_size(ev, stmt) : st;
@@ -308,7 +309,7 @@ static ef_status put(ef__eval *ev, const ef__stmt *stmt, ef__spot *spot, ef__val
 
 /* The statement's value in the heap, and the place of its target. On failure nothing is owned. */
 static ef_status value_and_spot(ef__eval *ev, const ef__stmt *stmt, bool create, ef__value *owned,
-                                ef__spot *spot)
+                                ef__slot *spot)
 {
     ef__value v;
     ef_status st = ef__eval_expr(ev, stmt->value, &v);
@@ -327,7 +328,7 @@ static ef_status value_and_spot(ef__eval *ev, const ef__stmt *stmt, bool create,
 static ef_status run_set(ef__eval *ev, const ef__stmt *stmt)
 {
     ef__value owned;
-    ef__spot spot;
+    ef__slot spot;
     ef_status st = value_and_spot(ev, stmt, true, &owned, &spot);
 
     if (st != EF_OK)
@@ -348,7 +349,7 @@ static ef_status run_increase(ef__eval *ev, const ef__stmt *stmt)
     ef__value by;
     ef__value sum;
     ef__value owned;
-    ef__spot spot;
+    ef__slot spot;
     ef_status st = ef__eval_expr(ev, stmt->value, &by);
 
     if (st != EF_OK)
@@ -358,7 +359,7 @@ static ef_status run_increase(ef__eval *ev, const ef__stmt *stmt)
     st = find_spot(ev, stmt->target, true, &spot);
     if (st != EF_OK)
         return st;
-    ef__value old = ef__spot_value(&spot);
+    ef__value old = ef__slot_value(&spot);
     if (old.kind <= EF__VALUE_NULL)
         old = ef__value_int(0);
     if (!ef__value_is_number(old))
@@ -372,9 +373,9 @@ static ef_status run_increase(ef__eval *ev, const ef__stmt *stmt)
 }
 
 /* The array at a place, made when there is none, and the view's own. */
-static ef_status own_array(ef__eval *ev, const ef__stmt *stmt, ef__spot *spot, ef__value *out)
+static ef_status own_array(ef__eval *ev, const ef__stmt *stmt, ef__slot *spot, ef__value *out)
 {
-    ef__value v = ef__spot_value(spot);
+    ef__value v = ef__slot_value(spot);
     ef_status st = EF_OK;
 
     if (v.kind > EF__VALUE_NULL && v.kind != EF__VALUE_ARRAY)
@@ -386,15 +387,15 @@ static ef_status own_array(ef__eval *ev, const ef__stmt *stmt, ef__spot *spot, e
         st = put_empty(ev, spot, EF__VALUE_ARRAY);
     if (st == EF_OK)
         st = own(ev, spot);
-    *out = ef__spot_value(spot);
+    *out = ef__slot_value(spot);
     return st;
 }
 
-/* The statement's value in the heap, and the array it goes into. On failure nothing is owned. */
+/* The value of the statement in the heap, and its array. After a failure nothing is owned. */
 static ef_status value_and_array(ef__eval *ev, const ef__stmt *stmt, ef__value *owned,
                                  ef__value *array)
 {
-    ef__spot spot;
+    ef__slot spot;
     ef_status st = value_and_spot(ev, stmt, true, owned, &spot);
 
     if (st != EF_OK)
@@ -413,20 +414,20 @@ static ef_status run_push(ef__eval *ev, const ef__stmt *stmt)
 
     if (st != EF_OK)
         return st;
-    ef__spot end = {.in = array, .index = array.as.array->count};
-    st = ef__spot_put(ev->changes, &end, owned, ev->err);
+    ef__slot end = {.in = array, .index = array.as.array->count};
+    st = ef__slot_put(ev->changes, &end, owned, ev->err);
     while (st == EF_OK && stmt->keep > 0 && array.as.array->count > stmt->keep) {
-        ef__spot oldest = {.in = array, .there = true};
-        st = ef__spot_take(ev->changes, &oldest, ev->err);
+        ef__slot oldest = {.in = array, .there = true};
+        st = ef__slot_move(ev->changes, &oldest, ev->err);
     }
     ev->fatal |= st != EF_OK;
     return st == EF_OK ? check_size(ev, stmt) : st;
 }
 
 /* The place among the items, which are in rising order when only add and remove were used. */
-static ef__spot find_in_set(ef__value array, ef__value item)
+static ef__slot find_in_set(ef__value array, ef__value item)
 {
-    ef__spot spot = {.in = array, .index = ef__value_count(array)};
+    ef__slot spot = {.in = array, .index = ef__value_count(array)};
     ef__value_walk walk = ef__value_walk_of(array);
 
     while (ef__value_next(&walk)) {
@@ -451,7 +452,7 @@ static ef_status run_add(ef__eval *ev, const ef__stmt *stmt)
     if (st != EF_OK)
         return st;
     st = ef__eval_charge(ev, stmt->value, ef__value_count(array) + ef__eval_cost(owned));
-    ef__spot place = st == EF_OK ? find_in_set(array, owned) : (ef__spot){0};
+    ef__slot place = st == EF_OK ? find_in_set(array, owned) : (ef__slot){0};
     if (st != EF_OK || place.there) {
         ef__value_release(ev->changes->heap, owned);
         return st;
@@ -463,19 +464,19 @@ static ef_status run_remove(ef__eval *ev, const ef__stmt *stmt)
 {
     ef__value owned;
     ef__value array = EF__NULL;
-    ef__spot spot;
+    ef__slot spot;
     ef_status st = value_and_spot(ev, stmt, false, &owned, &spot);
 
     if (st != EF_OK)
         return st;
-    if (ef__spot_value(&spot).kind > EF__VALUE_NULL)
+    if (ef__slot_value(&spot).kind > EF__VALUE_NULL)
         st = own_array(ev, stmt, &spot, &array);
     while (st == EF_OK && array.kind == EF__VALUE_ARRAY) {
         st = ef__eval_charge(ev, stmt->value, ef__value_count(array) + ef__eval_cost(owned));
-        ef__spot place = find_in_set(array, owned);
+        ef__slot place = find_in_set(array, owned);
         if (st != EF_OK || !place.there)
             break;
-        st = ef__spot_take(ev->changes, &place, ev->err);
+        st = ef__slot_move(ev->changes, &place, ev->err);
         ev->fatal |= st != EF_OK;
     }
     ef__value_release(ev->changes->heap, owned);
@@ -484,25 +485,25 @@ static ef_status run_remove(ef__eval *ev, const ef__stmt *stmt)
 
 static ef_status run_unset(ef__eval *ev, const ef__stmt *stmt)
 {
-    ef__spot spot;
+    ef__slot spot;
     ef_status st = find_spot(ev, stmt->target, false, &spot);
 
     if (st != EF_OK || !spot.there)
         return st;
-    st = ef__spot_take(ev->changes, &spot, ev->err);
+    st = ef__slot_move(ev->changes, &spot, ev->err);
     ev->fatal |= st != EF_OK;
     return st;
 }
 
-static ef_status run_delete(ef__eval *ev, const ef__stmt *stmt)
+static ef_status run_delete(ef__eval *ev)
 {
-    ef__spot spot = {.root = &ev->view->root, .there = ev->view->root.kind != EF__VALUE_MISSING};
+    ef__slot spot = {.root = &ev->view->root, .there = ev->view->root.kind != EF__VALUE_MISSING};
 
     ev->changes->bytes = &ev->view->bytes;
     if (!spot.there)
         return EF_OK;
     ev->view->written_by = ev->stamp;
-    ef_status st = ef__spot_take(ev->changes, &spot, ev->err);
+    ef_status st = ef__slot_move(ev->changes, &spot, ev->err);
     ev->fatal |= st != EF_OK;
     return st;
 }

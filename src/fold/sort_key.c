@@ -60,8 +60,8 @@ static void add_exponent(ef__buf *out, int32_t exponent, unsigned flip)
     add_byte(out, (lifted & 0xFF) ^ flip);
 }
 
-/* coefficient * 10^-scale as 0.d1d2d3… * 10^exponent, without trailing zeros. Digits are taken in
- * pairs from the front, so a longer number with the same beginning is the larger one. */
+/* coefficient * 10^-scale as 0.d1d2d3… * 10^exponent, without trailing zeros. Digits are read in
+ * pairs from the front, so a longer number with the same start is the larger one. */
 static void add_digits(ef__buf *out, const ef__number *n)
 {
     char digits[DIGITS_MAX + 1];

@@ -1,8 +1,8 @@
 /*
- * store.c - making arrays and objects, taking values into the heap, and giving them back.
+ * store.c - creates arrays and objects, copies values into the heap, and releases them.
  *
- * A string of the heap, and a number that is text, has its count just before its bytes; another
- * number has it behind.
+ * A string of the heap, and a number that is text, has its reference count just before its bytes;
+ * another number has it after.
  */
 #include "value.h"
 
@@ -88,7 +88,7 @@ ef_status ef__value_store(ef__heap *heap, ef__value v, ef__value *out, ef_error 
     ef_status st = store_at(heap, v, 0, out, err);
 
     if (st != EF_OK)
-        *out = EF__MISSING; /* not what was half made, and is gone */
+        *out = EF__MISSING; /* the partly created value is freed */
     return st;
 }
 
@@ -130,7 +130,7 @@ static ef_status store_number(ef__heap *heap, ef__value v, ef__value *out, ef_er
     return EF_OK;
 }
 
-/* A little room to grow, for most arrays of views are pushed to. */
+/* Some spare capacity, because most arrays of views are pushed to. */
 static uint32_t roomy(size_t count)
 {
     return (uint32_t)(count < 4 ? 4 : count + count / 2);
@@ -238,7 +238,7 @@ static ef_status store_at(ef__heap *heap, ef__value v, unsigned depth, ef__value
     case EF__VALUE_OBJECT:
         return store_object(heap, v, depth, out, err);
     default:
-        *out = EF__NULL; /* of what is missing */
+        *out = EF__NULL; /* for a missing value */
         return EF_OK;
     }
 }

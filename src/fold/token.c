@@ -13,17 +13,17 @@ static const char *const marks[] = {"==", "!=", "<=", ">=", "+=", "-=", "??", "=
                                     "<",  ">",  "+",  "-",  "*",  "/",  "%",  "(",
                                     ")",  "[",  "]",  "{",  "}",  ",",  ":",  "."};
 
-/* What people write who come from another language. */
+/* Words of other languages, for suggestions. */
 static const struct {
     const char *text, *wrong, *suggestion;
 } foreign[] = {
     {"&&", "\"&&\" is written as a word here", "and"},
     {"||", "\"||\" is written as a word here", "or"},
     {"!", "\"!\" is written as a word here", "not"},
-    {"'", "a text stands in double quotes", "\""},
-    {"`", "a text stands in double quotes", "\""},
+    {"'", "a text needs double quotes", "\""},
+    {"`", "a text needs double quotes", "\""},
     {";", "a statement ends with its line; there is no \";\"", NULL},
-    {"\t", "this is a tab; only spaces may stand here", NULL},
+    {"\t", "this is a tab; use spaces", NULL},
 };
 
 static bool name_begins(char c)
@@ -68,8 +68,8 @@ static uint32_t character_count(const char *ptr, size_t len)
     return count;
 }
 
-/* The token that begins at lexer->offset and has `len` bytes; the lexer moves behind it. */
-static void take(ef__lexer *lexer, ef__token_kind kind, size_t len, ef__token *out)
+/* The token of `len` bytes at lexer->offset; the lexer moves past it. */
+static void take(ef__lexer *lexer, ef__token_kind kind, size_t len, ef__lexeme *out)
 {
     const char *ptr = lexer->source.ptr + lexer->offset;
     uint32_t characters = character_count(ptr, len);
@@ -89,7 +89,7 @@ static void take(ef__lexer *lexer, ef__token_kind kind, size_t len, ef__token *o
     lexer->offset += len;
 }
 
-static void take_wrong(ef__lexer *lexer, size_t len, const char *wrong, ef__token *out)
+static void take_wrong(ef__lexer *lexer, size_t len, const char *wrong, ef__lexeme *out)
 {
     take(lexer, EF__TOKEN_WRONG, len, out);
     out->wrong = wrong;
@@ -106,7 +106,7 @@ void ef__lexer_init(ef__lexer *lexer, ef_str source, ef__arena *arena)
     lexer->indent_count = 1; /* indents[0] is 0 */
     if (begins_with(source, "\xef\xbb\xbf"))
         lexer->offset = lexer->line_offset = lexer->seen_offset =
-            3; /* a byte order mark says nothing in UTF-8 */
+            3; /* a byte order mark has no meaning in UTF-8 */
 }
 
 static void next_line(ef__lexer *lexer)
@@ -142,7 +142,7 @@ static void skip_white(ef__lexer *lexer)
     }
 }
 
-static bool close_blocks(ef__lexer *lexer, uint32_t width, ef__token *out)
+static bool close_blocks(ef__lexer *lexer, uint32_t width, ef__lexeme *out)
 {
     while (lexer->indent_count > 1 && lexer->indents[lexer->indent_count - 1] > width) {
         lexer->indent_count--;
@@ -151,12 +151,12 @@ static bool close_blocks(ef__lexer *lexer, uint32_t width, ef__token *out)
     if (lexer->indents[lexer->indent_count - 1] == width)
         return false;
     lexer->indents[lexer->indent_count - 1] = width;
-    take_wrong(lexer, 0, "this line is indented like no line above it", out);
+    take_wrong(lexer, 0, "the indent of this line matches no line above it", out);
     return true;
 }
 
 /* At the first token of a line: does it open or close a block? True when `out` was filled. */
-static bool take_indent(ef__lexer *lexer, ef__token *out)
+static bool take_indent(ef__lexer *lexer, ef__lexeme *out)
 {
     uint32_t width = (uint32_t)(lexer->offset - lexer->line_offset);
     uint32_t before = lexer->indents[lexer->indent_count - 1];
@@ -176,7 +176,7 @@ static bool take_indent(ef__lexer *lexer, ef__token *out)
     return true;
 }
 
-static bool take_end(ef__lexer *lexer, ef__token *out)
+static bool take_end(ef__lexer *lexer, ef__lexeme *out)
 {
     bool newline = lexer->any && !lexer->line_begins;
 
@@ -193,7 +193,7 @@ static bool take_end(ef__lexer *lexer, ef__token *out)
     return true;
 }
 
-static bool take_number(ef__lexer *lexer, ef__token *out)
+static bool take_number(ef__lexer *lexer, ef__lexeme *out)
 {
     ef__number_parts parts;
     ef__number number;
@@ -204,11 +204,11 @@ static bool take_number(ef__lexer *lexer, ef__token *out)
     while (len < text.len && name_goes_on(text.ptr[len]))
         len++;
     if (st == EF_OK && len > parts.len) {
-        take_wrong(lexer, len, "a number ends here, and a name begins; put a space between", out);
+        take_wrong(lexer, len, "a name starts right after a number; put a space between", out);
     } else if (st != EF_OK) {
-        take_wrong(lexer, len ? len : 1, "this is not a number as JSON writes it", out);
+        take_wrong(lexer, len ? len : 1, "this is not a JSON number", out);
     } else if (ef__number_parse((ef_str){text.ptr, len}, &number, NULL) != EF_OK) {
-        take_wrong(lexer, len, "this number has too many digits; 38 can be kept exactly", out);
+        take_wrong(lexer, len, "this number has too many digits; 38 are exact", out);
     } else {
         take(lexer, EF__TOKEN_NUMBER, len, out);
         out->number = number;
@@ -216,7 +216,7 @@ static bool take_number(ef__lexer *lexer, ef__token *out)
     return true;
 }
 
-/* Where a text ends, behind its closing quote; 0 when it does not end in its line. */
+/* The end of a text, after its closing quote; 0: it does not end in its line. */
 static size_t text_length(ef_str text)
 {
     for (size_t i = 1; i < text.len && text.ptr[i] != '\n'; i++) {
@@ -228,7 +228,7 @@ static size_t text_length(ef_str text)
     return 0;
 }
 
-static bool take_text(ef__lexer *lexer, ef__token *out)
+static bool take_text(ef__lexer *lexer, ef__lexeme *out)
 {
     ef_str text = rest(lexer);
     size_t len = text_length(text);
@@ -247,7 +247,7 @@ static bool take_text(ef__lexer *lexer, ef__token *out)
     if (st != EF_OK) {
         take_wrong(
             lexer, len,
-            "this text is not a JSON string: a backslash begins \\\" \\\\ \\/ \\b \\f \\n \\r "
+            "this text is not a JSON string: a backslash starts \\\" \\\\ \\/ \\b \\f \\n \\r "
             "\\t or \\uXXXX",
             out);
         return true;
@@ -257,7 +257,7 @@ static bool take_text(ef__lexer *lexer, ef__token *out)
     return true;
 }
 
-static bool take_name(ef__lexer *lexer, ef__token *out)
+static bool take_name(ef__lexer *lexer, ef__lexeme *out)
 {
     ef_str text = rest(lexer);
     size_t len = 1;
@@ -268,7 +268,7 @@ static bool take_name(ef__lexer *lexer, ef__token *out)
     return true;
 }
 
-static bool take_unknown(ef__lexer *lexer, ef__token *out)
+static bool take_unknown(ef__lexer *lexer, ef__lexeme *out)
 {
     ef_str text = rest(lexer);
     uint32_t code = 0;
@@ -282,15 +282,15 @@ static bool take_unknown(ef__lexer *lexer, ef__token *out)
         }
     }
     take_wrong(lexer, len ? len : 1,
-               code >= 0x80 ? "names are made of a to z, digits and _; other keys are written as "
+               code >= 0x80 ? "names consist of a to z, digits and _; other keys are written as "
                               "[\"…\"]"
-                            : "this character has no meaning here",
+                            : "this character is not allowed here",
                out);
     return true;
 }
 
-/* Brackets are remembered, so that lines go on inside them and one left open can be named. */
-static void note_bracket(ef__lexer *lexer, ef__token *token)
+/* Open brackets are recorded: lines continue inside them, and a message can name the open one. */
+static void note_bracket(ef__lexer *lexer, ef__lexeme *token)
 {
     char c = token->text.ptr[0];
 
@@ -306,7 +306,7 @@ static void note_bracket(ef__lexer *lexer, ef__token *token)
     }
 }
 
-static bool take_mark(ef__lexer *lexer, ef__token *out)
+static bool take_mark(ef__lexer *lexer, ef__lexeme *out)
 {
     ef_str text = rest(lexer);
 
@@ -321,7 +321,7 @@ static bool take_mark(ef__lexer *lexer, ef__token *out)
 }
 
 /* An open bracket makes the rest of the program part of it: name the bracket, not the end. */
-static bool take_unclosed(ef__lexer *lexer, ef__token *out)
+static bool take_unclosed(ef__lexer *lexer, ef__lexeme *out)
 {
     ef__span open = lexer->open[lexer->open_count - 1];
 
@@ -331,7 +331,7 @@ static bool take_unclosed(ef__lexer *lexer, ef__token *out)
     return true;
 }
 
-bool ef__lexer_next(ef__lexer *lexer, ef__token *out)
+bool ef__lexer_next(ef__lexer *lexer, ef__lexeme *out)
 {
     if (lexer->dedents > 0) {
         lexer->dedents--;
@@ -359,7 +359,7 @@ bool ef__lexer_next(ef__lexer *lexer, ef__token *out)
     return name_begins(c) ? take_name(lexer, out) : take_mark(lexer, out);
 }
 
-void ef__lexer_type(ef__lexer *lexer, ef__token *token)
+void ef__lexer_type(ef__lexer *lexer, ef__lexeme *token)
 {
     size_t len = 0;
     ef_str text = {lexer->source.ptr + token->span.offset, lexer->source.len - token->span.offset};
@@ -391,12 +391,12 @@ void ef__lexer_recover(ef__lexer *lexer)
     lexer->open_count = 0;
 }
 
-bool ef__token_is(const ef__token *token, const char *mark)
+bool ef__token_is(const ef__lexeme *token, const char *mark)
 {
     return token->kind == EF__TOKEN_MARK && ef_str_equal(token->text, ef_str_from(mark));
 }
 
-bool ef__token_word(const ef__token *token, const char *word)
+bool ef__token_word(const ef__lexeme *token, const char *word)
 {
     return token->kind == EF__TOKEN_NAME && ef_str_equal(token->text, ef_str_from(word));
 }

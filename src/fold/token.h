@@ -1,9 +1,9 @@
 /*
- * token.h - a program's text as tokens, lines and indents included.
+ * token.h - splits source text into tokens, lines and indents included.
  *
  * Lines are indented by spaces; a deeper line opens a block (INDENT), a shallower one closes it
- * (DEDENT). Inside brackets a line break is white space. A # begins a comment. What is no token is
- * EF__TOKEN_WRONG and says why; the parser reports it when it comes to it.
+ * (DEDENT). Inside brackets a line break is white space. A # starts a comment. Invalid text is
+ * EF__TOKEN_WRONG with the reason; the parser reports it when it reaches it.
  */
 #ifndef EF_FOLD_TOKEN_H
 #define EF_FOLD_TOKEN_H
@@ -26,25 +26,25 @@ typedef enum ef__token_kind {
     EF__TOKEN_WRONG
 } ef__token_kind;
 
-typedef struct ef__token {
+typedef struct ef__lexeme {
     ef__token_kind kind;
     ef__span span;
     ef_str source; /* as written */
     ef_str text;   /* TEXT: unescaped; else as written */
     ef__number number;
     const char *wrong;      /* WRONG: a sentence */
-    const char *suggestion; /* WRONG: what was probably meant, or NULL */
-} ef__token;
+    const char *suggestion; /* WRONG: the suggested text, or NULL */
+} ef__lexeme;
 
 typedef struct ef__lexer {
     ef_str source;
     ef__arena *arena; /* for texts with escapes */
     size_t offset;
-    size_t line_offset; /* where the line begins */
+    size_t line_offset; /* start of the line */
     uint32_t line;
     size_t seen_offset; /* a place in the line whose column is known: counting starts there */
     uint32_t seen_column;
-    bool line_begins; /* the indent has still to be looked at */
+    bool line_begins; /* the indent has not been read yet */
     bool any;         /* the line has a token, so it ends in NEWLINE */
     int32_t dedents;  /* still to be given */
     int32_t indent_count;
@@ -57,22 +57,22 @@ typedef struct ef__lexer {
 void ef__lexer_init(ef__lexer *lexer, ef_str source, ef__arena *arena);
 
 /* The next token; END again and again at the end. False when memory ran out. */
-bool ef__lexer_next(ef__lexer *lexer, ef__token *out);
+bool ef__lexer_next(ef__lexer *lexer, ef__lexeme *out);
 
 /*
- * `token`, the last one given, stands where an event type is expected: read it again as one, up to
- * white space or a comma. A TEXT stays a TEXT. What cannot begin a type stays as it is.
+ * Reads `token`, the last one returned, again as an event type, up to white space or a comma. A
+ * TEXT stays a TEXT. A token that cannot start a type stays as it is.
  */
-void ef__lexer_type(ef__lexer *lexer, ef__token *token);
+void ef__lexer_type(ef__lexer *lexer, ef__lexeme *token);
 
 /* Does this mark come next in the line, white space aside? */
 bool ef__lexer_follows(const ef__lexer *lexer, const char *mark);
 
-/* Forget open brackets: the parser gives up on the statement and goes on with the next line. */
+/* Forgets open brackets: the parser gives up the statement and continues with the next line. */
 void ef__lexer_recover(ef__lexer *lexer);
 
-bool ef__token_is(const ef__token *token, const char *mark);   /* a MARK */
-bool ef__token_word(const ef__token *token, const char *word); /* a NAME */
+bool ef__token_is(const ef__lexeme *token, const char *mark);   /* a MARK */
+bool ef__token_word(const ef__lexeme *token, const char *word); /* a NAME */
 
 /* The span from the beginning of `first` to the end of `last`, within one line. */
 ef__span ef__span_join(ef__span first, ef__span last);

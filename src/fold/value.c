@@ -1,12 +1,13 @@
 /*
  * value.c - reading and comparing values. Storing them is store.c, printing them print.c.
  *
- * Walks recurse, and end: what comes from a tree or lies in the heap is at most EF_LIMIT_JSON_DEPTH
- * deep, and what a program makes around it is as deep as the program is nested.
+ * Walks recurse, and the depth is bounded: values of a tree or of the heap are at most
+ * EF_LIMIT_JSON_DEPTH deep, and values that a program builds around them are as deep as the
+ * program.
  */
 #include "value.h"
 
-enum { WEIGHT_SCALAR = 8 };
+enum { WEIGHT_SCALAR = 8 }; /* bytes of text that a number or boolean counts as */
 
 static int compare_numbers(ef__value a, ef__value b);
 static int compare_arrays(ef__value a, ef__value b);
@@ -164,9 +165,9 @@ int ef__value_compare(ef__value a, ef__value b)
     }
 }
 
-enum { NUMBER_TEXT_MAX = 64 };
+enum { NUMBER_TEXT_MAX = 64 }; /* bytes: sign, point and 38 digits, with space to spare */
 
-/* `text` is room for a number that is not text already. */
+/* `text` is a buffer for a number that is not stored as text. */
 static ef__number_digits digits_of(ef__value v, char text[NUMBER_TEXT_MAX])
 {
     ef__buf buf = {text, 0, NUMBER_TEXT_MAX, NUMBER_TEXT_MAX - 1, false};

@@ -1,25 +1,24 @@
 /*
  * value.h - the values that programs work on.
  *
- * A value is small and passed by value. Where its bytes live is its home:
+ * A value is small and passed by value. The location of its bytes is its home:
  *
- *   free     nowhere in particular (null, true, 7), or in the arena of the event at hand
- *   program  a text of the program, which outlives every view: stored as it is
+ *   free     none (null, true, 7), or the arena of the current event
+ *   program  a text of the program, which outlives every view: stored without a copy
  *   self     a decimal in the value itself
- *   heap     in the folder's heap, shared by count: what views are made of
- *   json     in a parsed tree: read where it stands, turned into something else only when stored
+ *   heap     the folder's heap, with a reference count: the values of views
+ *   json     a parsed tree: read in place, converted only when it is stored
  *
  * Numbers are exact. An integer that fits 64 bits is an INT; everything else is a DECIMAL (a large
  * integer too), or text: in a tree, until it is used in arithmetic, and in the heap, where it has
  * more digits than arithmetic is exact with (1e300) and is copied as it was written. Objects of the
  * heap and of the arena keep their members sorted by key.
  *
- * Where an array or object of the heap stands in a view, its `len` says how many bytes of text it
- * is, so that taking it out needs no walk; 0 when that is not known. Whoever changes one clears it
- * on the way there (ef__spot_own).
+ * Where an array or object of the heap is part of a view, its `len` is its length as text, so that
+ * removing it needs no walk; 0: unknown. A change clears it on the way (ef__slot_own).
  *
  * Strings, numbers and everything free or json never change. An array or object of the heap changes
- * through change.h only, and only where one reference to it is left.
+ * only through change.h, and only where it has one reference.
  */
 #ifndef EF_FOLD_VALUE_H
 #define EF_FOLD_VALUE_H
@@ -34,10 +33,10 @@
  * save more registers with it inside. */
 #define EF__SELDOM __attribute__((noinline))
 
-/* In the order of values: a lower kind comes first. false < true, and INT and DECIMAL are both
- * numbers, compared by what they are worth. */
+/* In the order of values: a lower kind comes first. false < true; INT and DECIMAL are both numbers,
+ * compared by value. */
 typedef enum ef__value_kind {
-    EF__VALUE_MISSING, /* what a path that leads nowhere gives; never stored */
+    EF__VALUE_MISSING, /* the result of a path that does not exist; never stored */
     EF__VALUE_NULL,
     EF__VALUE_FALSE,
     EF__VALUE_TRUE,
@@ -93,7 +92,7 @@ struct ef__object {
     uint32_t refs;
     uint32_t count;
     uint32_t cap;
-    uint32_t beside; /* members that there is room for in the same piece of memory, behind this */
+    uint32_t beside; /* capacity for members in the same allocation, after this struct */
     size_t weight;
     ef__member *members; /* sorted by key */
 };
@@ -148,7 +147,7 @@ static inline ef_str ef__value_text(ef__value v)
 
 const char *ef__value_kind_name(ef__value v); /* "a number", "an object", "missing" */
 
-/* A node of a tree, read where it stands; NULL gives EF__MISSING. */
+/* A node of a tree, read in place; NULL results in EF__MISSING. */
 ef__value ef__value_from_json(const ef__json *json);
 /* The same of a number's text; false: not a number, or one that has to be read with more care. */
 bool ef__value_short(ef_str number, ef__value *out);
@@ -157,7 +156,7 @@ bool ef__value_short_number(const ef__number *number, ef__value *out);
 /* An INT or a decimal in itself where it fits, else a DECIMAL in `arena`. EF_NO_MEMORY */
 ef_status ef__value_from_number(const ef__number *number, ef__arena *arena, ef__value *out,
                                 ef_error *err);
-/* What a number is worth. EF_TOO_LARGE when it is text with more digits than numbers have. */
+/* The value of a number. EF_TOO_LARGE: it is text with more digits than numbers have. */
 ef_status ef__value_number(ef__value v, ef__number *out, ef_error *err);
 
 /* Items of an array or members of an object; 0 of anything else. */
@@ -233,16 +232,16 @@ ef_status ef__value_print(ef__value v, ef__buf *out, ef_error *err);
 
 /* Exactly as many bytes as ef__value_print writes. */
 size_t ef__value_size(ef__value v);
-/* About as many, without a walk where that can be had: what budgets are charged with. Whoever makes
- * an array or object in the arena keeps its sum in `weight`, for [x, x] of [x, x] of … is little
- * memory and a great deal of text. */
+/* An estimate without a walk where possible, for budgets. Code that builds an array or object in
+ * the arena keeps the sum in `weight`, because [x, x] of [x, x] of … is little memory and a great
+ * deal of text. */
 size_t ef__value_weight(ef__value v);
 /* 0 of a scalar, 1 of [] and {}, 2 of [[]] … */
 unsigned ef__value_depth(ef__value v);
 
 /*
- * The arena's own arrays and objects, for what expressions make. `cap` is the most it will hold.
- * NULL when memory runs out. ef__object_put keeps the keys sorted and the last of two equal ones.
+ * Arrays and objects of the arena, for results of expressions. `cap` is the most it will hold.
+ * NULL: memory ran out. ef__object_put keeps the keys sorted, and the last of two equal ones.
  */
 ef__array *ef__array_make(ef__arena *arena, size_t cap);
 void ef__array_put(ef__array *array, ef__value value);
@@ -258,8 +257,8 @@ static inline ef__value ef__value_object(ef__object *object)
 }
 /* The memory of members that have outgrown their object. */
 void ef__object_free_members(ef__heap *heap, ef__object *object);
-/* Where `key` is among the members, or where it would have to stand. Most objects are small and
- * have the key, and the length tells most others from it: that needs no call. */
+/* The index of `key` among the members, or where it belongs. Most objects are small and have the
+ * key, and its length rules out most others: that needs no call. */
 size_t ef__object_search(const ef__object *object, ef_str key, bool *out_found);
 static inline size_t ef__object_find(const ef__object *object, ef_str key, bool *out_found)
 {
@@ -273,10 +272,10 @@ static inline size_t ef__object_find(const ef__object *object, ef_str key, bool 
 }
 
 /*
- * Take a value into the heap: what is there already is shared, texts of the program stay where they
+ * Copies a value into the heap: a value of the heap is shared, texts of the program stay where they
  * are, the rest is copied. MISSING becomes null. The result is owned: one reference.
- * EF_TOO_LARGE (nesting past EF_LIMIT_JSON_DEPTH), EF_NO_MEMORY; then
- * nothing is kept and `*out` is MISSING.
+ * EF_TOO_LARGE (nesting past EF_LIMIT_JSON_DEPTH), EF_NO_MEMORY; then nothing is kept and `*out` is
+ * MISSING.
  */
 ef_status ef__value_store(ef__heap *heap, ef__value v, ef__value *out, ef_error *err);
 /* Is it stored as it is, without the heap? */

@@ -1,5 +1,5 @@
 /*
- * backup.c - the door for backups, and for journals that are copies.
+ * backup.c - the public API for backups, and for journals that are copies.
  */
 #include "front_priv.h"
 
@@ -19,7 +19,7 @@ ef_status ef_journal_backup(ef_journal *journal, const ef_backup_options *option
     *out = (ef_head){0};
     if (!journal->ops->backup)
         return ef_fail(err, EF_UNSUPPORTED,
-                       "a journal on %s is not copied to a file: use the backup of that store",
+                       "a journal on %s cannot be copied to a file: use the backup of that store",
                        journal->ops->name);
     return journal->ops->backup(journal,
                                 &(ef__journal_backup){.path = options->path,
@@ -40,7 +40,7 @@ ef_status ef_journal_copied(ef_journal *journal, int64_t *out_us, ef_error *err)
     return journal->ops->copied_get ? journal->ops->copied_get(journal, out_us, err) : EF_OK;
 }
 
-ef_status ef_journal_adopt(ef_journal *journal, ef_str who, ef_str reason, ef_error *err)
+ef_status ef_journal_adopt(ef_journal *journal, ef_str actor, ef_str reason, ef_error *err)
 {
     int64_t copied_us = 0;
     ef_status st = ef__need_writable(journal, "ef_journal_adopt", err);
@@ -48,11 +48,12 @@ ef_status ef_journal_adopt(ef_journal *journal, ef_str who, ef_str reason, ef_er
     if (st == EF_OK)
         st = ef_journal_copied(journal, &copied_us, err);
     if (st == EF_OK && copied_us == 0)
-        return ef_fail(err, EF_EXISTS, "the journal is no copy: its publishers send already");
-    if (st == EF_OK && who.len > 0)
-        st = ef_act_add(journal, &(ef_act){.act = EF_STR("adopt"), .who = who, .reason = reason},
-                        err);
+        return ef_fail(err, EF_EXISTS, "the journal is not a copy: its publishers send already");
+    if (st == EF_OK && actor.len > 0)
+        st = ef_audit_add(
+            journal, &(ef_audit_entry){.action = EF_STR("adopt"), .actor = actor, .reason = reason},
+            err);
     if (st == EF_OK)
         st = journal->ops->adopt(journal, err);
-    return ef__told(journal, st);
+    return ef__wake_on_success(journal, st);
 }

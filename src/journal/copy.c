@@ -1,30 +1,32 @@
 /*
- * copy.c - copying the events of one journal to another, as they are.
+ * copy.c - copies the events of one journal to another, unchanged.
  *
- * The target computes each hash from its own last one and compares it with the hash that the event
- * has in the source. So a copy is byte for byte the same chain, whatever the two back ends are, and
- * the target's head alone says where an interrupted copy continues.
+ * The target computes each hash from its own last one and compares it with the hash of the event in
+ * the source. So a copy has the same hash chain, whatever the two back ends are, and the head of
+ * the target alone determines where an interrupted copy continues.
  */
 #include "front_priv.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define COPY_EVENTS 1000 /* read and appended at once */
+#define COPY_EVENTS                                                                                \
+    1000 /* per read and append: one transaction of the target, in memory at once                  \
+          */
 
-typedef struct copy {
+typedef struct copy_job {
     ef_journal *from, *to;
     int64_t upto;
     ef_batch batch;
     ef__arrival arrivals[COPY_EVENTS];
     ef_place places[COPY_EVENTS];
-} copy;
+} copy_job;
 
-/* --- is it a prefix --------------------------------------------------------------------------- */
+/* --- checks ----------------------------------------------------------------------------------- */
 
-static ef_status check_stores(const copy *c, ef_error *err)
+static ef_status check_stores(const copy_job *job, ef_error *err)
 {
-    if (ef__journal_is_sparse(c->from) || ef__journal_is_sparse(c->to))
+    if (ef__journal_is_sparse(job->from) || ef__journal_is_sparse(job->to))
         return ef_fail(err, EF_UNSUPPORTED,
                        "a journal on JetStream has no positions and hashes of its own to copy");
     return EF_OK;
@@ -45,7 +47,7 @@ static ef_status check_no_publisher(ef_journal *to, ef_error *err)
     return st;
 }
 
-static ef_status not_a_prefix(int64_t position, int64_t source, ef_error *err)
+static ef_status report_not_a_prefix(int64_t position, int64_t source, ef_error *err)
 {
     return ef_fail_numbers(err, EF_EXISTS, source, position,
                            "the target is not a prefix of the source: they differ at or before "
@@ -54,45 +56,45 @@ static ef_status not_a_prefix(int64_t position, int64_t source, ef_error *err)
 }
 
 /* Does the source have the target's last event at the same position? */
-static ef_status check_prefix(copy *c, const ef_head *head, ef_error *err)
+static ef_status check_prefix(copy_job *job, const ef_head *head, ef_error *err)
 {
     ef_log_query query = {.any_tenant = true, .after = head->position - 1, .limit = 1};
     ef_status st;
 
     if (head->position == 0)
         return EF_OK;
-    if (head->position > c->upto)
-        return ef_fail_numbers(err, EF_EXISTS, c->upto, head->position,
+    if (head->position > job->upto)
+        return ef_fail_numbers(err, EF_EXISTS, job->upto, head->position,
                                "the target is not a prefix of the source: it has %" PRId64
                                " events, the source %" PRId64 "; nothing was copied",
-                               head->position, c->upto);
-    st = ef_journal_read_log(c->from, &query, &c->batch, err);
+                               head->position, job->upto);
+    st = ef_journal_read_log(job->from, &query, &job->batch, err);
     if (st != EF_OK)
         return st;
-    if (c->batch.count != 1 || memcmp(c->batch.events[0].hash, head->hash, EF_HASH_BYTES) != 0)
-        return not_a_prefix(head->position, c->upto, err);
+    if (job->batch.count != 1 || memcmp(job->batch.events[0].hash, head->hash, EF_HASH_BYTES) != 0)
+        return report_not_a_prefix(head->position, job->upto, err);
     return EF_OK;
 }
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-/* Canonical types first: an alias needs the type that it stands for. */
-static ef_status copy_types(const copy *c, ef_error *err)
+/* Canonical types first: an alias needs the type that it refers to. */
+static ef_status copy_types(const copy_job *job, ef_error *err)
 {
     ef_type_list types = {0};
-    ef_status st = ef_type_ls(c->from, &types, err);
+    ef_status st = ef_type_ls(job->from, &types, err);
 
     for (int aliases = 0; aliases < 2; aliases++)
         for (size_t i = 0; st == EF_OK && i < types.count; i++)
             if ((types.items[i].alias_of.len > 0) == (aliases == 1))
-                st = ef_type_set(c->to, &types.items[i], err);
+                st = ef_type_set(job->to, &types.items[i], err);
     ef_type_list_release(&types);
     return st;
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static ef__arrival seal_arrival(const ef_event *event)
+static ef__arrival make_sealed_arrival(const ef_event *event)
 {
     return (ef__arrival){.event = {.tenant = event->tenant,
                                    .stream = event->stream,
@@ -107,10 +109,10 @@ static ef__arrival seal_arrival(const ef_event *event)
                          .sealed = event};
 }
 
-/* One page: read from the source, append to the target. *out_count 0: nothing is left. */
-static ef_status copy_page(copy *c, int64_t after, size_t *out_count, ef_error *err)
+/* Copies one page: reads from the source, appends to the target. *out_count 0: the copy is done. */
+static ef_status copy_page(copy_job *job, int64_t after, size_t *out_count, ef_error *err)
 {
-    int64_t left = c->upto - after;
+    int64_t left = job->upto - after;
     ef_log_query query = {.any_tenant = true,
                           .after = after,
                           .stored_types = true,
@@ -120,28 +122,30 @@ static ef_status copy_page(copy *c, int64_t after, size_t *out_count, ef_error *
     *out_count = 0;
     if (left <= 0)
         return EF_OK;
-    st = ef_journal_read_log(c->from, &query, &c->batch, err);
-    if (st != EF_OK || c->batch.count == 0)
+    st = ef_journal_read_log(job->from, &query, &job->batch, err);
+    if (st != EF_OK || job->batch.count == 0)
         return st;
-    for (size_t i = 0; i < c->batch.count; i++)
-        c->arrivals[i] = seal_arrival(&c->batch.events[i]);
-    st = c->to->ops->append(c->to, c->arrivals, c->batch.count, c->places, err);
-    *out_count = st == EF_OK ? c->batch.count : 0;
+    for (size_t i = 0; i < job->batch.count; i++)
+        job->arrivals[i] = make_sealed_arrival(&job->batch.events[i]);
+    st = ef__damage_refuse(job->to, err);
+    if (st == EF_OK)
+        st = job->to->ops->append(job->to, job->arrivals, job->batch.count, job->places, err);
+    *out_count = st == EF_OK ? job->batch.count : 0;
     return st;
 }
 
-static ef_status copy_events(copy *c, const ef_copy_options *options, ef_copy_result *out,
+static ef_status copy_events(copy_job *job, const ef_copy_options *options, ef_copy_result *out,
                              ef_error *err)
 {
     size_t count = 1;
     ef_status st = EF_OK;
 
     while (st == EF_OK && count > 0) {
-        if (options->progress && !options->progress(options->context, out->position, c->upto))
+        if (options->progress && !options->progress(options->context, out->position, job->upto))
             return EF_OK;
-        st = copy_page(c, out->position, &count, err);
+        st = copy_page(job, out->position, &count, err);
         if (count > 0)
-            memcpy(out->hash, c->batch.events[count - 1].hash, EF_HASH_BYTES);
+            memcpy(out->hash, job->batch.events[count - 1].hash, EF_HASH_BYTES);
         out->position += (int64_t)count;
         out->copied += (int64_t)count;
     }
@@ -152,7 +156,7 @@ ef_status ef_journal_copy(ef_journal *from, ef_journal *to, const ef_copy_option
                           ef_copy_result *out, ef_error *err)
 {
     ef_head source, target;
-    copy *c;
+    copy_job *job;
     ef_status st = ef__need_journal(from, err);
 
     if (st == EF_OK)
@@ -164,31 +168,31 @@ ef_status ef_journal_copy(ef_journal *from, ef_journal *to, const ef_copy_option
     if (st != EF_OK)
         return st;
     *out = (ef_copy_result){0};
-    c = calloc(1, sizeof *c);
-    if (!c)
+    job = calloc(1, sizeof *job);
+    if (!job)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while copying a journal");
-    c->from = from;
-    c->to = to;
-    st = check_stores(c, err);
+    job->from = from;
+    job->to = to;
+    st = check_stores(job, err);
     if (st == EF_OK)
         st = ef_journal_head(from, &source, err);
     if (st == EF_OK)
         st = ef_journal_head(to, &target, err);
     if (st == EF_OK) {
-        c->upto =
+        job->upto =
             options->upto && options->upto < source.position ? options->upto : source.position;
         out->position = target.position;
         memcpy(out->hash, target.hash, EF_HASH_BYTES);
-        out->upto = c->upto;
-        st = check_prefix(c, &target, err);
+        out->upto = job->upto;
+        st = check_prefix(job, &target, err);
     }
     if (st == EF_OK)
         st = check_no_publisher(to, err);
     if (st == EF_OK)
-        st = copy_types(c, err);
+        st = copy_types(job, err);
     if (st == EF_OK)
-        st = copy_events(c, options, out, err);
-    ef_batch_release(&c->batch);
-    free(c);
+        st = copy_events(job, options, out, err);
+    ef_batch_release(&job->batch);
+    free(job);
     return st;
 }

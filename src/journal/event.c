@@ -1,15 +1,15 @@
 /*
- * event.c - what every back end does alike with an event: its bytes for the hash, whether two are
- * the same, and whether a type is wanted.
+ * event.c - functions of all back ends for events: the encoding for the hash, comparison of events,
+ * and type patterns.
  *
- * The encoded event, numbers little-endian, each text with its length (32 bits) before it:
+ * The encoded event; numbers are little-endian, and a text is its length (32 bits) and its bytes:
  *
  *     u8 version = 1
  *     i64 seq | i64 position | i32 schema | i64 time_us | i64 recorded_us
  *     text tenant | text stream | text id | text type | text data | text meta
  *
- * `type` is the one that was appended. Back ends hash and compare events before they put the
- * canonical name in place of an alias, for aliases may change and the chain must not.
+ * `type` is the type of the append. Back ends hash and compare events before they replace an alias
+ * by its canonical name, because aliases may change and the hash chain must not.
  */
 #include "journal.h"
 
@@ -129,7 +129,7 @@ ef_status ef__seq_check(const ef_new_event *event, int64_t seq, ef_error *err)
         return EF_OK;
     return ef_fail_numbers(err, EF_CONFLICT, expected, seq,
                            "stream \"%.*s\" is at seq %" PRId64 ", not at %" PRId64
-                           ": read it again and decide anew",
+                           ": read the stream, then decide again",
                            EF_STR_ARG(event->stream), seq, expected);
 }
 

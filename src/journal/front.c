@@ -1,5 +1,6 @@
 /*
- * front.c - opening a journal by its URL, the journal as a whole, and the checks all calls share.
+ * front.c - the public API of the journal as a whole: opening by URL, waiting, verification, facts;
+ * and the checks that all calls share.
  */
 #include "front_priv.h"
 
@@ -18,7 +19,8 @@ static bool has_prefix(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* A scheme is letters, digits, '+', '-' and '.', starting with a letter, up to the first colon. */
+/* A scheme is letters, digits, '+', '-' and '.', starts with a letter and ends at the first colon.
+ */
 static size_t scheme_length(const char *url)
 {
     size_t n = 0;
@@ -37,7 +39,7 @@ static ef_status open_sqlite(const ef_journal_options *options, const char *path
                              ef_error *err)
 {
     if (path[0] == '\0')
-        return ef_fail(err, EF_BAD_INPUT, "url \"sqlite:\" names no file: write sqlite:PATH");
+        return ef_fail(err, EF_BAD_INPUT, "url \"sqlite:\" has no path: write sqlite:PATH");
 #ifdef EF_HAVE_SQLITE
     return ef__journal_sqlite_open(options, path, out, err);
 #else
@@ -92,13 +94,12 @@ static ef_status open_by_url(const char *url, const ef_journal_options *options,
         return ef_fail(err, EF_BAD_INPUT,
                        "url \"%.150s\" is a plain path: write \"sqlite:%.150s\" to open that file",
                        url, url);
-    return ef_fail(err, EF_BAD_INPUT,
-                   "url \"%.200s\": there is no store \"%.*s\", write " KNOWN_URLS, url,
-                   (int)(scheme < 40 ? scheme : 40), url);
+    return ef_fail(err, EF_BAD_INPUT, "url \"%.200s\": unknown scheme \"%.*s\", write " KNOWN_URLS,
+                   url, (int)(scheme < 40 ? scheme : 40), url);
 }
 
-static ef_status take_options(const ef_journal_options *given, ef_journal_options *out,
-                              ef_error *err)
+static ef_status resolve_options(const ef_journal_options *given, ef_journal_options *out,
+                                 ef_error *err)
 {
     ef_status st;
 
@@ -116,7 +117,7 @@ static ef_status take_options(const ef_journal_options *given, ef_journal_option
         out->clock = ef_clock_system();
     if (!out->clock->wall_us || !out->clock->mono_us)
         return ef_fail(err, EF_BAD_INPUT, "clock lacks a function: wall_us and mono_us are needed");
-    /* A journal that is only read is never made. */
+    /* A read-only journal is never created. */
     if (out->read_only)
         out->create = false;
     return EF_OK;
@@ -125,7 +126,7 @@ static ef_status take_options(const ef_journal_options *given, ef_journal_option
 ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_journal,
                           ef_error *err)
 {
-    ef_journal_options taken;
+    ef_journal_options resolved;
     ef_status st;
 
     if ((st = ef__need(out_journal, "out_journal", err)) != EF_OK)
@@ -135,16 +136,16 @@ ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_jo
         return st;
     if (!options->url || options->url[0] == '\0')
         return ef_fail(err, EF_BAD_INPUT, "url is missing: write " KNOWN_URLS);
-    if ((st = take_options(options, &taken, err)) != EF_OK)
+    if ((st = resolve_options(options, &resolved, err)) != EF_OK)
         return st;
 
-    st = open_by_url(options->url, &taken, out_journal, err);
+    st = open_by_url(options->url, &resolved, out_journal, err);
     if (st != EF_OK) {
         *out_journal = NULL;
         return st;
     }
-    taken.url = taken.control = NULL; /* the caller's texts: they need not outlive this call */
-    (*out_journal)->options = taken;
+    resolved.url = resolved.control = NULL; /* borrowed for this call only */
+    (*out_journal)->options = resolved;
     ef_url_show(options->url, (*out_journal)->shown, sizeof(*out_journal)->shown);
     return EF_OK;
 }
@@ -196,18 +197,18 @@ ef_status ef_journal_wait(ef_journal *journal, int64_t after, int64_t timeout_ms
     return st == EF_OK ? journal->ops->wait(journal, after, NULL, timeout_ms, err) : st;
 }
 
-ef_status ef__journal_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+ef_status ef__journal_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
                            ef_error *err)
 {
-    return journal->ops->wait(journal, after, nudge, timeout_ms, err);
+    return journal->ops->wait(journal, after, wake, timeout_ms, err);
 }
 
-void ef__journal_nudge(ef_journal *journal)
+void ef__journal_wake(ef_journal *journal)
 {
     ef_error why = EF_ERROR_INIT;
 
-    if (!journal->options.read_only && journal->ops->nudge(journal, &why) != EF_OK)
-        ef__log(journal->options.log, EF_LOG_WARN, "workers are not told: they look by themselves",
+    if (!journal->options.read_only && journal->ops->wake(journal, &why) != EF_OK)
+        ef__log(journal->options.log, EF_LOG_WARN, "wake-up failed, workers will poll",
                 EF_LOG_TEXT_FIELD("error", ef_str_from(why.text)));
 }
 
@@ -216,10 +217,10 @@ ef_status ef__journal_partition_count(ef_journal *journal, int32_t *out, ef_erro
     return journal->ops->partition_count(journal, out, err);
 }
 
-ef_status ef__told(ef_journal *journal, ef_status st)
+ef_status ef__wake_on_success(ef_journal *journal, ef_status st)
 {
     if (st == EF_OK)
-        ef__journal_nudge(journal);
+        ef__journal_wake(journal);
     return st;
 }
 
@@ -251,14 +252,17 @@ ef_status ef_journal_verify(ef_journal *journal, int64_t from,
 
 ef_status ef_journal_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
 {
+    ef__damage damage;
     ef_status st = ef__need_journal(journal, err);
 
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
         st = journal->ops->facts(journal, out, err);
-    if (st == EF_OK)
-        out->damaged = ef__damage_known(journal);
+    if (st == EF_OK && (out->damaged = ef__damage_find(journal, &damage))) {
+        out->damaged_us = damage.found_us;
+        memcpy(out->damage, damage.text, sizeof out->damage);
+    }
     return st;
 }
 
@@ -283,7 +287,7 @@ ef_status ef__need_writable(const ef_journal *journal, const char *call, ef_erro
     return EF_OK;
 }
 
-ef_status ef__limit_take(size_t *limit, ef_error *err)
+ef_status ef__limit_resolve(size_t *limit, ef_error *err)
 {
     if (*limit > EF_LIMIT_LIST_ROWS)
         return ef_fail_numbers(err, EF_BAD_INPUT, EF_LIMIT_LIST_ROWS, (int64_t)*limit,
@@ -309,19 +313,20 @@ ef_status ef__range_check(const char *what, int64_t value, int64_t min, int64_t 
 ef_status ef__str_check(const char *what, ef_str text, ef_error *err)
 {
     if (text.len > 0 && !text.ptr)
-        return ef_fail(err, EF_BAD_INPUT, "%s has a length of %zu and no bytes", what, text.len);
+        return ef_fail(err, EF_BAD_INPUT, "%s has a length of %zu and a NULL pointer", what,
+                       text.len);
     return EF_OK;
 }
 
-ef_status ef__name_take(const char *what, ef_str name, size_t min_bytes, bool no_space,
-                        ef_error *err)
+ef_status ef__name_parse(const char *what, ef_str name, size_t min_bytes, bool no_space,
+                         ef_error *err)
 {
     ef_status st = ef__str_check(what, name, err);
 
     return st == EF_OK ? ef__name_check(what, name, min_bytes, no_space, err) : st;
 }
 
-ef_status ef__words_check(const char *what, ef_str text, size_t max_bytes, ef_error *err)
+ef_status ef__text_check(const char *what, ef_str text, size_t max_bytes, ef_error *err)
 {
     ef_status st = ef__str_check(what, text, err);
 
@@ -332,7 +337,7 @@ ef_status ef__words_check(const char *what, ef_str text, size_t max_bytes, ef_er
                                "%s has %zu bytes, at most %zu are allowed", what, text.len,
                                max_bytes);
     if (text.len > 0 && memchr(text.ptr, '\0', text.len))
-        return ef_fail(err, EF_BAD_INPUT, "%s has a NUL in it", what);
+        return ef_fail(err, EF_BAD_INPUT, "%s contains a NUL character", what);
     if (!ef__utf8_valid(text))
         return ef_fail(err, EF_BAD_INPUT, "%s is not valid UTF-8", what);
     return EF_OK;

@@ -1,138 +1,130 @@
 /*
- * front_act.c - what operators do to retry rows, one or many, and the audit log.
+ * front_act.c - the public API for operators: actions on retry rows, and the audit log.
  *
- * The rows are found here, by the lists that everybody reads; a back end only revises those that it
- * is given (ops->revise), and checks each again in its transaction. An operation on many rows is
- * made of steps of EF_BULK_ROWS rows and has one audit entry, which counts with every step.
+ * This file finds the rows, with the lists of the public API; a back end only revises the rows that
+ * it is given (ops->revise), and checks each again in its transaction. A bulk operation revises
+ * EF_BULK_ROWS rows per transaction and has one audit entry, whose count grows with each of them.
  */
 #include "front_priv.h"
 
-#define LANES_MAX 1000 /* rows of one event: one a lane */
+#define LANES_MAX 1000 /* retry rows of one event: at most one per lane */
 
-static ef_status rows_ready(ef_row_list *out, ef_error *err)
+static ef_status check_actor(ef_str actor, ef_str reason, ef_error *err)
 {
-    ef_status st = ef__need(out, "out", err);
+    ef_status st = ef__name_parse("actor", actor, 0, false, err);
 
-    if (st != EF_OK)
-        return st;
-    out->next[0] = '\0';
-    return EF__LIST_READY(out, err);
+    return st == EF_OK ? ef__text_check("reason", reason, EF_LIMIT_REASON_BYTES, err) : st;
 }
 
-static ef_status check_who(ef_str who, ef_str reason, ef_error *err)
+static ef_status check_action(const ef_outbox_action *action, size_t lane_min, ef_error *err)
 {
-    ef_status st = ef__name_take("who", who, 0, false, err);
+    ef_status st = ef__need(action, "action", err);
 
-    return st == EF_OK ? ef__words_check("reason", reason, EF_LIMIT_REASON_BYTES, err) : st;
+    if (st == EF_OK)
+        st = ef__name_parse("tenant", action->tenant, 0, false, err);
+    if (st == EF_OK)
+        st = ef__name_parse("stream", action->stream, 1, false, err);
+    if (st == EF_OK)
+        st = ef__range_check("seq", action->seq, 1, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__name_parse("lane", action->lane, lane_min, false, err);
+    return st == EF_OK ? check_actor(action->actor, action->reason, err) : st;
 }
 
-static ef_status check_act(const ef_outbox_act *act, size_t lane_min, ef_error *err)
+ef_status ef__outbox_revise(ef_journal *journal, const ef__revision_request *revise,
+                            ef_row_list *out, ef_error *err)
 {
-    ef_status st = ef__need(act, "act", err);
+    ef_status st = ef__row_list_prepare(out, err);
 
     if (st == EF_OK)
-        st = ef__name_take("tenant", act->tenant, 0, false, err);
-    if (st == EF_OK)
-        st = ef__name_take("stream", act->stream, 1, false, err);
-    if (st == EF_OK)
-        st = ef__range_check("seq", act->seq, 1, INT64_MAX, err);
-    if (st == EF_OK)
-        st = ef__name_take("lane", act->lane, lane_min, false, err);
-    return st == EF_OK ? check_who(act->who, act->reason, err) : st;
-}
-
-ef_status ef__outbox_revise(ef_journal *journal, const ef__revise *revise, ef_row_list *out,
-                            ef_error *err)
-{
-    ef_status st = rows_ready(out, err);
-
-    if (st == EF_OK)
-        st = ef__told(journal, journal->ops->revise(journal, revise, out, err));
-    return EF__LIST_ANSWER(out, st);
+        st = ef__wake_on_success(journal, journal->ops->revise(journal, revise, out, err));
+    return EF__LIST_FINISH(out, st);
 }
 
 /* --- one event -------------------------------------------------------------------------------- */
 
-/* The retry rows of the act's event, in its lane or in all. */
-static ef_status find_rows(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+/* The retry rows of the event, in the lane of the action or in all. */
+static ef_status find_rows(ef_journal *journal, const ef_outbox_action *action, ef_row_list *out,
                            ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
-    ef_status st =
-        ef_journal_read_stream(journal, act->tenant, act->stream, act->seq, 1, &batch, err);
-    bool found = st == EF_OK && batch.count && batch.events[0].seq == act->seq;
+    ef_status st = ef_journal_read_stream(journal, action->tenant, action->stream, action->seq, 1,
+                                          &batch, err);
+    bool found = st == EF_OK && batch.count && batch.events[0].seq == action->seq;
     int64_t position = found ? batch.events[0].position : 0;
 
     if (found)
         st = ef_outbox_ls(
             journal,
             &(ef_outbox_query){
-                .lane = act->lane, .any_tenant = true, .from = position, .limit = LANES_MAX},
+                .lane = action->lane, .any_tenant = true, .from = position, .limit = LANES_MAX},
             out, err);
     while (found && st == EF_OK && out->count && out->items[out->count - 1].position != position)
         out->count--;
     ef_batch_release(&batch);
-    return st == EF_NOT_FOUND ? EF_OK : st; /* a lane that was never made has no rows */
+    return st == EF_NOT_FOUND ? EF_OK : st; /* a lane that does not exist has no rows */
 }
 
 static ef_status revise_event(ef_journal *journal, ef__revision what, const char *word,
-                              const ef_outbox_act *act, ef_row_list *out, ef_error *err)
+                              const ef_outbox_action *action, ef_row_list *out, ef_error *err)
 {
     ef_row_list found = {0};
-    ef__revised *rows = NULL;
+    ef__revised_row *rows = NULL;
     int64_t id = 0;
-    ef_act entry = {.act = ef_str_from(word),
-                    .who = act->who,
-                    .reason = act->reason,
-                    .lane = act->lane,
-                    .tenant = act->tenant,
-                    .stream = act->stream,
-                    .seq = act->seq};
-    ef_status st = find_rows(journal, act, &found, err);
+    ef_audit_entry entry = {.action = ef_str_from(word),
+                            .actor = action->actor,
+                            .reason = action->reason,
+                            .lane = action->lane,
+                            .tenant = action->tenant,
+                            .stream = action->stream,
+                            .seq = action->seq};
+    ef_status st = find_rows(journal, action, &found, err);
 
     if (st == EF_OK && !(rows = ef__arena_zalloc(&out->room->arena, found.count + 1, sizeof *rows)))
-        st = ef__room_full(err);
+        st = ef__no_memory(err);
     for (size_t i = 0; st == EF_OK && i < found.count; i++)
-        rows[i] = (ef__revised){found.items[i].lane, found.items[i].position, act->versions,
-                                act->version_count};
+        rows[i] = (ef__revised_row){found.items[i].lane, found.items[i].position, action->versions,
+                                    action->version_count};
     if (found.count == 1)
         entry.lane = found.items[0].lane;
     if (st == EF_OK)
-        st = ef__told(journal,
-                      journal->ops->revise(
-                          journal, &(ef__revise){what, rows, found.count, &entry, &id}, out, err));
+        st = ef__wake_on_success(
+            journal,
+            journal->ops->revise(
+                journal, &(ef__revision_request){what, rows, found.count, &entry, &id}, out, err));
     if (st == EF_OK && out->count == 0)
-        st = ef__act_on_nothing(act, what == EF__REVISION_REQUEUE, err);
+        st = ef__no_retry_row(action, what == EF__REVISION_REQUEUE, err);
     ef_row_list_release(&found);
-    return EF__LIST_ANSWER(out, st);
+    return EF__LIST_FINISH(out, st);
 }
 
-ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_action *action, ef_row_list *out,
                             ef_error *err)
 {
     ef_status st = ef__need_writable(journal, "ef_outbox_requeue", err);
 
     if (st == EF_OK)
-        st = rows_ready(out, err);
+        st = ef__row_list_prepare(out, err);
     if (st == EF_OK)
-        st = check_act(act, 0, err);
-    return st == EF_OK ? revise_event(journal, EF__REVISION_REQUEUE, "requeue", act, out, err) : st;
+        st = check_action(action, 0, err);
+    return st == EF_OK ? revise_event(journal, EF__REVISION_REQUEUE, "requeue", action, out, err)
+                       : st;
 }
 
-ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_act *act, ef_row_list *out,
+ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_action *action, ef_row_list *out,
                          ef_error *err)
 {
     ef_status st = ef__need_writable(journal, "ef_outbox_skip", err);
 
     if (st == EF_OK)
-        st = rows_ready(out, err);
+        st = ef__row_list_prepare(out, err);
     if (st == EF_OK)
-        st = check_act(act, 1, err);
-    if (st == EF_OK && act->reason.len == 0)
-        st = ef_fail(err, EF_BAD_INPUT, "reason is missing: a skip says why");
-    for (size_t i = 0; st == EF_OK && i < act->version_count; i++)
-        st = ef__range_check("version", act->versions[i], 1, INT32_MAX, err);
-    return st == EF_OK ? revise_event(journal, EF__REVISION_SKIP, "skip", act, out, err) : st;
+        st = check_action(action, 1, err);
+    if (st == EF_OK && action->reason.len == 0)
+        st = ef_fail(err, EF_BAD_INPUT, "reason is missing: a skip needs one");
+    for (size_t i = 0; st == EF_OK && i < action->version_count; i++)
+        st = ef__range_check("version", action->versions[i], 1, INT32_MAX, err);
+    return st == EF_OK ? revise_event(journal, EF__REVISION_SKIP, "skip", action, out, err) : st;
 }
 
 /* --- many rows -------------------------------------------------------------------------------- */
@@ -143,7 +135,7 @@ static ef_status check_bulk(const ef_outbox_bulk *bulk, ef_error *err)
 
     if (st == EF_OK)
         st = ef__range_check("limit", bulk->limit, 0, INT64_MAX, err);
-    return st == EF_OK ? check_who(bulk->who, bulk->reason, err) : st;
+    return st == EF_OK ? check_actor(bulk->actor, bulk->reason, err) : st;
 }
 
 ef_status ef__bulk_page(ef_journal *journal, const ef_outbox_bulk *bulk, ef_str after, size_t limit,
@@ -166,38 +158,28 @@ ef_status ef__bulk_page(ef_journal *journal, const ef_outbox_bulk *bulk, ef_str 
                         out, err);
 }
 
-/* Keep rows of a step for the answer, as long as there are few. */
-static ef_status keep_rows(ef_row_list *out, ef_row *kept, const ef_row_list *rows, ef_error *err)
+/* Copies rows of one transaction into the result, up to EF_BULK_ROWS. */
+static ef_status copy_rows(ef_row_list *out, ef_row *kept, const ef_row_list *rows, ef_error *err)
 {
-    ef__arena *arena = &out->room->arena;
+    ef_status st = EF_OK;
 
-    for (size_t i = 0; i < rows->count && out->count < EF_BULK_ROWS; i++) {
-        ef_row *to = &kept[out->count++];
-        *to = rows->items[i];
-        to->lane = ef__arena_copy(arena, to->lane);
-        to->tenant = ef__arena_copy(arena, to->tenant);
-        to->stream = ef__arena_copy(arena, to->stream);
-        to->event_type = ef__arena_copy(arena, to->event_type);
-        to->last_error = ef__arena_copy(arena, to->last_error);
-        if (!to->lane.ptr || !to->tenant.ptr || !to->stream.ptr || !to->event_type.ptr ||
-            !to->last_error.ptr)
-            return ef__room_full(err);
-    }
-    return EF_OK;
+    for (size_t i = 0; st == EF_OK && i < rows->count && out->count < EF_BULK_ROWS; i++)
+        st = ef__row_copy(&rows->items[i], &out->room->arena, &kept[out->count++], err);
+    return st;
 }
 
 static ef_status revise_page(ef_journal *journal, ef__bulk_run *run, const ef_row_list *page,
                              ef_error *err)
 {
-    ef__revised *rows = ef__arena_zalloc(&page->room->arena, page->count + 1, sizeof *rows);
+    ef__revised_row *rows = ef__arena_zalloc(&page->room->arena, page->count + 1, sizeof *rows);
     ef_row_list revised = {0};
     size_t count = 0;
-    ef_status st = rows ? EF_OK : ef__room_full(err);
+    ef_status st = rows ? EF_OK : ef__no_memory(err);
 
     for (size_t i = 0; st == EF_OK && i < page->count; i++) {
         bool wanted = true;
         rows[count] =
-            (ef__revised){.lane = page->items[i].lane, .position = page->items[i].position};
+            (ef__revised_row){.lane = page->items[i].lane, .position = page->items[i].position};
         if (run->choose)
             st = run->choose(run->context, &page->items[i], &page->room->arena, &rows[count],
                              &wanted, err);
@@ -205,13 +187,13 @@ static ef_status revise_page(ef_journal *journal, ef__bulk_run *run, const ef_ro
     }
     run->count += run->bulk->dry_run ? (int64_t)count : 0;
     if (st == EF_OK && !run->bulk->dry_run && count)
-        st = ef__outbox_revise(journal,
-                               &(ef__revise){run->what, rows, count, &run->entry, &run->entry.id},
-                               &revised, err);
+        st = ef__outbox_revise(
+            journal, &(ef__revision_request){run->what, rows, count, &run->entry, &run->entry.id},
+            &revised, err);
     if (st == EF_OK && !run->bulk->dry_run)
         run->count += (int64_t)revised.count;
     if (st == EF_OK)
-        st = keep_rows(run->out, run->kept, run->bulk->dry_run ? page : &revised, err);
+        st = copy_rows(run->out, run->kept, run->bulk->dry_run ? page : &revised, err);
     ef_row_list_release(&revised);
     return st;
 }
@@ -224,19 +206,19 @@ ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err)
     ef_status st = check_bulk(bulk, err);
 
     if (st == EF_OK)
-        st = rows_ready(run->out, err);
+        st = ef__row_list_prepare(run->out, err);
     if (st == EF_OK && !(run->kept = ef__arena_zalloc(&run->out->room->arena, EF_BULK_ROWS + 1,
                                                       sizeof *run->kept)))
-        st = ef__room_full(err);
+        st = ef__no_memory(err);
     if (st != EF_OK)
         return st;
     run->out->items = run->kept;
-    run->entry = (ef_act){.act = ef_str_from(run->word),
-                          .who = bulk->who,
-                          .reason = bulk->reason,
-                          .lane = bulk->lane,
-                          .tenant = bulk->tenant,
-                          .stream = bulk->stream};
+    run->entry = (ef_audit_entry){.action = ef_str_from(run->word),
+                                  .actor = bulk->actor,
+                                  .reason = bulk->reason,
+                                  .lane = bulk->lane,
+                                  .tenant = bulk->tenant,
+                                  .stream = bulk->stream};
     do {
         int64_t left = bulk->limit ? bulk->limit - run->count : EF_BULK_ROWS;
         st = ef__bulk_page(journal, bulk, ef_str_from(after),
@@ -246,7 +228,7 @@ ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err)
         memcpy(after, page.next, sizeof after);
     } while (st == EF_OK && after[0] && (!bulk->limit || run->count < bulk->limit));
     ef_row_list_release(&page);
-    return EF__LIST_ANSWER(run->out, st);
+    return EF__LIST_FINISH(run->out, st);
 }
 
 ef_status ef_outbox_requeue_dead(ef_journal *journal, const ef_outbox_bulk *bulk,
@@ -267,7 +249,7 @@ ef_status ef_outbox_requeue_dead(ef_journal *journal, const ef_outbox_bulk *bulk
 ef_status ef__skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
                       size_t limit, ef__skip_list *out, ef_error *err)
 {
-    ef_status st = EF__LIST_READY(out, err);
+    ef_status st = EF__LIST_PREPARE(out, err);
 
     return st == EF_OK ? journal->ops->skip_ls(journal, projection, version, after, limit, out, err)
                        : st;
@@ -275,47 +257,48 @@ ef_status ef__skip_ls(ef_journal *journal, ef_str projection, int32_t version, i
 
 /* --- the audit log ---------------------------------------------------------------------------- */
 
-ef_status ef_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
+ef_status ef_audit_add(ef_journal *journal, const ef_audit_entry *entry, ef_error *err)
 {
-    ef_status st = ef__need_writable(journal, "ef_act_add", err);
+    ef_status st = ef__need_writable(journal, "ef_audit_add", err);
 
     if (st == EF_OK)
-        st = ef__need(act, "act", err);
+        st = ef__need(entry, "entry", err);
     if (st == EF_OK)
-        st = ef__name_take("act", act->act, 1, false, err);
+        st = ef__name_parse("action", entry->action, 1, false, err);
     if (st == EF_OK)
-        st = ef__name_take("who", act->who, 0, false, err);
+        st = ef__name_parse("actor", entry->actor, 0, false, err);
     if (st == EF_OK)
-        st = ef__words_check("reason", act->reason, EF_LIMIT_REASON_BYTES, err);
+        st = ef__text_check("reason", entry->reason, EF_LIMIT_REASON_BYTES, err);
     if (st == EF_OK)
-        st = ef__name_take("lane", act->lane, 0, false, err);
+        st = ef__name_parse("lane", entry->lane, 0, false, err);
     if (st == EF_OK)
-        st = ef__name_take("tenant", act->tenant, 0, false, err);
+        st = ef__name_parse("tenant", entry->tenant, 0, false, err);
     if (st == EF_OK)
-        st = ef__name_take("stream", act->stream, 0, false, err);
-    return st == EF_OK ? journal->ops->act_add(journal, act, err) : st;
+        st = ef__name_parse("stream", entry->stream, 0, false, err);
+    return st == EF_OK ? journal->ops->audit_add(journal, entry, err) : st;
 }
 
-ef_status ef_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out, ef_error *err)
+ef_status ef_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
+                      ef_error *err)
 {
-    ef_act_query whole = query ? *query : (ef_act_query){0};
+    ef_audit_query whole = query ? *query : (ef_audit_query){0};
     ef_status st = ef__need_journal(journal, err);
 
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
+        st = EF__LIST_PREPARE(out, err);
     if (st == EF_OK)
-        st = ef__limit_take(&whole.limit, err);
+        st = ef__limit_resolve(&whole.limit, err);
     if (st != EF_OK)
         return st;
     if (whole.before <= 0)
         whole.before = INT64_MAX;
-    st = journal->ops->act_ls(journal, &whole, out, err);
-    return EF__LIST_ANSWER(out, st);
+    st = journal->ops->audit_ls(journal, &whole, out, err);
+    return EF__LIST_FINISH(out, st);
 }
 
-void ef_act_list_release(ef_act_list *list)
+void ef_audit_list_release(ef_audit_list *list)
 {
     EF__LIST_RELEASE(list);
 }

@@ -1,5 +1,5 @@
 /*
- * front_events.c - the door for events: appending, reading, streams and types.
+ * front_events.c - the public API of events: checks, appends and reads.
  */
 #include "front_priv.h"
 
@@ -11,39 +11,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define STACK_EVENTS 16    /* an append of so many does not allocate */
-#define PREFIX_NAME_MAX 80 /* bytes of a stream's name in a message */
+#define STACK_EVENTS 16    /* events of an append that does not allocate: some 3 KiB of stack */
+#define PREFIX_NAME_MAX 80 /* bytes of a stream name in a message, which has 512 */
 
-/* --- what an event must be -------------------------------------------------------------------- */
+/* --- checks ----------------------------------------------------------------------------------- */
 
-/* Put words before what a check has said: which event, which field. */
-static ef_status put_before(ef_error *err, ef_status st, const char *prefix)
+/* Inserts text before the message of a check: the event or the field. */
+static ef_status prefix_message(ef_error *err, ef_status st, const char *prefix)
 {
-    char said[EF_ERROR_TEXT_MAX];
+    char message[EF_ERROR_TEXT_MAX];
     int n;
 
     if (!err)
         return st;
-    memcpy(said, err->text, sizeof said);
-    said[sizeof said - 1] = '\0';
+    memcpy(message, err->text, sizeof message);
+    message[sizeof message - 1] = '\0';
     n = snprintf(err->text, sizeof err->text, "%s", prefix);
     if (n >= 0 && (size_t)n < sizeof err->text)
-        (void)snprintf(err->text + n, sizeof err->text - (size_t)n, "%s", said);
+        (void)snprintf(err->text + n, sizeof err->text - (size_t)n, "%s", message);
     return st;
 }
 
-static ef_status name_event(ef_error *err, ef_status st, const ef_new_event *event, size_t index,
-                            size_t count)
+static ef_status prefix_event(ef_error *err, ef_status st, const ef_new_event *event, size_t index,
+                              size_t count)
 {
     char prefix[PREFIX_NAME_MAX + 64];
     ef_str stream = event->stream;
 
-    /* A name that is not valid itself is not shown: the check has said what is wrong with it. */
-    if (ef__name_take("stream", stream, 1, false, NULL) != EF_OK) {
+    /* An invalid stream name is not repeated: the message of the check is about it. */
+    if (ef__name_parse("stream", stream, 1, false, NULL) != EF_OK) {
         if (count == 1)
             return st;
         (void)snprintf(prefix, sizeof prefix, "event %zu: ", index + 1);
-        return put_before(err, st, prefix);
+        return prefix_message(err, st, prefix);
     }
     stream = ef__utf8_cut(stream, PREFIX_NAME_MAX);
     if (count == 1)
@@ -51,19 +51,19 @@ static ef_status name_event(ef_error *err, ef_status st, const ef_new_event *eve
     else
         (void)snprintf(prefix, sizeof prefix, "event %zu (stream \"%.*s\"): ", index + 1,
                        EF_STR_ARG(stream));
-    return put_before(err, st, prefix);
+    return prefix_message(err, st, prefix);
 }
 
 static ef_status check_names(const ef_new_event *event, ef_error *err)
 {
-    ef_status st = ef__name_take("tenant", event->tenant, 0, false, err);
+    ef_status st = ef__name_parse("tenant", event->tenant, 0, false, err);
 
     if (st == EF_OK)
-        st = ef__name_take("stream", event->stream, 1, false, err);
+        st = ef__name_parse("stream", event->stream, 1, false, err);
     if (st == EF_OK)
-        st = ef__name_take("type", event->type, 1, true, err);
+        st = ef__name_parse("type", event->type, 1, true, err);
     if (st == EF_OK)
-        st = ef__name_take("id", event->id, 0, false, err);
+        st = ef__name_parse("id", event->id, 0, false, err);
     return st;
 }
 
@@ -79,7 +79,7 @@ static ef_status check_json(const char *what, ef_str text, size_t max_bytes, boo
     st = ef__json_check(text, max_bytes, &kind, err);
     if (st != EF_OK) {
         (void)snprintf(prefix, sizeof prefix, "%s: ", what);
-        return put_before(err, st, prefix);
+        return prefix_message(err, st, prefix);
     }
     if (object && kind != EF__JSON_OBJECT)
         return ef_fail(err, EF_BAD_INPUT, "%s is not a JSON object", what);
@@ -137,7 +137,7 @@ ef_status ef_event_check(const ef_new_event *events, size_t count, size_t *out_i
         if (out_index)
             *out_index = i;
         if ((st = check_event(&events[i], err)) != EF_OK)
-            return name_event(err, st, &events[i], i, count);
+            return prefix_event(err, st, &events[i], i, count);
         bytes += event_bytes(&events[i]);
         if (bytes > EF_LIMIT_APPEND_BYTES)
             return ef_fail_numbers(err, EF_TOO_LARGE, EF_LIMIT_APPEND_BYTES, (int64_t)bytes,
@@ -161,7 +161,8 @@ static ef_status make_arrival(const ef_new_event *given, int64_t now_us, ef__arr
     id->text[0] = '\0';
     if (out->id_made) {
         if (!ef__uuid7(now_us, id->text))
-            return ef_fail(err, EF_IO, "the system gives no randomness for an event id");
+            return ef_fail(err, EF_IO,
+                           "cannot create an event id: no random numbers from the system");
         event->id = ef_str_from(id->text);
     }
     if (event->schema == 0)
@@ -185,8 +186,8 @@ ef_status ef__arrivals_make(const ef_new_event *events, size_t count, int64_t no
     return st;
 }
 
-void ef__ids_give(const ef__arrival *arrivals, const ef__made_id *ids, size_t count,
-                  ef_place *places)
+void ef__ids_return(const ef__arrival *arrivals, const ef__made_id *ids, size_t count,
+                    ef_place *places)
 {
     for (size_t i = 0; i < count; i++) {
         if (arrivals[i].id_made)
@@ -210,7 +211,7 @@ static ef_status append_arrivals(ef_journal *journal, const ef_new_event *events
         st = ef__damage_note(journal,
                              journal->ops->append(journal, arrivals, count, out_places, err), err);
     if (st == EF_OK)
-        ef__ids_give(arrivals, ids, count, out_places);
+        ef__ids_return(arrivals, ids, count, out_places);
     return st;
 }
 
@@ -228,7 +229,7 @@ ef_status ef_journal_append(ef_journal *journal, const ef_new_event *events, siz
     if (count <= STACK_EVENTS)
         return append_arrivals(journal, events, count, few, few_ids, out_places, err);
 
-    /* Too many are refused before memory is asked for them. */
+    /* Too many events are refused before memory is allocated for them. */
     if (count > EF_LIMIT_APPEND_EVENTS)
         return ef_event_check(events, count, NULL, err);
     many = malloc(count * sizeof *many);
@@ -242,16 +243,16 @@ ef_status ef_journal_append(ef_journal *journal, const ef_new_event *events, siz
     return st;
 }
 
-/* What the appends of one call have in memory. */
-typedef struct crowd {
+/* The memory of one ef_journal_append_each. */
+typedef struct append_batch {
     ef__arrival *arrivals;
     ef__made_id *ids;
-    ef__append *passed; /* those that are let in */
+    ef__append *valid; /* the appends that passed the checks */
     size_t count;
-} crowd;
+} append_batch;
 
-/* Whether it may be looked at; too many events are refused before memory is asked for them. */
-static ef_status greet(ef_journal *journal, const ef_append *append)
+/* The checks that need no memory; too many events are refused before it is allocated. */
+static ef_status check_append(ef_journal *journal, const ef_append *append)
 {
     ef_status st = ef__need_writable(journal, "ef_journal_append_each", append->err);
 
@@ -262,90 +263,99 @@ static ef_status greet(ef_journal *journal, const ef_append *append)
     return st;
 }
 
-static bool crowd_init(crowd *c, size_t appends, size_t events)
+static bool init_append_batch(append_batch *batch, size_t appends, size_t events)
 {
-    c->arrivals = malloc(events * sizeof *c->arrivals);
-    c->ids = malloc(events * sizeof *c->ids);
-    c->passed = malloc(appends * sizeof *c->passed);
-    return c->arrivals && c->ids && c->passed;
+    batch->arrivals = malloc(events * sizeof *batch->arrivals);
+    batch->ids = malloc(events * sizeof *batch->ids);
+    batch->valid = malloc(appends * sizeof *batch->valid);
+    return batch->arrivals && batch->ids && batch->valid;
 }
 
-static void crowd_release(crowd *c)
+static void release_append_batch(append_batch *batch)
 {
-    free(c->arrivals);
-    free(c->ids);
-    free(c->passed);
+    free(batch->arrivals);
+    free(batch->ids);
+    free(batch->valid);
 }
 
-static void let_in(ef_journal *journal, ef_append *appends, size_t count, crowd *c)
+static void make_valid_appends(ef_journal *journal, ef_append *appends, size_t count,
+                               append_batch *batch)
 {
     const ef_clock *clock = journal->options.clock;
     int64_t now_us = clock->wall_us(clock->context);
     size_t used = 0;
 
     for (size_t i = 0; i < count; i++) {
-        ef_append *a = &appends[i];
-        if (a->status != EF_OK || a->count == 0)
+        ef_append *append = &appends[i];
+        if (append->status != EF_OK || append->count == 0)
             continue;
-        a->status = ef__arrivals_make(a->events, a->count, now_us, c->arrivals + used,
-                                      c->ids + used, a->err);
-        if (a->status == EF_OK)
-            c->passed[c->count++] = (ef__append){.events = c->arrivals + used, .of = a};
-        used += a->count;
+        append->status = ef__arrivals_make(append->events, append->count, now_us,
+                                           batch->arrivals + used, batch->ids + used, append->err);
+        if (append->status == EF_OK)
+            batch->valid[batch->count++] =
+                (ef__append){.events = batch->arrivals + used, .of = append};
+        used += append->count;
     }
 }
 
-static void refuse_passed(const ef_journal *journal, const crowd *c)
+static void refuse_appends(const append_batch *batch, const ef_error *why)
 {
-    for (size_t i = 0; i < c->count; i++)
-        c->passed[i].of->status = ef__damage_refuse(journal, c->passed[i].of->err);
+    for (size_t i = 0; i < batch->count; i++) {
+        ef_append *of = batch->valid[i].of;
+        of->status = why->status;
+        if (of->err)
+            *of->err = *why;
+    }
 }
 
-static void append_passed(ef_journal *journal, const crowd *c)
+static void append_valid(ef_journal *journal, const append_batch *batch)
 {
-    if (ef__damage_known(journal)) {
-        refuse_passed(journal, c);
+    ef_error why = EF_ERROR_INIT;
+
+    if (ef__damage_refuse(journal, &why) != EF_OK) {
+        refuse_appends(batch, &why);
         return;
     }
-    if (journal->ops->append_each && c->count > 0)
-        journal->ops->append_each(journal, c->passed, c->count);
-    for (size_t i = 0; i < c->count; i++) {
-        const ef__arrival *events = c->passed[i].events;
-        ef_append *of = c->passed[i].of;
+    if (journal->ops->append_each && batch->count > 0)
+        journal->ops->append_each(journal, batch->valid, batch->count);
+    for (size_t i = 0; i < batch->count; i++) {
+        const ef__arrival *events = batch->valid[i].events;
+        ef_append *of = batch->valid[i].of;
         if (!journal->ops->append_each)
             of->status = journal->ops->append(journal, events, of->count, of->out_places, of->err);
         (void)ef__damage_note(journal, of->status, of->err);
         if (of->status == EF_OK)
-            ef__ids_give(events, c->ids + (events - c->arrivals), of->count, of->out_places);
+            ef__ids_return(events, batch->ids + (events - batch->arrivals), of->count,
+                           of->out_places);
     }
 }
 
 void ef_journal_append_each(ef_journal *journal, ef_append *appends, size_t count)
 {
-    crowd c = {0};
+    append_batch batch = {0};
     size_t events = 0;
 
     for (size_t i = 0; i < count; i++) {
-        appends[i].status = greet(journal, &appends[i]);
+        appends[i].status = check_append(journal, &appends[i]);
         events += appends[i].status == EF_OK ? appends[i].count : 0;
     }
     if (events == 0)
         return;
-    if (crowd_init(&c, count, events)) {
-        let_in(journal, appends, count, &c);
-        append_passed(journal, &c);
+    if (init_append_batch(&batch, count, events)) {
+        make_valid_appends(journal, appends, count, &batch);
+        append_valid(journal, &batch);
     } else {
         for (size_t i = 0; i < count; i++)
             if (appends[i].status == EF_OK)
                 appends[i].status =
                     ef_fail(appends[i].err, EF_NO_MEMORY, "no memory to append %zu events", events);
     }
-    crowd_release(&c);
+    release_append_batch(&batch);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static ef_status batch_ready(ef_batch *batch, ef_error *err)
+static ef_status prepare_batch(ef_batch *batch, ef_error *err)
 {
     ef_status st = ef__need(batch, "out", err);
 
@@ -354,10 +364,10 @@ static ef_status batch_ready(ef_batch *batch, ef_error *err)
     batch->events = NULL;
     batch->count = 0;
     batch->more = false;
-    return ef__room_ready(&batch->room, err);
+    return ef__memory_prepare(&batch->room, err);
 }
 
-static ef_status batch_answer(ef_batch *batch, ef_status st)
+static ef_status finish_batch(ef_batch *batch, ef_status st)
 {
     if (st != EF_OK) {
         batch->events = NULL;
@@ -373,49 +383,49 @@ ef_status ef_journal_read_stream(ef_journal *journal, ef_str tenant, ef_str stre
     ef_status st = ef__need_journal(journal, err);
 
     if (st == EF_OK)
-        st = batch_ready(out, err);
+        st = prepare_batch(out, err);
     if (st == EF_OK)
-        st = ef__name_take("tenant", tenant, 0, false, err);
+        st = ef__name_parse("tenant", tenant, 0, false, err);
     if (st == EF_OK)
-        st = ef__name_take("stream", stream, 1, false, err);
+        st = ef__name_parse("stream", stream, 1, false, err);
     if (st == EF_OK)
         st = ef__range_check("from_seq", from_seq, 1, INT64_MAX, err);
     if (st == EF_OK)
-        st = ef__limit_take(&limit, err);
+        st = ef__limit_resolve(&limit, err);
     if (st != EF_OK)
         return st;
     st = journal->ops->read_stream(journal, tenant, stream, from_seq, limit, out, err);
-    return batch_answer(out, ef__damage_note(journal, st, err));
+    return finish_batch(out, ef__damage_note(journal, st, err));
 }
 
 ef_status ef_journal_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
                               ef_error *err)
 {
     int64_t reached = 0;
-    ef_log_query taken;
+    ef_log_query resolved;
     ef_status st = ef__need_journal(journal, err);
 
     if (st == EF_OK)
-        st = batch_ready(out, err);
+        st = prepare_batch(out, err);
     if (st == EF_OK)
         st = ef__need(query, "query", err);
     if (st != EF_OK)
         return st;
-    taken = *query;
-    taken.out_reached = &reached;
-    if (!taken.any_tenant)
-        st = ef__name_take("tenant", taken.tenant, 0, false, err);
+    resolved = *query;
+    resolved.out_reached = &reached;
+    if (!resolved.any_tenant)
+        st = ef__name_parse("tenant", resolved.tenant, 0, false, err);
     if (st == EF_OK)
-        st = ef__name_take("type", taken.type, 0, true, err);
+        st = ef__name_parse("type", resolved.type, 0, true, err);
     if (st == EF_OK)
-        st = ef__range_check("after", taken.after, 0, INT64_MAX, err);
+        st = ef__range_check("after", resolved.after, 0, INT64_MAX, err);
     if (st == EF_OK)
-        st = ef__limit_take(&taken.limit, err);
+        st = ef__limit_resolve(&resolved.limit, err);
     if (st == EF_OK)
-        st = journal->ops->read_log(journal, &taken, out, err);
+        st = journal->ops->read_log(journal, &resolved, out, err);
     if (st == EF_OK && query->out_reached)
         *query->out_reached = reached;
-    return batch_answer(out, ef__damage_note(journal, st, err));
+    return finish_batch(out, ef__damage_note(journal, st, err));
 }
 
 ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
@@ -425,13 +435,13 @@ ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_b
                           .after = follow->after,
                           .limit = follow->limit,
                           .out_reached = out_reached};
-    ef_status st = batch_ready(out, err);
+    ef_status st = prepare_batch(out, err);
 
     if (st == EF_OK && journal->ops->follow)
         st = journal->ops->follow(journal, follow, out, out_reached, err);
     else if (st == EF_OK)
         st = journal->ops->read_log(journal, &query, out, err);
-    return batch_answer(out, ef__damage_note(journal, st, err));
+    return finish_batch(out, ef__damage_note(journal, st, err));
 }
 
 void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto)
@@ -452,150 +462,13 @@ ef_status ef_journal_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_b
     ef_status st = ef__need_journal(journal, err);
 
     if (st == EF_OK)
-        st = batch_ready(out, err);
+        st = prepare_batch(out, err);
     if (st == EF_OK)
-        st = ef__name_take("tenant", tenant, 0, false, err);
+        st = ef__name_parse("tenant", tenant, 0, false, err);
     if (st == EF_OK)
-        st = ef__name_take("id", id, 1, false, err);
+        st = ef__name_parse("id", id, 1, false, err);
     if (st != EF_OK)
         return st;
     st = journal->ops->read_id(journal, tenant, id, out, err);
-    return batch_answer(out, ef__damage_note(journal, st, err));
-}
-
-/* --- streams ---------------------------------------------------------------------------------- */
-
-ef_status ef_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
-                         int64_t *out_position, ef_error *err)
-{
-    int64_t seq = 0, position = 0;
-    ef_status st = ef__need_journal(journal, err);
-
-    if (st == EF_OK)
-        st = ef__name_take("tenant", tenant, 0, false, err);
-    if (st == EF_OK)
-        st = ef__name_take("stream", stream, 1, false, err);
-    if (st == EF_OK)
-        st = journal->ops->stream_head(journal, tenant, stream, &seq, &position, err);
-    (void)ef__damage_note(journal, st, err);
-    if (st != EF_OK)
-        return st;
-    if (out_seq)
-        *out_seq = seq;
-    if (out_position)
-        *out_position = position;
-    return EF_OK;
-}
-
-ef_status ef_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
-                       size_t limit, ef_stream_list *out, ef_error *err)
-{
-    ef_status st = ef__need_journal(journal, err);
-
-    if (st == EF_OK)
-        st = ef__need(out, "out", err);
-    if (st != EF_OK)
-        return st;
-    out->next[0] = '\0';
-    st = EF__LIST_READY(out, err);
-    if (st == EF_OK && !any_tenant)
-        st = ef__name_take("tenant", tenant, 0, false, err);
-    if (st == EF_OK)
-        st = ef__str_check("after", after, err);
-    if (st == EF_OK)
-        st = ef__limit_take(&limit, err);
-    if (st == EF_OK)
-        st = journal->ops->stream_ls(journal, tenant, any_tenant, after, limit, out, err);
-    return EF__LIST_ANSWER(out, st);
-}
-
-void ef_stream_list_release(ef_stream_list *list)
-{
-    EF__LIST_RELEASE(list);
-}
-
-/* --- types ------------------------------------------------------------------------------------ */
-
-ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
-{
-    ef_status st = ef__need_writable(journal, "ef_type_set", err);
-
-    if (st == EF_OK)
-        st = ef__need(type, "type", err);
-    if (st == EF_OK)
-        st = ef__name_take("type", type->name, 1, true, err);
-    if (st == EF_OK)
-        st = ef__name_take("alias_of", type->alias_of, 0, true, err);
-    if (st == EF_OK)
-        st = ef__range_check("intent", type->intent, 0, EF_INTENT_AUDIT_ONLY, err);
-    if (st != EF_OK)
-        return st;
-    if (memchr(type->name.ptr, '*', type->name.len))
-        return ef_fail(err, EF_BAD_INPUT,
-                       "type is \"%.*s\": a pattern is not the name of an event type",
-                       EF_STR_ARG(type->name));
-    if (type->alias_of.len && ef_str_equal(type->name, type->alias_of))
-        return ef_fail(err, EF_BAD_INPUT, "type \"%.*s\" cannot be an alias of itself",
-                       EF_STR_ARG(type->name));
-    return journal->ops->type_set(journal, type, err);
-}
-
-static ef_status list_types(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
-                            ef_error *err)
-{
-    ef_status st = ef__need(out, "out", err);
-
-    if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
-    return st == EF_OK ? journal->ops->type_ls(journal, query, out, err) : st;
-}
-
-ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_error *err)
-{
-    ef_status st = ef__need_journal(journal, err);
-
-    if (st == EF_OK)
-        st = ef__name_take("type", name, 1, true, err);
-    if (st != EF_OK)
-        return st;
-    st = list_types(journal, &(ef__type_query){.name = name}, out, err);
-    if (st == EF_OK && out->count == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no type \"%.*s\"", EF_STR_ARG(name));
-    return st;
-}
-
-ef_status ef_type_ls(ef_journal *journal, ef_type_list *out, ef_error *err)
-{
-    ef_status st = ef__need_journal(journal, err);
-
-    return st == EF_OK ? list_types(journal, &(ef__type_query){0}, out, err) : st;
-}
-
-ef_status ef__types_not_folded(ef_journal *journal, ef_type_list *out, ef_error *err)
-{
-    return list_types(journal, &(ef__type_query){.not_folded = true}, out, err);
-}
-
-ef_status ef__type_create_check(const ef_journal_options *options, ef_str tenant, ef_str type,
-                                int64_t created, int64_t all, ef_error *err)
-{
-    int64_t most = options->types_max ? options->types_max : EF_TYPES_MAX;
-
-    if (created >= most)
-        return ef_fail_numbers(err, EF_UNKNOWN_TYPE, created, most,
-                               "event type \"%.*s\" is not registered, and appends of tenant "
-                               "\"%.*s\" have created %" PRId64 " types, which is the limit "
-                               "(types.max): register the type, or raise the limit",
-                               EF_STR_ARG(type), EF_STR_ARG(tenant), created);
-    if (all >= EF_LIMIT_TYPES)
-        return ef_fail_numbers(err, EF_UNKNOWN_TYPE, all, EF_LIMIT_TYPES,
-                               "event type \"%.*s\" is not registered, and the journal has %" PRId64
-                               " types, which is the limit",
-                               EF_STR_ARG(type), all);
-    return EF_OK;
-}
-
-void ef_type_list_release(ef_type_list *list)
-{
-    EF__LIST_RELEASE(list);
+    return finish_batch(out, ef__damage_note(journal, st, err));
 }

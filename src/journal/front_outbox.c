@@ -1,5 +1,5 @@
 /*
- * front_outbox.c - the door for the outbox: lanes, taking and marking, and the operator's acts.
+ * front_outbox.c - the public API of the outbox: lanes, claims, acknowledgements and lists.
  */
 #include "front_priv.h"
 
@@ -17,11 +17,11 @@ static bool is_apply_lane(ef_str lane)
     return ef_str_equal(lane, EF_STR(EF_LANE_APPLY));
 }
 
-/* JSON of the owner's own, or "". */
+/* Settings or progress of a publisher: a JSON object, or "". */
 static ef_status check_object(const char *what, ef_str text, ef_error *err)
 {
     ef__json_kind kind = EF__JSON_OBJECT;
-    ef_status st = ef__words_check(what, text, EF_LIMIT_DETAIL_BYTES, err);
+    ef_status st = ef__text_check(what, text, EF_LIMIT_DETAIL_BYTES, err);
 
     if (st == EF_OK && text.len)
         st = ef__json_check(text, EF_LIMIT_DETAIL_BYTES, &kind, err);
@@ -43,11 +43,11 @@ ef_status ef__lane_replace(ef_journal *journal, const ef_lane *expected, const e
     if (st == EF_OK)
         st = ef__need(lane, "lane", err);
     if (st == EF_OK)
-        st = ef__name_take("lane", lane->name, 1, false, err);
+        st = ef__name_parse("lane", lane->name, 1, false, err);
     if (st == EF_OK)
         st = ef__range_check("kind", lane->kind, 0, EF_LANE_KIND_PUBLISHER, err);
     if (st == EF_OK)
-        st = ef__words_check("types", lane->types, EF_LIMIT_REASON_BYTES, err);
+        st = ef__text_check("types", lane->types, EF_LIMIT_REASON_BYTES, err);
     if (st != EF_OK)
         return st;
     if (is_apply_lane(lane->name) != (lane->kind == EF_LANE_KIND_APPLY))
@@ -72,7 +72,7 @@ ef_status ef_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *
     ef_status st = ef__need_writable(journal, "ef_lane_drop", err);
 
     if (st == EF_OK)
-        st = ef__name_take("lane", lane, 1, false, err);
+        st = ef__name_parse("lane", lane, 1, false, err);
     if (st == EF_OK)
         st = journal->ops->lane_drop(journal, lane, discard, &rows, err);
     if (out_rows)
@@ -87,11 +87,11 @@ ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
+        st = EF__LIST_PREPARE(out, err);
     if (st != EF_OK)
         return st;
     st = journal->ops->lane_ls(journal, out, err);
-    return EF__LIST_ANSWER(out, st);
+    return EF__LIST_FINISH(out, st);
 }
 
 void ef_lane_list_release(ef_lane_list *list)
@@ -99,9 +99,9 @@ void ef_lane_list_release(ef_lane_list *list)
     EF__LIST_RELEASE(list);
 }
 
-/* --- taking ----------------------------------------------------------------------------------- */
+/* --- claims ----------------------------------------------------------------------------------- */
 
-static ef_status check_held(const ef_holding *held, size_t count, ef_error *err)
+static ef_status check_held(const ef_partition_lease *held, size_t count, ef_error *err)
 {
     ef__partition_set seen = {{0}};
     ef_status st;
@@ -124,7 +124,7 @@ static ef_status check_held(const ef_holding *held, size_t count, ef_error *err)
     return EF_OK;
 }
 
-static ef_status taken_ready(ef_taken_batch *out, ef_error *err)
+static ef_status prepare_claimed_batch(ef_claimed_batch *out, ef_error *err)
 {
     ef_status st = ef__need(out, "out", err);
 
@@ -137,28 +137,28 @@ static ef_status taken_ready(ef_taken_batch *out, ef_error *err)
     out->events.events = NULL;
     out->events.count = 0;
     out->events.more = false;
-    return ef__room_ready(&out->events.room, err);
+    return ef__memory_prepare(&out->events.room, err);
 }
 
-static ef_status take(ef_journal *journal, const ef__taking *take, ef_taken_batch *out,
-                      ef_error *err)
+static ef_status claim_rows(ef_journal *journal, const ef__claim_request *request,
+                            ef_claimed_batch *out, ef_error *err)
 {
     ef_status st =
-        ef__need_writable(journal, take->due ? "ef_outbox_take_due" : "ef_outbox_take", err);
+        ef__need_writable(journal, request->due ? "ef_outbox_claim_due" : "ef_outbox_claim", err);
 
     if (st == EF_OK)
-        st = taken_ready(out, err);
+        st = prepare_claimed_batch(out, err);
     if (st == EF_OK)
-        st = ef__name_take("lane", take->lane, take->due ? 0 : 1, false, err);
+        st = ef__name_parse("lane", request->lane, request->due ? 0 : 1, false, err);
     if (st == EF_OK)
-        st = check_held(take->held, take->held_count, err);
+        st = check_held(request->held, request->held_count, err);
     if (st == EF_OK)
-        st = ef__range_check("after", take->after, 0, INT64_MAX, err);
+        st = ef__range_check("after", request->after, 0, INT64_MAX, err);
     if (st == EF_OK)
-        st = ef__range_check("limit", (int64_t)take->limit, 0, EF_LIMIT_TAKE_ROWS, err);
-    if (st != EF_OK || take->limit == 0 || take->held_count == 0)
+        st = ef__range_check("limit", (int64_t)request->limit, 0, EF_LIMIT_CLAIM_ROWS, err);
+    if (st != EF_OK || request->limit == 0 || request->held_count == 0)
         return st;
-    st = ef__damage_note(journal, journal->ops->take(journal, take, out, err), err);
+    st = ef__damage_note(journal, journal->ops->claim(journal, request, out, err), err);
     if (st != EF_OK) {
         out->items = NULL;
         out->count = 0;
@@ -167,199 +167,203 @@ static ef_status take(ef_journal *journal, const ef__taking *take, ef_taken_batc
     return st;
 }
 
-ef_status ef_outbox_take_after(ef_journal *journal, ef_str lane, const ef_holding *held,
-                               size_t held_count, int64_t after, size_t limit, ef_taken_batch *out,
-                               ef_error *err)
+ef_status ef_outbox_claim_after(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                size_t held_count, int64_t after, size_t limit,
+                                ef_claimed_batch *out, ef_error *err)
 {
-    return take(journal, &(ef__taking){lane, false, held, held_count, after, limit}, out, err);
+    return claim_rows(journal, &(ef__claim_request){lane, false, held, held_count, after, limit},
+                      out, err);
 }
 
-ef_status ef_outbox_take(ef_journal *journal, ef_str lane, const ef_holding *held,
-                         size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
+ef_status ef_outbox_claim(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                          size_t held_count, size_t limit, ef_claimed_batch *out, ef_error *err)
 {
-    return take(journal, &(ef__taking){lane, false, held, held_count, 0, limit}, out, err);
+    return claim_rows(journal, &(ef__claim_request){lane, false, held, held_count, 0, limit}, out,
+                      err);
 }
 
-ef_status ef_outbox_take_due(ef_journal *journal, ef_str lane, const ef_holding *held,
-                             size_t held_count, size_t limit, ef_taken_batch *out, ef_error *err)
+ef_status ef_outbox_claim_due(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                              size_t held_count, size_t limit, ef_claimed_batch *out, ef_error *err)
 {
-    return take(journal, &(ef__taking){lane, true, held, held_count, 0, limit}, out, err);
+    return claim_rows(journal, &(ef__claim_request){lane, true, held, held_count, 0, limit}, out,
+                      err);
 }
 
-void ef_taken_batch_release(ef_taken_batch *batch)
+void ef_claimed_batch_release(ef_claimed_batch *batch)
 {
     if (!batch)
         return;
     ef_batch_release(&batch->events);
-    *batch = (ef_taken_batch)EF_TAKEN_BATCH_INIT;
+    *batch = (ef_claimed_batch)EF_CLAIMED_BATCH_INIT;
 }
 
-/* --- marking ---------------------------------------------------------------------------------- */
+/* --- acknowledgements ------------------------------------------------------------------------- */
 
-static ef_status check_exception(const ef_exception *x, ef_error *err)
+static ef_status check_retry_row(const ef_retry_row *row, ef_error *err)
 {
-    ef_status st = ef__name_take("lane", x->lane, 1, false, err);
+    ef_status st = ef__name_parse("lane", row->lane, 1, false, err);
 
     if (st == EF_OK)
-        st = ef__range_check("position", x->position, 1, INT64_MAX, err);
+        st = ef__range_check("position", row->position, 1, INT64_MAX, err);
     if (st == EF_OK)
-        st = ef__range_check("attempts", x->attempts, 0, INT32_MAX, err);
+        st = ef__range_check("attempts", row->attempts, 0, INT32_MAX, err);
     if (st == EF_OK)
-        st = ef__range_check("due_us", x->due_us, 0, EF__TIME_US_MAX, err);
+        st = ef__range_check("due_us", row->due_us, 0, EF__TIME_US_MAX, err);
     if (st == EF_OK)
-        st = ef__range_check("status", x->status, EF_ROW_PENDING, EF_ROW_DONE, err);
+        st = ef__range_check("status", row->status, EF_ROW_PENDING, EF_ROW_DONE, err);
     if (st == EF_OK)
-        st = ef__str_check("error", x->error, err);
+        st = ef__str_check("error", row->error, err);
     if (st != EF_OK)
         return st;
-    if (x->status == EF_ROW_PROCESSING)
+    if (row->status == EF_ROW_PROCESSING)
         return ef_fail(err, EF_BAD_INPUT, "status processing is derived and cannot be written");
-    if (is_apply_lane(x->lane))
+    if (is_apply_lane(row->lane))
         return ef_fail(err, EF_BAD_INPUT,
-                       "an exception belongs to a projection's or publisher's own lane, not \"*\"");
+                       "a retry row belongs to the lane of a projection or publisher, not \"*\"");
     return EF_OK;
 }
 
-/* What a handler says of its failure is kept as well as it can be: a failure must not be lost
- * because of the words that describe it. */
-static bool error_fits(ef_str error)
+/* An error text that cannot be stored as it is gets cut or changed: a failure must not be lost
+ * because of the text that describes it. */
+static bool is_storable_error(ef_str error)
 {
     return error.len <= EF_LIMIT_ERROR_BYTES && ef__utf8_valid(error) &&
            (error.len == 0 || !memchr(error.ptr, '\0', error.len));
 }
 
-static ef_str error_cut(ef_str error, char room[EF_LIMIT_ERROR_BYTES])
+static ef_str cut_error(ef_str error, char buffer[EF_LIMIT_ERROR_BYTES])
 {
     ef_str cut = ef__utf8_cut(error, EF_LIMIT_ERROR_BYTES);
 
-    if (error_fits(cut))
+    if (is_storable_error(cut))
         return cut;
     cut.len = error.len < EF_LIMIT_ERROR_BYTES ? error.len : EF_LIMIT_ERROR_BYTES;
     for (size_t i = 0; i < cut.len; i++)
-        room[i] = error.ptr[i] > 0 ? error.ptr[i] : '?';
-    cut.ptr = room;
+        buffer[i] = error.ptr[i] > 0 ? error.ptr[i] : '?';
+    cut.ptr = buffer;
     return cut;
 }
 
-/* On a connection of another store's, or by the journal itself. */
-static ef_status mark_fit(ef_journal *journal, void *connection, const ef__marking *mark,
-                          ef_error *err)
+/* In the transaction of another store on its connection, or in one of the journal. */
+static ef_status ack_batch(ef_journal *journal, void *connection, const ef__ack_request *request,
+                           ef_error *err)
 {
     if (connection)
-        return journal->ops->mark_with(journal, connection, mark, err);
-    return journal->ops->mark(journal, mark, err);
+        return journal->ops->ack_with(journal, connection, request, err);
+    return ef__damage_note(journal, journal->ops->ack(journal, request, err), err);
 }
 
-static ef_status mark_cut(ef_journal *journal, void *connection, const ef__marking *mark,
-                          ef_error *err)
+static ef_status ack_with_cut_errors(ef_journal *journal, void *connection,
+                                     const ef__ack_request *request, ef_error *err)
 {
-    size_t count = mark->exception_count;
-    ef_exception *cut = malloc(count * sizeof *cut);
-    char(*rooms)[EF_LIMIT_ERROR_BYTES] = malloc(count * sizeof *rooms);
-    ef__marking fit = *mark;
+    size_t count = request->retry_row_count;
+    ef_retry_row *cut = malloc(count * sizeof *cut);
+    char(*buffers)[EF_LIMIT_ERROR_BYTES] = malloc(count * sizeof *buffers);
+    ef__ack_request storable = *request;
     ef_status st;
 
-    if (cut && rooms) {
+    if (cut && buffers) {
         for (size_t i = 0; i < count; i++) {
-            cut[i] = mark->exceptions[i];
-            cut[i].error = error_cut(mark->exceptions[i].error, rooms[i]);
+            cut[i] = request->retry_rows[i];
+            cut[i].error = cut_error(request->retry_rows[i].error, buffers[i]);
         }
-        fit.exceptions = cut;
-        st = mark_fit(journal, connection, &fit, err);
+        storable.retry_rows = cut;
+        st = ack_batch(journal, connection, &storable, err);
     } else {
-        st = ef_fail(err, EF_NO_MEMORY, "no memory to mark %zu exceptions", count);
+        st = ef_fail(err, EF_NO_MEMORY, "no memory to acknowledge %zu retry rows", count);
     }
-    free(rooms);
+    free(buffers);
     free(cut);
     return st;
 }
 
-static ef_status check_exceptions(const ef_exception *exceptions, size_t count, bool *out_fit,
+static ef_status check_retry_rows(const ef_retry_row *retry_rows, size_t count, bool *out_fit,
                                   ef_error *err)
 {
     ef_status st =
-        ef__range_check("exception_count", (int64_t)count, 0, EF_LIMIT_APPEND_EVENTS * 10, err);
+        ef__range_check("retry_row_count", (int64_t)count, 0, EF_LIMIT_APPEND_EVENTS * 10, err);
 
     *out_fit = true;
     if (st == EF_OK && count > 0)
-        st = ef__need(exceptions, "exceptions", err);
+        st = ef__need(retry_rows, "retry_rows", err);
     for (size_t i = 0; st == EF_OK && i < count; i++) {
-        st = check_exception(&exceptions[i], err);
-        *out_fit = *out_fit && (st != EF_OK || error_fits(exceptions[i].error));
+        st = check_retry_row(&retry_rows[i], err);
+        *out_fit = *out_fit && (st != EF_OK || is_storable_error(retry_rows[i].error));
     }
     return st;
 }
 
-ef_status ef__outbox_mark_with(ef_journal *journal, void *connection, const ef__marking *mark,
-                               ef_error *err)
+ef_status ef__outbox_ack_with(ef_journal *journal, void *connection, const ef__ack_request *request,
+                              ef_error *err)
 {
-    bool fit;
-    ef_status st = ef__need_writable(journal, "ef_outbox_mark", err);
+    bool storable;
+    ef_status st = ef__need_writable(journal, "ef_outbox_ack", err);
 
     if (st == EF_OK)
-        st = ef__name_take("lane", mark->lane, 1, false, err);
+        st = ef__name_parse("lane", request->lane, 1, false, err);
     if (st == EF_OK)
-        st = check_held(mark->held, mark->held_count, err);
+        st = check_held(request->held, request->held_count, err);
     if (st == EF_OK)
-        st = check_exceptions(mark->exceptions, mark->exception_count, &fit, err);
+        st = check_retry_rows(request->retry_rows, request->retry_row_count, &storable, err);
     if (st == EF_OK)
-        st = check_object("progress", mark->progress, err);
-    if (st != EF_OK || (mark->held_count == 0 && !mark->exception_count && !mark->progress.len))
+        st = check_object("progress", request->progress, err);
+    if (st != EF_OK ||
+        (request->held_count == 0 && !request->retry_row_count && !request->progress.len))
         return st;
-    if (mark->held_count == 0)
-        return ef_fail(err, EF_BAD_INPUT, "a lane is marked under a lease, and none is given");
-    return (fit ? mark_fit : mark_cut)(journal, connection, mark, err);
+    if (request->held_count == 0)
+        return ef_fail(err, EF_BAD_INPUT, "held_count is 0: a lane is acknowledged under a lease");
+    return (storable ? ack_batch : ack_with_cut_errors)(journal, connection, request, err);
 }
 
-ef_status ef_published_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
-                            size_t held_count, const ef_exception *exceptions,
-                            size_t exception_count, ef_str progress, ef_error *err)
+ef_status ef_published_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                           size_t held_count, const ef_retry_row *retry_rows,
+                           size_t retry_row_count, ef_str progress, ef_error *err)
 {
-    ef__marking mark = {lane, held, held_count, exceptions, exception_count, progress};
+    ef__ack_request request = {lane, held, held_count, retry_rows, retry_row_count, progress};
 
-    return ef__outbox_mark_with(journal, NULL, &mark, err);
+    return ef__outbox_ack_with(journal, NULL, &request, err);
 }
 
-ef_status ef_outbox_mark(ef_journal *journal, ef_str lane, const ef_holding *held,
-                         size_t held_count, const ef_exception *exceptions, size_t exception_count,
-                         ef_error *err)
+ef_status ef_outbox_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                        size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
+                        ef_error *err)
 {
-    return ef_published_mark(journal, lane, held, held_count, exceptions, exception_count,
-                             EF_STR(""), err);
+    return ef_published_ack(journal, lane, held, held_count, retry_rows, retry_row_count,
+                            EF_STR(""), err);
 }
 
-ef_status ef_outbox_file(ef_journal *journal, const ef_exception *exceptions,
-                         size_t exception_count, ef_error *err)
+ef_status ef_outbox_add_retry_rows(ef_journal *journal, const ef_retry_row *retry_rows,
+                                   size_t retry_row_count, ef_error *err)
 {
-    ef__marking mark = {.lane = EF_STR(EF_LANE_APPLY),
-                        .exceptions = exceptions,
-                        .exception_count = exception_count};
-    bool fit;
-    ef_status st = ef__need_writable(journal, "ef_outbox_file", err);
+    ef__ack_request request = {.lane = EF_STR(EF_LANE_APPLY),
+                               .retry_rows = retry_rows,
+                               .retry_row_count = retry_row_count};
+    bool storable;
+    ef_status st = ef__need_writable(journal, "ef_outbox_add_retry_rows", err);
 
     if (st == EF_OK)
-        st = check_exceptions(exceptions, exception_count, &fit, err);
-    for (size_t i = 0; st == EF_OK && i < exception_count; i++)
-        if (exceptions[i].status == EF_ROW_DONE)
-            st = ef_fail(err, EF_BAD_INPUT, "what is done is marked, not filed");
-    if (st != EF_OK || exception_count == 0)
+        st = check_retry_rows(retry_rows, retry_row_count, &storable, err);
+    for (size_t i = 0; st == EF_OK && i < retry_row_count; i++)
+        if (retry_rows[i].status == EF_ROW_DONE)
+            st = ef_fail(err, EF_BAD_INPUT, "status done is for ef_outbox_ack, not for filing");
+    if (st != EF_OK || retry_row_count == 0)
         return st;
-    return (fit ? mark_fit : mark_cut)(journal, NULL, &mark, err);
+    return (storable ? ack_batch : ack_with_cut_errors)(journal, NULL, &request, err);
 }
 
-ef_status ef__outbox_remove(ef_journal *journal, const ef_exception *rows, size_t count,
+ef_status ef__outbox_remove(ef_journal *journal, const ef_retry_row *rows, size_t count,
                             ef_error *err)
 {
-    ef__marking mark = {
-        .lane = EF_STR(EF_LANE_APPLY), .exceptions = rows, .exception_count = count};
+    ef__ack_request request = {
+        .lane = EF_STR(EF_LANE_APPLY), .retry_rows = rows, .retry_row_count = count};
 
-    return count ? journal->ops->mark(journal, &mark, err) : EF_OK;
+    return count ? journal->ops->ack(journal, &request, err) : EF_OK;
 }
 
-/* --- what was published ----------------------------------------------------------------------- */
+/* --- published rows --------------------------------------------------------------------------- */
 
 static ef_status check_published(ef_journal *journal, const char *call, ef_str lane,
-                                 const ef_holding *held, size_t *limit, int64_t *out_count,
+                                 const ef_partition_lease *held, size_t *limit, int64_t *out_count,
                                  ef_error *err)
 {
     ef_status st = ef__need_writable(journal, call, err);
@@ -367,18 +371,18 @@ static ef_status check_published(ef_journal *journal, const char *call, ef_str l
     if (st == EF_OK)
         st = ef__need(out_count, "out_count", err);
     if (st == EF_OK)
-        st = ef__name_take("lane", lane, 1, false, err);
+        st = ef__name_parse("lane", lane, 1, false, err);
     if (st == EF_OK)
         st = check_held(held, 1, err);
     if (st == EF_OK)
-        st = ef__limit_take(limit, err);
+        st = ef__limit_resolve(limit, err);
     if (st == EF_OK)
         *out_count = 0;
     return st;
 }
 
-ef_status ef_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
-                             int64_t *out_count, ef_error *err)
+ef_status ef_published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                             size_t limit, int64_t *out_count, ef_error *err)
 {
     ef_status st =
         check_published(journal, "ef_published_purge", lane, held, &limit, out_count, err);
@@ -387,13 +391,13 @@ ef_status ef_published_purge(ef_journal *journal, ef_str lane, const ef_holding 
                        : st;
 }
 
-ef_status ef_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
-                             int64_t *out_count, ef_error *err)
+ef_status ef_published_requeue(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                               size_t limit, int64_t *out_count, ef_error *err)
 {
     ef_status st =
-        check_published(journal, "ef_published_again", lane, held, &limit, out_count, err);
+        check_published(journal, "ef_published_requeue", lane, held, &limit, out_count, err);
 
-    return st == EF_OK ? journal->ops->published_again(journal, lane, held, limit, out_count, err)
+    return st == EF_OK ? journal->ops->published_requeue(journal, lane, held, limit, out_count, err)
                        : st;
 }
 
@@ -405,23 +409,23 @@ ef_status ef_published_count(ef_journal *journal, ef_str lane, size_t most, int6
     if (st == EF_OK)
         st = ef__need(out_count, "out_count", err);
     if (st == EF_OK)
-        st = ef__name_take("lane", lane, 1, false, err);
+        st = ef__name_parse("lane", lane, 1, false, err);
     if (st != EF_OK)
         return st;
     *out_count = 0;
     return journal->ops->published_count(journal, lane, most, out_count, err);
 }
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
-static ef_status rows_ready(ef_row_list *out, ef_error *err)
+ef_status ef__row_list_prepare(ef_row_list *out, ef_error *err)
 {
     ef_status st = ef__need(out, "out", err);
 
     if (st != EF_OK)
         return st;
     out->next[0] = '\0';
-    return EF__LIST_READY(out, err);
+    return EF__LIST_PREPARE(out, err);
 }
 
 static ef_status check_query(const ef_outbox_query *query, ef_error *err)
@@ -429,9 +433,9 @@ static ef_status check_query(const ef_outbox_query *query, ef_error *err)
     ef_status st = ef__need(query, "query", err);
 
     if (st == EF_OK)
-        st = ef__name_take("lane", query->lane, 0, false, err);
+        st = ef__name_parse("lane", query->lane, 0, false, err);
     if (st == EF_OK && !query->any_tenant)
-        st = ef__name_take("tenant", query->tenant, 0, false, err);
+        st = ef__name_parse("tenant", query->tenant, 0, false, err);
     if (st == EF_OK && query->status && *query->status != EF_ROW_PUBLISHED)
         st = ef__range_check("status", *query->status, EF_ROW_PENDING, EF_ROW_DEAD, err);
     if (st == EF_OK)
@@ -442,7 +446,7 @@ static ef_status check_query(const ef_outbox_query *query, ef_error *err)
         st = ef__range_check("from", query->from, 0, INT64_MAX, err);
     if (st == EF_OK)
         st = ef__range_check("upto", query->upto, 0, INT64_MAX, err);
-    return st == EF_OK ? ef__picks_check(query, err) : st;
+    return st == EF_OK ? ef__row_filters_check(query, err) : st;
 }
 
 ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
@@ -451,14 +455,15 @@ ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
     ef_status st = ef__need_journal(journal, err);
 
     if (st == EF_OK)
-        st = rows_ready(out, err);
+        st = ef__row_list_prepare(out, err);
     if (st == EF_OK)
         st = check_query(query, err);
     if (st != EF_OK || query->limit == 0 || (query->blocked_only && ef__query_published(query)))
         return st;
-    st = ef__query_picks(query) ? ef__rows_pick(journal, query, out, err)
-                                : journal->ops->outbox_ls(journal, query, out, err);
-    return EF__LIST_ANSWER(out, st);
+    st = ef__query_has_filters(query) ? ef__rows_search(journal, query, out, err)
+                                      : journal->ops->outbox_ls(journal, query, out, err);
+    (void)ef__damage_note(journal, st, err);
+    return EF__LIST_FINISH(out, st);
 }
 
 void ef_row_list_release(ef_row_list *list)
@@ -475,17 +480,18 @@ ef_status ef_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = rows_ready(&out->oldest, err);
+        st = ef__row_list_prepare(&out->oldest, err);
     if (st == EF_OK)
         st = check_query(query, err);
     if (st != EF_OK)
         return st;
     oldest = out->oldest;
     *out = (ef_outbox_summary){.oldest = oldest};
-    return journal->ops->outbox_summarise(journal, query, out, err);
+    st = journal->ops->outbox_summarise(journal, query, out, err);
+    return ef__damage_note(journal, st, err);
 }
 
-ef_status ef__outbox_waits(ef_journal *journal, bool *out, ef_error *err)
+ef_status ef__outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
 {
-    return journal->ops->outbox_waits(journal, out, err);
+    return journal->ops->outbox_has_work(journal, out, err);
 }

@@ -1,44 +1,43 @@
 /*
- * front_rows.c - rows of the outbox that fit more than a lane, a tenant and a status.
+ * front_rows.c - filters of the outbox beyond lane, tenant and status.
  *
- * No index knows what an error says, so what fits is picked from pages of the back end's. A look is
- * bounded: after EF_LIMIT_LOOK_ROWS rows it ends with a cursor to go on behind them, whether or not
- * any fitted. A stream's rows lie between its first event and its last, and nothing else is looked
- * at for them.
+ * No index covers the error text, so rows are filtered from pages of the back end. A search is
+ * bounded: after EF_LIMIT_SCAN_ROWS rows it ends with a cursor to continue after them, whether or
+ * not any row matched. The rows of a stream lie between its first event and its last, so only that
+ * range is read.
  *
- * A tenant's published rows are picked like that too: what waits is little as long as all is well,
- * but what was published is much, and a back end would walk over all of it for a tenant of which
- * there is none.
+ * The published rows of a tenant are filtered here too: waiting rows are few while all is well, but
+ * published rows are many, and a back end would read all of them for a tenant that has none.
  */
 #include "front_priv.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 
-#define PAGE_ROWS 500
+#define PAGE_ROWS 500 /* per read of the back end: small against EF_LIMIT_SCAN_ROWS */
 
-typedef struct look {
+typedef struct row_search {
     ef_journal *journal;
     const ef_outbox_query *query;
-    ef_outbox_query ask; /* what the back end is asked */
-    int64_t last;        /* rows behind this position cannot fit */
+    ef_outbox_query page_query; /* for the back end */
+    int64_t last;               /* rows above this position cannot match */
     ef_row_list page;
     size_t seen;
-    ef_row *rows; /* what fitted, in out's arena */
+    ef_row *rows; /* the matches, in the arena of `out` */
     ef_row_list *out;
-} look;
+} row_search;
 
-ef_status ef__picks_check(const ef_outbox_query *query, ef_error *err)
+ef_status ef__row_filters_check(const ef_outbox_query *query, ef_error *err)
 {
-    ef_status st = ef__name_take("stream", query->stream, 0, false, err);
+    ef_status st = ef__name_parse("stream", query->stream, 0, false, err);
 
     if (st == EF_OK && query->stream.len && query->any_tenant)
-        st = ef_fail(err, EF_BAD_INPUT, "stream \"%.*s\" is of one tenant, and any is asked for",
+        st = ef_fail(err, EF_BAD_INPUT, "stream \"%.*s\" needs a tenant, but any_tenant is set",
                      EF_STR_ARG(query->stream));
     if (st == EF_OK)
-        st = ef__words_check("types", query->types, EF_LIMIT_REASON_BYTES, err);
+        st = ef__text_check("types", query->types, EF_LIMIT_REASON_BYTES, err);
     if (st == EF_OK)
-        st = ef__words_check("error", query->error, EF_LIMIT_REASON_BYTES, err);
+        st = ef__text_check("error", query->error, EF_LIMIT_REASON_BYTES, err);
     if (st == EF_OK && query->partition)
         st = ef__range_check("partition", *query->partition, 0, EF_PARTITIONS_MAX - 1, err);
     if (st == EF_OK)
@@ -46,14 +45,14 @@ ef_status ef__picks_check(const ef_outbox_query *query, ef_error *err)
     return st;
 }
 
-bool ef__query_picks(const ef_outbox_query *query)
+bool ef__query_has_filters(const ef_outbox_query *query)
 {
     return query->stream.len || query->types.len || query->error.len || query->partition ||
            query->before_us || (ef__query_published(query) && !query->any_tenant);
 }
 
-/* Capital and small letters are alike, for people type what they remember. */
-static bool contains(ef_str text, ef_str part)
+/* Ignores case, because people type what they remember. */
+static bool contains_ignoring_case(ef_str text, ef_str part)
 {
     for (size_t at = 0; at + part.len <= text.len; at++) {
         size_t i = 0;
@@ -66,125 +65,127 @@ static bool contains(ef_str text, ef_str part)
     return false;
 }
 
-static bool fits(const ef_outbox_query *query, const ef_row *row)
+static bool matches_query(const ef_outbox_query *query, const ef_row *row)
 {
     return (query->any_tenant || ef_str_equal(row->tenant, query->tenant)) &&
            (!query->stream.len || ef_str_equal(row->stream, query->stream)) &&
            ef__type_matches(row->event_type, query->types) &&
-           (!query->error.len || contains(row->last_error, query->error)) &&
+           (!query->error.len || contains_ignoring_case(row->last_error, query->error)) &&
            (!query->partition || row->partition == *query->partition) &&
            (!query->before_us || row->enqueued_us < query->before_us);
 }
 
-/* How many rows of the page there is room for: up to the last one that still fits in. */
-static size_t rows_taken(const look *l)
+/* How many rows of the page can be used: up to the last match that fits into the result. */
+static size_t count_usable_rows(const row_search *search)
 {
-    size_t room = l->query->limit - l->out->count, i = 0;
+    size_t room = search->query->limit - search->out->count, i = 0;
 
-    for (; i < l->page.count && room > 0; i++)
-        room -= fits(l->query, &l->page.items[i]);
+    for (; i < search->page.count && room > 0; i++)
+        room -= matches_query(search->query, &search->page.items[i]);
     return i;
 }
 
-static ef_status keep(look *l, const ef_row *row, ef_error *err)
+ef_status ef__row_copy(const ef_row *row, ef__arena *arena, ef_row *out, ef_error *err)
 {
-    ef__arena *arena = &l->out->room->arena;
-    ef_row *copy = &l->rows[l->out->count];
-
-    *copy = *row;
-    copy->lane = ef__arena_copy(arena, row->lane);
-    copy->tenant = ef__arena_copy(arena, row->tenant);
-    copy->stream = ef__arena_copy(arena, row->stream);
-    copy->event_type = ef__arena_copy(arena, row->event_type);
-    copy->last_error = ef__arena_copy(arena, row->last_error);
-    if (!copy->lane.ptr || !copy->tenant.ptr || !copy->stream.ptr || !copy->event_type.ptr ||
-        !copy->last_error.ptr)
-        return ef__room_full(err);
-    l->out->count++;
-    return EF_OK;
+    *out = *row;
+    out->lane = ef__arena_copy(arena, row->lane);
+    out->tenant = ef__arena_copy(arena, row->tenant);
+    out->stream = ef__arena_copy(arena, row->stream);
+    out->event_type = ef__arena_copy(arena, row->event_type);
+    out->last_error = ef__arena_copy(arena, row->last_error);
+    return out->lane.ptr && out->tenant.ptr && out->stream.ptr && out->event_type.ptr &&
+                   out->last_error.ptr
+               ? EF_OK
+               : ef__no_memory(err);
 }
 
-/* The next page, of which every row is taken. Only the back end can make a cursor, and it makes one
- * behind the last row of a page: so a page with too much in it is asked for again, and shorter. */
-static ef_status next_page(look *l, ef_error *err)
+/* Reads the next page, of which every row is used. Only the back end can make a cursor, and it
+ * makes one after the last row of a page: so a page with too many matches is read again, with a
+ * lower limit. */
+static ef_status read_page(row_search *search, ef_error *err)
 {
     size_t take;
     ef_status st;
 
-    l->ask.limit = PAGE_ROWS;
+    search->page_query.limit = PAGE_ROWS;
     do {
-        l->page.next[0] = '\0';
-        st = EF__LIST_READY(&l->page, err);
+        search->page.next[0] = '\0';
+        st = EF__LIST_PREPARE(&search->page, err);
         if (st == EF_OK)
-            st = l->journal->ops->outbox_ls(l->journal, &l->ask, &l->page, err);
-        take = st == EF_OK ? rows_taken(l) : 0;
-        l->ask.limit = take;
-    } while (st == EF_OK && take < l->page.count);
+            st = search->journal->ops->outbox_ls(search->journal, &search->page_query,
+                                                 &search->page, err);
+        take = st == EF_OK ? count_usable_rows(search) : 0;
+        search->page_query.limit = take;
+    } while (st == EF_OK && take < search->page.count);
     return st;
 }
 
-/* Nothing behind this row can fit. Times never fall along the journal. Of the published ones, which
- * come the other way, the back end leaves out what lies behind. */
-static bool is_behind(const look *l, const ef_row *row)
+/* Can no later row match? Times never decrease along the journal. Published rows are in descending
+ * order, and the back end leaves out those beyond the range. */
+static bool is_past_matches(const row_search *search, const ef_row *row)
 {
-    return !ef__query_published(l->query) &&
-           (row->position > l->last ||
-            (l->query->before_us && row->enqueued_us >= l->query->before_us));
+    return !ef__query_published(search->query) &&
+           (row->position > search->last ||
+            (search->query->before_us && row->enqueued_us >= search->query->before_us));
 }
 
-static ef_status take_page(look *l, ef_error *err)
+static ef_status search_page(row_search *search, ef_error *err)
 {
-    ef_status st = next_page(l, err);
+    ef_status st = read_page(search, err);
 
-    for (size_t i = 0; st == EF_OK && i < l->page.count; i++)
-        if (fits(l->query, &l->page.items[i]))
-            st = keep(l, &l->page.items[i], err);
+    for (size_t i = 0; st == EF_OK && i < search->page.count; i++)
+        if (matches_query(search->query, &search->page.items[i]))
+            st = ef__row_copy(&search->page.items[i], &search->out->room->arena,
+                              &search->rows[search->out->count++], err);
     if (st != EF_OK)
         return st;
-    l->seen += l->page.count;
-    memcpy(l->out->next, l->page.next, sizeof(l->out->next));
-    l->ask.after = ef_str_from(l->out->next);
-    if (l->page.count && is_behind(l, &l->page.items[l->page.count - 1]))
-        l->out->next[0] = '\0';
+    search->seen += search->page.count;
+    memcpy(search->out->next, search->page.next, sizeof(search->out->next));
+    search->page_query.after = ef_str_from(search->out->next);
+    if (search->page.count && is_past_matches(search, &search->page.items[search->page.count - 1]))
+        search->out->next[0] = '\0';
     return EF_OK;
 }
 
-/* Where the stream's rows can lie. */
-static ef_status narrow(look *l, bool *out_none, ef_error *err)
+/* Restricts the search to the range of positions of the stream. */
+static ef_status restrict_to_stream(row_search *search, bool *out_none, ef_error *err)
 {
-    const ef_outbox_query *query = l->query;
+    const ef_outbox_query *query = search->query;
     ef_batch first = EF_BATCH_INIT;
     int64_t seq = 0;
-    ef_status st = ef_stream_head(l->journal, query->tenant, query->stream, &seq, &l->last, err);
+    ef_status st =
+        ef_stream_head(search->journal, query->tenant, query->stream, &seq, &search->last, err);
 
     *out_none = seq == 0;
     if (st == EF_OK && seq > 0)
-        st = ef_journal_read_stream(l->journal, query->tenant, query->stream, 1, 1, &first, err);
+        st = ef_journal_read_stream(search->journal, query->tenant, query->stream, 1, 1, &first,
+                                    err);
     if (st == EF_OK && first.count && first.events[0].position > query->from)
-        l->ask.from = first.events[0].position;
-    if (!query->upto || query->upto > l->last)
-        l->ask.upto = l->last;
+        search->page_query.from = first.events[0].position;
+    if (!query->upto || query->upto > search->last)
+        search->page_query.upto = search->last;
     ef_batch_release(&first);
     return st;
 }
 
-ef_status ef__rows_pick(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
-                        ef_error *err)
+ef_status ef__rows_search(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                          ef_error *err)
 {
-    look l = {.journal = journal, .query = query, .ask = *query, .last = INT64_MAX, .out = out};
+    row_search search = {
+        .journal = journal, .query = query, .page_query = *query, .last = INT64_MAX, .out = out};
     bool none = false;
-    ef_status st = query->stream.len ? narrow(&l, &none, err) : EF_OK;
+    ef_status st = query->stream.len ? restrict_to_stream(&search, &none, err) : EF_OK;
 
-    l.ask.any_tenant = query->any_tenant || ef__query_published(query);
-    l.rows = ef__arena_zalloc(&out->room->arena, query->limit, sizeof(*l.rows));
-    out->items = l.rows;
-    if (st == EF_OK && !l.rows)
-        st = ef__room_full(err);
+    search.page_query.any_tenant = query->any_tenant || ef__query_published(query);
+    search.rows = ef__arena_zalloc(&out->room->arena, query->limit, sizeof(*search.rows));
+    out->items = search.rows;
+    if (st == EF_OK && !search.rows)
+        st = ef__no_memory(err);
     while (st == EF_OK && !none) {
-        st = take_page(&l, err);
-        none = !out->next[0] || out->count == query->limit || l.seen >= EF_LIMIT_LOOK_ROWS;
+        st = search_page(&search, err);
+        none = !out->next[0] || out->count == query->limit || search.seen >= EF_LIMIT_SCAN_ROWS;
     }
-    ef_row_list_release(&l.page);
+    ef_row_list_release(&search.page);
     return st;
 }
 
@@ -193,7 +194,7 @@ ef_status ef__rows_pick(ef_journal *journal, const ef_outbox_query *query, ef_ro
 ef_status ef__retry_streams(ef_journal *journal, const ef__retry_query *query,
                             ef__retry_stream_list *out, ef_error *err)
 {
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
@@ -202,7 +203,7 @@ ef_status ef__retry_streams(ef_journal *journal, const ef__retry_query *query,
 
 void ef__retry_stream_list_release(ef__retry_stream_list *list)
 {
-    ef__room_release(&list->room);
+    ef__memory_release(&list->room);
     *list = (ef__retry_stream_list){0};
 }
 
@@ -243,7 +244,7 @@ static ef_status count_row(ef_row_groups *out, ef_row_group *groups, const ef_ro
                             .oldest_us = row->enqueued_us};
     return group->lane.ptr && group->error.ptr && group->tenant.ptr && group->stream.ptr
                ? EF_OK
-               : ef__room_full(err);
+               : ef__no_memory(err);
 }
 
 static int compare_groups(const void *left, const void *right)
@@ -261,7 +262,7 @@ ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_
     char after[EF_CURSOR_MAX] = "";
     ef_row_list page = {0};
     ef_row_group *groups = NULL;
-    ef_outbox_query ask;
+    ef_outbox_query page_query;
     ef_status st = ef__need_journal(journal, err);
 
     if (st == EF_OK)
@@ -269,29 +270,29 @@ ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
+        st = EF__LIST_PREPARE(out, err);
     if (st != EF_OK)
         return st;
     out->rows = 0;
     out->more = false;
     groups = ef__arena_zalloc(&out->room->arena, EF_ROW_GROUPS_MAX, sizeof *groups);
-    st = groups ? EF_OK : ef__room_full(err);
-    ask = *query;
-    ask.limit = PAGE_ROWS;
-    ask.after = (ef_str){0};
+    st = groups ? EF_OK : ef__no_memory(err);
+    page_query = *query;
+    page_query.limit = PAGE_ROWS;
+    page_query.after = (ef_str){0};
     do {
         if (st == EF_OK)
-            st = ef_outbox_ls(journal, &ask, &page, err);
+            st = ef_outbox_ls(journal, &page_query, &page, err);
         for (size_t i = 0; st == EF_OK && i < page.count; i++)
             st = count_row(out, groups, &page.items[i], err);
         memcpy(after, page.next, sizeof after);
-        ask.after = ef_str_from(after);
+        page_query.after = ef_str_from(after);
     } while (st == EF_OK && after[0]);
     out->items = groups;
     if (st == EF_OK)
         qsort(groups, out->count, sizeof *groups, compare_groups);
     ef_row_list_release(&page);
-    return EF__LIST_ANSWER(out, st);
+    return EF__LIST_FINISH(out, st);
 }
 
 void ef_row_groups_release(ef_row_groups *groups)

@@ -1,5 +1,5 @@
 /*
- * front_work.c - the door for those who work: leases, workers, partitions and runs.
+ * front_work.c - the public API for workers: leases, heartbeats, partitions and runs.
  */
 #include "front_priv.h"
 
@@ -10,7 +10,7 @@
 #include "../core/lease_rule.h"
 #include "../core/placement.h"
 
-#define DETAIL_ROOM (1 << 20) /* for the tree of a run's detail */
+#define DETAIL_BYTES (1 << 20) /* the JSON tree of a run's detail, which has at most 16 KiB */
 
 /* --- leases ----------------------------------------------------------------------------------- */
 
@@ -20,44 +20,44 @@ static ef_status check_key(const ef_lease_key *key, ef_error *err)
     ef_status st = ef__need(key, "key", err);
 
     if (st == EF_OK)
-        st = ef__range_check("kind", key->kind, 0, EF_LEASE_SEQUENCER, err);
+        st = ef__range_check("kind", key->kind, 0, EF_LEASE_RUN, err);
     if (st == EF_OK)
-        st = ef__words_check("name", key->name, EF_LIMIT_LEASE_NAME_BYTES, err);
+        st = ef__text_check("name", key->name, EF_LIMIT_LEASE_NAME_BYTES, err);
     if (st != EF_OK)
         return st;
     partitioned = key->kind == EF_LEASE_PARTITION || key->kind == EF_LEASE_PUBLISHER;
     if (key->kind == EF_LEASE_PARTITION && key->name.len)
-        return ef_fail(err, EF_BAD_INPUT, "a partition's lease has no name, \"%.*s\" is given",
+        return ef_fail(err, EF_BAD_INPUT, "the lease of a partition has no name, \"%.*s\" is given",
                        EF_STR_ARG(key->name));
     if (key->kind == EF_LEASE_PUBLISHER && key->name.len == 0)
-        return ef_fail(err, EF_BAD_INPUT, "a publisher's lease is named for its lane");
-    /* A partition's lease beyond a lowered count may still have to be given back. */
+        return ef_fail(err, EF_BAD_INPUT, "the name of a publisher's lease must be its lane");
+    /* The lease of a partition beyond a lowered count may still have to be released. */
     return ef__range_check("partition", key->partition, partitioned ? 0 : -1,
                            EF_LIMIT_PARTITIONS - 1, err);
 }
 
 static ef_status check_call(const ef_lease_call *call, ef_error *err)
 {
-    bool takes = call->verb == EF_LEASE_ACQUIRE || call->verb == EF_LEASE_TAKE;
+    bool acquires = call->verb == EF_LEASE_ACQUIRE || call->verb == EF_LEASE_RENEW_OR_ACQUIRE;
     ef_status st = ef__range_check("verb", call->verb, 0, EF_LEASE_RELEASE, err);
 
     if (st == EF_OK)
         st = check_key(&call->key, err);
-    if (st == EF_OK && takes)
-        st = ef__name_take("owner", call->owner, 1, false, err);
+    if (st == EF_OK && acquires)
+        st = ef__name_parse("holder", call->holder, 1, false, err);
     if (st == EF_OK && call->verb != EF_LEASE_RELEASE)
         st = ef__range_check("lease_ms", call->lease_ms, 1, EF_LIMIT_LEASE_MS, err);
     if (st == EF_OK && call->verb != EF_LEASE_ACQUIRE)
-        st = ef__range_check("token", call->token, takes ? 0 : 1, INT64_MAX, err);
+        st = ef__range_check("token", call->token, acquires ? 0 : 1, INT64_MAX, err);
     return st;
 }
 
-static ef_status check_beat(const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
+static ef_status check_heartbeat(const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
 {
-    ef_status st = ef__name_take("id", worker->id, 1, false, err);
+    ef_status st = ef__name_parse("id", worker->id, 1, false, err);
 
     if (st == EF_OK)
-        st = ef__name_take("host", worker->host, 0, false, err);
+        st = ef__name_parse("host", worker->host, 0, false, err);
     if (st == EF_OK)
         st = ef__range_check("pid", worker->pid, 0, INT64_MAX, err);
     if (st == EF_OK)
@@ -65,9 +65,9 @@ static ef_status check_beat(const ef_worker *worker, int64_t heartbeat_ms, ef_er
     return st;
 }
 
-/* `name` is what the caller called. */
-static ef_status call_many(ef_journal *journal, const char *name, ef_lease_call *calls,
-                           size_t count, const ef__beat *beat, ef_error *err)
+/* `name` is the function that the caller called, for messages. */
+static ef_status apply_calls(ef_journal *journal, const char *name, ef_lease_call *calls,
+                             size_t count, const ef__heartbeat *beat, ef_error *err)
 {
     ef_status st = ef__need_writable(journal, name, err);
 
@@ -78,51 +78,52 @@ static ef_status call_many(ef_journal *journal, const char *name, ef_lease_call 
     for (size_t i = 0; st == EF_OK && i < count; i++)
         st = check_call(&calls[i], err);
     if (st == EF_OK && beat->worker)
-        st = check_beat(beat->worker, beat->heartbeat_ms, err);
+        st = check_heartbeat(beat->worker, beat->heartbeat_ms, err);
     if (st != EF_OK || (count == 0 && !beat->worker && beat->minute_count == 0))
         return st;
     for (size_t i = 0; i < count; i++) {
         calls[i].status = EF_OK;
         calls[i].until_us = calls[i].left_ms = 0;
     }
-    return journal->ops->lease_many(journal, calls, count, beat, err);
+    st = journal->ops->lease_many(journal, calls, count, beat, err);
+    return ef__damage_note(journal, st, err);
 }
 
 ef_status ef_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
                         const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
 {
-    return call_many(journal, "ef_lease_many", calls, count,
-                     &(ef__beat){.worker = worker, .heartbeat_ms = heartbeat_ms}, err);
+    return apply_calls(journal, "ef_lease_many", calls, count,
+                       &(ef__heartbeat){.worker = worker, .heartbeat_ms = heartbeat_ms}, err);
 }
 
 ef_status ef__lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                         const ef__beat *beat, ef_error *err)
+                         const ef__heartbeat *beat, ef_error *err)
 {
-    return call_many(journal, "ef__lease_many", calls, count, beat, err);
+    return apply_calls(journal, "ef__lease_many", calls, count, beat, err);
 }
 
-/* One call by itself: its refusal is the answer. */
-static ef_status call_one(ef_journal *journal, const char *name, const ef_lease_key *key,
-                          ef_lease_call *call, ef_error *err)
+/* A single call: its refusal is the status. */
+static ef_status apply_call(ef_journal *journal, const char *name, const ef_lease_key *key,
+                            ef_lease_call *call, ef_error *err)
 {
     ef_status st = ef__need(key, "key", err);
 
     if (st != EF_OK)
         return st;
     call->key = *key;
-    st = call_many(journal, name, call, 1, &(ef__beat){0}, err);
+    st = apply_calls(journal, name, call, 1, &(ef__heartbeat){0}, err);
     return st == EF_OK ? call->status : st;
 }
 
-ef_status ef_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str owner,
+ef_status ef_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str holder,
                            int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
                            ef_error *err)
 {
-    ef_lease_call call = {.verb = EF_LEASE_ACQUIRE, .owner = owner, .lease_ms = lease_ms};
+    ef_lease_call call = {.verb = EF_LEASE_ACQUIRE, .holder = holder, .lease_ms = lease_ms};
     ef_status st = ef__need(out_token, "out_token", err);
 
     if (st == EF_OK)
-        st = call_one(journal, "ef_lease_acquire", key, &call, err);
+        st = apply_call(journal, "ef_lease_acquire", key, &call, err);
     if (st != EF_OK)
         return st;
     *out_token = call.token;
@@ -135,7 +136,7 @@ ef_status ef_lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t t
                          int64_t lease_ms, int64_t *out_until_us, ef_error *err)
 {
     ef_lease_call call = {.verb = EF_LEASE_RENEW, .lease_ms = lease_ms, .token = token};
-    ef_status st = call_one(journal, "ef_lease_renew", key, &call, err);
+    ef_status st = apply_call(journal, "ef_lease_renew", key, &call, err);
 
     if (st == EF_OK && out_until_us)
         *out_until_us = call.until_us;
@@ -147,7 +148,7 @@ ef_status ef_lease_release(ef_journal *journal, const ef_lease_key *key, int64_t
 {
     ef_lease_call call = {.verb = EF_LEASE_RELEASE, .token = token};
 
-    return call_one(journal, "ef_lease_release", key, &call, err);
+    return apply_call(journal, "ef_lease_release", key, &call, err);
 }
 
 ef_status ef_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
@@ -158,13 +159,13 @@ ef_status ef_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_l
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
+        st = EF__LIST_PREPARE(out, err);
     if (st == EF_OK && kind)
-        st = ef__range_check("kind", *kind, 0, EF_LEASE_SEQUENCER, err);
+        st = ef__range_check("kind", *kind, 0, EF_LEASE_RUN, err);
     if (st != EF_OK)
         return st;
     st = journal->ops->lease_ls(journal, kind, out, err);
-    return EF__LIST_ANSWER(out, st);
+    return EF__LIST_FINISH(out, st);
 }
 
 void ef_lease_list_release(ef_lease_list *list)
@@ -174,14 +175,15 @@ void ef_lease_list_release(ef_lease_list *list)
 
 /* --- workers ---------------------------------------------------------------------------------- */
 
-ef_status ef_worker_beat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
-                         ef_error *err)
+ef_status ef_worker_heartbeat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
+                              ef_error *err)
 {
     ef_status st = ef__need(worker, "worker", err);
 
-    return st == EF_OK ? call_many(journal, "ef_worker_beat", NULL, 0,
-                                   &(ef__beat){.worker = worker, .heartbeat_ms = heartbeat_ms}, err)
-                       : st;
+    return st == EF_OK
+               ? apply_calls(journal, "ef_worker_heartbeat", NULL, 0,
+                             &(ef__heartbeat){.worker = worker, .heartbeat_ms = heartbeat_ms}, err)
+               : st;
 }
 
 ef_status ef_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
@@ -189,14 +191,14 @@ ef_status ef_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
     ef_status st = ef__need_writable(journal, "ef_worker_leave", err);
 
     if (st == EF_OK)
-        st = ef__name_take("id", id, 1, false, err);
+        st = ef__name_parse("id", id, 1, false, err);
     return st == EF_OK ? journal->ops->worker_leave(journal, id, err) : st;
 }
 
 ef_status ef_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
                           int64_t *out_purged, ef_error *err)
 {
-    /* A year: long enough for anybody, and far from overflowing as microseconds. */
+    /* A year: long enough, and far from overflow in microseconds. */
     const int64_t max_ms = 366 * EF_LIMIT_LEASE_MS;
     int64_t purged = 0;
     ef_status st = ef__need_writable(journal, "ef_worker_purge", err);
@@ -219,11 +221,11 @@ ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
+        st = EF__LIST_PREPARE(out, err);
     if (st != EF_OK)
         return st;
     st = journal->ops->worker_ls(journal, out, err);
-    return EF__LIST_ANSWER(out, st);
+    return EF__LIST_FINISH(out, st);
 }
 
 const char *ef_worker_state_name(ef_worker_state state)
@@ -238,7 +240,7 @@ void ef_worker_list_release(ef_worker_list *list)
     EF__LIST_RELEASE(list);
 }
 
-/* A heartbeat is judged as a lease is, and so is the first half of it. */
+/* A heartbeat, and its first half, expire by the rule of leases. */
 void ef__worker_judge(ef_worker *worker, int64_t now_us)
 {
     ef__lease_row beat = {EF_STR("w"), 0, worker->heartbeat_until_us, worker->updated_us};
@@ -261,7 +263,7 @@ size_t ef_worker_targets(const ef_worker_list *list, size_t index, int32_t parti
 
     if (!list || !out || index >= list->count || !has_share(&list->items[index]))
         return 0;
-    /* The list is in the order that the shares go by. */
+    /* The list is sorted by id, which is the order of the shares. */
     for (size_t i = 0; i < list->count; i++) {
         before += has_share(&list->items[i]) && i < index;
         live += has_share(&list->items[i]);
@@ -282,11 +284,11 @@ ef_status ef_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_l
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
+        st = EF__LIST_PREPARE(out, err);
     if (st != EF_OK)
         return st;
     st = journal->ops->throughput_ls(journal, from_us, out, err);
-    return EF__LIST_ANSWER(out, st);
+    return EF__LIST_FINISH(out, st);
 }
 
 void ef_throughput_list_release(ef_throughput_list *list)
@@ -307,7 +309,7 @@ void ef_partition_label(int32_t partition, char out[EF_PARTITION_LABEL_MAX])
 ef_status ef_partition_parse(ef_str label, int32_t *out, ef_error *err)
 {
     if (!ef__partition_label_parse(label, EF_LIMIT_PARTITIONS, out))
-        return ef_fail(err, EF_BAD_INPUT, "'%.*s' is no partition; they are p00, p01 … p%d",
+        return ef_fail(err, EF_BAD_INPUT, "'%.*s' is not a partition; they are p00, p01 … p%d",
                        EF_STR_ARG(label), EF_LIMIT_PARTITIONS - 1);
     return EF_OK;
 }
@@ -319,11 +321,11 @@ ef_status ef_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error 
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
+        st = EF__LIST_PREPARE(out, err);
     if (st != EF_OK)
         return st;
     st = journal->ops->partition_ls(journal, out, err);
-    return EF__LIST_ANSWER(out, st);
+    return EF__LIST_FINISH(out, st);
 }
 
 void ef_partition_list_release(ef_partition_list *list)
@@ -332,7 +334,7 @@ void ef_partition_list_release(ef_partition_list *list)
 }
 
 ef_status ef_partition_sync(ef_journal *journal, const ef_partition_change *change,
-                            ef_partition_changed *out, ef_error *err)
+                            ef_partition_sync_result *out, ef_error *err)
 {
     ef_status st = ef__need_writable(journal, "ef_partition_sync", err);
 
@@ -344,8 +346,8 @@ ef_status ef_partition_sync(ef_journal *journal, const ef_partition_change *chan
         st = ef__range_check("count", change->count, 0, EF_LIMIT_PARTITIONS, err);
     if (st != EF_OK)
         return st;
-    *out = (ef_partition_changed){0};
-    return ef__told(journal, journal->ops->partition_sync(journal, change, out, err));
+    *out = (ef_partition_sync_result){0};
+    return ef__wake_on_success(journal, journal->ops->partition_sync(journal, change, out, err));
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
@@ -354,13 +356,13 @@ static ef_status check_request(const ef_run *run, ef_error *err)
 {
     ef_status st = ef__range_check("mode", run->mode, 0, EF_RUN_SEED, err);
 
-    /* A verify run without a projection is one over the journal itself. */
+    /* A verify run without a projection checks the journal itself. */
     bool for_all =
         run->mode == EF_RUN_VERIFY || run->mode == EF_RUN_REPLAY || run->mode == EF_RUN_GAP_REPAIR;
     if (st == EF_OK)
-        st = ef__name_take("projection", run->projection, for_all ? 0 : 1, false, err);
+        st = ef__name_parse("projection", run->projection, for_all ? 0 : 1, false, err);
     if (st == EF_OK)
-        st = ef__name_take("tenant", run->tenant, 0, false, err);
+        st = ef__name_parse("tenant", run->tenant, 0, false, err);
     if (st == EF_OK)
         st = ef__range_check("from", run->from, 0, INT64_MAX, err);
     if (st == EF_OK)
@@ -368,11 +370,11 @@ static ef_status check_request(const ef_run *run, ef_error *err)
     if (st == EF_OK)
         st = ef__range_check("total", run->total, -1, INT64_MAX, err);
     if (st == EF_OK)
-        st = ef__words_check("reason", run->reason, EF_LIMIT_REASON_BYTES, err);
+        st = ef__text_check("reason", run->reason, EF_LIMIT_REASON_BYTES, err);
     if (st == EF_OK)
-        st = ef__name_take("requester", run->requester, 0, false, err);
+        st = ef__name_parse("requester", run->requester, 0, false, err);
     if (st == EF_OK)
-        st = ef__words_check("detail", run->detail, EF_LIMIT_DETAIL_BYTES, err);
+        st = ef__text_check("detail", run->detail, EF_LIMIT_DETAIL_BYTES, err);
     return st;
 }
 
@@ -385,7 +387,7 @@ ef_status ef_run_request(ef_journal *journal, const ef_run *run, ef_run_list *ou
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
+        st = EF__LIST_PREPARE(out, err);
     if (st == EF_OK)
         st = ef__need(run, "run", err);
     if (st == EF_OK)
@@ -394,11 +396,11 @@ ef_status ef_run_request(ef_journal *journal, const ef_run *run, ef_run_list *ou
         return st;
     const ef_clock *clock = journal->options.clock;
     if (!ef__uuid7(clock->wall_us(clock->context), id))
-        return ef_fail(err, EF_IO, "the system gives no randomness for a run's id");
+        return ef_fail(err, EF_IO, "cannot create a run id: no random numbers from the system");
     made = *run;
     made.id = ef_str_from(id);
-    st = ef__told(journal, journal->ops->run_request(journal, &made, out, err));
-    return EF__LIST_ANSWER(out, st);
+    st = ef__wake_on_success(journal, journal->ops->run_request(journal, &made, out, err));
+    return EF__LIST_FINISH(out, st);
 }
 
 ef_status ef_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
@@ -410,7 +412,7 @@ ef_status ef_run_update(ef_journal *journal, const ef_run *run, const ef_lease_k
     if (st == EF_OK)
         st = ef__need(run, "run", err);
     if (st == EF_OK)
-        st = ef__name_take("id", run->id, 1, false, err);
+        st = ef__name_parse("id", run->id, 1, false, err);
     if (st == EF_OK)
         st = ef__range_check("state", run->state, 0, EF_RUN_CANCELLED, err);
     if (st == EF_OK)
@@ -426,12 +428,12 @@ ef_status ef_run_update(ef_journal *journal, const ef_run *run, const ef_lease_k
     if (st != EF_OK)
         return st;
     if (!lease && run->state != EF_RUN_CANCELLED)
-        return ef_fail(err, EF_BAD_INPUT, "lease is NULL: only cancelling goes without one");
+        return ef_fail(err, EF_BAD_INPUT, "lease is NULL: only a cancellation needs no lease");
     taken = *run;
     taken.error = ef__utf8_cut(run->error, EF_LIMIT_ERROR_BYTES);
-    st = ef__words_check("error", taken.error, EF_LIMIT_ERROR_BYTES, err);
+    st = ef__text_check("error", taken.error, EF_LIMIT_ERROR_BYTES, err);
     if (st == EF_OK)
-        st = ef__words_check("detail", taken.detail, EF_LIMIT_DETAIL_BYTES, err);
+        st = ef__text_check("detail", taken.detail, EF_LIMIT_DETAIL_BYTES, err);
     return st == EF_OK ? journal->ops->run_update(journal, &taken, lease, token, err) : st;
 }
 
@@ -440,8 +442,9 @@ ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
     ef_status st = ef__need_writable(journal, "ef_run_cancel", err);
 
     if (st == EF_OK)
-        st = ef__name_take("id", id, 1, false, err);
-    return st == EF_OK ? ef__told(journal, journal->ops->run_cancel(journal, id, err)) : st;
+        st = ef__name_parse("id", id, 1, false, err);
+    return st == EF_OK ? ef__wake_on_success(journal, journal->ops->run_cancel(journal, id, err))
+                       : st;
 }
 
 static ef_status list_runs(ef_journal *journal, ef__run_query query, ef_run_list *out,
@@ -450,13 +453,13 @@ static ef_status list_runs(ef_journal *journal, ef__run_query query, ef_run_list
     ef_status st = ef__need(out, "out", err);
 
     if (st == EF_OK)
-        st = EF__LIST_READY(out, err);
+        st = EF__LIST_PREPARE(out, err);
     if (st == EF_OK)
-        st = ef__limit_take(&query.limit, err);
+        st = ef__limit_resolve(&query.limit, err);
     if (st != EF_OK)
         return st;
     st = journal->ops->run_ls(journal, &query, out, err);
-    return EF__LIST_ANSWER(out, st);
+    return EF__LIST_FINISH(out, st);
 }
 
 ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error *err)
@@ -464,7 +467,7 @@ ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error 
     ef_status st = ef__need_journal(journal, err);
 
     if (st == EF_OK)
-        st = ef__name_take("id", id, 1, false, err);
+        st = ef__name_parse("id", id, 1, false, err);
     if (st == EF_OK)
         st = list_runs(journal, (ef__run_query){.id = id, .limit = 1}, out, err);
     if (st == EF_OK && out->count == 0)
@@ -484,7 +487,7 @@ ef_status ef_run_ls_of(ef_journal *journal, const ef_str *tenant, bool open_only
     ef_status st = ef__need_journal(journal, err);
 
     if (st == EF_OK && tenant)
-        st = ef__name_take("tenant", *tenant, 0, false, err);
+        st = ef__name_parse("tenant", *tenant, 0, false, err);
     return st == EF_OK ? list_runs(journal,
                                    (ef__run_query){
                                        .tenant = tenant, .open_only = open_only, .limit = limit},
@@ -494,10 +497,10 @@ ef_status ef_run_ls_of(ef_journal *journal, const ef_str *tenant, bool open_only
 
 static bool asks_for_all_tenants(ef_str detail)
 {
-    ef__arena arena = EF__ARENA_INIT(DETAIL_ROOM);
+    ef__arena arena = EF__ARENA_INIT(DETAIL_BYTES);
     ef__json *tree = NULL;
     const ef__json *all;
-    bool asks = true; /* what cannot be read is nothing of one tenant's */
+    bool asks = true; /* a detail that cannot be read must not be shown to one tenant */
 
     if (detail.len == 0)
         return false;

@@ -1,5 +1,5 @@
 /*
- * lanes.c - what back ends say alike about publishers' lanes. See journal.h.
+ * lanes.c - checks and messages about lanes that all back ends share. See journal.h.
  */
 #include "journal.h"
 
@@ -18,8 +18,8 @@ ef_status ef__lane_drop_check(ef_str name, int64_t rows, bool discard, ef_error 
         return EF_OK;
     return ef_fail_numbers(err, EF_EXISTS, 0, rows,
                            "%" PRId64
-                           " rows still wait in lane \"%.*s\": let them be published, or "
-                           "throw them away (--discard)",
+                           " rows still wait in lane \"%.*s\": publish them first, or set "
+                           "`discard` to delete them",
                            rows, EF_STR_ARG(name));
 }
 
@@ -29,11 +29,11 @@ ef_status ef__lane_changed(ef_str lane, ef_error *err)
                    EF_STR_ARG(lane));
 }
 
-ef_status ef__act_on_nothing(const ef_outbox_act *act, bool dead_only, ef_error *err)
+ef_status ef__no_retry_row(const ef_outbox_action *action, bool dead_only, ef_error *err)
 {
     return ef_fail(
         err, EF_NOT_FOUND, "tenant \"%.*s\", stream \"%.*s\", seq %" PRId64 ": no %s%s%.*s%s",
-        EF_STR_ARG(act->tenant), EF_STR_ARG(act->stream), act->seq,
-        dead_only ? "dead row" : "row that can be skipped", act->lane.len ? " in lane \"" : "",
-        EF_STR_ARG(act->lane), act->lane.len ? "\"" : "");
+        EF_STR_ARG(action->tenant), EF_STR_ARG(action->stream), action->seq,
+        dead_only ? "dead row" : "row that can be skipped", action->lane.len ? " in lane \"" : "",
+        EF_STR_ARG(action->lane), action->lane.len ? "\"" : "");
 }

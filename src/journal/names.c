@@ -1,5 +1,5 @@
 /*
- * names.c - the words for the enums.
+ * names.c - the names of the enum values.
  */
 
 #include <everfold/everfold.h>
@@ -21,9 +21,10 @@ static const char *const row_statuses[] = {
 };
 
 static const char *const lease_kinds[] = {
-    [EF_LEASE_PARTITION] = "partition", [EF_LEASE_PUBLISHER] = "publisher",
-    [EF_LEASE_SCOPE] = "scope",         [EF_LEASE_RUN] = "run",
-    [EF_LEASE_SEQUENCER] = "sequencer",
+    [EF_LEASE_PARTITION] = "partition",
+    [EF_LEASE_PUBLISHER] = "publisher",
+    [EF_LEASE_SCOPE] = "scope",
+    [EF_LEASE_RUN] = "run",
 };
 
 static const char *const run_modes[] = {
@@ -37,10 +38,10 @@ static const char *const run_states[] = {
     [EF_RUN_FAILED] = "failed", [EF_RUN_CANCELLED] = "cancelled",
 };
 
-/* A value outside the enum gets a word too, so that a message about it can be written. */
-static const char *word_of(const char *const *words, size_t count, int value)
+/* A value outside the enum has a name too, so that a message about it can be written. */
+static const char *find_name(const char *const *names, size_t count, int value)
 {
-    return value >= 0 && (size_t)value < count ? words[value] : "unknown";
+    return value >= 0 && (size_t)value < count ? names[value] : "unknown";
 }
 
 static bool is_space(char c)
@@ -48,7 +49,7 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static int value_of(const char *const *words, size_t count, ef_str text)
+static int find_value(const char *const *names, size_t count, ef_str text)
 {
     while (text.len && is_space(text.ptr[0])) {
         text.ptr++;
@@ -57,19 +58,19 @@ static int value_of(const char *const *words, size_t count, ef_str text)
     while (text.len && is_space(text.ptr[text.len - 1]))
         text.len--;
     for (size_t i = 0; text.len && i < count; i++)
-        if (strlen(words[i]) == text.len && strncasecmp(words[i], text.ptr, text.len) == 0)
+        if (strlen(names[i]) == text.len && strncasecmp(names[i], text.ptr, text.len) == 0)
             return (int)i;
     return -1;
 }
 
 const char *ef_intent_name(ef_intent intent)
 {
-    return word_of(intents, COUNT(intents), (int)intent);
+    return find_name(intents, COUNT(intents), (int)intent);
 }
 
 int ef_intent_parse(ef_str name, ef_intent *out)
 {
-    int value = value_of(intents, COUNT(intents), name);
+    int value = find_value(intents, COUNT(intents), name);
 
     if (value < 0)
         return -1;
@@ -79,12 +80,12 @@ int ef_intent_parse(ef_str name, ef_intent *out)
 
 const char *ef_row_status_name(ef_row_status status)
 {
-    return word_of(row_statuses, COUNT(row_statuses), (int)status);
+    return find_name(row_statuses, COUNT(row_statuses), (int)status);
 }
 
 int ef_row_status_parse(ef_str name, ef_row_status *out)
 {
-    int value = value_of(row_statuses, COUNT(row_statuses), name);
+    int value = find_value(row_statuses, COUNT(row_statuses), name);
 
     if (value < 0 || value == EF_ROW_DONE)
         return -1;
@@ -94,15 +95,15 @@ int ef_row_status_parse(ef_str name, ef_row_status *out)
 
 const char *ef_lease_kind_name(ef_lease_kind kind)
 {
-    return word_of(lease_kinds, COUNT(lease_kinds), (int)kind);
+    return find_name(lease_kinds, COUNT(lease_kinds), (int)kind);
 }
 
 const char *ef_run_mode_name(ef_run_mode mode)
 {
-    return word_of(run_modes, COUNT(run_modes), (int)mode);
+    return find_name(run_modes, COUNT(run_modes), (int)mode);
 }
 
 const char *ef_run_state_name(ef_run_state state)
 {
-    return word_of(run_states, COUNT(run_states), (int)state);
+    return find_name(run_states, COUNT(run_states), (int)state);
 }

@@ -1,8 +1,8 @@
 /*
  * token.c - read-your-writes tokens: see journal.h for their forms.
  *
- * A range and a position are written as a cursor is, with a sum: the last position, then the first,
- * or 0.
+ * A range and a position have the format of a cursor, with a checksum: the last position, then the
+ * first one or 0.
  */
 #include "../base/cursor.h"
 #include "../base/hash.h"
@@ -71,7 +71,7 @@ void ef_token_of(const ef_new_event *events, const ef_place *places, size_t coun
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The text up to the next dot, which is passed; false when there is none. */
+/* Reads up to the next dot and moves past it; false: there is no dot. */
 static bool next_part(ef_str *text, ef_str *out)
 {
     const char *dot = text->len ? memchr(text->ptr, '.', text->len) : NULL;

@@ -1,5 +1,5 @@
 /*
- * waiting.c - what keeps the number of partitions from being lowered. See journal.h.
+ * waiting.c - the check that refuses a lower number of partitions while rows wait. See journal.h.
  */
 #include "journal.h"
 
@@ -8,15 +8,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define NAMED_MAX 8 /* partitions that the error names: it is for people */
+#define NAMED_MAX 8 /* partitions that the error names: it is for people, and has 512 bytes */
 
-void ef__waiting_add(ef__waiting *waiting, int32_t partition, int64_t rows)
+void ef__waiting_add(ef__waiting_rows *waiting, int32_t partition, int64_t rows)
 {
     if (partition >= waiting->count && partition < EF_LIMIT_PARTITIONS)
         waiting->rows[partition] += rows;
 }
 
-ef_status ef__waiting_check(const ef__waiting *waiting, ef_error *err)
+ef_status ef__waiting_check(const ef__waiting_rows *waiting, ef_error *err)
 {
     char where[NAMED_MAX * 40] = "", label[EF__PARTITION_LABEL_MAX];
     int64_t rows = 0;
@@ -37,6 +37,6 @@ ef_status ef__waiting_check(const ef__waiting *waiting, ef_error *err)
         return EF_OK;
     return ef_fail_numbers(err, EF_EXISTS, 0, rows,
                            "%" PRId64 " rows wait in partitions beyond the new count of %" PRId32
-                           " (%s%s): let them be worked off, or requeue or skip what is dead",
+                           " (%s%s): wait until they are processed, or requeue or skip dead rows",
                            rows, waiting->count, where, named > NAMED_MAX ? ", and others" : "");
 }

@@ -1,5 +1,5 @@
 /*
- * conn.c - see conn.h. All knowledge of SQLSTATEs is in ef__pg_status_of.
+ * conn.c - see conn.h. SQLSTATEs are converted in ef__pg_status_of only.
  */
 #include "conn.h"
 
@@ -12,40 +12,43 @@
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
-/* The first that fits counts; a code of two letters is a class. */
+/* The first entry that matches is used; an entry is compared as a prefix, so two letters are a
+ * class. */
 static const struct {
     const char *state;
     ef_status status;
     ef__pg_fault fault;
 } STATES[] = {
-    {"40001", EF_BUSY, EF__PG_AGAIN},        /* serialization failure */
-    {"40P01", EF_BUSY, EF__PG_AGAIN},        /* deadlock */
-    {"40003", EF_UNSURE, EF__PG_LOST},       /* statement completion unknown */
-    {"25006", EF_BUSY, EF__PG_LOST},         /* read only: a standby, or a server that became one */
-    {"25P03", EF_BUSY, EF__PG_LOST},         /* idle in a transaction for too long */
-    {"55P03", EF_BUSY, EF__PG_HELD},         /* a lock was not to be had in time */
-    {"57014", EF_BUSY, EF__PG_SOUND},        /* cancelled */
-    {"57P", EF_BUSY, EF__PG_LOST},           /* shut down, crashed, or starting up */
-    {"08", EF_BUSY, EF__PG_LOST},            /* connection */
-    {"53100", EF_FULL, EF__PG_SOUND},        /* disk full */
-    {"53200", EF_NO_MEMORY, EF__PG_SOUND},   /* out of memory */
-    {"53", EF_BUSY, EF__PG_SOUND},           /* too many connections … */
-    {"23505", EF_EXISTS, EF__PG_SOUND},      /* unique violation */
-    {"42501", EF_MISUSE, EF__PG_SOUND},      /* the role may not do that */
-    {"42P01", EF_WRONG_STORE, EF__PG_SOUND}, /* no such table, schema, function: not our database */
-    {"3F000", EF_WRONG_STORE, EF__PG_SOUND},
-    {"42883", EF_WRONG_STORE, EF__PG_SOUND},
-    {"3D000", EF_NOT_FOUND, EF__PG_SOUND}, /* no such database */
-    {"28", EF_BAD_INPUT, EF__PG_SOUND},    /* no such role, wrong password */
-    {"22", EF_BAD_INPUT, EF__PG_SOUND},    /* a value */
-    {"EF001", EF_CONFLICT, EF__PG_SOUND},  /* raised by a statement of ours: things are different */
-    {"XX001", EF_DAMAGED, EF__PG_SOUND},   /* data corrupted */
-    {"XX002", EF_DAMAGED, EF__PG_SOUND},   /* index corrupted */
+    {"40001", EF_BUSY, EF__PG_AGAIN},    /* serialization failure */
+    {"40P01", EF_BUSY, EF__PG_AGAIN},    /* deadlock */
+    {"40003", EF_UNSURE, EF__PG_LOST},   /* statement completion unknown */
+    {"25006", EF_BUSY, EF__PG_LOST},     /* read only: a standby, or a server that became one */
+    {"25P03", EF_BUSY, EF__PG_LOST},     /* idle_in_transaction_session_timeout */
+    {"55P03", EF_BUSY, EF__PG_LOCKED},   /* lock_timeout */
+    {"57014", EF_BUSY, EF__PG_NO_FAULT}, /* cancelled */
+    {"57P", EF_BUSY, EF__PG_LOST},       /* shut down, crashed, or starting up */
+    {"08", EF_BUSY, EF__PG_LOST},        /* connection */
+    {"53100", EF_FULL, EF__PG_NO_FAULT}, /* disk full */
+    {"53200", EF_NO_MEMORY, EF__PG_NO_FAULT}, /* out of memory */
+    {"53", EF_BUSY, EF__PG_NO_FAULT},         /* too many connections … */
+    {"23505", EF_EXISTS, EF__PG_NO_FAULT},    /* unique violation */
+    {"42501", EF_MISUSE, EF__PG_NO_FAULT},    /* the role may not do that */
+    {"42P01", EF_WRONG_STORE,
+     EF__PG_NO_FAULT}, /* no such table, schema, function: no journal here */
+    {"3F000", EF_WRONG_STORE, EF__PG_NO_FAULT},
+    {"42883", EF_WRONG_STORE, EF__PG_NO_FAULT},
+    {"3D000", EF_NOT_FOUND, EF__PG_NO_FAULT}, /* no such database */
+    {"28", EF_BAD_INPUT, EF__PG_NO_FAULT},    /* no such role, wrong password */
+    {"22", EF_BAD_INPUT, EF__PG_NO_FAULT},    /* a value */
+    {"EF001", EF_CONFLICT,
+     EF__PG_NO_FAULT}, /* raised by our own statements: an assumption is wrong */
+    {"XX001", EF_DAMAGED, EF__PG_NO_FAULT}, /* data corrupted */
+    {"XX002", EF_DAMAGED, EF__PG_NO_FAULT}, /* index corrupted */
 };
 
 ef_status ef__pg_status_of(const char *state, ef__pg_fault *out_fault)
 {
-    *out_fault = EF__PG_SOUND;
+    *out_fault = EF__PG_NO_FAULT;
     for (size_t i = 0; i < sizeof STATES / sizeof STATES[0]; i++)
         if (strncmp(state, STATES[i].state, strlen(STATES[i].state)) == 0) {
             *out_fault = STATES[i].fault;
@@ -54,7 +57,7 @@ ef_status ef__pg_status_of(const char *state, ef__pg_fault *out_fault)
     return EF_IO;
 }
 
-/* A message's first line: libpq ends them with one, and details may hold values. */
+/* The first line of a message: the details after it can contain values. */
 static int line_length(const char *message)
 {
     return (int)strcspn(message, "\n");
@@ -85,7 +88,8 @@ static ef_status fail_result(ef__pg_conn *conn, const PGresult *result, const ch
 
 /* --- connecting ------------------------------------------------------------------------------- */
 
-/* Why a connection was not made. Only the text has the SQLSTATE: "FATAL:  28P01: …". */
+/* Reports why the connection failed. libpq gives the SQLSTATE in the text only: "FATAL:  28P01: …".
+ */
 static ef_status fail_connect(ef__pg_conn *conn, ef_error *err)
 {
     const char *message = PQerrorMessage(conn->pg);
@@ -101,11 +105,11 @@ static ef_status fail_connect(ef__pg_conn *conn, ef_error *err)
     else
         message = fatal + 15;
     return ef_fail(err, status == EF_IO ? EF_BUSY : status,
-                   "the PostgreSQL server cannot be used: %.*s (PostgreSQL %s)",
+                   "cannot connect to the PostgreSQL server: %.*s (PostgreSQL %s)",
                    line_length(message), message, state);
 }
 
-/* libpq's own loop, for it does not let the verbosity be chosen before the answer. */
+/* The loop of PQconnectdbParams, which does not allow to set the verbosity before the reply. */
 static void finish_connecting(PGconn *pg, int64_t timeout_ms)
 {
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
@@ -126,6 +130,7 @@ static void finish_connecting(PGconn *pg, int64_t timeout_ms)
 
 static void ignore_notice(void *context, const PGresult *result)
 {
+    (void)context, (void)result;
 }
 
 static int64_t connect_ms(const ef__pg_target *target)
@@ -136,19 +141,19 @@ static int64_t connect_ms(const ef__pg_target *target)
     return 10000;
 }
 
-ef_status ef__pg_connect(ef__pg_conn *conn, const ef__pg_target *target, const ef__pg_texts *texts,
-                         ef_error *err)
+ef_status ef__pg_connect(ef__pg_conn *conn, const ef__pg_target *target,
+                         const ef__pg_statements *statements, ef_error *err)
 {
     const char *encoding;
     ef_status st = EF_OK;
 
-    *conn = (ef__pg_conn){.texts = texts};
-    if (target->prepare && texts &&
-        !(conn->prepared = calloc((size_t)texts->count, sizeof *conn->prepared)))
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
+    *conn = (ef__pg_conn){.statements = statements};
+    if (target->prepare && statements &&
+        !(conn->prepared = calloc((size_t)statements->count, sizeof *conn->prepared)))
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for a connection");
     conn->pg = PQconnectStartParams(target->keys, target->values, 0);
     if (!conn->pg)
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
+        st = ef_fail(err, EF_NO_MEMORY, "out of memory for a connection");
     if (st == EF_OK) {
         (void)PQsetErrorVerbosity(conn->pg, PQERRORS_VERBOSE);
         (void)PQsetNoticeReceiver(conn->pg, ignore_notice, NULL);
@@ -160,8 +165,9 @@ ef_status ef__pg_connect(ef__pg_conn *conn, const ef__pg_target *target, const e
     if (st == EF_OK) {
         encoding = PQparameterStatus(conn->pg, "server_encoding");
         if (!encoding || strcmp(encoding, "UTF8") != 0)
-            st = ef_fail(err, EF_WRONG_STORE, "the database's encoding is %s: UTF8 is needed",
-                         encoding ? encoding : "not known");
+            st =
+                ef_fail(err, EF_WRONG_STORE, "the encoding of the database is %s, UTF8 is required",
+                        encoding ? encoding : "unknown");
         else if (!PQenterPipelineMode(conn->pg))
             st = fail_lost(conn, err);
     }
@@ -174,22 +180,23 @@ void ef__pg_close(ef__pg_conn *conn)
 {
     PQfinish(conn->pg);
     free(conn->prepared);
-    free(conn->guest_prepared);
+    free(conn->other_prepared);
     *conn = (ef__pg_conn){0};
 }
 
 /* --- statements ------------------------------------------------------------------------------- */
 
-/* What stands in the queue beside the number of a statement. */
-enum { PREPARE = 0x4000, SYNC = -1, TEXT = -2, SILENT = -3 };
+/* Entries of the queue beside the index of a statement: its preparation is the index with PREPARE
+ * set. TEXT is SQL without a name, DISCARD is SQL whose result has no reader. */
+enum { PREPARE = 0x4000, SYNC = -1, TEXT = -2, DISCARD = -3 };
 
-static bool has_room(const ef__pg_conn *conn)
+static bool has_capacity(const ef__pg_conn *conn)
 {
-    /* a search path, a preparation, the statement and a mark */
+    /* a search path, a preparation, the statement and a sync */
     return conn->sent + 4 <= EF__PG_SENT_MAX;
 }
 
-static ef_status count_sent(ef__pg_conn *conn, int ok, int what, ef_error *err)
+static ef_status push_sent(ef__pg_conn *conn, int ok, int what, ef_error *err)
 {
     if (!ok)
         return fail_lost(conn, err);
@@ -198,7 +205,7 @@ static ef_status count_sent(ef__pg_conn *conn, int ok, int what, ef_error *err)
     return EF_OK;
 }
 
-static int next_sent(ef__pg_conn *conn)
+static int pop_sent(ef__pg_conn *conn)
 {
     int what = conn->queue[conn->first];
 
@@ -207,12 +214,14 @@ static int next_sent(ef__pg_conn *conn)
     return what;
 }
 
-static ef_status prepare(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
+static ef_status send_prepare(ef__pg_conn *conn, int which, const ef__pg_params *params,
+                              ef_error *err)
 {
-    ef_status st = count_sent(conn,
-                              PQsendPrepare(conn->pg, conn->texts->names[which],
-                                            conn->texts->sql[which], params->count, params->types),
-                              which | PREPARE, err);
+    ef_status st =
+        push_sent(conn,
+                  PQsendPrepare(conn->pg, conn->statements->names[which],
+                                conn->statements->sql[which], params->count, params->types),
+                  which | PREPARE, err);
 
     if (st == EF_OK)
         conn->prepared[which] = 1;
@@ -225,24 +234,26 @@ static ef_status send_text(ef__pg_conn *conn, const char *sql, const ef__pg_para
                            int what, ef_error *err)
 {
     if (params->failed)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for the values of a statement");
-    if (!has_room(conn))
-        return ef_fail(err, EF_MISUSE, "%d statements were sent and none was taken", conn->sent);
-    return count_sent(conn,
-                      PQsendQueryParams(conn->pg, sql, params->count, params->types, params->values,
-                                        params->lengths, params->formats, 1),
-                      what, err);
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for the parameters of a statement");
+    if (!has_capacity(conn))
+        return ef_fail(err, EF_MISUSE, "%d statements were sent without receiving a result",
+                       conn->sent);
+    return push_sent(conn,
+                     PQsendQueryParams(conn->pg, sql, params->count, params->types, params->values,
+                                       params->lengths, params->formats, 1),
+                     what, err);
 }
 
-/* Resolved before the search path is set, so every name in it has its schema. */
+/* Resolved before the search path is set, so every name in it has a schema. */
 #define SET_PATH "pg_catalog.set_config('search_path', '" EF__PG_SEARCH_PATH "', true)"
 
 ef_status ef__pg_send_path(ef__pg_conn *conn, ef_error *err)
 {
-    return conn->own_session ? EF_OK : send_text(conn, "SELECT " SET_PATH, &NO_PARAMS, SILENT, err);
+    return conn->own_session ? EF_OK
+                             : send_text(conn, "SELECT " SET_PATH, &NO_PARAMS, DISCARD, err);
 }
 
-/* Where no transaction is open, what is sent up to the next mark is one. */
+/* Outside of a transaction, everything up to the next sync is an implicit one. */
 static ef_status begin_sending(ef__pg_conn *conn, ef_error *err)
 {
     return conn->in_transaction || conn->unsynced ? EF_OK : ef__pg_send_path(conn, err);
@@ -256,14 +267,13 @@ ef_status ef__pg_send_text(ef__pg_conn *conn, const char *sql, const ef__pg_para
     return st == EF_OK ? send_text(conn, sql, params ? params : &NO_PARAMS, TEXT, err) : st;
 }
 
-ef_status ef__pg_send_silent(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
-                             ef_error *err)
+ef_status ef__pg_send_discarding(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
+                                 ef_error *err)
 {
-    return send_text(conn, sql, params ? params : &NO_PARAMS, SILENT, err);
+    return send_text(conn, sql, params ? params : &NO_PARAMS, DISCARD, err);
 }
 
-/* An answer that was given survives a crash even where the server is set to synchronous_commit=off.
- */
+/* A commit that was reported survives a crash, also where the server has synchronous_commit=off. */
 #define SETTINGS                                                                                   \
     "SELECT " SET_PATH ", pg_catalog.set_config('lock_timeout', $1, true),"                        \
     " pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true),"                     \
@@ -279,12 +289,12 @@ ef_status ef__pg_prepare_settings(ef__pg_conn *conn, ef_error *err)
 
 ef_status ef__pg_send_settings(ef__pg_conn *conn, const ef__pg_params *params, ef_error *err)
 {
-    if (!conn->prepared || params->failed || !has_room(conn))
-        return send_text(conn, SETTINGS, params, SILENT, err);
-    return count_sent(conn,
-                      PQsendQueryPrepared(conn->pg, SETTINGS_NAME, params->count, params->values,
-                                          params->lengths, params->formats, 1),
-                      SILENT, err);
+    if (!conn->prepared || params->failed || !has_capacity(conn))
+        return send_text(conn, SETTINGS, params, DISCARD, err);
+    return push_sent(conn,
+                     PQsendQueryPrepared(conn->pg, SETTINGS_NAME, params->count, params->values,
+                                         params->lengths, params->formats, 1),
+                     DISCARD, err);
 }
 
 ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
@@ -295,16 +305,16 @@ ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params,
         return st;
     if (!params)
         params = &NO_PARAMS;
-    if (!conn->prepared || params->failed || !has_room(conn))
-        return send_text(conn, conn->texts->sql[which], params, which, err);
+    if (!conn->prepared || params->failed || !has_capacity(conn))
+        return send_text(conn, conn->statements->sql[which], params, which, err);
     if (conn->prepared[which] == 0)
-        st = prepare(conn, which, params, err);
+        st = send_prepare(conn, which, params, err);
     if (st != EF_OK)
         return st;
-    return count_sent(conn,
-                      PQsendQueryPrepared(conn->pg, conn->texts->names[which], params->count,
-                                          params->values, params->lengths, params->formats, 1),
-                      which, err);
+    return push_sent(conn,
+                     PQsendQueryPrepared(conn->pg, conn->statements->names[which], params->count,
+                                         params->values, params->lengths, params->formats, 1),
+                     which, err);
 }
 
 ef_status ef__pg_flush(ef__pg_conn *conn, ef_error *err)
@@ -312,7 +322,7 @@ ef_status ef__pg_flush(ef__pg_conn *conn, ef_error *err)
     return PQflush(conn->pg) < 0 ? fail_lost(conn, err) : EF_OK;
 }
 
-/* The next result, and the NULL that libpq puts behind each but a mark's. */
+/* The next result. libpq returns NULL after each result except that of a sync. */
 static PGresult *next_result(ef__pg_conn *conn)
 {
     PGresult *result = PQgetResult(conn->pg), *more;
@@ -324,20 +334,21 @@ static PGresult *next_result(ef__pg_conn *conn)
     return result;
 }
 
-static ef_status sync(ef__pg_conn *conn, ef_error *err)
+static ef_status send_sync(ef__pg_conn *conn, ef_error *err)
 {
-    return conn->unsynced ? count_sent(conn, PQpipelineSync(conn->pg), SYNC, err) : EF_OK;
+    return conn->unsynced ? push_sent(conn, PQpipelineSync(conn->pg), SYNC, err) : EF_OK;
 }
 
-/* After a failure: pass over the rest of what was sent, and remember what was not prepared. */
-static void settle(ef__pg_conn *conn)
+/* After a failure: discards the results of the rest, and records which statements are not prepared.
+ */
+static void discard_outstanding(ef__pg_conn *conn)
 {
     ef_error ignored;
 
     if (conn->fault != EF__PG_LOST)
-        (void)sync(conn, &ignored);
+        (void)send_sync(conn, &ignored);
     while (conn->sent > 0) {
-        int what = next_sent(conn);
+        int what = pop_sent(conn);
         PGresult *result = conn->fault == EF__PG_LOST ? NULL : next_result(conn);
         bool done = result && PQresultStatus(result) == PGRES_COMMAND_OK;
 
@@ -352,11 +363,10 @@ static void settle(ef__pg_conn *conn)
 
 static const char *name_of(const ef__pg_conn *conn, int what)
 {
-    return what < 0 ? "a statement" : conn->texts->names[what & ~PREPARE];
+    return what < 0 ? "a statement" : conn->statements->names[what & ~PREPARE];
 }
 
-/* Is the result what a statement that succeeded gives? */
-static ef_status check(ef__pg_conn *conn, int what, const PGresult *result, ef_error *err)
+static ef_status check_result(ef__pg_conn *conn, int what, const PGresult *result, ef_error *err)
 {
     switch (PQresultStatus(result)) {
     case PGRES_COMMAND_OK:
@@ -369,38 +379,39 @@ static ef_status check(ef__pg_conn *conn, int what, const PGresult *result, ef_e
     }
 }
 
-/* The result of whatever was sent first: of a statement, of its preparation, or a mark. */
-static PGresult *take_next(ef__pg_conn *conn, int *out_what, ef_status *out_status, ef_error *err)
+/* The result of the oldest entry: a statement, its preparation, or a sync. */
+static PGresult *receive_next(ef__pg_conn *conn, int *out_what, ef_status *out_status,
+                              ef_error *err)
 {
-    int what = next_sent(conn);
+    int what = pop_sent(conn);
     PGresult *result = next_result(conn);
 
     *out_what = what;
-    *out_status = result ? check(conn, what, result, err) : fail_lost(conn, err);
+    *out_status = result ? check_result(conn, what, result, err) : fail_lost(conn, err);
     if (what >= 0 && (what & PREPARE))
         conn->prepared[what & ~PREPARE] = *out_status == EF_OK ? 2 : 0;
     return result;
 }
 
-/* Is the result somebody's, or one that nobody asked for? */
-static bool is_answer(int what)
+/* Whether the caller receives the result of an entry. */
+static bool has_reader(int what)
 {
     return what == TEXT || (what >= 0 && !(what & PREPARE));
 }
 
-ef_status ef__pg_take(ef__pg_conn *conn, PGresult **out, ef_error *err)
+ef_status ef__pg_receive(ef__pg_conn *conn, PGresult **out, ef_error *err)
 {
-    ef_status st = sync(conn, err);
+    ef_status st = send_sync(conn, err);
 
     if (out)
         *out = NULL;
     if (st == EF_OK && conn->sent == 0)
-        st = ef_fail(err, EF_MISUSE, "there is no result to take: no statement was sent");
+        st = ef_fail(err, EF_MISUSE, "no statement was sent whose result could be received");
     while (st == EF_OK) {
         int what;
-        PGresult *result = take_next(conn, &what, &st, err);
+        PGresult *result = receive_next(conn, &what, &st, err);
 
-        if (st == EF_OK && is_answer(what)) {
+        if (st == EF_OK && has_reader(what)) {
             if (out)
                 *out = result;
             else
@@ -409,48 +420,48 @@ ef_status ef__pg_take(ef__pg_conn *conn, PGresult **out, ef_error *err)
         }
         PQclear(result);
         if (st == EF_OK && conn->sent == 0)
-            st = ef_fail(err, EF_MISUSE, "there is no result to take: all were taken");
+            st = ef_fail(err, EF_MISUSE, "all results were received already");
     }
-    settle(conn);
+    discard_outstanding(conn);
     return st;
 }
 
-/* What stands behind the last answer and is nobody's. */
-static ef_status take_marks(ef__pg_conn *conn, ef_error *err)
+/* Receives the results up to the next one that has a reader. */
+static ef_status discard_silent(ef__pg_conn *conn, ef_error *err)
 {
     ef_status st = PQstatus(conn->pg) == CONNECTION_OK ? EF_OK : fail_lost(conn, err);
 
-    if (st == EF_OK && conn->sent > 0 && !is_answer(conn->queue[conn->first]))
-        st = sync(conn, err);
-    while (st == EF_OK && conn->sent > 0 && !is_answer(conn->queue[conn->first])) {
+    if (st == EF_OK && conn->sent > 0 && !has_reader(conn->queue[conn->first]))
+        st = send_sync(conn, err);
+    while (st == EF_OK && conn->sent > 0 && !has_reader(conn->queue[conn->first])) {
         int what;
 
-        PQclear(take_next(conn, &what, &st, err));
+        PQclear(receive_next(conn, &what, &st, err));
     }
     if (st != EF_OK)
-        settle(conn);
+        discard_outstanding(conn);
     return st;
 }
 
-ef_status ef__pg_take_all(ef__pg_conn *conn, ef_error *err)
+ef_status ef__pg_receive_all(ef__pg_conn *conn, ef_error *err)
 {
     ef_status st = EF_OK;
 
-    while (st == EF_OK && (st = take_marks(conn, err)) == EF_OK && conn->sent > 0)
-        st = ef__pg_take(conn, NULL, err);
+    while (st == EF_OK && (st = discard_silent(conn, err)) == EF_OK && conn->sent > 0)
+        st = ef__pg_receive(conn, NULL, err);
     return st;
 }
 
-ef_status ef__pg_take_last(ef__pg_conn *conn, PGresult **out, ef_error *err)
+ef_status ef__pg_receive_last(ef__pg_conn *conn, PGresult **out, ef_error *err)
 {
     PGresult *result = NULL;
     ef_status st;
 
     do {
         PQclear(result);
-        st = ef__pg_take(conn, &result, err);
+        st = ef__pg_receive(conn, &result, err);
         if (st == EF_OK)
-            st = take_marks(conn, err);
+            st = discard_silent(conn, err);
     } while (st == EF_OK && conn->sent > 0);
     if (out)
         *out = st == EF_OK ? result : NULL;
@@ -459,27 +470,27 @@ ef_status ef__pg_take_last(ef__pg_conn *conn, PGresult **out, ef_error *err)
     return st;
 }
 
-/* Take the last result, unless sending failed: then nothing is left to be taken. */
-static ef_status answer(ef__pg_conn *conn, ef_status sent, PGresult **out, ef_error *err)
+/* Receives the last result, unless sending failed: then everything outstanding is discarded. */
+static ef_status receive_reply(ef__pg_conn *conn, ef_status sent, PGresult **out, ef_error *err)
 {
     if (out)
         *out = NULL;
     if (sent == EF_OK)
-        return ef__pg_take_last(conn, out, err);
-    settle(conn);
+        return ef__pg_receive_last(conn, out, err);
+    discard_outstanding(conn);
     return sent;
 }
 
 ef_status ef__pg_query(ef__pg_conn *conn, int which, const ef__pg_params *params, PGresult **out,
                        ef_error *err)
 {
-    return answer(conn, ef__pg_send(conn, which, params, err), out, err);
+    return receive_reply(conn, ef__pg_send(conn, which, params, err), out, err);
 }
 
 ef_status ef__pg_query_text(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
                             PGresult **out, ef_error *err)
 {
-    return answer(conn, ef__pg_send_text(conn, sql, params, err), out, err);
+    return receive_reply(conn, ef__pg_send_text(conn, sql, params, err), out, err);
 }
 
 ef_status ef__pg_change(ef__pg_conn *conn, int which, const ef__pg_params *params,
@@ -497,21 +508,22 @@ ef_status ef__pg_change(ef__pg_conn *conn, int which, const ef__pg_params *param
 ef_status ef__pg_exec(ef__pg_conn *conn, const char *sql, ef_error *err)
 {
     PGresult *result = NULL;
-    ef_status st = take_marks(conn, err);
+    ef_status st = discard_silent(conn, err);
 
     if (st != EF_OK)
         return st;
     if (conn->sent > 0 || !PQexitPipelineMode(conn->pg))
-        return ef_fail(err, EF_MISUSE, "a statement was sent whose result was not taken");
+        return ef_fail(err, EF_MISUSE, "a statement was sent whose result was not received");
     result = PQexec(conn->pg, sql);
-    st = result ? check(conn, TEXT, result, err) : fail_lost(conn, err);
+    st = result ? check_result(conn, TEXT, result, err) : fail_lost(conn, err);
     PQclear(result);
     if (!PQenterPipelineMode(conn->pg) && st == EF_OK)
         st = fail_lost(conn, err);
     return st;
 }
 
-/* --- hints ------------------------------------------------------------------------------------ */
+/* --- notifications
+ * ------------------------------------------------------------------------------------ */
 
 ef_status ef__pg_listen(ef__pg_conn *conn, const char *channel, ef_error *err)
 {
@@ -521,12 +533,13 @@ ef_status ef__pg_listen(ef__pg_conn *conn, const char *channel, ef_error *err)
     return ef__pg_exec(conn, sql, err);
 }
 
-ef_status ef__pg_hear(ef__pg_conn *conn, int64_t timeout_ms, bool *out_heard, ef_error *err)
+ef_status ef__pg_wait_notify(ef__pg_conn *conn, int64_t timeout_ms, bool *out_notified,
+                             ef_error *err)
 {
     struct pollfd fd = {PQsocket(conn->pg), POLLIN, 0};
     PGnotify *notify;
 
-    *out_heard = false;
+    *out_notified = false;
     if (!(notify = PQnotifies(conn->pg))) {
         (void)poll(&fd, 1, (int)timeout_ms);
         if (!PQconsumeInput(conn->pg) || PQstatus(conn->pg) != CONNECTION_OK)
@@ -534,7 +547,7 @@ ef_status ef__pg_hear(ef__pg_conn *conn, int64_t timeout_ms, bool *out_heard, ef
         notify = PQnotifies(conn->pg);
     }
     for (; notify; notify = PQnotifies(conn->pg)) {
-        *out_heard = true;
+        *out_notified = true;
         PQfreemem(notify);
     }
     return EF_OK;

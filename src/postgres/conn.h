@@ -1,17 +1,18 @@
 /*
- * conn.h - a PostgreSQL connection as we use it, and the statements on it.
+ * conn.h - a PostgreSQL connection and its prepared statements.
  *
- * Statements are named in the .sql files of the back end; src/sqlgen.py makes them a table, which
- * is handed in. Each is prepared when it is first used on a connection (unless the URL says
- * ef_prepare=off) and every name in it has its schema: nothing rests on the state of a session, so
- * a transaction pooler may stand between. Of locks only those of rows and of transactions are used.
+ * Statements are named in the .sql files of the back end; src/sqlgen.py generates a table of them,
+ * which is an argument of connect. Each statement is prepared at its first use on a connection
+ * (unless the URL has ef_prepare=off), and every name in it has its schema. Nothing depends on the
+ * state of a session, so that a transaction pooler can be used; locks are row locks and locks that
+ * end with the transaction.
  *
- * A connection is always in pipeline mode: statements are sent, and their results taken in the same
- * order. What is sent between two takes goes to the server in one piece; outside of a transaction
- * (pool.h) it is one transaction of its own. A statement that fails makes those that were sent with
- * it and behind it fail too.
+ * A connection is always in pipeline mode: statements are sent, and their results received in the
+ * same order. What is sent between two receives goes to the server at once; outside of a
+ * transaction (pool.h) it is one implicit transaction. When a statement fails, all statements that
+ * were sent after it up to the next receive fail too.
  *
- * A connection belongs to one thread at a time.
+ * A connection is used by one thread at a time.
  */
 #ifndef EF_POSTGRES_CONN_H
 #define EF_POSTGRES_CONN_H
@@ -20,90 +21,93 @@
 #include "value.h"
 
 /*
- * Functions and operators are looked up in pg_catalog only, and names of ours carry their schema:
- * what other roles create in `public`, or in a schema named as we are, is never called with our
- * rights.
+ * Functions and operators are looked up in pg_catalog only, and our own names have their schema:
+ * functions that other roles create in `public`, or in a schema with the name of our role, are
+ * never called with our privileges.
  */
 #define EF__PG_SEARCH_PATH "pg_catalog, pg_temp"
 
 /* The statements of a back end, shared by the connections of a pool. */
-typedef struct ef__pg_texts {
+typedef struct ef__pg_statements {
     const char *const *sql;
     const char *const *names;
     int count;
-    char *text; /* of a copy (schema.h): what `sql` points into */
-} ef__pg_texts;
+    char *text; /* of a copy (schema.h): the memory that `sql` points into */
+} ef__pg_statements;
 
-#define EF__PG_SENT_MAX 256 /* statements on their way, preparations included */
+#define EF__PG_SENT_MAX                                                                            \
+    256 /* statements whose results are outstanding, with their preparations                       \
+         */
 
-/* Why a statement failed, as far as it matters for trying again. */
+/* Why a statement failed, as far as a retry depends on it. */
 typedef enum ef__pg_fault {
-    EF__PG_SOUND,
-    EF__PG_HELD,  /* somebody has a lock, and had it for longer than was waited */
-    EF__PG_AGAIN, /* a deadlock, a serialization failure: the same transaction may succeed */
-    EF__PG_LOST   /* the connection, or the server behind it, is gone */
+    EF__PG_NO_FAULT,
+    EF__PG_LOCKED, /* another transaction held a lock until lock_timeout */
+    EF__PG_AGAIN,  /* a deadlock, a serialization failure: the same transaction may succeed */
+    EF__PG_LOST    /* the connection is broken, or the server is shutting down */
 } ef__pg_fault;
 
 typedef struct ef__pg_conn {
     PGconn *pg;
-    const ef__pg_texts *texts;
-    unsigned char *prepared; /* by statement: 0, 1 sent, 2 done; NULL: nothing is kept prepared */
+    const ef__pg_statements *statements;
+    unsigned char *prepared; /* by statement: 0 no, 1 sent, 2 yes; NULL: ef_prepare=off */
     ef__pg_fault fault;
     char state[6]; /* SQLSTATE of the last failure, or "" */
-    /* What was sent and whose result was not taken, oldest first. */
+    /* What was sent and whose result was not received: a ring, oldest first. */
     short queue[EF__PG_SENT_MAX];
     int first;
     int sent;
-    bool unsynced; /* … and the server was not asked to answer the last of it */
+    bool unsynced; /* no sync was sent after the last of it */
     bool in_transaction;
-    /* The server's session is ours alone, and its search path is set. Otherwise (a pooler) every
-     * transaction sets it. */
+    /* No pooler shares the session, and its search path is set. Otherwise every transaction sets
+     * it. */
     bool own_session;
-    /* Statements of another back end that works on this connection too (ef__pg_as). */
-    const ef__pg_texts *guest_texts;
-    unsigned char *guest_prepared;
-    struct ef__pg_conn *next; /* of the pool's idle ones */
+    /* Statements of another back end that uses this connection too (ef__pg_with_statements). */
+    const ef__pg_statements *other_statements;
+    unsigned char *other_prepared;
+    struct ef__pg_conn *next; /* in the idle list of the pool */
 } ef__pg_conn;
 
-/* EF_BUSY: no server that accepts writes can be reached just now. EF_NOT_FOUND: no such database.
- * EF_BAD_INPUT: it refuses us. EF_WRONG_STORE: its encoding is not UTF8. */
-ef_status ef__pg_connect(ef__pg_conn *conn, const ef__pg_target *target, const ef__pg_texts *texts,
-                         ef_error *err);
-void ef__pg_close(ef__pg_conn *conn); /* also one that is zeroed, or closed already */
-
-/* Send statement `which`; `params` NULL means none. Its result has to be taken: EF_MISUSE when too
- * many were not. */
-ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err);
-/* Set the search path of a transaction that was begun by a statement, unless the session has it.
- * Its result is not taken. */
-ef_status ef__pg_send_path(ef__pg_conn *conn, ef_error *err);
-/* Let the server begin with what was sent so far, which otherwise waits for the next take. */
-ef_status ef__pg_flush(ef__pg_conn *conn, ef_error *err);
-/* The result of the oldest statement that was sent. `out` NULL: only whether it succeeded; else the
- * caller's to PQclear. EF_MISUSE when none was sent. After a failure everything that was sent is
- * settled: nothing is to be taken.
+/* EF_BUSY: no server that accepts writes can be reached. EF_NOT_FOUND: no such database.
+ * EF_BAD_INPUT: the server rejects the role or password. EF_WRONG_STORE: the encoding is not UTF8.
  */
-ef_status ef__pg_take(ef__pg_conn *conn, PGresult **out, ef_error *err);
-/* The results of all that were sent, of which only success is wanted. */
-ef_status ef__pg_take_all(ef__pg_conn *conn, ef_error *err);
-/* Send one and take its result, after all that were sent before it. */
+ef_status ef__pg_connect(ef__pg_conn *conn, const ef__pg_target *target,
+                         const ef__pg_statements *statements, ef_error *err);
+void ef__pg_close(ef__pg_conn *conn); /* accepts a zeroed or closed connection */
+
+/* Sends statement `which`; `params` NULL means none. Its result has to be received: EF_MISUSE when
+ * too many are outstanding. */
+ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err);
+/* Sets the search path of a transaction that was begun by a statement, unless the session has it.
+ * Its result is discarded. */
+ef_status ef__pg_send_path(ef__pg_conn *conn, ef_error *err);
+/* Transmits what was sent so far, which otherwise waits for the next receive. */
+ef_status ef__pg_flush(ef__pg_conn *conn, ef_error *err);
+/* Receives the result of the oldest statement that was sent; the caller calls PQclear on it. `out`
+ * NULL: only whether it succeeded. EF_MISUSE when none was sent. A failure discards the results of
+ * everything that was sent. */
+ef_status ef__pg_receive(ef__pg_conn *conn, PGresult **out, ef_error *err);
+/* Receives all outstanding results and discards them if they are successful. */
+ef_status ef__pg_receive_all(ef__pg_conn *conn, ef_error *err);
+/* Sends a statement and receives its result, after those that were sent before it. */
 ef_status ef__pg_query(ef__pg_conn *conn, int which, const ef__pg_params *params, PGresult **out,
                        ef_error *err);
-/* The same for one that changes rows: how many (`out_changed` may be NULL). */
+/* The same for a statement that changes rows: how many (`out_changed` may be NULL). */
 ef_status ef__pg_change(ef__pg_conn *conn, int which, const ef__pg_params *params,
                         int64_t *out_changed, ef_error *err);
-/* Texts that are not worth keeping: settings, a migration of many statements. Nothing may be sent
- * and not taken. Where it is not in a transaction, the whole text is one. */
+/* Runs SQL that is not kept prepared: settings, a migration of many statements. No result may be
+ * outstanding. Outside of a transaction, the whole text is one. */
 ef_status ef__pg_exec(ef__pg_conn *conn, const char *sql, ef_error *err);
-/* A text that is made on the way (a query's), with parameters; otherwise as ef__pg_query. */
+/* As ef__pg_query, for SQL that is built at run time. */
 ef_status ef__pg_query_text(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
                             PGresult **out, ef_error *err);
 
-/* Listen to a channel, and wait for a word on it: a hint that may be lost, never more. */
+/* LISTEN on a channel, and wait for a NOTIFY: a hint that can be lost. */
 ef_status ef__pg_listen(ef__pg_conn *conn, const char *channel, ef_error *err);
-ef_status ef__pg_hear(ef__pg_conn *conn, int64_t timeout_ms, bool *out_heard, ef_error *err);
+ef_status ef__pg_wait_notify(ef__pg_conn *conn, int64_t timeout_ms, bool *out_notified,
+                             ef_error *err);
 
-/* What an SQLSTATE means in our words. */
+/* Converts an SQLSTATE. */
 ef_status ef__pg_status_of(const char *state, ef__pg_fault *out_fault);
 
 #endif

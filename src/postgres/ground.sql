@@ -1,7 +1,7 @@
--- What every part of the schema stands on, the journal and the views, in one database or in two: run before
--- a part is migrated, again and again, so it makes what is not there and leaves what is. A change of it comes with a
--- migration of every part. Functions that an owner calls set their search path: with the caller's, a role that may
--- create functions in a schema of that path could run them with the rights of the owner.
+-- Objects that both parts of the schema need, the journal and the views, in one database or in two. Runs before every
+-- migration of a part, so it creates what is missing and keeps what exists. A change of it needs a migration of every
+-- part. Functions that an owner calls set their search path: with that of the caller, a role that may create functions
+-- in a schema of that path could run them with the privileges of the owner.
 CREATE SCHEMA IF NOT EXISTS everfold;
 CREATE TABLE IF NOT EXISTS everfold.migration(
     part text COLLATE "C" NOT NULL,
@@ -12,8 +12,8 @@ CREATE TABLE IF NOT EXISTS everfold.migration(
 -- One migration at a time.
 LOCK TABLE everfold.migration IN SHARE ROW EXCLUSIVE MODE;
 
--- A second wall between tenants, by row-level security. Which roles are bound to which tenants; names, for a dump
--- may be restored where the roles are yet to be made.
+-- The wall between tenants, by row-level security: which roles are bound to which tenants. By name, because a dump may be
+-- restored before the roles are created.
 CREATE TABLE IF NOT EXISTS everfold.tenant_role(
     role text COLLATE "C" NOT NULL,
     tenant text COLLATE "C" NOT NULL,
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS everfold.tenant_role(
 
 CREATE OR REPLACE FUNCTION everfold.bind_tenant(role name, tenant text) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT quote_ident($1)::regrole; -- one that is unknown is an error
+    SELECT quote_ident($1)::regrole; -- an unknown role is an error
     INSERT INTO everfold.tenant_role(role, tenant) VALUES ($1, $2) ON CONFLICT DO NOTHING
 $$;
 CREATE OR REPLACE FUNCTION everfold.unbind_tenant(role name, tenant text) RETURNS void
@@ -30,9 +30,9 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     DELETE FROM everfold.tenant_role t WHERE t.role = $1 AND t.tenant = $2
 $$;
 
--- The tenants that a role sees: those that it, or a role that it is a member of, is bound to, whatever it sets. Only
--- one that is bound to none sees what it has set. That is never the tenant "": a setting that was SET LOCAL is
--- "" once the transaction has ended.
+-- The tenants that a role sees: those that it, or a role that it is a member of, is bound to. Only a role that is bound
+-- to none sees the tenant of the setting everfold.tenant. That is never the tenant "": a setting of SET LOCAL is "" after
+-- the transaction.
 CREATE OR REPLACE FUNCTION everfold.tenants_of(role name) RETURNS text[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(
@@ -55,8 +55,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Put the wall up: of what is a tenant's, a role sees its tenants' rows. `everyone` sees and writes them all, as the
--- owner does: the role of the workers. The views that people read ask for the rights of who reads.
+-- Enables the wall: a role sees only rows of its tenants, in every table with a column `tenant` or `stream`. The role
+-- `everyone`, that of the workers, sees and writes all rows, as the owner does. Views use the privileges of the reader.
 CREATE OR REPLACE FUNCTION everfold.tenants_apart(everyone name DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -74,7 +74,7 @@ BEGIN
                   AND c.relkind IN ('r', 'p') AND a.attname IN ('tenant', 'stream')
                 GROUP BY c.oid LOOP
         EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', one.relation);
-        -- Asked once a query, not once a row. What has no tenant has a stream that has one.
+        -- The subquery runs once per query, not per row. A table without a tenant has a stream with one.
         EXECUTE format('CREATE POLICY tenant ON %s FOR SELECT USING (%s)', one.relation,
             CASE WHEN one.has_tenant
                  THEN 'tenant = ANY ((SELECT everfold.tenants_of(current_user))::text[])'
@@ -91,7 +91,7 @@ BEGIN
     GRANT EXECUTE ON FUNCTION everfold.tenants_of(name) TO PUBLIC;
 END $$;
 
--- Where the wall is up, put it up anew: behind every migration, for what that has made.
+-- Runs after every migration: if the wall is enabled, enables it for the new tables too.
 CREATE OR REPLACE FUNCTION everfold.tenants_still_apart() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,35 +1,35 @@
 /*
  * migrate.c - see pool.h.
  *
- * A migration is a text of many statements. The first thing in ground.sql is a table, which is
- * locked to the end of the transaction. Of two processes that open a new database at once, one
- * fails to make the table that the other has made, and tries again.
+ * A migration is a script of many statements. ground.sql creates everfold.migration and locks it to
+ * the end of the transaction, so migrations exclude each other. When two processes open a new
+ * database at once, the CREATE TABLE of one fails, and it starts again.
  */
 #include "pool_priv.h"
 
-#include "ground.h" /* made of ground.sql: GROUND */
+#include "ground.h" /* generated from ground.sql: GROUND */
 
 #include <stdio.h>
 
-static const char BEHIND[] = "SELECT everfold.tenants_still_apart();\n";
+static const char AFTER_MIGRATION[] = "SELECT everfold.tenants_still_apart();\n";
 
 #define TEXT_BYTES_MAX (1 << 20)
 
 typedef struct migration {
     const ef__schema_names *schemas;
     const char *part;
-    const char *const *texts;
+    const char *const *scripts;
     int count;
     int done;
 } migration;
 
-/* As ef__pg_exec, and as ef__pg_query_text, of a text for our schemas. */
+/* As ef__pg_exec, and as ef__pg_query_text, with the configured schemas. */
 static ef_status exec_text(const migration *m, ef__pg_conn *conn, const char *sql, ef_error *err)
 {
     ef__buf text = EF__BUF_INIT(TEXT_BYTES_MAX);
     ef_status st = ef__pg_schema_add(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
                        ? ef__pg_exec(conn, text.ptr, err)
-                       : ef_fail(err, EF_NO_MEMORY, "memory ran out for a migration");
+                       : ef_fail(err, EF_NO_MEMORY, "out of memory for a migration");
 
     ef__buf_release(&text);
     return st;
@@ -41,13 +41,13 @@ static ef_status query_text(const migration *m, ef__pg_conn *conn, const char *s
     ef__buf text = EF__BUF_INIT(TEXT_BYTES_MAX);
     ef_status st = ef__pg_schema_add(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
                        ? ef__pg_query_text(conn, text.ptr, params, out, err)
-                       : ef_fail(err, EF_NO_MEMORY, "memory ran out for a migration");
+                       : ef_fail(err, EF_NO_MEMORY, "out of memory for a migration");
 
     ef__buf_release(&text);
     return st;
 }
 
-/* Asked in two steps: a statement that names a table that is not there fails as a whole. */
+/* In two steps: a statement that names a table that does not exist fails as a whole. */
 static ef_status count_done(void *context, ef__pg_conn *conn, ef_error *err)
 {
     migration *m = context;
@@ -74,7 +74,7 @@ static ef_status count_done(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-static ef_status note(const migration *m, ef__pg_conn *conn, int number, ef_error *err)
+static ef_status record_migration(const migration *m, ef__pg_conn *conn, int number, ef_error *err)
 {
     ef__pg_params params = {0};
 
@@ -84,21 +84,21 @@ static ef_status note(const migration *m, ef__pg_conn *conn, int number, ef_erro
                       &params, NULL, err);
 }
 
-static ef_status migrate(void *context, ef__pg_conn *conn, ef_error *err)
+static ef_status run_migrations(void *context, ef__pg_conn *conn, ef_error *err)
 {
     migration *m = context;
-    ef_status st = ef__pg_take_all(conn, err);
+    ef_status st = ef__pg_receive_all(conn, err);
 
     if (st == EF_OK)
         st = exec_text(m, conn, GROUND, err);
     if (st == EF_OK)
         st = count_done(m, conn, err);
     for (int i = m->done; st == EF_OK && i < m->count; i++) {
-        st = exec_text(m, conn, m->texts[i], err);
+        st = exec_text(m, conn, m->scripts[i], err);
         if (st == EF_OK)
-            st = note(m, conn, i + 1, err);
+            st = record_migration(m, conn, i + 1, err);
     }
-    return st == EF_OK ? exec_text(m, conn, BEHIND, err) : st;
+    return st == EF_OK ? exec_text(m, conn, AFTER_MIGRATION, err) : st;
 }
 
 ef_status ef__pg_migrated(ef__pg_pool *pool, const char *part, int *out, ef_error *err)
@@ -118,15 +118,16 @@ ef_status ef__pg_migrate(ef__pg_pool *pool, const char *part, const char *const 
 
     if (st == EF_OK && m.done > count)
         return ef_fail_numbers(err, EF_NEWER_SCHEMA, count, m.done,
-                               "the %s schema is at %d and this Everfold knows %d: use a newer one",
+                               "the schema of the %s has version %d and this Everfold knows up to "
+                               "%d: use a newer Everfold",
                                part, m.done, count);
     if (st != EF_OK || m.done == count)
         return st;
-    st = ef__pg_transaction(pool, EF__PG_WRITE, migrate, &m, err);
-    /* Lost in the commit, or another process has made the schema at the same time: what was done is
-     * found, and the rest is done. */
+    st = ef__pg_transaction(pool, EF__PG_WRITE, run_migrations, &m, err);
+    /* The commit is uncertain, or another process has created the schema at the same time: start
+     * again with the migrations that are not recorded. */
     for (int tries = 0; tries < 3 && (st == EF_UNSURE || st == EF_EXISTS); tries++)
-        st = ef__pg_transaction(pool, EF__PG_WRITE, migrate, &m, err);
+        st = ef__pg_transaction(pool, EF__PG_WRITE, run_migrations, &m, err);
     return st;
 }
 
@@ -141,7 +142,7 @@ static bool add_migrations(const ef__schema_names *schemas, const char *part,
         (void)ef__buf_printf(out, "INSERT INTO %s.migration(part, number) VALUES ('%s', %d);\n",
                              schemas->journal, part, i + 1);
     }
-    (void)ef__pg_schema_add(out, schemas, BEHIND);
+    (void)ef__pg_schema_add(out, schemas, AFTER_MIGRATION);
     return ef__buf_add_text(out, "COMMIT;\n");
 }
 
@@ -154,7 +155,7 @@ ef_status ef__pg_migration_text(const char *url, const char *part, const char *c
     if (st != EF_OK)
         return st;
     if (!add_migrations(&target.schemas, part, migrations, count, out))
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for the schema");
+        st = ef_fail(err, EF_NO_MEMORY, "out of memory for the schema");
     ef__pg_target_release(&target);
     return st;
 }

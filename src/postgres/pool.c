@@ -1,5 +1,5 @@
 /*
- * pool.c - see pool.h. One mutex guards the list of idle connections and their number.
+ * pool.c - see pool.h. `lock` protects the idle list, the count and the seed.
  */
 #include "pool.h"
 
@@ -17,12 +17,12 @@ enum { PAUSE_FIRST_MS = 10, PAUSE_MAX_MS = 2000 };
 struct ef__pg_pool {
     ef__pg_pool_options options;
     ef__pg_target target;
-    ef__pg_texts texts; /* those of the options, for the schemas of the target */
+    ef__pg_statements statements; /* those of the options, with the schemas of the target */
     pthread_mutex_t lock;
     pthread_cond_t freed;
-    ef__pg_conn *idle; /* the one that was used last comes first */
+    ef__pg_conn *idle; /* the last used one comes first */
     int32_t count;     /* idle and in use */
-    unsigned seed;     /* of the chance in pauses */
+    unsigned seed;     /* of the random part of pauses */
 };
 
 static int64_t mono_ms(void)
@@ -40,13 +40,14 @@ ef_status ef__pg_pool_open(const ef__pg_pool_options *options, ef__pg_pool **out
 
     *out = NULL;
     if (!pool)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a pool of connections");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for a pool of connections");
     pool->options = *options;
     pool->options.url = NULL;
     pool->seed = (unsigned)mono_ms();
     st = ef__pg_target_init(&pool->target, options->url, err);
-    if (st == EF_OK && options->texts)
-        st = ef__pg_texts_copy(&pool->texts, options->texts, &pool->target.schemas, err);
+    if (st == EF_OK && options->statements)
+        st = ef__pg_statements_copy(&pool->statements, options->statements, &pool->target.schemas,
+                                    err);
     if (st != EF_OK) {
         ef__pg_target_release(&pool->target);
         free(pool);
@@ -61,7 +62,7 @@ ef_status ef__pg_pool_open(const ef__pg_pool_options *options, ef__pg_pool **out
     return EF_OK;
 }
 
-static void drop(ef__pg_conn *conn)
+static void free_conn(ef__pg_conn *conn)
 {
     ef__pg_close(conn);
     free(conn);
@@ -73,18 +74,18 @@ void ef__pg_pool_close(ef__pg_pool *pool)
         return;
     for (ef__pg_conn *conn = pool->idle, *next; conn; conn = next) {
         next = conn->next;
-        drop(conn);
+        free_conn(conn);
     }
     (void)pthread_cond_destroy(&pool->freed);
     (void)pthread_mutex_destroy(&pool->lock);
     ef__pg_target_release(&pool->target);
-    ef__pg_texts_release(&pool->texts);
+    ef__pg_statements_release(&pool->statements);
     free(pool);
 }
 
-const ef__pg_texts *ef__pg_pool_texts(const ef__pg_pool *pool)
+const ef__pg_statements *ef__pg_pool_statements(const ef__pg_pool *pool)
 {
-    return &pool->texts;
+    return &pool->statements;
 }
 
 const ef__schema_names *ef__pg_pool_schemas(const ef__pg_pool *pool)
@@ -92,8 +93,8 @@ const ef__schema_names *ef__pg_pool_schemas(const ef__pg_pool *pool)
     return &pool->target.schemas;
 }
 
-/* An idle connection, or the right to make one (*out NULL). */
-static ef_status reserve(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
+/* An idle connection, or the permission to open one (*out NULL). */
+static ef_status reserve_slot(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
 {
     int64_t until_ms = mono_ms() + pool->options.busy_ms;
     struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
@@ -115,7 +116,7 @@ static ef_status reserve(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
     return st;
 }
 
-static void unreserve(ef__pg_pool *pool)
+static void release_slot(ef__pg_pool *pool)
 {
     (void)pthread_mutex_lock(&pool->lock);
     pool->count--;
@@ -124,17 +125,17 @@ static void unreserve(ef__pg_pool *pool)
 }
 
 /*
- * Every statement of ours is meant to go by an index. The server chooses a plan when a statement is
- * prepared, which is when the tables are small, and keeps it while they grow: so it is told not to
- * choose what is only good for small ones. Where a pooler stands between, sessions are not ours
- * to set, and statements are planned each time they are run.
+ * Every statement is designed for an index. The server plans a prepared statement once, possibly
+ * while the tables are small, and keeps the plan: so the plans that are good for small tables only
+ * are disabled. With a pooler (ef_prepare=off) sessions are not configured, and statements are
+ * planned each time they run.
  */
 static const char PLANS[] = "SET search_path = " EF__PG_SEARCH_PATH ";"
                             " SET enable_seqscan = off; SET enable_bitmapscan = off;"
                             " SET enable_hashjoin = off; SET enable_mergejoin = off;"
                             " SET jit = off; SET plan_cache_mode = force_generic_plan";
 
-/* A pooler answers for another process than the one that runs statements. */
+/* Behind a pooler, the backend that runs statements is not the one that accepted the connection. */
 static ef_status check_session(ef__pg_conn *conn, ef_error *err)
 {
     PGresult *result = NULL;
@@ -146,32 +147,33 @@ static ef_status check_session(ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-static ef_status make(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
+static ef_status open_conn(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
 {
     ef__pg_conn *conn = calloc(1, sizeof *conn);
     ef_status st;
 
     *out = NULL;
     if (!conn)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
-    st = ef__pg_connect(conn, &pool->target, pool->options.texts ? &pool->texts : NULL, err);
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for a connection");
+    st = ef__pg_connect(conn, &pool->target, pool->options.statements ? &pool->statements : NULL,
+                        err);
     if (st == EF_OK && conn->prepared)
         st = ef__pg_exec(conn, PLANS, err);
     if (st == EF_OK && conn->prepared)
         st = check_session(conn, err);
     if (st == EF_OK && conn->prepared)
         st = ef__pg_prepare_settings(conn, err);
-    if (st == EF_OK && pool->options.greet)
-        st = pool->options.greet(pool->options.context, conn, err);
+    if (st == EF_OK && pool->options.check_server)
+        st = pool->options.check_server(pool->options.context, conn, err);
     if (st != EF_OK) {
-        drop(conn);
+        free_conn(conn);
         return st;
     }
     *out = conn;
     return EF_OK;
 }
 
-/* Half of the pause is chance. */
+/* Half of the pause is random. */
 static void pause_ms(ef__pg_pool *pool, int64_t ms)
 {
     int64_t chance;
@@ -183,17 +185,17 @@ static void pause_ms(ef__pg_pool *pool, int64_t ms)
     (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-ef__pg_tries ef__pg_tries_begin(const ef__pg_pool *pool)
+ef__pg_retry ef__pg_retry_begin(const ef__pg_pool *pool)
 {
-    return (ef__pg_tries){mono_ms() + pool->options.busy_ms, PAUSE_FIRST_MS};
+    return (ef__pg_retry){mono_ms() + pool->options.busy_ms, PAUSE_FIRST_MS};
 }
 
-bool ef__pg_tries_next(ef__pg_pool *pool, ef__pg_tries *tries)
+bool ef__pg_retry_pause(ef__pg_pool *pool, ef__pg_retry *retry)
 {
-    if (mono_ms() + tries->pause_ms > tries->until_ms)
+    if (mono_ms() + retry->pause_ms > retry->until_ms)
         return false;
-    pause_ms(pool, tries->pause_ms);
-    tries->pause_ms = tries->pause_ms < PAUSE_MAX_MS / 2 ? tries->pause_ms * 2 : PAUSE_MAX_MS;
+    pause_ms(pool, retry->pause_ms);
+    retry->pause_ms = retry->pause_ms < PAUSE_MAX_MS / 2 ? retry->pause_ms * 2 : PAUSE_MAX_MS;
     return true;
 }
 
@@ -204,16 +206,16 @@ int64_t ef__pg_pool_busy_ms(const ef__pg_pool *pool)
 
 ef_status ef__pg_pool_get(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
 {
-    ef__pg_tries tries = ef__pg_tries_begin(pool);
-    ef_status st = reserve(pool, out, err);
+    ef__pg_retry retry = ef__pg_retry_begin(pool);
+    ef_status st = reserve_slot(pool, out, err);
 
     if (st != EF_OK || *out)
         return st;
     do
-        st = make(pool, out, err);
-    while (st == EF_BUSY && ef__pg_tries_next(pool, &tries));
+        st = open_conn(pool, out, err);
+    while (st == EF_BUSY && ef__pg_retry_pause(pool, &retry));
     if (st != EF_OK)
-        unreserve(pool);
+        release_slot(pool);
     return st;
 }
 
@@ -224,16 +226,16 @@ void ef__pg_pool_put(ef__pg_pool *pool, ef__pg_conn *conn)
     if (!conn)
         return;
     keep = conn->fault != EF__PG_LOST && PQstatus(conn->pg) == CONNECTION_OK;
-    if (keep && ef__pg_take_all(conn, NULL) != EF_OK)
+    if (keep && ef__pg_receive_all(conn, NULL) != EF_OK)
         keep = conn->fault != EF__PG_LOST;
     if (keep && (conn->in_transaction || PQtransactionStatus(conn->pg) != PQTRANS_IDLE)) {
         conn->in_transaction = true;
         keep = ef__pg_query_text(conn, "ROLLBACK", NULL, NULL, NULL) == EF_OK;
     }
     conn->in_transaction = false;
-    conn->fault = EF__PG_SOUND;
+    conn->fault = EF__PG_NO_FAULT;
     if (!keep)
-        drop(conn);
+        free_conn(conn);
     (void)pthread_mutex_lock(&pool->lock);
     if (keep) {
         conn->next = pool->idle;

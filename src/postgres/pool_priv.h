@@ -1,34 +1,35 @@
 /*
- * pool_priv.h - what the files of this room share.
+ * pool_priv.h - declarations that are private to this module.
  */
 #ifndef EF_POSTGRES_POOL_PRIV_H
 #define EF_POSTGRES_POOL_PRIV_H
 
 #include "pool.h"
 
-/* How long and how often something has been tried. */
-typedef struct ef__pg_tries {
+/* The deadline of a retried operation, and its next pause. */
+typedef struct ef__pg_retry {
     int64_t until_ms;
     int64_t pause_ms;
-} ef__pg_tries;
+} ef__pg_retry;
 
-ef__pg_tries ef__pg_tries_begin(const ef__pg_pool *pool);
-/* Pause before another try; false when there is no time for one. */
-bool ef__pg_tries_next(ef__pg_pool *pool, ef__pg_tries *tries);
+ef__pg_retry ef__pg_retry_begin(const ef__pg_pool *pool);
+/* Pauses before a retry; false when the deadline would pass. */
+bool ef__pg_retry_pause(ef__pg_pool *pool, ef__pg_retry *tries);
 int64_t ef__pg_pool_busy_ms(const ef__pg_pool *pool);
 
-/* As ef__pg_send, of a text. */
+/* As ef__pg_send, for SQL without a name. */
 ef_status ef__pg_send_text(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
                            ef_error *err);
-/* The same; its result is nobody's to take. */
-ef_status ef__pg_send_silent(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
-                             ef_error *err);
-/* Settings of a transaction that writes: how long to wait for a lock, and how long the server waits
- * for us, in milliseconds as texts; and whether its commit may be lost. Nobody's to take either. */
+/* The same; its result is discarded. */
+ef_status ef__pg_send_discarding(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
+                                 ef_error *err);
+/* Sends the settings of a transaction that writes: lock_timeout and
+ * idle_in_transaction_session_timeout, in milliseconds as texts, and whether its commit may be lost
+ * in a crash. The result is discarded. */
 ef_status ef__pg_send_settings(ef__pg_conn *conn, const ef__pg_params *params, ef_error *err);
-/* Prepare them on a connection that keeps statements prepared: parsing costs more than setting. */
+/* Prepares that statement, because parsing costs more than running it. */
 ef_status ef__pg_prepare_settings(ef__pg_conn *conn, ef_error *err);
-/* The result of the last that was sent, after all before it. */
-ef_status ef__pg_take_last(ef__pg_conn *conn, PGresult **out, ef_error *err);
+/* Receives all outstanding results, and returns the last. */
+ef_status ef__pg_receive_last(ef__pg_conn *conn, PGresult **out, ef_error *err);
 
 #endif

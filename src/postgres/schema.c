@@ -9,7 +9,7 @@
 
 #define JOURNAL_WORD "everfold"
 #define VIEWS_WORD "everfold_views"
-#define TENANT_SETTING ".tenant'" /* behind JOURNAL_WORD: no table, but a setting in quotes */
+#define TENANT_SETTING ".tenant'" /* after JOURNAL_WORD: a quoted setting, not a table */
 #define TEXT_BYTES_MAX (4 << 20)
 
 static bool is_word_char(char c)
@@ -26,7 +26,7 @@ static size_t word_length(const char *at)
     return n;
 }
 
-/* What stands for a word; NULL: itself. */
+/* The replacement of a word; NULL: none. */
 static const char *word_for(const ef__schema_names *names, const char *word, size_t length)
 {
     if (length == strlen(VIEWS_WORD) && memcmp(word, VIEWS_WORD, length) == 0)
@@ -54,8 +54,8 @@ bool ef__pg_schema_add(ef__buf *out, const ef__schema_names *names, const char *
     return !out->failed;
 }
 
-ef_status ef__pg_texts_copy(ef__pg_texts *out, const ef__pg_texts *from,
-                            const ef__schema_names *names, ef_error *err)
+ef_status ef__pg_statements_copy(ef__pg_statements *out, const ef__pg_statements *from,
+                                 const ef__schema_names *names, ef_error *err)
 {
     const char **sql = calloc((size_t)from->count + 1, sizeof *sql);
     size_t *starts = calloc((size_t)from->count + 1, sizeof *starts);
@@ -72,15 +72,16 @@ ef_status ef__pg_texts_copy(ef__pg_texts *out, const ef__pg_texts *from,
     if (!done) {
         free(sql);
         ef__buf_release(&text);
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for statements");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for statements");
     }
-    *out = (ef__pg_texts){.sql = sql, .names = from->names, .count = from->count, .text = text.ptr};
+    *out = (ef__pg_statements){
+        .sql = sql, .names = from->names, .count = from->count, .text = text.ptr};
     return EF_OK;
 }
 
-void ef__pg_texts_release(ef__pg_texts *texts)
+void ef__pg_statements_release(ef__pg_statements *statements)
 {
-    free(texts->text);
-    free((void *)texts->sql);
-    *texts = (ef__pg_texts){0};
+    free(statements->text);
+    free((void *)statements->sql);
+    *statements = (ef__pg_statements){0};
 }

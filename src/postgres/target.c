@@ -1,5 +1,5 @@
 /*
- * target.c - see target.h. A URL may hold a password: no message repeats one.
+ * target.c - see target.h. A URL can contain a password: no message repeats the URL.
  */
 #include "target.h"
 
@@ -12,7 +12,7 @@
 
 enum { SETTINGS_MAX = 64, CONNECTIONS_DEFAULT = 8, CONNECTIONS_MAX = 1000 };
 
-/* What is set unless the URL says otherwise. A network that is gone shows after half a minute. */
+/* Defaults. A broken network is detected after half a minute. */
 static const char *const DEFAULTS[][2] = {
     {"target_session_attrs", "read-write"}, {"connect_timeout", "10"},
     {"application_name", "everfold"},       {"keepalives_idle", "10"},
@@ -30,13 +30,13 @@ bool ef__pg_is_url(const char *url)
     return starts_with(url, "postgres:") || starts_with(url, "postgresql:");
 }
 
-/* What our own settings say that is checked when all are read. */
+/* Settings of Everfold that are checked after all were parsed. */
 typedef struct own_settings {
     bool insecure;
     ef_str schema, views_schema;
 } own_settings;
 
-static bool take_schema(ef_str setting, const char *key, ef_str *out)
+static bool parse_schema(ef_str setting, const char *key, ef_str *out)
 {
     size_t length = strlen(key);
 
@@ -46,16 +46,16 @@ static bool take_schema(ef_str setting, const char *key, ef_str *out)
     return true;
 }
 
-/* One of our own settings: ef_NAME=VALUE of `length` characters. */
-static ef_status take_own(ef__pg_target *target, own_settings *own, const char *setting,
-                          size_t length, ef_error *err)
+/* A setting of Everfold: ef_NAME=VALUE of `length` characters. */
+static ef_status parse_own(ef__pg_target *target, own_settings *own, const char *setting,
+                           size_t length, ef_error *err)
 {
     char text[64];
     char *end;
     long number;
 
-    if (take_schema((ef_str){setting, length}, "ef_schema=", &own->schema) ||
-        take_schema((ef_str){setting, length}, "ef_views_schema=", &own->views_schema))
+    if (parse_schema((ef_str){setting, length}, "ef_schema=", &own->schema) ||
+        parse_schema((ef_str){setting, length}, "ef_views_schema=", &own->views_schema))
         return EF_OK;
     (void)snprintf(text, sizeof text, "%.*s", (int)(length < 63 ? length : 63), setting);
     if (strcmp(text, "ef_prepare=off") == 0 || strcmp(text, "ef_prepare=on") == 0) {
@@ -73,13 +73,14 @@ static ef_status take_own(ef__pg_target *target, own_settings *own, const char *
             return EF_OK;
         }
     }
-    return ef_fail(err, EF_BAD_INPUT,
-                   "the url has \"%s\": there are ef_prepare=on|off, ef_connections=1 to %d, "
-                   "ef_schema=NAME, ef_views_schema=NAME and ef_insecure=1",
-                   text, CONNECTIONS_MAX);
+    return ef_fail(
+        err, EF_BAD_INPUT,
+        "unknown setting \"%s\" in the url: allowed are ef_prepare=on|off, ef_connections=1 to %d, "
+        "ef_schema=NAME, ef_views_schema=NAME and ef_insecure=1",
+        text, CONNECTIONS_MAX);
 }
 
-/* A copy of the URL without our own settings, which libpq would refuse. */
+/* A copy of the URL without the settings of Everfold, which libpq would reject. */
 static ef_status strip_own(ef__pg_target *target, const char *url, own_settings *own, ef_error *err)
 {
     char *copy = malloc(strlen(url) + 1);
@@ -89,14 +90,14 @@ static ef_status strip_own(ef__pg_target *target, const char *url, own_settings 
     ef_status st = EF_OK;
 
     if (!copy)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a url");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for a url");
     target->text = copy;
     memcpy(copy, url, used);
     for (const char *at = query ? query + 1 : NULL; at && *at && st == EF_OK;) {
         size_t length = strcspn(at, "&");
 
         if (starts_with(at, "ef_")) {
-            st = take_own(target, own, at, length, err);
+            st = parse_own(target, own, at, length, err);
         } else if (length > 0) {
             copy[used++] = joint;
             memcpy(copy + used, at, length);
@@ -109,7 +110,8 @@ static ef_status strip_own(ef__pg_target *target, const char *url, own_settings 
     return st;
 }
 
-static const char *setting(const PQconninfoOption *options, const char *key, const char *variable)
+static const char *find_setting(const PQconninfoOption *options, const char *key,
+                                const char *variable)
 {
     for (const PQconninfoOption *o = options; o->keyword; o++)
         if (strcmp(o->keyword, key) == 0 && o->val && o->val[0])
@@ -126,7 +128,7 @@ static bool host_is_local(const char *host, size_t length)
            (length > 4 && memcmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") >= length);
 }
 
-static bool all_local(const char *hosts)
+static bool hosts_are_local(const char *hosts)
 {
     for (const char *at = hosts; at;) {
         size_t length = strcspn(at, ",");
@@ -145,37 +147,39 @@ static bool has_gap(const char *list)
     return length == 0 || list[0] == ',' || list[length - 1] == ',' || strstr(list, ",,");
 }
 
-/* Where an address is left out of the list, libpq goes by the host in its place. What a service
- * names stands in a file that libpq reads when it connects: nobody knows before. */
+/* For an empty entry of hostaddr, libpq uses the host at the same index. The hosts of a service are
+ * in a file that libpq reads when it connects, so they are unknown here. */
 static bool servers_are_local(const PQconninfoOption *options)
 {
-    const char *address = setting(options, "hostaddr", "PGHOSTADDR");
-    const char *host = setting(options, "host", "PGHOST");
+    const char *address = find_setting(options, "hostaddr", "PGHOSTADDR");
+    const char *host = find_setting(options, "host", "PGHOST");
 
-    if (setting(options, "service", "PGSERVICE"))
+    if (find_setting(options, "service", "PGSERVICE"))
         return false;
-    return address ? all_local(address) && (!has_gap(address) || all_local(host)) : all_local(host);
+    return address ? hosts_are_local(address) && (!has_gap(address) || hosts_are_local(host))
+                   : hosts_are_local(host);
 }
 
 /* Verify-full unless every server is local. */
 static ef_status choose_tls(const PQconninfoOption *options, bool insecure, const char **out,
                             ef_error *err)
 {
-    const char *mode = setting(options, "sslmode", "PGSSLMODE");
+    const char *mode = find_setting(options, "sslmode", "PGSSLMODE");
 
     *out = NULL;
     if (insecure || servers_are_local(options))
         return EF_OK;
     if (mode && strcmp(mode, "verify-full") != 0)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "sslmode is \"%.20s\" and a server is not local, or of a service: use "
-                       "verify-full, or say ef_insecure=1 in the url",
-                       mode);
+        return ef_fail(
+            err, EF_BAD_INPUT,
+            "sslmode is \"%.20s\" and a server is not local, or from a service file: use "
+            "sslmode=verify-full, or add ef_insecure=1 to the url",
+            mode);
     *out = "verify-full";
     return EF_OK;
 }
 
-static void put(ef__pg_target *target, int *count, const char *key, const char *value)
+static void add_setting(ef__pg_target *target, int *count, const char *key, const char *value)
 {
     if (*count < SETTINGS_MAX) {
         target->keys[*count] = key;
@@ -184,7 +188,7 @@ static void put(ef__pg_target *target, int *count, const char *key, const char *
     }
 }
 
-static ef_status fill(ef__pg_target *target, bool insecure, ef_error *err)
+static ef_status build_settings(ef__pg_target *target, bool insecure, ef_error *err)
 {
     PQconninfoOption *options = target->parsed;
     const char *tls = NULL;
@@ -196,16 +200,16 @@ static ef_status fill(ef__pg_target *target, bool insecure, ef_error *err)
     target->keys = calloc(SETTINGS_MAX + 1, sizeof *target->keys);
     target->values = calloc(SETTINGS_MAX + 1, sizeof *target->values);
     if (!target->keys || !target->values)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a url");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for a url");
     for (PQconninfoOption *o = options; o->keyword; o++)
         if (o->val && o->val[0])
-            put(target, &count, o->keyword, o->val);
+            add_setting(target, &count, o->keyword, o->val);
     for (size_t i = 0; i < sizeof DEFAULTS / sizeof DEFAULTS[0]; i++)
-        if (!setting(options, DEFAULTS[i][0], NULL))
-            put(target, &count, DEFAULTS[i][0], DEFAULTS[i][1]);
+        if (!find_setting(options, DEFAULTS[i][0], NULL))
+            add_setting(target, &count, DEFAULTS[i][0], DEFAULTS[i][1]);
     if (tls)
-        put(target, &count, "sslmode", tls);
-    put(target, &count, "client_encoding", "UTF8"); /* the last one counts */
+        add_setting(target, &count, "sslmode", tls);
+    add_setting(target, &count, "client_encoding", "UTF8"); /* libpq uses the last one */
     return EF_OK;
 }
 
@@ -221,16 +225,15 @@ ef_status ef__pg_target_init(ef__pg_target *target, const char *url, ef_error *e
         st = ef__schema_names_init(&target->schemas, own.schema, own.views_schema, err);
     if (st == EF_OK) {
         target->parsed = PQconninfoParse(target->text, &message);
-        if (!target->parsed) /* libpq's words may repeat the url, and with it a password */
-            st = ef_fail(err, EF_BAD_INPUT,
-                         "the url is no address of a PostgreSQL server%s: write "
-                         "postgres://USER@HOST/DATABASE",
-                         message && strstr(message, "query parameter")
-                             ? " (it has a setting that libpq does not know)"
-                             : "");
+        if (!target->parsed) /* the message of libpq can contain the url, and with it a password */
+            st = ef_fail(
+                err, EF_BAD_INPUT,
+                "invalid PostgreSQL url%s: write "
+                "postgres://USER@HOST/DATABASE",
+                message && strstr(message, "query parameter") ? " (unknown query parameter)" : "");
     }
     if (st == EF_OK)
-        st = fill(target, own.insecure, err);
+        st = build_settings(target, own.insecure, err);
     PQfreemem(message);
     if (st != EF_OK)
         ef__pg_target_release(target);

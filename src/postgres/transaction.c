@@ -1,30 +1,29 @@
 /*
  * transaction.c - see pool.h.
  *
- * BEGIN travels with the first statement of the work and COMMIT with the last ones that were not
- * taken. What keeps a transaction from standing in everybody's way is set in it and ends with it,
- * for a session's settings would not survive a pooler: how long it waits for a lock, and how long
- * the server keeps it while its client says nothing (a process that was stopped, a network that is
- * gone).
+ * BEGIN is sent with the first statement of the work, and COMMIT with the last ones whose results
+ * are outstanding. Timeouts are set in the transaction, because settings of a session would not
+ * survive a pooler: lock_timeout, and idle_in_transaction_session_timeout, which ends the
+ * transaction of a client that was stopped or whose network is down, so that it does not block
+ * others.
  */
 #include "pool_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool writes(ef__pg_how how)
+static bool writes(ef__pg_mode mode)
 {
-    return how == EF__PG_WRITE || how == EF__PG_WRITE_LAX;
+    return mode == EF__PG_WRITE || mode == EF__PG_WRITE_LAX;
 }
 
-/* Is there a point in trying again at once? */
-static bool again(const ef__pg_conn *conn)
+static bool can_retry(const ef__pg_conn *conn)
 {
     return conn->fault == EF__PG_AGAIN || conn->fault == EF__PG_LOST;
 }
 
-static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, int64_t lock_ms,
-                       ef_error *err)
+static ef_status begin_transaction(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_mode mode,
+                                   int64_t lock_ms, ef_error *err)
 {
     static const char *const BEGIN[] = {"BEGIN ISOLATION LEVEL READ COMMITTED",
                                         "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -33,33 +32,33 @@ static ef_status begin(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_how how, int
     ef__pg_params params = {0};
     char lock[24], idle[24];
     int64_t busy_ms = ef__pg_pool_busy_ms(pool);
-    ef_status st = ef__pg_send_silent(conn, BEGIN[how], NULL, err);
+    ef_status st = ef__pg_send_discarding(conn, BEGIN[mode], NULL, err);
 
     if (st != EF_OK)
         return st;
     conn->in_transaction = true;
-    if (!writes(how))
+    if (!writes(mode))
         return ef__pg_send_path(conn, err);
     (void)snprintf(lock, sizeof lock, "%lld", (long long)lock_ms);
     (void)snprintf(idle, sizeof idle, "%lld", (long long)(busy_ms < 5000 ? busy_ms : 5000));
     ef__pg_add_str(&params, ef_str_from(lock));
     ef__pg_add_str(&params, ef_str_from(idle));
-    ef__pg_add_bool(&params, how == EF__PG_WRITE_LAX);
+    ef__pg_add_bool(&params, mode == EF__PG_WRITE_LAX);
     return ef__pg_send_settings(conn, &params, err);
 }
 
-/* What was lost after the commit was sent may have happened. */
-static ef_status commit(ef__pg_conn *conn, ef_error *err)
+/* If the connection breaks after the commit was sent, the commit may have been done. */
+static ef_status commit_transaction(ef__pg_conn *conn, ef_error *err)
 {
     ef_status st = ef__pg_send_text(conn, "COMMIT", NULL, err);
     PGresult *result = NULL;
 
     if (st == EF_OK)
-        st = ef__pg_take_last(conn, &result, err);
+        st = ef__pg_receive_last(conn, &result, err);
     if (st != EF_OK && conn->fault == EF__PG_LOST)
         st = ef_fail(err, EF_UNSURE,
-                     "the connection to the PostgreSQL server was lost while it committed");
-    /* A transaction in which something failed answers a COMMIT with "ROLLBACK", and no error. */
+                     "the connection to the PostgreSQL server was lost during the commit");
+    /* The server replies to COMMIT of a failed transaction with the tag "ROLLBACK" and no error. */
     if (st == EF_OK && strcmp(PQcmdStatus(result), "COMMIT") != 0)
         st = ef_fail(err, EF_IO, "the transaction was rolled back by the server");
     if (st == EF_OK)
@@ -68,93 +67,94 @@ static ef_status commit(ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-static ef_status try_once(ef__pg_pool *pool, ef__pg_how how, ef__pg_patience *patience,
-                          ef__pg_work work, void *context, bool *out_again, ef_error *err)
+static ef_status try_once(ef__pg_pool *pool, ef__pg_mode mode, ef__pg_lock_wait *lock_wait,
+                          ef__pg_work work, void *context, bool *out_retry, ef_error *err)
 {
     ef__pg_conn *conn = NULL;
     ef_status st = ef__pg_pool_get(pool, &conn, err);
 
-    *out_again = patience->held = false;
+    *out_retry = lock_wait->timed_out = false;
     if (st != EF_OK)
         return st;
-    st = begin(pool, conn, how, patience->lock_ms, err);
+    st = begin_transaction(pool, conn, mode, lock_wait->lock_ms, err);
     if (st == EF_OK)
         st = work(context, conn, err);
     if (st == EF_OK)
-        st = commit(conn, err);
-    if (st == EF_UNSURE && !writes(how))
-        st = EF_OK; /* all answers are there, and there was nothing to commit */
-    *out_again = st != EF_OK && st != EF_UNSURE && again(conn);
-    patience->held = st == EF_BUSY && conn->fault == EF__PG_HELD;
+        st = commit_transaction(conn, err);
+    if (st == EF_UNSURE && !writes(mode))
+        st = EF_OK; /* all results were received, and there was nothing to commit */
+    *out_retry = st != EF_OK && st != EF_UNSURE && can_retry(conn);
+    lock_wait->timed_out = st == EF_BUSY && conn->fault == EF__PG_LOCKED;
     ef__pg_pool_put(pool, conn);
     return st;
 }
 
-ef_status ef__pg_transaction_within(ef__pg_pool *pool, ef__pg_how how, ef__pg_patience *patience,
-                                    ef__pg_work work, void *context, ef_error *err)
+ef_status ef__pg_transaction_within(ef__pg_pool *pool, ef__pg_mode mode,
+                                    ef__pg_lock_wait *lock_wait, ef__pg_work work, void *context,
+                                    ef_error *err)
 {
-    ef__pg_tries tries = ef__pg_tries_begin(pool);
-    bool once_more;
+    ef__pg_retry pauses = ef__pg_retry_begin(pool);
+    bool retry;
     ef_status st;
 
     do
-        st = try_once(pool, how, patience, work, context, &once_more, err);
-    while (once_more && ef__pg_tries_next(pool, &tries));
+        st = try_once(pool, mode, lock_wait, work, context, &retry, err);
+    while (retry && ef__pg_retry_pause(pool, &pauses));
     return st;
 }
 
-ef_status ef__pg_transaction(ef__pg_pool *pool, ef__pg_how how, ef__pg_work work, void *context,
+ef_status ef__pg_transaction(ef__pg_pool *pool, ef__pg_mode mode, ef__pg_work work, void *context,
                              ef_error *err)
 {
-    ef__pg_patience patience = {.lock_ms = ef__pg_pool_busy_ms(pool)};
+    ef__pg_lock_wait lock_wait = {.lock_ms = ef__pg_pool_busy_ms(pool)};
 
-    return ef__pg_transaction_within(pool, how, &patience, work, context, err);
+    return ef__pg_transaction_within(pool, mode, &lock_wait, work, context, err);
 }
 
 /* --- two back ends, one transaction ----------------------------------------------------------- */
 
-static void swap_texts(ef__pg_conn *conn)
+static void swap_statements(ef__pg_conn *conn)
 {
-    const ef__pg_texts *texts = conn->texts;
+    const ef__pg_statements *statements = conn->statements;
     unsigned char *prepared = conn->prepared;
 
-    conn->texts = conn->guest_texts;
-    conn->prepared = conn->guest_prepared;
-    conn->guest_texts = texts;
-    conn->guest_prepared = prepared;
+    conn->statements = conn->other_statements;
+    conn->prepared = conn->other_prepared;
+    conn->other_statements = statements;
+    conn->other_prepared = prepared;
 }
 
-ef_status ef__pg_as(ef__pg_conn *conn, const ef__pg_texts *texts, ef__pg_work work, void *context,
-                    ef_error *err)
+ef_status ef__pg_with_statements(ef__pg_conn *conn, const ef__pg_statements *statements,
+                                 ef__pg_work work, void *context, ef_error *err)
 {
-    ef_status st = ef__pg_take_all(conn, err);
+    ef_status st = ef__pg_receive_all(conn, err);
 
     if (st != EF_OK)
         return st;
-    if (conn->guest_texts != texts) {
-        free(conn->guest_prepared);
-        conn->guest_texts = texts;
-        conn->guest_prepared = conn->prepared ? calloc((size_t)texts->count, 1) : NULL;
-        if (conn->prepared && !conn->guest_prepared) {
-            conn->guest_texts = NULL;
-            return ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
+    if (conn->other_statements != statements) {
+        free(conn->other_prepared);
+        conn->other_statements = statements;
+        conn->other_prepared = conn->prepared ? calloc((size_t)statements->count, 1) : NULL;
+        if (conn->prepared && !conn->other_prepared) {
+            conn->other_statements = NULL;
+            return ef_fail(err, EF_NO_MEMORY, "out of memory for a connection");
         }
     }
-    swap_texts(conn);
+    swap_statements(conn);
     st = work(context, conn, err);
-    /* Answers belong to the statements they were sent with, so they are taken before the way back.
-     */
+    /* The queue has indexes of the statements that are set now, so results are received before the
+     * swap back. */
     if (st == EF_OK)
-        st = ef__pg_take_all(conn, err);
+        st = ef__pg_receive_all(conn, err);
     else
-        (void)ef__pg_take_all(conn, NULL);
-    swap_texts(conn);
+        (void)ef__pg_receive_all(conn, NULL);
+    swap_statements(conn);
     return st;
 }
 
-/* A copy of a cluster has its number too; but no two servers were started in the same microsecond.
- * And a role may not have the rights of another. */
-static ef_status ask_database(void *context, ef__pg_conn *conn, ef_error *err)
+/* The start time distinguishes a server from one that runs on a copy of its files: both have the
+ * same system identifier. The role is part of it because privileges differ. */
+static ef_status read_database(void *context, ef__pg_conn *conn, ef_error *err)
 {
     PGresult *rows = NULL;
     ef_status st = ef__pg_query_text(
@@ -176,21 +176,21 @@ static ef_status ask_database(void *context, ef__pg_conn *conn, ef_error *err)
 ef_status ef__pg_database(ef__pg_pool *pool, char out[EF__PG_DATABASE_MAX], ef_error *err)
 {
     out[0] = '\0';
-    return ef__pg_on_conn(pool, ask_database, out, err);
+    return ef__pg_with_conn(pool, read_database, out, err);
 }
 
-ef_status ef__pg_try_again(ef__pg_conn *conn, const char *why, ef_error *err)
+ef_status ef__pg_request_retry(ef__pg_conn *conn, const char *why, ef_error *err)
 {
-    if (conn->fault == EF__PG_SOUND)
+    if (conn->fault == EF__PG_NO_FAULT)
         conn->fault = EF__PG_AGAIN;
     return ef_fail(err, EF_BUSY, "%s", why);
 }
 
-ef_status ef__pg_on_conn(ef__pg_pool *pool, ef__pg_work work, void *context, ef_error *err)
+ef_status ef__pg_with_conn(ef__pg_pool *pool, ef__pg_work work, void *context, ef_error *err)
 {
-    ef__pg_tries tries = ef__pg_tries_begin(pool);
+    ef__pg_retry pauses = ef__pg_retry_begin(pool);
     ef__pg_conn *conn = NULL;
-    bool once_more;
+    bool retry;
     ef_status st;
 
     do {
@@ -198,30 +198,30 @@ ef_status ef__pg_on_conn(ef__pg_pool *pool, ef__pg_work work, void *context, ef_
         if (st != EF_OK)
             return st;
         st = work(context, conn, err);
-        once_more = st != EF_OK && again(conn);
+        retry = st != EF_OK && can_retry(conn);
         ef__pg_pool_put(pool, conn);
-    } while (once_more && ef__pg_tries_next(pool, &tries));
+    } while (retry && ef__pg_retry_pause(pool, &pauses));
     return st;
 }
 
-typedef struct question {
+typedef struct single_read {
     int which;
     const ef__pg_params *params;
     PGresult **out;
-} question;
+} single_read;
 
-static ef_status ask(void *context, ef__pg_conn *conn, ef_error *err)
+static ef_status run_single_read(void *context, ef__pg_conn *conn, ef_error *err)
 {
-    const question *q = context;
+    const single_read *read = context;
 
-    return ef__pg_query(conn, q->which, q->params, q->out, err);
+    return ef__pg_query(conn, read->which, read->params, read->out, err);
 }
 
 ef_status ef__pg_read(ef__pg_pool *pool, int which, const ef__pg_params *params, PGresult **out,
                       ef_error *err)
 {
-    question q = {which, params, out};
+    single_read read = {which, params, out};
 
     *out = NULL;
-    return ef__pg_on_conn(pool, ask, &q, err);
+    return ef__pg_with_conn(pool, run_single_read, &read, err);
 }

@@ -12,7 +12,7 @@
 
 enum { ARRAY_HEAD_BYTES = 20, ARRAY_NULLS_AT = 4, ARRAY_COUNT_AT = 12 };
 
-static void add(ef__pg_params *params, ef__pg_type type, const char *bytes, size_t length)
+static void add_value(ef__pg_params *params, ef__pg_type type, const char *bytes, size_t length)
 {
     int i = params->count;
 
@@ -31,27 +31,27 @@ void ef__pg_add_int(ef__pg_params *params, int64_t value)
 {
     if (params->count < EF__PG_PARAMS_MAX)
         params->numbers[params->count] = htobe64((uint64_t)value);
-    add(params, EF__PG_INT, (const char *)&params->numbers[params->count], sizeof(uint64_t));
+    add_value(params, EF__PG_INT, (const char *)&params->numbers[params->count], sizeof(uint64_t));
 }
 
 void ef__pg_add_bool(ef__pg_params *params, bool value)
 {
-    add(params, EF__PG_BOOL, value ? "\1" : "\0", 1);
+    add_value(params, EF__PG_BOOL, value ? "\1" : "\0", 1);
 }
 
 void ef__pg_add_str(ef__pg_params *params, ef_str text)
 {
-    add(params, EF__PG_TEXT, text.ptr ? text.ptr : "", text.len);
+    add_value(params, EF__PG_TEXT, text.ptr ? text.ptr : "", text.len);
 }
 
 void ef__pg_add_bytes(ef__pg_params *params, ef_str bytes)
 {
-    add(params, EF__PG_BYTES, bytes.ptr ? bytes.ptr : "", bytes.len);
+    add_value(params, EF__PG_BYTES, bytes.ptr ? bytes.ptr : "", bytes.len);
 }
 
 void ef__pg_add_null(ef__pg_params *params, ef__pg_type type)
 {
-    add(params, type, NULL, 0);
+    add_value(params, type, NULL, 0);
 }
 
 void ef__pg_add_array(ef__pg_params *params, ef__pg_array *array)
@@ -66,7 +66,7 @@ void ef__pg_add_array(ef__pg_params *params, ef__pg_array *array)
         return;
     }
     memcpy(array->buf.ptr + ARRAY_COUNT_AT, &count, sizeof count);
-    add(params, type, array->buf.ptr, array->buf.len);
+    add_value(params, type, array->buf.ptr, array->buf.len);
 }
 
 static void put_u32(ef__buf *buf, uint32_t value)

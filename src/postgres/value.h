@@ -1,7 +1,7 @@
 /*
- * value.h - what goes into a statement and what comes out of it, in PostgreSQL's binary format.
+ * value.h - parameters and results of statements, in the binary format of PostgreSQL.
  *
- * A parameter says its type, so that none is guessed: bigint, boolean, text, bytea, and arrays of
+ * Each parameter has an explicit type: bigint, boolean, text, bytea, and arrays of
  * bigint, text and bytea. Results come in binary too: numbers of any width as int64, text and bytea
  * as bytes; anything else is cast in the statement (numeric to bigint, jsonb to text).
  */
@@ -15,9 +15,9 @@
 
 #include <libpq-fe.h>
 
-#define EF__PG_PARAMS_MAX 32 /* arrays hold the many: no statement of ours needs more */
+#define EF__PG_PARAMS_MAX 32 /* no statement needs more, because batches are arrays */
 
-/* PostgreSQL's numbers of the types, fixed for ever in its catalogue. */
+/* The OIDs of the types, which are fixed in the catalog. */
 typedef enum ef__pg_type {
     EF__PG_BOOL = 16,
     EF__PG_BYTES = 17,
@@ -28,8 +28,9 @@ typedef enum ef__pg_type {
     EF__PG_INT_ARRAY = 1016
 } ef__pg_type;
 
-/* Values in the order of $1, $2 … Texts and arrays are borrowed until the statement was sent; the
- * struct is not to be copied once something was added. Begins as {0}. */
+/* Values in the order of $1, $2 … Texts and arrays are borrowed until the statement was sent.
+ * Starts as {0}; must not be copied after a value was added, because `values` points into
+ * `numbers`. */
 typedef struct ef__pg_params {
     int count;
     Oid types[EF__PG_PARAMS_MAX];
@@ -51,10 +52,11 @@ void ef__pg_add_bool(ef__pg_params *params, bool value);
 void ef__pg_add_str(ef__pg_params *params, ef_str text);
 void ef__pg_add_bytes(ef__pg_params *params, ef_str bytes);
 void ef__pg_add_null(ef__pg_params *params, ef__pg_type type);
-/* The array is borrowed, and may be added to again once the statement was sent. */
+/* The array is borrowed, and can be extended again after the statement was sent. */
 void ef__pg_add_array(ef__pg_params *params, ef__pg_array *array);
 
-/* Empty; failures show when it is added to parameters. `release` takes one that is zeroed. */
+/* An empty array. Lack of memory is reported when it is added to parameters. `release` accepts a
+ * zeroed array. */
 void ef__pg_array_init(ef__pg_array *array, ef__pg_type element);
 void ef__pg_array_reset(ef__pg_array *array);
 void ef__pg_array_release(ef__pg_array *array);
@@ -62,7 +64,7 @@ void ef__pg_array_int(ef__pg_array *array, int64_t value);
 void ef__pg_array_str(ef__pg_array *array, ef_str text); /* text and bytea alike */
 void ef__pg_array_null(ef__pg_array *array);
 
-/* What a result holds; texts live as long as it does. A null is 0, false or "". */
+/* Values of a result; texts are valid until PQclear. NULL is 0, false or "". */
 int64_t ef__pg_int(const PGresult *result, int row, int column);
 bool ef__pg_bool(const PGresult *result, int row, int column);
 ef_str ef__pg_str(const PGresult *result, int row, int column);

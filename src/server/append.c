@@ -12,7 +12,7 @@
 
 #define EVENTS_AT_FIRST 4
 
-static ef_status add_event(ef__request *r, ef__appending *a, ef_str text, ef_error *err)
+static ef_status add_event(ef__request *r, ef__append_request *a, ef_str text, ef_error *err)
 {
     ef_error why = EF_ERROR_INIT;
     ef_status st;
@@ -44,7 +44,7 @@ static ef_status add_event(ef__request *r, ef__appending *a, ef_str text, ef_err
 }
 
 /* A JSON array, or one object. The text has to be checked before it is walked. */
-static ef_status take_json(ef__request *r, ef__appending *a, ef_error *err)
+static ef_status take_json(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str text = ef__buf_str(&r->body);
     ef__json_kind kind = EF__JSON_NULL;
@@ -72,7 +72,7 @@ static ef_status take_json(ef__request *r, ef__appending *a, ef_error *err)
 }
 
 /* NDJSON: a line an event; empty lines are passed over. */
-static ef_status take_lines(ef__request *r, ef__appending *a, ef_error *err)
+static ef_status take_lines(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str rest = ef__buf_str(&r->body);
     ef_status st = EF_OK;
@@ -98,20 +98,20 @@ static ef_status take_lines(ef__request *r, ef__appending *a, ef_error *err)
 }
 
 /* A CloudEvent whose attributes are headers: made into the object that it stands for. */
-static ef_status take_binary(ef__request *r, ef__appending *a, ef_error *err)
+static ef_status take_binary(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str text;
     ef_status st = ef__cloudevent_from_headers(r, &text, err);
 
-    a->take = ef__cloudevent_take;
+    a->take = ef__cloudevent_parse;
     return st == EF_OK ? add_event(r, a, text, err) : st;
 }
 
-static ef_status take_body(ef__request *r, ef__appending *a, ef_error *err)
+static ef_status take_body(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str media = ef__request_media(r);
 
-    a->take = ef__event_take;
+    a->take = ef__event_parse;
     if (ef_str_equal(media, EF_STR("application/x-ndjson")) ||
         ef_str_equal(media, EF_STR("application/ndjson")))
         return take_lines(r, a, err);
@@ -121,7 +121,7 @@ static ef_status take_body(ef__request *r, ef__appending *a, ef_error *err)
     }
     if (ef_str_equal(media, EF_STR("application/cloudevents+json")) ||
         ef_str_equal(media, EF_STR("application/cloudevents-batch+json")))
-        a->take = ef__cloudevent_take;
+        a->take = ef__cloudevent_parse;
     else if (media.len > 0 && !ef_str_equal(media, EF_STR("application/json")))
         return ef_fail(err, EF_BAD_MEDIA_TYPE,
                        "Content-Type is '%.*s'; application/json, application/x-ndjson or "
@@ -132,7 +132,7 @@ static ef_status take_body(ef__request *r, ef__appending *a, ef_error *err)
 
 /* If-Match: "5" or 5: the seq before the first event; * is any that exists, which we do not have.
  */
-static ef_status take_if_match(ef__request *r, ef__appending *a, ef_error *err)
+static ef_status take_if_match(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str text = ef__request_header(r, "If-Match");
     int64_t seq = 0;
@@ -160,7 +160,7 @@ static ef_status take_if_match(ef__request *r, ef__appending *a, ef_error *err)
 }
 
 /* Idempotency-Key is the id of an event that has none: the same again is a duplicate. */
-static ef_status take_key(ef__request *r, ef__appending *a, ef_error *err)
+static ef_status take_key(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str key = ef__request_header(r, "Idempotency-Key");
 
@@ -178,7 +178,7 @@ static ef_status take_key(ef__request *r, ef__appending *a, ef_error *err)
  * The caller's trace goes with an event that has no meta of its own. One with an id may be sent
  * again, from another span, and has to be the same then: its trace is for the caller to put in.
  */
-static ef_status take_trace(ef__request *r, ef__appending *a, ef_error *err)
+static ef_status take_trace(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str parent = ef__request_header(r, "traceparent");
     ef_status st = EF_OK;
@@ -189,7 +189,7 @@ static ef_status take_trace(ef__request *r, ef__appending *a, ef_error *err)
     return st;
 }
 
-static void write_places(ef__request *r, const ef__appending *a)
+static void write_places(ef__request *r, const ef__append_request *a)
 {
     ef__json_writer w = ef__request_writer(r);
     bool all_known = true;
@@ -199,8 +199,8 @@ static void write_places(ef__request *r, const ef__appending *a)
     if (!a->one)
         ef__json_open(&w, '[');
     for (size_t i = 0; i < a->count; i++) {
-        ef__placed placed = ef__placed_of(&a->events[i], &a->places[i], token);
-        ef__shape_write(&w, &ef__shape_placed, &placed);
+        ef__append_result placed = ef__append_result_of(&a->events[i], &a->places[i], token);
+        ef__shape_write(&w, &ef__shape_append_result, &placed);
         all_known = all_known && a->places[i].duplicate;
     }
     if (!a->one)
@@ -211,7 +211,7 @@ static void write_places(ef__request *r, const ef__appending *a)
 /* --- the whole ----------------------------------------------------------------------------------
  */
 
-ef_status ef__appending_take(ef__request *r, ef__appending *a, ef_error *err)
+ef_status ef__append_request_read(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_status st = ef__request_no_more(r, err);
 
@@ -232,7 +232,8 @@ ef_status ef__appending_take(ef__request *r, ef__appending *a, ef_error *err)
     return st;
 }
 
-ef_status ef__appending_end(ef__request *r, ef__appending *a, ef_status st, int64_t began_us)
+ef_status ef__append_request_end(ef__request *r, ef__append_request *a, ef_status st,
+                                 int64_t began_us)
 {
     if (a->asked)
         ef__meter_append(r->server, st, a->places, a->count, ef__server_mono(r->server) - began_us);

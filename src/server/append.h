@@ -8,7 +8,7 @@
 
 #include "request.h"
 
-typedef struct ef__appending {
+typedef struct ef__append_request {
     ef_new_event *events;
     ef_place *places;
     size_t count;
@@ -19,12 +19,13 @@ typedef struct ef__appending {
     ef_new_event defaults;
     ef_status (*take)(ef_str text, const ef_new_event *defaults, ef__arena *arena,
                       ef_new_event *out, ef_error *err);
-} ef__appending;
+} ef__append_request;
 
 /* The events of the body, with room for their places. They live as long as the request, and until
- * ef__appending_end, which has to be called whatever this returns. */
-ef_status ef__appending_take(ef__request *r, ef__appending *a, ef_error *err);
+ * ef__append_request_end, which has to be called whatever this returns. */
+ef_status ef__append_request_read(ef__request *r, ef__append_request *a, ef_error *err);
 /* What became of it: counted, answered, and its memory given back. Returns `st`. */
-ef_status ef__appending_end(ef__request *r, ef__appending *a, ef_status st, int64_t began_us);
+ef_status ef__append_request_end(ef__request *r, ef__append_request *a, ef_status st,
+                                 int64_t began_us);
 
 #endif

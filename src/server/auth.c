@@ -2,10 +2,13 @@
  * auth.c - who asks.
  *
  * Tokens are read from their file, and again when it has changed; so one that is revoked is refused
- * within a second, without a signal. Without a token file only this machine itself is served, and
- * may do everything; the first token ends that. A file that is there and cannot be read, or is
+ * within a second, without a signal. Without a token file this machine itself is served, with every
+ * scope but admin; the first token ends that. A file that is there and cannot be read, or is
  * damaged, ends it too: the tokens that were read last stay valid, and nothing else is. So it is
  * when a file with tokens is removed while the server runs.
+ *
+ * The server's own user and root, over the Unix socket, are administrators without a token, whether
+ * there are any or not: they can write the token file and the journal.
  */
 #include "server_priv.h"
 #include "token.h"
@@ -97,7 +100,7 @@ ef_status ef__tokens_reload(ef__server *server, ef_error *err)
     return st;
 }
 
-/* May this machine do everything without a token? */
+/* Is this machine served without a token? */
 static bool is_unlocked(const struct ef__tokens *tokens)
 {
     return tokens->list.count == 0 && !tokens->unreadable;
@@ -164,7 +167,7 @@ static void look_again(ef__server *server, int64_t now_us)
 static ef_status check_known_token(const ef__server *server, ef_str text, ef__principal *out,
                                    ef_error *err)
 {
-    const ef__token *token = ef__token_find(&server->tokens->list, text);
+    const ef__api_token *token = ef__token_find(&server->tokens->list, text);
 
     if (!token || strcmp(ef__token_state(token, ef__server_now(server)), "live") != 0)
         return ef_fail(err, EF_UNAUTHORIZED, "the token is not known, has expired or was revoked");
@@ -191,24 +194,36 @@ static ef_status check_token(ef__server *server, ef_str text, ef__principal *out
     return st;
 }
 
-ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_loopback,
+/* What a peer may do without a token. */
+static ef__principal principal_of(const ef__peer *peer)
+{
+    bool owner = peer->kind == EF__PEER_OWNER;
+    ef__principal who = {.scopes = owner ? EF__SCOPE_ALL : EF__SCOPE_ALL & ~EF__SCOPE_ADMIN,
+                         .owner = owner,
+                         .name = "loopback"};
+
+    if (peer->has_uid)
+        (void)snprintf(who.name, sizeof who.name, "uid %u", peer->uid);
+    return who;
+}
+
+ef_status ef__token_check(ef__server *server, ef_str authorization, const ef__peer *peer,
                           int64_t now_us, ef__principal *out, ef_error *err)
 {
-    ef_status st;
+    bool admitted;
 
     look_again(server, now_us);
     if (authorization.len > 7 && strncasecmp(authorization.ptr, "Bearer ", 7) == 0)
         return check_token(server, (ef_str){authorization.ptr + 7, authorization.len - 7}, out,
                            err);
     pthread_rwlock_rdlock(&server->tokens->lock);
-    if (is_unlocked(server->tokens) && from_loopback && authorization.len == 0) {
-        *out = (ef__principal){.scopes = EF__SCOPE_ALL, .name = "loopback"};
-        st = EF_OK;
-    } else {
-        st = ef_fail(err, EF_UNAUTHORIZED, "a token is needed: Authorization: Bearer evf_…");
-    }
+    admitted = peer->kind == EF__PEER_OWNER ||
+               (peer->kind == EF__PEER_LOCAL && is_unlocked(server->tokens));
     pthread_rwlock_unlock(&server->tokens->lock);
-    return st;
+    if (!admitted || authorization.len > 0)
+        return ef_fail(err, EF_UNAUTHORIZED, "a token is needed: Authorization: Bearer evf_…");
+    *out = principal_of(peer);
+    return EF_OK;
 }
 
 bool ef__principal_stands(ef__server *server, const ef__principal *who)
@@ -217,9 +232,9 @@ bool ef__principal_stands(ef__server *server, const ef__principal *who)
 
     look_again(server, ef__server_mono(server));
     pthread_rwlock_rdlock(&server->tokens->lock);
-    stands = who->token[0] == '\0' && is_unlocked(server->tokens);
+    stands = who->owner || (who->token[0] == '\0' && is_unlocked(server->tokens));
     for (size_t i = 0; who->token[0] && i < server->tokens->list.count; i++) {
-        const ef__token *token = &server->tokens->list.items[i];
+        const ef__api_token *token = &server->tokens->list.items[i];
         if (strcmp(token->id, who->token) == 0)
             stands = strcmp(ef__token_state(token, ef__server_now(server)), "live") == 0;
     }

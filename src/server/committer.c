@@ -32,7 +32,7 @@
 /* A request on its way. */
 typedef struct on_way {
     ef__request *request;
-    ef__appending appending;
+    ef__append_request appending;
     int64_t began_us;
     bool held;  /* up, when it was tried last */
     bool tried; /* in this lot */
@@ -95,7 +95,7 @@ static bool read_request(on_way *w, int64_t now_us)
     ef__request *r = w->request;
 
     w->began_us = now_us;
-    r->error.status = ef__appending_take(r, &w->appending, &r->error);
+    r->error.status = ef__append_request_read(r, &w->appending, &r->error);
     return r->error.status == EF_OK;
 }
 
@@ -143,7 +143,7 @@ static void answer_lot(lot *l, int64_t now_us)
             l->all[l->held_count++] = *w;
             continue;
         }
-        ef__dispatch_end(r, ef__appending_end(r, &w->appending, r->error.status, w->began_us));
+        ef__dispatch_end(r, ef__append_request_end(r, &w->appending, r->error.status, w->began_us));
         done[done_count++] = r;
     }
     for (size_t i = 0; i < done_count; i++)

@@ -44,12 +44,12 @@ static bool in_list(ef_str name, const char *list)
     return false;
 }
 
-static bool is_our_name(const ef__server *server, ef_str host)
+static bool is_our_name(const ef__server *server, ef_str host, bool is_here)
 {
     ef_str name = host_only(host);
 
     return ef_str_equal(name, ef_str_from(server->host)) || in_list(name, server->options.hosts) ||
-           (server->loopback && in_list(name, "localhost,127.0.0.1,::1"));
+           (is_here && in_list(name, "localhost,127.0.0.1,::1"));
 }
 
 static bool is_address(ef_str host)
@@ -65,9 +65,9 @@ static bool is_address(ef_str host)
     return inet_pton(AF_INET, text, &address) == 1 || inet_pton(AF_INET6, text, &address) == 1;
 }
 
-static ef__host_kind host_kind(const ef__server *server, ef_str host)
+static ef__host_kind host_kind(const ef__request *r, ef_str host)
 {
-    if (is_our_name(server, host))
+    if (is_our_name(r->server, host, r->server->loopback || r->peer.has_uid))
         return EF__HOST_OURS;
     return is_address(host) ? EF__HOST_ADDRESS : EF__HOST_OTHER;
 }
@@ -79,9 +79,10 @@ static ef_status check_host(ef__request *r, ef_error *err)
     bool probe = r->route && (r->route->flags & EF__ROUTE_PROBE);
     const char *at;
 
-    r->host_kind = host_kind(r->server, host);
+    r->host_kind = host_kind(r, host);
     /* Under another name it may be a page in a browser of this machine that asks. */
-    r->from_loopback = r->from_loopback && r->host_kind != EF__HOST_OTHER;
+    if (r->host_kind == EF__HOST_OTHER)
+        r->peer.kind = EF__PEER_REMOTE;
     if (r->host_kind != EF__HOST_OURS && !probe)
         return ef_fail(err, EF_MISDIRECTED,
                        "this server is not '%.*s'; its names are set by server.hosts",
@@ -97,8 +98,8 @@ static ef_status check_host(ef__request *r, ef_error *err)
 
 static ef_status check_who(ef__request *r, ef_error *err)
 {
-    ef_status st = ef__token_check(r->server, ef__request_header(r, "Authorization"),
-                                   r->from_loopback, r->began_us, &r->who, err);
+    ef_status st = ef__token_check(r->server, ef__request_header(r, "Authorization"), &r->peer,
+                                   r->began_us, &r->who, err);
 
     if (st != EF_OK)
         ef__request_add_header(r, "WWW-Authenticate", "Bearer realm=\"everfold\"");
@@ -125,17 +126,38 @@ static ef_status name_actor(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
+/* Without a token only the server's own user is an administrator: it owns the files that such
+ * requests reach. Its client finds the way by the header. */
+static ef_status refuse_local(ef__request *r, ef_error *err)
+{
+    const char *path = ef__server_socket(r->server);
+
+    if (!path)
+        return ef_fail(err, EF_FORBIDDEN,
+                       "this needs a token with scope admin, and this server has no Unix socket: "
+                       "create a token as the user that runs the server, or set server.socket");
+    ef__request_add_header(r, "Everfold-Socket", path);
+    return ef_fail(err, EF_FORBIDDEN,
+                   "without a token this is for the user that runs the server and for root, by the "
+                   "Unix socket: run the command as that user with --server unix:%s, or create a "
+                   "token with scope admin",
+                   path);
+}
+
 static ef_status check_scope(ef__request *r, ef_error *err)
 {
     unsigned scope = r->route->scope;
 
     if ((r->who.scopes & EF__SCOPE_ADMIN) || (r->who.scopes & scope) == scope)
         return EF_OK;
-    return ef_fail(err, EF_FORBIDDEN, "this needs a token with scope %s", ef__token_scope(scope));
+    if (r->who.token[0])
+        return ef_fail(err, EF_FORBIDDEN, "this needs a token with scope %s",
+                       ef__token_scope(scope));
+    return refuse_local(r, err);
 }
 
 /* A route that declares nothing is refused. */
-static bool is_open_to_bound(const ef__route *route)
+static bool is_open_to_bound(const ef__http_route *route)
 {
     return route->tenancy == EF__TENANCY_NONE || route->tenancy == EF__TENANCY_QUERY ||
            route->tenancy == EF__TENANCY_PART;
@@ -180,7 +202,7 @@ static ef_status find_route(ef__request *r, char allowed[EF__ROUTE_METHODS_MAX],
 static bool is_open(const ef__request *r)
 {
     return r->route->scope == EF__SCOPE_OPEN ||
-           ((r->route->flags & EF__ROUTE_LOCAL) && r->from_loopback &&
+           ((r->route->flags & EF__ROUTE_LOCAL) && r->peer.kind != EF__PEER_REMOTE &&
             ef__request_header(r, "Authorization").len == 0);
 }
 

@@ -10,9 +10,9 @@
  *     GET\0/v1/events\0HTTP/1.1\0\0Host\0 localhost\0\0Content-Length\0 22\0\0\0\0{"type"…
  *
  * A folded line is copied elsewhere, a bare LF leaves one NUL, and behind a NUL in a value the next
- * name does not follow (a NUL at the very end of the last value shows in where the body begins; in
- * a request without a body it changes nothing). That holds for the versions of the library that
- * is_parsed_in_place lists.
+ * name does not follow; where the head ends is compared with how long it was. That holds for the
+ * versions of the library that is_parsed_in_place lists. A NUL that stands where the CR of a line
+ * or of the empty line is missing leaves the same bytes as CR LF, and is accepted as that.
  *
  * The line in front of a chunk can be checked only as long as it is in the library's buffer. A
  * request in chunks is therefore the last one of its connection: what follows it is never read.
@@ -22,7 +22,6 @@
 
 #include <pthread.h>
 
-#define LINE_END_MAX 4
 #define BYTES(byte) ((uint64_t)-1 / 255 * (byte))
 
 typedef struct walk {
@@ -125,14 +124,26 @@ static bool is_parsed_in_place(void)
     return parsed_in_place;
 }
 
+/* The library knows how long the head was. A NUL behind the last value makes it longer than the
+ * lines are, a bare LF as the empty line makes it shorter. */
+static bool ends_at(const ef__request *r, const char *method, const char *end)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+    return !info || info->header_size == (size_t)(end - method);
+}
+
 /* The one walk over the headers; ef__request_header is of use from here on. */
-static walk walk_headers(ef__request *r, const char *version)
+static walk walk_headers(ef__request *r, const char *method, const char *version)
 {
     walk w = {.next = is_parsed_in_place() ? version + strlen(version) + 2 : NULL};
 
     (void)MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, read_header, &w);
     r->header_bits = w.header_bits;
-    w.bad_line = w.bad_line || (w.next && (w.next[0] != '\0' || w.next[1] != '\0'));
+    w.bad_line =
+        w.bad_line ||
+        (w.next && (w.next[0] != '\0' || w.next[1] != '\0' || !ends_at(r, method, w.next + 2)));
     return w;
 }
 
@@ -214,9 +225,10 @@ static ef_status check_length(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
-ef_status ef__framing_check(ef__request *r, const char *version, ef__framing *out, ef_error *err)
+ef_status ef__framing_check(ef__request *r, const char *method, const char *version,
+                            ef__framing *out, ef_error *err)
 {
-    walk w = walk_headers(r, version);
+    walk w = walk_headers(r, method, version);
     ef_status st = check_lines(r, &w, err);
 
     *out = (ef__framing){.chunked = w.chunks > 0, .body = w.next ? w.next + 2 : NULL};
@@ -229,26 +241,11 @@ ef_status ef__framing_check(ef__request *r, const char *version, ef__framing *ou
     return st == EF_OK ? check_length(r, err) : st;
 }
 
-/* The body begins where the head ends, or, in a buffer that was moved, far away from it. One or two
- * bytes off: the last line of the head had a NUL, or the empty line a bare LF. */
-static bool begins_at(const char *body, const char *data)
-{
-    uintptr_t off = (uintptr_t)data - (uintptr_t)body;
-
-    return off == 0 || off + LINE_END_MAX > 2 * LINE_END_MAX;
-}
-
-bool ef__framing_body(ef__framing *framing, const char *data)
+bool ef__framing_body(const ef__framing *framing, const char *data)
 {
     uintptr_t start = (uintptr_t)framing->body, at = (uintptr_t)data;
-    bool first = !framing->begun;
 
-    framing->begun = true;
-    if (!framing->body)
-        return true;
-    if (!framing->chunked)
-        return !first || begins_at(framing->body, data);
-    if (at < start + 2 || at - start >= EF__HTTP_HEAD_BYTES)
+    if (!framing->body || !framing->chunked || at < start + 2 || at - start >= EF__HTTP_HEAD_BYTES)
         return true;
     return data[-1] == '\n' && data[-2] == '\r';
 }

@@ -34,7 +34,7 @@ static void add_projections(const ef_projection_list *list, ef__sample *out)
 {
     for (size_t i = 0; i < list->count; i++) {
         const ef_projection *p = &list->items[i];
-        if (!p->routed)
+        if (!p->active)
             continue;
         out->folded += p->applied + p->ignored + p->skipped;
         out->lag_events = p->lag_events > out->lag_events ? p->lag_events : out->lag_events;
@@ -179,7 +179,7 @@ static ef_status history(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
-const ef__route ef__routes_history[] = {
+const ef__http_route ef__routes_history[] = {
     {"GET", "/v1/history", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, history, "history",
      "the last hour, a sample each ten seconds; by=minute: the last day, a row each minute",
      "by:string", NULL, "Samples", 0},

@@ -7,33 +7,19 @@
  *     headers ─► body ─► running (here, or elsewhere) ─► answered
  *        └─ refused: answered at once, and the connection closed behind it
  *
- * Requests that a proxy may read differently are refused (framing.c). Slow ones are closed by the
- * reaper: a connection has to bring a whole request, and to take its answer, in request_ms, however
- * steadily it drips.
+ * Requests that a proxy may read differently are refused (framing.c). Slow clients are shut out,
+ * and those that have gone are noticed, by connections.c.
  */
 #include "cloudevent.h"
 #include "http_priv.h"
 #include "hub.h"
 #include "trace.h"
 
-#include "../base/deadline.h"
-
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 typedef enum phase { PHASE_HEADERS, PHASE_BODY, PHASE_READY } phase;
-
-/* A connection, for the reaper; `lock` of the http guards the list. */
-typedef struct peer {
-    struct peer *before, *next;
-    struct MHD_Connection *connection;
-    int fd;
-    unsigned address; /* of those with the same address, but for chance */
-    int64_t since_us; /* it has been our peer's turn since then; 0: it is ours. Atomic */
-} peer;
 
 typedef struct exchange {
     phase phase;
@@ -41,134 +27,31 @@ typedef struct exchange {
     bool too_large; /* the body; what comes of it is dropped */
     bool bad_frame; /* a line in front of the body or of a chunk does not end in CR LF */
     ef__framing framing;
-    bool counted; /* in flight */
-    peer *peer;
+    bool counted;          /* in flight */
     struct exchange *next; /* of those that are kept for the next request */
     ef__request request;   /* last, for its own last things are left as they are (exchange_take) */
 } exchange;
 
-#define ADDRESSES 4096 /* that are counted apart */
-#define REAP_MS 1000
-#define CROWDED_US (2 * 1000000) /* for a request of an address that takes others their room */
-#define SPARE_MAX 64             /* exchanges that are kept; as many as a busy round has */
-#define SPARE_ARENA_MAX 2048     /* one that used more gives its memory back … */
-#define SPARE_BODY_MAX 4096      /* … and so does one whose body was larger */
-#define PLACE_BYTES 512 /* the answer to a small append: memory of the thread that frees it */
+#define LOCAL_CONNECTIONS 256 /* of the Unix socket: command lines, and programs of its user */
+#define SPARE_MAX 64          /* exchanges that are kept; as many as a busy round has */
+#define SPARE_ARENA_MAX 2048  /* one that used more gives its memory back … */
+#define SPARE_BODY_MAX 4096   /* … and so does one whose body was larger */
+#define PLACE_BYTES 512       /* the answer to a small append: memory of the thread that frees it */
 
 struct ef__http {
-    struct MHD_Daemon *daemon;
-    pthread_mutex_t lock;
-    pthread_cond_t end;
-    peer *peers;
-    int64_t by_address[ADDRESSES]; /* how many peers of each */
-    pthread_t reaper;
-    bool reaping, ending;
-    exchange *spare; /* the network's thread's */
+    struct MHD_Daemon *daemon; /* of the address */
+    struct MHD_Daemon *local;  /* of the Unix socket, without TLS; NULL: none */
+    exchange *spare;           /* the network's thread's */
     size_t spare_count;
 };
-
-/* --- connections and their time ----------------------------------------------------------------
- */
-
-static void set_turn(ef__server *server, peer *p, bool theirs)
-{
-    if (p)
-        __atomic_store_n(&p->since_us,
-                         theirs ? __atomic_load_n(&server->round_us, __ATOMIC_RELAXED) : 0,
-                         __ATOMIC_RELAXED);
-}
-
-static void peer_joins(ef__server *server, struct MHD_Connection *connection, void **context)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct ef__http *http = server->http;
-    peer *p = calloc(1, sizeof *p);
-
-    *context = p;
-    if (!p)
-        return;
-    p->connection = connection;
-    p->fd = info ? info->connect_fd : -1;
-    p->since_us = ef__server_mono(server);
-    p->address = ef__peer_hash(connection) % ADDRESSES;
-    pthread_mutex_lock(&http->lock);
-    http->by_address[p->address]++;
-    p->next = http->peers;
-    if (http->peers)
-        http->peers->before = p;
-    http->peers = p;
-    pthread_mutex_unlock(&http->lock);
-    __atomic_add_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
-}
-
-static void peer_leaves(ef__server *server, peer *p)
-{
-    struct ef__http *http = server->http;
-
-    if (!p)
-        return;
-    pthread_mutex_lock(&http->lock);
-    http->by_address[p->address]--;
-    if (p->before)
-        p->before->next = p->next;
-    else
-        http->peers = p->next;
-    if (p->next)
-        p->next->before = p->before;
-    pthread_mutex_unlock(&http->lock);
-    free(p);
-    __atomic_sub_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
-}
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
-        peer_joins(cls, connection, context);
+        *context = ef__connection_add(cls, connection);
     else
-        peer_leaves(cls, *context);
-}
-
-/* How long a peer may take. Where most connections are in use, an address that has a large part of
- * them gets less time, so that others come in. */
-static int64_t time_of(const ef__server *server, const peer *p, bool crowded)
-{
-    int64_t limit_us = server->options.request_ms * 1000;
-    bool crowds = server->http->by_address[p->address] > server->options.connections_max / 4;
-
-    return crowded && crowds && limit_us > CROWDED_US ? CROWDED_US : limit_us;
-}
-
-/* Shut the socket and no more: the library's thread finds it so, and cleans up. */
-static void reap(ef__server *server)
-{
-    int64_t now_us = ef__server_mono(server), most = server->options.connections_max;
-    bool crowded = __atomic_load_n(&server->counts.connections, __ATOMIC_RELAXED) > most / 4 * 3;
-
-    for (peer *p = server->http->peers; p; p = p->next) {
-        int64_t since_us = __atomic_load_n(&p->since_us, __ATOMIC_RELAXED);
-        if (since_us <= 0 || now_us - since_us <= time_of(server, p, crowded))
-            continue;
-        (void)shutdown(p->fd, SHUT_RDWR);
-        __atomic_store_n(&p->since_us, now_us, __ATOMIC_RELAXED); /* its end may take a moment */
-        __atomic_add_fetch(&server->counts.refused, 1, __ATOMIC_RELAXED);
-    }
-}
-
-static void *reaper(void *cls)
-{
-    ef__server *server = cls;
-    struct ef__http *http = server->http;
-
-    pthread_mutex_lock(&http->lock);
-    while (!http->ending) {
-        struct timespec until = ef__deadline(CLOCK_MONOTONIC, REAP_MS);
-        (void)pthread_cond_timedwait(&http->end, &http->lock, &until);
-        reap(server);
-    }
-    pthread_mutex_unlock(&http->lock);
-    return NULL;
+        ef__connection_remove(cls, *context);
 }
 
 /* --- answers ------------------------------------------------------------------------------------
@@ -245,7 +128,7 @@ static enum MHD_Result send_answer(exchange *x)
     ef__meter_request(r);
     log_access(r);
     ef__trace_request(r);
-    set_turn(r->server, x->peer, !follows);
+    ef__connection_turn(r->server, r->client, !follows);
     sent = MHD_queue_response(r->connection, (unsigned)(r->status ? r->status : 200), response);
     MHD_destroy_response(response);
     return sent;
@@ -309,8 +192,8 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *connec
 
     if (!x)
         return NULL;
-    x->peer = info ? info->socket_context : NULL;
     x->request.server = server;
+    x->request.client = info ? info->socket_context : NULL;
     x->request.connection = connection;
     x->request.out = (ef__buf)EF__BUF_INIT(EF__ANSWER_BYTES_MAX);
     x->request.began_us = ef__server_mono(server);
@@ -323,9 +206,10 @@ static enum MHD_Result begin(exchange *x, const char *method, const char *versio
     ef__request *r = &x->request;
 
     /* One that is refused already keeps its error. */
-    (void)ef__framing_check(r, version, &x->framing, r->error.status == EF_OK ? &r->error : NULL);
+    (void)ef__framing_check(r, method, version, &x->framing,
+                            r->error.status == EF_OK ? &r->error : NULL);
     r->method = ef_str_from(method);
-    r->from_loopback = ef__peer_is_local(r);
+    r->peer = ef__peer_of(r);
     x->closes = x->framing.chunked;
     if (r->error.status == EF_OK)
         (void)ef__dispatch_begin(r);
@@ -376,7 +260,7 @@ static enum MHD_Result run(exchange *x)
 {
     ef__request *r = &x->request;
 
-    set_turn(r->server, x->peer, false);
+    ef__connection_turn(r->server, r->client, false);
     x->phase = PHASE_READY; /* the next that is heard of it is that it can be answered */
     x->counted = !(r->route->flags & EF__ROUTE_STREAM);
     if (x->counted)
@@ -439,7 +323,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
         return;
     if (x->counted)
         __atomic_sub_fetch(&server->counts.in_flight, 1, __ATOMIC_ACQ_REL);
-    set_turn(server, x->peer, true);
+    ef__connection_turn(server, x->request.client, true);
     ef__follower_leave(x->request.follower);
     exchange_give(server->http, x);
     *context = NULL;
@@ -469,7 +353,8 @@ static int64_t of_one_address(int64_t connections_max)
     return connections_max - connections_max / 8;
 }
 
-static struct MHD_Daemon *start_daemon(ef__server *server, int fd)
+static struct MHD_Daemon *start_daemon(ef__server *server, int fd, bool tls,
+                                       int64_t connections_max)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem secure[] = {
@@ -479,16 +364,40 @@ static struct MHD_Daemon *start_daemon(ef__server *server, int fd)
     };
 
     return MHD_start_daemon(
-        server->tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access, server,
+        tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access, server,
         MHD_OPTION_EXTERNAL_LOGGER, be_silent, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
         server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK,
         leave_escapes, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)server->options.connections_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)of_one_address(server->options.connections_max), MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)connections_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)of_one_address(connections_max), MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(server->options.request_ms / 1000 + 1), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)EF__HTTP_HEAD_BYTES, MHD_OPTION_ARRAY, server->tls ? secure : secure + 2,
-        MHD_OPTION_END);
+        (size_t)EF__HTTP_HEAD_BYTES, MHD_OPTION_ARRAY, tls ? secure : secure + 2, MHD_OPTION_END);
+}
+
+/* The daemon of the Unix socket, whose connections are counted apart: a crowd at the address does
+ * not keep the server's own user out. */
+static ef_status start_local(ef__server *server, ef_error *err)
+{
+    const char *path = server->options.socket;
+    ef_error why = EF_ERROR_INIT;
+    ef_status st;
+
+    if (!path)
+        return EF_OK;
+    st = ef__socket_open(path, &server->socket, &why);
+    if (st != EF_OK && !server->options.socket_optional)
+        return ef_fail(err, st, "%s", why.text);
+    if (st != EF_OK) {
+        ef__log(server->options.log, EF_LOG_WARN, "no Unix socket",
+                EF_LOG_TEXT_FIELD("error", ef_str_from(why.text)));
+        return EF_OK;
+    }
+    server->http->local = start_daemon(server, server->socket.fd, false, LOCAL_CONNECTIONS);
+    if (server->http->local)
+        return EF_OK;
+    (void)close(server->socket.fd);
+    return ef_fail(err, EF_IO, "the HTTP library does not start: %s", strerror(errno));
 }
 
 ef_status ef__http_start(ef__server *server, ef_error *err)
@@ -502,28 +411,32 @@ ef_status ef__http_start(ef__server *server, ef_error *err)
         return st;
     }
     server->http = http;
-    pthread_mutex_init(&http->lock, NULL);
-    ef__cond_init(&http->end);
-    http->daemon = start_daemon(server, fd);
+    http->daemon = start_daemon(server, fd, server->tls != NULL, server->options.connections_max);
     if (!http->daemon) {
         (void)close(fd);
-        st = ef_fail(err, EF_IO, "the HTTP library does not start: %s", strerror(errno));
-    } else if ((st = ef__loop_start(server, http->daemon, err)) != EF_OK) {
-        return st;
-    } else if (pthread_create(&http->reaper, NULL, reaper, server) != 0) {
-        st = ef_fail(err, EF_NO_MEMORY, "no thread for the connections");
-    } else {
-        http->reaping = true;
+        return ef_fail(err, EF_IO, "the HTTP library does not start: %s", strerror(errno));
     }
-    return st;
+    st = start_local(server, err);
+    if (st == EF_OK)
+        st = ef__connections_start(server, err);
+    return st == EF_OK ? ef__loop_start(server, http->daemon, http->local, err) : st;
+}
+
+static void quiesce(struct MHD_Daemon *daemon)
+{
+    int fd = daemon ? MHD_quiesce_daemon(daemon) : -1;
+
+    if (fd >= 0)
+        (void)close(fd);
 }
 
 void ef__http_quiesce(ef__server *server)
 {
-    int fd = server->http && server->http->daemon ? MHD_quiesce_daemon(server->http->daemon) : -1;
-
-    if (fd >= 0)
-        (void)close(fd);
+    if (!server->http)
+        return;
+    ef__socket_remove(&server->socket);
+    quiesce(server->http->daemon);
+    quiesce(server->http->local);
 }
 
 void ef__http_stop(ef__server *server)
@@ -532,43 +445,18 @@ void ef__http_stop(ef__server *server)
 
     if (!http)
         return;
-    pthread_mutex_lock(&http->lock);
-    http->ending = true;
-    pthread_cond_signal(&http->end);
-    pthread_mutex_unlock(&http->lock);
-    if (http->reaping)
-        (void)pthread_join(http->reaper, NULL);
+    ef__connections_stop(server);
     ef__loop_stop(server);
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
+    if (http->local)
+        MHD_stop_daemon(http->local);
+    ef__connections_close(server);
     for (exchange *x; (x = http->spare) != NULL;) {
         http->spare = x->next;
         ef__request_release(&x->request);
         free(x);
     }
-    pthread_cond_destroy(&http->end);
-    pthread_mutex_destroy(&http->lock);
     free(http);
     server->http = NULL;
-}
-
-/* --- budgets ---------------------------------------------------------------------------------- */
-
-/* Its connection is suspended, so no other thread reads from the socket or closes it. */
-static bool client_is_gone(void *context)
-{
-    const ef__request *r = context;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct pollfd ask = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
-
-    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLRDHUP | POLLHUP | POLLERR));
-}
-
-ef_budget ef__request_budget(ef__request *r)
-{
-    return (ef_budget){.steps = r->server->options.query_steps,
-                       .time_ms = r->server->options.query_ms,
-                       .stop = r->connection ? client_is_gone : NULL,
-                       .stop_context = r};
 }

@@ -2,9 +2,9 @@
  * hub.c - see hub.h.
  *
  * One thread reads for all topics. It sleeps until the journal grows, or until there is a follower
- * to greet; while a projection is behind the journal it looks again after some milliseconds, for
- * nobody tells when another process has folded something. What waits behind an event that failed is
- * looked for as when idle.
+ * to greet; while a projection is behind the journal it reads again after some milliseconds,
+ * because a commit of another process is not announced. Changes without an append, as a switch
+ * makes them, are found within about a second.
  *
  * A step of a topic is small in time and bytes, so that one whose events are large does not delay
  * the others: the number of events that it reads adapts to what the last step took.
@@ -20,62 +20,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define READ_LIMIT_MAX 500           /* events a topic reads at once … */
-#define READ_LIMIT_MIN 2             /* … at least, and … */
-#define READ_LIMIT_FIRST 8           /* … in its first step */
-#define STEP_US_MAX 10000ll          /* a step that took longer is followed by a smaller one … */
-#define STEP_US_FEW 2000ll           /* … and one that took less by a larger one */
-#define PENDING_BYTES_MAX (1u << 20) /* that wait for one follower */
-#define PENDING_BYTES_FEW (1u << 16) /* a follower with less than that may be given any amount */
-#define FRAMES_BYTES_MAX (80u << 20) /* of one read: the largest events, with room to spare */
-#define WAITING_BYTES_MAX                                                                          \
-    (64u << 20)             /* for all followers; above it those that stall are let go             \
-                             */
-#define TAKING_US 1000000ll /* one that took nothing for so long is not waited for */
-#define LOOK_US 1000000ll   /* whether tokens still stand */
-#define BEHIND_MS 10        /* a projection is behind: look again after this */
-#define VAINLY_MAX 100      /* it does not come: look as when idle */
+#define READ_LIMIT_MAX 500            /* events, or changes, that a topic reads at once … */
+#define READ_LIMIT_MIN 1              /* … at least, and … */
+#define READ_LIMIT_FIRST 8            /* … in its first step */
+#define STEP_US_MAX 10000ll           /* a step that took longer is followed by a smaller one … */
+#define STEP_US_FEW 2000ll            /* … and one that took less by a larger one */
+#define FRAMES_BYTES_MAX (80u << 20)  /* of one read: the largest events, with room to spare */
+#define WAITING_BYTES_MAX (64u << 20) /* for all; above it followers that stall end */
+#define CHECK_US 1000000ll            /* whether tokens are still valid */
+#define UNANNOUNCED_US 1000000ll      /* views are checked for changes that no append announces */
+#define UNANNOUNCED_EACH_US 10000ll   /* with many topics less often: 100 of these reads a second */
+#define BEHIND_MS 10                  /* a projection is behind: look again after this */
+#define VAINLY_MAX 100                /* it does not come: look as when idle */
 #define IDLE_MS 1000
-
-static int64_t chunk_bytes; /* of all chunks; atomic */
-
-/* What several followers are sent, once. */
-typedef struct chunk {
-    int64_t users; /* atomic */
-    size_t len;
-    char bytes[];
-} chunk;
-
-typedef struct link {
-    struct link *next;
-    chunk *chunk;
-} link;
-
-struct ef__follower {
-    ef__follower *next;                  /* in its topic, or among those who are new */
-    ef__follower *next_all, *before_all; /* of all that the hub has */
-    ef__topic_key key;
-    ef_view_place after;
-    ef__principal who;
-    int64_t users; /* atomic: the hub, and the request */
-    pthread_mutex_t lock;
-    link *first, *last;
-    size_t read;     /* of the first chunk */
-    size_t pending;  /* bytes that wait */
-    int64_t took_us; /* when it last took something, or began to have something to take */
-    bool gone;       /* the reader has left */
-    bool over;       /* nothing more comes */
-    bool parked;
-    ef__follower_reader reader;
-};
 
 typedef struct topic {
     struct topic *next;
     ef__topic_key key;
     ef_view_place place;
-    bool behind;    /* its projection has not got everything yet */
-    int64_t vainly; /* steps in a row that brought nothing */
-    size_t limit;   /* events of the next step */
+    int64_t head;       /* of the journal, in the last step */
+    int64_t stepped_us; /* when that was */
+    bool behind;        /* its projection has not got everything yet */
+    int64_t vainly;     /* steps in a row that brought nothing */
+    size_t limit;       /* events or changes of the next step */
     ef__follower *followers;
 } topic;
 
@@ -86,166 +53,12 @@ struct ef__hub {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     topic *topics;
+    int64_t topic_count; /* in the last round */
     ef__follower *fresh; /* have joined, and have no topic yet */
     ef__follower *all;
     bool ending;
-    int64_t beat_us, looked_us;
+    int64_t beat_us, checked_us;
 };
-
-/* --- chunks and followers -----------------------------------------------------------------------
- */
-
-static void chunk_drop(chunk *c)
-{
-    if (__atomic_sub_fetch(&c->users, 1, __ATOMIC_ACQ_REL) > 0)
-        return;
-    __atomic_sub_fetch(&chunk_bytes, (int64_t)c->len, __ATOMIC_RELAXED);
-    free(c);
-}
-
-static chunk *chunk_of(ef_str text)
-{
-    chunk *c = text.len > 0 ? malloc(sizeof(*c) + text.len) : NULL;
-
-    if (!c)
-        return NULL;
-    c->users = 1;
-    c->len = text.len;
-    __atomic_add_fetch(&chunk_bytes, (int64_t)c->len, __ATOMIC_RELAXED);
-    memcpy(c->bytes, text.ptr, text.len);
-    return c;
-}
-
-static void follower_drop(ef__follower *f)
-{
-    if (__atomic_sub_fetch(&f->users, 1, __ATOMIC_ACQ_REL) > 0)
-        return;
-    while (f->first) {
-        link *l = f->first;
-        f->first = l->next;
-        chunk_drop(l->chunk);
-        free(l);
-    }
-    pthread_mutex_destroy(&f->lock);
-    free(f);
-}
-
-/* Under its lock. */
-static void wake(ef__follower *f)
-{
-    if (f->parked) {
-        f->parked = false;
-        f->reader.wake(f->reader.server, f->reader.connection);
-    }
-}
-
-/* Hand it a chunk. False: it is gone, or too slow, and the hub lets it go. */
-static bool follower_give(ef__follower *f, chunk *c, int64_t now_us)
-{
-    link *l = calloc(1, sizeof *l);
-    bool stays;
-
-    pthread_mutex_lock(&f->lock);
-    f->took_us = f->pending ? f->took_us : now_us;
-    stays = l && !f->gone &&
-            (f->pending < PENDING_BYTES_FEW || f->pending + c->len <= PENDING_BYTES_MAX);
-    if (stays) {
-        __atomic_add_fetch(&c->users, 1, __ATOMIC_ACQ_REL);
-        l->chunk = c;
-        if (f->last)
-            f->last->next = l;
-        else
-            f->first = l;
-        f->last = l;
-        f->pending += c->len;
-    } else {
-        f->over = true;
-        free(l);
-    }
-    wake(f);
-    pthread_mutex_unlock(&f->lock);
-    return stays;
-}
-
-/* Does a good deal wait for it, and does it get on with that? */
-static bool follower_is_taking(ef__follower *f, int64_t now_us)
-{
-    bool taking;
-
-    pthread_mutex_lock(&f->lock);
-    taking = f->pending >= PENDING_BYTES_FEW && !f->gone && now_us - f->took_us < TAKING_US;
-    pthread_mutex_unlock(&f->lock);
-    return taking;
-}
-
-/* Much waits for it, and it takes none of it. */
-static bool follower_stalls(ef__follower *f, int64_t now_us)
-{
-    bool stalls;
-
-    pthread_mutex_lock(&f->lock);
-    stalls = f->pending >= PENDING_BYTES_FEW && now_us - f->took_us >= TAKING_US;
-    pthread_mutex_unlock(&f->lock);
-    return stalls;
-}
-
-static void follower_end(ef__follower *f)
-{
-    pthread_mutex_lock(&f->lock);
-    f->over = true;
-    wake(f);
-    pthread_mutex_unlock(&f->lock);
-}
-
-void ef__follower_attach(ef__follower *f, const ef__follower_reader *reader)
-{
-    pthread_mutex_lock(&f->lock);
-    f->reader = *reader;
-    pthread_mutex_unlock(&f->lock);
-}
-
-int64_t ef__follower_read(ef__follower *f, char *out, size_t max)
-{
-    int64_t n = 0;
-
-    pthread_mutex_lock(&f->lock);
-    while (f->first && (size_t)n < max) {
-        link *l = f->first;
-        size_t left = l->chunk->len - f->read,
-               take = max - (size_t)n < left ? max - (size_t)n : left;
-        memcpy(out + n, l->chunk->bytes + f->read, take);
-        n += (int64_t)take;
-        f->took_us = ef__server_mono(f->reader.server);
-        f->read += take;
-        f->pending -= take;
-        if (f->read == l->chunk->len) {
-            f->first = l->next;
-            f->last = f->first ? f->last : NULL;
-            f->read = 0;
-            chunk_drop(l->chunk);
-            free(l);
-        }
-    }
-    if (n == 0 && f->over) {
-        n = -1;
-    } else if (n == 0) {
-        f->parked = true;
-        f->reader.park(f->reader.connection);
-    }
-    pthread_mutex_unlock(&f->lock);
-    return n;
-}
-
-void ef__follower_leave(ef__follower *f)
-{
-    if (!f)
-        return;
-    pthread_mutex_lock(&f->lock);
-    f->gone = true;
-    f->parked = false;
-    pthread_mutex_unlock(&f->lock);
-    follower_drop(f);
-}
 
 /* --- topics --------------------------------------------------------------------------------------
  */
@@ -258,9 +71,7 @@ static bool same_key(const ef__topic_key *a, const ef__topic_key *b)
 
 static bool is_at(const topic *t, const ef_view_place *place)
 {
-    return t->place.position == place->position && t->place.waiting_count == place->waiting_count &&
-           memcmp(t->place.waiting, place->waiting,
-                  place->waiting_count * sizeof place->waiting[0]) == 0;
+    return t->place.generation == place->generation && t->place.number == place->number;
 }
 
 static void topic_add(topic *t, ef__follower *f)
@@ -281,7 +92,7 @@ static void hub_release(struct ef__hub *hub, ef__follower *f)
         f->next_all->before_all = f->before_all;
     pthread_mutex_unlock(&hub->lock);
     __atomic_sub_fetch(&hub->server->counts.followers, 1, __ATOMIC_RELAXED);
-    follower_drop(f);
+    ef__follower_drop(f);
 }
 
 /* A topic for each who is new, unless there is one at the same place. */
@@ -304,7 +115,7 @@ static void seat(struct ef__hub *hub, ef__follower *fresh)
             topic_add(t, f);
             continue;
         }
-        follower_end(f);
+        ef__follower_end(f);
         hub_release(hub, f);
     }
 }
@@ -333,12 +144,12 @@ static void tidy(struct ef__hub *hub)
 /* To all of them, or only to those who have not enough to take as it is. */
 static void topic_give(struct ef__hub *hub, topic *t, ef_str text, bool to_all)
 {
-    chunk *c = chunk_of(text);
+    ef__chunk *c = ef__chunk_of(text);
     int64_t now_us = ef__server_mono(hub->server);
 
     for (ef__follower **at = &t->followers; c && *at;) {
         ef__follower *f = *at;
-        if ((!to_all && follower_is_taking(f, now_us)) || follower_give(f, c, now_us)) {
+        if ((!to_all && ef__follower_is_taking(f, now_us)) || ef__follower_give(f, c, now_us)) {
             at = &f->next;
             continue;
         }
@@ -346,7 +157,7 @@ static void topic_give(struct ef__hub *hub, topic *t, ef_str text, bool to_all)
         hub_release(hub, f);
     }
     if (c)
-        chunk_drop(c);
+        ef__chunk_drop(c);
 }
 
 /* --- reading
@@ -358,15 +169,15 @@ static void frame_begin(ef__buf *out, const char *event, const char *id)
 }
 
 static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, ef_view_place *place,
-                             ef_error *err)
+                             bool *out_more, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
     ef_status st = ef_journal_read_log(server->options.journal,
                                        &(ef_log_query){.tenant = ef_str_from(t->key.tenant),
-                                                       .after = t->place.position,
+                                                       .after = t->place.number,
                                                        .type = ef_str_from(t->key.name),
                                                        .limit = t->limit,
-                                                       .out_reached = &place->position},
+                                                       .out_reached = &place->number},
                                        &batch, err);
 
     for (size_t i = 0; st == EF_OK && i < batch.count; i++) {
@@ -379,51 +190,72 @@ static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, e
         ef__shape_write(&w, &ef__shape_event, &batch.events[i]);
         ef__one_line(out, start);
         ef__buf_add_text(out, "\n\n");
-        if (out->len >= PENDING_BYTES_MAX) { /* as much as may wait for a follower */
-            place->position = batch.events[i].position;
+        if (out->len >= EF__FOLLOWER_BYTES_MAX) {
+            place->number = batch.events[i].position;
             break;
         }
     }
+    *out_more = !is_at(t, place);
     ef_batch_release(&batch);
     return st;
 }
 
-/* A view that is gone has null for its data. */
-static void write_change(ef__buf *out, const ef_view *view, const char *id, int64_t as_of)
+/* A view that is deleted has null for its data. */
+static void write_change(ef__buf *out, const ef_view *view, const ef_view_place *place,
+                         int64_t as_of)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
+    char id[EF_VIEW_PLACE_MAX];
     ef_view shown = *view;
 
     if (shown.data.len == 0)
         shown.data = EF_STR("null");
+    ef_view_place_format(place, id);
     frame_begin(out, view->data.len ? "view" : "gone", id);
     ef__view_write(&w, &shown, as_of);
     ef__buf_add_text(out, "\n\n");
 }
 
-/* Only the last of what was found together carries the new place: whoever loses the connection
- * before it comes back to the old one, and is told all of it again. */
-static ef_status read_views(topic *t, ef__server *server, ef__buf *out, ef_view_place *place,
-                            ef_error *err)
+void ef__frame_reset(ef__buf *out, ef_str projection, const ef_view_place *place,
+                     const ef_view_change_list *list)
 {
-    char before[EF_VIEW_PLACE_MAX], after[EF_VIEW_PLACE_MAX];
-    ef_view_list found = {0};
-    ef_head head = {0};
-    ef_status st = ef_journal_head(server->options.journal, &head, err);
+    ef__json_writer w = EF__JSON_WRITER(out);
+    char id[EF_VIEW_PLACE_MAX];
 
-    ef_view_place_format(place, before);
-    if (st == EF_OK)
-        st = ef_view_changes(server->options.engine,
-                             &(ef_view_changes_query){.projection = ef_str_from(t->key.name),
-                                                      .tenant = ef_str_from(t->key.tenant),
-                                                      .view_id = ef_str_from(t->key.id),
-                                                      .limit = t->limit},
-                             place, &found, err);
-    ef_view_place_format(place, after);
+    ef_view_place_format(place, id);
+    frame_begin(out, "reset", id);
+    ef__json_open(&w, '{');
+    ef__json_key(&w, "projection");
+    ef__json_str(&w, projection);
+    ef__json_key(&w, "reason");
+    ef__json_str(&w, ef_str_from(ef_view_reset_name(list->reset)));
+    ef__json_key(&w, "as_of");
+    ef__json_int(&w, list->as_of);
+    ef__json_close(&w, '}');
+    ef__buf_add_text(out, "\n\n");
+}
+
+/* Each frame carries the place up to which everything has been sent with it: a connection that is
+ * lost between two repeats what it may not have got, and loses nothing. */
+static ef_status read_views(topic *t, ef__server *server, ef__buf *out, ef_view_place *place,
+                            bool *out_more, ef_error *err)
+{
+    ef_view_change_list found = {0};
+    ef_status st = ef_view_changes(server->options.engine,
+                                   &(ef_view_changes_query){.projection = ef_str_from(t->key.name),
+                                                            .tenant = ef_str_from(t->key.tenant),
+                                                            .view_id = ef_str_from(t->key.id),
+                                                            .limit = t->limit},
+                                   place, &found, err);
+
+    if (st == EF_OK && found.reset != EF_VIEW_RESET_NONE)
+        ef__frame_reset(out, ef_str_from(t->key.name), place, &found);
     for (size_t i = 0; st == EF_OK && i < found.count; i++)
-        write_change(out, &found.items[i], i + 1 < found.count ? before : after, found.as_of);
-    t->behind = st == EF_OK && place->position < head.position;
-    ef_view_list_release(&found);
+        write_change(out, &found.items[i].view,
+                     &(ef_view_place){place->generation, found.items[i].number}, found.as_of);
+    t->behind = st == EF_OK && found.as_of < t->head;
+    *out_more = found.more;
+    ef_view_change_list_release(&found);
     return st;
 }
 
@@ -432,9 +264,9 @@ static bool adapt(topic *t, int64_t took_us, size_t bytes, bool too_large)
 {
     size_t limit = t->limit;
 
-    if (too_large || took_us > STEP_US_MAX || bytes > PENDING_BYTES_MAX)
+    if (too_large || took_us > STEP_US_MAX || bytes > EF__FOLLOWER_BYTES_MAX)
         limit /= 2;
-    else if (took_us < STEP_US_FEW && bytes < PENDING_BYTES_MAX / 4)
+    else if (took_us < STEP_US_FEW && bytes < EF__FOLLOWER_BYTES_MAX / 4)
         limit *= 2;
     t->limit = limit < READ_LIMIT_MIN   ? READ_LIMIT_MIN
                : limit > READ_LIMIT_MAX ? READ_LIMIT_MAX
@@ -442,60 +274,62 @@ static bool adapt(topic *t, int64_t took_us, size_t bytes, bool too_large)
     return limit >= READ_LIMIT_MIN;
 }
 
-/* Read on for one topic. *out_more: there is more at once. */
-static void topic_step(struct ef__hub *hub, topic *t, bool *out_more)
+/* Read on for one topic. True: there is more at once. */
+static bool topic_step(struct ef__hub *hub, topic *t, int64_t head)
 {
     ef__buf frames = EF__BUF_INIT(FRAMES_BYTES_MAX);
     ef_error err = EF_ERROR_INIT;
     ef_view_place place = t->place;
     int64_t began_us = ef__server_mono(hub->server);
-    bool smaller;
-    ef_status st = t->key.kind == EF__TOPIC_EVENTS
-                       ? read_events(t, hub->server, &frames, &place, &err)
-                       : read_views(t, hub->server, &frames, &place, &err);
+    bool smaller, more = false;
+    ef_status st;
 
+    t->head = head;
+    t->stepped_us = began_us;
+    st = t->key.kind == EF__TOPIC_EVENTS ? read_events(t, hub->server, &frames, &place, &more, &err)
+                                         : read_views(t, hub->server, &frames, &place, &more, &err);
     if (st == EF_OK && frames.failed)
         st = EF_NO_MEMORY;
     smaller = adapt(t, ef__server_mono(hub->server) - began_us, frames.len, st == EF_NO_MEMORY);
     t->vainly = st != EF_OK || is_at(t, &place) ? t->vainly + 1 : 0;
     if (st == EF_OK) {
-        *out_more = *out_more || t->vainly == 0;
         t->place = place;
         topic_give(hub, t, ef__buf_str(&frames), true);
     } else {
-        /* A store that is unavailable comes back; a projection that was retired, or a place that
-         * never was, does not, and its followers notice when they come again. What is too large for
-         * a step is read in smaller ones. */
+        /* A store that is unavailable comes back; a projection that was retired does not, and its
+         * followers notice when they come again. What is too large for a step is read in smaller
+         * ones. */
         t->behind = true;
-        *out_more = *out_more || (st == EF_NO_MEMORY && smaller);
+        more = st == EF_NO_MEMORY && smaller;
         if (st == EF_NOT_FOUND || st == EF_BAD_INPUT || (st == EF_NO_MEMORY && !smaller)) {
             for (ef__follower *f = t->followers; f; f = f->next)
-                follower_end(f);
+                ef__follower_end(f);
         }
     }
     ef__buf_release(&frames);
+    return more;
 }
 
 /* A follower whose token is not valid any more ends; and one that stalls, where much waits for all
  * of them together. */
-static void look_at_followers(struct ef__hub *hub)
+static void check_followers(struct ef__hub *hub)
 {
     int64_t now_us = ef__server_mono(hub->server);
-    bool crowded = __atomic_load_n(&chunk_bytes, __ATOMIC_RELAXED) > WAITING_BYTES_MAX;
+    bool crowded = ef__chunk_bytes() > WAITING_BYTES_MAX;
 
-    if (now_us - hub->looked_us < LOOK_US)
+    if (now_us - hub->checked_us < CHECK_US)
         return;
-    hub->looked_us = now_us;
+    hub->checked_us = now_us;
     for (topic *t = hub->topics; t; t = t->next)
         for (ef__follower **at = &t->followers; *at;) {
             ef__follower *f = *at;
             if (ef__principal_stands(hub->server, &f->who) &&
-                !(crowded && follower_stalls(f, now_us))) {
+                !(crowded && ef__follower_stalls(f, now_us))) {
                 at = &f->next;
                 continue;
             }
             *at = f->next;
-            follower_end(f);
+            ef__follower_end(f);
             hub_release(hub, f);
         }
 }
@@ -538,7 +372,21 @@ static void rest(struct ef__hub *hub, int64_t head, int64_t ms)
 static bool waits_for_reader(const struct ef__hub *hub, const topic *t)
 {
     return t->followers && !t->followers->next &&
-           follower_is_taking(t->followers, ef__server_mono(hub->server));
+           ef__follower_is_taking(t->followers, ef__server_mono(hub->server));
+}
+
+/* May it have something new? */
+static bool is_due(const struct ef__hub *hub, const topic *t, int64_t head)
+{
+    int64_t wait_us = UNANNOUNCED_US;
+
+    if (t->behind || t->stepped_us == 0)
+        return true;
+    if (t->key.kind == EF__TOPIC_EVENTS)
+        return t->place.number < head;
+    if (wait_us < hub->topic_count * UNANNOUNCED_EACH_US)
+        wait_us = hub->topic_count * UNANNOUNCED_EACH_US;
+    return t->head < head || ef__server_mono(hub->server) - t->stepped_us >= wait_us;
 }
 
 /* A step for each topic that may have something. *out_more: there is more at once; *out_behind: a
@@ -546,18 +394,20 @@ static bool waits_for_reader(const struct ef__hub *hub, const topic *t)
 static int64_t step_all(struct ef__hub *hub, bool *out_more, bool *out_behind)
 {
     ef_head head = {0};
+    int64_t count = 0;
 
     *out_more = *out_behind = false;
     (void)ef_journal_head(hub->server->options.journal, &head, NULL);
-    for (topic *t = hub->topics; t; t = t->next) {
+    for (topic *t = hub->topics; t; t = t->next, count++) {
         if (waits_for_reader(hub, t)) {
             *out_behind = true;
             continue;
         }
-        if (t->place.position < head.position || t->behind || t->place.waiting_count > 0)
-            topic_step(hub, t, out_more);
+        if (is_due(hub, t, head.position) && topic_step(hub, t, head.position))
+            *out_more = true;
         *out_behind = *out_behind || (t->behind && t->vainly < VAINLY_MAX);
     }
+    hub->topic_count = count;
     return head.position;
 }
 
@@ -574,7 +424,7 @@ static void *follow(void *context)
         pthread_mutex_unlock(&hub->lock);
         seat(hub, fresh);
         head = step_all(hub, &more, &behind);
-        look_at_followers(hub);
+        check_followers(hub);
         beat(hub);
         tidy(hub);
         pthread_mutex_lock(&hub->lock);
@@ -598,44 +448,49 @@ static int64_t count_of_token(const struct ef__hub *hub, const ef__principal *wh
     return count;
 }
 
-ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_view_place *after,
-                       const ef__principal *who, ef__follower **out, ef_error *err)
+/* Under the lock. */
+static ef_status add_follower(struct ef__hub *hub, ef__follower *f, ef_error *err)
 {
-    ef__follower *f = calloc(1, sizeof *f);
-    struct ef__hub *hub = server->hub;
+    int64_t most = EF__OF_ONE_TOKEN(hub->server->options.connections_max);
 
-    if (!f)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
-    f->key = *key;
-    f->after = *after;
-    f->who = *who;
-    f->users = 2;
-    pthread_mutex_init(&f->lock, NULL);
-    pthread_mutex_lock(&hub->lock);
-    if (who->token[0] &&
-        count_of_token(hub, who) >= EF__OF_ONE_TOKEN(server->options.connections_max)) {
-        pthread_mutex_unlock(&hub->lock);
-        pthread_mutex_destroy(&f->lock);
-        free(f);
-        return ef_fail(err, EF_BUSY, "this token has %lld subscriptions already",
-                       (long long)EF__OF_ONE_TOKEN(server->options.connections_max));
-    }
-    if (hub->ending) {
-        f->over = true;
-        f->users = 1;
-    } else {
-        f->next = hub->fresh;
-        hub->fresh = f;
-        f->next_all = hub->all;
-        if (hub->all)
-            hub->all->before_all = f;
-        hub->all = f;
-        __atomic_add_fetch(&server->counts.followers, 1, __ATOMIC_RELAXED);
-    }
+    if (f->who.token[0] && count_of_token(hub, &f->who) >= most)
+        return ef_fail(err, EF_BUSY, "this token has %lld subscriptions already", (long long)most);
+    if (hub->ending)
+        return ef_fail(err, EF_BUSY, "the server is stopping");
+    f->next = hub->fresh;
+    hub->fresh = f;
+    f->next_all = hub->all;
+    if (hub->all)
+        hub->all->before_all = f;
+    hub->all = f;
+    __atomic_add_fetch(&hub->server->counts.followers, 1, __ATOMIC_RELAXED);
     pthread_cond_signal(&hub->changed);
-    pthread_mutex_unlock(&hub->lock);
-    *out = f;
     return EF_OK;
+}
+
+ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_view_place *after,
+                       ef_str first, const ef__principal *who, ef__follower **out, ef_error *err)
+{
+    struct ef__hub *hub = server->hub;
+    ef__follower *f = ef__follower_make(key, after, who);
+    ef__chunk *chunk = ef__chunk_of(first);
+    ef_status st = EF_OK;
+
+    if (!f || (first.len > 0 && (!chunk || !ef__follower_give(f, chunk, ef__server_mono(server)))))
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    if (chunk)
+        ef__chunk_drop(chunk);
+    pthread_mutex_lock(&hub->lock);
+    if (st == EF_OK)
+        st = add_follower(hub, f, err);
+    pthread_mutex_unlock(&hub->lock);
+    if (st == EF_OK) {
+        *out = f;
+    } else if (f) {
+        ef__follower_drop(f);
+        ef__follower_drop(f);
+    }
+    return st;
 }
 
 ef_status ef__hub_start(ef__server *server, ef_error *err)
@@ -660,8 +515,8 @@ static void let_go(ef__follower *list)
     while (list) {
         ef__follower *f = list;
         list = f->next;
-        follower_end(f);
-        follower_drop(f);
+        ef__follower_end(f);
+        ef__follower_drop(f);
     }
 }
 

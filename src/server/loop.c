@@ -19,10 +19,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define TIMEOUT_MS_MAX 60000 /* of one sleep; there is no need for one to end */
+
 struct ef__loop {
     ef__server *server;
-    struct MHD_Daemon *daemon;
-    int library, wake;
+    struct MHD_Daemon *daemon, *local; /* local: of the Unix socket; may be NULL */
+    int library, local_library, wake;
     pthread_t thread;
     bool running; /* the thread has to be joined */
     pthread_mutex_t lock;
@@ -78,9 +80,9 @@ static int timeout_ms(struct MHD_Daemon *daemon)
 {
     unsigned long long ms = 0;
 
-    if (MHD_get_timeout(daemon, &ms) != MHD_YES)
-        return -1;
-    return ms < 60000 ? (int)ms : 60000;
+    if (!daemon || MHD_get_timeout(daemon, &ms) != MHD_YES || ms > TIMEOUT_MS_MAX)
+        return TIMEOUT_MS_MAX;
+    return (int)ms;
 }
 
 /* One round of the library; and another when a connection has ended: where there were as many as
@@ -95,6 +97,13 @@ static void serve(const struct ef__loop *loop)
         (void)MHD_run(loop->daemon);
 }
 
+/* Most rounds have nothing for the Unix socket: no bytes, and no connection that was resumed. */
+static void serve_local(const struct ef__loop *loop, bool has_work)
+{
+    if (loop->local && (has_work || timeout_ms(loop->local) == 0))
+        (void)MHD_run(loop->local);
+}
+
 static void *run(void *context)
 {
     struct ef__loop *loop = context;
@@ -104,22 +113,34 @@ static void *run(void *context)
     (void)pthread_setname_np(pthread_self(), "network");
     while (more) {
         struct pollfd fds[] = {{.fd = loop->library, .events = POLLIN},
-                               {.fd = loop->wake, .events = POLLIN}};
-        (void)poll(fds, 2, timeout_ms(loop->daemon));
+                               {.fd = loop->wake, .events = POLLIN},
+                               {.fd = loop->local_library, .events = POLLIN}};
+        int first_ms = timeout_ms(loop->daemon), second_ms = timeout_ms(loop->local);
+        (void)poll(fds, 3, first_ms < second_ms ? first_ms : second_ms);
         __atomic_store_n(&server->round_us, ef__server_mono(server), __ATOMIC_RELAXED);
         if (fds[1].revents)
             more = go_on(loop);
         serve(loop);
-        ef_view_reader_rest(server->reader);
+        serve_local(loop, fds[1].revents || fds[2].revents);
+        ef_view_reader_idle(server->reader);
         ef__committer_go(server->committer);
     }
     return NULL;
 }
 
-ef_status ef__loop_start(ef__server *server, struct MHD_Daemon *daemon, ef_error *err)
+/* Becomes readable when the library has something to do; -1: never. */
+static int descriptor_of(struct MHD_Daemon *daemon)
+{
+    const union MHD_DaemonInfo *info =
+        daemon ? MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+
+    return info ? info->epoll_fd : -1;
+}
+
+ef_status ef__loop_start(ef__server *server, struct MHD_Daemon *daemon, struct MHD_Daemon *local,
+                         ef_error *err)
 {
     struct ef__loop *loop = calloc(1, sizeof *loop);
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
     ef_status st;
 
     if (!loop)
@@ -127,7 +148,9 @@ ef_status ef__loop_start(ef__server *server, struct MHD_Daemon *daemon, ef_error
     server->loop = loop;
     loop->server = server;
     loop->daemon = daemon;
-    loop->library = info ? info->epoll_fd : -1;
+    loop->local = local;
+    loop->library = descriptor_of(daemon);
+    loop->local_library = descriptor_of(local);
     loop->last = &loop->first;
     pthread_mutex_init(&loop->lock, NULL);
     loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -84,13 +84,13 @@ static void write_row(ef__json_writer *w, const ef_row *row)
 ef_status ef__request_note(ef__request *r, const char *act, ef_str what, ef_str reason,
                            ef_error *err)
 {
-    return ef_act_add(r->server->options.journal,
-                      &(ef_act){.act = ef_str_from(act),
-                                .who = ef_str_from(r->who.name),
-                                .reason = reason,
-                                .lane = what,
-                                .tenant = r->tenant},
-                      err);
+    return ef_audit_add(r->server->options.journal,
+                        &(ef_audit_entry){.action = ef_str_from(act),
+                                          .actor = ef_str_from(r->who.name),
+                                          .reason = reason,
+                                          .lane = what,
+                                          .tenant = r->tenant},
+                        err);
 }
 
 void ef__request_rows(ef__json_writer *w, const ef_row_list *rows)

@@ -23,7 +23,7 @@
 #define RUNS_MAX 100
 #define PROJECTIONS_MAX 200 /* with series of their own; everfold_projections counts all */
 #define LANES_MAX 200
-#define POSTS_MAX 72
+#define TASKS_MAX 72
 #define PUBLISHERS_MAX 64
 
 static const int64_t bucket_us[EF__BUCKETS] = {100,     250,     500,     1000,    2500,
@@ -168,7 +168,7 @@ static void write_requests(ef__buf *out, const ef__meter *m)
 
     family(out, "http_requests_total", "counter", "Requests answered, by operation and status.");
     for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__route *route = ef__route_tables[t]; route->method; route++, n++)
+        for (const ef__http_route *route = ef__route_tables[t]; route->method; route++, n++)
             for (int class = 0; class < 5 && n < EF__ROUTES_MAX; class ++)
                 if (load(&m->requests[n][class]) > 0) {
                     label(out, "http_requests_total", "operation", ef_str_from(route->id));
@@ -207,26 +207,26 @@ static void write_server(ef__buf *out, const ef__server *server)
     number(out, "http_connections", load(&server->counts.connections));
     family(out, "http_slow_closed_total", "counter", "Connections closed because they were slow.");
     number(out, "http_slow_closed_total", load(&server->counts.refused));
-    family(out, "followers", "gauge", "Subscriptions that are open.");
-    number(out, "followers", load(&server->counts.followers));
+    family(out, "subscribers", "gauge", "Open subscriptions.");
+    number(out, "subscribers", load(&server->counts.followers));
 }
 
-static void write_posts(ef__buf *out, const ef__server *server)
+static void write_tasks(ef__buf *out, const ef__server *server)
 {
-    ef_post posts[POSTS_MAX];
+    ef_task tasks[TASKS_MAX];
     size_t count = server->options.supervisor
-                       ? ef_supervisor_posts(server->options.supervisor, posts, POSTS_MAX)
+                       ? ef_supervisor_tasks(server->options.supervisor, tasks, TASKS_MAX)
                        : 0;
 
-    count = count < POSTS_MAX ? count : POSTS_MAX;
-    family(out, "post_steps_total", "counter", "Steps of the workers of this process.");
+    count = count < TASKS_MAX ? count : TASKS_MAX;
+    family(out, "task_steps_total", "counter", "Steps of the tasks of this process.");
     for (size_t i = 0; i < count; i++)
-        labelled(out, "post_steps_total", "post", ef_str_from(posts[i].name), posts[i].steps);
-    family(out, "post_stalled_seconds", "gauge",
-           "How long a worker has got nowhere; 0: it is well.");
+        labelled(out, "task_steps_total", "task", ef_str_from(tasks[i].name), tasks[i].steps);
+    family(out, "task_stalled_seconds", "gauge",
+           "Seconds since a task last made progress; 0 if it is not stalled.");
     for (size_t i = 0; i < count; i++)
-        labelled(out, "post_stalled_seconds", "post", ef_str_from(posts[i].name),
-                 posts[i].stalled_us / 1000000);
+        labelled(out, "task_stalled_seconds", "task", ef_str_from(tasks[i].name),
+                 tasks[i].stalled_us / 1000000);
 }
 
 /* The publishers of this process. Their names are of a small set: a process has at most 64. */
@@ -274,7 +274,7 @@ static void write_counted(ef__buf *out, const char *name, const char *help, cons
 static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
 {
     ef_engine_counts c;
-    ef_status st = ef_engine_counted(engine, &c, err);
+    ef_status st = ef_engine_counts_read(engine, &c, err);
 
     if (st != EF_OK)
         return st;
@@ -365,13 +365,13 @@ static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
 static ef_status write_leases(ef__buf *out, ef_journal *journal, ef_error *err)
 {
     ef_lease_list leases = {0};
-    int64_t live[EF_LEASE_SEQUENCER + 1] = {0};
+    int64_t live[EF_LEASE_RUN + 1] = {0};
     ef_status st = ef_lease_ls(journal, NULL, &leases, err);
 
     for (size_t i = 0; i < leases.count; i++)
         live[leases.items[i].key.kind] += leases.items[i].live;
     family(out, "leases_held", "gauge", "Leases that somebody holds, by kind.");
-    for (ef_lease_kind kind = 0; st == EF_OK && kind <= EF_LEASE_SEQUENCER; kind++)
+    for (ef_lease_kind kind = 0; st == EF_OK && kind <= EF_LEASE_RUN; kind++)
         labelled(out, "leases_held", "kind", ef_str_from(ef_lease_kind_name(kind)), live[kind]);
     ef_lease_list_release(&leases);
     return st;
@@ -578,7 +578,7 @@ static ef_status metrics(ef__request *r, ef_error *err)
     write_server(&r->out, server);
     write_waits(&r->out, &server->meter);
     write_traces(&r->out, server);
-    write_posts(&r->out, server);
+    write_tasks(&r->out, server);
     write_publishers(&r->out, server->options.engine);
     if (st == EF_OK)
         st = write_engine(&r->out, server->options.engine, err);
@@ -593,7 +593,7 @@ static ef_status metrics(ef__request *r, ef_error *err)
     return st == EF_OK ? write_projections(&r->out, server->options.engine, err) : st;
 }
 
-const ef__route ef__routes_metrics[] = {
+const ef__http_route ef__routes_metrics[] = {
     {"GET", "/metrics", EF__SCOPE_READ, EF__TENANCY_UNBOUND,
      EF__ROUTE_LOCAL | EF__ROUTE_PROBE | EF__ROUTE_WORKER, metrics, "metrics",
      "how it is doing, for Prometheus", NULL, NULL, "Text", 0},

@@ -59,7 +59,7 @@ typedef struct schema {
     ",\"from_time\":" TEXT ",\"to_time\":" TEXT
 
 static const schema schemas[] = {
-    {"PlacedOne", &ef__shape_placed, NULL, NULL},
+    {"PlacedOne", &ef__shape_append_result, NULL, NULL},
     {"Placed", NULL, "{\"oneOf\":[" REF("PlacedOne") "," LIST("PlacedOne") "]}", NULL},
     {"NewEvent", NULL, OBJECT("\"stream\":" TEXT "," NEW_EVENT, "\"type\",\"data\""), NULL},
     {"Append", NULL, "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}", NULL},
@@ -109,11 +109,11 @@ static const schema schemas[] = {
                               ":" LIST("Row") ",\"next\":" TEXT_OR_NULL,
             "\"mode\",\"summary\",\"rows\",\"next\""),
      NULL},
-    {"Act", NULL,
+    {"OutboxAction", NULL,
      OBJECT("\"stream\":" TEXT ",\"seq\":" INTEGER ",\"lane\":" TEXT ",\"reason\":" TEXT,
             "\"stream\",\"seq\""),
      NULL},
-    {"ActMany", NULL,
+    {"OutboxBulkAction", NULL,
      OBJECT("\"lane\":" TEXT ",\"stream\":" TEXT ",\"types\":" TEXT ",\"error\":" TEXT
             ",\"before\":" TEXT ",\"limit\":" INTEGER ",\"all\":" BOOLEAN ",\"dry_run\":" BOOLEAN
             ",\"reason\":" TEXT,
@@ -128,8 +128,8 @@ static const schema schemas[] = {
     {"Requeued", NULL, ACTED("requeued"), NULL},
     {"Skipped", NULL, ACTED("skipped"), NULL},
     {"Left", NULL, ACTED("left"), NULL},
-    {"ActDone", &ef__shape_act, NULL, NULL},
-    {"Acts", NULL, LIST("ActDone"), NULL},
+    {"AuditEntry", &ef__shape_audit_entry, NULL, NULL},
+    {"AuditEntries", NULL, LIST("AuditEntry"), NULL},
     {"Run", &ef__shape_run, NULL, NULL},
     {"Runs", NULL, LIST("Run"), NULL},
     {"Gap", &ef__shape_gap, NULL, NULL},
@@ -145,7 +145,7 @@ static const schema schemas[] = {
     {"Partitions", NULL, LIST("Partition"), NULL},
     {"PartitionChange", NULL,
      OBJECT("\"count\":" INTEGER ",\"prune\":" BOOLEAN ",\"dry_run\":" BOOLEAN, ""), NULL},
-    {"PartitionChanged", &ef__shape_partition_changed, NULL, NULL},
+    {"PartitionChanged", &ef__shape_partition_sync_result, NULL, NULL},
     {"Lane", &ef__shape_lane, NULL, NULL},
     {"Lanes", NULL, LIST("Lane"), NULL},
     {"Type", &ef__shape_type, NULL, NULL},
@@ -176,7 +176,8 @@ static const schema schemas[] = {
             ",\"position\":" INTEGER ",\"message\":" TEXT,
             "\"projection\",\"tenant\",\"stream\",\"seq\",\"position\",\"message\""),
      NULL},
-    {"ReplayLooked", &ef__shape_replayed, "\"warnings\":" LIST("ReplayWarning"), "\"warnings\""},
+    {"ReplayLooked", &ef__shape_replay_result, "\"warnings\":" LIST("ReplayWarning"),
+     "\"warnings\""},
     {"ViewStep", &ef__shape_event, "\"after\":{}", "\"after\""},
     {"ViewPast", NULL,
      OBJECT("\"before\":{},\"steps\":" LIST("ViewStep") ",\"more\":{\"type\":\"boolean\"}",
@@ -217,7 +218,7 @@ static const schema schemas[] = {
      OBJECT("\"view_id\":" TEXT ",\"before\":{},\"after\":{}", "\"view_id\",\"before\",\"after\""),
      NULL},
     {"DraftRow", &ef__shape_draft_row, NULL, NULL},
-    {"Drafted", &ef__shape_drafted, "\"rows\":" LIST("DraftRow"), "\"rows\""},
+    {"Drafted", &ef__shape_draft_result, "\"rows\":" LIST("DraftRow"), "\"rows\""},
     {"Trial", &ef__shape_trial, "\"views\":" LIST("TrialView"), "\"views\""},
     {"Sample", &ef__shape_sample, NULL, NULL},
     {"Minute", &ef__shape_minute, NULL, NULL},
@@ -350,7 +351,7 @@ static void write_parameter(ef__json_writer *w, ef_str name, const char *in, ef_
 }
 
 /* Names in the path, then "from_seq:integer limit:integer". */
-static void write_parameters(ef__json_writer *w, const ef__route *route)
+static void write_parameters(ef__json_writer *w, const ef__http_route *route)
 {
     ef__json_open(w, '[');
     for (const char *at = strchr(route->pattern, '{'); at; at = strchr(at + 1, '{'))
@@ -392,7 +393,7 @@ static void write_content(ef__json_writer *w, const media *list, size_t count)
     ef__json_close(w, '}');
 }
 
-static void write_body(ef__json_writer *w, const ef__route *route)
+static void write_body(ef__json_writer *w, const ef__http_route *route)
 {
     const media append[] = {{"application/json", route->body},
                             {"application/x-ndjson", "Lines"},
@@ -412,7 +413,7 @@ static void write_body(ef__json_writer *w, const ef__route *route)
 }
 
 static void write_answer(ef__json_writer *w, const char *status, const char *words,
-                         const ef__route *route)
+                         const ef__http_route *route)
 {
     bool page = strcmp(route->answer, "Events") == 0, one = strcmp(route->answer, "Event") == 0;
     const media list[] = {
@@ -432,7 +433,7 @@ static void write_answer(ef__json_writer *w, const char *status, const char *wor
     ef__json_close(w, '}');
 }
 
-static void write_responses(ef__json_writer *w, const ef__route *route)
+static void write_responses(ef__json_writer *w, const ef__http_route *route)
 {
     char status[8];
 
@@ -448,7 +449,7 @@ static void write_responses(ef__json_writer *w, const ef__route *route)
 }
 
 /* Which scope it asks for; an empty list: it is open to everybody. */
-static void write_security(ef__json_writer *w, const ef__route *route)
+static void write_security(ef__json_writer *w, const ef__http_route *route)
 {
     ef__json_open(w, '[');
     if (route->scope != EF__SCOPE_OPEN) {
@@ -467,7 +468,7 @@ static void write_security(ef__json_writer *w, const ef__route *route)
 }
 
 /* What a token that is bound to one tenant gets of it. */
-static void write_tenancy(ef__json_writer *w, const ef__route *route)
+static void write_tenancy(ef__json_writer *w, const ef__http_route *route)
 {
     static const char *const words[] = {
         [EF__TENANCY_UNDECLARED] = "undeclared", [EF__TENANCY_NONE] = "none",
@@ -479,7 +480,7 @@ static void write_tenancy(ef__json_writer *w, const ef__route *route)
     ef__json_str(w, ef_str_from(words[route->tenancy]));
 }
 
-static void write_operation(ef__json_writer *w, const ef__route *route)
+static void write_operation(ef__json_writer *w, const ef__http_route *route)
 {
     char method[8] = "";
 
@@ -507,10 +508,10 @@ static void write_operation(ef__json_writer *w, const ef__route *route)
  */
 
 /* Has an earlier route of the tables this pattern? Then it is written already. */
-static bool is_first(const ef__route *route)
+static bool is_first(const ef__http_route *route)
 {
     for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__route *other = ef__route_tables[t]; other->method; other++) {
+        for (const ef__http_route *other = ef__route_tables[t]; other->method; other++) {
             if (other == route)
                 return true;
             if (strcmp(other->pattern, route->pattern) == 0)
@@ -519,12 +520,12 @@ static bool is_first(const ef__route *route)
     return true;
 }
 
-static void write_path(ef__json_writer *w, const ef__route *first)
+static void write_path(ef__json_writer *w, const ef__http_route *first)
 {
     ef__json_key(w, first->pattern);
     ef__json_open(w, '{');
     for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__route *route = ef__route_tables[t]; route->method; route++)
+        for (const ef__http_route *route = ef__route_tables[t]; route->method; route++)
             if (strcmp(route->pattern, first->pattern) == 0)
                 write_operation(w, route);
     ef__json_close(w, '}');
@@ -561,7 +562,7 @@ static ef_status openapi(ef__request *r, ef_error *err)
     ef__json_key(&w, "paths");
     ef__json_open(&w, '{');
     for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__route *route = ef__route_tables[t]; route->method; route++)
+        for (const ef__http_route *route = ef__route_tables[t]; route->method; route++)
             if (is_first(route) && !(route->flags & EF__ROUTE_PAGE))
                 write_path(&w, route);
     ef__json_close(&w, '}');
@@ -571,7 +572,7 @@ static ef_status openapi(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
-const ef__route ef__routes_openapi[] = {
+const ef__http_route ef__routes_openapi[] = {
     {"GET", "/openapi.json", EF__SCOPE_READ, EF__TENANCY_NONE, 0, openapi, "openapi",
      "this document", NULL, NULL, "OpenApi", 0},
     {0},

@@ -12,12 +12,12 @@
 #define HTTP_FIRST 400
 #define HTTP_LAST 599
 
-static bool has_parameter(const ef__route *route, const char *name)
+static bool has_parameter(const ef__http_route *route, const char *name)
 {
     return route->parameters && strstr(route->parameters, name);
 }
 
-static bool writes(const ef__route *route)
+static bool writes(const ef__http_route *route)
 {
     return strcmp(route->method, "GET") != 0;
 }
@@ -25,27 +25,27 @@ static bool writes(const ef__route *route)
 /* --- headers of requests ------------------------------------------------------------------------
  */
 
-static bool needs_token(const ef__route *route)
+static bool needs_token(const ef__http_route *route)
 {
     return route->scope != EF__SCOPE_OPEN;
 }
 
-static bool acts(const ef__route *route)
+static bool acts(const ef__http_route *route)
 {
     return needs_token(route) && writes(route);
 }
 
-static bool appends(const ef__route *route)
+static bool appends(const ef__http_route *route)
 {
     return (route->flags & EF__ROUTE_APPEND) != 0;
 }
 
-static bool follows(const ef__route *route)
+static bool follows(const ef__http_route *route)
 {
     return (route->flags & EF__ROUTE_STREAM) != 0;
 }
 
-static bool waits_for_token(const ef__route *route)
+static bool waits_for_token(const ef__http_route *route)
 {
     return has_parameter(route, "at_least:");
 }
@@ -55,7 +55,7 @@ typedef struct request_header {
     const char *name;
     const char *schema;
     const char *words;
-    bool (*applies)(const ef__route *route);
+    bool (*applies)(const ef__http_route *route);
 } request_header;
 
 static const request_header request_headers[] = {
@@ -82,7 +82,7 @@ static void write_ref(ef__json_writer *w, const char *kind, const char *name)
     ef__json_close(w, '}');
 }
 
-void ef__openapi_header_parameters(ef__json_writer *w, const ef__route *route)
+void ef__openapi_header_parameters(ef__json_writer *w, const ef__http_route *route)
 {
     for (size_t i = 0; i < REQUEST_HEADERS; i++)
         if (request_headers[i].applies(route))
@@ -119,7 +119,7 @@ static const char headers_text[] =
     "\"RetryAfter\":{\"description\":\"seconds\",\"schema\":{\"type\":\"integer\"}},"
     "\"Authenticate\":{\"description\":\"how to authenticate\",\"schema\":" TEXT "}}";
 
-void ef__openapi_page_headers(ef__json_writer *w, const ef__route *route)
+void ef__openapi_page_headers(ef__json_writer *w, const ef__http_route *route)
 {
     if (strcmp(route->answer, "Events") != 0)
         return;
@@ -144,12 +144,12 @@ static bool describe_http(int http, char *out, size_t size)
     for (int i = EF_OK + 1; i < EF_STATUS_COUNT; i++)
         if (ef_status_http((ef_status)i) == http && used < size)
             used += (size_t)snprintf(out + used, size - used, "%s`%s`: %s", used ? "; " : "",
-                                     ef_status_code((ef_status)i), ef_status_words((ef_status)i));
+                                     ef_status_code((ef_status)i), ef_status_message((ef_status)i));
     return used > 0;
 }
 
 /* 405 is a path's and not an operation's: the default stands for it. */
-static bool may_answer(const ef__route *route, int http)
+static bool may_answer(const ef__http_route *route, int http)
 {
     bool probe = (route->flags & EF__ROUTE_PROBE) != 0;
 
@@ -181,7 +181,7 @@ static bool may_answer(const ef__route *route, int http)
     }
 }
 
-void ef__openapi_errors(ef__json_writer *w, const ef__route *route)
+void ef__openapi_errors(ef__json_writer *w, const ef__http_route *route)
 {
     char words[1024], part[16];
 

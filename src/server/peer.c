@@ -1,5 +1,5 @@
 /*
- * peer.c - the address that a request comes from.
+ * peer.c - the address, or the user, that a request comes from.
  */
 #include "http_priv.h"
 #include "request.h"
@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 _Static_assert(EF__PEER_ADDRESS_MAX >= INET6_ADDRSTRLEN, "an address fits");
 
@@ -65,7 +66,29 @@ static bool is_forwarded(const ef__request *r)
            ef__request_header(r, "X-Forwarded-For").len > 0;
 }
 
-bool ef__peer_is_local(const ef__request *r)
+/* The process at the other end of a Unix socket, as the kernel noted it at the connect. */
+static bool read_uid(const ef__request *r, unsigned *out)
 {
-    return is_loopback(peer_address(r)) && !is_forwarded(r);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct ucred who;
+    socklen_t length = sizeof who;
+
+    if (!info || getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
+        return false;
+    *out = who.uid;
+    return true;
+}
+
+ef__peer ef__peer_of(const ef__request *r)
+{
+    const struct sockaddr *a = peer_address(r);
+    ef__peer peer = {.kind = EF__PEER_REMOTE};
+
+    peer.has_uid = a && a->sa_family == AF_UNIX && read_uid(r, &peer.uid);
+    if (!is_loopback(a) || is_forwarded(r))
+        return peer;
+    peer.kind =
+        peer.has_uid && (peer.uid == geteuid() || peer.uid == 0) ? EF__PEER_OWNER : EF__PEER_LOCAL;
+    return peer;
 }

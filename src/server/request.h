@@ -39,8 +39,9 @@ typedef enum ef__host_kind {
 
 typedef struct ef__request {
     ef__server *server;
-    void *connection; /* http.c's; NULL in tests */
-    const ef__route *route;
+    void *connection;       /* http.c's; NULL in tests */
+    ef__connection *client; /* the same for connections.c; may be NULL */
+    const ef__http_route *route;
     ef_str method;
     ef_str path;                     /* as it came, without the query */
     ef_str parts[EF__REQUEST_PARTS]; /* what stands for the names of the route, decoded */
@@ -58,7 +59,7 @@ typedef struct ef__request {
     int64_t answer_bytes; /* when it is sent, for the log */
     ef__header headers[EF__REQUEST_HEADERS];
     size_t header_count;
-    bool from_loopback;
+    ef__peer peer;
     bool head;          /* HEAD: handled as GET, answered without a body */
     bool at_prefix;     /* the path was server.path itself, without a slash behind it */
     bool lists_methods; /* OPTIONS: answered by Allow alone */
@@ -155,6 +156,9 @@ ef_status ef__request_note(ef__request *r, const char *act, ef_str what, ef_str 
 
 void ef__request_release(ef__request *r);
 
+/* Its client has closed the connection: the answer is not wanted any more. Noticed within a second
+ * while the request waits or runs. */
+bool ef__request_is_abandoned(const ef__request *r);
 /* What a query or a look into the past may cost this request; it ends when the client has gone. */
 ef_budget ef__request_budget(ef__request *r);
 

@@ -11,9 +11,9 @@
 #include <pthread.h>
 #include <stdio.h>
 
-const ef__route *const ef__route_tables[] = {
+const ef__http_route *const ef__route_tables[] = {
     ef__routes_events,    ef__routes_views,   ef__routes_projections, ef__routes_generations,
-    ef__routes_types,     ef__routes_outbox,  ef__routes_runs,        ef__routes_crew,
+    ef__routes_types,     ef__routes_outbox,  ef__routes_runs,        ef__routes_workers,
     ef__routes_subscribe, ef__routes_health,  ef__routes_metrics,     ef__routes_openapi,
     ef__routes_overview,  ef__routes_trial,   ef__routes_history,     ef__routes_publishers,
     ef__routes_tokens,    ef__routes_streams, ef__routes_monitor,     NULL,
@@ -50,7 +50,7 @@ static bool segment_fits(ef_str pattern, ef_str text, ef_str *out_name)
 /* All routes in the order of their tables, each with the letter that its paths have behind "/v1/",
  * or 0: it tells nearly all of them from a path without a look at the tables, which are large. */
 typedef struct lead {
-    const ef__route *route;
+    const ef__http_route *route;
     char letter;
 } lead;
 
@@ -67,17 +67,17 @@ static void make_leads(void)
     size_t count = 0;
 
     for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__route *route = ef__route_tables[t]; route->method; route++) {
+        for (const ef__http_route *route = ef__route_tables[t]; route->method; route++) {
             assert(count < EF__ROUTES_MAX && letter_of(ef_str_from(route->pattern)) != '{');
             leads[count++] = (lead){route, letter_of(ef_str_from(route->pattern))};
         }
 }
 
-ef_status ef__routes_check(const ef__route *const *tables, ef_error *err)
+ef_status ef__routes_check(const ef__http_route *const *tables, ef_error *err)
 {
     tables = tables ? tables : ef__route_tables;
     for (size_t t = 0; tables[t]; t++)
-        for (const ef__route *route = tables[t]; route->method; route++)
+        for (const ef__http_route *route = tables[t]; route->method; route++)
             if (route->tenancy <= EF__TENANCY_UNDECLARED || route->tenancy > EF__TENANCY_UNBOUND)
                 return ef_fail(err, EF_MISUSE,
                                "route %s %s does not declare what a token of one tenant gets of it",
@@ -85,7 +85,7 @@ ef_status ef__routes_check(const ef__route *const *tables, ef_error *err)
     return EF_OK;
 }
 
-size_t ef__route_number(const ef__route *route)
+size_t ef__route_number(const ef__http_route *route)
 {
     size_t number = 0;
 
@@ -135,7 +135,7 @@ static void allow(char allowed[EF__ROUTE_METHODS_MAX], const char *method)
         allow(allowed, "HEAD");
 }
 
-static bool has_method(const ef__route *route, ef_str method)
+static bool has_method(const ef__http_route *route, ef_str method)
 {
     return ef_str_equal(method, ef_str_from(route->method)) ||
            ef_str_equal(method, EF_STR("OPTIONS")) ||
@@ -150,10 +150,10 @@ static ef_status refuse_method(ef_str method, const char *allowed, ef_error *err
     return ef_fail(err, EF_NOT_FOUND, "there is nothing at this path; see /openapi.json");
 }
 
-ef_status ef__route_find(ef_str method, ef_str path, const ef__route **out, ef_str *parts,
+ef_status ef__route_find(ef_str method, ef_str path, const ef__http_route **out, ef_str *parts,
                          size_t part_max, char allowed[EF__ROUTE_METHODS_MAX], ef_error *err)
 {
-    const ef__route *found = NULL;
+    const ef__http_route *found = NULL;
     bool all = ef_str_equal(method, EF_STR("OPTIONS"));
     char letter = letter_of(path);
 

@@ -46,7 +46,7 @@ typedef enum ef__tenancy {
     EF__TENANCY_UNBOUND /* about all tenants: refused to a bound token */
 } ef__tenancy;
 
-typedef struct ef__route {
+typedef struct ef__http_route {
     const char *method;
     const char *pattern; /* "/v1/views/{projection}/{id}": a name in braces is a segment */
     unsigned scope;
@@ -59,38 +59,38 @@ typedef struct ef__route {
     const char *body;       /* name of its schema in openapi.c; NULL: none */
     const char *answer;     /* name of its schema */
     int answer_status;      /* 0: 200 */
-} ef__route;
+} ef__http_route;
 
 /* The tables of the handlers' files; each ends in a NULL method. */
-extern const ef__route ef__routes_events[];
-extern const ef__route ef__routes_views[];
-extern const ef__route ef__routes_projections[];
-extern const ef__route ef__routes_generations[];
-extern const ef__route ef__routes_types[];
-extern const ef__route ef__routes_outbox[];
-extern const ef__route ef__routes_runs[];
-extern const ef__route ef__routes_crew[];
-extern const ef__route ef__routes_subscribe[];
-extern const ef__route ef__routes_health[];
-extern const ef__route ef__routes_metrics[];
-extern const ef__route ef__routes_openapi[];
-extern const ef__route ef__routes_overview[];
-extern const ef__route ef__routes_trial[];
-extern const ef__route ef__routes_history[];
-extern const ef__route ef__routes_monitor[];
-extern const ef__route ef__routes_publishers[];
-extern const ef__route ef__routes_tokens[];
-extern const ef__route ef__routes_streams[];
-extern const ef__route *const ef__route_tables[]; /* all of them; ends in NULL */
+extern const ef__http_route ef__routes_events[];
+extern const ef__http_route ef__routes_views[];
+extern const ef__http_route ef__routes_projections[];
+extern const ef__http_route ef__routes_generations[];
+extern const ef__http_route ef__routes_types[];
+extern const ef__http_route ef__routes_outbox[];
+extern const ef__http_route ef__routes_runs[];
+extern const ef__http_route ef__routes_workers[];
+extern const ef__http_route ef__routes_subscribe[];
+extern const ef__http_route ef__routes_health[];
+extern const ef__http_route ef__routes_metrics[];
+extern const ef__http_route ef__routes_openapi[];
+extern const ef__http_route ef__routes_overview[];
+extern const ef__http_route ef__routes_trial[];
+extern const ef__http_route ef__routes_history[];
+extern const ef__http_route ef__routes_monitor[];
+extern const ef__http_route ef__routes_publishers[];
+extern const ef__http_route ef__routes_tokens[];
+extern const ef__http_route ef__routes_streams[];
+extern const ef__http_route *const ef__route_tables[]; /* all of them; ends in NULL */
 
 #define EF__ROUTES_MAX 128 /* of all tables; a test counts them */
 #define EF__ROUTE_METHODS_MAX 64
 
 /* EF_MISUSE names a route of `tables` (NULL: ef__route_tables) that declares no tenancy. */
-ef_status ef__routes_check(const ef__route *const *tables, ef_error *err);
+ef_status ef__routes_check(const ef__http_route *const *tables, ef_error *err);
 
 /* Its place among all routes; EF__ROUTES_MAX for NULL. */
-size_t ef__route_number(const ef__route *route);
+size_t ef__route_number(const ef__http_route *route);
 
 /*
  * The route of a method and a raw path; `parts` gets the raw segments of the names. HEAD finds the
@@ -99,7 +99,7 @@ size_t ef__route_number(const ef__route *route);
  * EF_NOT_FOUND   no route has this path
  * EF_BAD_METHOD  a route has it, but not with that method
  */
-ef_status ef__route_find(ef_str method, ef_str path, const ef__route **out, ef_str *parts,
+ef_status ef__route_find(ef_str method, ef_str path, const ef__http_route **out, ef_str *parts,
                          size_t part_max, char allowed[EF__ROUTE_METHODS_MAX], ef_error *err);
 
 #endif

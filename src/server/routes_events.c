@@ -16,13 +16,13 @@
 
 static ef_status append(ef__request *r, ef_error *err)
 {
-    ef__appending a = {0};
+    ef__append_request a = {0};
     int64_t began_us = ef__server_mono(r->server);
-    ef_status st = ef__appending_take(r, &a, err);
+    ef_status st = ef__append_request_read(r, &a, err);
 
     if (st == EF_OK)
         st = ef_engine_append(r->server->options.engine, a.events, a.count, a.places, err);
-    return ef__appending_end(r, &a, st, began_us);
+    return ef__append_request_end(r, &a, st, began_us);
 }
 
 /* --- reading ------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ static ef_status read_event(ef__request *r, ef_error *err)
     return st;
 }
 
-const ef__route ef__routes_events[] = {
+const ef__http_route ef__routes_events[] = {
     {"POST", "/v1/streams/{stream}/events", EF__SCOPE_APPEND, EF__TENANCY_QUERY,
      EF__ROUTE_BODY | EF__ROUTE_APPEND, append, "appendToStream",
      "append one event, or an array of them, to a stream", NULL, "Append", "Placed", 201},

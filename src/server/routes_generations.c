@@ -17,7 +17,7 @@ static ef_status retire(ef__request *r, ef_error *err)
 {
     const ef__json *body = NULL;
     ef__json_writer w = ef__request_writer(r);
-    ef_route route = {.projection = r->parts[0], .who = ef_str_from(r->who.name)};
+    ef_generation_choice route = {.projection = r->parts[0], .actor = ef_str_from(r->who.name)};
     int64_t version = 0, generation = 0, count = 0;
     ef_status st = ef__request_reason(r, "version,generation,reason", &body, &route.reason, err);
 
@@ -73,21 +73,22 @@ static bool write_difference(void *context, const ef_difference *d)
 }
 
 static ef_status read_side(ef__request *r, const char *version, const char *generation,
-                           ef_route *out, ef_error *err)
+                           ef_generation_choice *out, ef_error *err)
 {
     int64_t v = 0, g = 0;
     ef_status st = ef__request_int(r, version, 1, INT32_MAX, &v, err);
 
     if (st == EF_OK)
         st = ef__request_int(r, generation, 1, INT32_MAX, &g, err);
-    *out = (ef_route){.projection = r->parts[0], .version = (int32_t)v, .generation = (int32_t)g};
+    *out = (ef_generation_choice){
+        .projection = r->parts[0], .version = (int32_t)v, .generation = (int32_t)g};
     return st;
 }
 
 static ef_status diff(ef__request *r, ef_error *err)
 {
     differing x = {.writer = ef__request_writer(r), .limit = DIFFERENCES_DEFAULT};
-    ef_route left, right;
+    ef_generation_choice left, right;
     ef_diff counts = {0};
     ef_status st = read_side(r, "left_version", "left_generation", &left, err);
 
@@ -171,7 +172,7 @@ static ef_status seed(ef__request *r, ef_error *err)
                      .position = -1,
                      .next = next_view,
                      .context = &s,
-                     .who = ef_str_from(r->who.name),
+                     .actor = ef_str_from(r->who.name),
                      .reason = ef__request_text(r, "reason")};
     ef_status st = ef__request_int(r, "position", 0, INT64_MAX, &asked.position, err);
 
@@ -188,7 +189,7 @@ static ef_status seed(ef__request *r, ef_error *err)
     return st;
 }
 
-const ef__route ef__routes_generations[] = {
+const ef__http_route ef__routes_generations[] = {
     {"POST", "/v1/projections/{name}:retire", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND,
      EF__ROUTE_BODY, retire, "retireProjection", "remove a generation, or all of a version", NULL,
      "Reason", "Retired", 0},

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #define CHECKS 5
-#define POSTS_MAX 64
+#define TASKS_MAX 64
 #define LOOKS_MAX 5
 #define LOOK_AGAIN_NS (20 * 1000000)
 #define STALLED_US (30 * 1000000ll)
@@ -48,7 +48,7 @@ static void check_journal(const ef__server *server, check *out)
     if (out->ok)
         (void)snprintf(out->detail, sizeof(out->detail), "at position %" PRId64, head.position);
     else
-        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_words(err.status));
+        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_message(err.status));
 }
 
 /* Counted over several reads, while others work: what does not add up has to stay so. */
@@ -73,13 +73,13 @@ static ef_status count_unaccounted(const ef__server *server, size_t *out_generat
     return st;
 }
 
-static size_t read_posts(const ef__server *server, ef_post posts[POSTS_MAX])
+static size_t read_tasks(const ef__server *server, ef_task tasks[TASKS_MAX])
 {
     size_t count = server->options.supervisor
-                       ? ef_supervisor_posts(server->options.supervisor, posts, POSTS_MAX)
+                       ? ef_supervisor_tasks(server->options.supervisor, tasks, TASKS_MAX)
                        : 0;
 
-    return count < POSTS_MAX ? count : POSTS_MAX;
+    return count < TASKS_MAX ? count : TASKS_MAX;
 }
 
 /* Whoever reads compares hashes, so that a store which is not as it was written is noticed by those
@@ -87,8 +87,8 @@ static size_t read_posts(const ef__server *server, ef_post posts[POSTS_MAX])
  * it is large. */
 static void check_integrity(const ef__server *server, ef_status st, int64_t unaccounted, check *out)
 {
-    ef_post posts[POSTS_MAX];
-    size_t count = read_posts(server, posts);
+    ef_task tasks[TASKS_MAX];
+    size_t count = read_tasks(server, tasks);
     ef_store_facts facts = {0};
     bool damaged = st == EF_DAMAGED;
 
@@ -96,12 +96,12 @@ static void check_integrity(const ef__server *server, ef_status st, int64_t unac
         damaged = damaged || facts.damaged;
 
     for (size_t i = 0; i < count; i++)
-        damaged = damaged || posts[i].last_error.status == EF_DAMAGED;
+        damaged = damaged || tasks[i].last_error.status == EF_DAMAGED;
     out->name = "integrity";
     out->ok = !damaged && unaccounted == 0;
     if (damaged)
         (void)snprintf(out->detail, sizeof(out->detail), "%s: everfold doctor --deep",
-                       ef_status_words(EF_DAMAGED));
+                       ef_status_message(EF_DAMAGED));
     else if (unaccounted != 0)
         (void)snprintf(out->detail, sizeof(out->detail),
                        "%" PRId64 " events are unaccounted for: everfold gaps detect", unaccounted);
@@ -123,7 +123,7 @@ static void check_views(const ef__server *server, check *out, check *integrity)
     if (st == EF_OK)
         (void)snprintf(out->detail, sizeof(out->detail), "%zu generations", generations);
     else
-        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_words(err.status));
+        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_message(err.status));
     check_integrity(server, st, st == EF_OK ? unaccounted : 0, integrity);
 }
 
@@ -131,12 +131,12 @@ static void check_views(const ef__server *server, check *out, check *integrity)
 ef__disk ef__server_disk(const ef__server *server)
 {
     ef__disk disk = ef__disk_of(server->options.url, server->options.views_url);
-    ef_post posts[POSTS_MAX];
-    size_t count = read_posts(server, posts);
+    ef_task tasks[TASKS_MAX];
+    size_t count = read_tasks(server, tasks);
 
     for (size_t i = 0; i < count; i++)
-        disk.refused = disk.refused || (posts[i].state == EF_POST_RETRYING &&
-                                        posts[i].last_error.status == EF_FULL);
+        disk.refused = disk.refused || (tasks[i].state == EF_TASK_RETRYING &&
+                                        tasks[i].last_error.status == EF_FULL);
     return disk;
 }
 
@@ -148,7 +148,7 @@ static void check_disk(const ef__server *server, check *out)
     out->ok = !ef__disk_is_low(&disk);
     if (disk.free_bytes < 0)
         (void)snprintf(out->detail, sizeof(out->detail), "%s",
-                       out->ok ? "not known for this store" : ef_status_words(EF_FULL));
+                       out->ok ? "not known for this store" : ef_status_message(EF_FULL));
     else
         (void)snprintf(out->detail, sizeof(out->detail), "%s%" PRId64 " bytes free%s",
                        ef__disk_is_full(&disk) ? "the disk is full: "
@@ -157,10 +157,10 @@ static void check_disk(const ef__server *server, check *out)
                        disk.free_bytes, out->ok ? "" : "; make room on it");
 }
 
-static void check_posts(const ef__server *server, check *out)
+static void check_tasks(const ef__server *server, check *out)
 {
-    ef_post posts[POSTS_MAX];
-    size_t count = read_posts(server, posts);
+    ef_task tasks[TASKS_MAX];
+    size_t count = read_tasks(server, tasks);
 
     out->name = "progress";
     out->ok = true;
@@ -169,12 +169,12 @@ static void check_posts(const ef__server *server, check *out)
     else
         (void)snprintf(out->detail, sizeof(out->detail), "nobody works in this process");
     for (size_t i = 0; i < count; i++)
-        if (posts[i].stalled_us > STALLED_US) {
+        if (tasks[i].stalled_us > STALLED_US) {
             out->ok = false;
             (void)snprintf(out->detail, sizeof(out->detail),
-                           "%.15s has got nowhere for %" PRId64 " s: %s", posts[i].name,
-                           posts[i].stalled_us / 1000000,
-                           ef_status_words(posts[i].last_error.status));
+                           "%.15s has got nowhere for %" PRId64 " s: %s", tasks[i].name,
+                           tasks[i].stalled_us / 1000000,
+                           ef_status_message(tasks[i].last_error.status));
         }
 }
 
@@ -199,7 +199,7 @@ static ef_status readyz(ef__request *r, ef_error *err)
         return st;
     check_journal(r->server, &checks[0]);
     check_views(r->server, &checks[1], &checks[2]);
-    check_posts(r->server, &checks[3]);
+    check_tasks(r->server, &checks[3]);
     check_disk(r->server, &checks[4]);
     r->type = "text/plain; charset=utf-8";
     for (size_t i = 0; i < CHECKS; i++) {
@@ -241,7 +241,7 @@ static ef_status version(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
-const ef__route ef__routes_health[] = {
+const ef__http_route ef__routes_health[] = {
     {"GET", "/livez", EF__SCOPE_OPEN, EF__TENANCY_NONE,
      EF__ROUTE_QUICK | EF__ROUTE_PROBE | EF__ROUTE_WORKER, livez, "livez", "alive", NULL, NULL,
      "Text", 0},

@@ -86,7 +86,7 @@ static ef_status file(ef__request *r, ef_error *err)
     return st;
 }
 
-const ef__route ef__routes_monitor[] = {
+const ef__http_route ef__routes_monitor[] = {
     {"GET", "/", EF__SCOPE_OPEN, EF__TENANCY_NONE, EF__ROUTE_QUICK | EF__ROUTE_PAGE, page,
      "monitor", "the monitor", NULL, NULL, "Text", 0},
     {"GET", "/assets/{build}/{name}", EF__SCOPE_OPEN, EF__TENANCY_NONE,

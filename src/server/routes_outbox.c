@@ -103,12 +103,12 @@ static void write_acted(ef__request *r, const char *mode, const char *key, int64
 }
 
 /* {"stream","seq","lane","reason"} */
-static ef_status read_act(ef__request *r, ef_outbox_act *act, ef_error *err)
+static ef_status read_act(ef__request *r, ef_outbox_action *act, ef_error *err)
 {
     const ef__json *body = NULL;
     ef_status st = ef__request_no_more(r, err);
 
-    *act = (ef_outbox_act){.tenant = r->tenant, .who = ef_str_from(r->who.name)};
+    *act = (ef_outbox_action){.tenant = r->tenant, .actor = ef_str_from(r->who.name)};
     if (st == EF_OK)
         st = ef__request_object(r, &body, err);
     if (st == EF_OK)
@@ -124,7 +124,7 @@ static ef_status read_act(ef__request *r, ef_outbox_act *act, ef_error *err)
 
 static ef_status requeue(ef__request *r, ef_error *err)
 {
-    ef_outbox_act act;
+    ef_outbox_action act;
     ef_row_list rows = {0};
     ef_status st = read_act(r, &act, err);
 
@@ -138,7 +138,7 @@ static ef_status requeue(ef__request *r, ef_error *err)
 
 static ef_status skip(ef__request *r, ef_error *err)
 {
-    ef_outbox_act act;
+    ef_outbox_action act;
     ef_row_list rows = {0};
     ef_status st = read_act(r, &act, err);
 
@@ -152,7 +152,7 @@ static ef_status skip(ef__request *r, ef_error *err)
 
 static ef_status replay(ef__request *r, ef_error *err)
 {
-    ef_outbox_act act;
+    ef_outbox_action act;
     ef_row_list rows = {0};
     ef_status st = read_act(r, &act, err);
 
@@ -173,7 +173,7 @@ static ef_status read_bulk(ef__request *r, ef_outbox_bulk *bulk, ef_error *err)
     bool all = false;
     ef_status st = ef__request_no_more(r, err);
 
-    *bulk = (ef_outbox_bulk){.who = ef_str_from(r->who.name),
+    *bulk = (ef_outbox_bulk){.actor = ef_str_from(r->who.name),
                              .tenant = r->tenant,
                              .one_tenant = !r->any_tenant,
                              .limit = REQUEUE_DEFAULT};
@@ -267,8 +267,9 @@ static ef_status groups(ef__request *r, ef_error *err)
 static ef_status audit(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_act_list acts = {0};
-    ef_act_query query = {.act = ef__request_text(r, "act"), .lane = ef__request_text(r, "lane")};
+    ef_audit_list acts = {0};
+    ef_audit_query query = {.action = ef__request_text(r, "action"),
+                            .lane = ef__request_text(r, "lane")};
     int64_t limit = REQUEUE_DEFAULT;
     ef_status st = ef__request_int(r, "limit", 1, 10000, &limit, err);
 
@@ -279,43 +280,43 @@ static ef_status audit(ef__request *r, ef_error *err)
     query.limit = (size_t)limit;
     query.tenant = r->who.bound ? &r->tenant : NULL;
     if (st == EF_OK)
-        st = ef_act_ls(r->server->options.journal, &query, &acts, err);
+        st = ef_audit_ls(r->server->options.journal, &query, &acts, err);
     if (st == EF_OK)
         ef__json_open(&w, '[');
     for (size_t i = 0; st == EF_OK && i < acts.count; i++)
-        ef__shape_write(&w, &ef__shape_act, &acts.items[i]);
+        ef__shape_write(&w, &ef__shape_audit_entry, &acts.items[i]);
     if (st == EF_OK)
         ef__json_close(&w, ']');
-    ef_act_list_release(&acts);
+    ef_audit_list_release(&acts);
     return st;
 }
 
-const ef__route ef__routes_outbox[] = {
+const ef__http_route ef__routes_outbox[] = {
     {"GET", "/v1/outbox", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, report, "reportOutbox",
      "counts and rows",
      "status:string lane:string limit:integer after:string from:integer upto:integer "
      "stream:string types:string error:string partition:string before:string",
      NULL, "Outbox", 0},
     {"POST", "/v1/outbox:requeue", EF__SCOPE_OPERATE, EF__TENANCY_QUERY, EF__ROUTE_BODY, requeue,
-     "requeue", "put a dead row back", NULL, "Act", "Requeued", 0},
+     "requeue", "put a dead row back", NULL, "OutboxAction", "Requeued", 0},
     {"GET", "/v1/outbox/groups", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, groups, "groupOutbox",
      "dead rows, or those of a status, by lane and error",
      "status:string lane:string stream:string types:string error:string partition:string "
      "before:string",
      NULL, "RowGroups", 0},
     {"POST", "/v1/outbox:requeue-dead", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
-     requeue_dead, "requeueDead", "put dead rows back, oldest first", NULL, "ActMany", "Requeued",
-     0},
+     requeue_dead, "requeueDead", "put dead rows back, oldest first", NULL, "OutboxBulkAction",
+     "Requeued", 0},
     {"POST", "/v1/outbox:skip-dead", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
      skip_dead, "skipDead", "let a lane pass dead rows, oldest first, with a reason", NULL,
-     "ActMany", "Skipped", 0},
+     "OutboxBulkAction", "Skipped", 0},
     {"POST", "/v1/outbox:skip", EF__SCOPE_OPERATE, EF__TENANCY_QUERY, EF__ROUTE_BODY, skip, "skip",
-     "let a lane pass an event, with a reason", NULL, "Act", "Skipped", 0},
+     "let a lane pass an event, with a reason", NULL, "OutboxAction", "Skipped", 0},
     {"POST", "/v1/outbox:replay", EF__SCOPE_OPERATE, EF__TENANCY_QUERY, EF__ROUTE_BODY, replay,
-     "replayRow", "try one event again now, and answer with what is left of it", NULL, "Act",
-     "Left", 0},
+     "replayRow", "try one event again now, and answer with what is left of it", NULL,
+     "OutboxAction", "Left", 0},
     {"GET", "/v1/audit", EF__SCOPE_READ, EF__TENANCY_PART, 0, audit, "audit",
-     "what operators did, newest first", "limit:integer before:integer act:string lane:string",
-     NULL, "Acts", 0},
+     "what operators did, newest first", "limit:integer before:integer action:string lane:string",
+     NULL, "AuditEntries", 0},
     {0},
 };

@@ -193,7 +193,7 @@ static ef_status whoami(ef__request *r, ef_error *err)
 }
 
 /* Numbers over all tenants, without a name of any: but a token for one has no business here. */
-const ef__route ef__routes_overview[] = {
+const ef__http_route ef__routes_overview[] = {
     {"GET", "/v1/overview", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, show_overview, "overview",
      "the journal, its outbox, the projections and who is at work", NULL, NULL, "Overview", 0},
     {"GET", "/v1/whoami", EF__SCOPE_READ, EF__TENANCY_NONE, EF__ROUTE_QUICK, whoami, "whoami",

@@ -26,9 +26,9 @@ static ef_status narrow(ef__request *r, ef_projection *p, ef_scope_list *scope, 
     for (size_t i = 0; st == EF_OK && i < open.count; i++)
         p->failures += open.items[i].generation == p->generation;
     ef_failure_list_release(&open);
-    if (st == EF_OK && p->routed)
+    if (st == EF_OK && p->active)
         st = ef_projection_scope(engine, p->name, r->tenant, scope, err);
-    if (st == EF_OK && p->routed) {
+    if (st == EF_OK && p->active) {
         p->position = p->reached = scope->items[0].position;
         p->lag_events = scope->items[0].pending;
         p->scopes = scope->items;
@@ -158,7 +158,7 @@ static ef_status deploy(ef__request *r, ef_error *err)
                                      &(ef_deploy){.file_name = "program",
                                                   .text = text,
                                                   .in_place = in_place,
-                                                  .who = ef_str_from(r->who.name),
+                                                  .actor = ef_str_from(r->who.name),
                                                   .reason = reason},
                                      &deployed, &report, err);
     ef_projection_list_release(&deployed);
@@ -210,7 +210,7 @@ static ef_status rebuild(ef__request *r, ef_error *err)
 {
     const ef__json *body = NULL;
     ef_run_list runs = {0};
-    ef_rebuild asked = {.projection = r->parts[0], .who = ef_str_from(r->who.name)};
+    ef_rebuild asked = {.projection = r->parts[0], .actor = ef_str_from(r->who.name)};
     ef_status st =
         ef__request_reason(r, "reason,in_place,no_switch,switch_anyway", &body, &asked.reason, err);
 
@@ -244,13 +244,13 @@ static ef_status verify(ef__request *r, ef_error *err)
     return st;
 }
 
-static ef_status read_route(ef__request *r, ef_route *out, ef_error *err)
+static ef_status read_route(ef__request *r, ef_generation_choice *out, ef_error *err)
 {
     const ef__json *body = NULL;
     int64_t version = 0, generation = 0;
     ef_status st;
 
-    *out = (ef_route){.projection = r->parts[0], .who = ef_str_from(r->who.name)};
+    *out = (ef_generation_choice){.projection = r->parts[0], .actor = ef_str_from(r->who.name)};
     st = ef__request_reason(r, "reason,version,generation,lag_max", &body, &out->reason, err);
     if (st == EF_OK)
         st = ef__member_int(body, "version", false, 1, INT32_MAX, &version, err);
@@ -265,7 +265,7 @@ static ef_status read_route(ef__request *r, ef_route *out, ef_error *err)
 
 static ef_status switch_to(ef__request *r, ef_error *err)
 {
-    ef_route route;
+    ef_generation_choice route;
     ef_status st = read_route(r, &route, err);
 
     if (st == EF_OK)
@@ -275,7 +275,7 @@ static ef_status switch_to(ef__request *r, ef_error *err)
 
 static ef_status rollback(ef__request *r, ef_error *err)
 {
-    ef_route route;
+    ef_generation_choice route;
     ef_status st = read_route(r, &route, err);
 
     if (st == EF_OK)
@@ -338,7 +338,7 @@ static ef_status scope(ef__request *r, ef_error *err)
             EF__ROUTE_BODY, run, id, summary, NULL, "Reason", answer, status                       \
     }
 
-const ef__route ef__routes_projections[] = {
+const ef__http_route ef__routes_projections[] = {
     ACT("pause", pause_it, "pauseProjection", "stop feeding it", "Projection", 0),
     ACT("resume", resume, "resumeProjection", "go on from where it stands", "Projection", 0),
     ACT("rebuild", rebuild, "rebuildProjection", "fold all events anew", "Run", 202),

@@ -214,7 +214,7 @@ static ef_status resume_publisher(ef__request *r, ef_error *err)
     return set_paused(r, false, err);
 }
 
-const ef__route ef__routes_publishers[] = {
+const ef__http_route ef__routes_publishers[] = {
     {"POST", "/v1/publishers/{name}:pause", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
      pause_publisher, "pausePublisher", "stop delivering; events queue up", NULL, "Note",
      "Publisher", 0},

@@ -145,7 +145,7 @@ static ef_status read_replay(ef__request *r, const ef__json *body, ef_replay *ou
     int64_t *const number_to[] = {&out->from, &out->to, &out->after_seq, &out->until_seq};
     ef_status st = EF_OK;
 
-    *out = (ef_replay){.tenant = r->tenant, .who = ef_str_from(r->who.name)};
+    *out = (ef_replay){.tenant = r->tenant, .actor = ef_str_from(r->who.name)};
     for (size_t i = 0; st == EF_OK && i < 4; i++)
         st = ef__member_text(body, texts[i], false, text_to[i], err);
     for (size_t i = 0; st == EF_OK && i < 4; i++)
@@ -202,7 +202,7 @@ static ef_status look_at_replay(ef__request *r, ef_error *err)
 {
     const ef__json *body = NULL;
     looking l = {.writer = ef__request_writer(r), .limit = WARNINGS_DEFAULT};
-    ef_replayed counts = {0};
+    ef_replay_result counts = {0};
     ef_replay asked;
     bool validate = false;
     ef_status st = ef__request_no_more(r, err);
@@ -222,15 +222,15 @@ static ef_status look_at_replay(ef__request *r, ef_error *err)
     ef__json_open(&l.writer, '{');
     ef__json_key(&l.writer, "warnings");
     ef__json_open(&l.writer, '[');
-    st = ef_replay_look(r->server->options.engine, &asked, validate, write_warning, &l, &counts,
-                        err);
+    st = ef_replay_dry_run(r->server->options.engine, &asked, validate, write_warning, &l, &counts,
+                           err);
     ef__json_close(&l.writer, ']');
-    ef__shape_members(&l.writer, &ef__shape_replayed, &counts);
+    ef__shape_members(&l.writer, &ef__shape_replay_result, &counts);
     ef__json_close(&l.writer, '}');
     return st;
 }
 
-const ef__route ef__routes_runs[] = {
+const ef__http_route ef__routes_runs[] = {
     {"POST", "/v1/replay:look", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_BODY, look_at_replay,
      "lookAtReplay", "what a replay would bring: nothing is changed", NULL, "ReplayLook",
      "ReplayLooked", 0},

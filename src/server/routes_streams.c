@@ -52,7 +52,7 @@ static ef_status show_stream(ef__request *r, ef_error *err)
     return st;
 }
 
-const ef__route ef__routes_streams[] = {
+const ef__http_route ef__routes_streams[] = {
     {"GET", "/v1/streams", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, list_streams, "listStreams",
      "streams, in the order of their first event", "after:string limit:integer", NULL, "Streams",
      0},

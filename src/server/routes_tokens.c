@@ -55,7 +55,7 @@ static ef_status take_text(const ef__json *body, const char *key, char *out, siz
 }
 
 /* {"scopes":"append,read","tenant","expires_seconds","note"} */
-static ef_status read_token(ef__request *r, ef__token *out, ef_error *err)
+static ef_status read_token(ef__request *r, ef__api_token *out, ef_error *err)
 {
     const ef__json *body = NULL;
     ef_str scopes = {NULL, 0};
@@ -85,7 +85,7 @@ static ef_status add(ef__token_list *list, void *context, ef_error *err)
     return ef__token_list_add(list, context, err);
 }
 
-static void write_token(ef__request *r, const ef__token *token, const char *text)
+static void write_token(ef__request *r, const ef__api_token *token, const char *text)
 {
     ef__json_writer w = ef__request_writer(r);
 
@@ -100,7 +100,7 @@ static void write_token(ef__request *r, const ef__token *token, const char *text
 
 static ef_status create_token(ef__request *r, ef_error *err)
 {
-    ef__token token = {0};
+    ef__api_token token = {0};
     char text[EF__TOKEN_TEXT_MAX];
     ef_status st = ef__request_no_more(r, err);
 
@@ -128,7 +128,7 @@ static ef_status revoke_token(ef__request *r, ef_error *err)
 {
     const ef__json *body = NULL;
     ef_str reason = {NULL, 0};
-    ef__token token = {0};
+    ef__api_token token = {0};
     ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
 
     if (st == EF_OK)
@@ -145,7 +145,7 @@ static ef_status revoke_token(ef__request *r, ef_error *err)
     return st;
 }
 
-const ef__route ef__routes_tokens[] = {
+const ef__http_route ef__routes_tokens[] = {
     {"GET", "/v1/tokens", EF__SCOPE_ADMIN, EF__TENANCY_UNBOUND, 0, list_tokens, "listTokens",
      "tokens, without their secrets", NULL, NULL, "Tokens", 0},
     {"POST", "/v1/tokens", EF__SCOPE_ADMIN, EF__TENANCY_UNBOUND, EF__ROUTE_BODY, create_token,

@@ -116,7 +116,7 @@ static ef_status try_draft(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_str text = ef__buf_str(&r->body);
-    ef_drafted counts = {0};
+    ef_draft_result counts = {0};
     int64_t limit = 0;
     ef_status st = ef__request_int(r, "limit", 1, EF_DRAFT_ROWS_MAX, &limit, err);
 
@@ -136,7 +136,7 @@ static ef_status try_draft(ef__request *r, ef_error *err)
                                                  .limit = (size_t)limit},
                                      write_row, &w, &counts, NULL, err);
     ef__json_close(&w, ']');
-    ef__shape_members(&w, &ef__shape_drafted, &counts);
+    ef__shape_members(&w, &ef__shape_draft_result, &counts);
     ef__json_close(&w, '}');
     if (st == EF_BAD_INPUT) {
         ef__buf_reset(&r->out);
@@ -145,7 +145,7 @@ static ef_status try_draft(ef__request *r, ef_error *err)
     return st;
 }
 
-const ef__route ef__routes_trial[] = {
+const ef__http_route ef__routes_trial[] = {
     {"GET", "/v1/projections/{name}/explain", EF__SCOPE_READ, EF__TENANCY_NONE, 0, explain,
      "explainProjection", "the program as a graph", "generation:integer", NULL, "Explained", 0},
     {"POST", "/v1/projections/{name}:try", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_BODY,

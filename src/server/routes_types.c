@@ -119,7 +119,7 @@ static ef_status status(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
-const ef__route ef__routes_types[] = {
+const ef__http_route ef__routes_types[] = {
     {"GET", "/v1/types", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, list_types, "listTypes",
      "event types", NULL, NULL, "Types", 0},
     {"GET", "/v1/types/{type}", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, show_type, "showType",

@@ -318,7 +318,7 @@ static ef_status find_views(ef__request *r, ef_error *err)
 
 /* A view by its id, as it is, is one look at a store: it is answered at once. What has to wait, or
  * asks for the past, goes to the pool; dispatch looks at the parameters. */
-const ef__route ef__routes_views[] = {
+const ef__http_route ef__routes_views[] = {
     {"GET", "/v1/views/{projection}/{id}", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_QUICK_PLAIN,
      get_view_now_or_then, "getView", "one view; position: as it was then",
      "at_least:string current:boolean wait:duration position:integer", NULL, "View", 0},

@@ -116,6 +116,11 @@ const char *ef__server_url(const ef__server *server)
     return server->url;
 }
 
+const char *ef__server_socket(const ef__server *server)
+{
+    return server->socket.path[0] ? server->socket.path : NULL;
+}
+
 bool ef__server_has_tokens(const ef__server *server)
 {
     return ef__tokens_any(server);

@@ -21,6 +21,8 @@ typedef struct ef__server_options {
     ef_supervisor *supervisor;   /* NULL: nobody works in this process */
     const char *listen;          /* ADDRESS:PORT, [ADDRESS]:PORT; port 0: any that is free */
     int listen_fd;               /* a socket that listens already (systemd); `listen` is not used */
+    const char *socket;          /* path of the Unix socket for its own user; NULL: none */
+    bool socket_optional;        /* where it cannot be had, a warning is logged */
     const char *tls_certificate; /* PEM files; both or none */
     const char *tls_key;
     const char *tokens;      /* the file with the tokens; NULL: there are none */
@@ -62,7 +64,10 @@ ef_status ef__server_path_check(ef_str path, ef_error *err);
 /* "http://127.0.0.1:7450" */
 const char *ef__server_url(const ef__server *server);
 
-/* Has any token been made, be it revoked? Without one this machine may do everything. */
+/* The absolute path of its Unix socket; NULL: it has none. */
+const char *ef__server_socket(const ef__server *server);
+
+/* Has any token been made, be it revoked? */
 bool ef__server_has_tokens(const ef__server *server);
 
 /* Read certificate, key and tokens again. On failure the old ones stay. */

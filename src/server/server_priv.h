@@ -13,19 +13,42 @@
 #include <everfold/view.h>
 
 #include <pthread.h>
+#include <sys/types.h>
 
 struct ef__request;
+typedef struct ef__connection ef__connection;
 
 /* Connections that one token may keep waiting, and as many for its subscriptions. */
 #define EF__OF_ONE_TOKEN(max) ((max) > 4 ? (max) / 4 : 1)
 
+/* Where a request comes from, which decides what it may do without a token. */
+typedef enum ef__peer_kind {
+    EF__PEER_REMOTE, /* another machine, or a proxy that forwards for one */
+    EF__PEER_LOCAL,  /* this machine */
+    EF__PEER_OWNER /* over a Unix socket, and the process is of the server's own user or of root */
+} ef__peer_kind;
+
+typedef struct ef__peer {
+    ef__peer_kind kind;
+    bool has_uid; /* it came over a Unix socket */
+    unsigned uid;
+} ef__peer;
+
+/* A Unix socket that listens (socket.c). */
+typedef struct ef__socket {
+    int fd;
+    char path[108]; /* of its file; "": none */
+    ino_t inode;
+} ef__socket;
+
 /* Who asks: what the token allows, and whom it is bound to. */
 typedef struct ef__principal {
     unsigned scopes;
+    bool owner; /* the server's own user, without a token */
     bool bound; /* to `tenant` */
     char tenant[256];
-    char name[160]; /* for acts and logs: "token ID" or "loopback"; with the name that the caller
-                     * goes by, "alice (token ID)" */
+    char name[160]; /* for acts and logs: "token ID", "loopback" or "uid N"; with the name that the
+                     * caller goes by, "alice (token ID)" */
     char token[40]; /* the token's id; "": it came without one */
 } ef__principal;
 
@@ -40,7 +63,9 @@ struct ef__server {
     char url[300];
     char host[256]; /* the address it listens on */
     bool loopback;
+    ef__socket socket;
     struct ef__http *http;
+    struct ef__connections *connections;
     struct ef__loop *loop;
     struct ef__pool *pool, *probes;
     struct ef__waiters *waiters;
@@ -148,9 +173,9 @@ void ef__tls_close(ef__server *server); /* when the network's thread has ended *
 /* --- auth.c -------------------------------------------------------------------------------------
  */
 
-/* Who it is, by the Authorization header: EF_OK, or 401 in words. `now_us` as ef__server_mono has
- * it. */
-ef_status ef__token_check(ef__server *server, ef_str authorization, bool from_loopback,
+/* Who it is, by the Authorization header, or without one by where it comes from: EF_OK, or
+ * EF_UNAUTHORIZED. `now_us` as ef__server_mono has it. */
+ef_status ef__token_check(ef__server *server, ef_str authorization, const ef__peer *peer,
                           int64_t now_us, ef__principal *out, ef_error *err);
 /* Would it be let in again? No: its token was revoked or has expired; or there is a token by now,
  * and it came without one. */

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 #define BLOCK_BYTES 16384
+#define FIRST_FRAME_MAX 4096   /* a projection's name, escaped, and three numbers */
+#define POSITION_DIGITS_MAX 18 /* below 10^18 */
 
 /* --- the answer
  * ----------------------------------------------------------------------------------- */
@@ -67,32 +69,6 @@ struct MHD_Response *ef__http_follow_head(struct ef__follower *follower)
 /* --- the routes
  * ----------------------------------------------------------------------------------- */
 
-/* Last-Event-ID, or after=; from now on when there is neither. */
-static ef_status read_start(ef__request *r, const ef__topic_key *key, ef_view_place *out,
-                            ef_error *err)
-{
-    ef_str last = ef__request_header(r, "Last-Event-ID");
-    bool asked = ef__request_given(r, "after");
-    ef_head head = {0};
-    ef_status st = ef__request_int(r, "after", 0, INT64_MAX - 1, &out->position, err);
-
-    if (st != EF_OK || (asked && last.len == 0))
-        return st;
-    if (last.len > 0) {
-        st = ef_view_place_parse(last, out, err);
-        return st == EF_OK && key->kind == EF__TOPIC_EVENTS && out->waiting_count > 0
-                   ? ef_fail(err, EF_BAD_INPUT, "Last-Event-ID is '%.*s'; a position is needed",
-                             EF_STR_ARG(last))
-                   : st;
-    }
-    if (key->kind == EF__TOPIC_VIEWS)
-        return ef_view_place_now(r->server->options.engine, ef_str_from(key->name), r->tenant, out,
-                                 err);
-    st = ef_journal_head(r->server->options.journal, &head, err);
-    out->position = head.position;
-    return st;
-}
-
 static ef_status copy(const char *what, ef_str from, char to[256], ef_error *err)
 {
     if (from.len >= 256)
@@ -101,28 +77,110 @@ static ef_status copy(const char *what, ef_str from, char to[256], ef_error *err
     return EF_OK;
 }
 
-static ef_status join(ef__request *r, ef__topic_key *key, ef_error *err)
+/* The checks that a follower has to pass before anything is begun for it. */
+static ef_status check(ef__request *r, ef__topic_key *key, ef_error *err)
 {
-    ef_view_place after = {0};
-    ef_status st = read_start(r, key, &after, err);
+    ef_status st = ef__request_no_more(r, err);
+
+    return st == EF_OK ? copy("tenant", r->tenant, key->tenant, err) : st;
+}
+
+static ef_status join(ef__request *r, const ef__topic_key *key, const ef_view_place *after,
+                      ef_str first, ef_error *err)
+{
+    ef_status st = ef__hub_join(r->server, key, after, first, &r->who, &r->follower, err);
 
     if (st == EF_OK)
-        st = ef__request_no_more(r, err);
-    if (st == EF_OK)
-        st = copy("tenant", r->tenant, key->tenant, err);
-    if (st == EF_OK)
-        st = ef__hub_join(r->server, key, &after, &r->who, &r->follower, err);
-    if (st == EF_OK)
         r->type = "text/event-stream";
+    return st;
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static ef_status parse_position(ef_str text, int64_t *out, ef_error *err)
+{
+    int64_t position = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9' || i == POSITION_DIGITS_MAX)
+            return ef_fail(err, EF_BAD_INPUT, "Last-Event-ID is '%.*s'; a position is needed",
+                           EF_STR_ARG(text));
+        position = position * 10 + (text.ptr[i] - '0');
+    }
+    *out = position;
+    return EF_OK;
+}
+
+/* Last-Event-ID, or after=; from now on when there is neither. */
+static ef_status read_position(ef__request *r, int64_t *out, ef_error *err)
+{
+    ef_str last = ef__request_header(r, "Last-Event-ID");
+    bool asked = ef__request_given(r, "after");
+    ef_head head = {0};
+    ef_status st = ef__request_int(r, "after", 0, INT64_MAX - 1, out, err);
+
+    if (st == EF_OK && last.len > 0)
+        return parse_position(last, out, err);
+    if (st != EF_OK || asked)
+        return st;
+    st = ef_journal_head(r->server->options.journal, &head, err);
+    *out = head.position;
     return st;
 }
 
 static ef_status follow_events(ef__request *r, ef_error *err)
 {
     ef__topic_key key = {.kind = EF__TOPIC_EVENTS};
+    ef_view_place after = {0};
     ef_status st = copy("type", ef__request_text(r, "type"), key.name, err);
 
-    return st == EF_OK ? join(r, &key, err) : st;
+    if (st == EF_OK)
+        st = read_position(r, &after.number, err);
+    if (st == EF_OK)
+        st = check(r, &key, err);
+    return st == EF_OK ? join(r, &key, &after, EF_STR(""), err) : st;
+}
+
+/* --- views ------------------------------------------------------------------------------------ */
+
+/* Without a place, following begins here, so that a refusal is an answer; the first frame says so.
+ */
+static ef_status start_views(ef__request *r, const ef__topic_key *key, ef_view_place *place,
+                             ef__buf *first, ef_error *err)
+{
+    ef_view_change_list list = {0};
+    ef_status st = ef_view_changes(
+        r->server->options.engine,
+        &(ef_view_changes_query){.projection = ef_str_from(key->name), .tenant = r->tenant}, place,
+        &list, err);
+
+    if (st == EF_OK)
+        ef__frame_reset(first, ef_str_from(key->name), place, &list);
+    ef_view_change_list_release(&list);
+    return st == EF_OK && first->failed ? ef_fail(err, EF_NO_MEMORY, "memory ran out") : st;
+}
+
+static ef_status join_views(ef__request *r, ef__topic_key *key, ef_error *err)
+{
+    ef_str last = ef__request_header(r, "Last-Event-ID");
+    ef__buf first = EF__BUF_INIT(FIRST_FRAME_MAX);
+    ef_view_place place = {0};
+    ef_status st = EF_OK;
+
+    if (ef__request_given(r, "after"))
+        st = ef_fail(err, EF_BAD_INPUT,
+                     "after= is a position, and changes of views have none: leave it out to begin "
+                     "now, or go on from an id with the header Last-Event-ID");
+    if (st == EF_OK && last.len > 0)
+        st = ef_view_place_parse(last, &place, err);
+    if (st == EF_OK)
+        st = check(r, key, err);
+    if (st == EF_OK && last.len == 0)
+        st = start_views(r, key, &place, &first, err);
+    if (st == EF_OK)
+        st = join(r, key, &place, ef__buf_str(&first), err);
+    ef__buf_release(&first);
+    return st;
 }
 
 static ef_status follow_views(ef__request *r, ef_error *err)
@@ -136,17 +194,17 @@ static ef_status follow_views(ef__request *r, ef_error *err)
         st = copy("projection", r->parts[0], key.name, err);
     if (st == EF_OK)
         st = copy("view id", r->parts[1], key.id, err);
-    return st == EF_OK ? join(r, &key, err) : st;
+    return st == EF_OK ? join_views(r, &key, err) : st;
 }
 
-const ef__route ef__routes_subscribe[] = {
+const ef__http_route ef__routes_subscribe[] = {
     {"GET", "/v1/subscribe/events", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_STREAM,
      follow_events, "followEvents", "events as they are appended", "after:integer type:string",
      NULL, "Stream", 0},
     {"GET", "/v1/subscribe/views/{projection}", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_STREAM,
-     follow_views, "followViews", "views as they change", "after:integer", NULL, "Stream", 0},
+     follow_views, "followViews", "views as they change", NULL, NULL, "Stream", 0},
     {"GET", "/v1/subscribe/views/{projection}/{id}", EF__SCOPE_READ, EF__TENANCY_QUERY,
-     EF__ROUTE_STREAM, follow_views, "followView", "one view as it changes", "after:integer", NULL,
-     "Stream", 0},
+     EF__ROUTE_STREAM, follow_views, "followView", "one view as it changes", NULL, NULL, "Stream",
+     0},
     {0},
 };

@@ -63,7 +63,7 @@ void ef__scopes_format(unsigned scopes, char out[EF__SCOPES_TEXT_MAX])
                                      used ? "," : "", ef__token_scope(bit));
 }
 
-ef_status ef__token_make(ef__token *token, int64_t now_us, char text[EF__TOKEN_TEXT_MAX],
+ef_status ef__token_make(ef__api_token *token, int64_t now_us, char text[EF__TOKEN_TEXT_MAX],
                          ef_error *err)
 {
     uint8_t random[8 + SECRET_BYTES];
@@ -89,10 +89,10 @@ static bool same_hash(const uint8_t *a, const uint8_t *b)
     return different == 0;
 }
 
-const ef__token *ef__token_find(const ef__token_list *list, ef_str text)
+const ef__api_token *ef__token_find(const ef__token_list *list, ef_str text)
 {
     uint8_t hash[EF_HASH_BYTES];
-    const ef__token *found = NULL;
+    const ef__api_token *found = NULL;
 
     if (text.len >= EF__TOKEN_TEXT_MAX || !ef__sha256(EF_STR("everfold token "), text, hash))
         return NULL;
@@ -137,7 +137,7 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static ef_status take_line(const token_line *line, ef__token *out, ef_error *err)
+static ef_status take_line(const token_line *line, ef__api_token *out, ef_error *err)
 {
     ef_status st = ef__scopes_parse(line->scopes, &out->scopes, err);
 
@@ -167,7 +167,7 @@ static ef_status parse_line(ef_str text, ef__token_list *list, ef_error *err)
     ef__arena arena = EF__ARENA_INIT(1 << 20);
     ef__json *json = NULL;
     token_line line;
-    ef__token token = {0};
+    ef__api_token token = {0};
     ef_status st = ef__json_parse(text, 65536, &arena, &json, err);
 
     if (st == EF_OK)
@@ -234,7 +234,7 @@ ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err)
     return st;
 }
 
-static void write_line(ef__buf *out, const ef__token *token)
+static void write_line(ef__buf *out, const ef__api_token *token)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
     char hash[2 * EF_HASH_BYTES + 1], scopes[EF__SCOPES_TEXT_MAX];
@@ -351,9 +351,9 @@ ef_status ef__tokens_change(const char *path,
     return st;
 }
 
-ef_status ef__token_list_add(ef__token_list *list, const ef__token *token, ef_error *err)
+ef_status ef__token_list_add(ef__token_list *list, const ef__api_token *token, ef_error *err)
 {
-    ef__token *grown;
+    ef__api_token *grown;
 
     if (list->count == EF__TOKENS_MAX)
         return ef_fail(err, EF_TOO_LARGE, "there are %d tokens already, revoked ones included",
@@ -369,7 +369,7 @@ ef_status ef__token_list_add(ef__token_list *list, const ef__token *token, ef_er
 typedef struct revoking {
     ef_str id;
     int64_t now_us;
-    ef__token *token; /* as it has become */
+    ef__api_token *token; /* as it has become */
 } revoking;
 
 /* Doing it again changes nothing: when it was revoked stays as it was. */
@@ -378,7 +378,7 @@ static ef_status revoke_one(ef__token_list *list, void *context, ef_error *err)
     const revoking *r = context;
 
     for (size_t i = 0; i < list->count; i++) {
-        ef__token *token = &list->items[i];
+        ef__api_token *token = &list->items[i];
         if (!ef_str_equal(ef_str_from(token->id), r->id))
             continue;
         if (token->revoked_us == 0)
@@ -390,7 +390,7 @@ static ef_status revoke_one(ef__token_list *list, void *context, ef_error *err)
                    EF_STR_ARG(r->id));
 }
 
-ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__token *out,
+ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__api_token *out,
                             ef_error *err)
 {
     revoking r = {id, now_us, out};
@@ -409,14 +409,14 @@ void ef__token_list_release(ef__token_list *list)
 /* --- for people ---------------------------------------------------------------------------------
  */
 
-const char *ef__token_state(const ef__token *token, int64_t now_us)
+const char *ef__token_state(const ef__api_token *token, int64_t now_us)
 {
     if (token->revoked_us > 0)
         return "revoked";
     return token->expires_us > 0 && token->expires_us <= now_us ? "expired" : "live";
 }
 
-void ef__token_members(ef__json_writer *w, const ef__token *token, int64_t now_us)
+void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t now_us)
 {
     ef__json_key(w, "id");
     ef__json_str(w, ef_str_from(token->id));

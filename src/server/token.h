@@ -17,7 +17,7 @@
 #define EF__TOKENS_MAX 10000   /* in a file */
 #define EF__SCOPES_TEXT_MAX 64 /* "append,read,work,operate,admin" */
 
-typedef struct ef__token {
+typedef struct ef__api_token {
     char id[EF__TOKEN_ID_MAX];
     unsigned scopes;
     bool bound; /* to `tenant` */
@@ -27,10 +27,10 @@ typedef struct ef__token {
     int64_t expires_us; /* 0: never */
     int64_t revoked_us; /* 0: not */
     uint8_t hash[EF_HASH_BYTES];
-} ef__token;
+} ef__api_token;
 
 typedef struct ef__token_list {
-    ef__token *items;
+    ef__api_token *items;
     size_t count;
 } ef__token_list;
 
@@ -40,10 +40,10 @@ ef_status ef__scopes_parse(ef_str list, unsigned *out, ef_error *err);
 const char *ef__token_scope(unsigned bit);
 
 /* A new one with a secret of its own: `text` is what its owner gets, once. */
-ef_status ef__token_make(ef__token *token, int64_t now_us, char text[EF__TOKEN_TEXT_MAX],
+ef_status ef__token_make(ef__api_token *token, int64_t now_us, char text[EF__TOKEN_TEXT_MAX],
                          ef_error *err);
 /* Which token a text is; NULL: none. Takes as long for a wrong secret as for the right one. */
-const ef__token *ef__token_find(const ef__token_list *list, ef_str text);
+const ef__api_token *ef__token_find(const ef__token_list *list, ef_str text);
 
 /* No file: no tokens. EF_DAMAGED names the line, or says that there is none. */
 ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err);
@@ -57,17 +57,17 @@ ef_status ef__tokens_change(const char *path,
                             ef_status (*change)(ef__token_list *list, void *context, ef_error *err),
                             void *context, ef_error *err);
 /* End one; again changes nothing. `out` is as it has become. EF_NOT_FOUND */
-ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__token *out,
+ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__api_token *out,
                             ef_error *err);
 /* One more, at the end. EF_TOO_LARGE: there are EF__TOKENS_MAX already. */
-ef_status ef__token_list_add(ef__token_list *list, const ef__token *token, ef_error *err);
+ef_status ef__token_list_add(ef__token_list *list, const ef__api_token *token, ef_error *err);
 void ef__token_list_release(ef__token_list *list);
 
 /* "live", "expired", "revoked" */
-const char *ef__token_state(const ef__token *token, int64_t now_us);
+const char *ef__token_state(const ef__api_token *token, int64_t now_us);
 /* "append,read" */
 void ef__scopes_format(unsigned scopes, char out[EF__SCOPES_TEXT_MAX]);
 /* The members of the object that people see: everything but hash and secret. */
-void ef__token_members(ef__json_writer *w, const ef__token *token, int64_t now_us);
+void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t now_us);
 
 #endif

@@ -250,7 +250,7 @@ static size_t ignore(char *bytes, size_t size, size_t count, void *context)
     return size * count;
 }
 
-static bool post(ef__tracer *t, const ef__buf *body)
+static bool task(ef__tracer *t, const ef__buf *body)
 {
     CURL *curl = t->curl;
     long http = 0;
@@ -277,7 +277,7 @@ static void send_batch(ef__tracer *t, const span *spans, size_t count)
     bool sent;
 
     write_batch(t, &body, spans, count);
-    sent = !body.failed && post(t, &body);
+    sent = !body.failed && task(t, &body);
     ef__buf_release(&body);
     pthread_mutex_lock(&t->lock);
     *(sent ? &t->counts.sent : &t->counts.failed) += (int64_t)count;

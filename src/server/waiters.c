@@ -3,7 +3,7 @@
  *
  *     handler ─► parked ─► handler again, in the pool ─► answered
  *                  ▲                 └─ not yet: parked once more
- *                  └─ until there is something to read, or its time is over
+ *                  └─ until there is something to read, its time is over, or its client has gone
  *
  * One thread watches the journal for those that wait for events, another one the views for those
  * that wait for a fold. Each looks at all of its requests together, and the more there are the less
@@ -37,14 +37,17 @@ struct ef__waiters {
     lot log, views;
 };
 
-/* Its handler runs again. */
+/* Its handler runs again, unless its client has gone: then it ends here. */
 static void release(ef__request *r)
 {
     ef_view_wait_close(r->waiting.view);
     r->waiting.view = NULL;
-    if (ef__pool_put(r->server->pool, r))
+    if (ef__request_is_abandoned(r))
+        (void)ef_fail(&r->error, EF_OVER_BUDGET, "the client has closed its connection");
+    else if (ef__pool_put(r->server->pool, r))
         return;
-    (void)ef_fail(&r->error, EF_BUSY, "too many requests wait already; try again in a second");
+    else
+        (void)ef_fail(&r->error, EF_BUSY, "too many requests wait already; try again in a second");
     ef__dispatch_problem(r);
     ef__http_ready(r);
 }
@@ -76,7 +79,7 @@ static ef__request *take_over(lot *l, bool (*may_go_on)(const lot *l, const ef__
     for (ef__request **at = &l->first; *at;) {
         ef__request *r = *at;
         int64_t until_us = r->waiting.end_us - now_us;
-        if (until_us > 0 && !may_go_on(l, r)) {
+        if (until_us > 0 && !may_go_on(l, r) && !ef__request_is_abandoned(r)) {
             left_us = until_us < left_us ? until_us : left_us;
             at = &r->waiting.next;
             continue;
@@ -147,7 +150,7 @@ static void look_at_views(ef__request *list)
             of[count] = list;
             waits[count++] = list->waiting.view;
         }
-        ef_view_wait_look(waits, count, over);
+        ef_view_wait_check(waits, count, over);
         for (size_t i = 0; i < count; i++)
             of[i]->waiting.after = over[i];
     }
@@ -197,7 +200,7 @@ static void *watch_views(void *context)
             (void)pthread_cond_timedwait(&l->work, &l->lock, &until);
         }
         pthread_mutex_unlock(&l->lock);
-        turn = ef_view_wait_turn(l->server->options.engine, turn, left_ms);
+        turn = ef_view_wait_next(l->server->options.engine, turn, left_ms);
         pthread_mutex_lock(&l->lock);
     }
     pthread_mutex_unlock(&l->lock);

@@ -1,6 +1,5 @@
 /*
- * disk.h - the room that the stores have: the file system with the least, of those that the journal
- * and the views are on.
+ * disk.h - free space of the stores: the file system with the least, of those of journal and views.
  */
 #ifndef EF_SHAPE_DISK_H
 #define EF_SHAPE_DISK_H
@@ -8,18 +7,18 @@
 #include <everfold/everfold.h>
 
 #define EF__DISK_PATH 512
-/* Below this a store has no room for its log and a checkpoint: not ready. */
+/* Below this a store has no space for its WAL and a checkpoint: not ready. */
 #define EF__DISK_FREE_MIN (INT64_C(64) << 20)
 /* Below this nothing can be written. */
 #define EF__DISK_FULL (INT64_C(1) << 20)
 
 typedef struct ef__disk {
-    char path[EF__DISK_PATH]; /* of the store; "" when it is not on this machine */
-    int64_t free_bytes;       /* -1: not known */
-    bool refused;             /* a write failed for lack of room, be it by a quota */
+    char path[EF__DISK_PATH]; /* path of the store; "" if it is not local */
+    int64_t free_bytes;       /* -1: unknown */
+    bool refused;             /* a write failed for lack of space or a quota */
 } ef__disk;
 
-/* By the URLs of the stores: sqlite:PATH and lmdb:PATH are on a disk of this machine. */
+/* Determined from the URLs: sqlite:PATH and lmdb:PATH are local. */
 ef__disk ef__disk_of(const char *journal_url, const char *views_url);
 
 static inline bool ef__disk_is_low(const ef__disk *disk)

@@ -1,5 +1,5 @@
 /*
- * health.c - how it is, in one sentence.
+ * health.c - health: a state and a message, derived from an overview.
  */
 #include "health.h"
 
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PUBLISHERS_MAX 64 /* that are looked at */
+#define PUBLISHERS_MAX 64 /* publishers that are checked */
 
-const char *ef__health_word(ef__health health)
+const char *ef__health_name(ef__health health)
 {
     static const char *const words[] = {"well", "behind", "trouble"};
 
@@ -21,20 +21,20 @@ static const char *plural(int64_t count)
     return count == 1 ? "" : "s";
 }
 
-/* The projection that is furthest behind; NULL when none is. */
-static const ef_projection *last_one(const ef__health_facts *o)
+/* The active projection with the largest lag; NULL if none lags. */
+static const ef_projection *most_lagging(const ef__health_facts *o)
 {
     const ef_projection *last = NULL;
 
     for (size_t i = 0; i < o->projections->count; i++) {
         const ef_projection *p = &o->projections->items[i];
-        if (p->routed && p->lag_events > 0 && (!last || p->lag_events > last->lag_events))
+        if (p->active && p->lag_events > 0 && (!last || p->lag_events > last->lag_events))
             last = p;
     }
     return last;
 }
 
-static const ef_projection *in_state(const ef__health_facts *o, const char *state)
+static const ef_projection *find_in_state(const ef__health_facts *o, const char *state)
 {
     for (size_t i = 0; i < o->projections->count; i++)
         if (ef_str_equal(o->projections->items[i].state, ef_str_from(state)))
@@ -42,15 +42,15 @@ static const ef_projection *in_state(const ef__health_facts *o, const char *stat
     return NULL;
 }
 
-/* While events are being folded the sum moves, for it is read from two stores: only what is left at
- * rest is wrong. */
-static bool is_lost(const ef__health_facts *o)
+/* The sum varies while events are applied, because it is read from two stores: it is an error only
+ * when idle. */
+static bool has_unaccounted(const ef__health_facts *o)
 {
     return o->unaccounted != 0 && o->outbox->pending == 0 && o->outbox->processing == 0 &&
-           !last_one(o);
+           !most_lagging(o);
 }
 
-/* --- what is blocked ----------------------------------------------------------------------------
+/* --- blocked events ----------------------------------------------------------------------------
  */
 
 typedef struct blocked {
@@ -63,8 +63,8 @@ static blocked count_blocked(const ef__health_facts *o)
 
     for (size_t i = 0; i < o->projections->count; i++) {
         const ef_projection *p = &o->projections->items[i];
-        sum.events += p->routed ? p->blocked_events : 0;
-        *(p->by_log ? &sum.tenants : &sum.streams) += p->routed ? p->blocked_streams : 0;
+        sum.events += p->active ? p->blocked_events : 0;
+        *(p->by_log ? &sum.tenants : &sum.streams) += p->active ? p->blocked_streams : 0;
     }
     return sum;
 }
@@ -81,7 +81,7 @@ static void format_blocked(const ef__health_facts *o, char *out, size_t size)
     if (b.tenants > 0)
         (void)snprintf(tenants, sizeof tenants, "%s %" PRId64 " tenant%s",
                        b.streams > 0 ? " and" : " of", b.tenants, plural(b.tenants));
-    if (b.events == 0) /* of a publisher, if any */
+    if (b.events == 0) /* blocked rows of publishers */
         b.events = o->outbox->blocked;
     out[0] = '\0';
     if (b.events > 0)
@@ -97,79 +97,80 @@ static bool has_scope(const ef_projection *p, const char *state)
     return false;
 }
 
-/* A log-ordered projection of which a tenant is in `state`; there are no outbox rows of those. */
-static const ef_projection *with_tenant(const ef__health_facts *o, const char *state)
+/* A log-ordered projection with a tenant in `state`; these have no outbox rows. */
+static const ef_projection *find_with_tenant(const ef__health_facts *o, const char *state)
 {
     for (size_t i = 0; i < o->projections->count; i++)
-        if (o->projections->items[i].routed && has_scope(&o->projections->items[i], state))
+        if (o->projections->items[i].active && has_scope(&o->projections->items[i], state))
             return &o->projections->items[i];
     return NULL;
 }
 
-/* --- the sentence -------------------------------------------------------------------------------
+/* --- message -------------------------------------------------------------------------------
  */
 
-static void say_disk(const ef__disk *disk, char out[EF__HEALTH_TEXT])
+static void write_disk(const ef__disk *disk, char out[EF__HEALTH_TEXT])
 {
-    char room[32] = "";
+    char space[32] = "";
 
     if (disk->free_bytes >= 0)
-        (void)snprintf(room, sizeof room, ", %" PRId64 " MiB free", disk->free_bytes >> 20);
+        (void)snprintf(space, sizeof space, ", %" PRId64 " MiB free", disk->free_bytes >> 20);
     (void)snprintf(out, EF__HEALTH_TEXT, "The disk is %s: %s%s. %s",
                    ef__disk_is_full(disk) ? "full" : "almost full",
-                   disk->path[0] ? disk->path : "the journal's", room,
-                   "Make room on it; work then goes on by itself.");
+                   disk->path[0] ? disk->path : "the journal's", space,
+                   "Free space on it; work continues by itself.");
 }
 
-static void say_rows(int64_t count, const char *one, const char *many, const ef__health_facts *o,
-                     char out[EF__HEALTH_TEXT])
-{
-    char behind[160];
-
-    format_blocked(o, behind, sizeof behind);
-    (void)snprintf(out, EF__HEALTH_TEXT, "%" PRId64 " %s%s.", count, count == 1 ? one : many,
-                   behind);
-}
-
-static void say_tenant(const ef_projection *p, const char *what, const ef__health_facts *o,
+static void write_rows(int64_t count, const char *one, const char *many, const ef__health_facts *o,
                        char out[EF__HEALTH_TEXT])
 {
-    char behind[160];
+    char blocked_text[160];
 
-    format_blocked(o, behind, sizeof behind);
-    (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s fails for a tenant and %s%s.",
-                   EF_STR_ARG(p->name), what, behind);
+    format_blocked(o, blocked_text, sizeof blocked_text);
+    (void)snprintf(out, EF__HEALTH_TEXT, "%" PRId64 " %s%s.", count, count == 1 ? one : many,
+                   blocked_text);
 }
 
-/* What no worker heals. */
+static void write_tenant(const ef_projection *p, const char *what, const ef__health_facts *o,
+                         char out[EF__HEALTH_TEXT])
+{
+    char blocked_text[160];
+
+    format_blocked(o, blocked_text, sizeof blocked_text);
+    (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s fails for a tenant and %s%s.",
+                   EF_STR_ARG(p->name), what, blocked_text);
+}
+
+/* Problems that need an operator. */
 static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
 {
-    const ef_projection *failed = in_state(o, "failed"), *stopped = with_tenant(o, "failed");
+    const ef_projection *failed = find_in_state(o, "failed"),
+                        *stopped = find_with_tenant(o, "failed");
     int64_t waiting = o->outbox->pending + o->outbox->processing;
 
     if (o->damaged)
         (void)snprintf(out, EF__HEALTH_TEXT,
-                       "The journal is damaged and takes no events; see: everfold doctor --deep.");
+                       "The journal is damaged and refuses appends; see: everfold doctor --deep.");
     else if (ef__disk_is_low(&o->disk))
-        say_disk(&o->disk, out);
+        write_disk(&o->disk, out);
     else if (o->views_unreadable)
         (void)snprintf(out, EF__HEALTH_TEXT, "The views cannot be read; see: everfold doctor.");
-    else if (is_lost(o))
+    else if (has_unaccounted(o))
         (void)snprintf(out, EF__HEALTH_TEXT,
-                       "%" PRId64 " event%s neither done nor waiting: this must be 0.",
+                       "%" PRId64 " event%s neither applied nor queued: this must be 0.",
                        o->unaccounted, o->unaccounted == 1 ? " is" : "s are");
     else if (o->outbox->dead > 0)
-        say_rows(o->outbox->dead, "event is dead and needs an operator",
-                 "events are dead and need an operator", o, out);
+        write_rows(o->outbox->dead, "event is dead and needs an operator",
+                   "events are dead and need an operator", o, out);
     else if (failed)
-        (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s has failed and is not fed.",
+        (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s has failed and is stopped.",
                        EF_STR_ARG(failed->name));
     else if (stopped)
-        say_tenant(stopped, "needs an operator", o, out);
+        write_tenant(stopped, "needs an operator", o, out);
     else if (o->workers_live == 0 && waiting > 0 && !o->shadow_only)
         (void)snprintf(out, EF__HEALTH_TEXT,
-                       "No worker is running, and %" PRId64 " event%s wait%s.", waiting,
-                       plural(waiting), waiting == 1 ? "s" : "");
+                       "No worker is running, and %" PRId64 " event%s queued.", waiting,
+                       waiting == 1 ? " is" : "s are");
     else
         return false;
     return true;
@@ -177,23 +178,23 @@ static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
 
 static bool is_behind(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
 {
-    const ef_projection *last = last_one(o), *paused = in_state(o, "paused"),
-                        *retries = with_tenant(o, "retrying");
+    const ef_projection *last = most_lagging(o), *paused = find_in_state(o, "paused"),
+                        *retries = find_with_tenant(o, "retrying");
 
     if (o->publisher_down.len > 0)
-        (void)snprintf(out, EF__HEALTH_TEXT, "Publisher %.*s cannot deliver, and tries again.",
+        (void)snprintf(out, EF__HEALTH_TEXT, "Publisher %.*s cannot deliver and retries.",
                        EF_STR_ARG(o->publisher_down));
     else if (o->outbox->failed > 0)
-        say_rows(o->outbox->failed, "event failed and is tried again",
-                 "events failed and are tried again", o, out);
+        write_rows(o->outbox->failed, "event failed and will be retried",
+                   "events failed and will be retried", o, out);
     else if (retries)
-        say_tenant(retries, "tries again", o, out);
+        write_tenant(retries, "is retried", o, out);
     else if (paused)
         (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s is paused.",
                        EF_STR_ARG(paused->name));
     else if (last)
         (void)snprintf(out, EF__HEALTH_TEXT,
-                       "Catching up: %.*s is %" PRId64 " event%s behind, by %" PRId64 " s.",
+                       "Catching up: %.*s lags by %" PRId64 " event%s, %" PRId64 " s.",
                        EF_STR_ARG(last->name), last->lag_events, plural(last->lag_events),
                        last->lag_us / 1000000);
     else

@@ -90,12 +90,12 @@ size_t ef__workers_in_state(const ef_worker_list *workers, ef_worker_state state
     return count;
 }
 
-void ef__health_write(ef__json_writer *w, ef__health health, const char *sentence)
+void ef__health_write(ef__json_writer *w, ef__health health, const char *message)
 {
     ef__json_key(w, "health");
     ef__json_open(w, '{');
-    add_text(w, "state", ef__health_word(health));
-    add_text(w, "sentence", sentence);
+    add_text(w, "state", ef__health_name(health));
+    add_text(w, "message", message);
     ef__json_close(w, '}');
 }
 
@@ -111,7 +111,7 @@ void ef__overview_write(ef__json_writer *w, const ef__overview *o)
         ef__projection_write(w, &o->projections->items[i]);
     ef__json_close(w, ']');
     ef__json_key(w, "unaccounted");
-    ef__json_int(w, o->unaccounted); /* below 0 is told as it is: it is as wrong as above */
+    ef__json_int(w, o->unaccounted); /* a negative value is an error as well and is shown */
     ef__json_key(w, "views_error");
     if (o->views_error->status != EF_OK)
         ef__json_str(w, ef_str_from(o->views_error->text));

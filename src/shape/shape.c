@@ -1,5 +1,5 @@
 /*
- * shape.c - writing and reading objects by their tables.
+ * shape.c - writes and reads objects by their tables.
  */
 #include "shape.h"
 
@@ -21,7 +21,8 @@ static void write_seconds(ef__json_writer *w, int64_t us)
     ef__json_raw(w, ef_str_from(text));
 }
 
-/* Whether it is over is the store's to say: a clock of ours never shows a live one as ended. */
+/* The store decides whether a lease has expired: the local clock never shows a live one as expired.
+ */
 static void write_ttl(ef__json_writer *w, const void *thing, const ef__field *field)
 {
     const ef_clock *clock = ef_clock_system();
@@ -158,7 +159,7 @@ static ef_status read_word(const ef__json *json, const ef__field *field, void *v
             *(unsigned *)value = (unsigned)i;
             return EF_OK;
         }
-    return ef_fail(err, EF_BAD_JSON, "%s is '%.*s', which this version does not know", field->key,
+    return ef_fail(err, EF_BAD_JSON, "%s has the unknown value '%.*s'", field->key,
                    EF_STR_ARG(json->text));
 }
 
@@ -178,8 +179,8 @@ static ef_status read_number(const ef__json *json, const ef__field *field, void 
     return EF_OK;
 }
 
-/* What is not there, or null, is 0; a number that is not known is -1. */
-static void read_nothing(const ef__field *field, void *value)
+/* A missing or null value is 0; an unknown number is -1. */
+static void read_null(const ef__field *field, void *value)
 {
     if (field->kind == EF__FIELD_COUNT)
         *(int64_t *)value = -1;
@@ -233,7 +234,7 @@ static ef_status read_choice(const ef__json *json, const ef__field *field, void 
 
     if (json->kind != EF__JSON_STRING ||
         (!yes && !ef_str_equal(json->text, ef_str_from(field->word(0)))))
-        return wrong_kind(field, "one of its two words", err);
+        return wrong_kind(field, "one of its two values", err);
     *(bool *)value = yes;
     return EF_OK;
 }
@@ -293,7 +294,7 @@ ef_status ef__shape_read_more(const ef__json *object, const ef__shape *shape, vo
         if (json && json->kind != EF__JSON_NULL)
             st = read_field(json, field, value, err);
         else
-            read_nothing(field, value);
+            read_null(field, value);
     }
     return st;
 }

@@ -1,5 +1,5 @@
 /*
- * shapes.c - the tables: what docs/json.md promises, field by field, in its order.
+ * shapes.c - the tables of the objects in docs/reference/json.md, field by field, in their order.
  */
 #include "shape.h"
 
@@ -71,16 +71,16 @@ static const char *on_error_word(int skips)
     return skips ? "skip" : "stop";
 }
 
-static const ef__field placed_fields[] = {
-    FIELD(ef__placed, "stream", STR, stream),
-    FIELD(ef__placed, "seq", INT64, seq),
-    FIELD(ef__placed, "position", INT64, position),
-    FIELD(ef__placed, "id", STR, id),
-    FIELD(ef__placed, "duplicate", BOOL, duplicate),
-    FIELD(ef__placed, "token", STR, token),
+static const ef__field append_result_fields[] = {
+    FIELD(ef__append_result, "stream", STR, stream),
+    FIELD(ef__append_result, "seq", INT64, seq),
+    FIELD(ef__append_result, "position", INT64, position),
+    FIELD(ef__append_result, "id", STR, id),
+    FIELD(ef__append_result, "duplicate", BOOL, duplicate),
+    FIELD(ef__append_result, "token", STR, token),
     END,
 };
-SHAPE(placed, ef__placed);
+SHAPE(append_result, ef__append_result);
 
 static const ef__field event_fields[] = {
     FIELD(ef_event, "tenant", STR, tenant),
@@ -264,10 +264,10 @@ static const ef__field gap_fields[] = {
 SHAPE(gap, ef_gap);
 
 static const ef__field lease_fields[] = {
-    WORD(ef_lease, "kind", key.kind, lease_kind_word, EF_LEASE_SEQUENCER + 1),
+    WORD(ef_lease, "kind", key.kind, lease_kind_word, EF_LEASE_RUN + 1),
     FIELD(ef_lease, "name", NAME, key.name),
     FIELD(ef_lease, "partition", NUMBER, key.partition),
-    FIELD(ef_lease, "owner", NAME, owner),
+    FIELD(ef_lease, "holder", NAME, holder),
     FIELD(ef_lease, "until", TIME, until_us),
     TTL(ef_lease, "ttl_ms", until_us, live),
     FIELD(ef_lease, "token", INT64, token),
@@ -292,32 +292,32 @@ SHAPE(worker, ef_worker);
 
 static const ef__field partition_fields[] = {
     FIELD(ef_partition, "partition", LABEL, number),
-    FIELD(ef_partition, "owner", NAME, owner),
+    FIELD(ef_partition, "holder", NAME, holder),
     FIELD(ef_partition, "lease_until", TIME, until_us),
     TTL(ef_partition, "ttl_ms", until_us, live),
     FIELD(ef_partition, "epoch", INT64, token),
     FIELD(ef_partition, "live", BOOL, live),
     FIELD(ef_partition, "pending", INT64, pending),
-    FIELD(ef_partition, "in_hand", INT64, in_hand),
-    FIELD(ef_partition, "exceptions", INT64, exceptions),
+    FIELD(ef_partition, "in_flight", INT64, in_flight),
+    FIELD(ef_partition, "retry_rows", INT64, retry_rows),
     END,
 };
 SHAPE(partition, ef_partition);
 
-static const ef__field act_fields[] = {
-    FIELD(ef_act, "id", INT64, id),
-    FIELD(ef_act, "at", TIME, at_us),
-    FIELD(ef_act, "act", STR, act),
-    FIELD(ef_act, "who", STR, who),
-    FIELD(ef_act, "reason", STR, reason),
-    FIELD(ef_act, "lane", STR, lane),
-    FIELD(ef_act, "tenant", STR, tenant),
-    FIELD(ef_act, "stream", STR, stream),
-    FIELD(ef_act, "seq", INT64, seq),
-    FIELD(ef_act, "rows", INT64, rows),
+static const ef__field audit_entry_fields[] = {
+    FIELD(ef_audit_entry, "id", INT64, id),
+    FIELD(ef_audit_entry, "at", TIME, at_us),
+    FIELD(ef_audit_entry, "action", STR, action),
+    FIELD(ef_audit_entry, "actor", NAME, actor),
+    FIELD(ef_audit_entry, "reason", NAME, reason),
+    FIELD(ef_audit_entry, "lane", NAME, lane),
+    FIELD(ef_audit_entry, "tenant", STR, tenant),
+    FIELD(ef_audit_entry, "stream", NAME, stream),
+    FIELD(ef_audit_entry, "seq", INT64, seq),
+    FIELD(ef_audit_entry, "rows", INT64, rows),
     END,
 };
-SHAPE(act, ef_act);
+SHAPE(audit_entry, ef_audit_entry);
 
 static const ef__field stream_fields[] = {
     FIELD(ef_stream, "tenant", STR, tenant),
@@ -355,6 +355,8 @@ static const ef__field facts_fields[] = {
     FIELD(ef_store_facts, "free_bytes", COUNT, free_bytes),
     FIELD(ef_store_facts, "streams", COUNT, streams),
     FIELD(ef_store_facts, "damaged", BOOL, damaged),
+    FIELD(ef_store_facts, "damaged_at", TIME, damaged_us),
+    CHARS(ef_store_facts, "damage", damage),
     END,
 };
 SHAPE(facts, ef_store_facts);
@@ -384,12 +386,15 @@ static const ef__field summary_more_fields[] = {
 };
 SHAPE(summary_more, ef_outbox_summary);
 
-static const ef__field replayed_fields[] = {
-    FIELD(ef_replayed, "events", INT64, events),     FIELD(ef_replayed, "applied", INT64, applied),
-    FIELD(ef_replayed, "ignored", INT64, ignored),   FIELD(ef_replayed, "failed", INT64, failed),
-    FIELD(ef_replayed, "deferred", INT64, deferred), END,
+static const ef__field replay_result_fields[] = {
+    FIELD(ef_replay_result, "events", INT64, events),
+    FIELD(ef_replay_result, "applied", INT64, applied),
+    FIELD(ef_replay_result, "ignored", INT64, ignored),
+    FIELD(ef_replay_result, "failed", INT64, failed),
+    FIELD(ef_replay_result, "deferred", INT64, deferred),
+    END,
 };
-SHAPE(replayed, ef_replayed);
+SHAPE(replay_result, ef_replay_result);
 
 static const ef__field diff_fields[] = {
     FIELD(ef_diff, "views", INT64, views),
@@ -400,14 +405,14 @@ static const ef__field diff_fields[] = {
 };
 SHAPE(diff, ef_diff);
 
-static const ef__field partition_changed_fields[] = {
-    FIELD(ef_partition_changed, "before", INT32, before),
-    FIELD(ef_partition_changed, "after", INT32, after),
-    FIELD(ef_partition_changed, "pruned", INT64, pruned),
-    FIELD(ef_partition_changed, "kept", INT64, kept),
+static const ef__field partition_sync_result_fields[] = {
+    FIELD(ef_partition_sync_result, "before", INT32, before),
+    FIELD(ef_partition_sync_result, "after", INT32, after),
+    FIELD(ef_partition_sync_result, "pruned", INT64, pruned),
+    FIELD(ef_partition_sync_result, "kept", INT64, kept),
     END,
 };
-SHAPE(partition_changed, ef_partition_changed);
+SHAPE(partition_sync_result, ef_partition_sync_result);
 
 static const ef__field row_more_fields[] = {
     FIELD(ef_row, "blocked", BOOL, blocked),
@@ -424,7 +429,7 @@ static const ef__field worker_more_fields[] = {
 SHAPE(worker_more, ef_worker);
 
 static const ef__field projection_more_fields[] = {
-    FIELD(ef_projection, "routed", BOOL, routed),
+    FIELD(ef_projection, "routed", BOOL, active),
     FIELD(ef_projection, "applied", COUNT, applied),
     FIELD(ef_projection, "ignored", COUNT, ignored),
     FIELD(ef_projection, "skipped", COUNT, skipped),
@@ -438,7 +443,7 @@ static const char *trial_word(int value)
 }
 
 static const ef__field trial_fields[] = {
-    WORD(ef_trial, "outcome", outcome, trial_word, EF_TRIAL_WAITS + 1),
+    WORD(ef_trial, "outcome", outcome, trial_word, EF_TRIAL_BLOCKED + 1),
     FIELD(ef_trial, "version", INT32, version),
     FIELD(ef_trial, "generation", INT32, generation),
     FIELD(ef_trial, "line", INT32, line),
@@ -463,19 +468,19 @@ static const ef__field draft_row_fields[] = {
 };
 SHAPE(draft_row, ef_draft_row);
 
-static const ef__field drafted_fields[] = {
-    FIELD(ef_drafted, "version", INT32, version),
-    FIELD(ef_drafted, "streams", INT64, streams),
-    FIELD(ef_drafted, "events", INT64, events),
-    FIELD(ef_drafted, "applied", INT64, applied),
-    FIELD(ef_drafted, "ignored", INT64, ignored),
-    FIELD(ef_drafted, "failed", INT64, failed),
-    FIELD(ef_drafted, "waits", INT64, waits),
-    FIELD(ef_drafted, "not_tried", INT64, not_tried),
-    FIELD(ef_drafted, "newly_failed", INT64, newly_failed),
+static const ef__field draft_result_fields[] = {
+    FIELD(ef_draft_result, "version", INT32, version),
+    FIELD(ef_draft_result, "streams", INT64, streams),
+    FIELD(ef_draft_result, "events", INT64, events),
+    FIELD(ef_draft_result, "applied", INT64, applied),
+    FIELD(ef_draft_result, "ignored", INT64, ignored),
+    FIELD(ef_draft_result, "failed", INT64, failed),
+    FIELD(ef_draft_result, "waits", INT64, waits),
+    FIELD(ef_draft_result, "not_tried", INT64, not_tried),
+    FIELD(ef_draft_result, "newly_failed", INT64, newly_failed),
     END,
 };
-SHAPE(drafted, ef_drafted);
+SHAPE(draft_result, ef_draft_result);
 
 static const ef__field sample_fields[] = {
     FIELD(ef__sample, "at", TIME, at_us),
@@ -502,14 +507,15 @@ static const ef__field minute_fields[] = {
 };
 SHAPE(minute, ef_throughput);
 
-ef__placed ef__placed_of(const ef_new_event *event, const ef_place *place, const char *token)
+ef__append_result ef__append_result_of(const ef_new_event *event, const ef_place *place,
+                                       const char *token)
 {
-    ef__placed placed = {.stream = event->stream,
-                         .seq = place->seq,
-                         .position = place->position,
-                         .id = place->id[0] ? ef_str_from(place->id) : event->id,
-                         .duplicate = place->duplicate,
-                         .token = ef_str_from(token)};
+    ef__append_result placed = {.stream = event->stream,
+                                .seq = place->seq,
+                                .position = place->position,
+                                .id = place->id[0] ? ef_str_from(place->id) : event->id,
+                                .duplicate = place->duplicate,
+                                .token = ef_str_from(token)};
 
     return placed;
 }

@@ -10,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STEP_PAGES 512 /* 2 MB: a stop is seen soon, and no lock is held in between */
+#define STEP_PAGES 512 /* 2 MB: stops soon when requested, and holds no lock between steps */
 #define BUSY_PAUSE_NS 2000000
 
-static ef_status make_target(const char *path, ef_error *err)
+static ef_status create_target(const char *path, ef_error *err)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
@@ -27,7 +27,7 @@ static ef_status make_target(const char *path, ef_error *err)
     return EF_OK;
 }
 
-void ef__sq_backup_tidy(const char *path)
+void ef__sq_backup_remove_logs(const char *path)
 {
     static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
     char name[4096 + 16];
@@ -37,7 +37,7 @@ void ef__sq_backup_tidy(const char *path)
             (void)unlink(name);
 }
 
-static ef_status target_failed(sqlite3 *db, int rc, const char *path, ef_error *err)
+static ef_status fail_target(sqlite3 *db, int rc, const char *path, ef_error *err)
 {
     if ((rc & 0xff) == SQLITE_FULL)
         return ef_fail(err, EF_FULL, "the disk is full: %s could not be written", path);
@@ -54,7 +54,7 @@ static ef_status copy_pages(sqlite3_backup *pages, const ef__sq_backup *b, sqlit
         int64_t done = total - (int64_t)sqlite3_backup_remaining(pages) * 4096;
         if (rc != SQLITE_OK && rc != SQLITE_DONE && (rc & 0xff) != SQLITE_BUSY &&
             (rc & 0xff) != SQLITE_LOCKED)
-            return target_failed(to, rc, b->target, err);
+            return fail_target(to, rc, b->target, err);
         if (b->progress && !b->progress(b->context, done, total))
             return ef_fail(err, EF_TIMEOUT, "the copy to %s was stopped", b->target);
         if (rc == SQLITE_DONE)
@@ -64,7 +64,8 @@ static ef_status copy_pages(sqlite3_backup *pages, const ef__sq_backup *b, sqlit
     }
 }
 
-/* The target is private until it is complete, so it needs neither a journal nor syncs before. */
+/* No other process uses the target before it is complete, so it needs neither a journal nor syncs.
+ */
 static ef_status copy_file(const ef__sq_backup *b, ef__sq_conn *from, ef_error *err)
 {
     sqlite3 *to = NULL;
@@ -78,7 +79,7 @@ static ef_status copy_file(const ef__sq_backup *b, ef__sq_conn *from, ef_error *
         pages = sqlite3_backup_init(to, "main", from->db, "main");
         rc = pages ? SQLITE_OK : sqlite3_errcode(to);
     }
-    st = rc == SQLITE_OK ? copy_pages(pages, b, to, err) : target_failed(to, rc, b->target, err);
+    st = rc == SQLITE_OK ? copy_pages(pages, b, to, err) : fail_target(to, rc, b->target, err);
     (void)sqlite3_backup_finish(pages);
     (void)sqlite3_close(to);
     return st;
@@ -93,7 +94,7 @@ static ef_status copy_snapshot(const ef__sq_backup *b, ef_error *err)
 
     if (st == EF_OK)
         st = ef__sq_exec(&from, "BEGIN", err);
-    if (st == EF_OK) /* the first read fixes what the transaction sees */
+    if (st == EF_OK) /* the first read fixes the snapshot of the transaction */
         st = ef__sq_number(&from, "SELECT count(*) FROM sqlite_schema", &ignored, err);
     if (st == EF_OK)
         st = copy_file(b, &from, err);
@@ -101,7 +102,7 @@ static ef_status copy_snapshot(const ef__sq_backup *b, ef_error *err)
     return st;
 }
 
-/* The last connection that closes moves the log into the file and removes it. */
+/* The last connection to close copies the WAL into the file and removes it. */
 static ef_status change_copy(const ef__sq_backup *b, ef_error *err)
 {
     sqlite3 *db = NULL;
@@ -115,7 +116,7 @@ static ef_status change_copy(const ef__sq_backup *b, ef_error *err)
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(db, "COMMIT; PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
     if (rc != SQLITE_OK)
-        st = target_failed(db, rc, b->target, err);
+        st = fail_target(db, rc, b->target, err);
     (void)sqlite3_close(db);
     return st;
 }
@@ -133,7 +134,7 @@ static ef_status sync_file(const char *path, ef_error *err)
 
 ef_status ef__sq_backup_write(const ef__sq_backup *backup, ef_error *err)
 {
-    ef_status st = make_target(backup->target, err);
+    ef_status st = create_target(backup->target, err);
 
     if (st != EF_OK)
         return st;
@@ -144,7 +145,7 @@ ef_status ef__sq_backup_write(const ef__sq_backup *backup, ef_error *err)
         st = sync_file(backup->target, err);
     if (st != EF_OK) {
         (void)unlink(backup->target);
-        ef__sq_backup_tidy(backup->target);
+        ef__sq_backup_remove_logs(backup->target);
     }
     return st;
 }

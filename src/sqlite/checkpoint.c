@@ -1,62 +1,66 @@
+/*
+ * checkpoint.c - see checkpoint.h.
+ */
 #include "checkpoint.h"
 
 #include "../base/logger.h"
 
-#define ALONE_MS 1000 /* to wait for a moment alone; the next commit asks again */
+#define EXCLUSIVE_WAIT_MS                                                                          \
+    1000 /* wait for the exclusive lock; the next commit requests a checkpoint again */
 
 #define FRAME_BYTES (4096 + 24)
-#define AHEAD_PAGES 256 /* of log that are in its file before they are needed */
+#define WAL_AHEAD_PAGES 256 /* that the WAL file is longer than the WAL */
 
-enum { TICK, BEGIN_READ, BEGIN_WRITE, READ, ROLLBACK, SQL_COUNT };
-
-static void drop_pin(ef__sq_checkpointer *c);
+enum { TICK, BEGIN_READ, BEGIN_WRITE, READ, SQL_COUNT };
 
 static ef_status open_connections(ef__sq_checkpointer *c, ef_error *err)
 {
-    ef__sq_options options = {.texts = &c->texts, .busy_ms = ALONE_MS, .sync = EF__SQ_SYNC_FULL};
+    ef__sq_options options = {
+        .statements = &c->statements, .busy_ms = EXCLUSIVE_WAIT_MS, .sync = EF__SQ_SYNC_FULL};
     ef_status st = EF_OK;
 
     if (!c->conn.db)
         st = ef__sq_open(&c->conn, c->path, &options, err);
-    /* The small commit needs no sync: nobody was told of it, and the next one covers it. */
+    /* The small commit needs no sync: no client depends on it, and the next sync covers it. */
     options.sync = EF__SQ_SYNC_OFF;
     if (st == EF_OK && !c->pin.db)
         st = ef__sq_open(&c->pin, c->path, &options, err);
     return st;
 }
 
-/* The guard's locks belong to the process: nobody of it may write in between. */
-static ef_status alone_begin(ef__sq_checkpointer *c, ef_error *err)
+/* The lock file excludes other processes only, so the threads of this one are paused first. */
+static ef_status exclusive_begin(ef__sq_checkpointer *c, ef_error *err)
 {
     ef_status st;
 
-    c->writers_stop(c->context);
-    st = ef__sq_guard_alone_begin(c->guard, ALONE_MS, err);
+    c->pause_writers(c->context);
+    st = ef__sq_guard_exclusive_begin(c->guard, EXCLUSIVE_WAIT_MS, err);
     if (st != EF_OK)
-        c->writers_go(c->context);
+        c->resume_writers(c->context);
     return st;
 }
 
-static void alone_end(ef__sq_checkpointer *c)
+static void exclusive_end(ef__sq_checkpointer *c)
 {
-    ef__sq_guard_alone_end(c->guard);
-    c->writers_go(c->context);
+    ef__sq_guard_exclusive_end(c->guard);
+    c->resume_writers(c->context);
 }
 
-static ef_status move_log(ef__sq_checkpointer *c, ef_error *err)
+static ef_status copy_wal(ef__sq_checkpointer *c, ef_error *err)
 {
-    int log = 0, moved = 0;
-    int rc = sqlite3_wal_checkpoint_v2(c->conn.db, "main", SQLITE_CHECKPOINT_PASSIVE, &log, &moved);
+    int frames = 0, copied = 0;
+    int rc =
+        sqlite3_wal_checkpoint_v2(c->conn.db, "main", SQLITE_CHECKPOINT_PASSIVE, &frames, &copied);
 
-    /* Where a reader is in the way the log stays long: it asks again when it is longer still. */
-    log += c->due_pages_min;
-    atomic_store(&c->due_log_pages, log > c->whole_pages_min ? log : c->whole_pages_min);
+    /* A reader can keep the WAL long: the next checkpoint is due when it has grown further. */
+    frames += c->due_pages_min;
+    atomic_store(&c->due_wal_pages, frames > c->whole_pages_min ? frames : c->whole_pages_min);
     return rc == SQLITE_BUSY ? EF_OK
-                             : ef__sq_fail(&c->conn, rc, "moving the log into the database", err);
+                             : ef__sq_fail(&c->conn, rc, "copying the WAL into the database", err);
 }
 
-/* SQLite syncs the database only at the end of a checkpoint that moved everything. Syncing what was
- * moved so far leaves little to sync while nobody may commit. */
+/* SQLite syncs the database only at the end of a checkpoint that copied all frames. Syncing now
+ * leaves little to sync in step 3, while commits are excluded. */
 static ef_status sync_database(ef__sq_checkpointer *c, ef_error *err)
 {
     sqlite3_file *file = NULL;
@@ -67,19 +71,19 @@ static ef_status sync_database(ef__sq_checkpointer *c, ef_error *err)
     return rc == SQLITE_OK ? EF_OK : ef_fail(err, EF_IO, "syncing the database: SQLite %d", rc);
 }
 
-/* A commit that makes the log's file longer waits for the file system too. The file is as long as
- * it ever was, so this costs something only while the log gets longer for the first time: write
- * zeros ahead of it, which are no frames. Under SQLite's own lock, for another program may write.
- */
-static void lengthen_log(ef__sq_checkpointer *c)
+/* A commit that extends the WAL file also waits for the metadata of the file system. The file never
+ * shrinks, so this matters only until the WAL has reached its usual length: write zeros after its
+ * end, which SQLite does not take for frames. This needs the write lock of SQLite, because another
+ * program may write. */
+static void extend_wal(ef__sq_checkpointer *c)
 {
     static const char ZEROS[65536];
     sqlite3_file *file = NULL;
     sqlite3_int64 bytes = 0;
-    int64_t pages = atomic_load(&c->log_pages);
-    int64_t wanted = (pages + 3 * AHEAD_PAGES) * FRAME_BYTES;
+    int64_t pages = atomic_load(&c->wal_pages);
+    int64_t wanted = (pages + 3 * WAL_AHEAD_PAGES) * FRAME_BYTES;
 
-    if (pages >= c->whole_pages_min || c->log_bytes >= (pages + AHEAD_PAGES) * FRAME_BYTES ||
+    if (pages >= c->whole_pages_min || c->wal_bytes >= (pages + WAL_AHEAD_PAGES) * FRAME_BYTES ||
         ef__sq_run(&c->pin, BEGIN_WRITE, NULL) != EF_OK)
         return;
     int rc = sqlite3_file_control(c->pin.db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file);
@@ -89,14 +93,15 @@ static void lengthen_log(ef__sq_checkpointer *c)
         rc = SQLITE_ERROR;
     for (; rc == SQLITE_OK && bytes < wanted; bytes += (sqlite3_int64)sizeof ZEROS)
         rc = file->pMethods->xWrite(file, ZEROS, sizeof ZEROS, bytes);
-    /* It is only for speed, so a failure is not one, and is not tried again. */
-    c->log_bytes = rc == SQLITE_OK ? bytes : INT64_MAX;
-    drop_pin(c);
+    /* Only an optimisation: a failure is ignored, and not retried. */
+    c->wal_bytes = rc == SQLITE_OK ? bytes : INT64_MAX;
+    ef__sq_rollback(&c->pin);
 }
 
-/* Has the log frames that are not in the database? As the log's index in shared memory says
- * (www.sqlite.org/walformat.html, "The WAL-Index File Format"); `conn` has read by it. */
-static bool has_unmoved(ef__sq_conn *conn)
+/* Whether the WAL has frames that are not in the database, by the wal-index in shared memory
+ * (www.sqlite.org/walformat.html, "The WAL-Index File Format"). `conn` has an open read
+ * transaction. */
+static bool has_uncopied_frames(ef__sq_conn *conn)
 {
     enum { REGION_BYTES = 32768, MX_FRAME = 16 / 4, N_BACKFILL = 96 / 4 };
     sqlite3_file *file = NULL;
@@ -110,8 +115,8 @@ static bool has_unmoved(ef__sq_conn *conn)
     return words[MX_FRAME] > words[N_BACKFILL];
 }
 
-/* A transaction reads from its first select on, not from BEGIN. */
-static ef_status begin_reading(ef__sq_checkpointer *c, ef_error *err)
+/* The snapshot of a transaction is taken by its first SELECT, not by BEGIN. */
+static ef_status begin_pin_read(ef__sq_checkpointer *c, ef_error *err)
 {
     int64_t seen;
     ef_status st = ef__sq_run(&c->pin, BEGIN_READ, err);
@@ -119,66 +124,60 @@ static ef_status begin_reading(ef__sq_checkpointer *c, ef_error *err)
     return st == EF_OK ? ef__sq_run_number(&c->pin, READ, &seen, err) : st;
 }
 
-static void drop_pin(ef__sq_checkpointer *c)
+/* Step 1. The small commit is that of another connection, which invalidates the page cache of the
+ * writer: it is made only when the WAL has no frame to pin. */
+static ef_status pin_wal(ef__sq_checkpointer *c, ef_error *err)
 {
-    if (!sqlite3_get_autocommit(c->pin.db))
-        (void)ef__sq_run(&c->pin, ROLLBACK, NULL);
-}
-
-/* Step 1. The small commit is another connection's, and empties the caches of the writer: it is
- * only made when there is nothing else to pin. */
-static ef_status set_pin(ef__sq_checkpointer *c, ef_error *err)
-{
-    ef_status st = alone_begin(c, err);
+    ef_status st = exclusive_begin(c, err);
 
     if (st != EF_OK)
         return st;
-    lengthen_log(c);
-    st = begin_reading(c, err);
-    if (st == EF_OK && !has_unmoved(&c->pin)) {
-        drop_pin(c);
+    extend_wal(c);
+    st = begin_pin_read(c, err);
+    if (st == EF_OK && !has_uncopied_frames(&c->pin)) {
+        ef__sq_rollback(&c->pin);
         st = ef__sq_run(&c->pin, TICK, err);
         if (st == EF_OK)
-            st = begin_reading(c, err);
+            st = begin_pin_read(c, err);
     }
-    alone_end(c);
+    exclusive_end(c);
     return st;
 }
 
-static ef_status move_rest(ef__sq_checkpointer *c, ef_error *err)
+static ef_status copy_rest(ef__sq_checkpointer *c, ef_error *err)
 {
-    ef_status st = alone_begin(c, err);
+    ef_status st = exclusive_begin(c, err);
 
     if (st != EF_OK)
         return st;
-    st = move_log(c, err);
-    alone_end(c);
+    st = copy_wal(c, err);
+    exclusive_end(c);
     return st;
 }
 
 static ef_status checkpoint(ef__sq_checkpointer *c, ef_error *err)
 {
-    bool whole = atomic_load(&c->log_pages) >= c->whole_pages_min;
+    bool whole = atomic_load(&c->wal_pages) >= c->whole_pages_min;
     ef_status st = open_connections(c, err);
 
     if (st != EF_OK)
         return st;
-    st = set_pin(c, err);
+    st = pin_wal(c, err);
     if (st == EF_OK)
-        st = move_log(c, err);
+        st = copy_wal(c, err);
     if (st == EF_OK)
         st = sync_database(c, err);
-    drop_pin(c);
-    return st == EF_OK && whole ? move_rest(c, err) : st;
+    ef__sq_rollback(&c->pin);
+    return st == EF_OK && whole ? copy_rest(c, err) : st;
 }
 
-static void checkpoint_counted(ef__sq_checkpointer *c)
+static void checkpoint_once(ef__sq_checkpointer *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_status st;
 
     if (!ef__sq_guard_checkpointer_begin(c->guard))
-        return; /* another process is at it */
+        return; /* another process checkpoints */
     st = checkpoint(c, &err);
     ef__sq_guard_checkpointer_end(c->guard);
     if (st == EF_OK || st == EF_BUSY) {
@@ -203,7 +202,7 @@ static void *checkpoint_loop(void *context)
         c->due = false;
         pthread_mutex_unlock(&c->lock);
         atomic_store(&c->fresh_pages, 0);
-        checkpoint_counted(c);
+        checkpoint_once(c);
         pthread_mutex_lock(&c->lock);
     }
     pthread_mutex_unlock(&c->lock);
@@ -212,44 +211,42 @@ static void *checkpoint_loop(void *context)
 
 ef_status ef__sq_checkpointer_init(ef__sq_checkpointer *c, ef_error *err)
 {
-    static const char *const NAMES[] = {"the small commit", "begin", "begin immediate", "read",
-                                        "rollback"};
+    static const char *const NAMES[] = {"the small commit", "begin", "begin immediate", "read"};
 
     c->sql[TICK] = c->tick_sql;
     c->sql[BEGIN_READ] = "BEGIN";
     c->sql[BEGIN_WRITE] = "BEGIN IMMEDIATE";
     c->sql[READ] = "SELECT count(*) FROM sqlite_schema";
-    c->sql[ROLLBACK] = "ROLLBACK";
-    c->texts = (ef__sq_texts){c->sql, NAMES, SQL_COUNT};
-    atomic_store(&c->due_log_pages, c->whole_pages_min);
+    c->statements = (ef__sq_statements){c->sql, NAMES, SQL_COUNT};
+    atomic_store(&c->due_wal_pages, c->whole_pages_min);
     if (pthread_mutex_init(&c->lock, NULL) != 0)
-        return ef_fail(err, EF_NO_MEMORY, "no lock for the checkpoints");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for the lock of the checkpointer");
     if (pthread_cond_init(&c->wake, NULL) != 0) {
         (void)pthread_mutex_destroy(&c->lock);
-        return ef_fail(err, EF_NO_MEMORY, "no lock for the checkpoints");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for the lock of the checkpointer");
     }
     c->ready = true;
     return EF_OK;
 }
 
-/* Count what the commit has put in the log. True when a checkpoint is due. */
-static bool count_pages(ef__sq_checkpointer *c, int log_pages)
+/* Counts the pages of the commit. Returns whether a checkpoint is due. */
+static bool count_pages(ef__sq_checkpointer *c, int wal_pages)
 {
-    int before = atomic_exchange(&c->log_pages, log_pages);
-    int fresh = log_pages - before;
+    int before = atomic_exchange(&c->wal_pages, wal_pages);
+    int fresh = wal_pages - before;
 
-    if (log_pages < before) { /* the commit started the log anew */
-        fresh = log_pages;
-        atomic_store(&c->due_log_pages, c->whole_pages_min);
+    if (wal_pages < before) { /* the commit restarted the WAL */
+        fresh = wal_pages;
+        atomic_store(&c->due_wal_pages, c->whole_pages_min);
     }
     fresh = fresh > c->rewritten_pages ? fresh - c->rewritten_pages : 0;
     return atomic_fetch_add(&c->fresh_pages, fresh) + fresh >= c->due_pages_min ||
-           log_pages >= atomic_load(&c->due_log_pages);
+           wal_pages >= atomic_load(&c->due_wal_pages);
 }
 
-void ef__sq_checkpointer_look(ef__sq_checkpointer *c, int log_pages)
+void ef__sq_checkpointer_check(ef__sq_checkpointer *c, int wal_pages)
 {
-    if (!count_pages(c, log_pages))
+    if (!count_pages(c, wal_pages))
         return;
     pthread_mutex_lock(&c->lock);
     c->due = true;

@@ -1,19 +1,19 @@
 /*
- * checkpoint.h - moving the log into the database, off the commit path, by a thread of its own.
+ * checkpoint.h - copies the WAL into the database in a thread of its own, outside of commits.
  *
- * SQLite 3.40 can lose pages when one connection starts the log anew (wraps it) while another
- * checkpoints. A log can only be wrapped when all of it has been moved and nobody reads from it.
- * So a checkpoint goes in three steps:
- *     1. alone:   a small commit, unless the log has something unmoved anyway; then a read
- *                 transaction that stays open and pins it.
- *     2. beside the others: move and sync everything up to the pin. This is the bulk. Because of
- *                 the pin no commit of any process can wrap the log meanwhile.
- *     3. alone:   drop the pin, move what is left; then the next commit may wrap the log.
- * Step 3 is the moment that others notice, so it is left out until the log is long.
+ * SQLite 3.40 can lose pages when one connection restarts the WAL while another checkpoints. A
+ * commit can restart the WAL only when all frames were copied and no connection reads from it. So a
+ * checkpoint has three steps:
+ *     1. exclusive: if all frames are copied, a small commit adds one; then a read transaction is
+ *                   started that stays open and pins the WAL.
+ *     2. shared:    copy and sync all frames up to the pin. This is most of the work. Because of
+ * the pin no commit of any process can restart the WAL meanwhile.
+ *     3. exclusive: end the read transaction and copy the rest; the next commit may restart the
+ * WAL. Step 3 delays commits, so it is omitted until the WAL is long.
  *
- * "Alone" is the lock file's (guard.h) for all processes, and the store's own lock for the threads
- * of this one; it is as short as one commit. Every result is checked. One process checkpoints at a
- * time. The thread starts with the first log that is long enough.
+ * "Exclusive" means: the lock file (guard.h) excludes other processes, and pause_writers the
+ * threads of this one, each time for about as long as a commit takes. One process checkpoints at a
+ * time. The thread is started when the WAL is long enough for the first time.
  */
 #ifndef EF_SQLITE_CHECKPOINT_H
 #define EF_SQLITE_CHECKPOINT_H
@@ -27,36 +27,36 @@
 #include <stdatomic.h>
 
 typedef struct ef__sq_checkpointer {
-    /* Filled in by the store before ef__sq_checkpointer_init. */
+    /* Set by the store before ef__sq_checkpointer_init. */
     const char *path;
-    const char *tick_sql; /* the small commit: changes a page */
+    const char *tick_sql; /* the small commit: changes one page */
     ef__sq_guard *guard;
-    void (*writers_stop)(void *context); /* returns when nobody of this process writes … */
-    void (*writers_go)(void *context);   /* … and nobody does before this */
+    void (*pause_writers)(void *context);  /* returns when no thread of this process writes … */
+    void (*resume_writers)(void *context); /* … and none writes before this call */
     void *context;
     const ef_log *log;
-    int due_pages_min;   /* of log start a checkpoint … */
-    int rewritten_pages; /* … not counting those that every commit writes anew */
-    int whole_pages_min; /* of log, however come by, make it a whole one, with step 3 */
+    int due_pages_min;   /* new WAL pages since the last checkpoint that start one … */
+    int rewritten_pages; /* … without this number of pages, which every commit writes again */
+    int whole_pages_min; /* length of the WAL from which a checkpoint has step 3 */
 
-    const char *sql[5];
-    ef__sq_texts texts; /* of sql */
+    const char *sql[4];
+    ef__sq_statements statements; /* of sql */
     ef__sq_conn conn, pin;
     pthread_t thread;
-    pthread_mutex_t lock; /* of started, stop, due and the wait for wake; a leaf */
+    pthread_mutex_t lock; /* protects started, stop and due; no other lock is acquired under it */
     pthread_cond_t wake;
     bool ready, started, stop, due;
-    atomic_int log_pages;     /* as the last commit left it */
-    atomic_int fresh_pages;   /* counted since the last checkpoint began */
-    atomic_int due_log_pages; /* length of the log that asks for a checkpoint by itself */
-    int64_t log_bytes;        /* as long as the log's file is known to be */
+    atomic_int wal_pages;     /* after the last commit */
+    atomic_int fresh_pages;   /* counted since the start of the last checkpoint */
+    atomic_int due_wal_pages; /* length of the WAL that starts a checkpoint by itself */
+    int64_t wal_bytes;        /* known minimum size of the WAL file */
     _Atomic int64_t done, failed;
 } ef__sq_checkpointer;
 
 ef_status ef__sq_checkpointer_init(ef__sq_checkpointer *c, ef_error *err);
-/* After a commit that left `log_pages` in the log: wake the thread when that is long enough. */
-void ef__sq_checkpointer_look(ef__sq_checkpointer *c, int log_pages);
-/* Stop the thread and close its connections; also one that was never made. */
+/* Called after a commit, with the length of the WAL: wakes the thread when a checkpoint is due. */
+void ef__sq_checkpointer_check(ef__sq_checkpointer *c, int wal_pages);
+/* Stops the thread and closes its connections. Accepts a checkpointer that was not initialised. */
 void ef__sq_checkpointer_release(ef__sq_checkpointer *c);
 
 #endif

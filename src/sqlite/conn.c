@@ -1,5 +1,5 @@
 /*
- * conn.c - see conn.h. All knowledge of SQLite's result codes is in ef__sq_fail.
+ * conn.c - see conn.h. SQLite result codes are converted in ef__sq_fail only.
  */
 #include "conn.h"
 
@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Debian's SQLite (before 3.51.3) can lose pages when a commit wraps the log while a checkpoint
- * runs; checkpoint.h keeps the two apart. So nothing may checkpoint by itself. */
+/* SQLite before 3.51.3 can lose pages when a commit restarts the WAL while a checkpoint runs.
+ * checkpoint.h excludes that, so SQLite must not checkpoint by itself. */
 static const char SETUP[] = "PRAGMA wal_autocheckpoint=0;"
                             "PRAGMA journal_size_limit=67108864;"
                             "PRAGMA mmap_size=0;"
@@ -46,12 +46,32 @@ static ef_status status_of(int rc)
     }
 }
 
+/* SQLite reports a read that the disk failed (EIO) as a malformed database. That is no damage that
+ * can be found again: the file and its log know the error of the system. 0: there was none. */
+static int read_error(ef__sq_conn *conn)
+{
+    sqlite3_file *log = NULL;
+    int error = 0;
+
+    if (!conn || !conn->db)
+        return 0;
+    (void)sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_LAST_ERRNO, &error);
+    if (error == 0 &&
+        sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK &&
+        log && log->pMethods)
+        (void)log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &error);
+    return error;
+}
+
 ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err)
 {
     ef_status status = status_of(rc);
+    int error = status == EF_DAMAGED ? read_error(conn) : 0;
 
     if (status == EF_OK)
         return EF_OK;
+    if (error)
+        return ef_fail(err, EF_IO, "%s: the disk failed a read: %s", what, strerror(error));
     if (status == EF_FULL)
         return ef_fail(err, EF_FULL,
                        "the disk is full: nothing was written; free some space and try again");
@@ -63,8 +83,8 @@ ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err
                    conn && conn->db ? sqlite3_extended_errcode(conn->db) : rc);
 }
 
-/* Wait for another process's lock in short, growing sleeps until the deadline. SQLite's own busy
- * timeout sleeps in whole milliseconds, which is many commits long. */
+/* Waits for a lock of another process in short, growing sleeps until the deadline. The busy timeout
+ * of SQLite sleeps in whole milliseconds, in which many commits fit. */
 static int wait_for_lock(void *context, int tries)
 {
     ef__sq_conn *conn = context;
@@ -98,18 +118,18 @@ ef_status ef__sq_set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_err
 }
 
 /* A connection without a database yet. */
-static ef_status init(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err)
+static ef_status init_conn(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err)
 {
-    *conn = (ef__sq_conn){.busy_ms = options->busy_ms, .texts = options->texts};
-    if (!options->texts)
+    *conn = (ef__sq_conn){.busy_ms = options->busy_ms, .statements = options->statements};
+    if (!options->statements)
         return EF_OK;
-    conn->stmts = calloc((size_t)options->texts->count, sizeof *conn->stmts);
-    return conn->stmts ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out for a connection");
+    conn->prepared = calloc((size_t)options->statements->count, sizeof(sqlite3_stmt *));
+    return conn->prepared ? EF_OK : ef_fail(err, EF_NO_MEMORY, "out of memory for a connection");
 }
 
-/* A new file is for its owner alone, and what SQLite puts beside it then too. One that is there is
- * not opened: closing it would drop the locks that this process has on it. */
-static void make_file(const char *path)
+/* Creates the file readable by its owner only; SQLite copies the mode to the files beside it. An
+ * existing file is not opened: closing it would release the locks of this process on it. */
+static void create_file(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
@@ -123,14 +143,14 @@ ef_status ef__sq_open(ef__sq_conn *conn, const char *path, const ef__sq_options 
                       ef_error *err)
 {
     int how = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
-    ef_status st = init(conn, options, err);
+    ef_status st = init_conn(conn, options, err);
 
     if (st != EF_OK)
         return st;
     how |= options->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     how |= options->create ? SQLITE_OPEN_CREATE : 0;
     if (options->create && !options->read_only)
-        make_file(path);
+        create_file(path);
     st = ef__sq_fail(conn, sqlite3_open_v2(path, &conn->db, how, NULL), path, err);
     if (st == EF_OK)
         st = ef__sq_set_up(conn, options, err);
@@ -142,7 +162,7 @@ ef_status ef__sq_open(ef__sq_conn *conn, const char *path, const ef__sq_options 
 ef_status ef__sq_borrow(ef__sq_conn *conn, sqlite3 *db, const ef__sq_options *options,
                         ef_error *err)
 {
-    ef_status st = init(conn, options, err);
+    ef_status st = init_conn(conn, options, err);
 
     if (st != EF_OK)
         return st;
@@ -154,9 +174,10 @@ ef_status ef__sq_borrow(ef__sq_conn *conn, sqlite3 *db, const ef__sq_options *op
 
 void ef__sq_close(ef__sq_conn *conn)
 {
-    for (int i = 0; conn->stmts && i < conn->texts->count; i++)
-        sqlite3_finalize(conn->stmts[i]);
-    free(conn->stmts);
+    for (int i = 0; conn->prepared && i < conn->statements->count; i++)
+        sqlite3_finalize(conn->prepared[i]);
+    free(conn->prepared);
+    sqlite3_finalize(conn->rollback);
     if (conn->borrowed)
         sqlite3_busy_handler(conn->db, NULL, NULL);
     else
@@ -164,9 +185,9 @@ void ef__sq_close(ef__sq_conn *conn)
     *conn = (ef__sq_conn){0};
 }
 
-/* journal_mode=WAL can fail and leave the old mode with no error code: read it back. And its row
- * comes before its commit: a failure to write is only seen by the step after it. */
-static int step_to_log(sqlite3_stmt *stmt, bool *out_on)
+/* journal_mode=WAL can fail without an error code and keep the old mode: the mode is read from its
+ * row. The row comes before the commit: only the next step reports a failed write. */
+static int step_to_wal(sqlite3_stmt *stmt, bool *out_on)
 {
     int rc = sqlite3_step(stmt);
 
@@ -174,7 +195,7 @@ static int step_to_log(sqlite3_stmt *stmt, bool *out_on)
     return rc == SQLITE_ROW ? sqlite3_step(stmt) : rc;
 }
 
-ef_status ef__sq_use_log(ef__sq_conn *conn, bool read_only, ef_error *err)
+ef_status ef__sq_use_wal(ef__sq_conn *conn, bool read_only, ef_error *err)
 {
     sqlite3_stmt *stmt = NULL;
     bool on = false;
@@ -183,45 +204,57 @@ ef_status ef__sq_use_log(ef__sq_conn *conn, bool read_only, ef_error *err)
     ef_status st;
 
     if (rc == SQLITE_OK)
-        rc = step_to_log(stmt, &on);
-    /* Two that turn it on at once would wait for each other, so SQLite gives up without asking its
-     * busy handler: begin again. */
+        rc = step_to_wal(stmt, &on);
+    /* Two processes that switch at once would deadlock, so SQLite fails without calling the busy
+     * handler: retry. */
     for (int tries = 0; (rc & 0xff) == SQLITE_BUSY && wait_for_lock(conn, tries); tries++) {
         sqlite3_reset(stmt);
-        rc = step_to_log(stmt, &on);
+        rc = step_to_wal(stmt, &on);
     }
-    st = ef__sq_fail(conn, rc, "turning on the log", err);
+    st = ef__sq_fail(conn, rc, "switching to WAL mode", err);
     if (st == EF_OK && !on)
-        st = ef_fail(err, EF_IO, "the store would not turn on its log");
+        st = ef_fail(err, EF_IO, "SQLite did not switch %s to WAL mode",
+                     sqlite3_db_filename(conn->db, "main"));
     sqlite3_finalize(stmt);
     return st;
 }
 
-/* A rollback that failed for want of memory: until it is done, whatever is read on this connection
- * would be read from a transaction that never was. */
-static ef_status roll_back_first(ef__sq_conn *conn, ef_error *err)
+static int run_rollback(ef__sq_conn *conn)
 {
-    int rc = sqlite3_exec(conn->db, "ROLLBACK", NULL, NULL, NULL);
+    int rc = SQLITE_OK;
 
+    if (!conn->rollback)
+        rc = sqlite3_prepare_v3(conn->db, "ROLLBACK", -1, SQLITE_PREPARE_PERSISTENT,
+                                &conn->rollback, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(conn->rollback);
+    (void)sqlite3_reset(conn->rollback);
     conn->must_roll_back = !sqlite3_get_autocommit(conn->db);
-    return conn->must_roll_back ? ef__sq_fail(conn, rc, "rolling back", err) : EF_OK;
+    return rc;
+}
+
+void ef__sq_rollback(ef__sq_conn *conn)
+{
+    if (!sqlite3_get_autocommit(conn->db))
+        (void)run_rollback(conn);
 }
 
 ef_status ef__sq_stmt(ef__sq_conn *conn, int which, sqlite3_stmt **out, ef_error *err)
 {
-    *out = NULL; /* callers reset it, made or not */
+    *out = NULL; /* callers reset it also when this fails */
+    /* Until a failed rollback is done, a statement would see changes that were never committed. */
     if (conn->must_roll_back) {
-        ef_status st = roll_back_first(conn, err);
-        if (st != EF_OK)
-            return st;
+        int rc = run_rollback(conn);
+        if (conn->must_roll_back)
+            return ef__sq_fail(conn, rc, "rollback", err);
     }
-    if (!conn->stmts[which]) {
-        int rc = sqlite3_prepare_v3(conn->db, conn->texts->sql[which], -1,
-                                    SQLITE_PREPARE_PERSISTENT, &conn->stmts[which], NULL);
+    if (!conn->prepared[which]) {
+        int rc = sqlite3_prepare_v3(conn->db, conn->statements->sql[which], -1,
+                                    SQLITE_PREPARE_PERSISTENT, &conn->prepared[which], NULL);
         if (rc != SQLITE_OK)
-            return ef__sq_fail(conn, rc, conn->texts->names[which], err);
+            return ef__sq_fail(conn, rc, conn->statements->names[which], err);
     }
-    *out = conn->stmts[which];
+    *out = conn->prepared[which];
     return EF_OK;
 }
 
@@ -271,11 +304,9 @@ ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err)
     ef_status st = ef__sq_stmt(conn, which, &stmt, err);
 
     if (st == EF_OK) {
-        st = ef__sq_fail(conn, sqlite3_step(stmt), conn->texts->names[which], err);
+        st = ef__sq_fail(conn, sqlite3_step(stmt), conn->statements->names[which], err);
         sqlite3_reset(stmt);
     }
-    if (st != EF_OK && strncmp(conn->texts->sql[which], "ROLLBACK;", 9) == 0)
-        conn->must_roll_back = !sqlite3_get_autocommit(conn->db);
     return st;
 }
 
@@ -314,36 +345,36 @@ ef_status ef__sq_number(ef__sq_conn *conn, const char *sql, int64_t *out, ef_err
     return st;
 }
 
-/* The first piece of the index, as this connection has mapped it already. It stays where it is
+/* The first region of the wal-index, which this connection has mapped already. The mapping stays
  * until the last connection of the process to this file is closed. */
-void ef__sq_log_find(ef__sq_conn *conn)
+void ef__sq_wal_map(ef__sq_conn *conn)
 {
-    enum { PIECE_BYTES = 32768 }; /* as SQLite's file format has it */
+    enum { REGION_BYTES = 32768 }; /* of the wal-index format */
     sqlite3_file *file = NULL;
-    volatile void *piece = NULL;
+    volatile void *region = NULL;
 
-    if (conn->log ||
+    if (conn->wal_header ||
         sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
         !file || !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap)
         return;
-    if (file->pMethods->xShmMap(file, 0, PIECE_BYTES, 0, &piece) == SQLITE_OK)
-        conn->log = piece;
+    if (file->pMethods->xShmMap(file, 0, REGION_BYTES, 0, &region) == SQLITE_OK)
+        conn->wal_header = region;
 }
 
-bool ef__sq_log_note(const ef__sq_conn *conn, ef__sq_log_mark *out)
+bool ef__sq_wal_read_header(const ef__sq_conn *conn, ef__sq_wal_header *out)
 {
-    for (size_t i = 0; conn->log && i < sizeof out->words / sizeof out->words[0]; i++)
-        out->words[i] = conn->log[i];
-    return conn->log != NULL;
+    for (size_t i = 0; conn->wal_header && i < sizeof out->words / sizeof out->words[0]; i++)
+        out->words[i] = conn->wal_header[i];
+    return conn->wal_header != NULL;
 }
 
-/* Whoever commits changes the header before anybody can read what was committed. */
-bool ef__sq_log_stands(const ef__sq_conn *conn, const ef__sq_log_mark *mark)
+/* A commit changes the header before any process can read what was committed. */
+bool ef__sq_wal_is_unchanged(const ef__sq_conn *conn, const ef__sq_wal_header *header)
 {
-    for (size_t i = 0; conn->log && i < sizeof mark->words / sizeof mark->words[0]; i++)
-        if (mark->words[i] != conn->log[i])
+    for (size_t i = 0; conn->wal_header && i < sizeof header->words / sizeof header->words[0]; i++)
+        if (header->words[i] != conn->wal_header[i])
             return false;
-    return conn->log != NULL;
+    return conn->wal_header != NULL;
 }
 
 void ef__sq_bind_str(sqlite3_stmt *stmt, int index, ef_str text)

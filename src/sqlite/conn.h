@@ -1,9 +1,10 @@
 /*
- * conn.h - a SQLite connection as we use it, and the statements on it.
+ * conn.h - a SQLite connection and its prepared statements.
  *
- * Statements are named in the .sql files of the back end; src/sqlgen.py makes them a table, which
- * is handed in at open. Each is prepared once per connection and kept. A connection belongs to one
- * thread at a time. Nothing here checkpoints on its own (checkpoint.h).
+ * Statements are named in the .sql files of the back end; src/sqlgen.py generates a table of them,
+ * which is an option of open. Each statement is prepared at its first use and kept until the
+ * connection is closed. A connection is used by one thread at a time. It never checkpoints
+ * (checkpoint.h).
  */
 #ifndef EF_SQLITE_CONN_H
 #define EF_SQLITE_CONN_H
@@ -13,37 +14,39 @@
 
 #include <sqlite3.h>
 
-/* The statements of a back end; static, shared by its connections. */
-typedef struct ef__sq_texts {
+/* The statements of a back end: static, shared by its connections. */
+typedef struct ef__sq_statements {
     const char *const *sql;
     const char *const *names;
     int count;
-} ef__sq_texts;
+} ef__sq_statements;
 
 typedef struct ef__sq_conn {
     sqlite3 *db;
-    const ef__sq_texts *texts;
-    sqlite3_stmt **stmts;
-    int64_t busy_ms;              /* how long to wait for a lock */
-    int64_t busy_since_us;        /* monotonic; when the present wait began */
-    bool borrowed;                /* the application's: not ours to close */
-    bool must_roll_back;          /* a ROLLBACK failed: nothing else is done before it */
-    const volatile uint32_t *log; /* its header, in memory that all processes share; or NULL */
+    const ef__sq_statements *statements;
+    sqlite3_stmt **prepared; /* by the index of `statements`; NULL until the first use */
+    sqlite3_stmt *rollback;
+    int64_t busy_ms;       /* how long to wait for a lock */
+    int64_t busy_since_us; /* monotonic: start of the current wait */
+    bool borrowed;         /* opened by the application, which closes it */
+    bool must_roll_back;   /* a rollback failed: it is repeated before the next statement */
+    const volatile uint32_t *wal_header; /* in memory that all processes share; or NULL */
 } ef__sq_conn;
 
-/* How far the log is, for a comparison. */
-typedef struct ef__sq_log_mark {
-    uint32_t words[12]; /* the header of SQLite's wal-index */
-} ef__sq_log_mark;
+/* A copy of the header of SQLite's wal-index, which every commit changes. */
+typedef struct ef__sq_wal_header {
+    uint32_t words[12];
+} ef__sq_wal_header;
 
 typedef enum ef__sq_sync {
-    EF__SQ_SYNC_FULL,   /* a commit is on the disk when it returns */
-    EF__SQ_SYNC_NORMAL, /* a checkpoint is; a power cut may take the last commits, whole */
-    EF__SQ_SYNC_OFF     /* commits of this connection are not worth a sync */
+    EF__SQ_SYNC_FULL,   /* a commit is on disk when it returns */
+    EF__SQ_SYNC_NORMAL, /* synced at checkpoints: a power cut may lose the last commits, each whole
+                         */
+    EF__SQ_SYNC_OFF     /* never synced by this connection */
 } ef__sq_sync;
 
 typedef struct ef__sq_options {
-    const ef__sq_texts *texts; /* NULL: a connection without named statements */
+    const ef__sq_statements *statements; /* NULL: a connection without named statements */
     bool create;
     bool read_only;
     int64_t busy_ms;
@@ -51,59 +54,64 @@ typedef struct ef__sq_options {
     int32_t cache_kib; /* 0 means 2048 */
 } ef__sq_options;
 
-/* Open and set up. The file is not changed. */
+/* Opens a connection and sets it up. Does not write to an existing file. */
 ef_status ef__sq_open(ef__sq_conn *conn, const char *path, const ef__sq_options *options,
                       ef_error *err);
-/* Use a connection that the application opened; look at the file before setting it up. */
+/* Uses a connection that the application opened. The caller checks what the file is, then calls
+ * ef__sq_set_up. */
 ef_status ef__sq_borrow(ef__sq_conn *conn, sqlite3 *db, const ef__sq_options *options,
                         ef_error *err);
 ef_status ef__sq_set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err);
-void ef__sq_close(ef__sq_conn *conn); /* also one that is zeroed, or closed already */
+void ef__sq_close(ef__sq_conn *conn); /* accepts a zeroed or closed connection */
 
-/* Turn the file's log (WAL) on, for good; read-only: fail unless it is on. Once it is known to be
- * ours: a stranger's database keeps the mode it has. */
-ef_status ef__sq_use_log(ef__sq_conn *conn, bool read_only, ef_error *err);
+/* Switches the file to WAL mode, permanently; read-only: fails unless it is in WAL mode. Called
+ * only after the file was recognised as a store of Everfold. */
+ef_status ef__sq_use_wal(ef__sq_conn *conn, bool read_only, ef_error *err);
 
-/* The prepared statement `which`, reset; bindings stay until they are bound anew. */
+/* The prepared statement `which`, reset. Earlier bindings stay until they are replaced. */
 ef_status ef__sq_stmt(ef__sq_conn *conn, int which, sqlite3_stmt **out, ef_error *err);
-/* Step a statement that returns nothing, and reset it. */
+/* Steps a statement that returns no row, and resets it. */
 ef_status ef__sq_done(ef__sq_conn *conn, sqlite3_stmt *stmt, ef_error *err);
-/* The same; *out_changed says whether it changed a row. */
+/* The same; *out_changed is whether it changed a row. */
 ef_status ef__sq_change(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_changed, ef_error *err);
-/* Step: *out_row says whether there is a row. On false or failure the statement is reset. */
+/* Steps: *out_row is whether there is a row. Without a row, or on failure, the statement is reset.
+ */
 ef_status ef__sq_row(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_error *err);
-/* The row of a statement whose one bind is a key; reset it when it has been looked at. */
+/* Steps a statement whose only bind is a key. With a row, the caller resets it after reading. */
 ef_status ef__sq_find(ef__sq_conn *conn, int which, int64_t key, sqlite3_stmt **out, bool *out_row,
                       ef_error *err);
-/* Prepare, step to the end, reset: for statements without binds and rows (begin, commit …). */
+/* Runs a statement without binds and rows (begin, commit …). */
 ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err);
-/* The same for one that yields one number. */
+/* The same for a statement that returns one number. */
 ef_status ef__sq_run_number(ef__sq_conn *conn, int which, int64_t *out, ef_error *err);
-/* A text that is not worth keeping prepared: a pragma, a migration. */
+/* Ends the transaction, if one is open, without its changes. A rollback that fails, for lack of
+ * memory, is repeated before the next statement. */
+void ef__sq_rollback(ef__sq_conn *conn);
+/* Runs SQL that is not kept prepared: a pragma, a migration. */
 ef_status ef__sq_exec(ef__sq_conn *conn, const char *sql, ef_error *err);
-/* The number that such a text yields. */
+/* Runs SQL that returns one number. */
 ef_status ef__sq_number(ef__sq_conn *conn, const char *sql, int64_t *out, ef_error *err);
 
-/* What an SQLite result means in our words; EF_OK for SQLITE_OK, DONE and ROW. */
+/* Converts a SQLite result code; EF_OK for SQLITE_OK, DONE and ROW. */
 ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err);
 
 /*
- * Has anything been committed since, by whomever? As long as the log is where it was before a
- * transaction began to read, there is nothing newer than what that one reads. It is what SQLite
- * itself looks at when one begins, and costs no call to the system: so a transaction that is at
- * hand can be asked, instead of beginning another.
+ * Whether any process has committed since a read transaction started. SQLite makes the same
+ * comparison when a transaction begins, and it needs no system call: so an open read transaction
+ * can be used again as long as the header is unchanged.
  *
- * A mark is taken (`note`) before the transaction's first read. False: not on this connection; it
- * can be once it has read (`find`), and never where the log's index is not in shared memory.
+ * Copy the header (`read_header`) before the first read of the transaction. Both functions return
+ * false while the header is not mapped: a connection can map it once it has read (`map`), and never
+ * where the wal-index is not in shared memory.
  */
-void ef__sq_log_find(ef__sq_conn *conn);
-bool ef__sq_log_note(const ef__sq_conn *conn, ef__sq_log_mark *out);
-bool ef__sq_log_stands(const ef__sq_conn *conn, const ef__sq_log_mark *mark);
+void ef__sq_wal_map(ef__sq_conn *conn);
+bool ef__sq_wal_read_header(const ef__sq_conn *conn, ef__sq_wal_header *out);
+bool ef__sq_wal_is_unchanged(const ef__sq_conn *conn, const ef__sq_wal_header *header);
 
-/* Borrowed until the next bind of the same place. */
+/* The text is borrowed until the next bind of the same index. */
 void ef__sq_bind_str(sqlite3_stmt *stmt, int index, ef_str text);
 void ef__sq_bind_blob(sqlite3_stmt *stmt, int index, ef_str bytes);
-/* Live until the next step. */
+/* Valid until the next step. */
 ef_str ef__sq_column_str(sqlite3_stmt *stmt, int column);
 ef_str ef__sq_column_blob(sqlite3_stmt *stmt, int column);
 

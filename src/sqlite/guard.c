@@ -1,3 +1,6 @@
+/*
+ * guard.c - see guard.h.
+ */
 #include "guard.h"
 
 #include "../base/lock.h"
@@ -13,7 +16,8 @@
 
 enum { BYTE_COMMIT, BYTE_GATE, BYTE_CHECKPOINTER };
 
-/* Is it the file that was opened? One that was not there then is from now on. */
+/* Compares a path with the file that was opened. A file that did not exist at that time is recorded
+ * when it is first seen. */
 static ef_status check_file(ef__sq_file *file, ef_error *err)
 {
     struct stat now;
@@ -31,15 +35,15 @@ static ef_status check_file(ef__sq_file *file, ef_error *err)
                    file->path, there ? "replaced" : "moved or removed");
 }
 
-static ef_status note_files(ef__sq_guard *guard, const char *database, const char *lock,
-                            ef_error *err)
+static ef_status record_files(ef__sq_guard *guard, const char *database, const char *lock,
+                              ef_error *err)
 {
     struct stat now;
 
     guard->database = (ef__sq_file){.path = strdup(database)};
     guard->lock = (ef__sq_file){.path = strdup(lock)};
     if (!guard->database.path || !guard->lock.path)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening the store");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory while opening the store");
     if (stat(database, &now) == 0) {
         guard->database.device = now.st_dev;
         guard->database.inode = now.st_ino;
@@ -59,7 +63,7 @@ ef_status ef__sq_guard_open(ef__sq_guard *guard, const char *database_path, ef_e
     if (guard->fd < 0)
         return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
     ef__owner_inherit(path);
-    return note_files(guard, database_path, path, err);
+    return record_files(guard, database_path, path, err);
 }
 
 void ef__sq_guard_close(ef__sq_guard *guard)
@@ -71,13 +75,14 @@ void ef__sq_guard_close(ef__sq_guard *guard)
     *guard = (ef__sq_guard){.fd = -1};
 }
 
-static ef_status take(ef__sq_guard *guard, short kind, int64_t wait_ms, ef_error *err)
+static ef_status acquire_lock(ef__sq_guard *guard, short kind, int64_t wait_ms, ef_error *err)
 {
     if (!ef__lock_wait(guard->fd, kind, BYTE_GATE, wait_ms))
-        return ef_fail(err, EF_BUSY, "a checkpoint kept the store for %lld ms", (long long)wait_ms);
+        return ef_fail(err, EF_BUSY, "a checkpoint has held the store for %lld ms",
+                       (long long)wait_ms);
     if (!ef__lock_wait(guard->fd, kind, BYTE_COMMIT, wait_ms)) {
         (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_GATE);
-        return ef_fail(err, EF_BUSY, "another process kept the store for %lld ms",
+        return ef_fail(err, EF_BUSY, "another process has held the store for %lld ms",
                        (long long)wait_ms);
     }
     if (kind == F_RDLCK)
@@ -90,35 +95,39 @@ void ef__sq_guard_commit_end(ef__sq_guard *guard)
     (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_COMMIT);
 }
 
-void ef__sq_guard_alone_end(ef__sq_guard *guard)
+void ef__sq_guard_exclusive_end(ef__sq_guard *guard)
 {
     (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_COMMIT);
     (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_GATE);
 }
 
-/* Take a lock, and compare the files with those that are open. */
-static ef_status begin(ef__sq_guard *guard, short kind, int64_t wait_ms, ef_error *err)
+ef_status ef__sq_guard_check(ef__sq_guard *guard, ef_error *err)
 {
-    ef_status st = take(guard, kind, wait_ms, err);
+    ef_status st = check_file(&guard->lock, err);
+
+    return st == EF_OK ? check_file(&guard->database, err) : st;
+}
+
+static ef_status acquire_checked(ef__sq_guard *guard, short kind, int64_t wait_ms, ef_error *err)
+{
+    ef_status st = acquire_lock(guard, kind, wait_ms, err);
 
     if (st != EF_OK)
         return st;
-    st = check_file(&guard->lock, err);
-    if (st == EF_OK)
-        st = check_file(&guard->database, err);
+    st = ef__sq_guard_check(guard, err);
     if (st != EF_OK)
-        ef__sq_guard_alone_end(guard); /* releases what either kind holds */
+        ef__sq_guard_exclusive_end(guard); /* releases the locks of either mode */
     return st;
 }
 
 ef_status ef__sq_guard_commit_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
 {
-    return begin(guard, F_RDLCK, wait_ms, err);
+    return acquire_checked(guard, F_RDLCK, wait_ms, err);
 }
 
-ef_status ef__sq_guard_alone_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
+ef_status ef__sq_guard_exclusive_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
 {
-    return begin(guard, F_WRLCK, wait_ms, err);
+    return acquire_checked(guard, F_WRLCK, wait_ms, err);
 }
 
 bool ef__sq_guard_checkpointer_begin(ef__sq_guard *guard)

@@ -306,7 +306,7 @@ static ef_status print_fields(run *r, const ef__view *view, ef__buf *out)
             st = ef__value_print(v, out, r->err);
     }
     ef__buf_add_char(out, '}');
-    return st == EF_OK && out->failed ? ef__room_full(r->err) : st;
+    return st == EF_OK && out->failed ? ef__no_memory(r->err) : st;
 }
 
 /* What was found in order is in the answer's memory already. */
@@ -335,7 +335,7 @@ static ef_status fill_row(run *r, const found *f, ef__buf *scratch, ef__arena *a
                            .last_position = f->view.last_position,
                            .last_seq = f->view.last_seq,
                            .schema = f->view.schema};
-    return st != EF_OK ? st : out->id.ptr && out->data.ptr ? EF_OK : ef__room_full(r->err);
+    return st != EF_OK ? st : out->id.ptr && out->data.ptr ? EF_OK : ef__no_memory(r->err);
 }
 
 /* A heap gives its last one first: the answer is filled from behind. */
@@ -357,7 +357,7 @@ static ef_status answer(run *r, ef__query_result *out)
     ef__arena *arena = &out->room->arena;
     ef__buf scratch = EF__BUF_INIT(EF__QUERY_BYTES);
     ef__query_row *rows = ef__arena_zalloc(arena, r->count + 1, sizeof *rows);
-    ef_status st = rows ? EF_OK : ef__room_full(r->err);
+    ef_status st = rows ? EF_OK : ef__no_memory(r->err);
 
     if (!r->plan.in_order)
         sort_heap(r);
@@ -365,7 +365,7 @@ static ef_status answer(run *r, ef__query_result *out)
         st = fill_row(r, r->items[i], &scratch, arena, &rows[i]);
     if (st == EF_OK && r->more && r->count > 0 &&
         !ef__query_cursor_print(r->query, &r->items[r->count - 1]->place, arena, &out->cursor))
-        st = ef__room_full(r->err);
+        st = ef__no_memory(r->err);
     ef__buf_release(&scratch);
     out->rows = rows;
     out->count = st == EF_OK ? r->count : 0;
@@ -403,7 +403,7 @@ ef_status ef__query_run(ef_views *views, const ef__query *query, ef__query_resul
                         ef_error *err)
 {
     run r = {.query = query, .err = err, .arena = EF__ARENA_INIT(1024 * 1024)};
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     *out = (ef__query_result){.total = -1, .room = out->room};
     r.answer = out->room ? &out->room->arena : NULL;
@@ -428,6 +428,6 @@ ef_status ef__query_run(ef_views *views, const ef__query *query, ef__query_resul
 
 void ef__query_result_release(ef__query_result *result)
 {
-    ef__room_release(&result->room);
+    ef__memory_release(&result->room);
     *result = (ef__query_result)EF__QUERY_RESULT_INIT;
 }

@@ -59,7 +59,7 @@ typedef struct ef__query_result {
     ef_str cursor;     /* for the next page; "" when this is the last */
     int64_t total;     /* with `count`; otherwise -1 */
     int64_t looked_at; /* views that had to be read; not those that the store has left out */
-    struct ef__batch_room *room;
+    struct ef__batch_memory *room;
 } ef__query_result;
 
 #define EF__QUERY_RESULT_INIT                                                                      \

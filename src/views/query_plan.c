@@ -52,7 +52,7 @@ static bool path_text(const ef__expr *expr, char out[PATH_MAX_BYTES])
 
     if (expr->kind != EF__EXPR_PATH || expr->root != EF__ROOT_VIEW || !expr->steps)
         return false;
-    for (const ef__step *step = expr->steps; step; step = step->next) {
+    for (const ef__path_step *step = expr->steps; step; step = step->next) {
         if (step->expr || !step->field.ptr || !is_name(step->field) ||
             len + step->field.len + 2 > PATH_MAX_BYTES)
             return false;

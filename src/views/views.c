@@ -138,19 +138,19 @@ int ef__str_compare(ef_str a, ef_str b)
 
 void ef__generation_list_release(ef__generation_list *list)
 {
-    ef__room_release(&list->room);
+    ef__memory_release(&list->room);
     *list = (ef__generation_list){0};
 }
 
 void ef__failure_list_release(ef__failure_list *list)
 {
-    ef__room_release(&list->room);
+    ef__memory_release(&list->room);
     *list = (ef__failure_list){0};
 }
 
 void ef__tenant_cursor_list_release(ef__tenant_cursor_list *list)
 {
-    ef__room_release(&list->room);
+    ef__memory_release(&list->room);
     *list = (ef__tenant_cursor_list){0};
 }
 
@@ -165,13 +165,13 @@ ef_status ef__generation_missing(int64_t id, ef_error *err)
     return ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "there is no generation %lld", (long long)id);
 }
 
-ef_status ef__generation_is_routed(int64_t id, ef_error *err)
+ef_status ef__generation_is_active(int64_t id, ef_error *err)
 {
     return ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
                    (long long)id);
 }
 
-ef_status ef__generation_number_taken(ef_str name, int32_t wanted, ef_error *err)
+ef_status ef__generation_number_exists(ef_str name, int32_t wanted, ef_error *err)
 {
     return ef_fail(
         err, EF_CONFLICT,

@@ -15,7 +15,8 @@
 
 #include "../base/arena.h"
 #include "../base/buf.h"
-#include "../base/room.h"
+#include "../base/memory.h"
+#include "../core/watermark.h"
 
 #include <everfold/everfold.h>
 
@@ -41,7 +42,7 @@ typedef struct ef__generation {
     ef_str index_paths; /* comma list, as the program has it; the place in it numbers the index */
     int32_t schema;     /* no view of it is older; below the program's while they are migrated */
     ef__generation_state state;
-    bool routed;      /* queries for `name` go to this one */
+    bool active;      /* queries for `name` go to this one */
     int64_t era;      /* grows at every change of state, route or program: an apply compares it */
     int64_t position; /* cursor: everything up to here has been read by the cursor driver */
     int64_t seam;     /* order by stream: the queue driver feeds what lies above; 0 before that */
@@ -58,7 +59,7 @@ typedef struct ef__generation {
 typedef struct ef__generation_list {
     const ef__generation *items;
     size_t count;
-    struct ef__batch_room *room;
+    struct ef__batch_memory *room;
 } ef__generation_list;
 
 /* A view as it is kept. */
@@ -81,9 +82,9 @@ typedef struct ef__watermark {
 
 /* Another event has come under a seq that was applied, and is expected from there on: the stream is
  * in quarantine for this generation until an operator acts. */
-static inline bool ef__watermark_held(const ef__watermark *w)
+static inline bool ef__watermark_is_blocked(const ef__watermark *w)
 {
-    return w->applied_seq > 0 && w->expected_next_seq <= w->applied_seq;
+    return ef__watermark_seqs_are_blocked(w->applied_seq, w->expected_next_seq);
 }
 
 /*
@@ -108,7 +109,7 @@ typedef struct ef__tenant_cursor_item {
 typedef struct ef__tenant_cursor_list {
     const ef__tenant_cursor_item *items;
     size_t count;
-    struct ef__batch_room *room;
+    struct ef__batch_memory *room;
 } ef__tenant_cursor_list;
 
 /* --- what an apply changes ------------------------------------------------------------------- */
@@ -153,7 +154,7 @@ typedef struct ef__failure {
 typedef struct ef__failure_list {
     const ef__failure *items;
     size_t count;
-    struct ef__batch_room *room;
+    struct ef__batch_memory *room;
 } ef__failure_list;
 
 /* `after` at the place where the generation's cursor is when the commit is done: the tenant has
@@ -229,6 +230,44 @@ typedef struct ef__views_commit {
     size_t generation_count;
 } ef__views_commit;
 
+/* --- the record of changes -------------------------------------------------------------------- */
+
+/*
+ * While a tenant of a generation is followed, each commit records which views of it were changed,
+ * in the commit's own transaction. A record has a number: those of a tenant grow in the order of
+ * commits, and a reader that has seen a number never finds a lower one later. Numbers have gaps:
+ * they are at least the time of the commit in microseconds. So the commits after a power cut, which
+ * may have taken the last ones, give none of the numbers that a reader may have seen.
+ */
+typedef enum ef__change_kind {
+    EF__CHANGE_CREATED = 1,
+    EF__CHANGE_UPDATED,
+    EF__CHANGE_DELETED
+} ef__change_kind;
+
+typedef struct ef__change_record {
+    int64_t number;
+    int64_t position; /* of the event that changed the view */
+    ef__change_kind kind;
+    ef_str view_id;
+} ef__change_record;
+
+/* While this row is there, changes are recorded. */
+typedef struct ef__follow_row {
+    int64_t until_us; /* it may be removed afterwards, with its records */
+    int64_t low;      /* the records above this number are kept */
+    int64_t last;     /* the highest number that was given */
+    int64_t kept;     /* records */
+} ef__follow_row;
+
+typedef struct ef__change_list {
+    bool is_followed;      /* otherwise there are neither records nor a row */
+    ef__follow_row follow; /* as of the same moment */
+    const ef__change_record *items;
+    size_t count;
+    struct ef__batch_memory *room;
+} ef__change_list;
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 /* A range of an index, or of view ids when `index` is -1. Bounds are inclusive unless `open`. An
@@ -289,7 +328,7 @@ struct ef__views_ops {
     ef_status (*generation_set_state)(ef_views *views, int64_t id, int64_t era,
                                       ef__generation_state state, ef_error *err);
     /* Route the name to this generation and to no other, in one transaction; eras grow. */
-    ef_status (*generation_route)(ef_views *views, int64_t id, int64_t era, ef_error *err);
+    ef_status (*generation_activate)(ef_views *views, int64_t id, int64_t era, ef_error *err);
     /* Give the generation another program that keeps its name, order and indexes: version, program,
      * program_hash, schema and state are taken from `with`; the era and the live set grow. */
     ef_status (*generation_replace)(ef_views *views, int64_t id, int64_t era,
@@ -310,6 +349,21 @@ struct ef__views_ops {
      *                not what was read: start over
      */
     ef_status (*commit)(ef_views *views, const ef__views_commit *commit, ef_error *err);
+
+    /*
+     * Record the changes of a tenant from now on, at least until `until_us`; one that is followed
+     * already stays so until then. On disk when it returns. Every commit that ends afterwards
+     * records. Numbers go on above those of an earlier row of the tenant. A row of the generation
+     * whose time is over is removed, here and by commits.
+     * EF_NOT_FOUND  there is no such generation
+     * EF_BUSY       EF_LIMIT_FOLLOWED_TENANTS of the generation are followed
+     */
+    ef_status (*follow)(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
+                        ef__follow_row *out, ef_error *err);
+    /* The records of a tenant above the number `after`, in their order, up to `limit`. They are all
+     * that there were only if `after` is from out->follow.low to out->follow.last. */
+    ef_status (*change_ls)(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
+                           size_t limit, ef__change_list *out, ef_error *err);
 
     /* Which database it is in, in all the world; "" when it is not known. NULL where no other store
      * can take part in its commits. */
@@ -423,7 +477,7 @@ static inline bool ef__digest_is_none(const uint64_t sums[2])
     return sums[0] == 0 && sums[1] == 0;
 }
 
-static inline void ef__digest_take(uint64_t sums[2], const uint64_t less[2])
+static inline void ef__digest_subtract(uint64_t sums[2], const uint64_t less[2])
 {
     sums[0] -= less[0];
     sums[1] -= less[1];
@@ -432,10 +486,10 @@ static inline void ef__digest_take(uint64_t sums[2], const uint64_t less[2])
 /* EF_NOT_FOUND: there is no such generation; EF_CONFLICT: it is in another era than was read, or
  * the one that queries go to (shared by back ends). */
 ef_status ef__generation_missing(int64_t id, ef_error *err);
-ef_status ef__generation_is_routed(int64_t id, ef_error *err);
+ef_status ef__generation_is_active(int64_t id, ef_error *err);
 ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error *err);
 /* EF_CONFLICT: it was to be number `wanted`. */
-ef_status ef__generation_number_taken(ef_str name, int32_t wanted, ef_error *err);
+ef_status ef__generation_number_exists(ef_str name, int32_t wanted, ef_error *err);
 
 /* By bytes, a shorter one first: the order of every back end. */
 int ef__str_compare(ef_str a, ef_str b);
@@ -443,6 +497,7 @@ int ef__str_compare(ef_str a, ef_str b);
 void ef__generation_list_release(ef__generation_list *list);
 void ef__failure_list_release(ef__failure_list *list);
 void ef__tenant_cursor_list_release(ef__tenant_cursor_list *list);
+void ef__change_list_release(ef__change_list *list);
 
 /* EF_CONFLICT: the tenant's cursor is not what was read (shared by back ends). */
 ef_status ef__tenant_cursor_moved(ef_str tenant, ef_error *err);

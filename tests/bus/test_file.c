@@ -161,7 +161,7 @@ static void a_file_that_was_not_made_by_a_publisher_is_left_alone(void **state)
     add_bytes(&p, profile);
     open_sink(&p, 0, 0);
     CHECK_STATUS(EF_IO, deliver(&p, 1, 1), &p.err);
-    CHECK(strstr(p.err.text, "not made by a publisher") != NULL);
+    CHECK(strstr(p.err.text, "not created by a publisher") != NULL);
     fd = open(p.path, O_RDONLY);
     CHECK_INT((int64_t)strlen(profile), read(fd, found, sizeof found - 1));
     CHECK_TEXT(profile, found);

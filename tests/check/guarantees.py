@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every test that docs/guarantees.md names exists, and every promise has a row.
+"""Every test that docs/reference/guarantees.md names exists, and every promise has a row.
 
 usage: guarantees.py SOURCE_ROOT | --self-test
 
@@ -53,4 +53,4 @@ def main(page, look, look_at_itself):
 
 
 if __name__ == "__main__":
-    sys.exit(main("docs/guarantees.md", wrong, self_test))
+    sys.exit(main("docs/reference/guarantees.md", wrong, self_test))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """house.py - holds the source tree to the house rules.
 
-    house.py rooms    --source DIR          who includes whom (ARCHITECTURE.md, "Rooms")
+    house.py rooms    --source DIR          who includes whom (ARCHITECTURE.md, "Modules")
     house.py headers  --source DIR --cc CC --cxx CXX
     house.py sql      --source DIR          back ends of a seam have the same statements
     house.py banned   --source DIR          calls that are not used here
@@ -171,7 +171,7 @@ int main(void)
 {
     ef_error err = EF_ERROR_INIT;
     ef_batch batch = EF_BATCH_INIT;
-    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
+    ef_claimed_batch taken = EF_CLAIMED_BATCH_INIT;
     return (int)(number_field().number + text_field().number) + (int)batch.count + (int)taken.count + (int)err.asked;
 }
 """
@@ -236,14 +236,15 @@ def statements_of(path):
 
 
 def read_backend(folder, root, found):
-    """Names of its statements -> is it marked as only its own."""
+    """Names of its statements -> whether the statement is marked "only"."""
     names = {}
     for path in sorted(folder.rglob('*.sql')):
-        # A mark before the first statement is for the whole file.
-        head = SQL_ONLY.search(SQL_NAME.split(path.read_text(encoding='utf-8'), maxsplit=1)[0])
+        # A mark for a whole file would exempt statements that are added to the file later.
+        if SQL_ONLY.search(SQL_NAME.split(path.read_text(encoding='utf-8'), maxsplit=1)[0]):
+            found.append(f'{path.relative_to(root)}: "only" is before the first statement: mark each statement')
         for line, name, text in statements_of(path):
             where = f'{path.relative_to(root)}:{line}: {name}'
-            only = SQL_ONLY.search(text) or head
+            only = SQL_ONLY.search(text)
             if name in names:
                 found.append(f'{where} is there twice')
             names[name] = only is not None
@@ -267,6 +268,9 @@ def check_sql(args):
             if lacking and not all(backends[b][name] for b in having):
                 found.append(f'src/{seam}: {name} is in {", ".join(having)} and not in '
                              f'{", ".join(lacking)} (mark it "-- only: {having[0]} why")')
+            marked = [b for b in having if backends[b][name]]
+            if marked and not lacking:
+                found.append(f'src/{seam}: {name} is marked "only: {marked[0]}" and all back ends have it')
     return found
 
 
@@ -363,7 +367,7 @@ GOOD_TREE = {
     'src/journal/sqlite/x.sql': "-- name: one\n-- binds: 1 a text\nselect ?1;\n"
                                 "-- name: two\n-- only: sqlite it alone has this\nselect '?';\n",
     'src/journal/postgres/x.sql': '-- name: one\n-- binds: 1 a text\nselect $1;\n',
-    'src/journal/postgres/z.sql': '-- only: postgres all of this file is\n-- name: six\nselect 1;\n',
+    'src/journal/postgres/z.sql': '-- name: six\n-- only: postgres it alone has this\nselect 1;\n',
     'src/cli/main.c': '/* strcpy(a, b) */\n#include "../base/a.h"\n#include <everfold/a.h>\n'
                       'const char *s = "system(1)"; // gets(s)\n',
 }
@@ -401,8 +405,10 @@ BAD_FILES = [
      'is marked "only: sqlite" in postgres'),
     ('sql', 'src/journal/sqlite/y.sql', '-- name: four\n-- only: sqlite\nselect 1;\n',
      'without a reason'),
-    ('sql', 'src/journal/sqlite/y.sql', '-- only: sqlite\n-- name: four\nselect 1;\n',
-     'without a reason'),
+    ('sql', 'src/journal/sqlite/y.sql', '-- only: sqlite for a reason\n-- name: four\nselect 1;\n',
+     'mark each statement'),
+    ('sql', 'src/journal/sqlite/y.sql', '-- name: six\n-- only: sqlite for a reason\nselect 1;\n',
+     'all back ends have it'),
     ('sql', 'src/journal/postgres/y.sql', '-- name: four\n-- only: postgres it can\nselect 1;\n'
      '-- name: five\nselect 1;\n', 'five is in postgres and'),
     ('sql', 'src/journal/sqlite/x.sql', '-- name: one\nselect ?1;\n', 'no "-- binds:"'),

@@ -4,7 +4,7 @@
     manual.py --source DIR --everfold PROGRAM --cases PROGRAM
     manual.py --self-test --everfold PROGRAM --cases PROGRAM
 
-The pages are docs/fold-*.md. Every fence on them is one of these, in this order, and is checked; a
+The pages are fold-*.md below docs/. Every fence on them is one of these, in this order, and is checked; a
 fence that is none of them, or stands where it cannot be checked, is a problem.
 
     fold            a whole program. Behind it:
@@ -390,7 +390,7 @@ def main():
     if args.self_test:
         found = self_test(runner)
     else:
-        found, pages = [], sorted((source / 'docs').glob('fold-*.md'))
+        found, pages = [], sorted((source / 'docs').rglob('fold-*.md'))
         for path in pages:
             problems, checked = runner.run_page(path.name, path.read_text(encoding='utf-8'))
             found += problems

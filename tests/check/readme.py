@@ -9,7 +9,7 @@
 A ```sh block is run by bash in a fresh folder, in which build/everfold is the program given. Lines
 that begin with script/ are left out: they build what is being tested. A ```text block behind it is
 what the block prints; `…` in it stands for anything within a line, and alone on a line for any lines.
-A block with `<!-- not run -->` on the line above it is for reading only.
+A block with `<!-- not run: REASON -->` on the line above it is for reading only.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-BLOCK = re.compile(r'^(<!-- not run -->\n+)?```(\w*)\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r'^(<!-- not run: [^\n]+ -->\n+)?```(\w*)\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 TIMEOUT_S = 60
 
 
@@ -104,7 +104,7 @@ build/everfold one
 one
 ```
 
-<!-- not run -->
+<!-- not run: it fails -->
 ```sh
 exit 1
 ```
@@ -126,7 +126,8 @@ CASES = [
     (GOOD.replace('```text\none\n', '```text\none\ntwo\n'), 'what was printed is'),
     (GOOD.replace('```text\none\n', '```text\n'), 'what was printed is'),
     (GOOD.replace('echo four', 'false'), 'exit 1'),
-    (GOOD.replace('<!-- not run -->\n', ''), 'exit 1'),
+    (GOOD.replace('<!-- not run: it fails -->\n', ''), 'exit 1'),
+    (GOOD.replace('not run: it fails', 'not run'), 'exit 1'),
     ('nothing here', 'no command to run'),
 ]
 

@@ -3,7 +3,7 @@
 
 usage: requirements.py SOURCE_ROOT | --self-test
 
-A row is `| T7 | … | … |` or `| T7 to T9 | … | … |`. It names tests as docs/guarantees.md does, or says
+A row is `| T7 | … | … |` or `| T7 to T9 | … | … |`. It names tests as docs/reference/guarantees.md does, or says
 "planned: issue N" or "decided: …".
 """
 import re

@@ -25,8 +25,8 @@ ALLOWED_JOURNAL = {
     "state_get": ("SCAN state", "one row"),
     "state_copied": ("SCAN state", "one row"),
     "state_adopt": ("SCAN state", "one row"),
-    "copy_mark": ("SCAN state", "one row"),
-    "copy_release_batches": ("SCAN outbox_mark", "a row a lane and partition, once in a backup"),
+    "copy_state": ("SCAN state", "one row"),
+    "copy_release_batches": ("SCAN lane_offset", "a row a lane and partition, once in a backup"),
     "state_identity": ("SCAN state", "one row"),
     "state_put": ("SCAN state", "one row"),
     "state_types_changed": ("SCAN state", "one row"),
@@ -37,8 +37,8 @@ ALLOWED_JOURNAL = {
     "lease_token_floor": ("SCAN state", "one row"),
     "lease_token_floor_raise": ("SCAN state", "one row"),
     "partition_queued": ("USE TEMP B-TREE", "for a report, and to change the count: by partition"),
-    "partition_exceptions": ("SCAN x", "the same: what failed is little beside what is queued"),
-    "partition_exceptions ": ("USE TEMP B-TREE", "by partition"),
+    "partition_retry_rows": ("SCAN x", "the same: what failed is little beside what is queued"),
+    "partition_retry_rows ": ("USE TEMP B-TREE", "by partition"),
     "worker_purge_claim": ("SCAN state", "one row"),
     "lease_bring_back": ("SCAN lease", FEW),
     "worker_bring_back": ("SCAN worker", FEW),
@@ -51,9 +51,9 @@ ALLOWED_JOURNAL = {
     "type_aliases_to": ("SCAN a", "types are few, and this is asked only to make one an alias"),
     "lane_all": ("SCAN lane", FEW),
     "lane_in_order": ("SCAN lane", FEW),
-    "exception_due": ("SCAN l", "lanes are few; the exceptions of each are searched"),
-    "outbox_waits": ("SCAN l", "lanes are few; the rows of each are searched, for one"),
-    "exception_waiting": ("USE TEMP B-TREE", "for a report: what waits in one lane, by stream"),
+    "retry_row_due": ("SCAN l", "lanes are few; the exceptions of each are searched"),
+    "outbox_has_work": ("SCAN l", "lanes are few; the rows of each are searched, for one"),
+    "retry_row_pending": ("USE TEMP B-TREE", "for a report: what waits in one lane, by stream"),
     "published_count": ("SCAN (subquery-1)", "what it counts has a limit"),
     "lease_all": ("SCAN lease", "one row a partition, and in the order of the key"),
     "worker_all": ("SCAN worker", FEW),
@@ -86,8 +86,8 @@ def statements(folder):
 
 def migrated(folder):
     db = sqlite3.connect(":memory:")
-    db.create_function("take_event", 12, lambda *columns: True)  # read.c's, for the journal
-    db.create_function("is_passed", 2, lambda *columns: True)  # outbox_mark.c's
+    db.create_function("accept_event", 12, lambda *columns: True)  # read.c's, for the journal
+    db.create_function("is_acked", 2, lambda *columns: True)  # outbox_ack.c's
     for path in sorted(glob.glob(os.path.join(folder, "migrations", "*.sql"))):
         db.executescript(open(path, encoding="utf-8").read())
     return db

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 
 #define PARTITIONS_MAX 1024
-#define EXCEPTIONS_MAX 64
+#define RETRY_ROWS_MAX 64
 
-static ef_holding held[PARTITIONS_MAX];
-static ef_exception exceptions[EXCEPTIONS_MAX];
+static ef_partition_lease held[PARTITIONS_MAX];
+static ef_retry_row retry_rows[RETRY_ROWS_MAX];
 
 static void need(ef_status status, const ef_error *err, const char *what)
 {
@@ -41,11 +41,11 @@ static size_t take_leases(ef_journal *journal, ef_error *err)
     return (size_t)facts.partitions;
 }
 
-static size_t read_exceptions(const ef_taken_batch *taken, char **words, int count)
+static size_t read_retry_rows(const ef_claimed_batch *taken, char **words, int count)
 {
     size_t n = 0;
 
-    for (int i = 0; i + 3 < count && n < EXCEPTIONS_MAX; i += 4) {
+    for (int i = 0; i + 3 < count && n < RETRY_ROWS_MAX; i += 4) {
         ef_row_status status = EF_ROW_DEAD;
         if (ef_row_status_parse(ef_str_from(words[i + 2]), &status) != 0)
             exit(2);
@@ -54,11 +54,11 @@ static size_t read_exceptions(const ef_taken_batch *taken, char **words, int cou
             if (!ef_str_equal(e->stream, ef_str_from(words[i])) ||
                 e->seq != strtoll(words[i + 1], NULL, 10))
                 continue;
-            exceptions[n].position = e->position;
-            exceptions[n].status = status;
-            exceptions[n].attempts = status == EF_ROW_DEAD ? 8 : status == EF_ROW_FAILED ? 1 : 0;
-            exceptions[n].due_us = status == EF_ROW_FAILED ? e->recorded_us + 3600000000 : 0;
-            exceptions[n].error = ef_str_from(words[i + 3]);
+            retry_rows[n].position = e->position;
+            retry_rows[n].status = status;
+            retry_rows[n].attempts = status == EF_ROW_DEAD ? 8 : status == EF_ROW_FAILED ? 1 : 0;
+            retry_rows[n].due_us = status == EF_ROW_FAILED ? e->recorded_us + 3600000000 : 0;
+            retry_rows[n].error = ef_str_from(words[i + 3]);
             n++;
             break;
         }
@@ -70,28 +70,28 @@ int main(int argc, char **argv)
 {
     ef_error err = EF_ERROR_INIT;
     ef_journal *journal = NULL;
-    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
+    ef_claimed_batch taken = EF_CLAIMED_BATCH_INIT;
 
     if (argc < 3)
         return 2;
     ef_journal_options options = {.url = argv[1]};
     need(ef_journal_open(&options, &journal, &err), &err, "open");
     size_t partitions = take_leases(journal, &err);
-    need(ef_outbox_take(journal, EF_STR(EF_LANE_APPLY), held, partitions, 1000, &taken, &err), &err,
-         "take");
+    need(ef_outbox_claim(journal, EF_STR(EF_LANE_APPLY), held, partitions, 1000, &taken, &err),
+         &err, "take");
     for (size_t i = 0; i < taken.count; i++)
         held[taken.items[i].partition].upto = taken.items[i].event->position;
-    size_t count = read_exceptions(&taken, argv + 3, argc - 3);
+    size_t count = read_retry_rows(&taken, argv + 3, argc - 3);
     for (size_t i = 0; i < count; i++)
-        exceptions[i].lane = ef_str_from(argv[2]);
-    need(ef_outbox_mark(journal, EF_STR(EF_LANE_APPLY), held, partitions, exceptions, count, &err),
+        retry_rows[i].lane = ef_str_from(argv[2]);
+    need(ef_outbox_ack(journal, EF_STR(EF_LANE_APPLY), held, partitions, retry_rows, count, &err),
          &err, "mark");
     for (size_t i = 0; i < partitions; i++) {
         ef_lease_key key = {EF_LEASE_PARTITION, EF_STR(""), held[i].partition};
         need(ef_lease_release(journal, &key, held[i].token, &err), &err, "release");
     }
     (void)printf("taken %zu, exceptions %zu\n", taken.count, count);
-    ef_taken_batch_release(&taken);
+    ef_claimed_batch_release(&taken);
     ef_journal_close(journal);
     return 0;
 }

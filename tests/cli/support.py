@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 BINARY = None
@@ -136,6 +137,18 @@ on bought
         self.assertEqual(before, self.ok("projection", "show", "shop", "-o", "json").json()["digest"])
         self.ok("projection", "verify", "shop")
         self.assertEqual(self.EXPECTED, self.totals())
+
+
+def wait_for_handler(process, number):
+    """Until the process handles a signal: before that, the signal ends it as it ends any program."""
+    end = time.monotonic() + TIME_LIMIT_S
+    while time.monotonic() < end:
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+            caught = next(int(line.split()[1], 16) for line in status if line.startswith("SigCgt"))
+        if caught >> (number - 1) & 1:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"signal {number} is not handled: {process.args}")
 
 
 def interrupt(process, number=signal.SIGINT):

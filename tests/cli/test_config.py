@@ -20,7 +20,7 @@ class Config(Case):
         self.assertEqual([row["key"] for row in rows], [line["key"] for line in lines])
 
     def test_the_page_has_every_setting_and_its_default(self):
-        page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+        page = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text()
         told = dict(re.findall(r"^\| `([a-z_.]+)` \| (?:`(.*?)`)? \|", page, re.M))
         rows = self.ok("config", "show", "-o", "json", env={"EVERFOLD_DATA": None}).json()
         self.assertEqual([r["key"] for r in rows], list(told))
@@ -39,7 +39,7 @@ class Config(Case):
         self.assertEqual(("3s", "file", f"{conf}:5"),
                          tuple(show("store.busy")[k] for k in ("value", "origin", "where")))
 
-    def test_a_flag_is_shown_as_it_is_typed(self):
+    def test_config_show_names_a_flag_by_its_option(self):
         self.assertEqual("--log-level", self.setting("log.level", "--log-level", "info")["where"])
 
     def test_the_file_in_the_data_directory_is_read(self):
@@ -64,7 +64,7 @@ class Config(Case):
         self.assertEqual("environment", self.setting("views", env=other)["origin"])
         self.ok("init")
         answer = self.ok("init", "--views", f"sqlite:{self.dir}/w.db")
-        self.assertIn('another value of "views"', answer.err)
+        self.assertIn('another value for "views"', answer.err)
         self.assertEqual(text, conf.read_text())
 
     def test_init_remembers_a_relative_path_as_an_absolute_one(self):
@@ -106,7 +106,7 @@ class Config(Case):
             conf = self.write("bad.conf", f"{key} = {value}\n")
             self.refused(2, "config", "check", conf, saying="bad.conf:1")
 
-    def test_check_says_ok_or_what_is_wrong(self):
+    def test_config_check_reports_ok_or_the_error(self):
         good = self.write("good.conf", "mode = shadow_only\n")
         bad = self.write("bad.conf", "\nmode = fast\n")
         self.assertEqual(f"OK ({good}, mode shadow_only)\n",
@@ -160,9 +160,9 @@ class Mode(Case):
         self.holds("outbox_apply_only", "true", "true", "true",
                    EVERFOLD_COMPAT_APPLY_WINS="true")
 
-    def test_an_outbox_that_nobody_drains_must_be_asked_for_by_name(self):
-        self.cannot_hold("nobody would drain the outbox", "true")
-        self.cannot_hold("nobody would drain the outbox", "true", "false", "false")
+    def test_an_outbox_without_a_worker_needs_the_mode_enqueue_only(self):
+        self.cannot_hold("the outbox would not be drained", "true")
+        self.cannot_hold("the outbox would not be drained", "true", "false", "false")
         self.holds("enqueue_only", "true", "false", "false", EVERFOLD_MODE="enqueue_only")
 
     def test_a_mode_by_name_holds(self):
@@ -182,7 +182,7 @@ class Mode(Case):
         self.refused(2, "event", "log", "--journal", "memory:",
                      env={"EVERFOLD_WORKER_ENABLED": "true"}, saying="outbox.enabled is off")
 
-    def test_the_mode_is_logged_once_where_it_is_asked_for(self):
+    def test_the_mode_is_logged_once_at_level_info(self):
         answer = self.ok("event", "log", "--journal", "memory:", "--log-level", "info",
                          "--log-format", "json", env={"EVERFOLD_MODE": "shadow_only"})
         self.assertEqual(1, answer.err.count('"shadow_only"'))

@@ -8,17 +8,17 @@ from support import APPEND_KEYS, EVENT_KEYS, TIME, Case, interrupt
 
 
 class Init(Case):
-    def test_it_makes_the_data_directory_for_its_owner_only(self):
+    def test_init_creates_a_data_directory_that_only_its_owner_can_read(self):
         answer = self.ok("init", "-o", "json").json()
         self.assertEqual(["data", "journal", "journal_id", "partitions", "created", "views"],
                          list(answer))
         self.assertEqual((True, 16), (answer["created"], answer["partitions"]))
         self.assertEqual(0o700, stat.S_IMODE(os.stat(self.data).st_mode))
 
-    def test_again_is_harmless_and_says_so(self):
+    def test_init_is_idempotent_and_reports_an_existing_store(self):
         self.init()
         self.append()
-        self.assertIn("is there already", self.init().out)
+        self.assertIn(" exists (", self.init().out)
         self.assertFalse(self.ok("init", "-o", "json").json()["created"])
         self.assertEqual(1, len(self.ok("event", "log", "-o", "json").json()))
 
@@ -26,7 +26,7 @@ class Init(Case):
         self.assertEqual(4, self.ok("init", "--partitions", "4", "-o", "json").json()["partitions"])
         again = self.ok("init", "--partitions", "8", "-o", "json")
         self.assertEqual(4, again.json()["partitions"])
-        self.assertIn("keeps them", again.err)
+        self.assertIn("keeps its 4 partitions", again.err)
         self.refused(2, "init", "--partitions", "0", saying="partitions")
 
     def test_directories_above_are_made_too(self):
@@ -39,7 +39,7 @@ class Init(Case):
         self.data.write_text("")
         self.refused(2, "init", saying="is not a directory")
 
-    def test_without_it_commands_say_what_to_run(self):
+    def test_commands_without_a_store_advise_init(self):
         self.refused(3, "status", saying="run: everfold init")
         self.refused(3, "event", "append", "s", "--type", "t", "--data", "{}",
                      saying="run: everfold init")
@@ -52,7 +52,7 @@ class Append(Case):
         super().setUp()
         self.init()
 
-    def test_it_says_where_the_event_is(self):
+    def test_append_prints_seq_and_position(self):
         first = self.append("order-1", "order.placed", '{"amount": 12.50}')
         self.assertEqual(APPEND_KEYS, list(first))
         self.assertEqual(("order-1", 1, 1, False),
@@ -102,7 +102,7 @@ class Append(Case):
         common = ("event", "append", "s", "--type", "t", "--data", "{}")
         for option, value, saying in (
                 ("--expected-seq", "-1", "--expected-seq is '-1'"),
-                ("--expected-seq", "x", "a whole number from 0"),
+                ("--expected-seq", "x", "must be an integer >= 0"),
                 ("--expected-seq", "99999999999999999999", "--expected-seq"),
                 ("--schema", "0", "--schema is '0'"), ("--schema", "2147483648", "--schema"),
                 ("--time", "yesterday", "RFC 3339"), ("--meta", "[]", "meta"),
@@ -200,8 +200,8 @@ class Read(Case):
     def test_numbers_are_checked(self):
         for words in (("ls", "s", "--limit", "-1"), ("ls", "s", "--from-seq", "0"),
                       ("ls", "s", "--limit", "1x"), ("log", "--after", "-1"), ("log", "--limit", "")):
-            self.refused(2, "event", *words, saying="a whole number from")
-        self.refused(2, "event", "log", "--tenant", "a", "--all-tenants", saying="exclude")
+            self.refused(2, "event", *words, saying="must be an integer")
+        self.refused(2, "event", "log", "--tenant", "a", "--all-tenants", saying="cannot be combined")
 
     def test_more_than_a_page_is_read_page_by_page(self):
         lines = "".join(f'{{"stream":"s{i % 3}","type":"t{i % 2}.x","data":{i},"id":"e{i}"}}\n'
@@ -241,7 +241,7 @@ class Follow(Case):
         self.init()
         self.append("s", "t", "1")
 
-    def test_it_goes_on_with_what_is_appended_and_ends_on_a_signal(self):
+    def test_follow_prints_new_events_and_ends_on_a_signal(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.start("event", "log", "--follow", "-o", "json")
             self.addCleanup(process.kill)
@@ -254,7 +254,7 @@ class Follow(Case):
             answer = interrupt(process, number)
             self.assertEqual((0, ""), (answer.code, answer.err))
 
-    def test_it_ends_at_its_limit(self):
+    def test_follow_ends_at_its_limit(self):
         process = self.start("event", "log", "-f", "--limit", "2", "-o", "ndjson")
         self.addCleanup(process.kill)
         process.stdout.readline()
@@ -263,7 +263,7 @@ class Follow(Case):
         self.assertIn(b'"data":2', out)
         self.assertEqual(0, process.returncode)
 
-    def test_it_ends_when_the_reader_goes(self):
+    def test_follow_ends_when_the_pipe_is_closed(self):
         process = self.start("event", "log", "--follow", "-o", "ndjson")
         self.addCleanup(process.kill)
         process.stdout.readline()
@@ -299,7 +299,7 @@ class Types(Case):
         self.assertEqual([answer], self.ok("type", "ls", "-o", "json").json())
         self.assertIn("audit_only", self.ok("type", "ls").out)
 
-    def test_what_is_not_asked_for_stays(self):
+    def test_type_set_changes_only_the_given_options(self):
         self.ok("type", "set", "a", "--intent", "replay_only", "--publish", "yes")
         answer = self.ok("type", "set", "a", "--publish", "no", "-o", "json").json()
         self.assertEqual(("replay_only", False), (answer["intent"], answer["publish"]))
@@ -323,7 +323,7 @@ class Types(Case):
 
 
 class Session(Case):
-    def test_a_first_session_works_as_it_is_told(self):
+    def test_the_commands_of_a_first_session_work(self):
         here = {"EVERFOLD_DATA": None}
         self.ok("init", env=here)
         self.ok("event", "append", "order-1", "--type", "order.placed", "--data", '{"amount": 12.5}',

@@ -83,7 +83,7 @@ class Check(Case):
 
 
 class Explain(Case):
-    def test_it_shows_what_was_compiled(self):
+    def test_explain_shows_the_compiled_program(self):
         path = SHOP / "customer_orders.fold"
         self.assertIn("order.placed", self.ok("fold", "explain", path).out)
         self.assertEqual(dict, type(self.ok("fold", "explain", path, "-o", "json").json()))
@@ -93,9 +93,9 @@ class Explain(Case):
 
     def test_another_form_is_refused(self):
         self.refused(2, "fold", "explain", SHOP / "products.fold", "-o", "svg",
-                     saying="text, json or dot is needed")
+                     saying="must be text, json or dot")
 
-    def test_a_program_with_a_mistake_says_where(self):
+    def test_an_error_of_a_program_has_its_place(self):
         path = self.write("wrong.fold", WRONG)
         self.refused(2, "fold", "explain", path, saying=f"{path}:5:10: error: ")
         self.refused(2, "fold", "explain", path, "-o", "dot", saying=f"{path}:5:10: error: ")
@@ -163,7 +163,7 @@ class Test(Case):
         path = self.write("a.test", (TESTED % "1.5").replace("expect\n", "fail no number\nexpect\n"))
         answer = self.run_it("fold", "test", path)
         self.assertEqual(1, answer.code)
-        self.assertIn(f"{path}:7: no event failed with a message that holds: no number", answer.out)
+        self.assertIn(f"{path}:7: no event failed with a message that contains: no number", answer.out)
 
     def test_a_projection_by_log_that_stops_fails_the_case(self):
         self.write("counter.fold", COUNTER.replace("  view", "  order by log\n  view"))
@@ -177,22 +177,22 @@ class Test(Case):
         path = self.write("a.test", (TESTED % "1").replace('"by":1}}', '"by":1},"expected_seq":7}'))
         answer = self.run_it("fold", "test", path)
         self.assertEqual(1, answer.code)
-        self.assertIn(f"{path}:5: the event was refused", answer.out)
+        self.assertIn(f"{path}:5: append refused", answer.out)
 
     def test_mistakes_in_a_test_file_have_their_line(self):
         case = "program counter.fold\ncase a\n"
         for line, saying, text in (
-                (1, "there is no case", "program counter.fold\n"),
-                (1, "there is no program", "case a\nexpect\n"),
+                (1, "the file has no case", "program counter.fold\n"),
+                (1, "no program before the first case", "case a\nexpect\n"),
                 (2, "the case expects nothing", case),
                 (2, "case needs a name", "program counter.fold\ncase\n"),
                 (3, "expected program, case", case + "gives\n"),
-                (3, "an object stands below", case + "{}\n"),
+                (3, "an object must follow", case + "{}\n"),
                 (4, "stream is missing", case + "given\n{}\n"),
                 (4, "a view needs view_id", case + "expect\n{}\n"),
-                (4, "the keys of a view", case + 'expect\n{"id":"a","data":{}}\n'),
-                (4, "program stands before", case + "expect\nprogram b.fold\n"),
-                (5, "given stands before expect",
+                (4, "unknown key: a view has", case + 'expect\n{"id":"a","data":{}}\n'),
+                (4, "program must come before", case + "expect\nprogram b.fold\n"),
+                (5, "given must come before expect",
                  case + 'expect\n{"view_id":"a","data":null}\ngiven\n')):
             path = self.write("wrong.test", text)
             self.refused(2, "fold", "test", path, saying=f"{path}:{line}: {saying}")
@@ -206,12 +206,12 @@ class Test(Case):
         self.write("other.fold", COUNTER.replace("counter", "other"))
         text = "program other.fold\n" + TESTED % "1.5"
         answer = self.run_it("fold", "test", self.write("a.test", text))
-        self.assertIn('say which "projection" it is of', answer.out)
+        self.assertIn('the view needs the key "projection"', answer.out)
         named = text.replace('{"view_id"', '{"projection":"other","view_id"')
         self.ok("fold", "test", self.write("b.test", named))
         unknown = text.replace('{"view_id"', '{"projection":"third","view_id"')
         answer = self.run_it("fold", "test", self.write("c.test", unknown))
-        self.assertIn('there is no projection "third"', answer.out)
+        self.assertIn('unknown projection "third"', answer.out)
 
     def test_times_are_the_same_every_day(self):
         self.write("last.fold", "projection last version 1\n  view stream\n\non *\n  at = time\n")

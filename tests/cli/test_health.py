@@ -15,7 +15,7 @@ on counted
 
 
 class Status(Case):
-    def test_it_tells_head_outbox_store_and_mode(self):
+    def test_status_shows_head_outbox_store_and_mode(self):
         self.init()
         self.append("a")
         self.append("b")
@@ -55,7 +55,7 @@ class Status(Case):
         out = self.ok("status").out
         self.assertRegex(out, "projections counter version 1  live  lag 0 events  failures 0  "
                               "unaccounted 0\n")
-        self.assertIn("            unaccounted 0 in all\n", out)
+        self.assertIn("            unaccounted 0 in total\n", out)
 
     def test_blocked_rows_have_an_age(self):
         self.init()
@@ -73,7 +73,7 @@ class Status(Case):
         self.assertEqual((None, None), (answer["outbox"]["lag_seconds"],
                                         answer["journal"]["recorded_at"]))
 
-    def test_views_that_cannot_be_read_are_told_and_nothing_else_is_lost(self):
+    def test_status_reports_unreadable_views_and_shows_the_rest(self):
         self.init()
         self.append("a")
         for path in self.data.glob("views.db*"):
@@ -140,12 +140,12 @@ class Doctor(Checks):
         self.assertEqual("warn", check["state"])
         self.assertIn("1 dead rows", check["detail"])
 
-    def test_deep_looks_at_every_event(self):
+    def test_deep_checks_every_event(self):
         self.init()
         text = "".join(f'{{"stream":"s{i % 7}","type":"t","data":{i},"id":"e{i}"}}\n'
                        for i in range(2500))
         self.ok("event", "import", "-", stdin=text)
-        self.assertIn("2500 events are as they were written",
+        self.assertIn("2500 events are intact",
                       self.checks(0, "--deep")["events"]["detail"])
         self.assertNotIn("2500 events", self.checks(0)["events"]["detail"])
 
@@ -183,7 +183,7 @@ class Doctor(Checks):
         self.refused(2, "doctor", "--accept-head", saying="nothing was changed")
         self.checks(0, "--accept-head", "--yes")
 
-    def test_events_that_were_acknowledged_and_are_gone_are_found_and_given_up_on_demand(self):
+    def test_missing_acknowledged_events_are_found_and_accepted_on_demand(self):
         self.init()
         self.append("s", "t", "1")
         store = {p.name: p.read_bytes() for p in self.data.iterdir() if p.name.startswith("journal.db")
@@ -235,12 +235,12 @@ class DoctorOfViews(Checks):
         self.checks(0)
         check = self.checks(6, "--deep")["views"]
         self.assertEqual("fail", check["state"])
-        self.assertIn("its views are not those that its digest speaks of", check["detail"])
-        self.assertIn("made again from the journal", check["fix"])
+        self.assertIn("the views do not match its digest", check["detail"])
+        self.assertIn("rebuilt from the journal", check["fix"])
 
-    def test_an_index_entry_that_is_gone_is_found(self):
+    def test_a_missing_index_entry_is_found(self):
         self.change("delete from view_index where tenant = ? and id = ? and idx = 1", "x", "w1")
-        self.assertIn("entries of an index: 5 by its own account, 4 were found",
+        self.assertIn("entries of an index: 5 recorded, 4 found",
                       self.checks(6, "--deep")["views"]["detail"])
 
     def test_a_failed_event_is_a_warning_with_the_command_that_shows_it(self):

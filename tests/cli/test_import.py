@@ -39,16 +39,16 @@ class Interrupted(Case):
             time.sleep(0.02)
         self.fail(f"{count} events did not come")
 
-    def test_an_interrupt_ends_it_with_the_summary_of_what_is_in(self):
+    def test_an_interrupt_ends_the_import_with_a_summary(self):
         answer = self.stop(signal.SIGINT, "-o", "json")
         summary = answer.json()
         self.assertEqual((130, 20, True), (answer.code, summary["events"], summary["stopped"]))
-        self.assertIn("running again is safe", answer.err)
+        self.assertIn("a second run is safe", answer.err)
         self.assertEqual(20, len(self.ok("event", "log", "-o", "ndjson").lines()))
         again = self.ok("event", "import", "-", "-o", "json", stdin=lines(25)).json()
         self.assertEqual((25, 20, False), tuple(again[k] for k in ("events", "duplicates", "stopped")))
 
-    def test_people_are_told_that_it_was_stopped(self):
+    def test_the_summary_of_an_interrupted_import_says_stopped(self):
         answer = self.stop(signal.SIGTERM)
         self.assertEqual(143, answer.code)
         self.assertTrue(answer.out.startswith("stopped: 20 events, 0 duplicates"), answer.out)
@@ -103,16 +103,16 @@ class Import(Case):
         text = lines(10) + '{"stream":"s","type":"t"}\n' + lines(5, 10)
         answer = self.refused(2, "event", "import", "-", "--batch", "4", stdin=text,
                               saying="line 11: data is missing")
-        self.assertIn("8 events were imported before it and nothing of its batch", answer.err)
-        self.assertIn("running again is safe", answer.err)
+        self.assertIn("8 events were imported before this batch, none of this batch", answer.err)
+        self.assertIn("a second run is safe", answer.err)
         self.assertEqual(8, len(self.events()))
 
-    def test_what_is_wrong_with_a_line_is_said(self):
+    def test_a_bad_line_is_reported_with_its_error(self):
         for line, saying in (
                 ("nonsense", "line 1: "), ("[]", "not a JSON object"),
                 ('{"type":"t","data":1}', "stream is missing"),
                 ('{"stream":"s","data":1}', "type is missing"),
-                ('{"stream":"s","type":"t","data":1,"colour":2}', 'there is no key "colour"'),
+                ('{"stream":"s","type":"t","data":1,"colour":2}', 'unknown key "colour"'),
                 ('{"stream":"s","type":"t","data":1,"d\\u0061ta":2}', "line 1: "),
                 ('{"stream":7,"type":"t","data":1}', "stream is not a string"),
                 ('{"stream":"","type":"t","data":1}', "stream"),
@@ -131,7 +131,7 @@ class Import(Case):
         self.ok("event", "import", "-", stdin='{"str\\u0065am":"s","type":"t","data":1,"id":"x"}\n')
         self.assertEqual("s", self.events()[0]["stream"])
 
-    def test_skip_bad_goes_on_and_reports(self):
+    def test_skip_bad_continues_and_reports(self):
         text = lines(3) + "nonsense\n" + lines(3, 3) + '{"stream":"s","type":"t","data":0,"id":"e0"}\n' \
             + '{"stream":"s","type":"t","data":"other","id":"e1"}\n' + lines(1, 9)
         answer = self.run_it("event", "import", "-", "--skip-bad", "-o", "json", stdin=text)
@@ -164,7 +164,7 @@ class Import(Case):
         self.assertEqual(1, answer.err.count("has no id"))
         answer = self.refused(2, "event", "import", "-",
                               stdin='{"stream":"s","type":"t","data":1}\nx\n')
-        self.assertIn("running again repeats those without an id", answer.err)
+        self.assertIn("a second run appends lines without an id again", answer.err)
 
     def test_dry_run_only_checks(self):
         self.assertTrue(self.ok("event", "import", "-", "--dry-run", "-o", "json",
@@ -174,7 +174,7 @@ class Import(Case):
 
     def test_a_line_past_the_limit_is_refused_and_can_be_skipped(self):
         long = '{"stream":"s","type":"t","data":"' + "x" * (3 * 1024 * 1024) + '"}\n'
-        self.refused(2, "event", "import", "-", stdin=lines(1) + long, saying="line 2: it is longer")
+        self.refused(2, "event", "import", "-", stdin=lines(1) + long, saying="line 2: line is longer")
         answer = self.run_it("event", "import", "-", "--skip-bad", "-o", "json",
                              stdin=lines(1) + long + lines(1, 1))
         self.assertEqual((2, 1), tuple(answer.json()[k] for k in ("events", "bad")))

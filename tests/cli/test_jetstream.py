@@ -28,7 +28,7 @@ on paid
   last = data.n ?? 0
   seen push data.n ?? 0
 """
-METRICS_PAGE = pathlib.Path(__file__).parents[2] / "docs" / "metrics.md"
+METRICS_PAGE = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 
 def ours(n, who="a", amount=1, tenant="acme", stream=None, **more):
@@ -118,7 +118,7 @@ class Jetstream(Case):
 
     def settled(self, position):
         """All is read, and all adds up."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while time.monotonic() < end:
             shown = self.shown()
             if shown["position"] == position and shown["state"] == "live":
@@ -127,7 +127,7 @@ class Jetstream(Case):
             time.sleep(0.1)
         self.fail(f"it does not come to position {position}: {shown}")
 
-    def until(self, what, limit_s=30):
+    def until(self, what, limit_s=120):
         """What it says as soon as that is true."""
         end = time.monotonic() + limit_s
         while not (answer := what()):
@@ -242,21 +242,21 @@ class Jetstream(Case):
         self.work()
         self.assertEqual({"a": (2, 6)}, self.totals())
 
-    def test_what_it_cannot_do_is_refused_with_a_sentence(self):
+    def test_unsupported_operations_on_jetstream_are_refused_with_a_message(self):
         self.data.mkdir()
         self.ok("init", env={"EVERFOLD_JOURNAL": f"sqlite:{self.data}/control.db"})
         self.refused(3, "projection", "ls", saying="there is no stream EVENTS")
         self.begin()
         self.ok(*"type set paid --publish yes".split())
-        self.refused(2, "publisher", "add", "p", "--to", "file:/tmp/x", saying="nothing is queued")
-        self.refused(2, "event", "show", "e1", saying="cannot be asked for an id")
+        self.refused(2, "publisher", "add", "p", "--to", "file:/tmp/x", saying="queues no events")
+        self.refused(2, "event", "show", "e1", saying="does not find events by id")
         lines = "".join(json.dumps({"stream": "account.a", "type": "paid", "data": {}}) + "\n"
                         for _ in range(2))
-        self.refused(2, "event", "import", "-", stdin=lines, saying="one message at a time")
+        self.refused(2, "event", "import", "-", stdin=lines, saying="append them one by one")
         self.options = "?subjects=x"
-        self.refused(2, "status", saying="it has subject, creds, ca")
+        self.refused(2, "status", saying="the keys are subject, creds, ca")
 
-    def test_doctor_and_status_say_whose_the_events_are(self):
+    def test_doctor_and_status_report_what_jetstream_does_not_check(self):
         self.begin()
         self.broker.publish([ours(1)])
         self.assertIn("not checked", self.ok("doctor", "--deep").out)
@@ -264,7 +264,7 @@ class Jetstream(Case):
         self.assertIn("acknowledges before it syncs", shown)
         self.assertNotIn("streams", shown)
 
-    def test_a_stream_that_throws_away_what_was_read_is_refused(self):
+    def test_a_stream_with_work_queue_retention_is_refused(self):
         self.broker.make_stream("tenant.>", retention="workqueue")
         self.refused(2, "init", saying='needs retention "limits"')
 
@@ -307,7 +307,7 @@ class Jetstream(Case):
                              ours(3, tenant="globex"), ("tenant.acme.aggregate.a%61.b", b"{}", {})])
         scope = self.until(self.behind)
         self.assertEqual("unreadable", scope["error_code"])
-        self.assertIn("position 2 is no event", scope["error"])
+        self.assertIn("position 2 is not an event", scope["error"])
         self.check_delays()
         self.assertEqual({"a": (1, 1)}, self.totals())
         self.assertEqual({"a": (1, 1)}, self.totals("globex")) # which does not wait
@@ -348,7 +348,7 @@ class Jetstream(Case):
         self.broker.start()
         # It grows past the cursor, with other events at the places of those that were lost.
         self.broker.publish(later)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while self.shown()["state"] != "failed" and time.monotonic() < end:
             time.sleep(0.1)
         worker.send_signal(signal.SIGTERM)
@@ -462,10 +462,10 @@ class Jetstream(Case):
 
     def owner(self):
         """The worker that reads for the projection."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while time.monotonic() < end:
             leases = self.ok("lease", "ls", "-o", "json").json()
-            owners = [l["owner"] for l in leases if l["kind"] == "scope" and l["live"]]
+            owners = [l["holder"] for l in leases if l["kind"] == "scope" and l["live"]]
             self.assertLessEqual(len(owners), 1)
             pids = self.pids()
             if owners and owners[0] in pids:

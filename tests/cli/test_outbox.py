@@ -42,7 +42,7 @@ class Outbox(Case):
                 env={"EVERFOLD_OUTBOX_ENABLED": "false"})
         self.assertEqual(0, self.report()["summary"]["pending"])
 
-    def test_failed_dead_and_blocked_rows_are_told_apart(self):
+    def test_failed_dead_and_blocked_rows_are_distinguished(self):
         self.three_with_a_dead_head()
         report = self.report()
         summary = report["summary"]
@@ -71,7 +71,7 @@ class Outbox(Case):
         self.assertEqual([head, behind, other], picked("--older", "1ms"))
         partition = self.report()["rows"][2]["partition"]
         self.assertIn(other, picked("--partition", partition))
-        self.refused(2, "outbox", "report", "--partition", "7", saying="'7' is no partition")
+        self.refused(2, "outbox", "report", "--partition", "7", saying="'7' is not a partition")
 
     def test_the_text_has_a_line_a_row_and_one_for_its_error(self):
         self.three_with_a_dead_head()
@@ -116,7 +116,7 @@ class Outbox(Case):
                          ("status", "attempt_count", "last_error")))
         self.assertEqual((0, 0), tuple(self.report()["summary"][k] for k in ("dead", "blocked")))
 
-    def test_requeue_of_what_is_not_dead_is_not_found(self):
+    def test_requeue_of_a_row_that_is_not_dead_is_not_found(self):
         self.three_with_a_dead_head()
         self.refused(3, "outbox", "requeue", "s", "2")
         self.refused(3, "outbox", "requeue", "nothing", "1")
@@ -136,29 +136,29 @@ class Outbox(Case):
                                     "json").json()["requeued"])
         self.assertIn("requeued 1\n", self.ok("outbox", "requeue-dead").out)
         self.refused(2, "outbox", "requeue-dead", "--limit", "0", saying="--limit is '0'")
-        self.refused(2, "outbox", "requeue-dead", "--all", "--limit", "3", saying="exclude each other")
+        self.refused(2, "outbox", "requeue-dead", "--all", "--limit", "3", saying="cannot be combined")
         self.assertIn("requeued 0\n", self.ok("outbox", "requeue-dead", "--tenant", "a").out)
 
-    def test_what_operators_did_is_told_with_who_and_why(self):
+    def test_audit_entries_have_action_actor_and_reason(self):
         self.three_with_a_dead_head()
-        self.assertEqual([], self.ok("act", "ls", "-o", "json").json())
-        self.assertIn("nobody has", self.ok("act", "ls").err)
+        self.assertEqual([], self.ok("audit", "ls", "-o", "json").json())
+        self.assertIn("no audit entries", self.ok("audit", "ls").err)
         self.ok("outbox", "requeue", "s", "1", "--reason", "the program is mended")
         self.fixture("totals", "s", 1, "dead", "x")
         self.ok("outbox", "skip", "s", "1", "--lane", "totals", "--reason", "sent by mistake",
                 env={"EVERFOLD_ACTOR": "ana"})
-        skip, requeue = self.ok("act", "ls", "-o", "ndjson").lines()
-        self.assertEqual(["id", "at", "act", "who", "reason", "lane", "tenant", "stream", "seq", "rows"],
+        skip, requeue = self.ok("audit", "ls", "-o", "ndjson").lines()
+        self.assertEqual(["id", "at", "action", "actor", "reason", "lane", "tenant", "stream", "seq", "rows"],
                          list(skip))
         self.assertRegex(skip["at"], TIME)
         self.assertEqual(("skip", "ana", "sent by mistake", "totals", "s", 1), tuple(
-            skip[k] for k in ("act", "who", "reason", "lane", "stream", "seq")))
+            skip[k] for k in ("action", "actor", "reason", "lane", "stream", "seq")))
         self.assertEqual(("requeue", "tester", "the program is mended"), tuple(
-            requeue[k] for k in ("act", "who", "reason")))
-        table = self.ok("act", "ls", "--limit", "1").out
+            requeue[k] for k in ("action", "actor", "reason")))
+        table = self.ok("audit", "ls", "--limit", "1").out
         self.assertIn("sent by mistake", table)
         self.assertNotIn("the program is mended", table)
-        self.refused(2, "act", "ls", "--limit", "0", saying="--limit")
+        self.refused(2, "audit", "ls", "--limit", "0", saying="--limit")
 
     def test_skip_needs_a_lane_and_a_reason(self):
         self.three_with_a_dead_head()

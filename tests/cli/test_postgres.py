@@ -82,7 +82,7 @@ class Sql(Stores):
         self.assertEqual("w2", psql(self.url, "SELECT id FROM everfold_views.views WHERE projection = 'shop'"
                                               " AND routed AND (doc ->> 'total')::numeric > 22"))
 
-    def test_the_schema_is_printed_for_those_who_migrate_by_hand(self):
+    def test_init_prints_the_sql_of_the_schema(self):
         self.use("sqlite", "postgres")
         psql(self.url, self.ok("init", "--sql").out)
         self.assertEqual("1", psql(self.url, "SELECT live_set FROM everfold_views.state"))
@@ -96,7 +96,7 @@ class Sql(Stores):
         conf = self.data / "everfold.conf"
         secret = self.url + ("&" if "?" in self.url else "?") + "password=secret"
         answer = self.ok("init", "--journal", secret)
-        self.assertIn("not remembered", answer.err)
+        self.assertIn("was not written, because it has a password", answer.err)
         self.assertFalse(conf.exists())
         self.ok("init", "--journal", self.url)
         self.assertEqual(0o600, conf.stat().st_mode & 0o777)
@@ -147,7 +147,7 @@ outbox requeue s0 4 -o json
 outbox requeue-dead -o json
 outbox skip-dead --lane shop --reason test --dry-run -o json
 work --drain --silent
-act ls -o json
+audit ls -o json
 projection try PROGRAM -o json
 gaps detect -o json
 gaps repair -o json
@@ -207,7 +207,7 @@ on spoiled
     SEED = [{"view_id": "w0", "data": {"n": 1, "total": 0}}]
     # What differs from one run to the next, or is said of the store itself.
     DIFFERS = {r"\d{4}-\d\d-\d\dT[\d:.]+Z": "TIME", r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b": "ID",
-               r"\bevf_\w+": "TOKEN", r"\b[0-9a-f]{16,}\b": "HEX", r'"who":"[\w.-]+-\d+-[0-9a-f]+"': "WORKER",
+               r"\bevf_\w+": "TOKEN", r"\b[0-9a-f]{16,}\b": "HEX", r'"actor":"[\w.-]+-\d+-[0-9a-f]+"': "WORKER",
                r'_seconds":[\d.]+': "SECONDS", r"[\d.]+ seconds, \d+ events/s": "RATE",
                r'"\w+":"(sqlite|postgres):[^"]*"': "URL", r'"(backend|version|durability)":"[^"]*"': "STORE",
                r'"(schema|\w+_bytes)":(\d+|null)': "NUMBER"}
@@ -230,7 +230,7 @@ on spoiled
             found.append((line, answer.code, text))
         return found
 
-    def test_every_command_answers_as_it_does_on_files(self):
+    def test_every_command_prints_the_same_on_postgresql_as_on_sqlite(self):
         files, server = self.answers("sqlite", "sqlite"), self.answers("postgres", "postgres")
         for on_files, on_server in zip(files, server):
             self.assertEqual(on_files, on_server)

@@ -57,22 +57,22 @@ class Projection(Case):
                          ("name", "version", "order", "position", "views")))
         self.assertRegex(answer["digest"], "^[0-9a-f]{32}$")
 
-    def test_the_same_text_again_is_harmless(self):
+    def test_deploying_the_same_text_again_has_no_effect(self):
         first = self.deploy()
         self.assertEqual(first["generation"], self.deploy()["generation"])
         self.assertEqual(1, len(self.ok("projection", "ls", "-o", "json").json()))
 
-    def test_it_is_told_to_skip_what_it_cannot_digest_and_to_stop_again(self):
+    def test_on_error_is_set_to_skip_and_back_to_stop(self):
         self.assertEqual("stop", self.deploy()["on_error"])
         told = self.ok("projection", "deploy", self.path, "--on-error", "skip", "--reason", "late is worse",
                        "-o", "json").json()
         self.assertEqual(("skip", 1), (told["on_error"], told["generation"]))
         self.assertEqual("skip", self.deploy()["on_error"])
         self.assertIn("on error    skip\n", self.ok("projection", "show", "counter").out)
-        acts = self.ok("act", "ls", "-o", "json").json()
-        self.assertEqual(["deploy", "on_error", "deploy", "deploy"], [act["act"] for act in acts])
+        acts = self.ok("audit", "ls", "-o", "json").json()
+        self.assertEqual(["deploy", "on_error", "deploy", "deploy"], [act["action"] for act in acts])
         act = acts[1]
-        self.assertEqual(("on_error", "counter", "late is worse"), (act["act"], act["lane"], act["reason"]))
+        self.assertEqual(("on_error", "counter", "late is worse"), (act["action"], act["lane"], act["reason"]))
         self.ok("projection", "deploy", self.path, "--on-error", "stop")
         self.assertEqual("stop", self.show()["on_error"])
         self.refused(2, "projection", "deploy", self.path, "--on-error", "go", saying="stop or skip")
@@ -121,7 +121,7 @@ class Projection(Case):
         for verb in ("show", "failures", "pause", "resume", "wait"):
             self.refused(3, "projection", verb, "nothing", saying="nothing")
 
-    def test_a_paused_one_stands_still_and_goes_on_from_there(self):
+    def test_a_paused_projection_continues_where_it_stopped(self):
         self.deploy()
         self.count()
         self.ok("work", "--drain")
@@ -132,14 +132,14 @@ class Projection(Case):
         self.assertEqual(1, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
         self.ok("projection", "resume", "counter", "--reason", "the disk is back")
         self.assertEqual(["resume the disk is back", "pause "], [
-            f"{a['act']} {a['reason'] or ''}" for a in self.ok("act", "ls", "-o", "json").json()[:2]])
+            f"{a['action']} {a['reason'] or ''}" for a in self.ok("audit", "ls", "-o", "json").json()[:2]])
         self.ok("work", "--drain")
         self.assertEqual(2, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
         live = self.show()
         self.assertEqual(("live", 2, 0, 0), tuple(live[k] for k in
                          ("state", "position", "lag_events", "unaccounted")))
 
-    def test_a_paused_one_is_as_of_where_it_stands(self):
+    def test_views_of_a_paused_projection_are_as_of_its_position(self):
         self.deploy()
         self.count()
         self.ok("work", "--drain")
@@ -151,7 +151,7 @@ class Projection(Case):
                          ("state", "position", "lag_events", "unaccounted")))
         self.refused(5, "view", "get", "counter", "ada", "--current", "--timeout", "10ms")
 
-    def test_a_resumed_one_reads_what_it_has_not_seen_and_nothing_else(self):
+    def test_a_resumed_projection_reads_only_new_events(self):
         self.deploy()
         self.ok("work", "--drain")
         for _ in range(6):
@@ -164,7 +164,7 @@ class Projection(Case):
         self.assertIn("caught up 1 ", self.ok("work", "--drain").out)
         self.assertEqual(7, self.ok("view", "get", "counter", "ada", "-o", "json").json()["data"]["n"])
 
-    def test_what_failed_before_a_pause_is_tried_again_after_it(self):
+    def test_an_event_that_failed_before_a_pause_is_retried_after_it(self):
         self.deploy()
         self.ok("work", "--drain")
         self.count()
@@ -197,20 +197,20 @@ class Projection(Case):
         self.ok("projection", "verify", "counter")
         self.ok("doctor", "--deep")
 
-    def test_in_place_refuses_what_does_not_follow_and_changes_nothing(self):
+    def test_in_place_refuses_a_version_that_does_not_follow_and_changes_nothing(self):
         self.refused(3, "projection", "deploy", "--in-place", self.path,
-                     saying="deploy it without --in-place")
+                     saying="nothing to change in place")
         before = self.deploy()
         self.path.write_text(COUNTER.replace("version 1", "version 2"))
         self.refused(2, "projection", "deploy", "--in-place", self.path,
-                     saying="in place the schema grows")
+                     saying="in place the schema must be higher")
         self.path.write_text(MOVED.replace("version 2", "version 1"))
         answer = self.refused(4, "projection", "deploy", "--in-place", self.path,
                               saying="give the program a new version")
         self.assertNotIn("then run: everfold projection deploy", answer.err)
         self.assertEqual([before], self.ok("projection", "ls", "-o", "json").json())
 
-    def test_wait_returns_once_it_is_there(self):
+    def test_wait_returns_when_the_position_is_reached(self):
         self.deploy()
         self.count()
         worker = threading.Timer(0.3, lambda: self.ok("work", "--drain"))
@@ -220,7 +220,7 @@ class Projection(Case):
         self.assertEqual(1, answer["position"])
         self.ok("projection", "wait", "counter", "--position", "1", "--timeout", "0")
 
-    def test_wait_times_out_and_says_where_it_is(self):
+    def test_wait_times_out_and_reports_the_position(self):
         self.deploy()
         self.count()
         problem = self.refused(5, "projection", "wait", "counter", "--timeout", "50ms", "-o",
@@ -229,7 +229,7 @@ class Projection(Case):
         self.refused(5, "projection", "wait", "counter", "--position", "9", "--timeout", "10ms")
         self.refused(2, "projection", "wait", "counter", "--timeout", "soon", saying="10s")
 
-    def test_a_failure_is_counted_and_told(self):
+    def test_a_failure_is_counted_and_listed(self):
         self.deploy()
         self.count(by='"x"')
         self.leaves("work", "--drain")
@@ -256,13 +256,13 @@ class Projection(Case):
         self.ok("outbox", "skip", "bad", "1", "--lane", "counter", "--reason", "a mistake")
         self.ok("work", "--drain")
         self.assertEqual("[]\n", self.ok("projection", "failures", "counter", "-o", "json").out)
-        self.assertIn("no failure is open", self.ok("projection", "failures", "counter").err)
+        self.assertIn("no open failures", self.ok("projection", "failures", "counter").err)
         over, = self.ok("projection", "failures", "counter", "--all", "-o", "ndjson").lines()
         self.assertFalse(over["open"])
         self.assertRegex(over["resolved_at"], TIME)
         self.assertIn("attempts 1  over ", self.ok("projection", "failures", "counter", "--all").out)
 
-    def test_show_has_the_latest_five_failures_and_says_where_the_others_are(self):
+    def test_show_has_the_latest_five_failures_and_the_command_for_the_others(self):
         self.deploy()
         self.ok("work", "--drain")
         for i in range(7):
@@ -277,7 +277,7 @@ class Projection(Case):
         self.assertEqual(2, len(self.ok("projection", "failures", "counter", "--limit", "2", "-o",
                                         "json").json()))
 
-    def test_without_a_view_store_it_says_what_to_run(self):
+    def test_commands_without_a_view_store_advise_init(self):
         for path in self.data.glob("views.db*"):
             path.unlink()
         self.refused(3, "projection", "ls", saying="run: everfold init")
@@ -334,13 +334,13 @@ class Scopes(Case):
         found, = self.ok("status", "-o", "json").json()["projections"]
         self.assertEqual(behind["name"], found["scopes"][1]["name"])
 
-    def test_people_are_shown_who_is_behind_and_why(self):
+    def test_projection_show_lists_scopes_that_lag_with_their_error(self):
         for words in (("projection", "show", "shares"), ("status",)):
             out = self.ok(*words).out
             self.assertRegex(out, r"b:shares:[0-7]  retrying  position 2  pending 2  synced ")
             self.assertRegex(out, r"retries \d+, next .*divi")
 
-    def test_a_tenant_is_told_of_itself_only(self):
+    def test_projection_show_of_a_tenant_has_only_its_scope(self):
         one, = self.show("--tenant", "a")["scopes"]
         self.assertEqual(("live", 5, 0, 0), tuple(one[k] for k in (
             "state", "position", "pending", "retries")))
@@ -363,7 +363,7 @@ class Scopes(Case):
         self.refused(4, "view", "get", "shares", "all", "--tenant", "b", "--current",
                      "--timeout", "10ms")
 
-    def test_resume_tries_at_once_and_counts_anew(self):
+    def test_resume_retries_at_once_and_resets_the_count(self):
         self.ok("projection", "resume", "shares")
         self.assertEqual(0, self.show()["scopes"][1]["retries"])
         self.ok("work", "--once", "--quiet")

@@ -1,7 +1,8 @@
 """replay, gaps, run, and the generations of a projection."""
+import signal
 import sqlite3
 
-from support import Case, interrupt
+from support import Case, interrupt, wait_for_handler
 
 RUN_KEYS = ["id", "mode", "projection", "tenant", "state", "requested_at", "started_at",
             "finished_at", "from", "to", "processed", "total", "error", "reason"]
@@ -38,7 +39,7 @@ class Runs(Case):
         return self.ok(*words, "-o", "json", **more).json()
 
     def acts(self):
-        return [f"{a['act']} {a['lane'] or ''} {a['reason'] or ''}" for a in self.json("act", "ls")]
+        return [f"{a['action']} {a['lane'] or ''} {a['reason'] or ''}" for a in self.json("audit", "ls")]
 
     def view(self):
         return self.json("view", "get", "sums", "a")["data"]
@@ -100,10 +101,7 @@ class Rebuild(Runs):
     def test_a_watch_is_ended_by_a_signal(self):
         run = self.json("projection", "rebuild", "sums")
         watch = self.start("run", "watch", run["id"])
-        try:
-            watch.wait(timeout=2)
-        except Exception:
-            pass
+        wait_for_handler(watch, signal.SIGINT)
         self.assertEqual(130, interrupt(watch).code)
 
 
@@ -146,7 +144,7 @@ class Route(Runs):
 
 
 class Verify(Runs):
-    def test_what_the_events_make_is_what_is_there(self):
+    def test_verify_passes_for_views_that_match_the_events(self):
         self.add()
         self.work()
         answer = self.json("projection", "verify", "sums")
@@ -241,7 +239,7 @@ class Replay(Runs):
         self.refused(3, "replay", "--projection", "none")
         self.assertEqual(0, self.json("replay", "--stream", "nowhere")["processed"])
 
-    def test_a_validation_shows_what_would_fail(self):
+    def test_a_validation_lists_the_events_that_fail(self):
         self.add()
         self.add(good=0)
         answer = self.run_it("replay", "--validate", "-o", "json")
@@ -274,13 +272,13 @@ class Gaps(Runs):
         self.work()
         self.assertEqual({"n": 1, "sum": 1}, self.view())
 
-    def test_what_is_queued_is_no_gap(self):
+    def test_a_queued_event_is_no_gap(self):
         self.add()
         self.assertEqual([], self.json("gaps", "detect")["gaps"])
 
 
 class OutboxReplay(Runs):
-    def test_what_failed_is_tried_again_at_once(self):
+    def test_outbox_replay_retries_a_failed_event_at_once(self):
         self.add(good=0)
         self.refused(3, "outbox", "replay", "s", 1, saying="no retry row")
         self.work(leaves=True)
@@ -295,7 +293,7 @@ class Seed(Runs):
     def export(self):
         return self.ok("view", "export", "sums").out
 
-    def test_a_seeded_generation_goes_on_behind_its_position(self):
+    def test_a_seeded_generation_continues_after_its_position(self):
         self.add()
         self.add("t")
         self.work()

@@ -70,7 +70,7 @@ class Top(Counter):
             for line in self.ok("top", "--once", env={"COLUMNS": str(width)}).out.splitlines():
                 self.assertLessEqual(len(line), width)
 
-    def test_it_changes_nothing_and_takes_nothing(self):
+    def test_top_changes_nothing_and_claims_nothing(self):
         self.count()
         before = self.files()
         leases = self.ok("lease", "ls", "-o", "json").out
@@ -79,14 +79,14 @@ class Top(Counter):
         self.assertEqual((leases, []), (self.ok("lease", "ls", "-o", "json").out,
                                         self.ok("worker", "ls", "-o", "json").json()))
 
-    def test_it_sees_the_workers_of_other_processes(self):
+    def test_top_shows_the_workers_of_other_processes(self):
         self.hire()
         found = self.once()
         self.assertEqual(WORKER_KEYS, list(found["workers"][0]))
         self.assertEqual((1, True, 16), (len(found["workers"]), found["workers"][0]["live"],
                                          found["workers"][0]["partitions"]))
 
-    def test_an_object_comes_each_interval_until_it_is_stopped(self):
+    def test_top_prints_an_object_per_interval_until_it_is_stopped(self):
         process = self.start("top", "--interval", "200ms", "-o", "json")
         lines = [json.loads(process.stdout.readline()) for _ in range(2)]
         self.count()
@@ -107,7 +107,7 @@ class Top(Counter):
         self.assertEqual((0, ""), (answer.code, answer.err))
         self.assertNotIn("\x1b", text)
 
-    def test_the_panel_shows_what_others_do_at_every_size(self):
+    def test_the_panel_of_top_fits_every_terminal_size(self):
         self.hire()
         for size in ((60, 20), (100, 30), (160, 50)):
             terminal = Terminal(self, ["top", "--interval", "200ms"], *size)
@@ -128,7 +128,7 @@ class Top(Counter):
         self.assertEqual(0, terminal.end())
         terminal.is_restored()
 
-    def test_without_views_the_rest_is_told(self):
+    def test_top_without_views_shows_the_rest(self):
         for path in self.data.glob("views.db*"):
             path.unlink()
         self.count()

@@ -49,7 +49,7 @@ class Shop(Case):
             self.assertEqual((3, True), (answer.code, 'did you mean "products"?' in answer.err), answer.err)
         self.assertNotIn("did you mean", self.run_it("view", "query", "something_else").err)
 
-    def test_one_of_a_thing_is_not_told_as_many(self):
+    def test_messages_use_the_singular_for_one(self):
         imported = self.dir / "one.ndjson"
         imported.write_text('{"stream":"s","type":"t","id":"only","data":{}}\n')
         self.assertIn("1 event, 0 duplicates", self.ok("event", "import", imported).out)
@@ -61,7 +61,7 @@ class Shop(Case):
     def ids(self, *words):
         return [v["view_id"] for v in self.query(*words)["items"]]
 
-    def test_every_view_is_what_the_events_make_of_it(self):
+    def test_every_view_matches_its_events(self):
         lines = self.ok("view", "export", "customer_orders").out.splitlines()
         views = [json.loads(line, parse_float=decimal.Decimal) for line in lines]
         self.assertEqual(expected_customers(), {v["view_id"]: v["data"] for v in views})
@@ -97,8 +97,8 @@ class Shop(Case):
         self.assertEqual(201, self.ok(*words, "--at-least", place["token"]).json()["as_of"])
         self.assertEqual(201, self.ok(*words, "--current").json()["as_of"])
         self.refused(2, *words, "--at-least", "no token")
-        self.refused(2, *words, "--current", "--at-least", place["token"], saying="exclude")
-        self.refused(2, *words, "--timeout", "1s", saying="--timeout is for")
+        self.refused(2, *words, "--current", "--at-least", place["token"], saying="cannot be combined")
+        self.refused(2, *words, "--timeout", "1s", saying="--timeout needs")
 
     def test_query_filters_and_sorts(self):
         expected = expected_customers()
@@ -112,7 +112,7 @@ class Shop(Case):
         self.assertEqual(("customer_orders", 2, None, 200), tuple(answer[k] for k in
                          ("view_type", "version", "next", "as_of")))
 
-    def test_query_goes_on_page_by_page(self):
+    def test_query_continues_page_by_page(self):
         seen, after = [], []
         while True:
             page = self.query("--limit", "3", "--sort", "-orders", *after)
@@ -142,7 +142,7 @@ class Shop(Case):
         text = self.ok("view", "query", "customer_orders", "--where", 'status == "gold"',
                        "--explain").out
         self.assertIn("status", answer["plan"])
-        self.assertIn(f"{answer['looked']} views looked at", text)
+        self.assertIn(f"{answer['looked']} views read", text)
 
     def test_query_prints_a_view_a_line_with_ndjson(self):
         lines = self.ok("view", "query", "customer_orders", "-o", "ndjson").lines()
@@ -183,7 +183,7 @@ class Shop(Case):
         self.assertEqual(2, len(self.ok("view", "explain", "products", "tea", "--limit", "2", "-o",
                                         "ndjson").lines()))
 
-    def test_at_shows_it_as_it_was(self):
+    def test_view_at_shows_the_view_as_of_a_position(self):
         then = self.ok("view", "at", "products", "tea", "--position", "1", "-o", "json").json()
         self.assertEqual(VIEW_KEYS, list(then))
         self.assertEqual(({"name": "Tea", "price": 4.2}, 1), (then["data"], then["as_of"]))
@@ -204,4 +204,4 @@ class Shop(Case):
         self.assertEqual(1, len(self.ok("view", "export", "products", "--tenant", "other").lines()))
         self.assertEqual(6, len(self.ok("view", "export", "products", "--all-tenants").lines()))
         self.refused(2, "view", "export", "products", "--all-tenants", "--tenant", "other",
-                     saying="exclude")
+                     saying="cannot be combined")

@@ -25,6 +25,7 @@ static int64_t test_mono_us(void *context)
 {
     const ef_clock *system = ef_clock_system();
 
+    (void)context;
     return system->mono_us(system->context);
 }
 
@@ -230,20 +231,21 @@ int64_t acquire_publisher(contract *t, const char *lane, int32_t partition, cons
     return token;
 }
 
-void hold_all(contract *t, const char *owner, ef_holding held[PARTITIONS])
+void hold_all(contract *t, const char *owner, ef_partition_lease held[PARTITIONS])
 {
     for (int32_t p = 0; p < PARTITIONS; p++)
-        held[p] = (ef_holding){p, acquire(t, p, owner), 0};
+        held[p] = (ef_partition_lease){p, acquire(t, p, owner), 0};
 }
 
-void mark_taken(contract *t, const char *lane, ef_holding *held, size_t count,
-                const ef_taken_batch *batch, const ef_exception *exceptions, size_t exception_count)
+void ack_claimed(contract *t, const char *lane, ef_partition_lease *held, size_t count,
+                 const ef_claimed_batch *batch, const ef_retry_row *retry_rows,
+                 size_t retry_row_count)
 {
     for (size_t i = 0; i < batch->count; i++)
         for (size_t h = 0; h < count; h++)
             if (held[h].partition == batch->items[i].partition)
                 held[h].upto = batch->items[i].event->position;
-    OK(ef_outbox_mark(t->journal, str(lane), held, count, exceptions, exception_count, &t->err));
+    OK(ef_outbox_ack(t->journal, str(lane), held, count, retry_rows, retry_row_count, &t->err));
     for (size_t h = 0; h < count; h++)
         held[h].upto = 0;
 }
@@ -251,19 +253,19 @@ void mark_taken(contract *t, const char *lane, ef_holding *held, size_t count,
 void fail_event(contract *t, const char *lane, int64_t position, ef_row_status status,
                 int32_t attempts, int64_t due_us, const char *error)
 {
-    ef_exception exception = {.lane = str(lane),
+    ef_retry_row retry_row = {.lane = str(lane),
                               .position = position,
                               .status = status,
                               .attempts = attempts,
                               .due_us = due_us,
                               .error = str(error)};
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     hold_all(t, "fixture", held);
-    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
-    mark_taken(t, "*", held, PARTITIONS, &batch, &exception, 1);
-    ef_taken_batch_release(&batch);
+    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
+    ack_claimed(t, "*", held, PARTITIONS, &batch, &retry_row, 1);
+    ef_claimed_batch_release(&batch);
 }
 
 ef_outbox_summary summary(contract *t)

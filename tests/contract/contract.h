@@ -1,9 +1,9 @@
 /*
- * contract.h - what the seam of the journal promises, run on every back end.
+ * contract.h - the guarantees of the journal interface, tested on every back end.
  *
  * Each test gets a new, empty journal of the back end that the program was started with (its first
  * argument, or CONTRACT_BACKEND): "memory", "sqlite" or "postgres" (on the server of POSTGRES_URL).
- * The wall clock is the test's; it stands still until the test moves it.
+ * The wall clock belongs to the test; it stands still until the test moves it.
  */
 #ifndef EF_CONTRACT_H
 #define EF_CONTRACT_H
@@ -20,10 +20,10 @@
 typedef struct contract {
     const char *backend;
     ef_journal *journal;
-    ef_journal_options options; /* of the journal; change and call reopen to see another */
+    ef_journal_options options; /* of the journal; change them and call reopen */
     char url[256];
     char control[512]; /* of a journal on JetStream */
-    char dir[200];     /* the test's own; "" for memory */
+    char dir[200];     /* of this test; "" for memory */
     ef_clock clock;
     _Atomic int64_t now_us;
     ef_error err;
@@ -33,11 +33,11 @@ int contract_setup(void **state);
 int contract_teardown(void **state);
 int contract_main(int argc, char **argv, struct CMUnitTest *tests, size_t count);
 
-/* A second journal beside the test's own, as a test of two back ends needs. */
+/* A second journal, for tests of two back ends. */
 void contract_open(contract *t, const char *backend);
 void contract_close(contract *t);
 
-#define CONTRACT(name) static void name(void **state)
+#define CONTRACT(name) static void name(__attribute__((unused)) void **state)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, contract_setup, contract_teardown)
 #define CONTRACT_MAIN(...)                                                                         \
     int main(int argc, char **argv)                                                                \
@@ -50,13 +50,13 @@ void contract_close(contract *t);
 #define REFUSED(status, call) CHECK_STATUS(status, call, &t->err)
 
 void pass_time(contract *t, int64_t us);
-/* Close and open again with t->options. A journal that does not survive that starts empty. */
+/* Closes and opens the journal with t->options. A journal in memory starts empty. */
 void reopen(contract *t);
 bool survives(const contract *t);
 
 ef_str str(const char *text);
 ef_new_event event_of(const char *stream, const char *type);
-/* Append one event, which must succeed. */
+/* Appends one event, which must succeed. */
 ef_place append(contract *t, const char *stream, const char *type);
 ef_place append_event(contract *t, ef_new_event event);
 ef_status try_append(contract *t, ef_new_event event, ef_place *out);
@@ -65,21 +65,22 @@ int64_t seq_of(contract *t, const char *stream);
 
 int32_t partition_of(const char *stream);
 ef_lease_key partition_key(int32_t partition);
-/* Take the lease of a partition (or of a publisher's) for ten seconds: its token. */
+/* Acquires the lease of a partition (or of one of a publisher) for ten seconds, and returns its
+ * token. */
 int64_t acquire(contract *t, int32_t partition, const char *owner);
 int64_t acquire_publisher(contract *t, const char *lane, int32_t partition, const char *owner);
-/* Take all partitions. */
-void hold_all(contract *t, const char *owner, ef_holding held[PARTITIONS]);
-/* Move the marks in `held` to cover what was taken, and clear them again afterwards. */
-void mark_taken(contract *t, const char *lane, ef_holding *held, size_t count,
-                const ef_taken_batch *batch, const ef_exception *exceptions,
-                size_t exception_count);
-/* Take and mark everything of lane "*", with one exception in `lane`. */
+/* Acquires the leases of all partitions. */
+void hold_all(contract *t, const char *owner, ef_partition_lease held[PARTITIONS]);
+/* Acknowledges a claimed batch: sets `upto` in `held`, and clears it afterwards. */
+void ack_claimed(contract *t, const char *lane, ef_partition_lease *held, size_t count,
+                 const ef_claimed_batch *batch, const ef_retry_row *retry_rows,
+                 size_t retry_row_count);
+/* Claims and acknowledges everything in lane "*", with one retry row in `lane`. */
 void fail_event(contract *t, const char *lane, int64_t position, ef_row_status status,
                 int32_t attempts, int64_t due_us, const char *error);
 void set_lane(contract *t, const char *name, ef_lane_kind kind, bool enabled, const char *types);
 void set_publish(contract *t, const char *type);
-size_t queued_in(contract *t, const char *lane); /* rows, of all tenants */
-ef_outbox_summary summary(contract *t);          /* all tenants, all lanes; its row is not kept */
+size_t queued_in(contract *t, const char *lane); /* rows of all tenants */
+ef_outbox_summary summary(contract *t);          /* all tenants, all lanes; its row is released */
 
 #endif

@@ -82,7 +82,7 @@ CONTRACT(a_large_batch_is_written_whole)
     free(events);
 }
 
-CONTRACT(append_refuses_a_seq_that_has_been_passed)
+CONTRACT(append_is_refused_when_the_expected_seq_is_stale)
 {
     contract *t = *state;
     ef_new_event event = event_of("order-1", "order.cancelled");
@@ -165,7 +165,7 @@ CONTRACT(a_conflict_on_one_stream_keeps_the_whole_batch_out)
     CHECK_INT(1, seq_of(t, "a"));
     CHECK_INT(1, summary(t).pending);
     REFUSED(EF_NOT_FOUND, ef_type_get(t->journal, str("fresh.type"), &types, &t->err));
-    /* What was taken back leaves no trace: the same append goes through afterwards. */
+    /* A rolled back append leaves no trace: the same append succeeds afterwards. */
     events[2].expected_seq = ef_expect_any_seq();
     OK(ef_journal_append(t->journal, events, 3, places, &t->err));
     CHECK_INT(2, places[0].position);
@@ -452,7 +452,7 @@ CONTRACT_MAIN(CASE(the_first_event_of_a_journal_is_seq_1_at_position_1),
               CASE(positions_are_dense_over_interleaved_streams),
               CASE(a_batch_over_several_streams_is_numbered_in_its_order),
               CASE(an_empty_batch_changes_nothing), CASE(a_large_batch_is_written_whole),
-              CASE(append_refuses_a_seq_that_has_been_passed),
+              CASE(append_is_refused_when_the_expected_seq_is_stale),
               CASE(no_stream_is_expected_only_before_the_first_event),
               CASE(an_event_that_expects_no_seq_is_appended_at_any_seq),
               CASE(a_seq_expected_of_a_stream_that_is_not_there_is_a_conflict),

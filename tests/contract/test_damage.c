@@ -1,5 +1,5 @@
 /*
- * A journal on SQLite whose rows somebody has changed behind its back: who follows is told which.
+ * A journal on SQLite whose rows were changed from outside: a sequential reader reports which.
  */
 #include "contract.h"
 
@@ -43,7 +43,7 @@ static ef_status follow(contract *t, int64_t after, size_t limit, ef_batch *out)
                               &reached, &t->err);
 }
 
-CONTRACT(who_follows_is_told_which_event_has_changed)
+CONTRACT(a_sequential_reader_reports_the_damaged_event)
 {
     contract *t = *state;
     static const char *const changes[] = {
@@ -64,7 +64,7 @@ CONTRACT(who_follows_is_told_which_event_has_changed)
     ef_batch_release(&batch);
 }
 
-CONTRACT(who_follows_gets_what_is_before_and_behind_an_event_that_has_changed)
+CONTRACT(a_sequential_reader_gets_the_events_before_and_after_a_damaged_one)
 {
     contract *t = *state;
     ef_batch batch = EF_BATCH_INIT;
@@ -82,7 +82,7 @@ CONTRACT(who_follows_gets_what_is_before_and_behind_an_event_that_has_changed)
     ef_batch_release(&batch);
 }
 
-CONTRACT(an_event_whose_stream_is_gone_is_damaged)
+CONTRACT(an_event_without_its_stream_is_damaged)
 {
     contract *t = *state;
     ef_batch batch = EF_BATCH_INIT;
@@ -133,7 +133,137 @@ CONTRACT(append_is_refused_after_damage_was_found_and_reads_go_on)
     ef_batch_release(&batch);
 }
 
-CONTRACT_MAIN(CASE(append_is_refused_after_damage_was_found_and_reads_go_on),
-              CASE(who_follows_is_told_which_event_has_changed),
-              CASE(who_follows_gets_what_is_before_and_behind_an_event_that_has_changed),
-              CASE(an_event_whose_stream_is_gone_is_damaged))
+/* --- the record in the head file ---------------------------------------------------------------
+ */
+
+static ef_journal *open_other(contract *t, bool read_only, bool archive)
+{
+    ef_journal_options options = t->options;
+    ef_journal *other = NULL;
+
+    options.read_only = read_only;
+    options.archive = archive;
+    OK(ef_journal_open(&options, &other, &t->err));
+    return other;
+}
+
+static ef_status read_by(contract *t, ef_journal *journal)
+{
+    ef_batch batch = EF_BATCH_INIT;
+    ef_status st =
+        ef_journal_read_stream(journal, EF_STR(""), EF_STR("order-1"), 1, 1, &batch, &t->err);
+
+    ef_batch_release(&batch);
+    return st;
+}
+
+CONTRACT(damage_that_a_read_only_handle_finds_refuses_appends_of_others)
+{
+    contract *t = *state;
+    ef_journal *reader;
+    ef_place place;
+
+    append(t, "order-1", "placed");
+    reader = open_other(t, true, false);
+    change(t, "data = data || ' '", 1);
+    REFUSED(EF_DAMAGED, read_by(t, reader));
+    ef_journal_close(reader);
+    REFUSED(EF_DAMAGED, try_append(t, event_of("order-2", "placed"), &place));
+    CHECK(strstr(t->err.text, "position 1") != NULL);
+    reopen(t);
+    REFUSED(EF_DAMAGED, try_append(t, event_of("order-2", "placed"), &place));
+}
+
+CONTRACT(damage_of_an_archive_is_not_recorded)
+{
+    contract *t = *state;
+    ef_journal *archive;
+
+    append(t, "order-1", "placed");
+    archive = open_other(t, true, true);
+    change(t, "data = data || ' '", 1);
+    REFUSED(EF_DAMAGED, read_by(t, archive));
+    ef_journal_close(archive);
+    append(t, "order-2", "placed");
+}
+
+/* Bytes of the head file are inverted; twice is as before. */
+static void flip_head(contract *t, const long *at, int count)
+{
+    char path[300];
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s-head", t->url + strlen("sqlite:"));
+    file = fopen(path, "r+b");
+    CHECK(file != NULL);
+    for (int i = 0; i < count; i++) {
+        CHECK_INT(0, fseek(file, at[i], SEEK_SET));
+        int byte = fgetc(file);
+        CHECK_INT(0, fseek(file, at[i], SEEK_SET));
+        CHECK(fputc((byte == EOF ? 0 : byte) ^ 0xff, file) != EOF);
+    }
+    CHECK_INT(0, fclose(file));
+}
+
+CONTRACT(a_head_file_that_does_not_fit_refuses_appends_until_it_fits)
+{
+    contract *t = *state;
+    static const long both_records[] = {9, 521};
+    ef_journal *other = NULL;
+    ef_place place;
+
+    append(t, "order-1", "placed");
+    append(t, "order-1", "placed");
+    flip_head(t, both_records, 2);
+    REFUSED(EF_DAMAGED, ef_journal_open(&t->options, &other, &t->err));
+    REFUSED(EF_DAMAGED, try_append(t, event_of("order-2", "placed"), &place));
+    CHECK(strstr(t->err.text, "head file") != NULL);
+    flip_head(t, both_records, 2);
+    ef_journal_close(open_other(t, false, false));
+    append(t, "order-2", "placed");
+}
+
+CONTRACT(a_record_of_damage_that_is_damaged_itself_refuses_appends)
+{
+    contract *t = *state;
+    static const long in_the_record[] = {3 * 512 + 20};
+    ef_place place;
+
+    append(t, "order-1", "placed");
+    flip_head(t, in_the_record, 1);
+    REFUSED(EF_DAMAGED, try_append(t, event_of("order-2", "placed"), &place));
+    OK(ef_journal_accept(t->journal, EF_STR("ann"), EF_STR(""), &t->err));
+    append(t, "order-2", "placed");
+}
+
+CONTRACT(a_file_that_was_moved_is_not_recorded_as_damage)
+{
+    contract *t = *state;
+    const char *path = t->url + strlen("sqlite:");
+    ef_journal *other;
+    ef_place place;
+    char away[300];
+
+    append(t, "order-1", "placed");
+    (void)snprintf(away, sizeof away, "%s-away", path);
+    CHECK_INT(0, rename(path, away));
+    REFUSED(EF_DAMAGED, try_append(t, event_of("order-1", "placed"), &place));
+    CHECK_INT(0, rename(away, path));
+    other = open_other(t, false, false);
+    OK(ef_journal_append(other,
+                         &(ef_new_event){.stream = EF_STR("order-1"),
+                                         .type = EF_STR("placed"),
+                                         .data = EF_STR("{}")},
+                         1, &place, &t->err));
+    ef_journal_close(other);
+}
+
+CONTRACT_MAIN(CASE(damage_that_a_read_only_handle_finds_refuses_appends_of_others),
+              CASE(damage_of_an_archive_is_not_recorded),
+              CASE(a_head_file_that_does_not_fit_refuses_appends_until_it_fits),
+              CASE(a_record_of_damage_that_is_damaged_itself_refuses_appends),
+              CASE(a_file_that_was_moved_is_not_recorded_as_damage),
+              CASE(append_is_refused_after_damage_was_found_and_reads_go_on),
+              CASE(a_sequential_reader_reports_the_damaged_event),
+              CASE(a_sequential_reader_gets_the_events_before_and_after_a_damaged_one),
+              CASE(an_event_without_its_stream_is_damaged))

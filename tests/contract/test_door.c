@@ -186,7 +186,7 @@ CONTRACT(a_journal_opened_read_only_refuses_to_write)
     REFUSED(EF_MISUSE, try_append(t, event_of("a", "t"), NULL));
     says(t, "read-only");
     REFUSED(EF_MISUSE, ef_type_set(t->journal, &type, &t->err));
-    REFUSED(EF_MISUSE, ef_worker_beat(t->journal, &worker, 1000, &t->err));
+    REFUSED(EF_MISUSE, ef_worker_heartbeat(t->journal, &worker, 1000, &t->err));
     REFUSED(EF_MISUSE, ef_lease_acquire(t->journal, &key, str("w"), 1000, &token, NULL, &t->err));
 }
 
@@ -284,7 +284,7 @@ CONTRACT(enums_have_words_and_words_are_read_back)
     CHECK_INT(-1, ef_row_status_parse(EF_STR("done"), &status));
     CHECK_INT(-1, ef_row_status_parse(EF_STR(""), &status));
     CHECK_TEXT("processing", ef_row_status_name(EF_ROW_PROCESSING));
-    CHECK_TEXT("sequencer", ef_lease_kind_name(EF_LEASE_SEQUENCER));
+    CHECK_TEXT("run", ef_lease_kind_name(EF_LEASE_RUN));
     CHECK_TEXT("gap_repair", ef_run_mode_name(EF_RUN_GAP_REPAIR));
     CHECK_TEXT("cancelled", ef_run_state_name(EF_RUN_CANCELLED));
     CHECK_TEXT("unknown", ef_run_state_name((ef_run_state)99));

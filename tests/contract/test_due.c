@@ -1,35 +1,35 @@
 /*
- * Exceptions whose time has come, what waits behind them, and exceptions that are filed.
+ * Due retry rows, the pending rows after them, and rows that are filed.
  */
 #include "contract.h"
 
 #include "../../src/journal/journal.h"
 
-static ef_taken_batch due(contract *t, size_t limit)
+static ef_claimed_batch due(contract *t, size_t limit)
 {
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
-    ef_holding held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
 
     hold_all(t, "fixture", held);
-    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, limit, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, limit, &batch, &t->err));
     return batch;
 }
 
-/* Positions taken, in order, as one number: 1, 2, 3 gives 123. */
+/* Claimed positions in order, as one number: 1, 2, 3 gives 123. */
 static int64_t due_positions(contract *t, size_t limit)
 {
-    ef_taken_batch batch = due(t, limit);
+    ef_claimed_batch batch = due(t, limit);
     int64_t found = 0;
 
     for (size_t i = 0; i < batch.count; i++)
         found = found * 10 + batch.items[i].event->position;
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     return found;
 }
 
-static ef_exception exception(int64_t position, ef_row_status status, int64_t due_us)
+static ef_retry_row retry_row(int64_t position, ef_row_status status, int64_t due_us)
 {
-    return (ef_exception){.lane = str("orders"),
+    return (ef_retry_row){.lane = str("orders"),
                           .position = position,
                           .status = status,
                           .attempts = status == EF_ROW_FAILED,
@@ -40,23 +40,23 @@ static ef_exception exception(int64_t position, ef_row_status status, int64_t du
 /* Events of stream a at positions 1 to 4, failed and waiting in lane orders. */
 static void fill(contract *t, ef_row_status head, ef_row_status third)
 {
-    ef_exception rows[] = {exception(1, head, t->now_us + 1), exception(2, EF_ROW_PENDING, 0),
-                           exception(3, third, 0), exception(4, EF_ROW_PENDING, 0)};
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_retry_row rows[] = {retry_row(1, head, t->now_us + 1), retry_row(2, EF_ROW_PENDING, 0),
+                           retry_row(3, third, 0), retry_row(4, EF_ROW_PENDING, 0)};
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     for (int i = 0; i < 4; i++)
         append(t, "a", "t");
     hold_all(t, "fixture", held);
-    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
-    mark_taken(t, "*", held, PARTITIONS, &batch, rows, 4);
-    ef_taken_batch_release(&batch);
+    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    ack_claimed(t, "*", held, PARTITIONS, &batch, rows, 4);
+    ef_claimed_batch_release(&batch);
 }
 
-CONTRACT(what_waits_behind_an_exception_comes_with_it)
+CONTRACT(pending_rows_after_a_due_retry_row_are_claimed_with_it)
 {
     contract *t = *state;
-    ef_taken_batch batch;
+    ef_claimed_batch batch;
 
     fill(t, EF_ROW_FAILED, EF_ROW_PENDING);
     pass_time(t, SECOND);
@@ -71,14 +71,14 @@ CONTRACT(what_waits_behind_an_exception_comes_with_it)
         CHECK_STR("orders", batch.items[i].lane);
     }
     CHECK(!batch.more);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     batch = due(t, 3);
     CHECK_INT(3, batch.count);
     CHECK(batch.more);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
-CONTRACT(what_is_dead_ends_what_comes_with_an_exception)
+CONTRACT(what_is_dead_ends_what_comes_with_a_retry_row)
 {
     contract *t = *state;
 
@@ -90,53 +90,53 @@ CONTRACT(what_is_dead_ends_what_comes_with_an_exception)
 CONTRACT(a_batch_says_when_the_next_comes_due)
 {
     contract *t = *state;
-    ef_taken_batch batch;
+    ef_claimed_batch batch;
     int64_t due_us = t->now_us + 5 * SECOND;
 
     append(t, "a", "t");
     batch = due(t, 10);
     CHECK_INT(0, batch.next_due_us);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, due_us, "x");
     append(t, "b", "t");
     fail_event(t, "other", 2, EF_ROW_FAILED, 1, due_us + SECOND, "x");
     batch = due(t, 10);
     CHECK_INT(0, batch.count);
     CHECK_INT(due_us, batch.next_due_us);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     pass_time(t, 5 * SECOND);
     batch = due(t, 10);
     CHECK_INT(1, batch.count);
     CHECK_INT(due_us + SECOND, batch.next_due_us);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
-CONTRACT(a_dead_exception_is_never_due)
+CONTRACT(a_dead_retry_row_is_never_due)
 {
     contract *t = *state;
-    ef_taken_batch batch;
+    ef_claimed_batch batch;
 
     fill(t, EF_ROW_DEAD, EF_ROW_PENDING);
     pass_time(t, 1000 * SECOND);
     batch = due(t, 10);
     CHECK_INT(0, batch.count);
     CHECK_INT(0, batch.next_due_us);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
 static bool waits(contract *t)
 {
     bool found;
 
-    OK(ef__outbox_waits(t->journal, &found, &t->err));
+    OK(ef__outbox_has_work(t->journal, &found, &t->err));
     return found;
 }
 
-CONTRACT(it_is_told_whether_anything_waits_for_a_worker)
+CONTRACT(outbox_has_work_reports_rows_that_need_a_worker)
 {
     contract *t = *state;
-    ef_exception done = exception(5, EF_ROW_DONE, 0);
-    ef_holding held[PARTITIONS];
+    ef_retry_row done = retry_row(5, EF_ROW_DONE, 0);
+    ef_partition_lease held[PARTITIONS];
 
     CHECK(!waits(t));
     fill(t, EF_ROW_DEAD, EF_ROW_PENDING);
@@ -146,7 +146,7 @@ CONTRACT(it_is_told_whether_anything_waits_for_a_worker)
     fail_event(t, "orders", 5, EF_ROW_FAILED, 1, t->now_us + 1000 * SECOND, "x");
     CHECK(waits(t)); /* though its time has not come */
     hold_all(t, "fixture", held);
-    OK(ef_outbox_mark(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
     CHECK(!waits(t));
     OK(ef_lane_set(t->journal,
                    &(ef_lane){.name = str("mail"), .kind = EF_LANE_KIND_PUBLISHER, .enabled = true},
@@ -228,11 +228,11 @@ CONTRACT(streams_with_retry_rows_are_listed_by_page_tenant_and_name)
 CONTRACT(what_is_filed_needs_no_lease_and_comes_due)
 {
     contract *t = *state;
-    ef_exception rows[] = {exception(2, EF_ROW_PENDING, 0), exception(1, EF_ROW_FAILED, 0)};
+    ef_retry_row rows[] = {retry_row(2, EF_ROW_PENDING, 0), retry_row(1, EF_ROW_FAILED, 0)};
 
     append(t, "a", "t");
     append(t, "a", "t");
-    OK(ef_outbox_file(t->journal, rows, 2, &t->err));
+    OK(ef_outbox_add_retry_rows(t->journal, rows, 2, &t->err));
     CHECK_INT(12, due_positions(t, 10));
     CHECK_INT(3, summary(t).pending); /* the two that are queued, and one that was filed */
     CHECK_INT(1, summary(t).failed);
@@ -241,59 +241,60 @@ CONTRACT(what_is_filed_needs_no_lease_and_comes_due)
 CONTRACT(what_is_there_already_is_not_filed_again)
 {
     contract *t = *state;
-    ef_exception row = exception(1, EF_ROW_PENDING, 0);
+    ef_retry_row row = retry_row(1, EF_ROW_PENDING, 0);
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_DEAD, 8, 0, "poison");
-    OK(ef_outbox_file(t->journal, &row, 1, &t->err));
+    OK(ef_outbox_add_retry_rows(t->journal, &row, 1, &t->err));
     CHECK_INT(1, summary(t).dead);
     CHECK_INT(0, summary(t).pending);
 }
 
-CONTRACT(what_was_filed_since_it_was_taken_is_not_done)
+CONTRACT(a_row_that_was_filed_since_its_claim_is_not_done)
 {
     contract *t = *state;
-    ef_exception row = exception(1, EF_ROW_PENDING, 0), done = exception(1, EF_ROW_DONE, 0);
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch;
+    ef_retry_row row = retry_row(1, EF_ROW_PENDING, 0), done = retry_row(1, EF_ROW_DONE, 0);
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch;
 
     append(t, "a", "t");
-    OK(ef_outbox_file(t->journal, &row, 1, &t->err));
+    OK(ef_outbox_add_retry_rows(t->journal, &row, 1, &t->err));
     batch = due(t, 10);
     done.filed = batch.items[0].filed;
-    ef_taken_batch_release(&batch);
-    OK(ef_outbox_file(t->journal, &row, 1, &t->err)); /* another generation lacks it too */
+    ef_claimed_batch_release(&batch);
+    OK(ef_outbox_add_retry_rows(t->journal, &row, 1,
+                                &t->err)); /* another generation lacks it too */
     hold_all(t, "fixture", held);
-    OK(ef_outbox_mark(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
     batch = due(t, 10);
     CHECK_INT(1, batch.count);
     done.filed = batch.items[0].filed;
-    ef_taken_batch_release(&batch);
-    OK(ef_outbox_mark(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    ef_claimed_batch_release(&batch);
+    OK(ef_outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
     CHECK_INT(0, due_positions(t, 10));
 }
 
 CONTRACT(what_cannot_be_filed_is_refused_as_a_whole)
 {
     contract *t = *state;
-    ef_exception rows[] = {exception(1, EF_ROW_PENDING, 0), exception(9, EF_ROW_PENDING, 0)};
+    ef_retry_row rows[] = {retry_row(1, EF_ROW_PENDING, 0), retry_row(9, EF_ROW_PENDING, 0)};
 
     append(t, "a", "t");
-    REFUSED(EF_BAD_INPUT, ef_outbox_file(t->journal, rows, 2, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_add_retry_rows(t->journal, rows, 2, &t->err));
     CHECK_INT(0, due_positions(t, 10));
     rows[0].status = EF_ROW_DONE;
-    REFUSED(EF_BAD_INPUT, ef_outbox_file(t->journal, rows, 1, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), NULL, 0, rows, 1, &t->err));
-    OK(ef_outbox_file(t->journal, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_add_retry_rows(t->journal, rows, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), NULL, 0, rows, 1, &t->err));
+    OK(ef_outbox_add_retry_rows(t->journal, NULL, 0, &t->err));
 }
 
-CONTRACT_MAIN(CASE(what_waits_behind_an_exception_comes_with_it),
-              CASE(what_is_dead_ends_what_comes_with_an_exception),
-              CASE(a_batch_says_when_the_next_comes_due), CASE(a_dead_exception_is_never_due),
-              CASE(it_is_told_whether_anything_waits_for_a_worker),
+CONTRACT_MAIN(CASE(pending_rows_after_a_due_retry_row_are_claimed_with_it),
+              CASE(what_is_dead_ends_what_comes_with_a_retry_row),
+              CASE(a_batch_says_when_the_next_comes_due), CASE(a_dead_retry_row_is_never_due),
+              CASE(outbox_has_work_reports_rows_that_need_a_worker),
               CASE(streams_with_retry_rows_are_listed_by_their_first_row),
               CASE(streams_with_retry_rows_are_listed_by_page_tenant_and_name),
               CASE(what_is_filed_needs_no_lease_and_comes_due),
               CASE(what_is_there_already_is_not_filed_again),
-              CASE(what_was_filed_since_it_was_taken_is_not_done),
+              CASE(a_row_that_was_filed_since_its_claim_is_not_done),
               CASE(what_cannot_be_filed_is_refused_as_a_whole))

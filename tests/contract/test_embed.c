@@ -184,7 +184,7 @@ CONTRACT(detaching_rolls_back_what_is_open)
     app_close(&a);
 }
 
-CONTRACT(nobody_sees_the_events_before_the_commit_and_everybody_after)
+CONTRACT(events_are_visible_to_others_after_the_commit_only)
 {
     contract *t = *state;
     app a = app_open(t);
@@ -337,7 +337,7 @@ CONTRACT(calls_out_of_turn_are_misuse_and_change_nothing)
     app_close(&a);
 }
 
-CONTRACT(a_transaction_that_sqlite_has_ended_takes_no_more_events)
+CONTRACT(append_is_refused_after_sqlite_has_ended_the_transaction)
 {
     contract *t = *state;
     app a = app_open(t);
@@ -355,7 +355,7 @@ CONTRACT(a_transaction_that_sqlite_has_ended_takes_no_more_events)
     app_close(&a);
 }
 
-CONTRACT(a_commit_of_a_transaction_that_is_gone_is_not_ok)
+CONTRACT(commit_fails_after_its_transaction_was_ended)
 {
     contract *t = *state;
     app a = app_open(t);
@@ -410,8 +410,8 @@ CONTRACT(events_of_a_transaction_are_in_the_outbox)
 {
     contract *t = *state;
     app a = app_open(t);
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     begin(t, &a);
     embed(t, &a, "a", "t");
@@ -420,11 +420,11 @@ CONTRACT(events_of_a_transaction_are_in_the_outbox)
     CHECK_INT(2, summary(t).pending);
 
     hold_all(t, "w", held);
-    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(2, batch.count);
     CHECK_STR("a", batch.items[0].event->stream);
     CHECK_INT(partition_of("a"), batch.items[0].partition);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     app_close(&a);
 }
 
@@ -592,19 +592,38 @@ CONTRACT(memory_is_not_counted_where_it_was_asked_for)
     CHECK_INT(0, status);
 }
 
-CONTRACT_MAIN(CASE(a_commit_keeps_the_applications_rows_and_the_events),
+CONTRACT(append_is_refused_after_damage_was_recorded_and_the_applications_rows_are_not)
+{
+    contract *t = *state;
+    app a = app_open(t);
+    ef__damage damage = {.found_us = SECOND, .text = "position 7 is bad"};
+
+    run_sql(a.db, "CREATE TABLE mine(x INTEGER)");
+    OK(t->journal->ops->damage_set(t->journal, &damage, &t->err));
+    begin(t, &a);
+    run_sql(a.db, "INSERT INTO mine VALUES (1)");
+    REFUSED(EF_DAMAGED, try_embed(t, &a, event_of("order-1", "placed"), NULL));
+    CHECK(strstr(t->err.text, "position 7 is bad") != NULL);
+    OK(ef_sqlite_commit(a.everfold, &t->err));
+    CHECK_INT(1, number_of(a.db, "SELECT count(*) FROM mine"));
+    CHECK_INT(0, head_of(t));
+    app_close(&a);
+}
+
+CONTRACT_MAIN(CASE(append_is_refused_after_damage_was_recorded_and_the_applications_rows_are_not),
+              CASE(a_commit_keeps_the_applications_rows_and_the_events),
               CASE(a_rollback_takes_the_applications_rows_and_the_events_back),
               CASE(what_was_rolled_back_leaves_no_hole_and_its_id_is_free),
               CASE(detaching_rolls_back_what_is_open),
-              CASE(nobody_sees_the_events_before_the_commit_and_everybody_after),
+              CASE(events_are_visible_to_others_after_the_commit_only),
               CASE(an_empty_transaction_commits),
               CASE(several_appends_of_a_transaction_are_numbered_in_their_order),
               CASE(an_id_that_comes_twice_in_a_transaction_is_written_once),
               CASE(an_id_that_another_handle_wrote_is_a_duplicate),
               CASE(a_refused_append_leaves_the_transaction_as_it_was),
               CASE(calls_out_of_turn_are_misuse_and_change_nothing),
-              CASE(a_transaction_that_sqlite_has_ended_takes_no_more_events),
-              CASE(a_commit_of_a_transaction_that_is_gone_is_not_ok),
+              CASE(append_is_refused_after_sqlite_has_ended_the_transaction),
+              CASE(commit_fails_after_its_transaction_was_ended),
               CASE(positions_stay_dense_when_another_handle_appends_between),
               CASE(a_stream_that_was_not_there_is_seen_once_another_handle_has_made_it),
               CASE(events_of_a_transaction_are_in_the_outbox),

@@ -83,7 +83,7 @@ CONTRACT(an_old_token_neither_renews_nor_releases)
     REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 3, 1000, NULL, &t->err));
     OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
     CHECK_INT(1, list.count);
-    CHECK_STR("w2", list.items[0].owner);
+    CHECK_STR("w2", list.items[0].holder);
     CHECK_INT(2, list.items[0].token);
     CHECK_INT(t->now_us + SECOND, list.items[0].until_us);
     OK(ef_journal_facts(t->journal, &facts, &t->err));
@@ -101,7 +101,7 @@ CONTRACT(a_released_lease_is_free_and_the_token_still_grows)
     OK(try_acquire(t, &key, "w1", 1000, &token));
     OK(ef_lease_release(t->journal, &key, 1, &t->err));
     OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
-    CHECK_STR("", list.items[0].owner);
+    CHECK_STR("", list.items[0].holder);
     CHECK_INT(0, list.items[0].until_us);
     CHECK(!list.items[0].live);
     REFUSED(EF_LEASE_LOST, ef_lease_release(t->journal, &key, 1, &t->err));
@@ -111,7 +111,7 @@ CONTRACT(a_released_lease_is_free_and_the_token_still_grows)
     ef_lease_list_release(&list);
 }
 
-CONTRACT(a_lease_that_was_never_taken_is_lost)
+CONTRACT(a_lease_that_was_never_acquired_is_lost)
 {
     contract *t = *state;
     ef_lease_key key = partition_key(3);
@@ -120,7 +120,7 @@ CONTRACT(a_lease_that_was_never_taken_is_lost)
     REFUSED(EF_LEASE_LOST, ef_lease_release(t->journal, &key, 1, &t->err));
 }
 
-CONTRACT(leases_are_told_apart_by_kind_name_and_partition)
+CONTRACT(leases_differ_by_kind_name_and_partition)
 {
     contract *t = *state;
     ef_lease_key keys[] = {
@@ -128,7 +128,6 @@ CONTRACT(leases_are_told_apart_by_kind_name_and_partition)
         {EF_LEASE_PUBLISHER, str("mail"), 0}, {EF_LEASE_PUBLISHER, str("mail"), 1},
         {EF_LEASE_SCOPE, str("a:b:p00"), -1}, {EF_LEASE_SCOPE, str("a:b:p00"), 0},
         {EF_LEASE_SCOPE, str("a:b:p01"), -1}, {EF_LEASE_RUN, str("a:b:p00"), -1},
-        {EF_LEASE_SEQUENCER, str(""), -1},
     };
     enum { COUNT = sizeof keys / sizeof keys[0] };
     ef_lease_kind kind = EF_LEASE_SCOPE;
@@ -146,7 +145,7 @@ CONTRACT(leases_are_told_apart_by_kind_name_and_partition)
     CHECK_INT(COUNT, list.count);
     for (int i = 0; i < COUNT; i++) {
         (void)snprintf(owner, sizeof owner, "w%d", i);
-        CHECK_STR(owner, list.items[i].owner);
+        CHECK_STR(owner, list.items[i].holder);
         CHECK_INT(keys[i].kind, list.items[i].key.kind);
         CHECK_INT(keys[i].partition, list.items[i].key.partition);
         CHECK(ef_str_equal(keys[i].name, list.items[i].key.name));
@@ -167,7 +166,7 @@ CONTRACT(a_lease_that_has_run_out_is_listed_and_not_live)
     OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
     CHECK_INT(1, list.count);
     CHECK(!list.items[0].live);
-    CHECK_STR("w1", list.items[0].owner);
+    CHECK_STR("w1", list.items[0].holder);
     ef_lease_list_release(&list);
 }
 
@@ -196,10 +195,13 @@ CONTRACT(many_calls_are_answered_one_by_one)
     int64_t other = acquire(t, 2, "other"), mine = acquire(t, 0, "me");
     ef_lease_call calls[] = {
         {.verb = EF_LEASE_RELEASE, .key = partition_key(0), .token = mine},
-        {.verb = EF_LEASE_ACQUIRE, .key = partition_key(1), .owner = str("me"), .lease_ms = 1000},
-        {.verb = EF_LEASE_ACQUIRE, .key = partition_key(2), .owner = str("me"), .lease_ms = 1000},
+        {.verb = EF_LEASE_ACQUIRE, .key = partition_key(1), .holder = str("me"), .lease_ms = 1000},
+        {.verb = EF_LEASE_ACQUIRE, .key = partition_key(2), .holder = str("me"), .lease_ms = 1000},
         {.verb = EF_LEASE_RENEW, .key = partition_key(3), .token = 7, .lease_ms = 1000},
-        {.verb = EF_LEASE_TAKE, .key = partition_key(0), .owner = str("me"), .lease_ms = 1000},
+        {.verb = EF_LEASE_RENEW_OR_ACQUIRE,
+         .key = partition_key(0),
+         .holder = str("me"),
+         .lease_ms = 1000},
     };
 
     OK(ef_lease_many(t->journal, calls, 5, NULL, 0, &t->err));
@@ -227,8 +229,10 @@ CONTRACT(many_calls_and_a_heartbeat_are_one_commit)
     ef_worker_list list = {0};
 
     for (int32_t p = 0; p < 4; p++)
-        calls[p] = (ef_lease_call){
-            .verb = EF_LEASE_TAKE, .key = partition_key(p), .owner = str("me"), .lease_ms = 1000};
+        calls[p] = (ef_lease_call){.verb = EF_LEASE_RENEW_OR_ACQUIRE,
+                                   .key = partition_key(p),
+                                   .holder = str("me"),
+                                   .lease_ms = 1000};
     OK(ef_journal_facts(t->journal, &before, &t->err));
     OK(ef_lease_many(t->journal, calls, 4, &worker, 5000, &t->err));
     OK(ef_journal_facts(t->journal, &after, &t->err));
@@ -244,7 +248,7 @@ CONTRACT(a_bad_call_among_many_stops_all_of_them)
 {
     contract *t = *state;
     ef_lease_call calls[] = {
-        {.verb = EF_LEASE_ACQUIRE, .key = partition_key(0), .owner = str("me"), .lease_ms = 1000},
+        {.verb = EF_LEASE_ACQUIRE, .key = partition_key(0), .holder = str("me"), .lease_ms = 1000},
         {.verb = EF_LEASE_RENEW, .key = partition_key(1), .token = 0, .lease_ms = 1000},
     };
     ef_lease_list list = {0};
@@ -261,8 +265,10 @@ CONTRACT(a_bad_call_among_many_stops_all_of_them)
 CONTRACT(a_worker_that_is_started_again_gets_a_token_of_its_own)
 {
     contract *t = *state;
-    ef_lease_call call = {
-        .verb = EF_LEASE_TAKE, .key = partition_key(0), .owner = str("w"), .lease_ms = 10000};
+    ef_lease_call call = {.verb = EF_LEASE_RENEW_OR_ACQUIRE,
+                          .key = partition_key(0),
+                          .holder = str("w"),
+                          .lease_ms = 10000};
 
     OK(ef_lease_many(t->journal, &call, 1, NULL, 0, &t->err));
     CHECK_INT(1, call.token);
@@ -284,7 +290,7 @@ CONTRACT(a_clock_that_was_ahead_keeps_no_lease_and_no_worker_alive)
 
     pass_time(t, 3600 * SECOND);
     OK(try_acquire(t, &key, "w1", 10000, &token));
-    OK(ef_worker_beat(t->journal, &worker, 10000, &t->err));
+    OK(ef_worker_heartbeat(t->journal, &worker, 10000, &t->err));
     pass_time(t, -5 * SECOND);
     REFUSED(EF_LEASE_HELD, try_acquire(t, &key, "w2", 10000, &token));
     CHECK_INT(10000, t->err.found);
@@ -313,9 +319,9 @@ CONTRACT(a_heartbeat_brings_back_what_is_of_a_time_to_come)
     OK(try_acquire(t, &free_one, "dead", 5000, &token));
     OK(ef_lease_release(t->journal, &free_one, token, &t->err));
     OK(try_acquire(t, &near, "dead", 20000, &token));
-    OK(ef_worker_beat(t->journal, &dead, 20000, &t->err));
+    OK(ef_worker_heartbeat(t->journal, &dead, 20000, &t->err));
     pass_time(t, -15 * SECOND);
-    OK(ef_worker_beat(t->journal, &here, 20000, &t->err));
+    OK(ef_worker_heartbeat(t->journal, &here, 20000, &t->err));
     REFUSED(EF_LEASE_HELD, try_acquire(t, &near, "here", 1000, &token));
     CHECK_INT(20000, t->err.found);
     OK(ef_worker_ls(t->journal, &list, &t->err));
@@ -353,8 +359,8 @@ CONTRACT_MAIN(CASE(the_first_token_is_1_and_renewing_keeps_it),
               CASE(its_own_owner_gets_a_new_token_after_the_end),
               CASE(an_old_token_neither_renews_nor_releases),
               CASE(a_released_lease_is_free_and_the_token_still_grows),
-              CASE(a_lease_that_was_never_taken_is_lost),
-              CASE(leases_are_told_apart_by_kind_name_and_partition),
+              CASE(a_lease_that_was_never_acquired_is_lost),
+              CASE(leases_differ_by_kind_name_and_partition),
               CASE(a_lease_that_has_run_out_is_listed_and_not_live),
               CASE(a_lease_asks_for_a_length_an_owner_and_a_fitting_key),
               CASE(many_calls_are_answered_one_by_one),

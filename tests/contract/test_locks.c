@@ -28,7 +28,7 @@ static PGconn *open_session(const contract *t)
     return session;
 }
 
-/* Until somebody of this database waits for a lock. */
+/* Waits until a session of this database waits for a lock. */
 static void wait_for_waiter(PGconn *session)
 {
     for (int i = 0; i < 1000; i++) {
@@ -49,8 +49,8 @@ static void wait_for_waiter(PGconn *session)
 
 typedef struct settling {
     contract *t;
-    ef_holding held;
-    ef_exception exception;
+    ef_partition_lease held;
+    ef_retry_row retry_row;
     ef_status status;
     ef_error err;
 } settling;
@@ -59,36 +59,36 @@ static void *settle(void *context)
 {
     settling *s = context;
 
-    s->status = ef_outbox_mark(s->t->journal, str("*"), &s->held, 1, &s->exception, 1, &s->err);
+    s->status = ef_outbox_ack(s->t->journal, str("*"), &s->held, 1, &s->retry_row, 1, &s->err);
     return NULL;
 }
 
-/* A worker that has taken the event of `stream`, and what it is to say of it: it failed. */
+/* A worker that has claimed the event of `stream`, and the retry row that it will file. */
 static settling worker_of(contract *t, const char *stream, const char *owner)
 {
     int32_t partition = partition_of(stream);
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     settling s = {.t = t,
                   .held = {partition, acquire(t, partition, owner), 0},
-                  .exception = {str("orders"), 0, EF_ROW_FAILED, 1, 0, str("no"), 0, false, false},
+                  .retry_row = {str("orders"), 0, EF_ROW_FAILED, 1, 0, str("no"), 0, false, false},
                   .err = EF_ERROR_INIT};
 
-    OK(ef_outbox_take(t->journal, str("*"), &s.held, 1, 10, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str("*"), &s.held, 1, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
-    s.exception.position = s.held.upto = batch.items[0].event->position;
-    ef_taken_batch_release(&batch);
+    s.retry_row.position = s.held.upto = batch.items[0].event->position;
+    ef_claimed_batch_release(&batch);
     return s;
 }
 
 static size_t due_of(settling *s)
 {
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     contract *t = s->t;
     size_t count;
 
-    OK(ef_outbox_take_due(t->journal, str(""), &s->held, 1, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str(""), &s->held, 1, 10, &batch, &t->err));
     count = batch.count;
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     return count;
 }
 
@@ -115,7 +115,7 @@ CONTRACT(no_worker_waits_for_the_rows_of_another)
                    "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
                    " IF NEW.partition = %d THEN PERFORM pg_advisory_xact_lock(4711); END IF;"
                    " RETURN NEW; END $$;"
-                   "CREATE TRIGGER wait BEFORE INSERT OR UPDATE ON everfold.outbox_exception"
+                   "CREATE TRIGGER wait BEFORE INSERT OR UPDATE ON everfold.retry_row"
                    " FOR EACH ROW EXECUTE FUNCTION wait(); SELECT pg_advisory_lock(4711)",
                    (int)first.held.partition);
     say(session, trigger);
@@ -126,7 +126,7 @@ CONTRACT(no_worker_waits_for_the_rows_of_another)
     CHECK_STATUS(EF_OK, second.status, &second.err);
     CHECK_INT(1, due_of(&second)); /* … sees it … */
     second.held.upto = 0;
-    second.exception.status = EF_ROW_DONE;
+    second.retry_row.status = EF_ROW_DONE;
     settle(&second); /* … and is through with it */
     CHECK_STATUS(EF_OK, second.status, &second.err);
     CHECK_INT(0, due_of(&second));
@@ -138,7 +138,7 @@ CONTRACT(no_worker_waits_for_the_rows_of_another)
     PQfinish(session);
 }
 
-CONTRACT(what_somebody_is_changing_is_passed_over_and_taken_when_that_is_done)
+CONTRACT(a_locked_retry_row_is_claimed_after_the_lock_ends)
 {
     contract *t = *state;
     PGconn *session = open_session(t);
@@ -149,7 +149,7 @@ CONTRACT(what_somebody_is_changing_is_passed_over_and_taken_when_that_is_done)
     settle(&s);
     CHECK_STATUS(EF_OK, s.status, &s.err);
     s.held.upto = 0;
-    say(session, "BEGIN; UPDATE everfold.outbox_exception SET skip = true");
+    say(session, "BEGIN; UPDATE everfold.retry_row SET skip = true");
     CHECK_INT(0, due_of(&s)); /* and is not waited for */
     say(session, "COMMIT");
     CHECK_INT(1, due_of(&s));
@@ -249,7 +249,7 @@ static void check_after_sql(contract *t, const char *append_sql, int64_t seq)
     PQfinish(session);
 }
 
-CONTRACT(an_append_is_right_after_somebody_appended_by_sql_to_its_stream)
+CONTRACT(an_append_is_right_after_an_append_by_sql_to_its_stream)
 {
     check_after_sql(*state, "SELECT everfold.append('', 'a', 2, '[{\"type\": \"t\"}]')", 4);
 }
@@ -472,9 +472,9 @@ CONTRACT(an_append_waits_for_an_open_transaction_as_long_as_it_may)
 }
 
 CONTRACT_MAIN(CASE(no_worker_waits_for_the_rows_of_another),
-              CASE(what_somebody_is_changing_is_passed_over_and_taken_when_that_is_done),
+              CASE(a_locked_retry_row_is_claimed_after_the_lock_ends),
               CASE(an_append_that_waits_in_a_ring_gives_way_and_is_done_all_the_same),
-              CASE(an_append_is_right_after_somebody_appended_by_sql_to_its_stream),
+              CASE(an_append_is_right_after_an_append_by_sql_to_its_stream),
               CASE(an_append_is_right_after_something_else_was_appended_by_sql),
               CASE(an_append_is_right_after_another_process_appended),
               CASE(an_append_is_right_after_its_stream_was_moved_by_hand),

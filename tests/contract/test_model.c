@@ -15,8 +15,8 @@ enum { OPERATIONS = 2000, STREAMS = 12, TYPES = 5, LANES = 3, WORKERS = 3 };
 typedef struct pair {
     contract a, b; /* memory, and the other */
     uint64_t random;
-    ef_holding held[PARTITIONS]; /* the last tokens given; they may be old by now */
-    ef_holding mail[PARTITIONS];
+    ef_partition_lease held[PARTITIONS]; /* the last tokens given; they may be old by now */
+    ef_partition_lease mail[PARTITIONS];
     char run[64]; /* the last run that was filed on both; "" none */
     char run_b[64];
 } pair;
@@ -279,7 +279,7 @@ static void op_lease(pair *p)
     bool mail = once_in(p, 3);
     int32_t partition = (int32_t)draw(p, PARTITIONS);
     ef_lease_key key = partition_key(partition);
-    ef_holding *held = mail ? &p->mail[partition] : &p->held[partition];
+    ef_partition_lease *held = mail ? &p->mail[partition] : &p->held[partition];
     ef_str owner = str(PICK(p, owners));
     int64_t x = 0, y = 0, until_x = 0, until_y = 0;
 
@@ -303,12 +303,12 @@ static void op_lease(pair *p)
 
 /* --- the outbox ------------------------------------------------------------------------------- */
 
-/* What to say of a row that was taken: most are done. Returns false when nothing needs saying. */
-static bool judge(pair *p, const ef_taken *item, bool due, bool mail, ef_exception *out)
+/* The retry row of a claimed row, if any: most rows are done. Returns false without one. */
+static bool judge(pair *p, const ef_claimed_row *item, bool due, bool mail, ef_retry_row *out)
 {
     static const ef_row_status ends[] = {EF_ROW_FAILED, EF_ROW_DEAD, EF_ROW_PENDING, EF_ROW_FAILED};
 
-    *out = (ef_exception){.lane = due ? item->lane : str(mail ? "mail" : PICK(p, lanes)),
+    *out = (ef_retry_row){.lane = due ? item->lane : str(mail ? "mail" : PICK(p, lanes)),
                           .position = item->event->position,
                           .attempts = item->attempts + 1,
                           .error = str("it went wrong")};
@@ -322,43 +322,43 @@ static bool judge(pair *p, const ef_taken *item, bool due, bool mail, ef_excepti
     return due || once_in(p, 4);
 }
 
-static void settle(pair *p, bool mail, bool due, ef_holding *held, size_t count,
-                   const ef_taken_batch *batch)
+static void settle(pair *p, bool mail, bool due, ef_partition_lease *held, size_t count,
+                   const ef_claimed_batch *batch)
 {
     ef_str lane = str(mail ? "mail" : "*");
-    ef_exception exceptions[32];
-    size_t exception_count = 0;
-    /* Sometimes only a part is marked, sometimes more than was taken. */
+    ef_retry_row retry_rows[32];
+    size_t retry_row_count = 0;
+    /* Sometimes only a part is acknowledged, sometimes more than was claimed. */
     size_t upto = once_in(p, 4) ? batch->count / 2 : batch->count;
 
     for (size_t i = 0; i < upto; i++) {
         for (size_t h = 0; h < count && !due; h++)
             if (held[h].partition == batch->items[i].partition)
                 held[h].upto = batch->items[i].event->position + once_in(p, 40);
-        if (judge(p, &batch->items[i], due, mail, &exceptions[exception_count]))
-            exception_count++;
+        if (judge(p, &batch->items[i], due, mail, &retry_rows[retry_row_count]))
+            retry_row_count++;
     }
-    BOTH(ef_outbox_mark(p->a.journal, lane, held, count, exceptions, exception_count, &p->a.err),
-         ef_outbox_mark(p->b.journal, lane, held, count, exceptions, exception_count, &p->b.err));
+    BOTH(ef_outbox_ack(p->a.journal, lane, held, count, retry_rows, retry_row_count, &p->a.err),
+         ef_outbox_ack(p->b.journal, lane, held, count, retry_rows, retry_row_count, &p->b.err));
 }
 
 static void op_take(pair *p)
 {
     bool mail = once_in(p, 3), due = once_in(p, 2);
     ef_str lane = str(mail ? "mail" : due ? "" : "*");
-    ef_holding held[PARTITIONS];
-    ef_taken_batch x = EF_TAKEN_BATCH_INIT, y = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch x = EF_CLAIMED_BATCH_INIT, y = EF_CLAIMED_BATCH_INIT;
     size_t limit = 1 + draw(p, 30), count = 0;
 
     for (int i = 0; i < PARTITIONS; i++) {
-        ef_holding *from = mail ? &p->mail[i] : &p->held[i];
+        ef_partition_lease *from = mail ? &p->mail[i] : &p->held[i];
         if (from->token && !once_in(p, 3))
-            held[count++] = (ef_holding){i, from->token, 0};
+            held[count++] = (ef_partition_lease){i, from->token, 0};
     }
-    if (BOTH((due ? ef_outbox_take_due : ef_outbox_take)(p->a.journal, lane, held, count, limit, &x,
-                                                         &p->a.err),
-             (due ? ef_outbox_take_due : ef_outbox_take)(p->b.journal, lane, held, count, limit, &y,
-                                                         &p->b.err)) == EF_OK) {
+    if (BOTH((due ? ef_outbox_claim_due : ef_outbox_claim)(p->a.journal, lane, held, count, limit,
+                                                           &x, &p->a.err),
+             (due ? ef_outbox_claim_due : ef_outbox_claim)(p->b.journal, lane, held, count, limit,
+                                                           &y, &p->b.err)) == EF_OK) {
         SAME(count, &x, &y);
         SAME(more, &x, &y);
         for (size_t i = 0; i < x.count; i++) {
@@ -375,8 +375,8 @@ static void op_take(pair *p)
             settle(p, mail, due, held, count, &x);
         }
     }
-    ef_taken_batch_release(&x);
-    ef_taken_batch_release(&y);
+    ef_claimed_batch_release(&x);
+    ef_claimed_batch_release(&y);
 }
 
 static ef_outbox_query any_query(pair *p, ef_row_status *status)
@@ -442,10 +442,10 @@ static void op_act(pair *p)
     ef_outbox_query query = {
         .any_tenant = true, .status = once_in(p, 2) ? &dead : NULL, .limit = 50};
     ef_row_list rows = {0}, x = {0}, y = {0};
-    ef_outbox_act act = {.who = str("ana"),
-                         .reason = str("because"),
-                         .versions = (const int32_t[]){2, 3},
-                         .version_count = 2};
+    ef_outbox_action act = {.actor = str("ana"),
+                            .reason = str("because"),
+                            .versions = (const int32_t[]){2, 3},
+                            .version_count = 2};
     size_t limit = 1 + draw(p, 3);
 
     CHECK_STATUS(EF_OK, ef_outbox_ls(p->a.journal, &query, &rows, &p->a.err), &p->a.err);
@@ -462,12 +462,12 @@ static void op_act(pair *p)
     if (once_in(p, 4))
         BOTH(ef_outbox_requeue_dead(
                  p->a.journal,
-                 &(ef_outbox_bulk){.lane = act.lane, .who = act.who, .limit = (int64_t)limit}, NULL,
-                 &x, &p->a.err),
+                 &(ef_outbox_bulk){.lane = act.lane, .actor = act.actor, .limit = (int64_t)limit},
+                 NULL, &x, &p->a.err),
              ef_outbox_requeue_dead(
                  p->b.journal,
-                 &(ef_outbox_bulk){.lane = act.lane, .who = act.who, .limit = (int64_t)limit}, NULL,
-                 &y, &p->b.err));
+                 &(ef_outbox_bulk){.lane = act.lane, .actor = act.actor, .limit = (int64_t)limit},
+                 NULL, &y, &p->b.err));
     else if (once_in(p, 2))
         BOTH(ef_outbox_skip(p->a.journal, &act, &x, &p->a.err),
              ef_outbox_skip(p->b.journal, &act, &y, &p->b.err));
@@ -482,21 +482,21 @@ static void op_act(pair *p)
 
 static void op_acts(pair *p)
 {
-    ef_act_list x = {0}, y = {0};
+    ef_audit_list x = {0}, y = {0};
     size_t limit = 1 + draw(p, 30);
 
-    BOTH(ef_act_ls(p->a.journal, &(ef_act_query){.limit = (int64_t)limit}, &x, &p->a.err),
-         ef_act_ls(p->b.journal, &(ef_act_query){.limit = (int64_t)limit}, &y, &p->b.err));
+    BOTH(ef_audit_ls(p->a.journal, &(ef_audit_query){.limit = (int64_t)limit}, &x, &p->a.err),
+         ef_audit_ls(p->b.journal, &(ef_audit_query){.limit = (int64_t)limit}, &y, &p->b.err));
     SAME(count, &x, &y);
     for (size_t i = 0; i < x.count; i++) {
-        SAME_STR(act, &x.items[i], &y.items[i]);
+        SAME_STR(action, &x.items[i], &y.items[i]);
         SAME_STR(lane, &x.items[i], &y.items[i]);
         SAME_STR(stream, &x.items[i], &y.items[i]);
         SAME(seq, &x.items[i], &y.items[i]);
         SAME(at_us, &x.items[i], &y.items[i]);
     }
-    ef_act_list_release(&x);
-    ef_act_list_release(&y);
+    ef_audit_list_release(&x);
+    ef_audit_list_release(&y);
 }
 
 /* --- workers and runs ------------------------------------------------------------------------- */
@@ -514,8 +514,8 @@ static void op_worker(pair *p)
         BOTH(ef_worker_purge(p->a.journal, 2000, 5000, &purged_x, &p->a.err),
              ef_worker_purge(p->b.journal, 2000, 5000, &purged_y, &p->b.err));
     else
-        BOTH(ef_worker_beat(p->a.journal, &worker, 3000, &p->a.err),
-             ef_worker_beat(p->b.journal, &worker, 3000, &p->b.err));
+        BOTH(ef_worker_heartbeat(p->a.journal, &worker, 3000, &p->a.err),
+             ef_worker_heartbeat(p->b.journal, &worker, 3000, &p->b.err));
     same_int("purged", purged_x, purged_y);
     BOTH(ef_worker_ls(p->a.journal, &x, &p->a.err), ef_worker_ls(p->b.journal, &y, &p->b.err));
     SAME(count, &x, &y);

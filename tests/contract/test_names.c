@@ -117,7 +117,7 @@ CONTRACT(a_percent_sign_or_underscore_in_a_type_matches_only_itself)
     ef_batch_release(&batch);
 }
 
-CONTRACT(a_name_of_255_bytes_is_taken_and_one_of_256_is_not)
+CONTRACT(a_name_of_255_bytes_is_accepted_and_one_of_256_is_refused)
 {
     contract *t = *state;
     ef_new_event event = {.tenant = str(LONG_NAME),
@@ -135,4 +135,4 @@ CONTRACT_MAIN(CASE(every_pair_of_odd_tenant_and_stream_is_a_stream_of_its_own),
               CASE(a_character_moved_from_tenant_to_stream_makes_another_stream),
               CASE(odd_ids_are_apart_and_found_again), CASE(a_tenant_is_filtered_by_its_whole_name),
               CASE(a_percent_sign_or_underscore_in_a_type_matches_only_itself),
-              CASE(a_name_of_255_bytes_is_taken_and_one_of_256_is_not))
+              CASE(a_name_of_255_bytes_is_accepted_and_one_of_256_is_refused))

@@ -1,5 +1,5 @@
 /*
- * The outbox at work: taking, marking, suspects, stale owners, exceptions in their order.
+ * The outbox: claims, acks, suspect rows, stale owners, retry rows in their order.
  */
 #include "contract.h"
 
@@ -16,19 +16,20 @@ static size_t lane_count(contract *t)
     return count;
 }
 
-/* Positions taken, in order, as one number: 1, 2, 3 gives 123. And how many were suspect. */
+/* Claimed positions in order, as one number: 1, 2, 3 gives 123. And how many were suspect. */
 typedef struct taken {
     int64_t positions;
     int suspects;
     bool more;
 } taken;
 
-static taken take(contract *t, const char *lane, const ef_holding *held, size_t count, size_t limit)
+static taken take(contract *t, const char *lane, const ef_partition_lease *held, size_t count,
+                  size_t limit)
 {
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     taken found = {0};
 
-    OK(ef_outbox_take(t->journal, str(lane), held, count, limit, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str(lane), held, count, limit, &batch, &t->err));
     for (size_t i = 0; i < batch.count; i++) {
         if (batch.count < 10)
             found.positions = found.positions * 10 + batch.items[i].event->position;
@@ -36,28 +37,28 @@ static taken take(contract *t, const char *lane, const ef_holding *held, size_t 
         CHECK_STR(lane, batch.items[i].lane);
     }
     found.more = batch.more;
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     return found;
 }
 
-static taken take_due(contract *t, const char *lane, const ef_holding *held, size_t count)
+static taken take_due(contract *t, const char *lane, const ef_partition_lease *held, size_t count)
 {
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     taken found = {0};
 
-    OK(ef_outbox_take_due(t->journal, str(lane), held, count, 100, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str(lane), held, count, 100, &batch, &t->err));
     for (size_t i = 0; i < batch.count; i++)
         found.positions = found.positions * 10 + batch.items[i].event->position;
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     return found;
 }
 
-/* --- taking and marking ----------------------------------------------------------------------- */
+/* --- claims and acks -------------------------------------------------------------------------- */
 
-CONTRACT(rows_are_taken_in_the_order_of_positions_over_all_partitions_held)
+CONTRACT(rows_are_claimed_in_order_of_position_over_all_held_partitions)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
 
     append(t, "a", "t");
     append(t, "b", "t");
@@ -73,36 +74,36 @@ CONTRACT(rows_are_taken_in_the_order_of_positions_over_all_partitions_held)
     CHECK_INT(0, take(t, "*", NULL, 0, 10).positions);
 }
 
-CONTRACT(only_rows_of_partitions_held_are_taken)
+CONTRACT(only_rows_of_held_partitions_are_claimed)
 {
     contract *t = *state;
-    ef_holding held = {0};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held = {0};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     char stream[16];
 
     for (int i = 0; i < 40; i++) {
         (void)snprintf(stream, sizeof stream, "s%d", i);
         append(t, stream, "t");
     }
-    held = (ef_holding){2, acquire(t, 2, "w1"), 0};
-    OK(ef_outbox_take(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
+    held = (ef_partition_lease){2, acquire(t, 2, "w1"), 0};
+    OK(ef_outbox_claim(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
     CHECK(batch.count > 0 && batch.count < 40);
     for (size_t i = 0; i < batch.count; i++)
         CHECK_INT(2, batch.items[i].partition);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
-CONTRACT(a_taken_row_carries_its_event)
+CONTRACT(a_claimed_row_has_its_event)
 {
     contract *t = *state;
     ef_new_event event = event_of("order-1", "order.placed");
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     event.data = str("{\"amount\":1}");
     append_event(t, event);
     hold_all(t, "w1", held);
-    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_STR("order-1", batch.items[0].event->stream);
     CHECK_STR("{\"amount\":1}", batch.items[0].event->data);
@@ -110,23 +111,23 @@ CONTRACT(a_taken_row_carries_its_event)
     CHECK_INT(partition_of("order-1"), batch.items[0].partition);
     CHECK_INT(0, batch.items[0].attempts);
     CHECK(!batch.items[0].skip);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
-/* Take and mark what there is, positions `from` to `to`: in how many batches. */
-static int take_range(contract *t, ef_holding *held, int64_t from, int64_t to)
+/* Claims and acknowledges positions `from` to `to`; returns the number of batches. */
+static int take_range(contract *t, ef_partition_lease *held, int64_t from, int64_t to)
 {
     int batches = 0;
 
     for (; from <= to; batches++) {
-        ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+        ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
-        OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
+        OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
         CHECK(batch.count > 0);
         for (size_t i = 0; i < batch.count; i++)
             CHECK_INT(from++, batch.items[i].event->position);
-        mark_taken(t, "*", held, PARTITIONS, &batch, NULL, 0);
-        ef_taken_batch_release(&batch);
+        ack_claimed(t, "*", held, PARTITIONS, &batch, NULL, 0);
+        ef_claimed_batch_release(&batch);
     }
     return batches;
 }
@@ -134,7 +135,7 @@ static int take_range(contract *t, ef_holding *held, int64_t from, int64_t to)
 CONTRACT(large_events_come_in_as_many_batches_as_they_need)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
     const size_t bytes = 900 * 1000;
     char *data = malloc(bytes + 1);
     ef_new_event large = event_of("a", "t");
@@ -161,7 +162,7 @@ CONTRACT(large_events_come_in_as_many_batches_as_they_need)
 CONTRACT(taking_again_gives_the_same_rows_and_they_are_not_suspect)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
 
     append(t, "a", "t");
     append(t, "a", "t");
@@ -172,10 +173,10 @@ CONTRACT(taking_again_gives_the_same_rows_and_they_are_not_suspect)
     CHECK_INT(0, take(t, "*", held, PARTITIONS, 10).suspects);
 }
 
-CONTRACT(a_mark_drops_the_rows_it_passes)
+CONTRACT(an_ack_deletes_the_rows_up_to_the_offset)
 {
     contract *t = *state;
-    ef_holding held = {partition_of("a"), 0, 0};
+    ef_partition_lease held = {partition_of("a"), 0, 0};
 
     append(t, "a", "t");
     append(t, "a", "t");
@@ -183,38 +184,38 @@ CONTRACT(a_mark_drops_the_rows_it_passes)
     held.token = acquire(t, held.partition, "w1");
     take(t, "*", &held, 1, 10);
     held.upto = 2;
-    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
     CHECK_INT(3, take(t, "*", &held, 1, 10).positions);
     held.upto = 0;
-    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
 }
 
-CONTRACT(a_mark_goes_neither_back_nor_beyond_what_was_taken)
+CONTRACT(an_ack_is_refused_below_the_offset_and_beyond_the_claimed_rows)
 {
     contract *t = *state;
-    ef_holding held = {partition_of("a"), 0, 0};
+    ef_partition_lease held = {partition_of("a"), 0, 0};
 
     for (int i = 0; i < 4; i++)
         append(t, "a", "t");
     held.token = acquire(t, held.partition, "w1");
     held.upto = 1;
-    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     take(t, "*", &held, 1, 3);
     held.upto = 4;
-    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     held.upto = 2;
-    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     held.upto = 1;
-    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(2, queued_in(t, "*"));
 }
 
-CONTRACT(each_lane_has_its_own_mark)
+CONTRACT(each_lane_has_its_own_offset)
 {
     contract *t = *state;
-    ef_holding apply = {partition_of("a"), 0, 0}, publish = apply;
+    ef_partition_lease apply = {partition_of("a"), 0, 0}, publish = apply;
 
     set_publish(t, "t");
     set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");
@@ -224,7 +225,7 @@ CONTRACT(each_lane_has_its_own_mark)
     publish.token = acquire_publisher(t, "mail", publish.partition, "w2");
     take(t, "*", &apply, 1, 10);
     apply.upto = 2;
-    OK(ef_outbox_mark(t->journal, str("*"), &apply, 1, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &apply, 1, NULL, 0, &t->err));
     CHECK_INT(0, queued_in(t, "*"));
     CHECK_INT(12, take(t, "mail", &publish, 1, 10).positions);
 }
@@ -232,71 +233,72 @@ CONTRACT(each_lane_has_its_own_mark)
 CONTRACT(a_lane_that_is_not_there_is_not_found)
 {
     contract *t = *state;
-    ef_holding held = {0, acquire(t, 0, "w1"), 0};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held = {0, acquire(t, 0, "w1"), 0};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
-    REFUSED(EF_NOT_FOUND, ef_outbox_take(t->journal, str("nobody"), &held, 1, 10, &batch, &t->err));
-    REFUSED(EF_NOT_FOUND, ef_outbox_mark(t->journal, str("nobody"), &held, 1, NULL, 0, &t->err));
-    ef_taken_batch_release(&batch);
+    REFUSED(EF_NOT_FOUND,
+            ef_outbox_claim(t->journal, str("nobody"), &held, 1, 10, &batch, &t->err));
+    REFUSED(EF_NOT_FOUND, ef_outbox_ack(t->journal, str("nobody"), &held, 1, NULL, 0, &t->err));
+    ef_claimed_batch_release(&batch);
 }
 
 /* --- owners come and go ----------------------------------------------------------------------- */
 
-CONTRACT(an_old_owner_neither_takes_nor_marks)
+CONTRACT(claim_and_ack_are_refused_under_an_old_token)
 {
     contract *t = *state;
-    ef_exception failed = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("late"), 0, false, false};
-    ef_holding old = {partition_of("a"), 0, 0}, new = old;
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_retry_row failed = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("late"), 0, false, false};
+    ef_partition_lease old = {partition_of("a"), 0, 0}, new = old;
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     append(t, "a", "t");
     old.token = acquire(t, old.partition, "w1");
     take(t, "*", &old, 1, 10);
     pass_time(t, 11 * SECOND);
     new.token = acquire(t, new.partition, "w2");
-    REFUSED(EF_LEASE_LOST, ef_outbox_take(t->journal, str("*"), &old, 1, 10, &batch, &t->err));
+    REFUSED(EF_LEASE_LOST, ef_outbox_claim(t->journal, str("*"), &old, 1, 10, &batch, &t->err));
     old.upto = 1;
-    REFUSED(EF_LEASE_LOST, ef_outbox_mark(t->journal, str("*"), &old, 1, &failed, 1, &t->err));
+    REFUSED(EF_LEASE_LOST, ef_outbox_ack(t->journal, str("*"), &old, 1, &failed, 1, &t->err));
     CHECK_INT(old.token, t->err.asked);
     CHECK_INT(1, queued_in(t, "*"));
     CHECK_INT(0, queued_in(t, "orders"));
     CHECK_INT(1, take(t, "*", &new, 1, 10).positions);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
-CONTRACT(nothing_is_taken_under_a_lease_that_has_run_out)
+CONTRACT(claim_is_refused_after_the_lease_expired)
 {
     contract *t = *state;
-    ef_holding held = {partition_of("a"), 0, 0};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held = {partition_of("a"), 0, 0};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     append(t, "a", "t");
     held.token = acquire(t, held.partition, "w1");
     pass_time(t, 10 * SECOND);
-    REFUSED(EF_LEASE_LOST, ef_outbox_take(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
+    REFUSED(EF_LEASE_LOST, ef_outbox_claim(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
     CHECK_INT(0, batch.count);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
 CONTRACT(one_old_token_among_several_refuses_them_all)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     append(t, "a", "t");
     hold_all(t, "w1", held);
     held[partition_of("a") == 0].token++;
     REFUSED(EF_LEASE_LOST,
-            ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+            ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(0, summary(t).processing);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
-CONTRACT(what_a_vanished_owner_had_in_hand_is_suspect_until_it_is_marked)
+CONTRACT(rows_in_flight_of_a_crashed_worker_are_suspect_until_acknowledged)
 {
     contract *t = *state;
-    ef_holding old = {partition_of("a"), 0, 0}, new = old;
+    ef_partition_lease old = {partition_of("a"), 0, 0}, new = old;
 
     for (int i = 0; i < 5; i++)
         append(t, "a", "t");
@@ -308,21 +310,21 @@ CONTRACT(what_a_vanished_owner_had_in_hand_is_suspect_until_it_is_marked)
     CHECK_INT(1, take(t, "*", &new, 1, 10).positions);
     CHECK_INT(1, take(t, "*", &new, 1, 10).suspects);
     new.upto = 1;
-    OK(ef_outbox_mark(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
     CHECK_INT(2, take(t, "*", &new, 1, 10).positions);
     new.upto = 2;
-    OK(ef_outbox_mark(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
     CHECK_INT(1, take(t, "*", &new, 1, 10).suspects);
     new.upto = 3;
-    OK(ef_outbox_mark(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
     CHECK_INT(45, take(t, "*", &new, 1, 10).positions);
     CHECK_INT(0, take(t, "*", &new, 1, 10).suspects);
 }
 
-CONTRACT(whoever_vanishes_over_a_suspect_leaves_less_in_hand)
+CONTRACT(a_crash_over_suspect_rows_leaves_fewer_rows_suspect)
 {
     contract *t = *state;
-    ef_holding held = {partition_of("a"), 0, 0};
+    ef_partition_lease held = {partition_of("a"), 0, 0};
 
     for (int i = 0; i < 5; i++)
         append(t, "a", "t");
@@ -335,8 +337,8 @@ CONTRACT(whoever_vanishes_over_a_suspect_leaves_less_in_hand)
     held.token = acquire(t, held.partition, "w3");
     CHECK_INT(1, take(t, "*", &held, 1, 10).suspects);
     held.upto = 1;
-    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
-    /* Two and three were not in hand the second time. */
+    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    /* Two and three were not in flight the second time. */
     CHECK_INT(2345, take(t, "*", &held, 1, 10).positions);
     CHECK_INT(0, take(t, "*", &held, 1, 10).suspects);
 }
@@ -344,7 +346,7 @@ CONTRACT(whoever_vanishes_over_a_suspect_leaves_less_in_hand)
 CONTRACT(many_suspects_come_in_pieces)
 {
     contract *t = *state;
-    ef_holding held = {partition_of("a"), 0, 0};
+    ef_partition_lease held = {partition_of("a"), 0, 0};
 
     for (int i = 0; i < 2 * EF_SUSPECT_PIECE; i++)
         append(t, "a", "t");
@@ -354,33 +356,33 @@ CONTRACT(many_suspects_come_in_pieces)
     held.token = acquire(t, held.partition, "w2");
     CHECK_INT(EF_SUSPECT_PIECE, take(t, "*", &held, 1, 1000).suspects);
     held.upto = EF_SUSPECT_PIECE;
-    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, take(t, "*", &held, 1, 1000).suspects);
 }
 
-CONTRACT(what_was_marked_is_not_suspect)
+CONTRACT(an_acknowledged_row_is_not_suspect)
 {
     contract *t = *state;
-    ef_holding old = {partition_of("a"), 0, 0}, new = old;
+    ef_partition_lease old = {partition_of("a"), 0, 0}, new = old;
 
     append(t, "a", "t");
     append(t, "a", "t");
     old.token = acquire(t, old.partition, "w1");
     take(t, "*", &old, 1, 1);
     old.upto = 1;
-    OK(ef_outbox_mark(t->journal, str("*"), &old, 1, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &old, 1, NULL, 0, &t->err));
     pass_time(t, 11 * SECOND);
     new.token = acquire(t, new.partition, "w2");
     CHECK_INT(2, take(t, "*", &new, 1, 10).positions);
     CHECK_INT(0, take(t, "*", &new, 1, 10).suspects);
 }
 
-/* --- exceptions ------------------------------------------------------------------------------- */
+/* --- retry rows ------------------------------------------------------------------------------- */
 
-CONTRACT(an_exception_waits_for_its_time)
+CONTRACT(a_retry_row_waits_for_its_time)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
     int64_t due_us = t->now_us + 5 * SECOND;
 
     append(t, "a", "t");
@@ -393,55 +395,55 @@ CONTRACT(an_exception_waits_for_its_time)
     CHECK_INT(1, take_due(t, "orders", held, PARTITIONS).positions);
 }
 
-CONTRACT(a_row_taken_as_due_carries_its_lane_and_attempts)
+CONTRACT(a_due_row_is_claimed_with_its_lane_and_attempts)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 3, 0, "again");
     hold_all(t, "fixture", held);
-    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_STR("orders", batch.items[0].lane);
     CHECK_INT(3, batch.items[0].attempts);
     CHECK_INT(1, batch.items[0].event->position);
     CHECK(!batch.items[0].skip);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
-CONTRACT(only_the_first_exception_of_a_stream_in_its_lane_is_taken)
+CONTRACT(only_the_first_retry_row_of_a_stream_in_its_lane_is_claimed)
 {
     contract *t = *state;
-    ef_exception exceptions[] = {
+    ef_retry_row retry_rows[] = {
         {str("orders"), 3, EF_ROW_PENDING, 0, 0, str(""), 0, false, false},
         {str("orders"), 1, EF_ROW_FAILED, 1, t->now_us + SECOND, str("x"), 0, false, false},
         {str("other"), 3, EF_ROW_PENDING, 0, 0, str(""), 0, false, false},
         {str("orders"), 2, EF_ROW_PENDING, 0, 0, str(""), 0, false, false},
     };
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     append(t, "a", "t");
     append(t, "b", "t");
     append(t, "a", "t");
     hold_all(t, "w", held);
-    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
-    mark_taken(t, "*", held, PARTITIONS, &batch, exceptions, 4);
-    ef_taken_batch_release(&batch);
-    /* Position 3 of orders waits behind 1, which is not due; other streams and lanes go on. */
+    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    ack_claimed(t, "*", held, PARTITIONS, &batch, retry_rows, 4);
+    ef_claimed_batch_release(&batch);
+    /* Position 3 of orders is blocked by 1, which is not due; other streams and lanes are not. */
     CHECK_INT(23, take_due(t, "", held, PARTITIONS).positions);
     CHECK_INT(2, take_due(t, "orders", held, PARTITIONS).positions);
     pass_time(t, SECOND);
-    /* Lane by lane, what was due first comes first, with what waits behind it. */
+    /* Lane by lane, the row that was due first comes first, with the pending rows after it. */
     CHECK_INT(2133, take_due(t, "", held, PARTITIONS).positions);
 }
 
-CONTRACT(a_dead_head_holds_back_its_own_stream_only)
+CONTRACT(a_dead_row_blocks_its_own_stream_only)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_DEAD, 8, 0, "poison");
@@ -456,8 +458,8 @@ CONTRACT(a_dead_head_holds_back_its_own_stream_only)
 CONTRACT(done_removes_the_row_and_the_next_comes_up)
 {
     contract *t = *state;
-    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0, false, false};
-    ef_holding held[PARTITIONS];
+    ef_retry_row done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0, false, false};
+    ef_partition_lease held[PARTITIONS];
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, 0, "x");
@@ -465,37 +467,37 @@ CONTRACT(done_removes_the_row_and_the_next_comes_up)
     fail_event(t, "orders", 2, EF_ROW_PENDING, 0, 0, "");
     hold_all(t, "fixture", held);
     CHECK_INT(12, take_due(t, "", held, PARTITIONS).positions);
-    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
     CHECK_INT(2, take_due(t, "", held, PARTITIONS).positions);
-    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
     CHECK_INT(1, queued_in(t, "orders"));
 }
 
-CONTRACT(a_row_that_is_gone_does_not_come_back)
+CONTRACT(a_deleted_retry_row_is_not_created_again)
 {
     contract *t = *state;
-    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0, false, false};
-    ef_exception late = {str("orders"), 1, EF_ROW_FAILED, 2, 0, str("late"), 0, false, false};
-    ef_holding held[PARTITIONS];
+    ef_retry_row done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0, false, false};
+    ef_retry_row late = {str("orders"), 1, EF_ROW_FAILED, 2, 0, str("late"), 0, false, false};
+    ef_partition_lease held[PARTITIONS];
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, 0, "x");
     hold_all(t, "fixture", held);
-    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
-    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &late, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &late, 1, &t->err));
     CHECK_INT(0, queued_in(t, "orders"));
 }
 
-CONTRACT(an_exception_stays_in_the_lanes_and_partitions_of_its_mark)
+CONTRACT(a_retry_row_stays_in_the_lanes_and_partitions_of_its_ack)
 {
     contract *t = *state;
-    ef_exception wrong = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
-    ef_exception far = {str("orders"), 9, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
-    ef_exception star = {str("*"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
-    ef_exception here = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
-    ef_exception two[] = {here, far};
-    ef_holding held = {partition_of("a"), 0, 0},
-               other = {(partition_of("a") + 1) % PARTITIONS, 0, 0};
+    ef_retry_row wrong = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
+    ef_retry_row far = {str("orders"), 9, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
+    ef_retry_row star = {str("*"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
+    ef_retry_row here = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
+    ef_retry_row two[] = {here, far};
+    ef_partition_lease held = {partition_of("a"), 0, 0},
+                       other = {(partition_of("a") + 1) % PARTITIONS, 0, 0};
 
     set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");
     append(t, "a", "t");
@@ -503,14 +505,14 @@ CONTRACT(an_exception_stays_in_the_lanes_and_partitions_of_its_mark)
     other.token = acquire(t, other.partition, "w");
     take(t, "*", &held, 1, 10);
     held.upto = 1;
-    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, &wrong, 1, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, &far, 1, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, two, 2, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &held, 1, &star, 1, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_outbox_mark(t->journal, str("*"), &other, 1, &here, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, &wrong, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, &far, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, two, 2, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, &star, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &other, 1, &here, 1, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
     CHECK_INT(2, lane_count(t)); /* a mark that is refused makes no lane */
-    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, &here, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, &here, 1, &t->err));
     CHECK_INT(0, queued_in(t, "*"));
     CHECK_INT(1, queued_in(t, "orders"));
 }
@@ -518,9 +520,9 @@ CONTRACT(an_exception_stays_in_the_lanes_and_partitions_of_its_mark)
 CONTRACT(a_publisher_keeps_its_failures_in_its_own_lane)
 {
     contract *t = *state;
-    ef_exception failed = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("503"), 0, false, false};
-    ef_holding held = {partition_of("a"), 0, 0};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_retry_row failed = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("503"), 0, false, false};
+    ef_partition_lease held = {partition_of("a"), 0, 0};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     set_publish(t, "t");
     set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");
@@ -528,17 +530,17 @@ CONTRACT(a_publisher_keeps_its_failures_in_its_own_lane)
     held.token = acquire_publisher(t, "mail", held.partition, "w");
     take(t, "mail", &held, 1, 10);
     held.upto = 1;
-    OK(ef_outbox_mark(t->journal, str("mail"), &held, 1, &failed, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("mail"), &held, 1, &failed, 1, &t->err));
     CHECK_INT(1, take_due(t, "mail", &held, 1).positions);
     /* The projections' lanes are held under other leases, and do not see it. */
-    REFUSED(EF_LEASE_LOST, ef_outbox_take_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
-    ef_taken_batch_release(&batch);
+    REFUSED(EF_LEASE_LOST, ef_outbox_claim_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
+    ef_claimed_batch_release(&batch);
 }
 
 CONTRACT(the_outbox_survives_opening_again)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 2, 0, "x");
@@ -551,22 +553,25 @@ CONTRACT(the_outbox_survives_opening_again)
     CHECK_INT(1, take_due(t, "", held, PARTITIONS).positions);
 }
 
-CONTRACT_MAIN(
-    CASE(rows_are_taken_in_the_order_of_positions_over_all_partitions_held),
-    CASE(only_rows_of_partitions_held_are_taken), CASE(a_taken_row_carries_its_event),
-    CASE(large_events_come_in_as_many_batches_as_they_need),
-    CASE(taking_again_gives_the_same_rows_and_they_are_not_suspect),
-    CASE(a_mark_drops_the_rows_it_passes), CASE(a_mark_goes_neither_back_nor_beyond_what_was_taken),
-    CASE(each_lane_has_its_own_mark), CASE(a_lane_that_is_not_there_is_not_found),
-    CASE(an_old_owner_neither_takes_nor_marks),
-    CASE(nothing_is_taken_under_a_lease_that_has_run_out),
-    CASE(one_old_token_among_several_refuses_them_all),
-    CASE(what_a_vanished_owner_had_in_hand_is_suspect_until_it_is_marked),
-    CASE(whoever_vanishes_over_a_suspect_leaves_less_in_hand), CASE(many_suspects_come_in_pieces),
-    CASE(what_was_marked_is_not_suspect), CASE(an_exception_waits_for_its_time),
-    CASE(a_row_taken_as_due_carries_its_lane_and_attempts),
-    CASE(only_the_first_exception_of_a_stream_in_its_lane_is_taken),
-    CASE(a_dead_head_holds_back_its_own_stream_only),
-    CASE(done_removes_the_row_and_the_next_comes_up), CASE(a_row_that_is_gone_does_not_come_back),
-    CASE(an_exception_stays_in_the_lanes_and_partitions_of_its_mark),
-    CASE(a_publisher_keeps_its_failures_in_its_own_lane), CASE(the_outbox_survives_opening_again))
+CONTRACT_MAIN(CASE(rows_are_claimed_in_order_of_position_over_all_held_partitions),
+              CASE(only_rows_of_held_partitions_are_claimed), CASE(a_claimed_row_has_its_event),
+              CASE(large_events_come_in_as_many_batches_as_they_need),
+              CASE(taking_again_gives_the_same_rows_and_they_are_not_suspect),
+              CASE(an_ack_deletes_the_rows_up_to_the_offset),
+              CASE(an_ack_is_refused_below_the_offset_and_beyond_the_claimed_rows),
+              CASE(each_lane_has_its_own_offset), CASE(a_lane_that_is_not_there_is_not_found),
+              CASE(claim_and_ack_are_refused_under_an_old_token),
+              CASE(claim_is_refused_after_the_lease_expired),
+              CASE(one_old_token_among_several_refuses_them_all),
+              CASE(rows_in_flight_of_a_crashed_worker_are_suspect_until_acknowledged),
+              CASE(a_crash_over_suspect_rows_leaves_fewer_rows_suspect),
+              CASE(many_suspects_come_in_pieces), CASE(an_acknowledged_row_is_not_suspect),
+              CASE(a_retry_row_waits_for_its_time),
+              CASE(a_due_row_is_claimed_with_its_lane_and_attempts),
+              CASE(only_the_first_retry_row_of_a_stream_in_its_lane_is_claimed),
+              CASE(a_dead_row_blocks_its_own_stream_only),
+              CASE(done_removes_the_row_and_the_next_comes_up),
+              CASE(a_deleted_retry_row_is_not_created_again),
+              CASE(a_retry_row_stays_in_the_lanes_and_partitions_of_its_ack),
+              CASE(a_publisher_keeps_its_failures_in_its_own_lane),
+              CASE(the_outbox_survives_opening_again))

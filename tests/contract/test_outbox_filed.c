@@ -21,23 +21,23 @@ static int32_t attempts_of(contract *t, const char *lane)
 CONTRACT(a_row_that_was_filed_before_keeps_its_attempts_when_the_queue_brings_the_event)
 {
     contract *t = *state;
-    ef_holding held = {partition_of("a"), 0, 0};
-    ef_exception filed = {.lane = str("orders"), .position = 1, .status = EF_ROW_PENDING};
-    ef_exception dead = {
+    ef_partition_lease held = {partition_of("a"), 0, 0};
+    ef_retry_row filed = {.lane = str("orders"), .position = 1, .status = EF_ROW_PENDING};
+    ef_retry_row dead = {
         .lane = str("orders"), .position = 1, .status = EF_ROW_DEAD, .attempts = 8};
-    ef_exception failed = {
+    ef_retry_row failed = {
         .lane = str("orders"), .position = 1, .status = EF_ROW_FAILED, .attempts = 1};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     append(t, "a", "t");
-    OK(ef_outbox_file(t->journal, &filed, 1, &t->err));
+    OK(ef_outbox_add_retry_rows(t->journal, &filed, 1, &t->err));
     held.token = acquire(t, held.partition, "w1");
-    OK(ef_outbox_mark(t->journal, str("orders"), &held, 1, &dead, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("orders"), &held, 1, &dead, 1, &t->err));
     CHECK_INT(8, attempts_of(t, "orders"));
 
-    OK(ef_outbox_take(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
-    mark_taken(t, "*", &held, 1, &batch, &failed, 1);
-    ef_taken_batch_release(&batch);
+    OK(ef_outbox_claim(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
+    ack_claimed(t, "*", &held, 1, &batch, &failed, 1);
+    ef_claimed_batch_release(&batch);
     CHECK_INT(8, attempts_of(t, "orders"));
     CHECK_INT(1, summary(t).dead);
     CHECK_INT(0, summary(t).pending);
@@ -47,7 +47,7 @@ CONTRACT(a_row_that_was_filed_before_keeps_its_attempts_when_the_queue_brings_th
 static const char *moving_stream(contract *t, int32_t *from, int32_t *to)
 {
     static const char *const NAMES[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
-    ef_partition_changed changed;
+    ef_partition_sync_result changed;
 
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         append(t, NAMES[i], "t");
@@ -72,8 +72,8 @@ static const char *moving_stream(contract *t, int32_t *from, int32_t *to)
 CONTRACT(what_follows_in_a_partition_that_is_not_held_is_left_to_its_owner)
 {
     contract *t = *state;
-    ef_holding held = {0};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held = {0};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_batch events = EF_BATCH_INIT;
     int32_t from, to;
     const char *stream = moving_stream(t, &from, &to);
@@ -81,17 +81,17 @@ CONTRACT(what_follows_in_a_partition_that_is_not_held_is_left_to_its_owner)
     CHECK(stream != NULL);
     OK(ef_journal_read_stream(t->journal, (ef_str){0}, str(stream), 1, 10, &events, &t->err));
     for (size_t i = 0; i < 2; i++)
-        OK(ef_outbox_file(t->journal,
-                          &(ef_exception){.lane = str("orders"),
-                                          .position = events.events[i].position,
-                                          .status = EF_ROW_PENDING},
-                          1, &t->err));
+        OK(ef_outbox_add_retry_rows(t->journal,
+                                    &(ef_retry_row){.lane = str("orders"),
+                                                    .position = events.events[i].position,
+                                                    .status = EF_ROW_PENDING},
+                                    1, &t->err));
     held.partition = from;
     held.token = acquire(t, from, "w1");
-    OK(ef_outbox_take_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_INT(from, batch.items[0].partition);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     ef_batch_release(&events);
 }
 

@@ -54,7 +54,7 @@ CONTRACT(a_queued_row_shows_its_event)
     ef_row_list_release(&list);
 }
 
-CONTRACT(an_exception_shows_what_became_of_it)
+CONTRACT(a_retry_row_shows_what_became_of_it)
 {
     contract *t = *state;
     int64_t enqueued_us = t->now_us, due_us = t->now_us + 9 * SECOND;
@@ -124,23 +124,23 @@ CONTRACT(an_error_that_is_no_text_is_kept_as_well_as_it_can_be)
 CONTRACT(rows_come_in_the_order_of_position_then_lane)
 {
     contract *t = *state;
-    ef_exception exceptions[] = {
+    ef_retry_row retry_rows[] = {
         {str("zeta"), 1, EF_ROW_FAILED, 1, 0, str(""), 0, false, false},
         {str("alpha"), 1, EF_ROW_FAILED, 1, 0, str(""), 0, false, false},
         {str("Mid"), 2, EF_ROW_FAILED, 1, 0, str(""), 0, false, false},
     };
     static const char *const lanes[] = {"alpha", "zeta", "Mid", "*"};
     static const int64_t positions[] = {1, 1, 2, 3};
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_row_list list;
 
     append(t, "a", "t");
     append(t, "b", "t");
     hold_all(t, "w", held);
-    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
-    mark_taken(t, "*", held, PARTITIONS, &batch, exceptions, 3);
-    ef_taken_batch_release(&batch);
+    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    ack_claimed(t, "*", held, PARTITIONS, &batch, retry_rows, 3);
+    ef_claimed_batch_release(&batch);
     append(t, "a", "t");
     list = rows_of(t, (ef_outbox_query){.any_tenant = true, .limit = 10});
     CHECK_INT(4, list.count);
@@ -329,11 +329,11 @@ CONTRACT(the_summary_counts_every_status_and_names_the_oldest)
     ef_row_list_release(&found.oldest);
 }
 
-CONTRACT(rows_in_hand_are_processing_while_the_lease_is_live)
+CONTRACT(rows_in_flight_are_processing_while_the_lease_is_live)
 {
     contract *t = *state;
-    ef_holding held = {partition_of("a"), 0, 0};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held = {partition_of("a"), 0, 0};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_row_status processing = EF_ROW_PROCESSING;
     ef_outbox_query query = {.any_tenant = true, .status = &processing, .limit = 10};
     int pages;
@@ -342,40 +342,40 @@ CONTRACT(rows_in_hand_are_processing_while_the_lease_is_live)
         append(t, "a", "t");
     held.token = acquire(t, held.partition, "w1");
     CHECK_INT(0, summary(t).processing);
-    OK(ef_outbox_take(t->journal, str("*"), &held, 1, 2, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str("*"), &held, 1, 2, &batch, &t->err));
     CHECK_INT(2, summary(t).processing);
     CHECK_INT(1, summary(t).pending);
     CHECK_INT(12, positions_by_page(t, query, &pages));
     held.upto = 1;
-    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, summary(t).processing);
     pass_time(t, 10 * SECOND);
     CHECK_INT(0, summary(t).processing);
     CHECK_INT(2, summary(t).pending);
     acquire(t, held.partition, "w2");
     CHECK_INT(0, summary(t).processing);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
 /* --- requeue and skip ------------------------------------------------------------------------- */
 
 static const int32_t version_1[] = {1};
 
-static ef_outbox_act act_on(const char *stream, int64_t seq, const char *lane)
+static ef_outbox_action act_on(const char *stream, int64_t seq, const char *lane)
 {
-    return (ef_outbox_act){.stream = str(stream),
-                           .seq = seq,
-                           .lane = str(lane),
-                           .who = str("ana"),
-                           .reason = str("fixed"),
-                           .versions = version_1,
-                           .version_count = 1};
+    return (ef_outbox_action){.stream = str(stream),
+                              .seq = seq,
+                              .lane = str(lane),
+                              .actor = str("ana"),
+                              .reason = str("fixed"),
+                              .versions = version_1,
+                              .version_count = 1};
 }
 
-CONTRACT(a_requeued_row_starts_anew)
+CONTRACT(a_requeued_row_has_no_attempts)
 {
     contract *t = *state;
-    ef_outbox_act act = act_on("a", 1, "orders");
+    ef_outbox_action act = act_on("a", 1, "orders");
     ef_row_list list = {0};
 
     fill(t);
@@ -395,7 +395,7 @@ CONTRACT(a_requeued_row_starts_anew)
 CONTRACT(only_a_dead_row_is_requeued)
 {
     contract *t = *state;
-    ef_outbox_act act = act_on("a", 2, "orders");
+    ef_outbox_action act = act_on("a", 2, "orders");
     ef_row_list list = {0};
 
     fill(t);
@@ -417,20 +417,20 @@ CONTRACT(only_a_dead_row_is_requeued)
 CONTRACT(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead)
 {
     contract *t = *state;
-    ef_exception exceptions[] = {
+    ef_retry_row retry_rows[] = {
         {str("x"), 1, EF_ROW_DEAD, 8, 0, str(""), 0, false, false},
         {str("y"), 1, EF_ROW_FAILED, 1, 0, str(""), 0, false, false},
         {str("z"), 1, EF_ROW_DEAD, 8, 0, str(""), 0, false, false},
     };
-    ef_outbox_act act = act_on("a", 1, "");
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_outbox_action act = act_on("a", 1, "");
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_row_list list = {0};
 
     append(t, "a", "t");
     hold_all(t, "w", held);
-    OK(ef_outbox_take(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
-    mark_taken(t, "*", held, PARTITIONS, &batch, exceptions, 3);
+    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    ack_claimed(t, "*", held, PARTITIONS, &batch, retry_rows, 3);
     OK(ef_outbox_requeue(t->journal, &act, &list, &t->err));
     CHECK_INT(2, list.count);
     CHECK_STR("x", list.items[0].lane);
@@ -438,7 +438,7 @@ CONTRACT(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead)
     CHECK_INT(0, summary(t).dead);
     CHECK_INT(1, summary(t).failed);
     ef_row_list_release(&list);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
 CONTRACT(the_oldest_dead_rows_are_requeued_first)
@@ -454,34 +454,34 @@ CONTRACT(the_oldest_dead_rows_are_requeued_first)
         fail_event(t, i == 2 ? "early" : "orders", i + 1, EF_ROW_DEAD, 8, 0, "x");
     }
     OK(ef_outbox_requeue_dead(t->journal,
-                              &(ef_outbox_bulk){.lane = str(""), .who = str("ana"), .limit = 2},
+                              &(ef_outbox_bulk){.lane = str(""), .actor = str("ana"), .limit = 2},
                               NULL, &list, &t->err));
     CHECK_INT(2, list.count);
     CHECK_INT(1, list.items[0].position);
     CHECK_INT(2, list.items[1].position);
     CHECK_INT(3, positions_by_page(t, query, &pages));
     OK(ef_outbox_requeue_dead(
-        t->journal, &(ef_outbox_bulk){.lane = str("orders"), .who = str("ana"), .limit = 5}, NULL,
+        t->journal, &(ef_outbox_bulk){.lane = str("orders"), .actor = str("ana"), .limit = 5}, NULL,
         &list, &t->err));
     CHECK_INT(0, list.count);
     OK(ef_outbox_requeue_dead(
-        t->journal, &(ef_outbox_bulk){.lane = str("early"), .who = str("ana"), .limit = 5}, NULL,
+        t->journal, &(ef_outbox_bulk){.lane = str("early"), .actor = str("ana"), .limit = 5}, NULL,
         &list, &t->err));
     CHECK_INT(1, list.count);
     REFUSED(EF_BAD_INPUT,
             ef_outbox_requeue_dead(
-                t->journal, &(ef_outbox_bulk){.lane = str(""), .who = str("ana"), .limit = -1},
+                t->journal, &(ef_outbox_bulk){.lane = str(""), .actor = str("ana"), .limit = -1},
                 NULL, &list, &t->err));
     ef_row_list_release(&list);
 }
 
-CONTRACT(a_skipped_row_is_taken_to_be_passed_and_frees_its_stream)
+CONTRACT(a_skipped_row_is_claimed_once_more_and_unblocks_its_stream)
 {
     contract *t = *state;
-    ef_outbox_act act = act_on("a", 1, "orders");
-    ef_exception done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0, false, true};
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_outbox_action act = act_on("a", 1, "orders");
+    ef_retry_row done = {str("orders"), 1, EF_ROW_DONE, 0, 0, str(""), 0, false, true};
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_row_list list = {0};
 
     fill(t);
@@ -490,60 +490,60 @@ CONTRACT(a_skipped_row_is_taken_to_be_passed_and_frees_its_stream)
     CHECK(list.items[0].skip);
     CHECK_INT(0, summary(t).blocked);
     hold_all(t, "w", held);
-    OK(ef_outbox_take_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(3, batch.count); /* the skipped one, what waits behind it, the failed one of b */
     for (size_t i = 0; i < batch.count; i++) {
         CHECK_INT(batch.items[i].event->position == 1, batch.items[i].skip);
         CHECK_INT(batch.items[i].event->position == 2, batch.items[i].follows);
     }
-    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
-    OK(ef_outbox_take_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(2, batch.count);
     for (size_t i = 0; i < batch.count; i++)
         CHECK(!batch.items[i].skip && !batch.items[i].follows);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     ef_row_list_release(&list);
 }
 
-CONTRACT(a_failure_that_is_not_due_is_passed_at_once_when_it_is_skipped)
+CONTRACT(a_skipped_row_is_claimed_at_once_although_it_is_not_due)
 {
     contract *t = *state;
-    ef_outbox_act act = act_on("a", 1, "orders");
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_outbox_action act = act_on("a", 1, "orders");
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_row_list list = {0};
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, t->now_us + 60 * SECOND, "x");
     OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
     hold_all(t, "fixture", held);
-    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     ef_row_list_release(&list);
 }
 
 CONTRACT(a_skip_during_the_last_attempt_wins_over_its_death)
 {
     contract *t = *state;
-    ef_outbox_act act = act_on("a", 1, "orders");
-    ef_exception died = {str("orders"), 1, EF_ROW_DEAD, 8, 0, str("x"), 0, false, false};
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_outbox_action act = act_on("a", 1, "orders");
+    ef_retry_row died = {str("orders"), 1, EF_ROW_DEAD, 8, 0, str("x"), 0, false, false};
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_row_list list = {0};
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 7, 0, "x");
     hold_all(t, "fixture", held);
-    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
-    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &died, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &died, 1, &t->err));
     CHECK_INT(0, summary(t).dead);
-    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     ef_row_list_release(&list);
 }
 
@@ -552,11 +552,11 @@ CONTRACT(a_skip_during_the_last_attempt_wins_over_its_death)
 CONTRACT(a_queued_row_of_a_publisher_can_be_skipped)
 {
     contract *t = *state;
-    ef_outbox_act act = act_on("a", 2, "mail");
-    ef_exception died = {str("mail"), 2, EF_ROW_DEAD, 1, 0, str("x"), 0, false, false};
-    ef_exception done = {str("mail"), 2, EF_ROW_DONE, 0, 0, str(""), 0, false, false};
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_outbox_action act = act_on("a", 2, "mail");
+    ef_retry_row died = {str("mail"), 2, EF_ROW_DEAD, 1, 0, str("x"), 0, false, false};
+    ef_retry_row done = {str("mail"), 2, EF_ROW_DONE, 0, 0, str(""), 0, false, false};
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_row_list list = {0};
 
     set_publish(t, "t");
@@ -564,8 +564,8 @@ CONTRACT(a_queued_row_of_a_publisher_can_be_skipped)
     for (int i = 0; i < 3; i++)
         append(t, "a", "t");
     for (int32_t i = 0; i < PARTITIONS; i++)
-        held[i] = (ef_holding){i, acquire_publisher(t, "mail", i, "w"), 0};
-    OK(ef_outbox_take(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+        held[i] = (ef_partition_lease){i, acquire_publisher(t, "mail", i, "w"), 0};
+    OK(ef_outbox_claim(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(3, batch.count);
     OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
     CHECK_INT(1, list.count);
@@ -574,26 +574,26 @@ CONTRACT(a_queued_row_of_a_publisher_can_be_skipped)
     CHECK_INT(3, queued_in(t, "mail"));
     for (size_t i = 0; i < PARTITIONS; i++)
         held[i].upto = held[i].partition == batch.items[0].partition ? 3 : 0;
-    OK(ef_outbox_mark(t->journal, str("mail"), held, PARTITIONS, &died, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("mail"), held, PARTITIONS, &died, 1, &t->err));
     CHECK_INT(0, summary(t).dead);
     for (size_t i = 0; i < PARTITIONS; i++)
         held[i].upto = 0;
-    OK(ef_outbox_take_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
     done.filed = batch.items[0].filed;
-    OK(ef_outbox_mark(t->journal, str("mail"), held, PARTITIONS, &done, 1, &t->err));
-    OK(ef_outbox_take_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_ack(t->journal, str("mail"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(0, batch.count);
     REFUSED(EF_NOT_FOUND, ef_outbox_skip(t->journal, &act, &list, &t->err));
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     ef_row_list_release(&list);
 }
 
-CONTRACT(a_skip_needs_a_reason_a_lane_and_an_exception)
+CONTRACT(a_skip_needs_a_reason_a_lane_and_a_retry_row)
 {
     contract *t = *state;
-    ef_outbox_act act = act_on("a", 1, "orders");
+    ef_outbox_action act = act_on("a", 1, "orders");
     ef_row_list list = {0};
 
     fill(t);
@@ -612,117 +612,123 @@ CONTRACT(a_skip_needs_a_reason_a_lane_and_an_exception)
 CONTRACT(what_operators_did_is_kept_newest_first)
 {
     contract *t = *state;
-    ef_outbox_act requeue = act_on("a", 1, "orders"), skip = act_on("b", 1, "orders");
+    ef_outbox_action requeue = act_on("a", 1, "orders"), skip = act_on("b", 1, "orders");
     ef_row_list rows = {0};
-    ef_act_list acts = {0};
+    ef_audit_list acts = {0};
 
     fill(t);
     OK(ef_outbox_requeue(t->journal, &requeue, &rows, &t->err));
     pass_time(t, SECOND);
     OK(ef_outbox_skip(t->journal, &skip, &rows, &t->err));
     OK(ef_outbox_requeue_dead(t->journal,
-                              &(ef_outbox_bulk){.lane = str(""), .who = str("ben"), .limit = 10},
+                              &(ef_outbox_bulk){.lane = str(""), .actor = str("ben"), .limit = 10},
                               NULL, &rows, &t->err));
-    OK(ef_act_ls(t->journal, &(ef_act_query){.limit = 10}, &acts, &t->err));
+    OK(ef_audit_ls(t->journal, &(ef_audit_query){.limit = 10}, &acts, &t->err));
     CHECK_INT(3, acts.count);
-    CHECK_STR("requeue", acts.items[0].act);
-    CHECK_STR("ben", acts.items[0].who);
+    CHECK_STR("requeue", acts.items[0].action);
+    CHECK_STR("ben", acts.items[0].actor);
     CHECK_STR("", acts.items[0].lane);
     CHECK_STR("", acts.items[0].stream);
     CHECK_INT(1, acts.items[0].rows);
-    CHECK_STR("skip", acts.items[1].act);
-    CHECK_STR("ana", acts.items[1].who);
+    CHECK_STR("skip", acts.items[1].action);
+    CHECK_STR("ana", acts.items[1].actor);
     CHECK_STR("fixed", acts.items[1].reason);
     CHECK_STR("b", acts.items[1].stream);
     CHECK_INT(1, acts.items[1].seq);
     CHECK_INT(t->now_us, acts.items[1].at_us);
     CHECK_INT(t->now_us - SECOND, acts.items[2].at_us);
     CHECK(acts.items[0].id > acts.items[1].id && acts.items[1].id > acts.items[2].id);
-    OK(ef_act_ls(t->journal, &(ef_act_query){.limit = 1}, &acts, &t->err));
+    OK(ef_audit_ls(t->journal, &(ef_audit_query){.limit = 1}, &acts, &t->err));
     CHECK_INT(1, acts.count);
-    ef_act_list_release(&acts);
+    ef_audit_list_release(&acts);
     ef_row_list_release(&rows);
 }
 
 CONTRACT(acts_are_listed_by_word_and_lane_and_page_by_page)
 {
     contract *t = *state;
-    ef_act_query query = {.act = str("a"), .lane = str("l"), .limit = 2};
-    ef_act_list acts = {0};
+    ef_audit_query query = {.action = str("a"), .lane = str("l"), .limit = 2};
+    ef_audit_list acts = {0};
     int64_t last;
 
     for (int64_t i = 1; i <= 6; i++) {
-        OK(ef_act_add(t->journal,
-                      &(ef_act){.act = str("a"), .lane = str(i == 5 ? "m" : "l"), .seq = i},
-                      &t->err));
-        OK(ef_act_add(t->journal, &(ef_act){.act = str("ab"), .lane = str("l"), .seq = i},
-                      &t->err));
+        OK(ef_audit_add(
+            t->journal,
+            &(ef_audit_entry){.action = str("a"), .lane = str(i == 5 ? "m" : "l"), .seq = i},
+            &t->err));
+        OK(ef_audit_add(t->journal,
+                        &(ef_audit_entry){.action = str("ab"), .lane = str("l"), .seq = i},
+                        &t->err));
     }
-    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    OK(ef_audit_ls(t->journal, &query, &acts, &t->err));
     CHECK_INT(2, acts.count);
     CHECK_INT(6, acts.items[0].seq);
     CHECK_INT(4, acts.items[1].seq);
     last = acts.items[0].id;
     query.before = acts.items[1].id;
     query.limit = 100;
-    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    OK(ef_audit_ls(t->journal, &query, &acts, &t->err));
     CHECK_INT(3, acts.count);
     CHECK_INT(3, acts.items[0].seq);
     CHECK_INT(1, acts.items[2].seq);
     query.before = 0;
     query.after = acts.items[0].id;
-    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    OK(ef_audit_ls(t->journal, &query, &acts, &t->err));
     CHECK_INT(2, acts.count);
     CHECK_INT(4, acts.items[1].seq);
     query.after = last;
-    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    OK(ef_audit_ls(t->journal, &query, &acts, &t->err));
     CHECK_INT(0, acts.count);
-    ef_act_list_release(&acts);
+    ef_audit_list_release(&acts);
 }
 
 CONTRACT(acts_of_a_tenant_are_listed_before_the_list_is_cut)
 {
     contract *t = *state;
     ef_str acme = str("acme"), blank = str("");
-    ef_act_query query = {.tenant = &acme, .limit = 1};
-    ef_act_list acts = {0};
+    ef_audit_query query = {.tenant = &acme, .limit = 1};
+    ef_audit_list acts = {0};
 
-    OK(ef_act_add(t->journal, &(ef_act){.act = str("a"), .tenant = acme, .seq = 1}, &t->err));
-    OK(ef_act_add(t->journal, &(ef_act){.act = str("a"), .stream = str("s"), .seq = 2}, &t->err));
-    OK(ef_act_add(t->journal, &(ef_act){.act = str("a"), .seq = 3}, &t->err)); /* of all tenants */
-    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    OK(ef_audit_add(t->journal, &(ef_audit_entry){.action = str("a"), .tenant = acme, .seq = 1},
+                    &t->err));
+    OK(ef_audit_add(t->journal, &(ef_audit_entry){.action = str("a"), .stream = str("s"), .seq = 2},
+                    &t->err));
+    OK(ef_audit_add(t->journal, &(ef_audit_entry){.action = str("a"), .seq = 3},
+                    &t->err)); /* of all tenants */
+    OK(ef_audit_ls(t->journal, &query, &acts, &t->err));
     CHECK_INT(1, acts.count);
     CHECK_INT(1, acts.items[0].seq);
-    query = (ef_act_query){.tenant = &blank, .limit = 10};
-    OK(ef_act_ls(t->journal, &query, &acts, &t->err));
+    query = (ef_audit_query){.tenant = &blank, .limit = 10};
+    OK(ef_audit_ls(t->journal, &query, &acts, &t->err));
     CHECK_INT(1, acts.count);
     CHECK_INT(2, acts.items[0].seq);
-    ef_act_list_release(&acts);
+    ef_audit_list_release(&acts);
 }
 
 CONTRACT(an_act_of_another_kind_is_kept_with_the_others)
 {
     contract *t = *state;
-    ef_act_list acts = {0};
+    ef_audit_list acts = {0};
 
-    OK(ef_act_add(t->journal,
-                  &(ef_act){.act = str("switch"),
-                            .who = str("ana"),
-                            .reason = str("faster"),
-                            .lane = str("orders"),
-                            .seq = 2},
-                  &t->err));
-    OK(ef_act_ls(t->journal, &(ef_act_query){.limit = 10}, &acts, &t->err));
+    OK(ef_audit_add(t->journal,
+                    &(ef_audit_entry){.action = str("switch"),
+                                      .actor = str("ana"),
+                                      .reason = str("faster"),
+                                      .lane = str("orders"),
+                                      .seq = 2},
+                    &t->err));
+    OK(ef_audit_ls(t->journal, &(ef_audit_query){.limit = 10}, &acts, &t->err));
     CHECK_INT(1, acts.count);
-    CHECK_STR("switch", acts.items[0].act);
-    CHECK_STR("ana", acts.items[0].who);
+    CHECK_STR("switch", acts.items[0].action);
+    CHECK_STR("ana", acts.items[0].actor);
     CHECK_STR("faster", acts.items[0].reason);
     CHECK_STR("orders", acts.items[0].lane);
     CHECK_STR("", acts.items[0].stream);
     CHECK_INT(2, acts.items[0].seq);
     CHECK_INT(t->now_us, acts.items[0].at_us);
-    REFUSED(EF_BAD_INPUT, ef_act_add(t->journal, &(ef_act){.who = str("ana")}, &t->err));
-    ef_act_list_release(&acts);
+    REFUSED(EF_BAD_INPUT,
+            ef_audit_add(t->journal, &(ef_audit_entry){.actor = str("ana")}, &t->err));
+    ef_audit_list_release(&acts);
 }
 
 CONTRACT(rows_are_listed_from_a_position_on)
@@ -754,15 +760,15 @@ CONTRACT(rows_are_listed_from_a_position_on)
 CONTRACT(a_refused_act_leaves_no_record)
 {
     contract *t = *state;
-    ef_outbox_act act = act_on("a", 2, "orders");
+    ef_outbox_action act = act_on("a", 2, "orders");
     ef_row_list rows = {0};
-    ef_act_list acts = {0};
+    ef_audit_list acts = {0};
 
     fill(t);
     REFUSED(EF_NOT_FOUND, ef_outbox_requeue(t->journal, &act, &rows, &t->err));
-    OK(ef_act_ls(t->journal, &(ef_act_query){.limit = 10}, &acts, &t->err));
+    OK(ef_audit_ls(t->journal, &(ef_audit_query){.limit = 10}, &acts, &t->err));
     CHECK_INT(0, acts.count);
-    ef_act_list_release(&acts);
+    ef_audit_list_release(&acts);
     ef_row_list_release(&rows);
 }
 
@@ -770,7 +776,7 @@ CONTRACT_MAIN(CASE(acts_are_listed_by_word_and_lane_and_page_by_page),
               CASE(acts_of_a_tenant_are_listed_before_the_list_is_cut),
               CASE(an_act_of_another_kind_is_kept_with_the_others),
               CASE(rows_are_listed_from_a_position_on), CASE(a_queued_row_shows_its_event),
-              CASE(an_exception_shows_what_became_of_it),
+              CASE(a_retry_row_shows_what_became_of_it),
               CASE(the_eighth_failure_is_dead_and_has_no_next_attempt),
               CASE(a_long_error_is_cut_at_a_characters_end),
               CASE(an_error_that_is_no_text_is_kept_as_well_as_it_can_be),
@@ -781,13 +787,13 @@ CONTRACT_MAIN(CASE(acts_are_listed_by_word_and_lane_and_page_by_page),
               CASE(rows_of_one_tenant_are_listed_and_counted_alone),
               CASE(an_empty_outbox_sums_up_to_nothing),
               CASE(the_summary_counts_every_status_and_names_the_oldest),
-              CASE(rows_in_hand_are_processing_while_the_lease_is_live),
-              CASE(a_requeued_row_starts_anew), CASE(only_a_dead_row_is_requeued),
+              CASE(rows_in_flight_are_processing_while_the_lease_is_live),
+              CASE(a_requeued_row_has_no_attempts), CASE(only_a_dead_row_is_requeued),
               CASE(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead),
               CASE(the_oldest_dead_rows_are_requeued_first),
-              CASE(a_skipped_row_is_taken_to_be_passed_and_frees_its_stream),
-              CASE(a_failure_that_is_not_due_is_passed_at_once_when_it_is_skipped),
+              CASE(a_skipped_row_is_claimed_once_more_and_unblocks_its_stream),
+              CASE(a_skipped_row_is_claimed_at_once_although_it_is_not_due),
               CASE(a_skip_during_the_last_attempt_wins_over_its_death),
               CASE(a_queued_row_of_a_publisher_can_be_skipped),
-              CASE(a_skip_needs_a_reason_a_lane_and_an_exception),
+              CASE(a_skip_needs_a_reason_a_lane_and_a_retry_row),
               CASE(what_operators_did_is_kept_newest_first), CASE(a_refused_act_leaves_no_record))

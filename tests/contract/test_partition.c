@@ -8,10 +8,10 @@
 
 #include <pthread.h>
 
-static ef_partition_changed sync_to(contract *t, int32_t count)
+static ef_partition_sync_result sync_to(contract *t, int32_t count)
 {
     ef_partition_change change = {.count = count};
-    ef_partition_changed changed = {0};
+    ef_partition_sync_result changed = {0};
 
     OK(ef_partition_sync(t->journal, &change, &changed, &t->err));
     return changed;
@@ -64,18 +64,18 @@ static size_t lease_count(contract *t)
     return count;
 }
 
-/* Take and mark what waits in one partition; with an exception of `lane` for the first row. */
+/* Claims and acknowledges the rows of one partition, with a retry row of `lane` for the first. */
 static void work_off(contract *t, int32_t partition, const char *lane)
 {
-    ef_holding held = {partition, acquire(t, partition, "w"), 0};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
-    ef_exception x = {.lane = str(lane), .status = EF_ROW_FAILED, .attempts = 1};
+    ef_partition_lease held = {partition, acquire(t, partition, "w"), 0};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
+    ef_retry_row x = {.lane = str(lane), .status = EF_ROW_FAILED, .attempts = 1};
 
-    OK(ef_outbox_take(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
     CHECK(batch.count > 0);
     x.position = batch.items[0].event->position;
-    mark_taken(t, "*", &held, 1, &batch, &x, *lane != '\0');
-    ef_taken_batch_release(&batch);
+    ack_claimed(t, "*", &held, 1, &batch, &x, *lane != '\0');
+    ef_claimed_batch_release(&batch);
 }
 
 CONTRACT(a_label_has_two_digits_or_as_many_as_it_needs)
@@ -94,8 +94,8 @@ CONTRACT(partitions_are_listed_with_their_owner_and_what_waits)
 {
     contract *t = *state;
     const char *stream = stream_in(2, PARTITIONS);
-    ef_holding held = {2, 0, 0};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held = {2, 0, 0};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_partition_list list = {0};
 
     append(t, stream, "a");
@@ -104,34 +104,34 @@ CONTRACT(partitions_are_listed_with_their_owner_and_what_waits)
     append(t, stream, "c");
     append(t, stream, "d");
     held.token = acquire(t, 2, "w");
-    OK(ef_outbox_take(t->journal, str("*"), &held, 1, 1, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str("*"), &held, 1, 1, &batch, &t->err));
     OK(ef_partition_ls(t->journal, &list, &t->err));
     CHECK_INT(PARTITIONS, list.count);
     CHECK_INT(2, list.items[2].number);
-    CHECK_STR("w", list.items[2].owner);
+    CHECK_STR("w", list.items[2].holder);
     CHECK_INT(1, list.items[2].token);
     CHECK(list.items[2].live);
     CHECK_INT(t->now_us + 10 * SECOND, list.items[2].until_us);
     CHECK_INT(1, list.items[2].pending);
-    CHECK_INT(1, list.items[2].in_hand);
-    CHECK_INT(1, list.items[2].exceptions);
-    CHECK_STR("", list.items[1].owner);
+    CHECK_INT(1, list.items[2].in_flight);
+    CHECK_INT(1, list.items[2].retry_rows);
+    CHECK_STR("", list.items[1].holder);
     CHECK_INT(0, list.items[1].pending);
-    /* What is in the hand of one whose lease has run out is pending again. */
+    /* Rows in flight under an expired lease are pending again. */
     pass_time(t, 11 * SECOND);
     OK(ef_partition_ls(t->journal, &list, &t->err));
     CHECK(!list.items[2].live);
     CHECK_INT(2, list.items[2].pending);
-    CHECK_INT(0, list.items[2].in_hand);
+    CHECK_INT(0, list.items[2].in_flight);
     ef_partition_list_release(&list);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
 CONTRACT(raising_the_count_leaves_what_is_queued_where_it_is)
 {
     contract *t = *state;
     const char *stream = stream_in(5, 8);
-    ef_partition_changed changed;
+    ef_partition_sync_result changed;
 
     append(t, stream, "before");
     CHECK_INT(1, last_queued(t)); /* 5 mod 4 */
@@ -147,32 +147,32 @@ CONTRACT(raising_the_count_leaves_what_is_queued_where_it_is)
     CHECK_INT(0, summary(t).pending);
 }
 
-CONTRACT(an_exception_is_settled_in_the_partition_it_was_made_in)
+CONTRACT(a_retry_row_is_settled_in_the_partition_it_was_made_in)
 {
     contract *t = *state;
     const char *stream = stream_in(5, 8);
-    ef_holding held = {1, 0, 0};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
-    ef_exception done = {.lane = str("orders"), .status = EF_ROW_DONE};
+    ef_partition_lease held = {1, 0, 0};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
+    ef_retry_row done = {.lane = str("orders"), .status = EF_ROW_DONE};
 
     append(t, stream, "a");
     work_off(t, 1, "orders");
     sync_to(t, 8);
     held.token = acquire(t, 1, "w");
-    OK(ef_outbox_take_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_INT(1, batch.items[0].partition);
     done.position = batch.items[0].event->position;
-    OK(ef_outbox_mark(t->journal, str("*"), &held, 1, &done, 1, &t->err));
+    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, &done, 1, &t->err));
     CHECK_INT(0, summary(t).failed);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
 CONTRACT(lowering_the_count_is_refused_while_rows_wait_beyond_it)
 {
     contract *t = *state;
     ef_partition_change change = {.count = 2};
-    ef_partition_changed changed;
+    ef_partition_sync_result changed;
     const char *stream = stream_in(3, PARTITIONS);
 
     append(t, stream, "a");
@@ -193,23 +193,23 @@ CONTRACT(a_lowered_count_leaves_nothing_to_a_partition_without_an_owner)
     contract *t = *state;
     const char *stream = stream_in(3, PARTITIONS);
     ef_place place = append(t, stream, "a");
-    ef_exception filed = {.lane = str("orders"), .position = place.position};
-    ef_holding held = {1, 0, 0};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_retry_row filed = {.lane = str("orders"), .position = place.position};
+    ef_partition_lease held = {1, 0, 0};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     work_off(t, 3, "");
     CHECK_INT(2, sync_to(t, 2).after);
     append(t, stream, "b");
     CHECK_INT(1, last_queued(t));
     /* Nor does what is filed later for an event of before. */
-    OK(ef_outbox_file(t->journal, &filed, 1, &t->err));
+    OK(ef_outbox_add_retry_rows(t->journal, &filed, 1, &t->err));
     held.token = acquire(t, 1, "w");
-    OK(ef_outbox_take_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
-CONTRACT(somebody_else_who_has_the_journal_open_follows_in_the_same_moment)
+CONTRACT(another_open_handle_sees_the_commit_at_once)
 {
     contract *t = *state;
     const char *stream = stream_in(3, PARTITIONS);
@@ -248,7 +248,7 @@ static void *beat_on(void *context)
     ef_worker worker = {.id = EF_STR("w")};
 
     while (!c->stop)
-        (void)ef_worker_beat(c->t->journal, &worker, 1000, NULL);
+        (void)ef_worker_heartbeat(c->t->journal, &worker, 1000, NULL);
     return NULL;
 }
 
@@ -266,7 +266,7 @@ CONTRACT(an_append_in_the_same_moment_is_seen_or_goes_by_the_new_count)
     contract *t = *state;
     crowd c = {.t = t, .stream = stream_in(3, PARTITIONS)};
     ef_partition_change change = {.count = 2};
-    ef_partition_changed changed;
+    ef_partition_sync_result changed;
     pthread_t beater, appender;
 
     CHECK_INT(0, pthread_create(&beater, NULL, beat_on, &c));
@@ -285,11 +285,11 @@ CONTRACT(an_append_in_the_same_moment_is_seen_or_goes_by_the_new_count)
     CHECK_INT(0, pthread_join(beater, NULL));
 }
 
-CONTRACT(prune_removes_leases_beyond_the_count_that_nobody_holds)
+CONTRACT(prune_removes_free_leases_beyond_the_count)
 {
     contract *t = *state;
     ef_partition_change change = {.count = 2, .dry_run = true};
-    ef_partition_changed changed;
+    ef_partition_sync_result changed;
     ef_lease_key key = partition_key(2);
 
     acquire(t, 0, "w");
@@ -317,7 +317,7 @@ CONTRACT(a_pruned_lease_never_gives_out_a_token_again)
 {
     contract *t = *state;
     ef_partition_change change = {.count = 2, .prune = true};
-    ef_partition_changed changed;
+    ef_partition_sync_result changed;
 
     for (int i = 0; i < 5; i++) {
         acquire(t, 3, "w");
@@ -342,7 +342,7 @@ CONTRACT(a_count_is_from_1_to_1024)
 {
     contract *t = *state;
     ef_partition_change change = {.count = 1025};
-    ef_partition_changed changed;
+    ef_partition_sync_result changed;
 
     REFUSED(EF_BAD_INPUT, ef_partition_sync(t->journal, &change, &changed, &t->err));
     change.count = -1;
@@ -355,11 +355,11 @@ CONTRACT(a_count_is_from_1_to_1024)
 CONTRACT_MAIN(CASE(a_label_has_two_digits_or_as_many_as_it_needs),
               CASE(partitions_are_listed_with_their_owner_and_what_waits),
               CASE(raising_the_count_leaves_what_is_queued_where_it_is),
-              CASE(an_exception_is_settled_in_the_partition_it_was_made_in),
+              CASE(a_retry_row_is_settled_in_the_partition_it_was_made_in),
               CASE(lowering_the_count_is_refused_while_rows_wait_beyond_it),
               CASE(a_lowered_count_leaves_nothing_to_a_partition_without_an_owner),
-              CASE(somebody_else_who_has_the_journal_open_follows_in_the_same_moment),
+              CASE(another_open_handle_sees_the_commit_at_once),
               CASE(an_append_in_the_same_moment_is_seen_or_goes_by_the_new_count),
-              CASE(prune_removes_leases_beyond_the_count_that_nobody_holds),
+              CASE(prune_removes_free_leases_beyond_the_count),
               CASE(a_pruned_lease_never_gives_out_a_token_again),
               CASE(a_sync_without_a_count_changes_none), CASE(a_count_is_from_1_to_1024))

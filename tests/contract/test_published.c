@@ -17,7 +17,7 @@ static ef_lane lane_of(int64_t retain_us)
 
 /* A publisher of everything, and the leases of all its partitions. */
 static void start_lane(contract *t, const char *name, int64_t retain_us,
-                       ef_holding held[PARTITIONS])
+                       ef_partition_lease held[PARTITIONS])
 {
     ef_type type = {.name = str("sent"), .publish = true};
     ef_lane lane = lane_of(retain_us);
@@ -26,10 +26,10 @@ static void start_lane(contract *t, const char *name, int64_t retain_us,
     OK(ef_type_set(t->journal, &type, &t->err));
     OK(ef_lane_set(t->journal, &lane, &t->err));
     for (int32_t p = 0; p < PARTITIONS; p++)
-        held[p] = (ef_holding){p, acquire_publisher(t, name, p, "w"), 0};
+        held[p] = (ef_partition_lease){p, acquire_publisher(t, name, p, "w"), 0};
 }
 
-static void start(contract *t, int64_t retain_us, ef_holding held[PARTITIONS])
+static void start(contract *t, int64_t retain_us, ef_partition_lease held[PARTITIONS])
 {
     start_lane(t, LANE, retain_us, held);
 }
@@ -47,7 +47,7 @@ static int64_t published(contract *t)
     return published_of(t, 1000);
 }
 
-static int64_t purge(contract *t, const ef_holding *held, size_t limit)
+static int64_t purge(contract *t, const ef_partition_lease *held, size_t limit)
 {
     int64_t count = -1;
 
@@ -55,37 +55,37 @@ static int64_t purge(contract *t, const ef_holding *held, size_t limit)
     return count;
 }
 
-static int64_t again(contract *t, const ef_holding *held, size_t limit)
+static int64_t again(contract *t, const ef_partition_lease *held, size_t limit)
 {
     int64_t count = -1;
 
-    OK(ef_published_again(t->journal, str(LANE), held, limit, &count, &t->err));
+    OK(ef_published_requeue(t->journal, str(LANE), held, limit, &count, &t->err));
     return count;
 }
 
-static void note(contract *t, const ef_holding *held, const char *progress)
+static void note(contract *t, const ef_partition_lease *held, const char *progress)
 {
-    OK(ef_published_mark(t->journal, str(LANE), held, 1, NULL, 0, str(progress), &t->err));
+    OK(ef_published_ack(t->journal, str(LANE), held, 1, NULL, 0, str(progress), &t->err));
 }
 
-/* Take what is queued and pass it, with the event at `position` as an exception (0: none). */
-static void pass_lane(contract *t, const char *lane, ef_holding *held, int64_t position,
+/* Claims and acknowledges queued rows, with a retry row at `position` (0: none). */
+static void pass_lane(contract *t, const char *lane, ef_partition_lease *held, int64_t position,
                       ef_row_status status)
 {
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
-    ef_exception failed = {.lane = str(lane),
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
+    ef_retry_row failed = {.lane = str(lane),
                            .position = position,
                            .status = status,
                            .attempts = 1,
                            .due_us = t->now_us,
                            .error = str("no")};
 
-    OK(ef_outbox_take(t->journal, str(lane), held, PARTITIONS, 100, &batch, &t->err));
-    mark_taken(t, lane, held, PARTITIONS, &batch, &failed, position != 0);
-    ef_taken_batch_release(&batch);
+    OK(ef_outbox_claim(t->journal, str(lane), held, PARTITIONS, 100, &batch, &t->err));
+    ack_claimed(t, lane, held, PARTITIONS, &batch, &failed, position != 0);
+    ef_claimed_batch_release(&batch);
 }
 
-static void pass_all(contract *t, ef_holding *held, int64_t position, ef_row_status status)
+static void pass_all(contract *t, ef_partition_lease *held, int64_t position, ef_row_status status)
 {
     pass_lane(t, LANE, held, position, status);
 }
@@ -112,38 +112,38 @@ static int64_t listed(contract *t, ef_outbox_query query)
     return digits;
 }
 
-/* Which of what is queued waits behind an exception: positions as digits. */
-static int64_t waiting(contract *t, const ef_holding *held)
+/* The queued rows that are blocked by a retry row: positions as digits. */
+static int64_t waiting(contract *t, const ef_partition_lease *held)
 {
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     int64_t positions = 0;
 
-    OK(ef_outbox_take(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
     for (size_t i = 0; i < batch.count; i++)
         if (batch.items[i].waits)
             positions = positions * 10 + batch.items[i].event->position;
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     return positions;
 }
 
 /* What is due, as digits; then it is over. */
-static int64_t finish_due(contract *t, ef_holding *held)
+static int64_t finish_due(contract *t, ef_partition_lease *held)
 {
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
-    ef_exception done[10];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
+    ef_retry_row done[10];
     int64_t positions = 0;
 
-    OK(ef_outbox_take_due(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
     for (size_t i = 0; i < batch.count; i++) {
-        const ef_taken *item = &batch.items[i];
+        const ef_claimed_row *item = &batch.items[i];
         positions = positions * 10 + item->event->position;
-        done[i] = (ef_exception){.lane = str(LANE),
+        done[i] = (ef_retry_row){.lane = str(LANE),
                                  .position = item->event->position,
                                  .status = EF_ROW_DONE,
                                  .filed = item->filed};
     }
-    OK(ef_outbox_mark(t->journal, str(LANE), held, PARTITIONS, done, batch.count, &t->err));
-    ef_taken_batch_release(&batch);
+    OK(ef_outbox_ack(t->journal, str(LANE), held, PARTITIONS, done, batch.count, &t->err));
+    ef_claimed_batch_release(&batch);
     return positions;
 }
 
@@ -161,7 +161,7 @@ CONTRACT(settings_are_kept_and_notes_outlive_a_change_of_them)
 {
     contract *t = *state;
     ef_lane lane = lane_of(7 * SECOND);
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
     ef_lane_list list = {0};
 
     start(t, 7 * SECOND, held);
@@ -182,7 +182,7 @@ CONTRACT(what_is_no_publishers_is_refused)
 {
     contract *t = *state;
     ef_lane bad = {.name = str("view"), .kind = EF_LANE_KIND_PROJECTION, .settings = str("{}")};
-    ef_holding held = {0, acquire(t, 0, "w"), 0};
+    ef_partition_lease held = {0, acquire(t, 0, "w"), 0};
     int64_t count;
 
     REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
@@ -194,27 +194,27 @@ CONTRACT(what_is_no_publishers_is_refused)
     bad.settings = str("{");
     REFUSED(EF_BAD_JSON, ef_lane_set(t->journal, &bad, &t->err));
     REFUSED(EF_BAD_INPUT,
-            ef_published_mark(t->journal, str("*"), &held, 1, NULL, 0, str("{}"), &t->err));
+            ef_published_ack(t->journal, str("*"), &held, 1, NULL, 0, str("{}"), &t->err));
     REFUSED(EF_BAD_INPUT,
-            ef_published_mark(t->journal, str("*"), NULL, 0, NULL, 0, str("{}"), &t->err));
+            ef_published_ack(t->journal, str("*"), NULL, 0, NULL, 0, str("{}"), &t->err));
     REFUSED(EF_BAD_INPUT,
-            ef_published_mark(t->journal, str(LANE), &held, 1, NULL, 0, str("[]"), &t->err));
+            ef_published_ack(t->journal, str(LANE), &held, 1, NULL, 0, str("[]"), &t->err));
     REFUSED(EF_NOT_FOUND,
-            ef_published_mark(t->journal, str(LANE), &held, 1, NULL, 0, str("{}"), &t->err));
+            ef_published_ack(t->journal, str(LANE), &held, 1, NULL, 0, str("{}"), &t->err));
     REFUSED(EF_BAD_INPUT, ef_lane_drop(t->journal, str("*"), true, NULL, &t->err));
     REFUSED(EF_NOT_FOUND, ef_lane_drop(t->journal, str(LANE), true, NULL, &t->err));
     REFUSED(EF_BAD_INPUT, ef_published_purge(t->journal, str("*"), &held, 1, &count, &t->err));
-    REFUSED(EF_NOT_FOUND, ef_published_again(t->journal, str(LANE), &held, 1, &count, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_published_again(t->journal, str(LANE), NULL, 1, &count, &t->err));
+    REFUSED(EF_NOT_FOUND, ef_published_requeue(t->journal, str(LANE), &held, 1, &count, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_published_requeue(t->journal, str(LANE), NULL, 1, &count, &t->err));
     REFUSED(EF_NOT_FOUND, ef_published_count(t->journal, str(LANE), 9, &count, &t->err));
 }
 
 /* --- order ------------------------------------------------------------------------------------ */
 
-CONTRACT(what_is_queued_behind_an_exception_of_its_stream_is_known)
+CONTRACT(a_queued_row_after_a_retry_row_of_its_stream_is_reported)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
 
     start(t, 0, held);
     append(t, "a", "sent"); /* 1 */
@@ -233,7 +233,7 @@ CONTRACT(what_is_queued_behind_an_exception_of_its_stream_is_known)
 CONTRACT(without_a_time_to_keep_it_nothing_is_kept)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
 
     start(t, 0, held);
     append(t, "a", "sent");
@@ -241,10 +241,10 @@ CONTRACT(without_a_time_to_keep_it_nothing_is_kept)
     CHECK_INT(0, published(t));
 }
 
-CONTRACT(what_the_mark_passes_is_kept_but_for_exceptions)
+CONTRACT(acknowledged_rows_are_recorded_as_published_except_retry_rows)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
 
     start(t, 5 * SECOND, held);
     append(t, "a", "sent");
@@ -261,13 +261,13 @@ CONTRACT(what_the_mark_passes_is_kept_but_for_exceptions)
 CONTRACT(what_was_skipped_was_not_published)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
     ef_row_list rows = {0};
-    ef_outbox_act act = {.stream = str("a"),
-                         .seq = 1,
-                         .lane = str(LANE),
-                         .who = str("me"),
-                         .reason = str("not needed")};
+    ef_outbox_action act = {.stream = str("a"),
+                            .seq = 1,
+                            .lane = str(LANE),
+                            .actor = str("me"),
+                            .reason = str("not needed")};
 
     start(t, 5 * SECOND, held);
     append(t, "a", "sent");
@@ -282,7 +282,7 @@ CONTRACT(what_was_skipped_was_not_published)
 CONTRACT(it_is_purged_when_its_time_is_over_in_steps)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
 
     start(t, 5 * SECOND, held);
     append(t, "a", "sent");
@@ -300,10 +300,10 @@ CONTRACT(it_is_purged_when_its_time_is_over_in_steps)
     CHECK_INT(1, published(t));
 }
 
-CONTRACT(it_is_handed_back_in_order_and_what_is_new_waits_behind_it)
+CONTRACT(published_rows_are_requeued_in_order_and_block_newer_ones)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
 
     start(t, 60 * SECOND, held);
     append(t, "a", "sent"); /* 1 */
@@ -331,10 +331,10 @@ static void check_note(contract *t, const char *progress)
 }
 
 /* Somebody who slept past his lease, and the one who has it now. */
-CONTRACT(whoever_has_lost_the_lease_notes_purges_and_hands_back_nothing)
+CONTRACT(progress_purge_and_requeue_are_refused_after_the_lease_was_lost)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS], late;
+    ef_partition_lease held[PARTITIONS], late;
     int64_t count = -1;
 
     start(t, SECOND, held);
@@ -344,13 +344,13 @@ CONTRACT(whoever_has_lost_the_lease_notes_purges_and_hands_back_nothing)
     late = held[0];
     pass_time(t, 11 * SECOND);
     for (int taken = 0; taken < 2; taken++) { /* it has run out; somebody else has it */
-        REFUSED(EF_LEASE_LOST, ef_published_mark(t->journal, str(LANE), &late, 1, NULL, 0,
-                                                 str("{\"seq\":4}"), &t->err));
+        REFUSED(EF_LEASE_LOST, ef_published_ack(t->journal, str(LANE), &late, 1, NULL, 0,
+                                                str("{\"seq\":4}"), &t->err));
         REFUSED(EF_LEASE_LOST,
                 ef_published_purge(t->journal, str(LANE), &late, 10, &count, &t->err));
         CHECK_INT(0, count);
         REFUSED(EF_LEASE_LOST,
-                ef_published_again(t->journal, str(LANE), &late, 10, &count, &t->err));
+                ef_published_requeue(t->journal, str(LANE), &late, 10, &count, &t->err));
         CHECK_INT(0, count);
         if (!taken)
             held[0].token = acquire_publisher(t, LANE, 0, "another");
@@ -362,37 +362,37 @@ CONTRACT(whoever_has_lost_the_lease_notes_purges_and_hands_back_nothing)
     CHECK_INT(1, purge(t, held, 10));
 }
 
-/* A mark that is refused leaves the note, and a note that is no object the mark. */
-CONTRACT(marks_and_their_note_are_written_together_or_not_at_all)
+/* A refused ack keeps the progress, and an invalid progress the offset. */
+CONTRACT(an_ack_and_its_progress_are_written_together_or_not_at_all)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS], one;
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
-    ef_exception other = {.lane = str("*"), .position = 1, .status = EF_ROW_FAILED};
+    ef_partition_lease held[PARTITIONS], one;
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
+    ef_retry_row other = {.lane = str("*"), .position = 1, .status = EF_ROW_FAILED};
 
     start(t, 60 * SECOND, held);
     append(t, "a", "sent");
     note(t, held, "{\"seq\":1}");
     one = held[partition_of("a")];
-    OK(ef_outbox_take(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
     one.upto = 2; /* more than was taken */
-    REFUSED(EF_BAD_INPUT, ef_published_mark(t->journal, str(LANE), &one, 1, NULL, 0,
-                                            str("{\"seq\":2}"), &t->err));
+    REFUSED(EF_BAD_INPUT,
+            ef_published_ack(t->journal, str(LANE), &one, 1, NULL, 0, str("{\"seq\":2}"), &t->err));
     one.upto = 1;
-    REFUSED(EF_BAD_INPUT, ef_published_mark(t->journal, str(LANE), &one, 1, &other, 1,
-                                            str("{\"seq\":2}"), &t->err));
+    REFUSED(EF_BAD_INPUT, ef_published_ack(t->journal, str(LANE), &one, 1, &other, 1,
+                                           str("{\"seq\":2}"), &t->err));
     check_note(t, "{\"seq\":1}");
     REFUSED(EF_BAD_JSON,
-            ef_published_mark(t->journal, str(LANE), &one, 1, NULL, 0, str("{"), &t->err));
+            ef_published_ack(t->journal, str(LANE), &one, 1, NULL, 0, str("{"), &t->err));
     CHECK_INT(0, published(t));
-    OK(ef_published_mark(t->journal, str(LANE), &one, 1, NULL, 0, str("{\"seq\":2}"), &t->err));
+    OK(ef_published_ack(t->journal, str(LANE), &one, 1, NULL, 0, str("{\"seq\":2}"), &t->err));
     check_note(t, "{\"seq\":2}");
     CHECK_INT(1, published(t));
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
 /* Positions of a batch, as digits. */
-static int64_t positions_of(const ef_taken_batch *batch)
+static int64_t positions_of(const ef_claimed_batch *batch)
 {
     int64_t digits = 0;
 
@@ -401,17 +401,17 @@ static int64_t positions_of(const ef_taken_batch *batch)
     return digits;
 }
 
-static int64_t take_after(contract *t, const ef_holding *held, int64_t after, size_t limit,
+static int64_t take_after(contract *t, const ef_partition_lease *held, int64_t after, size_t limit,
                           bool *more)
 {
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     int64_t digits;
 
-    OK(ef_outbox_take_after(t->journal, str(LANE), held, PARTITIONS, after, limit, &batch,
-                            &t->err));
+    OK(ef_outbox_claim_after(t->journal, str(LANE), held, PARTITIONS, after, limit, &batch,
+                             &t->err));
     digits = positions_of(&batch);
     *more = batch.more;
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     return digits;
 }
 
@@ -425,7 +425,7 @@ static void append_to_each(contract *t, int streams)
     }
 }
 
-static void mark_upto(contract *t, ef_holding *held, int64_t upto)
+static void mark_upto(contract *t, ef_partition_lease *held, int64_t upto)
 {
     for (int32_t p = 0; p < PARTITIONS; p++)
         held[p].upto = 0;
@@ -434,17 +434,17 @@ static void mark_upto(contract *t, ef_holding *held, int64_t upto)
         (void)snprintf(name, sizeof name, "s%d", (int)position);
         held[partition_of(name)].upto = position;
     }
-    OK(ef_outbox_mark(t->journal, str(LANE), held, PARTITIONS, NULL, 0, &t->err));
+    OK(ef_outbox_ack(t->journal, str(LANE), held, PARTITIONS, NULL, 0, &t->err));
     for (int32_t p = 0; p < PARTITIONS; p++)
         held[p].upto = 0;
 }
 
-/* Two batches in hand, marked one after the other; a third that is taken in between. */
-CONTRACT(what_follows_on_what_is_in_hand_is_taken_without_a_mark_between)
+/* Two batches in flight, acknowledged one after the other; a third that is claimed in between. */
+CONTRACT(a_second_batch_is_claimed_while_the_first_is_in_flight)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     bool more;
 
     start(t, 60 * SECOND, held);
@@ -461,18 +461,18 @@ CONTRACT(what_follows_on_what_is_in_hand_is_taken_without_a_mark_between)
     CHECK_INT(8, published(t));
     CHECK_INT(0, take_after(t, held, 8, 3, &more));
     REFUSED(EF_BAD_INPUT,
-            ef_outbox_take_after(t->journal, str(LANE), held, 1, -1, 3, &batch, &t->err));
+            ef_outbox_claim_after(t->journal, str(LANE), held, 1, -1, 3, &batch, &t->err));
     held[0].token = acquire(t, 0, "w");
     REFUSED(EF_BAD_INPUT,
-            ef_outbox_take_after(t->journal, str("*"), held, 1, 1, 3, &batch, &t->err));
-    ef_taken_batch_release(&batch);
+            ef_outbox_claim_after(t->journal, str("*"), held, 1, 1, 3, &batch, &t->err));
+    ef_claimed_batch_release(&batch);
 }
 
-/* What was taken is taken again from the marks on, in the order of positions. */
-CONTRACT(what_was_taken_ahead_and_not_marked_comes_again)
+/* Claimed rows are claimed again from the offsets on, in order of position. */
+CONTRACT(rows_claimed_ahead_and_not_acknowledged_are_claimed_again)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
     bool more;
 
     start(t, 60 * SECOND, held);
@@ -498,7 +498,7 @@ CONTRACT(what_was_published_is_listed_with_its_time_the_last_first)
     contract *t = *state;
     const ef_row_status asked = EF_ROW_PUBLISHED;
     ef_outbox_query query = {.any_tenant = true, .limit = 2};
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
     ef_row_list list = {0};
     int64_t appended_us = t->now_us;
     const ef_row *row;
@@ -538,7 +538,7 @@ CONTRACT(published_rows_are_none_of_those_that_wait)
 {
     contract *t = *state;
     ef_outbox_query query = {.any_tenant = true, .limit = 10, .lane = str(LANE)};
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
     ef_row_list list = {0};
 
     start(t, 60 * SECOND, held);
@@ -555,11 +555,11 @@ CONTRACT(published_rows_are_none_of_those_that_wait)
     ef_row_list_release(&list);
 }
 
-CONTRACT(published_rows_go_when_they_are_purged_or_handed_back)
+CONTRACT(published_rows_are_deleted_when_they_are_purged_or_requeued)
 {
     contract *t = *state;
     ef_outbox_query query = {.any_tenant = true, .limit = 10};
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
 
     start(t, 5 * SECOND, held);
     append(t, "a", "sent");
@@ -575,12 +575,12 @@ CONTRACT(published_rows_go_when_they_are_purged_or_handed_back)
 /* Positions 1 to 5 in two lanes; 4 is of another tenant's stream of the same name. */
 static void publish_in_two_lanes(contract *t)
 {
-    ef_holding mail[PARTITIONS], post[PARTITIONS];
+    ef_partition_lease mail[PARTITIONS], task[PARTITIONS];
     ef_new_event other = event_of("a", "sent");
 
     other.tenant = str("acme");
     start_lane(t, LANE, 60 * SECOND, mail);
-    start_lane(t, "post", 60 * SECOND, post);
+    start_lane(t, "post", 60 * SECOND, task);
     set_publish(t, "read");
     append(t, "a", "sent");
     append(t, "b", "read");
@@ -588,7 +588,7 @@ static void publish_in_two_lanes(contract *t)
     append_event(t, other);
     append(t, "b", "sent");
     pass_lane(t, LANE, mail, 0, EF_ROW_FAILED);
-    pass_lane(t, "post", post, 0, EF_ROW_FAILED);
+    pass_lane(t, "post", task, 0, EF_ROW_FAILED);
 }
 
 CONTRACT(published_rows_of_several_lanes_are_paged_by_position_then_lane)
@@ -670,7 +670,7 @@ CONTRACT(a_cursor_of_what_waits_is_none_of_what_was_published)
 CONTRACT(a_lane_with_rows_is_dropped_only_when_they_may_go)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
+    ef_partition_lease held[PARTITIONS];
     ef_lane_list list = {0};
     ef_lane lane = lane_of(5 * SECOND);
     int64_t rows = -1;
@@ -703,46 +703,46 @@ CONTRACT(a_lane_with_rows_is_dropped_only_when_they_may_go)
 
 /* Nobody suspects a message of having ended a process; and by partition they would be reordered
  * where the number of partitions has changed, for a stream is in two then. */
-CONTRACT(what_a_vanished_owner_had_in_hand_comes_again_in_the_order_of_positions)
+CONTRACT(rows_in_flight_of_a_crashed_worker_are_claimed_again_in_order_of_position)
 {
     contract *t = *state;
-    ef_holding held[PARTITIONS];
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     char name[8] = "s0";
 
     start(t, 0, held);
     for (int i = 0; i < 8; i++, name[1]++)
         append(t, name, "sent");
-    OK(ef_outbox_take(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
     pass_time(t, 11 * SECOND);
     for (int32_t p = 0; p < PARTITIONS; p++)
         held[p].token = acquire_publisher(t, LANE, p, "another");
-    OK(ef_outbox_take(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    OK(ef_outbox_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
     CHECK_INT(8, batch.count);
     for (size_t i = 0; i < batch.count; i++) {
         CHECK_INT((int64_t)i + 1, batch.items[i].event->position);
         CHECK(!batch.items[i].suspect);
     }
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
 }
 
 CONTRACT_MAIN(CASE(settings_are_kept_and_notes_outlive_a_change_of_them),
               CASE(what_is_no_publishers_is_refused),
-              CASE(what_is_queued_behind_an_exception_of_its_stream_is_known),
+              CASE(a_queued_row_after_a_retry_row_of_its_stream_is_reported),
               CASE(without_a_time_to_keep_it_nothing_is_kept),
-              CASE(what_the_mark_passes_is_kept_but_for_exceptions),
+              CASE(acknowledged_rows_are_recorded_as_published_except_retry_rows),
               CASE(what_was_skipped_was_not_published),
               CASE(it_is_purged_when_its_time_is_over_in_steps),
-              CASE(it_is_handed_back_in_order_and_what_is_new_waits_behind_it),
-              CASE(whoever_has_lost_the_lease_notes_purges_and_hands_back_nothing),
-              CASE(marks_and_their_note_are_written_together_or_not_at_all),
-              CASE(what_follows_on_what_is_in_hand_is_taken_without_a_mark_between),
-              CASE(what_was_taken_ahead_and_not_marked_comes_again),
+              CASE(published_rows_are_requeued_in_order_and_block_newer_ones),
+              CASE(progress_purge_and_requeue_are_refused_after_the_lease_was_lost),
+              CASE(an_ack_and_its_progress_are_written_together_or_not_at_all),
+              CASE(a_second_batch_is_claimed_while_the_first_is_in_flight),
+              CASE(rows_claimed_ahead_and_not_acknowledged_are_claimed_again),
               CASE(what_was_published_is_listed_with_its_time_the_last_first),
               CASE(published_rows_are_none_of_those_that_wait),
-              CASE(published_rows_go_when_they_are_purged_or_handed_back),
+              CASE(published_rows_are_deleted_when_they_are_purged_or_requeued),
               CASE(published_rows_of_several_lanes_are_paged_by_position_then_lane),
               CASE(published_rows_are_picked_by_tenant_stream_type_partition_and_age),
               CASE(a_cursor_of_what_waits_is_none_of_what_was_published),
-              CASE(what_a_vanished_owner_had_in_hand_comes_again_in_the_order_of_positions),
+              CASE(rows_in_flight_of_a_crashed_worker_are_claimed_again_in_order_of_position),
               CASE(a_lane_with_rows_is_dropped_only_when_they_may_go))

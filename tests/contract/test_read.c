@@ -396,66 +396,66 @@ CONTRACT(waiting_ends_at_once_or_in_time)
     REFUSED(EF_TIMEOUT, ef_journal_wait(t->journal, 1, 0, &t->err));
 }
 
-static void *nudge_soon(void *context)
+static void *wake_soon(void *context)
 {
     contract *t = context;
     struct timespec nap = {0, 50 * 1000000};
 
     (void)nanosleep(&nap, NULL);
-    ef__journal_nudge(t->journal);
+    ef__journal_wake(t->journal);
     return t;
 }
 
-CONTRACT(a_nudge_ends_a_wait_that_minds_it)
+CONTRACT(a_wake_ends_a_wait_that_minds_it)
 {
     contract *t = *state;
-    int64_t nudge = 0, other = 0;
+    int64_t wake = 0, other = 0;
     pthread_t thread;
 
-    REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, 0, &nudge, 0, &t->err));
-    CHECK_INT(0, pthread_create(&thread, NULL, nudge_soon, t));
-    OK(ef__journal_wait(t->journal, 0, &nudge, 30000, &t->err));
+    REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, 0, &wake, 0, &t->err));
+    CHECK_INT(0, pthread_create(&thread, NULL, wake_soon, t));
+    OK(ef__journal_wait(t->journal, 0, &wake, 30000, &t->err));
     CHECK_INT(0, pthread_join(thread, NULL));
 
     /* Once for everyone, however late he comes. */
-    REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, 0, &nudge, 0, &t->err));
+    REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, 0, &wake, 0, &t->err));
     OK(ef__journal_wait(t->journal, 0, &other, 0, &t->err));
     REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, 0, &other, 0, &t->err));
-    ef__journal_nudge(t->journal);
+    ef__journal_wake(t->journal);
     REFUSED(EF_TIMEOUT, ef_journal_wait(t->journal, 0, 20, &t->err));
-    OK(ef__journal_wait(t->journal, 0, &nudge, 30000, &t->err));
+    OK(ef__journal_wait(t->journal, 0, &wake, 30000, &t->err));
 }
 
 /* One who minds nudges only sleeps through appends. On PostgreSQL both are words on one channel. */
-CONTRACT(a_wait_for_nudges_alone_does_not_end_with_an_append)
+CONTRACT(a_wait_for_wakes_alone_does_not_end_with_an_append)
 {
     contract *t = *state;
-    int64_t nudge = 0;
+    int64_t wake = 0;
     pthread_t thread;
 
     append(t, "a", "t");
     if (strcmp(t->backend, "postgres") != 0)
-        REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, EF__NO_APPENDS, &nudge, 20, &t->err));
-    CHECK_INT(0, pthread_create(&thread, NULL, nudge_soon, t));
-    OK(ef__journal_wait(t->journal, EF__NO_APPENDS, &nudge, 30000, &t->err));
+        REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, EF__NO_APPENDS, &wake, 20, &t->err));
+    CHECK_INT(0, pthread_create(&thread, NULL, wake_soon, t));
+    OK(ef__journal_wait(t->journal, EF__NO_APPENDS, &wake, 30000, &t->err));
     CHECK_INT(0, pthread_join(thread, NULL));
 }
 
 /* A nudge is not lost with the handle that gave it, and no journal is the worse for it. */
-CONTRACT(a_nudge_is_seen_through_another_handle)
+CONTRACT(a_wake_is_seen_through_another_handle)
 {
     contract *t = *state;
     ef_journal *other;
-    int64_t nudge = 0;
+    int64_t wake = 0;
 
     if (!survives(t))
         return;
     append(t, "a", "t");
     OK(ef_journal_open(&t->options, &other, &t->err));
-    REFUSED(EF_TIMEOUT, ef__journal_wait(other, 1, &nudge, 50, &t->err));
-    ef__journal_nudge(t->journal);
-    OK(ef__journal_wait(other, 1, &nudge, 30000, &t->err));
-    REFUSED(EF_TIMEOUT, ef__journal_wait(other, 1, &nudge, 0, &t->err));
+    REFUSED(EF_TIMEOUT, ef__journal_wait(other, 1, &wake, 50, &t->err));
+    ef__journal_wake(t->journal);
+    OK(ef__journal_wait(other, 1, &wake, 30000, &t->err));
+    REFUSED(EF_TIMEOUT, ef__journal_wait(other, 1, &wake, 0, &t->err));
     ef_journal_close(other);
     reopen(t);
     append(t, "a", "t");
@@ -648,8 +648,8 @@ CONTRACT_MAIN(
     CASE(each_event_of_a_page_has_its_own_names), CASE(the_log_is_filtered_by_tenant_and_type),
     CASE(a_batch_that_ends_exactly_at_its_limit_says_whether_there_is_more),
     CASE(waiting_ends_when_another_thread_appends), CASE(waiting_ends_at_once_or_in_time),
-    CASE(a_nudge_ends_a_wait_that_minds_it), CASE(a_nudge_is_seen_through_another_handle),
-    CASE(a_wait_for_nudges_alone_does_not_end_with_an_append),
+    CASE(a_wake_ends_a_wait_that_minds_it), CASE(a_wake_is_seen_through_another_handle),
+    CASE(a_wait_for_wakes_alone_does_not_end_with_an_append),
     CASE(threads_append_side_by_side_without_a_hole),
     CASE(streams_are_listed_in_pages_in_the_order_of_their_first_event),
     CASE(a_page_that_ends_with_the_last_stream_has_no_next), CASE(streams_are_listed_by_tenant),

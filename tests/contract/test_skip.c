@@ -17,7 +17,7 @@ static ef__skip_list skips_of(contract *t, const char *projection, int32_t versi
 
 static void release(ef__skip_list *list)
 {
-    ef__room_release(&list->room);
+    ef__memory_release(&list->room);
     *list = (ef__skip_list){0};
 }
 
@@ -39,15 +39,17 @@ static void add_skip(contract *t, const char *projection, int32_t version, const
 static size_t skip_row(contract *t, const char *lane)
 {
     static const int32_t versions[] = {1, 3};
-    ef__revised row = {.lane = str(lane), .position = 1, .versions = versions, .version_count = 2};
-    ef_act act = {.act = str("skip"), .who = str("ann"), .reason = str("why"), .lane = str(lane)};
+    ef__revised_row row = {
+        .lane = str(lane), .position = 1, .versions = versions, .version_count = 2};
+    ef_audit_entry act = {
+        .action = str("skip"), .actor = str("ann"), .reason = str("why"), .lane = str(lane)};
     int64_t id;
     ef_row_list rows = {0};
     size_t count;
 
     OK(ef__outbox_revise(
         t->journal,
-        &(ef__revise){
+        &(ef__revision_request){
             .what = EF__REVISION_SKIP, .rows = &row, .count = 1, .act = &act, .out_id = &id},
         &rows, &t->err));
     count = rows.count;
@@ -58,24 +60,24 @@ static size_t skip_row(contract *t, const char *lane)
 /* Takes the row at position 1 of "orders"; skips it meanwhile, or before; settles it as DONE. */
 static void settle_skipped(contract *t, bool skipped_before)
 {
-    ef_exception done = {.lane = str("orders"), .position = 1, .status = EF_ROW_DONE};
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
-    ef_holding held[PARTITIONS];
+    ef_retry_row done = {.lane = str("orders"), .position = 1, .status = EF_ROW_DONE};
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, 0, "x");
     if (skipped_before)
         CHECK_INT(1, skip_row(t, "orders"));
     hold_all(t, "fixture", held);
-    OK(ef_outbox_take_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_INT(skipped_before, batch.items[0].skip);
     if (!skipped_before)
         CHECK_INT(1, skip_row(t, "orders"));
     done.filed = batch.items[0].filed;
     done.skip = batch.items[0].skip;
-    OK(ef_outbox_mark(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
-    ef_taken_batch_release(&batch);
+    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    ef_claimed_batch_release(&batch);
 }
 
 /* --- skips ------------------------------------------------------------------------------------ */
@@ -179,8 +181,8 @@ static void check_rows(contract *t, const char *positions)
 CONTRACT(rows_are_removed_without_a_lease_unless_they_were_filed_again)
 {
     contract *t = *state;
-    ef_exception again = {.lane = str("orders"), .position = 2, .status = EF_ROW_PENDING};
-    ef_exception gone[3];
+    ef_retry_row again = {.lane = str("orders"), .position = 2, .status = EF_ROW_PENDING};
+    ef_retry_row gone[3];
     ef_row_list rows = {0};
 
     for (int i = 1; i <= 3; i++) {
@@ -192,13 +194,13 @@ CONTRACT(rows_are_removed_without_a_lease_unless_they_were_filed_again)
                     &rows, &t->err));
     CHECK_INT(3, rows.count);
     for (size_t i = 0; i < 3; i++)
-        gone[i] = (ef_exception){.lane = str("orders"),
+        gone[i] = (ef_retry_row){.lane = str("orders"),
                                  .position = rows.items[i].position,
                                  .status = EF_ROW_DONE,
                                  .filed = rows.items[i].filed};
 
     ef_row_list_release(&rows);
-    OK(ef_outbox_file(t->journal, &again, 1, &t->err)); /* another one lacks the event */
+    OK(ef_outbox_add_retry_rows(t->journal, &again, 1, &t->err)); /* another one lacks the event */
     OK(ef__outbox_remove(t->journal, gone, 2, &t->err));
     check_rows(t, "23");
     OK(ef__outbox_remove(t->journal, gone, 2, &t->err)); /* again, with a row that is gone */

@@ -13,7 +13,7 @@ static void beat(contract *t, const char *id, int64_t heartbeat_ms)
 {
     ef_worker worker = {.id = str(id), .host = str("host-1"), .pid = 42};
 
-    OK(ef_worker_beat(t->journal, &worker, heartbeat_ms, &t->err));
+    OK(ef_worker_heartbeat(t->journal, &worker, heartbeat_ms, &t->err));
 }
 
 CONTRACT(a_worker_joins_beats_and_leaves)
@@ -99,7 +99,7 @@ CONTRACT(an_idle_worker_is_listed_as_such_and_has_no_share)
 
     beat(t, "w1", 1000);
     beat(t, "w2", 60000);
-    OK(ef_worker_beat(t->journal, &idle, 10000, &t->err));
+    OK(ef_worker_heartbeat(t->journal, &idle, 10000, &t->err));
     pass_time(t, 5 * SECOND - 1);
     OK(ef_worker_ls(t->journal, &list, &t->err));
     CHECK_INT(EF_WORKER_IDLE, list.items[0].state);
@@ -122,8 +122,8 @@ CONTRACT(an_idle_worker_is_listed_as_such_and_has_no_share)
 
 static void add_minutes(contract *t, const ef_throughput *minutes, size_t count)
 {
-    OK(ef__lease_many(t->journal, NULL, 0, &(ef__beat){.minutes = minutes, .minute_count = count},
-                      &t->err));
+    OK(ef__lease_many(t->journal, NULL, 0,
+                      &(ef__heartbeat){.minutes = minutes, .minute_count = count}, &t->err));
 }
 
 CONTRACT(what_workers_did_in_a_minute_is_added_up)
@@ -171,7 +171,7 @@ CONTRACT(minutes_are_kept_for_a_day)
     ef_throughput_list_release(&list);
 }
 
-CONTRACT(workers_long_gone_are_purged_at_most_once_per_interval)
+CONTRACT(expired_workers_are_purged_at_most_once_per_interval)
 {
     contract *t = *state;
     ef_worker_list list = {0};
@@ -241,9 +241,9 @@ CONTRACT(a_worker_needs_an_id_and_a_heartbeat)
     contract *t = *state;
     ef_worker worker = {.id = str("")};
 
-    REFUSED(EF_BAD_INPUT, ef_worker_beat(t->journal, &worker, 1000, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_worker_heartbeat(t->journal, &worker, 1000, &t->err));
     worker.id = str("w");
-    REFUSED(EF_BAD_INPUT, ef_worker_beat(t->journal, &worker, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef_worker_heartbeat(t->journal, &worker, 0, &t->err));
     REFUSED(EF_BAD_INPUT, ef_worker_purge(t->journal, -1, 0, NULL, &t->err));
 }
 
@@ -426,7 +426,7 @@ CONTRACT(an_old_driver_moves_nothing)
     OK(move(t, id, EF_RUN_COMPLETED, new));
 }
 
-CONTRACT(cancelling_needs_no_lease_when_nobody_drives)
+CONTRACT(cancelling_needs_no_lease_when_no_worker_drives)
 {
     contract *t = *state;
     int64_t token;
@@ -582,14 +582,15 @@ CONTRACT_MAIN(CASE(a_worker_joins_beats_and_leaves),
               CASE(what_workers_did_in_a_minute_is_added_up), CASE(minutes_are_kept_for_a_day),
               CASE(an_idle_worker_is_listed_as_such_and_has_no_share),
               CASE(a_worker_is_late_from_half_of_its_heartbeat_on_and_has_no_share),
-              CASE(workers_long_gone_are_purged_at_most_once_per_interval),
+              CASE(expired_workers_are_purged_at_most_once_per_interval),
               CASE(a_purge_is_not_put_off_by_a_clock_that_was_ahead),
               CASE(live_workers_share_the_partitions_by_their_ids),
               CASE(a_worker_needs_an_id_and_a_heartbeat), CASE(a_run_is_filed_as_it_was_asked_for),
               CASE(one_run_is_open_per_tenant_and_projection),
               CASE(a_run_goes_from_queued_to_running_to_completed),
               CASE(a_failed_run_keeps_its_error), CASE(a_run_makes_no_move_that_is_not_drawn),
-              CASE(an_old_driver_moves_nothing), CASE(cancelling_needs_no_lease_when_nobody_drives),
+              CASE(an_old_driver_moves_nothing),
+              CASE(cancelling_needs_no_lease_when_no_worker_drives),
               CASE(runs_are_listed_newest_first_and_open_ones_alone),
               CASE(one_run_over_all_projections_and_single_ones_keep_each_other_out),
               CASE(a_queued_run_is_cancelled_at_once_and_a_running_one_by_its_driver),

@@ -208,8 +208,8 @@ MISCHIEF = [
     "UPDATE failure SET open = 0 WHERE id = (SELECT max(id) FROM failure)",
     "UPDATE failure SET position = 1 WHERE id = (SELECT max(id) FROM failure)",
 ]
-JOURNAL_MISCHIEF = ["DELETE FROM outbox_exception WHERE position ="
-                    " (SELECT max(position) FROM outbox_exception)"]
+JOURNAL_MISCHIEF = ["DELETE FROM retry_row WHERE position ="
+                    " (SELECT max(position) FROM retry_row)"]
 
 
 def oracle_looks(worker, root):

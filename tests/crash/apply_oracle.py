@@ -104,11 +104,11 @@ class Journal:
                 "SELECT id & ((1 << 48) - 1) FROM outbox_queue WHERE id >> 48 = 1")}
             self.exceptions = {(row[0], row[1]): tuple(row)[2:] for row in db.execute(
                 "SELECT l.name, x.position, x.status, x.skip"
-                " FROM outbox_exception x JOIN lane l ON l.id = x.lane")}
+                " FROM retry_row x JOIN lane l ON l.id = x.lane")}
             self.skipped = {tuple(row) for row in db.execute(
-                "SELECT lane, tenant, stream, seq FROM outbox_act WHERE act = 'skip'")}
+                "SELECT lane, tenant, stream, seq FROM audit WHERE action = 'skip'")}
             self.marks = sorted(tuple(row) for row in db.execute(
-                "SELECT lane, partition, position FROM outbox_mark"))
+                "SELECT lane, partition, position FROM lane_offset"))
             self.runs = [tuple(row) for row in db.execute(
                 "SELECT mode, projection, state, detail FROM run")]
             self.seeded = {(name, json.loads(detail).get("built")) for mode, name, _, detail in

@@ -287,6 +287,45 @@ class Faults:
              head_position(place))
         place.must("open")
 
+    def killed_at_record(self, damaged, call, number):
+        """A reader is killed while it records the damage. Whether it is recorded or not, the next one that reads the
+        event records it."""
+        place = damaged.clone(self.directory())
+        work = Workload(5, 5, 5, 57)
+        done = place.run("dump", ledger=place.ledger + "-killed", before=strace(
+            place, call, "%s:signal=SIGKILL:when=%d" % (call, number), files=("-head",), ledger=False))
+        need(done.returncode == -signal.SIGKILL, "%s %d: it was not killed, and gave %d", call, number, done.returncode)
+        first = place.run("append", *work.args())
+        need(first.returncode in (0, 6), "%s %d: append gave %d: %s", call, number, first.returncode, first.stdout)
+        need(first.returncode == 0 or "position 50" in first.stdout, "%s %d: half a record: %s", call, number,
+             first.stdout)
+        need(place.run("dump", ledger=place.ledger + "-killed").returncode == 6, "the event was served")
+        last = place.run("append", *Workload(10, 5, 5, 58).args())
+        need(last.returncode == 6 and "position 50" in last.stdout, "%s %d: append gave %d: %s", call, number,
+             last.returncode, last.stdout)
+        place.remove()
+        return first.returncode == 6
+
+    def record_of_damage(self):
+        place, _ = self.journal(Workload(100, 10, 20, 56))
+        db = sqlite3.connect(place.database)
+        db.execute("DROP TRIGGER event_is_never_changed")
+        db.execute("UPDATE event SET data = data || ' ' WHERE position = 50")
+        db.commit()
+        db.close()
+        trial = place.clone(self.directory())
+        trace = os.path.join(trial.directory, "trace")
+        done = trial.run("dump", ledger=trial.ledger + "-dump", before=strace(
+            trial, "openat,fcntl,pwrite64,fsync", files=("-head",), ledger=False, output=trace))
+        need(done.returncode == 6, "dump gave %d: %s", done.returncode, done.stdout[-500:])
+        with open(trace, encoding="utf-8", errors="replace") as lines:
+            counts = collections.Counter(line.split()[1].split("(")[0] for line in lines)
+        need(counts["pwrite64"] and counts["fsync"], "nothing was recorded: %r", counts)
+        points = [(call, n) for call in sorted(counts) for n in range(1, counts[call] + 1)]
+        recorded = sum(self.killed_at_record(place, *point) for point in points)
+        need(0 < recorded < len(points), "%d of %d kills left a record", recorded, len(points))
+        return "%d points, %d left a record" % (len(points), recorded)
+
     def file_modes(self):
         mask = os.umask(0)
         try:
@@ -463,6 +502,7 @@ def run(worker, everything, seed, report, only=""):
         ("it is refused by name when the database file is removed and it may not be made anew",
          f.refused_then_accepted, remove_database, False),
         ("a process that is late does not take the head file back", f.late_head),
+        ("a process that is killed while it records damage leaves a record or none", f.record_of_damage),
         ("every file is for its owner alone", f.file_modes),
         ("a path that is a symbolic link is refused", f.symlink),
         ("a database of somebody else is refused and left alone", f.foreign),

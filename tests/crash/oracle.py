@@ -7,6 +7,7 @@ and recovery is done twice by two readers. Encoding and hash are written down he
 import bisect
 import collections
 import hashlib
+import itertools
 import os
 import shutil
 import sqlite3
@@ -137,12 +138,14 @@ class Oracle:
         self.partition = {}       # of each stream's id; a row that says otherwise is wrong
         self.proved = []          # rows whose bytes and hash were checked before
         self.ids = set()          # theirs, with the tenant
+        self.places = {}          # their positions by stream and seq, whose links were checked before
         self.count = 0
 
     def copy(self):
         other = Oracle(self.workloads.values(), self.takes)
         other.partition, other.proved = dict(self.partition), list(self.proved)
         other.ids = set(self.ids)
+        other.places = self.places  # replaced by a check, and never changed
         return other
 
     def check(self, database, ledger, alone=True):
@@ -163,8 +166,9 @@ class Oracle:
         rows = plain.execute("SELECT %s FROM event ORDER BY position" %
                              ", ".join(Event._fields)).fetchall()
         self.count = len(rows)
+        known = len(self.proved)
         self.check_events(rows, streams, types)
-        by_stream = self.check_streams(rows, streams)
+        by_stream = self.check_streams(rows, known, streams)
         self.check_acknowledged(rows, ledger)
         self.check_heads(db, by_stream)
         self.check_ids(db, len(rows))
@@ -203,11 +207,11 @@ class Oracle:
         need((tenant, stream, kind, row.data, row.meta) == workload.event(int(i)),
              "the event at position %d is not as it was sent", row.position)
 
-    @staticmethod
-    def check_streams(rows, streams):
-        """Seqs dense, links right. Gives each stream's positions, by seq."""
-        by_stream = {}
-        for position, stream, seq, prev, jump, *_ in rows:
+    def check_streams(self, rows, known, streams):
+        """Seqs dense, links right, of rows behind the `known` that have not changed since they were checked. Gives each
+        stream's positions, by seq."""
+        by_stream = {stream: list(places) for stream, places in self.places.items()}
+        for position, stream, seq, prev, jump, *_ in rows[known:]:
             places = by_stream.setdefault(stream, [0])
             need(seq == len(places), "position %d has seq %d, not %d", position, seq, len(places))
             lower = seq & (seq - 1)
@@ -217,6 +221,7 @@ class Oracle:
             places.append(position)
         need(set(by_stream) == set(streams), "streams without an event: %r",
              set(streams) - set(by_stream))
+        self.places = by_stream
         return by_stream
 
     def check_acknowledged(self, rows, ledger):
@@ -285,13 +290,14 @@ class Oracle:
     def check_outbox(self, db, rows, by_stream, ledger):
         """A row for every event above its partition's mark, and none below."""
         marks = {r["partition"]: r["position"] for r in
-                 db.execute("SELECT partition, position FROM outbox_mark WHERE lane = 1")}
-        queued = {r["id"] & (1 << 48) - 1: r["partition"] for r in
-                  db.execute("SELECT id, partition FROM outbox_queue WHERE id >> 48 = 1")}
+                 db.execute("SELECT partition, position FROM lane_offset WHERE lane = 1")}
+        plain = db.cursor()
+        plain.row_factory = None
+        queued = dict(plain.execute("SELECT id & (1 << 48) - 1, partition FROM outbox_queue WHERE id >> 48 = 1"))
         need(not queued or max(queued) <= len(rows), "an outbox row without its event")
-        for position, partition in list(queued.items()) + list(ledger.taken.items()):
-            known = self.partition.setdefault(rows[position - 1][1], partition)
-            need(known == partition, "position %d is in another partition", position)
+        for position, partition in itertools.chain(queued.items(), ledger.taken.items()):
+            if self.partition.setdefault(rows[position - 1][1], partition) != partition:  # need() would cost more
+                raise Violation("position %d is in another partition" % position)
         wanted = set()
         for stream, places in by_stream.items():
             partition = self.partition[stream]
@@ -305,7 +311,7 @@ class Oracle:
     def check_exceptions(self, db, rows, marks, ledger):
         """worker.c: positions that end in 3 fail and in 7 die, in one commit with the mark."""
         found = {r["position"]: r for r in db.execute(
-            "SELECT x.* FROM outbox_exception x JOIN lane l ON l.id = x.lane"
+            "SELECT x.* FROM retry_row x JOIN lane l ON l.id = x.lane"
             " WHERE l.name = 'proj'")}
         for position, stream, *_ in rows:
             passed = position <= marks.get(self.partition[stream], 0)
@@ -322,7 +328,7 @@ class Oracle:
                  for p in found if p not in back), "an exception has a wrong status")
         # One audit entry counts the rows of a whole requeue, in one commit with them.
         counts = [r["rows"] for r in
-                  db.execute("SELECT rows FROM outbox_act WHERE act = 'requeue'")]
+                  db.execute("SELECT rows FROM audit WHERE action = 'requeue'")]
         need(all(count > 0 for count in counts), "an audit entry is about no row")
         need(sum(counts) == len(back), "%d rows were put back, the audit entries count %d",
              len(back), sum(counts))

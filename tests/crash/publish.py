@@ -84,7 +84,7 @@ class Lane:
             count = db.execute("SELECT partitions FROM state").fetchone()[0]
             lane = db.execute("SELECT id FROM lane WHERE name = 'mail'").fetchone()[0]
             marks = dict(tuple(row) for row in db.execute(
-                "SELECT partition, position FROM outbox_mark WHERE lane = ?", (lane,)))
+                "SELECT partition, position FROM lane_offset WHERE lane = ?", (lane,)))
             self.events = [tuple(row) for row in db.execute(
                 "SELECT e.position, s.tenant, s.name, e.seq, e.id FROM event e"
                 " JOIN stream s ON s.id = e.stream JOIN event_type t ON t.id = e.type"
@@ -93,7 +93,7 @@ class Lane:
                 "SELECT id & ((1 << 48) - 1) FROM %s WHERE id >> 48 = ?" % table, (lane,))}
                 for table in ("outbox_queue", "outbox_published"))
             self.exceptions = {row[0] for row in db.execute(
-                "SELECT position FROM outbox_exception WHERE lane = ?", (lane,))}
+                "SELECT position FROM retry_row WHERE lane = ?", (lane,))}
         self.passed = {position for position, tenant, stream, *_ in self.events
                        if position <= marks.get(partition_of(tenant, stream, count), 0)}
 
@@ -201,7 +201,7 @@ SCENARIOS = [
 
 MISCHIEF = [
     "DELETE FROM outbox_queue WHERE id >> 48 > 1 AND id = (SELECT max(id) FROM outbox_queue)",
-    "UPDATE outbox_mark SET position = position + 50 WHERE lane > 1 AND partition ="
+    "UPDATE lane_offset SET position = position + 50 WHERE lane > 1 AND partition ="
     " (SELECT partition FROM outbox_queue WHERE id = (SELECT max(id) FROM outbox_queue))",
     "INSERT INTO outbox_published SELECT max(id), 1 FROM outbox_queue",
     "DELETE FROM outbox_published WHERE id = (SELECT min(id) FROM outbox_published)",

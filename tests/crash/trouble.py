@@ -20,7 +20,7 @@ from kills import progress
 from oracle import need
 from team import LIVES_MS, NAMES, Team, wait_until
 
-STOP_S = 15  # a worker has stopped by then; a store that is not at hand is asked for 10 s
+STOP_S = 60  # a worker has stopped by then; a store that is not at hand is asked for 10 s
 ALL = (*NAMES, "strict")
 
 
@@ -108,7 +108,7 @@ def stopped_while_stuck(tools, root):
         worker = command.start("work", "--silent", env={"EVERFOLD_STORE_BUSY": "3s"})
         writer = team.writer(500)
         writer.communicate(timeout=60)
-        wait_until(lambda: command.rows("journal.db", "SELECT 1 FROM outbox_mark WHERE hand > 0"),
+        wait_until(lambda: command.rows("journal.db", "SELECT 1 FROM lane_offset WHERE in_flight > 0"),
                    30, "nothing is in hand")
         began = time.monotonic()
         worker.send_signal(signal.SIGTERM)
@@ -251,7 +251,7 @@ def poison_is_alone(tools, root):
         "n": POISONED + 1, "order": list(range(1, POISONED + 2))}, "not in order, or not all: %r",
          view_rows(command, "picky")["bad"])
     command.run("projection", "retire", "picky", "--version", "1")
-    wait_until(lambda: not command.rows("journal.db", "SELECT 1 FROM outbox_exception"), 90,
+    wait_until(lambda: not command.rows("journal.db", "SELECT 1 FROM retry_row"), 90,
                "rows wait though nobody needs them")
     for worker in workers:
         worker.send_signal(signal.SIGTERM)
@@ -269,7 +269,7 @@ def check_held(command, each, poisoned):
     wait_until(lambda: not command.rows("journal.db", "SELECT 1 FROM outbox_queue"), 90, "queued")
     wait_until(lambda: all(row["state"] == "live" for row in command.json("projection", "ls")), 30,
                "not live")
-    rows = command.rows("journal.db", "SELECT l.name, s.name, x.seq FROM outbox_exception x"
+    rows = command.rows("journal.db", "SELECT l.name, s.name, x.seq FROM retry_row x"
                         " JOIN lane l ON l.id = x.lane JOIN stream s ON s.id = x.stream"
                         " ORDER BY x.seq")
     need(rows == [("picky", "bad", seq) for seq in range(POISON_AT, poisoned + 1)],
@@ -288,7 +288,7 @@ VIEW_FILES = ("/views.db", "/views.db-wal")
 
 def attempts(team):
     return {(row[0], row[1]): row[2:] for row in team.rows(
-        "journal.db", "SELECT lane, position, attempts, status FROM outbox_exception")}
+        "journal.db", "SELECT lane, position, attempts, status FROM retry_row")}
 
 
 def least_attempts(team):
@@ -349,7 +349,7 @@ JUMPS_S = (0, 1, -1, 60, -60, 3600, -3600, 86400, -86400)
 
 def bring_back(command):
     """What the wrong clock has put off is not due for long: an operator has it tried at once."""
-    sql = "SELECT l.name, s.tenant, s.name, x.seq FROM outbox_exception x JOIN lane l" \
+    sql = "SELECT l.name, s.tenant, s.name, x.seq FROM retry_row x JOIN lane l" \
         " ON l.id = x.lane JOIN stream s ON s.id = x.stream WHERE x.first = 1"
     count = 0
 
@@ -360,7 +360,7 @@ def bring_back(command):
             command.run("outbox", "replay", stream, str(seq), "--lane", lane, "--tenant", tenant)
             count += 1
         return not command.run("work", "--drain", "--silent", codes=(0, 6)) and \
-            not command.rows("journal.db", "SELECT 1 FROM outbox_exception")
+            not command.rows("journal.db", "SELECT 1 FROM retry_row")
 
     wait_until(done, 60, "rows wait")
     return count

@@ -251,14 +251,14 @@ int verb_skip(struct worker *w, const struct numbers *n)
         if (row->skip)
             continue;
         st = ef_outbox_skip(w->journal,
-                            &(ef_outbox_act){.tenant = row->tenant,
-                                             .stream = row->stream,
-                                             .seq = row->seq,
-                                             .lane = row->lane,
-                                             .who = EF_STR("crash test"),
-                                             .reason = EF_STR("it will never fold"),
-                                             .versions = (const int32_t[]){1},
-                                             .version_count = 1},
+                            &(ef_outbox_action){.tenant = row->tenant,
+                                                .stream = row->stream,
+                                                .seq = row->seq,
+                                                .lane = row->lane,
+                                                .actor = EF_STR("crash test"),
+                                                .reason = EF_STR("it will never fold"),
+                                                .versions = (const int32_t[]){1},
+                                                .version_count = 1},
                             &passed, &w->err);
         if (st == EF_OK)
             note(w, "s %" PRId64 "\n", row->position);

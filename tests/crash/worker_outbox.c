@@ -20,20 +20,22 @@ static int64_t now_ms(void)
 }
 
 /* Take every partition, or renew what is ours. */
-static ef_status lease_all(struct worker *w, ef_str owner, int64_t lease_ms, ef_holding *held)
+static ef_status lease_all(struct worker *w, ef_str owner, int64_t lease_ms,
+                           ef_partition_lease *held)
 {
     int64_t until;
     ef_status st = EF_OK;
 
     for (int32_t p = 0; st == EF_OK && p < PARTITIONS; p++) {
         ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = p};
-        held[p] = (ef_holding){.partition = p};
+        held[p] = (ef_partition_lease){.partition = p};
         st = ef_lease_acquire(w->journal, &key, owner, lease_ms, &held[p].token, &until, &w->err);
     }
     return st;
 }
 
-static void note_taken(struct worker *w, const ef_taken_batch *taken, const ef_holding *held)
+static void note_taken(struct worker *w, const ef_claimed_batch *taken,
+                       const ef_partition_lease *held)
 {
     for (size_t i = 0; i < taken->count; i++)
         note(w, "t %" PRId64 " %" PRId32 " %" PRId64 "\n", taken->items[i].event->position,
@@ -41,7 +43,7 @@ static void note_taken(struct worker *w, const ef_taken_batch *taken, const ef_h
 }
 
 /* What became of a batch: positions that end in 3 failed, those that end in 7 are dead. */
-static size_t judge(const ef_taken_batch *taken, ef_holding *held, ef_exception *out)
+static size_t judge(const ef_claimed_batch *taken, ef_partition_lease *held, ef_retry_row *out)
 {
     size_t count = 0;
 
@@ -52,7 +54,7 @@ static size_t judge(const ef_taken_batch *taken, ef_holding *held, ef_exception 
         held[taken->items[i].partition].upto = position;
         if (position % 10 != 3 && position % 10 != 7)
             continue;
-        out[count++] = (ef_exception){.lane = EF_STR(LANE),
+        out[count++] = (ef_retry_row){.lane = EF_STR(LANE),
                                       .position = position,
                                       .status = position % 10 == 3 ? EF_ROW_FAILED : EF_ROW_DEAD,
                                       .attempts = 1,
@@ -61,12 +63,12 @@ static size_t judge(const ef_taken_batch *taken, ef_holding *held, ef_exception 
     return count;
 }
 
-static ef_status mark(struct worker *w, const ef_taken_batch *taken, ef_holding *held)
+static ef_status mark(struct worker *w, const ef_claimed_batch *taken, ef_partition_lease *held)
 {
-    ef_exception exceptions[BATCH_MAX];
-    size_t count = judge(taken, held, exceptions);
-    ef_status st = ef_outbox_mark(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, exceptions,
-                                  count, &w->err);
+    ef_retry_row retry_rows[BATCH_MAX];
+    size_t count = judge(taken, held, retry_rows);
+    ef_status st = ef_outbox_ack(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, retry_rows,
+                                 count, &w->err);
 
     if (st != EF_OK)
         return st;
@@ -74,17 +76,17 @@ static ef_status mark(struct worker *w, const ef_taken_batch *taken, ef_holding 
         if (held[p].upto)
             note(w, "m %d %" PRId64 "\n", p, held[p].upto);
     for (size_t i = 0; i < count; i++)
-        note(w, "x %" PRId64 " %s\n", exceptions[i].position,
-             ef_row_status_name(exceptions[i].status));
+        note(w, "x %" PRId64 " %s\n", retry_rows[i].position,
+             ef_row_status_name(retry_rows[i].status));
     return EF_OK;
 }
 
-static ef_status take(struct worker *w, const ef_holding *held, int64_t limit,
-                      ef_taken_batch *taken)
+static ef_status take(struct worker *w, const ef_partition_lease *held, int64_t limit,
+                      ef_claimed_batch *taken)
 {
     size_t most = limit < BATCH_MAX ? (size_t)limit : BATCH_MAX;
     ef_status st =
-        ef_outbox_take(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, most, taken, &w->err);
+        ef_outbox_claim(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, most, taken, &w->err);
 
     if (st == EF_OK)
         note_taken(w, taken, held);
@@ -107,8 +109,8 @@ static bool again(struct worker *w, ef_status st)
  * asked for again until then. */
 int verb_take(struct worker *w, const struct numbers *n)
 {
-    ef_holding held[PARTITIONS];
-    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch taken = EF_CLAIMED_BATCH_INIT;
     int64_t until_ms = now_ms() + n->at[3];
     ef_status st = EF_OK;
 
@@ -122,15 +124,15 @@ int verb_take(struct worker *w, const struct numbers *n)
             break;
         i += st == EF_OK;
     }
-    ef_taken_batch_release(&taken);
+    ef_claimed_batch_release(&taken);
     return report(w, st);
 }
 
 /* Take, stop until somebody wakes us, then try to mark under the token we had. */
 int verb_hold(struct worker *w, const struct numbers *n)
 {
-    ef_holding held[PARTITIONS];
-    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
+    ef_claimed_batch taken = EF_CLAIMED_BATCH_INIT;
     ef_store_facts facts;
     int64_t until_ms = now_ms() + HOLD_MS_MAX;
     ef_status st;
@@ -149,7 +151,7 @@ int verb_hold(struct worker *w, const struct numbers *n)
         if (ef_journal_facts(w->journal, &facts, NULL) == EF_OK)
             printf("stale_refused %" PRId64 "\n", facts.stale_refused);
     }
-    ef_taken_batch_release(&taken);
+    ef_claimed_batch_release(&taken);
     return report(w, st);
 }
 
@@ -159,10 +161,11 @@ int verb_requeue(struct worker *w, const struct numbers *n)
     ef_status st;
 
     do {
-        st = ef_outbox_requeue_dead(
-            w->journal,
-            &(ef_outbox_bulk){.lane = EF_STR(LANE), .who = EF_STR("crash test"), .limit = n->at[0]},
-            NULL, &rows, &w->err);
+        st = ef_outbox_requeue_dead(w->journal,
+                                    &(ef_outbox_bulk){.lane = EF_STR(LANE),
+                                                      .actor = EF_STR("crash test"),
+                                                      .limit = n->at[0]},
+                                    NULL, &rows, &w->err);
         for (size_t i = 0; st == EF_OK && i < rows.count; i++)
             note(w, "q %" PRId64 "\n", rows.items[i].position);
     } while (st == EF_OK && rows.count > 0);

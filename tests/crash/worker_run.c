@@ -99,7 +99,7 @@ static ef_status request_rebuild(struct worker *w, ef_engine *engine, const stru
     return ef_projection_rebuild(engine,
                                  &(ef_rebuild){.projection = name_of(n),
                                                .in_place = n->at[1],
-                                               .who = EF_STR("crash test"),
+                                               .actor = EF_STR("crash test"),
                                                .reason = EF_STR("to be killed")},
                                  out, &w->err);
 }
@@ -115,7 +115,7 @@ static ef_status request_replay(struct worker *w, ef_engine *engine, const struc
     return ef_replay_request(engine,
                              &(ef_replay){.projection = name_of(n),
                                           .any_tenant = true,
-                                          .who = EF_STR("crash test"),
+                                          .actor = EF_STR("crash test"),
                                           .reason = EF_STR("to be killed")},
                              out, &w->err);
 }
@@ -140,14 +140,14 @@ int verb_cancel(struct worker *w, const struct numbers *n)
 /* --- routes ------------------------------------------------------------------------------------
  */
 
-static ef_status routed_version(struct worker *w, ef_engine *engine, ef_str name, int32_t *out)
+static ef_status active_version(struct worker *w, ef_engine *engine, ef_str name, int32_t *out)
 {
     ef_projection_list list = {0};
     ef_status st = ef_projection_ls(engine, name, &list, &w->err);
 
     *out = 0;
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
-        if (list.items[i].routed)
+        if (list.items[i].active)
             *out = list.items[i].version;
     ef_projection_list_release(&list);
     return st;
@@ -157,13 +157,13 @@ static int route_verb(struct worker *w, const struct numbers *n, bool back)
 {
     ef_engine *engine = NULL;
     int32_t version = 0;
-    ef_route route = {.projection = name_of(n),
-                      .version = back ? 0 : (int32_t)n->at[1],
-                      .who = EF_STR("crash test")};
+    ef_generation_choice route = {.projection = name_of(n),
+                                  .version = back ? 0 : (int32_t)n->at[1],
+                                  .actor = EF_STR("crash test")};
     ef_status st = open_engine(w, WORKER_NAME, &engine);
 
     if (st == EF_OK)
-        st = routed_version(w, engine, route.projection, &version);
+        st = active_version(w, engine, route.projection, &version);
     if (st == EF_OK && version != n->at[1])
         st = back ? ef_projection_rollback(engine, &route, &w->err)
                   : ef_projection_switch(engine, &route, &w->err);
@@ -184,7 +184,7 @@ int verb_rollback(struct worker *w, const struct numbers *n)
 int verb_retire(struct worker *w, const struct numbers *n)
 {
     ef_engine *engine = NULL;
-    ef_route route = {.projection = name_of(n), .version = (int32_t)n->at[1]};
+    ef_generation_choice route = {.projection = name_of(n), .version = (int32_t)n->at[1]};
     ef_status st = open_engine(w, WORKER_NAME, &engine);
 
     if (st == EF_OK)
@@ -248,7 +248,7 @@ static ef_status seed(struct worker *w, ef_engine *engine, ef_str name)
                                            .position = head.position,
                                            .next = next_view,
                                            .context = &known,
-                                           .who = EF_STR("crash test")},
+                                           .actor = EF_STR("crash test")},
                                 &made, &w->err);
     ef_run_list_release(&made);
     for (size_t i = 0; i < TENANTS; i++)

@@ -31,9 +31,9 @@ static int64_t generation_of(fixture *f, const char *name)
     const ef__generation *found;
     int64_t id;
 
-    OK(ef__engine_routed(f->engine, ef_str_from(name), &list, &found, &f->err));
+    OK(ef__engine_active_generation(f->engine, ef_str_from(name), &list, &found, &f->err));
     id = found->id;
-    ef__room_release(&list.room);
+    ef__memory_release(&list.room);
     return id;
 }
 
@@ -58,7 +58,7 @@ static void set_mark_of(fixture *f, const char *name, const char *stream, ef__wa
     ef__watermark_change mark = {
         .stream = ef_str_from(stream), .before = mark_of(f, name, stream), .after = after};
 
-    OK(ef__engine_routed(f->engine, ef_str_from(name), &list, &g, &f->err));
+    OK(ef__engine_active_generation(f->engine, ef_str_from(name), &list, &g, &f->err));
     OK(views->ops->commit(
         views,
         &(ef__views_commit){.generations = &(ef__generation_change){.generation = g->id,
@@ -68,7 +68,7 @@ static void set_mark_of(fixture *f, const char *name, const char *stream, ef__wa
                                                                     .watermark_count = 1},
                             .generation_count = 1},
         &f->err));
-    ef__room_release(&list.room);
+    ef__memory_release(&list.room);
 }
 
 static void set_mark(fixture *f, const char *stream, ef__watermark after, int64_t applied)
@@ -117,13 +117,13 @@ static void let_pass(fixture *f, int64_t seq)
     ef_row_list rows = {0};
 
     OK(ef_outbox_skip(f->journal,
-                      &(ef_outbox_act){.stream = EF_STR("s"),
-                                       .seq = seq,
-                                       .lane = EF_STR("counts"),
-                                       .who = EF_STR("ana"),
-                                       .reason = EF_STR("the copy lacked it"),
-                                       .versions = (const int32_t[]){1},
-                                       .version_count = 1},
+                      &(ef_outbox_action){.stream = EF_STR("s"),
+                                          .seq = seq,
+                                          .lane = EF_STR("counts"),
+                                          .actor = EF_STR("ana"),
+                                          .reason = EF_STR("the copy lacked it"),
+                                          .versions = (const int32_t[]){1},
+                                          .version_count = 1},
                       &rows, &f->err));
     ef_row_list_release(&rows);
 }
@@ -133,8 +133,9 @@ static void requeue(fixture *f)
     ef_row_list rows = {0};
 
     OK(ef_outbox_requeue_dead(
-        f->journal, &(ef_outbox_bulk){.lane = EF_STR("counts"), .who = EF_STR("ana"), .limit = 10},
-        NULL, &rows, &f->err));
+        f->journal,
+        &(ef_outbox_bulk){.lane = EF_STR("counts"), .actor = EF_STR("ana"), .limit = 10}, NULL,
+        &rows, &f->err));
     CHECK_INT(1, rows.count);
     ef_row_list_release(&rows);
 }
@@ -149,7 +150,7 @@ static void let_it_die(fixture *f)
     CHECK_INT(1, summary_of(f, "counts").dead);
 }
 
-static void it_fails_and_what_follows_is_held_whatever_batch_it_comes_in(void **state)
+static void a_replaced_event_fails_and_blocks_its_stream_in_any_batch(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -170,12 +171,12 @@ static void it_fails_and_what_follows_is_held_whatever_batch_it_comes_in(void **
     CHECK_TEXT("", view_data(f, "counts", "s"));
     CHECK_INT(3, summary_of(f, "counts").blocked);
     check_failures(f, 1, 1);
-    CHECK(ef__watermark_held(&(ef__watermark){1, 1, {0}}));
+    CHECK(ef__watermark_is_blocked(&(ef__watermark){1, 1, {0}}));
     CHECK_INT(1, mark_of(f, "counts", "s").expected_next_seq);
     fixture_close(f);
 }
 
-static void one_that_skips_what_it_cannot_digest_is_held_all_the_same(void **state)
+static void a_replaced_event_blocks_a_projection_that_skips_failed_events(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -194,7 +195,7 @@ static void one_that_skips_what_it_cannot_digest_is_held_all_the_same(void **sta
     fixture_close(f);
 }
 
-static void one_in_the_order_of_the_log_that_skips_stops_there_too(void **state)
+static void a_replaced_event_stops_a_log_ordered_projection_that_skips_failed_events(void **state)
 {
     fixture fx, *f = &fx;
     ef_projection_list list = {0};
@@ -226,7 +227,7 @@ static void one_in_the_order_of_the_log_that_skips_stops_there_too(void **state)
     fixture_close(f);
 }
 
-static void a_requeue_only_tells_it_again(void **state)
+static void a_requeue_of_a_replaced_event_fails_again(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -242,7 +243,7 @@ static void a_requeue_only_tells_it_again(void **state)
     fixture_close(f);
 }
 
-static void a_skip_of_one_behind_it_frees_nothing(void **state)
+static void a_skip_of_a_later_event_does_not_unblock_the_stream(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -258,7 +259,7 @@ static void a_skip_of_one_behind_it_frees_nothing(void **state)
     fixture_close(f);
 }
 
-static void a_skip_lets_it_stand_for_the_one_that_was_applied(void **state)
+static void a_skip_accepts_the_replaced_event(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -280,7 +281,7 @@ static void a_skip_lets_it_stand_for_the_one_that_was_applied(void **state)
     fixture_close(f);
 }
 
-static void the_right_event_frees_the_stream_when_it_is_back(void **state)
+static void the_restored_event_unblocks_the_stream(void **state)
 {
     fixture fx, *f = &fx;
     ef__watermark mark;
@@ -305,7 +306,7 @@ static void the_right_event_frees_the_stream_when_it_is_back(void **state)
     fixture_close(f);
 }
 
-static void a_rebuild_in_place_frees_it(void **state)
+static void a_rebuild_in_place_unblocks_the_stream(void **state)
 {
     fixture fx, *f = &fx;
     ef_run_list runs = {0};
@@ -328,7 +329,7 @@ static void a_rebuild_in_place_frees_it(void **state)
     fixture_close(f);
 }
 
-static void another_worker_finds_it_held(void **state)
+static void another_worker_finds_the_stream_blocked(void **state)
 {
     fixture fx, *f = &fx;
     ef_engine *second;
@@ -350,7 +351,7 @@ static void another_worker_finds_it_held(void **state)
     fixture_close(f);
 }
 
-static void events_below_the_mark_are_held_one_by_one(void **state)
+static void replaced_events_below_the_watermark_block_one_by_one(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -371,7 +372,7 @@ static void events_below_the_mark_are_held_one_by_one(void **state)
 }
 
 /* Each of them has to be let pass; only then is there something to go on from. */
-static void skips_of_all_that_took_the_place_of_lost_ones_free_the_stream(void **state)
+static void skips_of_all_replaced_events_unblock_the_stream_of_a_projection(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -392,7 +393,7 @@ static void skips_of_all_that_took_the_place_of_lost_ones_free_the_stream(void *
     fixture_close(f);
 }
 
-static void events_below_the_mark_are_duplicates_when_the_right_journal_is_back(void **state)
+static void events_below_the_watermark_are_duplicates_in_the_restored_journal(void **state)
 {
     fixture fx, *f = &fx;
     ef__watermark mark;
@@ -425,7 +426,7 @@ static void set_cursor(fixture *f, const char *name, int64_t position)
     ef__generation_list list = {0};
     const ef__generation *g;
 
-    OK(ef__engine_routed(f->engine, ef_str_from(name), &list, &g, &f->err));
+    OK(ef__engine_active_generation(f->engine, ef_str_from(name), &list, &g, &f->err));
     OK(views->ops->commit(
         views,
         &(ef__views_commit){.generations = &(ef__generation_change){.generation = g->id,
@@ -434,7 +435,7 @@ static void set_cursor(fixture *f, const char *name, int64_t position)
                                                                     .cursor_after = position},
                             .generation_count = 1},
         &f->err));
-    ef__room_release(&list.room);
+    ef__memory_release(&list.room);
     for (ef__scope *scope = f->engine->scopes; scope; scope = scope->next)
         scope->placed = false;
 }
@@ -448,7 +449,7 @@ static void check_state(fixture *f, const char *name, const char *state)
     ef_projection_list_release(&list);
 }
 
-static void a_cursor_ahead_of_the_journal_stops_and_a_rebuild_frees_it(void **state)
+static void a_cursor_ahead_of_the_journal_fails_until_a_rebuild(void **state)
 {
     fixture fx, *f = &fx;
     ef_failure_list list = {0};
@@ -485,19 +486,19 @@ static void a_cursor_ahead_of_the_journal_stops_and_a_rebuild_frees_it(void **st
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_fails_and_what_follows_is_held_whatever_batch_it_comes_in),
-        cmocka_unit_test(one_that_skips_what_it_cannot_digest_is_held_all_the_same),
-        cmocka_unit_test(one_in_the_order_of_the_log_that_skips_stops_there_too),
-        cmocka_unit_test(a_requeue_only_tells_it_again),
-        cmocka_unit_test(a_skip_of_one_behind_it_frees_nothing),
-        cmocka_unit_test(a_skip_lets_it_stand_for_the_one_that_was_applied),
-        cmocka_unit_test(the_right_event_frees_the_stream_when_it_is_back),
-        cmocka_unit_test(a_rebuild_in_place_frees_it),
-        cmocka_unit_test(another_worker_finds_it_held),
-        cmocka_unit_test(events_below_the_mark_are_held_one_by_one),
-        cmocka_unit_test(skips_of_all_that_took_the_place_of_lost_ones_free_the_stream),
-        cmocka_unit_test(events_below_the_mark_are_duplicates_when_the_right_journal_is_back),
-        cmocka_unit_test(a_cursor_ahead_of_the_journal_stops_and_a_rebuild_frees_it),
+        cmocka_unit_test(a_replaced_event_fails_and_blocks_its_stream_in_any_batch),
+        cmocka_unit_test(a_replaced_event_blocks_a_projection_that_skips_failed_events),
+        cmocka_unit_test(a_replaced_event_stops_a_log_ordered_projection_that_skips_failed_events),
+        cmocka_unit_test(a_requeue_of_a_replaced_event_fails_again),
+        cmocka_unit_test(a_skip_of_a_later_event_does_not_unblock_the_stream),
+        cmocka_unit_test(a_skip_accepts_the_replaced_event),
+        cmocka_unit_test(the_restored_event_unblocks_the_stream),
+        cmocka_unit_test(a_rebuild_in_place_unblocks_the_stream),
+        cmocka_unit_test(another_worker_finds_the_stream_blocked),
+        cmocka_unit_test(replaced_events_below_the_watermark_block_one_by_one),
+        cmocka_unit_test(skips_of_all_replaced_events_unblock_the_stream_of_a_projection),
+        cmocka_unit_test(events_below_the_watermark_are_duplicates_in_the_restored_journal),
+        cmocka_unit_test(a_cursor_ahead_of_the_journal_fails_until_a_rebuild),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

@@ -26,6 +26,7 @@ static int64_t g_now_us = INT64_C(1700000000000000);
 
 static int64_t now_us(void *context)
 {
+    (void)context;
     return g_now_us;
 }
 
@@ -258,7 +259,7 @@ static result catch_up(bench *b, const char *views, const char *program, const c
     result r;
 
     if (bytes)
-        engine->worksets_bytes = bytes;
+        engine->view_caches_bytes = bytes;
     deploy(b, engine, program);
     drain(b, engine, 0);
     r = look(b, engine, projection);

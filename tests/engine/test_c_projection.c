@@ -192,7 +192,7 @@ static void append_orders(bench *b, int count)
     }
 }
 
-TEST(a_c_projection_catches_up_and_goes_on)
+TEST(a_c_projection_catches_up_and_follows_the_log)
 {
     bench b;
 
@@ -243,7 +243,7 @@ TEST(c_and_text_end_in_the_same_digest_and_the_same_envelope)
     close_bench(&b);
 }
 
-TEST(its_indexes_serve_queries_and_its_past_can_be_seen)
+TEST(indexes_and_history_of_a_c_projection_can_be_queried)
 {
     bench b;
     ef_view_list list = {0};
@@ -269,7 +269,7 @@ TEST(its_indexes_serve_queries_and_its_past_can_be_seen)
     close_bench(&b);
 }
 
-TEST(a_process_without_the_function_leaves_it_alone_and_folds_the_others)
+TEST(a_process_without_the_function_folds_only_the_other_projections)
 {
     bench b;
 
@@ -337,7 +337,7 @@ TEST(several_processes_with_the_function_fold_each_event_once)
     close_bench(&b);
 }
 
-TEST(an_event_it_fails_on_stops_it_changes_nothing_and_holds_up_nobody_else)
+TEST(an_event_that_fails_in_c_stops_its_tenant_only)
 {
     bench b;
     ef_failure_list failures = {0};
@@ -366,7 +366,7 @@ TEST(an_event_it_fails_on_stops_it_changes_nothing_and_holds_up_nobody_else)
     close_bench(&b);
 }
 
-TEST(what_cannot_be_registered_is_refused_and_nothing_is_deployed)
+TEST(an_invalid_c_projection_is_refused_and_not_deployed)
 {
     static int64_t two = 2;
     bench b;
@@ -435,14 +435,14 @@ TEST(a_new_version_is_built_beside_the_old_one)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST_CASE(a_c_projection_catches_up_and_goes_on),
+        TEST_CASE(a_c_projection_catches_up_and_follows_the_log),
         TEST_CASE(c_and_text_end_in_the_same_digest_and_the_same_envelope),
-        TEST_CASE(its_indexes_serve_queries_and_its_past_can_be_seen),
-        TEST_CASE(an_event_it_fails_on_stops_it_changes_nothing_and_holds_up_nobody_else),
-        TEST_CASE(what_cannot_be_registered_is_refused_and_nothing_is_deployed),
+        TEST_CASE(indexes_and_history_of_a_c_projection_can_be_queried),
+        TEST_CASE(an_event_that_fails_in_c_stops_its_tenant_only),
+        TEST_CASE(an_invalid_c_projection_is_refused_and_not_deployed),
         TEST_CASE(a_new_version_is_built_beside_the_old_one),
         /* the others need two engines on one store, which memory has not got */
-        TEST_CASE(a_process_without_the_function_leaves_it_alone_and_folds_the_others),
+        TEST_CASE(a_process_without_the_function_folds_only_the_other_projections),
         TEST_CASE(several_processes_with_the_function_fold_each_event_once),
     };
     size_t count = sizeof tests / sizeof tests[0];

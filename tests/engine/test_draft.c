@@ -8,7 +8,7 @@
 #define ROWS_MAX 16
 
 typedef struct tried {
-    ef_drafted counts;
+    ef_draft_result counts;
     size_t count;
     struct {
         char stream[32];
@@ -66,7 +66,7 @@ static void start(fixture *f, const char *program)
     drain(f);
 }
 
-static void a_program_that_applies_them_all(void **state)
+static void a_draft_that_applies_all_failed_events_is_reported(void **state)
 {
     fixture here, *f = &here;
     tried t;
@@ -90,7 +90,7 @@ static void a_program_that_applies_them_all(void **state)
     fixture_close(f);
 }
 
-static void one_that_fails_again_or_earlier(void **state)
+static void a_draft_that_fails_again_or_earlier_is_reported(void **state)
 {
     fixture here, *f = &here;
     tried t;
@@ -106,14 +106,14 @@ static void one_that_fails_again_or_earlier(void **state)
     CHECK_INT(1, t.counts.newly_failed);
     CHECK_INT(1, t.counts.failed);
     CHECK_INT(3, t.count);
-    check_row(&t, 0, "s", 2, 1, EF_TRIAL_WAITS);
+    check_row(&t, 0, "s", 2, 1, EF_TRIAL_BLOCKED);
     check_row(&t, 1, "s", 1, 0, EF_TRIAL_FAILED);
     check_row(&t, 2, "u", 1, 1, EF_TRIAL_FAILED);
     fixture_close(f);
 }
 
 /* In the order of the log all events of the tenant are folded. */
-static void one_in_the_order_of_the_log(void **state)
+static void a_log_ordered_draft_is_folded_per_tenant(void **state)
 {
     fixture here, *f = &here;
     tried t;
@@ -130,7 +130,7 @@ static void one_in_the_order_of_the_log(void **state)
 }
 
 /* Views that another projection has stored are read by the lookups of a draft. */
-static void lookups_read_the_store(void **state)
+static void lookups_of_a_draft_read_the_stored_views(void **state)
 {
     fixture here, *f = &here;
     tried t;
@@ -145,7 +145,7 @@ static void lookups_read_the_store(void **state)
     fixture_close(f);
 }
 
-static void what_cannot_be_tried(void **state)
+static void an_invalid_draft_is_refused(void **state)
 {
     fixture here, *f = &here;
     tried t = {0};
@@ -177,11 +177,11 @@ static void what_cannot_be_tried(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_program_that_applies_them_all),
-        cmocka_unit_test(one_that_fails_again_or_earlier),
-        cmocka_unit_test(one_in_the_order_of_the_log),
-        cmocka_unit_test(lookups_read_the_store),
-        cmocka_unit_test(what_cannot_be_tried),
+        cmocka_unit_test(a_draft_that_applies_all_failed_events_is_reported),
+        cmocka_unit_test(a_draft_that_fails_again_or_earlier_is_reported),
+        cmocka_unit_test(a_log_ordered_draft_is_folded_per_tenant),
+        cmocka_unit_test(lookups_of_a_draft_read_the_stored_views),
+        cmocka_unit_test(an_invalid_draft_is_refused),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

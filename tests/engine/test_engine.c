@@ -136,7 +136,7 @@ static void check_accounts(bench *b, const char *name, const char *state, int64_
     ef_projection_list_release(&list);
 }
 
-TEST(events_that_came_before_a_projection_are_caught_up)
+TEST(a_new_projection_catches_up_with_earlier_events)
 {
     bench b;
 
@@ -150,7 +150,7 @@ TEST(events_that_came_before_a_projection_are_caught_up)
     close_bench(&b);
 }
 
-TEST(live_events_are_folded_once_however_often_work_is_done)
+TEST(live_events_are_folded_once_in_any_number_of_ticks)
 {
     bench b;
 
@@ -171,7 +171,7 @@ TEST(live_events_are_folded_once_however_often_work_is_done)
     close_bench(&b);
 }
 
-TEST(a_poison_event_holds_back_its_own_stream_in_its_own_projection_only)
+TEST(a_poison_event_blocks_its_stream_in_its_projection_only)
 {
     bench b;
 
@@ -199,13 +199,13 @@ TEST(a_poison_event_holds_back_its_own_stream_in_its_own_projection_only)
     ef_row_list rows = {0};
     CHECK_STATUS(EF_OK,
                  ef_outbox_skip(b.journal,
-                                &(ef_outbox_act){.stream = EF_STR("bad"),
-                                                 .seq = 1,
-                                                 .lane = EF_STR("orders"),
-                                                 .who = EF_STR("test"),
-                                                 .reason = EF_STR("poison"),
-                                                 .versions = (const int32_t[]){1},
-                                                 .version_count = 1},
+                                &(ef_outbox_action){.stream = EF_STR("bad"),
+                                                    .seq = 1,
+                                                    .lane = EF_STR("orders"),
+                                                    .actor = EF_STR("test"),
+                                                    .reason = EF_STR("poison"),
+                                                    .versions = (const int32_t[]){1},
+                                                    .version_count = 1},
                                 &rows, &b.err),
                  &b.err);
     ef_row_list_release(&rows);
@@ -234,7 +234,7 @@ TEST(inline_modes_fold_before_the_append_returns)
     }
 }
 
-TEST(another_text_under_the_same_version_is_refused_and_a_mistake_is_not_deployed)
+TEST(a_program_with_an_error_or_a_used_version_is_not_deployed)
 {
     bench b;
     ef_projection_list list = {0};
@@ -264,7 +264,7 @@ TEST(another_text_under_the_same_version_is_refused_and_a_mistake_is_not_deploye
     close_bench(&b);
 }
 
-TEST(a_projection_that_was_paused_misses_nothing)
+TEST(a_resumed_projection_misses_no_event)
 {
     bench b;
 
@@ -291,7 +291,7 @@ TEST(a_projection_that_was_paused_misses_nothing)
     close_bench(&b);
 }
 
-TEST(queries_filter_sort_and_page_and_the_past_can_be_seen)
+TEST(queries_filter_sort_and_page_and_history_is_readable)
 {
     bench b;
     ef_view_list list = {0};
@@ -340,7 +340,7 @@ TEST(queries_filter_sort_and_page_and_the_past_can_be_seen)
     close_bench(&b);
 }
 
-TEST(a_read_can_ask_for_its_own_writes)
+TEST(a_read_waits_for_its_own_writes)
 {
     bench b;
     ef_view_list list = {0};
@@ -377,7 +377,7 @@ static void check_read(bench *b, ef_view_reader *reader, ef_view_list *list, con
     }
 }
 
-TEST(views_read_in_a_row_are_as_they_are_at_that_moment)
+TEST(a_view_reader_returns_the_present_views)
 {
     bench b;
     ef_view_reader *reader = NULL, *none = NULL;
@@ -392,7 +392,7 @@ TEST(views_read_in_a_row_are_as_they_are_at_that_moment)
     append(&b, "a", "order.placed", "{}");
     drain(&b);
     check_read(&b, reader, &list, "{\"n\":2}");
-    ef_view_reader_rest(reader);
+    ef_view_reader_idle(reader);
     check_read(&b, reader, &list, "{\"n\":2}");
     CHECK_STATUS(
         EF_NOT_FOUND,
@@ -411,15 +411,15 @@ TEST(views_read_in_a_row_are_as_they_are_at_that_moment)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST_CASE(events_that_came_before_a_projection_are_caught_up),
-        TEST_CASE(live_events_are_folded_once_however_often_work_is_done),
-        TEST_CASE(a_poison_event_holds_back_its_own_stream_in_its_own_projection_only),
+        TEST_CASE(a_new_projection_catches_up_with_earlier_events),
+        TEST_CASE(live_events_are_folded_once_in_any_number_of_ticks),
+        TEST_CASE(a_poison_event_blocks_its_stream_in_its_projection_only),
         TEST_CASE(inline_modes_fold_before_the_append_returns),
-        TEST_CASE(another_text_under_the_same_version_is_refused_and_a_mistake_is_not_deployed),
-        TEST_CASE(a_projection_that_was_paused_misses_nothing),
-        TEST_CASE(queries_filter_sort_and_page_and_the_past_can_be_seen),
-        TEST_CASE(a_read_can_ask_for_its_own_writes),
-        TEST_CASE(views_read_in_a_row_are_as_they_are_at_that_moment),
+        TEST_CASE(a_program_with_an_error_or_a_used_version_is_not_deployed),
+        TEST_CASE(a_resumed_projection_misses_no_event),
+        TEST_CASE(queries_filter_sort_and_page_and_history_is_readable),
+        TEST_CASE(a_read_waits_for_its_own_writes),
+        TEST_CASE(a_view_reader_returns_the_present_views),
     };
 
     g_backend = argc > 1 ? argv[1] : "memory";

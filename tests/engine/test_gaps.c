@@ -24,7 +24,7 @@ static size_t gap_count(fixture *f)
     return count;
 }
 
-static void a_gap_is_found_with_where_it_begins_and_ends(void **state)
+static void a_gap_is_found_with_its_first_and_last_seq(void **state)
 {
     fixture fx, *f = &fx;
     ef_gap_list gaps = {0};
@@ -88,7 +88,7 @@ static void a_gap_of_more_than_one_batch_is_closed(void **state)
     fixture_close(f);
 }
 
-static void a_repair_that_meets_a_bad_event_says_what_is_left(void **state)
+static void a_gap_repair_with_a_poison_event_reports_the_rest(void **state)
 {
     fixture fx, *f = &fx;
     ef_gap_list gaps = {0};
@@ -107,7 +107,7 @@ static void a_repair_that_meets_a_bad_event_says_what_is_left(void **state)
     fixture_close(f);
 }
 
-static void what_is_only_late_is_no_gap(void **state)
+static void lag_is_not_a_gap(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -125,7 +125,7 @@ static void what_is_only_late_is_no_gap(void **state)
     fixture_close(f);
 }
 
-static void events_that_no_program_wants_are_no_gap(void **state)
+static void ignored_events_are_not_a_gap(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -167,7 +167,7 @@ static void a_worker_closes_gaps_when_it_starts(void **state)
 
 /* Two of a crew: who came later leaves the look to who holds the first partition; and looks when it
  * has that. */
-static void one_of_the_workers_looks_for_gaps(void **state)
+static void only_one_worker_checks_for_gaps(void **state)
 {
     fixture fx, *f = &fx;
     ef_engine *first;
@@ -182,12 +182,12 @@ static void one_of_the_workers_looks_for_gaps(void **state)
     f->engine = fixture_engine(f, "w2");
     append_past(f, "s", GOOD);
     drain(f);
-    CHECK(!f->engine->gaps_looked);
+    CHECK(!f->engine->gaps_checked);
     CHECK_INT(1, gap_count(f));
     ef_engine_close(first);
     atomic_fetch_add(&f->now_us, INT64_C(60000000));
     drain(f);
-    CHECK(f->engine->gaps_looked);
+    CHECK(f->engine->gaps_checked);
     CHECK_INT(0, gap_count(f));
     CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
     fixture_close(f);
@@ -209,7 +209,7 @@ static bool start_behind(fixture *f, int events)
     return true;
 }
 
-static void a_long_queue_is_taken_before_gaps_are_looked_for(void **state)
+static void a_long_queue_is_applied_before_the_gap_check(void **state)
 {
     fixture fx, *f = &fx;
     ef_tick t = {.more = true};
@@ -220,15 +220,15 @@ static void a_long_queue_is_taken_before_gaps_are_looked_for(void **state)
         return;
     for (int i = 0; i < 20 && t.more; i++) {
         OK(ef_engine_work(f->engine, &(ef_work_options){.batch = 2}, &t, &f->err));
-        before += t.claimed > 0 && !f->engine->gaps_looked;
+        before += t.claimed > 0 && !f->engine->gaps_checked;
     }
     CHECK(!t.more);
     CHECK_INT(1, before); /* of 2 and the other 3: the queue was longer than a batch once */
-    CHECK(f->engine->gaps_looked);
+    CHECK(f->engine->gaps_checked);
     fixture_close(f);
 }
 
-static void a_queue_that_stays_long_keeps_nobody_from_looking_for_gaps(void **state)
+static void a_gap_check_waits_for_a_long_queue_a_minute_at_most(void **state)
 {
     fixture fx, *f = &fx;
     ef_tick t = {0};
@@ -237,21 +237,21 @@ static void a_queue_that_stays_long_keeps_nobody_from_looking_for_gaps(void **st
     if (!start_behind(f, 300))
         return;
     for (int i = 0; i < 2; i++) {
-        CHECK(!f->engine->gaps_looked);
+        CHECK(!f->engine->gaps_checked);
         OK(ef_engine_work(f->engine, &(ef_work_options){.batch = 2}, &t, &f->err));
         CHECK(t.more);
         atomic_fetch_add(&f->now_us, INT64_C(31000000));
     }
     OK(ef_engine_work(f->engine, &(ef_work_options){.batch = 2}, &t, &f->err));
     CHECK(t.more);
-    CHECK(f->engine->gaps_looked);
+    CHECK(f->engine->gaps_checked);
     fixture_close(f);
 }
 
-static void an_exception_is_tried_again_at_once(void **state)
+static void a_retry_row_is_replayed_at_once(void **state)
 {
     fixture fx, *f = &fx;
-    ef_outbox_act act = {.stream = EF_STR("s"), .seq = 1, .who = EF_STR("ana")};
+    ef_outbox_action act = {.stream = EF_STR("s"), .seq = 1, .actor = EF_STR("ana")};
     ef_row_list rows = {0};
 
     (void)state;
@@ -272,17 +272,17 @@ static void an_exception_is_tried_again_at_once(void **state)
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gap_is_found_with_where_it_begins_and_ends),
+        cmocka_unit_test(a_gap_is_found_with_its_first_and_last_seq),
         cmocka_unit_test(a_gap_is_repaired_through_the_same_apply),
         cmocka_unit_test(a_gap_of_more_than_one_batch_is_closed),
-        cmocka_unit_test(a_repair_that_meets_a_bad_event_says_what_is_left),
-        cmocka_unit_test(what_is_only_late_is_no_gap),
-        cmocka_unit_test(events_that_no_program_wants_are_no_gap),
+        cmocka_unit_test(a_gap_repair_with_a_poison_event_reports_the_rest),
+        cmocka_unit_test(lag_is_not_a_gap),
+        cmocka_unit_test(ignored_events_are_not_a_gap),
         cmocka_unit_test(a_worker_closes_gaps_when_it_starts),
-        cmocka_unit_test(one_of_the_workers_looks_for_gaps),
-        cmocka_unit_test(a_long_queue_is_taken_before_gaps_are_looked_for),
-        cmocka_unit_test(a_queue_that_stays_long_keeps_nobody_from_looking_for_gaps),
-        cmocka_unit_test(an_exception_is_tried_again_at_once),
+        cmocka_unit_test(only_one_worker_checks_for_gaps),
+        cmocka_unit_test(a_long_queue_is_applied_before_the_gap_check),
+        cmocka_unit_test(a_gap_check_waits_for_a_long_queue_a_minute_at_most),
+        cmocka_unit_test(a_retry_row_is_replayed_at_once),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

@@ -33,7 +33,7 @@ static void start(fixture *f)
 
 /* What there is to say about one generation. */
 typedef struct build {
-    bool there, routed;
+    bool there, active;
     char state[16], digest[33];
     int64_t views, unaccounted, lag;
     int32_t version;
@@ -50,7 +50,7 @@ static build build_of(fixture *f, const char *name, int32_t number)
         if (p->generation != number)
             continue;
         b = (build){.there = true,
-                    .routed = p->routed,
+                    .active = p->active,
                     .views = p->views,
                     .unaccounted = p->unaccounted,
                     .lag = p->lag_events + p->blocked_events,
@@ -66,10 +66,11 @@ static void rebuild(fixture *f, const char *name, bool in_place, char id[64])
 {
     ef_run_list runs = {0};
 
-    OK(ef_projection_rebuild(
-        f->engine,
-        &(ef_rebuild){.projection = ef_str_from(name), .in_place = in_place, .who = EF_STR("ana")},
-        &runs, &f->err));
+    OK(ef_projection_rebuild(f->engine,
+                             &(ef_rebuild){.projection = ef_str_from(name),
+                                           .in_place = in_place,
+                                           .actor = EF_STR("ana")},
+                             &runs, &f->err));
     (void)snprintf(id, 64, "%.*s", EF_STR_ARG(runs.items[0].id));
     ef_run_list_release(&runs);
 }
@@ -88,10 +89,10 @@ static ef_verdict verdict_of(fixture *f, const char *id)
 
 static ef_status route(fixture *f, const char *verb, int32_t version, int32_t generation)
 {
-    ef_route to = {.projection = EF_STR("sums"),
-                   .version = version,
-                   .generation = generation,
-                   .who = EF_STR("ana")};
+    ef_generation_choice to = {.projection = EF_STR("sums"),
+                               .version = version,
+                               .generation = generation,
+                               .actor = EF_STR("ana")};
 
     if (strcmp(verb, "switch") == 0)
         return ef_projection_switch(f->engine, &to, &f->err);
@@ -102,7 +103,7 @@ static ef_status route(fixture *f, const char *verb, int32_t version, int32_t ge
 
 /* --- rebuild ---------------------------------------------------------------------------------- */
 
-static void a_rebuild_makes_the_same_beside_and_switches_to_it(void **state)
+static void a_rebuild_beside_has_the_same_views_and_becomes_active(void **state)
 {
     fixture fx, *f = &fx;
     char id[64];
@@ -112,7 +113,7 @@ static void a_rebuild_makes_the_same_beside_and_switches_to_it(void **state)
     rebuild(f, "sums", false, id);
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
     build old = build_of(f, "sums", 1), made = build_of(f, "sums", 2);
-    CHECK(made.routed && !old.routed);
+    CHECK(made.active && !old.active);
     CHECK_TEXT("live", made.state);
     CHECK_TEXT("live", old.state);
     CHECK_TEXT(old.digest, made.digest);
@@ -140,7 +141,7 @@ readers_see_whole_data_while_it_is_rebuilt_and_nothing_is_skipped_or_doubled(voi
     (void)state;
     start(f);
     rebuild(f, "sums", false, id);
-    for (int i = 0; i < 200 && !build_of(f, "sums", 2).routed; i++) {
+    for (int i = 0; i < 200 && !build_of(f, "sums", 2).active; i++) {
         append(f, i % 2 ? "s" : "u", "added", GOOD);
         n++;
         if (i % 3 == 0)
@@ -158,7 +159,7 @@ readers_see_whole_data_while_it_is_rebuilt_and_nothing_is_skipped_or_doubled(voi
     fixture_close(f);
 }
 
-static void a_rebuild_in_place_starts_from_nothing(void **state)
+static void a_rebuild_in_place_starts_without_views(void **state)
 {
     fixture fx, *f = &fx;
     char id[64], digest[33];
@@ -170,14 +171,14 @@ static void a_rebuild_in_place_starts_from_nothing(void **state)
     for (int i = 0; i < 4; i++) /* noted, made, routed, the old one out */
         (void)drive(f, id, 1);
     CHECK(!build_of(f, "sums", 1).there);
-    CHECK(build_of(f, "sums", 2).routed);
+    CHECK(build_of(f, "sums", 2).active);
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
     CHECK_TEXT(digest, build_of(f, "sums", 2).digest);
     CHECK_INT(0, build_of(f, "sums", 2).unaccounted);
     fixture_close(f);
 }
 
-static void a_rebuild_in_place_that_is_cancelled_early_leaves_what_was_there(void **state)
+static void a_rebuild_in_place_cancelled_early_leaves_the_old_generation(void **state)
 {
     fixture fx, *f = &fx;
     char id[64];
@@ -191,12 +192,12 @@ static void a_rebuild_in_place_that_is_cancelled_early_leaves_what_was_there(voi
     OK(ef_run_cancel(f->journal, ef_str_from(id), &f->err));
     drain(f);
     CHECK(!build_of(f, "sums", 2).there);
-    CHECK(build_of(f, "sums", 1).routed);
+    CHECK(build_of(f, "sums", 1).active);
     CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
     fixture_close(f);
 }
 
-static void what_one_version_cannot_digest_is_not_missing_in_the_other(void **state)
+static void an_event_that_fails_in_one_version_is_applied_in_the_other(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -220,7 +221,7 @@ static void what_one_version_cannot_digest_is_not_missing_in_the_other(void **st
     fixture_close(f);
 }
 
-static void rows_that_only_a_superseded_generation_needs_go_and_come_back_with_it(void **state)
+static void retry_rows_of_a_superseded_generation_are_removed_and_added_again(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -251,7 +252,7 @@ static void rows_that_only_a_superseded_generation_needs_go_and_come_back_with_i
     fixture_close(f);
 }
 
-static void what_is_dead_stays_dead_where_the_rebuilt_projection_fails_on_it_too(void **state)
+static void a_dead_row_stays_dead_if_the_rebuilt_generation_fails_too(void **state)
 {
     fixture fx, *f = &fx;
     char id[64];
@@ -274,7 +275,7 @@ static void what_is_dead_stays_dead_where_the_rebuilt_projection_fails_on_it_too
     fixture_close(f);
 }
 
-static void one_in_the_order_of_the_log_is_rebuilt_too(void **state)
+static void a_log_ordered_projection_is_rebuilt(void **state)
 {
     fixture fx, *f = &fx;
     char id[64];
@@ -285,12 +286,12 @@ static void one_in_the_order_of_the_log_is_rebuilt_too(void **state)
     drain(f);
     rebuild(f, "logged", false, id);
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
-    CHECK(build_of(f, "logged", 2).routed);
+    CHECK(build_of(f, "logged", 2).active);
     CHECK_TEXT(build_of(f, "logged", 1).digest, build_of(f, "logged", 2).digest);
     fixture_close(f);
 }
 
-static void a_cancelled_rebuild_leaves_nothing_half_built(void **state)
+static void a_cancelled_rebuild_leaves_no_generation(void **state)
 {
     fixture fx, *f = &fx;
     char id[64];
@@ -303,7 +304,7 @@ static void a_cancelled_rebuild_leaves_nothing_half_built(void **state)
     OK(ef_run_cancel(f->journal, ef_str_from(id), &f->err));
     CHECK_INT(EF_RUN_CANCELLED, drive(f, id, -1));
     CHECK(!build_of(f, "sums", 2).there);
-    CHECK(build_of(f, "sums", 1).routed);
+    CHECK(build_of(f, "sums", 1).active);
     REFUSED(EF_CONFLICT, ef_run_cancel(f->journal, ef_str_from(id), &f->err));
     fixture_close(f);
 }
@@ -349,14 +350,14 @@ static void cancel_in_the_last_step(fixture *f, bool lost)
     CHECK_INT(EF_RUN_COMPLETED, drive(f, g_race.id, -1));
     f->journal->ops = g_race.real;
     drain(f);
-    CHECK(build_of(f, "sums", 2).routed);
+    CHECK(build_of(f, "sums", 2).active);
     CHECK(build_of(f, "sums", 1).there);
     check_accounts(f, "sums", "live", 0);
     REFUSED(EF_CONFLICT, ef_run_cancel(f->journal, ef_str_from(g_race.id), &f->err));
     fixture_close(f);
 }
 
-static void a_cancel_in_the_last_step_comes_too_late(void **state)
+static void a_cancel_in_the_last_step_of_a_rebuild_is_too_late(void **state)
 {
     fixture fx;
 
@@ -364,7 +365,7 @@ static void a_cancel_in_the_last_step_comes_too_late(void **state)
     cancel_in_the_last_step(&fx, false);
 }
 
-static void a_cancel_after_the_switch_whose_note_was_lost_comes_too_late(void **state)
+static void a_cancel_after_a_switch_with_a_lost_response_is_too_late(void **state)
 {
     fixture fx;
 
@@ -426,7 +427,7 @@ static void tamper(fixture *f)
     ef__view view;
     bool found;
 
-    OK(ef__room_ready(&list.room, &f->err));
+    OK(ef__memory_prepare(&list.room, &f->err));
     OK(views->ops->generation_ls(views, EF_STR("sums"), &list, &f->err));
     OK(views->ops->view_get(views, list.items[0].id, (ef_str){0}, EF_STR("a"), &arena, &view,
                             &found, &f->err));
@@ -470,7 +471,7 @@ static void a_verification_names_the_views_that_drifted(void **state)
 /* --- the route ---------------------------------------------------------------------------------
  */
 
-static void a_switch_goes_to_what_is_live_and_back(void **state)
+static void a_switch_and_a_rollback_change_the_active_generation(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -495,7 +496,7 @@ static void a_switch_goes_to_what_is_live_and_back(void **state)
     fixture_close(f);
 }
 
-static void what_is_routed_is_not_retired_and_what_is_retired_is_gone(void **state)
+static void an_active_generation_is_not_retired_and_a_retired_one_is_removed(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -517,7 +518,7 @@ static void what_is_routed_is_not_retired_and_what_is_retired_is_gone(void **sta
 }
 
 /* It was retired, and the process ended before all of it was removed. */
-static void what_a_process_left_of_a_retired_one_goes_by_itself(void **state)
+static void a_worker_removes_the_rest_of_a_retired_generation(void **state)
 {
     fixture fx, *f = &fx;
     ef__generation_list list = {0};
@@ -537,7 +538,7 @@ static void what_a_process_left_of_a_retired_one_goes_by_itself(void **state)
     drain(f);
     OK(route(f, "switch", 2, 0));
     views = f->engine->views;
-    OK(ef__room_ready(&list.room, &f->err));
+    OK(ef__memory_prepare(&list.room, &f->err));
     OK(views->ops->generation_ls(views, EF_STR("sums"), &list, &f->err));
     OK(views->ops->generation_set_state(views, list.items[0].id, 0, EF__GENERATION_RETIRED,
                                         &f->err));
@@ -567,10 +568,10 @@ static ef_status refuse_state(ef_views *views, int64_t id, int64_t era, ef__gene
 }
 
 /* Whatever comes of it: a record too many, and not one too few. */
-static void who_retires_is_on_record_before_anything_goes(void **state)
+static void a_retire_is_audited_before_anything_is_removed(void **state)
 {
     fixture fx, *f = &fx;
-    ef_act_list acts = {0};
+    ef_audit_list acts = {0};
     ef__views_ops refusing;
     const ef__views_ops *ops;
 
@@ -586,15 +587,15 @@ static void who_retires_is_on_record_before_anything_goes(void **state)
     REFUSED(EF_IO, route(f, "retire", 1, 0));
     f->engine->views->ops = ops;
     CHECK(build_of(f, "sums", 1).there);
-    OK(ef_act_ls(f->journal, &(ef_act_query){.act = EF_STR("retire"), .limit = 10}, &acts,
-                 &f->err));
+    OK(ef_audit_ls(f->journal, &(ef_audit_query){.action = EF_STR("retire"), .limit = 10}, &acts,
+                   &f->err));
     CHECK_INT(1, acts.count);
-    CHECK_STR("ana", acts.items[0].who);
-    ef_act_list_release(&acts);
+    CHECK_STR("ana", acts.items[0].actor);
+    ef_audit_list_release(&acts);
     fixture_close(f);
 }
 
-static void what_queries_have_left_is_retired_after_a_grace_time(void **state)
+static void a_superseded_generation_is_retired_after_the_grace_period(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -617,7 +618,7 @@ static void what_queries_have_left_is_retired_after_a_grace_time(void **state)
     pass_time(f, 101 * SECOND);
     drain(f);
     CHECK(!build_of(f, "sums", 1).there);
-    CHECK(build_of(f, "sums", 2).routed);
+    CHECK(build_of(f, "sums", 2).active);
     REFUSED(EF_NOT_FOUND, route(f, "rollback", 0, 0));
     fixture_close(f);
 }
@@ -637,11 +638,11 @@ static bool note_difference(void *context, const ef_difference *d)
     return true;
 }
 
-static void a_diff_shows_both_sides(void **state)
+static void a_diff_of_generations_has_both_views(void **state)
 {
     fixture fx, *f = &fx;
-    ef_route one = {.projection = EF_STR("sums"), .version = 1},
-             two = {.projection = EF_STR("sums"), .version = 2};
+    ef_generation_choice one = {.projection = EF_STR("sums"), .version = 1},
+                         two = {.projection = EF_STR("sums"), .version = 2};
     ef_diff diff;
     seen s = {0};
 
@@ -663,27 +664,27 @@ static void a_diff_shows_both_sides(void **state)
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rebuild_makes_the_same_beside_and_switches_to_it),
+        cmocka_unit_test(a_rebuild_beside_has_the_same_views_and_becomes_active),
         cmocka_unit_test(
             readers_see_whole_data_while_it_is_rebuilt_and_nothing_is_skipped_or_doubled),
-        cmocka_unit_test(a_rebuild_in_place_starts_from_nothing),
-        cmocka_unit_test(a_rebuild_in_place_that_is_cancelled_early_leaves_what_was_there),
-        cmocka_unit_test(what_one_version_cannot_digest_is_not_missing_in_the_other),
-        cmocka_unit_test(what_is_dead_stays_dead_where_the_rebuilt_projection_fails_on_it_too),
-        cmocka_unit_test(rows_that_only_a_superseded_generation_needs_go_and_come_back_with_it),
-        cmocka_unit_test(one_in_the_order_of_the_log_is_rebuilt_too),
-        cmocka_unit_test(a_cancelled_rebuild_leaves_nothing_half_built),
-        cmocka_unit_test(a_cancel_in_the_last_step_comes_too_late),
-        cmocka_unit_test(a_cancel_after_the_switch_whose_note_was_lost_comes_too_late),
+        cmocka_unit_test(a_rebuild_in_place_starts_without_views),
+        cmocka_unit_test(a_rebuild_in_place_cancelled_early_leaves_the_old_generation),
+        cmocka_unit_test(an_event_that_fails_in_one_version_is_applied_in_the_other),
+        cmocka_unit_test(a_dead_row_stays_dead_if_the_rebuilt_generation_fails_too),
+        cmocka_unit_test(retry_rows_of_a_superseded_generation_are_removed_and_added_again),
+        cmocka_unit_test(a_log_ordered_projection_is_rebuilt),
+        cmocka_unit_test(a_cancelled_rebuild_leaves_no_generation),
+        cmocka_unit_test(a_cancel_in_the_last_step_of_a_rebuild_is_too_late),
+        cmocka_unit_test(a_cancel_after_a_switch_with_a_lost_response_is_too_late),
         cmocka_unit_test(a_paused_projection_is_not_rebuilt),
         cmocka_unit_test(a_verification_finds_no_drift_and_leaves_no_trace),
         cmocka_unit_test(a_verification_names_the_views_that_drifted),
-        cmocka_unit_test(a_switch_goes_to_what_is_live_and_back),
-        cmocka_unit_test(what_is_routed_is_not_retired_and_what_is_retired_is_gone),
-        cmocka_unit_test(what_a_process_left_of_a_retired_one_goes_by_itself),
-        cmocka_unit_test(who_retires_is_on_record_before_anything_goes),
-        cmocka_unit_test(what_queries_have_left_is_retired_after_a_grace_time),
-        cmocka_unit_test(a_diff_shows_both_sides),
+        cmocka_unit_test(a_switch_and_a_rollback_change_the_active_generation),
+        cmocka_unit_test(an_active_generation_is_not_retired_and_a_retired_one_is_removed),
+        cmocka_unit_test(a_worker_removes_the_rest_of_a_retired_generation),
+        cmocka_unit_test(a_retire_is_audited_before_anything_is_removed),
+        cmocka_unit_test(a_superseded_generation_is_retired_after_the_grace_period),
+        cmocka_unit_test(a_diff_of_generations_has_both_views),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

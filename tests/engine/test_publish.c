@@ -152,7 +152,7 @@ static const ef__bus_ops fake_ops = {.name = "fake",
                                      .batch_max = 4000,
                                      .grouped = true,
                                      .deliver = fake_deliver,
-                                     .look = fake_look,
+                                     .check_loss = fake_look,
                                      .progress = fake_progress,
                                      .close = fake_close};
 
@@ -161,7 +161,7 @@ static const ef__bus_ops overlapping_ops = {.name = "fake",
                                             .grouped = true,
                                             .overlaps = true,
                                             .deliver = fake_deliver,
-                                            .look = fake_look,
+                                            .check_loss = fake_look,
                                             .progress = fake_progress,
                                             .close = fake_close};
 
@@ -183,7 +183,7 @@ static void set(fixture *f, ef_publisher p)
     OK(ef_publisher_set(f->journal, &p, &f->err));
 }
 
-static ef__publishing *publishing(ef_engine *engine)
+static ef__publisher_task *publishing(ef_engine *engine)
 {
     return engine->publishers;
 }
@@ -191,7 +191,7 @@ static ef__publishing *publishing(ef_engine *engine)
 /* Put the fake in the place of the sink of the only publisher. */
 static void use_fake(fixture *f, ef_engine *engine, fake *s)
 {
-    ef__publishing *p;
+    ef__publisher_task *p;
 
     tick(f);
     p = publishing(engine);
@@ -246,7 +246,7 @@ static ef_publisher_health health(fixture *f)
 
 /* --- order and failures ----------------------------------------------------------------------- */
 
-static void what_is_published_goes_out_in_order_and_its_rows_go(void **state)
+static void published_events_are_delivered_in_order_and_their_rows_removed(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.down = false};
@@ -266,7 +266,7 @@ static void what_is_published_goes_out_in_order_and_its_rows_go(void **state)
     fixture_close(f);
 }
 
-static void a_failed_message_holds_back_its_own_stream_only(void **state)
+static void a_failed_message_blocks_its_own_stream_only(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.fails = {1}};
@@ -295,7 +295,7 @@ static void a_failed_message_holds_back_its_own_stream_only(void **state)
     fixture_close(f);
 }
 
-static void without_a_limit_it_is_tried_for_ever_with_one_it_dies(void **state)
+static void a_message_is_retried_up_to_its_attempt_limit(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.fails = {1}};
@@ -315,7 +315,7 @@ static void without_a_limit_it_is_tried_for_ever_with_one_it_dies(void **state)
     CHECK_INT(1, health(f).dead);
     s.fails[0] = 0;
     OK(ef_outbox_requeue_dead(
-        f->journal, &(ef_outbox_bulk){.lane = EF_STR("mail"), .who = EF_STR("me"), .limit = 10},
+        f->journal, &(ef_outbox_bulk){.lane = EF_STR("mail"), .actor = EF_STR("me"), .limit = 10},
         NULL, &rows, &f->err));
     drain(f);
     CHECK_TEXT("a1 a2 ", s.got);
@@ -323,16 +323,16 @@ static void without_a_limit_it_is_tried_for_ever_with_one_it_dies(void **state)
     fixture_close(f);
 }
 
-static void what_the_sink_refuses_for_good_is_dead_at_once_and_can_be_skipped(void **state)
+static void a_message_refused_for_good_is_dead_at_once_and_can_be_skipped(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.refuses = 1};
     ef_row_list rows = {0};
-    ef_outbox_act act = {.stream = EF_STR("a"),
-                         .seq = 1,
-                         .lane = EF_STR("mail"),
-                         .who = EF_STR("me"),
-                         .reason = EF_STR("too large for them")};
+    ef_outbox_action act = {.stream = EF_STR("a"),
+                            .seq = 1,
+                            .lane = EF_STR("mail"),
+                            .actor = EF_STR("me"),
+                            .reason = EF_STR("too large for them")};
 
     (void)state;
     start(f, &s, (ef_publisher){.retain_ms = 60000});
@@ -376,7 +376,7 @@ static void a_sink_that_is_down_costs_no_attempts_and_nothing_is_lost(void **sta
     fixture_close(f);
 }
 
-static void what_was_not_tried_in_time_stays_queued(void **state)
+static void a_message_that_was_not_tried_in_time_stays_queued(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.at_most = 2};
@@ -405,7 +405,7 @@ static void check_noted(fixture *f, const char *expected)
 
 /* --- batches that overlap --------------------------------------------------------------------- */
 
-static void while_a_batch_is_on_its_way_the_one_before_it_is_marked(void **state)
+static void a_batch_is_acknowledged_while_the_next_one_is_delivered(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.says = "{\"at\":1}"};
@@ -423,7 +423,7 @@ static void while_a_batch_is_on_its_way_the_one_before_it_is_marked(void **state
 }
 
 /* What was taken behind it was taken too early: it is taken again, and waits for its stream. */
-static void behind_a_failure_what_was_taken_ahead_waits(void **state)
+static void rows_claimed_ahead_are_blocked_by_a_failure(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.fails = {1}};
@@ -463,7 +463,7 @@ static void a_sink_that_goes_down_between_batches_loses_nothing(void **state)
 }
 
 /* A mark without its note would hide the loss from whoever takes over before it is handed back. */
-static void what_a_sink_has_lost_between_batches_is_not_marked(void **state)
+static void a_message_lost_between_batches_is_not_acknowledged(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.says = "{\"at\":3}", .loses_at = 2};
@@ -482,7 +482,7 @@ static void what_a_sink_has_lost_between_batches_is_not_marked(void **state)
 }
 
 /* Both batches that it had in doubt come again, in order. */
-static void a_lease_that_is_lost_between_batches_delivers_them_again(void **state)
+static void a_lease_lost_between_batches_delivers_them_again(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.takes_us = 0};
@@ -500,7 +500,7 @@ static void a_lease_that_is_lost_between_batches_delivers_them_again(void **stat
 
 /* --- owners that vanish ----------------------------------------------------------------------- */
 
-static void a_lease_that_is_lost_before_the_mark_delivers_again_and_skips_nothing(void **state)
+static void a_lease_lost_before_the_ack_delivers_again(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.takes_us = 3600 * SECOND};
@@ -554,7 +554,7 @@ static void send_many(fixture *f, ef_engine *second, int from, int to)
     }
 }
 
-static void one_worker_at_a_time_has_a_publisher_and_another_takes_over(void **state)
+static void one_worker_at_a_time_holds_a_publisher(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.says = "{\"at\":40}"}, other = {.says = "{\"at\":40}"};
@@ -590,7 +590,7 @@ static void a_stream_that_moves_to_another_partition_keeps_its_order(void **stat
 {
     fixture fx, *f = &fx;
     fake s = {.down = true};
-    ef_partition_changed changed;
+    ef_partition_sync_result changed;
 
     (void)state;
     start(f, &s, (ef_publisher){0});
@@ -607,7 +607,7 @@ static void a_stream_that_moves_to_another_partition_keeps_its_order(void **stat
 
 /* --- operators -------------------------------------------------------------------------------- */
 
-static void a_paused_one_queues_and_goes_on_where_it_was(void **state)
+static void a_paused_publisher_queues_and_continues_when_resumed(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.down = false};
@@ -636,7 +636,7 @@ static void a_paused_one_queues_and_goes_on_where_it_was(void **state)
     fixture_close(f);
 }
 
-static void one_that_is_removed_leaves_no_lease(void **state)
+static void a_removed_publisher_leaves_no_lease(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.fails = {1}};
@@ -660,7 +660,7 @@ static void one_that_is_removed_leaves_no_lease(void **state)
     fixture_close(f);
 }
 
-static void what_a_sink_has_forgotten_is_sent_again_before_anything_new(void **state)
+static void lost_messages_are_redelivered_before_new_ones(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.down = false};
@@ -684,7 +684,7 @@ static void what_a_sink_has_forgotten_is_sent_again_before_anything_new(void **s
     fixture_close(f);
 }
 
-static void whoever_comes_late_notes_nothing_and_hands_nothing_back(void **state)
+static void a_late_worker_stores_no_sink_position_and_redelivers_nothing(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.says = "{\"at\":3}"}, other = {.says = "{\"at\":3}"};
@@ -718,12 +718,13 @@ static void whoever_comes_late_notes_nothing_and_hands_nothing_back(void **state
     check_noted(f, "{\"at\":9}");
     send_many(f, second, 4, 5);
     CHECK_TEXT("s3-1 s4-1 ", now->got);
-    CHECK_INT(0, publishing(f->engine)->is.republished + publishing(second)->is.republished);
+    CHECK_INT(0,
+              publishing(f->engine)->health.republished + publishing(second)->health.republished);
     ef_engine_close(second);
     fixture_close(f);
 }
 
-static void how_far_a_sink_is_is_noted_with_every_batch(void **state)
+static void the_sink_position_is_stored_with_every_batch(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.says = "{\"at\":1}"};
@@ -740,7 +741,7 @@ static void how_far_a_sink_is_is_noted_with_every_batch(void **state)
     fixture_close(f);
 }
 
-static void what_is_purged_keeps_up_with_what_is_published(void **state)
+static void purging_keeps_up_with_publishing(void **state)
 {
     enum { ROUND = 7000 }; /* in batches of 1,000, 2,000 and 4,000 at first */
     static ef_new_event events[ROUND];
@@ -764,7 +765,7 @@ static void what_is_purged_keeps_up_with_what_is_published(void **state)
     fixture_close(f);
 }
 
-static void a_sink_is_looked_at_before_what_it_had_is_purged(void **state)
+static void a_sink_is_checked_before_retained_rows_are_purged(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.down = false};
@@ -794,7 +795,7 @@ static void a_sink_is_looked_at_before_what_it_had_is_purged(void **state)
     fixture_close(f);
 }
 
-static void a_sink_that_is_idle_is_asked_no_more_than_it_is_purged(void **state)
+static void an_idle_sink_is_checked_only_before_a_purge(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.down = false};
@@ -839,7 +840,7 @@ static void hear(void *context, ef_log_level level, const char *text, const ef_l
     (void)snprintf(t->text, sizeof t->text, "%s", text);
 }
 
-static void what_a_sink_has_lost_and_nobody_keeps_is_an_error(void **state)
+static void lost_messages_that_are_not_retained_are_an_error(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.forgotten = 2};
@@ -856,7 +857,7 @@ static void what_a_sink_has_lost_and_nobody_keeps_is_an_error(void **state)
     pass_time(f, 11 * SECOND);
     drain(f);
     CHECK_INT(EF_LOG_WARN, t.level);
-    CHECK_TEXT("a sink has lost messages; they are sent again", t.text);
+    CHECK_TEXT("sink lost messages, redelivering", t.text);
     s.forgets = true;
     s.forgotten = 3;
     pass_time(f, 11 * SECOND);
@@ -905,7 +906,7 @@ static void runs_publish_nothing(void **state)
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-static void the_key_is_what_the_partitioner_makes_of_the_event(void **state)
+static void the_key_of_a_message_is_computed_by_the_partitioner(void **state)
 {
     static const char *const by[] = {"stream", "tenant", "type", "data.of.id"};
     static const char *const keys[] = {"s/1 s/2 ", "/1 /2 ", "sent/1 sent/2 ", "c7/1 s/2 "};
@@ -924,8 +925,8 @@ static void the_key_is_what_the_partitioner_makes_of_the_event(void **state)
     }
 }
 
-/* As docs/publishing.md has it: what waits is of a stream, whatever the key. */
-static void behind_a_failure_its_stream_waits_and_not_its_key(void **state)
+/* As docs/reference/publishing.md has it: what waits is of a stream, whatever the key. */
+static void a_failure_blocks_its_stream_and_not_its_key(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.fails = {1}};
@@ -944,7 +945,7 @@ static void behind_a_failure_its_stream_waits_and_not_its_key(void **state)
     fixture_close(f);
 }
 
-static void what_shares_a_stream_or_a_key_keeps_its_order(void **state)
+static void messages_of_a_stream_or_a_key_keep_their_order(void **state)
 {
     ef_event events[5] = {{.stream = EF_STR("a"), .type = EF_STR("x")},
                           {.stream = EF_STR("b"), .type = EF_STR("y")},
@@ -973,7 +974,7 @@ static void what_shares_a_stream_or_a_key_keeps_its_order(void **state)
 
 /* --- definitions ------------------------------------------------------------------------------ */
 
-static void a_definition_is_kept_with_its_defaults(void **state)
+static void a_publisher_is_stored_with_its_defaults(void **state)
 {
     fixture fx, *f = &fx;
     ef_publisher_list list = {0};
@@ -1003,7 +1004,7 @@ static void a_definition_is_kept_with_its_defaults(void **state)
     fixture_close(f);
 }
 
-static void what_cannot_be_meant_is_refused(void **state)
+static void an_invalid_publisher_is_refused(void **state)
 {
     static const ef_publisher bad[] = {
         {.url = EF_STR("ftp://x")},
@@ -1041,35 +1042,35 @@ static void what_cannot_be_meant_is_refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_published_goes_out_in_order_and_its_rows_go),
-        cmocka_unit_test(a_failed_message_holds_back_its_own_stream_only),
-        cmocka_unit_test(without_a_limit_it_is_tried_for_ever_with_one_it_dies),
-        cmocka_unit_test(what_the_sink_refuses_for_good_is_dead_at_once_and_can_be_skipped),
+        cmocka_unit_test(published_events_are_delivered_in_order_and_their_rows_removed),
+        cmocka_unit_test(a_failed_message_blocks_its_own_stream_only),
+        cmocka_unit_test(a_message_is_retried_up_to_its_attempt_limit),
+        cmocka_unit_test(a_message_refused_for_good_is_dead_at_once_and_can_be_skipped),
         cmocka_unit_test(a_sink_that_is_down_costs_no_attempts_and_nothing_is_lost),
-        cmocka_unit_test(what_was_not_tried_in_time_stays_queued),
-        cmocka_unit_test(while_a_batch_is_on_its_way_the_one_before_it_is_marked),
-        cmocka_unit_test(behind_a_failure_what_was_taken_ahead_waits),
+        cmocka_unit_test(a_message_that_was_not_tried_in_time_stays_queued),
+        cmocka_unit_test(a_batch_is_acknowledged_while_the_next_one_is_delivered),
+        cmocka_unit_test(rows_claimed_ahead_are_blocked_by_a_failure),
         cmocka_unit_test(a_sink_that_goes_down_between_batches_loses_nothing),
-        cmocka_unit_test(what_a_sink_has_lost_between_batches_is_not_marked),
-        cmocka_unit_test(a_lease_that_is_lost_between_batches_delivers_them_again),
-        cmocka_unit_test(a_lease_that_is_lost_before_the_mark_delivers_again_and_skips_nothing),
-        cmocka_unit_test(one_worker_at_a_time_has_a_publisher_and_another_takes_over),
+        cmocka_unit_test(a_message_lost_between_batches_is_not_acknowledged),
+        cmocka_unit_test(a_lease_lost_between_batches_delivers_them_again),
+        cmocka_unit_test(a_lease_lost_before_the_ack_delivers_again),
+        cmocka_unit_test(one_worker_at_a_time_holds_a_publisher),
         cmocka_unit_test(a_stream_that_moves_to_another_partition_keeps_its_order),
-        cmocka_unit_test(a_paused_one_queues_and_goes_on_where_it_was),
-        cmocka_unit_test(one_that_is_removed_leaves_no_lease),
-        cmocka_unit_test(what_a_sink_has_forgotten_is_sent_again_before_anything_new),
-        cmocka_unit_test(whoever_comes_late_notes_nothing_and_hands_nothing_back),
-        cmocka_unit_test(how_far_a_sink_is_is_noted_with_every_batch),
-        cmocka_unit_test(what_is_purged_keeps_up_with_what_is_published),
-        cmocka_unit_test(a_sink_is_looked_at_before_what_it_had_is_purged),
-        cmocka_unit_test(a_sink_that_is_idle_is_asked_no_more_than_it_is_purged),
-        cmocka_unit_test(what_a_sink_has_lost_and_nobody_keeps_is_an_error),
+        cmocka_unit_test(a_paused_publisher_queues_and_continues_when_resumed),
+        cmocka_unit_test(a_removed_publisher_leaves_no_lease),
+        cmocka_unit_test(lost_messages_are_redelivered_before_new_ones),
+        cmocka_unit_test(a_late_worker_stores_no_sink_position_and_redelivers_nothing),
+        cmocka_unit_test(the_sink_position_is_stored_with_every_batch),
+        cmocka_unit_test(purging_keeps_up_with_publishing),
+        cmocka_unit_test(a_sink_is_checked_before_retained_rows_are_purged),
+        cmocka_unit_test(an_idle_sink_is_checked_only_before_a_purge),
+        cmocka_unit_test(lost_messages_that_are_not_retained_are_an_error),
         cmocka_unit_test(runs_publish_nothing),
-        cmocka_unit_test(the_key_is_what_the_partitioner_makes_of_the_event),
-        cmocka_unit_test(behind_a_failure_its_stream_waits_and_not_its_key),
-        cmocka_unit_test(what_shares_a_stream_or_a_key_keeps_its_order),
-        cmocka_unit_test(a_definition_is_kept_with_its_defaults),
-        cmocka_unit_test(what_cannot_be_meant_is_refused),
+        cmocka_unit_test(the_key_of_a_message_is_computed_by_the_partitioner),
+        cmocka_unit_test(a_failure_blocks_its_stream_and_not_its_key),
+        cmocka_unit_test(messages_of_a_stream_or_a_key_keep_their_order),
+        cmocka_unit_test(a_publisher_is_stored_with_its_defaults),
+        cmocka_unit_test(an_invalid_publisher_is_refused),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

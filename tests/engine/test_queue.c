@@ -23,7 +23,7 @@ static void start(fixture *f)
     drain(f);
 }
 
-static void what_fails_holds_back_its_own_stream_in_its_own_projection(void **state)
+static void a_failed_event_blocks_its_stream_in_its_projection(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -45,7 +45,7 @@ static void what_fails_holds_back_its_own_stream_in_its_own_projection(void **st
 }
 
 /* Neither for folding: under its own name, or under one that it had before. */
-static void what_is_not_for_folding_is_ignored_and_its_row_goes(void **state)
+static void an_event_that_is_not_folded_is_ignored_and_acknowledged(void **state)
 {
     fixture fx, *f = &fx;
     ef_tick t;
@@ -89,7 +89,7 @@ static int64_t seconds_until_dead(fixture *f)
     return -1;
 }
 
-static void it_is_dead_at_the_eighth_failure_and_blocks_what_is_behind(void **state)
+static void an_event_is_dead_at_the_eighth_failure_and_blocks_its_stream(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -126,7 +126,7 @@ static void note_death(void *context, ef_log_level level, const char *message,
     (void)snprintf(said, EF_LOG_LINE_MAX, "%s", line);
 }
 
-static void a_death_is_told_with_stream_seq_attempts_and_the_reason(void **state)
+static void a_dead_row_is_logged_with_stream_seq_attempts_and_error(void **state)
 {
     char said[EF_LOG_LINE_MAX] = "";
     ef_log log = {.level_min = EF_LOG_WARN, .write = note_death, .context = said};
@@ -146,7 +146,7 @@ static void a_death_is_told_with_stream_seq_attempts_and_the_reason(void **state
     fixture_close(f);
 }
 
-static void ticks_and_what_they_took_are_counted(void **state)
+static void ticks_and_claimed_rows_are_counted(void **state)
 {
     fixture fx, *f = &fx;
     ef_engine_counts before, after;
@@ -155,13 +155,13 @@ static void ticks_and_what_they_took_are_counted(void **state)
 
     (void)state;
     start(f);
-    OK(ef_engine_counted(f->engine, &before, &f->err));
+    OK(ef_engine_counts_read(f->engine, &before, &f->err));
     for (int i = 0; i < 3; i++)
         append(f, "s", "added", GOOD);
     drain(f);
     OK(ef_engine_work(f->engine, NULL, &idle, &f->err));
     CHECK_INT(0, idle.claimed);
-    OK(ef_engine_counted(f->engine, &after, &f->err));
+    OK(ef_engine_counts_read(f->engine, &after, &f->err));
     CHECK_INT(3, after.claimed - before.claimed);
     CHECK_INT(1, after.ticks - before.ticks);
     CHECK(after.ticks_empty > before.ticks_empty);
@@ -181,7 +181,7 @@ static void kill_head(fixture *f, int behind)
     CHECK(seconds_until_dead(f) > 0);
 }
 
-static void a_skip_frees_the_stream_and_its_order_is_kept(void **state)
+static void a_skip_unblocks_the_stream_in_order(void **state)
 {
     fixture fx, *f = &fx;
     ef_row_list rows = {0};
@@ -190,13 +190,13 @@ static void a_skip_frees_the_stream_and_its_order_is_kept(void **state)
     start(f);
     kill_head(f, 300);
     OK(ef_outbox_skip(f->journal,
-                      &(ef_outbox_act){.stream = EF_STR("s"),
-                                       .seq = 1,
-                                       .lane = EF_STR("sums"),
-                                       .who = EF_STR("ana"),
-                                       .reason = EF_STR("made by a test"),
-                                       .versions = (const int32_t[]){1},
-                                       .version_count = 1},
+                      &(ef_outbox_action){.stream = EF_STR("s"),
+                                          .seq = 1,
+                                          .lane = EF_STR("sums"),
+                                          .actor = EF_STR("ana"),
+                                          .reason = EF_STR("made by a test"),
+                                          .versions = (const int32_t[]){1},
+                                          .version_count = 1},
                       &rows, &f->err));
     ef_row_list_release(&rows);
     drain(f);
@@ -206,7 +206,7 @@ static void a_skip_frees_the_stream_and_its_order_is_kept(void **state)
     fixture_close(f);
 }
 
-static void a_requeue_tries_anew_from_no_attempts(void **state)
+static void a_requeue_starts_with_no_attempts(void **state)
 {
     fixture fx, *f = &fx;
     ef_row_list rows = {0};
@@ -215,7 +215,7 @@ static void a_requeue_tries_anew_from_no_attempts(void **state)
     start(f);
     kill_head(f, 1);
     OK(ef_outbox_requeue_dead(
-        f->journal, &(ef_outbox_bulk){.lane = EF_STR("sums"), .who = EF_STR("ana"), .limit = 10},
+        f->journal, &(ef_outbox_bulk){.lane = EF_STR("sums"), .actor = EF_STR("ana"), .limit = 10},
         NULL, &rows, &f->err));
     CHECK_INT(1, rows.count);
     ef_row_list_release(&rows);
@@ -225,7 +225,7 @@ static void a_requeue_tries_anew_from_no_attempts(void **state)
     fixture_close(f);
 }
 
-static void a_backlog_is_taken_in_growing_batches(void **state)
+static void a_backlog_is_claimed_in_growing_batches(void **state)
 {
     fixture fx, *f = &fx;
     ef_work_options options = {.batch = 10};
@@ -258,7 +258,7 @@ static void append_many(fixture *f, size_t count)
 }
 
 /* More than the outbox gives at once would be refused, in every pass from then on. */
-static void a_large_batch_grows_no_further_than_the_outbox_gives(void **state)
+static void a_batch_grows_up_to_the_claim_limit(void **state)
 {
     fixture fx, *f = &fx;
     ef_work_options options = {.batch = 9000};
@@ -301,24 +301,24 @@ static void with_many_projections_batches_grow_less(void **state)
 /* Take a batch as a worker would that then ends: the lease runs out. */
 static void take_and_vanish(fixture *f, size_t limit)
 {
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
-    ef_holding held[64];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
+    ef_partition_lease held[64];
     int64_t until_us;
 
     pass_time(f, 11 * SECOND);
-    for (int32_t p = 0; p < f->engine->crew.partitions; p++) {
-        held[p] = (ef_holding){.partition = p};
+    for (int32_t p = 0; p < f->engine->membership.partitions; p++) {
+        held[p] = (ef_partition_lease){.partition = p};
         OK(ef_lease_acquire(f->journal, &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
                             EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
     }
-    OK(ef_outbox_take(f->journal, EF_STR("*"), held, (size_t)f->engine->crew.partitions, limit,
-                      &batch, &f->err));
+    OK(ef_outbox_claim(f->journal, EF_STR("*"), held, (size_t)f->engine->membership.partitions,
+                       limit, &batch, &f->err));
     CHECK_INT(limit, batch.count);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     pass_time(f, 11 * SECOND);
 }
 
-static void what_was_in_hand_is_tried_with_care_and_nothing_is_lost(void **state)
+static void rows_in_flight_at_a_crash_are_isolated_and_none_is_lost(void **state)
 {
     fixture fx, *f = &fx;
     ef_tick t;
@@ -340,7 +340,7 @@ static void what_was_in_hand_is_tried_with_care_and_nothing_is_lost(void **state
 }
 
 static void
-one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it(void **state)
+a_row_alone_in_flight_at_a_crash_counts_an_attempt_in_every_projection_that_lacks_it(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -362,7 +362,7 @@ one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it(v
 /* --- several workers ---------------------------------------------------------------------------
  */
 
-static void a_worker_that_lost_its_leases_changes_nothing_and_goes_on(void **state)
+static void a_worker_that_lost_its_leases_changes_nothing(void **state)
 {
     fixture fx, *f = &fx;
     ef_tick t;
@@ -399,7 +399,7 @@ static void take_over(fixture *f, ef_engine *engine, int64_t claimed)
 
 /* Views and watermarks stay in memory from batch to batch. Nobody notices, not even where a view is
  * only read: there is nothing that the commit could compare. */
-static void what_is_kept_in_memory_is_as_the_store_has_it(void **state)
+static void the_view_cache_equals_the_store(void **state)
 {
     static const char FLAGS[] = "projection flags version 1\n"
                                 "  view data.of\n"
@@ -457,7 +457,7 @@ static void fold_many(size_t batch, char sums[200], ef_outbox_summary *lane)
 }
 
 /* Two threads share the projections of a large batch; of a small one nobody does. */
-static void many_at_once_come_to_the_same_as_a_few_at_a_time(void **state)
+static void large_batches_give_the_same_views_as_small_ones(void **state)
 {
     ef_outbox_summary few, many;
     char sums[2][200];
@@ -474,22 +474,22 @@ static void many_at_once_come_to_the_same_as_a_few_at_a_time(void **state)
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_fails_holds_back_its_own_stream_in_its_own_projection),
-        cmocka_unit_test(what_is_not_for_folding_is_ignored_and_its_row_goes),
-        cmocka_unit_test(it_is_dead_at_the_eighth_failure_and_blocks_what_is_behind),
-        cmocka_unit_test(a_death_is_told_with_stream_seq_attempts_and_the_reason),
-        cmocka_unit_test(a_skip_frees_the_stream_and_its_order_is_kept),
-        cmocka_unit_test(a_requeue_tries_anew_from_no_attempts),
-        cmocka_unit_test(a_backlog_is_taken_in_growing_batches),
-        cmocka_unit_test(ticks_and_what_they_took_are_counted),
-        cmocka_unit_test(a_large_batch_grows_no_further_than_the_outbox_gives),
+        cmocka_unit_test(a_failed_event_blocks_its_stream_in_its_projection),
+        cmocka_unit_test(an_event_that_is_not_folded_is_ignored_and_acknowledged),
+        cmocka_unit_test(an_event_is_dead_at_the_eighth_failure_and_blocks_its_stream),
+        cmocka_unit_test(a_dead_row_is_logged_with_stream_seq_attempts_and_error),
+        cmocka_unit_test(a_skip_unblocks_the_stream_in_order),
+        cmocka_unit_test(a_requeue_starts_with_no_attempts),
+        cmocka_unit_test(a_backlog_is_claimed_in_growing_batches),
+        cmocka_unit_test(ticks_and_claimed_rows_are_counted),
+        cmocka_unit_test(a_batch_grows_up_to_the_claim_limit),
         cmocka_unit_test(with_many_projections_batches_grow_less),
-        cmocka_unit_test(what_was_in_hand_is_tried_with_care_and_nothing_is_lost),
+        cmocka_unit_test(rows_in_flight_at_a_crash_are_isolated_and_none_is_lost),
         cmocka_unit_test(
-            one_that_was_alone_in_hand_counts_an_attempt_in_every_projection_that_lacks_it),
-        cmocka_unit_test(a_worker_that_lost_its_leases_changes_nothing_and_goes_on),
-        cmocka_unit_test(what_is_kept_in_memory_is_as_the_store_has_it),
-        cmocka_unit_test(many_at_once_come_to_the_same_as_a_few_at_a_time),
+            a_row_alone_in_flight_at_a_crash_counts_an_attempt_in_every_projection_that_lacks_it),
+        cmocka_unit_test(a_worker_that_lost_its_leases_changes_nothing),
+        cmocka_unit_test(the_view_cache_equals_the_store),
+        cmocka_unit_test(large_batches_give_the_same_views_as_small_ones),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

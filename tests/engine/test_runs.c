@@ -38,13 +38,13 @@ static ef_status try_replay(fixture *f, const ef_replay *replay, char id[64])
     return st;
 }
 
-static ef_replayed replayed(fixture *f, const char *id)
+static ef_replay_result replayed(fixture *f, const char *id)
 {
     ef_run_list runs = {0};
-    ef_replayed r;
+    ef_replay_result r;
 
     OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
-    OK(ef_run_replayed(&runs.items[0], &r, &f->err));
+    OK(ef_run_replay_result(&runs.items[0], &r, &f->err));
     ef_run_list_release(&runs);
     return r;
 }
@@ -52,7 +52,7 @@ static ef_replayed replayed(fixture *f, const char *id)
 /* --- one a scope -------------------------------------------------------------------------------
  */
 
-static void one_over_all_and_single_ones_keep_each_other_out(void **state)
+static void runs_over_all_projections_and_single_ones_exclude_each_other(void **state)
 {
     fixture fx, *f = &fx;
     ef_run_list runs = {0};
@@ -73,7 +73,7 @@ static void one_over_all_and_single_ones_keep_each_other_out(void **state)
     fixture_close(f);
 }
 
-static void a_worker_drives_what_is_queued(void **state)
+static void a_worker_drives_queued_runs(void **state)
 {
     fixture fx, *f = &fx;
     ef_run_list runs = {0};
@@ -99,7 +99,7 @@ static void a_worker_drives_what_is_queued(void **state)
 /* --- replay ------------------------------------------------------------------------------------
  */
 
-static void what_is_applied_already_is_a_duplicate(void **state)
+static void a_replay_of_applied_events_finds_duplicates(void **state)
 {
     fixture fx, *f = &fx;
     char id[64];
@@ -118,7 +118,7 @@ static void what_is_applied_already_is_a_duplicate(void **state)
     fixture_close(f);
 }
 
-static void what_is_missing_is_applied(void **state)
+static void a_replay_applies_missing_events(void **state)
 {
     fixture fx, *f = &fx;
     char id[64];
@@ -136,7 +136,7 @@ static void what_is_missing_is_applied(void **state)
     fixture_close(f);
 }
 
-static void what_fails_is_filed_with_what_waits_behind_it(void **state)
+static void a_replay_adds_rows_for_failed_and_blocked_events(void **state)
 {
     fixture fx, *f = &fx;
     ef_new_event bad = {.stream = EF_STR("s"), .type = EF_STR("added"), .data = EF_STR(BAD)};
@@ -160,9 +160,9 @@ static void what_fails_is_filed_with_what_waits_behind_it(void **state)
 
 static int64_t fitting(fixture *f, ef_replay replay)
 {
-    ef_replayed r;
+    ef_replay_result r;
 
-    OK(ef_replay_look(f->engine, &replay, false, NULL, NULL, &r, &f->err));
+    OK(ef_replay_dry_run(f->engine, &replay, false, NULL, NULL, &r, &f->err));
     return r.events;
 }
 
@@ -195,7 +195,7 @@ static void bounds_are_inclusive_and_an_empty_window_is_no_error(void **state)
     fixture_close(f);
 }
 
-static void a_window_that_cannot_be_is_refused(void **state)
+static void a_replay_with_contradictory_bounds_is_refused(void **state)
 {
     fixture fx, *f = &fx;
     char id[64];
@@ -223,15 +223,15 @@ static void count_failure(void *context, ef_str projection, const ef_event *even
 static void a_validation_folds_and_changes_nothing(void **state)
 {
     fixture fx, *f = &fx;
-    ef_replayed r;
+    ef_replay_result r;
     int64_t failed_at = 0;
 
     (void)state;
     start(f);
     append(f, "s", "added", GOOD);
     append(f, "s", "added", BAD);
-    OK(ef_replay_look(f->engine, &(ef_replay){.any_tenant = true, .from = 2}, true, count_failure,
-                      &failed_at, &r, &f->err));
+    OK(ef_replay_dry_run(f->engine, &(ef_replay){.any_tenant = true, .from = 2}, true,
+                         count_failure, &failed_at, &r, &f->err));
     CHECK_INT(2, failed_at);
     CHECK_INT(1, r.failed);
     CHECK_INT(1, r.events);
@@ -241,7 +241,7 @@ static void a_validation_folds_and_changes_nothing(void **state)
 
 /* --- crashes and cancelling ------------------------------------------------------------------- */
 
-static void another_worker_goes_on_where_one_has_vanished(void **state)
+static void another_worker_continues_a_replay_after_a_crash(void **state)
 {
     fixture fx, *f = &fx;
     ef_run_list runs = {0};
@@ -269,7 +269,7 @@ static void another_worker_goes_on_where_one_has_vanished(void **state)
     fixture_close(f);
 }
 
-static void a_rebuild_goes_on_after_its_worker_has_vanished_and_none_is_built_twice(void **state)
+static void another_worker_continues_a_rebuild_without_a_second_build(void **state)
 {
     fixture fx, *f = &fx;
     ef_run_list runs = {0};
@@ -293,7 +293,7 @@ static void a_rebuild_goes_on_after_its_worker_has_vanished_and_none_is_built_tw
         CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
         OK(ef_projection_ls(f->engine, EF_STR("sums"), &list, &f->err));
         CHECK_INT(2, list.count);
-        CHECK(list.items[0].routed);
+        CHECK(list.items[0].active);
         CHECK_INT(2, list.items[0].generation);
         CHECK_TEXT(list.items[0].digest, list.items[1].digest);
         ef_projection_list_release(&list);
@@ -353,7 +353,7 @@ static ef_run_state state_of(fixture *f, const char *id, char error[64])
     return state;
 }
 
-static void an_outage_keeps_a_run_running_and_tells_why(void **state)
+static void an_outage_keeps_a_run_running_with_the_reason(void **state)
 {
     static const ef_status OUTAGES[] = {EF_IO, EF_BUSY, EF_FULL, EF_UNSURE};
     fixture fx, *f = &fx;
@@ -377,7 +377,7 @@ static void an_outage_keeps_a_run_running_and_tells_why(void **state)
     }
 }
 
-static void an_outage_is_tried_again_less_and_less_often(void **state)
+static void a_run_backs_off_during_an_outage(void **state)
 {
     fixture fx, *f = &fx;
     ef_tick t = {0};
@@ -401,7 +401,7 @@ static void an_outage_is_tried_again_less_and_less_often(void **state)
     fixture_close(f);
 }
 
-static void one_that_waits_does_not_hold_back_the_others(void **state)
+static void a_run_in_back_off_does_not_delay_others(void **state)
 {
     fixture fx, *f = &fx;
     ef_run_list runs = {0};
@@ -457,7 +457,7 @@ static void a_cancelled_replay_keeps_what_it_has_committed(void **state)
     fixture_close(f);
 }
 
-static void a_run_that_cannot_be_gone_on_with_fails_with_the_reason(void **state)
+static void a_run_without_a_driver_fails_with_the_reason(void **state)
 {
     fixture fx, *f = &fx;
     ef_run_list runs = {0};
@@ -479,22 +479,22 @@ static void a_run_that_cannot_be_gone_on_with_fails_with_the_reason(void **state
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_over_all_and_single_ones_keep_each_other_out),
-        cmocka_unit_test(a_worker_drives_what_is_queued),
-        cmocka_unit_test(what_is_applied_already_is_a_duplicate),
-        cmocka_unit_test(what_is_missing_is_applied),
-        cmocka_unit_test(what_fails_is_filed_with_what_waits_behind_it),
+        cmocka_unit_test(runs_over_all_projections_and_single_ones_exclude_each_other),
+        cmocka_unit_test(a_worker_drives_queued_runs),
+        cmocka_unit_test(a_replay_of_applied_events_finds_duplicates),
+        cmocka_unit_test(a_replay_applies_missing_events),
+        cmocka_unit_test(a_replay_adds_rows_for_failed_and_blocked_events),
         cmocka_unit_test(bounds_are_inclusive_and_an_empty_window_is_no_error),
-        cmocka_unit_test(a_window_that_cannot_be_is_refused),
+        cmocka_unit_test(a_replay_with_contradictory_bounds_is_refused),
         cmocka_unit_test(a_validation_folds_and_changes_nothing),
-        cmocka_unit_test(another_worker_goes_on_where_one_has_vanished),
-        cmocka_unit_test(a_rebuild_goes_on_after_its_worker_has_vanished_and_none_is_built_twice),
-        cmocka_unit_test(an_outage_keeps_a_run_running_and_tells_why),
-        cmocka_unit_test(an_outage_is_tried_again_less_and_less_often),
-        cmocka_unit_test(one_that_waits_does_not_hold_back_the_others),
+        cmocka_unit_test(another_worker_continues_a_replay_after_a_crash),
+        cmocka_unit_test(another_worker_continues_a_rebuild_without_a_second_build),
+        cmocka_unit_test(an_outage_keeps_a_run_running_with_the_reason),
+        cmocka_unit_test(a_run_backs_off_during_an_outage),
+        cmocka_unit_test(a_run_in_back_off_does_not_delay_others),
         cmocka_unit_test(damage_ends_a_run),
         cmocka_unit_test(a_cancelled_replay_keeps_what_it_has_committed),
-        cmocka_unit_test(a_run_that_cannot_be_gone_on_with_fails_with_the_reason),
+        cmocka_unit_test(a_run_without_a_driver_fails_with_the_reason),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

@@ -147,7 +147,7 @@ TEST(a_poison_event_stops_its_own_tenant_and_no_other)
     fixture_close(f);
 }
 
-TEST(scopes_are_listed_by_name_those_that_are_behind_last)
+TEST(scopes_are_listed_with_stopped_tenants_last)
 {
     fixture t, *f = &t;
     ef_projection_list list = {0};
@@ -179,7 +179,7 @@ TEST(scopes_are_listed_by_name_those_that_are_behind_last)
     fixture_close(f);
 }
 
-TEST(it_is_tried_again_after_250_ms_doubling_and_fails_for_good_at_the_sixth)
+TEST(a_stopped_tenant_is_retried_after_250_ms_doubling_and_fails_at_the_sixth)
 {
     static const int64_t WAITS_MS[] = {250, 500, 1000, 2000, 4000};
     fixture t, *f = &t;
@@ -206,7 +206,7 @@ TEST(it_is_tried_again_after_250_ms_doubling_and_fails_for_good_at_the_sixth)
     fixture_close(f);
 }
 
-TEST(a_worker_that_starts_anew_goes_on_counting)
+TEST(a_restarted_worker_continues_the_count_of_failures)
 {
     fixture t, *f = &t;
 
@@ -244,7 +244,7 @@ static void check_joined(fixture *f)
     check_accounts(f, "counts", "live", 0);
 }
 
-TEST(a_failed_one_heals_by_itself_within_a_minute_and_joins)
+TEST(a_failed_tenant_is_retried_every_minute_and_joins)
 {
     fixture t, *f = &t;
 
@@ -266,7 +266,7 @@ TEST(a_failed_one_heals_by_itself_within_a_minute_and_joins)
     fixture_close(f);
 }
 
-TEST(a_failed_one_is_tried_at_once_when_it_is_resumed)
+TEST(a_failed_tenant_is_retried_at_once_when_resumed)
 {
     fixture t, *f = &t;
 
@@ -283,7 +283,7 @@ TEST(a_failed_one_is_tried_at_once_when_it_is_resumed)
     fixture_close(f);
 }
 
-TEST(one_that_comes_up_in_steps_misses_nothing_while_the_others_go_on)
+TEST(a_tenant_that_catches_up_in_steps_misses_no_event)
 {
     fixture t, *f = &t;
 
@@ -308,7 +308,7 @@ TEST(one_that_comes_up_in_steps_misses_nothing_while_the_others_go_on)
     fixture_close(f);
 }
 
-TEST(it_may_stop_again_further_on_and_counts_from_one)
+TEST(a_tenant_that_stops_again_counts_from_one)
 {
     fixture t, *f = &t;
 
@@ -328,7 +328,7 @@ TEST(it_may_stop_again_further_on_and_counts_from_one)
     fixture_close(f);
 }
 
-TEST(a_paused_one_keeps_its_places)
+TEST(a_paused_projection_keeps_the_cursors_of_tenants)
 {
     fixture t, *f = &t;
 
@@ -350,7 +350,7 @@ TEST(a_paused_one_keeps_its_places)
 
 /* --- beside the rest -------------------------------------------------------------------------- */
 
-TEST(skip_and_record_passes_over_after_the_tries)
+TEST(skip_and_record_skips_a_tenants_event_after_the_last_attempt)
 {
     fixture t, *f = &t;
     ef_failure_list failures = {0};
@@ -373,7 +373,7 @@ TEST(skip_and_record_passes_over_after_the_tries)
     fixture_close(f);
 }
 
-TEST(what_waits_for_others_is_not_counted_for_a_tenant)
+TEST(pending_events_are_counted_per_tenant)
 {
     fixture t, *f = &t;
 
@@ -389,7 +389,7 @@ TEST(what_waits_for_others_is_not_counted_for_a_tenant)
     fixture_close(f);
 }
 
-TEST(a_build_beside_it_stops_in_the_same_places_and_agrees)
+TEST(a_side_build_stops_tenants_at_the_same_events)
 {
     fixture t, *f = &t;
     ef_run_list runs = {0};
@@ -411,7 +411,7 @@ TEST(a_build_beside_it_stops_in_the_same_places_and_agrees)
     fixture_close(f);
 }
 
-TEST(a_dead_row_of_one_tenant_does_not_hold_back_the_reads_of_another)
+TEST(a_dead_row_of_one_tenant_does_not_block_reads_of_another)
 {
     fixture t, *f = &t;
     ef_scope_list list = {0};
@@ -515,7 +515,7 @@ static void go_through_all(fixture *f)
     CHECK_INT(4, count_of(f, "counts", "b"));
 }
 
-TEST(what_a_journal_is_told_is_done_with_was_synced_before)
+TEST(views_are_synced_before_events_are_acknowledged_to_the_journal)
 {
     fixture t, *f = &t;
 
@@ -531,7 +531,7 @@ TEST(what_a_journal_is_told_is_done_with_was_synced_before)
     fixture_close(f);
 }
 
-TEST(commits_of_a_cursor_are_not_synced_where_the_journal_is_told_nothing)
+TEST(cursor_commits_are_not_synced_without_acknowledgements)
 {
     fixture t, *f = &t;
 
@@ -549,20 +549,20 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_poison_event_stops_its_own_tenant_and_no_other),
-        cmocka_unit_test(scopes_are_listed_by_name_those_that_are_behind_last),
-        cmocka_unit_test(it_is_tried_again_after_250_ms_doubling_and_fails_for_good_at_the_sixth),
-        cmocka_unit_test(a_worker_that_starts_anew_goes_on_counting),
-        cmocka_unit_test(a_failed_one_heals_by_itself_within_a_minute_and_joins),
-        cmocka_unit_test(a_failed_one_is_tried_at_once_when_it_is_resumed),
-        cmocka_unit_test(one_that_comes_up_in_steps_misses_nothing_while_the_others_go_on),
-        cmocka_unit_test(it_may_stop_again_further_on_and_counts_from_one),
-        cmocka_unit_test(a_paused_one_keeps_its_places),
-        cmocka_unit_test(skip_and_record_passes_over_after_the_tries),
-        cmocka_unit_test(what_waits_for_others_is_not_counted_for_a_tenant),
-        cmocka_unit_test(a_build_beside_it_stops_in_the_same_places_and_agrees),
-        cmocka_unit_test(a_dead_row_of_one_tenant_does_not_hold_back_the_reads_of_another),
-        cmocka_unit_test(what_a_journal_is_told_is_done_with_was_synced_before),
-        cmocka_unit_test(commits_of_a_cursor_are_not_synced_where_the_journal_is_told_nothing),
+        cmocka_unit_test(scopes_are_listed_with_stopped_tenants_last),
+        cmocka_unit_test(a_stopped_tenant_is_retried_after_250_ms_doubling_and_fails_at_the_sixth),
+        cmocka_unit_test(a_restarted_worker_continues_the_count_of_failures),
+        cmocka_unit_test(a_failed_tenant_is_retried_every_minute_and_joins),
+        cmocka_unit_test(a_failed_tenant_is_retried_at_once_when_resumed),
+        cmocka_unit_test(a_tenant_that_catches_up_in_steps_misses_no_event),
+        cmocka_unit_test(a_tenant_that_stops_again_counts_from_one),
+        cmocka_unit_test(a_paused_projection_keeps_the_cursors_of_tenants),
+        cmocka_unit_test(skip_and_record_skips_a_tenants_event_after_the_last_attempt),
+        cmocka_unit_test(pending_events_are_counted_per_tenant),
+        cmocka_unit_test(a_side_build_stops_tenants_at_the_same_events),
+        cmocka_unit_test(a_dead_row_of_one_tenant_does_not_block_reads_of_another),
+        cmocka_unit_test(views_are_synced_before_events_are_acknowledged_to_the_journal),
+        cmocka_unit_test(cursor_commits_are_not_synced_without_acknowledgements),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

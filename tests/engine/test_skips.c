@@ -18,13 +18,13 @@ static void skip_event(fixture *f, const char *stream, int64_t seq)
     ef_row_list rows = {0};
 
     OK(ef_outbox_skip(f->journal,
-                      &(ef_outbox_act){.stream = ef_str_from(stream),
-                                       .seq = seq,
-                                       .lane = EF_STR("sums"),
-                                       .who = EF_STR("ana"),
-                                       .reason = EF_STR("a typo"),
-                                       .versions = (const int32_t[]){1},
-                                       .version_count = 1},
+                      &(ef_outbox_action){.stream = ef_str_from(stream),
+                                          .seq = seq,
+                                          .lane = EF_STR("sums"),
+                                          .actor = EF_STR("ana"),
+                                          .reason = EF_STR("a typo"),
+                                          .versions = (const int32_t[]){1},
+                                          .version_count = 1},
                       &rows, &f->err));
     ef_row_list_release(&rows);
 }
@@ -34,11 +34,11 @@ static ef_status try_skip(fixture *f, const char *stream, int64_t seq)
 {
     ef_row_list rows = {0};
     ef_status st = ef_projection_skip(f->engine,
-                                      &(ef_outbox_act){.stream = ef_str_from(stream),
-                                                       .seq = seq,
-                                                       .lane = EF_STR("sums"),
-                                                       .who = EF_STR("ana"),
-                                                       .reason = EF_STR("a typo")},
+                                      &(ef_outbox_action){.stream = ef_str_from(stream),
+                                                          .seq = seq,
+                                                          .lane = EF_STR("sums"),
+                                                          .actor = EF_STR("ana"),
+                                                          .reason = EF_STR("a typo")},
                                       &rows, &f->err);
 
     ef_row_list_release(&rows);
@@ -68,7 +68,7 @@ static void check_generation(fixture *f, int32_t number, int64_t applied, int64_
     ef__generation_list list = {0};
     bool found = false;
 
-    OK(ef__room_ready(&list.room, &f->err));
+    OK(ef__memory_prepare(&list.room, &f->err));
     OK(f->engine->views->ops->generation_ls(f->engine->views, EF_STR("sums"), &list, &f->err));
     for (size_t i = 0; i < list.count; i++)
         if (list.items[i].number == number) {
@@ -111,7 +111,7 @@ static int64_t differences(fixture *f)
     return verdict.differences;
 }
 
-static void a_build_beside_passes_what_was_skipped(void **state)
+static void a_side_build_skips_skipped_events(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -124,7 +124,7 @@ static void a_build_beside_passes_what_was_skipped(void **state)
     fixture_close(f);
 }
 
-static void a_build_in_place_passes_what_was_skipped(void **state)
+static void a_rebuild_in_place_skips_skipped_events(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -152,7 +152,7 @@ static void a_verification_finds_no_drift_after_a_skip(void **state)
     fixture_close(f);
 }
 
-static void a_view_store_that_was_lost_is_made_anew_without_what_was_skipped(void **state)
+static void a_lost_view_store_is_rebuilt_without_skipped_events(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -176,7 +176,7 @@ static void a_view_store_that_was_lost_is_made_anew_without_what_was_skipped(voi
 }
 
 /* A row that is skipped while another version has the event already: that one keeps it. */
-static void another_version_decides_for_itself(void **state)
+static void a_skip_does_not_hold_for_another_version(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -192,8 +192,8 @@ static void another_version_decides_for_itself(void **state)
     drain(f);
     check_generation(f, 1, 1, 1);
     check_generation(f, 2, 2, 0);
-    OK(ef_projection_switch(f->engine, &(ef_route){.projection = EF_STR("sums"), .version = 2},
-                            &f->err));
+    OK(ef_projection_switch(
+        f->engine, &(ef_generation_choice){.projection = EF_STR("sums"), .version = 2}, &f->err));
     CHECK_TEXT("{\"n\":20}", view_data(f, "sums", "a"));
     CHECK_INT(0, differences(f));
     rebuild(f, true);
@@ -216,8 +216,8 @@ static void a_skip_never_reaches_a_version_that_has_applied_the_event(void **sta
     drain(f);
     deploy(f, SUMS_2);
     drain(f);
-    OK(ef_projection_switch(f->engine, &(ef_route){.projection = EF_STR("sums"), .version = 2},
-                            &f->err));
+    OK(ef_projection_switch(
+        f->engine, &(ef_generation_choice){.projection = EF_STR("sums"), .version = 2}, &f->err));
     CHECK_INT(0, summary_of(f, "sums").failed + summary_of(f, "sums").pending);
     CHECK_STATUS(EF_NOT_FOUND, try_skip(f, "s", 2), &f->err);
     rebuild(f, false);
@@ -245,7 +245,7 @@ static void a_skip_is_refused_where_no_version_is_blocked_at_the_event(void **st
     fixture_close(f);
 }
 
-static void the_past_of_a_view_is_told_without_what_was_skipped(void **state)
+static void the_history_of_a_view_excludes_skipped_events(void **state)
 {
     fixture fx, *f = &fx;
     ef_view_list views = {0};
@@ -302,7 +302,7 @@ static void start_policy(fixture *f)
     check_policy(f, false);
 }
 
-static void a_projection_that_skips_passes_what_it_cannot_digest_after_its_last_try(void **state)
+static void a_projection_set_to_skip_skips_after_the_last_attempt(void **state)
 {
     fixture fx, *f = &fx;
     ef_failure_list failures = {0};
@@ -325,7 +325,7 @@ static void a_projection_that_skips_passes_what_it_cannot_digest_after_its_last_
     fixture_close(f);
 }
 
-static void what_is_dead_already_passes_when_it_is_told_to_skip(void **state)
+static void dead_rows_are_skipped_when_the_policy_is_set_to_skip(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -340,7 +340,7 @@ static void what_is_dead_already_passes_when_it_is_told_to_skip(void **state)
     fixture_close(f);
 }
 
-static void one_that_was_told_to_stop_again_stops(void **state)
+static void a_projection_set_back_to_stop_stops(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -356,7 +356,7 @@ static void one_that_was_told_to_stop_again_stops(void **state)
 }
 
 /* Whoever counted the last attempt died in it: the row is dead, and nobody has looked. */
-static void a_row_that_died_with_its_worker_passes_later(void **state)
+static void a_row_that_died_with_its_worker_is_skipped_later(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -364,8 +364,10 @@ static void a_row_that_died_with_its_worker_passes_later(void **state)
     start_policy(f);
     let_fail(f);
     CHECK_INT(1, summary_of(f, "sums").dead);
-    OK(ef_act_add(f->journal,
-                  &(ef_act){.act = EF_STR("on_error"), .lane = EF_STR("sums"), .seq = 1}, &f->err));
+    OK(ef_audit_add(
+        f->journal,
+        &(ef_audit_entry){.action = EF_STR("on_error"), .lane = EF_STR("sums"), .seq = 1},
+        &f->err));
     drain(f);
     pass_time(f, 61 * SECOND);
     drain(f);
@@ -380,27 +382,27 @@ static void a_row_that_died_with_its_worker_passes_later(void **state)
 /* Begin the attempt after the last one at the event as a worker would that then ends. */
 static void try_and_vanish(fixture *f, int64_t position)
 {
-    ef_exception row = {.lane = EF_STR("sums"),
+    ef_retry_row row = {.lane = EF_STR("sums"),
                         .position = position,
                         .status = EF_ROW_FAILED,
                         .attempts = 9,
                         .error = EF_STR("n is no number"),
                         .trying = true};
-    ef_holding held[64];
+    ef_partition_lease held[64];
     int64_t until_us;
 
     pass_time(f, 11 * SECOND);
-    for (int32_t p = 0; p < f->engine->crew.partitions; p++) {
-        held[p] = (ef_holding){.partition = p};
+    for (int32_t p = 0; p < f->engine->membership.partitions; p++) {
+        held[p] = (ef_partition_lease){.partition = p};
         OK(ef_lease_acquire(f->journal, &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
                             EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
     }
-    OK(ef_outbox_mark(f->journal, EF_STR("sums"), held, (size_t)f->engine->crew.partitions, &row, 1,
-                      &f->err));
+    OK(ef_outbox_ack(f->journal, EF_STR("sums"), held, (size_t)f->engine->membership.partitions,
+                     &row, 1, &f->err));
     pass_time(f, 11 * SECOND);
 }
 
-static void a_skip_is_carried_out_after_its_worker_ended_in_the_attempt(void **state)
+static void a_skip_is_carried_out_after_a_crash_in_the_attempt(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -420,7 +422,7 @@ static void a_skip_is_carried_out_after_its_worker_ended_in_the_attempt(void **s
 }
 
 /* The version that passes the event does; the row is dead for the one that does not. */
-static void another_version_that_ends_its_worker_does_not_keep_a_skip_back(void **state)
+static void a_version_that_crashes_its_worker_does_not_prevent_a_skip(void **state)
 {
     static const char also_fails[] = "projection sums version 2\n"
                                      "  view data.of\n"
@@ -447,7 +449,7 @@ static void another_version_that_ends_its_worker_does_not_keep_a_skip_back(void 
     fixture_close(f);
 }
 
-static void it_is_told_to_projections_that_are_there_and_in_words_it_knows(void **state)
+static void an_unknown_projection_or_policy_is_refused(void **state)
 {
     fixture fx, *f = &fx;
 
@@ -464,21 +466,21 @@ static void it_is_told_to_projections_that_are_there_and_in_words_it_knows(void 
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_build_beside_passes_what_was_skipped),
-        cmocka_unit_test(a_build_in_place_passes_what_was_skipped),
+        cmocka_unit_test(a_side_build_skips_skipped_events),
+        cmocka_unit_test(a_rebuild_in_place_skips_skipped_events),
         cmocka_unit_test(a_verification_finds_no_drift_after_a_skip),
-        cmocka_unit_test(a_view_store_that_was_lost_is_made_anew_without_what_was_skipped),
-        cmocka_unit_test(another_version_decides_for_itself),
+        cmocka_unit_test(a_lost_view_store_is_rebuilt_without_skipped_events),
+        cmocka_unit_test(a_skip_does_not_hold_for_another_version),
         cmocka_unit_test(a_skip_never_reaches_a_version_that_has_applied_the_event),
         cmocka_unit_test(a_skip_is_refused_where_no_version_is_blocked_at_the_event),
-        cmocka_unit_test(the_past_of_a_view_is_told_without_what_was_skipped),
-        cmocka_unit_test(a_projection_that_skips_passes_what_it_cannot_digest_after_its_last_try),
-        cmocka_unit_test(what_is_dead_already_passes_when_it_is_told_to_skip),
-        cmocka_unit_test(one_that_was_told_to_stop_again_stops),
-        cmocka_unit_test(a_row_that_died_with_its_worker_passes_later),
-        cmocka_unit_test(a_skip_is_carried_out_after_its_worker_ended_in_the_attempt),
-        cmocka_unit_test(another_version_that_ends_its_worker_does_not_keep_a_skip_back),
-        cmocka_unit_test(it_is_told_to_projections_that_are_there_and_in_words_it_knows),
+        cmocka_unit_test(the_history_of_a_view_excludes_skipped_events),
+        cmocka_unit_test(a_projection_set_to_skip_skips_after_the_last_attempt),
+        cmocka_unit_test(dead_rows_are_skipped_when_the_policy_is_set_to_skip),
+        cmocka_unit_test(a_projection_set_back_to_stop_stops),
+        cmocka_unit_test(a_row_that_died_with_its_worker_is_skipped_later),
+        cmocka_unit_test(a_skip_is_carried_out_after_a_crash_in_the_attempt),
+        cmocka_unit_test(a_version_that_crashes_its_worker_does_not_prevent_a_skip),
+        cmocka_unit_test(an_unknown_projection_or_policy_is_refused),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

@@ -1,20 +1,20 @@
 /*
- * run_cases.c - the language by example: every *.case file that is named, every case in it.
+ * run_cases.c - the language by example: runs every case of the given *.case files.
  *
- *     --- case a name that says what is shown
+ *     --- case NAME          a sentence that the case shows
  *     --- program            text of a program
- *     --- events             a line an event: {"type":…,"data":…,"stream":…,"tenant":…,"schema":…}
- *     --- stored             views that are there before, as below; ["id", SCHEMA, data] also
- *     --- views              what is there at the end: ["id", data] or ["tenant", "id", data]
- *     --- fails              a line a failed event: its number, and what the message says
- *     --- refused            the program does not compile; the message says this
+ *     --- events             one per line: {"type":…,"data":…,"stream":…,"tenant":…,"schema":…}
+ *     --- stored             views that exist before, as below; also ["id", SCHEMA, data]
+ *     --- views              views at the end: ["id", data] or ["tenant", "id", data]
+ *     --- fails              one failed event per line: its number, and a part of the message
+ *     --- refused            the program does not compile, with this message
  *
- *     --- expr DATA          a line an expression, on an event with that data: EXPR => JSON,
+ *     --- expr DATA          one expression per line, on an event with that data: EXPR => JSON,
  *                            EXPR =! MESSAGE when it fails
  *     --- match DATA         the same on a stored view, as a query
  *
- * Lines that begin with # are comments. Every program runs in batches of 1, 7 and all events, with
- * the views written and read again in between: the views must be the same to the byte.
+ * Lines that start with # are comments. Every program runs in batches of 1, 7 and all events, with
+ * the views written and read again in between: the views must be identical.
  */
 #include "../../src/fold/folder.h"
 #include "../../src/fold/match.h"
@@ -110,6 +110,7 @@ static ef_status load_view(void *context, ef_str tenant, ef_str id, ef__stored_v
 {
     const stored *v = find_view(context, tenant, id);
 
+    (void)err;
     out->found = v != NULL;
     if (v)
         *out = (ef__stored_view){true, {v->data, v->len}, v->schema};
@@ -203,7 +204,8 @@ static ef_str canonical(cases *c, const ef__json *json)
     return copy;
 }
 
-/* An event's data as it is written; a scalar anew, for its node has no quotes. */
+/* The data of an event as it is in the file; a scalar is printed, because its node has no quotes.
+ */
 static ef_str as_written(cases *c, const ef__json *json)
 {
     if (!json)

@@ -1,8 +1,7 @@
 /*
  * fuzz_import.c - any bytes as a line of an import file.
  *
- * What decodes must point into the line or the arena, and its data must be JSON that passes the
- * door again.
+ * A decoded event must point into the line or the arena, and its data must be valid JSON.
  */
 #include "../../src/base/json.h"
 #include "../../src/base/limits.h"
@@ -27,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     ef__arena arena = EF__ARENA_INIT(8 * 1024 * 1024);
     ef_error err = EF_ERROR_INIT;
     ef_new_event event;
-    /* A copy of exactly that size, so that a look past its end is seen. */
+    /* A copy of exactly that size, so that the sanitizer reports a read past its end. */
     char *line = malloc(size ? size : 1);
 
     if (!line)

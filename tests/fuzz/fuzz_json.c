@@ -1,6 +1,6 @@
 /*
- * fuzz_json.c - any bytes at the JSON door. What must hold: both entries answer alike, and the
- * canonical text of what was let in is let in again and is its own canonical text.
+ * fuzz_json.c - any bytes as JSON. Both functions must return the same, and the canonical text of a
+ * valid input must be valid and its own canonical text.
  */
 #include "../../src/base/json.h"
 

@@ -1,11 +1,10 @@
 /*
- * fuzz_query.c - questions about views against anything: the lines of the input are where, sort,
- * fields and a cursor. The views are there twice, in a projection with indexes and in one without.
+ * fuzz_query.c - any text as a query of views: the lines of the input are where, sort, fields and a
+ * cursor. The views exist twice, in a projection with indexes and in one without.
  *
- * What must hold: a question is answered, or refused with words; refused alike in both projections,
- * and answered alike; its pages, put together, are the whole answer; the count is how many there
- * are; what is found is of the tenant that was asked for; and a cursor that was made up is refused
- * or leads to a place in the same answer.
+ * A query must return a result, or be refused with a message; the same in both projections; its
+ * pages, joined, must be the whole result; the count must be that of the result; all views found
+ * must be of the tenant; and a forged cursor must be refused or lead to a part of the same result.
  */
 #include <everfold/everfold.h>
 
@@ -141,7 +140,7 @@ static void check_count(ef_view_query query, const ef_view_list *whole)
     ef_view_list_release(&counted);
 }
 
-/* Part of the whole answer, whatever the cursor is made of. */
+/* Part of the whole result, whatever the cursor contains. */
 static void check_cursor(ef_view_query query, ef_str cursor, const ef_view_list *whole)
 {
     ef_view_list page = {0};

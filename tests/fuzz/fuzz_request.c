@@ -1,16 +1,15 @@
 /*
- * fuzz_request.c - a request against anything: the first line of the input is "METHOD TARGET",
- * lines up to an empty one are headers, the rest is the body. It goes the way that the network's
- * thread would send it, without the network, with a token of the tenant "here"; "Authorization:
- * all" takes one of all tenants, "Authorization: blank" one of the tenant "".
+ * fuzz_request.c - any text as a request: the first line of the input is "METHOD TARGET", lines up
+ * to an empty one are headers, the rest is the body. It is processed as the network thread would,
+ * without the network, with a token of the tenant "here"; "Authorization: all" uses one of all
+ * tenants, "Authorization: blank" one of the tenant "".
  *
  * The other tenant, "there", has a secret in stream names, ids, data, views, and in events that
- * fail in the order of streams and of the log, so that errors, retry rows, runs and leases have it
- * too.
+ * fail in stream order and in log order, so that errors, retry rows, runs and leases have it too.
  *
- * What must hold: it is answered, by a status of HTTP; a problem is JSON with a code; an answer
- * that says it is JSON is; a token that is bound to a tenant is never shown what is the other
- * one's.
+ * A request must get a response with an HTTP status; a problem must be JSON with a code; a response
+ * of type JSON must be JSON; a token that is bound to a tenant must never get data of the other
+ * one.
  */
 #include "../../src/server/hub.h"
 #include "../../src/server/token.h"
@@ -80,7 +79,7 @@ static ef_status add_token(ef__token_list *list, void *context, ef_error *err)
 
 static void make_token(const char *tenant, char out[110])
 {
-    ef__token token = {.scopes = EF__SCOPE_ALL, .bound = tenant != NULL};
+    ef__api_token token = {.scopes = EF__SCOPE_ALL, .bound = tenant != NULL};
     char text[EF__TOKEN_TEXT_MAX];
 
     (void)snprintf(token.tenant, sizeof token.tenant, "%s", tenant ? tenant : "");
@@ -91,7 +90,7 @@ static void make_token(const char *tenant, char out[110])
 
 static void make_tokens(void)
 {
-    static char path[] = "/tmp/everfold-fuzz-XXXXXX/tokens\0    "; /* room for .lock */
+    static char path[] = "/tmp/everfold-fuzz-XXXXXX/tokens\0    "; /* space for .lock */
     char *slash = strrchr(path, '/');
     uint8_t random[8];
 
@@ -105,7 +104,7 @@ static void make_tokens(void)
     make_token("", blank);
     make_token(NULL, unbound);
     must(ef__tokens_open(&server, NULL) == EF_OK);
-    server.options.tokens = NULL; /* they are read, and not looked for again */
+    server.options.tokens = NULL; /* they are read once */
     (void)unlink(path);
     (void)strcpy(slash, "/tokens.lock");
     (void)unlink(path);
@@ -147,7 +146,7 @@ static void ask_replay(void)
                            &(ef_replay){.projection = EF_STR("customers"),
                                         .tenant = EF_STR("there"),
                                         .stream = ef_str_from(secret),
-                                        .who = ef_str_from(secret),
+                                        .actor = ef_str_from(secret),
                                         .reason = ef_str_from(secret)},
                            &runs, NULL) == EF_OK);
     ef_run_list_release(&runs);
@@ -208,7 +207,7 @@ static void read_headers(ef_str *rest)
     }
 }
 
-/* By hand, so that the fuzzer does not learn the secret from the comparison. */
+/* Not memmem, so that the fuzzer does not learn the secret from the comparison. */
 static bool has_secret(ef_str text)
 {
     for (size_t i = 0; i + 16 <= text.len; i++) {
@@ -239,11 +238,11 @@ static void check_answer(const ef__request *r)
         must(!has_secret(ef__buf_str(&r->out)));
 }
 
-/* Does the answer have the secret? */
+/* Does the response contain the secret? */
 static bool ask(const uint8_t *data, size_t size)
 {
     ef_str rest = {(const char *)data, size}, line = next_line(&rest);
-    ef__request r = {.server = &server, .from_loopback = true};
+    ef__request r = {.server = &server, .peer = {.kind = EF__PEER_OWNER}};
     const char *space = line.len ? memchr(line.ptr, ' ', line.len) : NULL;
     bool shown;
 

@@ -1,8 +1,8 @@
 /*
- * fuzz_settings.c - any text as a settings file: refused or taken, and every value stays readable.
+ * fuzz_settings.c - any text as a settings file: refused or loaded, and every value stays readable.
  *
- * The first byte says whether a flag hides a setting before the file is read, so that values of
- * lower rank are met too.
+ * The first byte decides whether a flag hides a setting before the file is read, so that values of
+ * lower rank occur too.
  */
 #include "../../src/base/settings.h"
 #include "../../src/base/utf8.h"

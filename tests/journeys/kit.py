@@ -19,6 +19,7 @@ lines of Python over the same input and shares no code with Everfold.
 import atexit
 import collections
 import decimal
+import http.client
 import json
 import os
 import pathlib
@@ -316,6 +317,19 @@ class Journey(unittest.TestCase):
         if ready:
             wait_until(answers, "serve answers")
         return process
+
+    def http_as_owner(self, method, path, body=None):
+        """One HTTP request as the user that runs the server, over its Unix socket."""
+        c = http.client.HTTPConnection("localhost", timeout=TIME_LIMIT_S)
+        c.sock = socket.socket(socket.AF_UNIX)
+        c.sock.settimeout(TIME_LIMIT_S)
+        c.sock.connect(str(self.dir / "data" / "server.sock"))
+        try:
+            c.request(method, path, body and to_json(body), {"Content-Type": "application/json"} if body else {})
+            response = c.getresponse()
+            return Response(response.status, response.headers, response.read())
+        finally:
+            c.close()
 
     def http(self, method, path, body=None, headers=None, url=None):
         """One HTTP request to the server; an error status is a response, not an exception."""

@@ -59,7 +59,7 @@ class ABlockedTenant(Journey):
     def assert_status_shows_what_is_blocked(self):
         health = self.ef("status", "-o", "json").json()["health"]
         self.assertIn(health["state"], ("behind", "trouble"))
-        self.assertRegex(health["sentence"], rf"^Projection totals fails for a tenant and (tries again|needs an operator); "
+        self.assertRegex(health["message"], rf"^Projection totals fails for a tenant and (is retried|needs an operator); "
                                              rf"{EVENTS // 2} events of 1 tenant are blocked\.$")
         self.assertIn(f"lag 0 events  failures 1  unaccounted 0  blocked {EVENTS // 2} events of 1 tenant\n",
                       self.ef("status").out)

@@ -7,7 +7,7 @@ from kit import Journey, wait_until
 
 class Confine(Journey):
     def put(self, url, **more):
-        return self.http("PUT", "/v1/publishers/p", {"url": url, **more})
+        return self.http_as_owner("PUT", "/v1/publishers/p", {"url": url, **more})
 
     def check_refused(self, answer, word):
         self.assertEqual(403, answer.status, str(answer))
@@ -41,7 +41,7 @@ class Confine(Journey):
             self.check_refused(self.put(f"file:{path}"), "publish.directories")
         for name, url in (("good", f"{allowed}/good.ndjson"), ("way", f"{allowed}/way/in.ndjson"),
                           ("end", f"{allowed}/end.ndjson"), ("foreign", f"{foreign}")):
-            self.assertEqual(200, self.http("PUT", f"/v1/publishers/{name}", {"url": f"file:{url}"}).status)
+            self.assertEqual(200, self.http_as_owner("PUT", f"/v1/publishers/{name}", {"url": f"file:{url}"}).status)
         self.ef("event", "append", "s-1", "--type", "sold", "--data", "{}")
         wait_until(lambda: (allowed / "good.ndjson").exists() and (allowed / "good.ndjson").read_text(), "it is published")
         self.assertEqual("s-1", json.loads((allowed / "good.ndjson").read_text())["subject"])
@@ -50,7 +50,7 @@ class Confine(Journey):
             shown = {p["name"]: (p["sink"] or {}).get("error") for p in self.http("GET", "/v1/publishers").json()}
             return shown if all(shown[name] for name in ("way", "end", "foreign")) else None
         shown = wait_until(errors, "the other sinks report an error")
-        self.assertIn("not made by a publisher", shown["foreign"])
+        self.assertIn("not created by a publisher", shown["foreign"])
         self.assertIsNone(shown["good"])
         self.assertEqual("line one\nline two without newline", foreign.read_text())
         self.assertEqual([], list(outside.iterdir()))

@@ -72,8 +72,8 @@ class Left(Journey):
         self.poison(CUSTOMERS_FOLD)
         answer = self.ef("work", "--drain", code=6)
         last = answer.err.splitlines()[-1]
-        self.assertRegex(last, r"not everything is applied: 1 row failed and is retried, "
-                               r"18 events are blocked behind failed ones; the next retry is due in \d+ s")
+        self.assertRegex(last, r"not everything is applied: 1 row failed and will be retried, "
+                               r"18 events are blocked by failed ones; the next retry is due in \d+ s")
         self.assertEqual(1000 - 19, len(self.views("customers")))
         left = self.ef("work", "--drain", "-o", "json", code=6).lines()[-1]["left"]
         self.assertEqual((0, 0, 1, 18), tuple(left[k] for k in ("queued", "behind", "retrying", "blocked")))

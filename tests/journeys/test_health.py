@@ -1,4 +1,4 @@
-"""What an operator sees: doctor, status, /readyz and the health sentence name what is wrong and what to do."""
+"""What an operator sees: doctor, status, /readyz and the health message name what is wrong and what to do."""
 import contextlib
 import re
 import sqlite3
@@ -22,7 +22,7 @@ class APausedProjection(Health):
         found = self.checks()["projections"]
         self.assertEqual(["warn"], [check["state"] for check in found])
         self.assertRegex(found[0]["detail"],
-                         r"^customers is paused since \d{4}-\d\d-\d\dT[0-9:.]+Z by traveller: repairs; 100 events behind$")
+                         r"^customers is paused since \d{4}-\d\d-\d\dT[0-9:.]+Z by traveller: repairs; lag 100 events$")
         self.assertEqual("run: everfold projection resume customers", found[0]["fix"])
 
     def test_doctor_names_it_and_how_to_resume(self):
@@ -57,15 +57,15 @@ class AFullDisk(Health):
         return self.http("GET", "/v1/overview").json()["health"]
 
     def assert_everything_names_it(self, path):
-        sentence = rf"^The disk is full: {path}/views.db, [0-3] MiB free. Make room on it; work then goes on by itself.$"
+        sentence = rf"^The disk is full: {path}/views.db, [0-3] MiB free. Free space on it; work continues by itself.$"
         found = self.health()
         self.assertEqual("trouble", found["state"])
-        self.assertRegex(found["sentence"], sentence)
+        self.assertRegex(found["message"], sentence)
         # Another process sees the room that is left, not that a write was refused.
         sentence = sentence.replace("is full", "is (almost )?full")
         found = self.ef("status", "-o", "json").json()["health"]
         self.assertEqual("trouble", found["state"])
-        self.assertRegex(found["sentence"], sentence)
+        self.assertRegex(found["message"], sentence)
         self.assertRegex(self.ef("status").out.splitlines()[0].removeprefix("health      "), sentence)
         disk = self.checks(code=6)["disk"][0]
         self.assertEqual(("fail", True), (disk["state"], f"{path}/views.db" in disk["detail"]))
@@ -81,10 +81,10 @@ class AFullDisk(Health):
         self.deploy(CUSTOMERS_FOLD)
         self.import_events(events)
         self.serve()
-        wait_until(lambda: "is full:" in self.health()["sentence"], "the disk is full")
+        wait_until(lambda: "is full:" in self.health()["message"], "the disk is full")
         self.assert_everything_names_it(small)
         subprocess.run(["mount", "-o", "remount,size=400m", str(small)], check=True)
-        wait_until(lambda: self.health()["sentence"].startswith("All is well"), "the rest is applied")
+        wait_until(lambda: self.health()["message"].startswith("All is well"), "the rest is applied")
         self.assertEqual(customer_totals(events), self.customer_views())
 
 
@@ -126,7 +126,7 @@ on noted
         self.assertEqual("warn", found["state"])
         self.assertRegex(found["detail"], r"^1 view has 512 KiB or more; the largest has 8\d\d\d\d\d bytes: notes all$")
         log = server.log.read_text()
-        self.assertEqual(1, log.count("a view is larger than half"), log)
+        self.assertEqual(1, log.count("view exceeds half of the size limit"), log)
         self.assertIn("projection=notes", log)
         self.assertIn("view_id=all", log)
 
@@ -164,7 +164,7 @@ class ADamagedJournal(Health):
             self.assertRegex(refused.json()["detail"], rf"is damaged.*position {self.BAD}.*restore a backup")
         self.assertEqual(404, self.http("GET", "/v1/streams/s8/events").status)
         self.assertEqual(200, self.http("GET", "/v1/streams/s7/events").status)
-        self.assertRegex(self.http("GET", "/v1/overview").json()["health"]["sentence"], "^The journal is damaged")
+        self.assertRegex(self.http("GET", "/v1/overview").json()["health"]["message"], "^The journal is damaged")
         ready = self.http("GET", "/readyz?verbose")
         self.assertEqual(503, ready.status)
         self.assertIn(b"[-] integrity", ready.body)
@@ -203,8 +203,8 @@ class OneOfAThing(Journey):
         copied = self.ef("journal", "copy", "--from", f"sqlite:{self.dir}/data/journal.db",
                          "--to", f"sqlite:{self.dir}/copy.db").out
         self.assertIn("1 event copied", copied)
-        self.assertIn("1 partition, as before", self.ef("partition", "sync").out)
-        self.assertIn("16 partitions, were 1", self.ef("partition", "sync", "--count", "16").out)
+        self.assertIn("1 partition, unchanged", self.ef("partition", "sync").out)
+        self.assertIn("16 partitions, before 1", self.ef("partition", "sync", "--count", "16").out)
 
     def test_serve_logs_its_mode_once(self):
         server = self.serve("--log-level", "info")

@@ -73,5 +73,5 @@ class Idle(Journey):
 
         def owners():
             rows = self.http("GET", "/v1/partitions").json()
-            return sorted(sum(p["owner"] == w and p["live"] for p in rows) for w in {p["owner"] for p in rows if p["live"]})
+            return sorted(sum(p["holder"] == w and p["live"] for p in rows) for w in {p["holder"] for p in rows if p["live"]})
         wait_until(lambda: owners() == [8, 8], "two workers with eight partitions each")

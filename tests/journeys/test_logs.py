@@ -33,10 +33,10 @@ class JsonLog(Journey):
         self.assertEqual(201, self.http("POST", "/v1/streams/s/events", {"type": "t", "data": {}}).status)
         self.assertEqual(401, self.http("GET", "/v1/events", headers={"Authorization": "Bearer evf_no"}).status)
         process.send_signal(signal.SIGHUP)
-        wait_until(lambda: any("read again" in m for m in self.messages(process)), "settings are read again")
+        wait_until(lambda: any("reloaded settings" in m for m in self.messages(process)), "settings are read again")
         (self.dir / "data" / "everfold.conf").write_text("server.body = no size\n")
         process.send_signal(signal.SIGHUP)
-        wait_until(lambda: any("not reloaded" in m for m in self.messages(process)), "a bad file is refused")
+        wait_until(lambda: any("reload failed" in m for m in self.messages(process)), "a bad file is refused")
         self.assertEqual(0, self.end(process))
         found = self.messages(process)
         self.assertIn(f"everfold serves at {self.server_url}".removeprefix("everfold: "), found)
@@ -71,7 +71,7 @@ class JsonLog(Journey):
             if process.poll() is None:
                 wait_until(lambda: self.projection("customers")[0]["lag_events"] == 0, "it goes on")
             self.end(process)
-            told = [(line["error"], line.get("post"), line["time"][:21]) for line in self.failures(process)]
+            told = [(line["error"], line.get("task"), line["time"][:21]) for line in self.failures(process)]
             self.assertEqual(len(told), len(set(told)), told)
             self.assertEqual([], [m for m in self.messages(process) if "trying again" in m])
 

@@ -95,7 +95,7 @@ class Receivers(Journey):
         next one."""
         self.ef("init")
         self.serve()
-        put = lambda n: self.http("PUT", "/v1/publishers/p", {"url": f"https://example.org/{n}", "paused": True})
+        put = lambda n: self.http_as_owner("PUT", "/v1/publishers/p", {"url": f"https://example.org/{n}", "paused": True})
         self.assertEqual(200, put(0).status)
         done, statuses = threading.Event(), collections.Counter()
 

@@ -99,7 +99,7 @@ class Recovered(Retrying):
         self.write("fixed.fold", V2)
         self.try_drafts()
         self.ef("projection", "deploy", "fixed.fold", "--switch", "--reason", "amounts that are texts")
-        self.assertEqual(["switch", "deploy"], [a["act"] for a in self.ef("act", "ls", "-o", "json").json()[:2]])
+        self.assertEqual(["switch", "deploy"], [a["action"] for a in self.ef("audit", "ls", "-o", "json").json()[:2]])
         # Nothing else is needed: rows that only version 1 needed are gone.
         wait_until(lambda: sum(self.counts()[k] for k in ("pending", "failed", "dead")) == 0, "no retry row is left")
         self.assertEqual(totals(events), self.customer_views())
@@ -204,8 +204,8 @@ class Skipped(Retrying):
         self.assertEqual(self.STREAMS - 1, rest["skipped"])
         self.ef("work", "--drain")
         self.assertEqual(totals(self.events, {(f"s{n}", 2) for n in range(self.STREAMS)}), self.customer_views())
-        audit = self.ef("act", "ls", "-o", "json").json()
-        skips = [a for a in audit if a["act"] == "skip"]
+        audit = self.ef("audit", "ls", "-o", "json").json()
+        skips = [a for a in audit if a["action"] == "skip"]
         self.assertEqual([(self.STREAMS - 1, "test data"), (1, "one")], [(a["rows"], a["reason"]) for a in skips])
         # Every rebuild of the version passes them again.
         self.ef("projection", "rebuild", "customers", "--wait")
@@ -224,7 +224,7 @@ class Skipped(Retrying):
                        "json").json()
         self.assertEqual(self.STREAMS, done["requeued"])
         self.assertEqual(0, self.counts()["dead"])
-        entries = [a for a in self.ef("act", "ls", "-o", "json").json() if a["act"] == "requeue"]
+        entries = [a for a in self.ef("audit", "ls", "-o", "json").json() if a["action"] == "requeue"]
         self.assertEqual([(self.STREAMS, "fixed")], [(a["rows"], a["reason"]) for a in entries])
 
     def kill_rows(self):
@@ -289,7 +289,7 @@ class AnotherViewStore(Retrying):
         empty = {**quick, "EVERFOLD_VIEWS": f"sqlite:{self.dir}/empty.db"}
         self.ef("init", env=empty)
         worker = self.start("work", env=empty)
-        wait_until(lambda: "retry rows of a projection that is not in the view store" in worker.log.read_text(),
+        wait_until(lambda: "retry rows postponed: projection is not in the view store" in worker.log.read_text(),
                    "the worker finds the rows")
         self.assertEqual(0, self.end(worker))
         self.assertEqual(before, self.row_counts())

@@ -123,7 +123,7 @@ class Schemas(Journey):
         return set(kit.sql(self.url, f"SELECT DISTINCT key FROM {table};").split())
 
     def test_names_that_cannot_work_are_refused(self):
-        for setting, why in (("Shop", "lower-case"), ("1shop", "begins with no digit"), ("a.b", "lower-case"),
+        for setting, why in (("Shop", "lower-case"), ("1shop", "does not start with a digit"), ("a.b", "lower-case"),
                              ("pg_shop", "pg_"), ("public", "choose another name"), ("user", "choose another name"),
                              ("x" * 64, "at most 63"), ("x; DROP SCHEMA public", "lower-case")):
             answer = self.ef("init", env={"EVERFOLD_POSTGRES_SCHEMA": setting}, code=2)

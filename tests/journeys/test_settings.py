@@ -60,7 +60,7 @@ class TakeEffect(Journey):
         self.ef("publisher", "add", "two", "--to", "file:-", "--retry", "1s", "--attempts", "9", env=env)
         self.ef("publisher", "add", "three", "--to", "file:-")
         self.serve("--workers", "0", env=env)
-        self.assertEqual(200, self.http("PUT", "/v1/publishers/four", {"url": "file:-"}).status)
+        self.assertEqual(200, self.http_as_owner("PUT", "/v1/publishers/four", {"url": "file:-"}).status)
         shown = {p["name"]: (p["retry_ms"], p["attempts_max"])
                  for p in self.ef("publisher", "ls", "-o", "json").json()}
         self.assertEqual({"one": (5000, 4), "two": (1000, 9), "three": (60000, 0), "four": (5000, 4)}, shown)

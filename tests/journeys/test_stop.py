@@ -44,9 +44,12 @@ class Stop(Journey):
     def test_gnu_timeout_leaves_no_lease(self):
         log = open(self.dir / "timeout.log", "wb")
         self.addCleanup(log.close)
-        done = subprocess.Popen(["timeout", "5", kit.EVERFOLD, "work"], env=self.environment(), cwd=self.dir,
-                                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        wait_until(lambda: done.poll() is not None or self.is_working(), "the worker holds leases")
+        for limit_s in (5, 20, 80):  # a busy machine may need longer until the worker works
+            done = subprocess.Popen(["timeout", str(limit_s), kit.EVERFOLD, "work"], env=self.environment(), cwd=self.dir,
+                                    stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            wait_until(lambda: done.poll() is not None or self.is_working(), "the worker holds leases")
+            if done.poll() is None:
+                break
         self.assertIsNone(done.poll(), "the worker ended before its time")
         self.assertEqual(124, done.wait(timeout=kit.WAIT_LIMIT_S))
         self.check_nothing_is_left()
@@ -86,9 +89,9 @@ class DeadMessage(Journey):
                 "--retry", "10ms", "--attempts", "3")
         self.ef("event", "append", "order-7", "--type", "order.placed", "--data", "{}")
         work = self.start("work", "--log-level", "warn")
-        wait_until(lambda: b"a message is dead" in work.log.read_bytes(), "the dead message is logged")
-        line = next(line for line in work.log.read_text().splitlines() if "a message is dead" in line)
+        wait_until(lambda: b"message is dead" in work.log.read_bytes(), "the dead message is logged")
+        line = next(line for line in work.log.read_text().splitlines() if "message is dead" in line)
         for part in ("publisher=hook", "stream=order-7", "seq=1", "attempts=3", "500"):
             self.assertIn(part, line)
         wait_until(lambda: self.ef("outbox", "report", "--status", "dead", "-o", "json").json(), "the row is dead")
-        self.assertEqual(1, work.log.read_text().count("a message is dead"))
+        self.assertEqual(1, work.log.read_text().count("message is dead"))

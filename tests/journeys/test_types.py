@@ -2,6 +2,7 @@
 import json
 import time
 
+import kit
 from kit import EVENTS, Journey, on_stores, orders
 
 
@@ -65,6 +66,48 @@ class ManyTypes(Journey):
         self.assertEqual(3, len(self.ef("event", "ls", "order-1", "--tenant", "victim", "-o", "json").json()))
         # 4 opens took more than 100 s of CPU when types were searched one by one.
         self.assertLess(time.monotonic() - started, 20)
+
+
+class TypeLimitOfSql(Journey):
+    STORE = "postgres"
+
+    def append(self, tenant, *kinds):
+        """The answers to appends by SQL, each in a transaction of its own."""
+        calls = "".join(f"SELECT pg_temp.code_of('{tenant}', '{kind}');" for kind in kinds)
+        out = kit.sql(self.stores["EVERFOLD_JOURNAL"], """CREATE FUNCTION pg_temp.code_of(tenant text, type text)
+            RETURNS text LANGUAGE plpgsql AS $$
+            DECLARE code text; message text;
+            BEGIN
+                PERFORM everfold.append(tenant, 's', NULL, json_build_object('type', type, 'data', '{}'::json));
+                RETURN 'taken';
+            EXCEPTION WHEN OTHERS THEN
+                GET STACKED DIAGNOSTICS code = PG_EXCEPTION_DETAIL, message = MESSAGE_TEXT;
+                RETURN code || ': ' || message;
+            END $$;""" + calls)
+        return out.splitlines()
+
+    def test_it_holds_and_harms_no_other_append(self):
+        self.ef("init", env={"EVERFOLD_TYPES_MAX": "100"})
+        self.ef("status")  # a command without the setting leaves it
+        answers = self.append("mallory", *(f"bad-{n}" for n in range(60)))
+        self.assertEqual(["taken"] * 60, answers)
+        self.assertEqual(60, len(self.ef("type", "ls", "-o", "json").json()))
+        # Those that wait for a position count too.
+        answers = self.append("mallory", *(f"bad-{n}" for n in range(103)))
+        self.assertEqual(["taken"] * 100, answers[:100])
+        for number, answer in enumerate(answers[100:], 100):
+            self.assertEqual(f'unknown_type: event type "bad-{number}" is not registered, and appends of tenant "mallory" '
+                             'have created 100 types, which is the limit (types.max): register the type, or raise the limit',
+                             answer)
+        self.assertEqual(["taken"] * 3, self.append("victim", "good", "better", "bad-5"))
+        self.assertEqual(["taken"] * 2, self.append("mallory", "bad-5", "bad-99"))
+        self.ef("type", "ls")  # all have their positions
+        self.assertIn("types.max", self.ef("event", "append", "s", "--type", "bad-102", "--data", "{}", "--tenant", "mallory",
+                                           env={"EVERFOLD_TYPES_MAX": "100"}, code=2).err)
+        self.ef("type", "set", "bad-102", "--publish", "no")
+        self.assertEqual(["taken"], self.append("mallory", "bad-102"))
+        self.ef("partition", "sync", env={"EVERFOLD_TYPES_MAX": "101"})
+        self.assertEqual([True, False], [answer == "taken" for answer in self.append("mallory", "bad-100", "bad-101")])
 
 
 @on_stores("sqlite", "postgres")

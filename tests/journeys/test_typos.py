@@ -11,9 +11,9 @@ on order.placed
 
 LITERALS = {
     'day = date_part("epoch", time)': 'date_part has no "epoch"',
-    'shown = format("{:.2f}", data.amount)': "format has 0 {} for 1 values; a {} takes no width or precision",
+    'shown = format("{:.2f}", data.amount)': "format has 0 {} for 1 values; a {} has no width or precision",
     'shown = format("{} {}", data.amount)': "format has 2 {} for 1 values",
-    'lines = sort(data.lines, "-qty")': 'sort has no falling order: use reverse(sort(…, "qty"))',
+    'lines = sort(data.lines, "-qty")': 'sort has no descending order: use reverse(sort(…, "qty"))',
     'name = replace(data.customer, "", "x")': "replace needs a text that is not empty",
 }
 

@@ -255,6 +255,7 @@ static void *folder(void *context)
     time_t until = 0;
     bool over = false;
 
+    (void)context;
     while (!atomic_load(&failed) && !over) {
         bool written = !atomic_load(&writing);
         ef_error err = EF_ERROR_INIT;

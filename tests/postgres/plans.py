@@ -21,10 +21,10 @@ ADOPTED = {'state_moved', 'copy_drop_leases', 'copy_release_batches'}
 TABLES = {  # by table: statements that may go through it
     'state': ({'*'}, ONE), 'lane': ({'*'}, FEW), 'event_type': ({'*'}, FEW), 'worker': ({'*'}, FEW),
     'lease': ({'lease_all', 'lease_beyond', 'lease_prune', 'partition_all', 'row_count', 'row_after'} | ADOPTED, FEW),
-    'outbox_mark': ({'partition_all', 'row_count', 'row_after'} | ADOPTED, FEW),
+    'lane_offset': ({'partition_all', 'row_count', 'row_after'} | ADOPTED, FEW),
     'throughput': ({'throughput_add'}, 'a row for each minute of a day; a late row of an earlier minute may be the highest'),
     'outbox': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
-    'outbox_exception': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
+    'retry_row': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
     'stream': ({'verify_rest'}, COUNTS), 'event_id': ({'verify_rest'}, COUNTS),
     'arrival': ({'arrival_any', 'sequencer_guess', 'verify_rest'}, 'what waits is few; the first of them is enough'),
 }
@@ -36,8 +36,8 @@ INSERT INTO everfold.event SELECT n, 1 + n % 1000, 1 + n / 1000, 1 + n % 5, 1, n
     decode(md5(n::text) || md5(n::text), 'hex') FROM generate_series(1, 40000) n;
 INSERT INTO everfold.event_id SELECT 't', id, stream, seq FROM everfold.event;
 INSERT INTO everfold.outbox SELECT 1, n, n % 16 FROM generate_series(1, 40000) n;
-INSERT INTO everfold.outbox_mark SELECT 1, n, 0, 0, 0, 0, 0 FROM generate_series(0, 15) n;
-INSERT INTO everfold.outbox_exception SELECT 2, n, n % 16, 1 + n % 1000, 1 + n / 1000, n % 4, false,
+INSERT INTO everfold.lane_offset SELECT 1, n, 0, 0, 0, 0, 0 FROM generate_series(0, 15) n;
+INSERT INTO everfold.retry_row SELECT 2, n, n % 16, 1 + n % 1000, 1 + n / 1000, n % 4, false,
     n <= 1000, 1, n, '', 0, 0 FROM generate_series(1, 20000) n WHERE n % 4 <> 1;
 INSERT INTO everfold.lane(name, kind, enabled, types) VALUES ('failing', 1, true, ''), ('calm', 1, true, ''),
     ('mail', 2, true, ''), ('post', 2, true, '');
@@ -48,9 +48,9 @@ ANALYZE;
 # A slice of 100 of 40,000 rows: nothing is read that is not asked for.
 TAKE = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE {}({})"
 PARTITIONS = "'{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}'"
-SLICED = {'outbox_take': f'1, {PARTITIONS}, 100, 1000000, 0',
-          'outbox_take_bounded': f'1, {PARTITIONS}, 100, 1000000, 0',
-          'outbox_drop': "1, '{100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100}', 0, 100",
+SLICED = {'outbox_claim': f'1, {PARTITIONS}, 100, 1000000, 0',
+          'outbox_claim_bounded': f'1, {PARTITIONS}, 100, 1000000, 0',
+          'outbox_delete_acked': "1, '{100,100,100,100,100,100,100,100,100,100,100,100,100,100,100,100}', 0, 100",
           'published_before': "'', 0, 30000, 4, 100",
           'event_after': "39000, 100, true, '', '', 1000000",
           'event_of_stream': "'t1', 's1', 1, 100, 1000000",
@@ -59,7 +59,7 @@ SLICED = {'outbox_take': f'1, {PARTITIONS}, 100, 1000000, 0',
 # quicker with that than we are with the look, so buffers tell.
 DROPPED = '''
 BEGIN;
-UPDATE everfold.outbox_mark SET position = 39990 WHERE lane = 1;
+UPDATE everfold.lane_offset SET position = 39990 WHERE lane = 1;
 DELETE FROM everfold.outbox WHERE lane = 1 AND position <= 39990;
 '''
 WALK = 'EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE {}({})'
@@ -69,12 +69,12 @@ TEXTS = {'tenant', 'name', 'id', 'owner', 'error', 'data', 'meta'}
 PARAMETERS = {  # where they cannot be seen from the statement
     'event_insert': {2: 'bigint[]', 3: 'text[]', 8: 'bytea'}, 'id_insert': {3: 'bigint[]'},
     'outbox_insert': {2: 'bigint[]', 3: 'text[]'}, 'sequencer_lock_if': {1: 'text[]'},
-    'exception_revise': {1: 'text[]', 2: 'bigint[]', 3: 'bigint', 4: 'bigint'},
-    'exception_from_queue': {1: 'text[]', 3: 'bigint'},
-    'skip_insert': {1: 'text[]', 4: 'text', 5: 'text', 6: 'bigint'},
+    'retry_row_revise': {1: 'text[]', 2: 'bigint[]', 3: 'bigint', 4: 'bigint'},
+    'retry_row_from_queue': {1: 'text[]', 3: 'bigint'},
+    'skip_insert_of_rows': {1: 'text[]', 4: 'text', 5: 'text', 6: 'bigint'},
     'stream_set': {1: 'bigint[]'}, 'stream_move': {1: 'bigint[]'},
-    'outbox_take': {2: 'bigint[]'}, 'outbox_take_bounded': {2: 'bigint[]'},
-    'exception_lock_held': {1: 'bigint'}, 'outbox_drop': {2: 'bigint[]'}, 'published_passed': {2: 'bigint[]'}, 'exception_due': {1: 'bigint'}, 'exception_next_due': {1: 'bigint'},
+    'outbox_claim': {2: 'bigint[]'}, 'outbox_claim_bounded': {2: 'bigint[]'},
+    'retry_row_lock_partitions': {1: 'bigint'}, 'outbox_delete_acked': {2: 'bigint[]'}, 'published_acked': {2: 'bigint[]'}, 'retry_row_due': {1: 'bigint'}, 'retry_row_next_due': {1: 'bigint'},
 }
 
 

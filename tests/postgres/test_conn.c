@@ -19,13 +19,13 @@ static const char *const SQL[] = {
     "SELECT pg_terminate_backend($1::integer)",
     "SELECT count(*) FROM public.everfold_test"};
 static const char *const NAMES[] = {"one_row", "echo", "sum", "divide", "pid", "kill", "count"};
-static const ef__pg_texts TEXTS = {.sql = SQL, .names = NAMES, .count = 7};
+static const ef__pg_statements TEXTS = {.sql = SQL, .names = NAMES, .count = 7};
 
 static ef_error err;
 
 static ef__pg_pool *open_pool(const char *setting, int64_t busy_ms)
 {
-    ef__pg_pool_options options = {.texts = &TEXTS, .busy_ms = busy_ms};
+    ef__pg_pool_options options = {.statements = &TEXTS, .busy_ms = busy_ms};
     ef__pg_pool *pool;
     char url[300];
 
@@ -125,7 +125,7 @@ TEST(what_was_sent_together_is_taken_in_order)
         CHECK_STATUS(EF_OK, ef__pg_send(conn, DIVIDE, &params, &err), &err);
     }
     for (int i = 1; i <= 3; i++) {
-        CHECK_STATUS(EF_OK, ef__pg_take(conn, &result, &err), &err);
+        CHECK_STATUS(EF_OK, ef__pg_receive(conn, &result, &err), &err);
         CHECK_INT(1 / i, ef__pg_int(result, 0, 0));
         PQclear(result);
     }
@@ -142,7 +142,7 @@ TEST(a_failure_takes_what_was_sent_behind_it_and_the_connection_goes_on)
     add_number(&params, 0);
     CHECK_STATUS(EF_OK, ef__pg_send(conn, DIVIDE, &params, &err), &err);
     CHECK_STATUS(EF_OK, ef__pg_send(conn, PID, NULL, &err), &err);
-    CHECK_STATUS(EF_BAD_INPUT, ef__pg_take(conn, NULL, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, ef__pg_receive(conn, NULL, &err), &err);
     CHECK(strstr(err.text, "22012") != NULL);
     CHECK_STATUS(EF_OK, ef__pg_query(conn, PID, NULL, NULL, &err), &err);
     CHECK_STATUS(EF_WRONG_STORE, ef__pg_query(conn, COUNT, NULL, NULL, &err), &err);
@@ -156,9 +156,9 @@ TEST(a_result_that_nobody_asked_for_is_not_waited_for)
     ef__pg_pool *pool = open_pool("", 5000);
     ef__pg_conn *conn = get(pool);
 
-    CHECK_STATUS(EF_MISUSE, ef__pg_take(conn, NULL, &err), &err);
+    CHECK_STATUS(EF_MISUSE, ef__pg_receive(conn, NULL, &err), &err);
     CHECK_STATUS(EF_OK, ef__pg_query(conn, PID, NULL, NULL, &err), &err);
-    CHECK_STATUS(EF_MISUSE, ef__pg_take(conn, NULL, &err), &err);
+    CHECK_STATUS(EF_MISUSE, ef__pg_receive(conn, NULL, &err), &err);
     CHECK_STATUS(EF_OK, ef__pg_query(conn, PID, NULL, NULL, &err), &err);
     ef__pg_pool_put(pool, conn);
     ef__pg_pool_close(pool);
@@ -196,7 +196,7 @@ static ef_status insert_work(void *context, ef__pg_conn *conn, ef_error *e)
         st = ef__pg_query(conn, PID, NULL, NULL, e);
     }
     if (st == EF_OK && t->again && t->count == 1)
-        st = ef__pg_try_again(conn, "because", e);
+        st = ef__pg_request_retry(conn, "because", e);
     return st;
 }
 
@@ -242,6 +242,7 @@ TEST(a_transaction_is_tried_again_and_done_once)
  */
 static ef_status fatal_work(void *context, ef__pg_conn *conn, ef_error *e)
 {
+    (void)context;
     return ef__pg_query_text(conn, "INSERT INTO public.everfold_test VALUES (1)", NULL, NULL, e);
 }
 
@@ -388,10 +389,10 @@ TEST(a_word_on_a_channel_is_heard)
     bool heard;
 
     CHECK_STATUS(EF_OK, ef__pg_listen(conn, "everfold_test", &err), &err);
-    CHECK_STATUS(EF_OK, ef__pg_hear(conn, 1, &heard, &err), &err);
+    CHECK_STATUS(EF_OK, ef__pg_wait_notify(conn, 1, &heard, &err), &err);
     CHECK(!heard);
     exec(pool, "NOTIFY everfold_test");
-    CHECK_STATUS(EF_OK, ef__pg_hear(conn, 5000, &heard, &err), &err);
+    CHECK_STATUS(EF_OK, ef__pg_wait_notify(conn, 5000, &heard, &err), &err);
     CHECK(heard);
     ef__pg_pool_put(pool, conn);
     ef__pg_pool_close(pool);

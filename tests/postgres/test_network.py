@@ -70,7 +70,7 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER watch BEFORE UPDATE ON everfold.outbox_mark FOR EACH ROW EXECUTE FUNCTION watch();
+CREATE TRIGGER watch BEFORE UPDATE ON everfold.lane_offset FOR EACH ROW EXECUTE FUNCTION watch();
 '''
 
 
@@ -216,7 +216,7 @@ class OneCommit(Case):
 
     def test_a_back_end_that_ends_between_apply_and_mark_has_done_neither(self):
         self.deploy()
-        self.psql(KILL_ONCE + 'CREATE TRIGGER kill_once BEFORE UPDATE ON everfold.outbox_mark '
+        self.psql(KILL_ONCE + 'CREATE TRIGGER kill_once BEFORE UPDATE ON everfold.lane_offset '
                               'FOR EACH ROW EXECUTE FUNCTION kill_once()')
         self.append(20)
         self.ok('work', '--drain')
@@ -225,7 +225,7 @@ class OneCommit(Case):
 
     def test_a_back_end_that_ends_in_the_commit_has_done_neither(self):
         self.deploy()
-        self.psql(KILL_ONCE + 'CREATE CONSTRAINT TRIGGER kill_once AFTER UPDATE ON everfold.outbox_mark '
+        self.psql(KILL_ONCE + 'CREATE CONSTRAINT TRIGGER kill_once AFTER UPDATE ON everfold.lane_offset '
                               'DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION kill_once()')
         self.append(20)
         self.ok('work', '--drain')
@@ -234,7 +234,7 @@ class OneCommit(Case):
 
     def test_a_deadlock_of_a_worker_is_tried_again(self):
         self.deploy()
-        tables = {'watermark': 'everfold_views', 'view': 'everfold_views', 'outbox_mark': 'everfold'}
+        tables = {'watermark': 'everfold_views', 'view': 'everfold_views', 'lane_offset': 'everfold'}
         for table, schema in tables.items():
             self.psql(DEADLOCK_ONCE.format(table, schema))
         self.append(20)
@@ -428,7 +428,7 @@ class Failover(Case):
         SERVER.stop(signal.SIGQUIT)
         self.psql_at(standby, 'SELECT pg_promote()')
         self.wait_for('the refusal', lambda: 'older copy' in text_of(said))
-        self.assertEqual('0', self.psql_at(standby, 'SELECT count(*) FROM everfold.outbox_mark'))
+        self.assertEqual('0', self.psql_at(standby, 'SELECT count(*) FROM everfold.lane_offset'))
         SERVER.start()
         worker.kill()
 

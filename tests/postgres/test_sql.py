@@ -614,7 +614,7 @@ class Operations(Case):
             self.assertEqual(2, json.loads(self.ok(again).out)['position'])
             self.assertEqual([('s0', 1), ('s1', 2), ('s2', 3), ('waiting', 4), ('s0', 5)],
                              [(e['stream'], e['position']) for e in self.log()])
-            self.assertIn('5 events are as they were written', self.run_it('doctor', '--deep').out)
+            self.assertIn('5 events are intact', self.run_it('doctor', '--deep').out)
 
     def test_the_schema_may_be_made_by_hand(self):
         self.ok(self.psql('CREATE DATABASE by_hand', url=SERVER.url))
@@ -682,7 +682,40 @@ class Operations(Case):
         again = self.ok(self.psql(append_sql('s1', {'type': 'placed', 'id': 'id-1'})))
         self.assertEqual(['id-1', '1', '2', 't'], again.rows()[0])
         self.assertEqual(0, self.run_it('work', '--drain').code)
-        self.assertIn('3 events are as they were written', self.run_it('doctor', '--deep').out)
+        self.assertIn('3 events are intact', self.run_it('doctor', '--deep').out)
+
+    def test_rows_grants_and_policies_of_renamed_tables_survive_the_migration(self):
+        worker, clerk = f'worker{Case.count}', f'clerk{Case.count}'
+        database = f'names{Case.count}'
+        self.ok(self.psql(f'CREATE ROLE {worker} LOGIN', f'CREATE ROLE {clerk} LOGIN', f'CREATE DATABASE {database}'))
+        url = self.url.rsplit('/', 1)[0] + '/' + database
+        files = sorted(os.listdir(os.path.join(ROOT, 'src', 'journal', 'postgres', 'migrations')))
+        number = 1 + next(i for i, name in enumerate(files) if name.endswith('_names.sql'))
+        old = self.ok(self.run_it('init', '--sql')).out.split(f'-- journal, migration {number}\n')[0] + 'COMMIT;'
+        self.ok(self.psql(
+            old, f"SELECT everfold.grant_worker('{worker}')",
+            f'GRANT USAGE ON SCHEMA everfold TO {clerk}', f'GRANT SELECT ON everfold.outbox_act TO {clerk}',
+            f"SELECT everfold.tenants_apart('{worker}')", f"SELECT everfold.bind_tenant('{clerk}', 'acme')",
+            "INSERT INTO everfold.outbox_act(at, act, who, reason, lane, tenant, stream, seq, rows) VALUES "
+            "(1, 'requeue', 'ana', 'fixed', 'counts', 'acme', 's', 1, 1), (2, 'skip', 'bob', '', 'counts', 'apex', 's', 2, 1)",
+            'INSERT INTO everfold.outbox_mark VALUES (1, 3, 7, 9, 5, 4, 2)',
+            "INSERT INTO everfold.outbox_exception VALUES (1, 7, 3, 1, 1, 3, false, true, 8, 0, 'x', 1, 0, false)", url=url))
+        self.ok(self.run_it('init', url=url))
+        self.assertEqual('requeue|ana\n', self.ok(self.psql(
+            'SELECT action, actor FROM everfold.audit', url=url.replace('postgres@', clerk + '@'))).out)
+        self.assertEqual('9|5\nx\n', self.ok(self.psql(
+            'SELECT in_flight, in_flight_token FROM everfold.lane_offset', 'SELECT error FROM everfold.retry_row',
+            url=url.replace('postgres@', worker + '@'))).out)
+        self.ok(self.psql('DELETE FROM everfold.retry_row', f"SELECT everfold_views.grant_worker('{worker}')", url=url))
+        url = url.replace('postgres@', worker + '@')
+        self.ok(self.run_it('event', 'append', 's', '--type', 'placed', '--data', '{}', url=url))
+        self.ok(self.run_it('projection', 'deploy', self.program(), url=url))
+        self.ok(self.run_it('work', '--drain', url=url))
+        self.ok(self.run_it('outbox', 'report', url=url))
+        self.ok(self.run_it('partition', 'ls', url=url))
+        named = self.ok(self.psql("SELECT relname FROM pg_class WHERE relnamespace = 'everfold'::regnamespace AND relname ~ "
+                                  "'exception|outbox_(act|mark)'", url=url)).out
+        self.assertEqual('', named)
 
     def test_the_script_starts_a_server_to_try_it_on(self):
         script = os.path.join(ROOT, 'script', 'postgres')

@@ -162,7 +162,7 @@ class Twins(unittest.TestCase):
         self.ef('work', '--drain', url=url)
         for words in ('view query counts --where n>0 --sort n', 'view get counts s --current', 'event log', 'event ls s',
                       'status', 'doctor', 'outbox report', 'projection ls', 'projection verify counts', 'lease ls',
-                      'worker ls', 'partition ls', 'run ls', 'act ls', 'gaps detect', 'partition sync --count 8',
+                      'worker ls', 'partition ls', 'run ls', 'audit ls', 'gaps detect', 'partition sync --count 8',
                       'view explain counts s'):
             self.ef(*words.split(), url=url, codes=(0, 6))  # 6: doctor finds a server without fsync
 

@@ -100,12 +100,12 @@ def read(world, number):
 
 
 def follow(world, seen, done):
-    """`seen` is each view as it was told last."""
-    last = "0"
+    """`seen` is each view as it was last reported, or read after a reset."""
+    last = None
     while not done.is_set():
         try:
             c = http.client.HTTPConnection("127.0.0.1", world.port, timeout=5)
-            c.request("GET", "/v1/subscribe/views/totals", headers={"Last-Event-ID": last})
+            c.request("GET", "/v1/subscribe/views/totals", headers={"Last-Event-ID": last} if last else {})
             frame = {}
             for line in c.getresponse():
                 key, _, value = line.decode().rstrip("\n").partition(": ")
@@ -113,7 +113,16 @@ def follow(world, seen, done):
                     frame[key] = value
                 elif "data" in frame:
                     view = json.loads(frame["data"])
-                    seen[view["view_id"]], last, frame = view["data"], frame["id"], {}
+                    if frame["event"] == "reset":
+                        for n in range(CUSTOMERS):
+                            status, answer = world.ask("GET", f"/v1/views/totals/c-{n}")
+                            if status == 200:
+                                seen[f"c-{n}"] = json.loads(answer)["data"]
+                            elif status != 404:
+                                raise OSError(f"a read was answered {status}")
+                    else:
+                        seen[view["view_id"]] = view["data"]
+                    last, frame = frame["id"], {}
                 if done.is_set():
                     break
         except (OSError, http.client.HTTPException, ValueError):

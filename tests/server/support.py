@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -45,8 +46,23 @@ class Answer:
         return json.loads(self.body)
 
 
+class SocketConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path, timeout=20):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.path))
+
+
 class Server:
     """everfold serve on a directory of its own; `stop` ends it by its id."""
+
+    token = None  # that requests carry which name none
 
     def __init__(self, *arguments, data=None, env=None):
         """`data`: another directory; False: none is named."""
@@ -83,8 +99,8 @@ class Server:
     def ask(self, method, path, body=None, headers=None, connection=None, token=None):
         c = connection or self.connect()
         headers = dict(headers or {})
-        if token:
-            headers["Authorization"] = "Bearer " + token
+        if token or self.token:
+            headers["Authorization"] = "Bearer " + (token or self.token)
         if isinstance(body, (dict, list)):
             body = json.dumps(body)
             headers.setdefault("Content-Type", "application/json")
@@ -94,6 +110,14 @@ class Server:
         if connection is None:
             c.close()
         return answer
+
+    def ask_as_owner(self, method, path, body=None, **named):
+        """As the user that runs the server, over its Unix socket."""
+        c = SocketConnection(self.data / "server.sock")
+        try:
+            return self.ask(method, path, body, connection=c, **named)
+        finally:
+            c.close()
 
     def stop(self, sig=signal.SIGTERM):
         if self.process.poll() is None:

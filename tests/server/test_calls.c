@@ -389,7 +389,7 @@ TEST(an_answer_that_is_not_ours_is_an_error_in_words)
     CHECK(append_to("HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhello", &t->err) != EF_OK);
     CHECK(append_to("HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n[]", &t->err) != EF_OK);
     CHECK(append_to("HTTP/1.1 500 Oops\r\nContent-Length: 5\r\n\r\nhello", &t->err) != EF_OK);
-    CHECK(strstr(t->err.text, "not as Everfold does") != NULL);
+    CHECK(strstr(t->err.text, "without a problem object") != NULL);
     CHECK(append_to("HTTP/1.1 302 Found\r\nLocation: /else\r\nContent-Length: 0\r\n\r\n",
                     &t->err) != EF_OK);
 }

@@ -44,8 +44,8 @@ class Alike(Case):
                        headers={"X-Tenant-Id": "other"})
         wait_until(lambda: cls.server.ask("GET", "/v1/views/customers/c-3?current&wait=5s").status == 200)
         wait_until(lambda: len(cls.server.ask("GET", "/v1/projections/strict/failures").json()) >= 3)
-        cls.server.ask("PUT", "/v1/publishers/shelf", {"url": f"file:{cls.server.dir}/shelf", "types": "order.*",
-                                                       "retain_ms": 0, "attempts_max": 3, "paused": True})
+        cls.server.ask_as_owner("PUT", "/v1/publishers/shelf", {"url": f"file:{cls.server.dir}/shelf", "types": "order.*",
+                                                                "retain_ms": 0, "attempts_max": 3, "paused": True})
         cls.ran = cls.server.ask("POST", "/v1/projections/customers:rebuild",
                                  {"reason": "a test", "no_switch": True}).json()["id"]
         wait_until(lambda: cls.server.ask("GET", f"/v1/runs/{cls.ran}").json()["state"] == "completed")
@@ -78,7 +78,7 @@ class Alike(Case):
             "view explain customers c-1", "view explain customers c-1 --limit 1",
             "view at customers c-1 --position 6", "view export customers",
             "view export customers --all-tenants", "outbox report --status failed",
-            "outbox report --lane strict --tenant other", "act ls", "gaps detect", "run ls", "run ls --open",
+            "outbox report --lane strict --tenant other", "audit ls", "gaps detect", "run ls", "run ls --open",
             f"run show {self.ran}", f"run watch {self.ran}", "lease ls", "lease ls --kind partition",
             "worker ls", "partition ls", "replay --dry-run", "replay --validate --projection strict",
             "replay --dry-run --stream o-1 --after-seq 1 --from-date 2020-01-01",
@@ -127,7 +127,7 @@ class Alike(Case):
         done = run("projection", "resume", "customers", "--reason", "enough", "--server", self.server.url)
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertEqual(("resume", "customers", "enough"), tuple(
-            self.get("/v1/audit?limit=1").json()[0][k] for k in ("act", "lane", "reason")))
+            self.get("/v1/audit?limit=1").json()[0][k] for k in ("action", "lane", "reason")))
         wait_until(lambda: self.get("/v1/projections/customers").json()["state"] == "live")
 
     def test_acts_are_recorded_alike_and_name_the_person(self):
@@ -140,8 +140,8 @@ class Alike(Case):
                             "projection retire noted --generation 2"):
                 ran = run(*command.split(), *where, env={"EVERFOLD_ACTOR": "Ann"})
                 self.assertEqual(0, ran.returncode, (command, ran.stderr))
-            acts = json.loads(run("act", "ls", *where, "-o", "json").stdout)
-            done.append([(a["act"], a["who"], a["reason"] or "") for a in acts if a["lane"] == "noted"][:5])
+            acts = json.loads(run("audit", "ls", *where, "-o", "json").stdout)
+            done.append([(a["action"], a["actor"], a["reason"] or "") for a in acts if a["lane"] == "noted"][:5])
         self.assertEqual([("retire", "Ann", ""), ("rebuild", "Ann", "why"), ("resume", "Ann", ""),
                           ("pause", "Ann", ""), ("deploy", "Ann", "")], done[0])
         self.assertEqual([(act, "Ann (loopback)", why) for act, _, why in done[0]], done[1])
@@ -173,10 +173,10 @@ class Alike(Case):
         for command in ("work --once", "init", "serve"):
             done = run(*command.split(), "--server", self.server.url)
             self.assertEqual(2, done.returncode)
-            self.assertIn("does not go through a server", done.stderr)
+            self.assertIn("cannot be used with --server", done.stderr)
         done = run("status", "--server", self.server.url, "--data", str(self.server.data))
         self.assertEqual(2, done.returncode)
-        self.assertIn("--server excludes --data", done.stderr)
+        self.assertIn("--server cannot be combined with --data", done.stderr)
         done = run("status", "--data", str(self.server.data), env={"EVERFOLD_SERVER": "http://127.0.0.1:1"})
         self.assertEqual(0, done.returncode, done.stderr)
 
@@ -197,7 +197,7 @@ class Alike(Case):
     def test_a_server_that_is_not_there(self):
         done = run("status", env={"EVERFOLD_SERVER": "http://127.0.0.1:1"})
         self.assertEqual((5, True), (done.returncode, "cannot be reached" in done.stderr), done.stderr)
-        self.assertIn("EVERFOLD_SERVER names it", done.stderr)
+        self.assertIn("the server is named by EVERFOLD_SERVER", done.stderr)
         for url in ("nonsense", "ftp://x", "http://", "http://user@127.0.0.1:1"):
             self.assertEqual(2, run("status", "--server", url).returncode, url)
 
@@ -223,7 +223,7 @@ class Tokens(Case):
         self.assertEqual((2, True), (done.returncode, "scope operate" in done.stderr), done.stderr)
         for elsewhere in ("192.0.2.1:7450", "localhost.example.org", "127.example.org", "[::2]:7450", "127.1"):
             done = run("status", "--server", "http://" + elsewhere, env={"EVERFOLD_TOKEN": token})
-            self.assertEqual((2, True), (done.returncode, "by https only" in done.stderr), done.stderr)
+            self.assertEqual((2, True), (done.returncode, "over https only" in done.stderr), done.stderr)
         shown = run("config", "show", "--data", str(server.data), env={"EVERFOLD_TOKEN": token})
         self.assertEqual((0, False), (shown.returncode, token in shown.stdout), shown.stderr)
 
@@ -259,4 +259,4 @@ class Tokens(Case):
         self.assertEqual(401, server.ask("GET", "/v1/events", token=bound["token"]).status)
         acts = server.ask("GET", "/v1/audit?limit=1", token=admin["token"]).json()
         self.assertEqual(("token_revoke", bound["id"], "enough"),
-                         tuple(acts[0][k] for k in ("act", "lane", "reason")))
+                         tuple(acts[0][k] for k in ("action", "lane", "reason")))

@@ -11,9 +11,9 @@ class Demo(Case):
     def make_server(cls):
         return Server("--demo", "--demo-rate", "200", data=False)
 
-    def test_the_shop_is_open_and_says_what_to_try(self):
+    def test_the_demo_prints_commands_that_work(self):
         said = wait_until(lambda: "curl -N" in self.server.said() and self.server.said())
-        self.assertIn("The shop is open", said)
+        self.assertIn("demo shop with simulated traffic", said)
         tries = re.findall(r"^  (?!export).*(?:everfold|curl) .*", said, re.MULTILINE)
         self.assertEqual(5, len(tries), said)
         env = {**os.environ, "EVERFOLD_SERVER": re.search(r"EVERFOLD_SERVER=(\S+)", said)[1]}

@@ -102,7 +102,7 @@ class Door(Case):
         self.refused(404, "not_found", self.get("/v1/subscribe/views/none"))
         self.assertEqual(404, self.ask("HEAD", "/v1/subscribe/views/none").status)
         self.append("head-2")
-        wait_until(lambda: b"everfold_followers 0\n" in self.get("/metrics").body)
+        wait_until(lambda: b"everfold_subscribers 0\n" in self.get("/metrics").body)
 
     def test_options_lists_the_methods_of_a_path(self):
         for path, allowed in (("/v1/streams/s/events", "GET, HEAD, POST, OPTIONS"), ("/livez", "GET, HEAD, OPTIONS"),

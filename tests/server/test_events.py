@@ -87,7 +87,7 @@ class Append(Case):
     def test_bad_input_is_named_and_changes_nothing(self):
         for body, code, words in [
                 ('{"type":"t"}', "bad_input", "data is missing"),
-                ('{"type":"t","data":{},"x":1}', "bad_input", 'no key "x"'),
+                ('{"type":"t","data":{},"x":1}', "bad_input", 'unknown key "x"'),
                 ('{"type":"t","data":{"a":1,"a":2}}', "bad_json", ""),
                 ('{"type":"t","data":', "bad_json", ""),
                 ('[]', "bad_input", "no event"),

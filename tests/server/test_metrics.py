@@ -12,7 +12,7 @@ from support import CUSTOMERS, Case, wait_until
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 SAMPLE = re.compile(rf'^({NAME})(?:\{{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*",?)*)\}})? (\S+)$')
 LABELS = {"operation", "code", "outcome", "le", "kind", "status", "destination", "projection", "state",
-          "post", "version", "publisher", "class", "reason"}
+          "task", "version", "publisher", "class", "reason"}
 
 
 STRICT = """projection strict version 1
@@ -68,14 +68,14 @@ class Metrics(Case):
                      "projection_lag_events", "projection_lag_seconds", "projection_state",
                      "projection_blocked_streams", "projection_blocked_events", "projection_blocked_seconds",
                      "projection_events_total", "projection_unaccounted_events", "outbox_pending",
-                     "outbox_oldest_timestamp_seconds", "quarantine_events", "leases_held", "followers",
+                     "outbox_oldest_timestamp_seconds", "quarantine_events", "leases_held", "subscribers",
                      "projection_batch_events", "projection_batch_duration_seconds",
                      "handler_duration_seconds", "projection_retries_total", "quarantine_total", "large_views_total",
                      "lease_transfers_total", "ticks_total", "tick_duration_seconds", "outbox_claimed_total",
                      "run_events_total", "http_requests_total", "store_head_position", "storage_bytes", "build_info"):
             self.assertIn("everfold_" + name, families)
         self.assertTrue(all(name.startswith("everfold_") for name in families))
-        page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+        page = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text()
         self.assertEqual([], [name for name in families if f"`{name}`" not in page])
         tools = Path(__file__).parents[2] / "build" / "tools"  # where script/deps puts it
         promtool = shutil.which("promtool", path=f"{os.environ['PATH']}:{tools}")
@@ -112,7 +112,7 @@ class Metrics(Case):
 
     def test_publishers_and_runs_are_counted(self):
         self.ask("PUT", "/v1/types/parcel.sent", {"publish": True})
-        self.ask("PUT", "/v1/publishers/post", {"url": f"file:{self.server.dir}/parcels", "types": "parcel.*"})
+        self.server.ask_as_owner("PUT", "/v1/publishers/post", {"url": f"file:{self.server.dir}/parcels", "types": "parcel.*"})
         for _ in range(2):
             self.append("parcel-1", "parcel.sent")
         wait_until(lambda: self.value("publisher_published_total", publisher="post") == 2)

@@ -1,4 +1,5 @@
 """What the monitor asks for: its files and their policy, the overview, dry runs, pasts, tokens."""
+import os
 import re
 
 from support import CUSTOMERS, Case, Server, make_token, wait_until
@@ -20,8 +21,10 @@ class Files(Case):
         self.assertEqual("well", status["health"]["state"])
         self.assertIn("acks survive", status["journal"]["durability"])
         wait_until(lambda: self.get("/v1/history").json())
-        self.assertEqual({"name": "loopback", "tenant": None,
-                          "scopes": ["append", "read", "work", "operate", "admin"]}, self.get("/v1/whoami").json())
+        scopes = ["append", "read", "work", "operate"]
+        self.assertEqual({"name": "loopback", "tenant": None, "scopes": scopes}, self.get("/v1/whoami").json())
+        self.assertEqual({"name": f"uid {os.getuid()}", "tenant": None, "scopes": [*scopes, "admin"]},
+                         self.server.ask_as_owner("GET", "/v1/whoami").json())
 
     def names(self):
         page = self.get("/").body.decode()
@@ -110,7 +113,7 @@ class Answers(Case):
         self.assertEqual(("waits", 2), (waits["outcome"], waits["next_seq"]))
         self.assertEqual({"orders": 1, "total": 5}, self.get("/v1/views/customers/t").json()["data"])
         self.ask("POST", "/v1/projections/customers:resume", {})
-        acts = [a["act"] for a in self.get("/v1/audit").json() if a["lane"] == "customers"]
+        acts = [a["action"] for a in self.get("/v1/audit").json() if a["lane"] == "customers"]
         self.assertEqual(["resume", "pause", "deploy"], acts[:3])
 
     def test_a_view_has_a_past(self):
@@ -183,5 +186,5 @@ class Tokens(Case):
         self.assertEqual(400, self.ask("POST", "/v1/tokens", {"scopes": "odd"}, token=admin).status)
         self.assertEqual(400, self.ask("POST", "/v1/tokens", {"scopes": "read", "odd": 1}, token=admin).status)
         self.assertEqual(["token_revoke", "token_create"],
-                         [a["act"] for a in self.ask("GET", "/v1/audit", token=admin).json()[:2]])
+                         [a["action"] for a in self.ask("GET", "/v1/audit", token=admin).json()[:2]])
         self.assertEqual(200, self.ask("GET", "/").status)  # the page itself has nothing to hide

@@ -56,12 +56,12 @@ class Operate(Case):
                                                        "reason": "a test"})
         self.assertEqual(1, skipped.json()["skipped"])
         wait_until(lambda: not self.get("/v1/outbox?lane=strict").json()["rows"])
-        acts = [a for a in self.get("/v1/audit").json() if a["act"] == "skip"]
-        self.assertEqual(("a test", "loopback"), (acts[0]["reason"], acts[0]["who"]))
+        acts = [a for a in self.get("/v1/audit").json() if a["action"] == "skip"]
+        self.assertEqual(("a test", "loopback"), (acts[0]["reason"], acts[0]["actor"]))
 
     def test_what_was_published_is_told_with_its_time_page_by_page(self):
         self.assertEqual(200, self.ask("PUT", "/v1/types/sold", {"publish": True}).status)
-        self.ask("PUT", "/v1/publishers/sink", {"url": f"file:{self.server.dir}/sold", "types": "sold"})
+        self.server.ask_as_owner("PUT", "/v1/publishers/sink", {"url": f"file:{self.server.dir}/sold", "types": "sold"})
         for seq in (1, 2, 3):
             self.append("till", "sold")
         path = "/v1/outbox?status=published&lane=sink&limit=2"
@@ -99,7 +99,7 @@ class Operate(Case):
     def test_who_works_where(self):
         workers = wait_until(lambda: self.get("/v1/workers").json())
         self.assertEqual(16, len(workers[0]["target_partitions"]))
-        wait_until(lambda: all(p["owner"] for p in self.get("/v1/partitions").json()))
+        wait_until(lambda: all(p["holder"] for p in self.get("/v1/partitions").json()))
         self.assertIn("partition", {lease["kind"] for lease in self.get("/v1/leases").json()})
         self.assertEqual("gap-detect", self.get("/v1/gaps").json()["mode"])
         self.refused(400, "bad_input", self.get("/v1/outbox?status=odd"))

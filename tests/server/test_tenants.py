@@ -103,7 +103,8 @@ class Tenants(Case):
     def follow(self, path, token, seconds=0.5):
         """What a subscription from the start gives."""
         s = socket.create_connection((self.server.host, self.server.port), timeout=20)
-        s.sendall(f"GET {path}?after=0 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+        path += "?after=0" if path.endswith("/events") else ""  # views are followed from now on
+        s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
         got, until = b"", time.monotonic() + seconds
         while time.monotonic() < until:
             s.settimeout(max(0.01, until - time.monotonic()))

@@ -52,13 +52,13 @@ class Commands(unittest.TestCase):
         again = json.loads(everfold(self.data, "token", "revoke", made["id"], "-o", "json"))
         self.assertEqual(gone["revoked_at"], again["revoked_at"])
         self.assertIn("shop", everfold(self.data, "token", "ls"))
-        note = json.loads(everfold(self.data, "act", "ls", "-o", "json"))[-1]
-        self.assertEqual(("token_revoke", made["id"], "lost"), tuple(note[k] for k in ("act", "lane", "reason")))
+        note = json.loads(everfold(self.data, "audit", "ls", "-o", "json"))[-1]
+        self.assertEqual(("token_revoke", made["id"], "lost"), tuple(note[k] for k in ("action", "lane", "reason")))
 
     def test_what_is_wrong_is_named_and_changes_nothing(self):
         self.assertIn("everfold-token-", self.fails("create", "--scope", "read"))  # no such directory
         everfold(self.data, "init")
-        for arguments, words in [(("create",), "--scope is missing"),
+        for arguments, words in [(("create",), "token create needs --scope"),
                                  (("create", "--scope", "reed"), "no scope 'reed'"),
                                  (("create", "--scope", ""), "needs a scope"),
                                  (("create", "--scope", "read", "--expires", "0"), "--expires is 0"),
@@ -242,9 +242,9 @@ class Removed(Case):
 
 
 class Open(Case):
-    def test_without_any_token_it_says_that_this_machine_may_do_everything(self):
-        self.assertIn("no token is made: only this machine is served, and may do everything",
-                      self.server.said())
+    def test_without_any_token_it_says_that_this_machine_is_served_and_where_its_own_user_is(self):
+        self.assertIn("no token exists: only loopback connections are accepted; tokens and publishers are for this user and root only, "
+                      f"at unix:{self.server.data}/server.sock", self.server.said())
         self.assertEqual(200, self.get("/v1/events").status)
         self.assertEqual(401, self.get("/v1/events", X_Forwarded_For="192.0.2.7").status)
         self.assertEqual(401, self.get("/metrics", X_Forwarded_For="192.0.2.7").status)

@@ -1,12 +1,12 @@
 /*
- * mail.c - a publisher in some worlds: a sink that is disturbed as the stores are, and what must be
- * true of it.
+ * mail.c - a publisher in some worlds: a sink with faults like those of the stores, and its
+ * invariants.
  *
- *   at least once  what is published has a row in the lane, or was delivered; at the end it was. In
- *                  some worlds a sink forgets the last of what it had: then it is kept, until it
- *                  was delivered again
- *   in order       before an event is delivered all that is published before it in its stream was
- *   G6             a mark of the lane is let in under live tokens only
+ *   at least once  a published event has a row in the lane, or was delivered; at the end it was. In
+ *                  some worlds a sink loses its last messages: then their rows are retained until
+ *                  they are delivered again
+ *   in order       an event is delivered after all earlier published events of its stream
+ *   G6             an ack of the lane is accepted under live tokens only
  */
 #include "sim.h"
 
@@ -20,91 +20,90 @@
 
 #define LANE "mail"
 
-static bool is_published(const sim_event *e)
+static bool is_published(const sim_event *event)
 {
-    return e->type == SIM_ADD || e->type == SIM_NOTE;
+    return event->type == SIM_ADD || event->type == SIM_NOTE;
 }
 
-static hand *hand_of(const ef__bus *bus)
+static sim_actor *hand_of(const ef__bus *bus)
 {
     return bus->options.clock->context;
 }
 
-/* The sink as one worker sees it: a connection, that ends when the sink is put back. */
+/* The sink as one worker sees it: a connection, which ends when the sink is restored. */
 typedef struct mail_bus {
     ef__bus base;
     ef__bus_ops ops;
-    int restarts;     /* that it has noticed */
-    int64_t last_seq; /* that it knows of */
+    int restarts;     /* of the sink that it has noticed */
+    int64_t last_seq; /* of its own messages */
     char said[48];
 } mail_bus;
 
-/* --- the sink ---------------------------------------------------------------------------------
- */
+/* --- the sink --------------------------------------------------------------------------------- */
 
-static void deliver_one(sim *s, int64_t position)
+static void deliver_one(sim_world *sim, int64_t position)
 {
-    const sim_event *e = &s->oracle.events[position];
+    const sim_event *event = &sim->oracle.events[position];
 
     for (int64_t p = 1; p < position; p++)
-        if (s->oracle.events[p].stream == e->stream && is_published(&s->oracle.events[p]) &&
-            !s->mail.delivered[p])
-            oracle_wrong(&s->oracle,
+        if (sim->oracle.events[p].stream == event->stream && is_published(&sim->oracle.events[p]) &&
+            !sim->mail.delivered[p])
+            oracle_wrong(&sim->oracle,
                          "G3: position %" PRId64 " was delivered, and %" PRId64
                          " of its stream before it was not",
                          position, p);
-    if (!s->mail.delivered[position])
-        s->mail.log[s->mail.log_count++] = position;
-    s->mail.delivered[position] = true;
+    if (!sim->mail.delivered[position])
+        sim->mail.log[sim->mail.log_count++] = position;
+    sim->mail.delivered[position] = true;
 }
 
-/* The sink is as it was before it had the last few. */
-static void lose_some(sim *s)
+/* The sink is restored to the state before its last few messages. */
+static void lose_messages(sim_world *sim)
 {
-    if (!s->mail.loses || s->calm || !random_chance(&s->random, 40))
+    if (!sim->mail.loses || sim->calm || !random_chance(&sim->random, 40))
         return;
-    for (int count = 1 + (int)random_below(&s->random, 4); count > 0 && s->mail.log_count > 0;
+    for (int count = 1 + (int)random_below(&sim->random, 4); count > 0 && sim->mail.log_count > 0;
          count--)
-        s->mail.delivered[s->mail.log[--s->mail.log_count]] = false;
-    s->mail.restarts++;
-    sim_note(s, "  the sink is put back to %d messages", s->mail.log_count);
+        sim->mail.delivered[sim->mail.log[--sim->mail.log_count]] = false;
+    sim->mail.restarts++;
+    sim_note(sim, "  the sink is put back to %d messages", sim->mail.log_count);
 }
 
-static void take_noted(mail_bus *m, ef_str noted)
+static void take_noted(mail_bus *bus, ef_str noted)
 {
     long long seq = 0;
     char text[48];
 
     (void)snprintf(text, sizeof text, "%.*s", EF_STR_ARG(noted));
-    if (sscanf(text, "{\"seq\":%lld}", &seq) == 1 && seq > m->last_seq)
-        m->last_seq = seq;
+    if (sscanf(text, "{\"seq\":%lld}", &seq) == 1 && seq > bus->last_seq)
+        bus->last_seq = seq;
 }
 
-/* Has it what it had? What it has now is what counts from here on. */
-static void compare(mail_bus *m, const sim *s)
+/* Has the sink lost messages? Its present state is the reference from here on. */
+static void compare_sink(mail_bus *bus, const sim_world *sim)
 {
-    m->restarts = s->mail.restarts;
-    if (s->mail.log_count < m->last_seq) {
-        m->base.lost = true;
-        m->base.lost_count = m->last_seq - s->mail.log_count;
+    bus->restarts = sim->mail.restarts;
+    if (sim->mail.log_count < bus->last_seq) {
+        bus->base.lost = true;
+        bus->base.lost_count = bus->last_seq - sim->mail.log_count;
     }
-    m->last_seq = s->mail.log_count;
+    bus->last_seq = sim->mail.log_count;
 }
 
 static ef_status mail_compare(ef__bus *bus, ef_str progress, bool now, ef_error *err)
 {
     mail_bus *m = (mail_bus *)bus;
-    hand *h = hand_of(bus);
+    sim_actor *actor = hand_of(bus);
     ef_status st;
 
-    if (!now && m->restarts == h->sim->mail.restarts)
+    if (!now && m->restarts == actor->sim->mail.restarts)
         return EF_OK;
-    st = gate_before(h, "look", false, err);
+    st = gate_before(actor, "look", false, err);
     if (st != EF_OK)
         return st;
     take_noted(m, progress);
-    compare(m, h->sim);
-    return gate_after(h, "look", false, EF_OK, err);
+    compare_sink(m, actor->sim);
+    return gate_after(actor, "look", false, EF_OK, err);
 }
 
 static ef_str mail_progress(ef__bus *bus)
@@ -115,8 +114,8 @@ static ef_str mail_progress(ef__bus *bus)
     return ef_str_from(m->said);
 }
 
-/* Of a group nothing is tried behind one that failed. */
-static bool is_held_back(const ef__bus_message *messages, const ef__bus_outcome *outcomes, size_t i)
+/* In a group no message is tried after one that failed. */
+static bool is_blocked(const ef__bus_message *messages, const ef__bus_outcome *outcomes, size_t i)
 {
     for (size_t n = 0; n < i; n++)
         if (messages[n].group == messages[i].group && outcomes[n].verdict != EF__BUS_DELIVERED)
@@ -129,36 +128,36 @@ static ef_status mail_deliver(ef__bus *bus, const ef__bus_message *messages, siz
                               ef_error *err)
 {
     mail_bus *m = (mail_bus *)bus;
-    hand *h = hand_of(bus);
-    sim *s = h->sim;
-    ef_status st = gate_before(h, "deliver", true, err);
+    sim_actor *actor = hand_of(bus);
+    sim_world *sim = actor->sim;
+    ef_status st = gate_before(actor, "deliver", true, err);
 
     (void)now_us;
-    lose_some(s);
-    if (st == EF_OK && m->restarts != s->mail.restarts)
-        compare(m, s);
-    for (size_t i = 0; st == EF_OK && i < count && !bus->lost && !sim_failed(s); i++) {
-        bool forgets = s->cheat == CHEAT_LOSE_MESSAGE && random_chance(&s->random, 100);
-        if (s->cheat != CHEAT_SWAP_MESSAGES && is_held_back(messages, outcomes, i))
+    lose_messages(sim);
+    if (st == EF_OK && m->restarts != sim->mail.restarts)
+        compare_sink(m, sim);
+    for (size_t i = 0; st == EF_OK && i < count && !bus->lost && !sim_failed(sim); i++) {
+        bool forgets = sim->cheat == CHEAT_LOSE_MESSAGE && random_chance(&sim->random, 100);
+        if (sim->cheat != CHEAT_SWAP_MESSAGES && is_blocked(messages, outcomes, i))
             continue;
-        if (!s->calm && random_chance(&s->random, s->mail.fail_permille)) {
+        if (!sim->calm && random_chance(&sim->random, sim->mail.fail_permille)) {
             ef__bus_fail(&outcomes[i],
-                         random_chance(&s->random, 100) ? EF__BUS_REFUSED : EF__BUS_FAILED, arena,
+                         random_chance(&sim->random, 100) ? EF__BUS_REFUSED : EF__BUS_FAILED, arena,
                          "simulated: not this one");
             continue;
         }
         if (!forgets)
-            deliver_one(s, messages[i].event->position);
+            deliver_one(sim, messages[i].event->position);
         outcomes[i].verdict = EF__BUS_DELIVERED;
-        m->last_seq = s->mail.log_count > m->last_seq ? s->mail.log_count : m->last_seq;
-        if (bus->ops->overlaps && random_chance(&s->random, 400))
+        m->last_seq = sim->mail.log_count > m->last_seq ? sim->mail.log_count : m->last_seq;
+        if (bus->ops->overlaps && random_chance(&sim->random, 400))
             (void)ef__bus_meanwhile(bus);
     }
     if (st != EF_OK)
         return st;
-    lose_some(s); /* what it has acknowledged, before that is marked */
-    st = gate_after(h, "deliver", true, EF_OK, err);
-    for (size_t i = 0; st != EF_OK && i < count; i++) /* nobody can say what became of them */
+    lose_messages(sim); /* messages that it has acknowledged, before the ack of the lane */
+    st = gate_after(actor, "deliver", true, EF_OK, err);
+    for (size_t i = 0; st != EF_OK && i < count; i++) /* the response was lost */
         outcomes[i].verdict = EF__BUS_WAITING;
     return st;
 }
@@ -169,62 +168,60 @@ static void mail_close(ef__bus *bus)
     free(bus);
 }
 
-/* In some worlds batches overlap, and are small enough for that; in some the sink loses what it
- * had.
+/* In some worlds batches overlap, and are small enough for that; in some the sink loses messages.
  */
 ef_status mail_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
 {
-    const hand *h = options->clock->context;
-    bool overlaps = h->sim->seed % 3 == 0, loses = h->sim->mail.loses;
-    mail_bus *m = calloc(1, sizeof *m);
+    const sim_actor *actor = options->clock->context;
+    bool overlaps = actor->sim->seed % 3 == 0, loses = actor->sim->mail.loses;
+    mail_bus *bus = calloc(1, sizeof *bus);
     ef_status st;
 
-    if (!m)
+    if (!bus)
         return EF_NO_MEMORY;
-    m->ops = (ef__bus_ops){.name = "mail",
-                           .batch_max = overlaps ? 2 : 6,
-                           .grouped = true,
-                           .overlaps = overlaps,
-                           .deliver = mail_deliver,
-                           .look = loses ? mail_compare : NULL,
-                           .progress = loses ? mail_progress : NULL,
-                           .close = mail_close};
-    m->restarts = -1; /* it has not compared yet */
-    take_noted(m, options->progress);
-    st = ef__bus_init(&m->base, &m->ops, options, err);
+    bus->ops = (ef__bus_ops){.name = "mail",
+                             .batch_max = overlaps ? 2 : 6,
+                             .grouped = true,
+                             .overlaps = overlaps,
+                             .deliver = mail_deliver,
+                             .check_loss = loses ? mail_compare : NULL,
+                             .progress = loses ? mail_progress : NULL,
+                             .close = mail_close};
+    bus->restarts = -1; /* not compared yet */
+    take_noted(bus, options->progress);
+    st = ef__bus_init(&bus->base, &bus->ops, options, err);
     if (st == EF_OK)
-        *out = &m->base;
+        *out = &bus->base;
     else
-        free(m);
+        free(bus);
     return st;
 }
 
-/* --- the world --------------------------------------------------------------------------------
- */
+/* --- the invariants --------------------------------------------------------------------------- */
 
-void mail_begin(sim *s)
+void mail_begin(sim_world *sim)
 {
     static const int FAIL[] = {0, 50, 250};
     ef_publisher publisher = {.name = EF_STR(LANE),
                               .url = EF_STR("file:/nowhere"),
                               .retry_ms = 5000,
                               .timeout_ms = 500,
-                              .attempts_max = random_chance(&s->random, 300) ? 2 : 0};
+                              .attempts_max = random_chance(&sim->random, 300) ? 2 : 0};
     ef_status st = EF_OK;
 
-    s->mail.loses = s->seed % 5 == 0;
-    publisher.retain_ms = s->mail.loses ? 36000000 : 0;
+    sim->mail.loses = sim->seed % 5 == 0;
+    publisher.retain_ms = sim->mail.loses ? 36000000 : 0;
 
-    s->mail.fail_permille = FAIL[random_below(&s->random, 3)];
+    sim->mail.fail_permille = FAIL[random_below(&sim->random, 3)];
     for (int t = 0; t < SIM_TYPES && st == EF_OK; t++)
         if (is_published(&(sim_event){.type = (sim_type)t}))
             st = ef_type_set(
-                s->journal,
+                sim->journal,
                 &(ef_type){.name = ef_str_from(sim_type_name((sim_type)t)), .publish = true}, NULL);
     if (st == EF_OK)
-        st = ef_publisher_set(s->journal, &publisher, NULL);
+        st = ef_publisher_set(sim->journal, &publisher, NULL);
     if (st != EF_OK)
-        oracle_wrong(&s->oracle, "there is no publisher: %s", ef_status_name(st));
+        oracle_wrong(&sim->oracle, "there is no publisher: %s", ef_status_name(st));
 }
 
 bool mail_is_of(ef_str lane)
@@ -232,38 +229,38 @@ bool mail_is_of(ef_str lane)
     return ef_str_equal(lane, EF_STR(LANE));
 }
 
-/* What was published and may be handed back. */
-static void look_at_kept(sim *s, bool *kept)
+/* Published rows that are retained for redelivery. */
+static void read_retained(sim_world *sim, bool *kept)
 {
     const ef_row_status published = EF_ROW_PUBLISHED;
     ef_row_list list = {0};
     ef_status st = ef_outbox_ls(
-        s->journal,
+        sim->journal,
         &(ef_outbox_query){.any_tenant = true, .status = &published, .limit = LOOK_ROWS}, &list,
         NULL);
 
     if (st != EF_OK)
-        oracle_wrong(&s->oracle, "what was published cannot be looked at");
+        oracle_wrong(&sim->oracle, "what was published cannot be looked at");
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         kept[list.items[i].position] = true;
     ef_row_list_release(&list);
 }
 
-void mail_look(sim *s, const ef_row_list *rows)
+void mail_observe_rows(sim_world *sim, const ef_row_list *rows)
 {
     bool waits[SIM_EVENTS + 1] = {false}, kept[SIM_EVENTS + 1] = {false};
 
     for (size_t i = 0; i < rows->count; i++)
         if (mail_is_of(rows->items[i].lane))
             waits[rows->items[i].position] = true;
-    if (s->mail.loses)
-        look_at_kept(s, kept);
-    s->mail.waiting = 0;
-    for (int64_t p = 1; p <= s->oracle.head; p++) {
-        bool published = is_published(&s->oracle.events[p]);
-        s->mail.waiting += waits[p];
-        if (published ? !waits[p] && !s->mail.delivered[p] && !kept[p] : waits[p])
-            oracle_wrong(&s->oracle,
+    if (sim->mail.loses)
+        read_retained(sim, kept);
+    sim->mail.waiting = 0;
+    for (int64_t p = 1; p <= sim->oracle.head; p++) {
+        bool published = is_published(&sim->oracle.events[p]);
+        sim->mail.waiting += waits[p];
+        if (published ? !waits[p] && !sim->mail.delivered[p] && !kept[p] : waits[p])
+            oracle_wrong(&sim->oracle,
                          published ? "G8: position %" PRId64
                                      " has no row of its publisher, and was never delivered"
                                    : "position %" PRId64 " is not published and has a row",
@@ -271,35 +268,36 @@ void mail_look(sim *s, const ef_row_list *rows)
     }
 }
 
-void mail_marked(sim *s, const char *who, const ef_holding *held, size_t count)
+void mail_acknowledged(sim_world *sim, const char *who, const ef_partition_lease *held,
+                       size_t count)
 {
-    for (size_t i = 0; i < count && !sim_failed(s); i++) {
-        const look_lease *lease = NULL;
+    for (size_t i = 0; i < count && !sim_failed(sim); i++) {
+        const stored_lease *lease = NULL;
         char key[64];
 
         (void)snprintf(key, sizeof key, "%s " LANE "/%d", ef_lease_kind_name(EF_LEASE_PUBLISHER),
                        (int)held[i].partition);
-        for (int l = 0; l < s->oracle.leases.count && !lease; l++)
-            if (strcmp(s->oracle.leases.items[l].key, key) == 0)
-                lease = &s->oracle.leases.items[l];
-        if (!lease || lease->token != held[i].token || lease->until_us <= s->wall_us ||
+        for (int l = 0; l < sim->oracle.leases.count && !lease; l++)
+            if (strcmp(sim->oracle.leases.items[l].key, key) == 0)
+                lease = &sim->oracle.leases.items[l];
+        if (!lease || lease->token != held[i].token || lease->until_us <= sim->wall_us ||
             strcmp(lease->owner, who) != 0)
-            oracle_wrong(&s->oracle,
+            oracle_wrong(&sim->oracle,
                          "G6: a mark by %s was let in under token %" PRId64
                          " of %s, which is not live",
                          who, held[i].token, key);
     }
 }
 
-bool mail_settled(const sim *s, char *why, size_t size)
+bool mail_is_delivered(const sim_world *sim, char *why, size_t size)
 {
     int missing = 0;
 
-    for (int64_t p = 1; s->publishes && p <= s->oracle.head; p++)
-        missing += is_published(&s->oracle.events[p]) && !s->mail.delivered[p];
-    if (s->mail.waiting == 0 && missing == 0)
+    for (int64_t p = 1; sim->publishes && p <= sim->oracle.head; p++)
+        missing += is_published(&sim->oracle.events[p]) && !sim->mail.delivered[p];
+    if (sim->mail.waiting == 0 && missing == 0)
         return true;
     (void)snprintf(why, size, "%d events wait for their publisher, its sink lacks %d",
-                   s->mail.waiting, missing);
+                   sim->mail.waiting, missing);
     return false;
 }

@@ -1,12 +1,12 @@
 /*
- * proxy.c - what may happen at a seam: before a call and after it.
+ * proxy.c - the faults of a store's interface: before a call and after it.
  */
 #include "sim.h"
 
 static const char *const CHEATS[CHEAT_COUNT] = {
     [CHEAT_NONE] = "none",
-    [CHEAT_DROP_EXCEPTIONS] = "drop-exceptions",
-    [CHEAT_DONE_EXCEPTIONS] = "done-exceptions",
+    [CHEAT_DROP_RETRY_ROWS] = "drop-exceptions",
+    [CHEAT_DONE_RETRY_ROWS] = "done-exceptions",
     [CHEAT_COMMIT_TWICE] = "commit-twice",
     [CHEAT_LOSE_WATERMARK] = "lose-watermark",
     [CHEAT_LOSE_VIEW] = "lose-view",
@@ -36,86 +36,88 @@ int cheat_find(const char *name)
     return -1;
 }
 
-static ef_status fault(hand *h, const char *call, ef_status st, const char *what, ef_error *err)
+static ef_status fault(sim_actor *actor, const char *call, ef_status st, const char *what,
+                       ef_error *err)
 {
-    h->disturbed = true;
-    h->sim->faults++;
-    sim_note(h->sim, "  %s %s: %s, %s", h->name, call, what, ef_status_name(st));
+    actor->disturbed = true;
+    actor->sim->faults++;
+    sim_note(actor->sim, "  %s %s: %s, %s", actor->name, call, what, ef_status_name(st));
     return ef_fail(err, st, "simulated at %s: %s", call, what);
 }
 
-static ef_status crash(hand *h, const char *call, const char *when, ef_error *err)
+static ef_status crash(sim_actor *actor, const char *call, const char *when, ef_error *err)
 {
-    h->crashed = true;
-    return fault(h, call, EF_IO, when, err);
+    actor->crashed = true;
+    return fault(actor, call, EF_IO, when, err);
 }
 
-/* Others go on while this one stands still. Inside a commit the view store is locked, so that only
+/* Other actors run while this one is paused. Inside a commit the view store is locked, so that only
  * the journal can change. */
-static void pause_here(hand *h, const char *call, const char *when)
+static void pause_here(sim_actor *actor, const char *call, const char *when)
 {
-    sim *s = h->sim;
+    sim_world *sim = actor->sim;
 
-    if (s->depth >= SIM_DEPTH)
+    if (sim->depth >= SIM_DEPTH)
         return;
-    h->disturbed = true;
-    s->faults++;
-    sim_note(s, "  %s pauses %s %s", h->name, when, call);
-    s->depth++;
-    if (h->in_commit) {
-        sim_append(s, &s->hands[SIM_OUTSIDER]);
+    actor->disturbed = true;
+    sim->faults++;
+    sim_note(sim, "  %s pauses %s %s", actor->name, when, call);
+    sim->depth++;
+    if (actor->in_commit) {
+        sim_append(sim, &sim->actors[SIM_OUTSIDER]);
     } else {
-        if (random_chance(&s->random, 500))
-            sim_advance(s, s->lease_ms * 1000 * random_between(&s->random, 3, 12) / 8);
-        for (int n = random_between(&s->random, 1, 6); n > 0 && !sim_failed(s); n--)
-            sim_act(s);
+        if (random_chance(&sim->random, 500))
+            sim_advance(sim, sim->lease_ms * 1000 * random_between(&sim->random, 3, 12) / 8);
+        for (int n = random_between(&sim->random, 1, 6); n > 0 && !sim_failed(sim); n--)
+            sim_act(sim);
     }
-    s->depth--;
-    sim_note(s, "  %s goes on %s %s", h->name, when, call);
+    sim->depth--;
+    sim_note(sim, "  %s goes on %s %s", actor->name, when, call);
 }
 
-static bool is_steady(const hand *h)
+static bool is_steady(const sim_actor *actor)
 {
-    return h->sim->calm || h->index == SIM_OUTSIDER;
+    return actor->sim->calm || actor->index == SIM_OUTSIDER;
 }
 
-ef_status gate_before(hand *h, const char *call, bool write, ef_error *err)
+ef_status gate_before(sim_actor *actor, const char *call, bool write, ef_error *err)
 {
     static const ef_status REFUSALS[] = {EF_BUSY, EF_IO, EF_FULL, EF_NO_MEMORY};
-    sim *s = h->sim;
+    sim_world *sim = actor->sim;
 
-    if (sim_failed(s) || h->crashed)
+    if (sim_failed(sim) || actor->crashed)
         return ef_fail(err, EF_IO, "simulated: the worker is gone");
-    if (s->outage && strcmp(call, "commit") == 0)
-        return fault(h, call, REFUSALS[random_below(&s->random, 3)], "refused", err);
-    if (is_steady(h))
+    if (sim->outage && strcmp(call, "commit") == 0)
+        return fault(actor, call, REFUSALS[random_below(&sim->random, 3)], "refused", err);
+    if (is_steady(actor))
         return EF_OK;
-    sim_advance(s, 150);
-    if (random_chance(&s->random, s->trouble.crash))
-        return crash(h, call, "dies before it", err);
-    if (random_chance(&s->random, s->trouble.refuse))
-        return fault(h, call, REFUSALS[random_below(&s->random, write ? 4 : 2)], "refused", err);
-    if (random_chance(&s->random, s->trouble.pause))
-        pause_here(h, call, "before");
-    return sim_failed(s) ? ef_fail(err, EF_IO, "simulated: over") : EF_OK;
+    sim_advance(sim, 150);
+    if (random_chance(&sim->random, sim->trouble.crash))
+        return crash(actor, call, "dies before it", err);
+    if (random_chance(&sim->random, sim->trouble.refuse))
+        return fault(actor, call, REFUSALS[random_below(&sim->random, write ? 4 : 2)], "refused",
+                     err);
+    if (random_chance(&sim->random, sim->trouble.pause))
+        pause_here(actor, call, "before");
+    return sim_failed(sim) ? ef_fail(err, EF_IO, "simulated: over") : EF_OK;
 }
 
-ef_status gate_after(hand *h, const char *call, bool write, ef_status st, ef_error *err)
+ef_status gate_after(sim_actor *actor, const char *call, bool write, ef_status st, ef_error *err)
 {
-    sim *s = h->sim;
+    sim_world *sim = actor->sim;
 
-    if (sim_failed(s))
+    if (sim_failed(sim))
         return ef_fail(err, EF_IO, "simulated: over");
-    if (is_steady(h))
+    if (is_steady(actor))
         return st;
-    if (random_chance(&s->random, s->trouble.crash))
-        return crash(h, call, "dies after it", err);
-    if (random_chance(&s->random, s->trouble.pause))
-        pause_here(h, call, "after");
-    if (st == EF_OK && write && random_chance(&s->random, s->trouble.lose)) {
-        h->unsure = true;
-        return fault(h, call, random_chance(&s->random, 500) ? EF_UNSURE : EF_IO,
+    if (random_chance(&sim->random, sim->trouble.crash))
+        return crash(actor, call, "dies after it", err);
+    if (random_chance(&sim->random, sim->trouble.pause))
+        pause_here(actor, call, "after");
+    if (st == EF_OK && write && random_chance(&sim->random, sim->trouble.lose)) {
+        actor->unsure = true;
+        return fault(actor, call, random_chance(&sim->random, 500) ? EF_UNSURE : EF_IO,
                      "done, the answer is lost", err);
     }
-    return sim_failed(s) ? ef_fail(err, EF_IO, "simulated: over") : st;
+    return sim_failed(sim) ? ef_fail(err, EF_IO, "simulated: over") : st;
 }

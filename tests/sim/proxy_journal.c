@@ -5,14 +5,14 @@
 
 #include <stdlib.h>
 
-static hand *hand_of(ef_journal *journal)
+static sim_actor *hand_of(ef_journal *journal)
 {
-    return ((proxy_journal *)journal)->hand;
+    return ((proxy_journal *)journal)->actor;
 }
 
-/* A call that changes nothing the oracle looks at: `call` with these arguments. */
+/* A call that changes nothing the oracle checks: `call` with these arguments. */
 #define PASS_ON(op, write, ...)                                                                    \
-    hand *h = hand_of(journal);                                                                    \
+    sim_actor *h = hand_of(journal);                                                               \
     ef_journal *inner = h->sim->journal;                                                           \
     ef_status st = gate_before(h, #op, write, err);                                                \
     if (st != EF_OK)                                                                               \
@@ -20,46 +20,47 @@ static hand *hand_of(ef_journal *journal)
     st = inner->ops->op(inner, __VA_ARGS__);                                                       \
     return gate_after(h, #op, write, st, err)
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static void proxy_close(ef_journal *journal)
 {
-    (void)journal; /* the store stays */
+    (void)journal; /* the store stays open */
 }
 
-static void show_appended(sim *s, const ef__arrival *events, size_t count, const ef_place *places)
+static void show_appended(sim_world *sim, const ef__arrival *events, size_t count,
+                          const ef_place *places)
 {
     for (size_t i = 0; i < count; i++) {
         char id[16];
-        offer *o;
+        sim_offer *offer;
         (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(events[i].event.id));
-        o = &s->offers[strtol(id + 1, NULL, 10)];
-        o->known = true;
-        o->event.seq = places[i].seq;
-        o->event.position = places[i].position;
-        oracle_appended(&s->oracle, &o->event, places[i].duplicate);
+        offer = &sim->offers[strtol(id + 1, NULL, 10)];
+        offer->known = true;
+        offer->event.seq = places[i].seq;
+        offer->event.position = places[i].position;
+        oracle_appended(&sim->oracle, &offer->event, places[i].duplicate);
     }
 }
 
 static ef_status proxy_append(ef_journal *journal, const ef__arrival *events, size_t count,
                               ef_place *out, ef_error *err)
 {
-    hand *h = hand_of(journal);
-    ef_journal *inner = h->sim->journal;
-    ef_status st = gate_before(h, "append", true, err);
+    sim_actor *actor = hand_of(journal);
+    ef_journal *inner = actor->sim->journal;
+    ef_status st = gate_before(actor, "append", true, err);
 
     if (st != EF_OK)
         return st;
-    inner->options.outbox_off = h->sim->cheat == CHEAT_LOSE_ROW;
+    inner->options.outbox_off = actor->sim->cheat == CHEAT_LOSE_ROW;
     st = inner->ops->append(inner, events, count, out, err);
     if (st == EF_OK)
-        show_appended(h->sim, events, count, out);
-    look_at_rows(
-        h->sim,
-        &(sim_deed){.call = "append", .who = h->name, .turn = h->turn, .refused = st != EF_OK},
+        show_appended(actor->sim, events, count, out);
+    observe_rows(
+        actor->sim,
+        &(sim_call){
+            .call = "append", .who = actor->name, .turn = actor->turn, .refused = st != EF_OK},
         true);
-    return gate_after(h, "append", true, st, err);
+    return gate_after(actor, "append", true, st, err);
 }
 
 static ef_status proxy_read_stream(ef_journal *journal, ef_str tenant, ef_str stream,
@@ -71,23 +72,23 @@ static ef_status proxy_read_stream(ef_journal *journal, ef_str tenant, ef_str st
 static ef_status proxy_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
                                 ef_error *err)
 {
-    hand *h = hand_of(journal);
-    ef_journal *inner = h->sim->journal;
+    sim_actor *actor = hand_of(journal);
+    ef_journal *inner = actor->sim->journal;
     ef_log_query shorter = *query;
-    ef_status st = gate_before(h, "read_log", false, err);
+    ef_status st = gate_before(actor, "read_log", false, err);
 
     if (st != EF_OK)
         return st;
-    /* A batch may always be shorter than asked for. */
+    /* A batch may always be shorter than the limit. */
     if (shorter.limit > 8)
-        shorter.limit = (size_t)random_between(&h->sim->random, 1, 8);
+        shorter.limit = (size_t)random_between(&actor->sim->random, 1, 8);
     st = inner->ops->read_log(inner, &shorter, out, err);
-    if (h->sim->cheat == CHEAT_LOSE_EVENT && st == EF_OK && out->count > 1 &&
-        random_chance(&h->sim->random, 300)) {
+    if (actor->sim->cheat == CHEAT_LOSE_EVENT && st == EF_OK && out->count > 1 &&
+        random_chance(&actor->sim->random, 300)) {
         out->events++;
         out->count--;
     }
-    return gate_after(h, "read_log", false, st, err);
+    return gate_after(actor, "read_log", false, st, err);
 }
 
 static ef_status proxy_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
@@ -96,16 +97,16 @@ static ef_status proxy_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef
     PASS_ON(read_id, false, tenant, id, out, err);
 }
 
-static ef_status proxy_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+static ef_status proxy_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
                             ef_error *err)
 {
-    (void)timeout_ms; /* nobody waits here … */
-    PASS_ON(wait, false, after, nudge, 0, err);
+    (void)timeout_ms; /* no call waits in the simulator … */
+    PASS_ON(wait, false, after, wake, 0, err);
 }
 
-static ef_status proxy_nudge(ef_journal *journal, ef_error *err)
+static ef_status proxy_wake(ef_journal *journal, ef_error *err)
 {
-    (void)journal; /* … so nobody need be told */
+    (void)journal; /* … so there is nobody to wake */
     (void)err;
     return EF_OK;
 }
@@ -155,8 +156,30 @@ static ef_status proxy_facts(ef_journal *journal, ef_store_facts *out, ef_error 
     PASS_ON(facts, false, out, err);
 }
 
-/* --- the outbox --------------------------------------------------------------------------------
- */
+/* Without a gate: an append reads the record of damage, and a fault there would change the worlds
+ * of all seeds. The simulator damages nothing. */
+static ef_status proxy_damage_set(ef_journal *journal, const ef__damage *damage, ef_error *err)
+{
+    ef_journal *inner = hand_of(journal)->sim->journal;
+
+    return inner->ops->damage_set(inner, damage, err);
+}
+
+static ef_status proxy_damage_get(ef_journal *journal, ef__damage *out, ef_error *err)
+{
+    ef_journal *inner = hand_of(journal)->sim->journal;
+
+    return inner->ops->damage_get(inner, out, err);
+}
+
+static ef_status proxy_damage_clear(ef_journal *journal, ef_error *err)
+{
+    ef_journal *inner = hand_of(journal)->sim->journal;
+
+    return inner->ops->damage_clear(inner, err);
+}
+
+/* --- the outbox ------------------------------------------------------------------------------- */
 
 static ef_status proxy_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
                                 ef_error *err)
@@ -175,16 +198,18 @@ static ef_status proxy_lane_drop(ef_journal *journal, ef_str lane, bool discard,
     PASS_ON(lane_drop, true, lane, discard, out_rows, err);
 }
 
-static ef_status proxy_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held,
-                                       size_t limit, int64_t *out_count, ef_error *err)
+static ef_status proxy_published_purge(ef_journal *journal, ef_str lane,
+                                       const ef_partition_lease *held, size_t limit,
+                                       int64_t *out_count, ef_error *err)
 {
     PASS_ON(published_purge, true, lane, held, limit, out_count, err);
 }
 
-static ef_status proxy_published_again(ef_journal *journal, ef_str lane, const ef_holding *held,
-                                       size_t limit, int64_t *out_count, ef_error *err)
+static ef_status proxy_published_again(ef_journal *journal, ef_str lane,
+                                       const ef_partition_lease *held, size_t limit,
+                                       int64_t *out_count, ef_error *err)
 {
-    PASS_ON(published_again, true, lane, held, limit, out_count, err);
+    PASS_ON(published_requeue, true, lane, held, limit, out_count, err);
 }
 
 static ef_status proxy_published_count(ef_journal *journal, ef_str lane, size_t most,
@@ -193,15 +218,15 @@ static ef_status proxy_published_count(ef_journal *journal, ef_str lane, size_t 
     PASS_ON(published_count, false, lane, most, out_count, err);
 }
 
-static ef_status proxy_take(ef_journal *journal, const ef__taking *take, ef_taken_batch *out,
-                            ef_error *err)
+static ef_status proxy_take(ef_journal *journal, const ef__claim_request *take,
+                            ef_claimed_batch *out, ef_error *err)
 {
-    PASS_ON(take, true, take, out, err);
+    PASS_ON(claim, true, take, out, err);
 }
 
-static sim_deed mark_act(const hand *h, const ef_holding *held, size_t held_count)
+static sim_call mark_act(const sim_actor *actor, const ef_partition_lease *held, size_t held_count)
 {
-    sim_deed a = {.call = "mark", .who = h->name, .turn = h->turn};
+    sim_call a = {.call = "mark", .who = actor->name, .turn = actor->turn};
 
     for (size_t i = 0; i < held_count && i < sizeof a.fences / sizeof a.fences[0]; i++) {
         (void)snprintf(a.fences[i].scope, sizeof a.fences[i].scope, "partition/%d",
@@ -212,67 +237,68 @@ static sim_deed mark_act(const hand *h, const ef_holding *held, size_t held_coun
     return a;
 }
 
-/* The same mark with tokens that are live. */
-static ef_status forge_mark(sim *s, const ef__marking *mark, ef_error *err)
+/* The same ack with live tokens. */
+static ef_status forge_mark(sim_world *sim, const ef__ack_request *mark, ef_error *err)
 {
-    ef_holding held[8];
-    ef__marking forged = *mark;
-    ef_taken_batch taken = EF_TAKEN_BATCH_INIT;
+    ef_partition_lease held[8];
+    ef__ack_request forged = *mark;
+    ef_claimed_batch taken = EF_CLAIMED_BATCH_INIT;
     ef_status st;
 
     for (size_t i = 0; i < mark->held_count; i++) {
         held[i] = mark->held[i];
-        for (int l = 0; l < s->oracle.leases.count; l++)
-            if (s->oracle.leases.items[l].partition == held[i].partition)
-                held[i].token = s->oracle.leases.items[l].token;
+        for (int l = 0; l < sim->oracle.leases.count; l++)
+            if (sim->oracle.leases.items[l].partition == held[i].partition)
+                held[i].token = sim->oracle.leases.items[l].token;
     }
     forged.held = held;
-    st = ef_outbox_take(s->journal, mark->lane, held, mark->held_count, 100, &taken, err);
-    ef_taken_batch_release(&taken);
-    return st == EF_OK ? s->journal->ops->mark(s->journal, &forged, err) : st;
+    st = ef_outbox_claim(sim->journal, mark->lane, held, mark->held_count, 100, &taken, err);
+    ef_claimed_batch_release(&taken);
+    return st == EF_OK ? sim->journal->ops->ack(sim->journal, &forged, err) : st;
 }
 
-static ef_status do_mark(sim *s, const ef__marking *mark, ef_error *err)
+static ef_status do_mark(sim_world *sim, const ef__ack_request *mark, ef_error *err)
 {
-    ef__marking forged = *mark;
-    ef_exception done;
+    ef__ack_request forged = *mark;
+    ef_retry_row done;
     ef_status st;
 
-    if (s->cheat == CHEAT_DROP_EXCEPTIONS)
-        forged.exception_count = 0;
-    if (s->cheat == CHEAT_DONE_EXCEPTIONS && mark->held_count == 1 && mark->exception_count == 1) {
-        done = mark->exceptions[0];
+    if (sim->cheat == CHEAT_DROP_RETRY_ROWS)
+        forged.retry_row_count = 0;
+    if (sim->cheat == CHEAT_DONE_RETRY_ROWS && mark->held_count == 1 &&
+        mark->retry_row_count == 1) {
+        done = mark->retry_rows[0];
         done.status = EF_ROW_DONE;
-        forged.exceptions = &done;
+        forged.retry_rows = &done;
     }
-    st = s->journal->ops->mark(s->journal, &forged, err);
-    if (st == EF_LEASE_LOST && s->cheat == CHEAT_FORGE_MARK)
-        st = forge_mark(s, mark, err);
+    st = sim->journal->ops->ack(sim->journal, &forged, err);
+    if (st == EF_LEASE_LOST && sim->cheat == CHEAT_FORGE_MARK)
+        st = forge_mark(sim, mark, err);
     return st;
 }
 
-static ef_status proxy_mark(ef_journal *journal, const ef__marking *mark, ef_error *err)
+static ef_status proxy_mark(ef_journal *journal, const ef__ack_request *mark, ef_error *err)
 {
-    hand *h = hand_of(journal);
-    sim_deed a = mark_act(h, mark->held, mark->held_count);
-    ef_status st = gate_before(h, "mark", true, err);
+    sim_actor *actor = hand_of(journal);
+    sim_call a = mark_act(actor, mark->held, mark->held_count);
+    ef_status st = gate_before(actor, "mark", true, err);
 
     if (st != EF_OK)
         return st;
-    st = do_mark(h->sim, mark, err);
+    st = do_mark(actor->sim, mark, err);
     a.refused = st != EF_OK;
-    sim_note(h->sim, "  %s mark of lane %.*s, %zu exceptions: %s", h->name, EF_STR_ARG(mark->lane),
-             mark->exception_count, ef_status_name(st));
+    sim_note(actor->sim, "  %s mark of lane %.*s, %zu exceptions: %s", actor->name,
+             EF_STR_ARG(mark->lane), mark->retry_row_count, ef_status_name(st));
     if (st == EF_OK && mail_is_of(mark->lane))
-        mail_marked(h->sim, h->name, mark->held, mark->held_count);
+        mail_acknowledged(actor->sim, actor->name, mark->held, mark->held_count);
     else if (st == EF_OK)
-        oracle_marked(&h->sim->oracle, &a, h->sim->wall_us);
+        oracle_marked(&actor->sim->oracle, &a, actor->sim->wall_us);
     a.removes =
-        mark->held_count == 0 && mark->exception_count && mark->exceptions[0].status == EF_ROW_DONE;
+        mark->held_count == 0 && mark->retry_row_count && mark->retry_rows[0].status == EF_ROW_DONE;
     if (st == EF_OK && mark->held_count == 0 && !a.removes)
-        look_at_filed(h->sim, mark->exceptions, mark->exception_count, h->turn);
-    look_at_rows(h->sim, &a, false);
-    return gate_after(h, "mark", true, st, err);
+        observe_retry_rows(actor->sim, mark->retry_rows, mark->retry_row_count, actor->turn);
+    observe_rows(actor->sim, &a, false);
+    return gate_after(actor, "mark", true, st, err);
 }
 
 static ef_status proxy_outbox_ls(ef_journal *journal, const ef_outbox_query *query,
@@ -287,9 +313,9 @@ static ef_status proxy_outbox_summarise(ef_journal *journal, const ef_outbox_que
     PASS_ON(outbox_summarise, false, query, out, err);
 }
 
-static ef_status proxy_outbox_waits(ef_journal *journal, bool *out, ef_error *err)
+static ef_status proxy_outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
 {
-    PASS_ON(outbox_waits, false, out, err);
+    PASS_ON(outbox_has_work, false, out, err);
 }
 
 static ef_status proxy_retry_streams(ef_journal *journal, const ef__retry_query *query,
@@ -299,36 +325,37 @@ static ef_status proxy_retry_streams(ef_journal *journal, const ef__retry_query 
 }
 
 /* An operator's action on rows. */
-static ef_status proxy_revise(ef_journal *journal, const ef__revise *revise, ef_row_list *out,
-                              ef_error *err)
+static ef_status proxy_revise(ef_journal *journal, const ef__revision_request *revise,
+                              ef_row_list *out, ef_error *err)
 {
-    hand *h = hand_of(journal);
-    ef_journal *inner = h->sim->journal;
-    ef_status st = gate_before(h, "revise", true, err);
-    sim_deed deed = {.call = "revise", .who = h->name, .turn = h->turn, .operates = true};
+    sim_actor *actor = hand_of(journal);
+    ef_journal *inner = actor->sim->journal;
+    ef_status st = gate_before(actor, "revise", true, err);
+    sim_call request = {
+        .call = "revise", .who = actor->name, .turn = actor->turn, .operates = true};
 
     if (st != EF_OK)
         return st;
     st = inner->ops->revise(inner, revise, out, err);
-    deed.refused = st != EF_OK;
-    look_at_rows(h->sim, &deed, false);
+    request.refused = st != EF_OK;
+    observe_rows(actor->sim, &request, false);
     if (st == EF_OK && revise->what == EF__REVISION_SKIP)
-        look_at_skips(h->sim, revise, out);
-    return gate_after(h, "revise", true, st, err);
+        observe_skips(actor->sim, revise, out);
+    return gate_after(actor, "revise", true, st, err);
 }
 
 static ef_status proxy_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
 {
-    hand *h = hand_of(journal);
-    ef_journal *inner = h->sim->journal;
-    ef_status st = gate_before(h, "skip_add", true, err);
+    sim_actor *actor = hand_of(journal);
+    ef_journal *inner = actor->sim->journal;
+    ef_status st = gate_before(actor, "skip_add", true, err);
 
     if (st != EF_OK)
         return st;
     st = inner->ops->skip_add(inner, entry, err);
     if (st == EF_OK)
-        look_at_skip(h->sim, entry);
-    return gate_after(h, "skip_add", true, st, err);
+        observe_skip(actor->sim, entry);
+    return gate_after(actor, "skip_add", true, st, err);
 }
 
 static ef_status proxy_skip_ls(ef_journal *journal, ef_str projection, int32_t version,
@@ -337,26 +364,25 @@ static ef_status proxy_skip_ls(ef_journal *journal, ef_str projection, int32_t v
     PASS_ON(skip_ls, false, projection, version, after, limit, out, err);
 }
 
-static ef_status proxy_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
+static ef_status proxy_audit_add(ef_journal *journal, const ef_audit_entry *act, ef_error *err)
 {
-    hand *h = hand_of(journal);
-    ef_journal *inner = h->sim->journal;
-    ef_status st = gate_before(h, "act_add", true, err);
+    sim_actor *actor = hand_of(journal);
+    ef_journal *inner = actor->sim->journal;
+    ef_status st = gate_before(actor, "act_add", true, err);
 
     if (st != EF_OK)
         return st;
-    st = inner->ops->act_add(inner, act, err);
-    return gate_after(h, "act_add", true, st, err);
+    st = inner->ops->audit_add(inner, act, err);
+    return gate_after(actor, "act_add", true, st, err);
 }
 
-static ef_status proxy_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
-                              ef_error *err)
+static ef_status proxy_audit_ls(ef_journal *journal, const ef_audit_query *query,
+                                ef_audit_list *out, ef_error *err)
 {
-    PASS_ON(act_ls, false, query, out, err);
+    PASS_ON(audit_ls, false, query, out, err);
 }
 
-/* --- leases, workers, runs ---------------------------------------------------------------------
- */
+/* --- leases, workers, runs -------------------------------------------------------------------- */
 
 static bool is_held_elsewhere(const ef_lease_call *calls, size_t count)
 {
@@ -367,28 +393,29 @@ static bool is_held_elsewhere(const ef_lease_call *calls, size_t count)
 }
 
 static ef_status proxy_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                                  const ef__beat *beat, ef_error *err)
+                                  const ef__heartbeat *beat, ef_error *err)
 {
-    hand *h = hand_of(journal);
-    sim *s = h->sim;
-    ef_status st = gate_before(h, "lease_many", true, err);
+    sim_actor *actor = hand_of(journal);
+    sim_world *sim = actor->sim;
+    ef_status st = gate_before(actor, "lease_many", true, err);
 
     if (st != EF_OK) {
-        /* Giving back is tried once: what could not be given back runs out. */
+        /* A release is tried once: a lease that could not be released expires. */
         for (size_t i = 0; i < count; i++)
-            h->unsure = h->unsure || calls[i].verb == EF_LEASE_RELEASE;
+            actor->unsure = actor->unsure || calls[i].verb == EF_LEASE_RELEASE;
         return st;
     }
-    st = s->journal->ops->lease_many(s->journal, calls, count, beat, err);
-    if (s->cheat == CHEAT_STEAL_LEASE && st == EF_OK && is_held_elsewhere(calls, count)) {
-        s->wall_us += 600000000; /* by the store's clock they have run out */
-        st = s->journal->ops->lease_many(s->journal, calls, count, beat, err);
-        s->wall_us -= 600000000;
+    st = sim->journal->ops->lease_many(sim->journal, calls, count, beat, err);
+    if (sim->cheat == CHEAT_STEAL_LEASE && st == EF_OK && is_held_elsewhere(calls, count)) {
+        sim->wall_us += 600000000; /* by the store's clock they have ended */
+        st = sim->journal->ops->lease_many(sim->journal, calls, count, beat, err);
+        sim->wall_us -= 600000000;
     }
-    look_at_leases(
-        s,
-        &(sim_deed){.call = "lease_many", .who = h->name, .turn = h->turn, .refused = st != EF_OK});
-    return gate_after(h, "lease_many", true, st, err);
+    observe_leases(sim, &(sim_call){.call = "lease_many",
+                                    .who = actor->name,
+                                    .turn = actor->turn,
+                                    .refused = st != EF_OK});
+    return gate_after(actor, "lease_many", true, st, err);
 }
 
 static ef_status proxy_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
@@ -425,20 +452,21 @@ static ef_status proxy_partition_ls(ef_journal *journal, ef_partition_list *out,
 }
 
 static ef_status proxy_partition_sync(ef_journal *journal, const ef_partition_change *change,
-                                      ef_partition_changed *out, ef_error *err)
+                                      ef_partition_sync_result *out, ef_error *err)
 {
-    hand *h = hand_of(journal);
-    ef_journal *inner = h->sim->journal;
-    sim_deed deed = {.call = "partition_sync", .who = h->name, .turn = h->turn, .operates = true};
-    ef_status st = gate_before(h, "partition_sync", true, err);
+    sim_actor *actor = hand_of(journal);
+    ef_journal *inner = actor->sim->journal;
+    sim_call request = {
+        .call = "partition_sync", .who = actor->name, .turn = actor->turn, .operates = true};
+    ef_status st = gate_before(actor, "partition_sync", true, err);
 
     if (st != EF_OK)
         return st;
     st = inner->ops->partition_sync(inner, change, out, err);
-    deed.refused = st != EF_OK;
-    look_at_rows(h->sim, &deed, false);
-    look_at_leases(h->sim, &deed);
-    return gate_after(h, "partition_sync", true, st, err);
+    request.refused = st != EF_OK;
+    observe_rows(actor->sim, &request, false);
+    observe_leases(actor->sim, &request);
+    return gate_after(actor, "partition_sync", true, st, err);
 }
 
 static ef_status proxy_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out,
@@ -473,7 +501,7 @@ const ef__journal_ops proxy_journal_ops = {
     .read_log = proxy_read_log,
     .read_id = proxy_read_id,
     .wait = proxy_wait,
-    .nudge = proxy_nudge,
+    .wake = proxy_wake,
     .head = proxy_head,
     .stream_head = proxy_stream_head,
     .stream_ls = proxy_stream_ls,
@@ -481,24 +509,27 @@ const ef__journal_ops proxy_journal_ops = {
     .type_ls = proxy_type_ls,
     .verify = proxy_verify,
     .facts = proxy_facts,
+    .damage_set = proxy_damage_set,
+    .damage_get = proxy_damage_get,
+    .damage_clear = proxy_damage_clear,
     .partition_count = proxy_partition_count,
     .lane_set = proxy_lane_set,
     .lane_ls = proxy_lane_ls,
     .lane_drop = proxy_lane_drop,
     .published_purge = proxy_published_purge,
-    .published_again = proxy_published_again,
+    .published_requeue = proxy_published_again,
     .published_count = proxy_published_count,
-    .take = proxy_take,
-    .mark = proxy_mark,
+    .claim = proxy_take,
+    .ack = proxy_mark,
     .outbox_ls = proxy_outbox_ls,
     .outbox_summarise = proxy_outbox_summarise,
-    .outbox_waits = proxy_outbox_waits,
+    .outbox_has_work = proxy_outbox_has_work,
     .retry_streams = proxy_retry_streams,
     .revise = proxy_revise,
     .skip_add = proxy_skip_add,
     .skip_ls = proxy_skip_ls,
-    .act_add = proxy_act_add,
-    .act_ls = proxy_act_ls,
+    .audit_add = proxy_audit_add,
+    .audit_ls = proxy_audit_ls,
     .lease_many = proxy_lease_many,
     .throughput_ls = proxy_throughput_ls,
     .lease_ls = proxy_lease_ls,

@@ -3,13 +3,13 @@
  */
 #include "sim.h"
 
-static hand *hand_of(ef_views *views)
+static sim_actor *hand_of(ef_views *views)
 {
-    return ((proxy_views *)views)->hand;
+    return ((proxy_views *)views)->actor;
 }
 
 #define READ(op, ...)                                                                              \
-    hand *h = hand_of(views);                                                                      \
+    sim_actor *h = hand_of(views);                                                                 \
     ef_views *inner = h->sim->views;                                                               \
     ef_status st = gate_before(h, #op, false, err);                                                \
     if (st != EF_OK)                                                                               \
@@ -18,13 +18,13 @@ static hand *hand_of(ef_views *views)
     return gate_after(h, #op, false, st, err)
 
 #define OPERATE(op, ...)                                                                           \
-    hand *h = hand_of(views);                                                                      \
+    sim_actor *h = hand_of(views);                                                                 \
     ef_views *inner = h->sim->views;                                                               \
     ef_status st = gate_before(h, #op, true, err);                                                 \
     if (st != EF_OK)                                                                               \
         return st;                                                                                 \
     st = inner->ops->op(inner, __VA_ARGS__);                                                       \
-    look_at_views(h->sim, &(sim_deed){.call = #op,                                                 \
+    observe_views(h->sim, &(sim_call){.call = #op,                                                 \
                                       .who = h->name,                                              \
                                       .turn = h->turn,                                             \
                                       .operates = true,                                            \
@@ -33,7 +33,7 @@ static hand *hand_of(ef_views *views)
 
 static void proxy_close(ef_views *views)
 {
-    (void)views; /* the store stays */
+    (void)views; /* the store stays open */
 }
 
 static ef_status proxy_generation_add(ef_views *views, const ef__generation *generation,
@@ -54,9 +54,9 @@ static ef_status proxy_generation_set_state(ef_views *views, int64_t id, int64_t
     OPERATE(generation_set_state, id, era, state, err);
 }
 
-static ef_status proxy_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
+static ef_status proxy_generation_activate(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
-    OPERATE(generation_route, id, era, err);
+    OPERATE(generation_activate, id, era, err);
 }
 
 static ef_status proxy_generation_replace(ef_views *views, int64_t id, int64_t era,
@@ -71,12 +71,12 @@ static ef_status proxy_generation_remove(ef_views *views, int64_t id, int64_t er
     OPERATE(generation_remove, id, era, limit, out_more, err);
 }
 
-/* --- commits -----------------------------------------------------------------------------------
- */
+/* --- commits ---------------------------------------------------------------------------------- */
 
-static sim_deed commit_act(const hand *h, const ef__views_commit *commit)
+static sim_call commit_act(const sim_actor *actor, const ef__views_commit *commit)
 {
-    sim_deed a = {.call = "commit", .who = h->name, .turn = h->turn, .unfenced = h->folds_inline};
+    sim_call a = {
+        .call = "commit", .who = actor->name, .turn = actor->turn, .unfenced = actor->folds_inline};
 
     for (size_t i = 0; i < commit->fence_count && i < sizeof a.fences / sizeof a.fences[0]; i++) {
         (void)snprintf(a.fences[i].scope, sizeof a.fences[i].scope, "%.*s",
@@ -90,17 +90,17 @@ static sim_deed commit_act(const hand *h, const ef__views_commit *commit)
     return a;
 }
 
-/* The tokens of a commit, raised to what the store has seen. */
-static ef_status commit_forged(sim *s, ef__views_commit commit, ef_error *err)
+/* A commit with tokens raised to the highest that the store has seen. */
+static ef_status commit_forged(sim_world *sim, ef__views_commit commit, ef_error *err)
 {
     ef__fence forged[8];
 
     for (size_t i = 0; i < commit.fence_count; i++) {
         forged[i] = commit.fences[i];
-        (void)s->views->ops->fence_get(s->views, forged[i].scope, &forged[i].token, NULL);
+        (void)sim->views->ops->fence_get(sim->views, forged[i].scope, &forged[i].token, NULL);
     }
     commit.fences = forged;
-    return s->views->ops->commit(s->views, &commit, err);
+    return sim->views->ops->commit(sim->views, &commit, err);
 }
 
 static ef_status claim_the_head(void *context, int64_t *out_position, ef_error *err)
@@ -112,29 +112,30 @@ static ef_status claim_the_head(void *context, int64_t *out_position, ef_error *
     return EF_OK;
 }
 
-/* Only the counters: whatever else is in a commit would be compared and refused. */
-static void count_again(sim *s, const ef__views_commit *commit)
+/* Only the counters: anything else in a commit would be compared and refused. */
+static void count_again(sim_world *sim, const ef__views_commit *commit)
 {
     ef__generation_change again = {.generation = commit->generations[0].generation,
                                    .era = commit->generations[0].era,
                                    .applied = commit->generations[0].applied};
 
-    (void)s->views->ops->commit(
-        s->views, &(ef__views_commit){.generations = &again, .generation_count = 1}, NULL);
+    (void)sim->views->ops->commit(
+        sim->views, &(ef__views_commit){.generations = &again, .generation_count = 1}, NULL);
 }
 
-/* The place of the generation, as if the tenant had come to it. */
-static ef__tenant_cursor_change called_level(const sim *s, const ef__generation_change *change)
+/* The cursor of the generation, as if the tenant had reached it. */
+static ef__tenant_cursor_change called_level(const sim_world *sim,
+                                             const ef__generation_change *change)
 {
     ef__tenant_cursor_change level = change->tenants[0];
 
-    for (int i = 0; i < s->oracle.generation_count; i++)
-        if (s->oracle.generations[i].seen.id == change->generation)
-            level.after.position = s->oracle.generations[i].seen.position;
+    for (int i = 0; i < sim->oracle.generation_count; i++)
+        if (sim->oracle.generations[i].seen.id == change->generation)
+            level.after.position = sim->oracle.generations[i].seen.position;
     return level;
 }
 
-static ef_status do_commit(sim *s, const ef__views_commit *commit, ef_error *err)
+static ef_status do_commit(sim_world *sim, const ef__views_commit *commit, ef_error *err)
 {
     ef__views_commit c = *commit;
     ef__generation_change first;
@@ -143,66 +144,67 @@ static ef_status do_commit(sim *s, const ef__views_commit *commit, ef_error *err
 
     if (c.generation_count) {
         first = c.generations[0];
-        if (s->cheat == CHEAT_LOSE_WATERMARK && c.generation_count == 1) {
+        if (sim->cheat == CHEAT_LOSE_WATERMARK && c.generation_count == 1) {
             first.watermark_count = 0;
             c.generations = &first;
-        } else if (s->cheat == CHEAT_LOSE_VIEW && c.generation_count == 1 && first.view_count) {
+        } else if (sim->cheat == CHEAT_LOSE_VIEW && c.generation_count == 1 && first.view_count) {
             first.view_count--;
             c.generations = &first;
-        } else if (s->cheat == CHEAT_LOSE_TENANT && first.tenant_count) {
+        } else if (sim->cheat == CHEAT_LOSE_TENANT && first.tenant_count) {
             first.tenant_count = 0;
             c.generations = &first;
-        } else if (s->cheat == CHEAT_EARLY_JOIN && first.tenant_count == 1 && !first.cursor_after) {
-            level = called_level(s, &first);
+        } else if (sim->cheat == CHEAT_EARLY_JOIN && first.tenant_count == 1 &&
+                   !first.cursor_after) {
+            level = called_level(sim, &first);
             first.tenants = &level;
             c.generations = &first;
-        } else if (s->cheat == CHEAT_EARLY_LIVE && first.go_live) {
+        } else if (sim->cheat == CHEAT_EARLY_LIVE && first.go_live) {
             c.head = claim_the_head;
             c.head_context = &c;
         }
     }
-    st = s->views->ops->commit(s->views, &c, err);
-    if (st == EF_LEASE_LOST && s->cheat == CHEAT_FORGE_TOKEN)
-        st = commit_forged(s, c, err);
-    if (st == EF_LEASE_LOST && s->cheat == CHEAT_DROP_FENCES) {
+    st = sim->views->ops->commit(sim->views, &c, err);
+    if (st == EF_LEASE_LOST && sim->cheat == CHEAT_FORGE_TOKEN)
+        st = commit_forged(sim, c, err);
+    if (st == EF_LEASE_LOST && sim->cheat == CHEAT_DROP_FENCES) {
         c.fence_count = 0;
-        st = s->views->ops->commit(s->views, &c, err);
+        st = sim->views->ops->commit(sim->views, &c, err);
     }
-    if (st == EF_OK && s->cheat == CHEAT_COMMIT_TWICE && c.generation_count)
-        count_again(s, &c);
+    if (st == EF_OK && sim->cheat == CHEAT_COMMIT_TWICE && c.generation_count)
+        count_again(sim, &c);
     return st;
 }
 
-static void note_commit(const hand *h, const sim_deed *deed, ef_status st)
+static void note_commit(const sim_actor *actor, const sim_call *request, ef_status st)
 {
     char tokens[96] = "no token";
     size_t used = 0;
 
-    for (int i = 0; i < deed->fence_count && used < sizeof tokens; i++)
-        used += (size_t)snprintf(tokens + used, sizeof tokens - used, "%s%s token %d",
-                                 i ? ", " : "", deed->fences[i].scope, (int)deed->fences[i].token);
-    sim_note(h->sim, "  %s commit under %s: %s", h->name, tokens, ef_status_name(st));
+    for (int i = 0; i < request->fence_count && used < sizeof tokens; i++)
+        used +=
+            (size_t)snprintf(tokens + used, sizeof tokens - used, "%s%s token %d", i ? ", " : "",
+                             request->fences[i].scope, (int)request->fences[i].token);
+    sim_note(actor->sim, "  %s commit under %s: %s", actor->name, tokens, ef_status_name(st));
 }
 
 static ef_status proxy_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
 {
-    hand *h = hand_of(views);
-    sim_deed a = commit_act(h, commit);
-    ef_status st = gate_before(h, "commit", true, err);
+    sim_actor *actor = hand_of(views);
+    sim_call a = commit_act(actor, commit);
+    ef_status st = gate_before(actor, "commit", true, err);
 
     if (st != EF_OK)
         return st;
-    h->in_commit = true;
-    st = do_commit(h->sim, commit, err);
-    h->in_commit = false;
+    actor->in_commit = true;
+    st = do_commit(actor->sim, commit, err);
+    actor->in_commit = false;
     a.refused = st != EF_OK;
-    note_commit(h, &a, st);
-    look_at_views(h->sim, &a);
-    return gate_after(h, "commit", true, st, err);
+    note_commit(actor, &a, st);
+    observe_views(actor->sim, &a);
+    return gate_after(actor, "commit", true, st, err);
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static ef_status proxy_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                                 ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
@@ -252,6 +254,18 @@ static ef_status proxy_failure_ls(ef_views *views, int64_t generation, const ef_
     READ(failure_ls, generation, tenant, open_only, limit, out, err);
 }
 
+static ef_status proxy_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
+                              ef__follow_row *out, ef_error *err)
+{
+    OPERATE(follow, generation, tenant, until_us, out, err);
+}
+
+static ef_status proxy_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
+                                 size_t limit, ef__change_list *out, ef_error *err)
+{
+    READ(change_ls, generation, tenant, after, limit, out, err);
+}
+
 static ef_status proxy_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err)
 {
     READ(fence_get, scope, out_token, err);
@@ -268,10 +282,12 @@ const ef__views_ops proxy_views_ops = {
     .generation_add = proxy_generation_add,
     .generation_ls = proxy_generation_ls,
     .generation_set_state = proxy_generation_set_state,
-    .generation_route = proxy_generation_route,
+    .generation_activate = proxy_generation_activate,
     .generation_replace = proxy_generation_replace,
     .generation_remove = proxy_generation_remove,
     .commit = proxy_commit,
+    .follow = proxy_follow,
+    .change_ls = proxy_change_ls,
     .view_get = proxy_view_get,
     .view_scan = proxy_view_scan,
     .watermark_get = proxy_watermark_get,

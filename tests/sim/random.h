@@ -1,5 +1,5 @@
 /*
- * random.h - everything that is left to chance comes from one number.
+ * random.h - all random decisions come from one number.
  */
 #ifndef SIM_RANDOM_H
 #define SIM_RANDOM_H

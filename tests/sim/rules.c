@@ -41,7 +41,7 @@ static const char *const NAMES[RULE_NAMES] = {"tally", "recent", "picky", "ledge
 static const struct {
     int name;
     bool by_log;
-    const char *text; /* behind the version */
+    const char *text; /* after the version */
 } RULES[RULE_COUNT] = {
     [RULE_TALLY] = {0, false,
                     "  view data.k\n"
@@ -122,14 +122,14 @@ int rule_name_find(const char *name)
     return -1;
 }
 
-int rule_name_of(sim_rule r)
+int rule_name_of(sim_rule rule)
 {
-    return RULES[r].name;
+    return RULES[rule].name;
 }
 
-bool rule_by_log(sim_rule r)
+bool rule_by_log(sim_rule rule)
 {
-    return RULES[r].by_log;
+    return RULES[rule].by_log;
 }
 
 sim_rule rule_fixed(int name)
@@ -150,23 +150,23 @@ sim_rule rule_other(int name, uint64_t random)
     return OTHERS[name][random % 2];
 }
 
-void rule_text(sim_rule r, int version, char *out, size_t size)
+void rule_text(sim_rule rule, int version, char *out, size_t size)
 {
-    (void)snprintf(out, size, "projection %s version %d\n%s", NAMES[RULES[r].name], version,
-                   RULES[r].text);
+    (void)snprintf(out, size, "projection %s version %d\n%s", NAMES[RULES[rule].name], version,
+                   RULES[rule].text);
 }
 
-/* --- by hand ---------------------------------------------------------------------------------- */
+/* --- models ----------------------------------------------------------------------------------- */
 
-static model_view *view_of(model *m, int tenant, const char *id)
+static model_view *view_of(sim_model *model, int tenant, const char *id)
 {
     model_view *view = NULL;
 
-    for (int i = 0; i < m->count && !view; i++)
-        if (m->views[i].tenant == tenant && strcmp(m->views[i].id, id) == 0)
-            view = &m->views[i];
+    for (int i = 0; i < model->count && !view; i++)
+        if (model->views[i].tenant == tenant && strcmp(model->views[i].id, id) == 0)
+            view = &model->views[i];
     if (!view) {
-        view = &m->views[m->count++];
+        view = &model->views[model->count++];
         *view = (model_view){.tenant = tenant};
         (void)snprintf(view->id, sizeof view->id, "%s", id);
     }
@@ -190,107 +190,109 @@ static void count_one(model_view *view, int64_t value)
     view->sum += value;
 }
 
-folded rule_verdict(sim_rule r, const sim_event *e)
+folded rule_verdict(sim_rule rule, const sim_event *event)
 {
-    bool counted = e->type == SIM_ADD || e->type == SIM_SUB;
+    bool counted = event->type == SIM_ADD || event->type == SIM_SUB;
 
-    switch (r) {
+    switch (rule) {
     case RULE_RECENT:
-        return counted || e->type == SIM_ERASE ? FOLDED_APPLIED : FOLDED_IGNORED;
+        return counted || event->type == SIM_ERASE ? FOLDED_APPLIED : FOLDED_IGNORED;
     case RULE_PICKY:
-        return !counted ? FOLDED_IGNORED : e->bad ? FOLDED_FAILED : FOLDED_APPLIED;
+        return !counted ? FOLDED_IGNORED : event->bad ? FOLDED_FAILED : FOLDED_APPLIED;
     case RULE_LEDGER:
         return FOLDED_APPLIED;
     case RULE_LEDGER_PICKY:
-        return e->bad ? FOLDED_FAILED : FOLDED_APPLIED;
+        return event->bad ? FOLDED_FAILED : FOLDED_APPLIED;
     default:
         return counted ? FOLDED_APPLIED : FOLDED_IGNORED;
     }
 }
 
-static void fold_tally(const sim_event *e, int times, const char *key, model *m)
+static void fold_tally(const sim_event *event, int times, const char *key, sim_model *model)
 {
-    int tenant = e->stream % 2;
+    int tenant = event->stream % 2;
 
-    count_one(view_of(m, tenant, key), e->type == SIM_ADD ? e->value * times : -e->value);
-    if (e->type == SIM_ADD)
-        count_one(view_of(m, tenant, "all"), 0);
+    count_one(view_of(model, tenant, key),
+              event->type == SIM_ADD ? event->value * times : -event->value);
+    if (event->type == SIM_ADD)
+        count_one(view_of(model, tenant, "all"), 0);
 }
 
-static void fold_recent(const sim_event *e, model *m)
+static void fold_recent(const sim_event *event, sim_model *model)
 {
-    model_view *view = view_of(m, e->stream % 2, sim_stream_name(e->stream));
+    model_view *view = view_of(model, event->stream % 2, sim_stream_name(event->stream));
 
-    if (e->type == SIM_ERASE) {
+    if (event->type == SIM_ERASE) {
         view->there = false;
         view->list_count = 0;
         return;
     }
-    view->last = e->seq;
-    list_push(view, e->value);
+    view->last = event->seq;
+    list_push(view, event->value);
 }
 
-static void fold_picky(const sim_event *e, const char *key, model *m)
+static void fold_picky(const sim_event *event, const char *key, sim_model *model)
 {
-    model_view *view = view_of(m, e->stream % 2, key);
+    model_view *view = view_of(model, event->stream % 2, key);
 
-    if (e->bad) {
+    if (event->bad) {
         view->has_bads = true;
         view->bads += 1;
     } else {
-        count_one(view, e->value);
+        count_one(view, event->value);
     }
 }
 
-folded rule_fold(sim_rule r, const sim_event *e, model *m)
+folded rule_fold(sim_rule rule, const sim_event *event, sim_model *model)
 {
-    folded verdict = rule_verdict(r, e);
+    folded verdict = rule_verdict(rule, event);
     char key[8];
 
     if (verdict != FOLDED_APPLIED)
         return verdict;
-    (void)snprintf(key, sizeof key, "k%d", e->key);
-    if (r == RULE_TALLY || r == RULE_TALLY_DOUBLE) {
-        fold_tally(e, r == RULE_TALLY ? 1 : 2, key, m);
-    } else if (r == RULE_RECENT) {
-        fold_recent(e, m);
-    } else if (r == RULE_PICKY || r == RULE_PICKY_FIXED) {
-        fold_picky(e, key, m);
+    (void)snprintf(key, sizeof key, "k%d", event->key);
+    if (rule == RULE_TALLY || rule == RULE_TALLY_DOUBLE) {
+        fold_tally(event, rule == RULE_TALLY ? 1 : 2, key, model);
+    } else if (rule == RULE_RECENT) {
+        fold_recent(event, model);
+    } else if (rule == RULE_PICKY || rule == RULE_PICKY_FIXED) {
+        fold_picky(event, key, model);
     } else {
-        model_view *all = view_of(m, e->stream % 2, "all");
-        count_one(all, e->value);
-        list_push(all, e->position);
+        model_view *all = view_of(model, event->stream % 2, "all");
+        count_one(all, event->value);
+        list_push(all, event->position);
     }
     return verdict;
 }
 
-static void print_list(const model_view *v, char *out, size_t size)
+static void print_list(const model_view *view, char *out, size_t size)
 {
     size_t used = 0;
 
     out[0] = '\0';
-    for (int i = 0; i < v->list_count && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%" PRId64, i ? "," : "", v->list[i]);
+    for (int i = 0; i < view->list_count && used < size; i++)
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s%" PRId64, i ? "," : "", view->list[i]);
 }
 
-void rule_print(sim_rule r, const model_view *v, char *out, size_t size)
+void rule_print(sim_rule rule, const model_view *view, char *out, size_t size)
 {
     char list[96];
 
-    print_list(v, list, sizeof list);
-    if (r == RULE_RECENT)
-        (void)snprintf(out, size, "{\"last\":%" PRId64 ",\"list\":[%s]}", v->last, list);
-    else if (r == RULE_LEDGER)
-        (void)snprintf(out, size, "{\"n\":%" PRId64 ",\"tail\":[%s]}", v->n, list);
-    else if (r == RULE_LEDGER_PICKY)
-        (void)snprintf(out, size, "{\"n\":%" PRId64 ",\"total\":%" PRId64 "}", v->n, v->sum);
-    else if (r <= RULE_TALLY_DOUBLE && strcmp(v->id, "all") == 0)
-        (void)snprintf(out, size, "{\"n\":%" PRId64 "}", v->n);
-    else if (v->has_bads && v->has_n)
+    print_list(view, list, sizeof list);
+    if (rule == RULE_RECENT)
+        (void)snprintf(out, size, "{\"last\":%" PRId64 ",\"list\":[%s]}", view->last, list);
+    else if (rule == RULE_LEDGER)
+        (void)snprintf(out, size, "{\"n\":%" PRId64 ",\"tail\":[%s]}", view->n, list);
+    else if (rule == RULE_LEDGER_PICKY)
+        (void)snprintf(out, size, "{\"n\":%" PRId64 ",\"total\":%" PRId64 "}", view->n, view->sum);
+    else if (rule <= RULE_TALLY_DOUBLE && strcmp(view->id, "all") == 0)
+        (void)snprintf(out, size, "{\"n\":%" PRId64 "}", view->n);
+    else if (view->has_bads && view->has_n)
         (void)snprintf(out, size, "{\"bads\":%" PRId64 ",\"n\":%" PRId64 ",\"sum\":%" PRId64 "}",
-                       v->bads, v->n, v->sum);
-    else if (v->has_bads)
-        (void)snprintf(out, size, "{\"bads\":%" PRId64 "}", v->bads);
+                       view->bads, view->n, view->sum);
+    else if (view->has_bads)
+        (void)snprintf(out, size, "{\"bads\":%" PRId64 "}", view->bads);
     else
-        (void)snprintf(out, size, "{\"n\":%" PRId64 ",\"sum\":%" PRId64 "}", v->n, v->sum);
+        (void)snprintf(out, size, "{\"n\":%" PRId64 ",\"sum\":%" PRId64 "}", view->n, view->sum);
 }

@@ -1,5 +1,5 @@
 /*
- * sim.c - the simulator's command line: seeds, what is said of one that fails, and the self test.
+ * sim.c - the simulator's command line: seeds, the report of a failed one, and the self test.
  */
 #include "sim.h"
 
@@ -11,62 +11,62 @@
 
 enum { SELF_TEST_SEEDS = 600 };
 
-static void hash_line(sim *s, const char *line)
+static void hash_line(sim_world *sim, const char *line)
 {
     for (; *line; line++)
-        s->trace_hash = (s->trace_hash ^ (uint64_t)(unsigned char)*line) * 0x100000001b3u;
+        sim->trace_hash = (sim->trace_hash ^ (uint64_t)(unsigned char)*line) * 0x100000001b3u;
 }
 
-void sim_note(sim *s, const char *format, ...)
+void sim_note(sim_world *sim, const char *format, ...)
 {
-    char *line = s->trace[s->trace_count % SIM_TRACE_LINES];
-    int used = snprintf(line, sizeof s->trace[0], "%4d %*s", s->step, 2 * s->depth, "");
+    char *line = sim->trace[sim->trace_count % SIM_TRACE_LINES];
+    int used = snprintf(line, sizeof sim->trace[0], "%4d %*s", sim->step, 2 * sim->depth, "");
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(line + used, sizeof s->trace[0] - (size_t)used, format, args);
+    (void)vsnprintf(line + used, sizeof sim->trace[0] - (size_t)used, format, args);
     va_end(args);
-    s->trace_count++;
-    hash_line(s, line);
-    if (s->verbose)
+    sim->trace_count++;
+    hash_line(sim, line);
+    if (sim->verbose)
         printf("%s\n", line);
 }
 
-static void report(const sim *s)
+static void report_failure(const sim_world *sim)
 {
-    int first = s->trace_count > SIM_TRACE_LINES ? s->trace_count - SIM_TRACE_LINES : 0;
+    int first = sim->trace_count > SIM_TRACE_LINES ? sim->trace_count - SIM_TRACE_LINES : 0;
 
-    printf("seed %" PRIu64 " fails at step %d: %s\n", s->seed, s->step, s->oracle.wrong);
-    for (int i = first; i < s->trace_count && !s->verbose; i++)
-        printf("    %s\n", s->trace[i % SIM_TRACE_LINES]);
-    printf("repeat: sim --seed %" PRIu64 " --verbose", s->seed);
-    if (s->cheat != CHEAT_NONE)
-        printf(" --break %s", cheat_name(s->cheat));
+    printf("seed %" PRIu64 " fails at step %d: %s\n", sim->seed, sim->step, sim->oracle.wrong);
+    for (int i = first; i < sim->trace_count && !sim->verbose; i++)
+        printf("    %s\n", sim->trace[i % SIM_TRACE_LINES]);
+    printf("repeat: sim --seed %" PRIu64 " --verbose", sim->seed);
+    if (sim->cheat != CHEAT_NONE)
+        printf(" --break %s", cheat_name(sim->cheat));
     printf("\n");
 }
 
-/* --- runs --------------------------------------------------------------------------------------
- */
+/* --- runs ------------------------------------------------------------------------------------- */
 
 typedef struct sim_totals {
     int64_t seeds, steps, events, faults;
 } sim_totals;
 
-static bool run_seed(sim *s, uint64_t seed, sim_cheat cheat, bool verbose, sim_totals *totals)
+static bool run_seed(sim_world *sim, uint64_t seed, sim_cheat cheat, bool verbose,
+                     sim_totals *totals)
 {
-    bool ok = sim_run(s, seed, cheat, verbose);
+    bool ok = sim_run(sim, seed, cheat, verbose);
 
     totals->seeds++;
-    totals->steps += s->step;
-    totals->events += s->oracle.head;
-    totals->faults += s->faults;
+    totals->steps += sim->step;
+    totals->events += sim->oracle.head;
+    totals->faults += sim->faults;
     if (!ok)
-        report(s);
+        report_failure(sim);
     return ok;
 }
 
-/* Seeds that have failed once, one a line, with what was wrong behind them. */
-static bool run_file(sim *s, const char *path, sim_totals *totals)
+/* Seeds that have failed once, one per line, followed by the violation. */
+static bool run_file(sim_world *sim, const char *path, sim_totals *totals)
 {
     FILE *file = fopen(path, "r");
     char line[256];
@@ -78,16 +78,16 @@ static bool run_file(sim *s, const char *path, sim_totals *totals)
     }
     while (ok && fgets(line, sizeof line, file))
         if (line[0] >= '0' && line[0] <= '9')
-            ok = run_seed(s, strtoull(line, NULL, 10), CHEAT_NONE, false, totals);
+            ok = run_seed(sim, strtoull(line, NULL, 10), CHEAT_NONE, false, totals);
     (void)fclose(file);
     return ok;
 }
 
-static bool run_range(sim *s, uint64_t from, uint64_t count, sim_cheat cheat, bool progress,
+static bool run_range(sim_world *sim, uint64_t from, uint64_t count, sim_cheat cheat, bool progress,
                       sim_totals *totals)
 {
     for (uint64_t i = 0; i < count; i++) {
-        if (!run_seed(s, from + i, cheat, false, totals))
+        if (!run_seed(sim, from + i, cheat, false, totals))
             return false;
         if (progress && (i + 1) % 5000 == 0) {
             printf("# %" PRIu64 " of %" PRIu64 " seeds\n", i + 1, count);
@@ -97,38 +97,38 @@ static bool run_range(sim *s, uint64_t from, uint64_t count, sim_cheat cheat, bo
     return true;
 }
 
-/* The first seed that is well by itself and fails with the cheat; 0: there is none. */
-static uint64_t find_noticed(sim *s, sim_cheat cheat)
+/* The first seed that passes by itself and fails with the cheat; 0: none. */
+static uint64_t find_noticed(sim_world *sim, sim_cheat cheat)
 {
     for (uint64_t seed = 1; seed <= SELF_TEST_SEEDS; seed++) {
-        char wrong[sizeof s->oracle.wrong];
-        if (sim_run(s, seed, cheat, false))
+        char wrong[sizeof sim->oracle.wrong];
+        if (sim_run(sim, seed, cheat, false))
             continue;
-        memcpy(wrong, s->oracle.wrong, sizeof wrong);
-        if (sim_run(s, seed, CHEAT_NONE, false)) {
-            memcpy(s->oracle.wrong, wrong, sizeof wrong);
+        memcpy(wrong, sim->oracle.wrong, sizeof wrong);
+        if (sim_run(sim, seed, CHEAT_NONE, false)) {
+            memcpy(sim->oracle.wrong, wrong, sizeof wrong);
             return seed;
         }
     }
     return 0;
 }
 
-/* Each way to cheat must be noticed, and a seed must give the same world twice. */
-static bool self_test(sim *s)
+/* Each cheat must be noticed, and a seed must give the same world twice. */
+static bool self_test(sim_world *sim)
 {
     uint64_t hash;
     bool all;
 
-    (void)sim_run(s, 7, CHEAT_NONE, false);
-    hash = s->trace_hash;
-    (void)sim_run(s, 7, CHEAT_NONE, false);
-    all = hash == s->trace_hash;
+    (void)sim_run(sim, 7, CHEAT_NONE, false);
+    hash = sim->trace_hash;
+    (void)sim_run(sim, 7, CHEAT_NONE, false);
+    all = hash == sim->trace_hash;
     printf("seed 7 gives %s\n", all ? "one world" : "two worlds: it cannot be repeated");
     for (int c = CHEAT_NONE + 1; c < CHEAT_COUNT; c++) {
-        uint64_t seed = find_noticed(s, (sim_cheat)c);
+        uint64_t seed = find_noticed(sim, (sim_cheat)c);
         printf("%s: ", cheat_name((sim_cheat)c));
         if (seed)
-            printf("noticed by seed %" PRIu64 ": %s\n", seed, s->oracle.wrong);
+            printf("noticed by seed %" PRIu64 ": %s\n", seed, sim->oracle.wrong);
         else
             printf("not noticed in %d seeds\n", SELF_TEST_SEEDS);
         all = all && seed;
@@ -136,8 +136,7 @@ static bool self_test(sim *s)
     return all;
 }
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static const char USAGE[] =
     "usage: sim [--seeds N] [--from N] [--file PATH] [--progress]\n"
@@ -211,27 +210,27 @@ int main(int argc, char **argv)
 {
     options o = read_options(argc, argv);
     sim_totals totals = {0};
-    sim *s = calloc(1, sizeof *s);
+    sim_world *sim = calloc(1, sizeof *sim);
     bool ok = true;
 
-    if (o.bad || !s) {
+    if (o.bad || !sim) {
         fputs(USAGE, stderr);
-        free(s);
+        free(sim);
         return 2;
     }
     if (o.self_test) {
-        ok = self_test(s);
+        ok = self_test(sim);
     } else {
         if (o.file)
-            ok = run_file(s, o.file, &totals);
+            ok = run_file(sim, o.file, &totals);
         if (ok && o.one)
-            ok = run_seed(s, o.seed, (sim_cheat)o.cheat, o.verbose, &totals);
+            ok = run_seed(sim, o.seed, (sim_cheat)o.cheat, o.verbose, &totals);
         if (ok && o.seeds)
-            ok = run_range(s, o.from, o.seeds, (sim_cheat)o.cheat, o.progress, &totals);
+            ok = run_range(sim, o.from, o.seeds, (sim_cheat)o.cheat, o.progress, &totals);
         printf("%" PRId64 " seeds, %" PRId64 " steps, %" PRId64 " events, %" PRId64 " faults: %s\n",
                totals.seeds, totals.steps, totals.events, totals.faults,
                ok ? "all is well" : "FAILED");
     }
-    free(s);
+    free(sim);
     return ok ? 0 : 1;
 }

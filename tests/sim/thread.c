@@ -1,9 +1,9 @@
 /*
- * thread.c - there is one thread here, and what another would do is done at once.
+ * thread.c - replaces threads: what a thread would do is done at its start.
  *
- * The engine reads ahead in a thread (src/engine/ahead.h). Threads would make a seed give many
- * worlds, so these stand in for the C library's: the read happens when the thread is started, which
- * is the earliest that it could.
+ * The engine reads ahead in a thread (src/engine/read_ahead.h). With threads a seed would give many
+ * worlds, so these functions replace the C library's: the read happens when the thread is created,
+ * which is the earliest possible time.
  */
 #include <pthread.h>
 #include <string.h>

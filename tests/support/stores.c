@@ -29,6 +29,7 @@ bool store_survives(const char *backend, const char *what)
 #ifdef EF_TEST_POSTGRES
 static void ignore_notice(void *context, const PGresult *result)
 {
+    (void)context, (void)result;
 }
 
 /* Make it, unless it is there. */

@@ -1,11 +1,11 @@
 /*
  * test.h - how a test reads here, on top of cmocka.
  *
- *     TEST(append_refuses_a_seq_that_has_been_passed)
+ *     TEST(append_is_refused_when_the_expected_seq_is_stale)
  *     {
  *         CHECK_STATUS(EF_CONFLICT, ef_journal_append(…, &err), &err);
  *     }
- *     TEST_MAIN(TEST_CASE(append_refuses_a_seq_that_has_been_passed), …)
+ *     TEST_MAIN(TEST_CASE(append_is_refused_when_the_expected_seq_is_stale), …)
  *
  * A test's name is a sentence that is true when it passes.
  */
@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TEST(name) static void name(void **state)
+#define TEST(name) static void name(__attribute__((unused)) void **state)
 #define TEST_CASE(name) cmocka_unit_test(name)
 #define TEST_MAIN(...)                                                                             \
     int main(void)                                                                                 \

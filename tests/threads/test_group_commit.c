@@ -198,11 +198,11 @@ static void *read_by_id(void *context)
 /* --- the outbox, and who waits ------------------------------------------------------------------
  */
 
-static void hold(member *m, ef_holding held[PARTITIONS])
+static void hold(member *m, ef_partition_lease held[PARTITIONS])
 {
     for (int32_t p = 0; p < PARTITIONS; p++) {
         ef_lease_key key = partition_key(p);
-        held[p] = (ef_holding){.partition = p};
+        held[p] = (ef_partition_lease){.partition = p};
         MUST(m, ef_lease_acquire(m->journal, &key, str("taker"), 60000, &held[p].token, NULL,
                                  &m->err) == EF_OK);
     }
@@ -211,25 +211,25 @@ static void hold(member *m, ef_holding held[PARTITIONS])
 static void *take_and_mark(void *context)
 {
     member *m = context;
-    ef_taken_batch batch = EF_TAKEN_BATCH_INIT;
-    ef_holding held[PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
+    ef_partition_lease held[PARTITIONS];
     bool over;
 
     hold(m, held);
     do {
         over = m->crowd->over;
         MUST(m,
-             ef_outbox_take(m->journal, str("*"), held, PARTITIONS, 64, &batch, &m->err) == EF_OK);
+             ef_outbox_claim(m->journal, str("*"), held, PARTITIONS, 64, &batch, &m->err) == EF_OK);
         for (size_t i = 0; i < batch.count; i++) {
             int64_t position = batch.items[i].event->position;
             MUST(m, held[batch.items[i].partition].upto < position);
             held[batch.items[i].partition].upto = position;
             atomic_fetch_add(&taken_times[position], 1);
         }
-        MUST(m, ef_outbox_mark(m->journal, str("*"), held, PARTITIONS, NULL, 0, &m->err) == EF_OK);
+        MUST(m, ef_outbox_ack(m->journal, str("*"), held, PARTITIONS, NULL, 0, &m->err) == EF_OK);
         atomic_fetch_add(&m->crowd->calls, 2);
     } while ((!over || batch.count) && !m->crowd->failures);
-    ef_taken_batch_release(&batch);
+    ef_claimed_batch_release(&batch);
     return NULL;
 }
 

@@ -1,11 +1,11 @@
 /*
- * test_arena.c - arenas, and the rooms of batches that are made of one.
+ * test_arena.c - arenas, and the memory of batches.
  */
 #include "test.h"
 
 #include "../../src/base/arena.h"
 #include "../../src/base/limits.h"
-#include "../../src/base/room.h"
+#include "../../src/base/memory.h"
 
 #include <stdalign.h>
 
@@ -18,7 +18,7 @@ static bool is_aligned(const void *ptr)
     return (uintptr_t)ptr % alignof(max_align_t) == 0;
 }
 
-TEST(memory_of_every_size_is_aligned_and_its_own)
+TEST(an_allocation_of_every_size_is_aligned_and_separate)
 {
     ef__arena arena = EF__ARENA_INIT(16 * 1024 * 1024);
     char *pieces[600];
@@ -36,7 +36,7 @@ TEST(memory_of_every_size_is_aligned_and_its_own)
     ef__arena_release(&arena);
 }
 
-TEST(large_pieces_between_small_ones_are_their_own)
+TEST(large_allocations_between_small_ones_are_separate)
 {
     ef__arena arena = EF__ARENA_INIT(64 * 1024 * 1024);
     char *large[20], *small[20];
@@ -58,7 +58,7 @@ TEST(large_pieces_between_small_ones_are_their_own)
     ef__arena_release(&arena);
 }
 
-TEST(no_bytes_are_a_piece_too)
+TEST(an_allocation_of_zero_bytes_is_not_null)
 {
     ef__arena arena = EF__ARENA_INIT(1024);
     void *a = ef__arena_alloc(&arena, 0);
@@ -70,7 +70,7 @@ TEST(no_bytes_are_a_piece_too)
     ef__arena_release(&arena);
 }
 
-TEST(past_the_maximum_there_is_nothing_and_what_is_there_stays)
+TEST(an_arena_refuses_allocations_past_its_maximum_and_keeps_the_others)
 {
     ef__arena arena = EF__ARENA_INIT(64);
     char *kept = ef__arena_alloc(&arena, 48);
@@ -97,7 +97,7 @@ TEST(sizes_that_overflow_are_refused)
     ef__arena_release(&arena);
 }
 
-TEST(zalloc_gives_zeros_even_where_something_was)
+TEST(zalloc_zeroes_memory_that_was_used_before)
 {
     static const char zeros[1000];
     ef__arena arena = EF__ARENA_INIT(100000);
@@ -122,7 +122,7 @@ TEST(a_copy_has_its_own_bytes_and_a_nul)
     ef__arena_release(&arena);
 }
 
-TEST(a_copy_of_nothing_is_not_null)
+TEST(an_arena_copy_of_an_empty_text_is_not_null)
 {
     ef__arena arena = EF__ARENA_INIT(1000);
     ef_str copy = ef__arena_copy(&arena, (ef_str){NULL, 0});
@@ -159,7 +159,7 @@ TEST(reset_uses_the_kept_block_again)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-TEST(what_is_not_handed_out_is_watched_by_the_sanitizer)
+TEST(arena_memory_that_is_not_allocated_is_poisoned)
 {
     ef__arena arena = EF__ARENA_INIT(1000);
     char *ptr = ef__arena_alloc(&arena, 20);
@@ -174,12 +174,12 @@ TEST(what_is_not_handed_out_is_watched_by_the_sanitizer)
     CHECK(__asan_address_is_poisoned(ptr));
     ef__arena_release(&arena);
 }
-#define SANITIZER_CASES TEST_CASE(what_is_not_handed_out_is_watched_by_the_sanitizer),
+#define SANITIZER_CASES TEST_CASE(arena_memory_that_is_not_allocated_is_poisoned),
 #else
 #define SANITIZER_CASES
 #endif
 
-TEST(reset_gives_back_a_block_that_is_larger_than_steps_need)
+TEST(arena_reset_frees_a_block_that_is_larger_than_steps_need)
 {
     ef__arena arena = EF__ARENA_INIT(64 * 1024 * 1024);
 
@@ -203,7 +203,7 @@ static void *fill_step(ef__arena *arena, size_t long_bytes)
     return first;
 }
 
-TEST(a_recycled_arena_goes_on_with_the_memory_it_has)
+TEST(a_recycled_arena_uses_its_blocks_again)
 {
     ef__arena arena = EF__ARENA_INIT(16 * 1024 * 1024);
     void *first = fill_step(&arena, 6 * 1024 * 1024);
@@ -222,7 +222,7 @@ TEST(a_recycled_arena_goes_on_with_the_memory_it_has)
     assert_null(arena.spare);
 }
 
-TEST(a_long_block_is_kept_for_what_is_long)
+TEST(a_recycled_arena_keeps_a_large_block_for_large_allocations)
 {
     ef__arena arena = EF__ARENA_INIT(16 * 1024 * 1024);
     void *first = fill_step(&arena, 6 * 1024 * 1024);
@@ -233,7 +233,7 @@ TEST(a_long_block_is_kept_for_what_is_long)
     ef__arena_release(&arena);
 }
 
-TEST(what_a_recycled_arena_does_not_use_goes_the_next_time)
+TEST(a_recycled_arena_frees_blocks_that_one_step_did_not_use)
 {
     ef__arena arena = EF__ARENA_INIT(16 * 1024 * 1024);
 
@@ -259,28 +259,28 @@ TEST(an_arena_that_was_released_can_be_used_again)
     ef__arena_release(NULL);
 }
 
-TEST(a_room_is_made_once_and_then_emptied)
+TEST(batch_memory_is_created_once_and_then_emptied)
 {
-    struct ef__batch_room *room = NULL;
+    struct ef__batch_memory *room = NULL;
     ef_error err = EF_ERROR_INIT;
 
-    CHECK_STATUS(EF_OK, ef__room_ready(&room, &err), &err);
-    struct ef__batch_room *first = room;
+    CHECK_STATUS(EF_OK, ef__memory_prepare(&room, &err), &err);
+    struct ef__batch_memory *first = room;
     CHECK_INT(EF_LIMIT_BATCH_BYTES, room->arena.max_bytes);
     assert_non_null(ef__arena_alloc(&room->arena, 100));
-    CHECK_STATUS(EF_OK, ef__room_ready(&room, &err), &err);
+    CHECK_STATUS(EF_OK, ef__memory_prepare(&room, &err), &err);
     assert_ptr_equal(first, room);
     CHECK_INT(0, room->arena.used_bytes);
-    ef__room_release(&room);
+    ef__memory_release(&room);
     assert_null(room);
-    ef__room_release(&room);
+    ef__memory_release(&room);
 }
 
-TEST(a_full_room_is_an_error_that_names_the_limit)
+TEST(full_batch_memory_is_an_error_that_names_the_limit)
 {
     ef_error err = EF_ERROR_INIT;
 
-    CHECK_INT(EF_NO_MEMORY, ef__room_full(&err));
+    CHECK_INT(EF_NO_MEMORY, ef__no_memory(&err));
     assert_non_null(strstr(err.text, "268435456"));
 }
 
@@ -288,14 +288,14 @@ static void fill_batch(ef_batch *batch)
 {
     ef_error err = EF_ERROR_INIT;
 
-    CHECK_STATUS(EF_OK, ef__room_ready(&batch->room, &err), &err);
+    CHECK_STATUS(EF_OK, ef__memory_prepare(&batch->room, &err), &err);
     batch->events = ef__arena_zalloc(&batch->room->arena, 3, sizeof(ef_event));
     assert_non_null(batch->events);
     batch->count = 3;
     batch->more = true;
 }
 
-TEST(a_batch_is_empty_after_reset_and_keeps_its_room)
+TEST(a_batch_is_empty_after_reset_and_keeps_its_memory)
 {
     ef_batch batch = EF_BATCH_INIT;
 
@@ -325,7 +325,7 @@ TEST(a_batch_is_released_twice_or_never_filled_without_harm)
     ef_batch_release(&batch);
 }
 
-TEST(a_list_that_is_full_gets_twice_the_room_and_keeps_what_is_in_it)
+TEST(arena_grow_doubles_a_full_list_and_keeps_its_items)
 {
     ef__arena arena = EF__ARENA_INIT(4096);
     int64_t *items = NULL, *before;
@@ -341,27 +341,28 @@ TEST(a_list_that_is_full_gets_twice_the_room_and_keeps_what_is_in_it)
     for (size_t i = 0; i < count; i++)
         CHECK_INT(i, items[i]);
     CHECK_INT(128, cap);
-    cap = count; /* full, and there is no room for so many more */
+    cap = count; /* full, and the arena has no space for twice as many */
     assert_null(ef__arena_grow(&arena, items, count, 40, &cap));
     ef__arena_release(&arena);
 }
 
-TEST_MAIN(SANITIZER_CASES TEST_CASE(memory_of_every_size_is_aligned_and_its_own),
-          TEST_CASE(large_pieces_between_small_ones_are_their_own),
-          TEST_CASE(no_bytes_are_a_piece_too),
-          TEST_CASE(past_the_maximum_there_is_nothing_and_what_is_there_stays),
+TEST_MAIN(SANITIZER_CASES TEST_CASE(an_allocation_of_every_size_is_aligned_and_separate),
+          TEST_CASE(large_allocations_between_small_ones_are_separate),
+          TEST_CASE(an_allocation_of_zero_bytes_is_not_null),
+          TEST_CASE(an_arena_refuses_allocations_past_its_maximum_and_keeps_the_others),
           TEST_CASE(sizes_that_overflow_are_refused),
-          TEST_CASE(zalloc_gives_zeros_even_where_something_was),
-          TEST_CASE(a_copy_has_its_own_bytes_and_a_nul), TEST_CASE(a_copy_of_nothing_is_not_null),
-          TEST_CASE(a_list_that_is_full_gets_twice_the_room_and_keeps_what_is_in_it),
+          TEST_CASE(zalloc_zeroes_memory_that_was_used_before),
+          TEST_CASE(a_copy_has_its_own_bytes_and_a_nul),
+          TEST_CASE(an_arena_copy_of_an_empty_text_is_not_null),
+          TEST_CASE(arena_grow_doubles_a_full_list_and_keeps_its_items),
           TEST_CASE(reset_keeps_one_block_and_the_whole_maximum_is_free_again),
           TEST_CASE(reset_uses_the_kept_block_again),
-          TEST_CASE(reset_gives_back_a_block_that_is_larger_than_steps_need),
-          TEST_CASE(a_recycled_arena_goes_on_with_the_memory_it_has),
-          TEST_CASE(a_long_block_is_kept_for_what_is_long),
-          TEST_CASE(what_a_recycled_arena_does_not_use_goes_the_next_time),
+          TEST_CASE(arena_reset_frees_a_block_that_is_larger_than_steps_need),
+          TEST_CASE(a_recycled_arena_uses_its_blocks_again),
+          TEST_CASE(a_recycled_arena_keeps_a_large_block_for_large_allocations),
+          TEST_CASE(a_recycled_arena_frees_blocks_that_one_step_did_not_use),
           TEST_CASE(an_arena_that_was_released_can_be_used_again),
-          TEST_CASE(a_room_is_made_once_and_then_emptied),
-          TEST_CASE(a_full_room_is_an_error_that_names_the_limit),
-          TEST_CASE(a_batch_is_empty_after_reset_and_keeps_its_room),
+          TEST_CASE(batch_memory_is_created_once_and_then_emptied),
+          TEST_CASE(full_batch_memory_is_an_error_that_names_the_limit),
+          TEST_CASE(a_batch_is_empty_after_reset_and_keeps_its_memory),
           TEST_CASE(a_batch_is_released_twice_or_never_filled_without_harm))

@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-TEST(what_is_added_stands_in_order_with_a_nul_behind)
+TEST(buffer_additions_are_in_order_and_end_with_a_nul)
 {
     ef__buf buf = EF__BUF_INIT(1000);
 
@@ -22,7 +22,7 @@ TEST(what_is_added_stands_in_order_with_a_nul_behind)
     ef__buf_release(&buf);
 }
 
-TEST(adding_nothing_makes_the_empty_text)
+TEST(adding_nothing_to_a_buffer_results_in_the_empty_text)
 {
     ef__buf buf = EF__BUF_INIT(0);
 
@@ -34,7 +34,7 @@ TEST(adding_nothing_makes_the_empty_text)
     ef__buf_release(&buf);
 }
 
-TEST(a_buffer_takes_exactly_its_maximum)
+TEST(a_buffer_accepts_exactly_its_maximum)
 {
     for (size_t max = 0; max < 300; max++) {
         ef__buf buf = EF__BUF_INIT(max);
@@ -48,7 +48,7 @@ TEST(a_buffer_takes_exactly_its_maximum)
     }
 }
 
-TEST(a_buffer_that_failed_keeps_what_it_has_and_takes_nothing_more)
+TEST(a_failed_buffer_keeps_its_content_and_ignores_additions)
 {
     ef__buf buf = EF__BUF_INIT(5);
 
@@ -61,7 +61,7 @@ TEST(a_buffer_that_failed_keeps_what_it_has_and_takes_nothing_more)
     ef__buf_release(&buf);
 }
 
-TEST(no_two_names_are_the_same_token)
+TEST(different_names_are_different_subject_tokens)
 {
     static const char *const names[] = {"", "_", "%5F", "a.b", "a*>", "\xc3\xa9 ", "__"};
     static const char *const tokens[] = {"_",       "%5F",       "%255F", "a%2Eb",
@@ -76,7 +76,7 @@ TEST(no_two_names_are_the_same_token)
     ef__buf_release(&buf);
 }
 
-TEST(reset_forgets_a_failure_and_keeps_the_memory)
+TEST(buffer_reset_clears_a_failure_and_keeps_the_memory)
 {
     ef__buf buf = EF__BUF_INIT(5);
 
@@ -104,7 +104,7 @@ TEST(printf_of_every_length_grows_the_buffer_as_needed)
     }
 }
 
-TEST(printf_past_the_maximum_leaves_nothing_of_itself)
+TEST(buffer_printf_past_the_maximum_adds_nothing)
 {
     ef__buf buf = EF__BUF_INIT(100);
 
@@ -118,7 +118,7 @@ TEST(printf_past_the_maximum_leaves_nothing_of_itself)
     ef__buf_release(&buf);
 }
 
-TEST(reserve_makes_room_that_the_caller_counts_in)
+TEST(buffer_reserve_makes_space_that_the_caller_adds_to_the_length)
 {
     ef__buf buf = EF__BUF_INIT(10);
 
@@ -171,15 +171,15 @@ TEST(whole_numbers_are_written_in_decimal)
     ef__buf_release(&buf);
 }
 
-TEST_MAIN(TEST_CASE(what_is_added_stands_in_order_with_a_nul_behind),
-          TEST_CASE(adding_nothing_makes_the_empty_text),
-          TEST_CASE(a_buffer_takes_exactly_its_maximum),
-          TEST_CASE(a_buffer_that_failed_keeps_what_it_has_and_takes_nothing_more),
-          TEST_CASE(no_two_names_are_the_same_token),
+TEST_MAIN(TEST_CASE(buffer_additions_are_in_order_and_end_with_a_nul),
+          TEST_CASE(adding_nothing_to_a_buffer_results_in_the_empty_text),
+          TEST_CASE(a_buffer_accepts_exactly_its_maximum),
+          TEST_CASE(a_failed_buffer_keeps_its_content_and_ignores_additions),
+          TEST_CASE(different_names_are_different_subject_tokens),
           TEST_CASE(whole_numbers_are_written_in_decimal),
-          TEST_CASE(reset_forgets_a_failure_and_keeps_the_memory),
+          TEST_CASE(buffer_reset_clears_a_failure_and_keeps_the_memory),
           TEST_CASE(printf_of_every_length_grows_the_buffer_as_needed),
-          TEST_CASE(printf_past_the_maximum_leaves_nothing_of_itself),
-          TEST_CASE(reserve_makes_room_that_the_caller_counts_in),
+          TEST_CASE(buffer_printf_past_the_maximum_adds_nothing),
+          TEST_CASE(buffer_reserve_makes_space_that_the_caller_adds_to_the_length),
           TEST_CASE(a_size_that_overflows_fails_the_buffer),
           TEST_CASE(a_released_buffer_is_empty_and_can_be_released_again))

@@ -119,7 +119,7 @@ TEST(times_out_of_range_are_written_as_the_nearest_in_range)
     CHECK_TEXT("9999-12-31T23:59:59.999999Z", text);
 }
 
-TEST(offsets_are_taken_off)
+TEST(time_offsets_are_converted_to_utc)
 {
     const int64_t base = INT64_C(1794821400) * SECOND_US; /* 2026-11-16T09:30:00Z */
 
@@ -132,7 +132,7 @@ TEST(offsets_are_taken_off)
     check_parses("2026-11-17T09:29:00+23:59", base);
 }
 
-TEST(decimals_are_read_to_the_sixth_and_cut_behind_it)
+TEST(decimals_of_a_second_are_cut_after_the_sixth)
 {
     check_parses("1970-01-01T00:00:01.5Z", 1500000);
     check_parses("1970-01-01T00:00:01.000001Z", 1000001);
@@ -143,7 +143,7 @@ TEST(decimals_are_read_to_the_sixth_and_cut_behind_it)
     check_refused("1970-01-01T00:00:01,5Z");
 }
 
-TEST(the_range_is_judged_in_utc)
+TEST(the_range_of_times_applies_in_utc)
 {
     check_parses("1969-12-31T23:30:00-00:30", 0);
     check_refused("1969-12-31T23:59:59.999999Z");
@@ -196,7 +196,7 @@ TEST(a_text_is_read_to_its_length_and_no_further)
     int64_t time_us;
 
     for (size_t len = 0; len < sizeof(text) - 1; len++) {
-        char *exact = malloc(len); /* the sanitizer watches what is behind */
+        char *exact = malloc(len); /* the sanitizer reports a read past the end */
         memcpy(exact, text, len);
         CHECK_INT(-1, ef_time_parse(exact, len, &time_us));
         free(exact);
@@ -206,7 +206,7 @@ TEST(a_text_is_read_to_its_length_and_no_further)
     CHECK_INT(0, ef_time_parse(text, sizeof(text) - 1, &time_us));
 }
 
-TEST(the_system_clock_is_the_systems)
+TEST(the_system_clock_returns_the_time_of_the_system)
 {
     const ef_clock *clock = ef_clock_system();
     int64_t before = (int64_t)time(NULL) * SECOND_US;
@@ -214,7 +214,7 @@ TEST(the_system_clock_is_the_systems)
     int64_t after = ((int64_t)time(NULL) + 1) * SECOND_US;
     int64_t mono = clock->mono_us(clock->context);
 
-    /* time() may lag a tick behind the finer clock. */
+    /* time() may be a tick older than the finer clock. */
     CHECK(wall >= before - SECOND_US && wall <= after + SECOND_US);
     for (int i = 0; i < 1000; i++) {
         int64_t next = clock->mono_us(clock->context);
@@ -228,9 +228,9 @@ TEST_MAIN(TEST_CASE(every_day_of_1970_to_2100_goes_to_text_and_back),
           TEST_CASE(every_second_of_a_day_goes_to_text_and_back),
           TEST_CASE(every_day_that_a_month_does_not_have_is_refused),
           TEST_CASE(times_out_of_range_are_written_as_the_nearest_in_range),
-          TEST_CASE(offsets_are_taken_off),
-          TEST_CASE(decimals_are_read_to_the_sixth_and_cut_behind_it),
-          TEST_CASE(the_range_is_judged_in_utc), TEST_CASE(second_60_is_refused),
+          TEST_CASE(time_offsets_are_converted_to_utc),
+          TEST_CASE(decimals_of_a_second_are_cut_after_the_sixth),
+          TEST_CASE(the_range_of_times_applies_in_utc), TEST_CASE(second_60_is_refused),
           TEST_CASE(what_is_not_rfc3339_is_refused),
           TEST_CASE(a_text_is_read_to_its_length_and_no_further),
-          TEST_CASE(the_system_clock_is_the_systems))
+          TEST_CASE(the_system_clock_returns_the_time_of_the_system))

@@ -9,7 +9,7 @@ static const int64_t numbers[] = {0,   1,         -1,        42,        INT64_MA
                                   255, INT64_MIN, 1LL << 53, 1LL << 62, -123456789};
 enum { NUMBER_COUNT = sizeof(numbers) / sizeof(numbers[0]) };
 
-TEST(every_pair_of_numbers_comes_back)
+TEST(a_cursor_returns_every_pair_of_numbers)
 {
     for (int i = 0; i < NUMBER_COUNT; i++) {
         for (int j = 0; j < NUMBER_COUNT; j++) {
@@ -34,7 +34,7 @@ TEST(a_cursor_has_letters_digits_minus_and_underscore_only)
                                          "0123456789-_"));
 }
 
-TEST(no_text_is_the_beginning)
+TEST(an_empty_cursor_is_the_start_of_a_list)
 {
     int64_t a = 7, b = 7;
 
@@ -90,8 +90,9 @@ TEST(a_cursor_that_is_cut_or_longer_is_refused)
     CHECK_INT(EF_BAD_INPUT, ef__cursor_parse('s', (ef_str){text, len + 1}, &a, &b, NULL));
 }
 
-TEST_MAIN(TEST_CASE(every_pair_of_numbers_comes_back),
+TEST_MAIN(TEST_CASE(a_cursor_returns_every_pair_of_numbers),
           TEST_CASE(a_cursor_has_letters_digits_minus_and_underscore_only),
-          TEST_CASE(no_text_is_the_beginning), TEST_CASE(a_cursor_of_another_kind_is_refused),
+          TEST_CASE(an_empty_cursor_is_the_start_of_a_list),
+          TEST_CASE(a_cursor_of_another_kind_is_refused),
           TEST_CASE(every_change_of_one_byte_is_refused),
           TEST_CASE(a_cursor_that_is_cut_or_longer_is_refused))

@@ -169,7 +169,7 @@ static void make_sharing_events(random_events *r)
     }
 }
 
-/* Batches of random length; after each the folder goes on with its views, or forgets them. */
+/* Batches of random length; after each the folder keeps its views, or forgets them. */
 static int run_at_random(fixture *f, const ef_event *events, size_t count)
 {
     ef__outcome outcome;
@@ -236,8 +236,8 @@ TEST(a_deleted_view_stays_deleted_after_the_folder_was_settled)
 
 enum { NOTE_BYTES_MAX = 20000, FOLDER_BYTES = 640 * 1024 };
 
-/* Event i has a note of its own, so that a lost or doubled one would show; of any length, so that
- * memory ends at many places. */
+/* Event i has a unique text, so that a lost or duplicate one is found; of any length, so that
+ * memory runs out at many places. */
 static ef_event note_event(char data[NOTE_BYTES_MAX + 100], int i)
 {
     static char stream[8];
@@ -250,7 +250,7 @@ static ef_event note_event(char data[NOTE_BYTES_MAX + 100], int i)
     return event_of("e", stream, data, i + 1);
 }
 
-/* How often the folder was full: then what it has is written, and the event is folded anew. */
+/* How often the folder was full: then its views are written, and the event is folded again. */
 static int run_notes(fixture *f)
 {
     char data[NOTE_BYTES_MAX + 100];

@@ -1,5 +1,5 @@
 /*
- * test_fold_check.c - programs with mistakes, and what is said about them.
+ * test_fold_check.c - programs with mistakes, and their diagnostics.
  */
 #include "../../src/fold/fold.h"
 
@@ -82,7 +82,7 @@ TEST(names_that_do_not_exist_are_errors_with_a_suggestion)
     CHECK_ALL(list, EF__SEVERITY_ERROR);
 }
 
-TEST(texts_that_are_no_program_are_errors)
+TEST(texts_that_are_not_programs_are_errors)
 {
     static const mistake list[] = {
         {"projection t version 1\n", 1, 12, 1, "no handler", ""},
@@ -90,35 +90,35 @@ TEST(texts_that_are_no_program_are_errors)
         {"projection if version 1\non a\n n = 1\n", 1, 12, 2, "the projection's name", ""},
         {"on a\n", 3, 1, 1, "statements below, indented deeper", ""},
         {"on a b\n n = 1\n", 2, 6, 1, "expected the end of the line", ""},
-        {"on a.*b\n n = 1\n", 2, 4, 4, "a * stands alone or at the end", ""},
-        {"on a*\n n = 1\n", 2, 4, 2, "a * stands alone or at the end", ""},
+        {"on a.*b\n n = 1\n", 2, 4, 4, "a * must be alone, or at the end", ""},
+        {"on a*\n n = 1\n", 2, 4, 2, "a * must be alone, or at the end", ""},
         {"on \"a b\"\n n = 1\n", 2, 4, 5, "has a space", ""},
         {"alias b = c\n  n = 1\non a\n n = 1\n", 3, 3, 1, "nothing above it opens a block", ""},
         {" n = \n", 3, 6, 1, "expected a value, found the end of the line", ""},
         {" n = 1 2\n", 3, 8, 1, "expected the end of the line, found \"2\"", ""},
         {" n = [1, 2\n m = 1\n", 4, 2, 1, "expected \",\" or \"]\"", ""},
-        {" n = {a 1}\n", 3, 9, 1, "\":\" behind a key", ""},
+        {" n = {a 1}\n", 3, 9, 1, "\":\" after a key", ""},
         {" n = {a: 1, a: 2}\n", 3, 13, 1, "the key \"a\" is there twice", ""},
         {" n = 1 < 2 < 3\n", 3, 12, 1, "comparisons do not chain", ""},
         {" n = if true then 1\n", 3, 20, 1, "an if that is a value has both sides", ""},
         {" if true then n = 1\n", 3, 10, 4, "without \"then\"", ""},
         {" n = 1\n   m = 2\n", 4, 4, 1, "indented deeper than the one above", ""},
-        {" else\n  n = 1\n", 3, 2, 4, "this else belongs to no if", ""},
+        {" else\n  n = 1\n", 3, 2, 4, "this else has no if", ""},
         {" n push 1 keep 0\n", 3, 16, 1, "keep is a whole number from 1 to", ""},
         {" n push 1 keep m\n", 3, 16, 1, "expected keep", ""},
         {"\tn = 1\n", 2, 1, 1, "this is a tab", ""},
         {" n = substr(\"a\")\n", 3, 6, 11, "substr takes 2 to 3 arguments, not 1", ""},
         {" n = lower()\n", 3, 6, 7, "lower takes 1 argument, not 0", ""},
-        {" n = data.\n", 3, 11, 1, "a field behind \".\"", ""},
+        {" n = data.\n", 3, 11, 1, "a field after \".\"", ""},
         {" n = data[1.5]\n", 3, 11, 3, "an index is a whole number", ""},
-        {"projection t version 1\n  schema 2\n  schema 3\non a\n n = 1\n", 3, 3, 6, "said twice",
+        {"projection t version 1\n  schema 2\n  schema 3\non a\n n = 1\n", 3, 3, 6, "set twice",
          ""},
         {"on a\n n = 1\nprojection u version 1\n", 4, 1, 10, "one projection", ""},
     };
     CHECK_ALL(list, EF__SEVERITY_ERROR);
 }
 
-TEST(writing_where_nothing_may_be_written_is_an_error)
+TEST(writing_to_a_read_only_target_is_an_error)
 {
     static const mistake list[] = {
         {" data.x = 1\n", 3, 2, 6, "the event is a fact", ""},
@@ -141,28 +141,28 @@ TEST(writing_where_nothing_may_be_written_is_an_error)
     CHECK_ALL(list, EF__SEVERITY_ERROR);
 }
 
-TEST(kinds_that_cannot_go_together_are_errors)
+TEST(operands_of_the_wrong_kind_are_errors)
 {
     static const mistake list[] = {
         {" n = 1 + \"a\"\n", 3, 6, 7, "cannot add a number and a text", ""},
-        {" n += \"a\"\n", 3, 7, 3, "+= wants a number, and this is a text", ""},
+        {" n += \"a\"\n", 3, 7, 3, "+= needs a number, this is a text", ""},
         {" n = [1] > 2\n", 3, 6, 7, "cannot compare an array with a number", ""},
-        {" n = type * 2\n", 3, 6, 4, "* wants a number, and this is a text", ""},
+        {" n = type * 2\n", 3, 6, 4, "* needs a number, this is a text", ""},
         {" n = seq / 0\n", 3, 12, 1, "divides by zero", ""},
         {" n = seq % 0.0\n", 3, 12, 3, "divides by zero", ""},
-        {" n = lower(seq)\n", 3, 12, 3, "lower wants a text, and this is a number", ""},
-        {" n = type.x\n", 3, 10, 2, "type is a text and has nothing inside", ""},
-        {" n = count([1]).x\n", 3, 16, 2, "this is a number and has nothing inside", ""},
-        {" if 1\n  n = 1\n", 3, 5, 1, "a condition wants a boolean, and this is a number", ""},
-        {"on a when \"x\"\n n = 1\n", 2, 11, 3, "a condition wants a boolean", ""},
-        {" n = not 1\n", 3, 10, 1, "a condition wants a boolean", ""},
-        {" n = 1 in 2\n", 3, 11, 1, "in wants a text, an array or an object", ""},
-        {" for i in seq\n  n = 1\n", 3, 11, 3, "for wants an array", ""},
+        {" n = lower(seq)\n", 3, 12, 3, "lower needs a text, this is a number", ""},
+        {" n = type.x\n", 3, 10, 2, "type is a text and has no members", ""},
+        {" n = count([1]).x\n", 3, 16, 2, "this is a number and has no members", ""},
+        {" if 1\n  n = 1\n", 3, 5, 1, "a condition needs a boolean, this is a number", ""},
+        {"on a when \"x\"\n n = 1\n", 2, 11, 3, "a condition needs a boolean", ""},
+        {" n = not 1\n", 3, 10, 1, "a condition needs a boolean", ""},
+        {" n = 1 in 2\n", 3, 11, 1, "in needs a text, an array or an object", ""},
+        {" for i in seq\n  n = 1\n", 3, 11, 3, "for needs an array", ""},
         {" view [1]\n  n = 1\n", 3, 10, 1, "expected =", ""},
-        {" view {a: 1}\n  n = 1\n", 3, 7, 6, "a view's id wants a number or a text", ""},
-        {" let x = \"a\"\n n = x - 1\n", 4, 6, 1, "- wants a number, and this is a text", ""},
-        {" n = -\"a\"\n", 3, 7, 3, "- wants a number", ""},
-        {" view = 1\n", 3, 9, 1, "a view wants an object", ""},
+        {" view {a: 1}\n  n = 1\n", 3, 7, 6, "a view's id needs a number or a text", ""},
+        {" let x = \"a\"\n n = x - 1\n", 4, 6, 1, "- needs a number, this is a text", ""},
+        {" n = -\"a\"\n", 3, 7, 3, "- needs a number", ""},
+        {" view = 1\n", 3, 9, 1, "a view needs an object", ""},
     };
     CHECK_ALL(list, EF__SEVERITY_ERROR);
 }
@@ -170,7 +170,7 @@ TEST(kinds_that_cannot_go_together_are_errors)
 TEST(handlers_that_no_event_reaches_are_errors)
 {
     static const mistake list[] = {
-        {"on a\n n = 1\non a\n n = 2\n", 4, 1, 4, "the one in line 2 takes them all", ""},
+        {"on a\n n = 1\non a\n n = 2\n", 4, 1, 4, "the handler in line 2 matches all of them", ""},
         {"on *\n n = 1\non a.b\n n = 2\n", 4, 1, 6, "no event reaches", ""},
         {"on a.*\n n = 1\non a.b.*, a.c\n n = 2\n", 4, 1, 13, "no event reaches", ""},
         {"on a when seq > 1\n n = 1\non a when seq>1\n n = 2\n", 4, 1, 15, "no event reaches", ""},
@@ -179,14 +179,14 @@ TEST(handlers_that_no_event_reaches_are_errors)
     CHECK_ALL(list, EF__SEVERITY_ERROR);
 }
 
-TEST(what_is_odd_but_means_something_is_a_warning)
+TEST(a_suspicious_but_valid_statement_is_a_warning)
 {
     static const mistake list[] = {
         {" delete\n n = 1\n", 4, 2, 5, "after delete", ""},
         {" n = type == 1\n", 3, 6, 9, "always false", ""},
         {" n = seq != \"a\"\n", 3, 6, 10, "always true", ""},
         {"on a, a\n n = 1\n", 2, 7, 1, "already", ""},
-        {"on a\n n = 1\non a, b\n n = 2\n", 4, 4, 1, "the handler in line 2 takes these", ""},
+        {"on a\n n = 1\non a, b\n n = 2\n", 4, 4, 1, "the handler in line 2 matches these", ""},
     };
     CHECK_ALL(list, EF__SEVERITY_WARNING);
 }
@@ -200,15 +200,16 @@ TEST(schemas_that_do_not_fit_together_are_errors)
          1, 20, "there is a gap", ""},
         {"on a\n n = 1\nupcast a from 1 to 2\n data.x = 1\nupcast a from 1 to 2\n data.x = 1\n", 6,
          1, 20, "an upcast from 1 already, in line 4", ""},
-        {"on a\n n = 1\nupcast a from 2 to 1\n data.x = 1\n", 4, 20, 1, "it has to go up", ""},
+        {"on a\n n = 1\nupcast a from 2 to 1\n data.x = 1\n", 4, 20, 1, "the version must increase",
+         ""},
         {"on a\n n = 1\nmigrate from 1 to 2\n n = 1\n", 4, 1, 19, "say schema 2", ""},
         {"projection t version 1\n schema 3\non a\n n = 1\nmigrate from 1 to 2\n n = 1\n", 5, 1, 19,
          "there is a gap", ""},
         {"on a\n n = 1\nalias b = c\nalias b = d\n", 5, 7, 1, "has an alias already", ""},
         {"on a\n n = 1\nalias b = c\nalias c = a\n", 4, 7, 1, "is an alias itself", ""},
-        {"on a\n n = 1\nalias b = b\n", 4, 7, 1, "names itself", ""},
+        {"on a\n n = 1\nalias b = b\n", 4, 7, 1, "refers to itself", ""},
         {"projection t version 1\n index n, n\non a\n n = 1\n", 2, 11, 1, "indexed already", ""},
-        {" n = lookup(t, id)\n", 3, 13, 1, "cannot look into itself", ""},
+        {" n = lookup(t, id)\n", 3, 13, 1, "cannot look itself up", ""},
     };
     CHECK_ALL(list, EF__SEVERITY_ERROR);
 }
@@ -286,7 +287,7 @@ TEST(a_diagnostic_shows_the_line_and_a_caret)
                    "  amount = amout + 1\n"
                    "           ^~~~~\n");
     check_rendered("projection t version 1\non a\n\tn = 1\n",
-                   "shop.fold:3:1: error: this is a tab; only spaces may stand here\n"
+                   "shop.fold:3:1: error: this is a tab; use spaces\n"
                    " n = 1\n"
                    "^\n");
     check_rendered("projection t version 1\non a\n  n = \"\xc3\xa9\xc3\xa9\" + nn\n",
@@ -320,7 +321,7 @@ TEST(diagnostics_are_json_for_programs)
     ef__buf_release(&out);
 }
 
-TEST(a_query_with_a_mistake_answers_with_its_place)
+TEST(a_query_with_a_mistake_has_a_diagnostic_with_its_location)
 {
     static const struct {
         const char *text;
@@ -363,7 +364,7 @@ static ef__program *looking(const char *name, const char *into)
     return program;
 }
 
-TEST(programs_that_look_into_each_other_in_a_circle_are_refused)
+TEST(programs_that_look_each_other_up_in_a_cycle_are_refused)
 {
     ef_error err = EF_ERROR_INIT;
     ef__program *p[] = {looking("a", "lookup(b, id).n"), looking("b", "lookup(c, id).n"),
@@ -380,11 +381,11 @@ TEST(programs_that_look_into_each_other_in_a_circle_are_refused)
 }
 
 TEST_MAIN(TEST_CASE(names_that_do_not_exist_are_errors_with_a_suggestion),
-          TEST_CASE(texts_that_are_no_program_are_errors),
-          TEST_CASE(writing_where_nothing_may_be_written_is_an_error),
-          TEST_CASE(kinds_that_cannot_go_together_are_errors),
+          TEST_CASE(texts_that_are_not_programs_are_errors),
+          TEST_CASE(writing_to_a_read_only_target_is_an_error),
+          TEST_CASE(operands_of_the_wrong_kind_are_errors),
           TEST_CASE(handlers_that_no_event_reaches_are_errors),
-          TEST_CASE(what_is_odd_but_means_something_is_a_warning),
+          TEST_CASE(a_suspicious_but_valid_statement_is_a_warning),
           TEST_CASE(schemas_that_do_not_fit_together_are_errors),
           TEST_CASE(programs_without_a_mistake_have_no_diagnostics),
           TEST_CASE(one_run_finds_several_mistakes_in_the_order_of_the_source),
@@ -392,5 +393,5 @@ TEST_MAIN(TEST_CASE(names_that_do_not_exist_are_errors_with_a_suggestion),
           TEST_CASE(a_diagnostic_shows_the_line_and_a_caret),
           TEST_CASE(a_text_that_is_not_utf8_is_refused_at_its_place),
           TEST_CASE(diagnostics_are_json_for_programs),
-          TEST_CASE(a_query_with_a_mistake_answers_with_its_place),
-          TEST_CASE(programs_that_look_into_each_other_in_a_circle_are_refused))
+          TEST_CASE(a_query_with_a_mistake_has_a_diagnostic_with_its_location),
+          TEST_CASE(programs_that_look_each_other_up_in_a_cycle_are_refused))

@@ -1,6 +1,6 @@
 /*
- * test_fold_explain.c - the graph behind a program: equal expressions are one node, and statements
- * wait for what they read.
+ * test_fold_explain.c - the graph of a program: equal expressions are one node, and statements
+ * depend on what they read.
  */
 #include "../../src/base/json.h"
 #include "../../src/fold/ast.h"
@@ -62,12 +62,12 @@ TEST(as_text_a_program_shows_its_order_and_what_is_shared)
                "  s4     11    status = \"gold\"\n"
                "            else\n"
                "  s5     13    status = \"new\"    # after s4 (status)\n"
-               "  n0         data.amount    # 3 times, computed once an event\n",
+               "  n0         data.amount    # 3 times, computed once per event\n",
                out.ptr);
     ef__buf_release(&out);
 }
 
-/* Every edge goes from a node that is there to another, and forwards. */
+/* Every edge leads from an existing node to a later one. */
 static void check_edge(const ef__json *edge, size_t nodes, size_t statements)
 {
     ef_str from = ef__json_get(edge, "from")->text;
@@ -82,7 +82,7 @@ static void check_edge(const ef__json *edge, size_t nodes, size_t statements)
     CHECK(!(from.ptr[0] == 's' && to.ptr[0] == 'n'));
 }
 
-TEST(as_json_the_graph_has_no_circle)
+TEST(the_json_graph_has_no_cycle)
 {
     ef__buf out = EF__BUF_INIT(1 << 20);
     ef__arena arena = EF__ARENA_INIT(1 << 20);
@@ -119,7 +119,7 @@ TEST(as_dot_every_brace_closes_and_quotes_are_escaped)
     ef__buf_release(&out);
 }
 
-TEST(an_expression_of_the_event_that_stands_twice_is_one_node_and_computed_once)
+TEST(an_expression_of_the_event_that_occurs_twice_is_computed_once)
 {
     ef__program *p =
         compile("projection t version 1\non a\n  x = data.a * 2\n  y = 1 + data.a * 2\n");
@@ -146,7 +146,7 @@ TEST(an_expression_of_the_view_is_shared_within_a_statement_only)
     ef__program_close(p);
 }
 
-TEST(an_upcast_keeps_nothing_of_an_event_that_it_changes)
+TEST(an_upcast_caches_no_value_of_the_event_that_it_changes)
 {
     ef__program *p =
         compile("projection t version 1\non a\n  n = 1\nupcast a from 1 to 2\n"
@@ -159,7 +159,7 @@ TEST(an_upcast_keeps_nothing_of_an_event_that_it_changes)
     ef__program_close(p);
 }
 
-TEST(writes_that_may_meet_are_kept_in_order)
+TEST(writes_to_the_same_field_stay_in_order)
 {
     ef__buf out = EF__BUF_INIT(1 << 20);
 
@@ -174,7 +174,7 @@ TEST(writes_that_may_meet_are_kept_in_order)
     ef__buf_release(&out);
 }
 
-TEST(what_does_not_fit_is_said)
+TEST(an_explanation_past_the_limit_is_refused)
 {
     ef__buf out = EF__BUF_INIT(100);
     ef_error err = EF_ERROR_INIT;
@@ -186,9 +186,10 @@ TEST(what_does_not_fit_is_said)
 }
 
 TEST_MAIN(TEST_CASE(as_text_a_program_shows_its_order_and_what_is_shared),
-          TEST_CASE(as_json_the_graph_has_no_circle),
+          TEST_CASE(the_json_graph_has_no_cycle),
           TEST_CASE(as_dot_every_brace_closes_and_quotes_are_escaped),
-          TEST_CASE(an_expression_of_the_event_that_stands_twice_is_one_node_and_computed_once),
+          TEST_CASE(an_expression_of_the_event_that_occurs_twice_is_computed_once),
           TEST_CASE(an_expression_of_the_view_is_shared_within_a_statement_only),
-          TEST_CASE(an_upcast_keeps_nothing_of_an_event_that_it_changes),
-          TEST_CASE(writes_that_may_meet_are_kept_in_order), TEST_CASE(what_does_not_fit_is_said))
+          TEST_CASE(an_upcast_caches_no_value_of_the_event_that_it_changes),
+          TEST_CASE(writes_to_the_same_field_stay_in_order),
+          TEST_CASE(an_explanation_past_the_limit_is_refused))

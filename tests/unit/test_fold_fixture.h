@@ -1,5 +1,5 @@
 /*
- * test_fold_fixture.h - a folder over a store of a few views, for the tests of folders.
+ * test_fold_fixture.h - a folder with a store of a few views, for the tests of folders.
  */
 #ifndef TEST_FOLD_FIXTURE_H
 #define TEST_FOLD_FIXTURE_H
@@ -40,6 +40,7 @@ static inline ef_status load(void *context, ef_str tenant, ef_str id, ef__stored
     fixture *f = context;
     const stored *v = find(f, id);
 
+    (void)tenant;
     f->loads++;
     if (f->load_status != EF_OK)
         return ef_fail(err, f->load_status, "the store is away");

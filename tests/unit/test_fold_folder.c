@@ -3,7 +3,7 @@
  */
 #include "test_fold_fixture.h"
 
-TEST(a_view_is_loaded_once_and_shown_once_however_many_events_touch_it)
+TEST(a_view_is_loaded_once_and_returned_once_per_batch)
 {
     ef__outcome outcome;
     fixture f;
@@ -53,7 +53,7 @@ TEST(a_failure_names_handler_line_path_and_value)
     tear_down(&f);
 }
 
-TEST(a_store_that_fails_is_not_the_events_fault)
+TEST(a_failure_of_the_store_does_not_fail_the_event)
 {
     ef_event event = event_of("e", "s", "{\"x\":1,\"k\":\"a\"}", 1);
     ef__outcome outcome;
@@ -73,7 +73,7 @@ TEST(a_store_that_fails_is_not_the_events_fault)
     tear_down(&f);
 }
 
-TEST(a_view_that_comes_and_goes_within_a_batch_is_not_shown)
+TEST(a_view_created_and_deleted_within_a_batch_is_not_returned)
 {
     ef__outcome outcome;
     ef__folded_view view;
@@ -93,7 +93,7 @@ TEST(a_view_that_comes_and_goes_within_a_batch_is_not_shown)
     tear_down(&f);
 }
 
-TEST(what_an_upcast_did_for_a_look_is_not_undone_by_a_failure_behind_it)
+TEST(upcast_data_that_was_read_is_not_undone_by_a_later_failure)
 {
     ef_event event = event_of("e", "s", "{\"first\":\"a\",\"last\":\"b\",\"n\":0}", 1);
     ef__buf seen = EF__BUF_INIT(1 << 10);
@@ -168,6 +168,7 @@ static ef_status count_orders(ef_fold *fold, const ef_event *event, void *contex
     ef_str amount;
     ef_status st;
 
+    (void)context;
     if (!ef_str_equal(event->type, EF_STR("order")))
         return ef_fold_ignore(fold);
     st = ef_fold_data_text(fold, "customer.id", &customer, err);
@@ -210,6 +211,7 @@ static ef_status use_everything(ef_fold *fold, const ef_event *event, void *cont
     ef_str json;
     int64_t n = 0;
 
+    (void)context, (void)event;
     CHECK_STATUS(EF_MISUSE, ef_fold_set_int(fold, "a", 1, err), err);
     CHECK_STATUS(EF_BAD_INPUT, ef_fold_view(fold, EF_STR(""), err), err);
     CHECK_STATUS(EF_OK, ef_fold_view(fold, EF_STR("v"), err), err);
@@ -233,7 +235,7 @@ static ef_status use_everything(ef_fold *fold, const ef_event *event, void *cont
     return ef_fold_delete(fold, err);
 }
 
-TEST(every_call_of_a_c_projection_does_what_it_says)
+TEST(every_call_of_a_c_projection_changes_the_view)
 {
     ef__outcome outcome;
     fixture f;
@@ -247,13 +249,13 @@ TEST(every_call_of_a_c_projection_does_what_it_says)
     tear_down(&f);
 }
 
-TEST_MAIN(TEST_CASE(a_view_is_loaded_once_and_shown_once_however_many_events_touch_it),
+TEST_MAIN(TEST_CASE(a_view_is_loaded_once_and_returned_once_per_batch),
           TEST_CASE(events_without_a_handler_are_ignored_unread),
           TEST_CASE(a_failure_names_handler_line_path_and_value),
-          TEST_CASE(a_store_that_fails_is_not_the_events_fault),
-          TEST_CASE(a_view_that_comes_and_goes_within_a_batch_is_not_shown),
-          TEST_CASE(what_an_upcast_did_for_a_look_is_not_undone_by_a_failure_behind_it),
+          TEST_CASE(a_failure_of_the_store_does_not_fail_the_event),
+          TEST_CASE(a_view_created_and_deleted_within_a_batch_is_not_returned),
+          TEST_CASE(upcast_data_that_was_read_is_not_undone_by_a_later_failure),
           TEST_CASE(an_event_may_touch_a_thousand_views_and_no_more),
           TEST_CASE(a_view_cannot_grow_past_its_limit),
           TEST_CASE(a_c_projection_folds_like_a_program),
-          TEST_CASE(every_call_of_a_c_projection_does_what_it_says))
+          TEST_CASE(every_call_of_a_c_projection_changes_the_view))

@@ -5,7 +5,7 @@
 
 #include "test.h"
 
-/* Tokens as words with spaces between: > and < for indents, ; for the end of a line, ! for wrong.
+/* Tokens separated by spaces: > and < for indents, ; for the end of a line, ! for an invalid one.
  */
 static void check_tokens(const char *source, const char *expected)
 {
@@ -13,7 +13,7 @@ static void check_tokens(const char *source, const char *expected)
     ef__arena arena = EF__ARENA_INIT(1 << 20);
     ef__buf seen = EF__BUF_INIT(1 << 16);
     ef__lexer lexer;
-    ef__token token;
+    ef__lexeme token;
 
     ef__lexer_init(&lexer, ef_str_from(source), &arena);
     do {
@@ -30,13 +30,13 @@ static void check_tokens(const char *source, const char *expected)
     ef__arena_release(&arena);
 }
 
-/* The first wrong token: where it is and what it says. */
+/* The first invalid token: its location and its message. */
 static void check_wrong(const char *source, uint32_t line, uint32_t column, uint32_t length,
                         const char *says)
 {
     ef__arena arena = EF__ARENA_INIT(1 << 20);
     ef__lexer lexer;
-    ef__token token;
+    ef__lexeme token;
 
     ef__lexer_init(&lexer, ef_str_from(source), &arena);
     do
@@ -72,18 +72,18 @@ TEST(deeper_lines_open_a_block_and_shallower_ones_close_it)
     check_tokens("a\n b\n   c\nd", "a ; > b ; > c ; < < d ; $");
 }
 
-TEST(blank_lines_and_comments_say_nothing_about_blocks)
+TEST(blank_lines_and_comments_do_not_affect_blocks)
 {
     check_tokens("a\n  b\n\n# x\n      # y\n  c # z\n", "a ; > b ; c ; < $");
 }
 
-TEST(lines_go_on_inside_brackets)
+TEST(lines_continue_inside_brackets)
 {
     check_tokens("a = [1,\n 2, # two\n\n   3]\nb", "a = [ 1 , 2 , 3 ] ; b ; $");
     check_tokens("f(\n{a:\n1}\n)", "f ( { a : 1 } ) ; $");
 }
 
-TEST(the_longest_mark_is_taken)
+TEST(the_longest_operator_is_read)
 {
     check_tokens("a+=b-=c<=d>=e==f!=g??h", "a += b -= c <= d >= e == f != g ?? h ; $");
     check_tokens("a<b>c=d.e:f", "a < b > c = d . e : f ; $");
@@ -100,7 +100,7 @@ TEST(numbers_are_exact)
     ef__arena arena = EF__ARENA_INIT(1 << 20);
     ef__buf text = EF__BUF_INIT(100);
     ef__lexer lexer;
-    ef__token token;
+    ef__lexeme token;
 
     ef__lexer_init(&lexer, EF_STR("12345678901234567890.123456789012345678"), &arena);
     CHECK(ef__lexer_next(&lexer, &token));
@@ -117,7 +117,7 @@ TEST(columns_count_characters)
     check_wrong("a\n  \"\xe2\x82\xac", 2, 3, 2, "no closing quote");
 }
 
-TEST(what_is_no_token_says_why)
+TEST(an_invalid_token_has_a_reason)
 {
     check_wrong("\ta = 1", 1, 1, 1, "this is a tab");
     check_wrong("a =\t1", 1, 4, 1, "this is a tab");
@@ -125,23 +125,23 @@ TEST(what_is_no_token_says_why)
     check_wrong("a = 'b'", 1, 5, 1, "double quotes");
     check_wrong("a = \"b\\q\"", 1, 5, 5, "not a JSON string");
     check_wrong("a = \"\\ud800\"", 1, 5, 8, "not a JSON string");
-    check_wrong("a = 01", 1, 5, 2, "not a number");
-    check_wrong("a = 1x", 1, 5, 2, "a name begins");
-    check_wrong("a = 1.", 1, 5, 2, "not a number");
+    check_wrong("a = 01", 1, 5, 2, "not a JSON number");
+    check_wrong("a = 1x", 1, 5, 2, "a name starts");
+    check_wrong("a = 1.", 1, 5, 2, "not a JSON number");
     check_wrong("a = 1234567890123456789012345678901234567890", 1, 5, 40, "38");
     check_wrong("gr\xc3\xb6\xc3\x9f"
                 "e = 1",
-                1, 3, 1, "names are made of");
-    check_wrong("a\n    b\n  c", 3, 3, 1, "like no line above");
+                1, 3, 1, "names consist of");
+    check_wrong("a\n    b\n  c", 3, 3, 1, "matches no line above");
     check_wrong("a = (1,\n2", 1, 5, 1, "not closed");
-    check_wrong("a @ b", 1, 3, 1, "no meaning");
+    check_wrong("a @ b", 1, 3, 1, "not allowed");
 }
 
 TEST(a_type_is_read_up_to_white_space_or_a_comma)
 {
     ef__arena arena = EF__ARENA_INIT(1 << 20);
     ef__lexer lexer;
-    ef__token token;
+    ef__lexeme token;
 
     ef__lexer_init(&lexer, EF_STR("order-v2.2fa/placed:x.*,b"), &arena);
     CHECK(ef__lexer_next(&lexer, &token));
@@ -163,9 +163,9 @@ TEST(a_byte_order_mark_is_skipped)
 TEST_MAIN(TEST_CASE(an_empty_text_is_only_its_end),
           TEST_CASE(a_line_ends_in_a_newline_even_at_the_end_of_the_text),
           TEST_CASE(deeper_lines_open_a_block_and_shallower_ones_close_it),
-          TEST_CASE(blank_lines_and_comments_say_nothing_about_blocks),
-          TEST_CASE(lines_go_on_inside_brackets), TEST_CASE(the_longest_mark_is_taken),
+          TEST_CASE(blank_lines_and_comments_do_not_affect_blocks),
+          TEST_CASE(lines_continue_inside_brackets), TEST_CASE(the_longest_operator_is_read),
           TEST_CASE(texts_are_unescaped), TEST_CASE(numbers_are_exact),
-          TEST_CASE(columns_count_characters), TEST_CASE(what_is_no_token_says_why),
+          TEST_CASE(columns_count_characters), TEST_CASE(an_invalid_token_has_a_reason),
           TEST_CASE(a_type_is_read_up_to_white_space_or_a_comma),
           TEST_CASE(a_byte_order_mark_is_skipped))

@@ -31,7 +31,7 @@ TEST(a_query_sees_data_and_envelope)
     CHECK(holds("view_id == \"ada\" and last_event_sequence == 7", "{}"));
 }
 
-TEST(what_cannot_be_said_of_a_view_does_not_match)
+TEST(a_filter_on_a_missing_field_does_not_match)
 {
     CHECK(!holds("total > 1", "{}"));
     CHECK(!holds("total > 1", "{\"total\":\"2\"}"));
@@ -215,7 +215,7 @@ TEST(the_order_of_sort_keys_is_the_order_of_values)
     ef__arena_release(&arena);
 }
 
-TEST(a_cut_key_is_a_prefix_and_says_so)
+TEST(a_cut_sort_key_is_a_prefix_and_is_reported)
 {
     ef__buf whole = EF__BUF_INIT(1000);
     ef__buf key = EF__BUF_INIT(1000);
@@ -235,9 +235,9 @@ TEST(a_cut_key_is_a_prefix_and_says_so)
 }
 
 TEST_MAIN(TEST_CASE(a_query_sees_data_and_envelope),
-          TEST_CASE(what_cannot_be_said_of_a_view_does_not_match),
+          TEST_CASE(a_filter_on_a_missing_field_does_not_match),
           TEST_CASE(comparing_values_of_two_kinds_costs_nothing),
           TEST_CASE(a_view_that_is_not_json_is_an_error),
           TEST_CASE(declared_indexes_are_read_by_their_path),
           TEST_CASE(the_order_of_sort_keys_is_the_order_of_values),
-          TEST_CASE(a_cut_key_is_a_prefix_and_says_so))
+          TEST_CASE(a_cut_sort_key_is_a_prefix_and_is_reported))

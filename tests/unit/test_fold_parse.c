@@ -1,5 +1,5 @@
 /*
- * test_fold_parse.c - text to tree: what a program means, and what is said when it means nothing.
+ * test_fold_parse.c - parses programs to trees, and refuses texts past the limits.
  */
 #include "../../src/fold/ast.h"
 #include "../../src/fold/explain.h"
@@ -108,7 +108,7 @@ TEST(operators_bind_as_documented)
     }
 }
 
-TEST(what_is_printed_is_the_same_expression_again)
+TEST(a_printed_expression_parses_to_the_same_expression)
 {
     static const char *const cases[] = {
         "a - (b - c)",
@@ -186,15 +186,17 @@ TEST(the_head_is_read)
     CHECK(ef__program_by_log(p));
     CHECK_INT(2, ef__program_index_count(p));
     CHECK_STR("by.day", ef__program_index(p, 1));
-    CHECK_INT(4, ef__program_pattern_count(p));
-    CHECK_STR("a.b", ef__program_pattern(p, 0));
-    CHECK_STR("c.*", ef__program_pattern(p, 1));
-    CHECK_STR("*", ef__program_pattern(p, 2));
-    CHECK_STR("old-1", ef__program_pattern(p, 3));
-    CHECK_INT(1, ef__program_lookup_count(p));
-    CHECK_STR("x", ef__program_lookup(p, 0));
+    CHECK_STR("a.b", p->handlers->patterns->text);
+    CHECK(!p->handlers->patterns->prefix);
+    CHECK_STR("c.", p->handlers->patterns->next->text);
+    CHECK(p->handlers->patterns->next->prefix);
+    CHECK_STR("", p->handlers->patterns->next->next->text);
+    CHECK(p->handlers->patterns->next->next->prefix);
+    CHECK_STR("old-1", p->aliases->from);
+    CHECK_STR("x", p->lookups->name);
+    CHECK(p->lookups->next == NULL);
     CHECK_STR("a.b", ef__program_type(p, EF_STR("old-1")));
-    CHECK_STR("t.fold", ef__program_file(p));
+    CHECK_STR("t.fold", p->file);
     ef__program_close(p);
 }
 
@@ -219,10 +221,10 @@ TEST(a_type_without_a_handler_is_not_handled)
 {
     ef__program *p = compile("projection t version 1\non a.b\n  n = 1\nalias x = a.b\n");
 
-    CHECK(ef__program_handles(p, EF_STR("a.b")));
-    CHECK(ef__program_handles(p, EF_STR("x")));
-    CHECK(!ef__program_handles(p, EF_STR("a.bc")));
-    CHECK(!ef__program_handles(p, EF_STR("a.")));
+    CHECK(ef__program_handler_next(p, EF_STR("a.b"), NULL) != NULL);
+    CHECK(ef__program_handler_next(p, ef__program_type(p, EF_STR("x")), NULL) != NULL);
+    CHECK(ef__program_handler_next(p, EF_STR("a.bc"), NULL) == NULL);
+    CHECK(ef__program_handler_next(p, EF_STR("a."), NULL) == NULL);
     ef__program_close(p);
 }
 
@@ -275,7 +277,7 @@ TEST(the_example_of_every_function_compiles)
     }
 }
 
-TEST(the_hash_counts_tokens_and_not_their_looks)
+TEST(the_program_hash_covers_tokens_and_not_their_layout)
 {
     static const char *const same[] = {
         "projection t version 1\non a\n  n = [1, 2]\n",
@@ -304,7 +306,7 @@ TEST(the_hash_counts_tokens_and_not_their_looks)
     ef__program_close(first);
 }
 
-TEST(a_query_takes_every_bare_name_for_the_views)
+TEST(a_bare_name_in_a_query_is_a_field_of_the_view)
 {
     check_query("type == \"a\" and total > 1.50", "type == \"a\" and total > 1.5");
     check_query("  view_id in [\"a\"]\n", "view_id in [\"a\"]");
@@ -341,7 +343,7 @@ TEST(texts_and_chains_past_the_limits_are_refused)
 }
 
 TEST_MAIN(TEST_CASE(operators_bind_as_documented),
-          TEST_CASE(what_is_printed_is_the_same_expression_again),
+          TEST_CASE(a_printed_expression_parses_to_the_same_expression),
           TEST_CASE(every_statement_is_read),
           TEST_CASE(names_are_resolved_let_first_then_event_then_view), TEST_CASE(the_head_is_read),
           TEST_CASE(handlers_are_found_in_their_order),
@@ -349,6 +351,6 @@ TEST_MAIN(TEST_CASE(operators_bind_as_documented),
           TEST_CASE(a_handler_knows_whether_it_needs_the_events_own_view),
           TEST_CASE(an_index_is_named_as_a_query_would_write_it),
           TEST_CASE(the_example_of_every_function_compiles),
-          TEST_CASE(the_hash_counts_tokens_and_not_their_looks),
-          TEST_CASE(a_query_takes_every_bare_name_for_the_views),
+          TEST_CASE(the_program_hash_covers_tokens_and_not_their_layout),
+          TEST_CASE(a_bare_name_in_a_query_is_a_field_of_the_view),
           TEST_CASE(texts_and_chains_past_the_limits_are_refused))

@@ -82,8 +82,8 @@ static void check_equal(ef__value expected, ef__value found)
     ef__buf_release(&b);
 }
 
-/* The text is copied into memory of its very length, which is gone afterwards: a byte too far, and
- * one of an event before, is seen. */
+/* The text is copied into memory of its exact length, which is freed afterwards: the sanitizer
+ * reports a read past its end, and a read of an earlier event. */
 static char *copy_of(ef_str text)
 {
     char *copy = malloc(text.len ? text.len : 1);
@@ -93,7 +93,7 @@ static char *copy_of(ef_str text)
     return copy;
 }
 
-/* Ask for all keys, in an order that changes, and for some of them twice. */
+/* Reads all keys, in an order that changes, and some of them twice. */
 static void check_scan(ef__peek *peek, ef_str text)
 {
     ef__arena arena = EF__ARENA_INIT(ARENA_BYTES);
@@ -115,7 +115,7 @@ static void check_scan(ef__peek *peek, ef_str text)
     ef__arena_release(&arena);
 }
 
-TEST(a_scan_finds_what_the_strict_reader_finds)
+TEST(a_peek_finds_the_same_fields_as_the_strict_parser)
 {
     ef__buf text = EF__BUF_INIT(1 << 16);
     ef__peek peek = {0};
@@ -128,7 +128,7 @@ TEST(a_scan_finds_what_the_strict_reader_finds)
     ef__buf_release(&text);
 }
 
-TEST(keys_of_the_event_before_are_not_taken_for_those_of_this_one)
+TEST(a_peek_does_not_confuse_keys_of_the_previous_event)
 {
     static const char *const texts[] = {
         "{\"id\":1,\"amount\":2,\"x\":3}",
@@ -156,7 +156,7 @@ TEST(keys_of_the_event_before_are_not_taken_for_those_of_this_one)
             check_scan(&peek, ef_str_from(texts[i]));
 }
 
-/* What a scan for "x" says of a text. */
+/* The result of a scan for "x" in a text. */
 typedef enum answer { FOUND, NOT_THERE, FAILED, ASK_STRICT } answer;
 
 static answer look_with(ef__peek *peek, ef_str text)
@@ -185,7 +185,7 @@ static answer look_for_x(ef_str text)
     return look_with(&peek, text);
 }
 
-TEST(what_is_not_as_expected_is_left_to_the_strict_reader)
+TEST(a_peek_leaves_unexpected_text_to_the_strict_parser)
 {
     static const char *const texts[] = {
         "",         " ",         "[1]",      "7",           "{",         "{x",
@@ -203,7 +203,7 @@ TEST(what_is_not_as_expected_is_left_to_the_strict_reader)
     ef__buf_release(&many);
 }
 
-TEST(a_member_that_is_asked_for_is_read_strictly)
+TEST(a_peek_parses_the_member_that_is_needed_strictly)
 {
     static const char *const texts[] = {
         "{\"x\":01}",   "{\"x\":1.}",          "{\"x\":.5}",      "{\"x\":-}",        "{\"x\":+1}",
@@ -218,7 +218,7 @@ TEST(a_member_that_is_asked_for_is_read_strictly)
     CHECK_INT(NOT_THERE, look_for_x(EF_STR("{\"y\":01}")));
 }
 
-TEST(a_text_may_end_anywhere)
+TEST(a_peek_stops_at_the_end_of_any_cut_text)
 {
     static const char whole[] = "{\"id\":\"a longer text \\\" é\",\"list\":[{\"a\":\"]\\\\\"},[]],"
                                 "\"n\":-12.50,\"x\":\"and the end\"}";
@@ -228,7 +228,7 @@ TEST(a_text_may_end_anywhere)
     CHECK_INT(FOUND, look_for_x(EF_STR(whole)));
 }
 
-TEST(a_text_whose_keys_are_known_may_end_anywhere)
+TEST(a_peek_with_known_keys_stops_at_the_end_of_any_cut_text)
 {
     static const char whole[] = "{\"id\":1,\"a longer key\":\"and its text\",\"x\":12}";
     ef__peek peek = {0};
@@ -240,7 +240,7 @@ TEST(a_text_whose_keys_are_known_may_end_anywhere)
     CHECK_INT(FOUND, look_with(&peek, EF_STR(whole)));
 }
 
-TEST(a_key_with_an_escape_is_left_to_the_strict_reader_whatever_was_known)
+TEST(a_peek_leaves_a_key_with_an_escape_to_the_strict_parser)
 {
     ef__peek peek = {0};
 
@@ -252,8 +252,8 @@ TEST(a_key_with_an_escape_is_left_to_the_strict_reader_whatever_was_known)
     }
 }
 
-/* Texts are looked through many bytes at a time: wherever in them it stands, and however long. */
-TEST(a_byte_that_does_not_belong_is_found_wherever_it_stands)
+/* Texts are scanned many bytes at a time: tries every offset and every length. */
+TEST(a_peek_finds_an_invalid_byte_at_every_offset)
 {
     char text[128];
 
@@ -262,7 +262,7 @@ TEST(a_byte_that_does_not_belong_is_found_wherever_it_stands)
             int end = snprintf(text, sizeof(text), "{\"x\":\"%.*s\",\"y\":\"\t\"}", len,
                                "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz");
             ef_str whole = {text, (size_t)end};
-            CHECK_INT(FOUND, look_for_x(whole)); /* what stands behind it does not matter */
+            CHECK_INT(FOUND, look_for_x(whole)); /* text after it is ignored */
             text[6 + at] = '\t';
             CHECK_INT(FAILED, look_for_x(whole));
             text[6 + at] = '\xff';
@@ -270,11 +270,11 @@ TEST(a_byte_that_does_not_belong_is_found_wherever_it_stands)
         }
 }
 
-TEST_MAIN(TEST_CASE(a_byte_that_does_not_belong_is_found_wherever_it_stands),
-          TEST_CASE(a_scan_finds_what_the_strict_reader_finds),
-          TEST_CASE(what_is_not_as_expected_is_left_to_the_strict_reader),
-          TEST_CASE(a_member_that_is_asked_for_is_read_strictly),
-          TEST_CASE(keys_of_the_event_before_are_not_taken_for_those_of_this_one),
-          TEST_CASE(a_text_whose_keys_are_known_may_end_anywhere),
-          TEST_CASE(a_key_with_an_escape_is_left_to_the_strict_reader_whatever_was_known),
-          TEST_CASE(a_text_may_end_anywhere))
+TEST_MAIN(TEST_CASE(a_peek_finds_an_invalid_byte_at_every_offset),
+          TEST_CASE(a_peek_finds_the_same_fields_as_the_strict_parser),
+          TEST_CASE(a_peek_leaves_unexpected_text_to_the_strict_parser),
+          TEST_CASE(a_peek_parses_the_member_that_is_needed_strictly),
+          TEST_CASE(a_peek_does_not_confuse_keys_of_the_previous_event),
+          TEST_CASE(a_peek_with_known_keys_stops_at_the_end_of_any_cut_text),
+          TEST_CASE(a_peek_leaves_a_key_with_an_escape_to_the_strict_parser),
+          TEST_CASE(a_peek_stops_at_the_end_of_any_cut_text))

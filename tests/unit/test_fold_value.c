@@ -119,7 +119,7 @@ TEST(the_size_of_a_number_is_right_on_both_sides_of_each_power)
     }
 }
 
-TEST(every_value_stands_where_the_order_of_kinds_puts_it)
+TEST(values_are_ordered_by_kind)
 {
     static const char *const rising[] = {"null",
                                          "false",
@@ -171,7 +171,7 @@ TEST(every_value_stands_where_the_order_of_kinds_puts_it)
     tear_down(&f);
 }
 
-TEST(equality_is_by_value_and_not_by_writing)
+TEST(equality_compares_values_and_not_their_spelling)
 {
     fixture f;
 
@@ -237,49 +237,49 @@ TEST(numbers_of_any_size_are_compared_exactly)
     tear_down(&f);
 }
 
-static ef__spot member(ef__value *root, const char *key)
+static ef__slot member(ef__value *root, const char *key)
 {
     bool found;
     size_t index = ef__object_find(root->as.object, ef_str_from(key), &found);
 
-    return (ef__spot){.in = *root, .index = index, .key = ef_str_from(key), .there = found};
+    return (ef__slot){.in = *root, .index = index, .key = ef_str_from(key), .there = found};
 }
 
 /* A random change to the object at `root`, or to the array that its member "l" is. */
 static void change_somehow(fixture *f, ef__value *root)
 {
     char key[2] = {(char)('a' + rand() % 6), 0};
-    ef__spot spot = member(root, key);
-    ef__spot list = member(root, "l");
+    ef__slot spot = member(root, key);
+    ef__slot list = member(root, "l");
     ef_error err = EF_ERROR_INIT;
 
     switch (rand() % 5) {
     case 0:
-        CHECK_STATUS(EF_OK, ef__spot_take(&f->changes, &spot, &err), &err);
+        CHECK_STATUS(EF_OK, ef__slot_move(&f->changes, &spot, &err), &err);
         return;
     case 1:
-        CHECK_STATUS(EF_OK, ef__spot_put(&f->changes, &spot, stored(f, "{\"x\":[1,2.5]}"), &err),
+        CHECK_STATUS(EF_OK, ef__slot_put(&f->changes, &spot, stored(f, "{\"x\":[1,2.5]}"), &err),
                      &err);
         return;
     case 2:
-        CHECK_STATUS(EF_OK, ef__spot_put(&f->changes, &spot, ef__value_int(rand() % 1000), &err),
+        CHECK_STATUS(EF_OK, ef__slot_put(&f->changes, &spot, ef__value_int(rand() % 1000), &err),
                      &err);
         return;
     default:
         break;
     }
-    CHECK_STATUS(EF_OK, ef__spot_own(&f->changes, &list, &err), &err);
-    ef__value array = ef__spot_value(&list);
+    CHECK_STATUS(EF_OK, ef__slot_own(&f->changes, &list, &err), &err);
+    ef__value array = ef__slot_value(&list);
     size_t count = ef__value_count(array);
-    ef__spot item = {.in = array, .index = count};
+    ef__slot item = {.in = array, .index = count};
     if (count > 0 && rand() % 2) {
         item.index = (size_t)rand() % count;
         item.there = true;
     }
     if (item.there && rand() % 2)
-        CHECK_STATUS(EF_OK, ef__spot_take(&f->changes, &item, &err), &err);
+        CHECK_STATUS(EF_OK, ef__slot_move(&f->changes, &item, &err), &err);
     else
-        CHECK_STATUS(EF_OK, ef__spot_put(&f->changes, &item, stored(f, "\"item\""), &err), &err);
+        CHECK_STATUS(EF_OK, ef__slot_put(&f->changes, &item, stored(f, "\"item\""), &err), &err);
 }
 
 static ef_str text_of(fixture *f, ef__value v)
@@ -324,7 +324,7 @@ TEST(undone_changes_leave_no_trace_and_kept_ones_the_right_size)
     tear_down(&f);
 }
 
-TEST(the_heap_uses_its_pieces_again)
+TEST(the_heap_reuses_freed_memory)
 {
     ef__heap heap = EF__HEAP_INIT(1 << 20);
     size_t after_first = 0;
@@ -360,15 +360,15 @@ static void grow_objects(fixture *f, ef__value objects[OBJECTS])
     for (size_t i = 0; i < OBJECTS; i++) {
         objects[i] = stored(f, i < OBJECTS / 2 ? "{}" : "{\"a\":1,\"b\":2}");
         for (char key[2] = "c"; key[0] < (i < OBJECTS / 2 ? 'f' : 'n'); key[0]++) {
-            ef__spot spot = member(&objects[i], key);
-            CHECK_STATUS(EF_OK, ef__spot_put(&f->changes, &spot, ef__value_int(1), &err), &err);
+            ef__slot spot = member(&objects[i], key);
+            CHECK_STATUS(EF_OK, ef__slot_put(&f->changes, &spot, ef__value_int(1), &err), &err);
         }
     }
     ef__changes_keep(&f->changes);
 }
 
 /* The members of an object begin beside it and move when they become many. */
-TEST(objects_that_have_grown_give_all_their_memory_back)
+TEST(objects_that_have_grown_release_all_their_memory)
 {
     static ef__value objects[OBJECTS];
     size_t after_first = 0;
@@ -388,10 +388,10 @@ TEST(objects_that_have_grown_give_all_their_memory_back)
 
 TEST_MAIN(TEST_CASE(values_print_canonically_from_the_tree_and_from_the_heap),
           TEST_CASE(the_size_of_a_number_is_right_on_both_sides_of_each_power),
-          TEST_CASE(every_value_stands_where_the_order_of_kinds_puts_it),
-          TEST_CASE(equality_is_by_value_and_not_by_writing),
+          TEST_CASE(values_are_ordered_by_kind),
+          TEST_CASE(equality_compares_values_and_not_their_spelling),
           TEST_CASE(a_number_with_too_many_digits_is_stored_as_it_was_written),
           TEST_CASE(numbers_of_any_size_are_compared_exactly),
           TEST_CASE(undone_changes_leave_no_trace_and_kept_ones_the_right_size),
-          TEST_CASE(the_heap_uses_its_pieces_again),
-          TEST_CASE(objects_that_have_grown_give_all_their_memory_back))
+          TEST_CASE(the_heap_reuses_freed_memory),
+          TEST_CASE(objects_that_have_grown_release_all_their_memory))

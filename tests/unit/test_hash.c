@@ -25,7 +25,7 @@ static void check_sha256(const char *expected, ef_str head, ef_str body)
 #define SHA256_ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define SHA256_LONGER "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"
 
-TEST(sha256_gives_the_published_values)
+TEST(sha256_returns_the_published_values)
 {
     ef_str longer = EF_STR("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq");
 
@@ -76,7 +76,7 @@ TEST(sha256_works_in_many_threads_that_come_and_go)
     }
 }
 
-TEST(xxh3_gives_the_published_value_and_depends_on_the_seed)
+TEST(xxh3_returns_the_published_value_and_depends_on_the_seed)
 {
     CHECK(ef__xxh3((ef_str){NULL, 0}, 0) == UINT64_C(0x2d06800538d394c2));
     CHECK(ef__xxh3(EF_STR(""), 0) == UINT64_C(0x2d06800538d394c2));
@@ -85,7 +85,7 @@ TEST(xxh3_gives_the_published_value_and_depends_on_the_seed)
     CHECK(ef__xxh3(EF_STR("order-1"), 1) != ef__xxh3(EF_STR("order-2"), 1));
 }
 
-TEST(crc32_gives_the_published_value_and_goes_on_from_a_start)
+TEST(crc32_returns_the_published_value_and_continues_from_a_start)
 {
     CHECK(ef__crc32(0, EF_STR("123456789")) == 0xcbf43926u);
     CHECK(ef__crc32(ef__crc32(0, EF_STR("1234")), EF_STR("56789")) == 0xcbf43926u);
@@ -133,7 +133,7 @@ TEST(an_id_is_a_uuid7_that_begins_with_the_time)
     assert_memory_equal(time + 8, id + 9, 4);
 }
 
-TEST(ids_rise_within_a_millisecond_and_from_one_to_the_next)
+TEST(ids_ascend_within_a_millisecond_and_across_milliseconds)
 {
     char last[EF_EVENT_ID_TEXT_MAX] = "";
     char id[EF_EVENT_ID_TEXT_MAX];
@@ -146,7 +146,7 @@ TEST(ids_rise_within_a_millisecond_and_from_one_to_the_next)
     }
 }
 
-TEST(ids_rise_when_the_clock_goes_back_a_little)
+TEST(ids_ascend_when_the_clock_is_set_back_a_little)
 {
     char newer[EF_EVENT_ID_TEXT_MAX], older[EF_EVENT_ID_TEXT_MAX];
 
@@ -157,7 +157,7 @@ TEST(ids_rise_when_the_clock_goes_back_a_little)
     assert_memory_equal(older, newer, 13);
 }
 
-TEST(ids_follow_a_clock_that_goes_back_a_lot)
+TEST(ids_follow_a_clock_that_is_set_back_a_lot)
 {
     char id[EF_EVENT_ID_TEXT_MAX];
 
@@ -169,7 +169,7 @@ TEST(ids_follow_a_clock_that_goes_back_a_lot)
     assert_memory_equal(time, id, 8);
 }
 
-TEST(a_time_that_no_id_can_hold_gives_an_id_all_the_same)
+TEST(a_time_out_of_range_still_results_in_an_id)
 {
     char id[EF_EVENT_ID_TEXT_MAX];
 
@@ -200,7 +200,7 @@ static int compare_ids(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-TEST(threads_in_the_same_millisecond_make_different_ids_each_rising)
+TEST(threads_in_the_same_millisecond_generate_different_ascending_ids)
 {
     pthread_t threads[ID_THREADS];
 
@@ -216,7 +216,7 @@ TEST(threads_in_the_same_millisecond_make_different_ids_each_rising)
         CHECK(strcmp(made[i - 1], made[i]) != 0);
 }
 
-TEST(a_child_process_does_not_make_its_parents_ids)
+TEST(a_forked_child_does_not_repeat_ids_of_its_parent)
 {
     char mine[EF_EVENT_ID_TEXT_MAX], childs[EF_EVENT_ID_TEXT_MAX];
     int fds[2], status;
@@ -240,16 +240,16 @@ TEST(a_child_process_does_not_make_its_parents_ids)
     (void)close(fds[1]);
 }
 
-TEST_MAIN(TEST_CASE(sha256_gives_the_published_values),
+TEST_MAIN(TEST_CASE(sha256_returns_the_published_values),
           TEST_CASE(sha256_is_of_head_and_body_as_one_text),
           TEST_CASE(sha256_works_in_many_threads_that_come_and_go),
-          TEST_CASE(xxh3_gives_the_published_value_and_depends_on_the_seed),
-          TEST_CASE(crc32_gives_the_published_value_and_goes_on_from_a_start),
+          TEST_CASE(xxh3_returns_the_published_value_and_depends_on_the_seed),
+          TEST_CASE(crc32_returns_the_published_value_and_continues_from_a_start),
           TEST_CASE(hex_writes_every_byte_in_two_small_digits),
           TEST_CASE(an_id_is_a_uuid7_that_begins_with_the_time),
-          TEST_CASE(ids_rise_within_a_millisecond_and_from_one_to_the_next),
-          TEST_CASE(ids_rise_when_the_clock_goes_back_a_little),
-          TEST_CASE(ids_follow_a_clock_that_goes_back_a_lot),
-          TEST_CASE(a_time_that_no_id_can_hold_gives_an_id_all_the_same),
-          TEST_CASE(threads_in_the_same_millisecond_make_different_ids_each_rising),
-          TEST_CASE(a_child_process_does_not_make_its_parents_ids))
+          TEST_CASE(ids_ascend_within_a_millisecond_and_across_milliseconds),
+          TEST_CASE(ids_ascend_when_the_clock_is_set_back_a_little),
+          TEST_CASE(ids_follow_a_clock_that_is_set_back_a_lot),
+          TEST_CASE(a_time_out_of_range_still_results_in_an_id),
+          TEST_CASE(threads_in_the_same_millisecond_generate_different_ascending_ids),
+          TEST_CASE(a_forked_child_does_not_repeat_ids_of_its_parent))

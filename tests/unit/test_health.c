@@ -6,8 +6,8 @@
 #include "test.h"
 
 static const ef_projection behind[] = {
-    {.name = {"slow", 4}, .routed = true, .state = {"live", 4}, .lag_events = 1, .lag_us = 2500000},
-    {.name = {"fast", 4}, .routed = true, .state = {"live", 4}},
+    {.name = {"slow", 4}, .active = true, .state = {"live", 4}, .lag_events = 1, .lag_us = 2500000},
+    {.name = {"fast", 4}, .active = true, .state = {"live", 4}},
 };
 static const ef_projection failed[] = {{.name = {"bad", 3}, .state = {"failed", 6}}};
 static const ef_projection paused[] = {{.name = {"cold", 4}, .state = {"paused", 6}}};
@@ -60,11 +60,11 @@ TEST(what_may_heal_by_itself_is_behind)
     facts o = calm();
 
     o.projections = (ef_projection_list){.items = behind, .count = 2};
-    check_says(EF__HEALTH_BEHIND, "Catching up: slow is 1 event behind, by 2 s.", &o);
+    check_says(EF__HEALTH_BEHIND, "Catching up: slow lags by 1 event, 2 s.", &o);
     o.outbox.failed = 2;
-    check_says(EF__HEALTH_BEHIND, "2 events failed and are tried again.", &o);
+    check_says(EF__HEALTH_BEHIND, "2 events failed and will be retried.", &o);
     o.publisher_down = "mail";
-    check_says(EF__HEALTH_BEHIND, "Publisher mail cannot deliver, and tries again.", &o);
+    check_says(EF__HEALTH_BEHIND, "Publisher mail cannot deliver and retries.", &o);
     o = calm();
     o.projections = (ef_projection_list){.items = paused, .count = 1};
     check_says(EF__HEALTH_BEHIND, "Projection cold is paused.", &o);
@@ -76,19 +76,19 @@ TEST(what_needs_somebody_is_trouble)
 
     o.outbox.pending = 3;
     o.workers_live = 0;
-    check_says(EF__HEALTH_TROUBLE, "No worker is running, and 3 events wait.", &o);
+    check_says(EF__HEALTH_TROUBLE, "No worker is running, and 3 events are queued.", &o);
     o.shadow_only = true; /* rows stay queued by design */
     check_says(EF__HEALTH_WELL, "All is well; no projection is deployed yet.", &o);
     o = calm();
     o.projections = (ef_projection_list){.items = failed, .count = 1};
-    check_says(EF__HEALTH_TROUBLE, "Projection bad has failed and is not fed.", &o);
+    check_says(EF__HEALTH_TROUBLE, "Projection bad has failed and is stopped.", &o);
     o.outbox.dead = 1;
     check_says(EF__HEALTH_TROUBLE, "1 event is dead and needs an operator.", &o);
     o.outbox.blocked = 2;
     check_says(EF__HEALTH_TROUBLE, "1 event is dead and needs an operator; 2 events are blocked.",
                &o);
     o.unaccounted = 4;
-    check_says(EF__HEALTH_TROUBLE, "4 events are neither done nor waiting: this must be 0.", &o);
+    check_says(EF__HEALTH_TROUBLE, "4 events are neither applied nor queued: this must be 0.", &o);
     o.views_unreadable = true;
     check_says(EF__HEALTH_TROUBLE, "The views cannot be read; see: everfold doctor.", &o);
 }
@@ -103,7 +103,7 @@ TEST(what_does_not_add_up_while_events_are_folded_is_not_told)
     check_says(EF__HEALTH_WELL, "All is well; no projection is deployed yet.", &o);
     o.outbox.processing = 0;
     o.projections = (ef_projection_list){.items = behind, .count = 2};
-    check_says(EF__HEALTH_BEHIND, "Catching up: slow is 1 event behind, by 2 s.", &o);
+    check_says(EF__HEALTH_BEHIND, "Catching up: slow lags by 1 event, 2 s.", &o);
 }
 
 TEST(blocked_events_are_apart_from_the_lag)
@@ -112,19 +112,19 @@ TEST(blocked_events_are_apart_from_the_lag)
                                        {.tenant = {"t", 1}, .state = {"failed", 6}}};
     static const ef_scope retries[] = {{.tenant = {"t", 1}, .state = {"retrying", 8}}};
     ef_projection p[] = {{.name = {"a", 1},
-                          .routed = true,
+                          .active = true,
                           .state = {"live", 4},
                           .lag_events = 9,
                           .blocked_events = 5,
                           .blocked_streams = 2},
-                         {.name = {"b", 1}, .routed = true, .state = {"live", 4}, .by_log = true},
+                         {.name = {"b", 1}, .active = true, .state = {"live", 4}, .by_log = true},
                          {.name = {"b", 1}, .state = {"live", 4}, .blocked_events = 100}};
     facts o = calm();
 
     o.projections = (ef_projection_list){.items = p, .count = 3};
     o.outbox.failed = 1;
     check_says(EF__HEALTH_BEHIND,
-               "1 event failed and is tried again; 5 events of 2 streams are blocked.", &o);
+               "1 event failed and will be retried; 5 events of 2 streams are blocked.", &o);
     o.outbox.dead = 2;
     p[1].blocked_events = p[1].blocked_streams = 1;
     check_says(EF__HEALTH_TROUBLE,
@@ -133,14 +133,14 @@ TEST(blocked_events_are_apart_from_the_lag)
                &o);
     o.damaged = true;
     check_says(EF__HEALTH_TROUBLE,
-               "The journal is damaged and takes no events; see: everfold doctor --deep.", &o);
+               "The journal is damaged and refuses appends; see: everfold doctor --deep.", &o);
     o = calm();
     p[0] = p[1];
     p[0].scopes = retries;
     p[0].scope_count = 1;
     o.projections = (ef_projection_list){.items = p, .count = 1};
     check_says(EF__HEALTH_BEHIND,
-               "Projection b fails for a tenant and tries again; 1 event of 1 tenant is blocked.",
+               "Projection b fails for a tenant and is retried; 1 event of 1 tenant is blocked.",
                &o);
     p[0].scopes = tenants;
     p[0].scope_count = 2;
@@ -156,22 +156,20 @@ TEST(a_full_disk_is_named_before_what_follows_from_it)
 
     o.projections = (ef_projection_list){.items = behind, .count = 2};
     o.disk = (ef__disk){.path = "/data/views.db", .free_bytes = EF__DISK_FREE_MIN};
-    check_says(EF__HEALTH_BEHIND, "Catching up: slow is 1 event behind, by 2 s.", &o);
+    check_says(EF__HEALTH_BEHIND, "Catching up: slow lags by 1 event, 2 s.", &o);
     o.disk.free_bytes--;
     check_says(EF__HEALTH_TROUBLE,
-               "The disk is almost full: /data/views.db, 63 MiB free. Make room on it; work then "
-               "goes on by itself.",
+               "The disk is almost full: /data/views.db, 63 MiB free. Free space on it; work "
+               "continues by itself.",
                &o);
     o.disk.free_bytes = 0;
-    check_says(
-        EF__HEALTH_TROUBLE,
-        "The disk is full: /data/views.db, 0 MiB free. Make room on it; work then goes on by "
-        "itself.",
-        &o);
+    check_says(EF__HEALTH_TROUBLE,
+               "The disk is full: /data/views.db, 0 MiB free. Free space on it; work continues by "
+               "itself.",
+               &o);
     o.disk = (ef__disk){.free_bytes = -1, .refused = true};
     check_says(EF__HEALTH_TROUBLE,
-               "The disk is full: the journal's. Make room on it; work then goes on by itself.",
-               &o);
+               "The disk is full: the journal's. Free space on it; work continues by itself.", &o);
 }
 
 TEST_MAIN(TEST_CASE(blocked_events_are_apart_from_the_lag),

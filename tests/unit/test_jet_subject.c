@@ -1,5 +1,5 @@
 /*
- * test_jet_subject.c - subjects of JetStream and the names that they stand for.
+ * test_jet_subject.c - converts between subjects of JetStream and names.
  */
 #include "../../src/journal/jetstream/jet.h"
 
@@ -14,7 +14,7 @@ static void check_both_ways(const char *tenant, const char *stream, const char *
 
     CHECK(jet_subject_make(ef_str_from(tenant), ef_str_from(stream), &made));
     CHECK_TEXT(subject, made.ptr);
-    CHECK_STATUS(EF_OK, jet_subject_take(subject, &arena, &back_tenant, &back_stream, &err), &err);
+    CHECK_STATUS(EF_OK, jet_subject_parse(subject, &arena, &back_tenant, &back_stream, &err), &err);
     CHECK(ef_str_equal(ef_str_from(tenant), back_tenant));
     CHECK(ef_str_equal(ef_str_from(stream), back_stream));
     ef__buf_release(&made);
@@ -34,7 +34,7 @@ TEST(a_tenant_and_a_stream_have_one_subject)
     check_both_ways("t", "\xc3\xa9.1", "tenant.t.aggregate.%C3%A9.1");
 }
 
-TEST(another_spelling_is_refused)
+TEST(another_spelling_of_a_subject_is_refused)
 {
     static const char *const wrong[] = {
         "tenant.a.aggregate.order",    "tenant.a.aggregate.order.1.2",
@@ -46,7 +46,7 @@ TEST(another_spelling_is_refused)
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         ef__arena arena = EF__ARENA_INIT(65536);
-        CHECK_STATUS(EF_BAD_INPUT, jet_subject_take(wrong[i], &arena, &tenant, &stream, NULL),
+        CHECK_STATUS(EF_BAD_INPUT, jet_subject_parse(wrong[i], &arena, &tenant, &stream, NULL),
                      NULL);
         ef__arena_release(&arena);
     }
@@ -56,7 +56,7 @@ static void check_filter(const char *given, const char *expected)
 {
     char out[JET_SUBJECT_MAX] = "";
 
-    CHECK_STATUS(expected ? EF_OK : EF_BAD_INPUT, jet_filter_take(ef_str_from(given), out, NULL),
+    CHECK_STATUS(expected ? EF_OK : EF_BAD_INPUT, jet_filter_parse(ef_str_from(given), out, NULL),
                  NULL);
     if (expected)
         CHECK_TEXT(expected, out);
@@ -75,7 +75,7 @@ TEST(a_filter_is_a_part_of_what_can_be_an_event)
     check_filter("", NULL);
 }
 
-TEST(a_tenants_part_of_a_filter)
+TEST(a_filter_is_restricted_to_a_tenant)
 {
     char out[JET_SUBJECT_MAX];
 
@@ -87,14 +87,14 @@ TEST(a_tenants_part_of_a_filter)
     CHECK(!jet_filter_has("tenant.*.aggregate.order.*", "tenant.a.aggregate.cart.1"));
 }
 
-TEST(an_address_is_taken_apart_and_shown_without_its_password)
+TEST(a_jetstream_url_is_parsed_and_printed_without_its_password)
 {
     jet_address a;
     ef_error err = EF_ERROR_INIT;
 
     CHECK_STATUS(
         EF_OK,
-        jet_address_take("tls://u:secret@h:4222/EVENTS?batch=7&subject=tenant.a.>", &a, &err),
+        jet_address_parse("tls://u:secret@h:4222/EVENTS?batch=7&subject=tenant.a.>", &a, &err),
         &err);
     CHECK_TEXT("tls://h:4222/EVENTS", a.shown);
     CHECK_TEXT("tls://u:secret@h:4222", a.server);
@@ -103,39 +103,40 @@ TEST(an_address_is_taken_apart_and_shown_without_its_password)
     CHECK_INT(7, a.batch);
     CHECK(a.tls);
     CHECK_TEXT("h", a.host);
-    CHECK_STATUS(EF_OK, jet_address_take("nats://u:p@[::1]:4222/EVENTS", &a, &err), &err);
+    CHECK_STATUS(EF_OK, jet_address_parse("nats://u:p@[::1]:4222/EVENTS", &a, &err), &err);
     CHECK_TEXT("::1", a.host);
-    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://[::1/EVENTS", &a, &err), &err);
-    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://:4222/EVENTS", &a, &err), &err);
-    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://h/A?ca=/ca.pem", &a, &err), &err);
-    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://h", &a, &err), &err);
-    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats:///EVENTS", &a, &err), &err);
-    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://token@h/EVENTS", &a, &err), &err);
-    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://h/A.B", &a, &err), &err);
-    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://h/A?batch=0", &a, &err), &err);
-    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://h/A?batch=x", &a, &err), &err);
-    CHECK_STATUS(EF_BAD_INPUT, jet_address_take("nats://h/A?in_flight=9999999", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_parse("nats://[::1/EVENTS", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_parse("nats://:4222/EVENTS", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_parse("nats://h/A?ca=/ca.pem", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_parse("nats://h", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_parse("nats:///EVENTS", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_parse("nats://token@h/EVENTS", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_parse("nats://h/A.B", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_parse("nats://h/A?batch=0", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_parse("nats://h/A?batch=x", &a, &err), &err);
+    CHECK_STATUS(EF_BAD_INPUT, jet_address_parse("nats://h/A?in_flight=9999999", &a, &err), &err);
 }
 
-TEST(where_a_message_is_stands_in_its_reply)
+TEST(the_position_of_a_message_is_in_its_reply_subject)
 {
     jet_place p;
 
-    CHECK(jet_place_take("$JS.ACK.S.C.2.17.9.1500000000.3", &p));
+    CHECK(jet_place_parse("$JS.ACK.S.C.2.17.9.1500000000.3", &p));
     CHECK_INT(17, p.position);
     CHECK_INT(9, p.delivered);
     CHECK_INT(2, p.times);
     CHECK_INT(1500000, p.time_us);
     CHECK_INT(3, p.pending);
-    CHECK(jet_place_take("$JS.ACK.hub.ACC.S.C.1.18.10.1500000000.2.x", &p));
+    CHECK(jet_place_parse("$JS.ACK.hub.ACC.S.C.1.18.10.1500000000.2.x", &p));
     CHECK_INT(18, p.position);
-    CHECK(!jet_place_take("$JS.ACK.S.C.2", &p));
-    CHECK(!jet_place_take("inbox.1", &p));
-    CHECK(!jet_place_take(NULL, &p));
+    CHECK(!jet_place_parse("$JS.ACK.S.C.2", &p));
+    CHECK(!jet_place_parse("inbox.1", &p));
+    CHECK(!jet_place_parse(NULL, &p));
 }
 
-TEST_MAIN(TEST_CASE(a_tenant_and_a_stream_have_one_subject), TEST_CASE(another_spelling_is_refused),
+TEST_MAIN(TEST_CASE(a_tenant_and_a_stream_have_one_subject),
+          TEST_CASE(another_spelling_of_a_subject_is_refused),
           TEST_CASE(a_filter_is_a_part_of_what_can_be_an_event),
-          TEST_CASE(a_tenants_part_of_a_filter),
-          TEST_CASE(an_address_is_taken_apart_and_shown_without_its_password),
-          TEST_CASE(where_a_message_is_stands_in_its_reply))
+          TEST_CASE(a_filter_is_restricted_to_a_tenant),
+          TEST_CASE(a_jetstream_url_is_parsed_and_printed_without_its_password),
+          TEST_CASE(the_position_of_a_message_is_in_its_reply_subject))

@@ -1,6 +1,6 @@
 /*
- * test_json.c - what the JSON door lets in and what it refuses, where it says the mistake is, the
- * tree, the canonical text and the writer. Every text goes through both entries.
+ * test_json.c - which texts the JSON validator accepts and refuses, the locations in its messages,
+ * the tree, the canonical text and the writer. Every text is read by both functions.
  */
 #include "test.h"
 
@@ -11,7 +11,7 @@
 
 enum { MAX_BYTES = 4 * 1024 * 1024, TREE_BYTES = 256 * 1024 * 1024 };
 
-/* Both entries, which must agree in status and in words. */
+/* Both functions, which must agree in status and message. */
 static ef_status check_both(ef_str text, ef_error *err)
 {
     ef__arena arena = EF__ARENA_INIT(TREE_BYTES);
@@ -84,7 +84,7 @@ static void check_canonical(const char *expected, const char *text)
     ef__arena_release(&arena);
 }
 
-TEST(json_of_every_form_is_let_in)
+TEST(json_of_every_form_is_accepted)
 {
     static const char *const texts[] = {
         "null",
@@ -243,7 +243,7 @@ TEST(strings_hold_only_valid_characters)
 }
 
 /* The eight-at-a-time scan has to see the odd byte at each place of its window. */
-TEST(an_odd_byte_is_seen_at_every_place_of_a_string)
+TEST(an_invalid_byte_is_found_at_every_offset_of_a_string)
 {
     for (size_t len = 1; len < 30; len++)
         for (size_t at = 0; at < len; at++)
@@ -386,7 +386,7 @@ TEST(the_whole_text_has_a_limit)
     CHECK_INT(4, err.found);
 }
 
-TEST(a_mistake_is_named_with_its_offset_line_and_column)
+TEST(a_json_mistake_is_reported_with_offset_line_and_column)
 {
     check_message("a value expected, found the end of the text at offset 0 (line 1, column 1)", "");
     check_message("a value expected, found ']' at offset 3 (line 1, column 4)", "[1,]");
@@ -394,7 +394,7 @@ TEST(a_mistake_is_named_with_its_offset_line_and_column)
     check_message("',' or ']' expected, found '}' at offset 2 (line 1, column 3)", "[1}");
     check_message("a key expected, found '}' at offset 7 (line 1, column 8)", "{\"a\":1,}");
     check_message("a key or '}' expected, found '1' at offset 1 (line 1, column 2)", "{1:2}");
-    check_message("':' behind the key expected, found '1' at offset 5 (line 1, column 6)",
+    check_message("':' after the key expected, found '1' at offset 5 (line 1, column 6)",
                   "{\"a\" 1}");
     check_message("the end of the text expected, found 'x' at offset 3 (line 1, column 4)", "{} x");
     check_message("a value expected, found byte 0xef at offset 0 (line 1, column 1)",
@@ -409,14 +409,12 @@ TEST(a_mistake_is_named_with_its_offset_line_and_column)
     check_message("\\u0000 is not allowed at offset 1 (line 1, column 2)", "\"\\u0000\"");
     check_message("\\u without four hexadecimal digits at offset 2 (line 1, column 3)",
                   "\"a\\u00x0\"");
-    check_message("half of a surrogate pair without the other at offset 1 (line 1, column 2)",
-                  "\"\\uD800\"");
-    check_message("a backslash with no known escape behind it at offset 1 (line 1, column 2)",
-                  "\"\\x\"");
+    check_message("half a surrogate pair at offset 1 (line 1, column 2)", "\"\\uD800\"");
+    check_message("a backslash without a known escape at offset 1 (line 1, column 2)", "\"\\x\"");
     check_message("duplicate key \"a\" at offset 7 (line 1, column 8)", "{\"a\":1,\"a\":2}");
     check_message(
         "a number without leading zeros expected, found '0' at offset 1 (line 1, column 2)", "-01");
-    check_message("a digit behind the point expected, found ']' at offset 3 (line 1, column 4)",
+    check_message("a digit after the point expected, found ']' at offset 3 (line 1, column 4)",
                   "[1.]");
     check_message("an exponent past 999 at offset 1 (line 1, column 2)", "[1e1000]");
 }
@@ -566,7 +564,7 @@ TEST(canonical_text_of_many_keys_and_full_depth_is_written)
     ef__buf_release(&sorted);
 }
 
-TEST(canonical_text_that_does_not_fit_is_not_half_believed)
+TEST(canonical_text_that_does_not_fit_is_a_failure)
 {
     ef__arena arena = EF__ARENA_INIT(TREE_BYTES);
     ef__json *tree;
@@ -640,8 +638,9 @@ TEST(a_written_string_reads_back_as_it_was)
     ef__buf_release(&buf);
 }
 
-/* Every byte at every place of a text that is looked at eight at a time: escaped, or as it was. */
-TEST(a_byte_is_escaped_wherever_it_stands_and_only_if_it_must_be)
+/* Every byte at every offset of a text that is scanned eight bytes at a time: escaped, or
+ * unchanged. */
+TEST(a_byte_is_escaped_at_every_offset_and_only_if_necessary)
 {
     ef__buf buf = EF__BUF_INIT(10000);
     char text[24], expected[64], escape[8];
@@ -668,22 +667,22 @@ TEST(a_byte_is_escaped_wherever_it_stands_and_only_if_it_must_be)
     ef__buf_release(&buf);
 }
 
-TEST_MAIN(TEST_CASE(json_of_every_form_is_let_in), TEST_CASE(what_is_not_json_is_refused),
+TEST_MAIN(TEST_CASE(json_of_every_form_is_accepted), TEST_CASE(what_is_not_json_is_refused),
           TEST_CASE(strings_hold_only_valid_characters),
-          TEST_CASE(an_odd_byte_is_seen_at_every_place_of_a_string),
+          TEST_CASE(an_invalid_byte_is_found_at_every_offset_of_a_string),
           TEST_CASE(keys_are_compared_after_unescaping),
           TEST_CASE(a_duplicate_is_found_in_objects_of_every_size),
           TEST_CASE(of_many_duplicates_in_a_large_object_the_first_is_named),
           TEST_CASE(the_depth_has_a_limit), TEST_CASE(the_keys_of_one_object_have_a_limit),
           TEST_CASE(a_number_has_limits_of_length_and_exponent),
           TEST_CASE(the_whole_text_has_a_limit),
-          TEST_CASE(a_mistake_is_named_with_its_offset_line_and_column),
+          TEST_CASE(a_json_mistake_is_reported_with_offset_line_and_column),
           TEST_CASE(a_long_key_is_shown_cut), TEST_CASE(the_tree_has_the_shape_of_the_text),
           TEST_CASE(a_tree_that_does_not_fit_its_arena_is_refused),
           TEST_CASE(an_integer_is_read_when_it_is_one_and_fits),
           TEST_CASE(canonical_text_is_sorted_and_tight),
           TEST_CASE(canonical_text_of_many_keys_and_full_depth_is_written),
-          TEST_CASE(canonical_text_that_does_not_fit_is_not_half_believed),
+          TEST_CASE(canonical_text_that_does_not_fit_is_a_failure),
           TEST_CASE(the_writer_places_commas_and_colons),
           TEST_CASE(a_written_string_reads_back_as_it_was),
-          TEST_CASE(a_byte_is_escaped_wherever_it_stands_and_only_if_it_must_be))
+          TEST_CASE(a_byte_is_escaped_at_every_offset_and_only_if_necessary))

@@ -1,12 +1,13 @@
 /*
- * test_json_oracle.c - our JSON door against jansson on random documents, whole and damaged.
+ * test_json_oracle.c - compares our JSON parser with jansson on random documents, valid and
+ * damaged.
  *
- * Where they are known to differ, and the comparison stands aside:
+ * Known differences, which are not compared:
  *   - our limits (EF_TOO_LARGE): jansson has none on number length or keys, and 2048 on depth;
- *   - \u0000, which we refuse everywhere and jansson takes in values with JSON_ALLOW_NUL;
- *   - a NUL byte behind the value, which jansson takes for the end of the text and we refuse;
+ *   - \u0000, which we refuse everywhere and jansson accepts in values with JSON_ALLOW_NUL;
+ *   - a NUL byte after the value, which ends the text for jansson and is refused by us;
  *   - integers past int64 and reals past double, which jansson refuses and we keep as text.
- * In all else they must agree on what is JSON, and on every kind, key, string and integer in it.
+ * Otherwise they must agree on what is JSON, and on every kind, key, string and integer in it.
  */
 #include "test.h"
 
@@ -133,7 +134,7 @@ static void add_value(ef__buf *out, unsigned depth)
     add_space(out);
 }
 
-/* Change, take out or put in a byte or a piece, once in a while several. */
+/* Changes, removes or inserts a byte or a piece, sometimes several. */
 static void damage(ef__buf *text)
 {
     static const char pieces[] =
@@ -258,7 +259,7 @@ TEST(jansson_agrees_on_random_documents_whole_and_damaged)
     }
     print_message("# %d accepted, %d refused, %d set aside\n", counts.accepted, counts.refused,
                   counts.set_aside);
-    /* A generator gone wrong would compare nothing of one kind. */
+    /* Guards against a generator that compares nothing of one kind. */
     CHECK(counts.accepted > ROUNDS / 10);
     CHECK(counts.refused > ROUNDS / 10);
     CHECK(counts.set_aside < ROUNDS / 5);

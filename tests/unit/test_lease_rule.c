@@ -35,7 +35,7 @@ TEST(the_owner_renews_by_acquiring_and_keeps_the_token)
     check_row("a", 3, 24 * S, a.row);
 }
 
-TEST(nobody_steals_before_the_end)
+TEST(a_lease_cannot_be_acquired_by_another_worker_before_it_expires)
 {
     ef__lease_row row = held_by("a", 3, 15 * S);
     ef__lease_answer b = ef__lease_acquire(&row, EF_STR("b"), 15 * S - 1, 10000);
@@ -48,7 +48,7 @@ TEST(nobody_steals_before_the_end)
     CHECK_INT(9999, ef__lease_acquire(&row, EF_STR("b"), 5 * S + 1000, 1).left_ms);
 }
 
-TEST(at_the_very_end_anybody_takes_over_with_a_higher_token)
+TEST(an_expired_lease_is_taken_over_with_a_higher_token)
 {
     ef__lease_row row = held_by("a", 3, 15 * S);
     ef__lease_answer b = ef__lease_acquire(&row, EF_STR("b"), 15 * S, 10000);
@@ -57,7 +57,7 @@ TEST(at_the_very_end_anybody_takes_over_with_a_higher_token)
     check_row("b", 4, 25 * S, b.row);
 }
 
-TEST(the_old_owner_too_gets_a_higher_token_after_the_end)
+TEST(the_former_holder_gets_a_higher_token_after_expiry)
 {
     ef__lease_row row = held_by("a", 3, 15 * S);
     ef__lease_answer a = ef__lease_acquire(&row, EF_STR("a"), 15 * S, 10000);
@@ -66,7 +66,7 @@ TEST(the_old_owner_too_gets_a_higher_token_after_the_end)
     check_row("a", 4, 25 * S, a.row);
 }
 
-TEST(owners_whose_names_begin_alike_are_different)
+TEST(holders_with_a_common_prefix_are_different)
 {
     ef__lease_row row = held_by("a", 3, 15 * S);
 
@@ -74,7 +74,7 @@ TEST(owners_whose_names_begin_alike_are_different)
     CHECK_INT(EF_LEASE_HELD, ef__lease_acquire(&row, EF_STR("A"), 0, 10000).status);
 }
 
-TEST(renew_needs_the_token_and_life)
+TEST(lease_renewal_needs_the_token_and_a_live_lease)
 {
     ef__lease_row row = held_by("a", 3, 15 * S);
 
@@ -87,7 +87,7 @@ TEST(renew_needs_the_token_and_life)
     check_row("a", 3, 15 * S, ef__lease_renew(&row, 2, 14 * S, 10000).row);
 }
 
-TEST(release_needs_the_token_and_keeps_it)
+TEST(lease_release_needs_the_token_and_keeps_it)
 {
     ef__lease_row row = held_by("a", 3, 15 * S);
 
@@ -101,7 +101,7 @@ TEST(release_needs_the_token_and_keeps_it)
     check_row("b", 4, 10 * S, ef__lease_acquire(&free_again.row, EF_STR("b"), 0, 10000).row);
 }
 
-TEST(nothing_is_written_under_a_free_a_passed_or_an_ended_lease)
+TEST(a_write_is_refused_under_a_free_lost_or_expired_lease)
 {
     ef__lease_row row = held_by("b", 4, 25 * S);
     ef__lease_row released = ef__lease_release(&row, 4, 0).row;
@@ -114,12 +114,12 @@ TEST(nothing_is_written_under_a_free_a_passed_or_an_ended_lease)
     CHECK_INT(EF_LEASE_LOST, ef__lease_check(&never_taken, 0, -1));
 }
 
-TEST(a_clock_that_goes_back_gives_nothing_back_to_a_passed_owner)
+TEST(a_clock_that_is_set_back_does_not_revive_a_lost_lease)
 {
     ef__lease_row a = ef__lease_acquire(&never_taken, EF_STR("a"), 0, 10000).row;
     ef__lease_row b = ef__lease_acquire(&a, EF_STR("b"), 10 * S, 10000).row;
 
-    CHECK_INT(EF_OK, ef__lease_check(&a, 1, 1 * S)); /* as long as nobody has taken it since */
+    CHECK_INT(EF_OK, ef__lease_check(&a, 1, 1 * S)); /* while no other worker has acquired it */
     CHECK_INT(EF_LEASE_LOST, ef__lease_check(&b, 1, 1 * S));
     CHECK_INT(EF_LEASE_LOST, ef__lease_renew(&b, 1, 1 * S, 10000).status);
     CHECK_INT(EF_LEASE_LOST, ef__lease_release(&b, 1, 0).status);
@@ -158,27 +158,28 @@ TEST(a_clock_that_is_set_back_by_more_than_the_lease_ends_it)
     check_row("b", 4, 15 * S, ef__lease_acquire(&row, EF_STR("b"), 5 * S, 10000).row);
 }
 
-TEST(take_renews_under_its_token)
+TEST(renew_or_acquire_renews_under_its_token)
 {
     ef__lease_row row = held_by("a", 3, 15 * S);
 
-    check_row("a", 3, 24 * S, ef__lease_take(&row, EF_STR("a"), 3, 14 * S, 10000).row);
+    check_row("a", 3, 24 * S, ef__lease_renew_or_acquire(&row, EF_STR("a"), 3, 14 * S, 10000).row);
 }
 
-TEST(take_gives_the_same_name_a_new_token_when_it_comes_without_its_own)
+TEST(renew_or_acquire_without_the_token_gets_a_new_one)
 {
     ef__lease_row row = held_by("a", 3, 15 * S);
 
-    check_row("a", 4, 24 * S, ef__lease_take(&row, EF_STR("a"), 0, 14 * S, 10000).row);
-    check_row("a", 4, 24 * S, ef__lease_take(&row, EF_STR("a"), 2, 14 * S, 10000).row);
-    check_row("a", 4, 25 * S, ef__lease_take(&row, EF_STR("a"), 3, 15 * S, 10000).row);
-    check_row("a", 1, 10 * S, ef__lease_take(&never_taken, EF_STR("a"), 0, 0, 10000).row);
+    check_row("a", 4, 24 * S, ef__lease_renew_or_acquire(&row, EF_STR("a"), 0, 14 * S, 10000).row);
+    check_row("a", 4, 24 * S, ef__lease_renew_or_acquire(&row, EF_STR("a"), 2, 14 * S, 10000).row);
+    check_row("a", 4, 25 * S, ef__lease_renew_or_acquire(&row, EF_STR("a"), 3, 15 * S, 10000).row);
+    check_row("a", 1, 10 * S,
+              ef__lease_renew_or_acquire(&never_taken, EF_STR("a"), 0, 0, 10000).row);
 }
 
-TEST(take_steals_from_nobody)
+TEST(renew_or_acquire_does_not_take_over_a_live_lease)
 {
     ef__lease_row row = held_by("a", 3, 15 * S);
-    ef__lease_answer b = ef__lease_take(&row, EF_STR("b"), 3, 14 * S, 10000);
+    ef__lease_answer b = ef__lease_renew_or_acquire(&row, EF_STR("b"), 3, 14 * S, 10000);
 
     CHECK_INT(EF_LEASE_HELD, b.status);
     CHECK_INT(1000, b.left_ms);
@@ -186,8 +187,8 @@ TEST(take_steals_from_nobody)
 }
 
 /*
- * Every sequence of five acts by two workers, with a clock that may stand, step on past the lease's
- * end, or step back: 13^5 runs. The model is told nothing but what the rules answered.
+ * Every sequence of five calls by two workers, with a clock that may stand still, step past the end
+ * of the lease, or step back: 13^5 runs. The model only knows the results of the rules.
  */
 enum { ACTS = 13, DEPTH = 5 };
 
@@ -225,13 +226,13 @@ static void act_acquire(world *w, int who)
     w->row = answer.row;
 }
 
-/* A worker that takes comes with the token it was last given, or has forgotten it. */
+/* A worker that calls renew_or_acquire has the token it was last given, or has forgotten it. */
 static void act_take(world *w, int who, int64_t token)
 {
     static const ef_str names[2] = {{"a", 1}, {"b", 1}};
     bool live = ef__lease_live(&w->row, w->now_us);
     bool mine = live && token == w->highest && token > 0;
-    ef__lease_answer answer = ef__lease_take(&w->row, names[who], token, w->now_us, 10);
+    ef__lease_answer answer = ef__lease_renew_or_acquire(&w->row, names[who], token, w->now_us, 10);
 
     CHECK_INT(live && w->highest_of != who ? EF_LEASE_HELD : EF_OK, answer.status);
     if (answer.status == EF_OK) {
@@ -270,7 +271,7 @@ static void act(world *w, int which)
     }
 }
 
-TEST(no_sequence_of_acts_lets_two_workers_write_or_a_token_come_back)
+TEST(no_sequence_of_lease_calls_lets_two_workers_write_or_repeats_a_token)
 {
     int runs = 1;
 
@@ -287,18 +288,18 @@ TEST(no_sequence_of_acts_lets_two_workers_write_or_a_token_come_back)
 
 TEST_MAIN(TEST_CASE(the_first_acquire_gives_token_1),
           TEST_CASE(the_owner_renews_by_acquiring_and_keeps_the_token),
-          TEST_CASE(nobody_steals_before_the_end),
-          TEST_CASE(at_the_very_end_anybody_takes_over_with_a_higher_token),
-          TEST_CASE(the_old_owner_too_gets_a_higher_token_after_the_end),
-          TEST_CASE(owners_whose_names_begin_alike_are_different),
-          TEST_CASE(renew_needs_the_token_and_life),
-          TEST_CASE(release_needs_the_token_and_keeps_it),
-          TEST_CASE(nothing_is_written_under_a_free_a_passed_or_an_ended_lease),
-          TEST_CASE(a_clock_that_goes_back_gives_nothing_back_to_a_passed_owner),
+          TEST_CASE(a_lease_cannot_be_acquired_by_another_worker_before_it_expires),
+          TEST_CASE(an_expired_lease_is_taken_over_with_a_higher_token),
+          TEST_CASE(the_former_holder_gets_a_higher_token_after_expiry),
+          TEST_CASE(holders_with_a_common_prefix_are_different),
+          TEST_CASE(lease_renewal_needs_the_token_and_a_live_lease),
+          TEST_CASE(lease_release_needs_the_token_and_keeps_it),
+          TEST_CASE(a_write_is_refused_under_a_free_lost_or_expired_lease),
+          TEST_CASE(a_clock_that_is_set_back_does_not_revive_a_lost_lease),
           TEST_CASE(a_lease_without_end_does_not_overflow),
           TEST_CASE(a_clock_that_is_set_back_a_little_starts_the_lease_over),
           TEST_CASE(a_clock_that_is_set_back_by_more_than_the_lease_ends_it),
-          TEST_CASE(take_renews_under_its_token),
-          TEST_CASE(take_gives_the_same_name_a_new_token_when_it_comes_without_its_own),
-          TEST_CASE(take_steals_from_nobody),
-          TEST_CASE(no_sequence_of_acts_lets_two_workers_write_or_a_token_come_back))
+          TEST_CASE(renew_or_acquire_renews_under_its_token),
+          TEST_CASE(renew_or_acquire_without_the_token_gets_a_new_one),
+          TEST_CASE(renew_or_acquire_does_not_take_over_a_live_lease),
+          TEST_CASE(no_sequence_of_lease_calls_lets_two_workers_write_or_repeats_a_token))

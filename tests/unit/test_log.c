@@ -56,7 +56,7 @@ TEST(a_record_is_a_line_of_json)
                line(EF_LOG_JSON, "checkpoint failed", fields, 2));
 }
 
-TEST(every_level_has_its_word)
+TEST(every_log_level_has_a_name)
 {
     static const char *const words[] = {" debug m\n", " info m\n", " warn m\n", " error m\n"};
 
@@ -83,7 +83,7 @@ TEST(a_message_cannot_pass_for_a_field_or_a_line)
     CHECK_TEXT(TIME_TEXT " warn \"\"\n", line(EF_LOG_TEXT, NULL, NULL, 0));
 }
 
-TEST(no_ascii_control_character_gets_through)
+TEST(log_lines_escape_every_ascii_control_character)
 {
     for (int c = 0; c < 128; c++) {
         char text[3] = {'a', (char)c, 'b'};
@@ -99,7 +99,7 @@ TEST(no_ascii_control_character_gets_through)
                            "\"v\":\"\\ufffd\\n\\r\\t\\u001b\\u007f\"}"));
 }
 
-TEST(no_direction_mark_gets_through)
+TEST(log_lines_escape_direction_marks)
 {
     static const uint16_t marks[] = {0x61c,  0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202b,
                                      0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069};
@@ -119,7 +119,7 @@ TEST(no_direction_mark_gets_through)
     }
 }
 
-TEST(what_is_not_utf8_is_escaped)
+TEST(log_lines_escape_invalid_utf8)
 {
     ef_str bad = EF_STR("a\xff\xc3(\xed\xa0\x80");
 
@@ -148,8 +148,8 @@ static void fill(const char *with)
 }
 
 /* A value of every length around the maximum, of characters that take 1 to 6 bytes in the line, and
- * a field behind it that may or may not have room. */
-TEST(a_line_of_any_length_is_whole_or_says_that_it_is_cut)
+ * a field after it that may or may not fit. */
+TEST(a_log_line_is_complete_or_marked_as_cut)
 {
     static const struct {
         const char *text;
@@ -221,13 +221,14 @@ static void see(void *context, ef_log_level level, const char *message, const ef
 {
     seen *s = context;
 
+    (void)message;
     s->count++;
     s->level = level;
     s->field_count = field_count;
     s->number = fields[0].number;
 }
 
-TEST(the_rooms_write_at_and_above_the_minimum_level_only)
+TEST(records_below_the_minimum_level_are_not_logged)
 {
     seen s = {0};
     const ef_log log = {EF_LOG_WARN, see, &s};
@@ -244,14 +245,14 @@ TEST(the_rooms_write_at_and_above_the_minimum_level_only)
 }
 
 TEST_MAIN(TEST_CASE(a_record_is_a_line_of_text), TEST_CASE(a_record_is_a_line_of_json),
-          TEST_CASE(every_level_has_its_word),
+          TEST_CASE(every_log_level_has_a_name),
           TEST_CASE(text_is_quoted_only_where_its_end_could_be_mistaken),
           TEST_CASE(a_message_cannot_pass_for_a_field_or_a_line),
-          TEST_CASE(no_ascii_control_character_gets_through),
-          TEST_CASE(no_direction_mark_gets_through), TEST_CASE(what_is_not_utf8_is_escaped),
+          TEST_CASE(log_lines_escape_every_ascii_control_character),
+          TEST_CASE(log_lines_escape_direction_marks), TEST_CASE(log_lines_escape_invalid_utf8),
           TEST_CASE(names_are_escaped_like_values),
-          TEST_CASE(a_line_of_any_length_is_whole_or_says_that_it_is_cut),
+          TEST_CASE(a_log_line_is_complete_or_marked_as_cut),
           TEST_CASE(a_long_line_is_filled_before_it_is_cut),
           TEST_CASE(a_field_whose_name_does_not_fit_is_left_out),
           TEST_CASE(many_fields_fill_the_line_and_the_rest_is_cut),
-          TEST_CASE(the_rooms_write_at_and_above_the_minimum_level_only))
+          TEST_CASE(records_below_the_minimum_level_are_not_logged))

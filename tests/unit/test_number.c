@@ -1,6 +1,6 @@
 /*
- * test_number.c - exact numbers: all small ones against integer arithmetic, large ones by hand, and
- * laws that must hold of random ones.
+ * test_number.c - exact numbers: all small ones against integer arithmetic, large ones against
+ * known results, and laws that must hold for random ones.
  */
 #include "test.h"
 
@@ -125,7 +125,7 @@ TEST(parsing_reads_every_form_and_formatting_writes_the_plain_one)
     }
 }
 
-TEST(what_is_no_json_number_is_refused)
+TEST(a_text_that_is_not_a_json_number_is_refused)
 {
     static const char *const texts[] = {"",    "-",        "+1",    "01",   "-01",  "00",
                                         ".5",  "1.",       "1.e",   "1e",   "1e+",  "1e-",
@@ -141,13 +141,13 @@ TEST(what_is_no_json_number_is_refused)
                  NULL);
 }
 
-TEST(a_mistake_in_a_number_is_named_with_its_place)
+TEST(a_mistake_in_a_number_is_reported_with_its_location)
 {
     ef__number n;
     ef_error err = EF_ERROR_INIT;
 
     ef__number_parse(EF_STR("1.x"), &n, &err);
-    CHECK_TEXT("'1.x' is not a number: a digit behind the point expected at byte 2", err.text);
+    CHECK_TEXT("'1.x' is not a number: a digit after the point expected at byte 2", err.text);
     ef__number_parse(EF_STR("12x"), &n, &err);
     CHECK_TEXT("'12x' is not a number: the end expected at byte 2", err.text);
     ef__number_parse(EF_STR("1e1000"), &n, &err);
@@ -211,7 +211,7 @@ TEST(small_integers_divide_to_the_nearest_of_34_digits)
         if (off == 0)
             continue;
         __int128 size = q.coefficient < 0 ? -q.coefficient : q.coefficient;
-        /* Rounding may leave a trailing zero, which lowest terms take away. */
+        /* Rounding may leave a trailing zero, which lowest terms remove. */
         assert_true(size >= shortest / 1000);
         assert_true(off < half || (off == half && q.coefficient % 2 == 0));
     }
@@ -346,7 +346,7 @@ TEST(comparing_needs_no_common_scale)
         }
 }
 
-TEST(an_int64_goes_in_and_comes_out)
+TEST(an_int64_survives_conversion)
 {
     static const int64_t values[] = {0, 1, -1, 10, INT64_MAX, INT64_MIN};
     int64_t out = 5;
@@ -466,8 +466,8 @@ TEST(a_difference_has_the_sign_that_comparing_says)
 }
 
 TEST_MAIN(TEST_CASE(parsing_reads_every_form_and_formatting_writes_the_plain_one),
-          TEST_CASE(what_is_no_json_number_is_refused),
-          TEST_CASE(a_mistake_in_a_number_is_named_with_its_place),
+          TEST_CASE(a_text_that_is_not_a_json_number_is_refused),
+          TEST_CASE(a_mistake_in_a_number_is_reported_with_its_location),
           TEST_CASE(small_numbers_add_subtract_multiply_and_compare_like_integers),
           TEST_CASE(small_integers_divide_to_the_nearest_of_34_digits),
           TEST_CASE(sums_and_differences_reach_38_digits_and_no_further),
@@ -477,7 +477,7 @@ TEST_MAIN(TEST_CASE(parsing_reads_every_form_and_formatting_writes_the_plain_one
           TEST_CASE(quotients_are_rounded_at_the_38th_decimal_where_that_comes_first),
           TEST_CASE(a_quotient_that_is_too_large_is_refused_and_so_is_division_by_zero),
           TEST_CASE(an_overflow_names_both_numbers), TEST_CASE(comparing_needs_no_common_scale),
-          TEST_CASE(an_int64_goes_in_and_comes_out),
+          TEST_CASE(an_int64_survives_conversion),
           TEST_CASE(a_random_number_survives_formatting_and_parsing),
           TEST_CASE(short_numbers_are_read_and_added_as_long_ones_are),
           TEST_CASE(the_order_of_a_sum_does_not_matter),

@@ -1,6 +1,5 @@
 /*
- * test_panel.c - the panel of `work` and `top`: what it says, and that it fits whatever it is
- * given.
+ * test_panel.c - the panel of `work` and `top`: its content, and that it fits any terminal size.
  */
 #include "../../src/cli/layout.h"
 #include "../../src/cli/panel.h"
@@ -47,7 +46,7 @@ ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
 static const ef_projection projections[] = {
     {.name = {"counter", 7},
      .version = 3,
-     .routed = true,
+     .active = true,
      .state = {"live", 4},
      .lag_events = 17,
      .lag_us = 2500000,
@@ -82,17 +81,17 @@ static const ef_worker workers[] = {
      .started_us = 1},
 };
 static const ef_partition partitions[] = {
-    {.number = 0, .owner = {"w-1", 3}, .live = true, .pending = 5, .in_hand = 4},
-    {.number = 1, .exceptions = 3},
+    {.number = 0, .holder = {"w-1", 3}, .live = true, .pending = 5, .in_flight = 4},
+    {.number = 1, .retry_rows = 3},
 };
 static const ef_row oldest[] = {{.enqueued_us = NOW_US - 9000000}};
 static cli_lane lanes[] = {
     {{"*", 1}, {.pending = 11, .processing = 22, .oldest = {.items = oldest, .count = 1}}},
     {{"counter", 7}, {.failed = 33, .dead = 44, .blocked = 55}},
 };
-static const ef_post posts[] = {
-    {.name = "queue", .state = EF_POST_IDLE},
-    {.name = "cursor-1", .state = EF_POST_RETRYING, .failures_in_a_row = 7},
+static const ef_task tasks[] = {
+    {.name = "queue", .state = EF_TASK_IDLE},
+    {.name = "cursor-1", .state = EF_TASK_RETRYING, .failures_in_a_row = 7},
 };
 
 typedef struct scene {
@@ -131,8 +130,8 @@ static void set_scene(scene *s, bool works)
                                   .owned_count = 7,
                                   .leased_count = 6,
                                   .released_count = 5},
-                          .posts = posts,
-                          .post_count = 2},
+                          .tasks = tasks,
+                          .task_count = 2},
                  .out = EF__BUF_INIT(CLI_OUT_MAX)};
     cli_troubles_add(&s->troubles, NOW_US - 61000000, "queue: the disk is full");
     cli_troubles_add(&s->troubles, NOW_US - 1000000, NASTY);
@@ -169,7 +168,7 @@ static void check_says(const char *frame, const char *words)
 /* --- tests --------------------------------------------------------------------------------------
  */
 
-TEST(a_worker_shows_what_it_did_has_and_is)
+TEST(the_panel_of_a_worker_shows_its_totals_partitions_and_tasks)
 {
     static const char *const words[] = {"everfold work  outbox_apply_only  up 1:02:05",
                                         "worker w-1",
@@ -211,10 +210,10 @@ TEST(a_worker_shows_what_it_did_has_and_is)
     ef__buf_release(&s.out);
 }
 
-TEST(whoever_looks_on_sees_lanes_workers_and_partitions)
+TEST(top_shows_lanes_workers_and_partitions)
 {
     static const char *const words[] = {"everfold top", "position 777", "of 16  owned 1  free 1",
-                                        "pending 5",    "in hand 4",    "exceptions 3",
+                                        "pending 5",    "in flight 4",  "retry rows 3",
                                         "LANE",         "11",           "22",
                                         "33",           "44",           "55",
                                         "9 s",          "w-1",          "42",
@@ -267,7 +266,7 @@ TEST(it_fits_every_size)
     }
 }
 
-TEST(a_narrow_terminal_has_the_whole_sentence_and_the_heads_of_all_lists)
+TEST(a_narrow_terminal_has_the_whole_health_message_and_the_heads_of_all_lists)
 {
     scene s;
 
@@ -276,7 +275,7 @@ TEST(a_narrow_terminal_has_the_whole_sentence_and_the_heads_of_all_lists)
     check_says(draw(&s, 40, 60, CLI_PANEL_ALL), "\n3 events are blocked.\n");
     check_says(s.out.ptr, "LANE    PEND  PROC  FAIL  DEAD  BLOCK");
     check_says(s.out.ptr, "WORKER  PID  STATE     BEAT       UP  P");
-    check_says(draw(&s, 40, 60, CLI_PANEL_HELP), "\n             moves; at rest it is 0, or\n");
+    check_says(draw(&s, 40, 60, CLI_PANEL_HELP), "\n             applied; when idle it must\n");
     check_says(draw(&s, 149, 60, CLI_PANEL_ALL), "counter v3  ");
     check_says(s.out.ptr, " v1 g2  ");
     ef__buf_release(&s.out);
@@ -296,7 +295,7 @@ TEST(the_keys_stand_in_the_last_line_of_a_full_screen)
     ef__buf_release(&s.out);
 }
 
-TEST(what_does_not_fit_the_height_is_counted)
+TEST(lines_that_do_not_fit_the_height_are_counted)
 {
     ef_projection many[40];
     scene s;
@@ -311,7 +310,7 @@ TEST(what_does_not_fit_the_height_is_counted)
     ef__buf_release(&s.out);
 }
 
-TEST(a_low_terminal_has_rows_and_no_heads_over_nothing)
+TEST(a_low_terminal_shows_no_heads_without_rows)
 {
     scene s;
 
@@ -323,7 +322,7 @@ TEST(a_low_terminal_has_rows_and_no_heads_over_nothing)
     ef__buf_release(&s.out);
 }
 
-TEST(the_page_of_errors_shows_them_whole)
+TEST(the_page_of_errors_shows_each_in_full)
 {
     char text[400], *found;
     scene s;
@@ -340,7 +339,7 @@ TEST(the_page_of_errors_shows_them_whole)
     ef__buf_release(&s.out);
 }
 
-TEST(colours_take_no_room)
+TEST(colours_have_no_width)
 {
     cli_section section = CLI_SECTION_INIT;
     ef__buf out = EF__BUF_INIT(1000);
@@ -358,7 +357,7 @@ TEST(colours_take_no_room)
     cli_section_release(&section);
 }
 
-TEST(the_newest_five_troubles_are_kept)
+TEST(the_newest_five_errors_are_kept)
 {
     cli_troubles t = {0};
     char text[8];
@@ -382,7 +381,7 @@ TEST(the_newest_five_troubles_are_kept)
     CHECK_TEXT("e5", t.items[4].text);
 }
 
-TEST(a_rate_is_over_its_window_and_forgets_what_is_older)
+TEST(a_rate_counts_only_events_within_its_window)
 {
     static cli_rate rate;
     int64_t history[3], s = 1000000;
@@ -408,17 +407,17 @@ TEST(a_rate_is_over_its_window_and_forgets_what_is_older)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST_CASE(a_worker_shows_what_it_did_has_and_is),
-        TEST_CASE(whoever_looks_on_sees_lanes_workers_and_partitions),
+        TEST_CASE(the_panel_of_a_worker_shows_its_totals_partitions_and_tasks),
+        TEST_CASE(top_shows_lanes_workers_and_partitions),
         TEST_CASE(it_fits_every_size),
-        TEST_CASE(a_narrow_terminal_has_the_whole_sentence_and_the_heads_of_all_lists),
+        TEST_CASE(a_narrow_terminal_has_the_whole_health_message_and_the_heads_of_all_lists),
         TEST_CASE(the_keys_stand_in_the_last_line_of_a_full_screen),
-        TEST_CASE(what_does_not_fit_the_height_is_counted),
-        TEST_CASE(a_low_terminal_has_rows_and_no_heads_over_nothing),
-        TEST_CASE(the_page_of_errors_shows_them_whole),
-        TEST_CASE(colours_take_no_room),
-        TEST_CASE(the_newest_five_troubles_are_kept),
-        TEST_CASE(a_rate_is_over_its_window_and_forgets_what_is_older),
+        TEST_CASE(lines_that_do_not_fit_the_height_are_counted),
+        TEST_CASE(a_low_terminal_shows_no_heads_without_rows),
+        TEST_CASE(the_page_of_errors_shows_each_in_full),
+        TEST_CASE(colours_have_no_width),
+        TEST_CASE(the_newest_five_errors_are_kept),
+        TEST_CASE(a_rate_counts_only_events_within_its_window),
     };
 
     (void)setlocale(LC_CTYPE, "C.UTF-8");

@@ -13,7 +13,7 @@ static int32_t set_count(const ef__partition_set *set)
     return count;
 }
 
-/* CRC-32 by hand, one bit at a time: so that stored partitions never hang on a library's whim. */
+/* CRC-32 bit by bit, independent of the library, because stored partitions depend on it. */
 static uint32_t crc_by_hand(const char *text)
 {
     uint32_t crc = UINT32_MAX;

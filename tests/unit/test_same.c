@@ -5,7 +5,7 @@
 
 #include "../../src/base/same.h"
 
-TEST(names_differ_in_any_byte_or_in_their_length)
+TEST(different_names_are_never_equal)
 {
     char a[64], b[64];
 
@@ -19,16 +19,15 @@ TEST(names_differ_in_any_byte_or_in_their_length)
             CHECK(!ef__bytes_same(a, b, len));
             b[i] ^= 0x20;
         }
-        b[len] ^= 0x20; /* the byte behind them does not matter */
+        b[len] ^= 0x20; /* the byte after them does not count */
         CHECK(ef__bytes_same(a, b, len));
         b[len] ^= 0x20;
     }
 }
 
-TEST(nothing_is_the_same_as_nothing)
+TEST(empty_names_are_equal)
 {
     CHECK(ef__str_same((ef_str){NULL, 0}, (ef_str){"", 0}));
 }
 
-TEST_MAIN(TEST_CASE(names_differ_in_any_byte_or_in_their_length),
-          TEST_CASE(nothing_is_the_same_as_nothing))
+TEST_MAIN(TEST_CASE(different_names_are_never_equal), TEST_CASE(empty_names_are_equal))

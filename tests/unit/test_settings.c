@@ -1,5 +1,5 @@
 /*
- * test_settings.c - settings from files, the environment and flags, and what is said of mistakes.
+ * test_settings.c - settings from files, the environment and flags, and messages about mistakes.
  */
 #include "test.h"
 
@@ -135,7 +135,7 @@ TEST(a_number_sign_inside_a_word_belongs_to_the_value)
     ef__settings_close(settings);
 }
 
-TEST(an_unknown_key_is_refused_with_the_nearest_one)
+TEST(an_unknown_setting_is_refused_with_a_suggestion)
 {
     check_text_refused("\n\n\n\n\n\n\n\n\n\n\noutbox.partition = 3",
                        "everfold.conf:12: there is no setting \"outbox.partition\"; did you mean "
@@ -157,22 +157,22 @@ TEST(a_key_is_set_once_in_a_file_even_when_a_flag_hides_it)
     ef__settings_close(settings);
 }
 
-TEST(lines_that_are_no_setting_are_refused)
+TEST(lines_that_are_not_settings_are_refused)
 {
     check_text_refused("data", "everfold.conf:1: a setting is written key = value");
-    check_text_refused(" = 3", "everfold.conf:1: \"\" cannot be the name of a setting");
-    check_text_refused("da ta = 3", "everfold.conf:1: \"da ta\" cannot be the name of a setting");
+    check_text_refused(" = 3", "everfold.conf:1: \"\" is not a valid name of a setting");
+    check_text_refused("da ta = 3", "everfold.conf:1: \"da ta\" is not a valid name of a setting");
     check_text_refused("[outbox", "everfold.conf:1: a section is written [name]");
     check_text_refused("[", "everfold.conf:1: a section is written [name]");
     check_text_refused("[]", "everfold.conf:1: a section is written [name]");
     check_text_refused("[a] b", "everfold.conf:1: a section is written [name]");
     check_text_refused("data = \"a", "everfold.conf:1: the closing quote is missing");
     check_text_refused("data = \"", "everfold.conf:1: the closing quote is missing");
-    check_text_refused("data = \"a\" b", "everfold.conf:1: there is text behind the closing quote");
+    check_text_refused("data = \"a\" b", "everfold.conf:1: there is text after the closing quote");
     check_text_refused("data = \"a\\n\"",
-                       "everfold.conf:1: in quotes a backslash stands only before \" and \\");
+                       "everfold.conf:1: in quotes a backslash must precede \" or \\");
     check_text_refused("data = \"a\\",
-                       "everfold.conf:1: in quotes a backslash stands only before \" and \\");
+                       "everfold.conf:1: in quotes a backslash must precede \" or \\");
 }
 
 TEST(values_with_control_characters_or_bad_utf8_are_refused_and_not_shown)
@@ -309,7 +309,7 @@ TEST(values_of_the_wrong_form_or_out_of_range_are_refused)
     check_flag_refused("dta", "/x", "--dta: there is no setting \"dta\"; did you mean \"data\"?");
 }
 
-TEST(the_environment_sets_by_name_and_ignores_what_is_not_ours)
+TEST(environment_variables_of_other_programs_are_ignored)
 {
     ef__settings *settings = open_settings();
     char *const environment[] = {"HOME=/root",
@@ -332,7 +332,7 @@ TEST(the_environment_sets_by_name_and_ignores_what_is_not_ours)
     ef__settings_close(settings);
 }
 
-TEST(a_variable_of_ours_that_is_no_setting_is_refused_with_the_nearest_one)
+TEST(an_unknown_everfold_variable_is_refused_with_a_suggestion)
 {
     check_variable_refused("EVERFOLD_OUTBOX_PARTITION=8",
                            "EVERFOLD_OUTBOX_PARTITION: there is no setting of that name; did you "
@@ -398,7 +398,7 @@ TEST(the_last_flag_wins)
     ef__settings_close(settings);
 }
 
-TEST(a_file_is_read_from_disk_or_said_not_to_be_there)
+TEST(a_missing_settings_file_is_reported)
 {
     char path[64], expected[128];
     static const char text[] = "data = /from/disk\nnonsense = 1\n";
@@ -471,20 +471,20 @@ TEST_MAIN(TEST_CASE(defaults_hold_until_something_is_set),
           TEST_CASE(a_default_that_its_own_table_forbids_is_refused),
           TEST_CASE(a_file_sets_values_in_sections_quotes_and_beside_comments),
           TEST_CASE(a_number_sign_inside_a_word_belongs_to_the_value),
-          TEST_CASE(an_unknown_key_is_refused_with_the_nearest_one),
+          TEST_CASE(an_unknown_setting_is_refused_with_a_suggestion),
           TEST_CASE(a_key_is_set_once_in_a_file_even_when_a_flag_hides_it),
-          TEST_CASE(lines_that_are_no_setting_are_refused),
+          TEST_CASE(lines_that_are_not_settings_are_refused),
           TEST_CASE(values_with_control_characters_or_bad_utf8_are_refused_and_not_shown),
           TEST_CASE(the_first_mistake_ends_the_load),
           TEST_CASE(a_text_larger_than_the_limit_is_refused),
           TEST_CASE(durations_and_sizes_have_units),
           TEST_CASE(every_word_for_yes_and_no_is_known_and_no_other),
           TEST_CASE(values_of_the_wrong_form_or_out_of_range_are_refused),
-          TEST_CASE(the_environment_sets_by_name_and_ignores_what_is_not_ours),
-          TEST_CASE(a_variable_of_ours_that_is_no_setting_is_refused_with_the_nearest_one),
+          TEST_CASE(environment_variables_of_other_programs_are_ignored),
+          TEST_CASE(an_unknown_everfold_variable_is_refused_with_a_suggestion),
           TEST_CASE(of_any_two_origins_the_higher_wins_in_either_order),
           TEST_CASE(a_hidden_value_is_checked_all_the_same), TEST_CASE(the_last_flag_wins),
-          TEST_CASE(a_file_is_read_from_disk_or_said_not_to_be_there),
+          TEST_CASE(a_missing_settings_file_is_reported),
           TEST_CASE(a_file_longer_than_the_limit_is_refused),
           TEST_CASE(a_mistyped_word_finds_the_nearest_one),
           TEST_CASE(a_word_that_is_far_from_all_finds_nothing))

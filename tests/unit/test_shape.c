@@ -133,8 +133,8 @@ TEST(a_problem_says_what_was_asked_and_found)
     (void)ef_fail_numbers(&err, EF_CONFLICT, 1, 2, "order-1 is at seq 2, not 1");
     ef__problem_write(&w, &err, "read it again");
     CHECK_TEXT(
-        "{\"type\":\"urn:everfold:problem:seq_conflict\",\"title\":\"the stream is at another "
-        "seq\",\"status\":409,\"code\":\"seq_conflict\",\"detail\":\"order-1 is at seq 2, "
+        "{\"type\":\"urn:everfold:problem:seq_conflict\",\"title\":\"seq "
+        "conflict\",\"status\":409,\"code\":\"seq_conflict\",\"detail\":\"order-1 is at seq 2, "
         "not 1\",\"asked\":1,\"found\":2,\"hint\":\"read it again\"}",
         out.ptr);
     ef__buf_release(&out);

@@ -7,24 +7,24 @@
 
 #include <inttypes.h>
 
-TEST(every_status_has_a_name_a_code_and_words)
+TEST(every_status_has_a_name_a_code_and_a_message)
 {
     for (int i = 0; i < EF_STATUS_COUNT; i++) {
         ef_status status = (ef_status)i;
         CHECK(strncmp(ef_status_name(status), "EF_", 3) == 0);
         CHECK(strlen(ef_status_code(status)) >= 2);
-        CHECK(strlen(ef_status_words(status)) >= 2);
+        CHECK(strlen(ef_status_message(status)) >= 2);
     }
 }
 
-TEST(no_two_statuses_share_a_name_a_code_or_words)
+TEST(no_two_statuses_share_a_name_a_code_or_a_message)
 {
     for (int i = 0; i < EF_STATUS_COUNT; i++) {
         for (int j = 0; j < i; j++) {
             ef_status a = (ef_status)i, b = (ef_status)j;
             CHECK(strcmp(ef_status_name(a), ef_status_name(b)) != 0);
             CHECK(strcmp(ef_status_code(a), ef_status_code(b)) != 0);
-            CHECK(strcmp(ef_status_words(a), ef_status_words(b)) != 0);
+            CHECK(strcmp(ef_status_message(a), ef_status_message(b)) != 0);
         }
     }
 }
@@ -55,17 +55,17 @@ TEST(only_ok_is_a_success_in_http)
     }
 }
 
-TEST(only_ok_lets_the_caller_go_on)
+TEST(only_ok_lets_the_caller_continue)
 {
     for (int i = 0; i < EF_STATUS_COUNT; i++)
-        CHECK((ef_status_next((ef_status)i) == EF_NEXT_GO_ON) == (i == EF_OK));
+        CHECK((ef_status_next((ef_status)i) == EF_NEXT_CONTINUE) == (i == EF_OK));
 }
 
 TEST(a_row_of_the_table_reads_as_it_is_written)
 {
     CHECK_TEXT("EF_LEASE_LOST", ef_status_name(EF_LEASE_LOST));
     CHECK_TEXT("lease_lost", ef_status_code(EF_LEASE_LOST));
-    CHECK_TEXT("the lease has passed to another worker", ef_status_words(EF_LEASE_LOST));
+    CHECK_TEXT("lease lost", ef_status_message(EF_LEASE_LOST));
     CHECK_INT(EF_NEXT_ABANDON, ef_status_next(EF_LEASE_LOST));
     CHECK_INT(4, ef_status_exit(EF_LEASE_LOST));
     CHECK_INT(409, ef_status_http(EF_LEASE_LOST));
@@ -154,7 +154,7 @@ TEST(a_long_message_is_cut_at_the_end_of_a_character)
     }
 }
 
-TEST(what_is_not_utf8_in_a_message_becomes_question_marks)
+TEST(invalid_utf8_in_a_message_becomes_question_marks)
 {
     ef_error err = EF_ERROR_INIT;
 
@@ -185,11 +185,11 @@ TEST(line_breaks_and_tabs_in_a_message_stay)
     CHECK_TEXT("line 3:\n\ttotal += \n\t         ^", err.text);
 }
 
-TEST_MAIN(TEST_CASE(every_status_has_a_name_a_code_and_words),
-          TEST_CASE(no_two_statuses_share_a_name_a_code_or_words),
+TEST_MAIN(TEST_CASE(every_status_has_a_name_a_code_and_a_message),
+          TEST_CASE(no_two_statuses_share_a_name_a_code_or_a_message),
           TEST_CASE(codes_are_small_letters_and_underscores),
           TEST_CASE(only_ok_exits_with_0_and_all_exit_codes_are_documented_ones),
-          TEST_CASE(only_ok_is_a_success_in_http), TEST_CASE(only_ok_lets_the_caller_go_on),
+          TEST_CASE(only_ok_is_a_success_in_http), TEST_CASE(only_ok_lets_the_caller_continue),
           TEST_CASE(a_row_of_the_table_reads_as_it_is_written),
           TEST_CASE(a_status_that_is_not_in_the_table_stops_the_caller),
           TEST_CASE(fail_returns_the_status_and_fills_in_the_error),
@@ -198,6 +198,6 @@ TEST_MAIN(TEST_CASE(every_status_has_a_name_a_code_and_words),
           TEST_CASE(a_message_may_quote_the_message_it_replaces),
           TEST_CASE(a_message_of_the_longest_length_is_kept_whole),
           TEST_CASE(a_long_message_is_cut_at_the_end_of_a_character),
-          TEST_CASE(what_is_not_utf8_in_a_message_becomes_question_marks),
+          TEST_CASE(invalid_utf8_in_a_message_becomes_question_marks),
           TEST_CASE(control_characters_and_direction_marks_in_a_message_become_question_marks),
           TEST_CASE(line_breaks_and_tabs_in_a_message_stay))

@@ -32,7 +32,7 @@ TEST(a_password_is_not_shown)
                shown("postgres://u:x@h/db?password=y&sslmode=disable&sslpassword=z"));
 }
 
-TEST(what_does_not_fit_is_cut)
+TEST(a_printed_url_is_cut_at_the_size_of_its_buffer)
 {
     char out[12];
 
@@ -42,7 +42,7 @@ TEST(what_does_not_fit_is_cut)
     CHECK_TEXT("", out);
 }
 
-TEST(files_have_no_schema_to_be_made_by_hand)
+TEST(a_file_store_has_no_schema_to_print)
 {
     ef_text text = {0};
     ef_error err = EF_ERROR_INIT;
@@ -53,4 +53,5 @@ TEST(files_have_no_schema_to_be_made_by_hand)
 }
 
 TEST_MAIN(TEST_CASE(a_url_without_a_password_is_shown_as_it_is), TEST_CASE(a_password_is_not_shown),
-          TEST_CASE(what_does_not_fit_is_cut), TEST_CASE(files_have_no_schema_to_be_made_by_hand))
+          TEST_CASE(a_printed_url_is_cut_at_the_size_of_its_buffer),
+          TEST_CASE(a_file_store_has_no_schema_to_print))

@@ -1,6 +1,6 @@
 /*
- * test_utf8.c - the decoder against a model that goes the other way: what valid UTF-8 is follows
- * from encoding every code point there is.
+ * test_utf8.c - compares the decoder with a model in the other direction: valid UTF-8 is what
+ * encoding every code point results in.
  */
 #include "test.h"
 
@@ -51,7 +51,7 @@ static void fill_model(void)
             }
 }
 
-TEST(every_sequence_of_one_byte_is_judged_right)
+TEST(every_utf8_sequence_of_one_byte_is_classified)
 {
     for (unsigned i = 0; i < 256; i++) {
         unsigned char byte = (unsigned char)i;
@@ -59,7 +59,7 @@ TEST(every_sequence_of_one_byte_is_judged_right)
     }
 }
 
-TEST(every_sequence_of_two_bytes_is_judged_right)
+TEST(every_utf8_sequence_of_two_bytes_is_classified)
 {
     size_t valid = 0;
 
@@ -71,7 +71,7 @@ TEST(every_sequence_of_two_bytes_is_judged_right)
     CHECK_INT(128 * 128 + 0x800 - 0x80, valid);
 }
 
-TEST(every_sequence_of_three_bytes_is_judged_right)
+TEST(every_utf8_sequence_of_three_bytes_is_classified)
 {
     fill_model();
     for (uint32_t i = 0; i < 1u << 24; i++) {
@@ -84,7 +84,7 @@ TEST(every_sequence_of_three_bytes_is_judged_right)
 }
 
 /* All first and second bytes, with third and fourth ones at the edges of what is allowed. */
-TEST(sequences_of_four_bytes_are_judged_right)
+TEST(utf8_sequences_of_four_bytes_are_classified)
 {
     static const unsigned char edges[] = {0x00, 0x7F, 0x80, 0x9F, 0xBF, 0xC0, 0xFF};
     size_t n = sizeof(edges);
@@ -100,7 +100,7 @@ TEST(sequences_of_four_bytes_are_judged_right)
     }
 }
 
-TEST(a_bad_byte_is_found_at_every_place_of_a_longer_text)
+TEST(an_invalid_byte_is_found_at_every_offset_of_a_text)
 {
     for (size_t len = 1; len < 40; len++)
         for (size_t at = 0; at < len; at++) {
@@ -127,7 +127,7 @@ TEST(a_cut_never_splits_a_character)
         CHECK_INT(expected[max], ef__utf8_cut(text, max).len);
 }
 
-TEST(a_cut_of_what_is_not_utf8_is_made_all_the_same)
+TEST(invalid_utf8_can_be_cut_anywhere)
 {
     ef_str text = EF_STR("\x80\x80\x80\x80\x80\x80\x80\x80");
 
@@ -179,13 +179,13 @@ TEST(a_type_has_no_white_space_and_no_control_character)
     CHECK_TEXT("the type has a space or control character (U+00A0) at byte 2", err.text);
 }
 
-TEST_MAIN(TEST_CASE(every_sequence_of_one_byte_is_judged_right),
-          TEST_CASE(every_sequence_of_two_bytes_is_judged_right),
-          TEST_CASE(every_sequence_of_three_bytes_is_judged_right),
-          TEST_CASE(sequences_of_four_bytes_are_judged_right),
-          TEST_CASE(a_bad_byte_is_found_at_every_place_of_a_longer_text),
+TEST_MAIN(TEST_CASE(every_utf8_sequence_of_one_byte_is_classified),
+          TEST_CASE(every_utf8_sequence_of_two_bytes_is_classified),
+          TEST_CASE(every_utf8_sequence_of_three_bytes_is_classified),
+          TEST_CASE(utf8_sequences_of_four_bytes_are_classified),
+          TEST_CASE(an_invalid_byte_is_found_at_every_offset_of_a_text),
           TEST_CASE(the_empty_text_is_valid), TEST_CASE(a_cut_never_splits_a_character),
-          TEST_CASE(a_cut_of_what_is_not_utf8_is_made_all_the_same),
+          TEST_CASE(invalid_utf8_can_be_cut_anywhere),
           TEST_CASE(a_name_has_a_shortest_and_a_longest_length),
           TEST_CASE(a_name_has_no_nul_and_is_utf8),
           TEST_CASE(a_type_has_no_white_space_and_no_control_character))

@@ -2,12 +2,22 @@
 
 #include "test.h"
 
-static const ef__stream_mark start = EF__WATERMARK_INIT;
+/* Small numbers are enough: the rule only compares seqs and adds 1. */
+enum { SEQ_MAX = 5, EVENTS = 6, ORDERS = 46656 /* 6^6 */ };
 
-static void check_mark(int64_t applied_seq, int64_t expected_next_seq, ef__stream_mark mark)
+static const ef__watermark_seqs start = {0, 0};
+
+static ef__watermark_step decide(ef__watermark_seqs seqs, int64_t seq,
+                                 ef__watermark_history history, bool is_skipped)
 {
-    CHECK_INT(applied_seq, mark.applied_seq);
-    CHECK_INT(expected_next_seq, mark.expected_next_seq);
+    return ef__watermark_decide(
+        seqs, &(ef__watermark_event){.seq = seq, .history = history, .is_skipped = is_skipped});
+}
+
+static void check_seqs(int64_t applied_seq, int64_t expected_next_seq, ef__watermark_seqs seqs)
+{
+    CHECK_INT(applied_seq, seqs.applied_seq);
+    CHECK_INT(expected_next_seq, seqs.expected_next_seq);
 }
 
 static void check_gap(ef__gap_kind kind, int64_t from_seq, int64_t to_seq, ef__gap gap)
@@ -17,218 +27,213 @@ static void check_gap(ef__gap_kind kind, int64_t from_seq, int64_t to_seq, ef__g
     CHECK_INT(to_seq, gap.to_seq);
 }
 
-TEST(events_in_order_are_applied_one_by_one)
+static bool is_blocked(ef__watermark_seqs seqs)
 {
-    ef__stream_mark mark = start;
+    return ef__watermark_seqs_are_blocked(seqs.applied_seq, seqs.expected_next_seq);
+}
+
+TEST(events_in_order_are_folded_one_by_one)
+{
+    ef__watermark_seqs seqs = start;
 
     for (int64_t seq = 1; seq <= 100; seq++) {
-        ef__step step = ef__watermark_step(mark, seq, EF__WATERMARK_ORDERED, false);
-        CHECK_INT(EF__STEP_APPLY, step.kind);
-        CHECK_INT(0, step.hole_first);
-        mark = step.mark;
-        check_mark(seq, seq + 1, mark);
+        ef__watermark_step step = decide(seqs, seq, EF__HISTORY_UNREAD, false);
+        CHECK_INT(EF__WATERMARK_FOLD, step.action);
+        seqs = step.after;
+        check_seqs(seq, seq + 1, seqs);
     }
 }
 
-TEST(what_was_taken_is_a_duplicate_and_moves_nothing)
+TEST(an_applied_event_is_a_duplicate_and_moves_no_watermark)
 {
-    ef__stream_mark mark = {5, 6};
+    ef__watermark_seqs seqs = {5, 6};
 
     for (int64_t seq = 1; seq <= 5; seq++) {
-        for (int mode = EF__WATERMARK_ORDERED; mode <= EF__WATERMARK_REPAIR; mode++) {
-            ef__step step = ef__watermark_step(mark, seq, (ef__watermark_mode)mode, false);
-            CHECK_INT(EF__STEP_DUPLICATE, step.kind);
-            check_mark(5, 6, step.mark);
-        }
+        CHECK_INT(EF__WATERMARK_COMPARE, decide(seqs, seq, EF__HISTORY_UNREAD, false).action);
+        ef__watermark_step step = decide(seqs, seq, EF__HISTORY_SAME, false);
+        CHECK_INT(EF__WATERMARK_DUPLICATE, step.action);
+        check_seqs(5, 6, step.after);
     }
 }
 
-TEST(an_ordered_lane_refuses_to_pass_a_hole_and_names_it)
+TEST(an_event_above_a_hole_is_deferred_unless_the_journal_is_sparse)
 {
-    ef__step step = ef__watermark_step((ef__stream_mark){5, 6}, 9, EF__WATERMARK_ORDERED, false);
+    ef__watermark_seqs seqs = {5, 6};
+    ef__watermark_event event = {.seq = 9};
+    ef__watermark_step step = ef__watermark_decide(seqs, &event);
 
-    CHECK_INT(EF__STEP_HOLE, step.kind);
-    CHECK_INT(6, step.hole_first);
-    CHECK_INT(8, step.hole_last);
-    check_mark(5, 6, step.mark);
+    CHECK_INT(EF__WATERMARK_DEFER, step.action);
+    check_seqs(5, 6, step.after);
+    CHECK_INT(EF__WATERMARK_DEFER, decide(start, 2, EF__HISTORY_UNREAD, false).action);
+    event.is_sparse = true;
+    step = ef__watermark_decide(seqs, &event);
+    CHECK_INT(EF__WATERMARK_FOLD, step.action);
+    check_seqs(9, 10, step.after);
 }
 
-TEST(the_first_event_may_be_the_hole)
+TEST(another_event_under_an_applied_seq_is_an_alarm_and_blocks_the_stream)
 {
-    ef__step step = ef__watermark_step(start, 2, EF__WATERMARK_ORDERED, false);
+    ef__watermark_step alarm = decide((ef__watermark_seqs){5, 6}, 4, EF__HISTORY_DIFFERENT, false);
 
-    CHECK_INT(EF__STEP_HOLE, step.kind);
-    CHECK_INT(1, step.hole_first);
-    CHECK_INT(1, step.hole_last);
+    CHECK_INT(EF__WATERMARK_ALARM, alarm.action);
+    check_seqs(5, 4, alarm.after);
+    CHECK(is_blocked(alarm.after));
+    CHECK_INT(EF__WATERMARK_DUPLICATE, decide(alarm.after, 3, EF__HISTORY_UNREAD, false).action);
+    CHECK_INT(EF__WATERMARK_DEFER, decide(alarm.after, 5, EF__HISTORY_DIFFERENT, false).action);
+    CHECK_INT(EF__WATERMARK_DEFER, decide(alarm.after, 6, EF__HISTORY_UNREAD, false).action);
 }
 
-TEST(repairing_1_then_3_leaves_applied_3_and_expected_2)
+TEST(a_restored_journal_unblocks_the_stream)
 {
-    ef__stream_mark mark = ef__watermark_step(start, 1, EF__WATERMARK_REPAIR, false).mark;
-    ef__step step = ef__watermark_step(mark, 3, EF__WATERMARK_REPAIR, false);
+    ef__watermark_step step = decide((ef__watermark_seqs){5, 4}, 5, EF__HISTORY_SAME, false);
 
-    CHECK_INT(EF__STEP_APPLY, step.kind);
-    CHECK_INT(2, step.hole_first);
-    CHECK_INT(2, step.hole_last);
-    check_mark(3, 2, step.mark);
+    CHECK_INT(EF__WATERMARK_DUPLICATE, step.action);
+    check_seqs(5, 6, step.after);
 }
 
-TEST(a_filled_hole_closes_over_what_was_noted_above_it)
+TEST(skips_of_all_replaced_events_unblock_the_stream)
 {
-    ef__stream_mark mark = {3, 2}; /* 1 and 3 were taken, and 3 was noted */
+    ef__watermark_seqs seqs = {5, 4};
 
-    ef__step filled = ef__watermark_step(mark, 2, EF__WATERMARK_ORDERED, false);
-    CHECK_INT(EF__STEP_APPLY, filled.kind);
-    check_mark(3, 3, filled.mark);
-
-    ef__step again = ef__watermark_step(filled.mark, 3, EF__WATERMARK_ORDERED, true);
-    CHECK_INT(EF__STEP_DUPLICATE, again.kind);
-    check_mark(3, 4, again.mark);
-
-    CHECK_INT(EF__STEP_APPLY, ef__watermark_step(again.mark, 4, EF__WATERMARK_ORDERED, false).kind);
-}
-
-TEST(what_was_noted_above_a_hole_is_a_duplicate_and_leaves_the_hole)
-{
-    for (int mode = EF__WATERMARK_ORDERED; mode <= EF__WATERMARK_REPAIR; mode++) {
-        ef__step step =
-            ef__watermark_step((ef__stream_mark){5, 2}, 4, (ef__watermark_mode)mode, true);
-        CHECK_INT(EF__STEP_DUPLICATE, step.kind);
-        CHECK_INT(0, step.hole_first);
-        check_mark(5, 2, step.mark);
+    for (int64_t seq = 4; seq <= 5; seq++) {
+        ef__watermark_step step = decide(seqs, seq, EF__HISTORY_DIFFERENT, true);
+        CHECK_INT(EF__WATERMARK_DUPLICATE, step.action);
+        check_seqs(5, seq + 1, step.after);
+        seqs = step.after;
     }
+    CHECK_INT(EF__WATERMARK_FOLD, decide(seqs, 6, EF__HISTORY_UNREAD, false).action);
 }
 
-TEST(what_is_no_seq_saves_nothing)
+TEST(an_invalid_seq_is_never_folded_and_moves_no_watermark)
 {
-    static const int64_t seqs[] = {0, -1, INT64_MIN, INT64_MAX};
+    static const int64_t invalid[] = {0, -1, INT64_MIN, INT64_MAX};
 
     for (size_t i = 0; i < 4; i++) {
-        for (int mode = EF__WATERMARK_ORDERED; mode <= EF__WATERMARK_REPAIR; mode++) {
-            ef__step step = ef__watermark_step(start, seqs[i], (ef__watermark_mode)mode, false);
-            CHECK_INT(EF__STEP_NO_SEQ, step.kind);
-            check_mark(0, 1, step.mark);
-        }
+        ef__watermark_step step = decide(start, invalid[i], EF__HISTORY_UNREAD, false);
+        CHECK_INT(EF__WATERMARK_DEFER, step.action);
+        check_seqs(0, 0, step.after);
     }
 }
 
-/* Apply every order of the events 1 to 6, some of them twice, as a repair that notes what it takes:
- * each is applied once, nothing ever goes back, and at the end there is no gap. */
-enum { EVENTS = 6, ROUNDS = 2 * EVENTS, ORDERS = 46656 /* 6^6 */ };
-
-static ef__stream_mark take(ef__stream_mark mark, int64_t seq, int applied[EVENTS + 1])
+/* What holds for a decision, whatever the watermark and the event. */
+static void check_decision(ef__watermark_seqs seqs, const ef__watermark_event *event)
 {
-    ef__step step = ef__watermark_step(mark, seq, EF__WATERMARK_REPAIR, applied[seq] > 0);
+    ef__watermark_step step = ef__watermark_decide(seqs, event);
+    bool moved = step.after.applied_seq != seqs.applied_seq ||
+                 step.after.expected_next_seq != seqs.expected_next_seq;
 
-    if (step.kind == EF__STEP_APPLY)
-        applied[seq]++;
-    CHECK(step.mark.applied_seq >= mark.applied_seq);
-    CHECK(step.mark.expected_next_seq >= mark.expected_next_seq);
-    CHECK(step.mark.expected_next_seq <= step.mark.applied_seq + 1);
-    for (int64_t below = 1; below < step.mark.expected_next_seq; below++)
-        CHECK_INT(1, applied[below]);
-    return step.mark;
-}
-
-TEST(in_any_order_each_event_is_applied_once_and_nothing_goes_back)
-{
-    for (int order = 0; order < ORDERS; order++) {
-        ef__stream_mark mark = start;
-        int applied[EVENTS + 1] = {0};
-        for (int i = 0, rest = order; i < EVENTS; i++, rest /= EVENTS)
-            mark = take(mark, rest % EVENTS + 1, applied);
-        for (int64_t seq = 1; seq <= EVENTS; seq++)
-            mark = take(mark, seq, applied);
-
-        for (int64_t seq = 1; seq <= EVENTS; seq++)
-            CHECK_INT(1, applied[seq]);
-        check_mark(EVENTS, EVENTS + 1, mark);
-        check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(&mark, EVENTS, false));
+    CHECK(step.after.applied_seq >= seqs.applied_seq);
+    CHECK(step.after.expected_next_seq <= step.after.applied_seq + 1);
+    CHECK((step.action == EF__WATERMARK_FOLD) == (step.after.applied_seq > seqs.applied_seq));
+    if (step.action == EF__WATERMARK_FOLD)
+        CHECK(event->seq > seqs.applied_seq && !is_blocked(seqs));
+    if (step.action == EF__WATERMARK_DEFER || step.action == EF__WATERMARK_COMPARE)
+        CHECK(!moved);
+    if (step.action == EF__WATERMARK_COMPARE)
+        CHECK(event->history == EF__HISTORY_UNREAD && event->seq <= seqs.applied_seq);
+    if (step.action == EF__WATERMARK_ALARM) {
+        CHECK(event->history == EF__HISTORY_DIFFERENT && !event->is_skipped);
+        CHECK_INT(event->seq, step.after.expected_next_seq);
     }
+    /* Only a comparison with the journal or an operator's skip moves a blocked watermark. */
+    if (is_blocked(seqs) && moved)
+        CHECK(event->history == EF__HISTORY_SAME || event->is_skipped ||
+              event->seq == step.after.expected_next_seq);
 }
 
-TEST(in_order_lanes_apply_exactly_the_prefix_whatever_comes)
+TEST(every_decision_keeps_the_invariants_of_a_watermark)
+{
+    for (int64_t applied = 0; applied <= SEQ_MAX; applied++)
+        for (int64_t expected = applied ? 1 : 0; expected <= applied + 1; expected++)
+            for (int64_t seq = 1; seq <= SEQ_MAX + 2; seq++)
+                for (int bits = 0; bits < 12; bits++)
+                    check_decision(
+                        (ef__watermark_seqs){applied, expected},
+                        &(ef__watermark_event){.seq = seq,
+                                               .is_sparse = bits & 1,
+                                               .is_skipped = bits & 2,
+                                               .history = (ef__watermark_history)(bits / 4)});
+}
+
+TEST(exactly_the_prefix_of_a_stream_is_folded_in_any_order_of_delivery)
 {
     for (int order = 0; order < ORDERS; order++) {
-        ef__stream_mark mark = start;
+        ef__watermark_seqs seqs = start;
         int64_t next = 1;
         for (int i = 0, rest = order; i < EVENTS; i++, rest /= EVENTS) {
             int64_t seq = rest % EVENTS + 1;
-            ef__step step = ef__watermark_step(mark, seq, EF__WATERMARK_ORDERED, false);
-            CHECK_INT(seq < next    ? EF__STEP_DUPLICATE
-                      : seq == next ? EF__STEP_APPLY
-                                    : EF__STEP_HOLE,
-                      step.kind);
+            ef__watermark_step step = decide(seqs, seq, EF__HISTORY_SAME, false);
+            CHECK_INT(seq < next    ? EF__WATERMARK_DUPLICATE
+                      : seq == next ? EF__WATERMARK_FOLD
+                                    : EF__WATERMARK_DEFER,
+                      step.action);
             next += seq == next;
-            mark = step.mark;
-            check_mark(next - 1, next, mark);
+            seqs = step.after;
+            check_seqs(next - 1, next > 1 ? next : 0, seqs);
         }
     }
 }
 
-TEST(a_stream_of_ignored_events_has_no_gap)
+/* The journal lost its last events and has others under their seqs. In any order of delivery none
+ * of these is folded below applied_seq, and without an operator the stream stays blocked. */
+TEST(replaced_events_are_never_folded_in_any_order_of_delivery)
 {
-    ef__stream_mark mark = start;
+    for (int order = 0; order < ORDERS; order++) {
+        ef__watermark_seqs seqs = {3, 4};
+        bool alarmed = false;
+        for (int i = 0, rest = order; i < EVENTS; i++, rest /= EVENTS) {
+            int64_t seq = rest % EVENTS + 1;
+            ef__watermark_step step = decide(seqs, seq, EF__HISTORY_DIFFERENT, false);
+            CHECK(step.action != EF__WATERMARK_FOLD || (!alarmed && seq > 3));
+            alarmed = alarmed || step.action == EF__WATERMARK_ALARM;
+            seqs = step.after;
+            CHECK_INT(alarmed, is_blocked(seqs));
+        }
+    }
+}
 
-    for (int64_t seq = 1; seq <= 50; seq++) /* an ignored event takes the same step */
-        mark = ef__watermark_step(mark, seq, EF__WATERMARK_ORDERED, false).mark;
-    check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(&mark, 50, false));
+/* An ignored or skipped event is stored with the watermark of EF__WATERMARK_FOLD. */
+TEST(ignored_events_leave_no_gap)
+{
+    ef__watermark_seqs seqs = start;
+
+    for (int64_t seq = 1; seq <= 50; seq++)
+        seqs = decide(seqs, seq, EF__HISTORY_UNREAD, false).after;
+    check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(seqs.applied_seq, 50, false));
 }
 
 TEST(an_empty_stream_has_no_gap)
 {
-    check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(NULL, 0, false));
-    check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(&start, 0, false));
-}
-
-TEST(without_a_watermark_everything_is_missing_unless_it_is_queued)
-{
-    check_gap(EF__GAP_TRAILING, 1, 7, ef__gap_find(NULL, 7, false));
-    check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(NULL, 7, true));
+    check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(0, 0, false));
 }
 
 TEST(a_missing_end_is_a_gap_unless_it_is_queued)
 {
-    ef__stream_mark mark = {5, 6};
-
-    check_gap(EF__GAP_TRAILING, 6, 7, ef__gap_find(&mark, 7, false));
-    check_gap(EF__GAP_TRAILING, 6, 6, ef__gap_find(&mark, 6, false));
-    check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(&mark, 7, true));
-    check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(&mark, 5, false));
+    check_gap(EF__GAP_TRAILING, 1, 7, ef__gap_find(0, 7, false));
+    check_gap(EF__GAP_TRAILING, 6, 7, ef__gap_find(5, 7, false));
+    check_gap(EF__GAP_TRAILING, 6, 6, ef__gap_find(5, 6, false));
+    check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(5, 7, true));
+    check_gap(EF__GAP_NONE, 0, 0, ef__gap_find(5, 5, false));
 }
 
-TEST(a_hole_is_a_gap_even_when_it_is_queued)
+TEST(a_watermark_ahead_of_the_journal_is_an_alarm)
 {
-    ef__stream_mark first = {3, 1}, middle = {5, 3};
-
-    check_gap(EF__GAP_MID_STREAM, 1, 3, ef__gap_find(&first, 3, false));
-    check_gap(EF__GAP_MID_STREAM, 3, 5, ef__gap_find(&middle, 5, false));
-    check_gap(EF__GAP_MID_STREAM, 3, 9, ef__gap_find(&middle, 9, true));
-}
-
-TEST(more_than_the_journal_has_is_an_alarm_before_all_else)
-{
-    ef__stream_mark whole = {5, 6}, holed = {5, 3};
-
     for (int queued = 0; queued < 2; queued++) {
-        check_gap(EF__GAP_AHEAD, 5, 5, ef__gap_find(&whole, 4, queued));
-        check_gap(EF__GAP_AHEAD, 1, 5, ef__gap_find(&whole, 0, queued));
-        check_gap(EF__GAP_AHEAD, 5, 5, ef__gap_find(&holed, 4, queued));
+        check_gap(EF__GAP_AHEAD, 5, 5, ef__gap_find(5, 4, queued));
+        check_gap(EF__GAP_AHEAD, 1, 5, ef__gap_find(5, 0, queued));
     }
 }
 
-TEST_MAIN(TEST_CASE(events_in_order_are_applied_one_by_one),
-          TEST_CASE(what_was_taken_is_a_duplicate_and_moves_nothing),
-          TEST_CASE(an_ordered_lane_refuses_to_pass_a_hole_and_names_it),
-          TEST_CASE(the_first_event_may_be_the_hole),
-          TEST_CASE(repairing_1_then_3_leaves_applied_3_and_expected_2),
-          TEST_CASE(a_filled_hole_closes_over_what_was_noted_above_it),
-          TEST_CASE(what_was_noted_above_a_hole_is_a_duplicate_and_leaves_the_hole),
-          TEST_CASE(what_is_no_seq_saves_nothing),
-          TEST_CASE(in_any_order_each_event_is_applied_once_and_nothing_goes_back),
-          TEST_CASE(in_order_lanes_apply_exactly_the_prefix_whatever_comes),
-          TEST_CASE(a_stream_of_ignored_events_has_no_gap), TEST_CASE(an_empty_stream_has_no_gap),
-          TEST_CASE(without_a_watermark_everything_is_missing_unless_it_is_queued),
+TEST_MAIN(TEST_CASE(events_in_order_are_folded_one_by_one),
+          TEST_CASE(an_applied_event_is_a_duplicate_and_moves_no_watermark),
+          TEST_CASE(an_event_above_a_hole_is_deferred_unless_the_journal_is_sparse),
+          TEST_CASE(another_event_under_an_applied_seq_is_an_alarm_and_blocks_the_stream),
+          TEST_CASE(a_restored_journal_unblocks_the_stream),
+          TEST_CASE(skips_of_all_replaced_events_unblock_the_stream),
+          TEST_CASE(an_invalid_seq_is_never_folded_and_moves_no_watermark),
+          TEST_CASE(every_decision_keeps_the_invariants_of_a_watermark),
+          TEST_CASE(exactly_the_prefix_of_a_stream_is_folded_in_any_order_of_delivery),
+          TEST_CASE(replaced_events_are_never_folded_in_any_order_of_delivery),
+          TEST_CASE(ignored_events_leave_no_gap), TEST_CASE(an_empty_stream_has_no_gap),
           TEST_CASE(a_missing_end_is_a_gap_unless_it_is_queued),
-          TEST_CASE(a_hole_is_a_gap_even_when_it_is_queued),
-          TEST_CASE(more_than_the_journal_has_is_an_alarm_before_all_else))
+          TEST_CASE(a_watermark_ahead_of_the_journal_is_an_alarm))

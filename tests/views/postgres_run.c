@@ -7,6 +7,7 @@
 
 static void ignore_notice(void *context, const PGresult *result)
 {
+    (void)context, (void)result;
 }
 
 const char *postgres_run(fixture *t, const char *sql)

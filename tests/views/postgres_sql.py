@@ -28,7 +28,8 @@ ALLOWED = {  # by statement: the tables it may go through
 SLICE = 'stops at its limit; as connections are set up it goes by an index'
 SLICES = {name: ({table}, SLICE) for name, table in (
     ('view_cut', 'view'), ('index_cut', 'view_index'), ('watermark_cut', 'watermark'),
-    ('cursor_cut', 'tenant_cursor'), ('failure_cut', 'failure'))}
+    ('cursor_cut', 'tenant_cursor'), ('failure_cut', 'failure'), ('follow_cut', 'follow'),
+    ('change_cut', 'view_change'))}
 # As src/postgres/pool.c sets a connection up.
 SETTINGS = '''SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;
 SET enable_mergejoin = off; SET jit = off; SET plan_cache_mode = force_generic_plan;'''
@@ -46,6 +47,10 @@ INSERT INTO everfold_views.failure(generation, tenant, stream, seq, position, ev
 SELECT 1 + n % 20, '', 's' || n, n, n, '', '', '', 1, n % 2000 = 0, 0, 0 FROM generate_series(1, 20000) n;
 INSERT INTO everfold_views.tenant_cursor
 SELECT 1 + n % 20, 't' || n, n, 1, 1, n, 0 FROM generate_series(1, 5000) n;
+INSERT INTO everfold_views.follow SELECT 1 + n % 20, 't' || n, n, 1, n, 1 FROM generate_series(1, 5000) n;
+INSERT INTO everfold_views.follow_floor SELECT n, n FROM generate_series(1, 5000) n;
+INSERT INTO everfold_views.view_change
+SELECT 1 + n % 20, 't' || n % 7, n, 'v' || n, n, 1 FROM generate_series(1, 40000) n;
 INSERT INTO everfold_views.fence SELECT 'partition/' || n, 1 FROM generate_series(1, 5000) n;
 INSERT INTO everfold_views.generation_sum
 SELECT 1 + n % 20, n / 20, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(0, 319) n;

@@ -18,7 +18,7 @@ static ef_status set_state(fixture *t, int64_t id, ef__generation_state state)
 
 static ef_status route(fixture *t, int64_t id)
 {
-    return t->views->ops->generation_route(t->views, id, 0, &t->err);
+    return t->views->ops->generation_activate(t->views, id, 0, &t->err);
 }
 
 CONTRACT(a_new_generation_is_kept_as_it_was_given)
@@ -49,7 +49,7 @@ CONTRACT(a_new_generation_is_kept_as_it_was_given)
     CHECK_STR("status,stats.total", found.index_paths);
     CHECK_INT(7, found.schema);
     CHECK_INT(EF__GENERATION_PAUSED, found.state);
-    CHECK(!found.routed);
+    CHECK(!found.active);
     CHECK_INT(1, found.era);
     CHECK_INT(12, found.position);
     CHECK_INT(11, found.seam);
@@ -116,7 +116,7 @@ CONTRACT(a_state_is_set_and_the_era_grows)
     REFUSED(EF_NOT_FOUND, set_state(t, id + 1, EF__GENERATION_LIVE));
 }
 
-CONTRACT(one_generation_of_a_name_is_routed)
+CONTRACT(one_generation_of_a_name_is_active)
 {
     fixture *t = *state;
     int64_t old = add_generation(t, "a", ""), new = add_generation(t, "a", "");
@@ -124,11 +124,11 @@ CONTRACT(one_generation_of_a_name_is_routed)
 
     OK(route(t, other));
     OK(route(t, old));
-    CHECK(generation(t, old).routed);
+    CHECK(generation(t, old).active);
     OK(route(t, new));
-    CHECK(!generation(t, old).routed);
-    CHECK(generation(t, new).routed);
-    CHECK(generation(t, other).routed);
+    CHECK(!generation(t, old).active);
+    CHECK(generation(t, new).active);
+    CHECK(generation(t, other).active);
     CHECK_INT(3, generation(t, old).era);
     CHECK_INT(2, generation(t, new).era);
     OK(route(t, new)); /* there already */
@@ -136,16 +136,16 @@ CONTRACT(one_generation_of_a_name_is_routed)
     REFUSED(EF_NOT_FOUND, route(t, new + 99));
 }
 
-CONTRACT(a_generation_can_be_routed_as_it_is_added)
+CONTRACT(a_generation_can_be_active_as_it_is_added)
 {
     fixture *t = *state;
-    ef__generation given = {.name = str("a"), .program = str(""), .routed = true};
+    ef__generation given = {.name = str("a"), .program = str(""), .active = true};
     int64_t old = 0, new = 0;
 
     OK(t->views->ops->generation_add(t->views, &given, &old, &t->err));
     OK(t->views->ops->generation_add(t->views, &given, &new, &t->err));
-    CHECK(!generation(t, old).routed);
-    CHECK(generation(t, new).routed);
+    CHECK(!generation(t, old).active);
+    CHECK(generation(t, new).active);
 }
 
 CONTRACT(the_live_set_grows_when_it_changes_and_only_then)
@@ -212,7 +212,7 @@ CONTRACT(another_program_takes_over_the_views)
     CHECK_INT(EF__GENERATION_CATCHING_UP, after.state);
     CHECK_INT(before.era + 1, after.era);
     CHECK_INT(set + 1, live_set(t));
-    CHECK(after.routed);
+    CHECK(after.active);
     CHECK_STR("a", after.name);
     CHECK_STR("x", after.index_paths);
     CHECK_INT(before.position, after.position);
@@ -255,7 +255,7 @@ CONTRACT(a_generation_is_removed_in_slices_and_goes_with_the_last)
     REFUSED(EF_NOT_FOUND, t->views->ops->generation_remove(t->views, id, 0, 2, &more, &t->err));
 }
 
-CONTRACT(a_routed_generation_is_not_removed)
+CONTRACT(a_active_generation_is_not_removed)
 {
     fixture *t = *state;
     int64_t id = add_generation(t, "a", "");
@@ -328,23 +328,23 @@ CONTRACT(a_change_of_what_somebody_else_has_changed_is_a_conflict)
     CHECK(era < 100);
     REFUSED(EF_CONFLICT,
             ops->generation_set_state(t->views, id, era, EF__GENERATION_PAUSED, &t->err));
-    REFUSED(EF_CONFLICT, ops->generation_route(t->views, id, era, &t->err));
+    REFUSED(EF_CONFLICT, ops->generation_activate(t->views, id, era, &t->err));
     REFUSED(EF_CONFLICT, remove_generation(t, id, era));
     OK(ops->generation_set_state(t->views, id, era + 1, EF__GENERATION_PAUSED, &t->err));
-    OK(ops->generation_route(t->views, other, 0, &t->err));
+    OK(ops->generation_activate(t->views, other, 0, &t->err));
 }
 
 CONTRACT_MAIN(CASE(a_change_of_what_somebody_else_has_changed_is_a_conflict),
               CASE(a_new_generation_is_kept_as_it_was_given),
               CASE(generations_are_listed_by_name_and_number), CASE(an_id_is_never_given_again),
               CASE(a_number_that_is_given_has_to_be_the_next),
-              CASE(a_state_is_set_and_the_era_grows), CASE(one_generation_of_a_name_is_routed),
-              CASE(a_generation_can_be_routed_as_it_is_added),
+              CASE(a_state_is_set_and_the_era_grows), CASE(one_generation_of_a_name_is_active),
+              CASE(a_generation_can_be_active_as_it_is_added),
               CASE(the_live_set_grows_when_it_changes_and_only_then),
               CASE(another_program_takes_over_the_views),
               CASE(a_generation_is_removed_with_all_that_is_its_own),
               CASE(a_generation_is_removed_in_slices_and_goes_with_the_last),
-              CASE(a_routed_generation_is_not_removed),
+              CASE(a_active_generation_is_not_removed),
               CASE(everything_is_there_after_opening_again),
               CASE(a_store_that_was_opened_read_only_is_not_changed),
               CASE(a_store_that_is_not_there_is_not_found))

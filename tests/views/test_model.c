@@ -77,7 +77,7 @@ static void print_generation(fixture *t, const ef__generation *g, ef__buf *out)
     digest_from_scratch(t, g->id, digest);
     assert_memory_equal(digest, g->digest, sizeof digest);
     ef__buf_printf(out, "%lld %.*s %d state %d routed %d era %lld at %lld seam %lld updated %lld\n",
-                   (long long)g->id, EF_STR_ARG(g->name), (int)g->number, (int)g->state, g->routed,
+                   (long long)g->id, EF_STR_ARG(g->name), (int)g->number, (int)g->state, g->active,
                    (long long)g->era, (long long)g->position, (long long)g->seam,
                    (long long)g->updated_us);
     ef__buf_printf(out, "views %lld applied %lld ignored %lld skipped %lld\n", (long long)g->views,
@@ -147,6 +147,7 @@ typedef struct plan {
 
 static ef_status plan_head(void *context, int64_t *out_position, ef_error *err)
 {
+    (void)err;
     *out_position = ((plan *)context)->head;
     return EF_OK;
 }
@@ -283,7 +284,7 @@ static ef_status act_on(fixture *t, uint32_t what, int64_t id, uint32_t number)
 
     switch (what) {
     case 0:
-        return ops->generation_route(t->views, id, 0, &t->err);
+        return ops->generation_activate(t->views, id, 0, &t->err);
     case 1:
         return ops->generation_set_state(t->views, id, 0, (ef__generation_state)number, &t->err);
     default:
@@ -454,6 +455,7 @@ static bool add_answer(void *context, ef_str key, const ef__view *v)
 
 static bool add_mark(void *context, ef_str tenant, ef_str stream, const ef__watermark *w)
 {
+    (void)w;
     return add_answer(context, (ef_str){"", 0}, &(ef__view){.tenant = tenant, .id = stream});
 }
 

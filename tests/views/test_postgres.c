@@ -145,6 +145,7 @@ static ef_status seam_head(void *context, int64_t *out, ef_error *err)
 {
     seam *s = context;
 
+    (void)err;
     (void)pthread_mutex_lock(&s->lock);
     *out = s->head;
     (void)pthread_mutex_unlock(&s->lock);
@@ -323,7 +324,7 @@ CONTRACT(views_are_read_with_plain_sql)
     put_view(t, g, "", "a", "{\"status\":\"new\",\"total\":3}");
     put_view(t, g, "", "nul", "{\"status\":\"\\u0000\"}");
     put_view(t, g, "", "slash", "{\"status\":\"\\\\u0000\"}");
-    OK(t->views->ops->generation_route(t->views, g, 0, &t->err));
+    OK(t->views->ops->generation_activate(t->views, g, 0, &t->err));
     CHECK_TEXT("b",
                postgres_run(t, "SELECT id FROM everfold_views.views WHERE projection = 'orders'"
                                " AND routed AND doc @> '{\"status\": \"gold\"}'"));

@@ -126,6 +126,7 @@ static bool note_id(void *context, ef_str key, const ef__view *view)
     char *ids = context;
     size_t used = strlen(ids);
 
+    (void)key;
     (void)snprintf(ids + used, 10 - used, "%.*s", EF_STR_ARG(view->id));
     return true;
 }
@@ -215,6 +216,7 @@ static bool read_another(void *context, ef_str key, const ef__view *view)
 {
     fixture *t = context;
 
+    (void)key, (void)view;
     CHECK_TEXT("1", view_data(t, generation(t, 1).id, "t", "a"));
     return true;
 }
@@ -285,6 +287,7 @@ static bool count_tenant(void *context, ef_str key, const ef__view *view)
 {
     counted *c = context;
 
+    (void)key;
     CHECK_STR(c->tenant, view->tenant);
     c->count++;
     return true;

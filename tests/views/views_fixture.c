@@ -20,6 +20,7 @@ static int64_t test_mono_us(void *context)
 {
     const ef_clock *system = ef_clock_system();
 
+    (void)context;
     return system->mono_us(system->context);
 }
 
@@ -287,6 +288,7 @@ static bool add_digest(void *context, ef_str key, const ef__view *view)
 {
     uint64_t one[2];
 
+    (void)key;
     ef__view_digest(view, one);
     CHECK(one[0] == view->digest[0] && one[1] == view->digest[1]);
     ef__digest_add(context, one);

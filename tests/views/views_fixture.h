@@ -33,7 +33,7 @@ void fixture_close(fixture *t);
 void reopen(fixture *t); /* a store in memory starts empty again */
 bool survives(const fixture *t);
 
-#define CONTRACT(name) static void name(void **state)
+#define CONTRACT(name) static void name(__attribute__((unused)) void **state)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 #define CONTRACT_MAIN(...)                                                                         \
     int main(int argc, char **argv)                                                                \

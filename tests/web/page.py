@@ -1,4 +1,5 @@
 """A server with some work for each test class, and a browser that looks at it, one for a file."""
+import json
 import subprocess
 import unittest
 
@@ -50,6 +51,9 @@ class Page(Case):
 
     def setUp(self):
         self.b.open(self.server.url + "/")
+        if self.server.token:  # as if it had been typed in
+            self.b.js(f"sessionStorage.setItem('everfold.token', {json.dumps(self.server.token)})")
+            self.b.open(self.server.url + "/")
         self.b.requests.clear()
         self.b.troubles.clear()
 

@@ -125,13 +125,13 @@ class Rebuild(Page):
 
     def test_a_sink_that_is_away_is_told_at_a_glance(self):
         everfold(self.server.data, "type", "set", "sent", "--publish", "yes")
-        self.server.ask("PUT", "/v1/publishers/hook", {"url": "http://127.0.0.1:9/x", "allow_private": True})
+        self.server.ask_as_owner("PUT", "/v1/publishers/hook", {"url": "http://127.0.0.1:9/x", "allow_private": True})
         self.server.ask("POST", "/v1/streams/out-1/events", {"type": "sent", "data": {}})
         self.b.go("")
-        self.b.wait_words("Publisher hook cannot deliver, and tries again.")
+        self.b.wait_words("Publisher hook cannot deliver and retries.")
         self.b.go("publishers/hook")
         self.b.wait_words("It cannot deliver now, and tries again.")
-        self.server.ask("DELETE", "/v1/publishers/hook?discard=true&reason=a%20test")
+        self.server.ask_as_owner("DELETE", "/v1/publishers/hook?discard=true&reason=a%20test")
         self.b.go("")
         self.b.wait("!document.body.innerText.includes('cannot deliver')")
         self.nothing_wrong(allowed=["404"])

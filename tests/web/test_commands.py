@@ -13,7 +13,7 @@ from pathlib import Path
 import support
 
 from page import CUSTOMERS, Page, fixture
-from support import everfold
+from support import everfold, make_token
 
 PEOPLE = """projection people version {}
   view data.id
@@ -42,7 +42,7 @@ BUTTONS = [
     ("projection/customers", "Roll back", {"Reason": "slower", "Type": "customers"},
      "projection rollback customers --reason slower", 0, "/v1/projections/customers", '"generation":1'),
     ("projection/customers", "Retire", {"Reason": "old", "Type": "customers"},
-     "projection retire customers --generation 2 --reason old", 0, "/v1/audit?limit=1", '"act":"retire"'),
+     "projection retire customers --generation 2 --reason old", 0, "/v1/audit?limit=1", '"action":"retire"'),
     ("projection/customers", "Pause", {"Reason": "quiet"}, "projection pause customers --reason quiet", 0,
      "/v1/projections/customers", '"state":"paused"'),
     ("projection/customers", "Resume", {"Reason": "loud"}, "projection resume customers --reason loud", 0,
@@ -60,7 +60,7 @@ BUTTONS = [
      "outbox requeue bad-1 1 --lane people --reason 'it is mended'", 0, "/v1/audit?limit=1", '"reason":"it is mended"'),
     ("row/people/bad-2/1", "Try now", {}, "outbox replay bad-2 1 --lane people", 1, "/v1/outbox?lane=people", "bad-2"),
     ("row/people/bad-3/1", "Skip", {"Reason": "a test's", "Type": "bad-3"},
-     "outbox skip bad-3 1 --lane people --reason 'a test'\\''s'", 0, "/v1/audit?limit=1", '"act":"skip"'),
+     "outbox skip bad-3 1 --lane people --reason 'a test'\\''s'", 0, "/v1/audit?limit=1", '"action":"skip"'),
     ("events", "Append an event", {"Stream": "new 1", "Type": "t", "Data": '{"a":"b"}'},
      "event append 'new 1' --type t --data '{\"a\":\"b\"}'", 0, "/v1/streams/new%201", '"seq":1'),
     ("publishers", "Add a publisher", {"Name": "copy", "To": "file:/tmp/nowhere/copy", "Types": "order.*", "Paused": True},
@@ -89,6 +89,7 @@ class Commands(Page):
 
     @classmethod
     def prepare(cls):
+        cls.server.token = make_token(cls.server.data, "--scope", "admin")["token"]  # publishers are for administrators
         ask = cls.server.ask
         for name, program in (("customers", CUSTOMERS), ("people", PEOPLE.format(1))):
             ask("PUT", f"/v1/projections/{name}", program)
@@ -218,7 +219,7 @@ class Commands(Page):
         self.submit()
         self.b.wait("location.hash === '#/publishers' && !find('second', 'a')")
         self.assertEqual(("publisher_remove", "second", "it was a test"),
-                         tuple(self.get("/v1/audit?limit=1").json()[0][k] for k in ("act", "lane", "reason")))
+                         tuple(self.get("/v1/audit?limit=1").json()[0][k] for k in ("action", "lane", "reason")))
         self.b.press("archive")
         self.b.wait("document.querySelector('h1 .badge').textContent === 'at work'")
         self.assertEqual("#/outbox?lane=archive&status=pending", self.b.js("find('1', 'dd a').getAttribute('href')"))

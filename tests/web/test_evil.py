@@ -111,7 +111,7 @@ class Much(Page):
         everfold(cls.data, "event", "import", str(cls.first.dir / "events"))
         store = sqlite3.connect(cls.data / "journal.db")
         lane = store.execute("insert into lane(name, kind, enabled, types) values ('gone', 1, 1, '')").lastrowid
-        store.execute("insert into outbox_exception select ?, position, 0, stream, seq, 3, 0, 1, 8, 0, "
+        store.execute("insert into retry_row select ?, position, 0, stream, seq, 3, 0, 1, 8, 0, "
                       "'no program digests this', recorded, 1, 0 from event", (lane,))
         store.commit()
         store.close()
@@ -138,7 +138,7 @@ class Much(Page):
                             ("outbox?error=nowhere", "find('Look further') || find('Nothing waits.', 'p')"),
                             ("", "document.querySelectorAll('.card').length > 5"), ("crew", "document.querySelector('.tile')"),
                             (f"row/gone/s-{self.DEAD // 2}/1", "find('Release')"), ("gaps", "find('everfold gaps detect', 'code')"),
-                            ("events", "document.querySelectorAll('main tbody tr').length >= 50"), ("audit", "find('everfold act ls', 'code')")):
+                            ("events", "document.querySelectorAll('main tbody tr').length >= 50"), ("audit", "find('everfold audit ls', 'code')")):
             self.b.open(self.server.url + "/#/" + page)
             self.b.wait(drawn)
             took, (slowest, largest) = self.b.js("performance.now()"), self.answers()

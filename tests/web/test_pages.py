@@ -2,7 +2,7 @@
 import json
 
 from page import CUSTOMERS, STRICT, Page
-from support import wait_until
+from support import make_token, wait_until
 
 PAGES = ["Overview", "Projections", "Outbox", "Workers", "Streams", "Views", "Publishers", "Runs", "Gaps", "Tokens", "Audit"]
 DEEP = ["projection/customers", "row/strict/o-bad/1", "stream/o-1", "event/e-1", "views/customers",
@@ -12,6 +12,7 @@ DEEP = ["projection/customers", "row/strict/o-bad/1", "stream/o-1", "event/e-1",
 class Pages(Page):
     @classmethod
     def prepare(cls):
+        cls.server.token = make_token(cls.server.data, "--scope", "admin")["token"]  # who sees every page
         ask = cls.server.ask
         ask("PUT", "/v1/projections/customers", CUSTOMERS)
         ask("PUT", "/v1/projections/strict", STRICT.format(1, "data.amount / data.count"))

@@ -1,10 +1,10 @@
 /*
- * nats.c - the NATS sink: a connection to a broker, and the stream that takes what is published.
+ * nats.c - the NATS sink: the connection to a broker, and the stream that stores the messages.
  *
- * A broker may lose what it has acknowledged (it syncs late, or is restored from a copy). So the
- * stream's last sequence that was seen is kept, by the journal too (progress), and compared
- * whenever a connection is made, and when the caller wants to know: a stream that is behind it has
- * lost something, and the caller is told. How messages get there: delivery.c.
+ * A broker may lose messages that it has acknowledged (it syncs late, or is restored from a
+ * backup). So the last known sequence of the stream is stored, by the journal too (progress), and
+ * compared after each connect, and when the caller asks: a stream with a lower sequence has lost
+ * messages, and `lost` is set. delivery.c publishes the messages.
  */
 #include "nats_priv.h"
 
@@ -17,40 +17,39 @@
 #include <stdlib.h>
 
 #define BATCH_MAX                                                                                  \
-    8000 /* two windows: while one is on its way there is time for a mark or a take                \
-          */
-#define LOOK_ARENA (4u * EF__NATS_REPLY_BYTES)
+    8000 /* two windows: time for an acknowledgement and a claim while one is in flight */
+#define LOSS_ARENA (4u * EF__NATS_REPLY_BYTES) /* a JSON tree is several times its text */
 
 /* --- connecting ------------------------------------------------------------------------------- */
 
-#define SERVER_MAX (NI_MAXHOST + 32)
+#define SERVER_MAX (NI_MAXHOST + 32) /* bytes: scheme, brackets and port */
 
-static void disconnect(ef__nats_bus *n)
+static void disconnect(ef__nats_bus *nats)
 {
-    natsSubscription_Destroy(n->answers);
-    natsInbox_Destroy(n->inbox);
-    natsConnection_Destroy(n->connection);
-    n->answers = NULL;
-    n->inbox = NULL;
-    n->connection = NULL;
-    n->compared = false;
-    n->published = 0;
+    natsSubscription_Destroy(nats->answers);
+    natsInbox_Destroy(nats->inbox);
+    natsConnection_Destroy(nats->connection);
+    nats->answers = NULL;
+    nats->inbox = NULL;
+    nats->connection = NULL;
+    nats->compared = false;
+    nats->published = 0;
 }
 
-ef_status ef__nats_fail(const ef__nats_bus *n, natsStatus status, ef_error *err)
+ef_status ef__nats_fail(const ef__nats_bus *nats, natsStatus status, ef_error *err)
 {
-    return ef_fail(err, EF_BUSY, "%s: %s", n->address.server, natsStatus_GetText(status));
+    return ef_fail(err, EF_BUSY, "%s: %s", nats->address.server, natsStatus_GetText(status));
 }
 
-static natsStatus set_credentials(const ef__nats_bus *n, natsOptions *options)
+static natsStatus set_credentials(const ef__nats_bus *nats, natsOptions *options)
 {
     char name[4096];
     char *colon;
     natsStatus s;
 
-    if (!n->base.options.secret.len)
+    if (!nats->base.options.secret.len)
         return NATS_OK;
-    (void)snprintf(name, sizeof name, "%.*s", EF_STR_ARG(n->base.options.secret));
+    (void)snprintf(name, sizeof name, "%.*s", EF_STR_ARG(nats->base.options.secret));
     colon = strchr(name, ':');
     if (colon)
         *colon = '\0';
@@ -60,10 +59,10 @@ static natsStatus set_credentials(const ef__nats_bus *n, natsOptions *options)
     return s;
 }
 
-/* The certificate has to be of the host that the address names. */
-static natsStatus set_security(const ef__nats_bus *n, natsOptions *options)
+/* The certificate must be for the host of the address. */
+static natsStatus set_security(const ef__nats_bus *nats, natsOptions *options)
 {
-    const ef__nats_address *a = &n->address;
+    const ef__nats_address *a = &nats->address;
     natsStatus s = NATS_OK;
 
     if (a->tls)
@@ -74,26 +73,27 @@ static natsStatus set_security(const ef__nats_bus *n, natsOptions *options)
         s = natsOptions_LoadCATrustedCertificates(options, a->ca);
     if (s == NATS_OK && a->creds[0])
         s = natsOptions_SetUserCredentialsFromFiles(options, a->creds, NULL);
-    return s == NATS_OK ? set_credentials(n, options) : s;
+    return s == NATS_OK ? set_credentials(nats, options) : s;
 }
 
-/* Where answers come in. */
-static natsStatus subscribe_answers(ef__nats_bus *n)
+/* Subscribes to the reply inboxes. */
+static natsStatus subscribe_answers(ef__nats_bus *nats)
 {
     char subject[256];
-    natsStatus s = natsInbox_Create(&n->inbox);
+    natsStatus s = natsInbox_Create(&nats->inbox);
 
     if (s != NATS_OK)
         return s;
-    (void)snprintf(subject, sizeof subject, "%s.*", n->inbox);
-    return natsConnection_SubscribeSync(&n->answers, n->connection, subject);
+    (void)snprintf(subject, sizeof subject, "%s.*", nats->inbox);
+    return natsConnection_SubscribeSync(&nats->answers, nats->connection, subject);
 }
 
-/* The first public address of the broker as an URL. libnats would look the name up by itself, and
- * might find another address then. */
-static ef_status find_public(const ef__nats_bus *n, char out[SERVER_MAX], ef_error *err)
+/* The first public address of the broker as a URL. libnats would resolve the name again, and might
+ * get another address. */
+static ef_status resolve_public_address(const ef__nats_bus *nats, char out[SERVER_MAX],
+                                        ef_error *err)
 {
-    const ef__nats_address *a = &n->address;
+    const ef__nats_address *a = &nats->address;
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     char number[NI_MAXHOST];
@@ -114,12 +114,12 @@ static ef_status find_public(const ef__nats_bus *n, char out[SERVER_MAX], ef_err
         return EF_OK;
     return code ? ef_fail(err, EF_BUSY, "%s: %s", a->server, gai_strerror(code))
                 : ef_fail(err, EF_BUSY,
-                          "%s: the broker's address is not public (--allow-private lets it be "
-                          "connected to)",
+                          "%s: the address of the broker is not public, and allow_private is not "
+                          "set",
                           a->server);
 }
 
-static natsStatus open_connection(ef__nats_bus *n, const char *server)
+static natsStatus open_connection(ef__nats_bus *nats, const char *server)
 {
     natsOptions *options = NULL;
     natsStatus s = natsOptions_Create(&options);
@@ -127,99 +127,103 @@ static natsStatus open_connection(ef__nats_bus *n, const char *server)
     if (s == NATS_OK)
         s = natsOptions_SetURL(options, server);
     if (s == NATS_OK)
-        s = natsOptions_SetTimeout(options, n->base.options.timeout_ms);
+        s = natsOptions_SetTimeout(options, nats->base.options.timeout_ms);
     if (s == NATS_OK)
         s = natsOptions_SetName(options, "everfold");
-    /* Whoever connects again has to look at the stream first. */
+    /* No automatic reconnect: after one the stream must be compared first. */
     if (s == NATS_OK)
         s = natsOptions_SetAllowReconnect(options, false);
     if (s == NATS_OK)
-        s = set_security(n, options);
+        s = set_security(nats, options);
     if (s == NATS_OK)
-        s = natsConnection_Connect(&n->connection, options);
+        s = natsConnection_Connect(&nats->connection, options);
     if (s == NATS_OK)
-        s = subscribe_answers(n);
+        s = subscribe_answers(nats);
     natsOptions_Destroy(options);
     return s;
 }
 
 /* --- the stream ------------------------------------------------------------------------------- */
 
-/* Ask JetStream's API; the answer's tree in the arena. */
-static ef_status ask(ef__nats_bus *n, const char *subject, const char *question, ef__arena *arena,
-                     ef__json **out, ef_error *err)
+/* Calls the JetStream API; the response is parsed into the arena. */
+static ef_status call_api(ef__nats_bus *nats, const char *subject, const char *request,
+                          ef__arena *arena, ef__json **out, ef_error *err)
 {
     natsMsg *reply = NULL;
-    natsStatus s = natsConnection_RequestString(&reply, n->connection, subject, question,
-                                                n->base.options.timeout_ms);
+    natsStatus s = natsConnection_RequestString(&reply, nats->connection, subject, request,
+                                                nats->base.options.timeout_ms);
     ef_str text, kept;
     ef_status st;
 
     if (s != NATS_OK)
         return s == NATS_NO_RESPONDERS
-                   ? ef_fail(err, EF_BUSY, "%s: JetStream is not enabled", n->address.server)
-                   : ef__nats_fail(n, s, err);
+                   ? ef_fail(err, EF_BUSY, "%s: JetStream is not enabled", nats->address.server)
+                   : ef__nats_fail(nats, s, err);
     text = (ef_str){natsMsg_GetData(reply), (size_t)natsMsg_GetDataLength(reply)};
     kept = ef__arena_copy(arena, text);
     natsMsg_Destroy(reply);
     if (!kept.ptr)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
     st = ef__json_parse(kept, EF__NATS_REPLY_BYTES, arena, out, err);
-    return st == EF_OK ? st
-                       : ef_fail(err, EF_BUSY, "%s answers what is no JSON", n->address.server);
+    return st == EF_OK
+               ? st
+               : ef_fail(err, EF_BUSY, "%s: the response is not JSON", nats->address.server);
 }
 
-/* The stream that takes a subject. Another than before is one of which nothing is known. */
-static ef_status find_stream(ef__nats_bus *n, const char *subject, ef__arena *arena, ef_error *err)
+/* Finds the stream of a subject. Nothing is known about a stream other than the previous one. */
+static ef_status find_stream(ef__nats_bus *nats, const char *subject, ef__arena *arena,
+                             ef_error *err)
 {
-    char question[EF__NATS_MADE_MAX + 32];
+    char request[EF__NATS_MADE_MAX + 32];
     ef__json *answer = NULL;
     const ef__json *streams;
     ef_status st;
 
-    (void)snprintf(question, sizeof question, "{\"subject\":\"%s\"}", subject);
-    st = ask(n, "$JS.API.STREAM.NAMES", question, arena, &answer, err);
+    (void)snprintf(request, sizeof request, "{\"subject\":\"%s\"}", subject);
+    st = call_api(nats, "$JS.API.STREAM.NAMES", request, arena, &answer, err);
     if (st != EF_OK)
         return st;
     streams = ef__json_get(answer, "streams");
     if (!streams || !streams->first || streams->first->kind != EF__JSON_STRING ||
-        streams->first->text.len >= sizeof n->stream_name)
-        return ef_fail(err, EF_BUSY, "%s: no stream takes subject %s: make one first",
-                       n->address.server, subject);
-    if (!ef_str_equal(streams->first->text, ef_str_from(n->stream_name)))
-        n->last_seq = 0;
-    (void)snprintf(n->stream_name, sizeof n->stream_name, "%.*s", EF_STR_ARG(streams->first->text));
+        streams->first->text.len >= sizeof nats->stream_name)
+        return ef_fail(err, EF_BUSY, "%s: no stream has the subject %s: create one first",
+                       nats->address.server, subject);
+    if (!ef_str_equal(streams->first->text, ef_str_from(nats->stream_name)))
+        nats->last_seq = 0;
+    (void)snprintf(nats->stream_name, sizeof nats->stream_name, "%.*s",
+                   EF_STR_ARG(streams->first->text));
     return EF_OK;
 }
 
-static ef_status read_last_seq(ef__nats_bus *n, ef__arena *arena, uint64_t *out, ef_error *err)
+static ef_status read_last_seq(ef__nats_bus *nats, ef__arena *arena, uint64_t *out, ef_error *err)
 {
-    char subject[sizeof n->stream_name + 32];
+    char subject[sizeof nats->stream_name + 32];
     ef__json *answer = NULL;
     const ef__json *code, *last, *replicas;
     int64_t number;
     ef_status st;
 
-    (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.INFO.%s", n->stream_name);
-    st = ask(n, subject, "", arena, &answer, err);
+    (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.INFO.%s", nats->stream_name);
+    st = call_api(nats, subject, "", arena, &answer, err);
     if (st != EF_OK)
         return st;
     code = ef__json_get(ef__json_get(answer, "error"), "code");
     if (code && ef__json_int64(code, &number) == 0 && number == 404)
-        return ef_fail(err, EF_NOT_FOUND, "%s has no stream %s", n->address.server, n->stream_name);
+        return ef_fail(err, EF_NOT_FOUND, "%s has no stream %s", nats->address.server,
+                       nats->stream_name);
     last = ef__json_get(ef__json_get(answer, "state"), "last_seq");
     if (!last || ef__json_int64(last, &number) != 0 || number < 0)
-        return ef_fail(err, EF_BUSY, "%s says nothing of stream %s", n->address.server,
-                       n->stream_name);
+        return ef_fail(err, EF_BUSY, "%s: the response about stream %s is incomplete",
+                       nats->address.server, nats->stream_name);
     replicas = ef__json_get(ef__json_get(answer, "config"), "num_replicas");
-    if (!replicas || ef__json_int64(replicas, &n->replicas) != 0)
-        n->replicas = 0;
+    if (!replicas || ef__json_int64(replicas, &nats->replicas) != 0)
+        nats->replicas = 0;
     *out = (uint64_t)number;
     return EF_OK;
 }
 
-/* What was noted of a stream, here or in another process: {"stream":NAME,"seq":N}. */
-static void take_noted(ef__nats_bus *n, ef_str noted, ef__arena *arena)
+/* Reads the stored progress, of this process or another: {"stream":NAME,"seq":N}. */
+static void read_progress(ef__nats_bus *nats, ef_str noted, ef__arena *arena)
 {
     ef__json *tree = NULL;
     const ef__json *name, *seq;
@@ -229,72 +233,75 @@ static void take_noted(ef__nats_bus *n, ef_str noted, ef__arena *arena)
         return;
     name = ef__json_get(tree, "stream");
     seq = ef__json_get(tree, "seq");
-    if (!name || name->kind != EF__JSON_STRING || name->text.len >= sizeof n->stream_name || !seq ||
-        ef__json_int64(seq, &number) != 0 || number < 0)
+    if (!name || name->kind != EF__JSON_STRING || name->text.len >= sizeof nats->stream_name ||
+        !seq || ef__json_int64(seq, &number) != 0 || number < 0)
         return;
-    if (!n->stream_name[0])
-        (void)snprintf(n->stream_name, sizeof n->stream_name, "%.*s", EF_STR_ARG(name->text));
-    if (ef_str_equal(name->text, ef_str_from(n->stream_name)) && (uint64_t)number > n->last_seq)
-        n->last_seq = (uint64_t)number;
+    if (!nats->stream_name[0])
+        (void)snprintf(nats->stream_name, sizeof nats->stream_name, "%.*s", EF_STR_ARG(name->text));
+    if (ef_str_equal(name->text, ef_str_from(nats->stream_name)) &&
+        (uint64_t)number > nats->last_seq)
+        nats->last_seq = (uint64_t)number;
 }
 
-/* Has the stream all that it acknowledged? What it has now is what counts from here on. */
-static ef_status compare_stream(ef__nats_bus *n, ef__arena *arena, ef_error *err)
+/* Compares the stream with what it acknowledged; later comparisons start from its present state. */
+static ef_status compare_stream(ef__nats_bus *nats, ef__arena *arena, ef_error *err)
 {
     uint64_t has = 0;
-    ef_status st = read_last_seq(n, arena, &has, err);
+    ef_status st = read_last_seq(nats, arena, &has, err);
 
-    n->compared = st == EF_OK;
+    nats->compared = st == EF_OK;
     if (st != EF_OK)
         return st;
-    if (has < n->last_seq) {
-        n->base.lost = true;
-        n->base.lost_count = (int64_t)(n->last_seq - has);
+    if (has < nats->last_seq) {
+        nats->base.lost = true;
+        nats->base.lost_count = (int64_t)(nats->last_seq - has);
     }
-    n->last_seq = has;
+    nats->last_seq = has;
     return EF_OK;
 }
 
-static bool is_connected(const ef__nats_bus *n)
+static bool is_connected(const ef__nats_bus *nats)
 {
-    return n->connection && natsConnection_Status(n->connection) == NATS_CONN_STATUS_CONNECTED;
+    return nats->connection &&
+           natsConnection_Status(nats->connection) == NATS_CONN_STATUS_CONNECTED;
 }
 
-static ef_status connect_broker(ef__nats_bus *n, ef_error *err)
+static ef_status connect_broker(ef__nats_bus *nats, ef_error *err)
 {
     char server[SERVER_MAX];
     natsStatus s;
     ef_status st = EF_OK;
 
-    if (is_connected(n))
+    if (is_connected(nats))
         return EF_OK;
-    disconnect(n);
-    (void)snprintf(server, sizeof server, "%s", n->address.server);
-    if (!n->base.options.allow_private)
-        st = find_public(n, server, err);
+    disconnect(nats);
+    (void)snprintf(server, sizeof server, "%s", nats->address.server);
+    if (!nats->base.options.allow_private)
+        st = resolve_public_address(nats, server, err);
     if (st != EF_OK)
         return st;
-    s = open_connection(n, server);
+    s = open_connection(nats, server);
     if (s == NATS_OK)
         return EF_OK;
-    disconnect(n);
-    return ef__nats_fail(n, s, err);
+    disconnect(nats);
+    return ef__nats_fail(nats, s, err);
 }
 
-static ef_status get_ready(ef__nats_bus *n, const char *subject, ef__arena *arena, ef_error *err)
+static ef_status prepare_stream(ef__nats_bus *nats, const char *subject, ef__arena *arena,
+                                ef_error *err)
 {
-    ef_status st = connect_broker(n, err);
+    ef_status st = connect_broker(nats, err);
 
-    if (st != EF_OK || n->compared)
+    if (st != EF_OK || nats->compared)
         return st;
-    take_noted(n, n->base.options.progress, arena);
-    n->base.options.progress.len = 0;
-    st = find_stream(n, subject, arena, err);
+    read_progress(nats, nats->base.options.progress, arena);
+    nats->base.options.progress.len = 0;
+    st = find_stream(nats, subject, arena, err);
     if (st == EF_OK)
-        st = compare_stream(n, arena, err);
-    return st == EF_NOT_FOUND
-               ? ef_fail(err, EF_BUSY, "%s: stream %s is gone", n->address.server, n->stream_name)
-               : st;
+        st = compare_stream(nats, arena, err);
+    return st == EF_NOT_FOUND ? ef_fail(err, EF_BUSY, "%s: stream %s was deleted",
+                                        nats->address.server, nats->stream_name)
+                              : st;
 }
 
 /* --- the sink --------------------------------------------------------------------------------- */
@@ -303,67 +310,68 @@ static ef_status nats_deliver(ef__bus *bus, const ef__bus_message *messages, siz
                               int64_t now_us, ef__bus_outcome *outcomes, ef__arena *arena,
                               ef_error *err)
 {
-    ef__nats_bus *n = (ef__nats_bus *)bus;
+    ef__nats_bus *nats = (ef__nats_bus *)bus;
     ef__buf subject = EF__BUF_INIT(EF__NATS_MADE_MAX);
-    ef_status st = ef__nats_subject(&n->address, &messages[0], &subject)
-                       ? get_ready(n, subject.ptr, arena, err)
+    ef_status st = ef__nats_subject(&nats->address, &messages[0], &subject)
+                       ? prepare_stream(nats, subject.ptr, arena, err)
                        : ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");
 
     (void)now_us;
     if (st == EF_OK && !bus->lost)
-        st = ef__nats_publish(n, messages, count, outcomes, arena, err);
+        st = ef__nats_publish(nats, messages, count, outcomes, arena, err);
     ef__buf_release(&subject);
     if (st != EF_OK)
-        disconnect(n); /* nobody can say what became of the rest: begin anew */
+        disconnect(nats); /* the results of the rest are unknown: connect again */
     return st;
 }
 
-/* A broker that is put back closes its connections: as long as ours is there it was not. Of a
- * stream that is made anew it says nothing, so it is asked now and then. */
-static ef_status nats_look(ef__bus *bus, ef_str progress, bool now, ef_error *err)
+/* A broker that is restored closes its connections, so an open connection means that it was not. A
+ * stream that is deleted and created again is not noticed that way: `now` asks the broker. */
+static ef_status nats_check_loss(ef__bus *bus, ef_str progress, bool now, ef_error *err)
 {
-    ef__nats_bus *n = (ef__nats_bus *)bus;
-    ef__arena arena = EF__ARENA_INIT(LOOK_ARENA);
+    ef__nats_bus *nats = (ef__nats_bus *)bus;
+    ef__arena arena = EF__ARENA_INIT(LOSS_ARENA);
     ef_status st;
 
-    if (!now && n->compared && is_connected(n))
+    if (!now && nats->compared && is_connected(nats))
         return EF_OK;
-    take_noted(n, progress, &arena);
-    st = n->stream_name[0] ? connect_broker(n, err) : EF_NOT_FOUND;
+    read_progress(nats, progress, &arena);
+    st = nats->stream_name[0] ? connect_broker(nats, err) : EF_NOT_FOUND;
     if (st == EF_OK)
-        st = compare_stream(n, &arena, err);
+        st = compare_stream(nats, &arena, err);
     if (st != EF_OK && st != EF_NOT_FOUND)
-        disconnect(n);
+        disconnect(nats);
     ef__arena_release(&arena);
     return st;
 }
 
 static ef_str nats_progress(ef__bus *bus)
 {
-    ef__nats_bus *n = (ef__nats_bus *)bus;
-    ef__buf text = EF__BUF_INIT(sizeof n->said - 1);
+    ef__nats_bus *nats = (ef__nats_bus *)bus;
+    ef__buf text = EF__BUF_INIT(sizeof nats->progress_text - 1);
     ef__json_writer w = EF__JSON_WRITER(&text);
 
-    if (!n->stream_name[0])
+    if (!nats->stream_name[0])
         return EF_STR("");
     ef__json_open(&w, '{');
     ef__json_key(&w, "stream");
-    ef__json_str(&w, ef_str_from(n->stream_name));
+    ef__json_str(&w, ef_str_from(nats->stream_name));
     ef__json_key(&w, "seq");
-    ef__json_int(&w, (int64_t)n->last_seq);
+    ef__json_int(&w, (int64_t)nats->last_seq);
     ef__json_close(&w, '}');
-    (void)snprintf(n->said, sizeof n->said, "%s", text.failed ? "" : text.ptr);
+    (void)snprintf(nats->progress_text, sizeof nats->progress_text, "%s",
+                   text.failed ? "" : text.ptr);
     ef__buf_release(&text);
-    return ef_str_from(n->said);
+    return ef_str_from(nats->progress_text);
 }
 
 static void nats_close(ef__bus *bus)
 {
-    ef__nats_bus *n = (ef__nats_bus *)bus;
+    ef__nats_bus *nats = (ef__nats_bus *)bus;
 
-    disconnect(n);
+    disconnect(nats);
     ef__bus_release(bus);
-    free(n);
+    free(nats);
 }
 
 static const ef__bus_ops nats_ops = {
@@ -372,25 +380,25 @@ static const ef__bus_ops nats_ops = {
     .grouped = true,
     .overlaps = true,
     .deliver = nats_deliver,
-    .look = nats_look,
+    .check_loss = nats_check_loss,
     .progress = nats_progress,
     .close = nats_close,
 };
 
 ef_status ef__bus_nats_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
 {
-    ef__nats_bus *n = calloc(1, sizeof *n);
+    ef__nats_bus *nats = calloc(1, sizeof *nats);
     ef_status st;
 
-    if (!n)
+    if (!nats)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
-    st = ef__bus_init(&n->base, &nats_ops, options, err);
+    st = ef__bus_init(&nats->base, &nats_ops, options, err);
     if (st == EF_OK)
-        st = ef__nats_address_take(options->url, &n->address, err);
+        st = ef__nats_address_parse(options->url, &nats->address, err);
     if (st != EF_OK) {
-        nats_close(&n->base);
+        nats_close(&nats->base);
         return st;
     }
-    *out = &n->base;
+    *out = &nats->base;
     return EF_OK;
 }

@@ -7,10 +7,10 @@
 
 #include <inttypes.h>
 
-#define KEY_MAX 4096
+#define KEY_MAX 4096 /* bytes: far more than a key of HMAC-SHA256 needs */
 #define PREFIX "whsec_"
 
-/* The key's bytes; how many, or -1. */
+/* Decodes the key; its length, or -1. */
 static int key_of(ef_str secret, uint8_t out[KEY_MAX])
 {
     size_t prefix = sizeof PREFIX - 1;

@@ -1,14 +1,14 @@
 /*
- * webhook.c - the webhook sink: each message is the body of a POST, signed.
+ * webhook.c - the webhook sink: each message is the body of a signed POST.
  *
- * Several requests are under way at once, one of each group. An answer is a verdict on its message:
- * 2xx is a delivery, 3xx and 4xx fail the message, and neither says anything about the receiver.
- * No answer, 429 and 5xx fail the receiver. When it fails one message after the other of different
- * groups, or cannot be connected to, it is unavailable: the breaker opens, nothing counts against
- * the messages that it failed on, and from then on a call tries one of them, another one each time,
- * until one is answered. Messages that were refused meanwhile keep their verdict.
+ * Several requests are in flight, one of each group. A response is a verdict on its message: 2xx is
+ * a delivery, 3xx and 4xx fail the message, and neither says anything about the receiver. No
+ * response, 429 and 5xx are failures of the receiver. When it fails several messages of different
+ * groups in a row, or cannot be connected to, it is unavailable: the breaker opens, the failures do
+ * not count against their messages, and from then on a call tries one message, another one each
+ * time, until one gets a response. Messages that were refused before keep their verdict.
  *
- * Redirects are not followed, proxies of the environment are not used, an answer is read up to
+ * Redirects are not followed, proxies of the environment are not used, a response is read up to
  * REPLY_BYTES, and only public addresses are connected to (public_address.h) unless others are
  * allowed.
  */
@@ -29,18 +29,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define BATCH_MAX 256
-#define IN_FLIGHT 8
-#define REPLY_BYTES (64u * 1024)
-#define BREAKER_FAILURES 5 /* of the receiver, in a call without an answer, of as many groups */
-#define POLL_MS 100
-#define ERROR_BYTES 200
-#define META_ARENA (1024u * 1024)
+#define BATCH_MAX 256             /* messages of a call: they are claimed while it runs */
+#define IN_FLIGHT 8               /* requests: polite to a small receiver */
+#define REPLY_BYTES (64u * 1024)  /* bodies are not used: enough to reuse the connection */
+#define BREAKER_FAILURES 5        /* of the receiver, of different groups, without a response */
+#define POLL_MS 100               /* how fast a stop is noticed */
+#define ERROR_BYTES 200           /* of a stored error */
+#define META_ARENA (1024u * 1024) /* the tree of an event's meta, several times its 64 KiB */
 
 typedef struct hook_bus hook_bus;
 
-/* A request under way. */
-typedef struct flight {
+/* A request. */
+typedef struct hook_request {
     hook_bus *bus;
     CURL *easy;
     struct curl_slist *headers;
@@ -48,35 +48,35 @@ typedef struct flight {
     size_t message; /* index; SIZE_MAX: free */
     size_t reply_bytes;
     bool private_address;
-    char why[CURL_ERROR_SIZE];
-} flight;
+    char reason[CURL_ERROR_SIZE];
+} hook_request;
 
 struct hook_bus {
-    ef__bus base; /* first, so that an ef__bus * is this */
+    ef__bus base; /* first: an ef__bus * is cast to hook_bus * */
     CURLM *multi;
-    flight *flights;
-    size_t flight_count;
-    bool open;    /* the breaker: the receiver is unavailable */
-    size_t probe; /* which message is tried next while it is */
+    hook_request *requests;
+    size_t request_count;
+    bool breaker_open; /* the breaker: the receiver is unavailable */
+    size_t probe;      /* the next message to try while it is open */
 };
 
-/* A call. */
-typedef struct call {
+/* A call of hook_deliver. */
+typedef struct hook_call {
     hook_bus *bus;
     const ef__bus_message *messages;
     size_t count;
     ef__bus_outcome *outcomes;
     ef__arena *arena;
-    char *begun;  /* per message */
-    char *closed; /* per group: one is under way, or failed */
+    char *sent;   /* per message: sent */
+    char *closed; /* per group: one message is in flight, or failed */
     char *blamed; /* per message: it failed because of the receiver */
-    size_t next;  /* all before it have begun */
-    size_t under_way;
+    size_t next;  /* all messages before it are sent */
+    size_t in_flight;
     int answered, failed;     /* verdicts on messages; failures of the receiver */
-    int64_t now_us, until_us; /* wall; monotonic: nothing is begun any more */
+    int64_t now_us, until_us; /* wall time; monotonic: no request is started after it */
     bool down;
-    char why[ERROR_BYTES + CURL_ERROR_SIZE];
-} call;
+    char reason[ERROR_BYTES + CURL_ERROR_SIZE];
+} hook_call;
 
 /* --- the address ------------------------------------------------------------------------------ */
 
@@ -91,16 +91,16 @@ ef_status ef__bus_webhook_check(const ef__bus_options *options, ef_error *err)
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
     else if (code != CURLUE_OK)
         st = ef_fail(err, EF_BAD_INPUT, "'%s': %s", text, curl_url_strerror(code));
-    else if (text[strcspn(text, ":") + 3] == '/') /* libcurl takes the path for a host */
-        st = ef_fail(err, EF_BAD_INPUT, "'%s' names no host: https://HOST/PATH is needed", text);
+    else if (text[strcspn(text, ":") + 3] == '/') /* libcurl reads the path as the host */
+        st = ef_fail(err, EF_BAD_INPUT, "'%s' has no host: use https://HOST/PATH", text);
     else if (curl_url_get(url, CURLUPART_USER, &user, 0) == CURLUE_OK)
         st = ef_fail(err, EF_BAD_INPUT,
-                     "the address has a name or password in it, and addresses are shown to people: "
-                     "receivers know us by the signature (--secret-file)");
+                     "the address contains a user name or password, and addresses are logged: "
+                     "messages are signed with `secret` instead");
     else if (strncmp(text, "https:", 6) != 0 && !options->allow_private)
         st = ef_fail(err, EF_BAD_INPUT,
-                     "'%s': https is needed; plain http is for receivers of one's own network "
-                     "(--allow-private)",
+                     "'%s' is not https: plain http is for receivers in a private network "
+                     "(allow_private)",
                      text);
     curl_free(user);
     curl_url_cleanup(url);
@@ -108,15 +108,15 @@ ef_status ef__bus_webhook_check(const ef__bus_options *options, ef_error *err)
     return st;
 }
 
-/* Called with the address that is about to be connected to, whatever its name resolved to. */
+/* Called with the address that is about to be connected to, after the name was resolved. */
 static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
-    flight *f = context;
+    hook_request *request = context;
 
     (void)purpose;
-    if (!f->bus->base.options.allow_private &&
+    if (!request->bus->base.options.allow_private &&
         !ef__address_is_public(&address->addr, address->addrlen)) {
-        f->private_address = true;
+        request->private_address = true;
         return CURL_SOCKET_BAD;
     }
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
@@ -124,18 +124,20 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
 
 /* --- a request -------------------------------------------------------------------------------- */
 
-/* Count the answer's bytes, keep none. More than enough ends the transfer; its status holds. */
-static size_t take_reply(char *bytes, size_t size, size_t count, void *context)
+/* Counts the bytes of the response and drops them. Too many end the transfer; its status is valid.
+ */
+static size_t count_response(char *bytes, size_t size, size_t count, void *context)
 {
-    flight *f = context;
+    hook_request *request = context;
 
     (void)bytes;
-    f->reply_bytes += size * count;
-    return f->reply_bytes > REPLY_BYTES ? 0 : size * count;
+    request->reply_bytes += size * count;
+    return request->reply_bytes > REPLY_BYTES ? 0 : size * count;
 }
 
-static bool add_header(flight *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool add_header(flight *f, const char *format, ...)
+static bool add_header(hook_request *request, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static bool add_header(hook_request *request, const char *format, ...)
 {
     struct curl_slist *longer;
     char line[2048];
@@ -147,14 +149,14 @@ static bool add_header(flight *f, const char *format, ...)
     va_end(arguments);
     if (len < 0 || (size_t)len >= sizeof line)
         return false;
-    longer = curl_slist_append(f->headers, line);
+    longer = curl_slist_append(request->headers, line);
     if (longer)
-        f->headers = longer;
+        request->headers = longer;
     return longer != NULL;
 }
 
-/* Only what can be a trace parent: it comes from whoever appended the event. */
-static bool add_trace(flight *f, const ef_event *event)
+/* Only a valid trace parent: the client that appended the event has set it. */
+static bool add_trace(hook_request *request, const ef_event *event)
 {
     ef__arena arena = EF__ARENA_INIT(META_ARENA);
     ef_str trace = ef__meta_text(event->meta, "traceparent", &arena);
@@ -164,35 +166,35 @@ static bool add_trace(flight *f, const ef_event *event)
         fits = fits && (trace.ptr[i] == '-' || (trace.ptr[i] >= '0' && trace.ptr[i] <= '9') ||
                         (trace.ptr[i] >= 'a' && trace.ptr[i] <= 'f'));
     if (fits)
-        added = add_header(f, "traceparent: %.*s", EF_STR_ARG(trace));
+        added = add_header(request, "traceparent: %.*s", EF_STR_ARG(trace));
     ef__arena_release(&arena);
     return added;
 }
 
-static bool add_signature(flight *f, const ef_event *event, int64_t now_us)
+static bool add_signature(hook_request *request, const ef_event *event, int64_t now_us)
 {
     ef__buf id = EF__BUF_INIT(2048);
-    ef_str secret = f->bus->base.options.secret;
+    ef_str secret = request->bus->base.options.secret;
     char signature[EF__SIGN_TEXT_MAX];
     int64_t now_s = now_us / 1000000;
-    bool good = ef__bus_id(&id, event) && add_header(f, "webhook-id: %s", id.ptr) &&
-                add_header(f, "webhook-timestamp: %" PRId64, now_s);
+    bool good = ef__bus_id(&id, event) && add_header(request, "webhook-id: %s", id.ptr) &&
+                add_header(request, "webhook-timestamp: %" PRId64, now_s);
 
     if (good && secret.len)
-        good =
-            ef__webhook_sign(secret, ef__buf_str(&id), now_s, ef__buf_str(&f->body), signature) &&
-            add_header(f, "webhook-signature: %s", signature);
+        good = ef__webhook_sign(secret, ef__buf_str(&id), now_s, ef__buf_str(&request->body),
+                                signature) &&
+               add_header(request, "webhook-signature: %s", signature);
     ef__buf_release(&id);
     return good;
 }
 
-static void settle_options(flight *f)
+static void set_options(hook_request *request)
 {
-    CURL *e = f->easy;
-    long timeout_ms = (long)f->bus->base.options.timeout_ms;
+    CURL *e = request->easy;
+    long timeout_ms = (long)request->bus->base.options.timeout_ms;
 
     curl_easy_reset(e);
-    (void)curl_easy_setopt(e, CURLOPT_URL, f->bus->base.options.url.ptr);
+    (void)curl_easy_setopt(e, CURLOPT_URL, request->bus->base.options.url.ptr);
     (void)curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     (void)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     (void)curl_easy_setopt(e, CURLOPT_PROXY, "");
@@ -201,209 +203,216 @@ static void settle_options(flight *f)
     (void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, timeout_ms);
     (void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms);
     (void)curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    (void)curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, f);
-    (void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_reply);
-    (void)curl_easy_setopt(e, CURLOPT_WRITEDATA, f);
-    (void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, f->why);
+    (void)curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, request);
+    (void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, count_response);
+    (void)curl_easy_setopt(e, CURLOPT_WRITEDATA, request);
+    (void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, request->reason);
     (void)curl_easy_setopt(e, CURLOPT_USERAGENT, "everfold/" EF_VERSION);
-    (void)curl_easy_setopt(e, CURLOPT_PRIVATE, f);
+    (void)curl_easy_setopt(e, CURLOPT_PRIVATE, request);
     (void)curl_easy_setopt(e, CURLOPT_POST, 1L);
-    (void)curl_easy_setopt(e, CURLOPT_POSTFIELDS, f->body.ptr);
-    (void)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)f->body.len);
-    (void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, f->headers);
+    (void)curl_easy_setopt(e, CURLOPT_POSTFIELDS, request->body.ptr);
+    (void)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
+    (void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, request->headers);
 }
 
-static bool make_request(flight *f, const ef__bus_message *message, int64_t now_us)
+static bool make_request(hook_request *request, const ef__bus_message *message, int64_t now_us)
 {
-    ef__buf_reset(&f->body);
-    curl_slist_free_all(f->headers);
-    f->headers = NULL;
-    f->reply_bytes = 0;
-    f->private_address = false;
-    f->why[0] = '\0';
-    if (!ef__bus_write(&f->body, message) ||
-        !add_header(f, "Content-Type: application/cloudevents+json; charset=utf-8") ||
-        !add_header(f, "Expect:") || !add_signature(f, message->event, now_us) ||
-        !add_trace(f, message->event))
+    ef__buf_reset(&request->body);
+    curl_slist_free_all(request->headers);
+    request->headers = NULL;
+    request->reply_bytes = 0;
+    request->private_address = false;
+    request->reason[0] = '\0';
+    if (!ef__bus_write(&request->body, message) ||
+        !add_header(request, "Content-Type: application/cloudevents+json; charset=utf-8") ||
+        !add_header(request, "Expect:") || !add_signature(request, message->event, now_us) ||
+        !add_trace(request, message->event))
         return false;
-    settle_options(f);
+    set_options(request);
     return true;
 }
 
 /* --- a call ----------------------------------------------------------------------------------- */
 
-static bool may_begin(const call *c)
+static bool may_start(const hook_call *call)
 {
-    return !c->down && ef__bus_mono_us(&c->bus->base) < c->until_us &&
-           !ef__bus_stopping(&c->bus->base) && !(c->bus->open && c->under_way);
+    return !call->down && ef__bus_mono_us(&call->bus->base) < call->until_us &&
+           !ef__bus_stopping(&call->bus->base) && !(call->bus->breaker_open && call->in_flight);
 }
 
-/* The next message whose group is free; SIZE_MAX. While the breaker is open it is one alone. */
-static size_t next_message(call *c)
+/* The next message whose group is free; SIZE_MAX: none. While the breaker is open, only one. */
+static size_t next_message(hook_call *call)
 {
-    if (c->bus->open && c->answered + c->failed == 0) /* the first of some group */
-        return c->messages[c->bus->probe++ % c->count].group;
-    while (c->next < c->count && c->begun[c->next])
-        c->next++;
-    for (size_t i = c->next; i < c->count; i++)
-        if (!c->begun[i] && !c->closed[c->messages[i].group])
+    if (call->bus->breaker_open &&
+        call->answered + call->failed == 0) /* the first message of a group */
+        return call->messages[call->bus->probe++ % call->count].group;
+    while (call->next < call->count && call->sent[call->next])
+        call->next++;
+    for (size_t i = call->next; i < call->count; i++)
+        if (!call->sent[i] && !call->closed[call->messages[i].group])
             return i;
     return SIZE_MAX;
 }
 
-static ef_status begin(call *c, flight *f, size_t message, ef_error *err)
+static ef_status start_request(hook_call *call, hook_request *request, size_t message,
+                               ef_error *err)
 {
-    f->message = message;
-    if (!make_request(f, &c->messages[message], c->now_us) ||
-        curl_multi_add_handle(c->bus->multi, f->easy) != CURLM_OK) {
-        f->message = SIZE_MAX;
-        return ef_fail(err, EF_NO_MEMORY, "a request could not be made; is the secret base64?");
+    request->message = message;
+    if (!make_request(request, &call->messages[message], call->now_us) ||
+        curl_multi_add_handle(call->bus->multi, request->easy) != CURLM_OK) {
+        request->message = SIZE_MAX;
+        return ef_fail(err, EF_NO_MEMORY, "cannot create a request; is the secret valid base64?");
     }
-    c->begun[message] = 1;
-    c->closed[c->messages[message].group] = 1;
-    c->under_way++;
+    call->sent[message] = 1;
+    call->closed[call->messages[message].group] = 1;
+    call->in_flight++;
     return EF_OK;
 }
 
-static ef_status fill(call *c, ef_error *err)
+static ef_status start_requests(hook_call *call, ef_error *err)
 {
     ef_status st = EF_OK;
 
-    for (size_t i = 0; st == EF_OK && i < c->bus->flight_count && may_begin(c); i++) {
+    for (size_t i = 0; st == EF_OK && i < call->bus->request_count && may_start(call); i++) {
         size_t message;
-        if (c->bus->flights[i].message != SIZE_MAX)
+        if (call->bus->requests[i].message != SIZE_MAX)
             continue;
-        message = next_message(c);
+        message = next_message(call);
         if (message == SIZE_MAX)
             break;
-        st = begin(c, &c->bus->flights[i], message, err);
+        st = start_request(call, &call->bus->requests[i], message, err);
     }
     return st;
 }
 
-/* Was it not even connected to? */
-static bool is_unreachable(CURLcode code, const flight *f)
+/* Did the connection fail? */
+static bool is_unreachable(CURLcode code, const hook_request *request)
 {
     curl_off_t connected = 0;
 
-    (void)curl_easy_getinfo(f->easy, CURLINFO_CONNECT_TIME_T, &connected);
+    (void)curl_easy_getinfo(request->easy, CURLINFO_CONNECT_TIME_T, &connected);
     return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT ||
            code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PEER_FAILED_VERIFICATION ||
            code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE ||
            (code == CURLE_OPERATION_TIMEDOUT && connected == 0);
 }
 
-static void fail_message(call *c, const flight *f, const char *format, ...)
+static void fail_message(hook_call *call, const hook_request *request, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static void fail_message(call *c, const flight *f, const char *format, ...)
+static void fail_message(hook_call *call, const hook_request *request, const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(c->why, sizeof c->why, format, arguments);
+    (void)vsnprintf(call->reason, sizeof call->reason, format, arguments);
     va_end(arguments);
-    ef__bus_fail(&c->outcomes[f->message], EF__BUS_FAILED, c->arena, "%s", c->why);
+    ef__bus_fail(&call->outcomes[request->message], EF__BUS_FAILED, call->arena, "%s",
+                 call->reason);
 }
 
-/* What the receiver has answered. */
-static void judge_answer(call *c, flight *f, long status)
+/* Sets the verdict of a response. */
+static void judge_response(hook_call *call, hook_request *request, long status)
 {
     bool receiver_failed = status == 429 || status >= 500 || status < 200;
 
     if (status >= 200 && status < 300) {
-        c->outcomes[f->message].verdict = EF__BUS_DELIVERED;
-        c->closed[c->messages[f->message].group] = 0;
+        call->outcomes[request->message].verdict = EF__BUS_DELIVERED;
+        call->closed[call->messages[request->message].group] = 0;
     } else if (status >= 300 && status < 400) {
-        fail_message(c, f, "the receiver answered %ld: redirects are not followed", status);
+        fail_message(call, request, "the receiver returned %ld: redirects are not followed",
+                     status);
     } else {
-        fail_message(c, f, "the receiver answered %ld", status);
+        fail_message(call, request, "the receiver returned %ld", status);
     }
-    c->blamed[f->message] = receiver_failed;
-    c->failed += receiver_failed;
-    c->answered += !receiver_failed;
+    call->blamed[request->message] = receiver_failed;
+    call->failed += receiver_failed;
+    call->answered += !receiver_failed;
     if (!receiver_failed)
-        c->bus->open = false;
+        call->bus->breaker_open = false;
 }
 
-static void judge_silence(call *c, flight *f, CURLcode code)
+static void judge_failure(hook_call *call, hook_request *request, CURLcode code)
 {
     if (code == CURLE_OPERATION_TIMEDOUT)
-        fail_message(c, f, "no whole answer within %" PRId64 " ms",
-                     c->bus->base.options.timeout_ms);
+        fail_message(call, request, "no complete response within %" PRId64 " ms",
+                     call->bus->base.options.timeout_ms);
     else
-        fail_message(c, f, "%s", f->why[0] ? f->why : curl_easy_strerror(code));
-    c->blamed[f->message] = true;
-    c->failed++;
+        fail_message(call, request, "%s",
+                     request->reason[0] ? request->reason : curl_easy_strerror(code));
+    call->blamed[request->message] = true;
+    call->failed++;
 }
 
-/* What became of a request. */
-static void judge(call *c, flight *f, CURLcode code)
+/* Sets the verdict of a finished request. */
+static void finish_request(hook_call *call, hook_request *request, CURLcode code)
 {
     long status = 0;
 
-    (void)curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (f->private_address || is_unreachable(code, f)) {
-        c->down = true;
-        (void)snprintf(c->why, sizeof c->why, "%s",
-                       f->private_address ? "the receiver's address is not public "
-                                            "(--allow-private lets it be called)"
-                       : f->why[0]        ? f->why
-                                          : curl_easy_strerror(code));
-    } else if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && f->reply_bytes > REPLY_BYTES)) {
-        judge_answer(c, f, status);
+    (void)curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (request->private_address || is_unreachable(code, request)) {
+        call->down = true;
+        (void)snprintf(call->reason, sizeof call->reason, "%s",
+                       request->private_address ? "the address of the receiver is not public, and "
+                                                  "allow_private is not set"
+                       : request->reason[0]     ? request->reason
+                                                : curl_easy_strerror(code));
+    } else if (code == CURLE_OK ||
+               (code == CURLE_WRITE_ERROR && request->reply_bytes > REPLY_BYTES)) {
+        judge_response(call, request, status);
     } else {
-        judge_silence(c, f, code);
+        judge_failure(call, request, code);
     }
-    if (c->failed && (c->bus->open || (c->answered == 0 && c->failed >= BREAKER_FAILURES)))
-        c->down = true;
+    if (call->failed &&
+        (call->bus->breaker_open || (call->answered == 0 && call->failed >= BREAKER_FAILURES)))
+        call->down = true;
 }
 
-static void land_all(call *c)
+static void finish_requests(hook_call *call)
 {
     CURLMsg *said;
     int left;
 
-    while ((said = curl_multi_info_read(c->bus->multi, &left)) != NULL) {
-        flight *f = NULL;
+    while ((said = curl_multi_info_read(call->bus->multi, &left)) != NULL) {
+        hook_request *request = NULL;
         CURLcode code = said->data.result;
         if (said->msg != CURLMSG_DONE)
             continue;
-        (void)curl_easy_getinfo(said->easy_handle, CURLINFO_PRIVATE, (char **)&f);
-        judge(c, f, code);
-        (void)curl_multi_remove_handle(c->bus->multi, f->easy);
-        f->message = SIZE_MAX;
-        c->under_way--;
+        (void)curl_easy_getinfo(said->easy_handle, CURLINFO_PRIVATE, (char **)&request);
+        finish_request(call, request, code);
+        (void)curl_multi_remove_handle(call->bus->multi, request->easy);
+        request->message = SIZE_MAX;
+        call->in_flight--;
     }
 }
 
-/* Give up what is under way: nobody can say what becomes of it. */
-static void give_up(call *c)
+/* Cancels the requests in flight: their results stay unknown. */
+static void cancel_requests(hook_call *call)
 {
-    for (size_t i = 0; i < c->bus->flight_count; i++) {
-        flight *f = &c->bus->flights[i];
-        if (f->message == SIZE_MAX)
+    for (size_t i = 0; i < call->bus->request_count; i++) {
+        hook_request *request = &call->bus->requests[i];
+        if (request->message == SIZE_MAX)
             continue;
-        (void)curl_multi_remove_handle(c->bus->multi, f->easy);
-        f->message = SIZE_MAX;
-        c->under_way--;
+        (void)curl_multi_remove_handle(call->bus->multi, request->easy);
+        request->message = SIZE_MAX;
+        call->in_flight--;
     }
 }
 
-static ef_status fly(call *c, ef_error *err)
+static ef_status run_requests(hook_call *call, ef_error *err)
 {
-    ef_status st = fill(c, err);
+    ef_status st = start_requests(call, err);
     int running;
 
-    while (st == EF_OK && c->under_way && !ef__bus_stopping(&c->bus->base)) {
-        if (curl_multi_perform(c->bus->multi, &running) != CURLM_OK)
+    while (st == EF_OK && call->in_flight && !ef__bus_stopping(&call->bus->base)) {
+        if (curl_multi_perform(call->bus->multi, &running) != CURLM_OK)
             st = ef_fail(err, EF_IO, "requests cannot be made");
-        land_all(c);
+        finish_requests(call);
         if (st == EF_OK)
-            st = fill(c, err);
-        if (st == EF_OK && c->under_way)
-            (void)curl_multi_poll(c->bus->multi, NULL, 0, POLL_MS, NULL);
+            st = start_requests(call, err);
+        if (st == EF_OK && call->in_flight)
+            (void)curl_multi_poll(call->bus->multi, NULL, 0, POLL_MS, NULL);
     }
-    give_up(c);
+    cancel_requests(call);
     return st;
 }
 
@@ -411,43 +420,44 @@ static ef_status hook_deliver(ef__bus *bus, const ef__bus_message *messages, siz
                               int64_t now_us, ef__bus_outcome *outcomes, ef__arena *arena,
                               ef_error *err)
 {
-    call c = {.bus = (hook_bus *)bus,
-              .messages = messages,
-              .count = count,
-              .outcomes = outcomes,
-              .arena = arena,
-              .begun = ef__arena_zalloc(arena, count, 1),
-              .closed = ef__arena_zalloc(arena, count, 1),
-              .blamed = ef__arena_zalloc(arena, count, 1),
-              .now_us = now_us,
-              .until_us = ef__bus_mono_us(bus) + bus->options.timeout_ms * 1000};
-    ef_status st = c.begun && c.closed && c.blamed ? fly(&c, err)
-                                                   : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    hook_call call = {.bus = (hook_bus *)bus,
+                      .messages = messages,
+                      .count = count,
+                      .outcomes = outcomes,
+                      .arena = arena,
+                      .sent = ef__arena_zalloc(arena, count, 1),
+                      .closed = ef__arena_zalloc(arena, count, 1),
+                      .blamed = ef__arena_zalloc(arena, count, 1),
+                      .now_us = now_us,
+                      .until_us = ef__bus_mono_us(bus) + bus->options.timeout_ms * 1000};
+    ef_status st = call.sent && call.closed && call.blamed
+                       ? run_requests(&call, err)
+                       : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
-    if (st != EF_OK || !c.down)
+    if (st != EF_OK || !call.down)
         return st;
     for (size_t i = 0; i < count; i++)
-        if (c.blamed[i])
+        if (call.blamed[i])
             outcomes[i] = (ef__bus_outcome){.verdict = EF__BUS_WAITING};
-    c.bus->open = true;
-    return ef_fail(err, EF_BUSY, "%s", c.why);
+    call.bus->breaker_open = true;
+    return ef_fail(err, EF_BUSY, "%s", call.reason);
 }
 
 /* --- open and close --------------------------------------------------------------------------- */
 
 static void hook_close(ef__bus *bus)
 {
-    hook_bus *h = (hook_bus *)bus;
+    hook_bus *hook = (hook_bus *)bus;
 
-    for (size_t i = 0; h->flights && i < h->flight_count; i++) {
-        curl_easy_cleanup(h->flights[i].easy);
-        curl_slist_free_all(h->flights[i].headers);
-        ef__buf_release(&h->flights[i].body);
+    for (size_t i = 0; hook->requests && i < hook->request_count; i++) {
+        curl_easy_cleanup(hook->requests[i].easy);
+        curl_slist_free_all(hook->requests[i].headers);
+        ef__buf_release(&hook->requests[i].body);
     }
-    (void)curl_multi_cleanup(h->multi);
-    free(h->flights);
+    (void)curl_multi_cleanup(hook->multi);
+    free(hook->requests);
     ef__bus_release(bus);
-    free(h);
+    free(hook);
 }
 
 static const ef__bus_ops hook_ops = {
@@ -460,27 +470,28 @@ static const ef__bus_ops hook_ops = {
 
 static pthread_once_t ready_once = PTHREAD_ONCE_INIT;
 
-static void ready_curl(void)
+static void init_curl(void)
 {
     (void)curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-static bool make_flights(hook_bus *h)
+static bool create_requests(hook_bus *hook)
 {
-    size_t count = h->base.options.in_flight > 0 ? (size_t)h->base.options.in_flight : IN_FLIGHT;
+    size_t count =
+        hook->base.options.in_flight > 0 ? (size_t)hook->base.options.in_flight : IN_FLIGHT;
 
-    h->multi = curl_multi_init();
-    h->flights = calloc(count, sizeof *h->flights);
-    if (!h->multi || !h->flights)
+    hook->multi = curl_multi_init();
+    hook->requests = calloc(count, sizeof *hook->requests);
+    if (!hook->multi || !hook->requests)
         return false;
-    h->flight_count = count;
+    hook->request_count = count;
     for (size_t i = 0; i < count; i++) {
-        flight *f = &h->flights[i];
-        f->bus = h;
-        f->body = (ef__buf)EF__BUF_INIT(EF__BUS_LINE_MAX);
-        f->message = SIZE_MAX;
-        f->easy = curl_easy_init();
-        if (!f->easy)
+        hook_request *request = &hook->requests[i];
+        request->bus = hook;
+        request->body = (ef__buf)EF__BUF_INIT(EF__BUS_LINE_MAX);
+        request->message = SIZE_MAX;
+        request->easy = curl_easy_init();
+        if (!request->easy)
             return false;
     }
     return true;
@@ -488,19 +499,19 @@ static bool make_flights(hook_bus *h)
 
 ef_status ef__bus_webhook_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
 {
-    hook_bus *h = calloc(1, sizeof *h);
+    hook_bus *hook = calloc(1, sizeof *hook);
     ef_status st;
 
-    if (!h)
+    if (!hook)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
-    (void)pthread_once(&ready_once, ready_curl);
-    st = ef__bus_init(&h->base, &hook_ops, options, err);
-    if (st == EF_OK && !make_flights(h))
+    (void)pthread_once(&ready_once, init_curl);
+    st = ef__bus_init(&hook->base, &hook_ops, options, err);
+    if (st == EF_OK && !create_requests(hook))
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
     if (st != EF_OK) {
-        hook_close(&h->base);
+        hook_close(&hook->base);
         return st;
     }
-    *out = &h->base;
+    *out = &hook->base;
     return EF_OK;
 }

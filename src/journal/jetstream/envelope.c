@@ -1,14 +1,14 @@
 /*
- * envelope.c - a message and the event that it holds.
+ * envelope.c - converts between messages and events.
  *
  * Tenant and stream are in the subject. The rest is one of
  *
- *     ours          {"id","type","schema","time","data","meta"}; type and data are needed
+ *     native        {"id","type","schema","time","data","meta"}; type and data are required
  *     structured    a CloudEvent 1.0: an object with specversion
  *     binary        headers ce-specversion, ce-id, ce-type …, and the data as the payload
  *
- * An envelope that names a tenant or stream names those of the subject. One without an id has that
- * of the header Nats-Msg-Id, or else its place: STREAM/SEQUENCE.
+ * A tenant or stream in the envelope must be that of the subject. An event without an id gets the
+ * header Nats-Msg-Id, or else STREAM/SEQUENCE.
  */
 #include "jet.h"
 
@@ -22,15 +22,15 @@
 #include <string.h>
 #include <strings.h>
 
-#define ENVELOPE_BYTES EF_LIMIT_LINE_BYTES
+#define ENVELOPE_BYTES EF_LIMIT_LINE_BYTES /* as large as an imported line: the same content */
 
-/* --- where it is ------------------------------------------------------------------------------ */
+/* --- message metadata ------------------------------------------------------------------------- */
 
 /*
- * $JS.ACK.STREAM.CONSUMER.times.position.delivered.time_ns.pending, or with DOMAIN.ACCOUNT before
- * the stream and a word at the end.
+ * $JS.ACK.STREAM.CONSUMER.times.position.delivered.time_ns.pending; newer brokers write
+ * DOMAIN.ACCOUNT before the stream and a random token at the end.
  */
-bool jet_place_take(const char *reply, jet_place *out)
+bool jet_place_parse(const char *reply, jet_place *out)
 {
     const char *tokens[12];
     size_t count = 0, first;
@@ -50,9 +50,9 @@ bool jet_place_take(const char *reply, jet_place *out)
     return out->position > 0;
 }
 
-/* --- in --------------------------------------------------------------------------------------- */
+/* --- reading a message ------------------------------------------------------------------------ */
 
-static ef_str header(natsMsg *msg, const char *name)
+static ef_str get_header(natsMsg *msg, const char *name)
 {
     const char *value = NULL;
 
@@ -60,52 +60,54 @@ static ef_str header(natsMsg *msg, const char *name)
                                                                     : EF_STR("");
 }
 
-/* ce-NAME as a member; names in other letters are not looked for, as NATS tells them apart. */
-static void add_attribute(ef__json_writer *w, natsMsg *msg, const char *name)
+/* Writes the header ce-NAME as a member. Headers of NATS are case-sensitive, so CE-NAME is not
+ * read.
+ */
+static void add_attribute(ef__json_writer *writer, natsMsg *msg, const char *name)
 {
     char key[65];
 
     if (strncmp(name, "ce-", 3) != 0 || strlen(name + 3) >= sizeof key)
         return;
     (void)snprintf(key, sizeof key, "%s", name + 3);
-    ef__json_key(w, key);
-    ef__json_str(w, header(msg, name));
+    ef__json_key(writer, key);
+    ef__json_str(writer, get_header(msg, name));
 }
 
-/* The structured event that one in binary mode stands for. */
+/* Builds the structured form of an event in binary mode. */
 static ef_status join_headers(natsMsg *msg, ef_str body, ef__arena *arena, ef_str *out,
                               ef_error *err)
 {
     ef__buf text = EF__BUF_INIT(ENVELOPE_BYTES);
-    ef__json_writer w = EF__JSON_WRITER(&text);
-    ef_str content = header(msg, "Content-Type");
+    ef__json_writer writer = EF__JSON_WRITER(&text);
+    ef_str content = get_header(msg, "Content-Type");
     const char **keys = NULL;
     int count = 0;
-    /* By itself first: what is pasted must be one value. */
+    /* Checked alone first: it is inserted as it is, and must be exactly one JSON value. */
     ef_status st = body.len ? ef__json_check(body, ENVELOPE_BYTES, NULL, err) : EF_OK;
 
     if (st != EF_OK)
         return st;
     (void)natsMsgHeader_Keys(msg, &keys, &count);
-    ef__json_open(&w, '{');
+    ef__json_open(&writer, '{');
     for (int i = 0; i < count; i++)
-        add_attribute(&w, msg, keys[i]);
+        add_attribute(&writer, msg, keys[i]);
     free((void *)keys);
     if (content.len) {
-        ef__json_key(&w, "datacontenttype");
-        ef__json_str(&w, content);
+        ef__json_key(&writer, "datacontenttype");
+        ef__json_str(&writer, content);
     }
     if (body.len) {
-        ef__json_key(&w, "data");
-        ef__json_raw(&w, body);
+        ef__json_key(&writer, "data");
+        ef__json_raw(&writer, body);
     }
-    ef__json_close(&w, '}');
+    ef__json_close(&writer, '}');
     *out = text.failed ? (ef_str){0} : ef__arena_copy(arena, ef__buf_str(&text));
     ef__buf_release(&text);
     return out->ptr ? EF_OK : ef_fail(err, EF_TOO_LARGE, "the envelope is too large");
 }
 
-/* Is there a member specversion? The text is known to be an object. */
+/* Is there a member specversion? The text is a valid JSON object. */
 static bool is_cloudevent(ef_str text, ef__arena *arena)
 {
     ef__slice member;
@@ -118,12 +120,12 @@ static bool is_cloudevent(ef_str text, ef__arena *arena)
     return false;
 }
 
-/* The subject of a CloudEvent names something in its source, which need not be the stream. */
-static ef_status decode(natsMsg *msg, ef_str text, const ef_new_event *place, ef__arena *arena,
-                        ef_new_event *out, ef_error *err)
+/* The subject of a CloudEvent identifies something in its source: it need not be the stream. */
+static ef_status decode_envelope(natsMsg *msg, ef_str text, const ef_new_event *place,
+                                 ef__arena *arena, ef_new_event *out, ef_error *err)
 {
     ef__json_kind kind = EF__JSON_NULL;
-    bool binary = header(msg, "ce-specversion").len > 0;
+    bool binary = get_header(msg, "ce-specversion").len > 0;
     ef_status st = binary ? join_headers(msg, text, arena, &text, err) : EF_OK;
 
     if (st == EF_OK)
@@ -133,20 +135,19 @@ static ef_status decode(natsMsg *msg, ef_str text, const ef_new_event *place, ef
     if (st != EF_OK)
         return st;
     if (binary || is_cloudevent(text, arena))
-        return ef__cloudevent_take(text, place, arena, out, err);
-    st = ef__event_take(text, place, arena, out, err);
+        return ef__cloudevent_parse(text, place, arena, out, err);
+    st = ef__event_parse(text, place, arena, out, err);
     if (st == EF_OK &&
         (!ef_str_equal(out->tenant, place->tenant) || !ef_str_equal(out->stream, place->stream)))
-        st = ef_fail(err, EF_BAD_INPUT,
-                     "the envelope names another tenant or stream than the "
-                     "subject");
+        st =
+            ef_fail(err, EF_BAD_INPUT, "tenant or stream of the envelope differs from the subject");
     return st;
 }
 
-/* "tenant/id", as publishers send it, or any other. */
+/* Publishers send "tenant/id"; other clients send any text. */
 static ef_str message_id(natsMsg *msg, const ef_new_event *event)
 {
-    ef_str id = header(msg, "Nats-Msg-Id");
+    ef_str id = get_header(msg, "Nats-Msg-Id");
     size_t prefix = event->tenant.len + 1;
 
     if (id.len > prefix && id.ptr[prefix - 1] == '/' &&
@@ -155,8 +156,8 @@ static ef_str message_id(natsMsg *msg, const ef_new_event *event)
     return id;
 }
 
-static ef_status fill_in(const jet_store *store, natsMsg *msg, const jet_place *place,
-                         ef__arena *arena, ef_new_event *event)
+static ef_status fill_defaults(const jet_store *store, natsMsg *msg, const jet_place *place,
+                               ef__arena *arena, ef_new_event *event)
 {
     char id[JET_NAME_MAX + 24];
 
@@ -178,7 +179,7 @@ static ef_status fill_in(const jet_store *store, natsMsg *msg, const jet_place *
     return event->id.ptr ? EF_OK : EF_NO_MEMORY;
 }
 
-/* What the message is instead of an event. */
+/* Makes the event that stands for an unreadable message: an empty type, and the reason as data. */
 static ef_status make_unreadable(const char *subject, const char *why, ef__arena *arena,
                                  ef_new_event *out)
 {
@@ -202,29 +203,29 @@ static ef_status make_unreadable(const char *subject, const char *why, ef__arena
     return out->data.ptr && out->stream.ptr ? EF_OK : EF_NO_MEMORY;
 }
 
-ef_status jet_event_take(const jet_store *store, natsMsg *msg, const jet_place *place,
-                         ef__arena *arena, ef__buf *scratch, ef_event *out, ef_error *err)
+ef_status jet_event_decode(const jet_store *store, natsMsg *msg, const jet_place *place,
+                           ef__arena *arena, ef__buf *scratch, ef_event *out, ef_error *err)
 {
     static const uint8_t none[EF_HASH_BYTES];
     ef_error why = EF_ERROR_INIT;
     ef_new_event at = {0}, event = {0};
     ef_str text =
         ef__arena_copy(arena, (ef_str){natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg)});
-    ef_status st = jet_subject_take(natsMsg_GetSubject(msg), arena, &at.tenant, &at.stream, &why);
+    ef_status st = jet_subject_parse(natsMsg_GetSubject(msg), arena, &at.tenant, &at.stream, &why);
 
     if (!text.ptr)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     if (st == EF_OK)
-        st = decode(msg, text, &at, arena, &event, &why);
+        st = decode_envelope(msg, text, &at, arena, &event, &why);
     if (st == EF_OK)
-        st = fill_in(store, msg, place, arena, &event);
+        st = fill_defaults(store, msg, place, arena, &event);
     if (st == EF_OK)
         st = ef_event_check(&event, 1, NULL, &why);
     if (st != EF_OK && st != EF_NO_MEMORY) {
         event = at;
         st = make_unreadable(natsMsg_GetSubject(msg), why.text, arena, &event);
         if (st == EF_OK)
-            st = fill_in(store, msg, place, arena, &event);
+            st = fill_defaults(store, msg, place, arena, &event);
     }
     *out = (ef_event){.tenant = event.tenant,
                       .stream = event.stream,
@@ -239,30 +240,30 @@ ef_status jet_event_take(const jet_store *store, natsMsg *msg, const jet_place *
                       .meta = event.meta};
     return st == EF_OK && out->id.ptr && ef__event_seal(none, out, scratch, out->hash, NULL)
                ? EF_OK
-               : ef__room_full(err);
+               : ef__no_memory(err);
 }
 
-/* --- out -------------------------------------------------------------------------------------- */
+/* --- writing a message ------------------------------------------------------------------------ */
 
 bool jet_event_write(const ef__arrival *arrival, ef__buf *out)
 {
     const ef_new_event *event = &arrival->event;
-    ef__json_writer w = EF__JSON_WRITER(out);
+    ef__json_writer writer = EF__JSON_WRITER(out);
 
     ef__buf_reset(out);
-    ef__json_open(&w, '{');
-    ef__json_key(&w, "id");
-    ef__json_str(&w, event->id);
-    ef__json_key(&w, "type");
-    ef__json_str(&w, event->type);
-    ef__json_key(&w, "schema");
-    ef__json_int(&w, event->schema);
-    ef__json_key(&w, "time");
-    ef__json_time(&w, event->time_us);
-    ef__json_key(&w, "data");
-    ef__json_raw(&w, event->data);
-    ef__json_key(&w, "meta");
-    ef__json_raw(&w, event->meta);
-    ef__json_close(&w, '}');
+    ef__json_open(&writer, '{');
+    ef__json_key(&writer, "id");
+    ef__json_str(&writer, event->id);
+    ef__json_key(&writer, "type");
+    ef__json_str(&writer, event->type);
+    ef__json_key(&writer, "schema");
+    ef__json_int(&writer, event->schema);
+    ef__json_key(&writer, "time");
+    ef__json_time(&writer, event->time_us);
+    ef__json_key(&writer, "data");
+    ef__json_raw(&writer, event->data);
+    ef__json_key(&writer, "meta");
+    ef__json_raw(&writer, event->meta);
+    ef__json_close(&writer, '}');
     return !out->failed;
 }

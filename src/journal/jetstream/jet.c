@@ -1,6 +1,5 @@
 /*
- * jet.c - the journal on JetStream: opening, what it says of itself, and the calls that are passed
- * on to the control journal.
+ * jet.c - the journal on JetStream: opening, facts, and the calls that the control journal serves.
  */
 #include "jet.h"
 
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- passed on -------------------------------------------------------------------------------- */
+/* --- calls of the control journal ------------------------------------------------------------- */
 
 #define PASS(name, params, ...)                                                                    \
     static ef_status pass_##name params                                                            \
@@ -27,41 +26,44 @@ PASS(lane_ls, (ef_journal * journal, ef_lane_list *out, ef_error *err), out, err
 PASS(lane_drop, (ef_journal * journal, ef_str lane, bool discard, int64_t *out_rows, ef_error *err),
      lane, discard, out_rows, err)
 PASS(published_purge,
-     (ef_journal * journal, ef_str lane, const ef_holding *held, size_t limit, int64_t *out_count,
-      ef_error *err),
+     (ef_journal * journal, ef_str lane, const ef_partition_lease *held, size_t limit,
+      int64_t *out_count, ef_error *err),
      lane, held, limit, out_count, err)
-PASS(published_again,
-     (ef_journal * journal, ef_str lane, const ef_holding *held, size_t limit, int64_t *out_count,
-      ef_error *err),
+PASS(published_requeue,
+     (ef_journal * journal, ef_str lane, const ef_partition_lease *held, size_t limit,
+      int64_t *out_count, ef_error *err),
      lane, held, limit, out_count, err)
 PASS(published_count,
      (ef_journal * journal, ef_str lane, size_t most, int64_t *out_count, ef_error *err), lane,
      most, out_count, err)
-PASS(take, (ef_journal * journal, const ef__taking *take, ef_taken_batch *out, ef_error *err), take,
-     out, err)
+PASS(claim,
+     (ef_journal * journal, const ef__claim_request *request, ef_claimed_batch *out, ef_error *err),
+     request, out, err)
 PASS(outbox_ls,
      (ef_journal * journal, const ef_outbox_query *query, ef_row_list *out, ef_error *err), query,
      out, err)
 PASS(outbox_summarise,
      (ef_journal * journal, const ef_outbox_query *query, ef_outbox_summary *out, ef_error *err),
      query, out, err)
-PASS(outbox_waits, (ef_journal * journal, bool *out, ef_error *err), out, err)
+PASS(outbox_has_work, (ef_journal * journal, bool *out, ef_error *err), out, err)
 PASS(retry_streams,
      (ef_journal * journal, const ef__retry_query *query, ef__retry_stream_list *out,
       ef_error *err),
      query, out, err)
-PASS(revise, (ef_journal * journal, const ef__revise *revise, ef_row_list *out, ef_error *err),
+PASS(revise,
+     (ef_journal * journal, const ef__revision_request *revise, ef_row_list *out, ef_error *err),
      revise, out, err)
 PASS(skip_add, (ef_journal * journal, const ef__skip_entry *entry, ef_error *err), entry, err)
 PASS(skip_ls,
      (ef_journal * journal, ef_str projection, int32_t version, int64_t after, size_t limit,
       ef__skip_list *out, ef_error *err),
      projection, version, after, limit, out, err)
-PASS(act_add, (ef_journal * journal, const ef_act *act, ef_error *err), act, err)
-PASS(act_ls, (ef_journal * journal, const ef_act_query *query, ef_act_list *out, ef_error *err),
-     query, out, err)
+PASS(audit_add, (ef_journal * journal, const ef_audit_entry *entry, ef_error *err), entry, err)
+PASS(audit_ls,
+     (ef_journal * journal, const ef_audit_query *query, ef_audit_list *out, ef_error *err), query,
+     out, err)
 PASS(lease_many,
-     (ef_journal * journal, ef_lease_call *calls, size_t count, const ef__beat *beat,
+     (ef_journal * journal, ef_lease_call *calls, size_t count, const ef__heartbeat *beat,
       ef_error *err),
      calls, count, beat, err)
 PASS(throughput_ls, (ef_journal * journal, int64_t from_us, ef_throughput_list *out, ef_error *err),
@@ -76,7 +78,7 @@ PASS(worker_purge,
 PASS(worker_ls, (ef_journal * journal, ef_worker_list *out, ef_error *err), out, err)
 PASS(partition_ls, (ef_journal * journal, ef_partition_list *out, ef_error *err), out, err)
 PASS(partition_sync,
-     (ef_journal * journal, const ef_partition_change *change, ef_partition_changed *out,
+     (ef_journal * journal, const ef_partition_change *change, ef_partition_sync_result *out,
       ef_error *err),
      change, out, err)
 PASS(run_request, (ef_journal * journal, const ef_run *run, ef_run_list *out, ef_error *err), run,
@@ -89,24 +91,24 @@ PASS(run_cancel, (ef_journal * journal, ef_str id, ef_error *err), id, err)
 PASS(run_ls, (ef_journal * journal, const ef__run_query *query, ef_run_list *out, ef_error *err),
      query, out, err)
 
-static ef_status pass_nudge(ef_journal *journal, ef_error *err)
+static ef_status pass_wake(ef_journal *journal, ef_error *err)
 {
     ef_journal *control = jet_store_of(journal)->control;
 
-    return control->ops->nudge(control, err);
+    return control->ops->wake(control, err);
 }
 
-/* --- refused ---------------------------------------------------------------------------------- */
+/* --- unsupported calls ------------------------------------------------------------------------ */
 
-/* Events come without a row, so a row of an event would have none to point to. */
-static ef_status jet_mark(ef_journal *journal, const ef__marking *mark, ef_error *err)
+/* The control journal has no events that a retry row could refer to. */
+static ef_status jet_ack_batch(ef_journal *journal, const ef__ack_request *request, ef_error *err)
 {
     ef_journal *control = jet_store_of(journal)->control;
 
-    if (mark->exception_count)
+    if (request->retry_row_count)
         return ef_fail(err, EF_UNSUPPORTED,
-                       "a journal on JetStream has no rows: what fails stops its tenant");
-    return control->ops->mark(control, mark, err);
+                       "a journal on JetStream has no retry rows: a failed event stops its tenant");
+    return control->ops->ack(control, request, err);
 }
 
 static ef_status jet_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
@@ -116,8 +118,8 @@ static ef_status jet_lane_set(ef_journal *journal, const ef_lane *lane, const ef
 
     if (lane->kind == EF_LANE_KIND_PUBLISHER)
         return ef_fail(err, EF_UNSUPPORTED,
-                       "publisher \"%.*s\": nothing is queued by a journal on JetStream; let who "
-                       "wants the events read the stream",
+                       "publisher \"%.*s\": a journal on JetStream queues no events; "
+                       "subscribe to the stream instead",
                        EF_STR_ARG(lane->name));
     return control->ops->lane_set(control, lane, expected, err);
 }
@@ -127,7 +129,7 @@ static ef_status jet_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_b
 {
     (void)journal, (void)tenant, (void)out;
     return ef_fail(err, EF_UNSUPPORTED,
-                   "event \"%.*s\": a JetStream stream cannot be asked for an id; read its stream "
+                   "event \"%.*s\": JetStream does not find events by id; read the stream "
                    "or the log",
                    EF_STR_ARG(id));
 }
@@ -137,8 +139,8 @@ static ef_status jet_stream_ls(ef_journal *journal, ef_str tenant, bool any_tena
 {
     (void)journal, (void)tenant, (void)any_tenant, (void)after, (void)limit, (void)out;
     return ef_fail(err, EF_UNSUPPORTED,
-                   "a journal on JetStream does not list its streams: ask the broker for its "
-                   "subjects");
+                   "a journal on JetStream does not list its streams: list the subjects of the "
+                   "broker");
 }
 
 static ef_status jet_verify(ef_journal *journal, int64_t from,
@@ -146,8 +148,7 @@ static ef_status jet_verify(ef_journal *journal, int64_t from,
                             void *context, ef_verify_result *out, ef_error *err)
 {
     (void)journal, (void)from, (void)progress, (void)context, (void)out;
-    return ef_fail(err, EF_UNSUPPORTED,
-                   "a JetStream stream has no chain of hashes that could be verified");
+    return ef_fail(err, EF_UNSUPPORTED, "a JetStream stream has no hash chain to verify");
 }
 
 /* --- the journal as a whole ------------------------------------------------------------------- */
@@ -183,7 +184,7 @@ static ef_status jet_facts(ef_journal *journal, ef_store_facts *out, ef_error *e
     (void)snprintf(out->version, sizeof out->version, "%s", nats_GetVersion());
     (void)snprintf(
         out->durability, sizeof out->durability,
-        "the broker's: it acknowledges before it syncs, unless it is set to sync always");
+        "that of the broker: it acknowledges before it syncs, unless sync_interval is always");
     out->store_bytes = state.bytes;
     out->streams = -1;
     out->appended = atomic_load(&counts->appended);
@@ -213,8 +214,7 @@ static void jet_close(ef_journal *journal)
 
 static const ef__journal_ops jet_ops = {
     .name = "jetstream",
-    .caps = EF__JOURNAL_MANY_PROCESSES | EF__JOURNAL_DURABLE | EF__JOURNAL_REMOTE |
-            EF__JOURNAL_SPARSE | EF__JOURNAL_ACKNOWLEDGED,
+    .caps = EF__JOURNAL_REMOTE | EF__JOURNAL_SPARSE | EF__JOURNAL_ACKNOWLEDGED,
     .close = jet_close,
     .append = jet_append,
     .read_stream = jet_read_stream,
@@ -224,7 +224,7 @@ static const ef__journal_ops jet_ops = {
     .followed = jet_followed,
     .unfollow = jet_unfollow,
     .wait = jet_wait,
-    .nudge = pass_nudge,
+    .wake = pass_wake,
     .head = jet_head,
     .stream_head = jet_stream_head,
     .stream_ls = jet_stream_ls,
@@ -237,19 +237,19 @@ static const ef__journal_ops jet_ops = {
     .lane_ls = pass_lane_ls,
     .lane_drop = pass_lane_drop,
     .published_purge = pass_published_purge,
-    .published_again = pass_published_again,
+    .published_requeue = pass_published_requeue,
     .published_count = pass_published_count,
-    .take = pass_take,
-    .mark = jet_mark,
+    .claim = pass_claim,
+    .ack = jet_ack_batch,
     .outbox_ls = pass_outbox_ls,
     .outbox_summarise = pass_outbox_summarise,
-    .outbox_waits = pass_outbox_waits,
+    .outbox_has_work = pass_outbox_has_work,
     .retry_streams = pass_retry_streams,
     .revise = pass_revise,
     .skip_add = pass_skip_add,
     .skip_ls = pass_skip_ls,
-    .act_add = pass_act_add,
-    .act_ls = pass_act_ls,
+    .audit_add = pass_audit_add,
+    .audit_ls = pass_audit_ls,
     .lease_many = pass_lease_many,
     .throughput_ls = pass_throughput_ls,
     .lease_ls = pass_lease_ls,
@@ -274,11 +274,11 @@ static ef_status open_control(jet_store *store, const ef_journal_options *option
 
     if (!options->control || !options->control[0])
         return ef_fail(err, EF_BAD_INPUT,
-                       "a journal on JetStream needs a control journal beside it, for leases and "
-                       "runs: sqlite:PATH or postgres://…");
+                       "a journal on JetStream needs a control journal for leases and runs: "
+                       " sqlite:PATH or postgres://…");
     if (options->types_strict)
         return ef_fail(err, EF_UNSUPPORTED,
-                       "types.strict: who publishes to a JetStream stream is not held to types");
+                       "types.strict: JetStream does not check the types that clients publish");
     control.url = options->control;
     control.control = NULL;
     st = ef_journal_open(&control, &store->control, err);
@@ -296,7 +296,7 @@ static ef_status open_stream(jet_store *store, const ef_journal_options *options
 
     if (st != EF_NOT_FOUND || !options->create)
         return st;
-    st = jet_stream_make(store, err);
+    st = jet_stream_create(store, err);
     return st == EF_OK ? jet_state_read(store, &state, err) : st;
 }
 
@@ -312,7 +312,7 @@ ef_status ef__journal_jetstream_open(const ef_journal_options *options, ef_journ
     store->base.options = *options;
     (void)pthread_mutex_init(&store->lock, NULL);
     jet_watch_init(&store->watch);
-    st = jet_address_take(options->url, &store->address, err);
+    st = jet_address_parse(options->url, &store->address, err);
     if (st == EF_OK)
         st = open_control(store, options, err);
     if (st == EF_OK)

@@ -1,13 +1,14 @@
 /*
- * jet.h - a journal whose events are a JetStream stream, seen by its room only.
+ * jet.h - the types and functions that the files of the JetStream journal share. Prefix: jet_.
  *
- * The events are the broker's: an event's position is the stream's sequence, and so is its seq.
- * Both only grow, and both have holes. Everything else of the seam (leases, workers, runs, acts,
- * types) is kept by another journal, the control journal, which never gets an event.
+ * The broker stores the events: the position of an event is the sequence of its message in the
+ * stream, and so is its seq. Both only grow, and both have gaps. Everything else of the interface
+ * (leases, workers, runs, audit entries, types) is in another journal, the control journal, which
+ * has no events.
  *
- * Locks: jet_store.lock guards the link and the readers' list, jet_reader.lock one reader, its
- * `acking` what is to be acknowledged, jet_watch.lock what waiters share. Under a reader's lock the
- * store's and `acking` may be taken; otherwise one at a time.
+ * Locks: jet_store.lock guards the link and the list of readers, jet_reader.lock one reader,
+ * jet_reader.ack_lock its acknowledgements, jet_watch.lock what waiters share. A thread that holds
+ * a reader's lock may take the store's lock or ack_lock; otherwise a thread holds one at a time.
  */
 #ifndef EF_JOURNAL_JETSTREAM_JET_H
 #define EF_JOURNAL_JETSTREAM_JET_H
@@ -20,83 +21,84 @@
 #include <nats/nats.h>
 
 enum {
-    JET_SUBJECT_MAX = 2400, /* tenant and stream, every byte of them as %XX */
-    JET_NAME_MAX = 256,     /* of a stream or consumer */
-    JET_ACKS = 4,           /* reads that wait for their commit: one is folded, one read ahead */
-    JET_TIMEOUT_MS = 5000   /* a broker that takes longer to answer is not at hand */
+    JET_SUBJECT_MAX = 2400, /* bytes: tenant and stream with every byte written as %XX */
+    JET_NAME_MAX = 256,     /* bytes of the name of a stream or consumer: the broker's limit */
+    JET_ACKS = 4,           /* batches not yet acknowledged: one applied, one read ahead, spare */
+    JET_TIMEOUT_MS = 5000   /* a broker that does not respond in this time is unavailable */
 };
 
 /* nats://[USER:PASSWORD@]HOST[:PORT]/STREAM[?KEY=VALUE&…], KEY as the fields below: subject, creds,
  * ca, in_flight, batch, ack_wait */
 typedef struct jet_address {
-    char server[512]; /* as the library takes it */
-    char shown[512];  /* without a password */
-    char host[256];   /* alone, as a certificate has to name it */
+    char server[512]; /* for the library */
+    char shown[512];  /* for messages: without credentials */
+    char host[256];   /* must match the certificate */
     char stream[JET_NAME_MAX];
     char filter[JET_SUBJECT_MAX]; /* five tokens, tenant.T.aggregate.TYPE.ID, each may be * */
-    char creds[1024], ca[1024];   /* files; "" none */
-    int64_t in_flight;  /* messages that were delivered and are not acknowledged yet, a reader */
-    int64_t batch;      /* messages of a fetch */
-    int64_t ack_wait_s; /* then what is not acknowledged is delivered again */
+    char creds[1024], ca[1024];   /* files; "": none */
+    int64_t in_flight;            /* limit of delivered and unacknowledged messages per reader */
+    int64_t batch;                /* messages per fetch */
+    int64_t ack_wait_s; /* the broker delivers an unacknowledged message again after this time */
     bool tls;
 } jet_address;
 
-ef_status jet_address_take(const char *url, jet_address *out, ef_error *err);
+ef_status jet_address_parse(const char *url, jet_address *out, ef_error *err);
 
-/* A connection, for as long as somebody uses it: it is never mended but replaced, for who connects
- * anew has to look at what he finds. */
+/* A connection, counted by reference. It never reconnects: a new one replaces it, because readers
+ * must revalidate their position after a reconnect. */
 typedef struct jet_link {
     atomic_int users;
     natsConnection *connection;
     jsCtx *stream;
 } jet_link;
 
-/* The subject that acknowledges a message and all before it. */
+/* The reply subject that acknowledges a message and all messages before it. */
 typedef struct jet_ack {
     int64_t position; /* 0: none */
     char reply[2 * JET_NAME_MAX];
 } jet_ack;
 
-/* A consumer of the broker's and how far it was read. */
+/* A consumer at the broker, and its progress. */
 typedef struct jet_reader {
     struct jet_reader *next;
     pthread_mutex_t lock;
-    char name[JET_NAME_MAX]; /* of the durable; "" of one that lives for a call */
+    char name[JET_NAME_MAX]; /* of a durable consumer; "": the consumer lives for one call */
     char consumer[JET_NAME_MAX];
     char filter[JET_SUBJECT_MAX];
-    jet_link *link;     /* NULL: it has yet to be made */
-    int64_t read;       /* positions up to here are behind it */
-    uint64_t delivered; /* the consumer's own count of what it delivered: dense, if all was to us */
-    bool dry;           /* nothing was left behind `read` when it was read */
-    pthread_mutex_t acking; /* of what follows */
-    jet_ack acks[JET_ACKS]; /* of the last messages of the last reads */
+    jet_link *link;     /* NULL: the consumer must be created */
+    int64_t read;       /* all positions up to it are read */
+    uint64_t delivered; /* delivery number of the last message: dense unless messages are lost */
+    bool dry;           /* no message was left above `read` */
+    pthread_mutex_t ack_lock; /* guards the fields below */
+    jet_ack acks[JET_ACKS];   /* of the last message of each recent batch */
     size_t ack_count;
 } jet_reader;
 
-/* Those who wait, and the two threads that wait for them: one for messages, one for nudges. */
+/* State shared by waiters and two threads: one waits for messages, one for wake-ups. */
 typedef struct jet_watch {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pthread_t messages, nudges;
+    pthread_t messages, wakes;
     bool started, stopping;
-    int waiters;       /* who mind messages */
-    int64_t head;      /* the highest that is known of */
-    int64_t nudge;     /* as the control journal counts them */
-    ef_status st;      /* of the last look for messages … */
-    ef_error err;      /* … and why */
-    jet_link *waiting; /* the link that the first thread waits on: closed to end it */
+    int waiters;  /* that wait for messages */
+    int64_t head; /* the highest known position */
+    int64_t wake; /* the wake counter of the control journal */
+    ef_status st; /* of the last wait for messages */
+    ef_error err; /* its details */
+    jet_link
+        *waiting; /* the link that the first thread waits on; close closes it to end the wait */
 } jet_watch;
 
 typedef struct jet_counts {
     _Atomic int64_t redelivered, unreadable, connects, holes, appended;
-    _Atomic int64_t unreadable_at; /* the last position that was counted */
+    _Atomic int64_t unreadable_at; /* the last position that was counted as unreadable */
 } jet_counts;
 
 typedef struct jet_store {
-    ef_journal base; /* first, so that an ef_journal * is this */
+    ef_journal base; /* first: an ef_journal * is cast to jet_store * */
     ef_journal *control;
     jet_address address;
-    char id[16]; /* of the control journal: durables of other installations have other names */
+    char id[16]; /* of the control journal: makes the names of durable consumers unique */
     pthread_mutex_t lock;
     jet_link *link;
     jet_reader *readers;
@@ -113,56 +115,58 @@ static inline jet_store *jet_store_of(ef_journal *journal)
 
 /* tenant.T.aggregate.TYPE.ID. A stream's name is TYPE.ID; one without a dot has the type "_". */
 bool jet_subject_make(ef_str tenant, ef_str stream, ef__buf *out);
-/* The other way, in `arena`. EF_BAD_INPUT: no subject of ours, or not as we would write it. */
-ef_status jet_subject_take(const char *subject, ef__arena *arena, ef_str *out_tenant,
-                           ef_str *out_stream, ef_error *err);
-/* `filter` with its stars as TYPE and ID of the default, or of this tenant only. False: none of the
- * tenant's are in it. */
+/* The inverse, in `arena`. EF_BAD_INPUT: not a subject of this journal, or not its canonical form.
+ */
+ef_status jet_subject_parse(const char *subject, ef__arena *arena, ef_str *out_tenant,
+                            ef_str *out_stream, ef_error *err);
+/* Restricts `filter` to one tenant. False: the filter excludes the tenant. */
 bool jet_filter_tenant(const char *filter, ef_str tenant, char out[JET_SUBJECT_MAX]);
-/* Five tokens; what ends in > is filled up. */
-ef_status jet_filter_take(ef_str given, char out[JET_SUBJECT_MAX], ef_error *err);
+/* Parses a subject of five tokens; a trailing > stands for the remaining ones. */
+ef_status jet_filter_parse(ef_str given, char out[JET_SUBJECT_MAX], ef_error *err);
 bool jet_filter_has(const char *filter, const char *subject);
 
 /* --- messages (envelope.c) -------------------------------------------------------------------- */
 
-/* Where the broker says that a message is. */
+/* The metadata of a message that was delivered. */
 typedef struct jet_place {
     int64_t position;
-    uint64_t delivered; /* by its consumer, this one included */
-    uint64_t times;     /* that this message was delivered */
-    uint64_t pending;   /* behind it */
+    uint64_t delivered; /* delivery number of its consumer */
+    uint64_t times;     /* how often this message was delivered */
+    uint64_t pending;   /* messages after it that are not yet delivered */
     int64_t time_us;
 } jet_place;
 
-/* From the subject that it is acknowledged by. */
-bool jet_place_take(const char *reply, jet_place *out);
+/* Parses the reply subject of a message. */
+bool jet_place_parse(const char *reply, jet_place *out);
 
 /*
- * The event that a message holds; what it points to is in `arena`. A message that is none gives an
- * event all the same, with an empty type and the reason as its data: what becomes of it is not
- * decided here. EF_NO_MEMORY
+ * Decodes the event of a message; its texts are in `arena`. An unreadable message results in an
+ * event with an empty type and the reason as its data; the engine decides what to do with it.
+ * EF_NO_MEMORY
  */
-ef_status jet_event_take(const jet_store *store, natsMsg *msg, const jet_place *place,
-                         ef__arena *arena, ef__buf *scratch, ef_event *out, ef_error *err);
+ef_status jet_event_decode(const jet_store *store, natsMsg *msg, const jet_place *place,
+                           ef__arena *arena, ef__buf *scratch, ef_event *out, ef_error *err);
+/* Writes the native envelope: everything but tenant and stream, which are in the subject. */
 /* Our own envelope of an event: all but tenant and stream, which are in the subject. */
 bool jet_event_write(const ef__arrival *arrival, ef__buf *out);
 
 /* --- the broker (link.c) ---------------------------------------------------------------------- */
 
-/* The connection, made if need be; to be given back. EF_BUSY: the broker is not at hand. */
+/* Returns the connection, opened if necessary; release it with jet_link_put. EF_BUSY: the broker is
+ * unavailable. */
 ef_status jet_link_get(jet_store *store, jet_link **out, ef_error *err);
-void jet_link_put(jet_link *link);                    /* NULL is fine */
-void jet_link_drop(jet_store *store, jet_link *link); /* it failed: the next one is another */
+void jet_link_put(jet_link *link);                    /* accepts NULL */
+void jet_link_drop(jet_store *store, jet_link *link); /* it failed: the next call opens another */
 
 typedef struct jet_state {
-    int64_t first, last; /* sequences; what was deleted counts */
+    int64_t first, last; /* sequences; deleted messages count */
     int64_t messages, bytes;
-    int64_t last_us; /* when the last one came */
+    int64_t last_us; /* time of the last message */
 } jet_state;
 
-/* EF_NOT_FOUND: there is no such stream. EF_BAD_INPUT: it is not kept as a journal has to be. */
+/* EF_NOT_FOUND: there is no such stream. EF_BAD_INPUT: its retention is not that of a journal. */
 ef_status jet_state_read(jet_store *store, jet_state *out, ef_error *err);
-ef_status jet_stream_make(jet_store *store, ef_error *err);
+ef_status jet_stream_create(jet_store *store, ef_error *err);
 ef_status jet_broker_fail(const jet_store *store, natsStatus status, ef_error *err);
 
 /* --- reading (reader.c, read.c) --------------------------------------------------------------- */
@@ -171,13 +175,13 @@ ef_status jet_broker_fail(const jet_store *store, natsStatus status, ef_error *e
 void jet_reader_init(jet_reader *reader, const char *name, const char *filter);
 void jet_reader_release(jet_store *store, jet_reader *reader);
 /*
- * Up to `limit` events above `after`, and how far that is. Nothing is left out between `after` and
- * *out_reached but what the broker does not have. A reader that stands elsewhere is made anew
- * there.
+ * Reads up to `limit` events above `after`; *out_reached is the position read up to. Every message
+ * of the stream between the two that passes the filter is in `out`. A reader at another position is
+ * created again at `after`.
  */
 ef_status jet_reader_read(jet_store *store, jet_reader *reader, int64_t after, size_t limit,
                           ef_batch *out, int64_t *out_reached, ef_error *err);
-/* What it has read up to `upto` is done with. */
+/* Acknowledges what it has read up to `upto`. */
 void jet_reader_ack(jet_store *store, jet_reader *reader, int64_t upto);
 
 ef_status jet_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
@@ -195,7 +199,7 @@ void jet_unfollow(ef_journal *journal, ef_str reader);
 
 ef_status jet_append(ef_journal *journal, const ef__arrival *events, size_t count, ef_place *out,
                      ef_error *err);
-ef_status jet_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+ef_status jet_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
                    ef_error *err);
 void jet_watch_init(jet_watch *watch);
 void jet_watch_release(jet_store *store);

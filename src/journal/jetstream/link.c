@@ -1,9 +1,9 @@
 /*
- * link.c - the connection to the broker, and what is asked of it about the stream.
+ * link.c - the connection to the broker, and the state of the stream.
  *
- * A connection that is gone is not mended by the library: the next call makes another, and the
- * journal's `comings` grows, so that whoever had found his place in the stream looks again. The
- * broker may have come back with less than it had.
+ * The library does not reconnect by itself: the next call opens a new connection and increments the
+ * journal's connection epoch, so that readers revalidate their position. The broker may have lost
+ * messages in between.
  */
 #include "jet.h"
 
@@ -20,26 +20,26 @@ ef_status jet_broker_fail(const jet_store *store, natsStatus status, ef_error *e
 
 /* --- the link --------------------------------------------------------------------------------- */
 
-static natsStatus set_options(const jet_address *a, natsOptions *options)
+static natsStatus set_options(const jet_address *address, natsOptions *options)
 {
-    natsStatus s = natsOptions_SetURL(options, a->server);
+    natsStatus result = natsOptions_SetURL(options, address->server);
 
-    if (s == NATS_OK)
-        s = natsOptions_SetTimeout(options, JET_TIMEOUT_MS);
-    if (s == NATS_OK)
-        s = natsOptions_SetName(options, "everfold");
-    if (s == NATS_OK)
-        s = natsOptions_SetAllowReconnect(options, false);
-    if (s == NATS_OK && a->tls)
-        s = natsOptions_SetSecure(options, true);
-    /* Not every version of the library compares the host by itself. */
-    if (s == NATS_OK && a->tls)
-        s = natsOptions_SetExpectedHostname(options, a->host);
-    if (s == NATS_OK && a->ca[0])
-        s = natsOptions_LoadCATrustedCertificates(options, a->ca);
-    if (s == NATS_OK && a->creds[0])
-        s = natsOptions_SetUserCredentialsFromFiles(options, a->creds, NULL);
-    return s;
+    if (result == NATS_OK)
+        result = natsOptions_SetTimeout(options, JET_TIMEOUT_MS);
+    if (result == NATS_OK)
+        result = natsOptions_SetName(options, "everfold");
+    if (result == NATS_OK)
+        result = natsOptions_SetAllowReconnect(options, false);
+    if (result == NATS_OK && address->tls)
+        result = natsOptions_SetSecure(options, true);
+    /* Not every version of the library verifies the host name by default. */
+    if (result == NATS_OK && address->tls)
+        result = natsOptions_SetExpectedHostname(options, address->host);
+    if (result == NATS_OK && address->ca[0])
+        result = natsOptions_LoadCATrustedCertificates(options, address->ca);
+    if (result == NATS_OK && address->creds[0])
+        result = natsOptions_SetUserCredentialsFromFiles(options, address->creds, NULL);
+    return result;
 }
 
 static void close_link(jet_link *link)
@@ -54,25 +54,25 @@ static ef_status open_link(const jet_store *store, jet_link **out, ef_error *err
     jet_link *link = calloc(1, sizeof *link);
     natsOptions *options = NULL;
     jsOptions stream;
-    natsStatus s = link ? natsOptions_Create(&options) : NATS_NO_MEMORY;
+    natsStatus result = link ? natsOptions_Create(&options) : NATS_NO_MEMORY;
 
-    if (s == NATS_OK)
-        s = set_options(&store->address, options);
-    if (s == NATS_OK)
-        s = natsConnection_Connect(&link->connection, options);
-    if (s == NATS_OK)
-        s = jsOptions_Init(&stream);
-    if (s == NATS_OK) {
+    if (result == NATS_OK)
+        result = set_options(&store->address, options);
+    if (result == NATS_OK)
+        result = natsConnection_Connect(&link->connection, options);
+    if (result == NATS_OK)
+        result = jsOptions_Init(&stream);
+    if (result == NATS_OK) {
         stream.Wait = JET_TIMEOUT_MS;
-        s = natsConnection_JetStream(&link->stream, link->connection, &stream);
+        result = natsConnection_JetStream(&link->stream, link->connection, &stream);
     }
     natsOptions_Destroy(options);
-    if (s != NATS_OK) {
+    if (result != NATS_OK) {
         if (link)
             close_link(link);
-        return jet_broker_fail(store, s, err);
+        return jet_broker_fail(store, result, err);
     }
-    atomic_store(&link->users, 1); /* the store's */
+    atomic_store(&link->users, 1); /* the store's reference */
     *out = link;
     return EF_OK;
 }
@@ -83,12 +83,12 @@ void jet_link_put(jet_link *link)
         close_link(link);
 }
 
-static bool is_gone(const jet_link *link)
+static bool is_disconnected(const jet_link *link)
 {
     return natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED;
 }
 
-static ef_status connect_anew(jet_store *store, ef_error *err)
+static ef_status reconnect(jet_store *store, ef_error *err)
 {
     jet_link_put(store->link);
     store->link = NULL;
@@ -96,9 +96,9 @@ static ef_status connect_anew(jet_store *store, ef_error *err)
 
     if (st != EF_OK)
         return st;
-    atomic_fetch_add(&store->base.comings, 1);
+    atomic_fetch_add(&store->base.epoch, 1);
     if (atomic_fetch_add(&store->counts.connects, 1) > 0)
-        ef__log(store->base.options.log, EF_LOG_INFO, "the broker is there again",
+        ef__log(store->base.options.log, EF_LOG_INFO, "broker reconnected",
                 EF_LOG_TEXT_FIELD("journal", ef_str_from(store->address.shown)));
     return EF_OK;
 }
@@ -108,8 +108,8 @@ ef_status jet_link_get(jet_store *store, jet_link **out, ef_error *err)
     ef_status st = EF_OK;
 
     (void)pthread_mutex_lock(&store->lock);
-    if (!store->link || is_gone(store->link))
-        st = connect_anew(store, err);
+    if (!store->link || is_disconnected(store->link))
+        st = reconnect(store, err);
     *out = st == EF_OK ? store->link : NULL;
     if (*out)
         atomic_fetch_add(&(*out)->users, 1);
@@ -129,29 +129,30 @@ void jet_link_drop(jet_store *store, jet_link *link)
 
 /* --- the stream ------------------------------------------------------------------------------- */
 
-/* A broker that throws away what was read, or what is old, leaves nothing to rebuild from. */
-static ef_status check_config(const jet_store *store, const jsStreamInfo *info, ef_error *err)
+/* A broker that deletes what was read leaves nothing to rebuild from. */
+static ef_status check_retention(const jet_store *store, const jsStreamInfo *info, ef_error *err)
 {
     if (info->Config && info->Config->Retention != js_LimitsPolicy)
         return ef_fail(err, EF_BAD_INPUT,
-                       "stream %s of %s is kept by interest or as a work queue, so that what was "
-                       "read is thrown away; a journal needs retention \"limits\"",
+                       "stream %s of %s has interest or work-queue retention, which deletes "
+                       "messages once they are read; a journal needs retention \"limits\"",
                        store->address.stream, store->address.shown);
     return EF_OK;
 }
 
-static ef_status explain(const jet_store *store, natsStatus s, jsErrCode code, ef_error *err)
+static ef_status report_stream_failure(const jet_store *store, natsStatus result, jsErrCode code,
+                                       ef_error *err)
 {
-    if (code == JSStreamNotFoundErr || s == NATS_NOT_FOUND)
+    if (code == JSStreamNotFoundErr || result == NATS_NOT_FOUND)
         return ef_fail(err, EF_NOT_FOUND, "%s: there is no stream %s", store->address.shown,
                        store->address.stream);
-    if (s == NATS_NO_RESPONDERS)
+    if (result == NATS_NO_RESPONDERS)
         return ef_fail(err, EF_BUSY, "%s: JetStream is not enabled, or not ready",
                        store->address.shown);
     if (code)
         return ef_fail(err, EF_BUSY, "%s, stream %s: %s (%d)", store->address.shown,
                        store->address.stream, nats_GetLastError(NULL), (int)code);
-    return jet_broker_fail(store, s, err);
+    return jet_broker_fail(store, result, err);
 }
 
 ef_status jet_state_read(jet_store *store, jet_state *out, ef_error *err)
@@ -159,33 +160,34 @@ ef_status jet_state_read(jet_store *store, jet_state *out, ef_error *err)
     jsStreamInfo *info = NULL;
     jet_link *link = NULL;
     jsErrCode code = 0;
-    natsStatus s;
+    natsStatus result;
     ef_status st = jet_link_get(store, &link, err);
 
     if (st != EF_OK)
         return st;
-    s = js_GetStreamInfo(&info, link->stream, store->address.stream, NULL, &code);
-    st = s == NATS_OK ? check_config(store, info, err) : explain(store, s, code, err);
+    result = js_GetStreamInfo(&info, link->stream, store->address.stream, NULL, &code);
+    st = result == NATS_OK ? check_retention(store, info, err)
+                           : report_stream_failure(store, result, code, err);
     if (st == EF_OK)
         *out = (jet_state){.first = (int64_t)info->State.FirstSeq,
                            .last = (int64_t)info->State.LastSeq,
                            .messages = (int64_t)info->State.Msgs,
                            .bytes = (int64_t)info->State.Bytes,
                            .last_us = info->State.LastTime / 1000};
-    if (s == NATS_TIMEOUT)
+    if (result == NATS_TIMEOUT)
         jet_link_drop(store, link);
     jsStreamInfo_Destroy(info);
     jet_link_put(link);
     return st;
 }
 
-ef_status jet_stream_make(jet_store *store, ef_error *err)
+ef_status jet_stream_create(jet_store *store, ef_error *err)
 {
     const char *subjects[] = {store->address.filter};
     jsStreamConfig config;
     jet_link *link = NULL;
     jsErrCode code = 0;
-    natsStatus s = NATS_OK;
+    natsStatus result = NATS_OK;
     ef_status st = jet_link_get(store, &link, err);
 
     if (st != EF_OK)
@@ -196,9 +198,9 @@ ef_status jet_stream_make(jet_store *store, ef_error *err)
     config.SubjectsLen = 1;
     config.Storage = js_FileStorage;
     config.Retention = js_LimitsPolicy;
-    s = js_AddStream(NULL, link->stream, &config, NULL, &code);
-    if (s != NATS_OK)
-        st = explain(store, s, code, err);
+    result = js_AddStream(NULL, link->stream, &config, NULL, &code);
+    if (result != NATS_OK)
+        st = report_stream_failure(store, result, code, err);
     jet_link_put(link);
     return st;
 }

@@ -1,5 +1,5 @@
 /*
- * read.c - the calls that read: the log, a stream, and those who follow.
+ * read.c - the read calls: the log, a stream, and sequential readers.
  */
 #include "jet.h"
 
@@ -10,39 +10,39 @@
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-/* A type that is an alias is read as what it stands for. */
-static ef_status put_aliases(jet_store *store, ef_event *events, size_t count, ef__arena *arena,
-                             ef_error *err)
+/* Replaces a type that is an alias by its canonical type. */
+static ef_status resolve_aliases(jet_store *store, ef_event *events, size_t count, ef__arena *arena,
+                                 ef_error *err)
 {
     ef_type_list types = {0};
     ef_status st = ef_type_ls(store->control, &types, err);
 
-    for (size_t t = 0; st == EF_OK && t < types.count; t++) {
+    for (size_t type = 0; st == EF_OK && type < types.count; type++) {
         ef_str name = (ef_str){0};
-        if (types.items[t].alias_of.len == 0)
+        if (types.items[type].alias_of.len == 0)
             continue;
-        name = ef__arena_copy(arena, types.items[t].alias_of);
+        name = ef__arena_copy(arena, types.items[type].alias_of);
         if (!name.ptr)
-            st = ef__room_full(err);
+            st = ef__no_memory(err);
         for (size_t i = 0; st == EF_OK && i < count; i++)
-            if (ef_str_equal(events[i].type, types.items[t].name))
+            if (ef_str_equal(events[i].type, types.items[type].name))
                 events[i].type = name;
     }
     ef_type_list_release(&types);
     return st;
 }
 
-static ef_status read_by(jet_store *store, jet_reader *reader, int64_t after, size_t limit,
-                         ef_batch *out, int64_t *out_reached, ef_error *err)
+static ef_status read_events(jet_store *store, jet_reader *reader, int64_t after, size_t limit,
+                             ef_batch *out, int64_t *out_reached, ef_error *err)
 {
     ef_status st = jet_reader_read(store, reader, after, limit, out, out_reached, err);
 
     if (st == EF_OK && out->count)
-        st = put_aliases(store, (ef_event *)out->events, out->count, &out->room->arena, err);
+        st = resolve_aliases(store, (ef_event *)out->events, out->count, &out->room->arena, err);
     return st;
 }
 
-/* By a consumer that lives for this call. */
+/* Reads through a consumer that lives for this call. */
 static ef_status read_once(jet_store *store, const char *filter, int64_t after, size_t limit,
                            ef_batch *out, int64_t *out_reached, ef_error *err)
 {
@@ -50,14 +50,14 @@ static ef_status read_once(jet_store *store, const char *filter, int64_t after, 
     ef_status st;
 
     jet_reader_init(&reader, "", filter);
-    st = read_by(store, &reader, after, limit, out, out_reached, err);
+    st = read_events(store, &reader, after, limit, out, out_reached, err);
     jet_reader_release(store, &reader);
     return st;
 }
 
 /* --- the log ---------------------------------------------------------------------------------- */
 
-static void keep_type(ef_batch *out, ef_str type)
+static void filter_by_type(ef_batch *out, ef_str type)
 {
     ef_event *events = (ef_event *)out->events;
     size_t kept = 0;
@@ -80,7 +80,7 @@ ef_status jet_read_log(ef_journal *journal, const ef_log_query *query, ef_batch 
         return EF_OK;
     st = read_once(store, filter, query->after, query->limit, out, query->out_reached, err);
     if (st == EF_OK && query->type.len)
-        keep_type(out, query->type);
+        filter_by_type(out, query->type);
     return st;
 }
 
@@ -98,9 +98,10 @@ static ef_status make_subject(ef_str tenant, ef_str stream, char out[JET_SUBJECT
     return made ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out for a subject");
 }
 
-/* Debian's broker does not find the last message of a subject when the one behind it was deleted:
- * then the stream is read to its end. */
-static ef_status find_last(jet_store *store, const char *subject, int64_t *out, ef_error *err)
+/* The broker of Debian 12 does not find the last message of a subject when the message after it was
+ * deleted: then the subject is read to its end. */
+static ef_status find_last_message(jet_store *store, const char *subject, int64_t *out,
+                                   ef_error *err)
 {
     int64_t reached = 0;
     ef_status st = EF_OK;
@@ -109,7 +110,7 @@ static ef_status find_last(jet_store *store, const char *subject, int64_t *out, 
     *out = 0;
     while (st == EF_OK && more) {
         ef_batch batch = EF_BATCH_INIT;
-        st = ef__room_ready(&batch.room, err);
+        st = ef__memory_prepare(&batch.room, err);
         if (st == EF_OK)
             st = read_once(store, subject, reached, EF_READ_LIMIT_MAX, &batch, &reached, err);
         more = st == EF_OK && batch.more;
@@ -127,19 +128,19 @@ ef_status jet_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int
     char subject[JET_SUBJECT_MAX];
     natsMsg *msg = NULL;
     jet_link *link = NULL;
-    natsStatus s;
+    natsStatus result;
     ef_status st = make_subject(tenant, stream, subject, err);
 
     if (st == EF_OK)
         st = jet_link_get(store, &link, err);
     if (st != EF_OK)
         return st;
-    s = js_GetLastMsg(&msg, link->stream, store->address.stream, subject, NULL, NULL);
-    *out_seq = s == NATS_OK ? (int64_t)natsMsg_GetSequence(msg) : 0;
-    if (s == NATS_NOT_FOUND)
-        st = find_last(store, subject, out_seq, err);
-    else if (s != NATS_OK)
-        st = jet_broker_fail(store, s, err);
+    result = js_GetLastMsg(&msg, link->stream, store->address.stream, subject, NULL, NULL);
+    *out_seq = result == NATS_OK ? (int64_t)natsMsg_GetSequence(msg) : 0;
+    if (result == NATS_NOT_FOUND)
+        st = find_last_message(store, subject, out_seq, err);
+    else if (result != NATS_OK)
+        st = jet_broker_fail(store, result, err);
     *out_position = *out_seq;
     natsMsg_Destroy(msg);
     jet_link_put(link);
@@ -166,7 +167,7 @@ ef_status jet_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int
 
 /* --- following -------------------------------------------------------------------------------- */
 
-/* everfold-ID-NAME, with what a consumer's name cannot hold as _XX. */
+/* everfold-ID-NAME, with characters that a consumer name cannot hold as _XX. */
 static void durable_name(const jet_store *store, ef_str reader, char out[JET_NAME_MAX])
 {
     size_t at = (size_t)snprintf(out, JET_NAME_MAX, "everfold-%s-", store->id);
@@ -179,57 +180,57 @@ static void durable_name(const jet_store *store, ef_str reader, char out[JET_NAM
     }
 }
 
-/* It stays for as long as the journal is open: there are as many as generations. NULL: no memory.
- */
-static jet_reader *reader_of(jet_store *store, ef_str name, bool make)
+/* A reader lives until the journal is closed: there is one per generation. NULL: memory ran out. */
+static jet_reader *find_reader(jet_store *store, ef_str name, bool make)
 {
     char durable[JET_NAME_MAX];
-    jet_reader *r;
+    jet_reader *reader;
 
     durable_name(store, name, durable);
     (void)pthread_mutex_lock(&store->lock);
-    for (r = store->readers; r && strcmp(r->name, durable) != 0; r = r->next)
+    for (reader = store->readers; reader && strcmp(reader->name, durable) != 0;
+         reader = reader->next)
         ;
-    if (!r && make && (r = malloc(sizeof *r)) != NULL) {
-        jet_reader_init(r, durable, store->address.filter);
-        r->next = store->readers;
-        store->readers = r;
+    if (!reader && make && (reader = malloc(sizeof *reader)) != NULL) {
+        jet_reader_init(reader, durable, store->address.filter);
+        reader->next = store->readers;
+        store->readers = reader;
     }
     (void)pthread_mutex_unlock(&store->lock);
-    return r;
+    return reader;
 }
 
 ef_status jet_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
                      int64_t *out_reached, ef_error *err)
 {
     jet_store *store = jet_store_of(journal);
-    jet_reader *r;
+    jet_reader *reader;
     ef_status st;
 
     *out_reached = follow->after;
     if (follow->reader.len == 0)
         return read_once(store, store->address.filter, follow->after, follow->limit, out,
                          out_reached, err);
-    r = reader_of(store, follow->reader, true);
-    if (!r)
+    reader = find_reader(store, follow->reader, true);
+    if (!reader)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
-    (void)pthread_mutex_lock(&r->lock);
-    st = read_by(store, r, follow->after, follow->limit, out, out_reached, err);
-    (void)pthread_mutex_unlock(&r->lock);
+    (void)pthread_mutex_lock(&reader->lock);
+    st = read_events(store, reader, follow->after, follow->limit, out, out_reached, err);
+    (void)pthread_mutex_unlock(&reader->lock);
     return st;
 }
 
 void jet_followed(ef_journal *journal, ef_str name, int64_t upto)
 {
     jet_store *store = jet_store_of(journal);
-    jet_reader *r = name.len ? reader_of(store, name, false) : NULL;
+    jet_reader *reader = name.len ? find_reader(store, name, false) : NULL;
 
-    if (r)
-        jet_reader_ack(store, r, upto);
+    if (reader)
+        jet_reader_ack(store, reader, upto);
 }
 
-/* By name: the process that removes a generation need not be one that has read for it. A consumer
- * that is not there, or a broker that is unavailable, changes nothing: it expires by itself. */
+/* By name, because the process that removes a generation may not have read for it. A missing
+ * consumer or an unavailable broker is ignored: the consumer expires by itself. */
 void jet_unfollow(ef_journal *journal, ef_str name)
 {
     jet_store *store = jet_store_of(journal);

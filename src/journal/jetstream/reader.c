@@ -1,13 +1,14 @@
 /*
- * reader.c - reading a stream by sequence, whatever the broker delivers.
+ * reader.c - reads a stream by sequence, independent of what the broker redelivers.
  *
- * A reader is a pull consumer that begins where we say. The broker numbers what a consumer delivers
- * 1, 2, 3 …; as long as these numbers come to us without a gap, nothing lies between two messages
- * but what the stream does not have. A gap means that somebody else fetched from our durable (a
- * worker that was thought dead), or that something got lost on the way: then the consumer is made
- * anew where we stand. A message at or below that place is a redelivery, and is dropped.
+ * A reader is a pull consumer that starts at a given sequence. The broker numbers the deliveries of
+ * a consumer 1, 2, 3 …; while these numbers arrive without a gap, every message of the stream
+ * arrives. A gap means that another process fetched from our durable consumer (a worker that was
+ * presumed dead), or that a delivery was lost: then the consumer is created again at our position.
+ * A message at or below that position is a redelivery, and is dropped.
  *
- * What is acknowledged is for the broker's own tools. Where we go on is in the view store.
+ * Acknowledgements only inform the broker's own tools. The position to continue from is in the view
+ * store.
  */
 #include "jet.h"
 
@@ -18,48 +19,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FETCH_BYTES (16 << 20) /* of a request; two of them are in memory at a time */
-#define INACTIVE_NS (INT64_C(60) * 1000000000)
-#define DURABLE_NS (INT64_C(7) * 24 * 3600 * 1000000000) /* of a generation that is no more */
-#define STUCK_MS 250                                     /* without an answer: time to ask why */
-#define TRIES 3 /* consumers that somebody else has taken over */
+#define FETCH_BYTES (16 << 20) /* per request; two requests are in memory at a time */
+#define INACTIVE_NS                                                                                \
+    (INT64_C(60) * 1000000000) /* a call that crashed leaves its consumer this long */
+#define DURABLE_NS                                                                                 \
+    (INT64_C(7) * 24 * 3600 * 1000000000) /* outlives a week's outage of a worker                  \
+                                           */
+#define STUCK_MS                                                                                   \
+    250         /* without a response: check whether the consumer is at its in-flight limit        \
+                 */
+#define TRIES 3 /* consumers created in one read before it gives up: another process competes */
 
-void jet_reader_init(jet_reader *r, const char *name, const char *filter)
+void jet_reader_init(jet_reader *reader, const char *name, const char *filter)
 {
-    *r = (jet_reader){0};
-    (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_mutex_init(&r->acking, NULL);
-    (void)snprintf(r->name, sizeof r->name, "%s", name);
-    (void)snprintf(r->filter, sizeof r->filter, "%s", filter);
+    *reader = (jet_reader){0};
+    (void)pthread_mutex_init(&reader->lock, NULL);
+    (void)pthread_mutex_init(&reader->ack_lock, NULL);
+    (void)snprintf(reader->name, sizeof reader->name, "%s", name);
+    (void)snprintf(reader->filter, sizeof reader->filter, "%s", filter);
 }
 
-static void leave(jet_reader *r)
+static void release_link(jet_reader *reader)
 {
-    jet_link_put(r->link);
-    r->link = NULL;
+    jet_link_put(reader->link);
+    reader->link = NULL;
 }
 
-/* A durable stays, for people who look at the broker; the others end with the call. */
-void jet_reader_release(jet_store *store, jet_reader *r)
+/* A durable consumer stays, visible in the broker's tools; others are deleted with the call. */
+void jet_reader_release(jet_store *store, jet_reader *reader)
 {
-    if (r->link && !r->name[0])
-        (void)js_DeleteConsumer(r->link->stream, store->address.stream, r->consumer, NULL, NULL);
-    leave(r);
-    (void)pthread_mutex_destroy(&r->lock);
-    (void)pthread_mutex_destroy(&r->acking);
+    if (reader->link && !reader->name[0])
+        (void)js_DeleteConsumer(reader->link->stream, store->address.stream, reader->consumer, NULL,
+                                NULL);
+    release_link(reader);
+    (void)pthread_mutex_destroy(&reader->lock);
+    (void)pthread_mutex_destroy(&reader->ack_lock);
 }
 
 /* --- the consumer ----------------------------------------------------------------------------- */
 
-static void describe(const jet_store *store, const jet_reader *r, int64_t after,
-                     jsConsumerConfig *out)
+static void configure_consumer(const jet_store *store, const jet_reader *reader, int64_t after,
+                               jsConsumerConfig *out)
 {
     (void)jsConsumerConfig_Init(out);
     out->DeliverPolicy = js_DeliverByStartSequence;
     out->OptStartSeq = (uint64_t)after + 1;
-    out->FilterSubject = r->filter;
-    if (r->name[0]) {
-        out->Durable = r->name;
+    out->FilterSubject = reader->filter;
+    if (reader->name[0]) {
+        out->Durable = reader->name;
         out->AckPolicy = js_AckAll;
         out->AckWait = store->address.ack_wait_s * 1000000000;
         out->MaxAckPending = store->address.in_flight;
@@ -71,42 +78,45 @@ static void describe(const jet_store *store, const jet_reader *r, int64_t after,
     }
 }
 
-static void forget_acks(jet_reader *r)
+static void clear_acks(jet_reader *reader)
 {
-    (void)pthread_mutex_lock(&r->acking);
-    memset(r->acks, 0, sizeof r->acks);
-    (void)pthread_mutex_unlock(&r->acking);
+    (void)pthread_mutex_lock(&reader->ack_lock);
+    memset(reader->acks, 0, sizeof reader->acks);
+    (void)pthread_mutex_unlock(&reader->ack_lock);
 }
 
-/* Make it begin behind `after`. A durable that is there begins elsewhere, and cannot be moved. */
-static ef_status begin(jet_store *store, jet_reader *r, int64_t after, ef_error *err)
+/* Creates the consumer so that it starts above `after`. An existing durable one starts elsewhere
+ * and cannot be moved, so it is deleted first. */
+static ef_status create_consumer(jet_store *store, jet_reader *reader, int64_t after, ef_error *err)
 {
     jsConsumerConfig config;
     jsConsumerInfo *info = NULL;
     jsErrCode code = 0;
-    natsStatus s;
+    natsStatus result;
     ef_status st;
 
-    leave(r);
-    st = jet_link_get(store, &r->link, err);
+    release_link(reader);
+    st = jet_link_get(store, &reader->link, err);
     if (st != EF_OK)
         return st;
-    if (r->name[0] || r->consumer[0])
-        (void)js_DeleteConsumer(r->link->stream, store->address.stream,
-                                r->name[0] ? r->name : r->consumer, NULL, &code);
-    describe(store, r, after, &config);
-    s = js_AddConsumer(&info, r->link->stream, store->address.stream, &config, NULL, &code);
-    if (s == NATS_OK) {
-        (void)snprintf(r->consumer, sizeof r->consumer, "%s", info->Name);
-        r->read = after;
-        r->delivered = 0;
-        r->dry = info->NumPending == 0;
-        forget_acks(r);
+    if (reader->name[0] || reader->consumer[0])
+        (void)js_DeleteConsumer(reader->link->stream, store->address.stream,
+                                reader->name[0] ? reader->name : reader->consumer, NULL, &code);
+    configure_consumer(store, reader, after, &config);
+    result =
+        js_AddConsumer(&info, reader->link->stream, store->address.stream, &config, NULL, &code);
+    if (result == NATS_OK) {
+        (void)snprintf(reader->consumer, sizeof reader->consumer, "%s", info->Name);
+        reader->read = after;
+        reader->delivered = 0;
+        reader->dry = info->NumPending == 0;
+        clear_acks(reader);
     } else {
-        st = ef_fail(err, EF_BUSY, "%s: no consumer of stream %s can be made: %s (%d)",
-                     store->address.shown, store->address.stream, natsStatus_GetText(s), (int)code);
-        jet_link_drop(store, r->link);
-        leave(r);
+        st = ef_fail(err, EF_BUSY, "%s: cannot create a consumer of stream %s: %s (%d)",
+                     store->address.shown, store->address.stream, natsStatus_GetText(result),
+                     (int)code);
+        jet_link_drop(store, reader->link);
+        release_link(reader);
     }
     jsConsumerInfo_Destroy(info);
     return st;
@@ -114,52 +124,52 @@ static ef_status begin(jet_store *store, jet_reader *r, int64_t after, ef_error 
 
 /* --- a request -------------------------------------------------------------------------------- */
 
-typedef struct fetch {
+typedef struct jet_fetch {
     jet_store *store;
     jet_reader *reader;
     natsSubscription *inbox;
     size_t limit;
-    ef_event *events; /* in the batch's room */
+    ef_event *events; /* in the arena of the batch */
     size_t count;
     ef__arena *arena;
     ef__buf scratch;
     jet_ack ack; /* of the last message */
-    bool over;   /* the request has been answered */
-    bool broken; /* something is missing: the consumer is of no use any more */
-} fetch;
+    bool over;   /* the broker has completed the request */
+    bool broken; /* a delivery is missing: the consumer must be created again */
+} jet_fetch;
 
-static ef_status ask(fetch *f, size_t most, bool bounded, ef_error *err)
+static ef_status send_request(jet_fetch *fetch, size_t most, bool bounded, ef_error *err)
 {
-    natsConnection *connection = f->reader->link->connection;
-    char subject[2 * JET_NAME_MAX + 40], question[100];
+    natsConnection *connection = fetch->reader->link->connection;
+    char subject[2 * JET_NAME_MAX + 40], request_text[100];
     natsInbox *inbox = NULL;
-    natsStatus s = natsInbox_Create(&inbox);
-    int n = snprintf(question, sizeof question, "{\"batch\":%zu,\"no_wait\":true", most);
+    natsStatus result = natsInbox_Create(&inbox);
+    int n = snprintf(request_text, sizeof request_text, "{\"batch\":%zu,\"no_wait\":true", most);
 
-    (void)snprintf(question + n, sizeof question - (size_t)n, bounded ? ",\"max_bytes\":%d}" : "}",
-                   FETCH_BYTES);
+    (void)snprintf(request_text + n, sizeof request_text - (size_t)n,
+                   bounded ? ",\"max_bytes\":%d}" : "}", FETCH_BYTES);
     (void)snprintf(subject, sizeof subject, "$JS.API.CONSUMER.MSG.NEXT.%s.%s",
-                   f->store->address.stream, f->reader->consumer);
-    if (s == NATS_OK)
-        s = natsConnection_SubscribeSync(&f->inbox, connection, inbox);
-    if (s == NATS_OK)
-        s = natsSubscription_SetPendingLimits(f->inbox, -1, -1);
-    if (s == NATS_OK)
-        s = natsConnection_PublishRequestString(connection, subject, inbox, question);
+                   fetch->store->address.stream, fetch->reader->consumer);
+    if (result == NATS_OK)
+        result = natsConnection_SubscribeSync(&fetch->inbox, connection, inbox);
+    if (result == NATS_OK)
+        result = natsSubscription_SetPendingLimits(fetch->inbox, -1, -1);
+    if (result == NATS_OK)
+        result = natsConnection_PublishRequestString(connection, subject, inbox, request_text);
     natsInbox_Destroy(inbox);
-    return s == NATS_OK ? EF_OK : jet_broker_fail(f->store, s, err);
+    return result == NATS_OK ? EF_OK : jet_broker_fail(fetch->store, result, err);
 }
 
-/* What is of the broker itself cannot be acknowledged, and has a status: 404 nothing is left, 408
- * and 409 the request is over (409 also when the next message alone is larger than what may be
- * fetched). A message may have such a header too. */
+/* A message of the broker itself has no reply subject, and has a status: 404 no message is left,
+ * 408 and 409 the request ended (409 also when the next message alone exceeds max_bytes). An event
+ * may have a Status header too. */
 static bool is_status(natsMsg *msg, const char **out)
 {
     *out = NULL;
     return !natsMsg_GetReply(msg) && natsMsgHeader_Get(msg, "Status", out) == NATS_OK && *out;
 }
 
-/* Each message once: it is read by every generation, and again when it is retried. */
+/* Counts each message once, although every generation reads it, and retries read it again. */
 static void count_unreadable(jet_counts *counts, int64_t position)
 {
     int64_t last = atomic_load(&counts->unreadable_at);
@@ -171,149 +181,153 @@ static void count_unreadable(jet_counts *counts, int64_t position)
         }
 }
 
-static ef_status take_event(fetch *f, natsMsg *msg, const jet_place *place, ef_error *err)
+static ef_status add_event(jet_fetch *fetch, natsMsg *msg, const jet_place *place, ef_error *err)
 {
-    jet_reader *r = f->reader;
-    ef_event *event = &f->events[f->count];
-    ef_status st = jet_event_take(f->store, msg, place, f->arena, &f->scratch, event, err);
+    jet_reader *reader = fetch->reader;
+    ef_event *event = &fetch->events[fetch->count];
+    ef_status st =
+        jet_event_decode(fetch->store, msg, place, fetch->arena, &fetch->scratch, event, err);
 
     if (st != EF_OK)
         return st;
     if (event->type.len == 0)
-        count_unreadable(&f->store->counts, place->position);
-    atomic_fetch_add(&f->store->counts.holes, place->position - r->read - 1);
-    f->count++;
-    r->read = place->position;
-    if (r->name[0])
-        (void)snprintf(f->ack.reply, sizeof f->ack.reply, "%s", natsMsg_GetReply(msg));
-    f->ack.position = place->position;
+        count_unreadable(&fetch->store->counts, place->position);
+    atomic_fetch_add(&fetch->store->counts.holes, place->position - reader->read - 1);
+    fetch->count++;
+    reader->read = place->position;
+    if (reader->name[0])
+        (void)snprintf(fetch->ack.reply, sizeof fetch->ack.reply, "%s", natsMsg_GetReply(msg));
+    fetch->ack.position = place->position;
     return EF_OK;
 }
 
-/* Is this the next one that the consumer has delivered? */
-static ef_status take_message(fetch *f, natsMsg *msg, ef_error *err)
+/* Is this the next delivery of the consumer? */
+static ef_status receive_message(jet_fetch *fetch, natsMsg *msg, ef_error *err)
 {
-    jet_reader *r = f->reader;
+    jet_reader *reader = fetch->reader;
     jet_place place;
 
-    if (!jet_place_take(natsMsg_GetReply(msg), &place) || place.delivered != r->delivered + 1) {
-        f->broken = true;
+    if (!jet_place_parse(natsMsg_GetReply(msg), &place) ||
+        place.delivered != reader->delivered + 1) {
+        fetch->broken = true;
         return EF_OK;
     }
-    r->delivered = place.delivered;
-    r->dry = place.pending == 0;
-    f->over = f->over || r->dry;
-    if (place.position <= r->read) {
-        atomic_fetch_add(&f->store->counts.redelivered, 1);
+    reader->delivered = place.delivered;
+    reader->dry = place.pending == 0;
+    fetch->over = fetch->over || reader->dry;
+    if (place.position <= reader->read) {
+        atomic_fetch_add(&fetch->store->counts.redelivered, 1);
         return EF_OK;
     }
-    return take_event(f, msg, &place, err);
+    return add_event(fetch, msg, &place, err);
 }
 
-/* A broker that counts too many messages as not acknowledged does not answer at all. Ours are, as
- * soon as they are committed; but it may not have heard. */
-static bool is_stuck(const fetch *f)
+/* A broker does not respond while too many messages are unacknowledged. Ours are acknowledged after
+ * the commit, but an acknowledgement can be lost. */
+static bool is_stuck(const jet_fetch *fetch)
 {
     jsConsumerInfo *info = NULL;
-    bool stuck = f->reader->name[0] &&
-                 js_GetConsumerInfo(&info, f->reader->link->stream, f->store->address.stream,
-                                    f->reader->consumer, NULL, NULL) == NATS_OK &&
-                 info->NumAckPending >= f->store->address.in_flight;
+    bool stuck =
+        fetch->reader->name[0] &&
+        js_GetConsumerInfo(&info, fetch->reader->link->stream, fetch->store->address.stream,
+                           fetch->reader->consumer, NULL, NULL) == NATS_OK &&
+        info->NumAckPending >= fetch->store->address.in_flight;
 
     jsConsumerInfo_Destroy(info);
     return stuck;
 }
 
-static ef_status take_answer(fetch *f, bool *out_refused, ef_error *err)
+static ef_status receive_response(jet_fetch *fetch, bool *out_refused, ef_error *err)
 {
     const char *status;
     natsMsg *msg = NULL;
-    natsStatus s = natsSubscription_NextMsg(&msg, f->inbox, STUCK_MS);
+    natsStatus result = natsSubscription_NextMsg(&msg, fetch->inbox, STUCK_MS);
     ef_status st = EF_OK;
 
-    if (s == NATS_TIMEOUT && is_stuck(f)) {
-        f->broken = true;
+    if (result == NATS_TIMEOUT && is_stuck(fetch)) {
+        fetch->broken = true;
         return EF_OK;
     }
-    if (s == NATS_TIMEOUT)
-        s = natsSubscription_NextMsg(&msg, f->inbox, JET_TIMEOUT_MS);
-    if (s != NATS_OK) {
-        f->broken = true;
-        return jet_broker_fail(f->store, s, err);
+    if (result == NATS_TIMEOUT)
+        result = natsSubscription_NextMsg(&msg, fetch->inbox, JET_TIMEOUT_MS);
+    if (result != NATS_OK) {
+        fetch->broken = true;
+        return jet_broker_fail(fetch->store, result, err);
     }
     if (!is_status(msg, &status))
-        st = take_message(f, msg, err);
+        st = receive_message(fetch, msg, err);
     else if (strcmp(status, "404") == 0)
-        f->over = f->reader->dry = true;
+        fetch->over = fetch->reader->dry = true;
     else if (strcmp(status, "409") == 0 || strcmp(status, "408") == 0)
-        f->over = *out_refused = true;
+        fetch->over = *out_refused = true;
     else if (strcmp(status, "100") != 0)
-        f->broken = true;
+        fetch->broken = true;
     natsMsg_Destroy(msg);
     return st;
 }
 
-/* One request and its answers. *out_refused: the broker ended it. */
-static ef_status request(fetch *f, size_t most, bool bounded, bool *out_refused, ef_error *err)
+/* Sends one request and reads its responses. *out_refused: the broker ended the request. */
+static ef_status fetch_once(jet_fetch *fetch, size_t most, bool bounded, bool *out_refused,
+                            ef_error *err)
 {
-    size_t end = f->count + most;
-    ef_status st = ask(f, most, bounded, err);
+    size_t end = fetch->count + most;
+    ef_status st = send_request(fetch, most, bounded, err);
 
-    *out_refused = f->over = false;
-    while (st == EF_OK && !f->over && !f->broken && f->count < end)
-        st = take_answer(f, out_refused, err);
-    natsSubscription_Destroy(f->inbox);
-    f->inbox = NULL;
+    *out_refused = fetch->over = false;
+    while (st == EF_OK && !fetch->over && !fetch->broken && fetch->count < end)
+        st = receive_response(fetch, out_refused, err);
+    natsSubscription_Destroy(fetch->inbox);
+    fetch->inbox = NULL;
     return st;
 }
 
-/* One is folded while one is read, and one may be lost on the way: three have to be allowed. */
-static size_t most_of(const fetch *f)
+/* A third of the in-flight limit: one batch is applied, one is read, and one may be lost. */
+static size_t fetch_limit(const jet_fetch *fetch)
 {
-    size_t most = (size_t)f->store->address.in_flight / 3;
+    size_t most = (size_t)fetch->store->address.in_flight / 3;
 
-    most = most > (size_t)f->store->address.batch ? (size_t)f->store->address.batch : most;
-    most = most > f->limit ? f->limit : most;
+    most = most > (size_t)fetch->store->address.batch ? (size_t)fetch->store->address.batch : most;
+    most = most > fetch->limit ? fetch->limit : most;
     return most ? most : 1;
 }
 
-static ef_status fetch_some(fetch *f, ef_error *err)
+static ef_status fetch_batch(jet_fetch *fetch, ef_error *err)
 {
-    size_t most = most_of(f);
+    size_t most = fetch_limit(fetch);
     bool refused;
-    ef_status st = request(f, most, true, &refused, err);
+    ef_status st = fetch_once(fetch, most, true, &refused, err);
 
-    if (st == EF_OK && refused && f->count == 0 && !f->broken)
-        st = request(f, 1, false, &refused, err);
+    if (st == EF_OK && refused && fetch->count == 0 && !fetch->broken)
+        st = fetch_once(fetch, 1, false, &refused, err);
     return st;
 }
 
 /* --- acknowledgements -------------------------------------------------------------------------
  *
- * While one batch is applied the next is read, so a few are kept. */
+ * The next batch is read while one is applied, so several acknowledgements are kept. */
 
-static void keep_ack(jet_reader *r, const jet_ack *ack)
+static void store_ack(jet_reader *reader, const jet_ack *ack)
 {
-    (void)pthread_mutex_lock(&r->acking);
-    r->acks[r->ack_count++ % JET_ACKS] = *ack;
-    (void)pthread_mutex_unlock(&r->acking);
+    (void)pthread_mutex_lock(&reader->ack_lock);
+    reader->acks[reader->ack_count++ % JET_ACKS] = *ack;
+    (void)pthread_mutex_unlock(&reader->ack_lock);
 }
 
-void jet_reader_ack(jet_store *store, jet_reader *r, int64_t upto)
+void jet_reader_ack(jet_store *store, jet_reader *reader, int64_t upto)
 {
     jet_ack *found = NULL, ack;
     jet_link *link = NULL;
 
-    (void)pthread_mutex_lock(&r->acking);
+    (void)pthread_mutex_lock(&reader->ack_lock);
     for (size_t i = 0; i < JET_ACKS; i++)
-        if (r->acks[i].position && r->acks[i].position <= upto &&
-            (!found || r->acks[i].position > found->position))
-            found = &r->acks[i];
+        if (reader->acks[i].position && reader->acks[i].position <= upto &&
+            (!found || reader->acks[i].position > found->position))
+            found = &reader->acks[i];
     if (found) {
         ack = *found;
         *found = (jet_ack){0};
     }
-    (void)pthread_mutex_unlock(&r->acking);
+    (void)pthread_mutex_unlock(&reader->ack_lock);
     if (found && jet_link_get(store, &link, NULL) == EF_OK)
         (void)natsConnection_PublishString(link->connection, ack.reply, "+ACK");
     jet_link_put(link);
@@ -322,82 +336,84 @@ void jet_reader_ack(jet_store *store, jet_reader *r, int64_t upto)
 /* --- a read ----------------------------------------------------------------------------------- */
 
 /*
- * A request that found nothing is not believed: what is asked is whether the stream has grown. If
- * it has, a consumer that is made now counts what it has to deliver, and when that is nothing all
- * up to there are holes, or messages that the filter leaves out.
+ * An empty response is not proof that nothing is left. If the stream has grown, a new consumer
+ * counts its pending messages; when there are none, all positions up to the head are gaps or are
+ * excluded by the filter.
  */
-static ef_status pass_holes(jet_store *store, jet_reader *r, bool *out_again, ef_error *err)
+static ef_status skip_gaps(jet_store *store, jet_reader *reader, bool *out_again, ef_error *err)
 {
     jet_state state;
     ef_status st = jet_state_read(store, &state, err);
 
     *out_again = false;
-    if (st != EF_OK || state.last <= r->read)
+    if (st != EF_OK || state.last <= reader->read)
         return st;
-    st = begin(store, r, r->read, err);
+    st = create_consumer(store, reader, reader->read, err);
     if (st != EF_OK)
         return st;
-    *out_again = !r->dry;
-    if (r->dry) {
-        atomic_fetch_add(&store->counts.holes, state.last - r->read);
-        r->read = state.last;
+    *out_again = !reader->dry;
+    if (reader->dry) {
+        atomic_fetch_add(&store->counts.holes, state.last - reader->read);
+        reader->read = state.last;
     }
     return EF_OK;
 }
 
-static bool is_at(const jet_reader *r, int64_t after)
+static bool is_positioned(const jet_reader *reader, int64_t after)
 {
-    return r->link && r->read == after &&
-           natsConnection_Status(r->link->connection) == NATS_CONN_STATUS_CONNECTED;
+    return reader->link && reader->read == after &&
+           natsConnection_Status(reader->link->connection) == NATS_CONN_STATUS_CONNECTED;
 }
 
-static ef_status read_on(jet_store *store, fetch *f, int64_t after, ef_error *err)
+static ef_status read_events(jet_store *store, jet_fetch *fetch, int64_t after, ef_error *err)
 {
-    jet_reader *r = f->reader;
-    bool again = true;
-    ef_status st = is_at(r, after) ? EF_OK : begin(store, r, after, err);
+    jet_reader *reader = fetch->reader;
+    bool retry = true;
+    ef_status st =
+        is_positioned(reader, after) ? EF_OK : create_consumer(store, reader, after, err);
 
-    for (int tries = 0; st == EF_OK && f->count == 0 && again; tries++) {
+    for (int tries = 0; st == EF_OK && fetch->count == 0 && retry; tries++) {
         if (tries == TRIES)
-            return ef_fail(err, EF_BUSY, "consumer %s of stream %s is read by somebody else",
-                           r->consumer, store->address.stream);
-        f->broken = again = false;
-        st = fetch_some(f, err);
-        if (st == EF_OK && f->broken && f->count == 0) {
-            ef__log(store->base.options.log, EF_LOG_WARN, "a consumer is made anew",
-                    EF_LOG_TEXT_FIELD("consumer", ef_str_from(r->consumer)),
-                    EF_LOG_NUMBER_FIELD("position", r->read));
-            st = begin(store, r, r->read, err);
-            again = true;
-        } else if (st == EF_OK && f->count == 0) {
-            st = pass_holes(store, r, &again, err);
+            return ef_fail(err, EF_BUSY, "consumer %s of stream %s is read by another process",
+                           reader->consumer, store->address.stream);
+        fetch->broken = retry = false;
+        st = fetch_batch(fetch, err);
+        if (st == EF_OK && fetch->broken && fetch->count == 0) {
+            ef__log(store->base.options.log, EF_LOG_WARN, "consumer created again",
+                    EF_LOG_TEXT_FIELD("consumer", ef_str_from(reader->consumer)),
+                    EF_LOG_NUMBER_FIELD("position", reader->read));
+            st = create_consumer(store, reader, reader->read, err);
+            retry = true;
+        } else if (st == EF_OK && fetch->count == 0) {
+            st = skip_gaps(store, reader, &retry, err);
         }
     }
     return st;
 }
 
-ef_status jet_reader_read(jet_store *store, jet_reader *r, int64_t after, size_t limit,
+ef_status jet_reader_read(jet_store *store, jet_reader *reader, int64_t after, size_t limit,
                           ef_batch *out, int64_t *out_reached, ef_error *err)
 {
-    fetch f = {.store = store,
-               .reader = r,
-               .limit = limit,
-               .arena = &out->room->arena,
-               .scratch = EF__BUF_INIT(EF_LIMIT_APPEND_BYTES)};
+    jet_fetch fetch = {.store = store,
+                       .reader = reader,
+                       .limit = limit,
+                       .arena = &out->room->arena,
+                       .scratch = EF__BUF_INIT(EF_LIMIT_APPEND_BYTES)};
     ef_status st;
 
-    f.events = ef__arena_alloc(f.arena, limit * sizeof *f.events);
-    st = f.events ? read_on(store, &f, after, err) : ef__room_full(err);
-    ef__buf_release(&f.scratch);
-    if (f.broken || st != EF_OK)
-        leave(r); /* what has come is whole; what follows is asked for anew */
-    if (st != EF_OK && f.count == 0)
+    fetch.events = ef__arena_alloc(fetch.arena, limit * sizeof *fetch.events);
+    st = fetch.events ? read_events(store, &fetch, after, err) : ef__no_memory(err);
+    ef__buf_release(&fetch.scratch);
+    if (fetch.broken || st != EF_OK)
+        release_link(
+            reader); /* the events so far are complete; the next read creates the consumer again */
+    if (st != EF_OK && fetch.count == 0)
         return st;
-    if (f.count && r->name[0] && r->link)
-        keep_ack(r, &f.ack);
-    out->events = f.events;
-    out->count = f.count;
-    out->more = f.broken || st != EF_OK || !r->dry;
-    *out_reached = r->read;
+    if (fetch.count && reader->name[0] && reader->link)
+        store_ack(reader, &fetch.ack);
+    out->events = fetch.events;
+    out->count = fetch.count;
+    out->more = fetch.broken || st != EF_OK || !reader->dry;
+    *out_reached = reader->read;
     return EF_OK;
 }

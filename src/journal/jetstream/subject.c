@@ -1,9 +1,9 @@
 /*
- * subject.c - subjects and names: tenant.T.aggregate.TYPE.ID.
+ * subject.c - converts between subjects and names: tenant.T.aggregate.TYPE.ID.
  *
- * A token is a name with what a subject cannot hold as %XX; an empty one is "_", and a lone "_" is
- * %5F. So each tenant and stream has one subject, and each subject of ours one tenant and stream;
- * another spelling of the same names is refused, for it would be another subject.
+ * A token is a name in which bytes that a subject cannot hold are written as %XX; an empty name is
+ * "_", and the name "_" is %5F. So the mapping is one to one; another spelling of the same names is
+ * refused, because it would be another subject.
  */
 #include "jet.h"
 
@@ -29,9 +29,9 @@ bool jet_subject_make(ef_str tenant, ef_str stream, ef__buf *out)
     return !out->failed;
 }
 
-/* --- back ------------------------------------------------------------------------------------- */
+/* --- parsing ---------------------------------------------------------------------------------- */
 
-/* The tokens of a subject or pattern; how many, one more than fit when there are more. */
+/* Splits a subject or pattern; returns the number of tokens, or TOKENS + 1 when there are more. */
 static size_t split_tokens(ef_str subject, ef_str out[TOKENS])
 {
     size_t count = 0, from = 0;
@@ -67,7 +67,7 @@ static size_t decode_token(ef_str token, char *out)
     return count;
 }
 
-/* Would we write these names as this subject? */
+/* Is `subject` what jet_subject_make writes for these names? */
 static bool is_canonical(const char *subject, ef_str tenant, ef_str stream)
 {
     ef__buf made = EF__BUF_INIT(JET_SUBJECT_MAX);
@@ -77,8 +77,8 @@ static bool is_canonical(const char *subject, ef_str tenant, ef_str stream)
     return same;
 }
 
-ef_status jet_subject_take(const char *subject, ef__arena *arena, ef_str *out_tenant,
-                           ef_str *out_stream, ef_error *err)
+ef_status jet_subject_parse(const char *subject, ef__arena *arena, ef_str *out_tenant,
+                            ef_str *out_stream, ef_error *err)
 {
     ef_str tokens[TOKENS], text = ef_str_from(subject);
     size_t count = split_tokens(text, tokens), at;
@@ -90,7 +90,7 @@ ef_status jet_subject_take(const char *subject, ef__arena *arena, ef_str *out_te
                        subject);
     names = ef__arena_alloc(arena, text.len + 1);
     if (!names)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     *out_tenant = (ef_str){names, decode_token(tokens[1], names)};
     names += out_tenant->len;
     at = decode_token(tokens[3], names);
@@ -99,7 +99,7 @@ ef_status jet_subject_take(const char *subject, ef__arena *arena, ef_str *out_te
     *out_stream = (ef_str){names, at + decode_token(tokens[4], names + at)};
     if (!is_canonical(subject, *out_tenant, *out_stream))
         return ef_fail(err, EF_BAD_INPUT,
-                       "subject '%.200s' is not written as a subject of its tenant and stream is",
+                       "subject '%.200s' is not the canonical subject of its tenant and stream",
                        subject);
     return EF_OK;
 }
@@ -124,7 +124,7 @@ static void join_tokens(const ef_str tokens[TOKENS], char out[JET_SUBJECT_MAX])
     ef__buf_release(&text);
 }
 
-ef_status jet_filter_take(ef_str given, char out[JET_SUBJECT_MAX], ef_error *err)
+ef_status jet_filter_parse(ef_str given, char out[JET_SUBJECT_MAX], ef_error *err)
 {
     ef_str tokens[TOKENS] = {{0}};
     size_t count = given.len < JET_SUBJECT_MAX ? split_tokens(given, tokens) : TOKENS + 1;
@@ -139,7 +139,7 @@ ef_status jet_filter_take(ef_str given, char out[JET_SUBJECT_MAX], ef_error *err
                (parts[i][0] == '*' || ef_str_equal(tokens[i], ef_str_from(parts[i])));
     if (!fits)
         return ef_fail(err, EF_BAD_INPUT,
-                       "subject '%.*s' is no part of tenant.*.aggregate.*.*, where events are",
+                       "subject '%.*s' is not within tenant.*.aggregate.*.*, where events are",
                        EF_STR_ARG(given));
     join_tokens(tokens, out);
     return EF_OK;

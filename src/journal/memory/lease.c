@@ -1,5 +1,5 @@
 /*
- * lease.c - the memory journal's leases: core/lease_rule.h decides, this finds and keeps.
+ * lease.c - the memory journal's leases. core/lease_rule.h decides; this file finds and stores.
  */
 #include "memory.h"
 
@@ -18,39 +18,40 @@ static int compare_keys(const ef_lease_key *a, const ef_lease_key *b)
     return (a->partition > b->partition) - (a->partition < b->partition);
 }
 
-/* Where the lease is, or would be. */
-static size_t lease_at(const mem_journal *m, const ef_lease_key *key, bool *found)
+/* The index of the lease, or where it belongs when `*found` is false. */
+static size_t lease_at(const mem_journal *mem, const ef_lease_key *key, bool *found)
 {
     size_t at = 0;
 
-    while (at < m->lease_count && compare_keys(&m->leases[at].key, key) < 0)
+    while (at < mem->lease_count && compare_keys(&mem->leases[at].key, key) < 0)
         at++;
-    *found = at < m->lease_count && compare_keys(&m->leases[at].key, key) == 0;
+    *found = at < mem->lease_count && compare_keys(&mem->leases[at].key, key) == 0;
     return at;
 }
 
-static ef__lease_row lease_row(const mem_lease *lease)
+static ef__lease_row make_lease_row(const mem_lease *lease)
 {
     return (ef__lease_row){lease->owner, lease->token, lease->until_us, lease->updated_us};
 }
 
-/* The row as it is. One that was never taken, or was pruned, is free. */
-static ef__lease_row find_row(const mem_journal *m, const ef_lease_key *key, mem_lease **out)
+/* A lease that was never acquired, or was pruned, is free. */
+static ef__lease_row find_lease_row(const mem_journal *mem, const ef_lease_key *key,
+                                    mem_lease **out)
 {
     bool found;
-    size_t at = lease_at(m, key, &found);
+    size_t at = lease_at(mem, key, &found);
 
-    *out = found ? &m->leases[at] : NULL;
-    return found ? lease_row(&m->leases[at]) : (ef__lease_row){.token = m->token_floor};
+    *out = found ? &mem->leases[at] : NULL;
+    return found ? make_lease_row(&mem->leases[at]) : (ef__lease_row){.token = mem->token_floor};
 }
 
-bool ef__mem_lease_live(const mem_journal *m, const ef_lease_key *key, int64_t *out_token)
+bool ef__mem_lease_live(const mem_journal *mem, const ef_lease_key *key, int64_t *out_token)
 {
     mem_lease *lease;
-    ef__lease_row row = find_row(m, key, &lease);
+    ef__lease_row row = find_lease_row(mem, key, &lease);
 
     *out_token = row.token;
-    return ef__lease_live(&row, ef__mem_now(m));
+    return ef__lease_live(&row, ef__mem_now(mem));
 }
 
 ef_lease_key ef__mem_lane_lease(const mem_lane *lane, int32_t partition)
@@ -60,18 +61,18 @@ ef_lease_key ef__mem_lane_lease(const mem_lane *lane, int32_t partition)
     return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
 }
 
-static ef_status lost(mem_journal *m, const ef_lease_key *key, int64_t token, int64_t found,
-                      ef_error *err)
+static ef_status report_lost_lease(mem_journal *mem, const ef_lease_key *key, int64_t token,
+                                   int64_t found, ef_error *err)
 {
-    m->stale_refused++;
+    mem->stale_refused++;
     return ef_fail_numbers(
         err, EF_LEASE_LOST, token, found,
         "lease %s \"%.*s\" %" PRId32 ": token %" PRId64 " is not live, the lease is at %" PRId64,
         ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition, token, found);
 }
 
-static ef_status held(const ef_lease_key *key, int64_t lease_ms, const ef__lease_answer *answer,
-                      ef_error *err)
+static ef_status report_held_lease(const ef_lease_key *key, int64_t lease_ms,
+                                   const ef__lease_answer *answer, ef_error *err)
 {
     return ef_fail_numbers(err, EF_LEASE_HELD, lease_ms, answer->left_ms,
                            "lease %s \"%.*s\" %" PRId32 " is held by \"%.*s\" for %" PRId64 " ms",
@@ -79,76 +80,97 @@ static ef_status held(const ef_lease_key *key, int64_t lease_ms, const ef__lease
                            EF_STR_ARG(answer->row.owner), answer->left_ms);
 }
 
-ef_status ef__mem_token_check(mem_journal *m, const ef_lease_key *key, int64_t token, ef_error *err)
+ef_status ef__mem_token_check(mem_journal *mem, const ef_lease_key *key, int64_t token,
+                              ef_error *err)
 {
     mem_lease *lease;
-    ef__lease_row row = find_row(m, key, &lease);
+    ef__lease_row row = find_lease_row(mem, key, &lease);
 
-    if (ef__lease_check(&row, token, ef__mem_now(m)) == EF_OK)
+    if (ef__lease_check(&row, token, ef__mem_now(mem)) == EF_OK)
         return EF_OK;
-    return lost(m, key, token, row.token, err);
+    return report_lost_lease(mem, key, token, row.token, err);
 }
 
-ef_status ef__mem_holding_check(mem_journal *m, const mem_lane *lane, const ef_holding *holding,
-                                ef_error *err)
+ef_status ef__mem_lane_lease_check(mem_journal *mem, const mem_lane *lane,
+                                   const ef_partition_lease *held, ef_error *err)
 {
-    ef_lease_key key = ef__mem_lane_lease(lane, holding->partition);
+    ef_lease_key key = ef__mem_lane_lease(lane, held->partition);
 
-    return ef__mem_token_check(m, &key, holding->token, err);
+    return ef__mem_token_check(mem, &key, held->token, err);
+}
+
+ef_status ef__mem_leases_check(mem_journal *mem, const mem_lane *lane,
+                               const ef_partition_lease *held, size_t count, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        st = ef__mem_lane_lease_check(mem, lane, &held[i], err);
+    return st;
+}
+
+bool ef__mem_lease_given(const ef_partition_lease *held, size_t count, int32_t partition)
+{
+    for (size_t i = 0; i < count; i++)
+        if (held[i].partition == partition)
+            return true;
+    return false;
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-static ef_status add_lease(mem_journal *m, const ef_lease_key *key, ef_error *err)
+static ef_status add_lease(mem_journal *mem, const ef_lease_key *key, ef_error *err)
 {
     bool found;
-    size_t at = lease_at(m, key, &found);
-    mem_lease made = {.key = {key->kind, {0}, key->partition}, .token = m->token_floor};
+    size_t at = lease_at(mem, key, &found);
+    mem_lease made = {.key = {key->kind, {0}, key->partition}, .token = mem->token_floor};
 
     if (found)
         return EF_OK;
-    if (!ef__mem_grow((void **)&m->leases, &m->lease_cap, m->lease_count, sizeof *m->leases) ||
+    if (!ef__mem_grow((void **)&mem->leases, &mem->lease_cap, mem->lease_count,
+                      sizeof *mem->leases) ||
         !ef__mem_text_set(&made.key.name, key->name))
         return ef__mem_no_memory(err);
-    memmove(&m->leases[at + 1], &m->leases[at], (m->lease_count - at) * sizeof *m->leases);
-    m->leases[at] = made;
-    m->lease_count++;
+    memmove(&mem->leases[at + 1], &mem->leases[at], (mem->lease_count - at) * sizeof *mem->leases);
+    mem->leases[at] = made;
+    mem->lease_count++;
     return EF_OK;
 }
 
-void ef__mem_lease_remove(mem_journal *m, size_t at)
+void ef__mem_lease_remove(mem_journal *mem, size_t at)
 {
-    if (m->leases[at].token > m->token_floor)
-        m->token_floor = m->leases[at].token;
-    ef__mem_text_free(&m->leases[at].key.name);
-    ef__mem_text_free(&m->leases[at].owner);
-    m->lease_count--;
-    memmove(&m->leases[at], &m->leases[at + 1], (m->lease_count - at) * sizeof *m->leases);
+    if (mem->leases[at].token > mem->token_floor)
+        mem->token_floor = mem->leases[at].token;
+    ef__mem_text_free(&mem->leases[at].key.name);
+    ef__mem_text_free(&mem->leases[at].owner);
+    mem->lease_count--;
+    memmove(&mem->leases[at], &mem->leases[at + 1], (mem->lease_count - at) * sizeof *mem->leases);
 }
 
-/* What may fail is done before any call is made: rows and copies of the owners' names. */
-static ef_status make_ready(mem_journal *m, const ef_lease_call *calls, size_t count,
-                            ef_str *owners, ef_error *err)
+/* Does everything that can fail, before the first call is applied: rows and copies of names. */
+static ef_status prepare_calls(mem_journal *mem, const ef_lease_call *calls, size_t count,
+                               ef_str *owners, ef_error *err)
 {
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < count; i++) {
         if (calls[i].verb == EF_LEASE_RENEW || calls[i].verb == EF_LEASE_RELEASE)
             continue;
-        st = add_lease(m, &calls[i].key, err);
-        if (st == EF_OK && !ef__mem_text_set(&owners[i], calls[i].owner))
+        st = add_lease(mem, &calls[i].key, err);
+        if (st == EF_OK && !ef__mem_text_set(&owners[i], calls[i].holder))
             st = ef__mem_no_memory(err);
     }
     return st;
 }
 
-static ef__lease_answer decide(const ef__lease_row *row, const ef_lease_call *call, int64_t now_us)
+static ef__lease_answer decide_call(const ef__lease_row *row, const ef_lease_call *call,
+                                    int64_t now_us)
 {
     switch (call->verb) {
     case EF_LEASE_ACQUIRE:
-        return ef__lease_acquire(row, call->owner, now_us, call->lease_ms);
-    case EF_LEASE_TAKE:
-        return ef__lease_take(row, call->owner, call->token, now_us, call->lease_ms);
+        return ef__lease_acquire(row, call->holder, now_us, call->lease_ms);
+    case EF_LEASE_RENEW_OR_ACQUIRE:
+        return ef__lease_renew_or_acquire(row, call->holder, call->token, now_us, call->lease_ms);
     case EF_LEASE_RENEW:
         return ef__lease_renew(row, call->token, now_us, call->lease_ms);
     default:
@@ -156,21 +178,21 @@ static ef__lease_answer decide(const ef__lease_row *row, const ef_lease_call *ca
     }
 }
 
-/* `owner` is an owned copy of the call's, given to the lease when the call takes it. */
-static ef_status call_one(mem_journal *m, ef_lease_call *call, ef_str *owner, ef_error *err)
+/* `owner` is an owned copy of the call's; it moves into the lease when the call acquires it. */
+static ef_status apply_call(mem_journal *mem, ef_lease_call *call, ef_str *owner, ef_error *err)
 {
     mem_lease *lease;
-    ef__lease_row row = find_row(m, &call->key, &lease);
-    ef__lease_answer answer = decide(&row, call, ef__mem_now(m));
+    ef__lease_row row = find_lease_row(mem, &call->key, &lease);
+    ef__lease_answer answer = decide_call(&row, call, ef__mem_now(mem));
 
     call->left_ms = answer.left_ms;
     if (answer.status == EF_LEASE_HELD)
-        return held(&call->key, call->lease_ms, &answer, err);
+        return report_held_lease(&call->key, call->lease_ms, &answer, err);
     if (answer.status != EF_OK)
-        return lost(m, &call->key, call->token, row.token, err);
+        return report_lost_lease(mem, &call->key, call->token, row.token, err);
     if (call->verb != EF_LEASE_RENEW) {
         ef__mem_text_free(&lease->owner);
-        lease->owner = *owner; /* none when it is given back */
+        lease->owner = *owner; /* empty after a release */
         *owner = (ef_str){0};
     }
     lease->token = answer.row.token;
@@ -181,48 +203,49 @@ static ef_status call_one(mem_journal *m, ef_lease_call *call, ef_str *owner, ef
     return EF_OK;
 }
 
-/* See ef__lease_bring_back. */
-static void bring_back(mem_journal *m)
+/* Applies ef__lease_bring_back to all leases and heartbeats. */
+static void shift_future_leases(mem_journal *mem)
 {
-    int64_t now_us = ef__mem_now(m);
+    int64_t now_us = ef__mem_now(mem);
 
-    for (size_t i = 0; i < m->lease_count; i++)
-        ef__lease_bring_back(&m->leases[i].updated_us, &m->leases[i].until_us, now_us);
-    for (size_t i = 0; i < m->worker_count; i++)
-        ef__lease_bring_back(&m->workers[i].updated_us, &m->workers[i].heartbeat_until_us, now_us);
+    for (size_t i = 0; i < mem->lease_count; i++)
+        ef__lease_bring_back(&mem->leases[i].updated_us, &mem->leases[i].until_us, now_us);
+    for (size_t i = 0; i < mem->worker_count; i++)
+        ef__lease_bring_back(&mem->workers[i].updated_us, &mem->workers[i].heartbeat_until_us,
+                             now_us);
 }
 
-static ef_status call_all(mem_journal *m, ef_lease_call *calls, size_t count, ef_str *owners,
-                          const ef__beat *beat, ef_error *err)
+static ef_status apply_calls(mem_journal *mem, ef_lease_call *calls, size_t count, ef_str *owners,
+                             const ef__heartbeat *beat, ef_error *err)
 {
-    ef_status st = make_ready(m, calls, count, owners, err);
+    ef_status st = prepare_calls(mem, calls, count, owners, err);
     bool refused = false;
 
     if (st == EF_OK && beat->worker)
-        bring_back(m);
+        shift_future_leases(mem);
     if (st == EF_OK && beat->worker)
-        st = ef__mem_worker_beat(m, beat->worker, beat->heartbeat_ms, err);
+        st = ef__mem_worker_beat(mem, beat->worker, beat->heartbeat_ms, err);
     for (size_t i = 0; st == EF_OK && i < beat->minute_count; i++)
-        st = ef__mem_throughput_add(m, &beat->minutes[i], err);
+        st = ef__mem_throughput_add(mem, &beat->minutes[i], err);
     for (size_t i = 0; st == EF_OK && i < count; i++) {
-        calls[i].status = call_one(m, &calls[i], &owners[i], refused ? NULL : err);
+        calls[i].status = apply_call(mem, &calls[i], &owners[i], refused ? NULL : err);
         refused = refused || calls[i].status != EF_OK;
     }
     return st;
 }
 
 ef_status ef__mem_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                             const ef__beat *beat, ef_error *err)
+                             const ef__heartbeat *beat, ef_error *err)
 {
     ef_str *owners = calloc(count + 1, sizeof *owners);
-    mem_journal *m;
+    mem_journal *mem;
     ef_status st;
 
     if (!owners)
         return ef__mem_no_memory(err);
-    m = ef__mem_lock(journal);
-    st = call_all(m, calls, count, owners, beat, err);
-    ef__mem_unlock(m);
+    mem = ef__mem_lock(journal);
+    st = apply_calls(mem, calls, count, owners, beat, err);
+    ef__mem_unlock(mem);
     for (size_t i = 0; i < count; i++)
         ef__mem_text_free(&owners[i]);
     free(owners);
@@ -231,28 +254,28 @@ ef_status ef__mem_lease_many(ef_journal *journal, ef_lease_call *calls, size_t c
 
 /* --- listing ---------------------------------------------------------------------------------- */
 
-static ef_status list_leases(const mem_journal *m, const ef_lease_kind *kind, ef_lease_list *out,
+static ef_status list_leases(const mem_journal *mem, const ef_lease_kind *kind, ef_lease_list *out,
                              ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
-    ef_lease *items = ef__arena_zalloc(arena, m->lease_count + 1, sizeof *items);
+    ef_lease *items = ef__arena_zalloc(arena, mem->lease_count + 1, sizeof *items);
 
     if (!items)
-        return ef__room_full(err);
-    for (size_t i = 0; i < m->lease_count; i++) {
-        const mem_lease *lease = &m->leases[i];
-        ef__lease_row row = lease_row(lease);
+        return ef__no_memory(err);
+    for (size_t i = 0; i < mem->lease_count; i++) {
+        const mem_lease *lease = &mem->leases[i];
+        ef__lease_row row = make_lease_row(lease);
         if (kind && lease->key.kind != *kind)
             continue;
         ef_lease item = {
             .key = {lease->key.kind, ef__arena_copy(arena, lease->key.name), lease->key.partition},
-            .owner = ef__arena_copy(arena, lease->owner),
+            .holder = ef__arena_copy(arena, lease->owner),
             .token = lease->token,
             .until_us = lease->until_us,
             .updated_us = lease->updated_us,
-            .live = ef__lease_live(&row, ef__mem_now(m))};
-        if (!item.key.name.ptr || !item.owner.ptr)
-            return ef__room_full(err);
+            .live = ef__lease_live(&row, ef__mem_now(mem))};
+        if (!item.key.name.ptr || !item.holder.ptr)
+            return ef__no_memory(err);
         items[out->count++] = item;
     }
     out->items = items;
@@ -262,9 +285,18 @@ static ef_status list_leases(const mem_journal *m, const ef_lease_kind *kind, ef
 ef_status ef__mem_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                            ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = list_leases(m, kind, out, err);
+    mem_journal *mem = ef__mem_lock(journal);
+    ef_status st = list_leases(mem, kind, out, err);
 
-    ef__mem_unlock(m);
+    ef__mem_unlock(mem);
     return st;
+}
+
+void ef__mem_leases_release(mem_journal *mem)
+{
+    for (size_t i = 0; i < mem->lease_count; i++) {
+        ef__mem_text_free(&mem->leases[i].key.name);
+        ef__mem_text_free(&mem->leases[i].owner);
+    }
+    free(mem->leases);
 }

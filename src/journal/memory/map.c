@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static void put(mem_slot *slots, size_t cap, uint64_t hash, int64_t value)
+static void put_slot(mem_slot *slots, size_t cap, uint64_t hash, int64_t value)
 {
     size_t at = hash & (cap - 1);
 
@@ -33,7 +33,7 @@ bool ef__mem_map_reserve(mem_map *map, size_t extra)
         slots[i] = (mem_slot){0, -1};
     for (size_t i = 0; i < map->cap; i++)
         if (map->slots[i].value >= 0)
-            put(slots, cap, map->slots[i].hash, map->slots[i].value);
+            put_slot(slots, cap, map->slots[i].hash, map->slots[i].value);
     free(map->slots);
     map->slots = slots;
     map->cap = cap;
@@ -43,7 +43,7 @@ bool ef__mem_map_reserve(mem_map *map, size_t extra)
 void ef__mem_map_add(mem_map *map, uint64_t hash, int64_t value)
 {
     assert((map->count + 1) * 2 <= map->cap);
-    put(map->slots, map->cap, hash, value);
+    put_slot(map->slots, map->cap, hash, value);
     map->count++;
 }
 

@@ -1,7 +1,7 @@
 /*
  * memory.c - the memory journal: opening and closing, its lock, and the journal as a whole.
  *
- * One mutex, taken by every operation and held to its end; `grown` is signalled under it.
+ * Every operation holds the one mutex from start to end; `grown` is signalled under it.
  */
 #include "memory.h"
 
@@ -16,26 +16,26 @@
 #include <time.h>
 
 #define SCRATCH_BYTES (EF_LIMIT_DATA_BYTES + EF_LIMIT_META_BYTES + 4096) /* one encoded event */
-#define PROGRESS_EVERY 1024
+#define PROGRESS_EVERY 1024 /* events: a callback per event would cost more than the check */
 
 static const ef__journal_ops memory_ops;
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-static bool locks_init(mem_journal *m)
+static bool init_locks(mem_journal *mem)
 {
     pthread_condattr_t attributes;
     bool ok;
 
-    if (pthread_mutex_init(&m->mutex, NULL) != 0)
+    if (pthread_mutex_init(&mem->mutex, NULL) != 0)
         return false;
-    /* Waiting is measured by a clock that nobody sets. */
+    /* The monotonic clock: a timeout must not depend on changes of the system time. */
     ok = pthread_condattr_init(&attributes) == 0;
     ok = ok && pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-         pthread_cond_init(&m->grown, &attributes) == 0;
+         pthread_cond_init(&mem->grown, &attributes) == 0;
     (void)pthread_condattr_destroy(&attributes);
     if (!ok)
-        (void)pthread_mutex_destroy(&m->mutex);
+        (void)pthread_mutex_destroy(&mem->mutex);
     return ok;
 }
 
@@ -44,91 +44,93 @@ ef_status ef__journal_memory_open(const ef_journal_options *options, ef_journal 
 {
     const ef_lane apply = {
         .name = EF_STR(EF_LANE_APPLY), .kind = EF_LANE_KIND_APPLY, .enabled = true};
-    mem_journal *m = calloc(1, sizeof *m);
+    mem_journal *mem = calloc(1, sizeof *mem);
     ef_status st;
 
-    if (!m || !locks_init(m)) {
-        free(m);
+    if (!mem || !init_locks(mem)) {
+        free(mem);
         return ef__mem_no_memory(err);
     }
-    m->base.ops = &memory_ops;
-    m->base.options = *options;
-    m->partitions = options->partitions;
-    m->scratch = (ef__buf)EF__BUF_INIT(SCRATCH_BYTES);
-    st = ef__mem_lane_add(m, &apply, err);
-    if (st == EF_OK && !ef__uuid7(ef__mem_now(m), m->id))
-        st = ef_fail(err, EF_IO, "the system gives no randomness for the journal's id");
+    mem->base.ops = &memory_ops;
+    mem->base.options = *options;
+    mem->partitions = options->partitions;
+    mem->scratch = (ef__buf)EF__BUF_INIT(SCRATCH_BYTES);
+    st = ef__mem_lane_add(mem, &apply, err);
+    if (st == EF_OK && !ef__uuid7(ef__mem_now(mem), mem->id))
+        st = ef_fail(err, EF_IO, "cannot create the journal id: no random numbers from the system");
     if (st != EF_OK) {
-        memory_ops.close(&m->base);
+        memory_ops.close(&mem->base);
         return st;
     }
-    *out = &m->base;
+    *out = &mem->base;
     return EF_OK;
 }
 
-static void release_lanes(mem_journal *m)
+static void release_lanes(mem_journal *mem)
 {
-    for (size_t i = 0; i < m->lane_count; i++) {
+    for (size_t i = 0; i < mem->lane_count; i++) {
         for (int32_t p = 0; p < EF_LIMIT_PARTITIONS; p++)
-            free(m->lanes[i].parts[p].rows);
-        ef__mem_lane_free(&m->lanes[i]);
+            free(mem->lanes[i].parts[p].rows);
+        ef__mem_lane_free(&mem->lanes[i]);
     }
-    for (size_t i = 0; i < m->exception_count; i++)
-        ef__mem_text_free(&m->exceptions[i].error);
-    for (size_t i = 0; i < m->act_count; i++)
-        ef__mem_act_free(&m->acts[i]);
-    for (size_t i = 0; i < m->skip_count; i++)
-        ef__mem_skip_free(&m->skips[i]);
-    free(m->lanes);
-    free(m->exceptions);
-    free(m->published);
-    free(m->acts);
-    free(m->skips);
+    for (size_t i = 0; i < mem->retry_row_count; i++)
+        ef__mem_text_free(&mem->retry_rows[i].error);
+    for (size_t i = 0; i < mem->audit_count; i++)
+        ef__mem_audit_free(&mem->audit[i]);
+    for (size_t i = 0; i < mem->skip_count; i++)
+        ef__mem_skip_free(&mem->skips[i]);
+    free(mem->lanes);
+    free(mem->retry_rows);
+    free(mem->published);
+    free(mem->audit);
+    free(mem->skips);
 }
 
 static void memory_close(ef_journal *journal)
 {
-    mem_journal *m = (mem_journal *)journal;
+    mem_journal *mem = (mem_journal *)journal;
 
-    for (size_t i = 0; i < m->event_count; i++)
-        free(m->events[i]);
-    for (size_t i = 0; i < m->type_count; i++) {
-        ef__mem_text_free(&m->types[i].name);
-        ef__mem_text_free(&m->types[i].alias_of);
-        ef__mem_text_free(&m->types[i].tenant);
+    for (size_t i = 0; i < mem->event_count; i++)
+        free(mem->events[i]);
+    for (size_t i = 0; i < mem->type_count; i++) {
+        ef__mem_text_free(&mem->types[i].name);
+        ef__mem_text_free(&mem->types[i].alias_of);
+        ef__mem_text_free(&mem->types[i].tenant);
     }
-    free(m->events);
-    free(m->streams);
-    free(m->types);
-    ef__mem_map_release(&m->by_id);
-    ef__mem_map_release(&m->by_seq);
-    ef__mem_map_release(&m->by_name);
-    release_lanes(m);
-    ef__mem_work_release(m);
-    ef__buf_release(&m->scratch);
-    (void)pthread_cond_destroy(&m->grown);
-    (void)pthread_mutex_destroy(&m->mutex);
-    free(m);
+    free(mem->events);
+    free(mem->streams);
+    free(mem->types);
+    ef__mem_map_release(&mem->by_id);
+    ef__mem_map_release(&mem->by_seq);
+    ef__mem_map_release(&mem->by_name);
+    release_lanes(mem);
+    ef__mem_leases_release(mem);
+    ef__mem_workers_release(mem);
+    ef__mem_runs_release(mem);
+    ef__buf_release(&mem->scratch);
+    (void)pthread_cond_destroy(&mem->grown);
+    (void)pthread_mutex_destroy(&mem->mutex);
+    free(mem);
 }
 
 /* --- shared ----------------------------------------------------------------------------------- */
 
 mem_journal *ef__mem_lock(ef_journal *journal)
 {
-    mem_journal *m = (mem_journal *)journal;
+    mem_journal *mem = (mem_journal *)journal;
 
-    (void)pthread_mutex_lock(&m->mutex);
-    return m;
+    (void)pthread_mutex_lock(&mem->mutex);
+    return mem;
 }
 
-void ef__mem_unlock(mem_journal *m)
+void ef__mem_unlock(mem_journal *mem)
 {
-    (void)pthread_mutex_unlock(&m->mutex);
+    (void)pthread_mutex_unlock(&mem->mutex);
 }
 
-int64_t ef__mem_now(const mem_journal *m)
+int64_t ef__mem_now(const mem_journal *mem)
 {
-    const ef_clock *clock = m->base.options.clock;
+    const ef_clock *clock = mem->base.options.clock;
 
     return clock->wall_us(clock->context);
 }
@@ -148,91 +150,93 @@ int ef__mem_compare(ef_str a, ef_str b)
 
 /* --- the journal as a whole ------------------------------------------------------------------- */
 
-static ef_status memory_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+static ef_status memory_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
                              ef_error *err)
 {
     struct timespec deadline = ef__deadline(CLOCK_MONOTONIC, timeout_ms);
-    mem_journal *m = ef__mem_lock(journal);
+    mem_journal *mem = ef__mem_lock(journal);
     int late = 0;
-    bool grown, nudged;
+    bool grown, woken;
 
-    while ((int64_t)m->event_count <= after && !(nudge && *nudge != m->nudges) && late != ETIMEDOUT)
-        late = pthread_cond_timedwait(&m->grown, &m->mutex, &deadline);
-    grown = (int64_t)m->event_count > after;
-    nudged = nudge && *nudge != m->nudges;
-    if (nudge)
-        *nudge = m->nudges;
-    ef__mem_unlock(m);
-    if (grown || nudged)
+    while ((int64_t)mem->event_count <= after && !(wake && *wake != mem->wakes) &&
+           late != ETIMEDOUT)
+        late = pthread_cond_timedwait(&mem->grown, &mem->mutex, &deadline);
+    grown = (int64_t)mem->event_count > after;
+    woken = wake && *wake != mem->wakes;
+    if (wake)
+        *wake = mem->wakes;
+    ef__mem_unlock(mem);
+    if (grown || woken)
         return EF_OK;
     return ef_fail(err, EF_TIMEOUT, "no event above position %" PRId64 " in %" PRId64 " ms", after,
                    timeout_ms);
 }
 
-static ef_status memory_nudge(ef_journal *journal, ef_error *err)
+static ef_status memory_wake(ef_journal *journal, ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
+    mem_journal *mem = ef__mem_lock(journal);
 
     (void)err;
-    m->nudges++;
-    (void)pthread_cond_broadcast(&m->grown);
-    ef__mem_unlock(m);
+    mem->wakes++;
+    (void)pthread_cond_broadcast(&mem->grown);
+    ef__mem_unlock(mem);
     return EF_OK;
 }
 
 static ef_status memory_head(ef_journal *journal, ef_head *out, ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
+    mem_journal *mem = ef__mem_lock(journal);
 
+    (void)err;
     *out = (ef_head){0};
-    if (m->event_count) {
-        const ef_event *last = &m->events[m->event_count - 1]->event;
+    if (mem->event_count) {
+        const ef_event *last = &mem->events[mem->event_count - 1]->event;
         out->position = last->position;
         out->recorded_us = last->recorded_us;
         memcpy(out->hash, last->hash, sizeof out->hash);
     }
-    ef__mem_unlock(m);
+    ef__mem_unlock(mem);
     return EF_OK;
 }
 
-/* Is the event at `index` as it was written, and do all maps lead to it? */
-static bool is_whole(mem_journal *m, size_t index)
+/* Does the event at `index` match its hash, and do all maps lead to it? */
+static bool is_event_intact(mem_journal *mem, size_t index)
 {
     static const uint8_t nothing[EF_HASH_BYTES];
-    const mem_event *row = m->events[index];
+    const mem_event *row = mem->events[index];
     const ef_event *event = &row->event;
-    const uint8_t *before = index ? m->events[index - 1]->event.hash : nothing;
+    const uint8_t *before = index ? mem->events[index - 1]->event.hash : nothing;
     uint8_t hash[EF_HASH_BYTES];
 
     return event->position == (int64_t)index + 1 &&
-           ef__event_seal(before, event, &m->scratch, hash, NULL) &&
+           ef__event_seal(before, event, &mem->scratch, hash, NULL) &&
            memcmp(hash, event->hash, sizeof hash) == 0 &&
-           ef__mem_stream_find(m, event->tenant, event->stream) == (int64_t)row->stream &&
-           ef__mem_event_by_seq(m, row->stream, event->seq) == (int64_t)index &&
-           ef__mem_event_by_id(m, event->tenant, event->id) == (int64_t)index &&
+           ef__mem_stream_find(mem, event->tenant, event->stream) == (int64_t)row->stream &&
+           ef__mem_event_by_seq(mem, row->stream, event->seq) == (int64_t)index &&
+           ef__mem_event_by_id(mem, event->tenant, event->id) == (int64_t)index &&
            (row->before == 0 ? event->seq == 1
-                             : m->events[row->before - 1]->event.seq == event->seq - 1 &&
-                                   m->events[row->before - 1]->stream == row->stream);
+                             : mem->events[row->before - 1]->event.seq == event->seq - 1 &&
+                                   mem->events[row->before - 1]->stream == row->stream);
 }
 
 static ef_status memory_verify(ef_journal *journal, int64_t from,
                                bool (*progress)(void *context, int64_t done, int64_t total),
                                void *context, ef_verify_result *out, ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
+    mem_journal *mem = ef__mem_lock(journal);
     int64_t first = from > 0 ? from : 1;
-    int64_t total = (int64_t)m->event_count - first + 1;
+    int64_t total = (int64_t)mem->event_count - first + 1;
 
-    out->head = (int64_t)m->event_count;
+    out->head = (int64_t)mem->event_count;
     for (int64_t at = first; at <= out->head && !out->damaged; at++) {
         if (progress && out->checked % PROGRESS_EVERY == 0 &&
             !progress(context, out->checked, total))
             break;
-        if (!is_whole(m, (size_t)at - 1))
+        if (!is_event_intact(mem, (size_t)at - 1))
             out->damaged = at;
         out->checked++;
     }
-    ef__mem_unlock(m);
+    ef__mem_unlock(mem);
     if (out->damaged)
         return ef_fail(err, EF_DAMAGED,
                        "the event at position %" PRId64 " is not as it was written", out->damaged);
@@ -241,35 +245,68 @@ static ef_status memory_verify(ef_journal *journal, int64_t from,
 
 static ef_status memory_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
+    mem_journal *mem = ef__mem_lock(journal);
 
-    *out = m->partitions;
-    ef__mem_unlock(m);
+    (void)err;
+    *out = mem->partitions;
+    ef__mem_unlock(mem);
     return EF_OK;
 }
 
 static ef_status memory_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
+    mem_journal *mem = ef__mem_lock(journal);
 
+    (void)err;
     *out = (ef_store_facts){
         .backend = "memory",
         .version = EF_VERSION,
         .durability = "kept in memory: nothing survives the process",
         .schema = -1,
-        .partitions = m->partitions,
+        .partitions = mem->partitions,
         .store_bytes = -1,
         .wal_bytes = -1,
         .free_bytes = -1,
-        .streams = (int64_t)m->stream_count,
-        .commits = m->commits,
-        .appended = m->appended,
+        .streams = (int64_t)mem->stream_count,
+        .commits = mem->commits,
+        .appended = mem->appended,
         .checkpoints = -1,
         .checkpoint_errors = -1,
-        .stale_refused = m->stale_refused,
+        .stale_refused = mem->stale_refused,
     };
-    memcpy(out->journal_id, m->id, sizeof m->id);
-    ef__mem_unlock(m);
+    memcpy(out->journal_id, mem->id, sizeof mem->id);
+    ef__mem_unlock(mem);
+    return EF_OK;
+}
+
+static ef_status memory_damage_set(ef_journal *journal, const ef__damage *damage, ef_error *err)
+{
+    mem_journal *mem = ef__mem_lock(journal);
+
+    (void)err;
+    if (mem->damage.found_us == 0)
+        mem->damage = *damage;
+    ef__mem_unlock(mem);
+    return EF_OK;
+}
+
+static ef_status memory_damage_get(ef_journal *journal, ef__damage *out, ef_error *err)
+{
+    mem_journal *mem = ef__mem_lock(journal);
+
+    (void)err;
+    *out = mem->damage;
+    ef__mem_unlock(mem);
+    return EF_OK;
+}
+
+static ef_status memory_damage_clear(ef_journal *journal, ef_error *err)
+{
+    mem_journal *mem = ef__mem_lock(journal);
+
+    (void)err;
+    mem->damage = (ef__damage){0};
+    ef__mem_unlock(mem);
     return EF_OK;
 }
 
@@ -282,7 +319,7 @@ static const ef__journal_ops memory_ops = {
     .read_log = ef__mem_read_log,
     .read_id = ef__mem_read_id,
     .wait = memory_wait,
-    .nudge = memory_nudge,
+    .wake = memory_wake,
     .head = memory_head,
     .stream_head = ef__mem_stream_head,
     .stream_ls = ef__mem_stream_ls,
@@ -290,24 +327,27 @@ static const ef__journal_ops memory_ops = {
     .type_ls = ef__mem_type_ls,
     .verify = memory_verify,
     .facts = memory_facts,
+    .damage_set = memory_damage_set,
+    .damage_get = memory_damage_get,
+    .damage_clear = memory_damage_clear,
     .partition_count = memory_partition_count,
     .lane_set = ef__mem_lane_set,
     .lane_ls = ef__mem_lane_ls,
     .lane_drop = ef__mem_lane_drop,
     .published_purge = ef__mem_published_purge,
-    .published_again = ef__mem_published_again,
+    .published_requeue = ef__mem_published_requeue,
     .published_count = ef__mem_published_count,
-    .take = ef__mem_take,
-    .mark = ef__mem_mark,
+    .claim = ef__mem_claim,
+    .ack = ef__mem_ack,
     .outbox_ls = ef__mem_outbox_ls,
     .outbox_summarise = ef__mem_outbox_summarise,
-    .outbox_waits = ef__mem_outbox_waits,
+    .outbox_has_work = ef__mem_outbox_has_work,
     .retry_streams = ef__mem_retry_streams,
     .revise = ef__mem_revise,
     .skip_add = ef__mem_skip_add,
     .skip_ls = ef__mem_skip_ls,
-    .act_add = ef__mem_act_add,
-    .act_ls = ef__mem_act_ls,
+    .audit_add = ef__mem_audit_add,
+    .audit_ls = ef__mem_audit_ls,
     .lease_many = ef__mem_lease_many,
     .throughput_ls = ef__mem_throughput_ls,
     .lease_ls = ef__mem_lease_ls,

@@ -1,8 +1,8 @@
 /*
- * row.c - the outbox as people see it: rows, their summary, and what operators do to them.
+ * row.c - listing outbox rows, summarising them, and revising retry rows for an operator.
  *
- * Status pending and processing of a queued row, and blocked of an exception, are worked out here
- * from marks, leases and the rows before them; none of it is stored.
+ * The statuses pending and processing of a queued row, and blocked of a retry row, are derived from
+ * offsets, leases and the rows before them; they are not stored.
  */
 #include "memory.h"
 
@@ -13,45 +13,45 @@
 #include <stdlib.h>
 
 #define ROW_CURSOR 'o'
-#define PUBLISHED_CURSOR 'd' /* it goes down */
+#define PUBLISHED_CURSOR 'd' /* descending */
 
-/* A row that may be shown: one without a state of its own when `exception` is -1. */
-typedef struct mem_found {
+/* A row to list: queued or published when `retry_row` is -1. */
+typedef struct mem_listed_row {
     size_t lane;
     int64_t position;
-    int64_t exception;
+    int64_t retry_row;
     ef_row_status status;
     bool blocked;
     int64_t published_us;
-} mem_found;
+} mem_listed_row;
 
-typedef struct mem_found_list {
-    const mem_journal *m;
-    mem_found *items;
+typedef struct mem_row_list {
+    const mem_journal *mem;
+    mem_listed_row *items;
     size_t count, cap;
-    bool down; /* the last first */
-} mem_found_list;
+    bool down; /* descending positions */
+} mem_row_list;
 
 /* --- finding rows ----------------------------------------------------------------------------- */
 
-static bool is_blocked(const mem_journal *m, size_t index)
+static bool is_blocked(const mem_journal *mem, size_t index)
 {
-    const mem_exception *x = &m->exceptions[index];
+    const mem_retry_row *retry = &mem->retry_rows[index];
 
-    if (x->status != EF_ROW_PENDING)
+    if (retry->status != EF_ROW_PENDING)
         return false;
     for (size_t i = 0; i < index; i++) {
-        const mem_exception *before = &m->exceptions[i];
-        if (before->status == EF_ROW_DEAD && before->lane == x->lane &&
-            m->events[before->position - 1]->stream == m->events[x->position - 1]->stream)
+        const mem_retry_row *before = &mem->retry_rows[i];
+        if (before->status == EF_ROW_DEAD && before->lane == retry->lane &&
+            mem->events[before->position - 1]->stream == mem->events[retry->position - 1]->stream)
             return true;
     }
     return false;
 }
 
-static bool add_found(mem_found_list *list, const ef_outbox_query *query, mem_found found)
+static bool add_found(mem_row_list *list, const ef_outbox_query *query, mem_listed_row found)
 {
-    const ef_event *event = &list->m->events[found.position - 1]->event;
+    const ef_event *event = &list->mem->events[found.position - 1]->event;
 
     if (!query->any_tenant && !ef_str_equal(event->tenant, query->tenant))
         return true;
@@ -61,21 +61,21 @@ static bool add_found(mem_found_list *list, const ef_outbox_query *query, mem_fo
     return true;
 }
 
-static bool find_queued(mem_found_list *list, const ef_outbox_query *query, size_t lane)
+static bool find_queued(mem_row_list *list, const ef_outbox_query *query, size_t lane)
 {
-    const mem_journal *m = list->m;
+    const mem_journal *mem = list->mem;
 
     for (int32_t p = 0; p < EF_LIMIT_PARTITIONS; p++) {
-        const mem_part *part = &m->lanes[lane].parts[p];
-        ef_lease_key key = ef__mem_lane_lease(&m->lanes[lane], p);
-        int64_t token = 0, in_hand = 0;
-        if (part->first < part->count && ef__mem_lease_live(m, &key, &token) &&
-            token == part->hand_token)
-            in_hand = part->hand;
+        const mem_part *part = &mem->lanes[lane].parts[p];
+        ef_lease_key key = ef__mem_lane_lease(&mem->lanes[lane], p);
+        int64_t token = 0, in_flight = 0;
+        if (part->first < part->count && ef__mem_lease_live(mem, &key, &token) &&
+            token == part->in_flight_token)
+            in_flight = part->in_flight_upto;
         for (size_t r = part->first; r < part->count; r++) {
             int64_t position = part->rows[r];
-            ef_row_status status = position <= in_hand ? EF_ROW_PROCESSING : EF_ROW_PENDING;
-            if (!add_found(list, query, (mem_found){lane, position, -1, status, false, 0}))
+            ef_row_status status = position <= in_flight ? EF_ROW_PROCESSING : EF_ROW_PENDING;
+            if (!add_found(list, query, (mem_listed_row){lane, position, -1, status, false, 0}))
                 return false;
         }
     }
@@ -84,28 +84,29 @@ static bool find_queued(mem_found_list *list, const ef_outbox_query *query, size
 
 static int compare_found(const void *a, const void *b, void *context)
 {
-    const mem_journal *m = context;
-    const mem_found *x = a, *y = b;
+    const mem_journal *mem = context;
+    const mem_listed_row *retry = a, *y = b;
 
-    if (x->position != y->position)
-        return x->position < y->position ? -1 : 1;
-    return ef__mem_compare(m->lanes[x->lane].name, m->lanes[y->lane].name);
+    if (retry->position != y->position)
+        return retry->position < y->position ? -1 : 1;
+    return ef__mem_compare(mem->lanes[retry->lane].name, mem->lanes[y->lane].name);
 }
 
-/* Every row of the lane and tenant asked for, in order. The caller frees the items. */
-static ef_status find_rows(mem_journal *m, const ef_outbox_query *query, mem_found_list *out,
+/* All rows of the lane and tenant of the query, in order. The caller frees the items. */
+static ef_status find_rows(mem_journal *mem, const ef_outbox_query *query, mem_row_list *out,
                            ef_error *err)
 {
     bool ok = true;
 
-    *out = (mem_found_list){.m = m};
-    for (size_t lane = 0; ok && lane < m->lane_count; lane++)
-        if (query->lane.len == 0 || ef_str_equal(m->lanes[lane].name, query->lane))
+    *out = (mem_row_list){.mem = mem};
+    for (size_t lane = 0; ok && lane < mem->lane_count; lane++)
+        if (query->lane.len == 0 || ef_str_equal(mem->lanes[lane].name, query->lane))
             ok = find_queued(out, query, lane);
-    for (size_t i = 0; ok && i < m->exception_count; i++) {
-        const mem_exception *x = &m->exceptions[i];
-        mem_found found = {x->lane, x->position, (int64_t)i, x->status, is_blocked(m, i), 0};
-        if (query->lane.len == 0 || ef_str_equal(m->lanes[x->lane].name, query->lane))
+    for (size_t i = 0; ok && i < mem->retry_row_count; i++) {
+        const mem_retry_row *retry = &mem->retry_rows[i];
+        mem_listed_row found = {retry->lane,   retry->position,    (int64_t)i,
+                                retry->status, is_blocked(mem, i), 0};
+        if (query->lane.len == 0 || ef_str_equal(mem->lanes[retry->lane].name, query->lane))
             ok = add_found(out, query, found);
     }
     if (!ok) {
@@ -113,7 +114,7 @@ static ef_status find_rows(mem_journal *m, const ef_outbox_query *query, mem_fou
         return ef__mem_no_memory(err);
     }
     if (out->count)
-        qsort_r(out->items, out->count, sizeof *out->items, compare_found, m);
+        qsort_r(out->items, out->count, sizeof *out->items, compare_found, mem);
     return EF_OK;
 }
 
@@ -122,16 +123,16 @@ static int compare_down(const void *a, const void *b, void *context)
     return compare_found(b, a, context);
 }
 
-/* Every published row of the lane and the positions asked for, the last first. The caller frees the
+/* All published rows of the lane and positions of the query, newest first. The caller frees the
  * items. */
-static ef_status find_published(mem_journal *m, const ef_outbox_query *query, mem_found_list *out,
+static ef_status find_published(mem_journal *mem, const ef_outbox_query *query, mem_row_list *out,
                                 ef_error *err)
 {
-    *out = (mem_found_list){.m = m, .down = true};
-    for (size_t i = 0; i < m->published_count; i++) {
-        const mem_published *p = &m->published[i];
-        mem_found found = {p->lane, p->position, -1, EF_ROW_PUBLISHED, false, p->at_us};
-        if ((query->lane.len && !ef_str_equal(m->lanes[p->lane].name, query->lane)) ||
+    *out = (mem_row_list){.mem = mem, .down = true};
+    for (size_t i = 0; i < mem->published_count; i++) {
+        const mem_published *p = &mem->published[i];
+        mem_listed_row found = {p->lane, p->position, -1, EF_ROW_PUBLISHED, false, p->at_us};
+        if ((query->lane.len && !ef_str_equal(mem->lanes[p->lane].name, query->lane)) ||
             (query->upto && p->position > query->upto))
             continue;
         if (!add_found(out, query, found)) {
@@ -140,111 +141,112 @@ static ef_status find_published(mem_journal *m, const ef_outbox_query *query, me
         }
     }
     if (out->count)
-        qsort_r(out->items, out->count, sizeof *out->items, compare_down, m);
+        qsort_r(out->items, out->count, sizeof *out->items, compare_down, mem);
     return EF_OK;
 }
 
-/* --- showing rows ----------------------------------------------------------------------------- */
+/* --- listing rows ----------------------------------------------------------------------------- */
 
-static ef_status make_row(const mem_journal *m, const mem_found *found, ef__arena *arena,
+static ef_status make_row(const mem_journal *mem, const mem_listed_row *found, ef__arena *arena,
                           ef_row *out, ef_error *err)
 {
-    const mem_event *event = m->events[found->position - 1];
-    const mem_exception *x = found->exception < 0 ? NULL : &m->exceptions[found->exception];
+    const mem_event *event = mem->events[found->position - 1];
+    const mem_retry_row *retry = found->retry_row < 0 ? NULL : &mem->retry_rows[found->retry_row];
 
     *out = (ef_row){
-        .lane = ef__arena_copy(arena, m->lanes[found->lane].name),
+        .lane = ef__arena_copy(arena, mem->lanes[found->lane].name),
         .tenant = ef__arena_copy(arena, event->event.tenant),
         .stream = ef__arena_copy(arena, event->event.stream),
         .seq = event->event.seq,
         .position = found->position,
-        .event_type = ef__arena_copy(arena, ef__mem_type_canonical(m, event->event.type)),
+        .event_type = ef__arena_copy(arena, ef__mem_type_canonical(mem, event->event.type)),
         .status = found->status,
         .blocked = found->blocked,
-        .skip = x && x->skip,
+        .skip = retry && retry->skip,
         .partition = event->partition,
-        .attempt_count = x ? x->attempts : 0,
-        .next_attempt_us = x ? x->due_us : 0,
-        .last_error = ef__arena_copy(arena, x ? x->error : (ef_str){0}),
+        .attempt_count = retry ? retry->attempts : 0,
+        .next_attempt_us = retry ? retry->due_us : 0,
+        .last_error = ef__arena_copy(arena, retry ? retry->error : (ef_str){0}),
         .enqueued_us = event->event.recorded_us,
-        .updated_us = x ? x->updated_us : event->event.recorded_us,
-        .filed = x ? x->filed : 0,
-        .trying = x && x->trying,
+        .updated_us = retry ? retry->updated_us : event->event.recorded_us,
+        .filed = retry ? retry->filed : 0,
+        .trying = retry && retry->trying,
     };
     if (found->status == EF_ROW_PUBLISHED) {
         out->updated_us = out->published_us = found->published_us;
-        out->partition = ef__partition_of(out->tenant, out->stream, m->partitions);
+        out->partition = ef__partition_of(out->tenant, out->stream, mem->partitions);
     }
     if (!out->lane.ptr || !out->tenant.ptr || !out->stream.ptr || !out->event_type.ptr ||
         !out->last_error.ptr)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     return EF_OK;
 }
 
-static ef_status rows_ready(ef_row_list *out, size_t count, ef_row **rows, ef_error *err)
+static ef_status prepare_rows(ef_row_list *out, size_t count, ef_row **rows, ef_error *err)
 {
     *rows = ef__arena_zalloc(&out->room->arena, count + 1, sizeof **rows);
     out->items = *rows;
-    return *rows ? EF_OK : ef__room_full(err);
+    return *rows ? EF_OK : ef__no_memory(err);
 }
 
-static bool comes_behind(const mem_found_list *list, const mem_found *found, const mem_found *after)
+static bool is_after_cursor(const mem_row_list *list, const mem_listed_row *found,
+                            const mem_listed_row *after)
 {
-    int way = compare_found(found, after, (void *)list->m);
+    int way = compare_found(found, after, (void *)list->mem);
 
     return list->down ? way < 0 : way > 0;
 }
 
-static bool is_wanted(const ef_outbox_query *query, const mem_found *found)
+static bool matches_query(const ef_outbox_query *query, const mem_listed_row *found)
 {
     return (!query->status || *query->status == found->status) &&
            (!query->blocked_only || found->blocked);
 }
 
-static ef_status show_page(const mem_found_list *list, const ef_outbox_query *query,
-                           const mem_found *after, ef_row_list *out, ef_error *err)
+static ef_status list_page(const mem_row_list *list, const ef_outbox_query *query,
+                           const mem_listed_row *after, ef_row_list *out, ef_error *err)
 {
     size_t room = list->count < query->limit ? list->count : query->limit;
-    const mem_found *last = NULL;
+    const mem_listed_row *last = NULL;
     ef_row *rows;
-    ef_status st = rows_ready(out, room, &rows, err);
+    ef_status st = prepare_rows(out, room, &rows, err);
 
     for (size_t i = 0; st == EF_OK && i < list->count; i++) {
-        const mem_found *found = &list->items[i];
-        if (!is_wanted(query, found) || found->position < query->from ||
-            (after && !comes_behind(list, found, after)))
+        const mem_listed_row *found = &list->items[i];
+        if (!matches_query(query, found) || found->position < query->from ||
+            (after && !is_after_cursor(list, found, after)))
             continue;
         if (out->count == query->limit) {
             ef__cursor_format(list->down ? PUBLISHED_CURSOR : ROW_CURSOR, last->position,
                               (int64_t)last->lane, out->next);
             break;
         }
-        st = make_row(list->m, found, &out->room->arena, &rows[out->count], err);
+        st = make_row(list->mem, found, &out->room->arena, &rows[out->count], err);
         out->count++;
         last = found;
     }
     return st;
 }
 
-static ef_status list_rows(mem_journal *m, const ef_outbox_query *query, ef_row_list *out,
+static ef_status list_rows(mem_journal *mem, const ef_outbox_query *query, ef_row_list *out,
                            ef_error *err)
 {
     bool published = ef__query_published(query);
-    mem_found after = {0};
+    mem_listed_row after = {0};
     int64_t lane;
-    mem_found_list list;
+    mem_row_list list;
     ef_status st = ef__cursor_parse(published ? PUBLISHED_CURSOR : ROW_CURSOR, query->after,
                                     &after.position, &lane, err);
 
     if (st != EF_OK)
         return st;
-    if (lane < 0 || lane >= (int64_t)m->lane_count)
+    if (lane < 0 || lane >= (int64_t)mem->lane_count)
         return ef_fail(err, EF_BAD_INPUT, "after is not a cursor of this journal");
     after.lane = (size_t)lane;
-    st = published ? find_published(m, query, &list, err) : find_rows(m, query, &list, err);
+    st = published ? find_published(mem, query, &list, err) : find_rows(mem, query, &list, err);
     if (st != EF_OK)
         return st;
-    st = show_page(&list, query, query->after.len ? &after : NULL, out, err);
+    st = list_page(&list, query, query->after.len ? &after : NULL, out, err);
     free(list.items);
     return st;
 }
@@ -252,18 +254,18 @@ static ef_status list_rows(mem_journal *m, const ef_outbox_query *query, ef_row_
 ef_status ef__mem_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                             ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = list_rows(m, query, out, err);
+    mem_journal *mem = ef__mem_lock(journal);
+    ef_status st = list_rows(mem, query, out, err);
 
-    ef__mem_unlock(m);
+    ef__mem_unlock(mem);
     return st;
 }
 
 /* --- the summary ------------------------------------------------------------------------------ */
 
-static void count_row(const mem_journal *m, const mem_found *found, ef_outbox_summary *out)
+static void count_row(const mem_journal *mem, const mem_listed_row *found, ef_outbox_summary *out)
 {
-    int64_t enqueued_us = m->events[found->position - 1]->event.recorded_us;
+    int64_t enqueued_us = mem->events[found->position - 1]->event.recorded_us;
 
     out->pending += found->status == EF_ROW_PENDING;
     out->processing += found->status == EF_ROW_PROCESSING;
@@ -272,25 +274,25 @@ static void count_row(const mem_journal *m, const mem_found *found, ef_outbox_su
     if (!found->blocked)
         return;
     if (out->blocked++ == 0)
-        out->blocked_oldest_us = enqueued_us; /* rows come in order, so the first is the oldest */
+        out->blocked_oldest_us = enqueued_us; /* rows are in order, so the first is the oldest */
 }
 
-static ef_status summarise(mem_journal *m, const ef_outbox_query *query, ef_outbox_summary *out,
-                           ef_error *err)
+static ef_status summarise_rows(mem_journal *mem, const ef_outbox_query *query,
+                                ef_outbox_summary *out, ef_error *err)
 {
-    mem_found_list list;
+    mem_row_list list;
     ef_row *rows;
-    ef_status st = find_rows(m, query, &list, err);
+    ef_status st = find_rows(mem, query, &list, err);
 
     if (st != EF_OK)
         return st;
-    st = rows_ready(&out->oldest, 1, &rows, err);
+    st = prepare_rows(&out->oldest, 1, &rows, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
-        const mem_found *found = &list.items[i];
+        const mem_listed_row *found = &list.items[i];
         bool waits = found->status == EF_ROW_PENDING || found->status == EF_ROW_FAILED;
-        count_row(m, found, out);
+        count_row(mem, found, out);
         if (waits && !found->blocked && out->oldest.count == 0) {
-            st = make_row(m, found, &out->oldest.room->arena, &rows[0], err);
+            st = make_row(mem, found, &out->oldest.room->arena, &rows[0], err);
             out->oldest.count = 1;
         }
     }
@@ -301,110 +303,73 @@ static ef_status summarise(mem_journal *m, const ef_outbox_query *query, ef_outb
 ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                                    ef_outbox_summary *out, ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = summarise(m, query, out, err);
+    mem_journal *mem = ef__mem_lock(journal);
+    ef_status st = summarise_rows(mem, query, out, err);
 
-    ef__mem_unlock(m);
+    ef__mem_unlock(mem);
     return st;
 }
 
-static bool has_queued(const mem_journal *m)
+static bool has_queued_work(const mem_journal *mem)
 {
-    for (size_t l = 0; l < m->lane_count; l++)
-        for (int32_t p = 0; m->lanes[l].kind == EF_LANE_KIND_APPLY && p < EF_LIMIT_PARTITIONS; p++)
-            if (m->lanes[l].parts[p].first < m->lanes[l].parts[p].count)
+    for (size_t l = 0; l < mem->lane_count; l++)
+        for (int32_t p = 0; mem->lanes[l].kind == EF_LANE_KIND_APPLY && p < EF_LIMIT_PARTITIONS;
+             p++)
+            if (mem->lanes[l].parts[p].first < mem->lanes[l].parts[p].count)
                 return true;
     return false;
 }
 
-static bool has_tries(const mem_journal *m)
+static bool has_retry_work(const mem_journal *mem)
 {
-    for (size_t i = 0; i < m->exception_count; i++)
-        if (m->lanes[m->exceptions[i].lane].kind == EF_LANE_KIND_PROJECTION &&
-            m->exceptions[i].status != EF_ROW_DEAD && ef__mem_exception_first(m, i))
+    for (size_t i = 0; i < mem->retry_row_count; i++)
+        if (mem->lanes[mem->retry_rows[i].lane].kind == EF_LANE_KIND_PROJECTION &&
+            mem->retry_rows[i].status != EF_ROW_DEAD && ef__mem_retry_row_is_first(mem, i))
             return true;
     return false;
 }
 
-ef_status ef__mem_outbox_waits(ef_journal *journal, bool *out, ef_error *err)
+ef_status ef__mem_outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
+    mem_journal *mem = ef__mem_lock(journal);
 
     (void)err;
-    *out = has_queued(m) || has_tries(m);
-    ef__mem_unlock(m);
+    *out = has_queued_work(mem) || has_retry_work(mem);
+    ef__mem_unlock(mem);
     return EF_OK;
-}
-
-/* --- acts ------------------------------------------------------------------------------------- */
-
-void ef__mem_act_free(mem_act *act)
-{
-    ef__mem_text_free(&act->act);
-    ef__mem_text_free(&act->who);
-    ef__mem_text_free(&act->reason);
-    ef__mem_text_free(&act->lane);
-    ef__mem_text_free(&act->tenant);
-    ef__mem_text_free(&act->stream);
-}
-
-static ef_status add_act(mem_journal *m, const ef_act *act, int64_t rows, ef_error *err)
-{
-    mem_act made = {
-        .id = (int64_t)m->act_count + 1, .at_us = ef__mem_now(m), .seq = act->seq, .rows = rows};
-
-    if (!ef__mem_grow((void **)&m->acts, &m->act_cap, m->act_count, sizeof *m->acts) ||
-        !ef__mem_text_set(&made.act, act->act) || !ef__mem_text_set(&made.who, act->who) ||
-        !ef__mem_text_set(&made.reason, act->reason) || !ef__mem_text_set(&made.lane, act->lane) ||
-        !ef__mem_text_set(&made.tenant, act->tenant) ||
-        !ef__mem_text_set(&made.stream, act->stream)) {
-        ef__mem_act_free(&made);
-        return ef__mem_no_memory(err);
-    }
-    m->acts[m->act_count++] = made;
-    return EF_OK;
-}
-
-ef_status ef__mem_act_add(ef_journal *journal, const ef_act *act, ef_error *err)
-{
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = add_act(m, act, 0, err);
-
-    ef__mem_unlock(m);
-    return st;
 }
 
 /* --- revising rows ---------------------------------------------------------------------------- */
 
-static void revise_row(mem_exception *x, ef__revision what, int64_t now_us)
+static void revise_retry_row(mem_retry_row *retry, ef__revision what, int64_t now_us)
 {
     if (what == EF__REVISION_REQUEUE) {
-        x->attempts = 0;
-        ef__mem_text_free(&x->error);
+        retry->attempts = 0;
+        ef__mem_text_free(&retry->error);
     }
-    if (what != EF__REVISION_REPLAY || x->status == EF_ROW_DEAD)
-        x->status = EF_ROW_PENDING;
-    x->skip = what == EF__REVISION_SKIP || (x->skip && what == EF__REVISION_REPLAY);
-    x->trying = false;
-    x->due_us = x->updated_us = now_us;
+    if (what != EF__REVISION_REPLAY || retry->status == EF_ROW_DEAD)
+        retry->status = EF_ROW_PENDING;
+    retry->skip = what == EF__REVISION_SKIP || (retry->skip && what == EF__REVISION_REPLAY);
+    retry->trying = false;
+    retry->due_us = retry->updated_us = now_us;
 }
 
-/* A queued row of a publisher becomes a retry row when it is skipped. */
-static ef_status move_from_queue(mem_journal *m, const ef__revised *row, ef_error *err)
+/* A skip turns the queued row of a publisher into a retry row. */
+static ef_status move_from_queue(mem_journal *mem, const ef__revised_row *row, ef_error *err)
 {
-    int64_t lane = ef__mem_lane_find(m, row->lane);
+    int64_t lane = ef__mem_lane_find(mem, row->lane);
     ef_status st;
 
-    if (lane < 0 || m->lanes[lane].kind != EF_LANE_KIND_PUBLISHER)
+    if (lane < 0 || mem->lanes[lane].kind != EF_LANE_KIND_PUBLISHER)
         return EF_OK;
     for (int32_t p = 0; p < EF_LIMIT_PARTITIONS; p++) {
-        mem_part *part = &m->lanes[lane].parts[p];
+        mem_part *part = &mem->lanes[lane].parts[p];
         size_t at = part->first;
         while (at < part->count && part->rows[at] != row->position)
             at++;
         if (at == part->count)
             continue;
-        st = ef__mem_exception_again(m, (size_t)lane, row->position, err);
+        st = ef__mem_retry_row_requeue(mem, (size_t)lane, row->position, err);
         if (st == EF_OK)
             memmove(&part->rows[at], &part->rows[at + 1],
                     (--part->count - at) * sizeof *part->rows);
@@ -414,146 +379,97 @@ static ef_status move_from_queue(mem_journal *m, const ef__revised *row, ef_erro
 }
 
 /* The index of a row that may be revised, or -1. */
-static int64_t find_revised(const mem_journal *m, ef__revision what, const ef__revised *row)
+static int64_t find_revised(const mem_journal *mem, ef__revision what, const ef__revised_row *row)
 {
-    int64_t lane = ef__mem_lane_find(m, row->lane);
+    int64_t lane = ef__mem_lane_find(mem, row->lane);
     bool found = false;
-    size_t at = lane < 0 ? 0 : ef__mem_exception_at(m, row->position, (size_t)lane, &found);
+    size_t at = lane < 0 ? 0 : ef__mem_retry_row_find(mem, row->position, (size_t)lane, &found);
 
-    if (!found || (what == EF__REVISION_REQUEUE && m->exceptions[at].status != EF_ROW_DEAD))
+    if (!found || (what == EF__REVISION_REQUEUE && mem->retry_rows[at].status != EF_ROW_DEAD))
         return -1;
     return (int64_t)at;
 }
 
-static ef_status add_skips(mem_journal *m, const ef__revised *row, ef_error *err)
+static ef_status add_skips(mem_journal *mem, const ef__revised_row *row, ef_error *err)
 {
-    const ef_event *event = &m->events[row->position - 1]->event;
+    const ef_event *event = &mem->events[row->position - 1]->event;
     ef_status st = EF_OK;
 
     for (size_t v = 0; st == EF_OK && v < row->version_count; v++)
-        st = ef__mem_skip_push(m,
-                               &(ef__skip_entry){.projection = row->lane,
-                                                 .version = row->versions[v],
-                                                 .tenant = event->tenant,
-                                                 .stream = event->stream,
-                                                 .seq = event->seq},
-                               err);
+        st = ef__mem_skip_append(mem,
+                                 &(ef__skip_entry){.projection = row->lane,
+                                                   .version = row->versions[v],
+                                                   .tenant = event->tenant,
+                                                   .stream = event->stream,
+                                                   .seq = event->seq},
+                                 err);
     return st;
 }
 
-static ef_status reserve(mem_journal *m, const ef__revise *revise, ef_error *err)
+static ef_status reserve_skips(mem_journal *mem, const ef__revision_request *revise, ef_error *err)
 {
     size_t skips = 0;
 
     for (size_t i = 0; i < revise->count; i++)
         skips += revise->rows[i].version_count;
-    return ef__mem_skips_reserve(m, skips, err);
+    return ef__mem_skips_reserve(mem, skips, err);
 }
 
-/* The audit entry comes first: it is what may fail. */
-static ef_status note_revision(mem_journal *m, const ef__revise *revise, int64_t rows,
-                               ef_error *err)
+/* Written before the rows are changed, because it can fail and the changes cannot. */
+static ef_status record_revision(mem_journal *mem, const ef__revision_request *revise, int64_t rows,
+                                 ef_error *err)
 {
     ef_status st = EF_OK;
 
     if (rows == 0)
         return EF_OK;
-    if (revise->act->id > 0 && revise->act->id <= (int64_t)m->act_count) {
-        m->acts[revise->act->id - 1].rows += rows;
+    if (revise->act->id > 0 && revise->act->id <= (int64_t)mem->audit_count) {
+        mem->audit[revise->act->id - 1].rows += rows;
         return EF_OK;
     }
-    st = add_act(m, revise->act, rows, err);
+    st = ef__mem_audit_append(mem, revise->act, rows, err);
     if (st == EF_OK)
-        *revise->out_id = (int64_t)m->act_count;
+        *revise->out_id = (int64_t)mem->audit_count;
     return st;
 }
 
-static ef_status revise(mem_journal *m, const ef__revise *revise, ef_row_list *out, ef_error *err)
+static ef_status revise_rows(mem_journal *mem, const ef__revision_request *revise, ef_row_list *out,
+                             ef_error *err)
 {
     int64_t rows = 0, at;
     ef_row *shown;
-    ef_status st = rows_ready(out, revise->count, &shown, err);
+    ef_status st = prepare_rows(out, revise->count, &shown, err);
 
     for (size_t i = 0; st == EF_OK && revise->what == EF__REVISION_SKIP && i < revise->count; i++)
-        st = move_from_queue(m, &revise->rows[i], err);
+        st = move_from_queue(mem, &revise->rows[i], err);
     for (size_t i = 0; i < revise->count; i++)
-        rows += find_revised(m, revise->what, &revise->rows[i]) >= 0;
+        rows += find_revised(mem, revise->what, &revise->rows[i]) >= 0;
     if (st == EF_OK)
-        st = reserve(m, revise, err);
+        st = reserve_skips(mem, revise, err);
     if (st == EF_OK)
-        st = note_revision(m, revise, rows, err);
+        st = record_revision(mem, revise, rows, err);
     for (size_t i = 0; st == EF_OK && i < revise->count; i++) {
-        if ((at = find_revised(m, revise->what, &revise->rows[i])) < 0)
+        if ((at = find_revised(mem, revise->what, &revise->rows[i])) < 0)
             continue;
-        mem_exception *x = &m->exceptions[at];
-        st = add_skips(m, &revise->rows[i], err);
+        mem_retry_row *retry = &mem->retry_rows[at];
+        st = add_skips(mem, &revise->rows[i], err);
         if (st != EF_OK)
             return st;
-        revise_row(x, revise->what, ef__mem_now(m));
-        mem_found found = {x->lane, x->position, at, x->status, is_blocked(m, (size_t)at), 0};
-        st = make_row(m, &found, &out->room->arena, &shown[out->count], err);
+        revise_retry_row(retry, revise->what, ef__mem_now(mem));
+        mem_listed_row found = {
+            retry->lane, retry->position, at, retry->status, is_blocked(mem, (size_t)at), 0};
+        st = make_row(mem, &found, &out->room->arena, &shown[out->count], err);
         out->count += st == EF_OK;
     }
     return st;
 }
 
-ef_status ef__mem_revise(ef_journal *journal, const ef__revise *given, ef_row_list *out,
+ef_status ef__mem_revise(ef_journal *journal, const ef__revision_request *given, ef_row_list *out,
                          ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = revise(m, given, out, err);
+    mem_journal *mem = ef__mem_lock(journal);
+    ef_status st = revise_rows(mem, given, out, err);
 
-    ef__mem_unlock(m);
-    return st;
-}
-
-/* --- the audit log ---------------------------------------------------------------------------- */
-
-static bool act_fits(const mem_act *act, const ef_act_query *query)
-{
-    return act->id > query->after && act->id < query->before &&
-           (!query->act.len || ef_str_equal(act->act, query->act)) &&
-           (!query->lane.len || ef_str_equal(act->lane, query->lane)) &&
-           (!query->tenant ||
-            (ef_str_equal(act->tenant, *query->tenant) && (act->tenant.len || act->stream.len)));
-}
-
-static ef_status list_acts(const mem_journal *m, const ef_act_query *query, ef_act_list *out,
-                           ef_error *err)
-{
-    ef__arena *arena = &out->room->arena;
-    size_t most = m->act_count < query->limit ? m->act_count : query->limit, i = 0;
-    ef_act *items = ef__arena_zalloc(arena, most + 1, sizeof *items);
-
-    if (!items)
-        return ef__room_full(err);
-    for (size_t at = m->act_count; at-- > 0 && i < most;) {
-        const mem_act *act = &m->acts[at];
-        if (!act_fits(act, query))
-            continue;
-        items[i] = *act;
-        items[i].act = ef__arena_copy(arena, act->act);
-        items[i].who = ef__arena_copy(arena, act->who);
-        items[i].reason = ef__arena_copy(arena, act->reason);
-        items[i].lane = ef__arena_copy(arena, act->lane);
-        items[i].tenant = ef__arena_copy(arena, act->tenant);
-        items[i].stream = ef__arena_copy(arena, act->stream);
-        if (!items[i].act.ptr || !items[i].who.ptr || !items[i].reason.ptr || !items[i].lane.ptr ||
-            !items[i].tenant.ptr || !items[i].stream.ptr)
-            return ef__room_full(err);
-        i++;
-    }
-    out->items = items;
-    out->count = i;
-    return EF_OK;
-}
-
-ef_status ef__mem_act_ls(ef_journal *journal, const ef_act_query *query, ef_act_list *out,
-                         ef_error *err)
-{
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = list_acts(m, query, out, err);
-
-    ef__mem_unlock(m);
+    ef__mem_unlock(mem);
     return st;
 }

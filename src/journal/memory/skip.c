@@ -1,10 +1,12 @@
 /*
- * skip.c - the memory journal's skips: events that versions of projections pass.
+ * skip.c - the memory journal's skips: events that versions of projections do not apply.
  */
 #include "memory.h"
 
-/* Room for it was reserved. */
-ef_status ef__mem_skip_push(mem_journal *m, const ef__skip_entry *entry, ef_error *err)
+#include <assert.h>
+
+/* After ef__mem_skips_reserve. */
+ef_status ef__mem_skip_append(mem_journal *mem, const ef__skip_entry *entry, ef_error *err)
 {
     mem_skip made = {.version = entry->version, .seq = entry->seq};
 
@@ -14,14 +16,15 @@ ef_status ef__mem_skip_push(mem_journal *m, const ef__skip_entry *entry, ef_erro
         ef__mem_skip_free(&made);
         return ef__mem_no_memory(err);
     }
-    m->skips[m->skip_count++] = made;
+    assert(mem->skip_count < mem->skip_cap);
+    mem->skips[mem->skip_count++] = made;
     return EF_OK;
 }
 
-ef_status ef__mem_skips_reserve(mem_journal *m, size_t count, ef_error *err)
+ef_status ef__mem_skips_reserve(mem_journal *mem, size_t count, ef_error *err)
 {
-    while (m->skip_cap < m->skip_count + count)
-        if (!ef__mem_grow((void **)&m->skips, &m->skip_cap, m->skip_cap, sizeof *m->skips))
+    while (mem->skip_cap < mem->skip_count + count)
+        if (!ef__mem_grow((void **)&mem->skips, &mem->skip_cap, mem->skip_cap, sizeof *mem->skips))
             return ef__mem_no_memory(err);
     return EF_OK;
 }
@@ -41,51 +44,51 @@ static bool same_event(const mem_skip *a, const mem_skip *b)
            ef_str_equal(a->tenant, b->tenant) && ef_str_equal(a->projection, b->projection);
 }
 
-static bool is_last_skip(const mem_journal *m, size_t index)
+static bool is_last_skip(const mem_journal *mem, size_t index)
 {
-    for (size_t i = index + 1; i < m->skip_count; i++)
-        if (m->skips[i].version == m->skips[index].version &&
-            same_event(&m->skips[i], &m->skips[index]))
+    for (size_t i = index + 1; i < mem->skip_count; i++)
+        if (mem->skips[i].version == mem->skips[index].version &&
+            same_event(&mem->skips[i], &mem->skips[index]))
             return false;
     return true;
 }
 
-void ef__mem_skip_withdraw(mem_journal *m, ef_str projection, const ef_event *event)
+void ef__mem_skip_withdraw(mem_journal *mem, ef_str projection, const ef_event *event)
 {
     mem_skip about = {projection, event->tenant, event->stream, event->seq, 0, false};
-    size_t count = m->skip_count;
+    size_t count = mem->skip_count;
 
     for (size_t i = 0; i < count; i++) {
-        if (m->skips[i].withdrawn || !same_event(&m->skips[i], &about) || !is_last_skip(m, i))
+        if (mem->skips[i].withdrawn || !same_event(&mem->skips[i], &about) || !is_last_skip(mem, i))
             continue;
-        m->skips[m->skip_count] = m->skips[i];
-        m->skips[m->skip_count++].withdrawn = true;
+        mem->skips[mem->skip_count] = mem->skips[i];
+        mem->skips[mem->skip_count++].withdrawn = true;
     }
 }
 
 ef_status ef__mem_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = ef__mem_skips_reserve(m, 1, err);
+    mem_journal *mem = ef__mem_lock(journal);
+    ef_status st = ef__mem_skips_reserve(mem, 1, err);
 
     if (st == EF_OK)
-        st = ef__mem_skip_push(m, entry, err);
-    ef__mem_unlock(m);
+        st = ef__mem_skip_append(mem, entry, err);
+    ef__mem_unlock(mem);
     return st;
 }
 
-static ef_status list_skips(const mem_journal *m, ef_str projection, int32_t version, int64_t after,
-                            size_t limit, ef__skip_list *out, ef_error *err)
+static ef_status list_skips(const mem_journal *mem, ef_str projection, int32_t version,
+                            int64_t after, size_t limit, ef__skip_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
-    ef__skip *items =
-        ef__arena_zalloc(arena, (m->skip_count < limit ? m->skip_count : limit) + 1, sizeof *items);
+    ef__skip *items = ef__arena_zalloc(
+        arena, (mem->skip_count < limit ? mem->skip_count : limit) + 1, sizeof *items);
 
     if (!items)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->items = items;
-    for (size_t i = (size_t)after; i < m->skip_count && out->count < limit; i++) {
-        const mem_skip *s = &m->skips[i];
+    for (size_t i = (size_t)after; i < mem->skip_count && out->count < limit; i++) {
+        const mem_skip *s = &mem->skips[i];
         if (s->version != version || !ef_str_equal(s->projection, projection))
             continue;
         items[out->count] = (ef__skip){.id = (int64_t)i + 1,
@@ -94,7 +97,7 @@ static ef_status list_skips(const mem_journal *m, ef_str projection, int32_t ver
                                        .seq = s->seq,
                                        .withdrawn = s->withdrawn};
         if (!items[out->count].tenant.ptr || !items[out->count].stream.ptr)
-            return ef__room_full(err);
+            return ef__no_memory(err);
         out->count++;
     }
     return EF_OK;
@@ -103,9 +106,9 @@ static ef_status list_skips(const mem_journal *m, ef_str projection, int32_t ver
 ef_status ef__mem_skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
                           size_t limit, ef__skip_list *out, ef_error *err)
 {
-    mem_journal *m = ef__mem_lock(journal);
-    ef_status st = list_skips(m, projection, version, after, limit, out, err);
+    mem_journal *mem = ef__mem_lock(journal);
+    ef_status st = list_skips(mem, projection, version, after, limit, out, err);
 
-    ef__mem_unlock(m);
+    ef__mem_unlock(mem);
     return st;
 }

@@ -1,6 +1,6 @@
 /*
- * append.h - a group of appends on its way into one transaction (append.c): what is read of the
- * store before anything is decided (append_look.c), and what is decided.
+ * append.h - appends of several threads that share a transaction (append.c): what is looked up
+ * before the decisions (append_lookup.c), and what is decided.
  */
 #ifndef EF_JOURNAL_POSTGRES_APPEND_H
 #define EF_JOURNAL_POSTGRES_APPEND_H
@@ -14,7 +14,8 @@ struct pg_append {
     ef_error *err;
     ef_status status;
     bool done;
-    bool held; /* EF_BUSY: an open transaction has what it wants, so next time it goes by itself */
+    bool held; /* EF_BUSY: an open transaction holds a lock; the retry gets a transaction of its own
+                */
     pg_append *next;
 };
 
@@ -24,23 +25,23 @@ typedef struct pair {
 
 typedef struct head {
     int64_t id, seq;
-    int64_t more, written; /* as many more were asked for, and where that has led it */
+    int64_t more, written; /* seqs that were requested, and the seq of the row with them */
 } head;
 
-/* What is known of an id: an event of this group, or one that is there. */
+/* An id that was given: an event of this group, or a stored one. */
 typedef struct known {
-    int32_t accepted; /* -1: none */
+    int32_t accepted; /* index of the event of this group; -1: none */
     int64_t stream, seq;
-    bool there;
-    bool found; /* … and `event` is it */
+    bool exists;
+    bool found; /* … and `event` was read */
     ef_event event;
 } known;
 
 typedef struct item {
     const ef__arrival *arrival;
     ef_place *place;
-    int32_t stream, id, type; /* numbers among the distinct ones; id -1: it was made for it */
-    int32_t accepted;         /* of which it is, or whose duplicate; -1: one that was there */
+    int32_t stream, id, type; /* indexes of the distinct ones; id -1: generated */
+    int32_t accepted; /* index of its event, or of the one that it duplicates; -1: a stored event */
 } item;
 
 typedef struct accepted {
@@ -48,57 +49,58 @@ typedef struct accepted {
     int64_t stream, seq, position;
 } accepted;
 
-typedef struct group {
+typedef struct pg_append_group {
     pg_store *store;
     pg_append *jobs;
     size_t event_count;
-    ef__arena arena; /* of one try */
+    ef__arena arena; /* of one attempt */
     item *items;
     pair *streams, *ids, *types;
     size_t stream_count, id_count, type_count;
     head *heads;
     known *knowns;
     bool *types_known, *types_new;
-    ef_str *type_tenants;       /* of new types: whose append creates it */
-    ef__pair_map types_wanted;  /* a tenant and a name: new types that its appends have */
-    ef__pair_map types_created; /* a tenant and "": how many it has created, with those */
-    int64_t types_all;          /* in the journal, if any is new */
+    ef_str *type_tenants;       /* of new types: the tenant whose append creates it */
+    ef__pair_map types_wanted;  /* tenant and name: new types of its appends */
+    ef__pair_map types_created; /* tenant and "": how many it has created, with those */
+    int64_t types_all;          /* types in the journal, if any is new */
     accepted *accepted;
     size_t accepted_count;
-    PGresult *stored; /* what `knowns` point into */
+    PGresult *stored; /* memory of the events in `knowns` */
     ef__buf scratch;
-    bool sequenced; /* the sequencer's lock is ours, and `end` is where the log ends */
+    bool sequenced; /* this transaction holds the sequencer lock, and `end` is the end of the log */
     pg_end end;
-    bool may_guess;
-    bool guessed;             /* heads, types and end are guesses */
-    bool nothing;             /* nothing was left to be written */
-    ef__pg_patience patience; /* with those who have a stream or an id */
-} group;
+    bool may_assume;
+    bool is_assumed;            /* heads, types and end are assumed, not read */
+    bool nothing;               /* no event was accepted */
+    ef__pg_lock_wait lock_wait; /* for streams and ids */
+} pg_append_group;
 
-/* Number what the appends are about; `g` is as before the first try. */
-ef_status pg_group_collect(group *g, ef_error *err);
-/* The first trip: streams are advanced and locked, ids and types looked up. */
-ef_status pg_group_look(group *g, ef__pg_conn *conn, ef_error *err);
-/* Send the new types that were accepted; nothing when there is none. */
-ef_status pg_group_send_new_types(const group *g, ef__pg_conn *conn, ef_error *err);
-/* Send a statement with the names of the types, or of `only` some; nothing when there is none. */
-ef_status pg_group_send_types(const group *g, ef__pg_conn *conn, int which, const bool *only,
-                              ef_error *err);
+/* Indexes the streams, ids and types of the appends. Resets `g` to the state before an attempt. */
+ef_status pg_group_collect(pg_append_group *group, ef_error *err);
+/* The first round trip: advances and locks streams, looks up ids and types. */
+ef_status pg_group_lookup(pg_append_group *group, ef__pg_conn *conn, ef_error *err);
+/* Sends the new types that were accepted, if any. */
+ef_status pg_group_send_new_types(const pg_append_group *group, ef__pg_conn *conn, ef_error *err);
+/* Sends a statement with the names of the types, or of those in `only`, if any. */
+ef_status pg_group_send_types(const pg_append_group *group, ef__pg_conn *conn, int which,
+                              const bool *only, ef_error *err);
 
 /*
- * Guessing (append_guess.c): heads, types and end as they were left by the append before, so that
- * all can be decided, sealed and sent in one trip. The server compares, and raises what becomes
- * EF_CONFLICT when something is different; nothing was written then.
+ * Optimistic appends (append_optimistic.c): heads, types and the end of the log are assumed to be
+ * as the previous append left them, so that everything is decided, sealed and sent in one round
+ * trip. The server compares, and raises an error that becomes EF_CONFLICT when an assumption is
+ * wrong; nothing was written then.
  */
-/* Fill in the heads, the types and the end; false when too little is known. */
-bool pg_guess_take(group *g);
-/* Send what moves the streams, takes the sequencer's lock and compares. */
-ef_status pg_guess_send(const group *g, ef__pg_conn *conn, ef_error *err);
-/* The group was committed: remember where that has led to. */
-void pg_guess_keep(const group *g);
-/* Something failed: nothing is known any more. */
-void pg_guess_forget(pg_guess *guess);
-/* The same, and it was a guess: others append too, so the next ones look. */
-void pg_guess_missed(pg_guess *guess);
+/* Sets heads, types and end; false when too little is known. */
+bool pg_assume(pg_append_group *group);
+/* Sends the statements that move the streams, acquire the sequencer lock and compare. */
+ef_status pg_assumption_send(const pg_append_group *group, ef__pg_conn *conn, ef_error *err);
+/* After a commit: records heads, types and end for the next append. */
+void pg_assumption_record(const pg_append_group *group);
+/* After a failure: forgets everything. */
+void pg_assumption_clear(pg_assumption *assumption);
+/* After a wrong assumption: other processes append too, so the next appends look up. */
+void pg_assumption_failed(pg_assumption *assumption);
 
 #endif

@@ -1,38 +1,43 @@
--- only: postgres heads and ids are rows here and positions are given by a sequencer, so little is alike
 -- Events, streams, types.
 
 -- name: arrival_any
--- Is there an event that was committed and has no position yet?
+-- only: postgres in SQLite every append has its position when it commits
+-- Whether an event was committed and has no position yet.
 SELECT EXISTS (SELECT FROM everfold.arrival);
 
 -- name: stream_advance
--- Streams with so many seqs more, made where they are new. They are locked, and come back, in the
--- order of the arrays, which is that of their names: so no two who append wait for each other.
--- binds: 1 tenants, 2 names, 3 how many more
+-- only: postgres SQLite gives seqs in memory under the write lock
+-- Adds to the seqs of streams, and creates the streams that are new. Rows are locked, and returned, in
+-- the order of the arrays, which is that of the names: so two appends cannot deadlock.
+-- binds: 1 tenants, 2 names, 3 how many seqs to add
 INSERT INTO everfold.stream AS s(tenant, name, seq)
 SELECT u.tenant, u.name, u.more FROM unnest($1, $2, $3) AS u(tenant, name, more)
     ON CONFLICT (tenant, name) DO UPDATE SET seq = s.seq + excluded.seq
 RETURNING s.id, s.seq;
 
 -- name: stream_set
--- Where a stream is that was advanced too far, for not all events were accepted.
+-- only: postgres SQLite gives seqs in memory under the write lock
+-- Corrects streams that were advanced too far, because not all events were accepted.
 -- binds: 1 streams, 2 seqs
 UPDATE everfold.stream s SET seq = u.seq FROM unnest($1, $2) AS u(id, seq) WHERE s.id = u.id;
 
 -- name: stream_move
--- The same by their numbers, where seqs are as guessed; raised when one is not. In the order of the
--- arrays too: with two bounds in place of "=" there is no plan that goes by the order of numbers.
--- binds: 1 streams, 2 seqs as guessed, 3 seqs
+-- only: postgres SQLite has no optimistic append
+-- Moves streams by id from the assumed seqs, and raises an error when one has another seq. Rows are
+-- locked in the order of the arrays too: with two bounds in place of "=" no plan sorts by id.
+-- binds: 1 streams, 2 assumed seqs, 3 new seqs
 WITH moved AS (
     UPDATE everfold.stream s SET seq = u.seq
-      FROM unnest($1, $2, $3) AS u(id, guessed, seq)
-     WHERE s.id BETWEEN u.id AND u.id AND s.seq = u.guessed
+      FROM unnest($1, $2, $3) AS u(id, assumed, seq)
+     WHERE s.id BETWEEN u.id AND u.id AND s.seq = u.assumed
     RETURNING 1)
-SELECT everfold.refuse('seq_conflict', 'a stream has moved on: this append looks and is done anew')
+SELECT everfold.refuse('seq_conflict', 'a stream is not at the assumed seq: the append is repeated with a lookup')
   FROM moved HAVING count(*) <> cardinality($1);
 
 -- name: id_find
--- Given ids, and those that we made: a UUIDv7 may be one.
+-- only: postgres PostgreSQL finds ids by an index, SQLite in sorted runs
+-- Looks up given ids: among ids that clients gave, and among ids that the library generated, because a
+-- given UUIDv7 may be one of those.
 -- binds: 1 tenants, 2 ids
 SELECT u.n, i.stream, i.seq
   FROM unnest($1, $2) WITH ORDINALITY AS u(tenant, id, n)
@@ -44,53 +49,60 @@ SELECT u.n, e.stream, e.seq
   JOIN everfold.stream s ON s.id = e.stream AND s.tenant = u.tenant
  WHERE octet_length(u.id) = 36 AND substr(u.id, 15, 1) = '7';
 
--- Of what is written for every event, numbers come in one array, some for each event, and hashes in
--- one string: taking them apart by their place costs the server far less than an array each.
+-- The numbers of all events come in one array, several per event, and the hashes in one string: the
+-- server splits them by index at far less cost than an array per column.
 
 -- name: id_insert
--- Of ids that were given.
+-- only: postgres PostgreSQL finds ids by an index, SQLite in sorted runs
+-- Stores ids that clients gave.
 -- binds: 1 tenants, 2 ids, 3 numbers: stream, seq
 INSERT INTO everfold.event_id(tenant, id, stream, seq)
 SELECT u.tenant, u.id, $3[(u.n * 2 - 1)::integer], $3[(u.n * 2)::integer]
   FROM unnest($1, $2) WITH ORDINALITY AS u(tenant, id, n);
 
 -- name: sequencer_lock
--- Whoever gives positions holds this to the end of its transaction: one at a time, and who is ended
--- by the server gives none. It is waited for longer than a stream that somebody has (append.c).
+-- only: postgres SQLite gives positions as row numbers, without a sequencer
+-- Held to the end of the transaction that gives positions: one transaction at a time, and none after
+-- the server has ended the session. The wait is longer than that for a locked stream (append.c).
 -- binds: 1 milliseconds
 SELECT everfold.lock_sequencer($1);
 
 -- name: sequencer_lock_if
--- The same, if all types are known: making one may have to wait for somebody who waits for the
--- sequencer. No row: it was not taken.
+-- only: postgres SQLite gives positions as row numbers, without a sequencer
+-- The same, if all types exist: creating a type may wait for a transaction that waits for the
+-- sequencer. No row: the lock was not acquired.
 -- binds: 1 names of types, each once, 2 milliseconds
 SELECT everfold.lock_sequencer($2)
  WHERE cardinality($1) = (SELECT count(*) FROM everfold.event_type WHERE name = ANY ($1));
 
 -- name: sequencer_begin
--- Where the log ends, what waits for a position, and what an event's row depends on. To be asked
--- after the lock was given: it has to see what the one before has committed.
+-- only: postgres SQLite gives positions as row numbers, without a sequencer
+-- The end of the log, the last event without a position, and the settings that an event row depends
+-- on. Runs after the lock was granted, in order to see what the previous holder committed.
 -- binds: 1 clock
 SELECT coalesce(e.position, 0), coalesce(e.recorded, 0), e.hash, everfold.clock_us($1),
-       s.partitions, (SELECT max(number) FROM everfold.arrival)
+       s.partitions, (SELECT max(number) FROM everfold.arrival), s.damage, s.damaged
   FROM everfold.state s
   LEFT JOIN (SELECT position, recorded, hash FROM everfold.event ORDER BY position DESC LIMIT 1) e
     ON true;
 
 -- name: sequencer_guess
--- Raised when the log does not end where it was guessed to, or something waits for a position. Asked
--- after the lock was given.
+-- only: postgres SQLite has no optimistic append
+-- Raises an error when the log does not end where the append assumes, an event waits for a position,
+-- or the journal is damaged. Runs after the lock was granted.
 -- binds: 1 position, 2 hash, 3 partitions
-SELECT everfold.refuse('seq_conflict', 'the log has moved on: this append looks and is done anew')
+SELECT everfold.refuse('seq_conflict', 'the log does not end where assumed: the append is repeated with a lookup')
   FROM everfold.state s
   LEFT JOIN (SELECT position, hash FROM everfold.event ORDER BY position DESC LIMIT 1) e ON true
  WHERE e.position IS DISTINCT FROM $1 OR e.hash IS DISTINCT FROM $2 OR s.partitions <> $3
-    OR EXISTS (SELECT FROM everfold.arrival);
+    OR s.damaged <> 0 OR EXISTS (SELECT FROM everfold.arrival);
 
--- name: arrival_take
--- The next arrivals in order: up to a number of them, and up to some bytes, but at least one.
--- binds: 1 the highest number, 2 limit, 3 bytes that are enough
-WITH taken AS (
+-- name: arrival_drain
+-- only: postgres in SQLite every append has its position when it commits
+-- Deletes and returns the next events without a position: up to a count and up to a number of bytes,
+-- but at least one.
+-- binds: 1 the highest number, 2 limit, 3 byte limit
+WITH drained AS (
     DELETE FROM everfold.arrival
      WHERE number IN (
         SELECT b.number
@@ -101,7 +113,7 @@ WITH taken AS (
          WHERE b.before < $3)
     RETURNING *)
 SELECT a.stream, a.seq, a.type, a.schema, a.time, a.id, a.data, a.meta, a.queued, s.tenant, s.name, a.number
-  FROM taken a JOIN everfold.stream s ON s.id = a.stream ORDER BY a.number;
+  FROM drained a JOIN everfold.stream s ON s.id = a.stream ORDER BY a.number;
 
 -- name: event_insert
 -- binds: 1 first position, 2 numbers: stream, seq, number of the type's name, schema, time, sum, made,
@@ -118,7 +130,7 @@ SELECT $1 + u.n - 1, $2[(u.n * 7 - 6)::integer], $2[(u.n * 7 - 5)::integer],
        unnest($5, $6, $7) WITH ORDINALITY AS u(id, data, meta, n);
 
 -- name: outbox_insert
--- A row for every lane that wants the event.
+-- A row for every lane that selects the event.
 -- binds: 1 positions, 2 numbers: partition, number of the type's name, 3 names of types
 INSERT INTO everfold.outbox(lane, position, partition)
 SELECT l.id, u.position, $2[(u.n * 2 - 1)::integer]
@@ -131,18 +143,21 @@ SELECT l.id, u.position, $2[(u.n * 2 - 1)::integer]
          WHERE t.name = $3[$2[(u.n * 2)::integer]])));
 
 -- name: notify
--- A hint for those who wait.
+-- only: postgres SQLite wakes waiting processes by its files
+-- A hint for processes that wait for the journal to grow.
 SELECT pg_notify('everfold', '');
 
 -- name: event_places
--- Events by stream and seq, to see whether they are there.
+-- only: postgres SQLite asks its id index
+-- Whether events exist, by stream and seq.
 -- binds: 1 streams, 2 seqs
 SELECT u.n, e.position, e.id
   FROM unnest($1, $2) WITH ORDINALITY AS u(stream, seq, n)
   JOIN everfold.event e ON e.stream = u.stream AND e.seq = u.seq;
 
 -- name: event_by_key
--- The same, whole, to compare contents.
+-- only: postgres SQLite asks its id index
+-- The same with all columns, to compare contents.
 -- binds: 1 streams, 2 seqs
 SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.schema, l.time,
        l.recorded, l.data, l.meta, l.sum, l.hash, u.n
@@ -150,6 +165,7 @@ SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.sch
   JOIN everfold.log l ON l.stream_id = u.stream AND l.seq = u.seq;
 
 -- name: event_by_id
+-- only: postgres SQLite asks its id index
 -- binds: 1 tenant, 2 id
 SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.schema, l.time,
        l.recorded, l.data, l.meta, l.sum, l.hash
@@ -161,8 +177,9 @@ SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.sch
   FROM everfold.log l WHERE l.made AND l.id = $2 AND l.tenant = $1;
 
 -- name: event_of_stream
--- A stream's events in order. What is too much for one answer comes without its data.
--- binds: 1 tenant, 2 name, 3 from seq, 4 limit, 5 bytes that are enough
+-- only: postgres SQLite follows the links of the events
+-- The events of a stream in order of seq. Events beyond the byte limit of an answer come without data.
+-- binds: 1 tenant, 2 name, 3 from seq, 4 limit, 5 byte limit
 SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
        e.recorded, CASE WHEN e.bytes <= $5 THEN e.data END, e.meta, e.sum, e.hash
   FROM everfold.stream s
@@ -175,8 +192,8 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
  ORDER BY e.seq;
 
 -- name: event_after
--- The log in order, of one tenant or all, of some types or all; and up to where this has looked.
--- binds: 1 after, 2 limit, 3 any tenant, 4 tenant, 5 type patterns, 6 bytes that are enough
+-- The log in order of position, of one tenant or all, of some types or all; and the head that was read.
+-- binds: 1 after, 2 limit, 3 any tenant, 4 tenant, 5 type patterns, 6 byte limit
 SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
        e.recorded, CASE WHEN e.bytes <= $6 THEN e.data END, e.meta, e.sum, e.hash, h.position
   FROM (SELECT coalesce(max(position), 0) AS position FROM everfold.event) h
@@ -198,7 +215,7 @@ SELECT position, recorded, hash FROM everfold.event ORDER BY position DESC LIMIT
 SELECT hash FROM everfold.event WHERE position = $1;
 
 -- name: stream_head_get
--- By what has its position, whatever else was appended.
+-- The last event of a stream that has its position.
 -- binds: 1 tenant, 2 name
 SELECT e.seq, e.position
   FROM everfold.stream s
@@ -207,7 +224,7 @@ SELECT e.seq, e.position
  WHERE s.tenant = $1 AND s.name = $2;
 
 -- name: stream_after
--- Streams in the order of their first events, with their last ones.
+-- Streams in order of their first events, with their last ones.
 -- binds: 1 position of the first event, 2 any tenant, 3 tenant, 4 limit
 SELECT f.position, f.tenant, f.name, e.seq, e.position
   FROM (SELECT e.position, s.tenant, s.name, s.id
@@ -219,11 +236,13 @@ SELECT f.position, f.tenant, f.name, e.seq, e.position
  ORDER BY f.position;
 
 -- name: type_known
+-- only: postgres SQLite keeps this in memory for the process that writes
 -- binds: 1 names
 SELECT name FROM everfold.event_type WHERE name = ANY ($1);
 
 -- name: type_counts
--- How many types the appends of these tenants have created, and behind them how many types there are.
+-- only: postgres SQLite keeps this in memory for the process that writes
+-- How many types the appends of these tenants have created; the last row is the number of all types.
 -- binds: 1 tenants
 SELECT t.creator, count(*) FROM everfold.event_type t WHERE t.creator = ANY ($1) GROUP BY t.creator
  UNION ALL SELECT NULL, count(*) FROM everfold.event_type;
@@ -237,11 +256,13 @@ SELECT u.name, u.tenant FROM unnest($1, $2) AS u(name, tenant)
     ON CONFLICT DO NOTHING;
 
 -- name: type_lock
--- Types are changed one at a time.
+-- only: postgres SQLite has one writer at a time, which needs no lock
+-- Types are changed by one transaction at a time.
 LOCK TABLE everfold.event_type IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: type_alias_check
--- Is the canonical type an alias itself, or is another one an alias of the type?
+-- only: postgres SQLite reads the types in memory, and aliases in type_aliases_to
+-- Whether the canonical type is an alias itself, and whether another type is an alias of this one.
 -- binds: 1 name, 2 alias_of
 SELECT EXISTS (SELECT FROM everfold.event_type WHERE name = $2 AND alias_of IS NOT NULL),
        EXISTS (SELECT FROM everfold.event_type a JOIN everfold.event_type t ON t.id = a.alias_of
@@ -259,14 +280,15 @@ SELECT t.name, t.intent, t.publish, coalesce(a.name, '')
  WHERE $1 = '' OR t.name = $1 ORDER BY t.name;
 
 -- name: type_not_folded
--- Those with another intent than to be folded, by an index of their own: every batch asks for them.
+-- only: postgres SQLite keeps this in memory for the process that writes
+-- Types with another intent than to be folded, by an index of their own: every batch reads them.
 SELECT t.name, t.intent, t.publish, coalesce(a.name, '')
   FROM everfold.event_type t LEFT JOIN everfold.event_type a ON a.id = t.alias_of
  WHERE t.intent <> 0 ORDER BY t.name;
 
 -- name: event_verify
--- The log in order, with what hangs on an event: the one before it in its stream, and its id where
--- it was given.
+-- The log in order of position; whether the previous event of the stream exists, and the row of a given
+-- id.
 -- binds: 1 after, 2 limit
 SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.schema, l.time,
        l.recorded, l.data, l.meta, l.sum, l.hash,
@@ -277,7 +299,8 @@ SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.sch
   FROM everfold.log l WHERE l.position > $1 ORDER BY l.position LIMIT $2;
 
 -- name: verify_rest
--- Heads that are behind their events, ids and outbox rows without an event.
+-- only: postgres SQLite has verify_heads and verify_outbox
+-- Streams whose seq is lower than that of their last event; ids and outbox rows without an event.
 SELECT (SELECT count(*) FROM everfold.stream s
          WHERE s.seq < (SELECT coalesce(max(e.seq), 0) FROM everfold.event e WHERE e.stream = s.id)),
        (SELECT count(*) FROM everfold.event_id i
@@ -286,5 +309,5 @@ SELECT (SELECT count(*) FROM everfold.stream s
                             WHERE a.stream = i.stream AND a.seq = i.seq)),
        (SELECT count(*) FROM everfold.outbox o
          WHERE NOT EXISTS (SELECT FROM everfold.event e WHERE e.position = o.position))
-     + (SELECT count(*) FROM everfold.outbox_exception x
+     + (SELECT count(*) FROM everfold.retry_row x
          WHERE NOT EXISTS (SELECT FROM everfold.event e WHERE e.position = x.position));

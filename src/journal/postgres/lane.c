@@ -1,12 +1,12 @@
 /*
- * lane.c - lanes of the outbox on PostgreSQL. They are never removed and keep their kind and id, so
- * the store remembers those it has seen.
+ * lane.c - lanes of the outbox on PostgreSQL. Lanes are never removed and keep their kind and id,
+ * so the store caches them.
  */
 #include "store.h"
 
 #include <stdlib.h>
 
-static bool recall(pg_store *store, ef_str name, pg_lane *out)
+static bool find_cached(pg_store *store, ef_str name, pg_lane *out)
 {
     bool found = false;
 
@@ -21,8 +21,8 @@ static bool recall(pg_store *store, ef_str name, pg_lane *out)
     return found;
 }
 
-/* What does not fit is asked for again next time. */
-static void remember(pg_store *store, ef_str name, pg_lane lane)
+/* Without memory for it, the lane is looked up again next time. */
+static void cache_lane(pg_store *store, ef_str name, pg_lane lane)
 {
     char *copy = malloc(name.len + 1);
     pg_known_lane *lanes;
@@ -65,34 +65,34 @@ ef_status pg_lane_find(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane 
     ef_status st;
 
     *out = (pg_lane){0};
-    if (recall(store, name, out))
+    if (find_cached(store, name, out))
         return EF_OK;
     st = send_name(conn, PJ_LANE_BY_NAME, name, &result, err);
     if (st == EF_OK && PQntuples(result)) {
         *out = (pg_lane){(int32_t)ef__pg_int(result, 0, 1), (ef_lane_kind)ef__pg_int(result, 0, 2)};
-        remember(store, name, *out);
+        cache_lane(store, name, *out);
     }
     PQclear(result);
     return st;
 }
 
-ef_status pg_lane_need(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err)
+ef_status pg_lane_get(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err)
 {
     ef_status st = pg_lane_find(store, conn, name, out, err);
 
     if (st == EF_OK && out->id == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no lane \"%.*s\"", EF_STR_ARG(name));
+        st = ef__refuse_unknown_lane(name, err);
     return st;
 }
 
-/* A new one is not remembered: its transaction may yet be rolled back. */
-ef_status pg_lane_find_or_make(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out,
-                               ef_error *err)
+/* A new lane is not cached: its transaction may still be rolled back. */
+ef_status pg_lane_find_or_create(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out,
+                                 ef_error *err)
 {
     PGresult *result = NULL;
     ef_status st = EF_OK;
 
-    if (recall(store, name, out))
+    if (find_cached(store, name, out))
         return EF_OK;
     st = send_name(conn, PJ_LANE_MAKE, name, NULL, err);
     if (st == EF_OK)
@@ -118,7 +118,7 @@ static ef_status check_expected(ef__pg_conn *conn, const ef_lane *expected, ef_e
     ef__pg_add_str(&params, expected->types);
     ef__pg_add_str(&params, expected->settings);
     ef__pg_add_int(&params, expected->retain_us);
-    st = ef__pg_query(conn, PJ_LANE_IS, &params, &found, err);
+    st = ef__pg_query(conn, PJ_LANE_MATCHES, &params, &found, err);
     if (st == EF_OK && PQntuples(found) == 0)
         st = ef__lane_changed(expected->name, err);
     PQclear(found);
@@ -142,10 +142,9 @@ static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
     ef__pg_add_str(&params, lane->settings);
     ef__pg_add_int(&params, lane->retain_us);
     st = ef__pg_query(conn, PJ_LANE_PUT, &params, &result, err);
-    /* Its rows are held under leases of its kind: they would be nobody's. */
+    /* Its rows are claimed under leases of its kind, which another kind would not have. */
     if (st == EF_OK && PQntuples(result) == 0)
-        st = ef_fail(err, EF_BAD_INPUT, "lane \"%.*s\" is there and of another kind",
-                     EF_STR_ARG(lane->name));
+        st = ef__refuse_lane_kind(lane->name, err);
     PQclear(result);
     return st;
 }
@@ -155,7 +154,7 @@ ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *e
 {
     lane_job job = {lane, expected};
 
-    return pg_write_again(pg_store_of(journal), set_work, &job, err);
+    return pg_write_idempotent(pg_store_of(journal), set_work, &job, err);
 }
 
 ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
@@ -165,19 +164,19 @@ ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
     ef_lane *items = NULL;
     ef_status st = ef__pg_read(pg_store_of(journal)->pool, PJ_LANE_IN_ORDER, NULL, &result, err);
 
-    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
-        st = ef__room_full(err);
+    if (st == EF_OK && !(items = pg_items_alloc(arena, PQntuples(result), sizeof *items)))
+        st = ef__no_memory(err);
     for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        items[i] = (ef_lane){.name = pg_copy(result, i, 0, arena),
+        items[i] = (ef_lane){.name = pg_copy_text(result, i, 0, arena),
                              .kind = (ef_lane_kind)ef__pg_int(result, i, 1),
                              .enabled = ef__pg_bool(result, i, 2),
-                             .types = pg_copy(result, i, 3, arena),
-                             .settings = pg_copy(result, i, 4, arena),
+                             .types = pg_copy_text(result, i, 3, arena),
+                             .settings = pg_copy_text(result, i, 4, arena),
                              .retain_us = ef__pg_int(result, i, 5),
-                             .progress = pg_copy(result, i, 6, arena)};
+                             .progress = pg_copy_text(result, i, 6, arena)};
         if (!items[i].name.ptr || !items[i].types.ptr || !items[i].settings.ptr ||
             !items[i].progress.ptr)
-            st = ef__room_full(err);
+            st = ef__no_memory(err);
         out->count++;
     }
     out->items = items;

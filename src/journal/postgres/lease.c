@@ -1,32 +1,12 @@
 /*
- * lease.c - leases on PostgreSQL: core/lease_rule.h decides, by the server's clock, on rows that
- * are locked. A lease that a write is made under is locked too, so that it cannot pass on in
- * between.
+ * lease.c - leases on PostgreSQL: the rules of core/lease_rule.h, by the server clock, on locked
+ * rows. A write locks the row of its lease, so that it cannot be taken over before the commit.
  */
 #include "store.h"
 
-#include <inttypes.h>
-
-static ef_status lost(const ef_lease_key *key, int64_t token, int64_t found, ef_error *err)
-{
-    return ef_fail_numbers(
-        err, EF_LEASE_LOST, token, found,
-        "lease %s \"%.*s\" %" PRId32 ": token %" PRId64 " is not live, the lease is at %" PRId64,
-        ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition, token, found);
-}
-
-static ef_status held(const ef_lease_key *key, int64_t lease_ms, const ef__lease_answer *answer,
-                      ef_error *err)
-{
-    return ef_fail_numbers(err, EF_LEASE_HELD, lease_ms, answer->left_ms,
-                           "lease %s \"%.*s\" %" PRId32 " is held by \"%.*s\" for %" PRId64 " ms",
-                           ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition,
-                           EF_STR_ARG(answer->row.owner), answer->left_ms);
-}
-
 /* --- under a lease ---------------------------------------------------------------------------- */
 
-void pg_array_of_partitions(ef__pg_array *array, const ef_holding *held_parts, size_t count)
+void pg_array_of_partitions(ef__pg_array *array, const ef_partition_lease *held_parts, size_t count)
 {
     ef__pg_array_init(array, EF__PG_INT);
     for (size_t i = 0; i < count; i++)
@@ -40,8 +20,8 @@ static ef_lease_key lane_lease(const pg_lane *lane, ef_str name, int32_t partiti
     return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
 }
 
-static ef_status send_hold(pg_store *store, ef__pg_conn *conn, const ef_lease_key *key,
-                           ef__pg_array *partitions, ef_error *err)
+static ef_status send_lock_shared(pg_store *store, ef__pg_conn *conn, const ef_lease_key *key,
+                                  ef__pg_array *partitions, ef_error *err)
 {
     ef__pg_params params = {0};
 
@@ -49,25 +29,25 @@ static ef_status send_hold(pg_store *store, ef__pg_conn *conn, const ef_lease_ke
     ef__pg_add_str(&params, key->name);
     ef__pg_add_array(&params, partitions);
     pg_add_clock(store, &params);
-    return ef__pg_send(conn, PJ_LEASE_HOLD, &params, err);
+    return ef__pg_send(conn, PJ_LEASE_LOCK_SHARED, &params, err);
 }
 
-ef_status pg_hold_send(pg_store *store, ef__pg_conn *conn, const pg_lane *lane, ef_str name,
-                       const ef_holding *held_parts, size_t count, ef_error *err)
+ef_status pg_leases_send(pg_store *store, ef__pg_conn *conn, const pg_lane *lane, ef_str name,
+                         const ef_partition_lease *held_parts, size_t count, ef_error *err)
 {
     ef_lease_key key = lane_lease(lane, name, 0);
     ef__pg_array partitions;
     ef_status st;
 
     pg_array_of_partitions(&partitions, held_parts, count);
-    st = send_hold(store, conn, &key, &partitions, err);
+    st = send_lock_shared(store, conn, &key, &partitions, err);
     ef__pg_array_release(&partitions);
     return st;
 }
 
-/* The token that a row's lease is at, and whether it is live under `token`. */
-static ef_status judge(const PGresult *result, const ef_lease_key *key, int64_t token,
-                       ef_error *err)
+/* Checks that the lease of a key is live under `token`. */
+static ef_status check_lease(const PGresult *result, const ef_lease_key *key, int64_t token,
+                             ef_error *err)
 {
     int64_t found = 0;
 
@@ -80,18 +60,18 @@ static ef_status judge(const PGresult *result, const ef_lease_key *key, int64_t 
             return EF_OK;
         found = row.token;
     }
-    return lost(key, token, found, err);
+    return ef__refuse_lost_lease(key, token, found, err);
 }
 
-ef_status pg_hold_take(ef__pg_conn *conn, const pg_lane *lane, ef_str name,
-                       const ef_holding *held_parts, size_t count, ef_error *err)
+ef_status pg_leases_receive(ef__pg_conn *conn, const pg_lane *lane, ef_str name,
+                            const ef_partition_lease *held_parts, size_t count, ef_error *err)
 {
     PGresult *result = NULL;
-    ef_status st = ef__pg_take(conn, &result, err);
+    ef_status st = ef__pg_receive(conn, &result, err);
 
     for (size_t i = 0; st == EF_OK && i < count; i++) {
         ef_lease_key key = lane_lease(lane, name, held_parts[i].partition);
-        st = judge(result, &key, held_parts[i].token, err);
+        st = check_lease(result, &key, held_parts[i].token, err);
     }
     PQclear(result);
     return st;
@@ -106,11 +86,11 @@ ef_status pg_token_check(pg_store *store, ef__pg_conn *conn, const ef_lease_key 
 
     ef__pg_array_init(&partitions, EF__PG_INT);
     ef__pg_array_int(&partitions, key->partition);
-    st = send_hold(store, conn, key, &partitions, err);
+    st = send_lock_shared(store, conn, key, &partitions, err);
     if (st == EF_OK)
-        st = ef__pg_take(conn, &result, err);
+        st = ef__pg_receive(conn, &result, err);
     if (st == EF_OK)
-        st = judge(result, key, token, err);
+        st = check_lease(result, key, token, err);
     PQclear(result);
     ef__pg_array_release(&partitions);
     return st;
@@ -122,7 +102,7 @@ typedef struct lease_job {
     pg_store *store;
     ef_lease_call *calls;
     size_t count;
-    const ef__beat *beat;
+    const ef__heartbeat *beat;
     ef_error *refusal;
     bool refused;
 } lease_job;
@@ -159,12 +139,12 @@ static void keys_bind(key_arrays *keys, ef__pg_params *params)
     ef__pg_add_array(params, &keys->partitions);
 }
 
-static bool makes(const ef_lease_call *call)
+static bool may_create(const ef_lease_call *call)
 {
-    return call->verb == EF_LEASE_ACQUIRE || call->verb == EF_LEASE_TAKE;
+    return call->verb == EF_LEASE_ACQUIRE || call->verb == EF_LEASE_RENEW_OR_ACQUIRE;
 }
 
-/* Rows for those that may be taken, then all of them, locked. */
+/* Creates the rows of leases that may be acquired, then reads and locks all. */
 static ef_status lock_rows(const lease_job *job, ef__pg_conn *conn, PGresult **out, ef_error *err)
 {
     ef__pg_params make = {0}, lock = {0};
@@ -175,14 +155,14 @@ static ef_status lock_rows(const lease_job *job, ef__pg_conn *conn, PGresult **o
     keys_init(&all);
     for (size_t i = 0; i < job->count; i++) {
         keys_add(&all, &job->calls[i].key);
-        if (makes(&job->calls[i]))
+        if (may_create(&job->calls[i]))
             keys_add(&made, &job->calls[i].key);
     }
     keys_bind(&made, &make);
     keys_bind(&all, &lock);
     pg_add_clock(job->store, &lock);
     if (made.kinds.count)
-        st = ef__pg_send(conn, PJ_LEASE_MAKE, &make, err);
+        st = ef__pg_send(conn, PJ_LEASE_CREATE, &make, err);
     if (st == EF_OK)
         st = ef__pg_query(conn, PJ_LEASE_LOCK, &lock, out, err);
     keys_release(&made);
@@ -190,7 +170,7 @@ static ef_status lock_rows(const lease_job *job, ef__pg_conn *conn, PGresult **o
     return st;
 }
 
-/* A row and what becomes of it, call by call. */
+/* A row, changed call by call. */
 typedef struct lease_state {
     ef_lease_key key;
     ef__lease_row row;
@@ -206,13 +186,14 @@ static lease_state *find_state(lease_state *states, int count, const ef_lease_ke
     return NULL;
 }
 
-static ef__lease_answer decide(const ef__lease_row *row, const ef_lease_call *call, int64_t now_us)
+static ef__lease_answer decide_call(const ef__lease_row *row, const ef_lease_call *call,
+                                    int64_t now_us)
 {
     switch (call->verb) {
     case EF_LEASE_ACQUIRE:
-        return ef__lease_acquire(row, call->owner, now_us, call->lease_ms);
-    case EF_LEASE_TAKE:
-        return ef__lease_take(row, call->owner, call->token, now_us, call->lease_ms);
+        return ef__lease_acquire(row, call->holder, now_us, call->lease_ms);
+    case EF_LEASE_RENEW_OR_ACQUIRE:
+        return ef__lease_renew_or_acquire(row, call->holder, call->token, now_us, call->lease_ms);
     case EF_LEASE_RENEW:
         return ef__lease_renew(row, call->token, now_us, call->lease_ms);
     default:
@@ -224,13 +205,13 @@ static ef_status call_one(lease_state *state, ef_lease_call *call, int64_t now_u
 {
     ef__lease_row none = {0};
     const ef__lease_row *row = state ? &state->row : &none;
-    ef__lease_answer answer = decide(row, call, now_us);
+    ef__lease_answer answer = decide_call(row, call, now_us);
 
     call->left_ms = answer.left_ms;
     if (answer.status == EF_LEASE_HELD)
-        return held(&call->key, call->lease_ms, &answer, err);
+        return ef__refuse_held_lease(call, &answer, err);
     if (answer.status != EF_OK)
-        return lost(&call->key, call->token, row->token, err);
+        return ef__refuse_lost_lease(&call->key, call->token, row->token, err);
     state->row = answer.row;
     state->changed = true;
     call->token = answer.row.token;
@@ -305,9 +286,9 @@ static ef_status call_all(lease_job *job, ef__pg_conn *conn, const PGresult *row
 {
     ef__arena arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES);
     int count = PQntuples(rows);
-    lease_state *states = pg_items(&arena, count, sizeof *states);
+    lease_state *states = pg_items_alloc(&arena, count, sizeof *states);
     int64_t now_us = count ? ef__pg_int(rows, 0, 7) : 0;
-    ef_status st = states ? EF_OK : ef__room_full(err);
+    ef_status st = states ? EF_OK : ef__no_memory(err);
 
     for (int i = 0; st == EF_OK && i < count; i++)
         states[i] = (lease_state){.key = {(ef_lease_kind)ef__pg_int(rows, i, 0),
@@ -317,8 +298,8 @@ static ef_status call_all(lease_job *job, ef__pg_conn *conn, const PGresult *row
     for (size_t i = 0; st == EF_OK && i < job->count; i++) {
         ef_lease_call *call = &job->calls[i];
         lease_state *state = find_state(states, count, &call->key);
-        if (!state && makes(call))
-            st = ef__pg_try_again(conn, "a lease was pruned at the same time", err);
+        if (!state && may_create(call))
+            st = ef__pg_request_retry(conn, "a lease was pruned at the same time", err);
         else
             call->status = call_one(state, call, now_us, job->refused ? NULL : job->refusal);
         job->refused = job->refused || call->status != EF_OK;
@@ -351,17 +332,17 @@ static ef_status many_work(void *context, ef__pg_conn *conn, ef_error *err)
 }
 
 ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                        const ef__beat *beat, ef_error *err)
+                        const ef__heartbeat *beat, ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
     ef_error refusal = EF_ERROR_INIT;
     lease_job job = {store, calls, count, beat, &refusal, false};
-    /* What was renewed or taken is found under the token that the call has by now; what was given
-     * back is lost, which is as good. */
-    ef_status st = pg_write_again(store, many_work, &job, err);
+    /* Idempotent: a repeated call finds a renewed or acquired lease under its token, and a released
+     * one lost. */
+    ef_status st = pg_write_idempotent(store, many_work, &job, err);
 
     for (size_t i = 0; st == EF_OK && i < count; i++)
-        (void)pg_refused(store, calls[i].status);
+        (void)pg_count_refused(store, calls[i].status);
     if (st == EF_OK && job.refused && err)
         *err = refusal;
     return st;
@@ -382,21 +363,21 @@ ef_status pg_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_l
     ef__pg_add_int(&params, kind ? (int64_t)*kind : -1);
     pg_add_clock(store, &params);
     st = ef__pg_read(store->pool, PJ_LEASE_ALL, &params, &result, err);
-    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
-        st = ef__room_full(err);
+    if (st == EF_OK && !(items = pg_items_alloc(arena, PQntuples(result), sizeof *items)))
+        st = ef__no_memory(err);
     for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        ef__lease_row row = {pg_copy(result, i, 3, arena), ef__pg_int(result, i, 4),
+        ef__lease_row row = {pg_copy_text(result, i, 3, arena), ef__pg_int(result, i, 4),
                              ef__pg_int(result, i, 5), ef__pg_int(result, i, 6)};
-        items[i] =
-            (ef_lease){.key = {(ef_lease_kind)ef__pg_int(result, i, 0),
-                               pg_copy(result, i, 1, arena), (int32_t)ef__pg_int(result, i, 2)},
-                       .owner = row.owner,
-                       .token = row.token,
-                       .until_us = row.until_us,
-                       .updated_us = row.updated_us,
-                       .live = ef__lease_live(&row, ef__pg_int(result, i, 7))};
-        if (!items[i].key.name.ptr || !items[i].owner.ptr)
-            st = ef__room_full(err);
+        items[i] = (ef_lease){.key = {(ef_lease_kind)ef__pg_int(result, i, 0),
+                                      pg_copy_text(result, i, 1, arena),
+                                      (int32_t)ef__pg_int(result, i, 2)},
+                              .holder = row.owner,
+                              .token = row.token,
+                              .until_us = row.until_us,
+                              .updated_us = row.updated_us,
+                              .live = ef__lease_live(&row, ef__pg_int(result, i, 7))};
+        if (!items[i].key.name.ptr || !items[i].holder.ptr)
+            st = ef__no_memory(err);
         out->count++;
     }
     out->items = items;

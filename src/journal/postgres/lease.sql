@@ -1,8 +1,9 @@
--- only: postgres many leases in one statement, locked in the order of their keys
--- Leases. The decisions are core/lease_rule.h's; these only fetch and store.
+-- Leases, many in one statement, locked in the order of their keys. The rules are in
+-- core/lease_rule.h; these statements only read and write.
 
--- name: lease_make
--- Rows for leases that were never taken or were pruned: free, above every token that was pruned.
+-- name: lease_create
+-- only: postgres SQLite inserts in lease_put
+-- Rows for leases that were never acquired or were pruned: free, above every token that was pruned.
 -- binds: 1 kinds, 2 names, 3 partitions
 INSERT INTO everfold.lease(kind, name, partition, owner, token, until, updated)
 SELECT DISTINCT u.kind::integer, u.name, u.partition::integer, '', s.token_floor, 0, 0
@@ -13,6 +14,7 @@ SELECT DISTINCT u.kind::integer, u.name, u.partition::integer, '', s.token_floor
     ON CONFLICT DO NOTHING;
 
 -- name: lease_lock
+-- only: postgres SQLite has one writer at a time, which needs no lock
 -- binds: 1 kinds, 2 names, 3 partitions, 4 clock
 SELECT l.kind, l.name, l.partition, l.owner, l.token, l.until, l.updated, everfold.clock_us($4)
   FROM everfold.lease l
@@ -28,7 +30,7 @@ UPDATE everfold.lease l SET owner = u.owner, token = u.token, until = u.until, u
  WHERE l.kind = u.kind AND l.name = u.name AND l.partition = u.partition;
 
 -- name: lease_bring_back
--- See ef__lease_bring_back. In the order of their keys, as all are locked.
+-- See ef__lease_bring_back. Rows are locked in the order of their keys, as everywhere.
 -- binds: 1 clock, 2 slack
 UPDATE everfold.lease l
    SET until = CASE WHEN l.until = 0 THEN 0
@@ -51,8 +53,9 @@ UPDATE everfold.worker w
          WHERE f.updated > c.now + $2 ORDER BY f.id FOR UPDATE OF f) b
  WHERE w.id = b.id;
 
--- name: lease_hold
--- The leases that a write is made under. They cannot pass on before its transaction ends.
+-- name: lease_lock_shared
+-- only: postgres SQLite has one writer at a time, which needs no lock
+-- The leases under which a write is made. They cannot be taken over before its transaction ends.
 -- binds: 1 kind, 2 name, 3 partitions, 4 clock
 SELECT l.partition, l.owner, l.token, l.until, l.updated, everfold.clock_us($4)
   FROM everfold.lease l
@@ -60,6 +63,7 @@ SELECT l.partition, l.owner, l.token, l.until, l.updated, everfold.clock_us($4)
  ORDER BY l.partition FOR SHARE OF l;
 
 -- name: clock
+-- only: postgres the clock of SQLite is that of the process
 -- binds: 1 clock
 SELECT everfold.clock_us($1);
 
@@ -69,24 +73,25 @@ SELECT kind, name, partition, owner, token, until, updated, everfold.clock_us($2
   FROM everfold.lease WHERE $1 < 0 OR kind = $1 ORDER BY kind, name, partition;
 
 -- name: lease_beyond
--- Leases of partitions beyond the count: held ones, and those that may go.
+-- only: postgres SQLite checks each lease by core/lease_rule.h
+-- Leases of partitions beyond the count: how many are held, and how many can be pruned.
 -- binds: 1 the count, 2 clock
 SELECT count(*) FILTER (WHERE live), count(*) FILTER (WHERE NOT live)
   FROM (SELECT everfold.lease_live(owner, until, updated, everfold.clock_us($2)) AS live
           FROM everfold.lease WHERE kind IN (0, 1) AND partition >= $1 FOR UPDATE) l;
 
 -- name: lease_prune
--- Those that may go; no token of theirs is ever given out again.
+-- Deletes the leases that are not held; their tokens are never given again.
 -- binds: 1 the count, 2 clock
-WITH gone AS (
+WITH pruned AS (
     DELETE FROM everfold.lease
      WHERE kind IN (0, 1) AND partition >= $1
        AND NOT everfold.lease_live(owner, until, updated, everfold.clock_us($2))
     RETURNING token)
-UPDATE everfold.state SET token_floor = greatest(token_floor, (SELECT max(token) FROM gone));
+UPDATE everfold.state SET token_floor = greatest(token_floor, (SELECT max(token) FROM pruned));
 
 -- name: worker_beat
--- Join, or push the end of the heartbeat back. When it joined stays as it is.
+-- Joins, or extends the heartbeat. The time of joining stays.
 -- binds: 1 id, 2 host, 3 pid, 4 clock, 5 heartbeat in microseconds, 6 idle
 INSERT INTO everfold.worker AS w(id, host, pid, started, updated, heartbeat_until, idle)
 SELECT $1, $2, $3, now, now, now + $5, $6 <> 0 FROM everfold.clock_us($4) AS c(now)
@@ -99,14 +104,14 @@ SELECT $1, $2, $3, now, now, now + $5, $6 <> 0 FROM everfold.clock_us($4) AS c(n
 DELETE FROM everfold.worker WHERE id = $1;
 
 -- name: worker_purge_claim
--- No row means that somebody looked less than an interval ago. A time to come is one of a clock that
--- was set back since.
+-- No row: a purge started less than an interval ago. A time in the future means that the clock was set
+-- back.
 -- binds: 1 clock, 2 interval
 UPDATE everfold.state SET purged = now FROM everfold.clock_us($1) AS c(now)
  WHERE purged = 0 OR now < purged OR now - purged >= $2;
 
 -- name: worker_purge
--- binds: 1 clock, 2 how long ago its heartbeat ended
+-- binds: 1 clock, 2 microseconds since its heartbeat ended
 DELETE FROM everfold.worker WHERE heartbeat_until < everfold.clock_us($1) - $2;
 
 -- name: worker_all

@@ -1,8 +1,7 @@
--- only: postgres batches are arrays, and rows are found with their events in one statement
--- The outbox: lanes, queued rows, marks, exceptions, operators' acts.
+-- The outbox: lanes, queued rows, lane offsets, retry rows, the audit log. Batches are arrays.
 --
--- A dead exception is never marked to be skipped (skipping makes it pending, and it does not die
--- after that): so status alone tells what blocks a stream from what is to be taken.
+-- A dead retry row is never flagged to be skipped (a skip makes it pending, and it does not die after
+-- that): so the status alone distinguishes the row that blocks a stream from rows that can be claimed.
 
 -- name: lane_by_name
 -- binds: 1 names
@@ -12,14 +11,16 @@ SELECT name, id, kind FROM everfold.lane WHERE name = ANY ($1);
 SELECT name, kind, enabled, types, settings, retain, progress FROM everfold.lane ORDER BY name;
 
 -- name: lane_make
--- Own lanes of projections that are new.
+-- only: postgres SQLite inserts each lane by lane_insert
+-- Creates the lanes of projections that are new.
 -- binds: 1 names
 INSERT INTO everfold.lane(name, kind, enabled, types)
 SELECT DISTINCT u.name, 1, true, '' FROM unnest($1) AS u(name) ORDER BY 1
     ON CONFLICT DO NOTHING;
 
 -- name: lane_put
--- No row: it is there and of another kind.
+-- only: postgres SQLite has lane_insert and lane_update
+-- No row: the lane exists and is of another kind.
 -- binds: 1 name, 2 kind, 3 enabled, 4 types, 5 settings, 6 retain
 INSERT INTO everfold.lane AS l(name, kind, enabled, types, settings, retain)
 VALUES ($1, $2::integer, $3, $4, $5, $6)
@@ -28,45 +29,45 @@ VALUES ($1, $2::integer, $3, $4, $5, $6)
     WHERE l.kind = excluded.kind
 RETURNING id;
 
--- name: lane_is
--- The lane, locked, if it is as was read before.
+-- name: lane_matches
+-- The lane, locked, if it is as it was read before.
 -- binds: 1 name, 2 enabled, 3 types, 4 settings, 5 retain
 SELECT id FROM everfold.lane
  WHERE name = $1 AND enabled = $2 AND types = $3 AND settings = $4 AND retain = $5 FOR UPDATE;
 
--- name: lane_note
+-- name: lane_progress_set
 -- binds: 1 id, 2 progress
 UPDATE everfold.lane SET progress = $2 WHERE id = $1;
 
 -- name: lane_rows
 -- binds: 1 lane
 SELECT (SELECT count(*) FROM everfold.outbox WHERE lane = $1)
-     + (SELECT count(*) FROM everfold.outbox_exception WHERE lane = $1);
+     + (SELECT count(*) FROM everfold.retry_row WHERE lane = $1);
 
 -- name: lane_clear
 -- binds: 1 id
 WITH queued AS (DELETE FROM everfold.outbox WHERE lane = $1),
-excepted AS (DELETE FROM everfold.outbox_exception WHERE lane = $1),
+retried AS (DELETE FROM everfold.retry_row WHERE lane = $1),
 published AS (DELETE FROM everfold.outbox_published WHERE lane = $1),
-hands AS (UPDATE everfold.outbox_mark SET hand = 0, suspect = 0 WHERE lane = $1)
+in_flight AS (UPDATE everfold.lane_offset SET in_flight = 0, suspect = 0 WHERE lane = $1)
 UPDATE everfold.lane SET enabled = false, types = '', settings = '', retain = 0, progress = ''
  WHERE id = $1;
 
--- name: published_passed
--- What outbox_drop is about to drop, but for what has become an exception.
--- binds: 1 to 4 as outbox_drop has them, 5 now
+-- name: published_acked
+-- Records the rows that outbox_delete_acked is about to delete, except those with a retry row.
+-- binds: 1 to 4 as in outbox_delete_acked, 5 now
 INSERT INTO everfold.outbox_published(lane, position, published)
 SELECT o.lane, o.position, $5
   FROM everfold.lane l
   JOIN everfold.outbox o ON o.lane = l.id
  WHERE l.id = $1 AND l.retain > 0 AND o.position > $3 AND o.position <= $4
    AND o.position <= $2[o.partition + 1]
-   AND NOT EXISTS (SELECT FROM everfold.outbox_exception x
+   AND NOT EXISTS (SELECT FROM everfold.retry_row x
                     WHERE x.lane = o.lane AND x.position = o.position)
     ON CONFLICT (lane, position) DO UPDATE SET published = excluded.published;
 
 -- name: published_put
--- Exceptions that are over.
+-- Retry rows that were published.
 -- binds: 1 lane, 2 positions, 3 now
 INSERT INTO everfold.outbox_published(lane, position, published)
 SELECT DISTINCT l.id, u.position, $3::bigint FROM everfold.lane l, unnest($2) AS u(position)
@@ -74,7 +75,7 @@ SELECT DISTINCT l.id, u.position, $3::bigint FROM everfold.lane l, unnest($2) AS
     ON CONFLICT (lane, position) DO UPDATE SET published = excluded.published;
 
 -- name: published_purge
--- Of the first so many, those that are old enough.
+-- Deletes the expired ones among the oldest `limit` entries.
 -- binds: 1 lane, 2 limit, 3 clock
 DELETE FROM everfold.outbox_published d
  USING (SELECT p.lane, p.position, p.published FROM everfold.outbox_published p
@@ -83,25 +84,27 @@ DELETE FROM everfold.outbox_published d
    AND f.published < everfold.clock_us($3) - l.retain
 RETURNING d.position;
 
--- name: published_take
+-- name: published_drain
+-- only: postgres SQLite has published_first and published_delete
+-- Deletes and returns the oldest entries.
 -- binds: 1 lane, 2 limit
 WITH first AS (SELECT p.position FROM everfold.outbox_published p
                 WHERE p.lane = $1 ORDER BY p.position LIMIT $2),
-gone AS (DELETE FROM everfold.outbox_published d USING first f
+drained AS (DELETE FROM everfold.outbox_published d USING first f
           WHERE d.lane = $1 AND d.position = f.position RETURNING d.position)
 SELECT g.position, e.stream, e.seq, s.tenant, s.name, t.partitions,
-       EXISTS (SELECT FROM everfold.outbox_exception x
+       EXISTS (SELECT FROM everfold.retry_row x
                 WHERE x.lane = $1 AND x.position = g.position)
-  FROM everfold.state t, gone g
+  FROM everfold.state t, drained g
   JOIN everfold.event e ON e.position = g.position
   JOIN everfold.stream s ON s.id = e.stream
  ORDER BY g.position;
 
 -- name: published_before
--- What lanes have published, the last first, from a place on. Each lane is walked along its key, and
--- events are looked up one by one, of the rows that are shown only.
--- binds: 1 lane name, or '' for all, 2 from position, 3 down from position, 4 id of the lane before
--- binds: which, 5 limit
+-- What lanes have published, newest first, from a position on. Each lane is read along its key, and
+-- events are looked up one by one, only for the rows that are returned.
+-- binds: 1 lane name, or '' for all, 2 from position, 3 up to position, 4 id of the lane that
+-- binds: precedes at that position, 5 limit
 SELECT r.name, e.tenant, e.stream, e.seq, r.position, e.type, 5 AS status, false AS blocked,
        false AS skip, 0 AS partition, 0 AS attempts, 0::bigint AS due, '' AS error,
        e.recorded AS enqueued, r.published AS updated, r.id AS lane_id, t.partitions
@@ -127,18 +130,19 @@ SELECT l.kind, (SELECT count(*) FROM (SELECT FROM everfold.outbox_published p
                                        WHERE p.lane = l.id LIMIT $2) c)
   FROM everfold.lane l WHERE l.name = $1;
 
--- name: exception_before
--- Which events wait behind an exception of their stream.
+-- name: retry_row_before
+-- Which events are blocked: their stream has a retry row before them.
 -- binds: 1 lane, 2 positions
 SELECT u.position FROM unnest($2) AS u(position) JOIN everfold.event e ON e.position = u.position
- WHERE EXISTS (SELECT FROM everfold.outbox_exception x
+ WHERE EXISTS (SELECT FROM everfold.retry_row x
                 WHERE x.lane = $1 AND x.stream = e.stream AND x.seq < e.seq);
 
--- name: outbox_take
--- What a lane has queued in some partitions, in order, with the events. Rows lie above the marks, so
--- the lowest mark is only where to begin. An event that is too large for this comes without its data.
--- An event's names are looked up in one piece: the server remembers those it has looked up before.
--- binds: 1 lane, 2 partitions, 3 limit, 4 bytes that one event may have, 5 after
+-- name: outbox_claim
+-- only: postgres SQLite steps through outbox_after and reads each event
+-- The queued rows of a lane in some partitions in order of position, with the events. Rows are above
+-- the offsets, so the lowest offset is only where to start. An event above the byte limit comes
+-- without its data. The names of an event are looked up in one subquery: the server caches its results.
+-- binds: 1 lane, 2 partitions, 3 limit, 4 byte limit of an event, 5 after
 SELECT e.position, n.tenant, n.stream, e.seq, e.id, n.stored_type, n.type, e.schema, e.time,
        e.recorded, CASE WHEN octet_length(e.data) + octet_length(e.meta) <= $4 THEN e.data END,
        e.meta, e.sum, e.hash, o.partition
@@ -146,7 +150,7 @@ SELECT e.position, n.tenant, n.stream, e.seq, e.id, n.stored_type, n.type, e.sch
          WHERE q.lane = $1 AND q.partition = ANY ($2)
            AND q.position > (SELECT greatest(min(coalesce(m.position, 0)), $5)
                                FROM unnest($2) AS h(partition)
-                               LEFT JOIN everfold.outbox_mark m
+                               LEFT JOIN everfold.lane_offset m
                                       ON m.lane = $1 AND m.partition = h.partition)
          ORDER BY q.position LIMIT $3) o
  CROSS JOIN LATERAL (
@@ -158,10 +162,11 @@ SELECT e.position, n.tenant, n.stream, e.seq, e.id, n.stored_type, n.type, e.sch
         WHERE s.id = e.stream AND t.id = e.type OFFSET 0) n
  ORDER BY o.position;
 
--- name: outbox_take_bounded
--- The same where events are large: what is too much for one batch comes without its data. Adding up
--- their bytes costs half as much again.
--- binds: 1 lane, 2 partitions, 3 limit, 4 bytes that are enough, 5 after
+-- name: outbox_claim_bounded
+-- only: postgres SQLite steps through outbox_after and reads each event
+-- The same where events are large: events beyond the byte limit of a batch come without data. Adding
+-- up the bytes costs half as much again.
+-- binds: 1 lane, 2 partitions, 3 limit, 4 byte limit, 5 after
 SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
        e.recorded, CASE WHEN e.bytes <= $4 THEN e.data END, e.meta, e.sum, e.hash, e.partition
   FROM (SELECT l.*, o.partition, coalesce(sum(octet_length(l.data) + octet_length(l.meta))
@@ -171,15 +176,16 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
                  WHERE q.lane = $1 AND q.partition = ANY ($2)
                    AND q.position > (SELECT greatest(min(coalesce(m.position, 0)), $5)
                                        FROM unnest($2) AS h(partition)
-                                       LEFT JOIN everfold.outbox_mark m
+                                       LEFT JOIN everfold.lane_offset m
                                               ON m.lane = $1 AND m.partition = h.partition)
                  ORDER BY q.position LIMIT $3) o
           JOIN everfold.log l ON l.position = o.position) e
  ORDER BY e.position;
 
--- name: outbox_take_suspect
--- The same of one partition, up to what was in hand when its owner vanished.
--- binds: 1 lane, 2 partition, 3 mark, 4 upto, 5 limit, 6 bytes that are enough
+-- name: outbox_claim_suspect
+-- only: postgres SQLite steps through outbox_after and reads each event
+-- The same for one partition, up to the last row that was in flight when its owner crashed.
+-- binds: 1 lane, 2 partition, 3 after, 4 upto, 5 limit, 6 byte limit
 SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
        e.recorded, CASE WHEN e.bytes <= $6 THEN e.data END, e.meta, e.sum, e.hash, e.partition
   FROM (SELECT l.*, o.partition, coalesce(sum(octet_length(l.data) + octet_length(l.meta))
@@ -191,49 +197,50 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
           JOIN everfold.log l ON l.position = o.position) e
  ORDER BY e.position;
 
--- name: outbox_waits
--- Is anything queued for "*", or first of its stream in a projection's own lane and not dead?
+-- name: outbox_has_work
+-- Whether anything is queued for "*", or is the first row of its stream in the lane of a projection
+-- and not dead.
 SELECT EXISTS (SELECT 1 FROM everfold.lane l JOIN everfold.outbox q ON q.lane = l.id
                 WHERE l.kind = 0)
-    OR EXISTS (SELECT 1 FROM everfold.lane l JOIN everfold.outbox_exception x ON x.lane = l.id
+    OR EXISTS (SELECT 1 FROM everfold.lane l JOIN everfold.retry_row x ON x.lane = l.id
                 WHERE l.kind = 1 AND x.first AND x.status < 3);
 
--- name: outbox_mark_lock
+-- name: lane_offset_get
 -- binds: 1 lane, 2 partitions
-SELECT partition, position, hand, hand_token, suspect FROM everfold.outbox_mark
+SELECT partition, position, in_flight, in_flight_token, suspect FROM everfold.lane_offset
  WHERE lane = $1 AND partition = ANY ($2) ORDER BY partition FOR UPDATE;
 
--- name: outbox_mark_put
--- binds: 1 lane, 2 partitions, 3 positions, 4 hands, 5 hand tokens, 6 suspects, 7 clock
-INSERT INTO everfold.outbox_mark(lane, partition, position, hand, hand_token, suspect, updated)
-SELECT $1::integer, u.partition::integer, u.position, u.hand, u.token, u.suspect,
+-- name: lane_offset_put
+-- binds: 1 lane, 2 partitions, 3 positions, 4 in_flight, 5 in_flight_tokens, 6 suspects, 7 clock
+INSERT INTO everfold.lane_offset(lane, partition, position, in_flight, in_flight_token, suspect, updated)
+SELECT $1::integer, u.partition::integer, u.position, u.in_flight, u.token, u.suspect,
        everfold.clock_us($7)
-  FROM unnest($2, $3, $4, $5, $6) AS u(partition, position, hand, token, suspect)
+  FROM unnest($2, $3, $4, $5, $6) AS u(partition, position, in_flight, token, suspect)
     ON CONFLICT (lane, partition)
-    DO UPDATE SET position = excluded.position, hand = excluded.hand,
-                  hand_token = excluded.hand_token, suspect = excluded.suspect,
+    DO UPDATE SET position = excluded.position, in_flight = excluded.in_flight,
+                  in_flight_token = excluded.in_flight_token, suspect = excluded.suspect,
                   updated = excluded.updated;
 
--- name: outbox_drop
--- Drop what the marks have passed, in all partitions at once: rows are always above their mark, so
--- those at or below it are the ones that it has just gone over. The marks come along, for looking
--- each up by its row costs more than the row.
--- binds: 1 lane, 2 marks of the partitions from 0 on, 0 where nothing is to be dropped,
--- binds: 3 the lowest mark before, 4 the highest mark now
+-- name: outbox_delete_acked
+-- Deletes the rows that the offsets have just moved past, in all partitions at once. Queued rows are
+-- always above the offset of their partition, so rows at or below it are acknowledged. The offsets are
+-- a parameter, because looking up the offset of each row costs more than deleting the row.
+-- binds: 1 lane, 2 offsets of the partitions from 0 on, 0 where nothing is to be deleted,
+-- binds: 3 the lowest offset before, 4 the highest offset now
 DELETE FROM everfold.outbox o
  WHERE o.lane = $1 AND o.position > $3 AND o.position <= $4 AND o.position <= $2[o.partition + 1];
 
--- name: exception_due
--- What is first of its stream in its lane, when its time has come, with the pending ones that wait
--- behind it. Its index is by time and holds only what is first and not dead: neither dead ones, nor
--- what waits behind them, nor what is to be tried later makes this slow. What somebody is changing (an
--- operator who lets it pass, say) is left to the next look, with all of its stream that waits behind it.
--- binds: 1 lane, or 0 for the projections' own, 2 partitions, 3 clock, 4 limit,
--- binds: 5 bytes that are enough
+-- name: retry_row_due
+-- The due retry rows that are the first of their stream in their lane, with the pending rows after
+-- them. The index is by due time and holds only first rows that are not dead: dead rows, rows that are
+-- blocked after them and rows that are due later do not slow this down. A row that another transaction
+-- is changing (a skip by an operator, say) is left to the next poll, with the rows after it.
+-- binds: 1 lane, or 0 for the lanes of all projections, 2 partitions, 3 clock, 4 limit,
+-- binds: 5 byte limit
 WITH due AS (
     SELECT x.*, l.name AS lane_name
       FROM everfold.lane l
-      JOIN LATERAL (SELECT * FROM everfold.outbox_exception x
+      JOIN LATERAL (SELECT * FROM everfold.retry_row x
                      WHERE x.lane = l.id AND x.first AND x.status < 3 AND x.due <= $3
                        AND x.partition = ANY ($2)
                      ORDER BY x.due, x.position LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED) x ON true
@@ -246,7 +253,7 @@ run AS (
           SELECT y.*, bool_and(y.position = d.position
                                OR (y.status = 0 AND y.partition = ANY ($2)))
                       OVER (ORDER BY y.seq) AS open
-            FROM everfold.outbox_exception y
+            FROM everfold.retry_row y
            WHERE y.lane = d.lane AND y.stream = d.stream AND y.seq >= d.seq
            ORDER BY y.seq LIMIT $4) b ON b.open),
 cut AS (
@@ -263,50 +270,55 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
           FROM cut c JOIN everfold.log l ON l.position = c.position) e
  ORDER BY e.lane_name, e.head_due, e.head, e.seq;
 
--- name: exception_next_due
--- When the next of them comes due, by the same index.
--- binds: 1 lane, or 0 for the projections' own, 2 partitions, 3 now
+-- name: retry_row_next_due
+-- When the next of them is due, by the same index.
+-- binds: 1 lane, or 0 for the lanes of all projections, 2 partitions, 3 now
 SELECT coalesce(min(x.due), 0)
   FROM everfold.lane l
-  JOIN LATERAL (SELECT x.due FROM everfold.outbox_exception x
+  JOIN LATERAL (SELECT x.due FROM everfold.retry_row x
                  WHERE x.lane = l.id AND x.first AND x.status < 3 AND x.due > $3
                    AND x.partition = ANY ($2)
                  ORDER BY x.due LIMIT 1) x ON true
  WHERE CASE $1 WHEN 0 THEN l.kind = 1 ELSE l.id = $1 END;
 
--- name: exception_lock
--- Which exception of a stream is first has to be seen whole. Whoever changes exceptions wherever they
--- are does so alone.
-LOCK TABLE everfold.exception_lock IN EXCLUSIVE MODE;
+-- name: retry_row_lock
+-- only: postgres SQLite has one writer at a time, which needs no lock
+-- Which row of a stream is the first depends on all of its rows. A transaction that changes rows of any
+-- partition excludes all others.
+LOCK TABLE everfold.retry_row_lock IN EXCLUSIVE MODE;
 
--- name: exception_share
--- A worker changes only those of partitions that it holds, beside others who hold others …
-LOCK TABLE everfold.exception_lock IN ROW SHARE MODE;
+-- name: retry_row_lock_shared
+-- only: postgres SQLite has one writer at a time, which needs no lock
+-- A worker changes only rows of partitions whose leases it holds, beside workers with other leases …
+LOCK TABLE everfold.retry_row_lock IN ROW SHARE MODE;
 
--- name: exception_lock_held
--- … and alone in those. A row that exists is locked and not changed.
--- binds: 1 lane of a publisher, or 0 for the projections' own, 2 partitions
-INSERT INTO everfold.exception_partition(lane, partition)
+-- name: retry_row_lock_partitions
+-- only: postgres SQLite has one writer at a time, which needs no lock
+-- … and excludes others from its partitions. A row that exists is locked and not changed.
+-- binds: 1 lane of a publisher, or 0 for the lanes of all projections, 2 partitions
+INSERT INTO everfold.retry_row_partition(lane, partition)
 SELECT $1::integer, u.partition::integer FROM unnest($2) AS u(partition) ORDER BY u.partition
     ON CONFLICT (lane, partition) DO UPDATE SET lane = excluded.lane WHERE false;
 
--- name: exception_look
--- What an exception is to be written about: its event, its row in the lane that is marked, and what
--- there is of it already.
--- binds: 1 positions, 2 lanes of the exceptions, 3 lane that is marked
+-- name: retry_row_lookup
+-- only: postgres SQLite reads and writes one row per statement
+-- What is needed to write retry rows: the event, its row in the acknowledged lane, and the existing
+-- retry row.
+-- binds: 1 positions, 2 lanes of the retry rows, 3 acknowledged lane
 SELECT e.stream, e.seq, s.tenant, s.name, o.partition, x.partition, x.status, x.skip, x.attempts,
        x.due, x.error, x.updated, x.filed, t.partitions, x.trying
   FROM everfold.state t, unnest($1, $2) WITH ORDINALITY AS u(position, lane, n)
   LEFT JOIN everfold.event e ON e.position = u.position
   LEFT JOIN everfold.stream s ON s.id = e.stream
   LEFT JOIN everfold.outbox o ON o.lane = $3 AND o.position = u.position
-  LEFT JOIN everfold.outbox_exception x ON x.lane = u.lane AND x.position = u.position
+  LEFT JOIN everfold.retry_row x ON x.lane = u.lane AND x.position = u.position
  ORDER BY u.n;
 
--- name: exception_put
+-- name: retry_row_put
+-- only: postgres SQLite has retry_row_insert and retry_row_update
 -- binds: 1 lanes, 2 positions, 3 partitions, 4 streams, 5 seqs, 6 statuses, 7 skips (0, 1),
 -- binds: 8 attempts, 9 dues, 10 errors, 11 updated, 12 filed, 13 trying (0, 1)
-INSERT INTO everfold.outbox_exception(lane, position, partition, stream, seq, status, skip, first,
+INSERT INTO everfold.retry_row(lane, position, partition, stream, seq, status, skip, first,
                                       attempts, due, error, updated, filed, trying)
 SELECT u.lane::integer, u.position, u.partition::integer, u.stream, u.seq, u.status::integer,
        u.skip = 1, false, u.attempts::integer, u.due, u.error, u.updated, u.filed, u.trying = 1
@@ -318,23 +330,24 @@ SELECT u.lane::integer, u.position, u.partition::integer, u.stream, u.seq, u.sta
                   due = excluded.due, error = excluded.error, updated = excluded.updated,
                   filed = excluded.filed, trying = excluded.trying;
 
--- name: exception_delete
+-- name: retry_row_delete
 -- binds: 1 lanes, 2 positions
-DELETE FROM everfold.outbox_exception x USING unnest($1, $2) AS u(lane, position)
+DELETE FROM everfold.retry_row x USING unnest($1, $2) AS u(lane, position)
  WHERE x.lane = u.lane AND x.position = u.position;
 
--- name: exception_first
--- Say anew which exception is the first of its stream in its lane, after some came or went.
+-- name: retry_row_set_first
+-- Recomputes which retry row is the first of its stream in its lane, after rows were added or deleted.
 -- binds: 1 lanes, 2 streams
-UPDATE everfold.outbox_exception x SET first = x.position = h.position
+UPDATE everfold.retry_row x SET first = x.position = h.position
   FROM (SELECT t.lane, t.stream, f.position
           FROM (SELECT DISTINCT u.lane, u.stream FROM unnest($1, $2) AS u(lane, stream)) t
-          JOIN LATERAL (SELECT position FROM everfold.outbox_exception f
+          JOIN LATERAL (SELECT position FROM everfold.retry_row f
                          WHERE f.lane = t.lane AND f.stream = t.stream ORDER BY f.seq LIMIT 1) f
             ON true) h
  WHERE x.lane = h.lane AND x.stream = h.stream AND x.first <> (x.position = h.position);
 
--- name: exception_from_queue
+-- name: retry_row_from_queue
+-- only: postgres SQLite reads and writes one row per statement
 -- A queued row of a publisher becomes a retry row when it is skipped.
 -- binds: 1 lane names, 2 positions, 3 now
 WITH queued AS (
@@ -342,17 +355,19 @@ WITH queued AS (
      USING unnest($1, $2) AS u(lane, position) JOIN everfold.lane l ON l.name = u.lane
      WHERE l.kind = 2 AND q.lane = l.id AND q.position = u.position
     RETURNING q.lane, q.position, q.partition)
-INSERT INTO everfold.outbox_exception(lane, position, partition, stream, seq, status, skip, first,
+INSERT INTO everfold.retry_row(lane, position, partition, stream, seq, status, skip, first,
                                       attempts, due, error, updated, filed, trying)
 SELECT q.lane, q.position, q.partition, e.stream, e.seq, 0, false, false, 0, $3, '', $3, 0, false
   FROM queued q JOIN everfold.event e ON e.position = q.position
     ON CONFLICT DO NOTHING
 RETURNING lane, stream;
 
--- name: exception_revise
--- What an operator does to rows: 0 requeue (dead ones), 1 skip, 2 replay. A dead one is pending again.
--- binds: 1 lane names, 2 positions, 3 what, 4 now
-UPDATE everfold.outbox_exception x
+-- name: retry_row_revise
+-- only: postgres SQLite reads and writes one row per statement
+-- An action of an operator on rows: 0 requeue (dead ones), 1 skip, 2 replay. A dead row becomes
+-- pending.
+-- binds: 1 lane names, 2 positions, 3 action, 4 now
+UPDATE everfold.retry_row x
    SET status = CASE WHEN $3 <> 2 OR x.status = 3 THEN 0 ELSE x.status END,
        skip = $3 = 1 OR (x.skip AND $3 = 2),
        attempts = CASE $3 WHEN 0 THEN 0 ELSE x.attempts END,
@@ -362,27 +377,30 @@ UPDATE everfold.outbox_exception x
  WHERE x.lane = l.id AND x.position = u.position AND ($3 <> 0 OR x.status = 3)
 RETURNING x.lane, x.position;
 
--- name: skip_insert
+-- name: skip_insert_of_rows
+-- only: postgres SQLite reads and writes one row per statement
+-- The same for events that have a retry row, by their positions.
 -- binds: 1 projections, 2 versions, 3 positions, 4 actor, 5 reason, 6 now
 INSERT INTO everfold.skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
 SELECT u.projection, u.version::integer, e.tenant, e.stream, e.seq, $4, $5, $6, false
   FROM unnest($1, $2, $3) AS u(projection, version, position)
   JOIN everfold.log e ON e.position = u.position
   JOIN everfold.lane l ON l.name = u.projection
-  JOIN everfold.outbox_exception x ON x.lane = l.id AND x.position = u.position
+  JOIN everfold.retry_row x ON x.lane = l.id AND x.position = u.position
  ORDER BY u.position, u.version;
 
--- name: skip_add
+-- name: skip_insert
 -- binds: 1 projection, 2 version, 3 tenant, 4 stream, 5 seq, 6 actor, 7 reason, 8 clock
 INSERT INTO everfold.skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
 VALUES ($1, $2::integer, $3, $4, $5, $6, $7, everfold.clock_us($8), false);
 
 -- name: skip_lock
--- Readers go on after the last entry that they know, so entries are committed in the order of their ids.
+-- only: postgres SQLite has one writer at a time, which needs no lock
+-- Readers continue after the last entry that they know, so entries are committed in order of id.
 LOCK TABLE everfold.skip_lock IN EXCLUSIVE MODE;
 
 -- name: skip_withdraw
--- Entries that take back what the last one about each event says, for each version that has one.
+-- Adds entries that withdraw the last one about each event, for each version that has one.
 -- binds: 1 lanes, 2 streams, 3 seqs, 4 at
 INSERT INTO everfold.skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
 SELECT s.projection, s.version, s.tenant, s.stream, s.seq, s.actor, s.reason, $4, true
@@ -402,49 +420,51 @@ SELECT id, tenant, stream, seq, withdrawn FROM everfold.skip
  WHERE projection = $1 AND version = $2 AND id > $3 ORDER BY id LIMIT $4;
 
 -- name: retry_streams
--- Streams with retry rows in a lane, by their first row.
--- binds: 1 lane name, 2 after position, 3 any tenant, 4 tenant, 5 rows above this seq, 6 counts,
+-- Streams with retry rows in a lane, in order of their first row.
+-- binds: 1 lane name, 2 after position, 3 any tenant, 4 tenant, 5 rows above this seq, 6 whether to count,
 -- binds: 7 limit
 SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
-       (SELECT max(r.seq) FROM everfold.outbox_exception r
+       (SELECT max(r.seq) FROM everfold.retry_row r
          WHERE r.lane = x.lane AND r.stream = x.stream),
-       CASE WHEN $6 THEN (SELECT count(*) FROM everfold.outbox_exception r
+       CASE WHEN $6 THEN (SELECT count(*) FROM everfold.retry_row r
                            WHERE r.lane = x.lane AND r.stream = x.stream AND r.seq > $5) ELSE 0 END
-  FROM everfold.outbox_exception x
+  FROM everfold.retry_row x
   JOIN everfold.stream s ON s.id = x.stream
  WHERE x.lane = (SELECT l.id FROM everfold.lane l WHERE l.name = $1) AND x.first
    AND x.position > $2 AND ($3 OR s.tenant = $4)
  ORDER BY x.position LIMIT $7;
 
 -- name: retry_stream
--- The same of one stream: one row, or none.
--- binds: 1 lane name, 2 tenant, 3 stream, 4 rows above this seq, 5 counts
+-- The same for one stream: one row, or none.
+-- binds: 1 lane name, 2 tenant, 3 stream, 4 rows above this seq, 5 whether to count
 SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
-       (SELECT max(r.seq) FROM everfold.outbox_exception r
+       (SELECT max(r.seq) FROM everfold.retry_row r
          WHERE r.lane = x.lane AND r.stream = x.stream),
-       CASE WHEN $5 THEN (SELECT count(*) FROM everfold.outbox_exception r
+       CASE WHEN $5 THEN (SELECT count(*) FROM everfold.retry_row r
                            WHERE r.lane = x.lane AND r.stream = x.stream AND r.seq > $4) ELSE 0 END
   FROM everfold.stream s
-  JOIN everfold.outbox_exception x ON x.stream = s.id
+  JOIN everfold.retry_row x ON x.stream = s.id
  WHERE s.tenant = $2 AND s.name = $3
    AND x.lane = (SELECT l.id FROM everfold.lane l WHERE l.name = $1)
  ORDER BY x.seq LIMIT 1;
 
--- name: row_of_exceptions
+-- name: retry_row_details
+-- only: postgres SQLite lists rows by retry_row_after and row_event
 -- binds: 1 lanes, 2 positions
 SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocked, r.skip,
        r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id,
        r.filed, r.trying
   FROM unnest($1, $2) AS u(lane, position)
-  JOIN everfold.exception_row r ON r.lane_id = u.lane AND r.position = u.position
+  JOIN everfold.retry_row_detail r ON r.lane_id = u.lane AND r.position = u.position
  ORDER BY r.position, r.lane;
 
 -- name: row_after
--- Rows in the order of position and lane, from a place on. Each lane is walked along its index, from
--- its lowest mark on: what was dropped before that is not walked over until it is vacuumed.
+-- only: postgres SQLite lists rows by retry_row_after and outbox_after
+-- Rows in order of position and lane, from a place on. Each lane is read along its index, starting at
+-- its lowest offset: deleted rows below it are not visited until they are vacuumed.
 -- binds: 1 lane name, or '' for all, 2 any tenant, 3 tenant, 4 status, or -1 for all,
--- binds: 5 0 all, 1 blocked ones, 2 those that wait and are not blocked, 6 from position,
--- binds: 7 after position, 8 id of the lane after which, 9 limit, 10 now
+-- binds: 5 0 all rows, 1 blocked rows, 2 pending and failed rows that are not blocked, 6 from position,
+-- binds: 7 after position, 8 id of the last lane at that position, 9 limit, 10 now
 SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocked, r.skip,
        r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id,
        r.filed, r.trying
@@ -452,7 +472,7 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
                (SELECT min(coalesce(m.position, 0))
                   FROM everfold.state s
                  CROSS JOIN generate_series(0, s.partitions - 1) AS p(number)
-                  LEFT JOIN everfold.outbox_mark m ON m.lane = a.id AND m.partition = p.number) AS mark
+                  LEFT JOIN everfold.lane_offset m ON m.lane = a.id AND m.partition = p.number) AS lowest
           FROM everfold.lane a
          WHERE $1 = '' OR a.name = $1 OFFSET 0) l
   JOIN LATERAL (
@@ -463,8 +483,8 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
               0::bigint AS filed, false AS trying
          FROM everfold.outbox q
          JOIN everfold.log e ON e.position = q.position
-         LEFT JOIN everfold.in_hand($10) h ON h.lane = q.lane AND h.partition = q.partition
-        WHERE q.lane = l.id AND q.position >= $6 AND q.position > l.mark
+         LEFT JOIN everfold.in_flight($10) h ON h.lane = q.lane AND h.partition = q.partition
+        WHERE q.lane = l.id AND q.position >= $6 AND q.position > l.lowest
           AND (q.position > $7 OR (q.position = $7 AND l.name > (
                   SELECT a.name FROM everfold.lane a WHERE a.id = $8)))
           AND ($2 OR e.tenant = $3) AND $5 <> 1 AND $4 IN (-1, 0, 1)
@@ -475,7 +495,7 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
       (SELECT x.lane, x.tenant, x.stream, x.seq, x.position, x.type, x.status, x.blocked, x.skip,
               x.partition, x.attempts, x.due, x.error, x.enqueued, x.updated, x.lane_id,
               x.filed, x.trying
-         FROM everfold.exception_row x
+         FROM everfold.retry_row_detail x
         WHERE x.lane_id = l.id AND x.position >= $6
           AND (x.position > $7 OR (x.position = $7 AND l.name > (
                   SELECT a.name FROM everfold.lane a WHERE a.id = $8)))
@@ -485,16 +505,18 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
  ORDER BY r.position, r.lane LIMIT $9;
 
 -- name: row_count
--- Queued, in hand, and exceptions by status; what is blocked and since when. Each lane is counted along
--- its index (OFFSET 0: else the server may look up the lane of every row that there is). What is in hand
--- is read in one go for all partitions of a lane, as outbox_drop does: each has some of every stretch.
+-- only: postgres SQLite counts each lane and status by itself
+-- Queued rows, rows in flight and retry rows by status; the number of blocked rows and the oldest of
+-- them. Each lane is counted along its index (OFFSET 0: without it the server may look up the lane of
+-- every row). Rows in flight are read in one range for all partitions of a lane, as in
+-- outbox_delete_acked.
 -- binds: 1 lane name, or '' for all, 2 any tenant, 3 tenant, 4 clock
 WITH lanes AS MATERIALIZED (
     SELECT a.id, (SELECT min(coalesce(m.position, 0))
                     FROM everfold.state s
                    CROSS JOIN generate_series(0, s.partitions - 1) AS p(number)
-                    LEFT JOIN everfold.outbox_mark m
-                           ON m.lane = a.id AND m.partition = p.number) AS mark
+                    LEFT JOIN everfold.lane_offset m
+                           ON m.lane = a.id AND m.partition = p.number) AS lowest
       FROM everfold.lane a WHERE $1 = '' OR a.name = $1),
 queued AS (
     SELECT coalesce(sum(c.n), 0)::bigint AS n
@@ -502,30 +524,30 @@ queued AS (
      CROSS JOIN LATERAL (
            SELECT count(*) AS n
              FROM (SELECT q.position FROM everfold.outbox q
-                    WHERE q.lane = l.id AND q.position > l.mark OFFSET 0) q
+                    WHERE q.lane = l.id AND q.position > l.lowest OFFSET 0) q
             WHERE $2 OR (SELECT s.tenant = $3
                            FROM everfold.event e JOIN everfold.stream s ON s.id = e.stream
                           WHERE e.position = q.position)) c),
-hold AS MATERIALIZED (
-    SELECT h.* FROM everfold.in_hand($4) h WHERE h.lane IN (SELECT id FROM lanes)),
+claimed AS MATERIALIZED (
+    SELECT h.* FROM everfold.in_flight($4) h WHERE h.lane IN (SELECT id FROM lanes)),
 reach AS (
-    SELECT l.lane, u.mark, u.upto, u.uptos
-      FROM (SELECT lane, max(partition) AS last FROM hold GROUP BY lane) l
+    SELECT l.lane, u.acked, u.upto, u.uptos
+      FROM (SELECT lane, max(partition) AS last FROM claimed GROUP BY lane) l
      CROSS JOIN LATERAL (
-           SELECT min(p.mark) AS mark, max(p.upto) AS upto,
+           SELECT min(p.acked) AS acked, max(p.upto) AS upto,
                   array_agg(p.upto ORDER BY p.partition) AS uptos
-             FROM (SELECT a.partition, min(a.mark) AS mark, max(a.upto) AS upto
-                     FROM (SELECT h.partition, h.mark, h.upto FROM hold h WHERE h.lane = l.lane
+             FROM (SELECT a.partition, min(a.acked) AS acked, max(a.upto) AS upto
+                     FROM (SELECT h.partition, h.acked, h.upto FROM claimed h WHERE h.lane = l.lane
                            UNION ALL
                            SELECT n, NULL, 0 FROM generate_series(0, l.last) n) a
                     GROUP BY a.partition) p) u),
-hand AS (
+in_flight AS (
     SELECT coalesce(sum(c.n), 0)::bigint AS n
       FROM reach r
      CROSS JOIN LATERAL (
            SELECT count(*) AS n
              FROM (SELECT q.position FROM everfold.outbox q
-                    WHERE q.lane = r.lane AND q.position > r.mark AND q.position <= r.upto
+                    WHERE q.lane = r.lane AND q.position > r.acked AND q.position <= r.upto
                       AND q.position <= r.uptos[q.partition + 1] OFFSET 0) q
             WHERE $2 OR (SELECT s.tenant = $3
                            FROM everfold.event e JOIN everfold.stream s ON s.id = e.stream
@@ -536,41 +558,42 @@ filed AS (
            count(*) FILTER (WHERE x.status = 3) AS dead
       FROM lanes l
      CROSS JOIN LATERAL (
-           SELECT * FROM everfold.outbox_exception f WHERE f.lane = l.id OFFSET 0) x
+           SELECT * FROM everfold.retry_row f WHERE f.lane = l.id OFFSET 0) x
       JOIN everfold.stream s ON s.id = x.stream
      WHERE $2 OR s.tenant = $3),
 blocked AS (
     SELECT count(*) AS n, coalesce(min(e.recorded), 0) AS oldest
       FROM lanes l
-     CROSS JOIN LATERAL (SELECT * FROM everfold.outbox_exception p
+     CROSS JOIN LATERAL (SELECT * FROM everfold.retry_row p
                           WHERE p.status = 0 AND p.lane = l.id OFFSET 0) x
       JOIN everfold.stream s ON s.id = x.stream
       JOIN everfold.event e ON e.position = x.position
      WHERE ($2 OR s.tenant = $3)
-       AND EXISTS (SELECT FROM everfold.outbox_exception d WHERE d.lane = x.lane
+       AND EXISTS (SELECT FROM everfold.retry_row d WHERE d.lane = x.lane
                       AND d.stream = x.stream AND d.seq < x.seq AND d.status = 3))
-SELECT q.n, h.n, f.pending, f.failed, f.dead, b.n, b.oldest FROM queued q, hand h, filed f, blocked b;
+SELECT q.n, h.n, f.pending, f.failed, f.dead, b.n, b.oldest FROM queued q, in_flight h, filed f, blocked b;
 
--- name: act_insert
--- binds: 1 clock, 2 act, 3 who, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq, 9 rows
-INSERT INTO everfold.outbox_act(at, act, who, reason, lane, tenant, stream, seq, rows)
+-- name: audit_insert
+-- binds: 1 clock, 2 action, 3 actor, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq, 9 rows
+INSERT INTO everfold.audit(at, action, actor, reason, lane, tenant, stream, seq, rows)
 VALUES (everfold.clock_us($1), $2, $3, $4, $5, $6, $7, $8, $9)
 RETURNING id;
 
--- name: act_grow
+-- name: audit_grow
 -- binds: 1 id, 2 rows
-UPDATE everfold.outbox_act SET rows = rows + $2 WHERE id = $1;
+UPDATE everfold.audit SET rows = rows + $2 WHERE id = $1;
 
--- name: act_newest
+-- name: audit_newest
 -- An entry about all tenants is kept under the tenant '' without a stream.
--- binds: 1 after, 2 before, 3 act or '', 4 lane or '', 5 limit, 6 of all tenants, 7 tenant
-SELECT id, at, act, who, reason, lane, tenant, stream, seq, rows
-  FROM everfold.outbox_act
- WHERE id > $1 AND id < $2 AND ($3 = '' OR act = $3) AND ($4 = '' OR lane = $4)
+-- binds: 1 after, 2 before, 3 action or '', 4 lane or '', 5 limit, 6 any tenant, 7 tenant
+SELECT id, at, action, actor, reason, lane, tenant, stream, seq, rows
+  FROM everfold.audit
+ WHERE id > $1 AND id < $2 AND ($3 = '' OR action = $3) AND ($4 = '' OR lane = $4)
    AND ($6 OR (tenant = $7 AND (tenant <> '' OR stream <> '')))
  ORDER BY id DESC LIMIT $5;
 
 -- name: partition_all
+-- only: postgres SQLite has partition_queued and partition_retry_rows
 -- binds: 1 clock
 SELECT p.number, coalesce(l.owner, ''), coalesce(l.token, 0), coalesce(l.until, 0),
        coalesce(everfold.lease_live(l.owner, l.until, l.updated, everfold.clock_us($1)), false),
@@ -581,22 +604,23 @@ SELECT p.number, coalesce(l.owner, ''), coalesce(l.token, 0), coalesce(l.until, 
   LEFT JOIN (SELECT partition, count(*) AS rows FROM everfold.outbox WHERE lane = 1
               GROUP BY partition) q ON q.partition = p.number
   LEFT JOIN (SELECT o.partition, count(*) AS rows
-               FROM everfold.in_hand(everfold.clock_us($1)) i
+               FROM everfold.in_flight(everfold.clock_us($1)) i
                JOIN everfold.outbox o ON o.lane = i.lane AND o.partition = i.partition
-                AND o.position > i.mark AND o.position <= i.upto
+                AND o.position > i.acked AND o.position <= i.upto
               WHERE i.lane = 1 GROUP BY o.partition) h ON h.partition = p.number
   LEFT JOIN (SELECT x.partition, count(*) AS rows
-               FROM everfold.outbox_exception x JOIN everfold.lane l ON l.id = x.lane AND l.kind = 1
+               FROM everfold.retry_row x JOIN everfold.lane l ON l.id = x.lane AND l.kind = 1
               GROUP BY x.partition) x ON x.partition = p.number
  ORDER BY p.number;
 
 -- name: partition_waiting
--- Rows of all lanes, queued or exceptions, in partitions from one on.
+-- only: postgres SQLite has partition_queued and partition_retry_rows
+-- Queued and retry rows of all lanes, in partitions from the lowest one on.
 -- binds: 1 the lowest partition
 SELECT partition, sum(rows)::bigint
   FROM (SELECT partition, count(*) AS rows FROM everfold.outbox WHERE partition >= $1
          GROUP BY partition
         UNION ALL
-        SELECT partition, count(*) FROM everfold.outbox_exception WHERE partition >= $1
+        SELECT partition, count(*) FROM everfold.retry_row WHERE partition >= $1
          GROUP BY partition) w
  GROUP BY partition;

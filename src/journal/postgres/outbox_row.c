@@ -1,5 +1,5 @@
 /*
- * outbox_row.c - the outbox as people see it, on PostgreSQL.
+ * outbox_row.c - listing and counting rows of the outbox on PostgreSQL.
  */
 #include "outbox.h"
 
@@ -9,38 +9,38 @@
 #include <inttypes.h>
 
 #define ROW_CURSOR 'o'
-#define PUBLISHED_CURSOR 'd' /* it goes down */
+#define PUBLISHED_CURSOR 'd' /* descending */
 
-/* Which rows row_after shows. */
+/* The filter of row_after. */
 enum { SHOW_ALL, SHOW_BLOCKED, SHOW_WAITING };
 
 static ef_row row_of(const PGresult *result, int i, ef__arena *arena)
 {
-    return (ef_row){.lane = pg_copy(result, i, 0, arena),
-                    .tenant = pg_copy(result, i, 1, arena),
-                    .stream = pg_copy(result, i, 2, arena),
+    return (ef_row){.lane = pg_copy_text(result, i, 0, arena),
+                    .tenant = pg_copy_text(result, i, 1, arena),
+                    .stream = pg_copy_text(result, i, 2, arena),
                     .seq = ef__pg_int(result, i, 3),
                     .position = ef__pg_int(result, i, 4),
-                    .event_type = pg_copy(result, i, 5, arena),
+                    .event_type = pg_copy_text(result, i, 5, arena),
                     .status = (ef_row_status)ef__pg_int(result, i, 6),
                     .blocked = ef__pg_bool(result, i, 7),
                     .skip = ef__pg_bool(result, i, 8),
                     .partition = (int32_t)ef__pg_int(result, i, 9),
                     .attempt_count = (int32_t)ef__pg_int(result, i, 10),
                     .next_attempt_us = ef__pg_int(result, i, 11),
-                    .last_error = pg_copy(result, i, 12, arena),
+                    .last_error = pg_copy_text(result, i, 12, arena),
                     .enqueued_us = ef__pg_int(result, i, 13),
                     .updated_us = ef__pg_int(result, i, 14)};
 }
 
-/* What was published has one time more, and its partition is told by its stream's name. */
-static void show_published(const PGresult *result, int i, ef_row *row)
+/* A published row has a time of its own; its partition is computed from the stream. */
+static void set_published(const PGresult *result, int i, ef_row *row)
 {
     row->published_us = row->updated_us;
     row->partition = ef__partition_of(row->tenant, row->stream, (int32_t)ef__pg_int(result, i, 16));
 }
 
-static void show_retry(const PGresult *result, int i, ef_row *row)
+static void set_retry(const PGresult *result, int i, ef_row *row)
 {
     row->filed = ef__pg_int(result, i, 16);
     row->trying = ef__pg_bool(result, i, 17);
@@ -51,22 +51,22 @@ ef_status pg_rows_list(const PGresult *result, size_t limit, ef_row_list *out, e
     ef__arena *arena = &out->room->arena;
     int rows = PQntuples(result);
     bool published = false;
-    ef_row *items = pg_items(arena, rows, sizeof *items);
+    ef_row *items = pg_items_alloc(arena, rows, sizeof *items);
 
     if (!items)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->items = items;
     for (int i = 0; i < rows && out->count < limit; i++) {
         const ef_row *row = &items[i];
         items[i] = row_of(result, i, arena);
         if (!row->lane.ptr || !row->tenant.ptr || !row->stream.ptr || !row->event_type.ptr ||
             !row->last_error.ptr)
-            return ef__room_full(err);
+            return ef__no_memory(err);
         published = row->status == EF_ROW_PUBLISHED;
         if (published)
-            show_published(result, i, &items[i]);
+            set_published(result, i, &items[i]);
         else
-            show_retry(result, i, &items[i]);
+            set_retry(result, i, &items[i]);
         out->count++;
     }
     if ((size_t)rows > limit && limit > 0)
@@ -89,7 +89,7 @@ ef_status pg_clock_now(pg_store *store, int64_t *out, ef_error *err)
     return st;
 }
 
-/* What row_after is asked, from a place on. */
+/* The parameters of row_after. */
 static void bind_rows(ef__pg_params *params, const ef_outbox_query *query, int show, int64_t after,
                       int64_t lane, size_t limit, int64_t now_us)
 {
@@ -183,9 +183,9 @@ static ef_status summary_work(void *context, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK)
         st = ef__pg_send(conn, PJ_ROW_AFTER, &rows, err);
     if (st == EF_OK)
-        st = ef__pg_take(conn, &counted, err);
+        st = ef__pg_receive(conn, &counted, err);
     if (st == EF_OK)
-        st = ef__pg_take(conn, &oldest, err);
+        st = ef__pg_receive(conn, &oldest, err);
     if (st == EF_OK) {
         s->out->processing = ef__pg_int(counted, 0, 1);
         s->out->pending =
@@ -206,7 +206,7 @@ ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err)
 {
     summary s = {.store = pg_store_of(journal), .query = query, .out = out};
-    ef_status st = pg_settle(s.store, err);
+    ef_status st = pg_sequence_arrivals(s.store, err);
 
     if (st == EF_OK)
         st = pg_clock_now(s.store, &s.now_us, err);
@@ -215,10 +215,10 @@ ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
     return st;
 }
 
-ef_status pg_outbox_waits(ef_journal *journal, bool *out, ef_error *err)
+ef_status pg_outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
 {
     PGresult *result = NULL;
-    ef_status st = pg_read(pg_store_of(journal), PJ_OUTBOX_WAITS, NULL, &result, err);
+    ef_status st = pg_read(pg_store_of(journal), PJ_OUTBOX_HAS_WORK, NULL, &result, err);
 
     *out = st == EF_OK && ef__pg_bool(result, 0, 0);
     PQclear(result);

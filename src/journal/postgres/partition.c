@@ -1,8 +1,8 @@
 /*
- * partition.c - partitions on PostgreSQL: what waits in them, and how many there are.
+ * partition.c - partitions on PostgreSQL: their rows, and their number.
  *
- * The number is changed under the locks that appends and exceptions are written under, so no row
- * comes into a partition that is given up meanwhile.
+ * The number is changed under the locks of appends and retry rows, so no row is added to a
+ * partition that is being removed.
  */
 #include "store.h"
 
@@ -17,19 +17,19 @@ ef_status pg_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error 
 
     pg_add_clock(store, &params);
     st = pg_read(store, PJ_PARTITION_ALL, &params, &result, err);
-    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
-        st = ef__room_full(err);
+    if (st == EF_OK && !(items = pg_items_alloc(arena, PQntuples(result), sizeof *items)))
+        st = ef__no_memory(err);
     for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
         items[i] = (ef_partition){.number = (int32_t)ef__pg_int(result, i, 0),
-                                  .owner = pg_copy(result, i, 1, arena),
+                                  .holder = pg_copy_text(result, i, 1, arena),
                                   .token = ef__pg_int(result, i, 2),
                                   .until_us = ef__pg_int(result, i, 3),
                                   .live = ef__pg_bool(result, i, 4),
-                                  .in_hand = ef__pg_int(result, i, 6),
-                                  .exceptions = ef__pg_int(result, i, 7)};
-        items[i].pending = ef__pg_int(result, i, 5) - items[i].in_hand;
-        if (!items[i].owner.ptr)
-            st = ef__room_full(err);
+                                  .in_flight = ef__pg_int(result, i, 6),
+                                  .retry_rows = ef__pg_int(result, i, 7)};
+        items[i].pending = ef__pg_int(result, i, 5) - items[i].in_flight;
+        if (!items[i].holder.ptr)
+            st = ef__no_memory(err);
         out->count++;
     }
     out->items = items;
@@ -40,12 +40,12 @@ ef_status pg_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error 
 typedef struct sync_job {
     pg_store *store;
     const ef_partition_change *change;
-    ef_partition_changed *out;
+    ef_partition_sync_result *out;
 } sync_job;
 
 static ef_status check_waiting(ef__pg_conn *conn, int32_t count, ef_error *err)
 {
-    ef__waiting waiting = {.count = count};
+    ef__waiting_rows waiting = {.count = count};
     ef__pg_params params = {0};
     PGresult *result = NULL;
     ef_status st;
@@ -58,7 +58,7 @@ static ef_status check_waiting(ef__pg_conn *conn, int32_t count, ef_error *err)
     return st == EF_OK ? ef__waiting_check(&waiting, err) : st;
 }
 
-static ef_status prune(const sync_job *job, ef__pg_conn *conn, ef_error *err)
+static ef_status prune_leases(const sync_job *job, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params count = {0}, prune = {0};
     PGresult *result = NULL;
@@ -82,32 +82,32 @@ static ef_status prune(const sync_job *job, ef__pg_conn *conn, ef_error *err)
 static ef_status sync_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     const sync_job *job = context;
-    ef_partition_changed *out = job->out;
+    ef_partition_sync_result *out = job->out;
     ef__pg_params params = {0};
     pg_end end = {0};
-    ef_status st = ef__pg_send(conn, PJ_EXCEPTION_LOCK, NULL, err);
+    ef_status st = ef__pg_send(conn, PJ_RETRY_ROW_LOCK, NULL, err);
 
     if (st == EF_OK)
         st = pg_sequence_begin(job->store, conn, &end, err);
-    *out = (ef_partition_changed){.before = end.partitions};
+    *out = (ef_partition_sync_result){.before = end.partitions};
     out->after = job->change->count ? job->change->count : out->before;
     pg_end_release(&end);
     if (st == EF_OK)
         st = check_waiting(conn, out->after, err);
     if (st == EF_OK)
-        st = prune(job, conn, err);
+        st = prune_leases(job, conn, err);
     ef__pg_add_int(&params, out->after);
     if (st == EF_OK && out->after != out->before && !job->change->dry_run)
-        st = ef__pg_query(conn, PJ_STATE_SET, &params, NULL, err);
+        st = ef__pg_query(conn, PJ_STATE_PARTITIONS_SET, &params, NULL, err);
     return st;
 }
 
 ef_status pg_partition_sync(ef_journal *journal, const ef_partition_change *change,
-                            ef_partition_changed *out, ef_error *err)
+                            ef_partition_sync_result *out, ef_error *err)
 {
     sync_job job = {pg_store_of(journal), change, out};
-    ef__pg_patience patience = {.lock_ms = journal->options.busy_ms};
-    ef_status st = pg_transaction_in_sequence(job.store, &patience, sync_work, &job, err);
+    ef__pg_lock_wait lock_wait = {.lock_ms = journal->options.busy_ms};
+    ef_status st = pg_transaction_in_sequence(job.store, &lock_wait, sync_work, &job, err);
 
     if (st == EF_OK)
         atomic_fetch_add(&job.store->commits, 1);

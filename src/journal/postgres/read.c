@@ -28,7 +28,7 @@ ef_status pg_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
         return st;
     st = pg_stream_head(journal, tenant, stream, &seq, &position, err);
     if (st == EF_OK && seq == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no stream \"%.*s\"", EF_STR_ARG(stream));
+        st = ef__refuse_unknown_stream(stream, err);
     return st;
 }
 
@@ -50,7 +50,7 @@ ef_status pg_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *
     if (st != EF_OK)
         return st;
     head = ef__pg_int(result, 0, PG_EVENT_COLUMNS);
-    /* One row is there for the head's sake, when there is no event. */
+    /* Without an event there is one row, which has the head only. */
     if (!ef__pg_null(result, 0, 0))
         st = pg_events_copy(result, query->limit, query->stored_types, out, err);
     PQclear(result);
@@ -59,7 +59,7 @@ ef_status pg_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *
     *query->out_reached = out->more             ? out->events[out->count - 1].position
                           : head > query->after ? head
                                                 : query->after;
-    pg_saw(store, head);
+    pg_record_seen(store, head);
     return EF_OK;
 }
 
@@ -73,7 +73,7 @@ ef_status pg_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *ou
     ef__pg_add_str(&params, id);
     st = pg_read(pg_store_of(journal), PJ_EVENT_BY_ID, &params, &result, err);
     if (st == EF_OK && PQntuples(result) == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no event \"%.*s\"", EF_STR_ARG(id));
+        st = ef__refuse_unknown_event(id, err);
     if (st == EF_OK)
         st = pg_events_copy(result, 1, false, out, err);
     PQclear(result);
@@ -104,18 +104,18 @@ static ef_status list_streams(const PGresult *result, size_t limit, ef_stream_li
 {
     ef__arena *arena = &out->room->arena;
     int rows = PQntuples(result);
-    ef_stream *items = pg_items(arena, rows, sizeof *items);
+    ef_stream *items = pg_items_alloc(arena, rows, sizeof *items);
 
     if (!items)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->items = items;
     for (int i = 0; i < rows && out->count < limit; i++) {
-        items[i] = (ef_stream){.tenant = pg_copy(result, i, 1, arena),
-                               .name = pg_copy(result, i, 2, arena),
+        items[i] = (ef_stream){.tenant = pg_copy_text(result, i, 1, arena),
+                               .name = pg_copy_text(result, i, 2, arena),
                                .seq = ef__pg_int(result, i, 3),
                                .position = ef__pg_int(result, i, 4)};
         if (!items[i].tenant.ptr || !items[i].name.ptr)
-            return ef__room_full(err);
+            return ef__no_memory(err);
         out->count++;
     }
     if ((size_t)rows > limit)
@@ -132,7 +132,7 @@ ef_status pg_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_s
     ef_status st = ef__cursor_parse(STREAM_CURSOR, after, &from, &rest, err);
 
     if (st == EF_OK && from < 0)
-        st = ef_fail(err, EF_BAD_INPUT, "after is not a cursor of this journal");
+        st = ef__refuse_cursor(err);
     if (st != EF_OK)
         return st;
     ef__pg_add_int(&params, from);

@@ -24,22 +24,22 @@ static ef_status list_streams(const PGresult *result, ef__retry_stream_list *out
 {
     ef__arena *arena = &out->room->arena;
     int rows = PQntuples(result);
-    ef__retry_stream *items = pg_items(arena, rows, sizeof *items);
+    ef__retry_stream *items = pg_items_alloc(arena, rows, sizeof *items);
 
     if (!items)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->items = items;
     for (int i = 0; i < rows; i++) {
-        items[i] = (ef__retry_stream){.tenant = pg_copy(result, i, 0, arena),
-                                      .stream = pg_copy(result, i, 1, arena),
+        items[i] = (ef__retry_stream){.tenant = pg_copy_text(result, i, 0, arena),
+                                      .stream = pg_copy_text(result, i, 1, arena),
                                       .seq = ef__pg_int(result, i, 2),
                                       .position = ef__pg_int(result, i, 3),
                                       .status = (ef_row_status)ef__pg_int(result, i, 4),
-                                      .error = pg_copy(result, i, 5, arena),
+                                      .error = pg_copy_text(result, i, 5, arena),
                                       .last_seq = ef__pg_int(result, i, 6),
                                       .rows = ef__pg_int(result, i, 7)};
         if (!items[i].tenant.ptr || !items[i].stream.ptr || !items[i].error.ptr)
-            return ef__room_full(err);
+            return ef__no_memory(err);
         out->count++;
     }
     return EF_OK;

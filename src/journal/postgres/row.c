@@ -1,5 +1,5 @@
 /*
- * row.c - results of the server as events and lists.
+ * row.c - events and lists from results of the server.
  */
 #include "store.h"
 
@@ -8,17 +8,17 @@
 
 #include <inttypes.h>
 
-ef_str pg_copy(const PGresult *result, int row, int column, ef__arena *arena)
+ef_str pg_copy_text(const PGresult *result, int row, int column, ef__arena *arena)
 {
     return ef__arena_copy(arena, ef__pg_str(result, row, column));
 }
 
-void *pg_items(ef__arena *arena, int count, size_t size)
+void *pg_items_alloc(ef__arena *arena, int count, size_t size)
 {
     return ef__arena_zalloc(arena, (size_t)count + 1, size);
 }
 
-ef_status pg_event_look(const PGresult *result, int row, ef__buf *scratch, ef_event *out,
+ef_status pg_event_read(const PGresult *result, int row, ef__buf *scratch, ef_event *out,
                         ef_str *out_type, ef_error *err)
 {
     ef_str hash = ef__pg_str(result, row, 13);
@@ -38,7 +38,7 @@ ef_status pg_event_look(const PGresult *result, int row, ef__buf *scratch, ef_ev
         *out_type = ef__pg_str(result, row, 6);
     ef__buf_reset(scratch);
     if (!ef__event_encode(out, scratch))
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while reading");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory while reading");
     if (hash.len != sizeof out->hash ||
         (uint64_t)ef__pg_int(result, row, 12) != ef__xxh3(ef__buf_str(scratch), 0))
         return ef_fail_numbers(
@@ -48,8 +48,8 @@ ef_status pg_event_look(const PGresult *result, int row, ef__buf *scratch, ef_ev
     return EF_OK;
 }
 
-/* Put the texts of an event where they stay. */
-static bool keep(ef_event *event, ef_str type, ef__arena *arena)
+/* Copies the texts of an event into an arena. */
+static bool copy_event(ef_event *event, ef_str type, ef__arena *arena)
 {
     event->tenant = ef__arena_copy(arena, event->tenant);
     event->stream = ef__arena_copy(arena, event->stream);
@@ -66,18 +66,18 @@ ef_status pg_events_copy(const PGresult *result, size_t limit, bool stored_types
 {
     int rows = PQntuples(result);
     ef__arena *arena = &out->room->arena;
-    ef_event *events = pg_items(arena, rows, sizeof *events);
+    ef_event *events = pg_items_alloc(arena, rows, sizeof *events);
     ef__buf scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES);
     ef_str type;
-    ef_status st = events ? EF_OK : ef__room_full(err);
+    ef_status st = events ? EF_OK : ef__no_memory(err);
     int i;
 
     for (i = 0; st == EF_OK && i < rows && (size_t)i < limit; i++) {
         if (ef__pg_null(result, i, PG_EVENT_DATA))
             break;
-        st = pg_event_look(result, i, &scratch, &events[i], &type, err);
-        if (st == EF_OK && !keep(&events[i], stored_types ? events[i].type : type, arena)) {
-            st = i == 0 ? ef__room_full(err) : EF_OK;
+        st = pg_event_read(result, i, &scratch, &events[i], &type, err);
+        if (st == EF_OK && !copy_event(&events[i], stored_types ? events[i].type : type, arena)) {
+            st = i == 0 ? ef__no_memory(err) : EF_OK;
             break;
         }
     }

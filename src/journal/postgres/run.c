@@ -1,5 +1,6 @@
 /*
- * run.c - runs on PostgreSQL: core/run_rule.h says which moves there are, this who may make them.
+ * run.c - runs on PostgreSQL. core/run_rule.h has the transitions; this file checks who may make
+ * them.
  */
 #include "store.h"
 
@@ -14,14 +15,14 @@ typedef struct run_job {
     ef_run_list *out;
 } run_job;
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- listing ---------------------------------------------------------------------------------- */
 
 static ef_run run_of(const PGresult *result, int i, ef__arena *arena)
 {
-    return (ef_run){.id = pg_copy(result, i, 0, arena),
+    return (ef_run){.id = pg_copy_text(result, i, 0, arena),
                     .mode = (ef_run_mode)ef__pg_int(result, i, 1),
-                    .projection = pg_copy(result, i, 2, arena),
-                    .tenant = pg_copy(result, i, 3, arena),
+                    .projection = pg_copy_text(result, i, 2, arena),
+                    .tenant = pg_copy_text(result, i, 3, arena),
                     .state = (ef_run_state)ef__pg_int(result, i, 4),
                     .requested_us = ef__pg_int(result, i, 5),
                     .started_us = ef__pg_int(result, i, 6),
@@ -31,27 +32,27 @@ static ef_run run_of(const PGresult *result, int i, ef__arena *arena)
                     .processed = ef__pg_int(result, i, 10),
                     .total = ef__pg_int(result, i, 11),
                     .last_position = ef__pg_int(result, i, 12),
-                    .error = pg_copy(result, i, 13, arena),
-                    .reason = pg_copy(result, i, 14, arena),
-                    .requester = pg_copy(result, i, 15, arena),
-                    .detail = pg_copy(result, i, 16, arena),
+                    .error = pg_copy_text(result, i, 13, arena),
+                    .reason = pg_copy_text(result, i, 14, arena),
+                    .requester = pg_copy_text(result, i, 15, arena),
+                    .detail = pg_copy_text(result, i, 16, arena),
                     .cancel = ef__pg_bool(result, i, 17)};
 }
 
 static ef_status list_runs(const PGresult *result, ef_run_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
-    ef_run *items = pg_items(arena, PQntuples(result), sizeof *items);
+    ef_run *items = pg_items_alloc(arena, PQntuples(result), sizeof *items);
 
     out->count = 0;
     if (!items)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     for (int i = 0; i < PQntuples(result); i++) {
         const ef_run *r = &items[i];
         items[i] = run_of(result, i, arena);
         if (!r->id.ptr || !r->projection.ptr || !r->tenant.ptr || !r->error.ptr || !r->reason.ptr ||
             !r->requester.ptr || !r->detail.ptr)
-            return ef__room_full(err);
+            return ef__no_memory(err);
         out->count++;
     }
     out->items = items;
@@ -86,7 +87,7 @@ ef_status pg_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list
 
 /* --- filing ----------------------------------------------------------------------------------- */
 
-static ef_status check_alone(const ef_run *run, ef__pg_conn *conn, ef_error *err)
+static ef_status check_scope(const ef_run *run, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params params = {0};
     PGresult *result = NULL;
@@ -96,11 +97,8 @@ static ef_status check_alone(const ef_run *run, ef__pg_conn *conn, ef_error *err
     ef__pg_add_str(&params, run->projection);
     st = ef__pg_query(conn, PJ_RUN_OPEN, &params, &result, err);
     if (st == EF_OK && PQntuples(result)) {
-        ef_str other = ef__pg_str(result, 0, 1);
-        st = ef_fail(err, EF_EXISTS, "run %.*s of %s\"%.*s\" is %s",
-                     EF_STR_ARG(ef__pg_str(result, 0, 0)),
-                     other.len ? "projection " : "all projections ", EF_STR_ARG(other),
-                     ef_run_state_name((ef_run_state)ef__pg_int(result, 0, 2)));
+        st = ef__refuse_run(ef__pg_str(result, 0, 0), ef__pg_str(result, 0, 1),
+                            (ef_run_state)ef__pg_int(result, 0, 2), err);
     }
     PQclear(result);
     return st;
@@ -133,7 +131,7 @@ static ef_status request_work(void *context, ef__pg_conn *conn, ef_error *err)
     ef_status st = ef__pg_send(conn, PJ_RUN_SCOPE_LOCK, NULL, err);
 
     if (st == EF_OK)
-        st = check_alone(job->run, conn, err);
+        st = check_scope(job->run, conn, err);
     if (st == EF_OK)
         st = send_file(job, conn, err);
     ef__pg_add_str(&params, job->run->id);
@@ -152,17 +150,18 @@ ef_status pg_run_request(ef_journal *journal, const ef_run *run, ef_run_list *ou
     return pg_write(job.store, request_work, &job, err);
 }
 
-/* --- moving ----------------------------------------------------------------------------------- */
+/* --- transitions
+ * ----------------------------------------------------------------------------------- */
 
 typedef struct run_state {
     ef_run_state state;
     int64_t started_us, now_us;
-    bool driven; /* the lease it was last driven under is live */
+    bool driven; /* its last lease is live */
 } run_state;
 
-/* Where a run is, locked, and whether it may become `to`. */
-static ef_status look(const run_job *job, ef_str id, ef_run_state to, ef__pg_conn *conn,
-                      run_state *out, ef_error *err)
+/* Reads and locks a run, and checks that it may become `to`. */
+static ef_status lock_run(const run_job *job, ef_str id, ef_run_state to, ef__pg_conn *conn,
+                          run_state *out, ef_error *err)
 {
     ef__pg_params params = {0};
     PGresult *result = NULL;
@@ -172,13 +171,12 @@ static ef_status look(const run_job *job, ef_str id, ef_run_state to, ef__pg_con
     pg_add_clock(job->store, &params);
     st = ef__pg_query(conn, PJ_RUN_DRIVER, &params, &result, err);
     if (st == EF_OK && PQntuples(result) == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(id));
+        st = ef__refuse_unknown_run(id, err);
     if (st == EF_OK) {
         *out = (run_state){(ef_run_state)ef__pg_int(result, 0, 0), ef__pg_int(result, 0, 1),
                            ef__pg_int(result, 0, 2), ef__pg_bool(result, 0, 3)};
         if (!ef__run_may_move(out->state, to))
-            st = ef_fail(err, EF_CONFLICT, "run %.*s is %s and cannot become %s", EF_STR_ARG(id),
-                         ef_run_state_name(out->state), ef_run_state_name(to));
+            st = ef__refuse_run_state(id, out->state, to, err);
     }
     PQclear(result);
     return st;
@@ -210,14 +208,13 @@ static ef_status update_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     const run_job *job = context;
     run_state is;
-    ef_status st = look(job, job->run->id, job->run->state, conn, &is, err);
+    ef_status st = lock_run(job, job->run->id, job->run->state, conn, &is, err);
 
-    /* Under the driver's token; or cancelling, when nobody drives it. */
+    /* Under the token of the driver; or a cancellation while no worker drives it. */
     if (st == EF_OK && job->lease)
         st = pg_token_check(job->store, conn, job->lease, job->token, err);
     else if (st == EF_OK && is.state == EF_RUN_RUNNING && is.driven)
-        st = ef_fail(err, EF_CONFLICT, "run %.*s is being driven: its driver cancels it",
-                     EF_STR_ARG(job->run->id));
+        st = ef__refuse_driven_run(job->run->id, err);
     return st == EF_OK ? send_move(job, &is, conn, err) : st;
 }
 
@@ -234,7 +231,7 @@ static ef_status cancel_work(void *context, ef__pg_conn *conn, ef_error *err)
     const run_job *job = context;
     ef__pg_params params = {0};
     run_state is;
-    ef_status st = look(job, job->id, EF_RUN_CANCELLED, conn, &is, err);
+    ef_status st = lock_run(job, job->id, EF_RUN_CANCELLED, conn, &is, err);
 
     if (st != EF_OK)
         return st;

@@ -1,8 +1,8 @@
--- only: postgres the store's clock is the server's, and a scope is locked while a run is filed
--- Runs: jobs with a record.
+-- Runs: jobs with a record. Times are those of the server.
 
 -- name: run_scope_lock
--- One run is filed at a time.
+-- only: postgres SQLite has one writer at a time, which needs no lock
+-- Runs are filed by one transaction at a time.
 LOCK TABLE everfold.run_lock IN EXCLUSIVE MODE;
 
 -- name: run_file
@@ -15,13 +15,14 @@ VALUES ($1, $2::integer, $3, $4, 0, everfold.clock_us($5), 0, 0, $6, $7, 0, $8, 
         '', -1, $11, false);
 
 -- name: run_open
--- The run that keeps another of its scope out; one over all projections has no name.
+-- The open run that excludes another one of the same scope; a run over all projections has an empty
+-- name.
 -- binds: 1 tenant, 2 projection
 SELECT id, projection, state FROM everfold.run
  WHERE tenant = $1 AND state < 2 AND ($2 = '' OR projection IN ($2, '')) ORDER BY number LIMIT 1;
 
 -- name: run_driver
--- The run, locked, and whether the lease it was last driven under is live.
+-- The run, locked, and whether the lease under which it was last driven is live.
 -- binds: 1 id, 2 clock
 SELECT r.state, r.started, c.now,
        coalesce((SELECT everfold.lease_live(l.owner, l.until, l.updated, c.now)
@@ -41,7 +42,7 @@ UPDATE everfold.run SET state = $2::integer, started = $3, finished = $4, proces
  WHERE id = $1;
 
 -- name: run_cancel
--- A queued one is over at once.
+-- A queued run ends at once.
 -- binds: 1 id, 2 now
 UPDATE everfold.run SET cancel = true, finished = CASE state WHEN 0 THEN $2 ELSE 0 END,
        state = CASE state WHEN 0 THEN 4 ELSE state END WHERE id = $1;
@@ -59,15 +60,15 @@ SELECT id, mode, projection, tenant, state, requested, started, finished, first,
   FROM everfold.run ORDER BY number DESC LIMIT $1;
 
 -- name: run_newest_open
--- Workers ask at every tick, however many are over: by the index of open ones.
+-- Workers run this at every tick, however many runs have ended: by the index of open runs.
 -- binds: 1 limit
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
   FROM everfold.run WHERE state < 2 ORDER BY number DESC LIMIT $1;
 
 -- name: run_newest_tenant
--- Those of one tenant. What is of all tenants is kept under the tenant '': every mode but a replay
--- (0), and a replay whose detail says so.
+-- The runs of one tenant. Runs over all tenants are stored under the tenant '': every mode but replay
+-- (0), and a replay whose detail has all_tenants.
 -- binds: 1 limit, 2 tenant, 3 open only
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel

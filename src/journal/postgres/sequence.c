@@ -1,30 +1,27 @@
 /*
  * sequence.c - giving positions.
  *
- * Whoever appends by the library, or finds that something waits for a position, is the sequencer
- * for the length of a transaction: it has the sequencer's lock, reads where the log ends, and adds
- * to it. So positions are dense and in the order of commits, a transaction that is rolled back
- * takes its positions with it, and the chain of hashes has one end. The lock ends with the
- * transaction: who was ended by the server, or lost its connection, adds nothing.
+ * An append by the library, or a read that finds events without a position, becomes the sequencer
+ * for one transaction: it acquires the sequencer lock, reads the end of the log, and adds to it. So
+ * positions are dense and in commit order, a rollback leaves no gap, and the chain of hashes has
+ * one end. The lock ends with the transaction, also when the server ends the session.
  *
- * What applications append in transactions of their own (everfold.append) waits in `arrival`. It is
- * seen there once it is committed, and of one stream in the order of seqs. It gets positions in
- * pieces, bounded by count and by bytes, so that memory is bounded too. A transaction does a few
- * pieces: when it has other work to do and more is waiting, it is rolled back, and what waits gets
- * its positions first, in transactions that end soon (pg_transaction_in_sequence).
+ * Events that applications append in their own transactions (everfold.append) are in `arrival`,
+ * where they are visible after the commit, those of one stream in order of seq. They get positions
+ * in batches, limited by count and bytes, so that memory is bounded. A transaction with other work
+ * does a few batches; if more are waiting it is rolled back, and they get their positions first, in
+ * short transactions (pg_transaction_in_sequence).
  */
 #include "store.h"
 
 #include "../../base/limits.h"
 #include "../../core/placement.h"
 
-#define ARRIVALS_AT_ONCE 1000
-#define ARRIVAL_BYTES_ENOUGH                                                                       \
-    (16 << 20)                /* of a piece; the last event may be larger than the rest            \
-                               */
-#define PIECES_OF_SEQUENCER 8 /* in a transaction that does nothing else */
-#define PIECES_BESIDE_WORK 2
-#define BACKLOG_TRIES 4 /* how often arrivals may come faster than they get positions */
+#define BATCH_ARRIVALS 1000
+#define BATCH_BYTES_ENOUGH (16 << 20) /* the last event may exceed it */
+#define BATCHES_ALONE 8               /* in a transaction without other work */
+#define BATCHES_WITH_WORK 2
+#define BACKLOG_RETRIES 4 /* while arrivals come faster than they get positions */
 
 void pg_rows_init(pg_rows *rows)
 {
@@ -51,7 +48,7 @@ void pg_rows_release(pg_rows *rows)
     ef__pg_array_release(&rows->queued_numbers);
 }
 
-/* Sent: ready for the next ones, of the same types. */
+/* After sending: empties the rows, and keeps the types. */
 static void reset_rows(pg_rows *rows)
 {
     rows->first = 0;
@@ -79,7 +76,7 @@ ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, 
     event->recorded_us = end->recorded_us;
     if (!ef__event_seal(end->hash, event, &end->scratch, event->hash, &sum) ||
         !ef__buf_add(&rows->hashes, event->hash, sizeof event->hash))
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while sealing an event");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory while sealing an event");
     rows->first = rows->first ? rows->first : event->position;
     end->position++;
     memcpy(end->hash, event->hash, sizeof end->hash);
@@ -129,7 +126,8 @@ ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_e
     return st == EF_OK ? ef__pg_flush(conn, err) : st;
 }
 
-/* --- what waits ------------------------------------------------------------------------------- */
+/* --- what has_arrivals
+ * ------------------------------------------------------------------------------- */
 
 static ef_event arrival_event(const PGresult *result, int row)
 {
@@ -144,7 +142,8 @@ static ef_event arrival_event(const PGresult *result, int row)
                       .stream = ef__pg_str(result, row, 10)};
 }
 
-/* The number of a row's type, from 1; its name is added when it is new. Types come in runs. */
+/* The index of the type of a row, from 1; a new name is added. Searched from the last row
+ * backwards, because neighbours often have the same type. */
 static int32_t number_type(const PGresult *result, int row, int32_t *numbers, ef__pg_array *names,
                            ef__pg_array *tenants)
 {
@@ -160,7 +159,7 @@ static int32_t number_type(const PGresult *result, int row, int32_t *numbers, ef
 
 static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end *end, ef_error *err)
 {
-    int32_t numbers[ARRIVALS_AT_ONCE];
+    int32_t numbers[BATCH_ARRIVALS];
     ef__pg_params params = {0};
     ef__pg_array tenants;
     pg_rows rows;
@@ -174,8 +173,8 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
                          number_type(result, i, numbers, &rows.types, &tenants), &event, false,
                          ef__pg_bool(result, i, 8), err);
     }
-    /* An application's transaction makes no types: it would keep them locked for as long as it is
-     * open. */
+    /* everfold.append creates no types: the open transaction of an application would keep them
+     * locked. */
     ef__pg_add_array(&params, &rows.types);
     ef__pg_add_array(&params, &tenants);
     if (st == EF_OK)
@@ -185,14 +184,15 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
     if (st == EF_OK)
         st = ef__pg_send(conn, PJ_NOTIFY, NULL, err);
     if (st == EF_OK)
-        st = ef__pg_take_all(conn, err);
+        st = ef__pg_receive_all(conn, err);
     ef__pg_array_release(&tenants);
     pg_rows_release(&rows);
     return st;
 }
 
-/* One piece. `*out_last` is the number of its last arrival, or end->arrivals when none was left. */
-static ef_status take_piece(ef__pg_conn *conn, pg_end *end, int64_t *out_last, ef_error *err)
+/* Sequences a batch. `*out_last` is the number of its last arrival, or end->arrivals when none is
+ * left. */
+static ef_status sequence_batch(ef__pg_conn *conn, pg_end *end, int64_t *out_last, ef_error *err)
 {
     ef__pg_params params = {0};
     PGresult *result = NULL;
@@ -200,9 +200,9 @@ static ef_status take_piece(ef__pg_conn *conn, pg_end *end, int64_t *out_last, e
     ef_status st;
 
     ef__pg_add_int(&params, end->arrivals);
-    ef__pg_add_int(&params, ARRIVALS_AT_ONCE);
-    ef__pg_add_int(&params, ARRIVAL_BYTES_ENOUGH);
-    st = ef__pg_query(conn, PJ_ARRIVAL_TAKE, &params, &result, err);
+    ef__pg_add_int(&params, BATCH_ARRIVALS);
+    ef__pg_add_int(&params, BATCH_BYTES_ENOUGH);
+    st = ef__pg_query(conn, PJ_ARRIVAL_DRAIN, &params, &result, err);
     count = st == EF_OK ? PQntuples(result) : 0;
     *out_last = count ? ef__pg_int(result, count - 1, 11) : end->arrivals;
     if (count)
@@ -211,14 +211,15 @@ static ef_status take_piece(ef__pg_conn *conn, pg_end *end, int64_t *out_last, e
     return st;
 }
 
-/* Give positions to what waits, at most `pieces`; *out_left: more is waiting. */
-static ef_status drain(ef__pg_conn *conn, pg_end *end, int pieces, bool *out_left, ef_error *err)
+/* Gives positions to at most `batches` batches of arrivals; *out_left: more are waiting. */
+static ef_status drain_arrivals(ef__pg_conn *conn, pg_end *end, int batches, bool *out_left,
+                                ef_error *err)
 {
     int64_t last = 0;
     ef_status st = EF_OK;
 
-    for (int i = 0; st == EF_OK && i < pieces && last < end->arrivals; i++)
-        st = take_piece(conn, end, &last, err);
+    for (int i = 0; st == EF_OK && i < batches && last < end->arrivals; i++)
+        st = sequence_batch(conn, end, &last, err);
     *out_left = last < end->arrivals;
     return st;
 }
@@ -231,7 +232,7 @@ ef_status pg_sequencer_lock(pg_store *store, ef__pg_conn *conn, ef_error *err)
     return ef__pg_send(conn, PJ_SEQUENCER_LOCK, &params, err);
 }
 
-ef_status pg_sequence_ask(pg_store *store, ef__pg_conn *conn, ef_error *err)
+ef_status pg_sequence_send_begin(pg_store *store, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params params = {0};
 
@@ -245,15 +246,16 @@ static void read_end(const PGresult *result, pg_end *end)
     const ef_clock *clock = ef_clock_system();
 
     end->clock_us = now_us;
-    end->heard_us = clock->mono_us(clock->context);
+    end->clock_read_us = clock->mono_us(clock->context);
     end->position = ef__pg_int(result, 0, 0);
-    end->recorded_us = now_us > last_us ? now_us : last_us; /* they never fall */
+    end->recorded_us = now_us > last_us ? now_us : last_us; /* recording times never decrease */
     end->partitions = (int32_t)ef__pg_int(result, 0, 4);
     end->arrivals = ef__pg_int(result, 0, 5);
+    pg_damage_read(result, 6, &end->damage);
 }
 
-/* Where the log ends, which `result` says and which is released. */
-static ef_status begin_at(PGresult *result, pg_end *end, ef_error *err)
+/* Reads the end of the log from `result`, and releases it. */
+static ef_status init_end(PGresult *result, pg_end *end, ef_error *err)
 {
     ef_str hash = ef__pg_str(result, 0, 2);
     ef_status st = EF_OK;
@@ -268,31 +270,32 @@ static ef_status begin_at(PGresult *result, pg_end *end, ef_error *err)
     return st;
 }
 
-/* Go on behind what waits for a position, or not at all. */
-static ef_status go_on(pg_store *store, ef__pg_conn *conn, PGresult *result, pg_end *end,
-                       ef_error *err)
+/* Gives positions to arrivals first; EF_BUSY when they are too many for this transaction. */
+static ef_status begin_after_arrivals(pg_store *store, ef__pg_conn *conn, PGresult *result,
+                                      pg_end *end, ef_error *err)
 {
     bool left = false;
-    ef_status st = begin_at(result, end, err);
+    ef_status st = init_end(result, end, err);
 
     if (st == EF_OK && end->arrivals)
-        st = drain(conn, end, PIECES_BESIDE_WORK, &left, err);
+        st = drain_arrivals(conn, end, BATCHES_WITH_WORK, &left, err);
     if (st != EF_OK || !left)
         return st;
     atomic_store(&store->backlog, true);
-    return ef_fail(err, EF_BUSY, "too many events that SQL has appended wait for a position");
+    return ef_fail(err, EF_BUSY, "too many events that were appended by SQL have no position yet");
 }
 
-ef_status pg_sequence_take(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err)
+ef_status pg_sequence_receive(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err)
 {
     PGresult *result = NULL;
-    ef_status st = ef__pg_take(conn, &result, err);
+    ef_status st = ef__pg_receive(conn, &result, err);
 
     *end = (pg_end){0};
-    return st == EF_OK ? go_on(store, conn, result, end, err) : st;
+    return st == EF_OK ? begin_after_arrivals(store, conn, result, end, err) : st;
 }
 
-static ef_status lock_and_ask(pg_store *store, ef__pg_conn *conn, PGresult **out, ef_error *err)
+static ef_status lock_and_read_end(pg_store *store, ef__pg_conn *conn, PGresult **out,
+                                   ef_error *err)
 {
     ef__pg_params params = {0};
     ef_status st = pg_sequencer_lock(store, conn, err);
@@ -304,10 +307,10 @@ static ef_status lock_and_ask(pg_store *store, ef__pg_conn *conn, PGresult **out
 ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err)
 {
     PGresult *result = NULL;
-    ef_status st = lock_and_ask(store, conn, &result, err);
+    ef_status st = lock_and_read_end(store, conn, &result, err);
 
     *end = (pg_end){0};
-    return st == EF_OK ? go_on(store, conn, result, end, err) : st;
+    return st == EF_OK ? begin_after_arrivals(store, conn, result, end, err) : st;
 }
 
 void pg_end_release(pg_end *end)
@@ -315,27 +318,28 @@ void pg_end_release(pg_end *end)
     ef__buf_release(&end->scratch);
 }
 
-/* What waits when it begins, and no more: arrivals may come as fast as they get positions. */
-typedef struct sequencing {
+/* What has_arrivals when it begins, and no more: arrivals may come as fast as they get positions.
+ */
+typedef struct sequence_job {
     pg_store *store;
-    int64_t upto; /* number of the last arrival; 0 not known yet */
+    int64_t upto; /* number of the last arrival; 0: not read yet */
     bool left;
-} sequencing;
+} sequence_job;
 
 static ef_status sequence_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
-    sequencing *s = context;
+    sequence_job *s = context;
     PGresult *result = NULL;
     pg_end end = {0};
-    ef_status st = lock_and_ask(s->store, conn, &result, err);
+    ef_status st = lock_and_read_end(s->store, conn, &result, err);
 
     s->left = false;
     if (st == EF_OK)
-        st = begin_at(result, &end, err);
+        st = init_end(result, &end, err);
     if (st == EF_OK && s->upto && end.arrivals > s->upto)
         end.arrivals = s->upto;
     if (st == EF_OK && end.arrivals)
-        st = drain(conn, &end, PIECES_OF_SEQUENCER, &s->left, err);
+        st = drain_arrivals(conn, &end, BATCHES_ALONE, &s->left, err);
     s->upto = s->upto ? s->upto : end.arrivals;
     pg_end_release(&end);
     return st;
@@ -343,29 +347,31 @@ static ef_status sequence_work(void *context, ef__pg_conn *conn, ef_error *err)
 
 ef_status pg_sequence(pg_store *store, ef_error *err)
 {
-    sequencing s = {.store = store};
+    sequence_job s = {.store = store};
     ef_status st;
 
     do
         st = ef__pg_transaction(store->pool, EF__PG_WRITE, sequence_work, &s, err);
     while (st == EF_OK && s.left);
-    /* Lost in the commit: whatever became of it, what still waits is found by the next who looks.
+    /* Lost in the commit: whatever became of it, what still has_arrivals is found by the next who
+     * looks.
      */
     return st == EF_UNSURE ? EF_OK : st;
 }
 
-ef_status pg_transaction_in_sequence(pg_store *store, ef__pg_patience *patience, ef__pg_work work,
+ef_status pg_transaction_in_sequence(pg_store *store, ef__pg_lock_wait *lock_wait, ef__pg_work work,
                                      void *context, ef_error *err)
 {
     ef_status st =
-        ef__pg_transaction_within(store->pool, EF__PG_WRITE, patience, work, context, err);
+        ef__pg_transaction_within(store->pool, EF__PG_WRITE, lock_wait, work, context, err);
 
-    for (int tries = 0; st == EF_BUSY && tries < BACKLOG_TRIES; tries++) {
+    for (int tries = 0; st == EF_BUSY && tries < BACKLOG_RETRIES; tries++) {
         if (!atomic_exchange(&store->backlog, false))
             break;
         st = pg_sequence(store, err);
         if (st == EF_OK)
-            st = ef__pg_transaction_within(store->pool, EF__PG_WRITE, patience, work, context, err);
+            st =
+                ef__pg_transaction_within(store->pool, EF__PG_WRITE, lock_wait, work, context, err);
     }
     return st;
 }
@@ -376,7 +382,7 @@ typedef struct read_job {
     int which;
     const ef__pg_params *params;
     PGresult *result;
-    bool waits;
+    bool has_arrivals;
 } read_job;
 
 static ef_status read_work(void *context, ef__pg_conn *conn, ef_error *err)
@@ -390,23 +396,24 @@ static ef_status read_work(void *context, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK)
         st = ef__pg_send(conn, job->which, job->params, err);
     if (st == EF_OK)
-        st = ef__pg_take(conn, &any, err);
-    job->waits = st == EF_OK && ef__pg_bool(any, 0, 0);
+        st = ef__pg_receive(conn, &any, err);
+    job->has_arrivals = st == EF_OK && ef__pg_bool(any, 0, 0);
     PQclear(any);
-    return st == EF_OK ? ef__pg_take(conn, &job->result, err) : st;
+    return st == EF_OK ? ef__pg_receive(conn, &job->result, err) : st;
 }
 
 ef_status pg_read(pg_store *store, int which, const ef__pg_params *params, PGresult **out,
                   ef_error *err)
 {
     read_job job = {.which = which, .params = params};
-    ef_status st = ef__pg_on_conn(store->pool, read_work, &job, err);
+    ef_status st = ef__pg_with_conn(store->pool, read_work, &job, err);
 
-    if (st == EF_OK && job.waits) {
+    if (st == EF_OK && job.has_arrivals) {
         st = pg_sequence(store, err);
         if (st == EF_OK)
-            st = ef__pg_on_conn(store->pool, read_work, &job, err);
-        else if (st == EF_MISUSE) /* a role that may only read sees what has its position */
+            st = ef__pg_with_conn(store->pool, read_work, &job, err);
+        else if (st ==
+                 EF_MISUSE) /* a role without write privileges sees only events with a position */
             st = EF_OK;
     }
     if (st != EF_OK) {
@@ -417,15 +424,15 @@ ef_status pg_read(pg_store *store, int which, const ef__pg_params *params, PGres
     return st;
 }
 
-ef_status pg_settle(pg_store *store, ef_error *err)
+ef_status pg_sequence_arrivals(pg_store *store, ef_error *err)
 {
     PGresult *result = NULL;
-    bool waits;
+    bool has_arrivals;
     ef_status st = ef__pg_read(store->pool, PJ_ARRIVAL_ANY, NULL, &result, err);
 
-    waits = st == EF_OK && ef__pg_bool(result, 0, 0);
+    has_arrivals = st == EF_OK && ef__pg_bool(result, 0, 0);
     PQclear(result);
-    if (waits)
+    if (has_arrivals)
         st = pg_sequence(store, err);
     return st == EF_MISUSE && store->base.options.read_only ? EF_OK : st;
 }

@@ -1,14 +1,14 @@
--- only: postgres what the journal is, without the state of background work
 -- The journal as a whole.
 
 -- name: state_get
-SELECT journal_id, partitions FROM everfold.state;
+SELECT journal_id, partitions, types_max FROM everfold.state;
 
--- name: state_set
+-- name: state_partitions_set
 -- binds: 1 partitions
 UPDATE everfold.state SET partitions = $1::integer;
 
 -- name: facts
+-- only: postgres SQLite reports these by calls and pragmas
 SELECT s.journal_id, s.partitions, pg_database_size(current_database()),
        (SELECT count(*) FROM everfold.event WHERE seq = 1),
        current_setting('server_version'), current_setting('fsync') = 'on',
@@ -17,7 +17,27 @@ SELECT s.journal_id, s.partitions, pg_database_size(current_database()),
   FROM everfold.state s;
 
 -- name: state_database
+-- only: postgres a SQLite journal is one file
 SELECT database FROM everfold.state;
+
+-- name: state_damage
+-- only: postgres SQLite records damage in the head file
+SELECT damage, damaged FROM everfold.state;
+
+-- name: state_damage_set
+-- only: postgres SQLite records damage in the head file
+-- The first one stays.
+-- binds: 1 what was found, 2 when
+UPDATE everfold.state SET damage = $1, damaged = $2 WHERE damaged = 0;
+
+-- name: state_damage_clear
+-- only: postgres SQLite records damage in the head file
+UPDATE everfold.state SET damage = '', damaged = 0;
+
+-- name: state_types_max
+-- only: postgres everfold.append has to know the limit
+-- binds: 1 types
+UPDATE everfold.state SET types_max = $1;
 
 -- name: state_copied
 SELECT copied FROM everfold.state;
@@ -26,7 +46,9 @@ SELECT copied FROM everfold.state;
 UPDATE everfold.state SET copied = 0;
 
 -- name: state_moved
--- Is the journal in another database than it was in? One that did not know where it is only notes it.
+-- only: postgres a SQLite journal is a copy only after a backup
+-- Whether the journal is in another database than before. A journal without a recorded database
+-- records this one.
 -- binds: 1 database, 2 clock
 WITH was AS MATERIALIZED (SELECT database FROM everfold.state FOR UPDATE)
 UPDATE everfold.state s
@@ -43,4 +65,4 @@ DELETE FROM everfold.lease;
 DELETE FROM everfold.worker;
 
 -- name: copy_release_batches
-UPDATE everfold.outbox_mark SET hand = 0, hand_token = 0 WHERE hand <> 0;
+UPDATE everfold.lane_offset SET in_flight = 0, in_flight_token = 0 WHERE in_flight <> 0;

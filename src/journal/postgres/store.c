@@ -1,5 +1,5 @@
 /*
- * store.c - the PostgreSQL journal: opening, the journal as a whole, and its table of functions.
+ * store.c - the PostgreSQL journal: opening, waiting, facts, and its table of functions.
  */
 #include "store.h"
 
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define LOOK_EVERY_MS 500 /* whoever waits looks at least so often: a word may be lost */
+#define POLL_MS 500 /* a notification can be lost, so a waiting thread polls too */
 
 static const ef__journal_ops postgres_ops;
-static const ef__pg_texts TEXTS = {.sql = pj_sql, .names = pj_names, .count = PJ_COUNT};
+static const ef__pg_statements STATEMENTS = {.sql = pj_sql, .names = pj_names, .count = PJ_COUNT};
 
 /* --- shared ----------------------------------------------------------------------------------- */
 
@@ -28,7 +28,7 @@ void pg_add_clock(const pg_store *store, ef__pg_params *params)
         ef__pg_add_null(params, EF__PG_INT);
 }
 
-void pg_saw(pg_store *store, int64_t position)
+void pg_record_seen(pg_store *store, int64_t position)
 {
     int64_t seen = atomic_load(&store->seen);
 
@@ -42,10 +42,10 @@ ef_status pg_write(pg_store *store, ef__pg_work work, void *context, ef_error *e
 
     if (st == EF_OK)
         atomic_fetch_add(&store->commits, 1);
-    return pg_refused(store, st);
+    return pg_count_refused(store, st);
 }
 
-ef_status pg_write_again(pg_store *store, ef__pg_work work, void *context, ef_error *err)
+ef_status pg_write_idempotent(pg_store *store, ef__pg_work work, void *context, ef_error *err)
 {
     ef_status st = pg_write(store, work, context, err);
 
@@ -57,7 +57,8 @@ ef_status pg_write_again(pg_store *store, ef__pg_work work, void *context, ef_er
 ef_status pg_write_with(pg_store *store, ef__pg_conn *conn, ef__pg_work work, void *context,
                         ef_error *err)
 {
-    return pg_refused(store, ef__pg_as(conn, ef__pg_pool_texts(store->pool), work, context, err));
+    return pg_count_refused(store, ef__pg_with_statements(conn, ef__pg_pool_statements(store->pool),
+                                                          work, context, err));
 }
 
 static ef_status pg_database(ef_journal *journal, char out[EF__JOURNAL_DATABASE_MAX], ef_error *err)
@@ -66,7 +67,7 @@ static ef_status pg_database(ef_journal *journal, char out[EF__JOURNAL_DATABASE_
     return ef__pg_database(pg_store_of(journal)->pool, out, err);
 }
 
-ef_status pg_refused(pg_store *store, ef_status st)
+ef_status pg_count_refused(pg_store *store, ef_status st)
 {
     if (st == EF_LEASE_LOST)
         atomic_fetch_add(&store->stale_refused, 1);
@@ -75,9 +76,9 @@ ef_status pg_refused(pg_store *store, ef_status st)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* A server that was put in the place of the one we knew has to hold the same journal, with all that
- * was ever answered. */
-static ef_status greet(void *context, ef__pg_conn *conn, ef_error *err)
+/* A new connection must lead to the same journal, with every position that was returned: a failover
+ * can lead to an older copy. */
+static ef_status check_server(void *context, ef__pg_conn *conn, ef_error *err)
 {
     pg_store *store = context;
     int64_t seen = atomic_load(&store->seen), there = 0;
@@ -90,18 +91,18 @@ static ef_status greet(void *context, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK)
         st = ef__pg_send(conn, PJ_EVENT_LAST, NULL, err);
     if (st == EF_OK)
-        st = ef__pg_take(conn, &state, err);
+        st = ef__pg_receive(conn, &state, err);
     if (st == EF_OK)
-        st = ef__pg_take(conn, &last, err);
+        st = ef__pg_receive(conn, &last, err);
     if (st == EF_OK && PQntuples(last))
         there = ef__pg_int(last, 0, 0);
     if (st == EF_OK && (PQntuples(state) == 0 ||
                         !ef_str_equal(ef__pg_str(state, 0, 0), ef_str_from(store->journal_id))))
-        st = ef_fail(err, EF_WRONG_STORE, "the server now holds another journal than %s",
+        st = ef_fail(err, EF_WRONG_STORE, "the server has another journal than %s",
                      store->journal_id);
     if (st == EF_OK && there < seen)
         st = ef_fail_numbers(err, EF_DAMAGED, seen, there,
-                             "the server's journal ends at position %" PRId64 " and %" PRId64
+                             "the journal of the server ends at position %" PRId64 ", but %" PRId64
                              " was acknowledged: it is an older copy",
                              there, seen);
     PQclear(state);
@@ -114,11 +115,11 @@ static ef_status set_partitions(void *context, ef__pg_conn *conn, ef_error *err)
     ef__pg_params params = {0};
 
     ef__pg_add_int(&params, *(const int32_t *)context);
-    return ef__pg_query(conn, PJ_STATE_SET, &params, NULL, err);
+    return ef__pg_query(conn, PJ_STATE_PARTITIONS_SET, &params, NULL, err);
 }
 
-static ef_status make_schema(pg_store *store, const ef_journal_options *options, int done,
-                             ef_error *err)
+static ef_status create_schema(pg_store *store, const ef_journal_options *options, int done,
+                               ef_error *err)
 {
     int32_t partitions = options->partitions;
     ef_status st = ef__pg_migrate(store->pool, "journal", pj_migrations, pj_migration_count, err);
@@ -128,19 +129,19 @@ static ef_status make_schema(pg_store *store, const ef_journal_options *options,
     return st;
 }
 
-/* --- is it a copy ------------------------------------------------------------------------------
+/* --- copies ------------------------------------------------------------------------------
  */
 
-typedef struct moving {
+typedef struct move_job {
     pg_store *store;
     const char *database;
-} moving;
+} move_job;
 
-/* A dump takes leases, workers and what is in flight along, but none of these processes works here.
+/* A dump contains leases, workers and batches in flight of processes that do not work on the copy.
  */
 static ef_status move_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
-    moving *m = context;
+    move_job *m = context;
     ef__pg_params params = {0};
     PGresult *result = NULL;
     bool is_copy;
@@ -157,12 +158,12 @@ static ef_status move_work(void *context, ef__pg_conn *conn, ef_error *err)
         st = ef__pg_send(conn, PJ_COPY_DROP_WORKERS, NULL, err);
     if (is_copy && st == EF_OK)
         st = ef__pg_send(conn, PJ_COPY_RELEASE_BATCHES, NULL, err);
-    return is_copy && st == EF_OK ? ef__pg_take_all(conn, err) : st;
+    return is_copy && st == EF_OK ? ef__pg_receive_all(conn, err) : st;
 }
 
-/* Where the journal is, noted once and compared at every open. A role that may not write leaves it
- * to one that may. */
-static ef_status note_database(pg_store *store, ef_error *err)
+/* Records the database of the journal, and compares it at every open. A role without the privilege
+ * leaves it to the next open. */
+static ef_status record_database(pg_store *store, ef_error *err)
 {
     char database[EF__PG_DATABASE_MAX];
     ef_error ignored = EF_ERROR_INIT;
@@ -177,7 +178,7 @@ static ef_status note_database(pg_store *store, ef_error *err)
     PQclear(result);
     if (st != EF_OK || known)
         return st;
-    st = ef__pg_transaction(store->pool, EF__PG_WRITE, move_work, &(moving){store, database},
+    st = ef__pg_transaction(store->pool, EF__PG_WRITE, move_work, &(move_job){store, database},
                             &ignored);
     if (st != EF_OK && st != EF_MISUSE && err)
         *err = ignored;
@@ -205,34 +206,61 @@ static ef_status pg_adopt(ef_journal *journal, ef_error *err)
     return ef__pg_transaction(pg_store_of(journal)->pool, EF__PG_WRITE, adopt_work, NULL, err);
 }
 
+static ef_status set_types_max(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_params params = {0};
+
+    ef__pg_add_int(&params, *(const int64_t *)context);
+    return ef__pg_query(conn, PJ_STATE_TYPES_MAX, &params, NULL, err);
+}
+
+/* For appends by SQL, which have no settings. */
+static ef_status record_types_max(pg_store *store, int64_t types_max, ef_error *err)
+{
+    ef_error ignored = EF_ERROR_INIT;
+    ef_status st =
+        ef__pg_transaction(store->pool, EF__PG_WRITE, set_types_max, &types_max, &ignored);
+
+    if (st != EF_OK && st != EF_MISUSE && err)
+        *err = ignored;
+    return st == EF_MISUSE ? EF_OK : st; /* a role that may not leaves it to one that may */
+}
+
 static ef_status open_schema(pg_store *store, const ef_journal_options *options, ef_error *err)
 {
     PGresult *result = NULL;
+    int64_t recorded;
     int done;
     ef_status st = ef__pg_migrated(store->pool, "journal", &done, err);
 
     if (st != EF_OK)
         return st;
     if (done > pj_migration_count)
-        return ef_fail_numbers(err, EF_NEWER_SCHEMA, pj_migration_count, done,
-                               "the journal's schema is at %d and this Everfold knows %d: use a "
-                               "newer one",
-                               done, pj_migration_count);
+        return ef_fail_numbers(
+            err, EF_NEWER_SCHEMA, pj_migration_count, done,
+            "the schema of the journal has version %d and this Everfold knows up "
+            "to %d: use a newer Everfold",
+            done, pj_migration_count);
     if (done == 0 && !options->create)
         return ef_fail(err, EF_NOT_FOUND, "the database has no journal: there is no schema %s",
                        ef__pg_pool_schemas(store->pool)->journal);
     if (done < pj_migration_count && options->read_only)
-        return ef_fail(err, EF_MISUSE, "the schema is at %d, it has to be migrated to %d first",
+        return ef_fail(err, EF_MISUSE,
+                       "the schema of the journal has version %d and has to be migrated to "
+                       "version %d, but it was opened read-only",
                        done, pj_migration_count);
     if (done < pj_migration_count)
-        st = make_schema(store, options, done, err);
+        st = create_schema(store, options, done, err);
     if (st == EF_OK)
         st = ef__pg_read(store->pool, PJ_STATE_GET, NULL, &result, err);
     if (st == EF_OK)
         (void)snprintf(store->journal_id, sizeof store->journal_id, "%.*s",
                        EF_STR_ARG(ef__pg_str(result, 0, 0)));
+    recorded = st == EF_OK ? ef__pg_int(result, 0, 2) : 0;
     PQclear(result);
-    return st == EF_OK && !options->read_only ? note_database(store, err) : st;
+    if (st == EF_OK && !options->read_only && options->types_max && options->types_max != recorded)
+        st = record_types_max(store, options->types_max, err);
+    return st == EF_OK && !options->read_only ? record_database(store, err) : st;
 }
 
 static void store_close(ef_journal *journal)
@@ -244,7 +272,7 @@ static void store_close(ef_journal *journal)
     for (size_t i = 0; i < store->lane_count; i++)
         free(store->lanes[i].name);
     free(store->lanes);
-    pg_guess_release(&store->guess);
+    pg_assumption_release(&store->assumption);
     (void)pthread_cond_destroy(&store->changed);
     (void)pthread_mutex_destroy(&store->lock);
     free(store);
@@ -266,20 +294,20 @@ ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journa
 {
     pg_store *store = calloc(1, sizeof *store);
     ef__pg_pool_options pool = {.url = options->url,
-                                .texts = &TEXTS,
+                                .statements = &STATEMENTS,
                                 .busy_ms = options->busy_ms,
                                 .log = options->log,
-                                .greet = greet,
+                                .check_server = check_server,
                                 .context = store};
     ef_status st;
 
     if (!store)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a journal");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for a journal");
     store->base = (ef_journal){.ops = &postgres_ops, .options = *options};
     store->given_clock = options->clock != ef_clock_system();
     store->last = &store->first;
     locks_init(store);
-    pg_guess_init(&store->guess);
+    pg_assumption_init(&store->assumption);
     st = ef__pg_pool_open(&pool, &store->pool, err);
     if (st == EF_OK)
         st = open_schema(store, options, err);
@@ -311,7 +339,7 @@ ef_status pg_head(ef_journal *journal, ef_head *out, ef_error *err)
         out->recorded_us = ef__pg_int(result, 0, 1);
         if (hash.len == sizeof out->hash)
             memcpy(out->hash, hash.ptr, hash.len);
-        pg_saw(store, out->position);
+        pg_record_seen(store, out->position);
     }
     PQclear(result);
     return st;
@@ -324,31 +352,32 @@ static int64_t mono_ms(void)
     return clock->mono_us(clock->context) / 1000;
 }
 
-/* Listen for a while with the store's one listener. A failure is no matter: who waits looks again.
- */
+/* Waits for a notification on the one listening connection. Failures are ignored, because the
+ * caller polls. */
 static bool listen_for(pg_store *store, int64_t ms)
 {
-    bool heard = false;
+    bool notified = false;
 
     if (!store->listener && ef__pg_pool_get(store->pool, &store->listener, NULL) == EF_OK &&
         ef__pg_listen(store->listener, ef__pg_pool_schemas(store->pool)->journal, NULL) != EF_OK) {
         ef__pg_pool_put(store->pool, store->listener);
         store->listener = NULL;
-    } else if (store->listener && ef__pg_hear(store->listener, ms, &heard, NULL) != EF_OK) {
+    } else if (store->listener &&
+               ef__pg_wait_notify(store->listener, ms, &notified, NULL) != EF_OK) {
         ef__pg_pool_put(store->pool, store->listener);
         store->listener = NULL;
     }
     if (!store->listener)
         (void)nanosleep(&(struct timespec){.tv_nsec = 20 * 1000000}, NULL);
-    return heard;
+    return notified;
 }
 
-/* One of those who wait listens, the others wait for it. */
-static void rest(pg_store *store, int64_t ms)
+/* One waiting thread listens, the others wait for it. */
+static void wait_notify(pg_store *store, int64_t ms)
 {
     int64_t until_ms = mono_ms() + ms;
     struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
-    bool heard;
+    bool notified;
 
     (void)pthread_mutex_lock(&store->lock);
     if (store->listening) {
@@ -358,30 +387,30 @@ static void rest(pg_store *store, int64_t ms)
     }
     store->listening = true;
     (void)pthread_mutex_unlock(&store->lock);
-    heard = listen_for(store, ms);
+    notified = listen_for(store, ms);
     (void)pthread_mutex_lock(&store->lock);
     store->listening = false;
-    store->heard += heard;
+    store->notify_count += notified;
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
 }
 
-/* A nudge is a word on the channel on which appends speak too: those who mind nudges look once more
- * after an append, which they would anyway. */
-static bool is_nudged(pg_store *store, int64_t *nudge)
+/* A wake-up uses the same channel as appends: a thread that waits for wake-ups also wakes after an
+ * append, for which it would wake anyway. */
+static bool is_woken(pg_store *store, int64_t *wake)
 {
-    bool nudged;
+    bool woken;
 
-    if (!nudge)
+    if (!wake)
         return false;
     (void)pthread_mutex_lock(&store->lock);
-    nudged = *nudge != store->heard;
-    *nudge = store->heard;
+    woken = *wake != store->notify_count;
+    *wake = store->notify_count;
     (void)pthread_mutex_unlock(&store->lock);
-    return nudged;
+    return woken;
 }
 
-static ef_status pg_nudge(ef_journal *journal, ef_error *err)
+static ef_status pg_wake(ef_journal *journal, ef_error *err)
 {
     PGresult *result = NULL;
     ef_status st = pg_read(pg_store_of(journal), PJ_NOTIFY, NULL, &result, err);
@@ -390,7 +419,7 @@ static ef_status pg_nudge(ef_journal *journal, ef_error *err)
     return st;
 }
 
-ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
                   ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
@@ -399,16 +428,15 @@ ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t ti
     ef_status st;
 
     for (;;) {
-        if (is_nudged(store, nudge))
+        if (is_woken(store, wake))
             return EF_OK;
         st = pg_head(journal, &head, err);
         if (st != EF_OK || head.position > after)
             return st;
         left = until_ms - mono_ms();
         if (left <= 0)
-            return ef_fail(err, EF_TIMEOUT, "no event above position %" PRId64 " in %" PRId64 " ms",
-                           after, timeout_ms);
-        rest(store, left < LOOK_EVERY_MS ? left : LOOK_EVERY_MS);
+            return ef__refuse_wait(after, timeout_ms, err);
+        wait_notify(store, left < POLL_MS ? left : POLL_MS);
     }
 }
 
@@ -462,7 +490,7 @@ static ef_status pg_partition_count(ef_journal *journal, int32_t *out, ef_error 
 
 static const ef__journal_ops postgres_ops = {
     .name = "postgres",
-    .caps = EF__JOURNAL_MANY_PROCESSES | EF__JOURNAL_DURABLE | EF__JOURNAL_REMOTE,
+    .caps = EF__JOURNAL_REMOTE,
     .close = store_close,
     .append = pg_append_events,
     .append_each = pg_append_each,
@@ -470,7 +498,7 @@ static const ef__journal_ops postgres_ops = {
     .read_log = pg_read_log,
     .read_id = pg_read_id,
     .wait = pg_wait,
-    .nudge = pg_nudge,
+    .wake = pg_wake,
     .head = pg_head,
     .stream_head = pg_stream_head,
     .stream_ls = pg_stream_ls,
@@ -478,28 +506,31 @@ static const ef__journal_ops postgres_ops = {
     .type_ls = pg_type_ls,
     .verify = pg_verify,
     .facts = pg_facts,
+    .damage_set = pg_damage_set,
+    .damage_get = pg_damage_get,
+    .damage_clear = pg_damage_clear,
     .partition_count = pg_partition_count,
     .lane_set = pg_lane_set,
     .lane_ls = pg_lane_ls,
     .lane_drop = pg_lane_drop,
     .published_purge = pg_published_purge,
-    .published_again = pg_published_again,
+    .published_requeue = pg_published_requeue,
     .published_count = pg_published_count,
-    .take = pg_take,
-    .mark = pg_mark,
-    .mark_with = pg_mark_with,
+    .claim = pg_claim,
+    .ack = pg_ack,
+    .ack_with = pg_ack_with,
     .database = pg_database,
     .copied_get = pg_copied_get,
     .adopt = pg_adopt,
     .outbox_ls = pg_outbox_ls,
     .outbox_summarise = pg_outbox_summarise,
-    .outbox_waits = pg_outbox_waits,
+    .outbox_has_work = pg_outbox_has_work,
     .retry_streams = pg_retry_streams,
     .revise = pg_revise,
     .skip_add = pg_skip_add,
     .skip_ls = pg_skip_ls,
-    .act_add = pg_act_add,
-    .act_ls = pg_act_ls,
+    .audit_add = pg_audit_add,
+    .audit_ls = pg_audit_ls,
     .lease_many = pg_lease_many,
     .throughput_ls = pg_throughput_ls,
     .lease_ls = pg_lease_ls,

@@ -1,5 +1,5 @@
 /*
- * throughput.c - what was done in each minute of the last day, on PostgreSQL.
+ * throughput.c - counters per minute of the last day, on PostgreSQL.
  */
 #include "store.h"
 
@@ -35,8 +35,9 @@ ef_status pg_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_l
 
     ef__pg_add_int(&params, from_us);
     st = ef__pg_read(pg_store_of(journal)->pool, PJ_THROUGHPUT_ALL, &params, &result, err);
-    if (st == EF_OK && !(items = pg_items(&out->room->arena, PQntuples(result), sizeof *items)))
-        st = ef__room_full(err);
+    if (st == EF_OK &&
+        !(items = pg_items_alloc(&out->room->arena, PQntuples(result), sizeof *items)))
+        st = ef__no_memory(err);
     for (int i = 0; st == EF_OK && i < PQntuples(result); i++)
         items[out->count++] = (ef_throughput){.at_us = ef__pg_int(result, i, 0),
                                               .position = ef__pg_int(result, i, 1),

@@ -1,5 +1,5 @@
 /*
- * worker.c - workers and their heartbeats on PostgreSQL. Joining is lease_many's.
+ * worker.c - workers and their heartbeats on PostgreSQL. pg_lease_many lets a worker join.
  */
 #include "store.h"
 
@@ -23,7 +23,7 @@ ef_status pg_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
 {
     worker_job job = {.store = pg_store_of(journal), .id = id};
 
-    return pg_write_again(job.store, leave_work, &job, err);
+    return pg_write_idempotent(job.store, leave_work, &job, err);
 }
 
 static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
@@ -49,7 +49,7 @@ ef_status pg_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t in
 {
     worker_job job = {
         .store = pg_store_of(journal), .older_than_ms = older_than_ms, .interval_ms = interval_ms};
-    ef_status st = pg_write_again(job.store, purge_work, &job, err);
+    ef_status st = pg_write_idempotent(job.store, purge_work, &job, err);
 
     *out_purged = st == EF_OK ? job.purged : 0;
     return st;
@@ -66,12 +66,12 @@ ef_status pg_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
 
     pg_add_clock(store, &params);
     st = ef__pg_read(store->pool, PJ_WORKER_ALL, &params, &result, err);
-    if (st == EF_OK && !(items = pg_items(arena, PQntuples(result), sizeof *items)))
-        st = ef__room_full(err);
+    if (st == EF_OK && !(items = pg_items_alloc(arena, PQntuples(result), sizeof *items)))
+        st = ef__no_memory(err);
     for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
         ef_worker *w = &items[i];
-        *w = (ef_worker){.id = pg_copy(result, i, 0, arena),
-                         .host = pg_copy(result, i, 1, arena),
+        *w = (ef_worker){.id = pg_copy_text(result, i, 0, arena),
+                         .host = pg_copy_text(result, i, 1, arena),
                          .pid = ef__pg_int(result, i, 2),
                          .started_us = ef__pg_int(result, i, 3),
                          .updated_us = ef__pg_int(result, i, 4),
@@ -79,7 +79,7 @@ ef_status pg_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
                          .state = ef__pg_int(result, i, 7) ? EF_WORKER_IDLE : EF_WORKER_WORKING};
         ef__worker_judge(w, ef__pg_int(result, i, 6));
         if (!w->id.ptr || !w->host.ptr)
-            st = ef__room_full(err);
+            st = ef__no_memory(err);
         out->count++;
     }
     out->items = items;

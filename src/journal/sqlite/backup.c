@@ -1,9 +1,9 @@
 /*
- * backup.c - a copy of the journal for a backup, and what makes it a journal of its own.
+ * backup.c - copies of the journal for a backup.
  *
- * The copy is made ready where it is taken, not where it is restored: it has no leases and workers
- * of the original, and says of itself that it is a copy. Its head file is derived from its own last
- * event, because the original's moves on.
+ * A copy is prepared when it is made, not when it is restored: it has no leases and workers of the
+ * original, and its state row records that it is a copy. Its head file is derived from its own last
+ * event, because that of the original changes.
  */
 #include "ops.h"
 #include "outbox.h"
@@ -34,11 +34,11 @@ static ef_status read_head(const char *path, int64_t busy_ms, sq_head_record *ou
         sqlite3_reset(stmt);
     }
     ef__sq_close(&conn);
-    ef__sq_backup_tidy(path);
+    ef__sq_backup_remove_logs(path);
     return st;
 }
 
-/* What the original has verified holds for the copy too. */
+/* Positions that the original has verified are valid in the copy too. */
 static int64_t verified_upto(sq_store *store, int64_t position)
 {
     sq_head_record now = {0};
@@ -64,7 +64,7 @@ ef_status sq_backup(ef_journal *journal, const ef__journal_backup *backup, ef_he
                     ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
-    const char *const changes[] = {sq_sql[SQ_COPY_MARK], sq_sql[SQ_COPY_DROP_LEASES],
+    const char *const changes[] = {sq_sql[SQ_COPY_STATE], sq_sql[SQ_COPY_DROP_LEASES],
                                    sq_sql[SQ_COPY_DROP_WORKERS], sq_sql[SQ_COPY_RELEASE_BATCHES],
                                    NULL};
     sq_head_record head = {0};
@@ -86,7 +86,7 @@ ef_status sq_backup(ef_journal *journal, const ef__journal_backup *backup, ef_he
     return write_head(backup->path, &head, err);
 }
 
-/* --- is it a copy ------------------------------------------------------------------------------
+/* --- copies ------------------------------------------------------------------------------
  */
 
 ef_status sq_copied_get(ef_journal *journal, int64_t *out_us, ef_error *err)

@@ -1,9 +1,9 @@
 /*
- * embed.c - the opt-in header sqlite.h: appending inside the application's own transaction.
+ * embed.c - the opt-in header sqlite.h: appends inside a transaction of the application.
  *
- * The same writer as the store's, on a connection that is the application's. One thread at a time,
- * so there is no group, no lock of the picture and no checkpoint: the log is moved by whoever opens
- * the journal with ef_journal_open, and here at detach when it has grown long.
+ * The same writer as that of the store, on a connection of the application. It is used by one
+ * thread at a time, so there is no group commit, no state lock and no checkpoint thread: the WAL is
+ * checkpointed by processes that use ef_journal_open, and at detach if it is long.
  */
 #include "store.h"
 #include "writer.h"
@@ -20,14 +20,14 @@ struct ef_sqlite {
     ef_journal_options options;
     sq_state state;
     sq_writer writer;
-    ef__arena arena; /* what the open transaction has planned points into it */
+    ef__arena arena; /* memory of the planned events of the open transaction */
     bool open;       /* a transaction is */
 };
 
-#define SETTLE_FOR_EVENTS 64 /* how many a transaction brings is not known when it begins */
+#define SETTLE_FOR_EVENTS 64 /* the number of events is not known when a transaction begins */
 #define TRANSACTION_BYTES_MAX (4ul * EF_LIMIT_APPEND_BYTES)
 
-static ef_status attach(ef_sqlite *e, sqlite3 *db, ef_error *err)
+static ef_status attach_conn(ef_sqlite *e, sqlite3 *db, ef_error *err)
 {
     const char *path = sqlite3_db_filename(db, "main");
     ef__sq_options how = sq_options(false, e->options.busy_ms);
@@ -38,7 +38,7 @@ static ef_status attach(ef_sqlite *e, sqlite3 *db, ef_error *err)
         return ef_fail(err, EF_BAD_INPUT, "the connection is not on a file");
     st = ef__sq_borrow(&e->writer.conn, db, &how, err);
     if (st == EF_OK)
-        st = sq_schema_ready(&e->writer.conn, &e->options, &made, err);
+        st = sq_schema_open(&e->writer.conn, &e->options, &made, err);
     if (st == EF_OK)
         st = ef__sq_set_up(&e->writer.conn, &how, err);
     if (st == EF_OK)
@@ -46,13 +46,14 @@ static ef_status attach(ef_sqlite *e, sqlite3 *db, ef_error *err)
     if (st == EF_OK)
         st = sq_headfile_open(&e->writer.head, path, false, false, err);
     if (st == EF_NOT_FOUND && e->writer.guard.fd >= 0)
-        st = EF_OK; /* comparing decides what a missing head file means */
+        st = EF_OK; /* sq_compare_head handles a missing head file */
     return st == EF_OK ? sq_compare_head(&e->writer, &e->options, err) : st;
 }
 
 void ef_sqlite_uncounted(void)
 {
-    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* too late: it goes on counting */
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS,
+                         0); /* a failure is ignored: the transaction was ended */
 }
 
 ef_status ef_sqlite_attach(struct sqlite3 *db, const ef_journal_options *options, ef_sqlite **out,
@@ -69,7 +70,7 @@ ef_status ef_sqlite_attach(struct sqlite3 *db, const ef_journal_options *options
         return ef_fail(err, EF_MISUSE, "a transaction is open on the connection");
     e = calloc(1, sizeof *e);
     if (!e)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while attaching");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory while attaching");
     if (options)
         e->options = *options;
     e->options.create = e->options.read_only = e->options.accept_head = false;
@@ -78,7 +79,7 @@ ef_status ef_sqlite_attach(struct sqlite3 *db, const ef_journal_options *options
     e->arena = (ef__arena)EF__ARENA_INIT(TRANSACTION_BYTES_MAX);
     sq_state_init(&e->state);
     sq_writer_init(&e->writer, &e->state, &e->options);
-    st = attach(e, db, err);
+    st = attach_conn(e, db, err);
     if (st != EF_OK) {
         ef_sqlite_detach(e);
         return st;
@@ -118,8 +119,8 @@ ef_status ef_sqlite_begin(ef_sqlite *e, ef_error *err)
     return st;
 }
 
-/* Planned events are looked at until the commit, for an id that comes again: keep their bytes. */
-static bool keep_bytes(ef_sqlite *e, ef__arrival *arrival)
+/* Planned events are compared with later ones of the same id until the commit: copy them. */
+static bool copy_events(ef_sqlite *e, ef__arrival *arrival)
 {
     ef_str *texts[] = {&arrival->event.tenant, &arrival->event.stream, &arrival->event.type,
                        &arrival->event.id,     &arrival->event.data,   &arrival->event.meta};
@@ -130,6 +131,30 @@ static bool keep_bytes(ef_sqlite *e, ef__arrival *arrival)
             return false;
     }
     return true;
+}
+
+static ef_status append_arrivals(ef_sqlite *e, const ef__arrival *arrivals, size_t count,
+                                 int64_t now_us, ef_place *out_places, ef_error *err)
+{
+    ef_status st = sq_writer_append(&e->writer, arrivals, count, now_us, out_places, err);
+
+    if (st == EF_OK) /* now, for the application may look at them in its transaction */
+        st = sq_writer_flush(&e->writer, err);
+    if (st == EF_DAMAGED)
+        sq_damage_record(&e->writer.head, sqlite3_db_filename(e->writer.conn.db, "main"),
+                         &e->options, false, err);
+    return st;
+}
+
+/* The application's transaction stays open: it may still commit its own rows. */
+static ef_status refuse_damaged(const ef_sqlite *e, ef_error *err)
+{
+    sq_damage found;
+
+    sq_headfile_damage(&e->writer.head, &found);
+    return found.damage.found_us
+               ? ef__damage_fail(sqlite3_db_filename(e->writer.conn.db, "main"), &found.damage, err)
+               : EF_OK;
 }
 
 ef_status ef_sqlite_append(ef_sqlite *e, const ef_new_event *events, size_t count,
@@ -144,9 +169,10 @@ ef_status ef_sqlite_append(ef_sqlite *e, const ef_new_event *events, size_t coun
         return ef_fail(err, EF_MISUSE, "call ef_sqlite_begin first");
     if (sqlite3_get_autocommit(e->writer.conn.db)) {
         ef_sqlite_rollback(e);
-        return ef_fail(err, EF_MISUSE,
-                       "the transaction was ended behind Everfold's back: end it by "
-                       "ef_sqlite_commit or ef_sqlite_rollback");
+        return ef_fail(
+            err, EF_MISUSE,
+            "the transaction was ended without ef_sqlite_commit or ef_sqlite_rollback: end it by "
+            "ef_sqlite_commit or ef_sqlite_rollback");
     }
     if (count == 0)
         return EF_OK;
@@ -162,15 +188,15 @@ ef_status ef_sqlite_append(ef_sqlite *e, const ef_new_event *events, size_t coun
     now_us = e->options.clock->wall_us(e->options.clock->context);
     st = ef__arrivals_make(events, count, now_us, arrivals, ids, err);
     for (size_t i = 0; st == EF_OK && i < count; i++)
-        if (!keep_bytes(e, &arrivals[i]))
+        if (!copy_events(e, &arrivals[i]))
             st = ef_fail(err, EF_TOO_LARGE, "the transaction holds more than %lu bytes of events",
                          TRANSACTION_BYTES_MAX);
     if (st == EF_OK)
-        st = sq_writer_append(&e->writer, arrivals, count, now_us, out_places, err);
-    if (st == EF_OK) /* now, for the application may look at them in its transaction */
-        st = sq_writer_flush(&e->writer, err);
+        st = refuse_damaged(e, err);
     if (st == EF_OK)
-        ef__ids_give(arrivals, ids, count, out_places);
+        st = append_arrivals(e, arrivals, count, now_us, out_places, err);
+    if (st == EF_OK)
+        ef__ids_return(arrivals, ids, count, out_places);
     return st;
 }
 
@@ -184,7 +210,7 @@ ef_status ef_sqlite_commit(ef_sqlite *e, ef_error *err)
         ef_sqlite_rollback(e);
         return ef_fail(
             err, EF_UNSURE,
-            "the transaction was ended behind Everfold's back; look for the events by id");
+            "the transaction was ended without ef_sqlite_commit: look up the events by id");
     }
     st = sq_writer_finish(&e->writer, err);
     if (st == EF_OK)
@@ -195,7 +221,7 @@ ef_status ef_sqlite_commit(ef_sqlite *e, ef_error *err)
     }
     e->open = false;
     sq_writer_note_head(&e->writer, e->options.log);
-    if (sq_writer_believe(&e->writer, NULL) != EF_OK)
+    if (sq_writer_publish(&e->writer, NULL) != EF_OK)
         sq_state_forget(&e->state);
     return EF_OK;
 }

@@ -1,36 +1,40 @@
--- only: sqlite one event a statement, links instead of an index, and the position is the row number
--- Events, streams, types.
+-- Events, streams, types; transactions.
 
 -- name: begin
+-- only: sqlite PostgreSQL transactions are begun and ended by src/postgres/transaction.c
 BEGIN IMMEDIATE;
 
 -- name: commit
+-- only: sqlite PostgreSQL transactions are begun and ended by src/postgres/transaction.c
 COMMIT;
 
--- name: rollback
-ROLLBACK;
-
 -- name: begin_read
+-- only: sqlite PostgreSQL transactions are begun and ended by src/postgres/transaction.c
 BEGIN;
 
 -- name: savepoint
+-- only: sqlite PostgreSQL decides what to refuse between the round trips
 SAVEPOINT job;
 
--- name: savepoint_keep
+-- name: savepoint_release
+-- only: sqlite PostgreSQL decides what to refuse between the round trips
 RELEASE job;
 
--- name: savepoint_undo
+-- name: savepoint_rollback
+-- only: sqlite PostgreSQL decides what to refuse between the round trips
 ROLLBACK TO job;
 
 -- name: event_insert
--- The position is the one behind the last: SQLite finds it faster than it checks one that is given.
+-- The position is the row number after the last one: SQLite assigns it faster than it checks a
+-- given one.
 -- binds: 1 stream, 2 seq, 3 prev, 4 jump, 5 type, 6 schema, 7 time, 8 recorded, 9 id, 10 data,
 -- binds: 11 meta, 12 sum, 13 hash
 INSERT INTO event(stream, seq, prev, jump, type, schema, time, recorded, id, data, meta, sum, hash)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
 
 -- name: event_insert_many
--- Eight rows for the price of a statement.
+-- only: sqlite PostgreSQL passes arrays instead
+-- Inserts eight rows for the cost of one statement.
 -- binds: 1 to 13 as of event_insert, 14 to 26 the same for the second event … 92 to 104
 INSERT INTO event(stream, seq, prev, jump, type, schema, time, recorded, id, data, meta, sum, hash)
 VALUES
@@ -51,63 +55,70 @@ SELECT position, recorded, hash FROM event ORDER BY position DESC LIMIT 1;
 SELECT hash FROM event WHERE position = ?1;
 
 -- name: event_at
--- The whole event at a position. SQLite goes through the head of a row as far as the column that is
--- asked for, and goes on from there for the next: the last one is asked for first, here and below,
--- so that it goes through it once.
+-- only: sqlite PostgreSQL reads single events by stream and seq
+-- The event at a position. SQLite decodes a row up to the requested column and continues from there:
+-- the last column is requested first, here and below, so that the row is decoded once.
 -- binds: 1 position
 SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum
   FROM event WHERE position = ?1;
 
 -- name: event_after
--- The log in order. The limit is the caller's: it stops stepping.
+-- The log in order of position. The caller stops stepping at its limit.
 -- binds: 1 position
 SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum
   FROM event WHERE position > ?1 ORDER BY position;
 
 -- name: event_follow
--- The log in order, for who takes every event. take_event (read.c) is called with the columns of
--- each row, which is much cheaper than to step to it and ask for them one by one, and says whether
--- it has taken the event: the first that it has not is the one row there is.
+-- only: sqlite rows of PostgreSQL arrive in one result
+-- The log in order of position, for a sequential reader. accept_event (read.c) is called with the
+-- columns of each row, which is much cheaper than a step and a call for each column, and returns
+-- whether it accepted the event. The only row returned is the first event that it did not accept.
 -- binds: 1 position
 SELECT position FROM event
  WHERE position > ?1
-   AND NOT take_event(hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum)
+   AND NOT accept_event(hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum)
  ORDER BY position;
 
 -- name: event_verify
--- The log in order, with the links back.
+-- The log in order of position, with the backward links of the streams.
 -- binds: 1 position
 SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum, prev, jump
   FROM event WHERE position > ?1 ORDER BY position;
 
 -- name: event_link
--- One step of the way back through a stream.
+-- only: sqlite PostgreSQL finds the events of a stream by an index
+-- One step backward through a stream.
 -- binds: 1 position
 SELECT seq, prev, jump FROM event WHERE position = ?1;
 
 -- name: event_tail
--- What the in-memory tail needs of the events after a position.
+-- only: sqlite SQLite keeps this in memory for the process that writes
+-- The columns that the in-memory tail needs of the events after a position.
 -- binds: 1 position, 2 last position
 SELECT e.position, e.stream, e.seq, s.tenant, e.id FROM event e JOIN stream s ON s.id = e.stream
  WHERE e.position > ?1 AND e.position <= ?2 ORDER BY e.position;
 
 -- name: stream_by_name
+-- only: sqlite PostgreSQL joins streams by name in each statement
 -- binds: 1 tenant, 2 name
 SELECT id FROM stream WHERE tenant = ?1 AND name = ?2;
 
 -- name: stream_by_id
+-- only: sqlite PostgreSQL joins streams in each statement
 -- binds: 1 id
 SELECT tenant, name FROM stream WHERE id = ?1;
 
 -- name: stream_insert
+-- only: sqlite PostgreSQL creates streams in stream_advance
 -- binds: 1 id, 2 tenant, 3 name
 INSERT INTO stream(id, tenant, name) VALUES (?1, ?2, ?3);
 
 -- name: stream_last
+-- only: sqlite PostgreSQL has an identity column
 SELECT coalesce(max(id), 0) FROM stream;
 
 -- name: stream_after
--- A page of streams; the tenant filter is by column, never by prefix.
+-- A page of streams. The tenant is compared by column, never by prefix.
 -- binds: 1 id, 2 any tenant, 3 tenant
 SELECT id, tenant, name FROM stream WHERE id > ?1 AND (?2 OR tenant = ?3) ORDER BY id;
 
@@ -116,6 +127,7 @@ SELECT id, tenant, name FROM stream WHERE id > ?1 AND (?2 OR tenant = ?3) ORDER 
 SELECT seq, position, ladder FROM stream_head WHERE stream = ?1;
 
 -- name: stream_head_put
+-- only: sqlite the head of a PostgreSQL stream is in its row
 -- binds: 1 stream, 2 seq, 3 position, 4 ladder
 INSERT INTO stream_head(stream, seq, position, ladder) VALUES (?1, ?2, ?3, ?4)
     ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq, position = excluded.position,
@@ -134,10 +146,12 @@ UPDATE event_type SET intent = ?2, publish = ?3,
        alias_of = (SELECT id FROM event_type WHERE name = ?4) WHERE name = ?1;
 
 -- name: type_aliases_to
+-- only: sqlite PostgreSQL checks both directions of an alias in type_alias_check
 -- binds: 1 name
 SELECT count(*) FROM event_type a JOIN event_type t ON t.id = a.alias_of WHERE t.name = ?1;
 
 -- name: lane_all
+-- only: sqlite PostgreSQL selects the lanes of an event in outbox_insert
 SELECT id, name, kind, enabled, types FROM lane ORDER BY id;
 
 -- name: outbox_insert
@@ -145,28 +159,33 @@ SELECT id, name, kind, enabled, types FROM lane ORDER BY id;
 INSERT INTO outbox_queue(id, partition) VALUES (?1, ?2);
 
 -- name: outbox_insert_many
--- Sixteen rows for the price of a statement: half of what the rows cost one by one.
+-- only: sqlite PostgreSQL passes arrays instead
+-- Inserts sixteen rows for the cost of one statement: half of what single rows cost.
 -- binds: 1 id, 2 partition, 3 id, 4 partition … 31 id, 32 partition
 INSERT INTO outbox_queue(id, partition) VALUES
     (?1, ?2), (?3, ?4), (?5, ?6), (?7, ?8), (?9, ?10), (?11, ?12), (?13, ?14), (?15, ?16),
     (?17, ?18), (?19, ?20), (?21, ?22), (?23, ?24), (?25, ?26), (?27, ?28), (?29, ?30), (?31, ?32);
 
 -- name: event_names
--- Whose event is at a position.
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
+-- The tenant and id of the event at a position.
 -- binds: 1 position
 SELECT s.tenant, e.id FROM event e JOIN stream s ON s.id = e.stream WHERE e.position = ?1;
 
 -- name: event_place
+-- only: sqlite PostgreSQL finds the events of a stream by an index
 -- binds: 1 position
 SELECT stream, seq FROM event WHERE position = ?1;
 
 -- name: verify_heads
+-- only: sqlite PostgreSQL counts in verify_rest
 SELECT count(*) FROM stream_head h
   LEFT JOIN event e ON e.position = h.position AND e.stream = h.stream AND e.seq = h.seq
  WHERE e.position IS NULL;
 
 -- name: verify_outbox
+-- only: sqlite PostgreSQL counts in verify_rest
 SELECT (SELECT count(*) FROM outbox o LEFT JOIN event e ON e.position = o.position
          WHERE e.position IS NULL)
-     + (SELECT count(*) FROM outbox_exception x LEFT JOIN event e ON e.position = x.position
+     + (SELECT count(*) FROM retry_row x LEFT JOIN event e ON e.position = x.position
          WHERE e.position IS NULL);

@@ -30,8 +30,8 @@ void sq_filter_release(sq_filter *filter)
     *filter = (sq_filter){0};
 }
 
-/* The high bits choose the block as they are: runs are sorted by hash, so filling the filter from
- * one goes through memory in order. The six bits in it come from the hash mixed anew. */
+/* The high bits select the block without mixing: runs are sorted by hash, so filling the filter
+ * from one accesses memory in order. The six bits in a block come from the hash mixed once more. */
 static uint64_t *block_of(const sq_filter *filter, int64_t hash)
 {
     return filter->words + ((uint64_t)hash >> filter->shift) * 8;

@@ -1,14 +1,14 @@
 /*
- * group.c - many threads, one commit.
+ * group.c - group commit: jobs of several threads in one transaction.
  *
- * A caller puts its job in the queue. When nobody leads, it leads: it takes all that is queued into
- * one transaction, in its own thread, so a lone caller never waits for another thread. Jobs that
- * come meanwhile gather behind it; it takes them too, for a few groups, and then hands the lead to
- * the first of those who wait.
+ * A caller adds its job to the queue. If no thread leads, it becomes the leader: it runs all queued
+ * jobs in one transaction, in its own thread, so that a single caller never waits for another
+ * thread. Jobs that arrive meanwhile are queued; the leader runs them too, for a few groups, and
+ * then passes the lead to the first waiting caller.
  *
- *     waiting ─► done            served by somebody else's commit
+ *     waiting ─► done            run by another thread
  *        ├─────► leading ─► done
- *        └─────► slept on ─► …   the same, and its caller has to be woken
+ *        └─────► slept on ─► …   the same, after its caller was woken
  */
 #include "settle.h"
 #include "store.h"
@@ -27,7 +27,7 @@
 
 enum { PHASE_WAITING, PHASE_SLEPT_ON, PHASE_LEADING, PHASE_DONE };
 
-/* Once it is set the job may be gone: the address is all that the kernel looks at then. */
+/* After the store the job may be freed: the wake uses its address only. */
 static void set_phase(sq_job *job, int phase)
 {
     if (atomic_exchange_explicit(&job->phase, phase, memory_order_acq_rel) == PHASE_SLEPT_ON)
@@ -47,8 +47,8 @@ static int await_phase(sq_job *job)
 /* --- the queue ----------------------------------------------------------------------------------
  */
 
-/* Take jobs from the front until they are heavy enough for one commit. */
-static sq_job *take_jobs(sq_store *store)
+/* Removes jobs from the front, up to the limit of a group. */
+static sq_job *dequeue_jobs(sq_store *store)
 {
     sq_job *first, *last;
     size_t weight;
@@ -71,7 +71,7 @@ static sq_job *take_jobs(sq_store *store)
 /* --- one group ----------------------------------------------------------------------------------
  */
 
-/* What earlier jobs have planned; one that looks at events finds them in the database. */
+/* Writes the events that earlier jobs have planned, for a job that reads events. */
 static ef_status write_planned(sq_store *store, ef_error *err)
 {
     ef_status st;
@@ -82,8 +82,8 @@ static ef_status write_planned(sq_store *store, ef_error *err)
     return st;
 }
 
-/* Run a job so that its failure leaves the others' writes alone. *out_fatal: the store itself
- * failed and the transaction is lost. */
+/* Runs a job, in a savepoint if it may fail after a write. *out_fatal: the store failed, and the
+ * transaction is lost. */
 static void run_job(sq_store *store, sq_job *job, bool *out_fatal)
 {
     ef__sq_conn *conn = &store->writer.conn;
@@ -97,8 +97,8 @@ static void run_job(sq_store *store, sq_job *job, bool *out_fatal)
         job->status = job->run(store, job, err);
     if (!job->plans_first && sqlite3_get_autocommit(conn->db) == 0) {
         if (job->status != EF_OK)
-            (void)ef__sq_run(conn, SQ_SAVEPOINT_UNDO, NULL);
-        (void)ef__sq_run(conn, SQ_SAVEPOINT_KEEP, NULL);
+            (void)ef__sq_run(conn, SQ_SAVEPOINT_ROLLBACK, NULL);
+        (void)ef__sq_run(conn, SQ_SAVEPOINT_RELEASE, NULL);
     }
     *out_fatal = job->status == EF_FULL || job->status == EF_IO || job->status == EF_NO_MEMORY ||
                  job->status == EF_DAMAGED || sqlite3_get_autocommit(conn->db) != 0;
@@ -115,8 +115,7 @@ static void fail_jobs(sq_job *jobs, ef_status status, const ef_error *err)
     }
 }
 
-/* Whether the next commit is on the disk when it returns. What was not synced is so with the next
- * one that is. */
+/* Whether the next commit is synced when it returns. A synced commit includes all earlier ones. */
 static ef_status choose_sync(sq_store *store, bool synced, ef_error *err)
 {
     if (store->unsynced == !synced)
@@ -130,8 +129,8 @@ static ef_status choose_sync(sq_store *store, bool synced, ef_error *err)
     return EF_OK;
 }
 
-/* Begin, with the slice of background work that this group pays for. */
-static ef_status begin(sq_store *store, size_t events, bool synced, ef_error *err)
+/* Begins the transaction, with a slice of deferred index work. */
+static ef_status begin_group(sq_store *store, size_t events, bool synced, ef_error *err)
 {
     ef_status st = choose_sync(store, synced, err);
 
@@ -148,14 +147,14 @@ static ef_status begin(sq_store *store, size_t events, bool synced, ef_error *er
     return st;
 }
 
-static void rollback(sq_store *store)
+static void rollback_group(sq_store *store)
 {
     pthread_mutex_lock(&store->state_lock);
     sq_writer_rollback(&store->writer);
     pthread_mutex_unlock(&store->state_lock);
 }
 
-static ef_status commit(sq_store *store, ef_error *err)
+static ef_status commit_group(sq_store *store, ef_error *err)
 {
     ef_status st;
 
@@ -166,15 +165,15 @@ static ef_status commit(sq_store *store, ef_error *err)
         st = sq_writer_commit(&store->writer, err);
     if (st != EF_OK) {
         store->broken = st == EF_UNSURE;
-        rollback(store);
+        rollback_group(store);
         return st;
     }
     sq_writer_note_head(&store->writer, store->base.options.log);
     atomic_fetch_add(&store->appended, (int64_t)store->writer.txn.count);
     atomic_fetch_add(&store->commits, 1);
     pthread_mutex_lock(&store->state_lock);
-    /* The events are durable whatever happens to our picture of them. */
-    if (sq_writer_believe(&store->writer, NULL) != EF_OK)
+    /* The events are durable, whatever happens to the cached state. */
+    if (sq_writer_publish(&store->writer, NULL) != EF_OK)
         sq_state_forget(&store->state);
     pthread_mutex_unlock(&store->state_lock);
     return EF_OK;
@@ -191,11 +190,11 @@ static void run_group(sq_store *store, sq_job *jobs)
     for (sq_job *job = jobs; job; job = job->next) {
         job->status = EF_OK;
         events += job->weight;
-        synced = synced || !job->may_be_lost;
+        synced = synced || !job->lazy_sync;
     }
     st = store->broken ? sq_store_reopen(store, &err) : EF_OK;
     if (st == EF_OK)
-        st = begin(store, events, synced, &err);
+        st = begin_group(store, events, synced, &err);
     if (st != EF_OK) {
         fail_jobs(jobs, st, &err);
         return;
@@ -205,12 +204,12 @@ static void run_group(sq_store *store, sq_job *jobs)
         bad = fatal ? job : NULL;
     }
     if (bad) {
-        rollback(store);
+        rollback_group(store);
         err = bad->err ? *bad->err : (ef_error)EF_ERROR_INIT;
         fail_jobs(jobs, bad->status != EF_OK ? bad->status : EF_IO, &err);
         return;
     }
-    st = commit(store, &err);
+    st = commit_group(store, &err);
     if (st != EF_OK)
         fail_jobs(jobs, st, &err);
 }
@@ -218,9 +217,9 @@ static void run_group(sq_store *store, sq_job *jobs)
 /* --- leading ------------------------------------------------------------------------------------
  */
 
-/* May the leader go on? It serves others for a few groups more while its own caller waits, for
- * handing on costs a thread's wake-up during which nobody commits. */
-static bool go_on_leading(sq_store *store, int groups_left)
+/* Whether the leader runs another group. It does so for a few groups although its own job is done,
+ * because passing the lead costs a thread wake-up during which nothing is committed. */
+static bool may_lead_again(sq_store *store, int groups_left)
 {
     bool more;
 
@@ -230,7 +229,7 @@ static bool go_on_leading(sq_store *store, int groups_left)
     return more;
 }
 
-/* Hand the lead on, or leave it free. */
+/* Passes the lead to a waiting caller, if any. */
 static void pass_lead(sq_store *store)
 {
     sq_job *next;
@@ -246,27 +245,27 @@ static void pass_lead(sq_store *store)
         set_phase(next, PHASE_LEADING);
 }
 
-static void tell_done(sq_job *jobs)
+static void finish_jobs(sq_job *jobs)
 {
     for (sq_job *next; jobs; jobs = next) {
-        next = jobs->next; /* once it is done the job is its owner's again */
+        next = jobs->next; /* its thread may free it as soon as it is done */
         set_phase(jobs, PHASE_DONE);
     }
 }
 
-static void lead(sq_store *store, int groups)
+static void lead_groups(sq_store *store, int groups)
 {
     do {
-        sq_job *jobs = take_jobs(store);
+        sq_job *jobs = dequeue_jobs(store);
         run_group(store, jobs);
-        tell_done(jobs);
-        ef__sq_checkpointer_look(&store->checkpointer, store->log_pages);
-    } while (go_on_leading(store, --groups));
+        finish_jobs(jobs);
+        ef__sq_checkpointer_check(&store->checkpointer, store->wal_pages);
+    } while (may_lead_again(store, --groups));
     pass_lead(store);
 }
 
-/* Put them at the end of the queue, together; true: the caller leads. */
-static bool enqueue(sq_store *store, sq_job *first)
+/* Adds jobs to the queue, together; true: the caller leads. */
+static bool enqueue_jobs(sq_store *store, sq_job *first)
 {
     bool leads = false;
 
@@ -288,7 +287,7 @@ static bool enqueue(sq_store *store, sq_job *first)
 
 void sq_submit_all(sq_store *store, sq_job *first)
 {
-    /* Who brings many has many to answer, and does not keep them waiting for others. */
+    /* A caller with many jobs does not lead for others, so that its own results are not delayed. */
     int groups = first->sibling ? 1 : GROUPS_A_LEADER;
 
     if (getpid() != store->pid) {
@@ -297,11 +296,11 @@ void sq_submit_all(sq_store *store, sq_job *first)
                 ef_fail(job->err, EF_MISUSE, "a journal may not be used in a child after fork()");
         return;
     }
-    if (enqueue(store, first))
-        lead(store, groups);
+    if (enqueue_jobs(store, first))
+        lead_groups(store, groups);
     for (sq_job *job = first; job; job = job->sibling)
         if (await_phase(job) == PHASE_LEADING)
-            lead(store, groups);
+            lead_groups(store, groups);
 }
 
 ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err)

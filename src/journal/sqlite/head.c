@@ -23,7 +23,20 @@ struct record {
 static const char MAGIC[8] = {'E', 'F', 'H', 'E', 'A', 'D', '0', '1'};
 
 #define RECORD_APART 512 /* a sector each */
-#define NUDGE_AT (2 * RECORD_APART)
+#define WAKE_AT (2 * RECORD_APART)
+#define DAMAGE_AT (3 * RECORD_APART) /* a sector of its own: nothing else is written over it */
+
+/* All zero: no damage is recorded. */
+struct damage_record {
+    char magic[8];
+    int64_t at_open;
+    ef__damage damage;
+    uint64_t sum;
+};
+
+static const char DAMAGE_MAGIC[8] = {'E', 'F', 'D', 'A', 'M', 'G', '0', '1'};
+
+_Static_assert(sizeof(struct damage_record) <= RECORD_APART, "it fits a sector");
 
 static uint64_t record_sum(const struct record *r)
 {
@@ -80,7 +93,8 @@ ef_status sq_headfile_read(sq_headfile *file, sq_head_record *out, ef_error *err
     bool found = false;
 
     *out = (sq_head_record){0};
-    (void)!pread(file->fd, both, sizeof both, 0); /* what is not there is no whole record */
+    if (pread(file->fd, both, sizeof both, 0) < 0) /* what is not there is no whole record */
+        return ef_fail(err, EF_IO, "the head file could not be read: %s", strerror(errno));
     for (int slot = 0; slot < 2; slot++) {
         struct record r;
         memcpy(&r, both + slot * RECORD_APART, sizeof r);
@@ -150,23 +164,105 @@ bool sq_headfile_advance(sq_headfile *file, int64_t from, int64_t to,
     return written;
 }
 
-int64_t sq_headfile_nudge(const sq_headfile *file)
+int64_t sq_headfile_wake(const sq_headfile *file)
 {
     int64_t number;
 
-    return pread(file->fd, &number, sizeof number, NUDGE_AT) == (ssize_t)sizeof number ? number : 0;
+    return pread(file->fd, &number, sizeof number, WAKE_AT) == (ssize_t)sizeof number ? number : 0;
 }
 
-/* One at random: then two who nudge at once need no lock to write another than the one that was
- * seen, whoever is first. The times are touched so that those who mind nothing else are told, and
- * sleep through appends. */
-bool sq_headfile_set_nudge(const sq_headfile *file)
+/* The number is random: two processes that wake at once need no lock to write one that differs from
+ * the number seen before, in whichever order they write. The file times change too, so that
+ * processes that wait for wake-ups alone notice it and sleep through appends. */
+bool sq_headfile_set_wake(const sq_headfile *file)
 {
     int64_t number;
 
     return getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number &&
-           pwrite(file->fd, &number, sizeof number, NUDGE_AT) == (ssize_t)sizeof number &&
+           pwrite(file->fd, &number, sizeof number, WAKE_AT) == (ssize_t)sizeof number &&
            futimens(file->fd, NULL) == 0;
+}
+
+/* --- damage --------------------------------------------------------------------------------------
+ */
+
+static uint64_t damage_sum(const struct damage_record *r)
+{
+    return ef__xxh3((ef_str){(const char *)r, offsetof(struct damage_record, sum)}, 0);
+}
+
+/* A record that is not whole was one: only damage is ever written there. */
+static void describe_torn(const sq_headfile *file, sq_damage *out)
+{
+    struct stat st = {0};
+
+    (void)fstat(file->fd, &st);
+    *out = (sq_damage){.damage = {.found_us = st.st_mtim.tv_sec * INT64_C(1000000) + 1,
+                                  .text = "what was found cannot be read: its record in the head "
+                                          "file is damaged too"}};
+}
+
+void sq_headfile_damage(const sq_headfile *file, sq_damage *out)
+{
+    static const struct damage_record none;
+    struct damage_record r = {0};
+
+    *out = (sq_damage){0};
+    if (file->fd < 0 || pread(file->fd, &r, sizeof r, DAMAGE_AT) <= 0 ||
+        memcmp(&r, &none, sizeof r) == 0)
+        return;
+    if (memcmp(r.magic, DAMAGE_MAGIC, sizeof DAMAGE_MAGIC) != 0 || r.sum != damage_sum(&r)) {
+        describe_torn(file, out);
+        return;
+    }
+    *out = (sq_damage){.damage = r.damage, .at_open = r.at_open != 0};
+    out->damage.text[sizeof out->damage.text - 1] = '\0';
+}
+
+static bool write_damage(const sq_headfile *file, const sq_damage *damage)
+{
+    struct damage_record r;
+
+    memset(&r, 0, sizeof r);
+    if (damage->damage.found_us) {
+        memcpy(r.magic, DAMAGE_MAGIC, sizeof DAMAGE_MAGIC);
+        r.at_open = damage->at_open;
+        r.damage = damage->damage;
+        r.sum = damage_sum(&r);
+    }
+    return pwrite(file->fd, &r, sizeof r, DAMAGE_AT) == (ssize_t)sizeof r && fsync(file->fd) == 0;
+}
+
+static bool is_same_file(const sq_headfile *a, const sq_headfile *b)
+{
+    struct stat one, other;
+
+    return fstat(a->fd, &one) == 0 && fstat(b->fd, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+ef_status sq_headfile_set_damage(const sq_headfile *file, const char *database_path,
+                                 const sq_damage *damage, ef_error *err)
+{
+    sq_headfile writable;
+    sq_damage now;
+    ef_status st = sq_headfile_open(&writable, database_path, false, false, err);
+
+    if (st != EF_OK)
+        return st;
+    if (!is_same_file(file, &writable)) {
+        sq_headfile_close(&writable);
+        return ef_fail(err, EF_NOT_FOUND, "%s-head is not the file that was opened", database_path);
+    }
+    set_lock(&writable, F_WRLCK);
+    sq_headfile_damage(&writable, &now);
+    bool is_kept = damage->damage.found_us && now.damage.found_us && !now.at_open;
+    if (!is_kept && !write_damage(&writable, damage))
+        st =
+            ef_fail(err, EF_IO, "%s-head could not be written: %s", database_path, strerror(errno));
+    set_lock(&writable, F_UNLCK);
+    sq_headfile_close(&writable);
+    return st;
 }
 
 void sq_headfile_close(sq_headfile *file)

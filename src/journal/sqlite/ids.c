@@ -6,16 +6,16 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* 4480 bytes: SQLite keeps 489 of them in a page of the index and the rest fills a page of its own,
- * which is written once. Smaller chunks share pages, and those are written again and again. */
+/* 4480 bytes: SQLite stores 489 of them in a page of the index, and the rest fills an overflow
+ * page, which is written once. Smaller chunks would share pages, which are written many times. */
 #define CHUNK_ENTRIES 280
-#define FILTER_AFTER 64 /* look-ups before the filter is worth filling */
+#define FILTER_AFTER 64 /* lookups before the filter is filled */
 #define RUNS_MAX 1024
-#define DROP_FASTER 16 /* entries go without being read, many with a page */
+#define DROP_FASTER 16 /* deleting entries is cheap: many per page, without reading them */
 
 static ef_status no_memory(ef_error *err)
 {
-    return ef_fail(err, EF_NO_MEMORY, "memory ran out while keeping the index of ids");
+    return ef_fail(err, EF_NO_MEMORY, "out of memory while keeping the index of ids");
 }
 
 static int by_hash(const void *a, const void *b)
@@ -44,8 +44,8 @@ static ef_status put_chunk(ef__sq_conn *conn, int64_t run, const sq_id_entry *en
     return ef__sq_done(conn, stmt, err);
 }
 
-/* How many of `entries` the next chunk takes: equal hashes stay together, so that a look-up needs
- * one chunk only. */
+/* The length of the next chunk: equal hashes stay together, so that a lookup reads one chunk only.
+ */
 static size_t chunk_length(const sq_id_entry *entries, size_t count)
 {
     size_t n = count < CHUNK_ENTRIES ? count : CHUNK_ENTRIES;
@@ -109,7 +109,7 @@ static ef_status read_runs(ef__sq_conn *conn, struct run runs[RUNS_MAX], size_t 
     return st;
 }
 
-/* The run that others are being merged into; 0 when none is. */
+/* The output of the current merge; 0: none. */
 static int64_t merge_output(const struct run *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -118,8 +118,8 @@ static int64_t merge_output(const struct run *runs, size_t count)
     return 0;
 }
 
-/* Take the chunk that `stmt` finds for an input; where there is none the input ends. */
-static ef_status take_chunk(ef__sq_conn *conn, sq_merge_input *in, sqlite3_stmt *stmt,
+/* Loads the chunk that `stmt` finds for an input; without one the input has ended. */
+static ef_status load_chunk(ef__sq_conn *conn, sq_merge_input *in, sqlite3_stmt *stmt,
                             ef_error *err)
 {
     bool row;
@@ -146,8 +146,8 @@ static ef_status take_chunk(ef__sq_conn *conn, sq_merge_input *in, sqlite3_stmt 
     return EF_OK;
 }
 
-/* Have the next entry of an input in hand, unless it ends. */
-static ef_status refill(ef__sq_conn *conn, sq_merge_input *in, ef_error *err)
+/* Loads the next chunk of an input if the current one was read. */
+static ef_status refill_input(ef__sq_conn *conn, sq_merge_input *in, ef_error *err)
 {
     sqlite3_stmt *stmt;
     ef_status st;
@@ -159,10 +159,10 @@ static ef_status refill(ef__sq_conn *conn, sq_merge_input *in, ef_error *err)
         return st;
     sqlite3_bind_int64(stmt, 1, in->run);
     sqlite3_bind_int64(stmt, 2, in->lo);
-    return take_chunk(conn, in, stmt, err);
+    return load_chunk(conn, in, stmt, err);
 }
 
-/* The first entry of an input that is behind `after`; the first of all without it. */
+/* Moves an input to its first entry after the hash `after`, or to its first entry. */
 static ef_status seek_input(ef__sq_conn *conn, sq_merge_input *in, const int64_t *after,
                             ef_error *err)
 {
@@ -174,20 +174,20 @@ static ef_status seek_input(ef__sq_conn *conn, sq_merge_input *in, const int64_t
     sqlite3_bind_int64(stmt, 1, in->run);
     if (after)
         sqlite3_bind_int64(stmt, 2, *after);
-    st = take_chunk(conn, in, stmt, err);
-    if (st == EF_OK && after && in->ends) { /* all of it is behind */
+    st = load_chunk(conn, in, stmt, err);
+    if (st == EF_OK && after && in->ends) { /* its last hash is not after it */
         st = ef__sq_stmt(conn, SQ_ID_CHUNK_FIRST, &stmt, err);
         if (st == EF_OK) {
             sqlite3_bind_int64(stmt, 1, in->run);
-            st = take_chunk(conn, in, stmt, err);
+            st = load_chunk(conn, in, stmt, err);
         }
     }
     while (st == EF_OK && after && in->at < in->count && in->entries[in->at].hash <= *after)
         in->at++;
-    return st == EF_OK ? refill(conn, in, err) : st;
+    return st == EF_OK ? refill_input(conn, in, err) : st;
 }
 
-/* Where the output ends in the store: *out_any is false when nothing has been merged yet. */
+/* The last hash of the output in the store; *out_any is false if it is empty. */
 static ef_status output_end(ef__sq_conn *conn, int64_t output, bool *out_any, int64_t *out_hash,
                             ef_error *err)
 {
@@ -210,11 +210,11 @@ static ef_status output_end(ef__sq_conn *conn, int64_t output, bool *out_any, in
     return count ? EF_OK : ef_fail(err, EF_DAMAGED, "the index of ids has an empty chunk");
 }
 
-/* Go on where the store says the merge is. Inputs do not change while they are merged, so what is
- * in hand is right whenever the output ends where we left it; whoever else did a slice, or a
- * rollback of ours, has moved that end. */
-static ef_status resume(ef__sq_conn *conn, sq_merge *merge, const struct run *runs, size_t count,
-                        int64_t output, ef_error *err)
+/* Resumes the merge at the end of the stored output. Inputs do not change during a merge, so the
+ * loaded chunks are valid if the output ends where this process left it; a slice of another process
+ * or a rollback moves that end. */
+static ef_status resume_merge(ef__sq_conn *conn, sq_merge *merge, const struct run *runs,
+                              size_t count, int64_t output, ef_error *err)
 {
     bool any;
     int64_t end = 0;
@@ -250,8 +250,8 @@ static bool grow_chunk(sq_merge *merge)
     return true;
 }
 
-/* The input with the smallest entry; NULL when all have ended. */
-static sq_merge_input *smallest(sq_merge *merge)
+/* The input with the smallest entry; NULL: all have ended. */
+static sq_merge_input *smallest_input(sq_merge *merge)
 {
     sq_merge_input *best = NULL;
 
@@ -263,21 +263,21 @@ static sq_merge_input *smallest(sq_merge *merge)
     return best;
 }
 
-/* Copy the next chunk's worth of entries to the end of the output. Equal hashes stay together: a
- * slice goes on behind the last hash that the output has. */
+/* Copies the entries of a chunk to the end of the output. Equal hashes stay together, because the
+ * next slice continues after the last hash of the output. */
 static ef_status merge_chunk(ef__sq_conn *conn, sq_merge *merge, size_t *out_count, ef_error *err)
 {
     sq_merge_input *in;
     size_t count = 0;
     ef_status st = EF_OK;
 
-    while (st == EF_OK && (in = smallest(merge)) &&
+    while (st == EF_OK && (in = smallest_input(merge)) &&
            (count < CHUNK_ENTRIES || in->entries[in->at].hash == merge->end)) {
         if (count == merge->chunk_cap && !grow_chunk(merge))
             return no_memory(err);
         merge->chunk[count] = in->entries[in->at++];
         merge->end = merge->chunk[count++].hash;
-        st = refill(conn, in, err);
+        st = refill_input(conn, in, err);
     }
     *out_count = count;
     if (st != EF_OK || !count)
@@ -286,7 +286,7 @@ static ef_status merge_chunk(ef__sq_conn *conn, sq_merge *merge, size_t *out_cou
     return put_chunk(conn, merge->output, merge->chunk, count, err);
 }
 
-/* With the last entry the output counts, and the inputs no longer do. */
+/* With the last entry the output is searched instead of the inputs. */
 static ef_status end_merge(ef__sq_conn *conn, int64_t output, ef_error *err)
 {
     sqlite3_stmt *stmt;
@@ -306,15 +306,15 @@ static ef_status merge_slice(ef__sq_conn *conn, sq_merge *merge, size_t budget, 
 
     for (*out_done = 0; st == EF_OK && *out_done < budget && copied; *out_done += copied)
         st = merge_chunk(conn, merge, &copied, err);
-    bool ended = st == EF_OK && !smallest(merge);
+    bool ended = st == EF_OK && !smallest_input(merge);
     if (ended)
         st = end_merge(conn, merge->output, err);
-    if (ended || st != EF_OK) /* what is in hand may be half read */
+    if (ended || st != EF_OK) /* the loaded chunks may be incomplete */
         merge->output = 0;
     return st;
 }
 
-/* Begin a merge where a level has enough runs. */
+/* Begins a merge if a level has enough runs. */
 static ef_status begin_merge(ef__sq_conn *conn, const struct run *runs, size_t count,
                              int64_t *next_run, ef_error *err)
 {
@@ -342,8 +342,8 @@ static ef_status begin_merge(ef__sq_conn *conn, const struct run *runs, size_t c
     return st;
 }
 
-/* Remove chunks from the front of a run that has been merged, and with the last of them the run. */
-static ef_status drop_slice(ef__sq_conn *conn, int64_t run, size_t budget, ef_error *err)
+/* Deletes chunks from the front of a merged run, and with the last of them the run. */
+static ef_status delete_slice(ef__sq_conn *conn, int64_t run, size_t budget, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool more;
@@ -357,7 +357,7 @@ static ef_status drop_slice(ef__sq_conn *conn, int64_t run, size_t budget, ef_er
     int64_t upto = more ? sqlite3_column_int64(stmt, 0) : INT64_MAX;
     sqlite3_reset(stmt);
     if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_ID_CHUNK_DROP, &stmt, err);
+        st = ef__sq_stmt(conn, SQ_ID_CHUNK_DELETE, &stmt, err);
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, run);
@@ -380,7 +380,7 @@ ef_status sq_ids_merge(ef__sq_conn *conn, sq_merge *merge, size_t budget, bool m
     ef_status st;
 
     *out_done = budget;
-    /* A merge falls due with a new run, and a new run moves *next_run. */
+    /* A merge can become due only by a new run, which increments *next_run. */
     if (merge->idle_at == *next_run)
         return EF_OK;
     st = read_runs(conn, runs, &count, err);
@@ -389,7 +389,7 @@ ef_status sq_ids_merge(ef__sq_conn *conn, sq_merge *merge, size_t budget, bool m
         return st;
     for (size_t i = 0; i < count; i++)
         if (runs[i].level == SQ_RUN_MERGED)
-            return drop_slice(conn, runs[i].run, budget, err);
+            return delete_slice(conn, runs[i].run, budget, err);
     if (!output && may_begin) {
         int64_t before = *next_run;
         st = begin_merge(conn, runs, count, next_run, err);
@@ -397,7 +397,7 @@ ef_status sq_ids_merge(ef__sq_conn *conn, sq_merge *merge, size_t budget, bool m
     }
     if (!output)
         return st;
-    st = resume(conn, merge, runs, count, output, err);
+    st = resume_merge(conn, merge, runs, count, output, err);
     return st == EF_OK ? merge_slice(conn, merge, budget, out_done, err) : st;
 }
 
@@ -412,9 +412,9 @@ void sq_merge_release(sq_merge *merge)
 /* --- look-up -----------------------------------------------------------------------------------
  */
 
-/* Is the event at `position` the one with this tenant and id? */
-static ef_status is_it(ef__sq_conn *conn, int64_t position, ef_str tenant, ef_str id, bool *out,
-                       ef_error *err)
+/* Whether the event at `position` has this tenant and id. */
+static ef_status is_event(ef__sq_conn *conn, int64_t position, ef_str tenant, ef_str id, bool *out,
+                          ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
@@ -448,7 +448,7 @@ static ef_status find_in_tail(sq_state *state, ef__sq_conn *conn, ef_str tenant,
         if (state->entries[i].id_hash != hash)
             continue;
         int64_t position = state->progress.settled + 1 + i;
-        ef_status st = is_it(conn, position, tenant, id, &same, err);
+        ef_status st = is_event(conn, position, tenant, id, &same, err);
         if (st != EF_OK)
             return st;
         if (same) {
@@ -484,7 +484,7 @@ static ef_status find_in_run(ef__sq_conn *conn, int64_t run, ef_str tenant, ef_s
             hi = mid;
     }
     for (; st == EF_OK && !same && lo < count && entries[lo].hash == hash; lo++) {
-        st = is_it(conn, entries[lo].position, tenant, id, &same, err);
+        st = is_event(conn, entries[lo].position, tenant, id, &same, err);
         if (same)
             *out = entries[lo].position;
     }
@@ -492,7 +492,7 @@ static ef_status find_in_run(ef__sq_conn *conn, int64_t run, ef_str tenant, ef_s
     return st;
 }
 
-/* Fill the filter with every id that is in a run. */
+/* Fills the filter with the ids of all runs. */
 static ef_status fill_filter(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
     size_t capacity = (size_t)state->progress.settled * 2;

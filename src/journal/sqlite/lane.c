@@ -1,8 +1,8 @@
 /*
  * lane.c - lanes on SQLite.
  *
- * Every process keeps the lanes in memory (state.h) to know what to queue; a change makes
- * state.lanes_version grow in the same transaction, and that is how the others learn of it.
+ * Every process caches the lanes (state.h), because an append queues rows for them; a change
+ * increments state.lanes_version in the same transaction, by which other processes notice it.
  */
 #include "outbox.h"
 
@@ -37,7 +37,7 @@ ef_status sq_lane_need(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *e
     ef_status st = sq_lane_find(conn, name, out, err);
 
     if (st == EF_OK && out->id == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no lane \"%.*s\"", EF_STR_ARG(name));
+        st = ef__refuse_unknown_lane(name, err);
     return st;
 }
 
@@ -73,7 +73,7 @@ static ef_status check_expected(ef__sq_conn *conn, const ef_lane *expected, ef_e
 {
     sqlite3_stmt *stmt;
     bool row = false;
-    ef_status st = ef__sq_stmt(conn, SQ_LANE_IS, &stmt, err);
+    ef_status st = ef__sq_stmt(conn, SQ_LANE_MATCHES, &stmt, err);
 
     if (st != EF_OK)
         return st;
@@ -98,10 +98,9 @@ static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
         st = check_expected(&store->writer.conn, job->expected, err);
     if (st != EF_OK)
         return st;
-    /* Its rows are held under leases of its kind: they would be nobody's. */
+    /* Its rows are claimed under leases of its kind, which another kind would not have. */
     if (found.id && found.kind != lane->kind)
-        return ef_fail(err, EF_BAD_INPUT, "lane \"%.*s\" is there and of another kind",
-                       EF_STR_ARG(lane->name));
+        return ef__refuse_lane_kind(lane->name, err);
     return lane_write(&store->writer.conn, found.id ? SQ_LANE_UPDATE : SQ_LANE_INSERT, lane, err);
 }
 
@@ -145,7 +144,7 @@ ef_status sq_lanes_load(ef__sq_conn *conn, ef_str only, ef__arena *arena, sq_lan
         lanes = sq_list_grow(arena, lanes, *count, sizeof *lanes);
         if (!lanes || !lane_from_row(stmt, arena, &lanes[*count])) {
             sqlite3_reset(stmt);
-            return ef__room_full(err);
+            return ef__no_memory(err);
         }
         *out = lanes;
         (*count)++;
@@ -168,7 +167,7 @@ ef_status sq_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
     st = sq_lanes_load(&reader->conn, (ef_str){0}, arena, &lanes, &count, err);
     sq_read_end(store, reader);
     if (st == EF_OK && !(items = ef__arena_zalloc(arena, count, sizeof *items)))
-        st = ef__room_full(err);
+        st = ef__no_memory(err);
     if (st != EF_OK)
         return st;
     for (size_t i = 0; i < count; i++)

@@ -1,13 +1,12 @@
 /*
- * lease.c - leases on SQLite: core/lease_rule.h decides, this fetches and stores.
+ * lease.c - leases on SQLite: the rules of core/lease_rule.h on stored rows.
  *
- * A row stays when its lease is given back, for its token must never be given out again: view
- * stores remember the highest that they have seen, and refuse what is lower. Where a row is pruned
- * (partition.c) state.token_floor remembers for all of them.
+ * A row stays after its lease was released, because its token must never be given again: view
+ * stores record the highest token of a write, and refuse lower ones. For rows that are pruned
+ * (partition.c) state.token_floor keeps the highest token.
  *
- * The clock is taken as it is, not as sq_now_us has it: after a clock that was ahead for a while
- * that one stands still, and nothing would run out. The rule knows what to do when the clock goes
- * back.
+ * Leases use the unmodified clock, not sq_now_us: after the clock was set back, that one stands
+ * still, and no lease would expire. The rules handle a clock that goes back.
  */
 #include "outbox.h"
 
@@ -17,7 +16,7 @@ typedef struct lease_job {
     sq_job base;
     ef_lease_call *calls;
     size_t count;
-    const ef__beat *beat;
+    const ef__heartbeat *beat;
 } lease_job;
 
 static void bind_key(sqlite3_stmt *stmt, const ef_lease_key *key)
@@ -63,15 +62,6 @@ int64_t sq_clock_us(const sq_store *store)
     return clock->wall_us(clock->context);
 }
 
-static ef_status lost(const ef_lease_key *key, int64_t token, const ef__lease_row *found,
-                      ef_error *err)
-{
-    return ef_fail_numbers(
-        err, EF_LEASE_LOST, token, found->token,
-        "lease %s \"%.*s\" %" PRId32 ": token %" PRId64 " is not live, the present one is %" PRId64,
-        ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition, token, found->token);
-}
-
 ef_status sq_lease_check(sq_store *store, ef__sq_conn *conn, const ef_lease_key *key, int64_t token,
                          ef_error *err)
 {
@@ -81,7 +71,7 @@ ef_status sq_lease_check(sq_store *store, ef__sq_conn *conn, const ef_lease_key 
     if (st != EF_OK)
         return st;
     if (ef__lease_check(&lease.row, token, sq_clock_us(store)) != EF_OK)
-        return lost(key, token, &lease.row, err);
+        return ef__refuse_lost_lease(key, token, lease.row.token, err);
     return EF_OK;
 }
 
@@ -93,7 +83,7 @@ ef_lease_key sq_lane_lease(const sq_lane *lane, int32_t partition)
 }
 
 ef_status sq_held_check(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
-                        const ef_holding *held, size_t count, ef_error *err)
+                        const ef_partition_lease *held, size_t count, ef_error *err)
 {
     ef_status st = EF_OK;
 
@@ -104,24 +94,15 @@ ef_status sq_held_check(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
     return st;
 }
 
-ef_status sq_refused(sq_store *store, ef_status st)
+ef_status sq_count_refused(sq_store *store, ef_status st)
 {
     if (st == EF_LEASE_LOST)
         atomic_fetch_add(&store->stale_refused, 1);
     return st;
 }
 
-static ef_status held(const ef_lease_call *call, const ef__lease_answer *answer, ef_error *err)
-{
-    return ef_fail_numbers(err, EF_LEASE_HELD, call->lease_ms, answer->left_ms,
-                           "lease %s \"%.*s\" %" PRId32 " is held by \"%.*s\" for %" PRId64
-                           " ms more",
-                           ef_lease_kind_name(call->key.kind), EF_STR_ARG(call->key.name),
-                           call->key.partition, EF_STR_ARG(answer->row.owner), answer->left_ms);
-}
-
-static ef_status put(ef__sq_conn *conn, const ef_lease_key *key, const ef__lease_row *row,
-                     ef_error *err)
+static ef_status put_lease(ef__sq_conn *conn, const ef_lease_key *key, const ef__lease_row *row,
+                           ef_error *err)
 {
     sqlite3_stmt *stmt;
     ef_status st = ef__sq_stmt(conn, SQ_LEASE_PUT, &stmt, err);
@@ -138,13 +119,14 @@ static ef_status put(ef__sq_conn *conn, const ef_lease_key *key, const ef__lease
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-static ef__lease_answer decide(const ef__lease_row *row, const ef_lease_call *call, int64_t now_us)
+static ef__lease_answer decide_call(const ef__lease_row *row, const ef_lease_call *call,
+                                    int64_t now_us)
 {
     switch (call->verb) {
     case EF_LEASE_ACQUIRE:
-        return ef__lease_acquire(row, call->owner, now_us, call->lease_ms);
-    case EF_LEASE_TAKE:
-        return ef__lease_take(row, call->owner, call->token, now_us, call->lease_ms);
+        return ef__lease_acquire(row, call->holder, now_us, call->lease_ms);
+    case EF_LEASE_RENEW_OR_ACQUIRE:
+        return ef__lease_renew_or_acquire(row, call->holder, call->token, now_us, call->lease_ms);
     case EF_LEASE_RENEW:
         return ef__lease_renew(row, call->token, now_us, call->lease_ms);
     default:
@@ -152,8 +134,9 @@ static ef__lease_answer decide(const ef__lease_row *row, const ef_lease_call *ca
     }
 }
 
-/* Make one call and answer it; a failure is the store's. `words` gets the refusal; may be NULL. */
-static ef_status call_one(sq_store *store, ef_lease_call *call, ef_error *words, ef_error *err)
+/* Runs one call; the status is that of the store. `refusal` (may be NULL) gets the reason of a
+ * refusal. */
+static ef_status call_one(sq_store *store, ef_lease_call *call, ef_error *refusal, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
     sq_lease_row found;
@@ -162,18 +145,18 @@ static ef_status call_one(sq_store *store, ef_lease_call *call, ef_error *words,
 
     if (st != EF_OK)
         return st;
-    answer = decide(&found.row, call, sq_clock_us(store));
+    answer = decide_call(&found.row, call, sq_clock_us(store));
     call->status = answer.status;
     call->left_ms = answer.left_ms;
     if (answer.status == EF_LEASE_HELD)
-        (void)held(call, &answer, words);
+        (void)ef__refuse_held_lease(call, &answer, refusal);
     else if (answer.status != EF_OK)
-        (void)lost(&call->key, call->token, &found.row, words);
+        (void)ef__refuse_lost_lease(&call->key, call->token, found.row.token, refusal);
     if (answer.status != EF_OK)
         return EF_OK;
     call->token = answer.row.token;
     call->until_us = answer.row.until_us;
-    return put(conn, &call->key, &answer.row, err);
+    return put_lease(conn, &call->key, &answer.row, err);
 }
 
 static ef_status bring_back(sq_store *store, int statement, ef_error *err)
@@ -192,7 +175,7 @@ static ef_status bring_back(sq_store *store, int statement, ef_error *err)
 static ef_status run_calls(sq_store *store, sq_job *base, ef_error *err)
 {
     lease_job *job = (lease_job *)base;
-    ef_error *words = err;
+    ef_error *refusal = err;
     ef_status st = EF_OK;
 
     if (job->beat->worker)
@@ -204,22 +187,22 @@ static ef_status run_calls(sq_store *store, sq_job *base, ef_error *err)
     if (st == EF_OK && job->beat->minute_count)
         st = sq_throughput_add(store, job->beat->minutes, job->beat->minute_count, err);
     for (size_t i = 0; st == EF_OK && i < job->count; i++) {
-        st = call_one(store, &job->calls[i], words, err);
+        st = call_one(store, &job->calls[i], refusal, err);
         if (job->calls[i].status != EF_OK)
-            words = NULL; /* the first refusal is told */
+            refusal = NULL; /* the first refusal is reported */
     }
     return st;
 }
 
 ef_status sq_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                        const ef__beat *beat, ef_error *err)
+                        const ef__heartbeat *beat, ef_error *err)
 {
     lease_job job = {.base = {.run = run_calls}, .calls = calls, .count = count, .beat = beat};
     sq_store *store = sq_store_of(journal);
     ef_status st = sq_submit(store, &job.base, err);
 
     for (size_t i = 0; st == EF_OK && i < count; i++)
-        (void)sq_refused(store, calls[i].status);
+        (void)sq_count_refused(store, calls[i].status);
     return st;
 }
 
@@ -232,13 +215,13 @@ static bool lease_from_row(sq_store *store, sqlite3_stmt *stmt, ef__arena *arena
     *out = (ef_lease){.key = {.kind = (ef_lease_kind)sqlite3_column_int(stmt, 0),
                               .name = sq_column_copy(stmt, 1, arena),
                               .partition = sqlite3_column_int(stmt, 2)},
-                      .owner = sq_column_copy(stmt, 3, arena),
+                      .holder = sq_column_copy(stmt, 3, arena),
                       .token = sqlite3_column_int64(stmt, 4),
                       .until_us = sqlite3_column_int64(stmt, 5),
                       .updated_us = sqlite3_column_int64(stmt, 6)};
-    row = (ef__lease_row){out->owner, out->token, out->until_us, out->updated_us};
+    row = (ef__lease_row){out->holder, out->token, out->until_us, out->updated_us};
     out->live = ef__lease_live(&row, sq_clock_us(store));
-    return out->key.name.ptr && out->owner.ptr;
+    return out->key.name.ptr && out->holder.ptr;
 }
 
 ef_status sq_leases_load(sq_store *store, ef__sq_conn *conn, const ef_lease_kind *kind,
@@ -257,7 +240,7 @@ ef_status sq_leases_load(sq_store *store, ef__sq_conn *conn, const ef_lease_kind
         items = sq_list_grow(arena, items, out->count, sizeof *items);
         if (!items || !lease_from_row(store, stmt, arena, &items[out->count])) {
             sqlite3_reset(stmt);
-            return ef__room_full(err);
+            return ef__no_memory(err);
         }
         out->items = items;
         out->count++;

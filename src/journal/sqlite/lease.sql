@@ -1,12 +1,13 @@
--- only: sqlite one lease a statement, for the writer is alone
--- Leases. The decisions are core/lease_rule.h's; these only fetch and store.
+-- Leases. The rules are in core/lease_rule.h; these statements only read and write.
 
 -- name: lease_get
+-- only: sqlite SQLite has one writer at a time, which needs no lock
 -- binds: 1 kind, 2 name, 3 partition
 SELECT owner, token, until, updated FROM lease WHERE kind = ?1 AND name = ?2 AND partition = ?3;
 
 -- name: lease_token_floor
--- A lease that has no row begins above every token of those that were pruned.
+-- only: sqlite PostgreSQL reads it in lease_create
+-- A lease without a row starts above every token of the leases that were pruned.
 SELECT token_floor FROM state;
 
 -- name: lease_put
@@ -31,6 +32,7 @@ UPDATE lease SET until = CASE WHEN until = 0 THEN 0
 DELETE FROM lease WHERE kind = ?1 AND name = ?2 AND partition = ?3;
 
 -- name: lease_token_floor_raise
+-- only: sqlite PostgreSQL raises it in lease_prune
 -- binds: 1 token of a lease that was pruned
 UPDATE state SET token_floor = max(token_floor, ?1);
 

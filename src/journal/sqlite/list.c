@@ -1,5 +1,5 @@
 /*
- * list.c - lists that grow in a caller's arena.
+ * list.c - lists that grow in an arena of the caller.
  */
 #include "outbox.h"
 

@@ -1,5 +1,6 @@
 /*
- * open.c - is it a journal, is it of our time, and is it whole: what every open asks first.
+ * open.c - the checks of every open: whether the file is a journal, its schema version, and whether
+ * it agrees with the head file.
  */
 #include "store.h"
 
@@ -15,7 +16,7 @@
 #define APPLICATION_ID 0x45664a31 /* "EfJ1" */
 #define PARTITIONS_DEFAULT 16
 #define WAY_OUT                                                                                    \
-    "; nothing is served from it: restore a backup, or run: everfold doctor --deep --accept-head"
+    "; nothing is read from it: restore a backup, or verify the journal and accept its head"
 
 static ef_status set_number(ef__sq_conn *conn, const char *pragma, int64_t value, ef_error *err)
 {
@@ -25,7 +26,7 @@ static ef_status set_number(ef__sq_conn *conn, const char *pragma, int64_t value
     return ef__sq_exec(conn, sql, err);
 }
 
-static ef_status fill_new(ef__sq_conn *conn, const ef_journal_options *options, ef_error *err)
+static ef_status init_store(ef__sq_conn *conn, const ef_journal_options *options, ef_error *err)
 {
     char id[EF_EVENT_ID_TEXT_MAX];
     int64_t now_us = options->clock->wall_us(options->clock->context);
@@ -33,7 +34,8 @@ static ef_status fill_new(ef__sq_conn *conn, const ef_journal_options *options, 
     ef_status st;
 
     if (!ef__uuid7(now_us, id))
-        return ef_fail(err, EF_IO, "the system gives no randomness");
+        return ef_fail(err, EF_IO,
+                       "cannot create the journal id: no random numbers from the system");
     st = ef__sq_stmt(conn, SQ_STATE_INIT, &stmt, err);
     if (st != EF_OK)
         return st;
@@ -46,10 +48,10 @@ static ef_status fill_new(ef__sq_conn *conn, const ef_journal_options *options, 
     return st == EF_OK ? set_number(conn, "application_id", APPLICATION_ID, err) : st;
 }
 
-/* All missing migrations and what a new store begins with, in one transaction: a crash leaves the
+/* All missing migrations, and the first rows of a new store, in one transaction: a crash leaves the
  * old schema or the new one. */
-static ef_status migrate(ef__sq_conn *conn, int64_t version, const ef_journal_options *options,
-                         ef_error *err)
+static ef_status run_migrations(ef__sq_conn *conn, int64_t version,
+                                const ef_journal_options *options, ef_error *err)
 {
     ef_status st = EF_OK;
 
@@ -57,13 +59,13 @@ static ef_status migrate(ef__sq_conn *conn, int64_t version, const ef_journal_op
         st = ef__sq_fail(conn, sqlite3_exec(conn->db, sq_migrations[i], NULL, NULL, NULL),
                          "migrating the schema", err);
     if (st == EF_OK && version == 0)
-        st = fill_new(conn, options, err);
+        st = init_store(conn, options, err);
     return st == EF_OK ? set_number(conn, "user_version", sq_migration_count, err) : st;
 }
 
-/* Read again under the write lock: another process may have migrated meanwhile. */
-static ef_status migrate_alone(ef__sq_conn *conn, const ef_journal_options *options, bool *out_made,
-                               ef_error *err)
+/* Reads the version again under the write lock: another process may have migrated. */
+static ef_status migrate_locked(ef__sq_conn *conn, const ef_journal_options *options,
+                                bool *out_made, ef_error *err)
 {
     int64_t version = 0;
     ef_status st = ef__sq_run(conn, SQ_BEGIN, err);
@@ -72,11 +74,11 @@ static ef_status migrate_alone(ef__sq_conn *conn, const ef_journal_options *opti
         return st;
     st = ef__sq_number(conn, "PRAGMA user_version", &version, err);
     if (st == EF_OK && version < sq_migration_count)
-        st = migrate(conn, version, options, err);
+        st = run_migrations(conn, version, options, err);
     if (st == EF_OK)
         st = ef__sq_run(conn, SQ_COMMIT, err);
-    if (st != EF_OK && !sqlite3_get_autocommit(conn->db))
-        (void)ef__sq_run(conn, SQ_ROLLBACK, NULL);
+    if (st != EF_OK)
+        ef__sq_rollback(conn);
     *out_made = st == EF_OK && version == 0;
     return st;
 }
@@ -97,7 +99,7 @@ struct identity {
     int64_t version, application, tables;
 };
 
-/* All of it as of one moment: another process may be making the journal. */
+/* Reads a consistent snapshot: another process may be creating the journal. */
 static ef_status read_identity(ef__sq_conn *conn, struct identity *out, ef_error *err)
 {
     ef_status st = ef__sq_run(conn, SQ_BEGIN_READ, err);
@@ -108,15 +110,14 @@ static ef_status read_identity(ef__sq_conn *conn, struct identity *out, ef_error
         st = ef__sq_number(conn, "PRAGMA user_version", &out->version, err);
     if (st == EF_OK)
         st = ef__sq_number(conn, "PRAGMA application_id", &out->application, err);
-    if (!sqlite3_get_autocommit(conn->db))
-        (void)ef__sq_run(conn, SQ_ROLLBACK, NULL);
+    ef__sq_rollback(conn);
     return st;
 }
 
-ef_status sq_schema_ready(ef__sq_conn *conn, const ef_journal_options *options, bool *out_made,
-                          ef_error *err)
+ef_status sq_schema_open(ef__sq_conn *conn, const ef_journal_options *options, bool *out_made,
+                         ef_error *err)
 {
-    /* The head first: it is never ahead of a database that is looked at later. */
+    /* The head file first: it is never ahead of a database that is read after it. */
     int64_t last = sq_acknowledged(sqlite3_db_filename(conn->db, "main"));
     struct identity is = {0};
     ef_status st = read_identity(conn, &is, err);
@@ -134,7 +135,7 @@ ef_status sq_schema_ready(ef__sq_conn *conn, const ef_journal_options *options, 
                                " and this Everfold knows up to %d: "
                                "use a newer Everfold",
                                version, sq_migration_count);
-    /* Without its log a young journal looks new, and making it anew would bury what was lost. */
+    /* Without its WAL a young journal looks new, and creating it again would hide the loss. */
     if (version == 0 && last > 0 && !options->accept_head)
         return ef_fail_numbers(err, EF_DAMAGED, last, 0,
                                "the journal is empty, but %" PRId64
@@ -143,12 +144,12 @@ ef_status sq_schema_ready(ef__sq_conn *conn, const ef_journal_options *options, 
     if (version < sq_migration_count && options->read_only)
         return ef_fail(err, EF_MISUSE, "the journal's schema is older and it was opened read-only");
     if (version == 0 && !options->create)
-        return ef_fail(err, EF_NOT_FOUND, "there is no journal in %s; run: everfold init",
+        return ef_fail(err, EF_NOT_FOUND, "there is no journal in %s",
                        sqlite3_db_filename(conn->db, "main"));
-    st = ef__sq_use_log(conn, options->read_only, err);
+    st = ef__sq_use_wal(conn, options->read_only, err);
     if (st != EF_OK || version == sq_migration_count)
         return st;
-    return migrate_alone(conn, options, out_made, err);
+    return migrate_locked(conn, options, out_made, err);
 }
 
 /* --- the head ------------------------------------------------------------------------------------
@@ -173,7 +174,8 @@ static ef_status hash_at(ef__sq_conn *conn, int64_t position, uint8_t out[EF_HAS
     return st;
 }
 
-static ef_status compare(sq_writer *w, const sq_head_record *head, int64_t last, ef_error *err)
+static ef_status compare_event(sq_writer *w, const sq_head_record *head, int64_t last,
+                               ef_error *err)
 {
     uint8_t hash[EF_HASH_BYTES];
     bool found;
@@ -199,9 +201,9 @@ static ef_status compare(sq_writer *w, const sq_head_record *head, int64_t last,
     return EF_OK;
 }
 
-/* A crash may have come between the schema and the head file, or before its first record. While
- * there is no event none can be missing: make it now, or the first event would find none. */
-static ef_status make_head(sq_writer *w, ef_error *err)
+/* A crash may have come between the schema and the head file, or before its first record. Without
+ * an event none can be missing: create the head file now, because the first event needs it. */
+static ef_status create_head(sq_writer *w, ef_error *err)
 {
     ef_status st = EF_OK;
 
@@ -212,9 +214,9 @@ static ef_status make_head(sq_writer *w, ef_error *err)
     return st;
 }
 
-/* `st` says whether `head` could be read. */
-static ef_status compare_picture(sq_writer *w, const ef_journal_options *options, ef_status st,
-                                 sq_head_record head, ef_error *err)
+/* `st` is the status of reading `head`. */
+static ef_status compare_state(sq_writer *w, const ef_journal_options *options, ef_status st,
+                               sq_head_record head, ef_error *err)
 {
     int64_t last = w->state->last, verified;
 
@@ -226,12 +228,12 @@ static ef_status compare_picture(sq_writer *w, const ef_journal_options *options
                        last);
     if (st != EF_OK && last == 0 && !options->read_only) {
         head = (sq_head_record){0};
-        st = make_head(w, err);
+        st = create_head(w, err);
         if (st != EF_OK)
             return st;
     }
     if (st == EF_OK && !options->accept_head) {
-        st = compare(w, &head, last, err);
+        st = compare_event(w, &head, last, err);
         if (st != EF_OK)
             return st;
     } else {
@@ -240,14 +242,15 @@ static ef_status compare_picture(sq_writer *w, const ef_journal_options *options
     st = sq_verify_tail(w, head.verified, &verified, err);
     if (st != EF_OK && !options->accept_head)
         return st;
-    if (options->accept_head) /* as it is; what is damaged still shows when it is read */
+    if (options->accept_head) /* accepted as it is; damaged events are still reported when they are
+                                 read */
         verified = last;
     if (options->read_only || (head.position == last && head.verified == verified && st == EF_OK &&
                                !options->accept_head))
         return EF_OK;
     head = (sq_head_record){.position = last, .verified = verified};
     memcpy(head.hash, w->state->last_hash, sizeof head.hash);
-    /* Accepting writes both records: the higher one counts, and the old one may be that. */
+    /* Accepting writes both records: the higher one is used, and the old one may be higher. */
     bool written = options->accept_head
                        ? sq_headfile_write(&w->head, &head) && sq_headfile_write(&w->head, &head)
                        : sq_headfile_raise(&w->head, &head);
@@ -257,35 +260,50 @@ static ef_status compare_picture(sq_writer *w, const ef_journal_options *options
     return EF_OK;
 }
 
-/* Read the head file, then begin a transaction and bring the picture up to it. In this order, for
- * the head file never leads the database, but what another process commits in between would make
- * it lead our view of it. *out_seen says whether the head file could be read. */
-static ef_status look(sq_writer *w, const ef_journal_options *options, ef_status *out_seen,
-                      sq_head_record *out_head, ef_error *err)
+/* Reads the head file, then begins a transaction and updates the cached state. In this order,
+ * because the head file is never ahead of the database, but a commit of another process in between
+ * would make it ahead of our snapshot. *out_seen is the status of reading the head file. */
+static ef_status read_head_and_state(sq_writer *w, const ef_journal_options *options,
+                                     ef_status *out_seen, sq_head_record *out_head, ef_error *err)
 {
     const char *path = sqlite3_db_filename(w->conn.db, "main");
     ef_status st;
 
     if (w->head.fd < 0)
         (void)sq_headfile_open(&w->head, path, false, options->read_only, NULL);
-    *out_seen = w->head.fd >= 0 ? sq_headfile_read(&w->head, out_head, NULL) : EF_NOT_FOUND;
+    *out_seen = w->head.fd >= 0 ? sq_headfile_read(&w->head, out_head, err) : EF_NOT_FOUND;
+    if (*out_seen == EF_IO) /* of the disk, and no damage */
+        return EF_IO;
     st = ef__sq_run(&w->conn, SQ_BEGIN_READ, err);
     return st == EF_OK ? sq_state_sync(w->state, &w->conn, err) : st;
+}
+
+/* An open before this one found that journal and head file did not fit. They do now. */
+static void forget_mismatch(const sq_writer *w, const ef_journal_options *options)
+{
+    sq_damage damage;
+
+    sq_headfile_damage(&w->head, &damage);
+    if (damage.at_open && !options->archive)
+        (void)sq_headfile_set_damage(&w->head, sqlite3_db_filename(w->conn.db, "main"),
+                                     &(sq_damage){0}, NULL);
 }
 
 ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_error *err)
 {
     sq_head_record head = {0};
-    ef_status seen, st = look(w, options, &seen, &head, err);
+    ef_status seen, st = read_head_and_state(w, options, &seen, &head, err);
 
-    /* Whoever makes a journal may have made the head file and appended between our two looks. */
+    /* A process that creates the journal may have created the head file and appended between the
+     * two reads. */
     if (st == EF_OK && seen != EF_OK && w->state->last > 0) {
-        (void)ef__sq_run(&w->conn, SQ_ROLLBACK, NULL);
-        st = look(w, options, &seen, &head, err);
+        ef__sq_rollback(&w->conn);
+        st = read_head_and_state(w, options, &seen, &head, err);
     }
     if (st == EF_OK)
-        st = compare_picture(w, options, seen, head, err);
-    if (!sqlite3_get_autocommit(w->conn.db))
-        (void)ef__sq_run(&w->conn, SQ_ROLLBACK, NULL);
+        st = compare_state(w, options, seen, head, err);
+    if (st == EF_OK)
+        forget_mismatch(w, options);
+    ef__sq_rollback(&w->conn);
     return st;
 }

@@ -1,8 +1,7 @@
--- only: sqlite one row a statement: a call costs no trip
--- The outbox: lanes, queued rows, marks, exceptions, operators' acts.
+-- The outbox: lanes, queued rows, lane offsets, retry rows, the audit log.
 --
--- A dead exception is never marked to be skipped (skipping makes it pending, and it does not die
--- after that): so status alone tells what blocks a stream from what is to be taken.
+-- A dead retry row is never flagged to be skipped (a skip makes it pending, and it does not die after
+-- that): so the status alone distinguishes the row that blocks a stream from rows that can be claimed.
 
 -- name: lane_by_name
 -- binds: 1 name
@@ -12,18 +11,20 @@ SELECT id, kind, enabled, retain FROM lane WHERE name = ?1;
 SELECT id, name, kind, enabled, types, settings, retain, progress FROM lane ORDER BY name;
 
 -- name: lane_insert
+-- only: sqlite PostgreSQL inserts and updates in lane_put
 -- binds: 1 name, 2 kind, 3 enabled, 4 types, 5 settings, 6 retain
 INSERT INTO lane(name, kind, enabled, types, settings, retain) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: lane_update
+-- only: sqlite PostgreSQL inserts and updates in lane_put
 -- binds: 1 name, 2 kind, 3 enabled, 4 types, 5 settings, 6 retain
 UPDATE lane SET kind = ?2, enabled = ?3, types = ?4, settings = ?5, retain = ?6 WHERE name = ?1;
 
--- name: lane_is
+-- name: lane_matches
 -- binds: 1 name, 2 enabled, 3 types, 4 settings, 5 retain
 SELECT 1 FROM lane WHERE name = ?1 AND enabled = ?2 AND types = ?3 AND settings = ?4 AND retain = ?5;
 
--- name: lane_note
+-- name: lane_progress_set
 -- binds: 1 id, 2 progress
 UPDATE lane SET progress = ?2 WHERE id = ?1;
 
@@ -34,31 +35,37 @@ UPDATE lane SET enabled = 0, types = '', settings = '', retain = 0, progress = '
 -- name: lane_rows
 -- binds: 1 lane
 SELECT (SELECT count(*) FROM outbox_queue WHERE id > ?1 << 48 AND id < (?1 + 1) << 48)
-     + (SELECT count(*) FROM outbox_exception WHERE lane = ?1);
+     + (SELECT count(*) FROM retry_row WHERE lane = ?1);
 
 -- name: lane_clear_queue
+-- only: sqlite PostgreSQL deletes in lane_clear
 -- binds: 1 lane
 DELETE FROM outbox_queue WHERE id > ?1 << 48 AND id < (?1 + 1) << 48;
 
--- name: lane_clear_exceptions
+-- name: lane_clear_retry_rows
+-- only: sqlite PostgreSQL deletes in lane_clear
 -- binds: 1 lane
-DELETE FROM outbox_exception WHERE lane = ?1;
+DELETE FROM retry_row WHERE lane = ?1;
 
 -- name: lane_clear_published
+-- only: sqlite PostgreSQL deletes in lane_clear
 -- binds: 1 lane
 DELETE FROM outbox_published WHERE id > ?1 << 48 AND id < (?1 + 1) << 48;
 
--- name: lane_clear_hands
+-- name: lane_clear_in_flight
+-- only: sqlite PostgreSQL updates in lane_clear
 -- binds: 1 lane
-UPDATE outbox_mark SET hand = 0, suspect = 0 WHERE lane = ?1;
+UPDATE lane_offset SET in_flight = 0, suspect = 0 WHERE lane = ?1;
 
 -- name: outbox_after
--- What a lane has queued, in order. The limit is the caller's: it stops stepping.
+-- only: sqlite PostgreSQL reads queued rows with their events in outbox_claim
+-- The queued rows of a lane in order of position. The caller stops stepping at its limit.
 -- binds: 1 lane, 2 position
 SELECT id & 0xffffffffffff, partition FROM outbox_queue
  WHERE id > (?1 << 48 | ?2) AND id < (?1 + 1) << 48 ORDER BY id;
 
 -- name: outbox_after_of_tenant
+-- only: sqlite PostgreSQL lists rows with their events in row_after
 -- binds: 1 lane, 2 position, 3 tenant
 SELECT o.id & 0xffffffffffff, o.partition FROM outbox_queue o
  WHERE o.id > (?1 << 48 | ?2) AND o.id < (?1 + 1) << 48
@@ -67,46 +74,50 @@ SELECT o.id & 0xffffffffffff, o.partition FROM outbox_queue o
  ORDER BY o.id;
 
 -- name: outbox_get
+-- only: sqlite PostgreSQL writes a batch of rows as arrays
 -- binds: 1 lane, 2 position
 SELECT partition FROM outbox_queue WHERE id = (?1 << 48 | ?2);
 
 -- name: outbox_delete
+-- only: sqlite PostgreSQL writes a batch of rows as arrays
 -- binds: 1 lane, 2 position
 DELETE FROM outbox_queue WHERE id = (?1 << 48 | ?2);
 
--- name: outbox_drop
--- Drop what the marks have passed, in all partitions at once: rows are always above their mark, so
--- those at or below it are the ones that it has just gone over. is_passed (outbox_mark.c) knows the
--- marks of this moment: to look each up by its row costs more than the row.
--- binds: 1 lane, 2 the lowest mark before, 3 the highest mark now
+-- name: outbox_delete_acked
+-- Deletes the rows that the offsets have just moved past, in all partitions at once. Queued rows are
+-- always above the offset of their partition, so rows at or below it are acknowledged. is_acked
+-- (outbox_ack.c) has the new offsets in memory: looking up the offset of each row costs more than
+-- deleting the row.
+-- binds: 1 lane, 2 the lowest offset before, 3 the highest offset now
 DELETE FROM outbox_queue
  WHERE id > (?1 << 48 | ?2) AND id <= (?1 << 48 | ?3)
-   AND is_passed(partition, id & 0xffffffffffff);
+   AND is_acked(partition, id & 0xffffffffffff);
 
--- name: outbox_waits
--- Is anything queued for "*", or first of its stream in a projection's own lane and not dead?
+-- name: outbox_has_work
+-- Whether anything is queued for "*", or is the first row of its stream in the lane of a projection
+-- and not dead.
 SELECT EXISTS (SELECT 1 FROM lane l CROSS JOIN outbox_queue o
                 WHERE l.kind = 0 AND o.id > l.id << 48 AND o.id < (l.id + 1) << 48)
     OR EXISTS (SELECT 1 FROM lane l
-                CROSS JOIN outbox_exception x INDEXED BY outbox_exception_due
+                CROSS JOIN retry_row x INDEXED BY retry_row_due
                 WHERE l.kind = 1 AND x.lane = l.id AND x.first = 1 AND x.status < 3);
 
--- name: published_passed
--- What outbox_drop is about to drop, but for what has become an exception.
--- binds: 1 lane, 2 the lowest mark before, 3 the highest mark now, 4 now
+-- name: published_acked
+-- Records the rows that outbox_delete_acked is about to delete, except those with a retry row.
+-- binds: 1 lane, 2 the lowest offset before, 3 the highest offset now, 4 now
 INSERT OR REPLACE INTO outbox_published(id, published)
 SELECT q.id, ?4 FROM outbox_queue q
  WHERE q.id > (?1 << 48 | ?2) AND q.id <= (?1 << 48 | ?3)
-   AND is_passed(q.partition, q.id & 0xffffffffffff)
-   AND NOT EXISTS (SELECT 1 FROM outbox_exception x
+   AND is_acked(q.partition, q.id & 0xffffffffffff)
+   AND NOT EXISTS (SELECT 1 FROM retry_row x
                     WHERE x.lane = ?1 AND x.position = q.id & 0xffffffffffff);
 
--- name: published_insert
+-- name: published_put
 -- binds: 1 lane, 2 position, 3 now
 INSERT OR REPLACE INTO outbox_published(id, published) VALUES (?1 << 48 | ?2, ?3);
 
 -- name: published_purge
--- Of the first so many, those that are old enough.
+-- Deletes the expired ones among the oldest `limit` entries.
 -- binds: 1 lane, 2 limit, 3 published before
 DELETE FROM outbox_published
  WHERE published < ?3
@@ -114,16 +125,18 @@ DELETE FROM outbox_published
                WHERE id > ?1 << 48 AND id < (?1 + 1) << 48 ORDER BY id LIMIT ?2);
 
 -- name: published_first
+-- only: sqlite PostgreSQL reads and deletes in published_drain
 -- binds: 1 lane
 SELECT id & 0xffffffffffff FROM outbox_published
  WHERE id > ?1 << 48 AND id < (?1 + 1) << 48 ORDER BY id LIMIT 1;
 
 -- name: published_delete
+-- only: sqlite PostgreSQL reads and deletes in published_drain
 -- binds: 1 lane, 2 position
 DELETE FROM outbox_published WHERE id = (?1 << 48 | ?2);
 
 -- name: published_before
--- What a lane has published, the last first. The limit is the caller's: it stops stepping.
+-- What a lane has published, newest first. The caller stops stepping at its limit.
 -- binds: 1 lane, 2 below this position, 3 from this one on
 SELECT id & 0xffffffffffff, published FROM outbox_published
  WHERE id >= (?1 << 48) + ?3 AND id < (?1 << 48) + ?2 ORDER BY id DESC;
@@ -134,209 +147,224 @@ SELECT count(*) FROM (SELECT 1 FROM outbox_published
                        WHERE id > ?1 << 48 AND id < (?1 + 1) << 48 LIMIT ?2);
 
 -- name: outbox_count
+-- only: sqlite PostgreSQL counts all lanes in row_count
 -- binds: 1 lane
 SELECT count(*) FROM outbox_queue WHERE id > ?1 << 48 AND id < (?1 + 1) << 48;
 
 -- name: outbox_count_of_tenant
+-- only: sqlite PostgreSQL counts all lanes in row_count
 -- binds: 1 lane, 2 tenant
 SELECT count(*) FROM outbox_queue o
  WHERE o.id > ?1 << 48 AND o.id < (?1 + 1) << 48
    AND (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
          WHERE e.position = o.id & 0xffffffffffff) = ?2;
 
--- name: outbox_count_in_hand
--- binds: 1 lane, 2 partition, 3 mark, 4 hand, 5 any tenant, 6 tenant
+-- name: outbox_count_in_flight
+-- only: sqlite PostgreSQL counts all lanes in row_count
+-- binds: 1 lane, 2 partition, 3 offset, 4 in_flight, 5 any tenant, 6 tenant
 SELECT count(*) FROM outbox_queue o
  WHERE o.id > (?1 << 48 | ?3) AND o.id <= (?1 << 48 | ?4) AND o.partition = ?2
    AND (?5 OR (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
                 WHERE e.position = o.id & 0xffffffffffff) = ?6);
 
--- name: outbox_mark_get
+-- name: lane_offset_get
 -- binds: 1 lane, 2 partition
-SELECT position, hand, hand_token, suspect FROM outbox_mark WHERE lane = ?1 AND partition = ?2;
+SELECT position, in_flight, in_flight_token, suspect FROM lane_offset WHERE lane = ?1 AND partition = ?2;
 
--- name: outbox_mark_put
--- binds: 1 lane, 2 partition, 3 position, 4 hand, 5 hand_token, 6 suspect, 7 updated
-INSERT INTO outbox_mark(lane, partition, position, hand, hand_token, suspect, updated)
+-- name: lane_offset_put
+-- binds: 1 lane, 2 partition, 3 position, 4 in_flight, 5 in_flight_token, 6 suspect, 7 updated
+INSERT INTO lane_offset(lane, partition, position, in_flight, in_flight_token, suspect, updated)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
     ON CONFLICT (lane, partition)
-    DO UPDATE SET position = excluded.position, hand = excluded.hand,
-                  hand_token = excluded.hand_token, suspect = excluded.suspect,
+    DO UPDATE SET position = excluded.position, in_flight = excluded.in_flight,
+                  in_flight_token = excluded.in_flight_token, suspect = excluded.suspect,
                   updated = excluded.updated;
 
--- name: outbox_mark_in_hand
+-- name: lane_offset_in_flight
+-- only: sqlite PostgreSQL has the function everfold.in_flight
 -- binds: 1 lane
-SELECT partition, position, hand, hand_token FROM outbox_mark WHERE lane = ?1 AND hand > position;
+SELECT partition, position, in_flight, in_flight_token FROM lane_offset WHERE lane = ?1 AND in_flight > position;
 
--- name: exception_due
--- What is first of its stream in its lane, when its time has come. Its index is by time and holds
--- only what is first and not dead: neither dead ones, nor what waits behind them, nor what is to be
--- tried later makes this slow. The limit is the caller's: it stops stepping.
--- binds: 1 lane, or 0 for the projections' own, 2 now
+-- name: retry_row_due
+-- The due retry rows that are the first of their stream in their lane. The index is by due time and
+-- holds only first rows that are not dead: dead rows, rows that are blocked after them and rows that
+-- are due later do not slow this down. The caller stops stepping at its limit.
+-- binds: 1 lane, or 0 for the lanes of all projections, 2 now
 SELECT x.position, x.partition, x.attempts, x.skip, l.name, l.id, x.stream, x.seq,
        x.error, x.filed, x.trying
-  FROM lane l CROSS JOIN outbox_exception x INDEXED BY outbox_exception_due
+  FROM lane l CROSS JOIN retry_row x INDEXED BY retry_row_due
  WHERE CASE ?1 WHEN 0 THEN l.kind = 1 ELSE l.id = ?1 END
    AND x.lane = l.id AND x.first = 1 AND x.status < 3 AND x.due <= ?2
  ORDER BY l.name, x.due, x.position;
 
--- name: exception_next_due
--- When the next of them comes due, by the same index.
--- binds: 1 lane, or 0 for the projections' own, 2 now
-SELECT min((SELECT x.due FROM outbox_exception x INDEXED BY outbox_exception_due
+-- name: retry_row_next_due
+-- When the next of them is due, by the same index.
+-- binds: 1 lane, or 0 for the lanes of all projections, 2 now
+SELECT min((SELECT x.due FROM retry_row x INDEXED BY retry_row_due
              WHERE x.lane = l.id AND x.first = 1 AND x.status < 3 AND x.due > ?2
              ORDER BY x.due LIMIT 1))
   FROM lane l WHERE CASE ?1 WHEN 0 THEN l.kind = 1 ELSE l.id = ?1 END;
 
--- name: exception_behind
--- What waits behind an exception in its stream. The limit is the caller's: it stops stepping.
+-- name: retry_row_following
+-- only: sqlite PostgreSQL returns them from retry_row_due
+-- The rows after a retry row in its stream. The caller stops stepping at its limit.
 -- binds: 1 lane, 2 stream, 3 seq
 SELECT position, attempts, skip, status, partition, filed
-  FROM outbox_exception INDEXED BY outbox_exception_of_stream
+  FROM retry_row INDEXED BY retry_row_of_stream
  WHERE lane = ?1 AND stream = ?2 AND seq > ?3 ORDER BY seq;
 
--- name: exception_any
+-- name: retry_row_any
+-- only: sqlite PostgreSQL asks for a whole batch in retry_row_before
 -- binds: 1 lane
-SELECT 1 FROM outbox_exception WHERE lane = ?1 LIMIT 1;
+SELECT 1 FROM retry_row WHERE lane = ?1 LIMIT 1;
 
--- name: exception_before
--- What an event of a stream waits behind.
+-- name: retry_row_before
+-- Whether a stream has a retry row before a seq: its later events are blocked.
 -- binds: 1 lane, 2 stream, 3 seq
-SELECT 1 FROM outbox_exception INDEXED BY outbox_exception_of_stream
+SELECT 1 FROM retry_row INDEXED BY retry_row_of_stream
  WHERE lane = ?1 AND stream = ?2 AND seq < ?3 LIMIT 1;
 
--- name: exception_get
+-- name: retry_row_get
+-- only: sqlite PostgreSQL reads a batch in retry_row_lookup
 -- binds: 1 lane, 2 position
 SELECT partition, stream, seq, status, skip, attempts, due, error, updated, filed, trying
-  FROM outbox_exception WHERE lane = ?1 AND position = ?2;
+  FROM retry_row WHERE lane = ?1 AND position = ?2;
 
--- name: exception_insert
+-- name: retry_row_insert
+-- only: sqlite PostgreSQL inserts and updates in retry_row_put
 -- binds: 1 lane, 2 position, 3 partition, 4 stream, 5 seq, 6 status, 7 attempts, 8 due, 9 error,
 -- binds: 10 updated, 11 trying
-INSERT INTO outbox_exception(lane, position, partition, stream, seq, status, skip, first, attempts,
+INSERT INTO retry_row(lane, position, partition, stream, seq, status, skip, first, attempts,
                              due, error, updated, filed, trying)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7, ?8, ?9, ?10, 0, ?11);
 
--- name: exception_filed
+-- name: retry_row_add_filing
+-- only: sqlite PostgreSQL updates in retry_row_put
 -- binds: 1 lane, 2 position
-UPDATE outbox_exception SET filed = filed + 1 WHERE lane = ?1 AND position = ?2;
+UPDATE retry_row SET filed = filed + 1 WHERE lane = ?1 AND position = ?2;
 
--- name: exception_first
--- Say anew which exception is the first of its stream in its lane, after one came or went.
+-- name: retry_row_set_first
+-- Recomputes which retry row is the first of its stream in its lane, after one was added or deleted.
 -- binds: 1 lane, 2 stream
-UPDATE outbox_exception SET first = 1 - first
+UPDATE retry_row SET first = 1 - first
  WHERE lane = ?1
-   AND position IN (SELECT f.position FROM outbox_exception f INDEXED BY outbox_exception_of_stream
+   AND position IN (SELECT f.position FROM retry_row f INDEXED BY retry_row_of_stream
                      WHERE f.lane = ?1 AND f.stream = ?2 ORDER BY f.seq LIMIT 2)
    AND first <> (position = (SELECT f.position
-                               FROM outbox_exception f INDEXED BY outbox_exception_of_stream
+                               FROM retry_row f INDEXED BY retry_row_of_stream
                               WHERE f.lane = ?1 AND f.stream = ?2 ORDER BY f.seq LIMIT 1));
 
--- name: exception_update
+-- name: retry_row_update
+-- only: sqlite PostgreSQL inserts and updates in retry_row_put
 -- binds: 1 lane, 2 position, 3 status, 4 skip, 5 attempts, 6 due, 7 error, 8 updated, 9 trying
-UPDATE outbox_exception SET status = ?3, skip = ?4, attempts = ?5, due = ?6, error = ?7,
+UPDATE retry_row SET status = ?3, skip = ?4, attempts = ?5, due = ?6, error = ?7,
        updated = ?8, trying = ?9 WHERE lane = ?1 AND position = ?2;
 
--- name: exception_delete
+-- name: retry_row_delete
 -- binds: 1 lane, 2 position
-DELETE FROM outbox_exception WHERE lane = ?1 AND position = ?2;
+DELETE FROM retry_row WHERE lane = ?1 AND position = ?2;
 
--- name: exception_of_event
--- binds: 1 lane, 2 stream, 3 seq
-SELECT position FROM outbox_exception WHERE lane = ?1 AND stream = ?2 AND seq = ?3;
-
--- name: exception_first_dead
--- What blocks a stream in a lane.
+-- name: retry_row_first_dead
+-- only: sqlite PostgreSQL has the view everfold.retry_row_detail
+-- The dead row that blocks a stream in a lane.
 -- binds: 1 lane, 2 stream
-SELECT seq FROM outbox_exception INDEXED BY outbox_exception_dead
+SELECT seq FROM retry_row INDEXED BY retry_row_dead
  WHERE lane = ?1 AND stream = ?2 AND status = 3 ORDER BY seq LIMIT 1;
 
 -- name: retry_streams
--- Streams with retry rows in a lane, by their first row. The limit is the caller's: it stops stepping.
--- binds: 1 lane, 2 after position, 3 any tenant, 4 tenant, 5 rows above this seq, 6 counts
+-- Streams with retry rows in a lane, in order of their first row. The caller stops stepping at its
+-- limit.
+-- binds: 1 lane, 2 after position, 3 any tenant, 4 tenant, 5 rows above this seq, 6 whether to count
 SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
-       (SELECT max(r.seq) FROM outbox_exception r INDEXED BY outbox_exception_of_stream
+       (SELECT max(r.seq) FROM retry_row r INDEXED BY retry_row_of_stream
          WHERE r.lane = x.lane AND r.stream = x.stream),
        CASE WHEN ?6 THEN (SELECT count(*)
-                            FROM outbox_exception r INDEXED BY outbox_exception_of_stream
+                            FROM retry_row r INDEXED BY retry_row_of_stream
                            WHERE r.lane = x.lane AND r.stream = x.stream AND r.seq > ?5) ELSE 0 END
-  FROM outbox_exception x INDEXED BY outbox_exception_head CROSS JOIN stream s
+  FROM retry_row x INDEXED BY retry_row_head CROSS JOIN stream s
  WHERE x.lane = ?1 AND x.first = 1 AND x.position > ?2 AND s.id = x.stream
    AND (?3 OR s.tenant = ?4)
  ORDER BY x.position;
 
 -- name: retry_stream
--- The same of one stream: one row, or none.
--- binds: 1 lane, 2 tenant, 3 stream, 4 rows above this seq, 5 counts
+-- The same for one stream: one row, or none.
+-- binds: 1 lane, 2 tenant, 3 stream, 4 rows above this seq, 5 whether to count
 SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
-       (SELECT max(r.seq) FROM outbox_exception r INDEXED BY outbox_exception_of_stream
+       (SELECT max(r.seq) FROM retry_row r INDEXED BY retry_row_of_stream
          WHERE r.lane = x.lane AND r.stream = x.stream),
        CASE WHEN ?5 THEN (SELECT count(*)
-                            FROM outbox_exception r INDEXED BY outbox_exception_of_stream
+                            FROM retry_row r INDEXED BY retry_row_of_stream
                            WHERE r.lane = x.lane AND r.stream = x.stream AND r.seq > ?4) ELSE 0 END
-  FROM stream s CROSS JOIN outbox_exception x INDEXED BY outbox_exception_of_stream
+  FROM stream s CROSS JOIN retry_row x INDEXED BY retry_row_of_stream
  WHERE s.tenant = ?2 AND s.name = ?3 AND x.lane = ?1 AND x.stream = s.id
  ORDER BY x.seq LIMIT 1;
 
--- name: exception_after
+-- name: retry_row_after
+-- only: sqlite PostgreSQL lists rows with their events in row_after
 -- binds: 1 lane, 2 position, 3 any tenant, 4 tenant
-SELECT x.position, x.stream, x.seq, x.status FROM outbox_exception x
+SELECT x.position, x.stream, x.seq, x.status FROM retry_row x
  WHERE x.lane = ?1 AND x.position > ?2
    AND (?3 OR (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?4)
  ORDER BY x.position;
 
--- name: exception_after_of_status
+-- name: retry_row_after_of_status
+-- only: sqlite PostgreSQL lists rows with their events in row_after
 -- binds: 1 lane, 2 position, 3 any tenant, 4 tenant, 5 status
 SELECT x.position, x.stream, x.seq, x.status
-  FROM outbox_exception x INDEXED BY outbox_exception_of_status
+  FROM retry_row x INDEXED BY retry_row_of_status
  WHERE x.status = ?5 AND x.lane = ?1 AND x.position > ?2
    AND (?3 OR (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?4)
  ORDER BY x.position;
 
--- name: exception_count
--- From the status index alone.
+-- name: retry_row_count
+-- only: sqlite PostgreSQL counts all lanes in row_count
+-- Reads the status index only.
 -- binds: 1 lane, 2 status
-SELECT count(*), min(position) FROM outbox_exception WHERE status = ?2 AND lane = ?1;
+SELECT count(*), min(position) FROM retry_row WHERE status = ?2 AND lane = ?1;
 
--- name: exception_count_of_tenant
+-- name: retry_row_count_of_tenant
+-- only: sqlite PostgreSQL counts all lanes in row_count
 -- binds: 1 lane, 2 status, 3 tenant
-SELECT count(*), min(position) FROM outbox_exception x INDEXED BY outbox_exception_of_status
+SELECT count(*), min(position) FROM retry_row x INDEXED BY retry_row_of_status
  WHERE x.status = ?2 AND x.lane = ?1
    AND (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?3;
 
--- name: exception_waiting
--- The pending ones of a lane, stream by stream: what blocks is then looked up once a stream, and
--- only where something waits. Neither many rows behind one nor many dead ones make it slow.
+-- name: retry_row_pending
+-- only: sqlite PostgreSQL counts all lanes in row_count
+-- The pending retry rows of a lane in order of stream: the row that blocks a stream is then looked up
+-- once a stream, and only for streams with pending rows. The cost depends neither on the length of a
+-- blocked stream nor on the number of dead rows.
 -- binds: 1 lane, 2 any tenant, 3 tenant
 SELECT x.stream, x.seq, x.position
-  FROM outbox_exception x INDEXED BY outbox_exception_of_status
+  FROM retry_row x INDEXED BY retry_row_of_status
  WHERE x.status = 0 AND x.lane = ?1
    AND (?2 OR (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?3)
  ORDER BY x.stream;
 
 -- name: row_event
--- What a row shows of its event.
+-- only: sqlite PostgreSQL lists rows with their events in row_after
+-- The columns of an event that a row shows.
 -- binds: 1 position
 SELECT s.tenant, s.name, e.seq, coalesce(a.name, t.name), e.recorded, e.stream
   FROM event e JOIN stream s ON s.id = e.stream JOIN event_type t ON t.id = e.type
        LEFT JOIN event_type a ON a.id = t.alias_of
  WHERE e.position = ?1;
 
--- name: act_insert
--- binds: 1 at, 2 act, 3 who, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq, 9 rows
-INSERT INTO outbox_act(at, act, who, reason, lane, tenant, stream, seq, rows)
+-- name: audit_insert
+-- binds: 1 at, 2 action, 3 actor, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq, 9 rows
+INSERT INTO audit(at, action, actor, reason, lane, tenant, stream, seq, rows)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
--- name: act_grow
+-- name: audit_grow
 -- binds: 1 id, 2 rows
-UPDATE outbox_act SET rows = rows + ?2 WHERE id = ?1;
+UPDATE audit SET rows = rows + ?2 WHERE id = ?1;
 
--- name: act_newest
+-- name: audit_newest
 -- An entry about all tenants is kept under the tenant '' without a stream.
--- binds: 1 after, 2 before, 3 act or '', 4 lane or '', 5 limit, 6 of all tenants, 7 tenant
-SELECT id, at, act, who, reason, lane, tenant, stream, seq, rows
-  FROM outbox_act
- WHERE id > ?1 AND id < ?2 AND (?3 = '' OR act = ?3) AND (?4 = '' OR lane = ?4)
+-- binds: 1 after, 2 before, 3 action or '', 4 lane or '', 5 limit, 6 any tenant, 7 tenant
+SELECT id, at, action, actor, reason, lane, tenant, stream, seq, rows
+  FROM audit
+ WHERE id > ?1 AND id < ?2 AND (?3 = '' OR action = ?3) AND (?4 = '' OR lane = ?4)
    AND (?6 OR (tenant = ?7 AND (tenant <> '' OR stream <> '')))
  ORDER BY id DESC LIMIT ?5;
 
@@ -346,7 +374,7 @@ INSERT INTO skip(projection, version, tenant, stream, seq, actor, reason, at, wi
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0);
 
 -- name: skip_withdraw
--- An entry that takes back what the last one about an event says, for each version that has one.
+-- Adds an entry that withdraws the last one about an event, for each version that has one.
 -- binds: 1 projection, 2 id of the stream, 3 seq, 4 at
 INSERT INTO skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
 SELECT s.projection, s.version, s.tenant, s.stream, s.seq, s.actor, s.reason, ?4, 1

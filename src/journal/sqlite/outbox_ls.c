@@ -1,71 +1,71 @@
 /*
  * outbox_ls.c - pages and counts of the outbox on SQLite.
  *
- * A page is made lane by lane: each lane gives at most a page's rows from an index that is in the
- * order of positions, then they are put together. So a page costs the same however much is behind
- * it.
+ * A page is read lane by lane: each lane returns at most the rows of a page, from an index in order
+ * of position, then they are merged. So the cost of a page does not depend on the number of rows.
  */
 #include "outbox.h"
 
 #include "../../base/cursor.h"
 
 #define ROW_CURSOR 'o'
-#define PUBLISHED_CURSOR 'd' /* it goes down */
+#define PUBLISHED_CURSOR 'd' /* descending */
 #define POSITION_END (INT64_C(1) << 48)
 
-/* What is looked through, all in one read transaction. */
-typedef struct looking {
+/* A scan of the outbox, in one read transaction. */
+typedef struct row_scan {
     sq_store *store;
     ef__sq_conn *conn;
     ef__arena *arena;
     const ef_outbox_query *query;
     sq_lane *lanes; /* by name */
     size_t lane_count;
-    sq_hands hands; /* of the lane that is looked at now */
+    sq_in_flight in_flight; /* of the current lane */
     int32_t partitions;
-} looking;
+} row_scan;
 
 /* --- queued rows ------------------------------------------------------------------------------ */
 
-static ef_status bind_queued(looking *look, const sq_lane *lane, int64_t after, sqlite3_stmt **out,
+static ef_status bind_queued(row_scan *scan, const sq_lane *lane, int64_t after, sqlite3_stmt **out,
                              ef_error *err)
 {
-    bool any = look->query->any_tenant;
+    bool any = scan->query->any_tenant;
     ef_status st =
-        ef__sq_stmt(look->conn, any ? SQ_OUTBOX_AFTER : SQ_OUTBOX_AFTER_OF_TENANT, out, err);
+        ef__sq_stmt(scan->conn, any ? SQ_OUTBOX_AFTER : SQ_OUTBOX_AFTER_OF_TENANT, out, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(*out, 1, lane->id);
     sqlite3_bind_int64(*out, 2, after);
     if (!any)
-        ef__sq_bind_str(*out, 3, look->query->tenant);
+        ef__sq_bind_str(*out, 3, scan->query->tenant);
     return EF_OK;
 }
 
 /* Up to `limit` queued rows of the lane, all or those with a status. */
-static ef_status find_queued(looking *look, const sq_lane *lane, const ef_row_status *status,
-                             int64_t after, size_t limit, sq_spots *spots, ef_error *err)
+static ef_status find_queued(row_scan *scan, const sq_lane *lane, const ef_row_status *status,
+                             int64_t after, size_t limit, sq_row_places *places, ef_error *err)
 {
-    size_t full = spots->count + limit;
+    size_t full = places->count + limit;
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = sq_hands_load(look->store, look->conn, lane, &look->hands, err);
+    ef_status st = sq_hands_load(scan->store, scan->conn, lane, &scan->in_flight, err);
 
     if (st == EF_OK)
-        st = bind_queued(look, lane, after, &stmt, err);
+        st = bind_queued(scan, lane, after, &stmt, err);
     if (st != EF_OK)
         return st;
-    while (spots->count < full && (st = ef__sq_row(look->conn, stmt, &row, err)) == EF_OK && row) {
-        sq_spot spot = {.lane = lane,
-                        .position = sqlite3_column_int64(stmt, 0),
-                        .partition = sqlite3_column_int(stmt, 1),
-                        .queued = true};
-        spot.status = sq_in_hand(&look->hands, spot.partition, spot.position) ? EF_ROW_PROCESSING
-                                                                              : EF_ROW_PENDING;
-        if (status && *status != spot.status)
+    while (places->count < full && (st = ef__sq_row(scan->conn, stmt, &row, err)) == EF_OK && row) {
+        sq_row_place place = {.lane = lane,
+                              .position = sqlite3_column_int64(stmt, 0),
+                              .partition = sqlite3_column_int(stmt, 1),
+                              .queued = true};
+        place.status = sq_is_in_flight(&scan->in_flight, place.partition, place.position)
+                           ? EF_ROW_PROCESSING
+                           : EF_ROW_PENDING;
+        if (status && *status != place.status)
             continue;
-        if ((st = sq_spots_add(spots, &spot, err)) != EF_OK)
+        if ((st = sq_spots_add(places, &place, err)) != EF_OK)
             break;
     }
     sqlite3_reset(stmt);
@@ -74,11 +74,11 @@ static ef_status find_queued(looking *look, const sq_lane *lane, const ef_row_st
 
 /* --- a page ----------------------------------------------------------------------------------- */
 
-/* One row more than the page, so that the page knows whether it is the last. */
-static ef_status find_in_lane(looking *look, const sq_lane *lane, int64_t after, sq_spots *spots,
-                              ef_error *err)
+/* One row more than the page, in order to know whether it is the last. */
+static ef_status find_in_lane(row_scan *scan, const sq_lane *lane, int64_t after,
+                              sq_row_places *places, ef_error *err)
 {
-    const ef_outbox_query *query = look->query;
+    const ef_outbox_query *query = scan->query;
     const ef_row_status pending = EF_ROW_PENDING;
     const ef_row_status *status = query->status;
     bool queued = !query->blocked_only &&
@@ -88,113 +88,113 @@ static ef_status find_in_lane(looking *look, const sq_lane *lane, int64_t after,
     if (query->blocked_only && status && *status != EF_ROW_PENDING)
         return EF_OK;
     if (queued)
-        st = find_queued(look, lane, status, after, query->limit + 1, spots, err);
+        st = find_queued(scan, lane, status, after, query->limit + 1, places, err);
     if (st == EF_OK)
-        st = sq_spots_of_exceptions(look->conn, lane, query->blocked_only ? &pending : status,
-                                    after, query, query->limit + 1, spots, err);
+        st = sq_spots_of_retry_rows(scan->conn, lane, query->blocked_only ? &pending : status,
+                                    after, query, query->limit + 1, places, err);
     return st;
 }
 
-/* Rows at the cursor's position come before it up to its lane, and after it from there on. */
-static ef_status find_page(looking *look, int64_t position, int64_t lane_id, sq_spots *spots,
+/* Rows at the position of the cursor are after it if the name of their lane is higher. */
+static ef_status find_page(row_scan *scan, int64_t position, int64_t lane_id, sq_row_places *places,
                            ef_error *err)
 {
     ef_str at = {0};
     ef_status st = EF_OK;
 
-    for (size_t i = 0; i < look->lane_count; i++)
-        if (look->lanes[i].id == lane_id)
-            at = look->lanes[i].name;
+    for (size_t i = 0; i < scan->lane_count; i++)
+        if (scan->lanes[i].id == lane_id)
+            at = scan->lanes[i].name;
     if (lane_id && !at.len)
-        return ef_fail(err, EF_BAD_INPUT, "after is not a cursor of this journal");
-    for (size_t i = 0, passed = 0; st == EF_OK && i < look->lane_count; i++) {
-        const sq_lane *lane = &look->lanes[i];
-        if (!look->query->lane.len || ef_str_equal(lane->name, look->query->lane))
-            st = find_in_lane(look, lane, passed ? position - 1 : position, spots, err);
+        return ef__refuse_cursor(err);
+    for (size_t i = 0, passed = 0; st == EF_OK && i < scan->lane_count; i++) {
+        const sq_lane *lane = &scan->lanes[i];
+        if (!scan->query->lane.len || ef_str_equal(lane->name, scan->query->lane))
+            st = find_in_lane(scan, lane, passed ? position - 1 : position, places, err);
         passed = passed || (lane_id && lane->id == lane_id);
     }
-    sq_spots_sort(spots);
+    sq_spots_sort(places);
     return st;
 }
 
-/* --- a page of what was published --------------------------------------------------------------
+/* --- a page of published rows --------------------------------------------------------------
  */
 
-/* Up to a page and one row more of what a lane has published below a position. */
-static ef_status find_published(looking *look, const sq_lane *lane, int64_t below, sq_spots *spots,
-                                ef_error *err)
+/* Up to a page and one row of what a lane has published below a position. */
+static ef_status find_published(row_scan *scan, const sq_lane *lane, int64_t below,
+                                sq_row_places *places, ef_error *err)
 {
-    size_t full = spots->count + look->query->limit + 1;
+    size_t full = places->count + scan->query->limit + 1;
     sqlite3_stmt *stmt;
     bool row;
-    ef_status st = ef__sq_stmt(look->conn, SQ_PUBLISHED_BEFORE, &stmt, err);
+    ef_status st = ef__sq_stmt(scan->conn, SQ_PUBLISHED_BEFORE, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane->id);
     sqlite3_bind_int64(stmt, 2, below < POSITION_END ? below : POSITION_END);
     sqlite3_bind_int64(stmt, 3,
-                       look->query->from < POSITION_END ? look->query->from : POSITION_END);
-    while (spots->count < full && (st = ef__sq_row(look->conn, stmt, &row, err)) == EF_OK && row) {
-        sq_spot spot = {.lane = lane,
-                        .position = sqlite3_column_int64(stmt, 0),
-                        .partition = look->partitions,
-                        .status = EF_ROW_PUBLISHED,
-                        .published_us = sqlite3_column_int64(stmt, 1)};
-        if ((st = sq_spots_add(spots, &spot, err)) != EF_OK)
+                       scan->query->from < POSITION_END ? scan->query->from : POSITION_END);
+    while (places->count < full && (st = ef__sq_row(scan->conn, stmt, &row, err)) == EF_OK && row) {
+        sq_row_place place = {.lane = lane,
+                              .position = sqlite3_column_int64(stmt, 0),
+                              .partition = scan->partitions,
+                              .status = EF_ROW_PUBLISHED,
+                              .published_us = sqlite3_column_int64(stmt, 1)};
+        if ((st = sq_spots_add(places, &place, err)) != EF_OK)
             break;
     }
     sqlite3_reset(stmt);
     return st;
 }
 
-/* Rows at the cursor's position come behind it when their lane's name is before its lane's. */
-static ef_status find_published_page(looking *look, int64_t position, int64_t lane_id,
-                                     sq_spots *spots, ef_error *err)
+/* Rows at the position of the cursor are after it if the name of their lane is lower. */
+static ef_status find_published_page(row_scan *scan, int64_t position, int64_t lane_id,
+                                     sq_row_places *places, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row, passed = !lane_id;
-    ef_status st = ef__sq_stmt(look->conn, SQ_STATE_PARTITIONS, &stmt, err);
+    ef_status st = ef__sq_stmt(scan->conn, SQ_STATE_PARTITIONS, &stmt, err);
 
-    if (st == EF_OK && (st = ef__sq_row(look->conn, stmt, &row, err)) == EF_OK && row) {
-        look->partitions = sqlite3_column_int(stmt, 0);
+    if (st == EF_OK && (st = ef__sq_row(scan->conn, stmt, &row, err)) == EF_OK && row) {
+        scan->partitions = sqlite3_column_int(stmt, 0);
         sqlite3_reset(stmt);
     }
-    for (size_t i = 0; st == EF_OK && i < look->lane_count; i++) {
-        const sq_lane *lane = &look->lanes[i];
+    for (size_t i = 0; st == EF_OK && i < scan->lane_count; i++) {
+        const sq_lane *lane = &scan->lanes[i];
         passed = passed || lane->id == lane_id;
-        if (!look->query->lane.len || ef_str_equal(lane->name, look->query->lane))
-            st = find_published(look, lane, passed ? position : position + 1, spots, err);
+        if (!scan->query->lane.len || ef_str_equal(lane->name, scan->query->lane))
+            st = find_published(scan, lane, passed ? position : position + 1, places, err);
     }
     if (st == EF_OK && !passed)
-        st = ef_fail(err, EF_BAD_INPUT, "after is not a cursor of this journal");
-    sq_spots_sort_down(spots);
+        st = ef__refuse_cursor(err);
+    sq_spots_sort_down(places);
     return st;
 }
 
-static ef_status list_page(looking *look, int64_t position, int64_t lane_id, ef_row_list *out,
+static ef_status list_page(row_scan *scan, int64_t position, int64_t lane_id, ef_row_list *out,
                            ef_error *err)
 {
-    bool published = ef__query_published(look->query);
-    sq_spots spots = {.arena = look->arena};
+    bool published = ef__query_published(scan->query);
+    sq_row_places places = {.arena = scan->arena};
     size_t count;
     ef_status st =
-        sq_lanes_load(look->conn, (ef_str){0}, look->arena, &look->lanes, &look->lane_count, err);
+        sq_lanes_load(scan->conn, (ef_str){0}, scan->arena, &scan->lanes, &scan->lane_count, err);
 
     if (st == EF_OK)
-        st = published ? find_published_page(look, position, lane_id, &spots, err)
-                       : find_page(look, position, lane_id, &spots, err);
+        st = published ? find_published_page(scan, position, lane_id, &places, err)
+                       : find_page(scan, position, lane_id, &places, err);
     if (st != EF_OK)
         return st;
-    count = spots.count < look->query->limit ? spots.count : look->query->limit;
-    if (count < spots.count)
+    count = places.count < scan->query->limit ? places.count : scan->query->limit;
+    if (count < places.count)
         ef__cursor_format(published ? PUBLISHED_CURSOR : ROW_CURSOR,
-                          spots.items[count - 1].position, spots.items[count - 1].lane->id,
+                          places.items[count - 1].position, places.items[count - 1].lane->id,
                           out->next);
-    return sq_rows_make(look->conn, spots.items, count, out, err);
+    return sq_rows_make(scan->conn, places.items, count, out, err);
 }
 
-/* Where a page begins: behind the cursor, or where the positions asked for begin. */
+/* The start of a page: after the cursor, or at the first requested position. */
 static ef_status page_begin(const ef_outbox_query *query, int64_t *position, int64_t *lane_id,
                             ef_error *err)
 {
@@ -221,7 +221,7 @@ ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
                        ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
-    looking look = {.store = store, .arena = &out->room->arena, .query = query};
+    row_scan scan = {.store = store, .arena = &out->room->arena, .query = query};
     sq_reader *reader;
     int64_t position, lane_id;
     ef_status st = page_begin(query, &position, &lane_id, err);
@@ -230,29 +230,29 @@ ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
         st = sq_read_begin(store, &reader, err);
     if (st != EF_OK)
         return st;
-    look.conn = &reader->conn;
-    st = list_page(&look, position, lane_id, out, err);
+    scan.conn = &reader->conn;
+    st = list_page(&scan, position, lane_id, out, err);
     sq_read_end(store, reader);
     return st;
 }
 
 /* --- the summary ------------------------------------------------------------------------------ */
 
-/* What is found beside the counts: the oldest rows, each when its position is not 0. */
+/* The oldest rows; position 0: none. */
 typedef struct oldest {
-    sq_spot waiting; /* pending and not blocked, or failed */
-    int64_t blocked; /* position */
+    sq_row_place waiting; /* pending and not blocked, or failed */
+    int64_t blocked;      /* position */
 } oldest;
 
-static void keep_older(oldest *keep, const sq_spot *spot)
+static void keep_older(oldest *keep, const sq_row_place *place)
 {
-    if (!keep->waiting.position || spot->position < keep->waiting.position)
-        keep->waiting = *spot;
+    if (!keep->waiting.position || place->position < keep->waiting.position)
+        keep->waiting = *place;
 }
 
-/* Step a statement that yields a number, and maybe a second one (0 for NULL). */
-static ef_status numbers(ef__sq_conn *conn, sqlite3_stmt *stmt, int64_t *out, int64_t *out_second,
-                         ef_error *err)
+/* Steps a statement that returns one or two numbers (0 for NULL). */
+static ef_status step_numbers(ef__sq_conn *conn, sqlite3_stmt *stmt, int64_t *out,
+                              int64_t *out_second, ef_error *err)
 {
     bool row;
     ef_status st = ef__sq_row(conn, stmt, &row, err);
@@ -267,67 +267,67 @@ static ef_status numbers(ef__sq_conn *conn, sqlite3_stmt *stmt, int64_t *out, in
     return EF_OK;
 }
 
-static ef_status count_queued(looking *look, const sq_lane *lane, int64_t *out, ef_error *err)
+static ef_status count_queued(row_scan *scan, const sq_lane *lane, int64_t *out, ef_error *err)
 {
-    bool any = look->query->any_tenant;
+    bool any = scan->query->any_tenant;
     sqlite3_stmt *stmt;
     ef_status st =
-        ef__sq_stmt(look->conn, any ? SQ_OUTBOX_COUNT : SQ_OUTBOX_COUNT_OF_TENANT, &stmt, err);
+        ef__sq_stmt(scan->conn, any ? SQ_OUTBOX_COUNT : SQ_OUTBOX_COUNT_OF_TENANT, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane->id);
     if (!any)
-        ef__sq_bind_str(stmt, 2, look->query->tenant);
-    return numbers(look->conn, stmt, out, NULL, err);
+        ef__sq_bind_str(stmt, 2, scan->query->tenant);
+    return step_numbers(scan->conn, stmt, out, NULL, err);
 }
 
-static ef_status count_in_hand(looking *look, const sq_lane *lane, int32_t partition, int64_t *out,
-                               ef_error *err)
+static ef_status count_in_flight(row_scan *scan, const sq_lane *lane, int32_t partition,
+                                 int64_t *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(look->conn, SQ_OUTBOX_COUNT_IN_HAND, &stmt, err);
+    ef_status st = ef__sq_stmt(scan->conn, SQ_OUTBOX_COUNT_IN_FLIGHT, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane->id);
     sqlite3_bind_int(stmt, 2, partition);
-    sqlite3_bind_int64(stmt, 3, look->hands.of[partition].mark);
-    sqlite3_bind_int64(stmt, 4, look->hands.of[partition].upto);
-    sqlite3_bind_int(stmt, 5, look->query->any_tenant);
-    ef__sq_bind_str(stmt, 6, look->query->tenant);
-    return numbers(look->conn, stmt, out, NULL, err);
+    sqlite3_bind_int64(stmt, 3, scan->in_flight.of[partition].mark);
+    sqlite3_bind_int64(stmt, 4, scan->in_flight.of[partition].upto);
+    sqlite3_bind_int(stmt, 5, scan->query->any_tenant);
+    ef__sq_bind_str(stmt, 6, scan->query->tenant);
+    return step_numbers(scan->conn, stmt, out, NULL, err);
 }
 
-static ef_status sum_queued(looking *look, const sq_lane *lane, ef_outbox_summary *out,
+static ef_status sum_queued(row_scan *scan, const sq_lane *lane, ef_outbox_summary *out,
                             oldest *keep, ef_error *err)
 {
     const ef_row_status pending = EF_ROW_PENDING;
-    sq_spots first = {.arena = look->arena};
-    int64_t queued = 0, in_hand = 0, processing = 0;
-    ef_status st = find_queued(look, lane, &pending, 0, 1, &first, err);
+    sq_row_places first = {.arena = scan->arena};
+    int64_t queued = 0, claimed = 0, processing = 0;
+    ef_status st = find_queued(scan, lane, &pending, 0, 1, &first, err);
 
     if (st == EF_OK && first.count)
         keep_older(keep, &first.items[0]);
     if (st == EF_OK)
-        st = count_queued(look, lane, &queued, err);
+        st = count_queued(scan, lane, &queued, err);
     for (int32_t p = 0; st == EF_OK && p < EF_LIMIT_PARTITIONS; p++) {
-        if (look->hands.of[p].upto == 0)
+        if (scan->in_flight.of[p].upto == 0)
             continue;
-        st = count_in_hand(look, lane, p, &in_hand, err);
-        processing += in_hand;
+        st = count_in_flight(scan, lane, p, &claimed, err);
+        processing += claimed;
     }
     out->processing += processing;
     out->pending += queued - processing;
     return st;
 }
 
-static ef_status count_status(looking *look, const sq_lane *lane, ef_row_status status,
+static ef_status count_status(row_scan *scan, const sq_lane *lane, ef_row_status status,
                               int64_t *out, int64_t *out_oldest, ef_error *err)
 {
-    bool any = look->query->any_tenant;
+    bool any = scan->query->any_tenant;
     sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(look->conn, any ? SQ_EXCEPTION_COUNT : SQ_EXCEPTION_COUNT_OF_TENANT,
+    ef_status st = ef__sq_stmt(scan->conn, any ? SQ_RETRY_ROW_COUNT : SQ_RETRY_ROW_COUNT_OF_TENANT,
                                &stmt, err);
 
     *out_oldest = 0;
@@ -336,18 +336,18 @@ static ef_status count_status(looking *look, const sq_lane *lane, ef_row_status 
     sqlite3_bind_int64(stmt, 1, lane->id);
     sqlite3_bind_int(stmt, 2, (int)status);
     if (!any)
-        ef__sq_bind_str(stmt, 3, look->query->tenant);
-    return numbers(look->conn, stmt, out, out_oldest, err);
+        ef__sq_bind_str(stmt, 3, scan->query->tenant);
+    return step_numbers(scan->conn, stmt, out, out_oldest, err);
 }
 
-static void sum_waiting_row(const sq_lane *lane, int64_t position, bool blocked,
+static void sum_pending_row(const sq_lane *lane, int64_t position, bool blocked,
                             ef_outbox_summary *out, oldest *keep)
 {
-    sq_spot spot = {.lane = lane, .position = position, .status = EF_ROW_PENDING};
+    sq_row_place place = {.lane = lane, .position = position, .status = EF_ROW_PENDING};
 
     out->pending++;
     if (!blocked) {
-        keep_older(keep, &spot);
+        keep_older(keep, &place);
         return;
     }
     out->blocked++;
@@ -355,95 +355,96 @@ static void sum_waiting_row(const sq_lane *lane, int64_t position, bool blocked,
         keep->blocked = position;
 }
 
-static ef_status sum_waiting(looking *look, const sq_lane *lane, ef_outbox_summary *out,
+static ef_status sum_pending(row_scan *scan, const sq_lane *lane, ef_outbox_summary *out,
                              oldest *keep, ef_error *err)
 {
     sq_blocker blocker = {0};
     sqlite3_stmt *stmt;
     bool row, blocked;
-    ef_status st = ef__sq_stmt(look->conn, SQ_EXCEPTION_WAITING, &stmt, err);
+    ef_status st = ef__sq_stmt(scan->conn, SQ_RETRY_ROW_PENDING, &stmt, err);
 
     if (st != EF_OK)
         return st;
     sqlite3_bind_int64(stmt, 1, lane->id);
-    sqlite3_bind_int(stmt, 2, look->query->any_tenant);
-    ef__sq_bind_str(stmt, 3, look->query->tenant);
-    while ((st = ef__sq_row(look->conn, stmt, &row, err)) == EF_OK && row) {
-        st = sq_blocked(look->conn, &blocker, lane->id, sqlite3_column_int64(stmt, 0),
+    sqlite3_bind_int(stmt, 2, scan->query->any_tenant);
+    ef__sq_bind_str(stmt, 3, scan->query->tenant);
+    while ((st = ef__sq_row(scan->conn, stmt, &row, err)) == EF_OK && row) {
+        st = sq_blocked(scan->conn, &blocker, lane->id, sqlite3_column_int64(stmt, 0),
                         sqlite3_column_int64(stmt, 1), &blocked, err);
         if (st != EF_OK) {
             sqlite3_reset(stmt);
             return st;
         }
-        sum_waiting_row(lane, sqlite3_column_int64(stmt, 2), blocked, out, keep);
+        sum_pending_row(lane, sqlite3_column_int64(stmt, 2), blocked, out, keep);
     }
     return st;
 }
 
-static ef_status sum_lane(looking *look, const sq_lane *lane, ef_outbox_summary *out, oldest *keep,
+static ef_status sum_lane(row_scan *scan, const sq_lane *lane, ef_outbox_summary *out, oldest *keep,
                           ef_error *err)
 {
     int64_t failed = 0, dead = 0, position;
-    ef_status st = sum_queued(look, lane, out, keep, err);
+    ef_status st = sum_queued(scan, lane, out, keep, err);
 
     if (st == EF_OK)
-        st = count_status(look, lane, EF_ROW_DEAD, &dead, &position, err);
+        st = count_status(scan, lane, EF_ROW_DEAD, &dead, &position, err);
     if (st == EF_OK)
-        st = count_status(look, lane, EF_ROW_FAILED, &failed, &position, err);
+        st = count_status(scan, lane, EF_ROW_FAILED, &failed, &position, err);
     if (st == EF_OK && failed)
-        keep_older(keep, &(sq_spot){.lane = lane, .position = position, .status = EF_ROW_FAILED});
+        keep_older(keep,
+                   &(sq_row_place){.lane = lane, .position = position, .status = EF_ROW_FAILED});
     out->dead += dead;
     out->failed += failed;
-    return st == EF_OK ? sum_waiting(look, lane, out, keep, err) : st;
+    return st == EF_OK ? sum_pending(scan, lane, out, keep, err) : st;
 }
 
-/* Show the oldest row, and when the oldest blocked one was enqueued. */
-static ef_status show_oldest(looking *look, const oldest *keep, ef_outbox_summary *out,
+/* Reads the oldest row, and the time of the oldest blocked one. */
+static ef_status show_oldest(row_scan *scan, const oldest *keep, ef_outbox_summary *out,
                              ef_error *err)
 {
-    sq_spot blocked = {.lane = look->lanes, .position = keep->blocked, .queued = true};
+    sq_row_place blocked = {.lane = scan->lanes, .position = keep->blocked, .queued = true};
     sq_blocker blocker = {0};
     ef_row row;
     ef_status st = EF_OK;
 
     if (keep->blocked)
-        st = sq_row_make(look->conn, &blocked, &blocker, look->arena, &row, err);
+        st = sq_row_make(scan->conn, &blocked, &blocker, scan->arena, &row, err);
     if (st == EF_OK && keep->blocked)
         out->blocked_oldest_us = row.enqueued_us;
     if (st == EF_OK)
-        st = sq_rows_make(look->conn, &keep->waiting, keep->waiting.position ? 1 : 0, &out->oldest,
+        st = sq_rows_make(scan->conn, &keep->waiting, keep->waiting.position ? 1 : 0, &out->oldest,
                           err);
     return st;
 }
 
-static ef_status summarise(looking *look, ef_outbox_summary *out, ef_error *err)
+static ef_status summarise(row_scan *scan, ef_outbox_summary *out, ef_error *err)
 {
     oldest keep = {0};
-    ef_status st = sq_lanes_load(look->conn, look->query->lane, look->arena, &look->lanes,
-                                 &look->lane_count, err);
+    ef_status st = sq_lanes_load(scan->conn, scan->query->lane, scan->arena, &scan->lanes,
+                                 &scan->lane_count, err);
 
-    for (size_t i = 0; st == EF_OK && i < look->lane_count; i++)
-        st = sum_lane(look, &look->lanes[i], out, &keep, err);
-    return st == EF_OK ? show_oldest(look, &keep, out, err) : st;
+    for (size_t i = 0; st == EF_OK && i < scan->lane_count; i++)
+        st = sum_lane(scan, &scan->lanes[i], out, &keep, err);
+    return st == EF_OK ? show_oldest(scan, &keep, out, err) : st;
 }
 
 ef_status sq_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
-    looking look = {.store = store, .arena = &out->oldest.room->arena, .query = query};
+    row_scan scan = {.store = store, .arena = &out->oldest.room->arena, .query = query};
     sq_reader *reader;
     ef_status st = sq_read_begin(store, &reader, err);
 
     if (st != EF_OK)
         return st;
-    look.conn = &reader->conn;
-    st = summarise(&look, out, err);
+    scan.conn = &reader->conn;
+    st = summarise(&scan, out, err);
     sq_read_end(store, reader);
     return st;
 }
 
-ef_status sq_outbox_waits(ef_journal *journal, bool *out, ef_error *err)
+ef_status sq_outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
     sq_reader *reader;
@@ -453,9 +454,9 @@ ef_status sq_outbox_waits(ef_journal *journal, bool *out, ef_error *err)
 
     if (st != EF_OK)
         return st;
-    st = ef__sq_stmt(&reader->conn, SQ_OUTBOX_WAITS, &stmt, err);
+    st = ef__sq_stmt(&reader->conn, SQ_OUTBOX_HAS_WORK, &stmt, err);
     if (st == EF_OK)
-        st = numbers(&reader->conn, stmt, &waits, NULL, err);
+        st = step_numbers(&reader->conn, stmt, &waits, NULL, err);
     sq_read_end(store, reader);
     *out = waits != 0;
     return st;

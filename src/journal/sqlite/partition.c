@@ -1,8 +1,8 @@
 /*
- * partition.c - partitions on SQLite: what waits in them, and how many there are.
+ * partition.c - partitions on SQLite: their rows, and their number.
  *
- * The count is in the state row, and so in the picture of every process (state.h): whoever writes
- * has read it in the same transaction.
+ * The number is in the state row, and so in the cached state of every process (state.h), which is
+ * compared with the store in each writing transaction.
  */
 #include "outbox.h"
 
@@ -21,7 +21,7 @@ ef_status sq_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
     return st;
 }
 
-/* Call `each` for every partition that the statement counts rows of. */
+/* Calls `each` for every partition of the result. */
 static ef_status count_rows(ef__sq_conn *conn, int which, int64_t first_bind, int32_t lowest,
                             void (*each)(void *context, int32_t partition, int64_t rows),
                             void *context, ef_error *err)
@@ -39,39 +39,39 @@ static ef_status count_rows(ef__sq_conn *conn, int which, int64_t first_bind, in
     return st;
 }
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- listing ---------------------------------------------------------------------------------- */
 
-typedef struct listing {
+typedef struct partition_listing {
     ef_partition *items;
     int32_t count;
-} listing;
+} partition_listing;
 
-static void note_queued(void *context, int32_t partition, int64_t rows)
+static void set_queued(void *context, int32_t partition, int64_t rows)
 {
-    listing *l = context;
+    partition_listing *l = context;
 
     if (partition < l->count)
         l->items[partition].pending = rows;
 }
 
-static void note_exceptions(void *context, int32_t partition, int64_t rows)
+static void set_retry_rows(void *context, int32_t partition, int64_t rows)
 {
-    listing *l = context;
+    partition_listing *l = context;
 
     if (partition < l->count)
-        l->items[partition].exceptions = rows;
+        l->items[partition].retry_rows = rows;
 }
 
-/* What is queued and in its owner's hand is not pending. */
-static ef_status note_in_hand(sq_store *store, ef__sq_conn *conn, const sq_lane *lane, listing *l,
-                              ef_error *err)
+/* A queued row in flight is not pending. */
+static ef_status set_in_flight(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
+                               partition_listing *l, ef_error *err)
 {
-    sq_hands hands;
+    sq_in_flight hands;
     sqlite3_stmt *stmt;
     ef_status st = sq_hands_load(store, conn, lane, &hands, err);
 
     if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_OUTBOX_COUNT_IN_HAND, &stmt, err);
+        st = ef__sq_stmt(conn, SQ_OUTBOX_COUNT_IN_FLIGHT, &stmt, err);
     for (int32_t p = 0; st == EF_OK && p < l->count; p++) {
         bool row = false;
         if (hands.of[p].upto == 0)
@@ -84,16 +84,16 @@ static ef_status note_in_hand(sq_store *store, ef__sq_conn *conn, const sq_lane 
         sqlite3_bind_null(stmt, 6);
         st = ef__sq_row(conn, stmt, &row, err);
         if (st == EF_OK && row) {
-            l->items[p].in_hand = sqlite3_column_int64(stmt, 0);
-            l->items[p].pending -= l->items[p].in_hand;
+            l->items[p].in_flight = sqlite3_column_int64(stmt, 0);
+            l->items[p].pending -= l->items[p].in_flight;
             sqlite3_reset(stmt);
         }
     }
     return st;
 }
 
-static ef_status note_owner(sq_store *store, ef__sq_conn *conn, ef__arena *arena, ef_partition *out,
-                            ef_error *err)
+static ef_status set_owner(sq_store *store, ef__sq_conn *conn, ef__arena *arena, ef_partition *out,
+                           ef_error *err)
 {
     ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = out->number};
     sq_lease_row lease;
@@ -101,38 +101,40 @@ static ef_status note_owner(sq_store *store, ef__sq_conn *conn, ef__arena *arena
 
     if (st != EF_OK)
         return st;
-    out->owner = ef__arena_copy(arena, lease.row.owner);
+    out->holder = ef__arena_copy(arena, lease.row.owner);
     out->token = lease.row.token;
     out->until_us = lease.row.until_us;
     out->live = ef__lease_live(&lease.row, sq_clock_us(store));
-    return out->owner.ptr ? EF_OK : ef__room_full(err);
+    return out->holder.ptr ? EF_OK : ef__no_memory(err);
 }
 
-static ef_status list(sq_store *store, ef__sq_conn *conn, ef_partition_list *out, ef_error *err)
+static ef_status list_partitions(sq_store *store, ef__sq_conn *conn, ef_partition_list *out,
+                                 ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     sq_lane lane;
     int64_t count = 0;
-    listing l;
+    partition_listing l;
     ef_status st = ef__sq_run_number(conn, SQ_STATE_PARTITIONS, &count, err);
 
     if (st == EF_OK)
         st = sq_lane_need(conn, EF_STR(EF_LANE_APPLY), &lane, err);
     if (st != EF_OK)
         return st;
-    l = (listing){ef__arena_zalloc(arena, (size_t)count, sizeof *l.items), (int32_t)count};
+    l = (partition_listing){ef__arena_zalloc(arena, (size_t)count, sizeof *l.items),
+                            (int32_t)count};
     if (!l.items)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     for (int32_t p = 0; st == EF_OK && p < l.count; p++) {
         l.items[p].number = p;
-        st = note_owner(store, conn, arena, &l.items[p], err);
+        st = set_owner(store, conn, arena, &l.items[p], err);
     }
     if (st == EF_OK)
-        st = count_rows(conn, SQ_PARTITION_QUEUED, lane.id, 0, note_queued, &l, err);
+        st = count_rows(conn, SQ_PARTITION_QUEUED, lane.id, 0, set_queued, &l, err);
     if (st == EF_OK)
-        st = note_in_hand(store, conn, &lane, &l, err);
+        st = set_in_flight(store, conn, &lane, &l, err);
     if (st == EF_OK)
-        st = count_rows(conn, SQ_PARTITION_EXCEPTIONS, EF_LANE_KIND_PROJECTION, 0, note_exceptions,
+        st = count_rows(conn, SQ_PARTITION_RETRY_ROWS, EF_LANE_KIND_PROJECTION, 0, set_retry_rows,
                         &l, err);
     out->items = l.items;
     out->count = (size_t)l.count;
@@ -147,20 +149,20 @@ ef_status sq_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error 
 
     if (st != EF_OK)
         return st;
-    st = list(store, &reader->conn, out, err);
+    st = list_partitions(store, &reader->conn, out, err);
     sq_read_end(store, reader);
     return st;
 }
 
-/* --- how many --------------------------------------------------------------------------------- */
+/* --- the number of partitions ----------------------------------------------------------------- */
 
 typedef struct sync_job {
     sq_job base;
     const ef_partition_change *change;
-    ef_partition_changed *out;
+    ef_partition_sync_result *out;
 } sync_job;
 
-static void note_waiting(void *context, int32_t partition, int64_t rows)
+static void add_waiting(void *context, int32_t partition, int64_t rows)
 {
     ef__waiting_add(context, partition, rows);
 }
@@ -168,14 +170,14 @@ static void note_waiting(void *context, int32_t partition, int64_t rows)
 static ef_status check_waiting(sq_writer *writer, int32_t count, ef_error *err)
 {
     ef__sq_conn *conn = &writer->conn;
-    ef__waiting waiting = {.count = count};
-    ef_status st = count_rows(conn, SQ_PARTITION_QUEUED, 0, count, note_waiting, &waiting, err);
+    ef__waiting_rows waiting = {.count = count};
+    ef_status st = count_rows(conn, SQ_PARTITION_QUEUED, 0, count, add_waiting, &waiting, err);
 
-    /* What was appended in this same transaction is written at its end. */
+    /* Rows that were queued in this transaction are not written yet. */
     for (size_t i = 0; i < writer->txn.queued_count; i++)
         ef__waiting_add(&waiting, writer->txn.queued[i].partition, 1);
     if (st == EF_OK)
-        st = count_rows(conn, SQ_PARTITION_EXCEPTIONS, -1, count, note_waiting, &waiting, err);
+        st = count_rows(conn, SQ_PARTITION_RETRY_ROWS, -1, count, add_waiting, &waiting, err);
     return st == EF_OK ? ef__waiting_check(&waiting, err) : st;
 }
 
@@ -204,11 +206,11 @@ static bool is_beyond(const ef_lease_key *key, int32_t count)
            key->partition >= count;
 }
 
-static ef_status prune(sq_store *store, const sync_job *job, ef_error *err)
+static ef_status prune_leases(sq_store *store, const sync_job *job, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
     ef_lease_list list = {0};
-    ef_status st = ef__room_ready(&list.room, err);
+    ef_status st = ef__memory_prepare(&list.room, err);
 
     if (st == EF_OK)
         st = sq_leases_load(store, conn, NULL, &list, err);
@@ -221,7 +223,7 @@ static ef_status prune(sq_store *store, const sync_job *job, ef_error *err)
         if (goes && !job->change->dry_run)
             st = prune_lease(conn, &list.items[i], err);
     }
-    ef__room_release(&list.room);
+    ef__memory_release(&list.room);
     return st;
 }
 
@@ -236,28 +238,28 @@ static ef_status set_count(sq_store *store, int32_t count, ef_error *err)
     sqlite3_bind_int(stmt, 1, count);
     st = ef__sq_done(conn, stmt, err);
     if (st == EF_OK)
-        store->writer.txn.progress.partitions = count; /* for the jobs behind this one */
+        store->writer.txn.progress.partitions = count; /* for later jobs of this transaction */
     return st;
 }
 
 static ef_status run_sync(sq_store *store, sq_job *base, ef_error *err)
 {
     sync_job *job = (sync_job *)base;
-    ef_partition_changed *out = job->out;
+    ef_partition_sync_result *out = job->out;
     ef_status st;
 
-    *out = (ef_partition_changed){.before = store->writer.txn.progress.partitions};
+    *out = (ef_partition_sync_result){.before = store->writer.txn.progress.partitions};
     out->after = job->change->count ? job->change->count : out->before;
     st = check_waiting(&store->writer, out->after, err);
     if (st == EF_OK)
-        st = prune(store, job, err);
+        st = prune_leases(store, job, err);
     if (st == EF_OK && out->after != out->before && !job->change->dry_run)
         st = set_count(store, out->after, err);
     return st;
 }
 
 ef_status sq_partition_sync(ef_journal *journal, const ef_partition_change *change,
-                            ef_partition_changed *out, ef_error *err)
+                            ef_partition_sync_result *out, ef_error *err)
 {
     sync_job job = {.base = {.run = run_sync}, .change = change, .out = out};
 

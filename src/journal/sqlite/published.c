@@ -1,5 +1,5 @@
 /*
- * published.c - publishers' lanes on SQLite: what was published, and the end of a lane.
+ * published.c - lanes of publishers on SQLite: published rows, and dropping a lane.
  */
 #include "outbox.h"
 
@@ -7,19 +7,19 @@ typedef struct lane_job {
     sq_job base;
     ef_str lane;
     bool discard;
-    const ef_holding *held;
+    const ef_partition_lease *held;
     size_t limit;
     int64_t *out;
 } lane_job;
 
-static ef_status publisher_need(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
+static ef_status get_publisher_lane(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
 {
     ef_status st = sq_lane_need(conn, name, out, err);
 
     return st == EF_OK ? ef__lane_publishes(name, out->kind, err) : st;
 }
 
-/* --- the end ---------------------------------------------------------------------------------- */
+/* --- dropping a lane -------------------------------------------------------------------------- */
 
 static ef_status run_on_lane(ef__sq_conn *conn, int which, int64_t lane, ef_error *err)
 {
@@ -47,12 +47,12 @@ static ef_status count_rows(ef__sq_conn *conn, int64_t lane, int64_t *out, ef_er
 
 static ef_status run_drop(sq_store *store, sq_job *base, ef_error *err)
 {
-    static const int clears[] = {SQ_LANE_CLEAR_QUEUE, SQ_LANE_CLEAR_EXCEPTIONS,
-                                 SQ_LANE_CLEAR_PUBLISHED, SQ_LANE_CLEAR_HANDS, SQ_LANE_CLEAR};
+    static const int clears[] = {SQ_LANE_CLEAR_QUEUE, SQ_LANE_CLEAR_RETRY_ROWS,
+                                 SQ_LANE_CLEAR_PUBLISHED, SQ_LANE_CLEAR_IN_FLIGHT, SQ_LANE_CLEAR};
     const lane_job *job = (lane_job *)base;
     ef__sq_conn *conn = &store->writer.conn;
     sq_lane lane;
-    ef_status st = publisher_need(conn, job->lane, &lane, err);
+    ef_status st = get_publisher_lane(conn, job->lane, &lane, err);
 
     if (st == EF_OK)
         st = count_rows(conn, lane.id, job->out, err);
@@ -71,27 +71,26 @@ ef_status sq_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *
     return sq_submit(sq_store_of(journal), &job.base, err);
 }
 
-/* --- what was published ------------------------------------------------------------------------
- */
+/* --- published rows --------------------------------------------------------------------------- */
 
-static ef_status held_need(sq_store *store, const lane_job *job, sq_lane *out, ef_error *err)
+static ef_status get_held_lane(sq_store *store, const lane_job *job, sq_lane *out, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
-    ef_status st = publisher_need(conn, job->lane, out, err);
+    ef_status st = get_publisher_lane(conn, job->lane, out, err);
 
     return st == EF_OK ? sq_held_check(store, conn, out, job->held, 1, err) : st;
 }
 
-static ef_status change_held(ef_journal *journal,
-                             ef_status (*run)(sq_store *store, sq_job *base, ef_error *err),
-                             ef_str lane, const ef_holding *held, size_t limit, int64_t *out_count,
-                             ef_error *err)
+static ef_status write_under_lease(ef_journal *journal,
+                                   ef_status (*run)(sq_store *store, sq_job *base, ef_error *err),
+                                   ef_str lane, const ef_partition_lease *held, size_t limit,
+                                   int64_t *out_count, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
     lane_job job = {
         .base = {.run = run}, .lane = lane, .held = held, .limit = limit, .out = out_count};
 
-    return sq_refused(store, sq_submit(store, &job.base, err));
+    return sq_count_refused(store, sq_submit(store, &job.base, err));
 }
 
 static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
@@ -100,7 +99,7 @@ static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
     ef__sq_conn *conn = &store->writer.conn;
     sqlite3_stmt *stmt;
     sq_lane lane;
-    ef_status st = held_need(store, job, &lane, err);
+    ef_status st = get_held_lane(store, job, &lane, err);
 
     if (st == EF_OK)
         st = ef__sq_stmt(conn, SQ_PUBLISHED_PURGE, &stmt, err);
@@ -115,10 +114,10 @@ static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
     return st;
 }
 
-ef_status sq_published_purge(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
-                             int64_t *out_count, ef_error *err)
+ef_status sq_published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                             size_t limit, int64_t *out_count, ef_error *err)
 {
-    return change_held(journal, run_purge, lane, held, limit, out_count, err);
+    return write_under_lease(journal, run_purge, lane, held, limit, out_count, err);
 }
 
 /* The lowest position that was published; 0 when there is none. */
@@ -148,20 +147,20 @@ static ef_status remove_published(ef__sq_conn *conn, int64_t lane, int64_t posit
     return ef__sq_done(conn, stmt, err);
 }
 
-static ef_status run_again(sq_store *store, sq_job *base, ef_error *err)
+static ef_status run_requeue(sq_store *store, sq_job *base, ef_error *err)
 {
     const lane_job *job = (lane_job *)base;
     ef__sq_conn *conn = &store->writer.conn;
     int64_t position = 0;
     sq_lane lane;
-    ef_status st = held_need(store, job, &lane, err);
+    ef_status st = get_held_lane(store, job, &lane, err);
 
     *job->out = 0;
     for (size_t n = 0; st == EF_OK && n < job->limit; n++) {
         st = first_published(conn, lane.id, &position, err);
         if (st != EF_OK || position == 0)
             break;
-        st = sq_exception_again(store, &lane, position, err);
+        st = sq_retry_row_again(store, &lane, position, err);
         if (st == EF_OK)
             st = remove_published(conn, lane.id, position, err);
         (*job->out)++;
@@ -169,10 +168,10 @@ static ef_status run_again(sq_store *store, sq_job *base, ef_error *err)
     return st;
 }
 
-ef_status sq_published_again(ef_journal *journal, ef_str lane, const ef_holding *held, size_t limit,
-                             int64_t *out_count, ef_error *err)
+ef_status sq_published_requeue(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                               size_t limit, int64_t *out_count, ef_error *err)
 {
-    return change_held(journal, run_again, lane, held, limit, out_count, err);
+    return write_under_lease(journal, run_requeue, lane, held, limit, out_count, err);
 }
 
 static ef_status count_published(ef__sq_conn *conn, ef_str name, size_t most, int64_t *out,
@@ -181,7 +180,7 @@ static ef_status count_published(ef__sq_conn *conn, ef_str name, size_t most, in
     sqlite3_stmt *stmt;
     sq_lane lane;
     bool row;
-    ef_status st = publisher_need(conn, name, &lane, err);
+    ef_status st = get_publisher_lane(conn, name, &lane, err);
 
     if (st == EF_OK)
         st = ef__sq_stmt(conn, SQ_PUBLISHED_COUNT, &stmt, err);

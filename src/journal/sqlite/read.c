@@ -13,14 +13,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define READ_BYTES_ENOUGH (12u << 20) /* of texts: a page ends here even if more were asked for */
-#define READER_CACHE_KIB 2048         /* most of them read on and on; every commit empties it */
-#define LOG_ROWS_MAX 100000 /* rows a filtered read looks at before it answers what it has */
+#define READ_BYTES_ENOUGH                                                                          \
+    (12u << 20) /* of texts: a page ends here even if more events were requested */
+#define READER_CACHE_KIB                                                                           \
+    2048                    /* small: most reads are sequential, and every commit invalidates it */
+#define LOG_ROWS_MAX 100000 /* rows that a filtered read checks before it returns what it has */
 
 /* --- the pool ------------------------------------------------------------------------------------
  */
 
-static void take_event(sqlite3_context *context, int count, sqlite3_value **columns);
+static void accept_event(sqlite3_context *context, int count, sqlite3_value **columns);
 
 static ef_status open_reader(sq_store *store, sq_reader *reader, ef_error *err)
 {
@@ -32,16 +34,16 @@ static ef_status open_reader(sq_store *store, sq_reader *reader, ef_error *err)
     st = ef__sq_open(&reader->conn, store->path, &how, err);
     if (st != EF_OK)
         return st;
-    rc = sqlite3_create_function_v2(reader->conn.db, "take_event", SQ_COLUMN_COUNT,
-                                    SQLITE_UTF8 | SQLITE_DIRECTONLY, reader, take_event, NULL, NULL,
-                                    NULL);
+    rc = sqlite3_create_function_v2(reader->conn.db, "accept_event", SQ_COLUMN_COUNT,
+                                    SQLITE_UTF8 | SQLITE_DIRECTONLY, reader, accept_event, NULL,
+                                    NULL, NULL);
     st = ef__sq_fail(&reader->conn, rc, "opening a reader", err);
     if (st != EF_OK)
         ef__sq_close(&reader->conn);
     return st;
 }
 
-static ef_status take_reader(sq_store *store, sq_reader **out, ef_error *err)
+static ef_status get_reader(sq_store *store, sq_reader **out, ef_error *err)
 {
     ef_status st;
 
@@ -54,7 +56,7 @@ static ef_status take_reader(sq_store *store, sq_reader **out, ef_error *err)
         return EF_OK;
     *out = calloc(1, sizeof **out);
     if (!*out)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a reader");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory while opening a reader");
     st = open_reader(store, *out, err);
     if (st != EF_OK) {
         free(*out);
@@ -63,7 +65,7 @@ static ef_status take_reader(sq_store *store, sq_reader **out, ef_error *err)
     return st;
 }
 
-static void give_back(sq_store *store, sq_reader *reader)
+static void put_reader(sq_store *store, sq_reader *reader)
 {
     pthread_mutex_lock(&store->readers_lock);
     reader->next = store->readers;
@@ -71,13 +73,13 @@ static void give_back(sq_store *store, sq_reader *reader)
     pthread_mutex_unlock(&store->readers_lock);
 }
 
-/* Under the state lock no commit of ours can be believed between the beginning of the transaction
- * and the sync, so the picture is exactly what the transaction sees. */
-static ef_status begin_together(sq_store *store, sq_reader *reader, ef_error *err)
+/* Under the state lock no commit of this process can be added to the cached state between the start
+ * of the transaction and the sync, so the state is exactly what the transaction sees. */
+static ef_status begin_with_state(sq_store *store, sq_reader *reader, ef_error *err)
 {
     ef_status st = ef__sq_run(&reader->conn, SQ_BEGIN_READ, err);
 
-    sq_state_bound_streams(&store->state); /* a long read meets every stream there is */
+    sq_state_bound_streams(&store->state); /* a long read can load every stream */
     if (st == EF_OK)
         st = sq_state_sync(&store->state, &reader->conn, err);
     reader->last = store->state.last;
@@ -91,8 +93,8 @@ ef_status sq_read_lock(sq_store *store, sq_reader *reader, ef_error *err)
 
     pthread_mutex_lock(&store->state_lock);
     if (reader->last != store->state.last || reader->settled != store->state.progress.settled) {
-        (void)ef__sq_run(&reader->conn, SQ_ROLLBACK, NULL);
-        st = begin_together(store, reader, err);
+        ef__sq_rollback(&reader->conn);
+        st = begin_with_state(store, reader, err);
     }
     if (st != EF_OK)
         pthread_mutex_unlock(&store->state_lock);
@@ -105,11 +107,11 @@ ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err)
 
     if (getpid() != store->pid)
         return ef_fail(err, EF_MISUSE, "a journal may not be used in a child after fork()");
-    st = take_reader(store, out, err);
+    st = get_reader(store, out, err);
     if (st != EF_OK)
         return st;
     pthread_mutex_lock(&store->state_lock);
-    st = begin_together(store, *out, err);
+    st = begin_with_state(store, *out, err);
     pthread_mutex_unlock(&store->state_lock);
     if (st != EF_OK) {
         sq_read_end(store, *out);
@@ -120,15 +122,14 @@ ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err)
 
 void sq_read_end(sq_store *store, sq_reader *reader)
 {
-    if (!sqlite3_get_autocommit(reader->conn.db))
-        (void)ef__sq_run(&reader->conn, SQ_ROLLBACK, NULL);
-    give_back(store, reader);
+    ef__sq_rollback(&reader->conn);
+    put_reader(store, reader);
 }
 
 /* --- collecting
  * ----------------------------------------------------------------------------------- */
 
-/* Events gathered for a batch. */
+/* Events that are collected for a batch. */
 struct gather {
     sq_store *store;
     sq_reader *reader;
@@ -137,9 +138,9 @@ struct gather {
     ef_event *events;
     size_t cap;
     size_t bytes_max;          /* of the batch's memory */
-    const atomic_bool *wanted; /* of who follows, or NULL */
+    const atomic_bool *wanted; /* of a sequential read, or NULL */
     size_t least;
-    ef_status taken; /* what became of the last event that take_event was called with */
+    ef_status accepted; /* status of the last call of accept_event */
     ef_error *err;
 };
 
@@ -151,7 +152,7 @@ static ef_status gather_open(struct gather *g, sq_store *store, size_t limit, ef
     *g = (struct gather){.store = store, .out = out, .cap = limit};
     g->events = ef__arena_alloc(&out->room->arena, limit * sizeof *g->events);
     if (!g->events)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->events = g->events;
     st = sq_read_begin(store, &g->reader, err);
     g->bytes_max = out->room->arena.used_bytes + READ_BYTES_ENOUGH;
@@ -223,7 +224,8 @@ static ef_status read_link(ef__sq_conn *conn, int64_t position, struct link *out
     return EF_OK;
 }
 
-/* Go back from `at` to the event with `seq`: jump while the jump does not go too far, else step. */
+/* Goes back from `at` to the event with `seq`: by a jump if it does not go too far, else by a step.
+ */
 static ef_status walk_back(ef__sq_conn *conn, struct link *at, int64_t seq, ef_error *err)
 {
     ef_status st = EF_OK;
@@ -239,7 +241,7 @@ static ef_status walk_back(ef__sq_conn *conn, struct link *at, int64_t seq, ef_e
     return st;
 }
 
-/* Positions of the events first … last, found from the last one back. */
+/* The positions of the events first … last, found from the last one backward. */
 static ef_status collect_positions(ef__sq_conn *conn, int64_t head_position, int64_t first,
                                    int64_t last, int64_t *positions, ef_error *err)
 {
@@ -284,13 +286,13 @@ ef_status sq_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
     if (st == EF_OK)
         st = committed_head(g.store, g.reader, tenant, stream, &seq, &head_position, err);
     if (st == EF_OK && seq == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no stream \"%.*s\"", EF_STR_ARG(stream));
+        st = ef__refuse_unknown_stream(stream, err);
     if (st == EF_OK && from_seq <= seq) {
         last = seq - from_seq < (int64_t)limit ? seq : from_seq + (int64_t)limit - 1;
         positions = malloc((size_t)(last - from_seq + 1) * sizeof *positions);
         st = positions
                  ? collect_positions(&g.reader->conn, head_position, from_seq, last, positions, err)
-                 : ef_fail(err, EF_NO_MEMORY, "memory ran out while reading a stream");
+                 : ef_fail(err, EF_NO_MEMORY, "out of memory while reading a stream");
         for (int64_t i = 0; st == EF_OK && i <= last - from_seq && !gather_full(&g); i++)
             st = gather_at(&g, positions[i], err);
         out->more = st == EF_OK && from_seq + (int64_t)out->count - 1 < seq;
@@ -303,7 +305,7 @@ ef_status sq_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
 /* --- by position and id
  * ---------------------------------------------------------------------------- */
 
-/* Does the tenant of this row's stream, and its type, pass the filter? */
+/* Whether tenant and type of a row match the filter. */
 static ef_status row_wanted(struct gather *g, const ef_log_query *query, sqlite3_stmt *row,
                             bool *out, ef_error *err)
 {
@@ -366,17 +368,18 @@ ef_status sq_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *
     return st;
 }
 
-/* Answers SQL whether the event is in the batch now. It is not where that is full, or `taken` is
- * a failure; and nothing is read after that. */
-static void take_event(sqlite3_context *context, int count, sqlite3_value **columns)
+/* The SQL function accept_event: whether the event was added to the batch. After a full batch or a
+ * failure nothing more is read. */
+static void accept_event(sqlite3_context *context, int count, sqlite3_value **columns)
 {
     const sq_reader *reader = sqlite3_user_data(context);
     struct gather *g = reader->follows;
     bool taken = false;
 
+    (void)count;
     if (!gather_full(g)) {
-        g->taken = sq_rows_take(&g->rows, columns, &g->events[g->out->count], g->err);
-        taken = g->taken == EF_OK;
+        g->accepted = sq_rows_take(&g->rows, columns, &g->events[g->out->count], g->err);
+        taken = g->accepted == EF_OK;
         g->out->count += taken;
     }
     sqlite3_result_int(context, taken);
@@ -398,7 +401,7 @@ static ef_status gather_followed(struct gather *g, int64_t after, int64_t *out_r
     sqlite3_reset(stmt);
     g->reader->follows = NULL;
     if (st == EF_OK)
-        st = g->taken;
+        st = g->accepted;
     g->out->more = st == EF_OK && row;
     if (st == EF_OK && g->out->count)
         *out_reached = g->events[g->out->count - 1].position;
@@ -412,7 +415,7 @@ ef_status sq_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out
     ef_status st = gather_open(&g, sq_store_of(journal), follow->limit, out, err);
 
     g.wanted = follow->wanted;
-    g.least = follow->least ? follow->least : 1; /* nobody gets nowhere */
+    g.least = follow->least ? follow->least : 1; /* a read always makes progress */
     *out_reached = follow->after;
     if (st == EF_OK)
         st = gather_followed(&g, follow->after, out_reached, err);
@@ -434,7 +437,7 @@ ef_status sq_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *ou
         pthread_mutex_unlock(&g.store->state_lock);
     }
     if (st == EF_OK && !position)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no event with id \"%.*s\"", EF_STR_ARG(id));
+        st = ef__refuse_unknown_event(id, err);
     if (st == EF_OK)
         st = gather_at(&g, position, err);
     gather_close(&g, st);
@@ -494,7 +497,7 @@ static ef_status list_streams(sq_store *store, sq_reader *reader, int64_t after,
     bool row = true;
     int64_t id = after;
     ef_status st =
-        items ? ef__sq_stmt(&reader->conn, SQ_STREAM_AFTER, &stmt, err) : ef__room_full(err);
+        items ? ef__sq_stmt(&reader->conn, SQ_STREAM_AFTER, &stmt, err) : ef__no_memory(err);
 
     if (st != EF_OK)
         return st;
@@ -509,7 +512,7 @@ static ef_status list_streams(sq_store *store, sq_reader *reader, int64_t after,
         *s = (ef_stream){.tenant = ef__arena_copy(&out->room->arena, ef__sq_column_str(stmt, 1)),
                          .name = ef__arena_copy(&out->room->arena, ef__sq_column_str(stmt, 2))};
         if (!s->tenant.ptr || !s->name.ptr) {
-            st = ef__room_full(err);
+            st = ef__no_memory(err);
             break;
         }
         out->count++;

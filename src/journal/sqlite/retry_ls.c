@@ -33,7 +33,7 @@ static ef_status add_stream(sqlite3_stmt *stmt, ef__arena *arena, ef__retry_stre
     ef__retry_stream *to = items ? &items[out->count] : NULL;
 
     if (!to)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     *to = (ef__retry_stream){.tenant = sq_column_copy(stmt, 0, arena),
                              .stream = sq_column_copy(stmt, 1, arena),
                              .seq = sqlite3_column_int64(stmt, 2),
@@ -44,7 +44,7 @@ static ef_status add_stream(sqlite3_stmt *stmt, ef__arena *arena, ef__retry_stre
                              .rows = sqlite3_column_int64(stmt, 7)};
     out->items = items;
     out->count++;
-    return to->tenant.ptr && to->stream.ptr && to->error.ptr ? EF_OK : ef__room_full(err);
+    return to->tenant.ptr && to->stream.ptr && to->error.ptr ? EF_OK : ef__no_memory(err);
 }
 
 static ef_status list_streams(ef__sq_conn *conn, const ef__retry_query *query,

@@ -21,7 +21,7 @@ ef_status sq_rows_init(sq_rows *rows, sq_store *store, ef__sq_conn *conn, ef__ar
                       .streams = ef__arena_zalloc(arena, count, sizeof *rows->streams),
                       .stream_count = count,
                       .scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
-    return rows->streams ? EF_OK : ef__room_full(err);
+    return rows->streams ? EF_OK : ef__no_memory(err);
 }
 
 void sq_rows_release(sq_rows *rows)
@@ -29,17 +29,16 @@ void sq_rows_release(sq_rows *rows)
     ef__buf_release(&rows->scratch);
 }
 
-static ef_status damaged(int64_t position, ef_error *err)
+static ef_status fail_damaged(int64_t position, ef_error *err)
 {
     return ef_fail_numbers(err, EF_DAMAGED, position, position,
-                           "the event at position %" PRId64
-                           " is damaged: its bytes have changed; run: everfold doctor --deep",
+                           "the event at position %" PRId64 " is damaged: its bytes have changed",
                            position);
 }
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-static ef_status meet_stream(sq_rows *rows, int64_t id, sq_row_stream *out, ef_error *err)
+static ef_status cache_stream(sq_rows *rows, int64_t id, sq_row_stream *out, ef_error *err)
 {
     sq_stream *stream;
     ef_status st;
@@ -51,13 +50,13 @@ static ef_status meet_stream(sq_rows *rows, int64_t id, sq_row_stream *out, ef_e
                                .name = ef__arena_copy(rows->arena, sq_stream_name(stream))};
     pthread_mutex_unlock(&rows->store->state_lock);
     if (st == EF_OK && (!out->tenant.ptr || !out->name.ptr))
-        st = ef__room_full(err);
+        st = ef__no_memory(err);
     out->id = st == EF_OK ? id : 0;
     return st;
 }
 
-static ef_status meet_type(sq_rows *rows, int64_t id, int64_t position, sq_row_type *out,
-                           ef_error *err)
+static ef_status cache_type(sq_rows *rows, int64_t id, int64_t position, sq_row_type *out,
+                            ef_error *err)
 {
     const sq_state *state = &rows->store->state;
     const sq_type *type;
@@ -72,9 +71,9 @@ static ef_status meet_type(sq_rows *rows, int64_t id, int64_t position, sq_row_t
     pthread_mutex_unlock(&rows->store->state_lock);
     out->id = 0;
     if (!type)
-        return damaged(position, err);
+        return fail_damaged(position, err);
     if (!out->stored.ptr || !out->shown.ptr)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->id = id;
     return EF_OK;
 }
@@ -87,9 +86,9 @@ static ef_status name_event(sq_rows *rows, int64_t stream_id, int64_t type_id, e
     ef_status st = EF_OK;
 
     if (stream->id != stream_id || stream_id == 0)
-        st = meet_stream(rows, stream_id, stream, err);
+        st = cache_stream(rows, stream_id, stream, err);
     if (st == EF_OK && (type->id != type_id || type_id == 0))
-        st = meet_type(rows, type_id, event->position, type, err);
+        st = cache_type(rows, type_id, event->position, type, err);
     if (st != EF_OK)
         return st;
     event->tenant = stream->tenant;
@@ -101,7 +100,7 @@ static ef_status name_event(sq_rows *rows, int64_t stream_id, int64_t type_id, e
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
-/* A text goes where `*at` points, with a NUL behind it. */
+/* Writes a text at `*at`, with a terminating NUL. */
 static ef_str put_text(char **at, ef_str text)
 {
     char *to = *at;
@@ -121,19 +120,19 @@ static ef_str text_of(sqlite3_value *value)
     return s;
 }
 
-/* What is the event's alone, in one piece of memory. */
-static ef_status keep_texts(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef_error *err)
+/* Copies the texts that belong to one event into one allocation. */
+static ef_status copy_texts(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef_error *err)
 {
     ef_str id = text_of(columns[SQ_COLUMN_ID]), data = text_of(columns[SQ_COLUMN_DATA]),
            meta = text_of(columns[SQ_COLUMN_META]);
     char *at;
 
-    /* A text that SQLite had no memory to hand out is NULL here, and no damage. */
+    /* A NULL text means that SQLite is out of memory, not damage. */
     if ((!id.ptr || !data.ptr || !meta.ptr) && sqlite3_errcode(rows->conn->db) == SQLITE_NOMEM)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     at = ef__arena_alloc(rows->arena, id.len + data.len + meta.len + 3);
     if (!at)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->id = put_text(&at, id);
     out->data = put_text(&at, data);
     out->meta = put_text(&at, meta);
@@ -144,8 +143,9 @@ static ef_status check_sum(sq_rows *rows, const ef_event *event, uint64_t sum, e
 {
     ef__buf_reset(&rows->scratch);
     if (!ef__event_encode(event, &rows->scratch))
-        return ef__room_full(err);
-    return ef__xxh3(ef__buf_str(&rows->scratch), 0) == sum ? EF_OK : damaged(event->position, err);
+        return ef__no_memory(err);
+    return ef__xxh3(ef__buf_str(&rows->scratch), 0) == sum ? EF_OK
+                                                           : fail_damaged(event->position, err);
 }
 
 ef_status sq_rows_take(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef_error *err)
@@ -163,7 +163,7 @@ ef_status sq_rows_take(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef
         memcpy(out->hash, sqlite3_value_blob(hash), EF_HASH_BYTES);
     else
         memset(out->hash, 0, EF_HASH_BYTES);
-    st = keep_texts(rows, columns, out, err);
+    st = copy_texts(rows, columns, out, err);
     if (st == EF_OK)
         st = name_event(rows, sqlite3_value_int64(columns[SQ_COLUMN_STREAM]),
                         sqlite3_value_int64(columns[SQ_COLUMN_TYPE]), out, &shown, err);
@@ -174,8 +174,8 @@ ef_status sq_rows_take(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef
     return st;
 }
 
-/* What a row's value may be used for depends on who else uses the connection. Those of a store are
- * opened for one thread at a time, and for them SQLite makes no difference. */
+/* SQLite restricts the use of unprotected values to connections of one thread, which those of a
+ * store are. */
 ef_status sq_rows_event(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_error *err)
 {
     sqlite3_value *columns[SQ_COLUMN_COUNT];

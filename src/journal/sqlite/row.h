@@ -1,10 +1,10 @@
 /*
- * row.h - rows of events: from columns to events in the memory of a batch.
+ * row.h - rows of events: columns as events in the memory of a batch.
  *
- * A batch has many events and few names. What a stream or a type is called is looked up under the
- * state lock and copied when it is first met, and the events behind it share the copy. As many
- * streams are remembered as the batch may have events, up to SQ_ROW_STREAMS: one that takes the
- * place of another costs a look more, no more than that.
+ * A batch has many events and few names. The name of a stream or type is looked up under the state
+ * lock and copied at its first event; later events share the copy. The cache has as many slots as
+ * the batch may have events, up to SQ_ROW_STREAMS; a stream that replaces another costs one more
+ * lookup.
  */
 #ifndef EF_JOURNAL_SQLITE_ROW_H
 #define EF_JOURNAL_SQLITE_ROW_H
@@ -14,7 +14,7 @@
 #define SQ_ROW_STREAMS 2048 /* 80 KB, zeroed for each batch of that many events */
 #define SQ_ROW_TYPES 16
 
-/* The columns of event_at and event_after, of event_verify, and of what event_follow takes. */
+/* The columns of event_at, event_after and event_verify, and the arguments of accept_event. */
 enum {
     SQ_COLUMN_HASH,
     SQ_COLUMN_POSITION,
@@ -34,13 +34,13 @@ enum {
 };
 
 typedef struct sq_row_stream {
-    int64_t id; /* 0: nobody is here */
+    int64_t id; /* 0: empty */
     ef_str tenant, name;
 } sq_row_stream;
 
 typedef struct sq_row_type {
     int64_t id;
-    ef_str stored, shown; /* as appended, and what that is an alias of */
+    ef_str stored, shown; /* as appended, and the canonical name */
 } sq_row_type;
 
 typedef struct sq_rows {
@@ -48,21 +48,21 @@ typedef struct sq_rows {
     ef__sq_conn *conn;
     ef__arena *arena; /* of the batch */
     sq_row_stream *streams;
-    size_t stream_count; /* a power of two: a stream's place is the end of its number */
+    size_t stream_count; /* a power of two: the slot of a stream is the low bits of its id */
     sq_row_type types[SQ_ROW_TYPES];
-    bool stored_types; /* types as they were appended, also where they are aliases */
-    ef__buf scratch;   /* what the sum of an event is over */
+    bool stored_types; /* stored types, not the canonical ones */
+    ef__buf scratch;   /* the bytes of which the checksum is computed */
 } sq_rows;
 
 /* For up to `limit` events, read by `conn` into `arena`. */
 ef_status sq_rows_init(sq_rows *rows, sq_store *store, ef__sq_conn *conn, ef__arena *arena,
                        size_t limit, ef_error *err);
-void sq_rows_release(sq_rows *rows); /* a zeroed one too */
+void sq_rows_release(sq_rows *rows); /* accepts a zeroed one */
 
-/* Read the event of a row of event_at or event_after, names and all, and check its sum: EF_DAMAGED
- * when a byte of it has changed. */
+/* Reads the event of a row of event_at or event_after with its names, and compares its checksum:
+ * EF_DAMAGED when a byte has changed. */
 ef_status sq_rows_event(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_error *err);
-/* The same of its columns, as SQLite hands them to a function. */
+/* The same for the arguments of an SQL function. */
 ef_status sq_rows_take(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef_error *err);
 
 #endif

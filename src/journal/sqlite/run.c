@@ -1,8 +1,8 @@
 /*
- * run.c - runs on SQLite: core/run_rule.h says which moves there are, this who may make them.
+ * run.c - runs on SQLite. core/run_rule.h has the transitions; this file checks who may make them.
  *
- * A run notes the lease it was last driven under, so that cancelling it without one can tell
- * whether anybody still drives it.
+ * A run records the lease under which it was last driven, so that a cancellation without a lease
+ * can check whether a worker still drives it.
  */
 #include "outbox.h"
 
@@ -18,7 +18,7 @@ typedef struct run_job {
     int64_t token;
 } run_job;
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- listing ---------------------------------------------------------------------------------- */
 
 static bool run_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_run *out)
 {
@@ -44,7 +44,7 @@ static bool run_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_run *out)
            out->error.ptr && out->reason.ptr && out->requester.ptr;
 }
 
-/* Put the rows of a statement that has been bound into a list. */
+/* Reads the rows of a bound statement into a list. */
 static ef_status list_rows(ef__sq_conn *conn, sqlite3_stmt *stmt, size_t limit, ef_run_list *out,
                            ef_error *err)
 {
@@ -57,7 +57,7 @@ static ef_status list_rows(ef__sq_conn *conn, sqlite3_stmt *stmt, size_t limit, 
     while (out->count < limit && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
         items = sq_list_grow(arena, items, out->count, sizeof *items);
         if (!items || !run_from_row(stmt, arena, &items[out->count])) {
-            st = ef__room_full(err);
+            st = ef__no_memory(err);
             break;
         }
         out->items = items;
@@ -67,8 +67,8 @@ static ef_status list_rows(ef__sq_conn *conn, sqlite3_stmt *stmt, size_t limit, 
     return st;
 }
 
-static ef_status list(ef__sq_conn *conn, const ef__run_query *query, ef_run_list *out,
-                      ef_error *err)
+static ef_status list_runs(ef__sq_conn *conn, const ef__run_query *query, ef_run_list *out,
+                           ef_error *err)
 {
     sqlite3_stmt *stmt;
     int which = query->id.len      ? SQ_RUN_GET
@@ -95,14 +95,14 @@ ef_status sq_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list
 
     if (st != EF_OK)
         return st;
-    st = list(&reader->conn, query, out, err);
+    st = list_runs(&reader->conn, query, out, err);
     sq_read_end(store, reader);
     return st;
 }
 
 /* --- filing ----------------------------------------------------------------------------------- */
 
-static ef_status check_alone(ef__sq_conn *conn, const ef_run *run, ef_error *err)
+static ef_status check_scope(ef__sq_conn *conn, const ef_run *run, ef_error *err)
 {
     sqlite3_stmt *stmt;
     bool row;
@@ -114,17 +114,14 @@ static ef_status check_alone(ef__sq_conn *conn, const ef_run *run, ef_error *err
     ef__sq_bind_str(stmt, 2, run->projection);
     st = ef__sq_row(conn, stmt, &row, err);
     if (st == EF_OK && row) {
-        ef_str other = ef__sq_column_str(stmt, 1);
-        st = ef_fail(err, EF_EXISTS, "run %.*s of %s\"%.*s\" is %s",
-                     EF_STR_ARG(ef__sq_column_str(stmt, 0)),
-                     other.len ? "projection " : "all projections ", EF_STR_ARG(other),
-                     ef_run_state_name((ef_run_state)sqlite3_column_int(stmt, 2)));
+        st = ef__refuse_run(ef__sq_column_str(stmt, 0), ef__sq_column_str(stmt, 1),
+                            (ef_run_state)sqlite3_column_int(stmt, 2), err);
         sqlite3_reset(stmt);
     }
     return st;
 }
 
-static ef_status file(sq_store *store, ef__sq_conn *conn, const ef_run *run, ef_error *err)
+static ef_status insert_run(sq_store *store, ef__sq_conn *conn, const ef_run *run, ef_error *err)
 {
     sqlite3_stmt *stmt;
     ef_status st = ef__sq_stmt(conn, SQ_RUN_FILE, &stmt, err);
@@ -149,12 +146,13 @@ static ef_status run_request(sq_store *store, sq_job *base, ef_error *err)
 {
     run_job *job = (run_job *)base;
     ef__sq_conn *conn = &store->writer.conn;
-    ef_status st = check_alone(conn, job->run, err);
+    ef_status st = check_scope(conn, job->run, err);
 
     if (st == EF_OK)
-        st = file(store, conn, job->run, err);
-    return st == EF_OK ? list(conn, &(ef__run_query){.id = job->run->id, .limit = 1}, job->out, err)
-                       : st;
+        st = insert_run(store, conn, job->run, err);
+    return st == EF_OK
+               ? list_runs(conn, &(ef__run_query){.id = job->run->id, .limit = 1}, job->out, err)
+               : st;
 }
 
 ef_status sq_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err)
@@ -164,18 +162,18 @@ ef_status sq_run_request(ef_journal *journal, const ef_run *run, ef_run_list *ou
     return sq_submit(sq_store_of(journal), &job.base, err);
 }
 
-/* --- moving ----------------------------------------------------------------------------------- */
+/* --- transitions ------------------------------------------------------------------------------ */
 
-/* What a move is judged by. */
+/* The state before a transition. */
 typedef struct run_before {
     ef_run_state state;
     int64_t started_us;
-    bool driven; /* somebody holds the lease it was last driven under */
+    bool driven; /* its last lease is live */
 } run_before;
 
-/* The lease's name lives in the row: look at the lease before the row is let go. */
-static ef_status driver_lives(sq_store *store, ef__sq_conn *conn, sqlite3_stmt *row, bool *out,
-                              ef_error *err)
+/* The name of the lease is borrowed from the row: read the lease before the row is reset. */
+static ef_status is_driver_live(sq_store *store, ef__sq_conn *conn, sqlite3_stmt *row, bool *out,
+                                ef_error *err)
 {
     ef_lease_key key = {.kind = (ef_lease_kind)sqlite3_column_int(row, 2),
                         .name = ef__sq_column_str(row, 3),
@@ -206,10 +204,10 @@ static ef_status read_before(sq_store *store, ef__sq_conn *conn, ef_str id, run_
     if (st != EF_OK)
         return st;
     if (!row)
-        return ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(id));
+        return ef__refuse_unknown_run(id, err);
     out->state = (ef_run_state)sqlite3_column_int(stmt, 0);
     out->started_us = sqlite3_column_int64(stmt, 1);
-    st = driver_lives(store, conn, stmt, &out->driven, err);
+    st = is_driver_live(store, conn, stmt, &out->driven, err);
     sqlite3_reset(stmt);
     return st;
 }
@@ -220,18 +218,16 @@ static ef_status check_move(sq_store *store, const run_job *job, const run_befor
     const ef_run *run = job->run;
 
     if (!ef__run_may_move(before->state, run->state))
-        return ef_fail(err, EF_CONFLICT, "run %.*s is %s and cannot become %s", EF_STR_ARG(run->id),
-                       ef_run_state_name(before->state), ef_run_state_name(run->state));
+        return ef__refuse_run_state(run->id, before->state, run->state, err);
     if (job->lease)
         return sq_lease_check(store, &store->writer.conn, job->lease, job->token, err);
     if (before->state == EF_RUN_RUNNING && before->driven)
-        return ef_fail(err, EF_CONFLICT, "run %.*s is being driven: its driver cancels it",
-                       EF_STR_ARG(run->id));
+        return ef__refuse_driven_run(run->id, err);
     return EF_OK;
 }
 
-static ef_status move(ef__sq_conn *conn, const ef_run *run, const run_before *before,
-                      int64_t now_us, ef_error *err)
+static ef_status move_run(ef__sq_conn *conn, const ef_run *run, const run_before *before,
+                          int64_t now_us, ef_error *err)
 {
     bool starts = before->state == EF_RUN_QUEUED && run->state == EF_RUN_RUNNING;
     sqlite3_stmt *stmt;
@@ -251,7 +247,8 @@ static ef_status move(ef__sq_conn *conn, const ef_run *run, const run_before *be
     return ef__sq_done(conn, stmt, err);
 }
 
-static ef_status drive(ef__sq_conn *conn, ef_str id, const ef_lease_key *lease, ef_error *err)
+static ef_status record_driver(ef__sq_conn *conn, ef_str id, const ef_lease_key *lease,
+                               ef_error *err)
 {
     sqlite3_stmt *stmt;
     ef_status st = ef__sq_stmt(conn, SQ_RUN_DRIVE, &stmt, err);
@@ -275,9 +272,9 @@ static ef_status run_update(sq_store *store, sq_job *base, ef_error *err)
     if (st == EF_OK)
         st = check_move(store, job, &before, err);
     if (st == EF_OK)
-        st = move(conn, job->run, &before, sq_now_us(store), err);
+        st = move_run(conn, job->run, &before, sq_now_us(store), err);
     if (st == EF_OK && job->lease)
-        st = drive(conn, job->run->id, job->lease, err);
+        st = record_driver(conn, job->run->id, job->lease, err);
     return st;
 }
 
@@ -287,7 +284,7 @@ ef_status sq_run_update(ef_journal *journal, const ef_run *run, const ef_lease_k
     run_job job = {.base = {.run = run_update}, .run = run, .lease = lease, .token = token};
     sq_store *store = sq_store_of(journal);
 
-    return sq_refused(store, sq_submit(store, &job.base, err));
+    return sq_count_refused(store, sq_submit(store, &job.base, err));
 }
 
 /* --- cancelling ------------------------------------------------------------------------------- */
@@ -301,8 +298,7 @@ static ef_status run_cancel(sq_store *store, sq_job *base, ef_error *err)
     ef_status st = read_before(store, conn, run->id, &before, err);
 
     if (st == EF_OK && !ef__run_may_move(before.state, EF_RUN_CANCELLED))
-        st = ef_fail(err, EF_CONFLICT, "run %.*s is %s and cannot become cancelled",
-                     EF_STR_ARG(run->id), ef_run_state_name(before.state));
+        st = ef__refuse_run_state(run->id, before.state, EF_RUN_CANCELLED, err);
     if (st == EF_OK)
         st = ef__sq_stmt(conn, SQ_RUN_CANCEL, &stmt, err);
     if (st != EF_OK)

@@ -8,11 +8,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* What has to be due before a slice is done. Some pages are for a slice, not for its entries. */
+/* Entries that have to be due before a slice is done: a slice writes some pages whatever its size.
+ */
 #define SLICE_ENTRIES 512
 
-/* Sort by hash, a byte at a time from the lowest: a tail is settled on the commit path, and this
- * takes a sixth of what qsort does. Bytes that are the same in all entries are passed over. */
+/* Radix sort by hash, a byte at a time from the lowest: this is part of a commit, and takes a sixth
+ * of the time of qsort. Bytes that are equal in all entries are skipped. */
 static void sort_entries(sq_id_entry *entries, sq_id_entry *scratch, size_t count)
 {
     for (int shift = 0; shift < 64; shift += 8) {
@@ -36,7 +37,7 @@ static void sort_entries(sq_id_entry *entries, sq_id_entry *scratch, size_t coun
 /* --- settle ------------------------------------------------------------------------------------
  */
 
-/* Sort the part of the tail that is being settled, once per target: its streams, then its ids. */
+/* Sorts the part of the tail up to the target, once per target: its streams, then its ids. */
 static void sort_tail(sq_state *state, int64_t settled, size_t count, sq_id_entry *scratch)
 {
     sq_id_entry *entries = state->frozen_ids;
@@ -54,7 +55,7 @@ static void sort_tail(sq_state *state, int64_t settled, size_t count, sq_id_entr
     state->frozen_id_count = count;
 }
 
-static ef_status freeze(sq_state *state, const sq_progress *progress, ef_error *err)
+static ef_status freeze_tail(sq_state *state, const sq_progress *progress, ef_error *err)
 {
     size_t count = (size_t)(progress->target - progress->settled);
     sq_id_entry *scratch;
@@ -74,7 +75,7 @@ static ef_status freeze(sq_state *state, const sq_progress *progress, ef_error *
     free(scratch);
     return state->frozen_target
                ? EF_OK
-               : ef_fail(err, EF_NO_MEMORY, "memory ran out while settling the journal's tail");
+               : ef_fail(err, EF_NO_MEMORY, "out of memory while settling the journal's tail");
 }
 
 static ef_status put_head(sq_writer *w, int64_t id, ef_error *err)
@@ -133,7 +134,7 @@ static ef_status settle_ids(sq_writer *w, size_t budget, size_t *out_count, bool
     return st;
 }
 
-static ef_status settle(sq_writer *w, size_t budget, size_t *out_count, ef_error *err)
+static ef_status settle_slice(sq_writer *w, size_t budget, size_t *out_count, ef_error *err)
 {
     sq_progress *progress = &w->txn.progress;
     bool heads_done, ids_done;
@@ -144,10 +145,10 @@ static ef_status settle(sq_writer *w, size_t budget, size_t *out_count, ef_error
         progress->target = w->state->last;
         progress->heads_after = progress->ids_after = 0;
     }
-    st = freeze(w->state, progress, err);
+    st = freeze_tail(w->state, progress, err);
     if (st == EF_OK)
         st = settle_ids(w, budget, out_count, &ids_done, err);
-    /* As many heads in proportion as ids, so that both end together and no slice stands out. */
+    /* Heads in proportion to ids, so that both end together and all slices cost the same. */
     if (st == EF_OK)
         st = settle_heads(
             w, *out_count * w->state->frozen_stream_count / w->state->frozen_id_count + 1,
@@ -177,8 +178,8 @@ static ef_status put_progress(sq_writer *w, ef_error *err)
     return ef__sq_done(&w->conn, stmt, err);
 }
 
-/* What is left of a credit when `done` entries were written for it: a whole chunk may be more than
- * was due, and the next slices wait for that. */
+/* The credit after `done` entries were written: a chunk may have more than were due, and later
+ * slices wait until that is paid. */
 static int64_t credit_left(int64_t credit, size_t done)
 {
     return credit > (int64_t)done ? 0 : credit - (int64_t)done;
@@ -190,18 +191,18 @@ ef_status sq_settle_slice(sq_writer *w, size_t events, ef_error *err)
     size_t done;
     ef_status st = EF_OK;
 
-    /* Settling goes twice as fast as appending, so a tail never grows past twice its length; and
-     * every entry is merged a few times in its life. */
+    /* Settling is twice as fast as appending, so the tail has at most twice its length; and every
+     * entry is merged a few times. */
     w->settle_credit += 2 * (int64_t)events;
     w->merge_credit += 3 * (int64_t)events;
     if (w->settle_credit >= SLICE_ENTRIES &&
         (before.target || w->state->entry_count >= SQ_TAIL_EVENTS)) {
-        st = settle(w, (size_t)w->settle_credit, &done, err);
+        st = settle_slice(w, (size_t)w->settle_credit, &done, err);
         w->settle_credit = credit_left(w->settle_credit, done);
     }
     if (w->settle_credit > SLICE_ENTRIES)
         w->settle_credit = SLICE_ENTRIES;
-    /* A run that is being settled has the next number already: no merge is begun then. */
+    /* A run that is being written has the next number already, so no merge begins now. */
     if (st == EF_OK && w->merge_credit >= SLICE_ENTRIES) {
         st = sq_ids_merge(&w->conn, &w->merge, (size_t)w->merge_credit, !w->txn.progress.target,
                           &w->txn.progress.next_run, &done, err);

@@ -1,8 +1,9 @@
 /*
- * settle.h - the writing that append puts off: stream heads and the index of ids.
+ * settle.h - settling: the deferred writes of appends, which are stream heads and the index of ids.
  *
- * Runs in slices inside append's own transactions, so it costs no commit and holds nobody up; what
- * a slice has done is in the state row and the run tables, so any process may do the next one.
+ * Runs in slices inside the transactions of appends, so it needs no commit of its own and delays no
+ * writer for long. The progress is in the state row and the run tables, so any process can do the
+ * next slice.
  *
  * When the tail is long enough, a part of it (up to `target`) is written in sorted order: head rows
  * by stream, then id entries by hash into a new run (ids.h).
@@ -12,8 +13,8 @@
 
 #include "store.h"
 
-/* Do a slice of what is due, worth `events` newly appended ones. Call before the transaction's
- * first event is planned. */
+/* Does a slice of what is due, in proportion to `events` new ones. Called before the first event of
+ * the transaction is planned. */
 ef_status sq_settle_slice(sq_writer *writer, size_t events, ef_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * sq.h - the journal's statements (the .sql files beside this), and a connection that has them.
+ * sq.h - the statements of the journal (.sql files), and the options of its connections. The prefix
+ * is sq_.
  */
 #ifndef EF_JOURNAL_SQLITE_SQ_H
 #define EF_JOURNAL_SQLITE_SQ_H
@@ -8,7 +9,7 @@
 
 #include "../../sqlite/conn.h"
 
-/* How every connection of the journal is set up: what it answers is on the disk. */
+/* Options of every connection of the journal: a commit is on disk when it returns. */
 ef__sq_options sq_options(bool read_only, int64_t busy_ms);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * state.c - see state.h. Everything here runs under the store's state lock, or, in an ef_sqlite,
- * in its one thread.
+ * state.c - see state.h. All functions run under the state lock of the store or, in an ef_sqlite,
+ * in its only thread.
  */
 #include "state.h"
 
@@ -9,12 +9,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The names of EF_LIMIT_TYPES types, of 255 bytes each; and what finds them. */
+/* The names of EF_LIMIT_TYPES types of 255 bytes each, and their hash table. */
 #define NAMES_BYTES_MAX (512u << 20)
 
 static ef_status no_memory(ef_error *err)
 {
-    return ef_fail(err, EF_NO_MEMORY, "memory ran out while reading the journal's tail");
+    return ef_fail(err, EF_NO_MEMORY, "out of memory while reading the journal's tail");
 }
 
 void sq_state_init(sq_state *state)
@@ -67,7 +67,7 @@ int64_t sq_id_hash(ef_str tenant, ef_str id)
     return (int64_t)ef__xxh3(id, seed);
 }
 
-/* Hang entry i into the buckets. */
+/* Adds entry i to its buckets. */
 static void link_entry(sq_state *state, int32_t i)
 {
     sq_tail_entry *e = &state->entries[i];
@@ -80,7 +80,7 @@ static void link_entry(sq_state *state, int32_t i)
     e->prev_stream = -1;
     for (int32_t *at = slot; *at >= 0; at = &state->entries[*at].next_stream) {
         if (state->entries[*at].stream == e->stream) {
-            /* The newest entry of a stream stands for all of them: take the older one's place. */
+            /* Only the newest entry of a stream is in a bucket: it replaces the older one. */
             e->prev_stream = *at;
             e->next_stream = state->entries[*at].next_stream;
             *at = i;
@@ -265,7 +265,7 @@ static ef_status adopt_progress(sq_state *state, const sq_progress *now)
         sq_state_settled(state, from);
         return EF_OK;
     }
-    /* Others have settled events that were never seen here: begin anew from there. */
+    /* Another process has settled events that this one has not read: start from there. */
     state->entry_count = 0;
     relink_all(state);
     drop_frozen(state);
@@ -275,7 +275,7 @@ static ef_status adopt_progress(sq_state *state, const sq_progress *now)
     return EF_OK;
 }
 
-/* Types and lanes change rarely: all of them are read when any has changed. */
+/* Types and lanes change rarely: all are read again when one has changed. */
 static ef_status reload_names(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
     ef_status st;
@@ -316,7 +316,7 @@ ef_status sq_state_sync(sq_state *state, ef__sq_conn *conn, ef_error *err)
     if (st == EF_OK)
         st = ef__sq_run_number(conn, SQ_STREAM_LAST, &state->stream_last, err);
     state->loaded = st == EF_OK;
-    /* Not forgotten here: a transaction in another thread may point into the picture. */
+    /* Cleared later: a transaction of another thread may point into the state. */
     state->doubtful = state->doubtful || st != EF_OK;
     return st;
 }

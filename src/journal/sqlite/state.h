@@ -1,18 +1,19 @@
 /*
- * state.h - what a process knows of the journal without asking: the tail, heads, types and lanes.
+ * state.h - the cached state of the journal in a process: the tail, stream heads, types and lanes.
  *
- * To append fast, two things are not written with every event: the stream's head row and the index
- * entry of the event's id. Both follow from the events themselves, so they are written later, in
- * sorted order, a slice with each append (settle.c). state.settled in the store says up to which
- * position that has been done; the events after it, the tail, are few (SQ_TAIL_EVENTS and what came
- * while settling), and each process keeps the tail's ids and streams in memory. A process that
- * opens the journal, or finds that another one appended, reads what it lacks from the event table.
+ * To append fast, two things are not written with every event: the head row of the stream and the
+ * index entry of the id. Both can be derived from the events, so they are written later, in sorted
+ * order, a slice with each append (settle.c). state.settled in the store is the position up to
+ * which this was done; the events after it, the tail, are few (SQ_TAIL_EVENTS and those that were
+ * appended while settling), and each process keeps the ids and streams of the tail in memory. A
+ * process that opens the journal, or finds commits of another one, reads what it lacks from the
+ * event table.
  *
  *     1 ─────────────── settled ────── target ─────────── last
  *       heads and ids    │ being       │ only in the events
  *       in their tables  │ settled now │ and in memory
  *
- * Always true under the state lock: entries[i] describes position settled + 1 + i; a cached
+ * Invariants under the state lock: entries[i] describes position settled + 1 + i; a cached
  * stream's `now` is its last committed event at or below `last`.
  */
 #ifndef EF_JOURNAL_SQLITE_STATE_H
@@ -25,7 +26,7 @@
 
 #include "../../base/pair_map.h"
 
-#define SQ_TAIL_EVENTS 8192      /* settling begins when the tail is this long */
+#define SQ_TAIL_EVENTS 8192      /* length of the tail at which settling begins */
 #define SQ_STREAMS_CACHED 131072 /* streams kept in memory: about 16 MB */
 
 /* The head of a stream, with the ladder that gives the next event its jump:
@@ -44,8 +45,8 @@ typedef struct sq_stream {
     struct sq_stream *next_by_name, *next_by_id;
     uint64_t name_hash;
     int64_t id;           /* 0: not in the store (yet) */
-    bool has_head;        /* head and now are known; else only the name */
-    sq_head head;         /* with what the open transaction added */
+    bool has_head;        /* head and now are loaded; else only the name */
+    sq_head head;         /* with the events of the open transaction */
     int64_t now_seq;      /* committed */
     int64_t now_position; /* committed */
     uint8_t tenant_len, name_len;
@@ -81,8 +82,8 @@ typedef struct sq_lane {
     ef_lane_kind kind;
     bool enabled;
     ef_str name, types;
-    int64_t retain_us;         /* where it is found by its name, or listed */
-    ef_str settings, progress; /* where it is listed */
+    int64_t retain_us;         /* set when it is found by name, or listed */
+    ef_str settings, progress; /* set when it is listed */
 } sq_lane;
 
 typedef struct sq_id_entry {
@@ -91,8 +92,8 @@ typedef struct sq_id_entry {
 
 typedef struct sq_state {
     bool loaded;
-    bool doubtful; /* a sync failed half way: forget all before the next transaction */
-    int64_t last;  /* newest committed position known here */
+    bool doubtful; /* a sync failed: clear everything before the next transaction */
+    int64_t last;  /* last committed position that was read */
     int64_t last_recorded_us;
     uint8_t last_hash[EF_HASH_BYTES];
     int64_t stream_last; /* highest stream id */
@@ -105,17 +106,17 @@ typedef struct sq_state {
 
     sq_stream **by_name, **by_id;
     size_t stream_bucket_count, stream_count;
-    size_t streams_max;  /* SQ_STREAMS_CACHED, less in tests */
-    bool streams_in_use; /* the open transaction of a writer points at them */
+    size_t streams_max;  /* SQ_STREAMS_CACHED, fewer in tests */
+    bool streams_in_use; /* streams that the open transaction of a writer points to */
 
-    sq_id_entry *frozen_ids; /* settled + 1 … target, by hash; made when settling begins */
+    sq_id_entry *frozen_ids; /* settled + 1 … target, sorted by hash when settling begins */
     size_t frozen_id_count;
     int64_t *frozen_streams;
     size_t frozen_stream_count;
-    int64_t frozen_target; /* 0: not made */
+    int64_t frozen_target; /* 0: none */
 
-    sq_filter filter;   /* ids of all settled events, when it has been filled */
-    int64_t id_lookups; /* in the runs, since the state was loaded */
+    sq_filter filter;   /* ids of all settled events, once it is filled */
+    int64_t id_lookups; /* lookups in the runs, since the state was loaded */
 
     ef__arena names;           /* of types and lanes */
     sq_type *types;            /* in the order of their ids */
@@ -131,43 +132,42 @@ typedef struct sq_state {
 
 void sq_state_init(sq_state *state);
 void sq_state_release(sq_state *state);
-/* Forget everything: after a failure nothing here may be believed. */
+/* Clears everything: after a failure the state may be wrong. */
 void sq_state_forget(sq_state *state);
 
-/* Bring the picture up to what `conn` sees; it must be in a transaction (of either kind). */
+/* Updates the state to what `conn` sees, which must have an open transaction. */
 ef_status sq_state_sync(sq_state *state, ef__sq_conn *conn, ef_error *err);
 
-/* Which of `count` (a power of two) buckets a key is in. */
+/* The bucket of a key, of `count` (a power of two). */
 static inline size_t sq_bucket(uint64_t key, size_t count)
 {
     return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (count - 1);
 }
 
-/* Hash of an id, by which the tail and the runs find it. */
+/* The hash of an id in the tail and in runs. */
 int64_t sq_id_hash(ef_str tenant, ef_str id);
-/* Add a committed event that is the next after `last`. */
+/* Adds the committed event after `last`. */
 ef_status sq_state_add(sq_state *state, int64_t position, int64_t stream, int64_t seq,
                        int64_t id_hash, ef_error *err);
-/* Drop the tail up to progress.settled, which has just moved from `from`. */
+/* Removes the tail up to progress.settled, which has moved from `from`. */
 void sq_state_settled(sq_state *state, int64_t from);
 
-/* The stream of that name with its head, from memory or the store. One that does not exist has id
- * 0, seq 0. The transaction of `conn` has to be of the same moment as the picture. */
+/* Finds a stream with its head, in memory or in the store; id and seq are 0 if it does not exist.
+ * The transaction of `conn` and the state must be of the same snapshot. */
 ef_status sq_state_stream(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_str name,
                           sq_stream **out, ef_error *err);
-/* The same by id, for its names: it may be without its head, and the transaction may be older. */
+/* The same by id, for its names: the head may not be loaded, and the transaction may be older. */
 ef_status sq_state_stream_by_id(sq_state *state, ef__sq_conn *conn, int64_t id, sq_stream **out,
                                 ef_error *err);
-/* Get the head of a stream that was found by its id; the moment as above. */
+/* Loads the head of a stream that was found by id; of the same snapshot too. */
 ef_status sq_state_stream_head(sq_state *state, ef__sq_conn *conn, sq_stream *stream,
                                ef_error *err);
 void sq_state_stream_has_id(sq_state *state, sq_stream *stream, int64_t id);
-/* Let a stream in memory follow an event of the tail; one that this process appended has done so.
- */
+/* Moves a cached stream to an event of the tail, unless this process has appended it. */
 ef_status sq_state_follow(sq_state *state, const sq_tail_entry *entry, int64_t position,
                           ef_error *err);
 void sq_state_drop_streams(sq_state *state);
-/* Drop them when they are more than streams_max and nobody points at them. */
+/* Clears the streams if they are more than streams_max and no transaction points to them. */
 void sq_state_bound_streams(sq_state *state);
 static inline ef_str sq_stream_tenant(const sq_stream *s)
 {
@@ -178,8 +178,8 @@ static inline ef_str sq_stream_name(const sq_stream *s)
     return (ef_str){s->names + s->tenant_len, s->name_len};
 }
 
-/* Move a head on by one event; *out_prev and *out_jump are what that event's row says (jump is 0
- * where it is prev or none). */
+/* Advances a head by one event; *out_prev and *out_jump are the links of its row (jump is 0 if it
+ * equals prev, or there is none). */
 ef_status sq_head_advance(sq_head *head, int64_t position, int64_t *out_prev, int64_t *out_jump,
                           ef_error *err);
 static inline int64_t sq_head_position(const sq_head *head)
@@ -189,7 +189,7 @@ static inline int64_t sq_head_position(const sq_head *head)
 
 /* --- types (state_type.c) --------------------------------------------------------------------- */
 
-/* A type by name: NULL when it is not known. */
+/* Finds a type; NULL: unknown. */
 const sq_type *sq_state_type(sq_state *state, ef_str name);
 const sq_type *sq_state_type_by_id(const sq_state *state, int64_t id);
 /* Adds a type with an id above all others. `tenant` is the one whose append creates it, or NULL. */

@@ -1,4 +1,3 @@
--- only: sqlite heads, ids and checkpoints are background work here
 -- The state row, and the index of event ids.
 
 -- name: state_get
@@ -6,25 +5,31 @@ SELECT settled, target, heads_after, ids_after, next_run, types_version, lanes_v
   FROM state;
 
 -- name: state_identity
+-- only: sqlite PostgreSQL reads it in state_get
 SELECT journal_id, created FROM state;
 
 -- name: state_init
+-- only: sqlite a PostgreSQL migration inserts the row
 -- binds: 1 journal id, 2 created, 3 partitions
 INSERT INTO state(one, journal_id, created, partitions, settled, target, heads_after, ids_after,
                   next_run, types_version, lanes_version, checkpoints, purged, token_floor)
 VALUES (1, ?1, ?2, ?3, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0);
 
 -- name: state_put
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
 -- binds: 1 settled, 2 target, 3 heads_after, 4 ids_after, 5 next_run
 UPDATE state SET settled = ?1, target = ?2, heads_after = ?3, ids_after = ?4, next_run = ?5;
 
 -- name: state_types_changed
+-- only: sqlite SQLite keeps this in memory for the process that writes
 UPDATE state SET types_version = types_version + 1;
 
 -- name: state_lanes_changed
+-- only: sqlite SQLite keeps this in memory for the process that writes
 UPDATE state SET lanes_version = lanes_version + 1;
 
 -- name: state_partitions
+-- only: sqlite PostgreSQL reads it in state_get
 SELECT partitions FROM state;
 
 -- name: state_partitions_set
@@ -32,63 +37,78 @@ SELECT partitions FROM state;
 UPDATE state SET partitions = ?1;
 
 -- name: state_checkpoint
--- A commit of one page: after it the log has frames that no checkpoint has seen (checkpoint.c).
+-- only: sqlite PostgreSQL checkpoints by itself
+-- A commit of one page: after it the log has frames that no checkpoint has copied (checkpoint.c).
 UPDATE state SET checkpoints = checkpoints + 1;
 
 -- name: id_run_all
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
 -- binds: none
 SELECT run, level, merging_into FROM id_run ORDER BY run;
 
 -- name: id_run_insert
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
 -- binds: 1 run, 2 level
 INSERT INTO id_run(run, level, merging_into) VALUES (?1, ?2, 0);
 
 -- name: id_run_merge_into
--- binds: 1 run, 2 run it goes into
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
+-- binds: 1 run, 2 run it is merged into
 UPDATE id_run SET merging_into = ?2 WHERE run = ?1;
 
 -- name: id_run_merged
--- The run has all entries of those that were merged into it: from now on it counts and they do not.
--- binds: 1 run they went into
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
+-- The run has all entries of the runs that were merged into it: from now on it is searched, and they
+-- are not.
+-- binds: 1 run they were merged into
 UPDATE id_run SET level = -1, merging_into = 0 WHERE merging_into = ?1;
 
 -- name: id_run_delete
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
 -- binds: 1 run
 DELETE FROM id_run WHERE run = ?1;
 
 -- name: id_chunk_insert
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
 -- binds: 1 run, 2 lo, 3 entries
 INSERT INTO id_chunk(run, lo, entries) VALUES (?1, ?2, ?3);
 
--- name: id_chunk_drop
--- binds: 1 run, 2 lo of the last one that goes
+-- name: id_chunk_delete
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
+-- binds: 1 run, 2 lo of the last one to delete
 DELETE FROM id_chunk WHERE run = ?1 AND lo <= ?2;
 
 -- name: id_chunk_find
--- The chunk that has a hash, if the run has it.
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
+-- The chunk that contains a hash, if the run contains it.
 -- binds: 1 run, 2 hash
 SELECT lo, entries FROM id_chunk WHERE run = ?1 AND lo <= ?2 ORDER BY lo DESC LIMIT 1;
 
 -- name: id_chunk_first
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
 -- binds: 1 run
 SELECT lo, entries FROM id_chunk WHERE run = ?1 ORDER BY lo LIMIT 1;
 
 -- name: id_chunk_next
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
 -- binds: 1 run, 2 lo of the one before
 SELECT lo, entries FROM id_chunk WHERE run = ?1 AND lo > ?2 ORDER BY lo LIMIT 1;
 
 -- name: id_chunk_nth
--- binds: 1 run, 2 how many are before it
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
+-- binds: 1 run, 2 how many precede it
 SELECT lo FROM id_chunk WHERE run = ?1 ORDER BY lo LIMIT 1 OFFSET ?2;
 
 -- name: id_chunk_all
--- Every chunk that counts: neither those of runs that were merged nor those of an output that has
--- yet to get the rest.
+-- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
+-- Every chunk that is searched: neither chunks of runs that were merged nor those of a run that is
+-- still being written.
 SELECT c.entries FROM id_run r JOIN id_chunk c ON c.run = r.run
  WHERE r.level >= 0 AND r.run NOT IN (SELECT merging_into FROM id_run);
 
 -- name: lane_init
--- The apply lane is there from the start.
+-- only: sqlite a PostgreSQL migration inserts the row
+-- The lane "*" exists from the start.
 INSERT INTO lane(id, name, kind, enabled, types) VALUES (1, '*', 0, 1, '');
 
 -- name: state_copied
@@ -97,10 +117,11 @@ SELECT copied FROM state;
 -- name: state_adopt
 UPDATE state SET copied = 0;
 
--- The next four are run in the copy that a backup makes. No process works on it yet: it has no
--- leases, no workers and nothing in flight, and lease tokens go on above those of the original.
+-- The next four run in the copy that a backup makes. No process uses it yet: it has no leases, no
+-- workers and nothing in flight, and its lease tokens start above those of the original.
 
--- name: copy_mark
+-- name: copy_state
+-- only: sqlite PostgreSQL detects a copy in state_moved
 UPDATE state SET copied = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER),
                  token_floor = max(token_floor, (SELECT coalesce(max(token), 0) FROM lease));
 
@@ -111,4 +132,4 @@ DELETE FROM lease;
 DELETE FROM worker;
 
 -- name: copy_release_batches
-UPDATE outbox_mark SET hand = 0, hand_token = 0 WHERE hand <> 0;
+UPDATE lane_offset SET in_flight = 0, in_flight_token = 0 WHERE in_flight <> 0;

@@ -1,6 +1,6 @@
 /*
- * state_type.c - the event types of the picture (state.h): by name, by id, and how many each tenant
- * has created.
+ * state_type.c - the event types of the cached state (state.h): by name, by id, and how many each
+ * tenant has created.
  */
 #include "state.h"
 
@@ -11,7 +11,7 @@
 
 static ef_status no_memory(ef_error *err)
 {
-    return ef_fail(err, EF_NO_MEMORY, "memory ran out while reading the event types");
+    return ef_fail(err, EF_NO_MEMORY, "out of memory while reading the event types");
 }
 
 /* Types are added in the order of their ids, which have no gaps unless a row was deleted by hand.
@@ -87,7 +87,7 @@ int64_t sq_state_types_of(const sq_state *state, ef_str tenant)
     return created ? *created : 0;
 }
 
-/* Adds the type that the statement shows. An alias has its canonical type's id meanwhile. */
+/* Adds the type of a row. An alias has the id of its canonical type until resolve_aliases. */
 static ef_status load_type(sq_state *state, sqlite3_stmt *row, ef_error *err)
 {
     bool registered = sqlite3_column_type(row, 5) == SQLITE_NULL;

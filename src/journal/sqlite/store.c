@@ -1,5 +1,5 @@
 /*
- * store.c - opening and closing a journal on SQLite, and the table of what it does.
+ * store.c - opening and closing a journal on SQLite, appends, facts, and its table of functions.
  */
 #include "store.h"
 
@@ -29,17 +29,17 @@
 #define BUSY_MS_DEFAULT 10000
 #define CACHE_KIB 8192
 /* Pages of log that start a checkpoint: a commit beside its sync waits for them. Two are not
- * counted, for every commit writes the last pages of the events and of the queue anew. */
+ * counted, for every commit writes the last pages of the events and of the queue again. */
 #define WAL_STEP_PAGES 128
 #define WAL_REWRITTEN_PAGES 2
 #define WAL_WHOLE_PAGES 4096 /* of log make it a whole one: 16 MB, so that it is rare */
 
 static const ef__journal_ops ops;
-static const ef__sq_texts TEXTS = {sq_sql, sq_names, SQ_COUNT};
+static const ef__sq_statements TEXTS = {sq_sql, sq_names, SQ_COUNT};
 
 ef__sq_options sq_options(bool read_only, int64_t busy_ms)
 {
-    return (ef__sq_options){.texts = &TEXTS,
+    return (ef__sq_options){.statements = &TEXTS,
                             .read_only = read_only,
                             .busy_ms = busy_ms,
                             .sync = EF__SQ_SYNC_FULL,
@@ -61,7 +61,7 @@ int64_t sq_now_us(sq_store *store)
 /* --- open ----------------------------------------------------------------------------------------
  */
 
-static int remember_log_length(void *context, sqlite3 *db, const char *name, int pages)
+static int record_wal_length(void *context, sqlite3 *db, const char *name, int pages)
 {
     (void)db;
     (void)name;
@@ -69,8 +69,8 @@ static int remember_log_length(void *context, sqlite3 *db, const char *name, int
     return SQLITE_OK;
 }
 
-/* SQLite makes the file with the process's mask: make it ourselves first, for our eyes only. */
-static ef_status make_file(const char *path, const ef_journal_options *options, ef_error *err)
+/* Creates the file with mode 0600, because SQLite would use the umask of the process. */
+static ef_status create_file(const char *path, const ef_journal_options *options, ef_error *err)
 {
     struct stat st;
     int64_t last;
@@ -89,15 +89,15 @@ static ef_status make_file(const char *path, const ef_journal_options *options, 
                                "the journal file %s is missing, although its head file says that "
                                "%" PRId64
                                " events were acknowledged: put it back, restore a backup, "
-                               "or remove %s-head to begin anew",
+                               "or remove %s-head to start with an empty journal",
                                path, last, path);
     if (!options->create || options->read_only)
-        return ef_fail(err, EF_NOT_FOUND, "there is no journal at %s; run: everfold init", path);
+        return ef_fail(err, EF_NOT_FOUND, "there is no journal at %s", path);
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
-    /* Closing a descriptor of a database drops the process's locks on it, but nobody here can have
-     * had any: it was not there. */
+    /* Closing a descriptor of a database releases the locks of the process on it, but no thread can
+     * have any: the file did not exist. */
     (void)close(fd);
     ef__owner_inherit(path);
     return EF_OK;
@@ -127,14 +127,14 @@ static ef_status open_writer(sq_store *store, ef_error *err)
     ef_status st = ef__sq_open(conn, store->path, &how, err);
 
     if (st == EF_OK)
-        st = sq_passed_ready(store, err);
+        st = sq_is_acked_register(store, err);
     if (st == EF_OK && !options->read_only)
-        sqlite3_wal_hook(conn->db, remember_log_length, &store->log_pages);
+        sqlite3_wal_hook(conn->db, record_wal_length, &store->wal_pages);
     return st;
 }
 
-/* The identity row, and the picture of the journal as of now, compared with the head. */
-static ef_status read_picture(sq_store *store, ef_error *err)
+/* Reads the identity and the state of the journal, and compares it with the head file. */
+static ef_status read_state(sq_store *store, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
     sqlite3_stmt *stmt;
@@ -164,19 +164,19 @@ static ef_status open_head(sq_store *store, bool made, ef_error *err)
     sq_head_record record;
 
     if (st == EF_NOT_FOUND)
-        return EF_OK; /* read_picture decides what that means */
+        return EF_OK; /* read_state handles a missing one */
     if (st == EF_OK && made && sq_headfile_read(head, &record, NULL) != EF_OK &&
         !sq_headfile_raise(head, &(sq_head_record){0}))
         st = ef_fail(err, EF_IO, "the head file could not be written: %s", strerror(errno));
     return st;
 }
 
-static void stop_writers(void *store)
+static void pause_store_writers(void *store)
 {
     sq_exclusive_begin(store);
 }
 
-static void let_writers_go(void *store)
+static void resume_store_writers(void *store)
 {
     sq_exclusive_end(store);
 }
@@ -186,8 +186,8 @@ static ef_status init_checkpointer(sq_store *store, ef_error *err)
     store->checkpointer = (ef__sq_checkpointer){.path = store->path,
                                                 .tick_sql = sq_sql[SQ_STATE_CHECKPOINT],
                                                 .guard = &store->writer.guard,
-                                                .writers_stop = stop_writers,
-                                                .writers_go = let_writers_go,
+                                                .pause_writers = pause_store_writers,
+                                                .resume_writers = resume_store_writers,
                                                 .context = store,
                                                 .log = store->base.options.log,
                                                 .due_pages_min = WAL_STEP_PAGES,
@@ -200,22 +200,22 @@ static ef_status open_files(sq_store *store, ef_error *err)
 {
     const ef_journal_options *options = &store->base.options;
     bool made = false;
-    ef_status st = make_file(store->path, options, err);
+    ef_status st = create_file(store->path, options, err);
 
     if (st == EF_OK)
         st = init_checkpointer(store, err);
     if (st == EF_OK)
         st = open_writer(store, err);
     if (st == EF_OK)
-        st = sq_schema_ready(&store->writer.conn, options, &made, err);
-    /* Only now, so that nothing is left beside a file that is not ours. Nobody checkpoints a
-     * journal that has yet to be made, so making it needs no guard. */
+        st = sq_schema_open(&store->writer.conn, options, &made, err);
+    /* Only now, so that no lock file is created beside a foreign file. No process checkpoints a
+     * journal that is being created, so its creation needs no lock. */
     if (st == EF_OK && !options->read_only)
         st = ef__sq_guard_open(&store->writer.guard, store->path, err);
     if (st == EF_OK)
         st = open_head(store, made, err);
     if (st == EF_OK)
-        st = read_picture(store, err);
+        st = read_state(store, err);
     return st;
 }
 
@@ -229,7 +229,7 @@ ef_status sq_store_reopen(sq_store *store, ef_error *err)
     st = open_writer(store, err);
     store->unsynced = false;
     if (st == EF_OK)
-        st = read_picture(store, err);
+        st = read_state(store, err);
     store->broken = st != EF_OK;
     pthread_mutex_unlock(&store->state_lock);
     return st;
@@ -252,7 +252,7 @@ ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char 
 
     *out = NULL;
     if (!store)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening %s", path);
+        return ef_fail(err, EF_NO_MEMORY, "out of memory while opening %s", path);
     store->base.ops = &ops;
     store->base.options = *options;
     if (!store->base.options.clock)
@@ -267,6 +267,8 @@ ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char 
     st = store->path
              ? open_files(store, err)
              : ef_fail(err, EF_NOT_FOUND, "there is no folder for %s: %s", path, strerror(errno));
+    if (st == EF_DAMAGED)
+        sq_damage_record(&store->writer.head, store->path, &store->base.options, true, err);
     if (st != EF_OK) {
         sq_close(&store->base);
         return st;
@@ -342,7 +344,7 @@ static void sq_append_each(ef_journal *journal, const ef__append *appends, size_
     for (size_t i = 0; i < count; i++) {
         ef_append *of = appends[i].of;
         if (!jobs) {
-            of->status = ef_fail(of->err, EF_NO_MEMORY, "no memory to append %zu times", count);
+            of->status = ef_fail(of->err, EF_NO_MEMORY, "out of memory to append %zu times", count);
             continue;
         }
         jobs[i] = (struct append_job){
@@ -413,7 +415,7 @@ static ef_status sq_facts(ef_journal *journal, ef_store_facts *out, ef_error *er
 
 static const ef__journal_ops ops = {
     .name = "sqlite",
-    .caps = EF__JOURNAL_MANY_PROCESSES | EF__JOURNAL_DURABLE,
+    .caps = 0,
     .close = sq_close,
     .append = sq_append,
     .append_each = sq_append_each,
@@ -422,7 +424,7 @@ static const ef__journal_ops ops = {
     .follow = sq_follow,
     .read_id = sq_read_id,
     .wait = sq_wait,
-    .nudge = sq_nudge,
+    .wake = sq_wake,
     .head = sq_head_get,
     .stream_head = sq_stream_head,
     .stream_ls = sq_stream_ls,
@@ -430,6 +432,9 @@ static const ef__journal_ops ops = {
     .type_ls = sq_type_ls,
     .verify = sq_verify,
     .facts = sq_facts,
+    .damage_set = sq_damage_set,
+    .damage_get = sq_damage_get,
+    .damage_clear = sq_damage_clear,
     .backup = sq_backup,
     .copied_get = sq_copied_get,
     .adopt = sq_adopt,
@@ -438,19 +443,19 @@ static const ef__journal_ops ops = {
     .lane_ls = sq_lane_ls,
     .lane_drop = sq_lane_drop,
     .published_purge = sq_published_purge,
-    .published_again = sq_published_again,
+    .published_requeue = sq_published_requeue,
     .published_count = sq_published_count,
-    .take = sq_take,
-    .mark = sq_mark,
+    .claim = sq_claim,
+    .ack = sq_ack,
     .outbox_ls = sq_outbox_ls,
     .outbox_summarise = sq_outbox_summarise,
-    .outbox_waits = sq_outbox_waits,
+    .outbox_has_work = sq_outbox_has_work,
     .retry_streams = sq_retry_streams,
     .revise = sq_revise,
     .skip_add = sq_skip_add,
     .skip_ls = sq_skip_ls,
-    .act_add = sq_act_add,
-    .act_ls = sq_act_ls,
+    .audit_add = sq_audit_add,
+    .audit_ls = sq_audit_ls,
     .lease_many = sq_lease_many,
     .throughput_ls = sq_throughput_ls,
     .lease_ls = sq_lease_ls,

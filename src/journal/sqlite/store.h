@@ -1,14 +1,15 @@
 /*
  * store.h - a journal on SQLite: the files, the connections, the locks.
  *
- * One writer connection a process, used by whoever leads a group (group.c); a few reader
+ * One writer connection per process, used by the leader of a group (group.c); a few reader
  * connections, each used by one thread at a time (read.c); a thread that checkpoints
  * (sqlite/checkpoint.h).
  *
- * Locks, in the order in which they are taken:
- *     writing      who leads a group, or checkpoints' short exclusive moments (group.c)
- *     state_lock   the in-memory picture (state.h); never held while a commit waits for the disk
- *     queue_lock, readers_lock, the checkpointer's: leaves, held for a few instructions
+ * Locks, in the order of acquisition:
+ *     writing      the leader of a group, or an exclusive step of a checkpoint (group.c)
+ *     state_lock   the cached state (state.h); never held while a commit waits for the disk
+ *     queue_lock, readers_lock, the lock of the checkpointer: innermost, held for a few
+ * instructions
  */
 #ifndef EF_JOURNAL_SQLITE_STORE_H
 #define EF_JOURNAL_SQLITE_STORE_H
@@ -20,6 +21,7 @@
 
 #include "../../sqlite/checkpoint.h"
 #include "../journal.h"
+#include "../refusal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,20 +31,19 @@ typedef struct sq_store sq_store;
 typedef struct sq_job sq_job;
 
 /*
- * A piece of writing that shares its commit with others. `run` is called in the open transaction
- * with the writer connection; when it fails, what it wrote is undone and the others go on. When
- * the commit fails, every job of the group does.
- *     struct my_job { sq_job base; … };   // base first
+ * A write that shares its commit with others. `run` is called in the open transaction with the
+ * writer connection; when it fails, its changes are undone and the other jobs continue. When the
+ * commit fails, every job of the group fails. struct my_job { sq_job base; … };   // base first
  *     status = sq_submit(store, &job.base, err);
  */
 struct sq_job {
     ef_status (*run)(sq_store *store, sq_job *job, ef_error *err);
-    bool plans_first; /* run fails only before it writes: no savepoint is needed */
-    bool may_be_lost; /* in a power cut, and only then: it is not worth a sync of its own */
-    size_t weight;    /* events, for the bound on a group */
+    bool plans_first; /* run fails only before its first write: it needs no savepoint */
+    bool lazy_sync;   /* needs no sync of its own: only a power cut can lose it */
+    size_t weight;    /* events, for the limit of a group */
     ef_error *err;
     sq_job *sibling; /* the next of the same caller (sq_submit_all) */
-    /* group.c's own: */
+    /* private to group.c: */
     ef_status status;
     sq_job *next;
     _Atomic int phase;
@@ -50,8 +51,8 @@ struct sq_job {
 
 typedef struct sq_reader {
     ef__sq_conn conn;
-    int64_t last, settled;  /* of the picture when the transaction began */
-    struct gather *follows; /* who takes what event_follow finds, while it runs (read.c) */
+    int64_t last, settled;  /* of the cached state when the transaction began */
+    struct gather *follows; /* the batch of event_follow, while it runs (read.c) */
     struct sq_reader *next;
 } sq_reader;
 
@@ -63,7 +64,7 @@ typedef struct sq_planned {
     int32_t next; /* in the bucket of id_hash; -1 ends */
 } sq_planned;
 
-/* A row of the queue that the open transaction has yet to write. */
+/* A queued row that the open transaction has not written yet. */
 typedef struct sq_queued {
     int64_t id; /* lane << 48 | position */
     int32_t partition;
@@ -71,14 +72,14 @@ typedef struct sq_queued {
 
 typedef struct sq_watch sq_watch;
 
-/* Watches on the head file that nobody waits with. */
+/* Unused watches on the head file, kept open. */
 typedef struct sq_watches {
     pthread_mutex_t lock;
     sq_watch *idle;
     int count;
 } sq_watches;
 
-/* What the open transaction has added to the picture; nothing of it is believed before commit. */
+/* What the open transaction adds to the cached state after its commit. */
 typedef struct sq_txn {
     int64_t base; /* last position before it */
     sq_planned *planned;
@@ -93,53 +94,55 @@ typedef struct sq_txn {
     int64_t stream_last;
     sq_progress progress;
     bool types_changed;
-    ef__pair_map types_new;     /* a tenant and a name: types that its appends would create */
-    ef__pair_map types_created; /* a tenant and "": how many these are, refused appends and all */
+    ef__pair_map types_new; /* tenant and name: new types of its appends */
+    ef__pair_map
+        types_created; /* tenant and "": how many these are, with those of refused appends */
 } sq_txn;
 
-/* Writing: a connection, the picture, the open transaction. Shared by sq_store and ef_sqlite. */
+/* A writer: connection, cached state, open transaction. Shared by sq_store and ef_sqlite. */
 typedef struct sq_writer {
     ef__sq_conn conn;
     sq_state *state;
     sq_txn txn;
     ef__buf scratch;
     const ef_journal_options *options;
-    ef__sq_guard guard;    /* keeps commits and checkpoints apart */
-    sq_headfile head;      /* position and hash, kept apart from the database */
-    unsigned data_version; /* of the picture: changes when another connection commits */
+    ef__sq_guard guard;    /* separates commits from checkpoints */
+    sq_headfile head;      /* position and hash of the last event, outside of the database */
+    unsigned data_version; /* of the cached state: changes when another connection commits */
     int64_t settle_credit, merge_credit; /* entries that are due */
     sq_merge merge;
 } sq_writer;
 
 struct sq_store {
-    ef_journal base; /* first, so that an ef_journal * is this */
+    ef_journal base; /* first: an ef_journal * is cast to sq_store * */
     char *path;
     pid_t pid;
     char journal_id[40];
-    bool broken; /* a commit's outcome is not known: reopen before writing again */
+    bool broken; /* the result of a commit is unknown: reopen before the next write */
 
     sq_writer writer;
-    int64_t passed[EF_LIMIT_PARTITIONS]; /* by whoever marks: see sq_passed_ready */
+    int64_t
+        passed[EF_LIMIT_PARTITIONS]; /* set by the acknowledging thread: see sq_is_acked_register */
     pthread_mutex_t writing;
     pthread_mutex_t queue_lock;
     pthread_cond_t turn; /* a group has ended */
     sq_job *queue_head, *queue_tail;
-    bool led;             /* somebody leads */
-    int exclusive_wanted; /* checkpoints that wait for a moment without a group */
+    bool led;             /* a thread leads */
+    int exclusive_wanted; /* checkpoints that wait until no group runs */
 
     sq_state state;
     pthread_mutex_t state_lock;
 
-    sq_reader *readers; /* idle ones */
+    sq_reader *readers; /* idle readers */
     pthread_mutex_t readers_lock;
     int reader_count;
     sq_watches watches;
 
     ef__sq_checkpointer checkpointer;
-    bool unsynced; /* how the writer commits at the moment; the leader's */
-    int log_pages; /* in the log after our last commit; the leader's */
+    bool unsynced; /* the current sync mode of the writer; used by the leader */
+    int wal_pages; /* in the WAL after the last commit; used by the leader */
     _Atomic int64_t commits, appended, stale_refused;
-    _Atomic int64_t clock_floor_us; /* wall time never goes back within a handle */
+    _Atomic int64_t clock_floor_us; /* the wall time never goes back within a handle */
 };
 
 static inline sq_store *sq_store_of(ef_journal *journal)
@@ -150,37 +153,41 @@ static inline sq_store *sq_store_of(ef_journal *journal)
 /* Wall time by the journal's clock; never goes back within a handle. */
 int64_t sq_now_us(sq_store *store);
 
-/* After a commit whose outcome is not known: open the writer anew and compare with the head. */
+/* After a commit with an unknown result: opens the writer again and compares it with the head file.
+ */
 ef_status sq_store_reopen(sq_store *store, ef_error *err);
 
-/* Run a job with others in one commit; returns when it is durable or has failed. */
+/* Runs a job with others in one commit; returns when it is durable or has failed. */
 ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err);
 /* The same with several, linked by `sibling`, in this order: each has its own status and err. */
 void sq_submit_all(sq_store *store, sq_job *first);
-/* A moment in which nobody of this process writes. */
+/* Excludes the writers of this process. */
 void sq_exclusive_begin(sq_store *store);
 void sq_exclusive_end(sq_store *store);
 
-/* A reader connection in a read transaction. The picture (state) knows every event that it sees,
- * and soon more: what has to fit the transaction is looked up under sq_read_lock. Give it back
- * soon: it holds up the log. */
+/* A reader connection in a read transaction. The cached state has every event that the transaction
+ * sees, and soon more: lookups that must match the transaction need sq_read_lock. Put it back soon:
+ * it keeps the WAL from restarting. */
 ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err);
 void sq_read_end(sq_store *store, sq_reader *reader);
-/* Take the state lock, with the transaction begun anew where the picture has gone on since: now
- * both are of one moment. No statement of the reader may be under way. On failure it is not held.
- */
+/* Acquires the state lock, and begins the transaction again if the state has advanced: now both are
+ * of one snapshot. No statement of the reader may be active. Not locked on failure. */
 ef_status sq_read_lock(sq_store *store, sq_reader *reader, ef_error *err);
 
 /* --- shared by the store and the application's own transactions (open.c) ------------------------
  */
 
+/* Record damage that is not found by a call of the seam (damage.c); `err` says what it is. Best
+ * effort: where there is no head file, or none that may be written, nothing is recorded. */
+void sq_damage_record(sq_headfile *head, const char *path, const ef_journal_options *options,
+                      bool at_open, const ef_error *err);
 /* The last position that was acknowledged, by the head file beside the database; 0 when there is
  * none. */
 int64_t sq_acknowledged(const char *database_path);
-/* Make or migrate the schema. EF_WRONG_STORE, EF_NEWER_SCHEMA. */
-ef_status sq_schema_ready(ef__sq_conn *conn, const ef_journal_options *options, bool *out_made,
-                          ef_error *err);
-/* Read the picture and compare it with the head file, and verify what came after the last verified
+/* Creates or migrates the schema. EF_WRONG_STORE, EF_NEWER_SCHEMA. */
+ef_status sq_schema_open(ef__sq_conn *conn, const ef_journal_options *options, bool *out_made,
+                         ef_error *err);
+/* Reads the state, compares it with the head file, and verifies the events after the last verified
  * position. No transaction may be open. */
 ef_status sq_compare_head(sq_writer *writer, const ef_journal_options *options, ef_error *err);
 

@@ -1,5 +1,5 @@
 /*
- * stream.c - the streams a process has met, and their heads (state.h).
+ * stream.c - the cached streams of a process, and their heads (state.h).
  */
 #include "state.h"
 
@@ -8,7 +8,7 @@
 
 static ef_status no_memory(ef_error *err)
 {
-    return ef_fail(err, EF_NO_MEMORY, "memory ran out while looking up a stream");
+    return ef_fail(err, EF_NO_MEMORY, "out of memory while looking up a stream");
 }
 
 /* --- heads ------------------------------------------------------------------------------------ */
@@ -17,7 +17,7 @@ ef_status sq_head_advance(sq_head *head, int64_t position, int64_t *out_prev, in
                           ef_error *err)
 {
     int64_t seq = head->seq + 1;
-    /* Rungs that stay are those of seq with its lowest bit cleared: one per bit set in it. */
+    /* The remaining rungs are those of seq without its lowest bit: one per bit. */
     uint8_t keep = (uint8_t)__builtin_popcountll((uint64_t)(seq & (seq - 1)));
 
     if (keep + 1 > head->cap) {
@@ -36,7 +36,7 @@ ef_status sq_head_advance(sq_head *head, int64_t position, int64_t *out_prev, in
     return EF_OK;
 }
 
-/* What the store's head row says; seq 0 when it has none. */
+/* Reads the head row; seq 0: none. */
 static ef_status load_head(ef__sq_conn *conn, int64_t stream, sq_head *out, ef_error *err)
 {
     sqlite3_stmt *stmt;
@@ -59,7 +59,7 @@ static ef_status load_head(ef__sq_conn *conn, int64_t stream, sq_head *out, ef_e
     return out->rungs ? st : no_memory(err);
 }
 
-/* Bring a head from the head row up to the end of the tail. */
+/* Advances a head from its row to the end of the tail. */
 static ef_status apply_tail(sq_state *state, int64_t stream, sq_head *head, ef_error *err)
 {
     int32_t newest = -1;
@@ -72,8 +72,8 @@ static ef_status apply_tail(sq_state *state, int64_t stream, sq_head *head, ef_e
          i >= 0; i = state->entries[i].next_stream)
         if (state->entries[i].stream == stream)
             newest = i;
-    /* The chain runs backwards and heads move forwards: find each next seq from the newest down.
-     * The chain is short for a stream that is one of many, and a busy stream stays in memory. */
+    /* Entries are linked backward and heads move forward: search each next seq from the newest
+     * entry. The chain is short for a stream among many, and a busy stream stays in memory. */
     while (st == EF_OK && newest >= 0 && state->entries[newest].seq > head->seq) {
         int64_t behind = state->entries[newest].seq - head->seq;
         int32_t *stack = malloc((size_t)behind * sizeof *stack);
@@ -223,8 +223,7 @@ ef_status sq_state_stream(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_
     *out = find_by_name(state, hash, tenant, name);
     if (*out && (*out)->id)
         return sq_state_stream_head(state, conn, *out, err);
-    /* One that was not there may have been made by another process since; unless the open
-     * transaction is about to make it. */
+    /* Another process may have created it since, unless the open transaction creates it. */
     if (*out && (*out)->head.seq)
         return EF_OK;
     st = ef__sq_stmt(conn, SQ_STREAM_BY_NAME, &stmt, err);

@@ -1,5 +1,5 @@
 /*
- * throughput.c - what was done in each minute of the last day, on SQLite.
+ * throughput.c - counters per minute of the last day, on SQLite.
  */
 #include "outbox.h"
 
@@ -55,7 +55,7 @@ static ef_status list_minutes(ef__sq_conn *conn, int64_t from_us, ef_throughput_
         items = sq_list_grow(arena, items, out->count, sizeof *items);
         if (!items) {
             sqlite3_reset(stmt);
-            return ef__room_full(err);
+            return ef__no_memory(err);
         }
         items[out->count++] = (ef_throughput){.at_us = sqlite3_column_int64(stmt, 0),
                                               .position = sqlite3_column_int64(stmt, 1),

@@ -1,8 +1,8 @@
 -- What was done in each minute of the last day.
 
 -- name: throughput_add
--- Several processes add to the row of a minute. What was appended is counted by the first that sees
--- it: from the highest position that any row has.
+-- Several processes add to the row of a minute. Appends are counted by the first process that sees
+-- them: from the highest position of any row.
 -- binds: 1 minute (its beginning), 2 position, 3 applied, 4 published, 5 failed, 6 dead
 INSERT INTO throughput(minute, position, appended, applied, published, failed, dead)
 VALUES (?1, ?2, max(0, ?2 - coalesce((SELECT max(position) FROM throughput), 0)), ?3, ?4, ?5, ?6)

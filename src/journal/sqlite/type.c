@@ -21,8 +21,7 @@ static ef_status add_type(ef__sq_conn *conn, ef_str name, ef_error *err)
     return ef__sq_done(conn, stmt, err);
 }
 
-/* An alias leads to a type that is none, and nothing leads to an alias: one step is always enough.
- */
+/* The canonical type of an alias is not an alias itself, so one step resolves it. */
 static ef_status check_alias(sq_store *store, const ef_type *type, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
@@ -40,9 +39,7 @@ static ef_status check_alias(sq_store *store, const ef_type *type, ef_error *err
     led_to = row ? sqlite3_column_int64(stmt, 0) : 0;
     sqlite3_reset(stmt);
     if (led_to)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "type \"%.*s\" is what another alias stands for, so it cannot be one itself",
-                       EF_STR_ARG(type->name));
+        return ef__refuse_alias(type->name, err);
     pthread_mutex_lock(&store->state_lock);
     const sq_type *canonical = sq_state_type(&store->state, type->alias_of);
     canonical_is_alias = canonical && &store->state.types[canonical->canonical] != canonical;
@@ -50,8 +47,7 @@ static ef_status check_alias(sq_store *store, const ef_type *type, ef_error *err
         st = EF_NOT_FOUND;
     pthread_mutex_unlock(&store->state_lock);
     if (canonical_is_alias)
-        return ef_fail(err, EF_BAD_INPUT, "type \"%.*s\" is an alias itself",
-                       EF_STR_ARG(type->alias_of));
+        return ef__refuse_alias_of_alias(type->name, type->alias_of, err);
     return st == EF_NOT_FOUND ? add_type(conn, type->alias_of, err) : EF_OK;
 }
 
@@ -82,7 +78,7 @@ static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
     if (st == EF_OK)
         st = ef__sq_run(conn, SQ_STATE_TYPES_CHANGED, err);
     if (st == EF_OK) {
-        /* Read them anew at the next transaction: this one may still be rolled back. */
+        /* Read again in the next transaction: this one may still be rolled back. */
         pthread_mutex_lock(&store->state_lock);
         store->state.loaded = false;
         pthread_mutex_unlock(&store->state_lock);
@@ -106,7 +102,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
 }
 
-/* Adds the types that are asked for. Under the state lock. */
+/* Adds the requested types. Called under the state lock. */
 static ef_status list_types(sq_state *state, const ef__type_query *query, ef_type_list *out,
                             ef_error *err)
 {
@@ -128,10 +124,10 @@ static ef_status list_types(sq_state *state, const ef__type_query *query, ef_typ
             .publish = t->publish,
             .alias_of = canonical == t ? (ef_str){"", 0} : ef__arena_copy(arena, canonical->name)};
         if (!items[out->count].name.ptr || !items[out->count].alias_of.ptr)
-            return ef__room_full(err);
+            return ef__no_memory(err);
         out->count++;
     }
-    return items ? EF_OK : ef__room_full(err);
+    return items ? EF_OK : ef__no_memory(err);
 }
 
 ef_status sq_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,

@@ -1,8 +1,8 @@
 /*
  * verify.c - see verify.h.
  *
- * The quick check at open recomputes sums and hashes. The deep one also looks at all that hangs on
- * an event: its place in its stream and the links back, its id's entry, the outbox.
+ * The quick check at open recomputes checksums and hashes. The deep one also checks what belongs to
+ * an event: its seq and backward links, the entry of its id, the outbox.
  */
 #include "verify.h"
 
@@ -14,14 +14,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define STEP_EVENTS 2000 /* events between two looks at the progress */
+#define STEP_EVENTS 2000 /* events between two calls of `progress` */
 
 struct chain {
     uint8_t hash[EF_HASH_BYTES];
     ef__buf scratch;
 };
 
-/* What the deep check gathers on its way. */
+/* The state of the deep check. */
 struct deep {
     struct chain chain;
     int64_t at;      /* verified up to here */
@@ -29,13 +29,13 @@ struct deep {
     uint64_t id_sum; /* over the ids of the events up to there */
 };
 
-static ef_status damaged(int64_t position, const char *what, ef_error *err)
+static ef_status fail_damaged(int64_t position, const char *what, ef_error *err)
 {
     return ef_fail_numbers(err, EF_DAMAGED, position, position,
                            "the event at position %" PRId64 " is damaged: %s", position, what);
 }
 
-/* Sum and hash of the event in `row`, whose stream and type are named by `state`. */
+/* Checks checksum and hash of the event in `row`. */
 static ef_status check_event(struct chain *chain, sq_state *state, ef__sq_conn *conn,
                              sqlite3_stmt *row, int64_t expected_position, ef_event *out,
                              ef_error *err)
@@ -48,13 +48,13 @@ static ef_status check_event(struct chain *chain, sq_state *state, ef__sq_conn *
     ef_status st;
 
     if (position != expected_position)
-        return damaged(expected_position, "it is missing", err);
+        return fail_damaged(expected_position, "it is missing", err);
     if (!type)
-        return damaged(position, "its type is not there", err);
+        return fail_damaged(position, "its type is not there", err);
     st = sq_state_stream_by_id(state, conn, sqlite3_column_int64(row, SQ_COLUMN_STREAM), &stream,
                                err);
     if (st != EF_OK)
-        return st == EF_DAMAGED ? damaged(position, "its stream is not there", err) : st;
+        return st == EF_DAMAGED ? fail_damaged(position, "its stream is not there", err) : st;
     *out = (ef_event){.tenant = sq_stream_tenant(stream),
                       .stream = sq_stream_name(stream),
                       .seq = sqlite3_column_int64(row, SQ_COLUMN_SEQ),
@@ -68,17 +68,17 @@ static ef_status check_event(struct chain *chain, sq_state *state, ef__sq_conn *
                       .meta = ef__sq_column_str(row, SQ_COLUMN_META)};
     if (sqlite3_errcode(sqlite3_db_handle(row)) == SQLITE_NOMEM ||
         !ef__event_seal(chain->hash, out, &chain->scratch, hash, &sum))
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while verifying");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory while verifying");
     if ((uint64_t)sqlite3_column_int64(row, SQ_COLUMN_SUM) != sum)
-        return damaged(position, "its bytes have changed", err);
+        return fail_damaged(position, "its bytes have changed", err);
     if (sqlite3_column_bytes(row, SQ_COLUMN_HASH) != EF_HASH_BYTES ||
         memcmp(sqlite3_column_blob(row, SQ_COLUMN_HASH), hash, sizeof hash) != 0)
-        return damaged(position, "its hash does not follow from the event before it", err);
+        return fail_damaged(position, "its hash does not follow from the event before it", err);
     memcpy(chain->hash, hash, sizeof hash);
     return EF_OK;
 }
 
-/* The hash the chain goes on from after `position`. */
+/* Reads the hash at `position`, from which the chain continues. */
 static ef_status start_chain(ef__sq_conn *conn, int64_t position, struct chain *chain,
                              ef_error *err)
 {
@@ -95,11 +95,11 @@ static ef_status start_chain(ef__sq_conn *conn, int64_t position, struct chain *
     sqlite3_bind_int64(stmt, 1, position);
     st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK || !row)
-        return st != EF_OK ? st : damaged(position, "it is missing", err);
+        return st != EF_OK ? st : fail_damaged(position, "it is missing", err);
     if (sqlite3_column_bytes(stmt, 0) == EF_HASH_BYTES)
         memcpy(chain->hash, sqlite3_column_blob(stmt, 0), EF_HASH_BYTES);
     else
-        st = damaged(position, "it has no hash", err);
+        st = fail_damaged(position, "it has no hash", err);
     sqlite3_reset(stmt);
     return st;
 }
@@ -120,7 +120,7 @@ ef_status sq_verify_tail(sq_writer *w, int64_t from, int64_t *out_verified, ef_e
         for (int64_t n = 0; st == EF_OK && at < last && n < SQ_VERIFY_AT_OPEN; n++) {
             st = ef__sq_row(&w->conn, stmt, &row, err);
             if (st == EF_OK && !row)
-                st = damaged(at + 1, "it is missing", err);
+                st = fail_damaged(at + 1, "it is missing", err);
             if (st == EF_OK)
                 st = check_event(&chain, w->state, &w->conn, stmt, at + 1, &event, err);
             at += st == EF_OK;
@@ -135,7 +135,7 @@ ef_status sq_verify_tail(sq_writer *w, int64_t from, int64_t *out_verified, ef_e
 /* --- deep ---------------------------------------------------------------------------------------
  */
 
-/* A link of an event must lead to the right seq of the same stream. */
+/* A link must lead to the right seq of the same stream. */
 static ef_status check_link(ef__sq_conn *conn, int64_t at, int64_t to, int64_t stream, int64_t seq,
                             const char *what, ef_error *err)
 {
@@ -146,9 +146,9 @@ static ef_status check_link(ef__sq_conn *conn, int64_t at, int64_t to, int64_t s
     if (st != EF_OK)
         return st;
     if (!row)
-        return damaged(at, what, err);
+        return fail_damaged(at, what, err);
     if (sqlite3_column_int64(stmt, 0) != stream || sqlite3_column_int64(stmt, 1) != seq)
-        st = damaged(at, what, err);
+        st = fail_damaged(at, what, err);
     sqlite3_reset(stmt);
     return st;
 }
@@ -163,7 +163,7 @@ static ef_status check_links(ef__sq_conn *conn, sqlite3_stmt *row, ef_error *err
     ef_status st = EF_OK;
 
     if ((seq == 1) != (prev == 0) || (jump != 0) != (target != 0 && !(seq & 1)))
-        return damaged(position, "its links to earlier events are wrong", err);
+        return fail_damaged(position, "its links to earlier events are wrong", err);
     if (prev)
         st = check_link(conn, position, prev, stream, seq - 1,
                         "it does not follow on the event before it in its stream", err);
@@ -173,8 +173,8 @@ static ef_status check_links(ef__sq_conn *conn, sqlite3_stmt *row, ef_error *err
     return st;
 }
 
-/* The index of ids holds each settled event once when both sides add up to the same: a sum over the
- * mixed pairs, so that the order does not matter and no event has to be looked up. */
+/* The index of ids has each settled event once if a sum over the mixed pairs is the same on both
+ * sides: independent of the order, and without a lookup per event. */
 static uint64_t mix_id(int64_t hash, int64_t position)
 {
     uint64_t pair[2] = {(uint64_t)hash, (uint64_t)position};
@@ -195,7 +195,7 @@ static ef_status check_ids(const struct deep *deep, sq_reader *reader, ef_error 
         size_t n = (size_t)sqlite3_column_bytes(stmt, 0) / sizeof *entries;
         for (size_t i = 0; i < n; i++) {
             if (entries[i].position > deep->settled)
-                continue; /* settled since this began */
+                continue; /* settled since the check began */
             sum += mix_id(entries[i].hash, entries[i].position);
             count++;
         }
@@ -208,8 +208,8 @@ static ef_status check_ids(const struct deep *deep, sq_reader *reader, ef_error 
     return st;
 }
 
-static ef_status verify_some(sq_store *store, sq_reader *reader, struct deep *deep, int64_t last,
-                             ef_error *err)
+static ef_status verify_slice(sq_store *store, sq_reader *reader, struct deep *deep, int64_t last,
+                              ef_error *err)
 {
     ef__sq_conn *conn = &reader->conn;
     sqlite3_stmt *stmt;
@@ -224,7 +224,7 @@ static ef_status verify_some(sq_store *store, sq_reader *reader, struct deep *de
     for (int n = 0; st == EF_OK && n < STEP_EVENTS && deep->at < last; n++) {
         st = ef__sq_row(conn, stmt, &row, err);
         if (st == EF_OK && !row)
-            st = damaged(deep->at + 1, "it is missing", err);
+            st = fail_damaged(deep->at + 1, "it is missing", err);
         if (st == EF_OK)
             st = check_event(&deep->chain, &store->state, conn, stmt, deep->at + 1, &event, err);
         if (st == EF_OK)
@@ -240,7 +240,7 @@ static ef_status verify_some(sq_store *store, sq_reader *reader, struct deep *de
     return st;
 }
 
-/* SQLite's own check of its pages, the head rows, and the outbox's events. */
+/* The integrity check of SQLite, the head rows, and the events of the outbox. */
 static ef_status verify_rest(const struct deep *deep, bool from_start, sq_reader *reader,
                              ef_error *err)
 {
@@ -272,8 +272,8 @@ static ef_status verify_rest(const struct deep *deep, bool from_start, sq_reader
     return st;
 }
 
-/* In slices, each with a read transaction of its own: a long one would hold up the log. Events are
- * never changed, so the slices fit together. */
+/* In slices with a read transaction each, because a long one would keep the WAL from restarting.
+ * Events are never changed, so no transaction around all slices is needed. */
 ef_status sq_verify(ef_journal *journal, int64_t from,
                     bool (*progress)(void *context, int64_t done, int64_t total), void *context,
                     ef_verify_result *out, ef_error *err)
@@ -299,7 +299,7 @@ ef_status sq_verify(ef_journal *journal, int64_t from,
             st = start_chain(&reader->conn, deep.at, &deep.chain, err);
         begun = true;
         if (st == EF_OK)
-            st = verify_some(store, reader, &deep, out->head, err);
+            st = verify_slice(store, reader, &deep, out->head, err);
         if (st == EF_OK && deep.at >= out->head) {
             st = verify_rest(&deep, start == 0, reader, err);
             go_on = false;

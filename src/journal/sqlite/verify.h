@@ -8,7 +8,8 @@
 
 #define SQ_VERIFY_AT_OPEN 50000 /* events: a fraction of a second; the rest at the next open */
 
-/* At open: verify from `from` on, as far as that is quick. *out_verified: how far it is good. */
+/* At open: verifies from `from` on, up to a number of events. *out_verified: the last verified
+ * position. */
 ef_status sq_verify_tail(sq_writer *writer, int64_t from, int64_t *out_verified, ef_error *err);
 
 ef_status sq_verify(ef_journal *journal, int64_t from,

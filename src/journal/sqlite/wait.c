@@ -1,9 +1,9 @@
 /*
- * wait.c - waiting until the journal grows or somebody nudges, in whatever process.
+ * wait.c - waiting until the journal grows, or until a process wakes the waiting ones.
  *
- * Every commit that adds events, of whatever process, is followed by a write to the head file, and
- * a nudge is one too, that also touches the file's times: the kernel tells us of it. Watches are
- * kept: to give one up makes the kernel wait for all that are being told of something.
+ * After every commit that adds events, a process writes to the head file, and a wake-up is such a
+ * write too, which also sets the times of the file: inotify reports both. Watches are kept open,
+ * because closing one makes the kernel wait for all pending notifications.
  */
 #include "wait.h"
 
@@ -18,13 +18,13 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#define KEPT_MAX 8 /* watches that nobody waits with */
+#define KEPT_MAX 8 /* unused watches that are kept open */
 #define POLL_MS_MAX 60000
 
 struct sq_watch {
     int fd;
-    uint32_t events; /* what it is told of */
-    bool over;       /* the file is gone */
+    uint32_t events; /* what inotify reports */
+    bool over;       /* the file was removed */
     sq_watch *next;
 };
 
@@ -34,14 +34,14 @@ static void close_watch(sq_watch *watch)
     free(watch);
 }
 
-static ef_status make_watch(sq_store *store, uint32_t events, sq_watch **out, ef_error *err)
+static ef_status open_watch(sq_store *store, uint32_t events, sq_watch **out, ef_error *err)
 {
     char path[4096];
     int n = snprintf(path, sizeof path, "%s-head", store->path);
     sq_watch *watch = calloc(1, sizeof *watch);
 
     if (!watch)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while waiting for the journal");
+        return ef_fail(err, EF_NO_MEMORY, "out of memory while waiting for the journal");
     watch->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (watch->fd >= 0 && n > 0 && (size_t)n < sizeof path &&
         inotify_add_watch(watch->fd, path, events) >= 0) {
@@ -56,7 +56,7 @@ static ef_status make_watch(sq_store *store, uint32_t events, sq_watch **out, ef
     return st;
 }
 
-static ef_status begin(sq_store *store, uint32_t events, sq_watch **out, ef_error *err)
+static ef_status begin_watch(sq_store *store, uint32_t events, sq_watch **out, ef_error *err)
 {
     sq_watches *kept = &store->watches;
     sq_watch **at = &kept->idle;
@@ -70,10 +70,10 @@ static ef_status begin(sq_store *store, uint32_t events, sq_watch **out, ef_erro
         kept->count--;
     }
     pthread_mutex_unlock(&kept->lock);
-    return *out ? EF_OK : make_watch(store, events, out, err);
+    return *out ? EF_OK : open_watch(store, events, out, err);
 }
 
-static void end(sq_store *store, sq_watch *watch)
+static void end_watch(sq_store *store, sq_watch *watch)
 {
     sq_watches *kept = &store->watches;
     bool keep;
@@ -90,8 +90,8 @@ static void end(sq_store *store, sq_watch *watch)
         close_watch(watch);
 }
 
-/* What was told so far is forgotten: what follows looks at the file itself. */
-static void forget_changes(sq_watch *watch)
+/* Discards earlier notifications: the caller reads the file next. */
+static void discard_changes(sq_watch *watch)
 {
     char told[4096];
     ssize_t bytes;
@@ -105,17 +105,17 @@ static void forget_changes(sq_watch *watch)
         }
 }
 
-/* Has somebody nudged since `*nudge` was read? */
-static bool is_nudged(sq_store *store, int64_t *nudge)
+/* Whether a process has woken the waiting ones since `*wake` was read. */
+static bool is_woken(sq_store *store, int64_t *wake)
 {
-    int64_t now = sq_headfile_nudge(&store->writer.head), before = nudge ? *nudge : now;
+    int64_t now = sq_headfile_wake(&store->writer.head), before = wake ? *wake : now;
 
-    if (nudge)
-        *nudge = now;
+    if (wake)
+        *wake = now;
     return now != before;
 }
 
-ef_status sq_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t timeout_ms,
+ef_status sq_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
                   ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
@@ -124,32 +124,30 @@ ef_status sq_wait(ef_journal *journal, int64_t after, int64_t *nudge, int64_t ti
     ef_head head = {0};
     bool appends = after != EF__NO_APPENDS;
     sq_watch *watch;
-    ef_status st = begin(store, appends ? IN_MODIFY : IN_ATTRIB, &watch, err);
+    ef_status st = begin_watch(store, appends ? IN_MODIFY : IN_ATTRIB, &watch, err);
 
     if (st != EF_OK)
         return st;
     for (;;) {
         struct pollfd p = {.fd = watch->fd, .events = POLLIN};
-        forget_changes(watch); /* before we look, so that nothing falls between */
-        if (is_nudged(store, nudge) ||
+        discard_changes(watch); /* before the read, so that no change is missed */
+        if (is_woken(store, wake) ||
             (appends && (st = sq_head_get(journal, &head, err)) != EF_OK) || head.position > after)
             break;
         left_us = end_us - clock->mono_us(clock->context);
         if (left_us <= 0) {
-            st = ef_fail_numbers(err, EF_TIMEOUT, after, head.position,
-                                 "nothing came after position %" PRId64 " in %" PRId64 " ms", after,
-                                 timeout_ms);
+            st = ef__refuse_wait(after, timeout_ms, err);
             break;
         }
         (void)poll(&p, 1, left_us / 1000 >= POLL_MS_MAX ? POLL_MS_MAX : (int)(left_us / 1000) + 1);
     }
-    end(store, watch);
+    end_watch(store, watch);
     return st;
 }
 
-ef_status sq_nudge(ef_journal *journal, ef_error *err)
+ef_status sq_wake(ef_journal *journal, ef_error *err)
 {
-    if (!sq_headfile_set_nudge(&sq_store_of(journal)->writer.head))
+    if (!sq_headfile_set_wake(&sq_store_of(journal)->writer.head))
         return ef_fail(err, EF_IO, "the head file could not be written: %s", strerror(errno));
     return EF_OK;
 }

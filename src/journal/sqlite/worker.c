@@ -98,7 +98,8 @@ static bool worker_from_row(sqlite3_stmt *stmt, int64_t now_us, ef__arena *arena
     return out->id.ptr && out->host.ptr;
 }
 
-static ef_status list(sq_store *store, ef__sq_conn *conn, ef_worker_list *out, ef_error *err)
+static ef_status list_workers(sq_store *store, ef__sq_conn *conn, ef_worker_list *out,
+                              ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     int64_t now_us = sq_clock_us(store);
@@ -113,7 +114,7 @@ static ef_status list(sq_store *store, ef__sq_conn *conn, ef_worker_list *out, e
         items = sq_list_grow(arena, items, out->count, sizeof *items);
         if (!items || !worker_from_row(stmt, now_us, arena, &items[out->count])) {
             sqlite3_reset(stmt);
-            return ef__room_full(err);
+            return ef__no_memory(err);
         }
         out->items = items;
         out->count++;
@@ -129,7 +130,7 @@ ef_status sq_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
 
     if (st != EF_OK)
         return st;
-    st = list(store, &reader->conn, out, err);
+    st = list_workers(store, &reader->conn, out, err);
     sq_read_end(store, reader);
     return st;
 }

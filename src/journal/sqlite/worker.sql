@@ -1,8 +1,7 @@
--- only: sqlite the clock is the process's
--- Workers and their heartbeats.
+-- Workers and their heartbeats. Times are those of the clock of the process.
 
 -- name: worker_beat
--- Join, or push the end of the heartbeat back. When it joined stays as it is.
+-- Joins, or extends the heartbeat. The time of joining stays.
 -- binds: 1 id, 2 host, 3 pid, 4 now, 5 heartbeat_until, 6 idle
 INSERT INTO worker(id, host, pid, started, updated, heartbeat_until, idle)
 VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)
@@ -23,8 +22,8 @@ UPDATE worker SET heartbeat_until = iif(updated - ?1 <= heartbeat_until - update
 DELETE FROM worker WHERE id = ?1;
 
 -- name: worker_purge_claim
--- No row changed means that somebody looked less than an interval ago. A time to come is one of a
--- clock that was set back since.
+-- No changed row: a purge started less than an interval ago. A time in the future means that the clock
+-- was set back.
 -- binds: 1 now, 2 interval
 UPDATE state SET purged = ?1 WHERE purged = 0 OR ?1 < purged OR ?1 - purged >= ?2;
 

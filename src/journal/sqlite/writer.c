@@ -1,10 +1,9 @@
 /*
  * writer.c - see writer.h.
  *
- * An append only plans (finds duplicates, checks expected seqs, gives seqs and positions), touching
- * nothing but memory. So a refused append has written nothing, and several callers share a
- * transaction without savepoints. What was planned is written later, many rows at a time
- * (writer_rows.c).
+ * An append is only planned, in memory: duplicates, expected seqs, seqs and positions. So a refused
+ * append has written nothing, and several callers share a transaction without savepoints. Planned
+ * events are written later, many rows per statement (writer_rows.c).
  */
 #include "writer.h"
 
@@ -18,11 +17,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define NEW_TYPES_BYTES (512u << 20) /* of one transaction; EF_LIMIT_TYPES at the most */
+#define NEW_TYPES_BYTES (512u << 20) /* of one transaction, at most EF_LIMIT_TYPES */
 
 static ef_status no_memory(ef_error *err)
 {
-    return ef_fail(err, EF_NO_MEMORY, "memory ran out while appending");
+    return ef_fail(err, EF_NO_MEMORY, "out of memory while appending");
 }
 
 void sq_writer_init(sq_writer *w, sq_state *state, const ef_journal_options *options)
@@ -50,8 +49,8 @@ void sq_writer_release(sq_writer *w)
 /* --- begin -------------------------------------------------------------------------------------
  */
 
-/* Nothing has to be read when nobody else has committed since. */
-static ef_status sync_picture(sq_writer *w, ef_error *err)
+/* Nothing is read when no other connection has committed since. */
+static ef_status sync_state(sq_writer *w, ef_error *err)
 {
     unsigned version = 0;
     ef_status st;
@@ -69,7 +68,7 @@ static ef_status sync_picture(sq_writer *w, ef_error *err)
 static ef_status open_txn(sq_writer *w, ef_error *err)
 {
     sq_txn *txn = &w->txn;
-    ef_status st = sync_picture(w, err);
+    ef_status st = sync_state(w, err);
 
     if (st != EF_OK)
         return st;
@@ -101,7 +100,7 @@ ef_status sq_writer_begin(sq_writer *w, ef_error *err)
         return st;
     st = ef__sq_run(&w->conn, SQ_BEGIN, err);
     if (st == EF_BUSY)
-        st = ef_fail(err, EF_BUSY, "another process kept the journal for %" PRId64 " ms",
+        st = ef_fail(err, EF_BUSY, "another process has held the journal for %" PRId64 " ms",
                      w->conn.busy_ms);
     if (st != EF_OK) {
         ef__sq_guard_commit_end(&w->guard);
@@ -155,7 +154,7 @@ void sq_writer_undo_to(sq_writer *w, size_t planned)
     }
 }
 
-/* An event of this same transaction with that id; NULL when there is none. */
+/* An event of the same transaction with that id; NULL: none. */
 static sq_planned *find_planned(sq_txn *txn, const ef__arrival *arrival, int64_t id_hash)
 {
     if (!txn->bucket_count)
@@ -226,8 +225,8 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
     return st;
 }
 
-/* A type that is not known. Types that a refused append would have created count until the end of
- * the transaction: that refuses too much only of a tenant that is close to its limit. */
+/* Checks an unknown type. New types of refused appends count until the transaction ends. This can
+ * refuse an append of a tenant that is close to its limit; its retry succeeds. */
 static ef_status check_new_type(sq_writer *w, const ef__arrival *arrival, ef_error *err)
 {
     const ef_new_event *e = &arrival->event;
@@ -237,9 +236,7 @@ static ef_status check_new_type(sq_writer *w, const ef__arrival *arrival, ef_err
     ef_status st;
 
     if (w->options->types_strict)
-        return ef_fail(err, EF_UNKNOWN_TYPE,
-                       "event type \"%.*s\" is not registered; run: everfold type set %.*s",
-                       EF_STR_ARG(e->type), EF_STR_ARG(e->type));
+        return ef__refuse_unregistered_type(e->type, err);
     if (arrival->sealed || ef__pair_map_find(&txn->types_new, e->tenant, e->type))
         return EF_OK;
     created = ef__pair_map_at(&txn->types_created, e->tenant, (ef_str){0}, &ignored);
@@ -254,9 +251,9 @@ static ef_status check_new_type(sq_writer *w, const ef__arrival *arrival, ef_err
     return st;
 }
 
-/* Plan one event. *out_new says whether it has to be written. */
-static ef_status plan(sq_writer *w, const ef__arrival *arrival, ef_place *out, bool *out_new,
-                      ef_error *err)
+/* Plans one event. *out_new: it is not a duplicate, and has to be written. */
+static ef_status plan_event(sq_writer *w, const ef__arrival *arrival, ef_place *out, bool *out_new,
+                            ef_error *err)
 {
     const ef_new_event *e = &arrival->event;
     sq_txn *txn = &w->txn;
@@ -300,7 +297,7 @@ ef_status sq_writer_append(sq_writer *w, const ef__arrival *events, size_t count
     bool is_new;
 
     for (size_t i = 0; st == EF_OK && i < count; i++) {
-        st = plan(w, &events[i], &out[i], &is_new, err);
+        st = plan_event(w, &events[i], &out[i], &is_new, err);
         if (st == EF_OK && events[i].sealed) {
             st = ef__sealed_place_check(events[i].sealed, out[i].position, out[i].duplicate, err);
             now_us = events[i].sealed->recorded_us;
@@ -332,10 +329,12 @@ ef_status sq_writer_commit(sq_writer *w, ef_error *err)
 {
     ef_status st = ef__sq_run(&w->conn, SQ_COMMIT, err);
 
-    /* A failed sync may or may not have reached the disk: the next open will tell. A full disk is
-     * met before that, when the log is written, and SQLite has rolled back. */
+    /* After a failed sync the commit may be on disk or not: the next open finds out. A full disk is
+     * reported before, when the WAL is written, and SQLite has rolled back. */
     if (st == EF_IO)
-        st = ef_fail(err, EF_UNSURE, "the commit failed half way: %s", sqlite3_errmsg(w->conn.db));
+        st = ef_fail(err, EF_UNSURE,
+                     "the commit failed, and it is unknown whether it is on disk: %s",
+                     sqlite3_errmsg(w->conn.db));
     return st;
 }
 
@@ -348,7 +347,7 @@ void sq_writer_note_head(sq_writer *w, const ef_log *log)
                 EF_LOG_NUMBER_FIELD("position", last));
 }
 
-ef_status sq_writer_believe(sq_writer *w, ef_error *err)
+ef_status sq_writer_publish(sq_writer *w, ef_error *err)
 {
     sq_state *state = w->state;
     sq_txn *txn = &w->txn;
@@ -360,7 +359,7 @@ ef_status sq_writer_believe(sq_writer *w, ef_error *err)
         int64_t position = txn->base + 1 + (int64_t)i;
         p->stream->now_seq = p->seq;
         p->stream->now_position = position;
-        /* A reader may have seen the commit first and added it. */
+        /* A reader may have added the commit to the state before. */
         if (position > state->last)
             st = sq_state_add(state, position, p->stream->id, p->seq, p->id_hash, err);
     }
@@ -379,11 +378,10 @@ ef_status sq_writer_believe(sq_writer *w, ef_error *err)
 
 void sq_writer_rollback(sq_writer *w)
 {
-    if (!sqlite3_get_autocommit(w->conn.db))
-        (void)ef__sq_run(&w->conn, SQ_ROLLBACK, NULL);
+    ef__sq_rollback(&w->conn);
     w->txn.count = 0;
     w->state->streams_in_use = false;
-    /* Heads, stream ids and types of the transaction are in the picture: read it anew. */
+    /* The state contains heads, stream ids and types of the transaction: read it again. */
     sq_state_forget(w->state);
     ef__sq_guard_commit_end(&w->guard);
 }

@@ -1,8 +1,8 @@
 /*
- * writer.h - a writing transaction on the journal, whoever drives it: a group of appends (group.c)
- * or an application inside its own transaction (embed.c).
+ * writer.h - a writing transaction on the journal: of a group of jobs (group.c), or of an
+ * application (embed.c).
  *
- * begin, then any number of appends and other writes, then finish, commit and believe; or rollback.
+ * begin, then any number of appends and other writes, then finish, commit and publish; or rollback.
  * The caller holds the state lock around each of these calls, but not around the commit, which
  * waits for the disk.
  */
@@ -14,33 +14,33 @@
 void sq_writer_init(sq_writer *writer, sq_state *state, const ef_journal_options *options);
 void sq_writer_release(sq_writer *writer); /* does not close conn, guard and head */
 
-/* Guard, BEGIN IMMEDIATE, and bring the picture up to date. */
+/* Acquires the lock file, begins a transaction, and updates the cached state. */
 ef_status sq_writer_begin(sq_writer *writer, ef_error *err);
 
-/* Plan events for the open transaction: all, or none and the transaction goes on. Failures that
- * come from the store itself (EF_FULL, EF_IO …) leave it unusable: roll back. `events` and what
- * they point to have to stay until they are flushed. */
+/* Plans events for the open transaction: all, or none, and the transaction continues. After a
+ * failure of the store (EF_FULL, EF_IO …) it must be rolled back. `events` and their memory must
+ * stay until they are flushed. */
 ef_status sq_writer_append(sq_writer *writer, const ef__arrival *events, size_t count,
                            int64_t now_us, ef_place *out, ef_error *err);
 
-/* Forget what was planned after the first `planned` events of the transaction. */
+/* Removes the planned events after the first `planned` ones. */
 void sq_writer_undo_to(sq_writer *writer, size_t planned);
 
-/* Write the events that were planned, and queue their outbox rows; whoever looks at events in the
- * same transaction calls it first. */
+/* Writes the planned events, and queues their outbox rows. Must be called before events are read in
+ * the same transaction. */
 ef_status sq_writer_flush(sq_writer *writer, ef_error *err);
-/* Write the outbox rows that were queued. */
+/* Writes the queued outbox rows. */
 ef_status sq_writer_flush_queue(sq_writer *writer, ef_error *err);
 
-/* Before COMMIT: what the transaction still has to write. */
+/* Before COMMIT: writes what is still planned. */
 ef_status sq_writer_finish(sq_writer *writer, ef_error *err);
-/* COMMIT, without the state lock. EF_UNSURE when the outcome is not known. */
+/* COMMIT, without the state lock. EF_UNSURE: the result is unknown. */
 ef_status sq_writer_commit(sq_writer *writer, ef_error *err);
-/* After a COMMIT that worked: tell the head file (before anybody is answered) … */
+/* After a successful COMMIT: writes the head file, before any caller gets a result … */
 void sq_writer_note_head(sq_writer *writer, const ef_log *log);
-/* … and the picture: what was planned is true now. */
-ef_status sq_writer_believe(sq_writer *writer, ef_error *err);
-/* After one that did not, or instead of one. */
+/* … and adds the planned events to the cached state. */
+ef_status sq_writer_publish(sq_writer *writer, ef_error *err);
+/* After a failed COMMIT, or instead of one. */
 void sq_writer_rollback(sq_writer *writer);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * writer_rows.c - the rows of what was planned: streams, types, events, the queue (writer.h).
+ * writer_rows.c - the rows of planned events: streams, types, events, the queue (writer.h).
  *
- * Many rows share a statement: that is half of what they cost one by one.
+ * Many rows share a statement, which costs half as much as one statement per row.
  */
 #include "writer.h"
 
@@ -16,7 +16,7 @@
 
 static ef_status no_memory(ef_error *err)
 {
-    return ef_fail(err, EF_NO_MEMORY, "memory ran out while appending");
+    return ef_fail(err, EF_NO_MEMORY, "out of memory while appending");
 }
 
 static ef_status write_stream(sq_writer *w, sq_stream *stream, ef_error *err)
@@ -34,7 +34,7 @@ static ef_status write_stream(sq_writer *w, sq_stream *stream, ef_error *err)
     if (st == EF_OK) {
         w->txn.stream_last = id;
         sq_state_stream_has_id(w->state, stream, id);
-        stream->has_head = true; /* it began with this transaction */
+        stream->has_head = true; /* created by this transaction */
     }
     return st;
 }
@@ -80,12 +80,12 @@ static ef_status queue_row(sq_txn *txn, int64_t lane, int64_t position, int32_t 
     return EF_OK;
 }
 
-/* An alias counts as the type it stands for: that is the name readers see. */
+/* Lanes select by the canonical type, which is the name that readers see. */
 static ef_status queue_event(sq_writer *w, const sq_type *stored, int64_t position,
                              const ef_new_event *event, ef_error *err)
 {
     const sq_type *type = &w->state->types[stored->canonical];
-    /* By the count of this very transaction: another process may have changed it. */
+    /* By the number of partitions in this transaction: another process may have changed it. */
     int32_t partition = ef__partition_of(event->tenant, event->stream, w->txn.progress.partitions);
     ef_status st = EF_OK;
 
@@ -122,22 +122,22 @@ ef_status sq_writer_flush_queue(sq_writer *w, ef_error *err)
     return st;
 }
 
-/* The links of an event's row, and its seal. */
+/* The links and hashes of the row of an event. */
 struct row {
     int64_t prev, jump;
     uint64_t sum;
     uint8_t hash[EF_HASH_BYTES];
 };
 
-/* When it was recorded: now, unless another journal has recorded it. */
+/* The recording time: now, or that of the journal it was copied from. */
 static int64_t recorded_us(const sq_writer *w, const sq_planned *p)
 {
     return p->arrival->sealed ? p->arrival->sealed->recorded_us : w->txn.recorded_us;
 }
 
-/* Seal an event into the chain behind the one before it. */
-static ef_status seal(sq_writer *w, const sq_planned *p, int64_t position, struct row *row,
-                      ef_error *err)
+/* Computes the checksum and the hash of an event, from the hash before it. */
+static ef_status seal_event(sq_writer *w, const sq_planned *p, int64_t position, struct row *row,
+                            ef_error *err)
 {
     const ef_new_event *e = &p->arrival->event;
     ef_event event = {.tenant = e->tenant,
@@ -158,7 +158,7 @@ static ef_status seal(sq_writer *w, const sq_planned *p, int64_t position, struc
     return p->arrival->sealed ? ef__sealed_hash_check(p->arrival->sealed, row->hash, err) : EF_OK;
 }
 
-/* The values of an event's row, from number `at` on. */
+/* Binds the row of an event, starting at parameter `at`. */
 static void bind_event(sqlite3_stmt *stmt, int at, const sq_writer *w, const sq_planned *p,
                        int64_t type, const struct row *row)
 {
@@ -179,7 +179,7 @@ static void bind_event(sqlite3_stmt *stmt, int at, const sq_writer *w, const sq_
     sqlite3_bind_blob(stmt, at + 12, row->hash, sizeof row->hash, SQLITE_STATIC);
 }
 
-/* Everything about one planned event but running the statement that inserts it. */
+/* Prepares one planned event, without running the INSERT. */
 static ef_status put_event(sq_writer *w, const sq_planned *p, sqlite3_stmt *stmt, int at,
                            struct row *row, ef_error *err)
 {
@@ -193,18 +193,19 @@ static ef_status put_event(sq_writer *w, const sq_planned *p, sqlite3_stmt *stmt
         st = type_id(w, &p->arrival->event, &type, err);
     if (st != EF_OK)
         return st;
-    /* Planning counted the seqs; the ladder is climbed here, where the order of rows is fixed. */
+    /* Seqs were counted by the plan; the head is advanced here, where the order of rows is final.
+     */
     p->stream->head.seq = p->seq - 1;
     st = sq_head_advance(&p->stream->head, position, &row->prev, &row->jump, err);
     if (st == EF_OK)
-        st = seal(w, p, position, row, err);
+        st = seal_event(w, p, position, row, err);
     if (st != EF_OK)
         return st;
     bind_event(stmt, at, w, p, type->id, row);
     return w->options->outbox_off ? EF_OK : queue_event(w, type, position, &p->arrival->event, err);
 }
 
-/* Insert the next `count` events by a statement that has room for as many. */
+/* Inserts the next `count` events by a statement for as many rows. */
 static ef_status insert_events(sq_writer *w, sqlite3_stmt *stmt, size_t count, ef_error *err)
 {
     sq_txn *txn = &w->txn;
@@ -217,11 +218,12 @@ static ef_status insert_events(sq_writer *w, sqlite3_stmt *stmt, size_t count, e
     if (st == EF_OK)
         st = ef__sq_done(&w->conn, stmt, err);
     txn->written += count;
-    /* The events were sealed with the positions that were planned, and they follow each other. */
+    /* Hashes contain the planned positions, which are consecutive. */
     int64_t last = sqlite3_last_insert_rowid(w->conn.db);
     if (st == EF_OK && last != txn->base + (int64_t)txn->written)
-        st = ef_fail(err, EF_DAMAGED, "an event came to position %" PRId64 " instead of %" PRId64,
-                     last, txn->base + (int64_t)txn->written);
+        st = ef_fail(err, EF_DAMAGED,
+                     "an event was stored at position %" PRId64 " instead of %" PRId64, last,
+                     txn->base + (int64_t)txn->written);
     return st;
 }
 

@@ -12,7 +12,7 @@ import projections from "./projections.js";
 import projection from "./projection.js";
 import outbox from "./outbox.js";
 import row from "./row.js";
-import crew from "./crew.js";
+import crew from "./workers.js";
 import events from "./events.js";
 import stream from "./stream.js";
 import event from "./event.js";
@@ -85,7 +85,7 @@ function themeButton() {
 }
 
 function sayHealth(before, after) {
-  if (before && before.sentence !== after.sentence) document.getElementById("said").textContent = after.sentence;
+  if (before && before.message !== after.message) document.getElementById("said").textContent = after.message;
 }
 
 function drawTop() {
@@ -95,7 +95,7 @@ function drawTop() {
     h("a", { class: "brand", href: "#/" }, h("span", { class: "mark", "aria-hidden": "true" },
       h("i"), h("i"), h("i")), "everfold"),
     h("p", { class: `health ${tone}` }, h("i", { "aria-hidden": "true" }),
-      failures > 0 ? "The server does not answer." : health?.sentence ?? ""),
+      failures > 0 ? "The server does not answer." : health?.message ?? ""),
     h("div", { class: "tools" },
       who && !who.scopes.includes("operate") && badge("read only", "calm"),
       who?.tenant && badge(`tenant ${who.tenant}`, "calm"),

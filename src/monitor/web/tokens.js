@@ -49,7 +49,7 @@ export default {
         { name: "May", cell: (t) => t.scopes.join(", "), kind: "grow" }, { name: "Tenant", cell: (t) => t.tenant ?? "all" },
         { name: "Note", cell: (t) => t.note }, { name: "Made", cell: (t) => when(t.created_at) }, { name: "Expires", cell: (t) => when(t.expires_at) },
         { name: "", cell: (t) => t.state === "live" && actButton(ctx, "Revoke", () => revokeAct(t), { scope: "admin", tone: "danger quiet-button" }) },
-      ], items, { key: (t) => t.id }) : empty("No token is made.", "Only this machine is served, and may do everything. The first token ends that."),
+      ], items, { key: (t) => t.id }) : empty("No token is made.", "Only this machine is served. The first token ends that."),
       commandLine(command("token", "ls")))];
   },
 };

@@ -137,7 +137,7 @@ static ef_status write_change(vl_part *part, scratch *s, const ef__view_change *
         st = change_entries(part->txn, false, shelf, id, new_keys, old_keys, err);
     part->generation->views +=
         (change->deleted ? 0 : 1) - (ef__digest_is_none(change->before) ? 0 : 1);
-    ef__digest_take(part->generation->digest, change->before);
+    ef__digest_subtract(part->generation->digest, change->before);
     ef__digest_add(part->generation->digest, digest);
     return st;
 }

@@ -160,6 +160,8 @@ static ef_status write_parts(vl_part *part, ef_error *err)
         st = vl_cursors_write(part, err);
     if (st == EF_OK)
         st = vl_views_write(part, err);
+    if (st == EF_OK)
+        st = vl_changes_record(part, err);
     return st == EF_OK ? vl_failures_write(part, err) : st;
 }
 

@@ -136,7 +136,7 @@ static ef_status list_due(vl_txn *txn, int64_t generation, int64_t due_us, size_
             items[out->count].tenant = ef__arena_copy(&out->room->arena, tenant);
         st = items && items[out->count].tenant.ptr
                  ? find_cursor(txn, generation, &items[out->count], &found, err)
-                 : ef__room_full(err);
+                 : ef__no_memory(err);
         if (st != EF_OK)
             break;
         out->items = items;
@@ -151,7 +151,7 @@ ef_status vl_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_u
                               ef__tenant_cursor_list *out, ef_error *err)
 {
     vl_txn txn;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;

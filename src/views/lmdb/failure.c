@@ -225,7 +225,7 @@ static ef_status read_failure(vl_txn *txn, int64_t generation, int64_t id, ef__a
     return out->tenant.ptr && out->stream.ptr && out->event_id.ptr && out->code.ptr &&
                    out->message.ptr
                ? EF_OK
-               : ef__room_full(err);
+               : ef__no_memory(err);
 }
 
 static ef_status list_failures(vl_txn *txn, int64_t generation, const ef_str *tenant,
@@ -245,7 +245,7 @@ static ef_status list_failures(vl_txn *txn, int64_t generation, const ef_str *te
         items = ef__arena_grow(arena, items, out->count, sizeof *items, &cap);
         st = items ? read_failure(txn, generation, (int64_t)vl_number_at(walk.key, 9), arena,
                                   &items[out->count], err)
-                   : ef__room_full(err);
+                   : ef__no_memory(err);
         if (st != EF_OK)
             break;
         out->items = items;
@@ -260,7 +260,7 @@ ef_status vl_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
                         size_t limit, ef__failure_list *out, ef_error *err)
 {
     vl_txn txn;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;

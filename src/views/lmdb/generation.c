@@ -102,7 +102,7 @@ static ef_status for_all(vl_txn *txn, each_generation *each, void *context, ef_e
 typedef struct namesakes {
     ef_str name;
     int32_t highest;
-    int64_t routed; /* the one that is; 0: none */
+    int64_t active; /* the one that is; 0: none */
 } namesakes;
 
 static ef_status note_namesake(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
@@ -110,12 +110,13 @@ static ef_status note_namesake(vl_txn *txn, int64_t id, const vl_generation *g, 
 {
     namesakes *n = context;
 
+    (void)txn, (void)err;
     if (!ef_str_equal(n->name, t->name))
         return EF_OK;
     if (g->number > n->highest)
         n->highest = g->number;
-    if (g->routed)
-        n->routed = id;
+    if (g->active)
+        n->active = id;
     return EF_OK;
 }
 
@@ -127,14 +128,14 @@ static ef_status route(vl_txn *txn, int64_t id, vl_generation *g, ef_str name, i
     bool found = false;
     ef_status st = for_all(txn, note_namesake, &others, err);
 
-    if (st == EF_OK && others.routed)
-        st = vl_generation_get(txn, others.routed, &old, &found, err);
+    if (st == EF_OK && others.active)
+        st = vl_generation_get(txn, others.active, &old, &found, err);
     if (st == EF_OK && found) {
-        old.routed = false;
+        old.active = false;
         old.era++;
-        st = vl_generation_put(txn, others.routed, &old, now_us, err);
+        st = vl_generation_put(txn, others.active, &old, now_us, err);
     }
-    g->routed = true;
+    g->active = true;
     g->era++;
     if (st == EF_OK)
         st = vl_generation_put(txn, id, g, now_us, err);
@@ -176,7 +177,7 @@ static ef_status add(vl_txn *txn, void *context, ef_error *err)
 
     g.number = others.highest + 1;
     if (st == EF_OK && from->number && from->number != g.number)
-        st = ef__generation_number_taken(from->name, from->number, err);
+        st = ef__generation_number_exists(from->name, from->number, err);
     if (st == EF_OK)
         st = take_id(txn, &a->id, err);
     if (st == EF_OK)
@@ -185,7 +186,7 @@ static ef_status add(vl_txn *txn, void *context, ef_error *err)
         st = vl_generation_put(txn, a->id, &g, now_us, err);
     if (st == EF_OK && from->state == EF__GENERATION_LIVE)
         st = vl_live_set_grow(txn, err);
-    if (st == EF_OK && from->routed)
+    if (st == EF_OK && from->active)
         st = route(txn, a->id, &g, from->name, now_us, err);
     return st;
 }
@@ -220,7 +221,7 @@ static ef_status add_to_list(vl_txn *txn, int64_t id, const vl_generation *g, co
         return EF_OK;
     l->items = ef__arena_grow(arena, l->items, l->out->count, sizeof *l->items, &l->cap);
     if (!l->items)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     to = &l->items[l->out->count];
     *to = (ef__generation){.id = id,
                            .name = ef__arena_copy(arena, t->name),
@@ -232,7 +233,7 @@ static ef_status add_to_list(vl_txn *txn, int64_t id, const vl_generation *g, co
                            .index_paths = ef__arena_copy(arena, t->index_paths),
                            .schema = g->schema,
                            .state = (ef__generation_state)g->state,
-                           .routed = g->routed,
+                           .active = g->active,
                            .era = g->era,
                            .position = g->position,
                            .seam = g->seam,
@@ -246,7 +247,7 @@ static ef_status add_to_list(vl_txn *txn, int64_t id, const vl_generation *g, co
     l->out->items = l->items;
     l->out->count++;
     return to->name.ptr && to->program.ptr && to->index_paths.ptr ? vl_cursors_sum(txn, to, err)
-                                                                  : ef__room_full(err);
+                                                                  : ef__no_memory(err);
 }
 
 static int by_name(const void *a, const void *b)
@@ -262,7 +263,7 @@ ef_status vl_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
 {
     listing l = {.only_name = only_name, .out = out};
     vl_txn txn;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
@@ -339,7 +340,7 @@ static ef_status route_it(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
     texts t;
     ef_status st = texts_get(txn, a->id, &t, err);
 
-    return st == EF_OK && !g->routed ? route(txn, a->id, g, t.name, a->now_us, err) : st;
+    return st == EF_OK && !g->active ? route(txn, a->id, g, t.name, a->now_us, err) : st;
 }
 
 ef_status vl_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
@@ -390,11 +391,14 @@ static ef_status cut_shelf(vl_txn *txn, int64_t shelf, int64_t *limit, ef_error 
     static const vl_tree TREES[] = {VL_VIEW, VL_INDEX, VL_WATERMARK};
     vl_key prefix = vl_shelf_key(shelf, (ef_str){0});
     vl_key failures = vl_key_number(VL_FAILURE_AT, shelf);
+    vl_key records = vl_key_number(VL_CHANGE, shelf);
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < sizeof TREES / sizeof TREES[0]; i++)
         st = vl_cut(txn, TREES[i], &prefix, limit, err);
-    return st == EF_OK ? vl_cut(txn, VL_STATE, &failures, limit, err) : st;
+    if (st == EF_OK)
+        st = vl_cut(txn, VL_STATE, &failures, limit, err);
+    return st == EF_OK ? vl_cut(txn, VL_STATE, &records, limit, err) : st;
 }
 
 /* A shelf goes when nothing is left on it. */
@@ -423,7 +427,8 @@ static ef_status cut_shelves(vl_txn *txn, int64_t id, int64_t *limit, ef_error *
 /* Up to *limit rows of all that is its own. */
 static ef_status cut_contents(vl_txn *txn, int64_t id, int64_t *limit, ef_error *err)
 {
-    static const vl_kind KINDS[] = {VL_CURSOR, VL_DUE, VL_FAILURE, VL_FAILURE_OPEN};
+    static const vl_kind KINDS[] = {VL_CURSOR, VL_DUE,        VL_FAILURE,     VL_FAILURE_OPEN,
+                                    VL_FOLLOW, VL_FOLLOW_END, VL_FOLLOW_FLOOR};
     ef_status st = cut_shelves(txn, id, limit, err);
 
     for (size_t i = 0; st == EF_OK && i < sizeof KINDS / sizeof KINDS[0]; i++) {
@@ -438,8 +443,8 @@ static ef_status remove_some(vl_txn *txn, act *a, vl_generation *g, ef_error *er
     int64_t left = a->limit;
     ef_status st;
 
-    if (g->routed)
-        return ef__generation_is_routed(a->id, err);
+    if (g->active)
+        return ef__generation_is_active(a->id, err);
     st = cut_contents(txn, a->id, &left, err);
     a->more = left <= 0;
     if (st != EF_OK || a->more)

@@ -43,6 +43,10 @@ typedef enum vl_kind {
     VL_FAILURE = 'f',      /* generation, id -> vl_failure and its texts */
     VL_FAILURE_OPEN = 'o', /* generation, id: those that are open */
     VL_FAILURE_AT = 'e',   /* shelf, length (2 bytes), stream, seq -> id of the open one */
+    VL_FOLLOW = 'w',       /* generation, tenant -> vl_follow */
+    VL_FOLLOW_END = 'u',   /* generation, until_us, tenant: the same in the order of their ends */
+    VL_FOLLOW_FLOOR = 'h', /* generation -> the highest number of those that ended */
+    VL_CHANGE = 'r',       /* shelf, number -> vl_change_row and the view's id */
     VL_FENCE = 'x',        /* scope -> token */
     VL_FENCE_LONG = 'y'    /* SHA-256 of a scope that is too long for a key -> token */
 } vl_kind;
@@ -64,7 +68,7 @@ typedef struct vl_generation {
     uint64_t digest[2];
     uint64_t program_hash;
     int32_t version, number, schema, state;
-    uint8_t by_log, routed, indexed, unused[5];
+    uint8_t by_log, active, indexed, unused[5];
 } vl_generation;
 
 typedef struct vl_program {
@@ -74,6 +78,14 @@ typedef struct vl_program {
 typedef struct vl_cursor_row {
     int64_t position, waiting, attempts, due_us, updated_us;
 } vl_cursor_row;
+
+typedef struct vl_follow {
+    int64_t until_us, low, last, kept;
+} vl_follow;
+
+typedef struct vl_change_row {
+    int64_t position, kind;
+} vl_change_row;
 
 typedef struct vl_failure {
     int64_t seq, position, recorded_us, resolved_us;

@@ -84,6 +84,13 @@ ef_status vl_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenan
 ef_status vl_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
                               ef__tenant_cursor_list *out, ef_error *err);
 
+/* follow.c: record the changed views of followed tenants. */
+ef_status vl_changes_record(vl_part *part, ef_error *err);
+ef_status vl_follow_begin(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
+                          ef__follow_row *out, ef_error *err);
+ef_status vl_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
+                       size_t limit, ef__change_list *out, ef_error *err);
+
 /* read.c, scan.c */
 ef_status vl_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
 ef_status vl_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,

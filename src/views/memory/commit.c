@@ -189,6 +189,26 @@ static void *take(made *m)
     return item;
 }
 
+/* Of the changes that are recorded, in their order. */
+static mem_follow *follow_of(const mem_generation *g, const ef__view_change *change)
+{
+    return g->follows.count == 0 || ef__view_change_is_nothing(change)
+               ? NULL
+               : mem_follow_find(g, change->view.tenant);
+}
+
+static bool make_records(mem_generation *g, const ef__generation_change *change, made *m)
+{
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < g->follows.count; i++)
+        ok = mem_list_reserve(&((mem_follow *)g->follows.items[i])->records, change->view_count);
+    for (size_t i = 0; ok && i < change->view_count; i++)
+        if (follow_of(g, &change->views[i]))
+            ok = keep(m, mem_record_make(&change->views[i]));
+    return ok;
+}
+
 static bool make_generation(mem_store *store, const ef__generation_change *change, made *m)
 {
     mem_generation *g = mem_generation_find(store, change->generation);
@@ -205,7 +225,7 @@ static bool make_generation(mem_store *store, const ef__generation_change *chang
         ok = keep(m, tenant_make(&change->tenants[i]));
     for (size_t i = 0; ok && i < change->failure_count; i++)
         ok = keep(m, failure_make(&change->failures[i]));
-    return ok;
+    return ok && make_records(g, change, m);
 }
 
 static bool make_all(mem_store *store, const ef__views_commit *commit, made *m)
@@ -323,6 +343,12 @@ static bool put_generation(mem_store *store, const ef__generation_change *change
         put_tenant(store, g, take(m));
     for (size_t i = 0; i < change->failure_count; i++)
         put_failure(store, g, take(m));
+    for (size_t i = 0; i < change->view_count; i++) {
+        mem_follow *follow = follow_of(g, &change->views[i]);
+        if (follow)
+            mem_record_put(store, follow, take(m));
+    }
+    mem_records_tidy(store, g);
     for (size_t i = 0; i < change->watermark_count; i++)
         resolve(store, g, &change->watermarks[i]);
     g->about.applied += change->applied;

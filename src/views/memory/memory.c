@@ -145,16 +145,16 @@ static void changed(mem_store *store, mem_generation *g)
 
 static void route(mem_store *store, mem_generation *g)
 {
-    if (g->about.routed)
+    if (g->about.active)
         return;
     for (size_t i = 0; i < store->generations.count; i++) {
         mem_generation *other = store->generations.items[i];
-        if (other->about.routed && ef_str_equal(other->about.name, g->about.name)) {
-            other->about.routed = false;
+        if (other->about.active && ef_str_equal(other->about.name, g->about.name)) {
+            other->about.active = false;
             changed(store, other);
         }
     }
-    g->about.routed = true;
+    g->about.active = true;
     changed(store, g);
     store->live_set++;
 }
@@ -183,7 +183,7 @@ static mem_generation *generation_make(mem_store *store, const ef__generation *f
         return NULL;
     g->about.number = 1;
     g->about.era = 1;
-    g->about.routed = false;
+    g->about.active = false;
     g->about.applied = g->about.ignored = g->about.skipped = 0;
     g->about.own_cursors = g->about.own_lowest = g->about.own_waiting = 0;
     g->about.updated_us = mem_now_us(store);
@@ -212,13 +212,13 @@ static ef_status add(mem_store *store, const ef__generation *generation, int64_t
     }
     if (generation->number && generation->number != g->about.number) {
         free(g);
-        return ef__generation_number_taken(generation->name, generation->number, err);
+        return ef__generation_number_exists(generation->name, generation->number, err);
     }
     *out_id = g->about.id = ++store->last_generation;
     mem_list_insert(&store->generations, at, g);
     if (g->about.state == EF__GENERATION_LIVE)
         store->live_set++;
-    if (generation->routed)
+    if (generation->active)
         route(store, g);
     return EF_OK;
 }
@@ -266,14 +266,14 @@ static ef_status list(mem_store *store, ef_str only_name, ef__generation_list *o
     ef__generation *items = ef__arena_zalloc(arena, store->generations.count + 1, sizeof *items);
 
     if (!items)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->items = items;
     for (size_t i = 0; i < store->generations.count; i++) {
         const mem_generation *g = store->generations.items[i];
         if (only_name.len && !ef_str_equal(only_name, g->about.name))
             continue;
         if (!describe(g, arena, &items[out->count]))
-            return ef__room_full(err);
+            return ef__no_memory(err);
         out->count++;
     }
     return EF_OK;
@@ -283,7 +283,7 @@ static ef_status mem_generation_ls(ef_views *views, ef_str only_name, ef__genera
                                    ef_error *err)
 {
     mem_store *store = (mem_store *)views;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
@@ -328,7 +328,7 @@ static ef_status mem_generation_set_state(ef_views *views, int64_t id, int64_t e
     return st;
 }
 
-static ef_status mem_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
+static ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t era, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
     mem_generation *g;
@@ -361,6 +361,8 @@ static ef_status replace(mem_store *store, mem_generation *g, const ef__generati
     made->watermarks = g->watermarks;
     made->tenants = g->tenants;
     made->failures = g->failures;
+    made->follows = g->follows;
+    made->follow_floor = g->follow_floor;
     for (size_t i = 0; i < store->generations.count; i++)
         if (store->generations.items[i] == g)
             store->generations.items[i] = made;
@@ -391,6 +393,7 @@ static void release_contents(mem_generation *g)
     mem_list_release(&g->watermarks);
     mem_list_release(&g->tenants);
     mem_list_release(&g->failures);
+    mem_follows_release(g);
 }
 
 /* Up to `limit` rows, last ones first. Are there others? */
@@ -401,6 +404,7 @@ static bool cut_contents(mem_generation *g, int64_t limit)
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         for (; limit > 0 && lists[i]->count; limit--)
             free(mem_list_remove(lists[i], lists[i]->count - 1));
+    mem_follows_cut(g, &limit);
     return limit <= 0;
 }
 
@@ -412,8 +416,8 @@ static ef_status remove_generation(mem_store *store, int64_t id, int64_t era, in
 
     if (!g)
         return st;
-    if (g->about.routed)
-        return ef__generation_is_routed(id, err);
+    if (g->about.active)
+        return ef__generation_is_active(id, err);
     *out_more = cut_contents(g, limit);
     if (*out_more)
         return EF_OK;
@@ -444,6 +448,7 @@ static ef_status mem_live_set_get(ef_views *views, int64_t *out, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
 
+    (void)err;
     pthread_mutex_lock(&store->lock);
     *out = store->live_set;
     pthread_mutex_unlock(&store->lock);
@@ -492,10 +497,12 @@ static const ef__views_ops OPS = {
     .generation_add = mem_generation_add,
     .generation_ls = mem_generation_ls,
     .generation_set_state = mem_generation_set_state,
-    .generation_route = mem_generation_route,
+    .generation_activate = mem_generation_activate,
     .generation_replace = mem_generation_replace,
     .generation_remove = mem_generation_remove,
     .commit = mem_commit,
+    .follow = mem_follow_begin,
+    .change_ls = mem_change_ls,
     .view_get = mem_view_get,
     .view_scan = mem_view_scan,
     .watermark_get = mem_watermark_get,

@@ -41,12 +41,20 @@ typedef struct mem_fence {
     int64_t token;
 } mem_fence;
 
+typedef struct mem_follow {
+    ef_str tenant;
+    ef__follow_row follow;
+    mem_list records; /* ef__change_record, in their order */
+} mem_follow;
+
 typedef struct mem_generation {
     ef__generation about; /* views and digest are not kept here */
     mem_list views;       /* mem_view, by tenant and id */
     mem_list watermarks;  /* mem_watermark, by tenant and stream */
     mem_list tenants;     /* ef__tenant_cursor_item, in no order */
     mem_list failures;    /* ef__failure, in the order they were opened */
+    mem_list follows;     /* mem_follow, in no order */
+    int64_t follow_floor; /* the highest number of those that ended */
 } mem_generation;
 
 typedef struct mem_store {
@@ -75,6 +83,22 @@ mem_fence *mem_fence_find(const mem_store *store, ef_str scope);
 
 /* commit.c */
 ef_status mem_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
+
+/* follow.c. NULL: the tenant is not followed. */
+mem_follow *mem_follow_find(const mem_generation *g, ef_str tenant);
+/* The record of a change, without its number; NULL: memory ran out. */
+ef__change_record *mem_record_make(const ef__view_change *change);
+/* Room for it was reserved. */
+void mem_record_put(mem_store *store, mem_follow *follow, ef__change_record *record);
+/* The commit has put all its records: what is too much, or over, is removed. */
+void mem_records_tidy(mem_store *store, mem_generation *g);
+/* Up to *limit rows, which are taken off it. */
+void mem_follows_cut(mem_generation *g, int64_t *limit);
+void mem_follows_release(mem_generation *g);
+ef_status mem_follow_begin(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
+                           ef__follow_row *out, ef_error *err);
+ef_status mem_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
+                        size_t limit, ef__change_list *out, ef_error *err);
 
 /* read.c */
 ef_status mem_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,

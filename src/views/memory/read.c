@@ -154,6 +154,7 @@ ef_status mem_watermark_get(ef_views *views, int64_t generation, ef_str tenant, 
     const mem_generation *g;
     size_t at;
 
+    (void)err;
     *out = (ef__watermark){0};
     *out_found = false;
     pthread_mutex_lock(&store->lock);
@@ -176,6 +177,7 @@ ef_status mem_watermark_scan(ef_views *views, int64_t generation,
     const mem_generation *g;
     bool more = true;
 
+    (void)err;
     pthread_mutex_lock(&store->lock);
     g = mem_generation_find(store, generation);
     for (size_t i = 0; g && more && i < g->watermarks.count; i++) {
@@ -193,6 +195,7 @@ ef_status mem_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tena
     const mem_generation *g;
     const ef__tenant_cursor_item *t;
 
+    (void)err;
     pthread_mutex_lock(&store->lock);
     g = mem_generation_find(store, generation);
     t = g ? mem_tenant_find(g, tenant) : NULL;
@@ -218,7 +221,7 @@ static ef_status list_tenants(const mem_generation *g, int64_t due_us, size_t li
     ef__tenant_cursor_item *items = ef__arena_zalloc(arena, g->tenants.count + 1, sizeof *items);
 
     if (!items)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->items = items;
     for (size_t i = 0; i < g->tenants.count; i++) {
         const ef__tenant_cursor_item *t = g->tenants.items[i];
@@ -230,7 +233,7 @@ static ef_status list_tenants(const mem_generation *g, int64_t due_us, size_t li
     for (size_t i = 0; i < out->count; i++) {
         items[i].tenant = ef__arena_copy(arena, items[i].tenant);
         if (!items[i].tenant.ptr)
-            return ef__room_full(err);
+            return ef__no_memory(err);
     }
     return EF_OK;
 }
@@ -240,7 +243,7 @@ ef_status mem_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_
 {
     mem_store *store = (mem_store *)views;
     const mem_generation *g;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
@@ -273,14 +276,14 @@ static ef_status list_failures(const mem_generation *g, const ef_str *tenant, bo
     ef__failure *items = ef__arena_zalloc(arena, g->failures.count + 1, sizeof *items);
 
     if (!items)
-        return ef__room_full(err);
+        return ef__no_memory(err);
     out->items = items;
     for (size_t i = g->failures.count; i > 0 && out->count < limit; i--) {
         const ef__failure *f = g->failures.items[i - 1];
         if ((open_only && !f->open) || (tenant && !ef_str_equal(f->tenant, *tenant)))
             continue;
         if (!copy_failure(f, arena, &items[out->count]))
-            return ef__room_full(err);
+            return ef__no_memory(err);
         out->count++;
     }
     return EF_OK;
@@ -291,7 +294,7 @@ ef_status mem_failure_ls(ef_views *views, int64_t generation, const ef_str *tena
 {
     mem_store *store = (mem_store *)views;
     const mem_generation *g;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
@@ -310,6 +313,7 @@ ef_status mem_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_er
     mem_store *store = (mem_store *)views;
     const mem_fence *fence;
 
+    (void)err;
     pthread_mutex_lock(&store->lock);
     fence = mem_fence_find(store, scope);
     *out_token = fence ? fence->token : 0;

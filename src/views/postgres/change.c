@@ -243,7 +243,7 @@ static void add_count(columns *c, const ef__generation_change *change, int64_t s
     for (; *at < sorted->view_count && sorted->views[*at].generation == change->generation; ++*at) {
         const struct vp_view_at *v = &sorted->views[*at];
         views += (v->change->deleted ? 0 : 1) - (ef__digest_is_none(v->change->before) ? 0 : 1);
-        ef__digest_take(digest, v->change->before);
+        ef__digest_subtract(digest, v->change->before);
         ef__digest_add(digest, v->digest);
     }
     ef__pg_array_int(&c->arrays[0], change->generation);

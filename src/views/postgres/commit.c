@@ -4,7 +4,8 @@
  *     there   locks; fences, live set, eras and cursors to be compared; and, at a venture, all
  *             watermarks, views, index entries and counts, one statement each
  *     back    what was found. Anything that is not as it was read ends the transaction
- *     there   what is rare (deletions, failures, going live), and the commit
+ *     there   what is rare (deletions, failures, going live, the record of changes for followed
+ *             tenants), and the commit
  *
  * The isolation is READ COMMITTED: each statement sees what was committed before it began. That
  * nothing changes between a comparison and the commit is seen to by locks (store.h): a row that was
@@ -38,7 +39,9 @@ typedef struct commit_work {
         bool is_there;
         int64_t era, position;
         size_t index_count;
-    } * found; /* of the generations, in their order */
+        bool followed;          /* one of its tenants, at least */
+        int64_t follow_ends_us; /* the earliest `until` of those */
+    } * found;                  /* of the generations, in their order */
 } commit_work;
 
 /* --- there ------------------------------------------------------------------------------------ */
@@ -177,7 +180,7 @@ static ef_status send_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
 static ef_status take_fences(ef__pg_conn *conn, ef_error *err)
 {
     PGresult *rows = NULL;
-    ef_status st = ef__pg_take(conn, &rows, err);
+    ef_status st = ef__pg_receive(conn, &rows, err);
 
     if (st == EF_OK && PQntuples(rows) > 0)
         st = ef__fence_passed(ef__pg_str(rows, 0, 0), ef__pg_int(rows, 0, 1),
@@ -189,7 +192,7 @@ static ef_status take_fences(ef__pg_conn *conn, ef_error *err)
 static ef_status take_live_set(ef__pg_conn *conn, int64_t asked, ef_error *err)
 {
     PGresult *rows = NULL;
-    ef_status st = ef__pg_take(conn, &rows, err);
+    ef_status st = ef__pg_receive(conn, &rows, err);
     int64_t found = st == EF_OK ? ef__pg_int(rows, 0, 0) : 0;
 
     PQclear(rows);
@@ -208,7 +211,7 @@ static size_t count_paths(ef_str paths)
 static ef_status take_generations(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
     PGresult *rows = NULL;
-    ef_status st = ef__pg_take(conn, &rows, err);
+    ef_status st = ef__pg_receive(conn, &rows, err);
 
     for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++) {
         w->found[i] = (struct found){0};
@@ -217,7 +220,9 @@ static ef_status take_generations(commit_work *w, ef__pg_conn *conn, ef_error *e
                 w->found[i] = (struct found){.is_there = true,
                                              .era = ef__pg_int(rows, row, 1),
                                              .position = ef__pg_int(rows, row, 4),
-                                             .index_count = count_paths(ef__pg_str(rows, row, 6))};
+                                             .index_count = count_paths(ef__pg_str(rows, row, 6)),
+                                             .followed = !ef__pg_null(rows, row, 7),
+                                             .follow_ends_us = ef__pg_int(rows, row, 7)};
     }
     PQclear(rows);
     return st;
@@ -228,7 +233,7 @@ static ef_status take_generations(commit_work *w, ef__pg_conn *conn, ef_error *e
 static ef_status take_count(ef__pg_conn *conn, size_t wanted, const char *what, ef_error *err)
 {
     PGresult *rows = NULL;
-    ef_status st = ef__pg_take(conn, &rows, err);
+    ef_status st = ef__pg_receive(conn, &rows, err);
     int64_t found = st == EF_OK ? ef__pg_int(rows, 0, 0) : 0;
 
     PQclear(rows);
@@ -243,7 +248,7 @@ static ef_status take_cursor(ef__pg_conn *conn, const ef__generation_change *cha
                              struct found *found, ef_error *err)
 {
     PGresult *done = NULL;
-    ef_status st = ef__pg_take(conn, &done, err);
+    ef_status st = ef__pg_receive(conn, &done, err);
     bool moved = st == EF_OK && strcmp(PQcmdTuples(done), "1") == 0;
 
     PQclear(done);
@@ -266,11 +271,11 @@ static ef_status take_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK && w->sorted.view_count)
         st = take_count(conn, w->sorted.view_count, "views", err);
     if (st == EF_OK && w->sorted.key_count)
-        st = ef__pg_take(conn, NULL, err);
+        st = ef__pg_receive(conn, NULL, err);
     if (st == EF_OK)
-        st = ef__pg_take(conn, NULL, err); /* counts */
+        st = ef__pg_receive(conn, NULL, err); /* counts */
     if (st == EF_OK)
-        st = ef__pg_take(conn, &rows, err);
+        st = ef__pg_receive(conn, &rows, err);
     w->any_open = st == EF_OK && PQntuples(rows) > 0;
     PQclear(rows);
     return st;
@@ -281,7 +286,7 @@ static ef_status take_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < w->lock_count; i++)
-        st = ef__pg_take(conn, NULL, err);
+        st = ef__pg_receive(conn, NULL, err);
     if (st == EF_OK && w->fence_count)
         st = take_fences(conn, err);
     if (st == EF_OK && w->commit->live_set)
@@ -302,7 +307,7 @@ static ef_status take_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
 /* One statement a row; now and then the answers are taken. */
 static ef_status send_one(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
 {
-    ef_status st = conn->sent >= TAKE_EVERY ? ef__pg_take_all(conn, err) : EF_OK;
+    ef_status st = conn->sent >= TAKE_EVERY ? ef__pg_receive_all(conn, err) : EF_OK;
 
     return st == EF_OK ? ef__pg_send(conn, which, params, err) : st;
 }
@@ -414,6 +419,23 @@ static ef_status try_go_live(commit_work *w, ef__pg_conn *conn, size_t at, ef_er
     return st == EF_OK ? send_one(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
 }
 
+/* Last, so that the rows of followed tenants, which give the numbers, are locked for a short time.
+ */
+static ef_status record_changes(const commit_work *w, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t g = 0; st == EF_OK && g < w->commit->generation_count; g++) {
+        int64_t id = w->sorted.generations[g]->generation;
+        if (!w->found[g].followed)
+            continue;
+        st = vp_changes_record(conn, &w->sorted, id, err);
+        if (st == EF_OK && w->found[g].follow_ends_us < w->now_us)
+            st = vp_follow_end(conn, id, w->now_us, err);
+    }
+    return st;
+}
+
 static ef_status write_rest(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
     ef_status st = write_rest_of_views(w, conn, err);
@@ -429,7 +451,7 @@ static ef_status write_rest(commit_work *w, ef__pg_conn *conn, ef_error *err)
     for (size_t g = 0; st == EF_OK && g < w->commit->generation_count; g++)
         if (w->sorted.generations[g]->go_live)
             st = try_go_live(w, conn, g, err);
-    return st;
+    return st == EF_OK ? record_changes(w, conn, err) : st;
 }
 
 /* --- the commit ------------------------------------------------------------------------------- */

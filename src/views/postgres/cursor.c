@@ -88,7 +88,7 @@ ef_status vp_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_u
     ef__pg_params params = {0};
     PGresult *rows = NULL;
     ef__tenant_cursor_item *items = NULL;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
@@ -100,12 +100,12 @@ ef_status vp_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_u
     st = ef__pg_read(vp_store_of(views)->pool, VP_CURSOR_DUE, &params, &rows, err);
     if (st == EF_OK) {
         items = ef__arena_zalloc(&out->room->arena, (size_t)PQntuples(rows) + 1, sizeof *items);
-        st = items ? EF_OK : ef__room_full(err);
+        st = items ? EF_OK : ef__no_memory(err);
     }
     for (int i = 0; st == EF_OK && i < PQntuples(rows); i++) {
         ef_str tenant = ef__arena_copy(&out->room->arena, ef__pg_str(rows, i, 0));
         items[i] = read_item(rows, i, tenant);
-        st = tenant.ptr ? EF_OK : ef__room_full(err);
+        st = tenant.ptr ? EF_OK : ef__no_memory(err);
     }
     if (st == EF_OK) {
         out->items = items;

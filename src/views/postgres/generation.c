@@ -10,7 +10,7 @@
 typedef struct locked {
     int64_t id, era, position, seam;
     ef__generation_state state;
-    bool routed;
+    bool active;
 } locked;
 
 /* What is asked for; every try of its transaction begins with this. */
@@ -53,7 +53,7 @@ static ef_status look(ef__pg_conn *conn, int64_t id, locked *out, ef_error *err)
         *out = (locked){.id = id,
                         .era = ef__pg_int(rows, 0, 1),
                         .state = (ef__generation_state)ef__pg_int(rows, 0, 2),
-                        .routed = ef__pg_bool(rows, 0, 3),
+                        .active = ef__pg_bool(rows, 0, 3),
                         .position = ef__pg_int(rows, 0, 4),
                         .seam = ef__pg_int(rows, 0, 5)};
     PQclear(rows);
@@ -92,7 +92,7 @@ static ef_status lock_routes(ef__pg_conn *conn, int64_t id, ef_error *err)
     ef_status st;
 
     ef__pg_add_int(&params, id);
-    st = ef__pg_query(conn, VP_GENERATION_ROUTED, &params, &rows, err);
+    st = ef__pg_query(conn, VP_GENERATION_ACTIVE, &params, &rows, err);
     if (st == EF_OK && PQntuples(rows) > 0) {
         int64_t before = ef__pg_int(rows, 0, 0);
         ids[0] = before < id ? before : id;
@@ -105,10 +105,10 @@ static ef_status lock_routes(ef__pg_conn *conn, int64_t id, ef_error *err)
 static ef_status route(vp_store *store, ef__pg_conn *conn, int64_t id, ef_error *err)
 {
     int64_t now_us = vp_now_us(store);
-    ef_status st = run_with(conn, VP_GENERATION_UNROUTE, id, &now_us, err);
+    ef_status st = run_with(conn, VP_GENERATION_DEACTIVATE, id, &now_us, err);
 
     if (st == EF_OK)
-        st = run_with(conn, VP_GENERATION_ROUTE, id, &now_us, err);
+        st = run_with(conn, VP_GENERATION_ACTIVATE, id, &now_us, err);
     return st == EF_OK ? ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
 }
 
@@ -137,7 +137,7 @@ static ef_status insert(const change *c, ef__pg_conn *conn, int64_t *out_id, ef_
     ef__pg_add_int(&params, g->number);
     st = ef__pg_query(conn, VP_GENERATION_ADD, &params, &rows, err);
     if (st == EF_OK && PQntuples(rows) == 0)
-        st = ef__generation_number_taken(g->name, g->number, err);
+        st = ef__generation_number_exists(g->name, g->number, err);
     *out_id = st == EF_OK ? ef__pg_int(rows, 0, 0) : 0;
     PQclear(rows);
     return st;
@@ -153,9 +153,9 @@ static ef_status add(void *context, ef__pg_conn *conn, ef_error *err)
         st = insert(c, conn, &c->id, err);
     if (st == EF_OK && c->generation->state == EF__GENERATION_LIVE)
         st = ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err);
-    if (st == EF_OK && c->generation->routed)
+    if (st == EF_OK && c->generation->active)
         st = lock_routes(conn, c->id, err);
-    if (st == EF_OK && c->generation->routed)
+    if (st == EF_OK && c->generation->active)
         st = route(c->store, conn, c->id, err);
     return st;
 }
@@ -187,7 +187,7 @@ static bool read_generation(const PGresult *rows, int row, ef__arena *arena, ef_
         .index_paths = ef__arena_copy(arena, ef__pg_str(rows, row, 7)),
         .schema = (int32_t)ef__pg_int(rows, row, 8),
         .state = (ef__generation_state)ef__pg_int(rows, row, 9),
-        .routed = ef__pg_bool(rows, row, 10),
+        .active = ef__pg_bool(rows, row, 10),
         .era = ef__pg_int(rows, row, 11),
         .position = ef__pg_int(rows, row, 12),
         .seam = ef__pg_int(rows, row, 13),
@@ -211,7 +211,7 @@ ef_status vp_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
     ef__pg_params params = {0};
     PGresult *rows = NULL;
     ef__generation *items = NULL;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
@@ -224,10 +224,10 @@ ef_status vp_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
                     only_name.len ? VP_GENERATION_OF_NAME : VP_GENERATION_ALL, &params, &rows, err);
     if (st == EF_OK) {
         items = ef__arena_zalloc(&out->room->arena, (size_t)PQntuples(rows) + 1, sizeof *items);
-        st = items ? EF_OK : ef__room_full(err);
+        st = items ? EF_OK : ef__no_memory(err);
     }
     for (int i = 0; st == EF_OK && i < PQntuples(rows); i++)
-        st = read_generation(rows, i, &out->room->arena, &items[i]) ? EF_OK : ef__room_full(err);
+        st = read_generation(rows, i, &out->room->arena, &items[i]) ? EF_OK : ef__no_memory(err);
     if (st == EF_OK) {
         out->items = items;
         out->count = (size_t)PQntuples(rows);
@@ -324,7 +324,7 @@ static ef_status set_route(void *context, ef__pg_conn *conn, ef_error *err)
         st = lock_routes(conn, c->id, err);
     if (st == EF_OK)
         st = look_at_era(conn, c, &g, err);
-    return st == EF_OK && !g.routed ? route(c->store, conn, c->id, err) : st;
+    return st == EF_OK && !g.active ? route(c->store, conn, c->id, err) : st;
 }
 
 ef_status vp_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
@@ -350,7 +350,7 @@ static ef_status lock_contents(ef__pg_conn *conn, const change *c, locked *out, 
     if (st == EF_OK)
         st = look_at_era(conn, c, out, err);
     if (st == EF_OK && !live && out->state == EF__GENERATION_LIVE)
-        st = ef__pg_try_again(conn, "the generation has just gone live", err);
+        st = ef__pg_request_retry(conn, "the generation has just gone live", err);
     return st;
 }
 
@@ -358,8 +358,8 @@ static ef_status lock_contents(ef__pg_conn *conn, const change *c, locked *out, 
 static ef_status cut_contents(ef__pg_conn *conn, int64_t id, int64_t limit, bool *out_more,
                               ef_error *err)
 {
-    static const int WHICH[] = {VP_VIEW_CUT, VP_INDEX_CUT, VP_WATERMARK_CUT, VP_CURSOR_CUT,
-                                VP_FAILURE_CUT};
+    static const int WHICH[] = {VP_VIEW_CUT,    VP_INDEX_CUT,  VP_WATERMARK_CUT, VP_CURSOR_CUT,
+                                VP_FAILURE_CUT, VP_FOLLOW_CUT, VP_CHANGE_CUT};
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && limit > 0 && i < sizeof WHICH / sizeof WHICH[0]; i++) {
@@ -381,13 +381,15 @@ static ef_status drop(void *context, ef__pg_conn *conn, ef_error *err)
     ef_status st = lock_contents(conn, c, &g, err);
 
     c->more = false;
-    if (st == EF_OK && g.routed)
-        st = ef__generation_is_routed(c->id, err);
+    if (st == EF_OK && g.active)
+        st = ef__generation_is_active(c->id, err);
     if (st == EF_OK)
         st = cut_contents(conn, c->id, c->limit, &c->more, err);
     if (st != EF_OK || c->more)
         return st;
     st = run_with(conn, VP_GENERATION_UNCOUNT, c->id, NULL, err);
+    if (st == EF_OK)
+        st = run_with(conn, VP_FOLLOW_FLOOR_CUT, c->id, NULL, err);
     if (st == EF_OK)
         st = run_with(conn, VP_GENERATION_REMOVE, c->id, NULL, err);
     if (st == EF_OK && g.state == EF__GENERATION_LIVE)

@@ -7,12 +7,12 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 -- name: lock_shared
 -- Locks of tables, and not of rows: who wants one alone is not starved by those who share.
 -- They are taken in the order of the array, and end with the transaction.
--- only: postgres in SQLite nobody else writes meanwhile
+-- only: postgres SQLite has one writer
 -- binds: 1 generations bigint[], 0 for the set of live ones
 SELECT everfold_views.lock_generations($1::bigint[], false);
 
 -- name: lock_alone
--- only: postgres in SQLite nobody else writes meanwhile
+-- only: postgres SQLite has one writer
 -- binds: 1 generations bigint[], 0 for the set of live ones
 SELECT everfold_views.lock_generations($1::bigint[], true);
 
@@ -78,12 +78,13 @@ SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g
 -- name: generation_get
 -- What a commit compares. Read under the generation's lock, so that it stays so.
 -- binds: 1 ids bigint[]
-SELECT id, era, state, routed, position, seam, index_paths
-  FROM everfold_views.generation WHERE id = ANY($1::bigint[]);
+SELECT id, era, state, routed, position, seam, index_paths,
+       (SELECT min(f.until) FROM everfold_views.follow f WHERE f.generation = g.id)
+  FROM everfold_views.generation g WHERE id = ANY($1::bigint[]);
 
--- name: generation_routed
+-- name: generation_active
 -- The one that queries go to now.
--- only: postgres SQLite unroutes it unseen, for nobody else writes meanwhile
+-- only: postgres SQLite deactivates it without reading it, because it has one writer
 -- binds: 1 id of a generation of the same projection
 SELECT id FROM everfold_views.generation
  WHERE name = (SELECT name FROM everfold_views.generation WHERE id = $1) AND routed;
@@ -97,7 +98,7 @@ UPDATE everfold_views.generation
 
 -- name: generation_move
 -- The cursor; no row changed means that it is not where it was read.
--- only: postgres SQLite puts the whole row, for nobody else writes meanwhile
+-- only: postgres SQLite puts the whole row, because it has one writer
 -- binds: 1 id, 2 position, 3 position as read
 UPDATE everfold_views.generation SET position = $2 WHERE id = $1 AND position = $3;
 
@@ -130,7 +131,7 @@ SELECT c.*, $9
 -- binds: 1 generation
 DELETE FROM everfold_views.generation_sum WHERE generation = $1;
 
--- name: generation_unroute
+-- name: generation_deactivate
 -- binds: 1 id that is about to be routed, 2 updated
 UPDATE everfold_views.generation SET routed = false, era = era + 1, updated = $2
  WHERE name = (SELECT name FROM everfold_views.generation WHERE id = $1) AND routed;
@@ -141,7 +142,7 @@ UPDATE everfold_views.generation
    SET version = $2, program = $3, program_hash = $4, schema = $5
  WHERE id = $1;
 
--- name: generation_route
+-- name: generation_activate
 -- binds: 1 id, 2 updated
 UPDATE everfold_views.generation SET routed = true, era = era + 1, updated = $2 WHERE id = $1;
 

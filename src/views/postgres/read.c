@@ -239,7 +239,8 @@ static ef_status walk_marks(void *context, ef__pg_conn *conn, ef_error *err)
     }
     PQclear(rows);
     if (st != EF_OK && s->begun)
-        conn->fault = EF__PG_SOUND; /* what was shown is not shown again: the caller starts over */
+        conn->fault =
+            EF__PG_NO_FAULT; /* what was shown is not shown again: the caller starts over */
     return st;
 }
 
@@ -281,7 +282,7 @@ ef_status vp_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
     ef__pg_params params = {0};
     PGresult *rows = NULL;
     ef__failure *items = NULL;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
@@ -295,10 +296,10 @@ ef_status vp_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
                      open_only ? VP_FAILURE_NEWEST_OPEN : VP_FAILURE_NEWEST, &params, &rows, err);
     if (st == EF_OK) {
         items = ef__arena_zalloc(&out->room->arena, (size_t)PQntuples(rows) + 1, sizeof *items);
-        st = items ? EF_OK : ef__room_full(err);
+        st = items ? EF_OK : ef__no_memory(err);
     }
     for (int i = 0; st == EF_OK && i < PQntuples(rows); i++)
-        st = read_failure(rows, i, &out->room->arena, &items[i]) ? EF_OK : ef__room_full(err);
+        st = read_failure(rows, i, &out->room->arena, &items[i]) ? EF_OK : ef__no_memory(err);
     if (st == EF_OK) {
         out->items = items;
         out->count = (size_t)PQntuples(rows);

@@ -166,7 +166,8 @@ static ef_status walk(void *context, ef__pg_conn *conn, ef_error *err)
         PQclear(rows);
     }
     if (st != EF_OK && s->begun)
-        conn->fault = EF__PG_SOUND; /* what was shown is not shown again: the caller starts over */
+        conn->fault =
+            EF__PG_NO_FAULT; /* what was shown is not shown again: the caller starts over */
     return st;
 }
 

@@ -64,6 +64,19 @@ CREATE TABLE everfold_views.fence (
     token bigint NOT NULL
 )
 WITH (fillfactor='50');
+CREATE TABLE everfold_views.follow (
+    generation bigint NOT NULL,
+    tenant text NOT NULL COLLATE pg_catalog."C",
+    until bigint NOT NULL,
+    low bigint NOT NULL,
+    last bigint NOT NULL,
+    kept bigint NOT NULL
+)
+WITH (fillfactor='50');
+CREATE TABLE everfold_views.follow_floor (
+    generation bigint NOT NULL,
+    number bigint NOT NULL
+);
 CREATE TABLE everfold_views.generation (
     id bigint NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
@@ -146,6 +159,14 @@ CREATE TABLE everfold_views.view (
     digest bytea NOT NULL
 )
 WITH (fillfactor='80');
+CREATE TABLE everfold_views.view_change (
+    generation bigint NOT NULL,
+    tenant text NOT NULL COLLATE pg_catalog."C",
+    number bigint NOT NULL,
+    id text NOT NULL COLLATE pg_catalog."C",
+    "position" bigint NOT NULL,
+    kind bigint NOT NULL
+);
 CREATE TABLE everfold_views.view_index (
     generation bigint NOT NULL,
     tenant text NOT NULL COLLATE pg_catalog."C",
@@ -183,6 +204,10 @@ ALTER TABLE ONLY everfold_views.failure
     ADD CONSTRAINT failure_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY everfold_views.fence
     ADD CONSTRAINT fence_pkey PRIMARY KEY (scope);
+ALTER TABLE ONLY everfold_views.follow_floor
+    ADD CONSTRAINT follow_floor_pkey PRIMARY KEY (generation);
+ALTER TABLE ONLY everfold_views.follow
+    ADD CONSTRAINT follow_pkey PRIMARY KEY (generation, tenant);
 ALTER TABLE ONLY everfold_views.generation
     ADD CONSTRAINT generation_name_number_key UNIQUE (name, number);
 ALTER TABLE ONLY everfold_views.generation
@@ -193,6 +218,8 @@ ALTER TABLE ONLY everfold_views.state
     ADD CONSTRAINT state_pkey PRIMARY KEY (one);
 ALTER TABLE ONLY everfold_views.tenant_cursor
     ADD CONSTRAINT tenant_cursor_pkey PRIMARY KEY (generation, tenant);
+ALTER TABLE ONLY everfold_views.view_change
+    ADD CONSTRAINT view_change_pkey PRIMARY KEY (generation, tenant, number);
 ALTER TABLE ONLY everfold_views.view_index
     ADD CONSTRAINT view_index_pkey PRIMARY KEY (generation, tenant, id, idx);
 ALTER TABLE ONLY everfold_views.view
@@ -202,6 +229,7 @@ ALTER TABLE ONLY everfold_views.watermark
 CREATE INDEX failure_all ON everfold_views.failure USING btree (generation, id);
 CREATE INDEX failure_open ON everfold_views.failure USING btree (generation, id) WHERE open;
 CREATE UNIQUE INDEX failure_open_once ON everfold_views.failure USING btree (generation, tenant, stream, seq) WHERE open;
+CREATE INDEX follow_until ON everfold_views.follow USING btree (generation, until);
 CREATE UNIQUE INDEX generation_routed_once ON everfold_views.generation USING btree (name) WHERE routed;
 CREATE INDEX tenant_cursor_due ON everfold_views.tenant_cursor USING btree (generation, due, tenant);
 CREATE INDEX view_index_by_key ON everfold_views.view_index USING btree (generation, tenant, idx, key, id);

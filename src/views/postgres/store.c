@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 static const ef__views_ops OPS;
-static const ef__pg_texts TEXTS = {.sql = vp_sql, .names = vp_names, .count = VP_COUNT};
+static const ef__pg_statements TEXTS = {.sql = vp_sql, .names = vp_names, .count = VP_COUNT};
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
@@ -44,10 +44,11 @@ ef_status ef__views_postgres_open(const ef__views_options *options, ef_views **o
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a view store");
     store->base = (ef_views){
         .ops = &OPS, .clock = options->clock, .log = options->log, .read_only = options->read_only};
-    st = ef__pg_pool_open(
-        &(ef__pg_pool_options){
-            .url = options->url, .texts = &TEXTS, .busy_ms = options->busy_ms, .log = options->log},
-        &store->pool, err);
+    st = ef__pg_pool_open(&(ef__pg_pool_options){.url = options->url,
+                                                 .statements = &TEXTS,
+                                                 .busy_ms = options->busy_ms,
+                                                 .log = options->log},
+                          &store->pool, err);
     if (st == EF_OK)
         st = schema_ready(store, options->create, err);
     if (st != EF_OK) {
@@ -102,10 +103,12 @@ static const ef__views_ops OPS = {
     .generation_add = vp_generation_add,
     .generation_ls = vp_generation_ls,
     .generation_set_state = vp_generation_set_state,
-    .generation_route = vp_generation_route,
+    .generation_activate = vp_generation_route,
     .generation_replace = vp_generation_replace,
     .generation_remove = vp_generation_remove,
     .commit = vp_commit,
+    .follow = vp_follow,
+    .change_ls = vp_change_ls,
     .database = vp_database,
     .view_get = vp_view_get,
     .view_scan = vp_view_scan,

@@ -13,6 +13,8 @@
  *     views             rows, by (generation, tenant, id); with a view come its index entries
  *     counts            rows of this connection's shard, by generation
  *     failures          rows
+ *     followed tenants  rows, by (generation, tenant); behind those of a generation its floor. One
+ *                       whose time is over is not waited for
  *
  * The first two are locks of tables that only workers may lock, some generations to a table: rows
  * would do, but who wants a row alone waits for ever while others share it by turns. Since
@@ -107,6 +109,16 @@ ef_status vp_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenan
                                ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
 ef_status vp_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
                               ef__tenant_cursor_list *out, ef_error *err);
+
+/* follow.c. Sent, not taken: remove one row whose time is over; record the changes of one
+ * generation, as far as their tenants are followed. */
+ef_status vp_follow_end(ef__pg_conn *conn, int64_t generation, int64_t now_us, ef_error *err);
+ef_status vp_changes_record(ef__pg_conn *conn, const vp_sorted *sorted, int64_t generation,
+                            ef_error *err);
+ef_status vp_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
+                    ef__follow_row *out, ef_error *err);
+ef_status vp_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
+                       size_t limit, ef__change_list *out, ef_error *err);
 
 /* read.c, scan.c */
 ef_status vp_snapshot_open(ef_views *views, ef_views **out, ef_error *err);

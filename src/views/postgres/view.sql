@@ -1,13 +1,13 @@
 -- Views and their index entries.
 
 -- name: view_put
--- Insert what was not there, update what was read, and leave alone what somebody else has changed since:
+-- Insert what was not there, update what was read, and leave alone what another transaction has changed since:
 -- one statement for a whole commit, that locks rows in the order of the arrays, which is that of keys.
 --
 -- What is put forward says what it was based on: its digest is the new one, and behind that the one
 -- that was read (nothing, for a view that was not there). Where there is a row, it is updated if its
 -- digest is the one that was read. Where there is none, what was put forward is inserted as it is; a
--- digest of 32 bytes is then a view that somebody else has deleted. So all went well if as many rows
+-- digest of 32 bytes is then a view that another transaction has deleted. So all went well if as many rows
 -- as were given are counted as whole. If not, the transaction has to end; nothing of this is seen.
 -- A view that is to be deleted is compared and locked like the others, and deleted next (view_delete).
 -- only: postgres SQLite has insert, update and delete, and needs no order of locks
@@ -54,7 +54,7 @@ DELETE FROM everfold_views.view
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view WHERE generation = $1 LIMIT $2));
 
 -- name: index_put
--- Entries that are as they were are not touched. view_put holds the views' rows, so nobody else writes
+-- Entries that are as they were are not touched. view_put holds the views' rows, so no other transaction writes
 -- entries of them.
 -- only: postgres SQLite packs the keys beside the view, to know what has to go
 -- binds: 1 generation bigint[], 2 tenant text[], 3 id text[], 4 idx bigint[], 5 key bytea[]

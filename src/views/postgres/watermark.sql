@@ -52,8 +52,8 @@ SELECT token FROM everfold_views.fence WHERE scope = $1;
 
 -- name: fence_pass
 -- The highest token under each fence, of those that are not ours: no row means that all let us pass. The
--- rows stay locked, so that nobody passes with a higher one before this transaction has ended.
--- only: postgres SQLite reads and puts, for nobody else writes meanwhile
+-- rows stay locked, so that no higher token passes before this transaction has ended.
+-- only: postgres SQLite reads and puts, because it has one writer
 -- binds: 1 scope text[], 2 token bigint[]
 WITH passed AS (
     INSERT INTO everfold_views.fence AS f (scope, token)

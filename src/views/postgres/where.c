@@ -311,7 +311,7 @@ static bool is_path(const ef__expr *expr)
 {
     if (expr->kind != EF__EXPR_PATH || expr->root != EF__ROOT_VIEW || !expr->steps)
         return false;
-    for (const ef__step *step = expr->steps; step; step = step->next)
+    for (const ef__path_step *step = expr->steps; step; step = step->next)
         if (step->expr ||
             (step->field.ptr ? has_nul(step->field) : step->index < 0 || step->index > INT32_MAX))
             return false;
@@ -323,7 +323,7 @@ static void put_path(writer *w, const ef__expr *path)
     ef__buf *out = &w->out->path;
 
     ef__buf_add_char(out, '$');
-    for (const ef__step *step = path->steps; step; step = step->next) {
+    for (const ef__path_step *step = path->steps; step; step = step->next) {
         if (step->field.ptr) {
             ef__buf_add_char(out, '.');
             ef__json_write_string(out, step->field);
@@ -422,7 +422,7 @@ static bool is_plain(ef_str text)
 /* Every view that matches has this where the path ends. Of several needles the longest is kept. */
 static void look_for(writer *w, const ef__expr *path, ef_str value, bool is_text)
 {
-    const ef__step *last = path->steps;
+    const ef__path_step *last = path->steps;
     const char *quote = is_text ? "\"" : "";
     ef__buf *needle = &w->out->needle;
 

@@ -124,7 +124,7 @@ static ef_status write_change(ef__sq_conn *conn, vq_generation *g, const ef__vie
         st = change_entries(conn, VQ_INDEX_INSERT, g->id, &change->view, ef__buf_str(&s->new_keys),
                             ef__buf_str(&s->old_keys), err);
     g->views += (change->deleted ? 0 : 1) - (ef__digest_is_none(change->before) ? 0 : 1);
-    ef__digest_take(g->digest, change->before);
+    ef__digest_subtract(g->digest, change->before);
     ef__digest_add(g->digest, digest);
     return st;
 }

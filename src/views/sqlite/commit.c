@@ -227,6 +227,8 @@ static ef_status write_generation(vq_store *store, const ef__views_commit *commi
     if (st == EF_OK)
         st = vq_views_write(&store->conn, &g, change, err);
     if (st == EF_OK)
+        st = vq_changes_record(store, &g, change, err);
+    if (st == EF_OK)
         st = write_failures(store, change, err);
     if (st == EF_OK && change->go_live)
         st = try_go_live(store, commit, &g, out_live, err);

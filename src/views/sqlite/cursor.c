@@ -113,7 +113,7 @@ static ef_status read_items(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__tenant_cu
             items[out->count] = read_item(stmt, ef__arena_copy(arena, ef__sq_column_str(stmt, 0)));
         if (!items || !items[out->count].tenant.ptr) {
             sqlite3_reset(stmt);
-            return ef__room_full(err);
+            return ef__no_memory(err);
         }
         out->items = items;
         out->count++;
@@ -128,7 +128,7 @@ ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_u
     vq_reader *reader;
     ef__sq_conn *conn;
     sqlite3_stmt *stmt;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;

@@ -20,10 +20,10 @@ static ef_status run_with(ef__sq_conn *conn, int which, int64_t id, int64_t seco
 static ef_status route(vq_store *store, int64_t id, ef_error *err)
 {
     int64_t now_us = vq_now_us(store);
-    ef_status st = run_with(&store->conn, VQ_GENERATION_UNROUTE, id, now_us, err);
+    ef_status st = run_with(&store->conn, VQ_GENERATION_DEACTIVATE, id, now_us, err);
 
     if (st == EF_OK)
-        st = run_with(&store->conn, VQ_GENERATION_ROUTE, id, now_us, err);
+        st = run_with(&store->conn, VQ_GENERATION_ACTIVATE, id, now_us, err);
     return st == EF_OK ? ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err) : st;
 }
 
@@ -50,7 +50,7 @@ static ef_status insert(vq_store *store, const ef__generation *g, ef_error *err)
     sqlite3_bind_int(stmt, 13, g->number);
     st = ef__sq_done(&store->conn, stmt, err);
     return st == EF_OK && sqlite3_changes(store->conn.db) == 0
-               ? ef__generation_number_taken(g->name, g->number, err)
+               ? ef__generation_number_exists(g->name, g->number, err)
                : st;
 }
 
@@ -66,7 +66,7 @@ ef_status vq_generation_add(ef_views *views, const ef__generation *generation, i
     *out_id = st == EF_OK ? sqlite3_last_insert_rowid(store->conn.db) : 0;
     if (st == EF_OK && generation->state == EF__GENERATION_LIVE)
         st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
-    if (st == EF_OK && generation->routed)
+    if (st == EF_OK && generation->active)
         st = route(store, *out_id, err);
     return vq_write_end(store, st, err);
 }
@@ -89,7 +89,7 @@ static bool read_generation(sqlite3_stmt *stmt, ef__arena *arena, ef__generation
         .index_paths = ef__arena_copy(arena, ef__sq_column_str(stmt, 7)),
         .schema = sqlite3_column_int(stmt, 8),
         .state = (ef__generation_state)sqlite3_column_int(stmt, 9),
-        .routed = sqlite3_column_int(stmt, 10) != 0,
+        .active = sqlite3_column_int(stmt, 10) != 0,
         .era = sqlite3_column_int64(stmt, 11),
         .position = sqlite3_column_int64(stmt, 12),
         .seam = sqlite3_column_int64(stmt, 13),
@@ -120,7 +120,7 @@ static ef_status read_all(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__generation_
         items = ef__arena_grow(arena, items, out->count, sizeof *items, &cap);
         if (!items || !read_generation(stmt, arena, &items[out->count])) {
             sqlite3_reset(stmt);
-            return ef__room_full(err);
+            return ef__no_memory(err);
         }
         out->items = items;
         out->count++;
@@ -135,7 +135,7 @@ ef_status vq_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
     vq_reader *reader;
     ef__sq_conn *conn;
     sqlite3_stmt *stmt;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
@@ -172,7 +172,7 @@ ef_status vq_generation_find(ef__sq_conn *conn, int64_t id, vq_generation *out, 
         .id = id,
         .era = sqlite3_column_int64(stmt, 0),
         .state = (ef__generation_state)sqlite3_column_int(stmt, 1),
-        .routed = sqlite3_column_int(stmt, 2) != 0,
+        .active = sqlite3_column_int(stmt, 2) != 0,
         .position = sqlite3_column_int64(stmt, 3),
         .seam = sqlite3_column_int64(stmt, 4),
         .views = sqlite3_column_int64(stmt, 5),
@@ -182,6 +182,8 @@ ef_status vq_generation_find(ef__sq_conn *conn, int64_t id, vq_generation *out, 
         .digest = {(uint64_t)sqlite3_column_int64(stmt, 9),
                    (uint64_t)sqlite3_column_int64(stmt, 10)},
         .indexed = sqlite3_column_int(stmt, 11) != 0,
+        .followed = sqlite3_column_type(stmt, 12) != SQLITE_NULL,
+        .follow_ends_us = sqlite3_column_int64(stmt, 12),
     };
     sqlite3_reset(stmt);
     return EF_OK;
@@ -253,7 +255,7 @@ ef_status vq_generation_route(ef_views *views, int64_t id, int64_t era, ef_error
 
     if (st != EF_OK)
         return st;
-    if (!g.routed)
+    if (!g.active)
         st = route(store, id, err);
     return vq_write_end(store, st, err);
 }
@@ -297,8 +299,8 @@ ef_status vq_generation_replace(ef_views *views, int64_t id, int64_t era,
 static ef_status cut_contents(ef__sq_conn *conn, int64_t id, int64_t limit, bool *out_more,
                               ef_error *err)
 {
-    static const int WHICH[] = {VQ_VIEW_CUT, VQ_INDEX_CUT, VQ_WATERMARK_CUT, VQ_CURSOR_CUT,
-                                VQ_FAILURE_CUT};
+    static const int WHICH[] = {VQ_VIEW_CUT,    VQ_INDEX_CUT,  VQ_WATERMARK_CUT, VQ_CURSOR_CUT,
+                                VQ_FAILURE_CUT, VQ_FOLLOW_CUT, VQ_CHANGE_CUT};
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && limit > 0 && i < sizeof WHICH / sizeof WHICH[0]; i++) {
@@ -319,10 +321,12 @@ ef_status vq_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t
     *out_more = false;
     if (st != EF_OK)
         return st;
-    if (g.routed)
-        st = ef__generation_is_routed(id, err);
+    if (g.active)
+        st = ef__generation_is_active(id, err);
     if (st == EF_OK)
         st = cut_contents(&store->conn, id, limit, out_more, err);
+    if (st == EF_OK && !*out_more)
+        st = run_with(&store->conn, VQ_FOLLOW_FLOOR_CUT, id, 0, err);
     if (st == EF_OK && !*out_more)
         st = run_with(&store->conn, VQ_GENERATION_REMOVE, id, 0, err);
     if (st == EF_OK && !*out_more && g.state == EF__GENERATION_LIVE)

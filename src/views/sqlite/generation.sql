@@ -11,10 +11,6 @@ BEGIN;
 -- only: sqlite on PostgreSQL the room begins and ends transactions
 COMMIT;
 
--- name: rollback
--- only: sqlite on PostgreSQL the room begins and ends transactions
-ROLLBACK;
-
 -- name: state_init
 -- only: sqlite on PostgreSQL the migration makes the row
 -- binds: 1 created
@@ -58,8 +54,8 @@ SELECT id, name, version, number, by_log, program, program_hash, index_paths, sc
 -- What a commit compares and counts on.
 -- binds: 1 id
 SELECT era, state, routed, position, seam, views, applied, ignored, skipped, digest_a, digest_b,
-       index_paths <> ''
-  FROM generation WHERE id = ?1;
+       index_paths <> '', (SELECT min(until) FROM follow f WHERE f.generation = g.id)
+  FROM generation g WHERE id = ?1;
 
 -- name: generation_put
 -- Sums are made in C: SQLite's + turns what does not fit into a float.
@@ -74,12 +70,12 @@ UPDATE generation
 -- binds: 1 id, 2 version, 3 program, 4 program_hash, 5 schema
 UPDATE generation SET version = ?2, program = ?3, program_hash = ?4, schema = ?5 WHERE id = ?1;
 
--- name: generation_unroute
+-- name: generation_deactivate
 -- binds: 1 id that is about to be routed, 2 updated
 UPDATE generation SET routed = 0, era = era + 1, updated = ?2
  WHERE name = (SELECT name FROM generation WHERE id = ?1) AND routed = 1;
 
--- name: generation_route
+-- name: generation_activate
 -- binds: 1 id, 2 updated
 UPDATE generation SET routed = 1, era = era + 1, updated = ?2 WHERE id = ?1;
 

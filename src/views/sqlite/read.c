@@ -228,7 +228,7 @@ static ef_status read_failures(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__failur
         items = ef__arena_grow(&out->room->arena, items, out->count, sizeof *items, &cap);
         if (!items || !read_failure(stmt, &out->room->arena, &items[out->count])) {
             sqlite3_reset(stmt);
-            return ef__room_full(err);
+            return ef__no_memory(err);
         }
         out->items = items;
         out->count++;
@@ -243,7 +243,7 @@ ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
     vq_reader *reader;
     ef__sq_conn *conn;
     sqlite3_stmt *stmt;
-    ef_status st = ef__room_ready(&out->room, err);
+    ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
@@ -301,8 +301,7 @@ static void snapshot_close(ef_views *views)
 {
     vq_snapshot *snapshot = (vq_snapshot *)views;
 
-    if (!sqlite3_get_autocommit(snapshot->conn->db))
-        (void)ef__sq_run(snapshot->conn, VQ_ROLLBACK, NULL); /* it has only read */
+    ef__sq_rollback(snapshot->conn); /* it has only read */
     vq_read_end(snapshot->store, snapshot->reader);
     free(snapshot);
 }
@@ -407,8 +406,7 @@ static void end_series(vq_series *series)
     if (!series->reader)
         return;
     forget(series);
-    if (!sqlite3_get_autocommit(series->reader->conn.db))
-        (void)ef__sq_run(&series->reader->conn, VQ_ROLLBACK, NULL); /* it has only read */
+    ef__sq_rollback(&series->reader->conn); /* it has only read */
     vq_read_end(series->store, series->reader);
     series->reader = NULL;
 }
@@ -421,7 +419,7 @@ static ef_status begin_series(vq_series *series, ef_error *err)
     if (st != EF_OK)
         return st;
     /* One that has not read yet has no mark: it reads this time by itself. */
-    if (ef__sq_log_note(conn, &series->began))
+    if (ef__sq_wal_read_header(conn, &series->began))
         st = ef__sq_run(conn, VQ_BEGIN_READ, err);
     return st;
 }
@@ -445,7 +443,7 @@ static ef_status show_view(ef__sq_conn *conn, int64_t generation, ef_str tenant,
                                 .last_position = sqlite3_column_int64(stmt, 1),
                                 .schema = sqlite3_column_int(stmt, 2)},
                     arena, out))
-        st = ef__room_full(err);
+        st = ef__no_memory(err);
     sqlite3_reset(stmt);
     return st;
 }
@@ -463,11 +461,11 @@ static ef_status series_view_get(ef_views *views, int64_t generation, ef_str ten
         return vq_view_get(&series->store->base, generation, tenant, id, arena, out, out_found,
                            err);
     }
-    if (series->reader && !ef__sq_log_stands(&series->reader->conn, &series->began))
+    if (series->reader && !ef__sq_wal_is_unchanged(&series->reader->conn, &series->began))
         end_series(series);
     if (series->reader && (kept = find_kept(series, generation, tenant, id)) != NULL) {
         *out_found = true;
-        return copy_shown(kept, arena, out) ? EF_OK : ef__room_full(err);
+        return copy_shown(kept, arena, out) ? EF_OK : ef__no_memory(err);
     }
     if (!series->reader)
         st = begin_series(series, err);
@@ -476,7 +474,7 @@ static ef_status series_view_get(ef_views *views, int64_t generation, ef_str ten
     if (st == EF_OK && *out_found)
         keep(series, generation, out);
     if (st == EF_OK)
-        ef__sq_log_find(&series->reader->conn);
+        ef__sq_wal_map(&series->reader->conn);
     if (st != EF_OK || sqlite3_get_autocommit(series->reader->conn.db))
         end_series(series);
     return st;

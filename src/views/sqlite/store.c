@@ -17,7 +17,7 @@
 #define CHECKPOINT_PAGES 4096        /* 16 MB: pages that change often are moved once for many */
 
 static const ef__views_ops OPS;
-const ef__sq_texts vq_texts = {vq_sql, vq_names, VQ_COUNT};
+const ef__sq_statements vq_texts = {vq_sql, vq_names, VQ_COUNT};
 
 /* --- the schema ------------------------------------------------------------------------------- */
 
@@ -88,25 +88,25 @@ static ef_status schema_ready(vq_store *store, bool create, ef_error *err)
                        store->path, version, vq_migration_count);
     if (version == 0 && !create)
         return ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", store->path);
-    st = ef__sq_use_log(conn, store->base.read_only, err);
+    st = ef__sq_use_wal(conn, store->base.read_only, err);
     return st == EF_OK && version < vq_migration_count ? migrate(store, err) : st;
 }
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-static void stop_writers(void *store)
+static void pause_store_writers(void *store)
 {
     pthread_mutex_lock(&((vq_store *)store)->writer);
 }
 
-static void let_writers_go(void *store)
+static void resume_store_writers(void *store)
 {
     pthread_mutex_unlock(&((vq_store *)store)->writer);
 }
 
 static ef_status open_files(vq_store *store, bool create, ef_error *err)
 {
-    ef__sq_options options = {.texts = &vq_texts,
+    ef__sq_options options = {.statements = &vq_texts,
                               .create = create,
                               .read_only = store->base.read_only,
                               .busy_ms = store->busy_ms,
@@ -129,8 +129,8 @@ static ef_status open_files(vq_store *store, bool create, ef_error *err)
         (ef__sq_checkpointer){.path = store->path,
                               .tick_sql = "UPDATE state SET checkpoints = checkpoints + 1",
                               .guard = &store->guard,
-                              .writers_stop = stop_writers,
-                              .writers_go = let_writers_go,
+                              .pause_writers = pause_store_writers,
+                              .resume_writers = resume_store_writers,
                               .context = store,
                               .log = store->base.log,
                               .due_pages_min = CHECKPOINT_PAGES,
@@ -240,6 +240,7 @@ ef_status vq_write_begin(vq_store *store, bool lazy, ef_error *err)
  * and a hook that only listens costs nothing. */
 static int note_log(void *context, sqlite3 *db, const char *schema, int pages)
 {
+    (void)db, (void)schema;
     *(int *)context = pages;
     return SQLITE_OK;
 }
@@ -253,11 +254,10 @@ ef_status vq_write_end(vq_store *store, ef_status st, ef_error *err)
         st = ef__sq_run(&store->conn, VQ_COMMIT, err);
         (void)sqlite3_wal_hook(store->conn.db, NULL, NULL);
     }
-    if (!sqlite3_get_autocommit(store->conn.db))
-        (void)ef__sq_run(&store->conn, VQ_ROLLBACK, NULL);
+    ef__sq_rollback(&store->conn);
     leave(store);
     if (pages > 0)
-        ef__sq_checkpointer_look(&store->checkpointer, pages);
+        ef__sq_checkpointer_check(&store->checkpointer, pages);
     return st;
 }
 
@@ -281,7 +281,7 @@ ef_status vq_read_begin(vq_store *store, bool short_read, vq_reader **out, ef__s
                         ef_error *err)
 {
     static vq_reader lent = {.is_writer = true};
-    ef__sq_options options = {.texts = &vq_texts,
+    ef__sq_options options = {.statements = &vq_texts,
                               .read_only = store->base.read_only,
                               .busy_ms = store->busy_ms,
                               .sync = EF__SQ_SYNC_NORMAL,
@@ -336,10 +336,12 @@ static const ef__views_ops OPS = {
     .generation_add = vq_generation_add,
     .generation_ls = vq_generation_ls,
     .generation_set_state = vq_generation_set_state,
-    .generation_route = vq_generation_route,
+    .generation_activate = vq_generation_route,
     .generation_replace = vq_generation_replace,
     .generation_remove = vq_generation_remove,
     .commit = vq_commit,
+    .follow = vq_follow,
+    .change_ls = vq_change_ls,
     .view_get = vq_view_get,
     .view_scan = vq_view_scan,
     .watermark_get = vq_watermark_get,

@@ -38,7 +38,7 @@ typedef struct vq_store {
     int idle_count;
 } vq_store;
 
-extern const ef__sq_texts vq_texts;
+extern const ef__sq_statements vq_texts;
 
 static inline vq_store *vq_store_of(ef_views *views)
 {
@@ -86,11 +86,11 @@ typedef struct vq_kept {
 typedef struct vq_series {
     ef_views base; /* first, so that an ef_views * is this */
     vq_store *store;
-    bool begun;            /* there was a read since the last rest */
-    vq_reader *reader;     /* with the transaction; NULL: there is none */
-    ef__sq_log_mark began; /* the log, before it */
-    vq_kept kept[VQ_KEPT]; /* what the transaction has read, in … */
-    ef__arena arena;       /* … this memory */
+    bool begun;              /* there was a read since the last rest */
+    vq_reader *reader;       /* with the transaction; NULL: there is none */
+    ef__sq_wal_header began; /* the log, before it */
+    vq_kept kept[VQ_KEPT];   /* what the transaction has read, in … */
+    ef__arena arena;         /* … this memory */
 } vq_series;
 
 /* generation.c */
@@ -112,7 +112,9 @@ typedef struct vq_generation {
     int64_t id;
     int64_t era, position, seam;
     ef__generation_state state;
-    bool routed, indexed;
+    bool active, indexed;
+    bool followed;          /* one of its tenants, at least */
+    int64_t follow_ends_us; /* the earliest `until` of those */
     int64_t views, applied, ignored, skipped;
     uint64_t digest[2];
 } vq_generation;
@@ -134,6 +136,14 @@ ef_status vq_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenan
                                ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
 ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
                               ef__tenant_cursor_list *out, ef_error *err);
+
+/* follow.c. Record the changed views of followed tenants. */
+ef_status vq_changes_record(vq_store *store, const vq_generation *generation,
+                            const ef__generation_change *change, ef_error *err);
+ef_status vq_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
+                    ef__follow_row *out, ef_error *err);
+ef_status vq_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
+                       size_t limit, ef__change_list *out, ef_error *err);
 
 /* read.c, scan.c */
 ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err);

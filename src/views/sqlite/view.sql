@@ -1,5 +1,5 @@
 -- Views and their index entries. A write compares the digest that was read: no row changed means
--- that somebody else wrote the view meanwhile.
+-- that another transaction wrote the view meanwhile.
 
 -- name: view_insert
 -- only: sqlite on PostgreSQL one statement inserts and updates the rows of a whole commit

@@ -1,0 +1,87 @@
+/*
+ * cmd_audit_ls.c - everfold audit ls
+ */
+#include "commands.h"
+#include "calls.h"
+
+#define LIMIT_DEFAULT 50
+#define LIMIT_MAX 10000
+
+static void print_entry(cli *c, cli_list *list, const ef_audit_entry *entry)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    cli_list_next(c, list);
+    ef__shape_write(&w, &ef__shape_audit_entry, entry);
+    (void)cli_list_item_end(c, list);
+}
+
+static void add_text_or_dash(cli_table *table, ef_str text)
+{
+    cli_table_text(table, text.len > 0 ? text : EF_STR("-"));
+}
+
+static void print_table(cli *c, const ef_audit_list *entries)
+{
+    static const char *const heads[] = {"AT",     "ACTION", "ACTOR", "LANE",  "TENANT",
+                                        "STREAM", "SEQ",    "ROWS",  "REASON"};
+    cli_table table = CLI_TABLE_INIT(heads, 9, 3u << 6);
+
+    for (size_t i = 0; i < entries->count; i++) {
+        const ef_audit_entry *entry = &entries->items[i];
+        cli_table_time(&table, entry->at_us);
+        add_text_or_dash(&table, entry->action);
+        add_text_or_dash(&table, entry->actor);
+        add_text_or_dash(&table, entry->lane);
+        add_text_or_dash(&table, entry->tenant);
+        add_text_or_dash(&table, entry->stream);
+        cli_table_int(&table, entry->seq);
+        cli_table_int(&table, entry->rows);
+        add_text_or_dash(&table, entry->reason);
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+}
+
+static int run_ls(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_audit_list entries = {0};
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+    int64_t limit = LIMIT_DEFAULT;
+    ef_status st = cli_number(c, "limit", 1, LIMIT_MAX, &limit, &err);
+    int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
+
+    if (rc != 0)
+        return rc;
+    if (cli_audit_ls(c, &(ef_audit_query){.limit = (size_t)limit}, &entries, &err) != EF_OK)
+        rc = cli_fail(c, &err, NULL);
+    else if (c->format == CLI_TABLE && entries.count == 0)
+        cli_say(c, "no audit entries");
+    else if (c->format == CLI_TABLE)
+        print_table(c, &entries);
+    for (size_t i = 0; rc == 0 && c->format != CLI_TABLE && i < entries.count; i++)
+        print_entry(c, &list, &entries.items[i]);
+    if (rc == 0 && c->format != CLI_TABLE)
+        cli_list_end(c, &list);
+    ef_audit_list_release(&entries);
+    return rc;
+}
+
+static const cli_option options[] = {
+    {"limit", 0, "N", NULL, NULL, "list at most N entries (default 50)"},
+    {NULL, 0, NULL, NULL, NULL, NULL},
+};
+
+const cli_command cli_cmd_audit_ls = {
+    .name = "audit ls",
+    .summary = "list audit entries, newest first: action, actor and reason",
+    .options = options,
+    .more =
+        "Every action of an operator has an entry: deploy, requeue, skip, replay, switch, "
+        "rollback, pause,\ntoken_create and so on. Entries are never deleted. An action on many "
+        "rows is one entry with the\nnumber of rows. For a switch or a rollback, LANE is the "
+        "projection and SEQ the generation that was\nactive before.",
+    .example = "everfold audit ls --limit 10",
+    .run = run_ls,
+};

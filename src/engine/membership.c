@@ -1,0 +1,581 @@
+/*
+ * membership.c - see membership.h.
+ *
+ *     beat: partition count, live workers ── targets ──► release, acquire, heartbeat: one commit
+ *
+ * Nothing here waits for a lease. A partition that another worker holds is requested again when its
+ * lease ends, or at the next beat; beats are at least RETRY_MS apart. While partitions change
+ * holders the next beat comes early, because a released partition should not stay idle and more
+ * workers may be starting: workers that start together share the partitions after two or three
+ * beats. A worker that releases partitions wakes the others, and a worker without partitions then
+ * requests them at once.
+ *
+ * All partitions of a publisher are held by one worker. After a change of the partition count,
+ * events of a stream are queued in two partitions, and a sink has no watermark that would reveal an
+ * early one. The worker that holds all partitions claims rows in position order across them.
+ */
+#include "membership.h"
+
+#include "engine_priv.h"
+
+#include "../base/logger.h"
+#include "../core/placement.h"
+#include "../journal/journal.h"
+
+#include <everfold/lease.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define RETRY_MS 50        /* minimum between two beats */
+#define WANT_FIRST_MS 100  /* next beat while partitions change holders … */
+#define WANT_MS 500        /* … doubling up to this */
+#define IDLE_BEAT_MS 60000 /* an idle worker writes its heartbeat this often … */
+#define IDLE_HEARTBEAT_MS (5 * IDLE_BEAT_MS / 2) /* … and is late when it missed one */
+#define PURGE_MS 300000      /* interval of purging stale workers, over all processes */
+#define PURGE_OLDER_MS 60000 /* a worker is purged this long after its heartbeat ended */
+#define SINGLE_WORKER "single worker"
+#define PUBLISHER_PLACES 64 /* publishers are hashed to these, which are shared by the workers */
+
+static int64_t mono_us(const ef__membership *membership)
+{
+    return ef__engine_mono_us(membership->engine);
+}
+
+static int64_t cadence_us(const ef__membership *membership)
+{
+    return membership->renew_ms * 1000;
+}
+
+static ef_status no_memory(ef_error *err)
+{
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out while leasing partitions");
+}
+
+/* --- partition count -------------------------------------------------------------------------- */
+
+/* `holds` only grows: partitions above a lowered count are still to be released. */
+static ef_status update_count(ef__membership *membership, ef_error *err)
+{
+    ef_journal *journal = membership->engine->journal;
+    int32_t count = 0;
+    ef_status st = ef__journal_partition_count(journal, &count, err);
+
+    if (st != EF_OK)
+        return st;
+    if (count > membership->hold_count) {
+        size_t more = (size_t)(count - membership->hold_count);
+        ef__partition_hold *holds = realloc(membership->holds, (size_t)count * sizeof *holds);
+        if (!holds)
+            return no_memory(err);
+        memset(holds + membership->hold_count, 0, more * sizeof *holds);
+        membership->holds = holds;
+        membership->hold_count = count;
+    }
+    if (membership->partitions && membership->partitions != count)
+        ef__log(membership->engine->options.log, EF_LOG_INFO, "partition count changed",
+                EF_LOG_NUMBER_FIELD("partitions", count));
+    membership->partitions = count;
+    return EF_OK;
+}
+
+ef_status ef__membership_open(ef__membership *membership, ef_error *err)
+{
+    return update_count(membership, err);
+}
+
+static bool is_publishers(const ef__membership *membership)
+{
+    return membership->lane.len > 0;
+}
+
+/* --- live workers ----------------------------------------------------------------------------- */
+
+/* What a beat has found. */
+typedef struct heartbeat_step {
+    ef__partition_set targets;
+    int64_t asked_us; /* monotonic, before the lease calls */
+    int64_t soon_us;  /* from then until the first lease or heartbeat of another worker ends */
+    bool wants;       /* another worker holds one of our targets */
+    bool moved;       /* a partition was acquired, released or lost */
+} heartbeat_step;
+
+static void set_earliest_end(heartbeat_step *beat, int64_t in_us)
+{
+    if (in_us < beat->soon_us)
+        beat->soon_us = in_us;
+}
+
+/* The store's clock now: the time that it wrote with our last beat, plus what has passed since. Our
+ * own clock may be wrong; it is used until the first beat. */
+static int64_t store_now_us(const ef__membership *membership, const ef_worker_list *list)
+{
+    for (size_t i = 0; !is_publishers(membership) && i < list->count; i++)
+        if (membership->renewed_us &&
+            ef_str_equal(list->items[i].id, ef_str_from(membership->engine->worker)))
+            return list->items[i].updated_us + mono_us(membership) - membership->renewed_us;
+    return ef__engine_now(membership->engine);
+}
+
+/* From a worker's beat to the moment when it counts as late. */
+static int64_t patience_us(const ef_worker *worker)
+{
+    return (worker->heartbeat_until_us - worker->updated_us) / 2;
+}
+
+/* All partitions of a publisher, if its place is among those of this worker; else none. */
+static ef__partition_set all_or_none(const ef__membership *membership,
+                                     const ef__partition_set *places)
+{
+    int32_t place = ef__partition_of(EF_STR(""), membership->lane, PUBLISHER_PLACES);
+
+    return ef__partition_set_has(places, place) ? ef__placement_share(0, 1, membership->partitions)
+                                                : (ef__partition_set){{0}};
+}
+
+/* A late worker counts as dead. So its leases are acquired over when they end, and targets do not
+ * change again when its heartbeat ends later. */
+static ef_status share_partitions(ef__membership *membership, const ef_worker_list *list,
+                                  heartbeat_step *beat, ef_error *err)
+{
+    ef_str self = ef_str_from(membership->engine->worker);
+    int64_t now_us = store_now_us(membership, list), others = 0;
+    ef_str *live = malloc((list->count + 1) * sizeof *live);
+
+    if (!live)
+        return no_memory(err);
+    for (size_t i = 0; i < list->count; i++) {
+        const ef_worker *other = &list->items[i];
+        if (ef_str_equal(other->id, self) || other->state != EF_WORKER_WORKING)
+            continue;
+        live[others++] = other->id;
+        set_earliest_end(beat, other->updated_us + patience_us(other) - now_us);
+    }
+    beat->targets = ef__placement_targets(live, (size_t)others, self,
+                                          is_publishers(membership) ? PUBLISHER_PLACES
+                                                                    : membership->partitions);
+    if (is_publishers(membership))
+        beat->targets = all_or_none(membership, &beat->targets);
+    membership->active_workers = others + 1;
+    free(live);
+    return EF_OK;
+}
+
+static ef_status find_targets(ef__membership *membership, heartbeat_step *beat, ef_error *err)
+{
+    ef_worker_list list = {0};
+    ef_status st;
+
+    if (membership->single) {
+        membership->active_workers = 1;
+        beat->targets = ef__placement_share(0, 1, membership->partitions);
+        return EF_OK;
+    }
+    st = ef_worker_ls(membership->engine->journal, &list, err);
+    if (st == EF_OK)
+        st = share_partitions(membership, &list, beat, err);
+    ef_worker_list_release(&list);
+    return st;
+}
+
+/* --- leases ----------------------------------------------------------------------------------- */
+
+static ef_lease_call call_of(const ef__membership *membership, ef_lease_verb verb,
+                             int32_t partition)
+{
+
+    return (ef_lease_call){
+        .verb = verb,
+        .key = {.kind = is_publishers(membership) ? EF_LEASE_PUBLISHER : EF_LEASE_PARTITION,
+                .name = membership->lane,
+                .partition = partition},
+        .holder =
+            membership->single ? EF_STR(SINGLE_WORKER) : ef_str_from(membership->engine->worker),
+        .lease_ms = membership->lease_ms,
+        .token = membership->holds[partition].token};
+}
+
+typedef enum heartbeat { HEARTBEAT_NONE, HEARTBEAT_WORKING, HEARTBEAT_IDLE } heartbeat;
+
+/* Makes the lease calls in one transaction, with our heartbeat unless this is a single worker. */
+static ef_status make_calls(ef__membership *membership, ef_lease_call *calls, size_t count,
+                            heartbeat beats, ef_error *err)
+{
+    char host[65] = "";
+    bool idle = beats == HEARTBEAT_IDLE;
+    ef_worker self = {.id = ef_str_from(membership->engine->worker),
+                      .pid = (int64_t)getpid(),
+                      .state = idle ? EF_WORKER_IDLE : EF_WORKER_WORKING};
+    bool heard = beats != HEARTBEAT_NONE && !membership->single && !is_publishers(membership);
+    ef_throughput minutes[EF__MINUTES_KEPT + 1];
+    ef__heartbeat beat_of = {.worker = heard ? &self : NULL, .minutes = minutes};
+    ef_status st;
+
+    (void)gethostname(host, sizeof host - 1);
+    self.host = ef_str_from(host);
+    beat_of.heartbeat_ms = idle && membership->heartbeat_ms < IDLE_HEARTBEAT_MS
+                               ? IDLE_HEARTBEAT_MS
+                               : membership->heartbeat_ms;
+    if (!is_publishers(membership) && !membership->engine->is_side_engine)
+        beat_of.minute_count =
+            ef__minutes_drain(membership->engine, beats != HEARTBEAT_WORKING, minutes);
+    st = ef__lease_many(membership->engine->journal, calls, count, &beat_of, err);
+    if (st != EF_OK)
+        ef__minutes_restore(membership->engine, minutes, beat_of.minute_count);
+    membership->joined = membership->joined || (heard && st == EF_OK);
+    return st;
+}
+
+static void report_lost(const ef__membership *membership, int32_t partition, ef_tick *tick)
+{
+    tick->lost_count++;
+    ef__count_transfer(membership->engine, EF__LEASE_LOST);
+    ef__log(membership->engine->options.log, EF_LOG_WARN, "partition lease lost",
+            EF_LOG_NUMBER_FIELD("partition", partition));
+}
+
+/* Records the result of a lease call. */
+static void record_result(ef__membership *membership, const ef_lease_call *call,
+                          heartbeat_step *beat, ef_tick *tick)
+{
+    ef__partition_hold *hold = &membership->holds[call->key.partition];
+    int64_t had = hold->token;
+    bool got = call->status == EF_OK && call->verb != EF_LEASE_RELEASE;
+
+    hold->token = got ? call->token : 0;
+    hold->until_us = beat->asked_us + call->lease_ms * 1000;
+    if (call->status == EF_LEASE_HELD) {
+        set_earliest_end(beat, call->left_ms * 1000);
+        beat->wants = true;
+    }
+    beat->moved = beat->moved || hold->token != had;
+    if (call->verb == EF_LEASE_RELEASE && call->status == EF_OK) {
+        tick->released_count++;
+        ef__count_transfer(membership->engine, EF__LEASE_RELEASED);
+    } else if (had && hold->token != had) {
+        report_lost(membership, call->key.partition, tick);
+    }
+    if (got && hold->token != had) {
+        tick->leased_count++;
+        ef__count_transfer(membership->engine, EF__LEASE_ACQUIRED);
+    }
+}
+
+/* One log line per beat, at level info if partitions moved. `publisher` is "" for a worker. */
+static void log_moves(const ef__membership *membership, const ef_tick *before, const ef_tick *now)
+{
+    int64_t acquired = now->leased_count - before->leased_count;
+    int64_t released = now->released_count - before->released_count;
+
+    ef__log(membership->engine->options.log, acquired || released ? EF_LOG_INFO : EF_LOG_DEBUG,
+            acquired   ? "leases acquired"
+            : released ? "leases released"
+                       : "leases renewed",
+            EF_LOG_TEXT_FIELD("worker", ef_str_from(membership->engine->worker)),
+            EF_LOG_TEXT_FIELD("publisher", membership->lane),
+            EF_LOG_NUMBER_FIELD("acquired", acquired), EF_LOG_NUMBER_FIELD("released", released));
+}
+
+/* Releases come first: another worker may be waiting for the partition. */
+static size_t plan_calls(const ef__membership *membership, const ef__partition_set *targets,
+                         ef_lease_call *calls)
+{
+    size_t count = 0;
+
+    for (int32_t p = 0; p < membership->hold_count; p++)
+        if (membership->holds[p].token && !ef__partition_set_has(targets, p))
+            calls[count++] = call_of(membership, EF_LEASE_RELEASE, p);
+    for (int32_t p = 0; (p = ef__partition_set_next(targets, p)) >= 0; p++)
+        calls[count++] = call_of(membership, EF_LEASE_RENEW_OR_ACQUIRE, p);
+    return count;
+}
+
+static ef_status lease_targets(ef__membership *membership, heartbeat_step *beat, ef_tick *tick,
+                               ef_error *err)
+{
+    ef_lease_call *calls = malloc((size_t)membership->hold_count * sizeof *calls);
+    ef_error words = EF_ERROR_INIT; /* a refused lease is not a failure: its text is dropped */
+    ef_tick before = *tick;
+    size_t count;
+    ef_status st;
+
+    if (!calls)
+        return no_memory(err);
+    count = plan_calls(membership, &beat->targets, calls);
+    beat->asked_us = mono_us(membership);
+    st = make_calls(membership, calls, count, HEARTBEAT_WORKING, &words);
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        record_result(membership, &calls[i], beat, tick);
+    if (st == EF_OK && count)
+        log_moves(membership, &before, tick);
+    if (st != EF_OK && err)
+        *err = words;
+    free(calls);
+    return st;
+}
+
+/* The same call for every partition that is held. */
+static ef_status call_for_held(ef__membership *membership, ef_lease_verb verb, heartbeat beats,
+                               ef_tick *tick, ef_error *err)
+{
+    ef_lease_call *calls = malloc((size_t)membership->hold_count * sizeof *calls);
+    heartbeat_step beat = {.soon_us = INT64_MAX, .asked_us = mono_us(membership)};
+    ef_error words = EF_ERROR_INIT;
+    ef_tick before = *tick;
+    size_t count = 0;
+    ef_status st;
+
+    if (!calls)
+        return no_memory(err);
+    for (int32_t p = 0; p < membership->hold_count; p++)
+        if (membership->holds[p].token)
+            calls[count++] = call_of(membership, verb, p);
+    st = make_calls(membership, calls, count, beats, &words);
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        record_result(membership, &calls[i], &beat, tick);
+    if (st == EF_OK && count)
+        log_moves(membership, &before, tick);
+    if (st == EF_OK && verb == EF_LEASE_RENEW)
+        membership->renewed_us = beat.asked_us;
+    if (st != EF_OK && err)
+        *err = words;
+    free(calls);
+    return st;
+}
+
+/* --- the beat --------------------------------------------------------------------------------- */
+
+/* For all workers; a failure is retried at a later beat. */
+static void purge_workers(ef__membership *membership, int64_t now_us, ef_tick *tick)
+{
+    int64_t purged = 0;
+
+    if (membership->single || is_publishers(membership) || now_us < membership->next_purge_us)
+        return;
+    if (ef_worker_purge(membership->engine->journal, PURGE_OLDER_MS, PURGE_MS, &purged, NULL) !=
+        EF_OK)
+        return;
+    tick->purged_stale += purged;
+    membership->next_purge_us = now_us + PURGE_MS * INT64_C(1000);
+}
+
+/* A worker that holds one of our targets releases it at its next beat, or dies and its lease ends.
+ * If it does neither, it does not share, and is asked at the usual interval only. */
+static bool comes_soon(ef__membership *membership, const heartbeat_step *beat)
+{
+    if (!beat->wants || membership->single) /* a single worker does not share */
+        membership->wanting_us = 0;
+    else if (!membership->wanting_us)
+        membership->wanting_us = beat->asked_us;
+    return membership->wanting_us &&
+           beat->asked_us - membership->wanting_us < 2 * membership->lease_ms * 1000;
+}
+
+static void schedule_beat(ef__membership *membership, heartbeat_step *beat)
+{
+    int64_t in_us, usual_us = cadence_us(membership);
+
+    if (comes_soon(membership, beat) || (beat->moved && !membership->single)) {
+        int64_t twice_ms = 2 * membership->soon_ms;
+        membership->soon_ms = twice_ms < WANT_FIRST_MS ? WANT_FIRST_MS : twice_ms;
+        membership->soon_ms = membership->soon_ms > WANT_MS ? WANT_MS : membership->soon_ms;
+        set_earliest_end(beat, membership->soon_ms * 1000);
+    } else {
+        membership->soon_ms = 0;
+    }
+    in_us = beat->soon_us < RETRY_MS * 1000 ? RETRY_MS * 1000 : beat->soon_us;
+    membership->beaten_us = membership->renewed_us = beat->asked_us;
+    membership->next_beat_us = beat->asked_us + (in_us < usual_us ? in_us : usual_us);
+}
+
+/* A worker without partitions that waits for a release is woken by it (or by something else, and
+ * asks once too often). All live workers release within one interval; after that only the end of a
+ * lease helps. */
+static void advance_beat(ef__membership *membership)
+{
+    int64_t soonest_us = membership->beaten_us + RETRY_MS * INT64_C(1000);
+
+    for (int32_t p = 0; p < membership->hold_count; p++)
+        if (membership->holds[p].token)
+            return;
+    if (!is_publishers(membership) && membership->wanting_us &&
+        membership->next_beat_us > soonest_us &&
+        membership->beaten_us - membership->wanting_us <= cadence_us(membership))
+        membership->next_beat_us = soonest_us;
+}
+
+static int64_t count_targets(const ef__partition_set *targets)
+{
+    int64_t count = 0;
+
+    for (int32_t p = 0; (p = ef__partition_set_next(targets, p)) >= 0; p++)
+        count++;
+    return count;
+}
+
+static ef_status do_beat(ef__membership *membership, ef_tick *tick, ef_error *err)
+{
+    heartbeat_step beat = {.soon_us = INT64_MAX};
+    ef_status st = update_count(membership, err);
+
+    if (st == EF_OK)
+        st = find_targets(membership, &beat, err);
+    if (st == EF_OK)
+        st = lease_targets(membership, &beat, tick, err);
+    if (st != EF_OK)
+        return st;
+    tick->renewed_heartbeat = !membership->single;
+    membership->next_idle_us = 0;
+    membership->desired_count = count_targets(&beat.targets);
+    schedule_beat(membership, &beat);
+    if (tick->released_count && !is_publishers(membership))
+        ef__journal_wake(membership->engine->journal);
+    purge_workers(membership, beat.asked_us, tick);
+    return EF_OK;
+}
+
+/* The options may change with every tick. With another owner name, all leases are released first.
+ */
+static void set_options(ef__membership *membership, const ef_work_options *options)
+{
+    ef__lease_times times = ef__lease_times_of(options);
+
+    if (membership->lease_ms && membership->single != options->no_leasing) {
+        ef__membership_leave(membership);
+        membership->next_beat_us = 0;
+    }
+    membership->single = options->no_leasing;
+    membership->lease_ms = times.lease_ms;
+    membership->renew_ms = times.renew_ms;
+    membership->heartbeat_ms = times.heartbeat_ms;
+}
+
+ef_status ef__membership_step(ef__membership *membership, const ef_work_options *options,
+                              ef_tick *tick, ef_error *err)
+{
+    int64_t now_us = mono_us(membership);
+    ef_status st = EF_OK;
+
+    set_options(membership, options);
+    advance_beat(membership);
+    if (now_us >= membership->next_beat_us)
+        st = do_beat(membership, tick, err);
+    now_us = mono_us(membership);
+    for (int32_t p = 0; p < membership->partitions; p++)
+        tick->owned_count += membership->holds[p].token && now_us < membership->holds[p].until_us;
+    tick->active_workers = membership->active_workers;
+    tick->desired_count = membership->desired_count;
+    return st;
+}
+
+size_t ef__membership_leases(const ef__membership *membership, ef_partition_lease *out)
+{
+    int64_t now_us = mono_us(membership);
+    size_t count = 0;
+
+    for (int32_t p = 0; p < membership->partitions; p++)
+        if (membership->holds[p].token && now_us < membership->holds[p].until_us)
+            out[count++] =
+                (ef_partition_lease){.partition = p, .token = membership->holds[p].token};
+    return is_publishers(membership) && count < (size_t)membership->partitions ? 0 : count;
+}
+
+bool ef__membership_is_first(const ef__membership *membership)
+{
+    const ef__partition_hold *first = membership->holds;
+
+    return membership->active_workers == 1 ||
+           (first->token && mono_us(membership) < first->until_us);
+}
+
+ef_status ef__membership_is_current(ef__membership *membership, bool *out, ef_error *err)
+{
+    ef_journal *journal = membership->engine->journal;
+    int32_t count = 0;
+    ef_status st = ef__journal_partition_count(journal, &count, err);
+
+    if (st != EF_OK)
+        return st;
+    *out = count == membership->partitions;
+    if (!*out)
+        membership->next_beat_us = 0;
+    return EF_OK;
+}
+
+/* --- between beats ---------------------------------------------------------------------------- */
+
+ef_status ef__membership_renew(ef__membership *membership, ef_tick *tick, ef_error *err)
+{
+    if (mono_us(membership) < membership->renewed_us + cadence_us(membership))
+        return EF_OK;
+    return call_for_held(membership, EF_LEASE_RENEW, HEARTBEAT_WORKING, tick, err);
+}
+
+ef_status ef__membership_recheck(ef__membership *membership, ef_tick *tick, ef_error *err)
+{
+    int64_t lost = tick->lost_count;
+    ef_status st = call_for_held(membership, EF_LEASE_RENEW, HEARTBEAT_WORKING, tick, err);
+
+    /* By the journal all leases are held: so the view store has seen a higher token than the
+     * journal gave out. One of the stores was restored from a copy. Each release increments the
+     * token, until it is higher than any that was seen. */
+    if (st == EF_OK && tick->lost_count == lost)
+        st = call_for_held(membership, EF_LEASE_RELEASE, HEARTBEAT_NONE, tick, err);
+    /* A single worker has no other worker to wait for. */
+    membership->next_beat_us =
+        membership->single ? 0 : membership->beaten_us + RETRY_MS * INT64_C(1000);
+    return st;
+}
+
+/* No other worker may be alive to purge a killed one. Reading costs no write. */
+static void purge_stale(ef__membership *membership, ef_tick *tick)
+{
+    ef_worker_list list = {0};
+    bool stale = false;
+
+    if (ef_worker_ls(membership->engine->journal, &list, NULL) == EF_OK)
+        for (size_t i = 0; i < list.count; i++)
+            stale = stale || list.items[i].state == EF_WORKER_STALE;
+    ef_worker_list_release(&list);
+    if (stale)
+        purge_workers(membership, mono_us(membership), tick);
+}
+
+ef_status ef__membership_idle(ef__membership *membership, ef_tick *tick, ef_error *err)
+{
+    int64_t now_us = mono_us(membership);
+    ef_status st;
+
+    if (membership->next_idle_us && now_us < membership->next_idle_us)
+        return EF_OK;
+    st = call_for_held(membership, EF_LEASE_RELEASE, HEARTBEAT_IDLE, tick, err);
+    if (st != EF_OK)
+        return st;
+    membership->next_beat_us = 0;
+    membership->next_idle_us = now_us + IDLE_BEAT_MS * INT64_C(1000);
+    tick->renewed_heartbeat = tick->renewed_heartbeat || !membership->single;
+    purge_stale(membership, tick);
+    return EF_OK;
+}
+
+void ef__membership_leave(ef__membership *membership)
+{
+    ef_tick ignored = {0};
+
+    if (!membership->holds)
+        return;
+    /* A lease that cannot be released expires. */
+    (void)call_for_held(membership, EF_LEASE_RELEASE, HEARTBEAT_NONE, &ignored, NULL);
+    if (membership->joined)
+        (void)ef_worker_leave(membership->engine->journal, ef_str_from(membership->engine->worker),
+                              NULL);
+    for (int32_t p = 0; p < membership->hold_count; p++)
+        membership->holds[p].token = 0;
+    membership->joined = false;
+}
+
+void ef__membership_release(ef__membership *membership)
+{
+    free(membership->holds);
+    *membership = (ef__membership){0};
+}

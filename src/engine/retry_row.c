@@ -1,0 +1,132 @@
+/*
+ * retry_row.c - from results to retry rows: shared by both passes of the queue driver.
+ */
+#include "queue.h"
+
+#include "../core/retry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+ef_status ef__partition_leases_read(const ef_engine *engine, ef_partition_lease **out,
+                                    size_t *out_count, ef_error *err)
+{
+    *out_count = 0;
+    *out = malloc((size_t)engine->membership.partitions * sizeof **out);
+    if (!*out)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
+    *out_count = ef__membership_leases(&engine->membership, *out);
+    return EF_OK;
+}
+
+/* --- fences ----------------------------------------------------------------------------------- */
+
+static bool has_items(int32_t partition, const ef_claimed_row *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (items[i].partition == partition)
+            return true;
+    return false;
+}
+
+ef_status ef__fences_make(const ef_partition_lease *held, size_t held_count,
+                          const ef_claimed_row *items, size_t item_count, ef__fence_set *out,
+                          ef_error *err)
+{
+    out->count = 0;
+    out->items = malloc((held_count + 1) * sizeof *out->items);
+    out->names = malloc((held_count + 1) * sizeof *out->names);
+    if (!out->items || !out->names) {
+        ef__fences_release(out);
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
+    }
+    for (size_t h = 0; h < held_count; h++) {
+        char *name = out->names[out->count];
+        if (!has_items(held[h].partition, items, item_count))
+            continue;
+        (void)snprintf(name, sizeof *out->names, "partition/%d", (int)held[h].partition);
+        out->items[out->count++] = (ef__fence){ef_str_from(name), held[h].token};
+    }
+    return EF_OK;
+}
+
+void ef__fences_release(ef__fence_set *set)
+{
+    free(set->items);
+    free(set->names);
+    *set = (ef__fence_set){0};
+}
+
+/* --- retry rows ------------------------------------------------------------------------------- */
+
+bool ef__verdict_waits(ef__verdict verdict)
+{
+    return verdict == EF__VERDICT_FAILED || verdict == EF__VERDICT_DEFERRED;
+}
+
+ef_retry_row ef__retry_row_make(const ef_engine *engine, ef_str lane, int64_t position,
+                                const ef__apply_result *result, int32_t failures_before)
+{
+    int64_t now_us = ef__engine_now(engine);
+    ef_retry_row row = {.lane = lane,
+                        .position = position,
+                        .status = EF_ROW_PENDING,
+                        .attempts = failures_before,
+                        .due_us = now_us,
+                        .error = result->message};
+
+    if (result->verdict == EF__VERDICT_DEFERRED)
+        return row;
+    ef__retry_step step = ef__retry_decide(&engine->retry.apply, failures_before,
+                                           EF__ERROR_PERMANENT, (uint64_t)now_us);
+    row.attempts = (int32_t)step.attempts;
+    row.status = step.dead ? EF_ROW_DEAD : EF_ROW_FAILED;
+    row.due_us = now_us + step.delay_ms * 1000;
+    return row;
+}
+
+/* The worst result of an event among the generations first … end - 1, which share a lane, as far as
+ * they keep rows. NULL: no row is needed. */
+static const ef__apply_result *worst_result(const ef__apply *apply, size_t first, size_t end,
+                                            size_t event)
+{
+    const ef__apply_result *found = NULL;
+
+    for (size_t g = first; g < end; g++) {
+        const ef__apply_result *result = &apply->results[g * apply->event_count + event];
+        if (apply->generations[g].keeps_rows && ef__verdict_waits(result->verdict) &&
+            (!found || result->verdict == EF__VERDICT_FAILED))
+            found = result;
+    }
+    return found;
+}
+
+size_t ef__retry_rows_collect(const ef_engine *engine, const ef__apply *apply, ef_retry_row *out)
+{
+    size_t count = 0, end;
+
+    for (size_t first = 0; first < apply->generation_count; first = end) {
+        ef_str lane = apply->generations[first].generation->name;
+        for (end = first + 1; end < apply->generation_count; end++)
+            if (!ef_str_equal(apply->generations[end].generation->name, lane))
+                break;
+        for (size_t i = 0; i < apply->event_count; i++) {
+            const ef__apply_result *result = worst_result(apply, first, end, i);
+            if (result)
+                out[count++] =
+                    ef__retry_row_make(engine, lane, apply->events[i].event->position, result, 0);
+        }
+    }
+    return count;
+}
+
+void ef__tick_add(ef_tick *tick, const ef__apply *apply)
+{
+    size_t results = apply->generation_count * apply->event_count;
+
+    tick->applied += apply->applied;
+    tick->ignored += apply->ignored;
+    tick->failed += apply->failed;
+    for (size_t i = 0; i < results; i++)
+        tick->deferred += apply->results[i].verdict == EF__VERDICT_DEFERRED;
+}

@@ -1,0 +1,382 @@
+/*
+ * view_cache.c - see view_cache.h.
+ */
+#include "view_cache.h"
+#include "migration.h"
+
+#include "../journal/journal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SMALL_BYTES (2ul << 20)   /* some 10,000 streams and views */
+#define LOADED_BYTES (64ul << 20) /* a view has at most 1 MB; an event may look up several */
+
+static ef_status no_memory(ef_error *err)
+{
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out while applying events");
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* Without a snapshot every read would open its own transaction, which costs more than the row. A
+ * store without snapshots is read directly. */
+ef_status ef__view_cache_snapshot(ef__view_cache *cache, ef_views **out, ef_error *err)
+{
+    ef_views *views = cache->engine->views;
+    ef_status st = EF_OK;
+
+    if (!cache->snapshot && views->ops->snapshot_open)
+        st = views->ops->snapshot_open(views, &cache->snapshot, err);
+    *out = cache->snapshot ? cache->snapshot : views;
+    return st;
+}
+
+void ef__view_cache_end_reads(ef__view_cache *cache)
+{
+    ef__views_close(cache->snapshot);
+    cache->snapshot = NULL;
+    ef__pair_map_reset(&cache->prefetched);
+    ef__arena_reset(&cache->prefetched_arena);
+}
+
+static ef_status get_view(ef__view_cache *cache, int64_t generation, ef_str tenant, ef_str id,
+                          ef__view *out, bool *out_found, ef_error *err)
+{
+    ef_views *from;
+    ef_status st = ef__view_cache_snapshot(cache, &from, err);
+
+    *out_found = false;
+    ef__arena_reset(&cache->loaded);
+    if (st != EF_OK)
+        return st;
+    return from->ops->view_get(from, generation, tenant, id, &cache->loaded, out, out_found, err);
+}
+
+void ef__view_cache_digest(const ef__view_cache *cache, ef_str tenant, ef_str id, uint64_t out[2])
+{
+    const uint64_t *digest = ef__pair_map_find(&cache->digests, tenant, id);
+
+    out[0] = digest ? digest[0] : 0;
+    out[1] = digest ? digest[1] : 0;
+}
+
+static bool has_digest(const ef__view_cache *cache, ef_str tenant, ef_str id)
+{
+    uint64_t digest[2];
+
+    ef__view_cache_digest(cache, tenant, id, digest);
+    return digest[0] || digest[1];
+}
+
+static ef_status load_view(void *context, ef_str tenant, ef_str id, ef__stored_view *out,
+                           ef_error *err)
+{
+    ef__view_cache *cache = context;
+    const ef__prefetched_view *fetched = ef__pair_map_find(&cache->prefetched, tenant, id);
+    ef__view view;
+    bool is_new;
+    uint64_t *digest;
+    ef_status st = EF_OK;
+
+    if (cache->is_complete && !has_digest(cache, tenant, id))
+        return EF_OK;
+    if (fetched && fetched->is_read) {
+        view = fetched->view;
+        out->found = view.data.len > 0;
+    } else {
+        st = get_view(cache, cache->generation, tenant, id, &view, &out->found, err);
+    }
+    if (st != EF_OK || !out->found)
+        return st;
+    digest = ef__pair_map_at(&cache->digests, tenant, id, &is_new);
+    if (!digest)
+        return no_memory(err);
+    digest[0] = view.digest[0];
+    digest[1] = view.digest[1];
+    out->data = view.data;
+    out->schema = view.schema;
+    return EF_OK;
+}
+
+static ef_status read_lookup(void *context, ef_str projection, ef_str tenant, ef_str id,
+                             ef__stored_view *out, ef_error *err)
+{
+    ef__view_cache *cache = context;
+    ef__generation_list list = {0};
+    const ef__generation *generation;
+    ef__view view;
+    ef_engine *from = cache->engine->lookups ? cache->engine->lookups : cache->engine;
+    ef_status st = ef__engine_active_generation(from, projection, &list, &generation, err);
+
+    *out = (ef__stored_view){0};
+    if (st == EF_OK && from == cache->engine) {
+        st = get_view(cache, generation->id, tenant, id, &view, &out->found, err);
+    } else if (st == EF_OK) {
+        ef__arena_reset(&cache->loaded);
+        st = from->views->ops->view_get(from->views, generation->id, tenant, id, &cache->loaded,
+                                        &view, &out->found, err);
+    } else if (st == EF_NOT_FOUND) {
+        st = EF_OK; /* not deployed: the lookup finds nothing */
+    }
+    if (st == EF_OK && out->found)
+        st = ef__view_migrate(from, generation, &cache->loaded, &view, err);
+    if (st == EF_OK && out->found) {
+        out->data = view.data;
+        out->schema = view.schema;
+    }
+    ef__memory_release(&list.room);
+    return st;
+}
+
+ef_status ef__view_cache_watermark(ef__view_cache *cache, const ef_event *event,
+                                   ef__stream_watermark **out, ef_error *err)
+{
+    bool is_new, found;
+    ef__stream_watermark *mark =
+        ef__pair_map_at(&cache->watermarks, event->tenant, event->stream, &is_new);
+    ef_views *from;
+    ef_status st;
+
+    *out = mark;
+    if (!mark)
+        return no_memory(err);
+    if (!is_new || cache->is_complete)
+        return EF_OK;
+    st = ef__view_cache_snapshot(cache, &from, err);
+    if (st == EF_OK)
+        st = from->ops->watermark_get(from, cache->generation, event->tenant, event->stream,
+                                      &mark->now, &found, err);
+    if (st == EF_OK && !found)
+        mark->now = (ef__watermark){0};
+    return st;
+}
+
+/* --- after the commit ------------------------------------------------------------------------- */
+
+static bool record_view(ef__view_cache *cache, const ef__view_change *change, uint64_t sums[2])
+{
+    bool is_new;
+    uint64_t *digest =
+        ef__pair_map_at(&cache->digests, change->view.tenant, change->view.id, &is_new);
+
+    if (!digest)
+        return false;
+    if (change->deleted)
+        digest[0] = digest[1] = 0;
+    else
+        ef__view_digest(&change->view, digest);
+    ef__digest_subtract(sums, change->before);
+    ef__digest_add(sums, digest);
+    return true;
+}
+
+static size_t name_bytes(const ef__view_cache *cache)
+{
+    return ef__pair_map_bytes(&cache->watermarks) + ef__pair_map_bytes(&cache->digests);
+}
+
+bool ef__view_cache_is_small(const ef__view_cache *cache)
+{
+    return name_bytes(cache) < SMALL_BYTES;
+}
+
+/* Decoded views are the largest part, and can be read again. Watermarks and digests are small, and
+ * save a read for each stream or view that the store does not have. */
+static void evict_views(ef__view_cache *cache)
+{
+    size_t names = 0, views = 0, max = cache->engine->view_caches_bytes;
+
+    for (const ef__view_cache *s = *cache->all; s; s = s->next) {
+        names += name_bytes(s);
+        views += ef__folder_bytes(s->folder);
+    }
+    if (names > max / 4 * 3) {
+        ef__view_cache_reset(cache);
+    } else if (names + views > max) {
+        ef__folder_reset(cache->folder);
+        cache->has_evicted = true;
+    }
+}
+
+void ef__view_cache_commit(ef__view_cache *cache, const ef__generation_change *change)
+{
+    uint64_t sums[2];
+    bool whole = true;
+
+    ef__digest_sums(cache->digest, sums);
+    for (size_t i = 0; whole && i < change->view_count; i++)
+        whole = record_view(cache, &change->views[i], sums);
+    ef__folder_settle(cache->folder);
+    if (change->cursor_after)
+        cache->position = change->cursor_after;
+    cache->batch++;
+    cache->events += change->applied + change->ignored + change->skipped;
+    ef__digest_bytes(sums, cache->digest);
+    if (whole)
+        evict_views(cache);
+    else
+        ef__view_cache_reset(cache);
+}
+
+void ef__view_cache_reset(ef__view_cache *cache)
+{
+    ef__folder_reset(cache->folder);
+    ef__pair_map_reset(&cache->watermarks);
+    ef__pair_map_reset(&cache->digests);
+    cache->is_complete = false;
+    cache->has_evicted = false;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------- */
+
+ef_status ef__view_cache_open(ef_engine *engine, const ef__live *live, ef__view_cache **out,
+                              ef_error *err)
+{
+    ef__view_cache *cache = malloc(sizeof *cache);
+    ef_status st;
+
+    *out = NULL;
+    if (!cache)
+        return no_memory(err);
+    *cache = (ef__view_cache){.engine = engine,
+                              .generation = live->generation->id,
+                              .era = live->generation->era,
+                              .position = live->generation->position,
+                              .batch = 1,
+                              .watermarks = EF__PAIR_MAP_INIT(ef__stream_watermark, SIZE_MAX),
+                              .digests = EF__PAIR_MAP_INIT(uint64_t[2], SIZE_MAX),
+                              .loaded = EF__ARENA_INIT(LOADED_BYTES),
+                              .prefetched = EF__PAIR_MAP_INIT(ef__prefetched_view, SIZE_MAX),
+                              .prefetched_arena = EF__ARENA_INIT(SIZE_MAX),
+                              .ahead = {.limit_max = engine->cursor_batch, .batch = EF_BATCH_INIT}};
+    if (!engine->is_side_engine) /* it must not share the reader of the engine that it copies */
+        ef__generation_reader(live->generation, cache->ahead.reader);
+    st = ef__folder_open(
+        &(ef__folder_options){
+            .program = live->program, .load = load_view, .lookup = read_lookup, .context = cache},
+        &cache->folder, err);
+    if (st != EF_OK) {
+        ef__view_cache_close(cache);
+        return st;
+    }
+    *out = cache;
+    return EF_OK;
+}
+
+void ef__view_cache_close(ef__view_cache *cache)
+{
+    if (!cache)
+        return;
+    ef__read_ahead_release(&cache->ahead);
+    ef__view_cache_end_reads(cache);
+    ef__folder_close(cache->folder);
+    ef__pair_map_release(&cache->watermarks);
+    ef__pair_map_release(&cache->digests);
+    ef__arena_release(&cache->loaded);
+    ef__pair_map_release(&cache->prefetched);
+    ef__arena_release(&cache->prefetched_arena);
+    free(cache);
+}
+
+static int64_t events_of(const ef__generation *generation)
+{
+    return generation->applied + generation->ignored + generation->skipped;
+}
+
+/* Nothing was ever applied to it. */
+static bool is_empty(const ef__generation *generation)
+{
+    return generation->position == 0 && generation->seam == 0 && generation->views == 0 &&
+           events_of(generation) == 0;
+}
+
+static bool is_as_read(const ef__view_cache *cache, const ef__generation *generation)
+{
+    return cache->era == generation->era && cache->position == generation->position &&
+           cache->events == events_of(generation) &&
+           memcmp(cache->digest, generation->digest, sizeof cache->digest) == 0;
+}
+
+ef_status ef__view_cache_acquire(ef_engine *engine, ef__view_cache **all, const ef__live *live,
+                                 ef__view_cache **out, ef_error *err)
+{
+    const ef__generation *generation = live->generation;
+    ef__view_cache *cache = *all;
+    ef_status st;
+
+    while (cache && cache->generation != generation->id)
+        cache = cache->next;
+    if (!cache) {
+        st = ef__view_cache_open(engine, live, &cache, err);
+        if (st != EF_OK)
+            return st;
+        cache->all = all;
+        cache->next = *all;
+        *all = cache;
+    }
+    if (!is_as_read(cache, generation))
+        ef__view_cache_reset(cache);
+    if (is_empty(generation)) {
+        ef__view_cache_reset(cache);
+        cache->is_complete = true;
+    }
+    cache->era = generation->era;
+    cache->position = generation->position;
+    cache->events = events_of(generation);
+    memcpy(cache->digest, generation->digest, sizeof cache->digest);
+    *out = cache;
+    return EF_OK;
+}
+
+static bool is_in_use(const ef__view_cache *cache, const ef__live_set *live, bool by_cursor)
+{
+    for (size_t i = 0; i < live->count; i++) {
+        const ef__generation *generation = live->items[i].generation;
+        if (generation->id == cache->generation)
+            return ef__generation_by_cursor(generation) == by_cursor &&
+                   generation->era == cache->era;
+    }
+    return false;
+}
+
+static bool is_removed(const ef__view_cache *cache, const ef__generation_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].id == cache->generation)
+            return list->items[i].state == EF__GENERATION_RETIRED;
+    return true;
+}
+
+/* The removal of a generation removes its reader too; but this process may have read once more,
+ * which creates the reader again. So each process that has read removes it as well. */
+static void unfollow_removed(const ef__view_cache *cache, const ef__generation_list *list)
+{
+    if (cache->ahead.reader[0] && is_removed(cache, list))
+        ef__journal_unfollow(cache->engine->journal, ef_str_from(cache->ahead.reader));
+}
+
+void ef__view_caches_prune(ef__view_cache **all, const ef__live_set *live, bool by_cursor)
+{
+    for (ef__view_cache **at = all; *at;) {
+        ef__view_cache *cache = *at;
+        if (is_in_use(cache, live, by_cursor)) {
+            at = &cache->next;
+            continue;
+        }
+        *at = cache->next;
+        ef__read_ahead_release(&cache->ahead); /* joins its thread, which uses the reader */
+        unfollow_removed(cache, &live->list);
+        ef__view_cache_close(cache);
+    }
+}
+
+void ef__view_caches_release(ef__view_cache **all)
+{
+    while (*all) {
+        ef__view_cache *next = (*all)->next;
+        ef__view_cache_close(*all);
+        *all = next;
+    }
+}

@@ -1,0 +1,111 @@
+/*
+ * view_cache.h - the part of a generation that is in memory while events are folded: decoded views,
+ * the digests that they have in the store, and the watermarks of streams.
+ *
+ * Views and watermarks are read from the store on first use. After a commit the cache equals the
+ * store and may be kept for the next batch; after a failed commit it is emptied. Another writer of
+ * the generation changes its era, its cursor, its digest or its event counts (a watermark moves
+ * only with these): ef__view_cache_acquire compares them and empties a stale cache. A write after
+ * that is found by the commit, which compares every value that it replaces.
+ *
+ * One thread uses a cache at a time: the driver that owns it, or the thread that folds for it.
+ */
+#ifndef EF_ENGINE_VIEW_CACHE_H
+#define EF_ENGINE_VIEW_CACHE_H
+
+#include "read_ahead.h"
+#include "apply.h"
+#include "engine_priv.h"
+
+#include "../base/pair_map.h"
+#include "../fold/folder.h"
+
+typedef struct ef__stream_watermark {
+    ef__watermark now;
+    uint64_t batch;               /* number of the last batch that moved it … */
+    ef__watermark_change *change; /* … and the change; valid during that batch */
+    uint64_t checked;             /* number of the last batch that found its event in the journal */
+} ef__stream_watermark;
+
+typedef struct ef__prefetched_view {
+    ef__view view; /* without data: the store has no such view */
+    bool is_read;  /* false: memory was short; it is read on first use */
+} ef__prefetched_view;
+
+typedef struct ef__view_cache {
+    struct ef__view_cache *next;       /* of the caches that a driver keeps … */
+    struct ef__view_cache *const *all; /* … which share one limit; NULL: used for one batch */
+    ef_engine *engine;
+    int64_t generation;
+    /* The generation as of the last commit; another state makes the cache stale. */
+    int64_t era, position, events;
+    uint8_t digest[EF__DIGEST_BYTES];
+    bool is_complete; /* it started with an empty generation: what is not in here is not in the
+                       * store either */
+    bool has_evicted; /* views with a digest in here may be missing from the folder */
+    uint64_t batch;   /* number of the current batch, from 1 */
+    ef__folder *folder;
+    ef__pair_map watermarks; /* ef__stream_watermark, by stream */
+    ef__pair_map digests;    /* uint64_t[2], by view, as stored */
+    ef__arena loaded;        /* the view that was loaded last */
+    ef__read_ahead ahead;    /* the next events */
+    ef__pair_map prefetched; /* ef__prefetched_view, for this batch */
+    ef__arena prefetched_arena;
+    ef_views *snapshot; /* of the store, from the first to the last read of a batch */
+} ef__view_cache;
+
+/* Fed by its cursor: it catches up, or is log-ordered. */
+static inline bool ef__generation_by_cursor(const ef__generation *generation)
+{
+    return generation->state == EF__GENERATION_CATCHING_UP ||
+           (generation->state == EF__GENERATION_LIVE && generation->by_log);
+}
+
+/* Fed by the queue: it has no cursor. */
+static inline bool ef__generation_by_queue(const ef__generation *generation)
+{
+    return generation->state == EF__GENERATION_LIVE && !generation->by_log;
+}
+
+/* Limit of all caches of a driver. It is checked after each batch, so that one batch may exceed
+ * it. */
+#define EF__VIEW_CACHES_BYTES (24ul << 20)
+
+ef_status ef__view_cache_open(ef_engine *engine, const ef__live *live, ef__view_cache **out,
+                              ef_error *err);
+void ef__view_cache_close(ef__view_cache *cache); /* NULL is fine */
+
+/* The cache of a generation among `all`, emptied if it is stale; created if there is none. It stays
+ * in the list. */
+ef_status ef__view_cache_acquire(ef_engine *engine, ef__view_cache **all, const ef__live *live,
+                                 ef__view_cache **out, ef_error *err);
+/* The reader name under which a generation reads the journal. */
+void ef__generation_reader(const ef__generation *generation, char out[EF__READER_MAX]);
+/* Closes the caches of generations that `live` lacks or that are fed in another way now. */
+void ef__view_caches_prune(ef__view_cache **all, const ef__live_set *live, bool by_cursor);
+void ef__view_caches_release(ef__view_cache **all);
+
+/* Reads the watermarks and views that the batch will need, as far as they are known
+ * (view_prefetch.c). `out_watermarks` has one item per event; NULL: not read. */
+ef_status ef__view_cache_prefetch(ef__view_cache *cache, const ef__apply_event *events,
+                                  size_t count, ef__stream_watermark **out_watermarks,
+                                  ef_error *err);
+/* What a batch reads from: a snapshot of the store as of its first read. */
+ef_status ef__view_cache_snapshot(ef__view_cache *cache, ef_views **out, ef_error *err);
+/* The watermark of the event's stream, read on first use. */
+ef_status ef__view_cache_watermark(ef__view_cache *cache, const ef_event *event,
+                                   ef__stream_watermark **out, ef_error *err);
+/* The stored digest of a view; both 0: the store has no such view. */
+void ef__view_cache_digest(const ef__view_cache *cache, ef_str tenant, ef_str id, uint64_t out[2]);
+/* Few streams and views: reading the journal is a large part of the work, and memory is left for
+ * reading ahead. */
+bool ef__view_cache_is_small(const ef__view_cache *cache);
+/* The batch is folded: closes the snapshot, so that the commit is not blocked by it. */
+void ef__view_cache_end_reads(ef__view_cache *cache);
+
+/* The change was committed. Evicts views, or everything, above the limit. */
+void ef__view_cache_commit(ef__view_cache *cache, const ef__generation_change *change);
+/* The change was not committed: empties the cache. */
+void ef__view_cache_reset(ef__view_cache *cache);
+
+#endif

@@ -1,0 +1,326 @@
+/*
+ * claim.c - claiming rows of a lane: queued events, suspects of a crash, and retry rows that are
+ * due.
+ *
+ * A claim records the batch as in flight under the token of the lease, before it returns the rows.
+ * When the token of the next claim differs, the rows in flight become suspects: the worker that
+ * claimed them ended without an acknowledgement, and one of them may be the cause. They stay
+ * suspects until the offset has passed them.
+ */
+#include "memory.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* A batch that is being filled. */
+typedef struct mem_claim {
+    mem_journal *mem;
+    const ef_partition_lease *held;
+    size_t held_count;
+    int64_t after;
+    size_t limit;
+    ef_claimed_row *items;
+    ef_event *events;
+    ef_claimed_batch *out;
+} mem_claim;
+
+static ef_status prepare_batch(mem_claim *claim, size_t rows, ef_error *err)
+{
+    ef__arena *arena = &claim->out->events.room->arena;
+    size_t count = (rows < claim->limit ? rows : claim->limit) + 1;
+
+    claim->items = ef__arena_zalloc(arena, count, sizeof *claim->items);
+    claim->events = ef__arena_zalloc(arena, count, sizeof *claim->events);
+    if (!claim->items || !claim->events)
+        return ef__no_memory(err);
+    claim->out->items = claim->items;
+    claim->out->events.events = claim->events;
+    return EF_OK;
+}
+
+/* Does the lane have a retry row of an earlier event of the same stream? */
+static bool is_blocked_in_lane(const mem_journal *mem, size_t lane, const mem_event *event)
+{
+    for (size_t i = 0; i < mem->retry_row_count; i++) {
+        const mem_retry_row *retry = &mem->retry_rows[i];
+        if (retry->position >= event->event.position)
+            break;
+        if (retry->lane == lane && mem->events[retry->position - 1]->stream == event->stream)
+            return true;
+    }
+    return false;
+}
+
+/* False when the batch is full: it ends before this row, and `more` is set. */
+static bool add_row(mem_claim *claim, size_t lane, int64_t position, ef_claimed_row item)
+{
+    ef__arena *arena = &claim->out->events.room->arena;
+    const mem_event *event = claim->mem->events[position - 1];
+    size_t at = claim->out->count;
+
+    item.lane = ef__arena_copy(arena, claim->mem->lanes[lane].name);
+    item.event = &claim->events[at];
+    item.partition = event->partition;
+    if (at == claim->limit || !item.lane.ptr ||
+        !ef__mem_event_copy(claim->mem, event, arena, &claim->events[at])) {
+        claim->out->more = true;
+        return false;
+    }
+    claim->items[at] = item;
+    claim->out->count = claim->out->events.count = at + 1;
+    return true;
+}
+
+static bool add_queued_row(mem_claim *claim, size_t lane, int64_t position, bool suspect)
+{
+    ef_claimed_row item = {.suspect = suspect};
+
+    item.waits = claim->mem->lanes[lane].kind == EF_LANE_KIND_PUBLISHER &&
+                 is_blocked_in_lane(claim->mem, lane, claim->mem->events[position - 1]);
+    return add_row(claim, lane, position, item);
+}
+
+/* Rows that are in flight under another token become suspects: their worker ended without an
+ * acknowledgement. The new batch is in flight from here on; with `after` it extends the last one.
+ */
+static void start_batch(mem_part *part, int64_t token, int64_t after)
+{
+    bool own = part->in_flight_token == token;
+
+    if (!own && part->in_flight_upto > part->offset)
+        part->suspect_upto = part->in_flight_upto;
+    part->in_flight_token = token;
+    part->in_flight_upto = own && after ? part->in_flight_upto : 0;
+}
+
+static size_t first_row_after(const mem_part *part, int64_t after)
+{
+    size_t row = part->first;
+
+    while (row < part->count && part->rows[row] <= after)
+        row++;
+    return row;
+}
+
+/* The held partition whose next row has the lowest position; -1 when all are empty. */
+static int64_t lowest_partition(const mem_claim *claim, const mem_lane *lane, const size_t *next)
+{
+    int64_t best = -1, best_position = 0;
+
+    for (size_t i = 0; i < claim->held_count; i++) {
+        const mem_part *part = &lane->parts[claim->held[i].partition];
+        if (next[i] < part->count && (best < 0 || part->rows[next[i]] < best_position)) {
+            best = (int64_t)i;
+            best_position = part->rows[next[i]];
+        }
+    }
+    return best;
+}
+
+static size_t count_suspect_rows(const mem_part *part)
+{
+    size_t count = 0;
+
+    for (size_t row = part->first; row < part->count && part->rows[row] <= part->suspect_upto;
+         row++)
+        count++;
+    return count;
+}
+
+/* Claims suspects of the first partition that has any: a piece while there are many, one row at a
+ * time once there are few. A worker that crashes again leaves fewer suspects each time, until the
+ * event that crashes it is isolated. */
+static ef_status claim_suspects(mem_claim *claim, size_t lane_index, ef_error *err)
+{
+    mem_lane *lane = &claim->mem->lanes[lane_index];
+
+    for (size_t i = 0; i < claim->held_count; i++) {
+        mem_part *part = &lane->parts[claim->held[i].partition];
+        size_t suspects = count_suspect_rows(part);
+        size_t piece = suspects > EF_SUSPECT_PIECE ? EF_SUSPECT_PIECE : suspects > 0;
+        for (size_t n = 0; n < piece && n < claim->limit; n++) {
+            int64_t position = part->rows[part->first + n];
+            if (!add_queued_row(claim, lane_index, position, true))
+                break;
+            part->in_flight_upto = position;
+        }
+        if (claim->out->count) {
+            claim->out->more = suspects > claim->out->count;
+            return EF_OK;
+        }
+        if (suspects)
+            return ef__no_memory(err);
+    }
+    return EF_OK;
+}
+
+static ef_status claim_queued(mem_claim *claim, size_t lane_index, ef_error *err)
+{
+    mem_lane *lane = &claim->mem->lanes[lane_index];
+    size_t *next =
+        ef__arena_zalloc(&claim->out->events.room->arena, claim->held_count, sizeof *next);
+    size_t rows = 0;
+    int64_t next_lease;
+    ef_status st;
+
+    if (!next)
+        return ef__no_memory(err);
+    for (size_t i = 0; i < claim->held_count; i++) {
+        mem_part *part = &lane->parts[claim->held[i].partition];
+        start_batch(part, claim->held[i].token, claim->after);
+        next[i] = first_row_after(part, claim->after);
+        rows += part->count - next[i];
+    }
+    st = prepare_batch(claim, rows, err);
+    if (st == EF_OK && lane->kind != EF_LANE_KIND_PUBLISHER)
+        st = claim_suspects(claim, lane_index, err);
+    if (st != EF_OK || claim->out->count)
+        return st;
+    while ((next_lease = lowest_partition(claim, lane, next)) >= 0) {
+        mem_part *part = &lane->parts[claim->held[next_lease].partition];
+        int64_t position = part->rows[next[next_lease]++];
+        if (!add_queued_row(claim, lane_index, position, false))
+            break;
+        part->in_flight_upto = position;
+    }
+    return rows > 0 && claim->out->count == 0 ? ef__no_memory(err) : EF_OK;
+}
+
+/* May the retry row be claimed, once it is due? `lane` below 0: the lanes of all projections. */
+static bool is_claimable(const mem_claim *claim, int64_t lane, size_t index)
+{
+    const mem_retry_row *retry = &claim->mem->retry_rows[index];
+    bool waits = retry->status == EF_ROW_PENDING || retry->status == EF_ROW_FAILED;
+    bool ours = lane < 0 ? claim->mem->lanes[retry->lane].kind == EF_LANE_KIND_PROJECTION
+                         : retry->lane == (size_t)lane;
+
+    return ours && waits &&
+           ef__mem_lease_given(claim->held, claim->held_count,
+                               claim->mem->events[retry->position - 1]->partition) &&
+           ef__mem_retry_row_is_first(claim->mem, index);
+}
+
+static bool add_retry_row(mem_claim *claim, const mem_retry_row *retry, bool follows)
+{
+    ef_claimed_row item = {.attempts = retry->attempts,
+                           .skip = retry->skip,
+                           .follows = follows,
+                           .filed = retry->filed,
+                           .interrupted = retry->trying && !follows};
+
+    if (!follows)
+        item.error = ef__arena_copy(&claim->out->events.room->arena, retry->error);
+    return (follows || item.error.ptr) && add_row(claim, retry->lane, retry->position, item);
+}
+
+/* Adds the pending rows of the stream that follow its first retry row. It stops at a row of a
+ * partition that the caller does not hold: after the number of partitions has changed, a stream may
+ * have rows in two. */
+static bool add_following_rows(mem_claim *claim, size_t index)
+{
+    const mem_journal *mem = claim->mem;
+    const mem_retry_row *first = &mem->retry_rows[index];
+    size_t stream = mem->events[first->position - 1]->stream;
+
+    for (size_t i = index + 1; i < mem->retry_row_count; i++) {
+        const mem_retry_row *retry = &mem->retry_rows[i];
+        if (retry->lane != first->lane || mem->events[retry->position - 1]->stream != stream)
+            continue;
+        if (retry->status != EF_ROW_PENDING ||
+            !ef__mem_lease_given(claim->held, claim->held_count,
+                                 mem->events[retry->position - 1]->partition))
+            return true;
+        if (!add_retry_row(claim, retry, true))
+            return false;
+    }
+    return true;
+}
+
+static void update_next_due(mem_claim *claim, int64_t due_us)
+{
+    if (claim->out->next_due_us == 0 || due_us < claim->out->next_due_us)
+        claim->out->next_due_us = due_us;
+}
+
+/* The order of claims: by lane, then due time, then position. */
+static bool is_due_before(const mem_journal *mem, size_t a, size_t b)
+{
+    const mem_retry_row *retry = &mem->retry_rows[a], *other = &mem->retry_rows[b];
+    int order = ef__mem_compare(mem->lanes[retry->lane].name, mem->lanes[other->lane].name);
+
+    if (order)
+        return order < 0;
+    return retry->due_us != other->due_us ? retry->due_us < other->due_us
+                                          : retry->position < other->position;
+}
+
+/* Fills `out` with the indexes of the retry rows that are due, in the order of claims. */
+static size_t list_due_rows(mem_claim *claim, int64_t lane, size_t *out)
+{
+    int64_t now_us = ef__mem_now(claim->mem);
+    size_t count = 0;
+
+    for (size_t i = 0; i < claim->mem->retry_row_count; i++) {
+        size_t at = count;
+        if (!is_claimable(claim, lane, i))
+            continue;
+        if (claim->mem->retry_rows[i].due_us > now_us) {
+            update_next_due(claim, claim->mem->retry_rows[i].due_us);
+            continue;
+        }
+        for (; at > 0 && is_due_before(claim->mem, i, out[at - 1]); at--)
+            out[at] = out[at - 1];
+        out[at] = i;
+        count++;
+    }
+    return count;
+}
+
+static ef_status claim_due(mem_claim *claim, int64_t lane, ef_error *err)
+{
+    size_t *due = ef__arena_alloc(&claim->out->events.room->arena,
+                                  (claim->mem->retry_row_count + 1) * sizeof *due);
+    ef_status st =
+        due ? prepare_batch(claim, claim->mem->retry_row_count, err) : ef__no_memory(err);
+    size_t count = st == EF_OK ? list_due_rows(claim, lane, due) : 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (!add_retry_row(claim, &claim->mem->retry_rows[due[i]], false) ||
+            !add_following_rows(claim, due[i]))
+            break;
+    return st == EF_OK && count && claim->out->count == 0 ? ef__no_memory(err) : st;
+}
+
+static ef_status claim_lane(mem_claim *claim, ef_str lane, bool due, ef_error *err)
+{
+    bool all = lane.len == 0;
+    int64_t found =
+        all ? 0 : ef__mem_lane_find(claim->mem, lane); /* "*" stands for all projections */
+    ef_status st;
+
+    if (found < 0)
+        return ef__mem_lane_missing(lane, err);
+    st = ef__mem_leases_check(claim->mem, &claim->mem->lanes[found], claim->held, claim->held_count,
+                              err);
+    if (st == EF_OK && claim->after)
+        st = ef__lane_publishes(lane, claim->mem->lanes[found].kind, err);
+    if (st != EF_OK)
+        return st;
+    return due ? claim_due(claim, all ? -1 : found, err) : claim_queued(claim, (size_t)found, err);
+}
+
+ef_status ef__mem_claim(ef_journal *journal, const ef__claim_request *request,
+                        ef_claimed_batch *out, ef_error *err)
+{
+    mem_claim claim = {.held = request->held,
+                       .held_count = request->held_count,
+                       .after = request->after,
+                       .limit = request->limit,
+                       .out = out};
+    ef_status st;
+
+    claim.mem = ef__mem_lock(journal);
+    st = claim_lane(&claim, request->lane, request->due, err);
+    ef__mem_unlock(claim.mem);
+    return st;
+}

@@ -1,0 +1,445 @@
+/*
+ * outbox_claim.c - claiming rows of the outbox on PostgreSQL.
+ *
+ * One transaction of two round trips: leases, offsets, rows and events; then the record of what is
+ * in flight, which must be committed before the caller gets the rows: after a crash the next owner
+ * knows which events may have caused it. Leases and offsets stay locked. Rows are in order of
+ * position, and positions are given one transaction at a time, so no row appears below one that was
+ * read.
+ */
+#include "outbox.h"
+
+#include <inttypes.h>
+
+/* --- offsets ------------------------------------------------------------------------------------
+ */
+
+void pg_held_map_init(pg_held_map *map, const ef_partition_lease *held, size_t count)
+{
+    memset(map, 0, sizeof *map);
+    for (size_t i = 0; i < count; i++)
+        map->of[held[i].partition] = (uint16_t)(i + 1);
+}
+
+int pg_held_find(const pg_held_map *map, int32_t partition)
+{
+    return partition >= 0 && partition < EF_LIMIT_PARTITIONS ? map->of[partition] - 1 : -1;
+}
+
+ef_status pg_offsets_send(ef__pg_conn *conn, int32_t lane, const ef_partition_lease *held,
+                          size_t count, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array partitions;
+    ef_status st;
+
+    pg_array_of_partitions(&partitions, held, count);
+    ef__pg_add_int(&params, lane);
+    ef__pg_add_array(&params, &partitions);
+    st = ef__pg_send(conn, PJ_LANE_OFFSET_GET, &params, err);
+    ef__pg_array_release(&partitions);
+    return st;
+}
+
+ef_status pg_offsets_receive(ef__pg_conn *conn, const pg_held_map *map, pg_offset_row *out,
+                             ef_error *err)
+{
+    PGresult *result = NULL;
+    ef_status st = ef__pg_receive(conn, &result, err);
+
+    for (int i = 0; st == EF_OK && i < PQntuples(result); i++)
+        out[pg_held_find(map, (int32_t)ef__pg_int(result, i, 0))] =
+            (pg_offset_row){ef__pg_int(result, i, 1), ef__pg_int(result, i, 2),
+                            ef__pg_int(result, i, 3), ef__pg_int(result, i, 4)};
+    PQclear(result);
+    return st;
+}
+
+static bool same_offset(const pg_offset_row *a, const pg_offset_row *b)
+{
+    return a->position == b->position && a->in_flight == b->in_flight &&
+           a->in_flight_token == b->in_flight_token && a->suspect == b->suspect;
+}
+
+ef_status pg_offsets_put(pg_store *store, ef__pg_conn *conn, int32_t lane,
+                         const ef_partition_lease *held, size_t count, const pg_offset_row *before,
+                         const pg_offset_row *now, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array columns[5];
+    ef_status st = EF_OK;
+
+    for (int c = 0; c < 5; c++)
+        ef__pg_array_init(&columns[c], EF__PG_INT);
+    for (size_t i = 0; i < count; i++) {
+        if (same_offset(&before[i], &now[i]))
+            continue;
+        ef__pg_array_int(&columns[0], held[i].partition);
+        ef__pg_array_int(&columns[1], now[i].position);
+        ef__pg_array_int(&columns[2], now[i].in_flight);
+        ef__pg_array_int(&columns[3], now[i].in_flight_token);
+        ef__pg_array_int(&columns[4], now[i].suspect);
+    }
+    ef__pg_add_int(&params, lane);
+    for (int c = 0; c < 5; c++)
+        ef__pg_add_array(&params, &columns[c]);
+    pg_add_clock(store, &params);
+    if (columns[0].count)
+        st = ef__pg_send(conn, PJ_LANE_OFFSET_PUT, &params, err);
+    for (int c = 0; c < 5; c++)
+        ef__pg_array_release(&columns[c]);
+    return st;
+}
+
+/* --- claim_job -----------------------------------------------------------------------------------
+ */
+
+typedef struct claim_job {
+    pg_store *store;
+    ef_str lane_name;
+    bool due;
+    const ef_partition_lease *held;
+    size_t held_count;
+    int64_t after;
+    size_t limit;
+    pg_held_map map;
+    ef_claimed_batch *out;
+    pg_lane lane;
+    pg_offset_row *before, *now; /* by held lease: as read, and as they will be */
+} claim_job;
+
+/* Columns after those of the event. */
+enum {
+    AT_PARTITION = PG_EVENT_COLUMNS,
+    AT_LANE,
+    AT_ATTEMPTS,
+    AT_SKIP,
+    AT_FOLLOWS,
+    AT_ERROR,
+    AT_FILED,
+    AT_TRYING
+};
+
+static ef_status fill_row(const claim_job *job, const PGresult *result, int row,
+                          ef_claimed_row *item, ef_error *err)
+{
+    ef__arena *arena = &job->out->events.room->arena;
+
+    item->event = &job->out->events.events[row];
+    item->partition = (int32_t)ef__pg_int(result, row, AT_PARTITION);
+    if (!job->due) {
+        item->lane = row ? job->out->items[0].lane : ef__arena_copy(arena, job->lane_name);
+        return item->lane.ptr ? EF_OK : ef__no_memory(err);
+    }
+    item->lane = pg_copy_text(result, row, AT_LANE, arena);
+    item->attempts = (int32_t)ef__pg_int(result, row, AT_ATTEMPTS);
+    item->skip = ef__pg_bool(result, row, AT_SKIP);
+    item->follows = ef__pg_bool(result, row, AT_FOLLOWS);
+    item->error = pg_copy_text(result, row, AT_ERROR, arena);
+    item->filed = ef__pg_int(result, row, AT_FILED);
+    item->interrupted = ef__pg_bool(result, row, AT_TRYING);
+    return item->lane.ptr && item->error.ptr ? EF_OK : ef__no_memory(err);
+}
+
+/* Fills the batch with the rows of a result; it ends early at the byte limit. */
+static ef_status fill_batch(claim_job *job, const PGresult *result, size_t limit, bool suspect,
+                            ef_error *err)
+{
+    ef_claimed_batch *out = job->out;
+    ef_claimed_row *items =
+        pg_items_alloc(&out->events.room->arena, PQntuples(result), sizeof *items);
+    ef_status st =
+        items ? pg_events_copy(result, limit, false, &out->events, err) : ef__no_memory(err);
+
+    out->items = items;
+    for (size_t i = 0; st == EF_OK && i < out->events.count; i++) {
+        items[i].suspect = suspect;
+        st = fill_row(job, result, (int)i, &items[i], err);
+    }
+    if (st != EF_OK)
+        return st;
+    out->count = out->events.count;
+    out->more = out->events.more;
+    return EF_OK;
+}
+
+/* Rows that were in flight under another token may have crashed their worker. */
+static int64_t suspect_upto(const pg_offset_row *offset, int64_t token)
+{
+    return offset->in_flight_token != token && offset->in_flight ? offset->in_flight
+                                                                 : offset->suspect;
+}
+
+/* Claims suspect rows of one partition: EF_SUSPECT_PIECE of many, or a single one of few, so that
+ * the event that causes the crash is found. */
+static ef_status claim_suspects(claim_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    size_t piece = job->limit < EF_SUSPECT_PIECE ? job->limit : EF_SUSPECT_PIECE;
+    ef_status st = EF_OK;
+
+    for (size_t h = 0; st == EF_OK && job->out->count == 0 && h < job->held_count; h++) {
+        int64_t upto = suspect_upto(&job->before[h], job->held[h].token);
+        ef__pg_params params = {0};
+        PGresult *result = NULL;
+
+        if (upto <= job->before[h].position)
+            continue;
+        ef__pg_add_int(&params, job->lane.id);
+        ef__pg_add_int(&params, job->held[h].partition);
+        ef__pg_add_int(&params, job->before[h].position);
+        ef__pg_add_int(&params, upto);
+        ef__pg_add_int(&params, EF_SUSPECT_PIECE + 1);
+        ef__pg_add_int(&params, PG_CLAIM_BYTES_ENOUGH);
+        st = ef__pg_query(conn, PJ_OUTBOX_CLAIM_SUSPECT, &params, &result, err);
+        if (st == EF_OK && PQntuples(result))
+            st = fill_batch(job, result, PQntuples(result) > EF_SUSPECT_PIECE ? piece : 1, true,
+                            err);
+        PQclear(result);
+    }
+    return st;
+}
+
+/* Sets in_flight to the end of this batch; batches that are in flight before it stay included. */
+static void plan_offsets(claim_job *job)
+{
+    for (size_t h = 0; h < job->held_count; h++) {
+        job->now[h] = job->before[h];
+        if (job->now[h].in_flight_token == job->held[h].token && job->after == 0)
+            job->now[h].in_flight = 0;
+    }
+    for (size_t i = 0; i < job->out->count; i++) {
+        int h = pg_held_find(&job->map, job->out->items[i].partition);
+        pg_offset_row *offset = &job->now[h];
+        if (offset->in_flight_token != job->held[h].token) {
+            offset->suspect = offset->in_flight ? offset->in_flight : offset->suspect;
+            offset->in_flight_token = job->held[h].token;
+            offset->in_flight = 0;
+        }
+        if (job->out->items[i].event->position > offset->in_flight)
+            offset->in_flight = job->out->items[i].event->position;
+    }
+}
+
+/*
+ * A batch has a byte limit, and adding up bytes costs the server half as much again. So it is not
+ * done while events are small: an event of more than a few shares of the limit comes without data.
+ * Then the batch is read again with added up bytes, and so are the next ones, until one has no
+ * large event.
+ */
+static int64_t small_bytes(const claim_job *job)
+{
+    return PG_CLAIM_BYTES_ENOUGH / (int64_t)job->limit * 4;
+}
+
+static ef_status send_claim(const claim_job *job, ef__pg_conn *conn, bool bounded, ef_error *err)
+{
+    ef__pg_params params = {0};
+    ef__pg_array partitions;
+    ef_status st;
+
+    pg_array_of_partitions(&partitions, job->held, job->held_count);
+    ef__pg_add_int(&params, job->lane.id);
+    ef__pg_add_array(&params, &partitions);
+    ef__pg_add_int(&params, (int64_t)job->limit + 1);
+    ef__pg_add_int(&params, bounded ? PG_CLAIM_BYTES_ENOUGH : small_bytes(job));
+    ef__pg_add_int(&params, job->after);
+    st = ef__pg_send(conn, bounded ? PJ_OUTBOX_CLAIM_BOUNDED : PJ_OUTBOX_CLAIM, &params, err);
+    ef__pg_array_release(&partitions);
+    return st;
+}
+
+static bool any_large(const claim_job *job, const PGresult *rows)
+{
+    int64_t small = small_bytes(job);
+
+    for (int i = 0; i < PQntuples(rows); i++)
+        if (ef__pg_null(rows, i, PG_EVENT_DATA) || PQgetlength(rows, i, PG_EVENT_DATA) > small)
+            return true;
+    return false;
+}
+
+/* Receives the rows; reads them again `bounded` if one is large. */
+static ef_status receive_rows(const claim_job *job, ef__pg_conn *conn, bool bounded, PGresult **out,
+                              ef_error *err)
+{
+    ef_status st = ef__pg_receive(conn, out, err);
+    bool large = st == EF_OK && any_large(job, *out);
+
+    if (st != EF_OK)
+        return st;
+    atomic_store(&job->store->large_events, large);
+    if (!large || bounded)
+        return EF_OK;
+    PQclear(*out);
+    *out = NULL;
+    st = send_claim(job, conn, true, err);
+    return st == EF_OK ? ef__pg_receive(conn, out, err) : st;
+}
+
+static bool any_suspect(const claim_job *job)
+{
+    for (size_t h = 0; h < job->held_count; h++)
+        if (suspect_upto(&job->before[h], job->held[h].token) > job->before[h].position)
+            return true;
+    return false;
+}
+
+/* Publishers only: sets `waits` for events whose stream has an earlier retry row. */
+static ef_status find_blocked(claim_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    ef_claimed_row *items = (ef_claimed_row *)job->out->items; /* allocated by fill_batch */
+    ef__pg_params params = {0};
+    ef__pg_array positions;
+    PGresult *rows = NULL;
+    ef_status st;
+
+    ef__pg_array_init(&positions, EF__PG_INT);
+    for (size_t i = 0; i < job->out->count; i++)
+        ef__pg_array_int(&positions, items[i].event->position);
+    ef__pg_add_int(&params, job->lane.id);
+    ef__pg_add_array(&params, &positions);
+    st = ef__pg_query(conn, PJ_RETRY_ROW_BEFORE, &params, &rows, err);
+    for (int r = 0; st == EF_OK && r < PQntuples(rows); r++)
+        for (size_t i = 0; i < job->out->count; i++)
+            if (items[i].event->position == ef__pg_int(rows, r, 0))
+                items[i].waits = true;
+    PQclear(rows);
+    ef__pg_array_release(&positions);
+    return st;
+}
+
+static ef_status claim_queued(claim_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    PGresult *rows = NULL;
+    bool bounded = atomic_load(&job->store->large_events);
+    ef_status st = pg_offsets_send(conn, job->lane.id, job->held, job->held_count, err);
+
+    if (st == EF_OK)
+        st = send_claim(job, conn, bounded, err);
+    if (st == EF_OK)
+        st = pg_leases_receive(conn, &job->lane, job->lane_name, job->held, job->held_count, err);
+    if (st == EF_OK)
+        st = pg_offsets_receive(conn, &job->map, job->before, err);
+    if (st == EF_OK)
+        st = receive_rows(job, conn, bounded, &rows, err);
+    if (st == EF_OK && job->lane.kind != EF_LANE_KIND_PUBLISHER && any_suspect(job))
+        st = claim_suspects(job, conn, err);
+    if (st == EF_OK && job->out->count == 0)
+        st = fill_batch(job, rows, job->limit, false, err);
+    PQclear(rows);
+    if (st == EF_OK && job->out->count && job->lane.kind == EF_LANE_KIND_PUBLISHER)
+        st = find_blocked(job, conn, err);
+    if (st != EF_OK)
+        return st;
+    plan_offsets(job);
+    return pg_offsets_put(job->store, conn, job->lane.id, job->held, job->held_count, job->before,
+                          job->now, err);
+}
+
+static ef_status clock_now(const claim_job *job, ef__pg_conn *conn, int64_t *out, ef_error *err)
+{
+    ef__pg_params params = {0};
+    PGresult *result = NULL;
+    ef_status st;
+
+    pg_add_clock(job->store, &params);
+    st = ef__pg_query(conn, PJ_CLOCK, &params, &result, err);
+    if (st == EF_OK)
+        *out = ef__pg_int(result, 0, 0);
+    PQclear(result);
+    return st;
+}
+
+static ef_status read_due(claim_job *job, ef__pg_conn *conn, ef__pg_array *partitions,
+                          ef_error *err)
+{
+    ef__pg_params due = {0}, next = {0};
+    PGresult *rows = NULL, *then = NULL;
+    int64_t now_us = 0;
+    ef_status st = clock_now(job, conn, &now_us, err);
+
+    ef__pg_add_int(&due, job->lane.id);
+    ef__pg_add_array(&due, partitions);
+    ef__pg_add_int(&due, now_us);
+    ef__pg_add_int(&due, (int64_t)job->limit + 1);
+    ef__pg_add_int(&due, PG_CLAIM_BYTES_ENOUGH);
+    ef__pg_add_int(&next, job->lane.id);
+    ef__pg_add_array(&next, partitions);
+    ef__pg_add_int(&next, now_us);
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_RETRY_ROW_DUE, &due, err);
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_RETRY_ROW_NEXT_DUE, &next, err);
+    if (st == EF_OK)
+        st = ef__pg_receive(conn, &rows, err);
+    if (st == EF_OK)
+        st = ef__pg_receive(conn, &then, err);
+    if (st == EF_OK)
+        st = fill_batch(job, rows, job->limit, false, err);
+    if (st == EF_OK)
+        job->out->next_due_us = ef__pg_int(then, 0, 0);
+    PQclear(rows);
+    PQclear(then);
+    return st;
+}
+
+/* Due rows are not recorded as in flight: a retry row counts its own attempts. */
+static ef_status claim_due(claim_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_array partitions;
+    ef_status st =
+        pg_leases_receive(conn, &job->lane, job->lane_name, job->held, job->held_count, err);
+
+    pg_array_of_partitions(&partitions, job->held, job->held_count);
+    if (st == EF_OK)
+        st = read_due(job, conn, &partitions, err);
+    ef__pg_array_release(&partitions);
+    return st;
+}
+
+static ef_status claim_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    claim_job *job = context;
+    ef_status st = ef__memory_prepare(&job->out->events.room, err);
+
+    job->out->count = job->out->events.count = 0;
+    job->lane = (pg_lane){.kind = EF_LANE_KIND_APPLY};
+    if (st == EF_OK) {
+        ef__arena *arena = &job->out->events.room->arena;
+        job->before = ef__arena_zalloc(arena, job->held_count + 1, sizeof *job->before);
+        job->now = ef__arena_zalloc(arena, job->held_count + 1, sizeof *job->now);
+        if (!job->before || !job->now)
+            st = ef__no_memory(err);
+    }
+    /* "" means the lanes of all projections, which need the leases of "*". */
+    if (st == EF_OK && job->lane_name.len)
+        st = pg_lane_get(job->store, conn, job->lane_name, &job->lane, err);
+    if (st == EF_OK && job->after)
+        st = ef__lane_publishes(job->lane_name, job->lane.kind, err);
+    if (st == EF_OK)
+        st = pg_leases_send(job->store, conn, &job->lane, job->lane_name, job->held,
+                            job->held_count, err);
+    if (st != EF_OK)
+        return st;
+    return job->due ? claim_due(job, conn, err) : claim_queued(job, conn, err);
+}
+
+ef_status pg_claim(ef_journal *journal, const ef__claim_request *request, ef_claimed_batch *out,
+                   ef_error *err)
+{
+    claim_job job = {.store = pg_store_of(journal),
+                     .lane_name = request->lane,
+                     .due = request->due,
+                     .held = request->held,
+                     .held_count = request->held_count,
+                     .after = request->after,
+                     .limit = request->limit,
+                     .out = out};
+    ef_status st = request->due ? EF_OK : pg_sequence_arrivals(job.store, err);
+
+    pg_held_map_init(&job.map, request->held, request->held_count);
+    if (st == EF_OK)
+        st = pg_write_idempotent(job.store, claim_work, &job,
+                                 err); /* a repeated claim returns the same rows */
+    return st;
+}

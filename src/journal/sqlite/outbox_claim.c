@@ -1,0 +1,453 @@
+/*
+ * outbox_claim.c - claiming rows of the outbox on SQLite.
+ *
+ * A claim reads rows and events in a read transaction, so that the write lock is needed only to
+ * record which rows are in flight, under which token. The write compares tokens and offsets with
+ * what was read. Rows are in order of position and only an ack removes them, so as long as the
+ * offsets are unchanged, nothing that was read has changed.
+ *
+ * Per lane and partition: all queued rows are above `position`, the offset. `in_flight` is the last
+ * row of a claimed batch, or 0. Rows that were in flight under an older token are suspect until
+ * they are acknowledged.
+ */
+#include "outbox.h"
+#include "row.h"
+
+#include <inttypes.h>
+
+#define TAKE_BYTES_ENOUGH (16u << 20) /* a batch ends here even if more rows were requested */
+#define STEPS_FOR_A_SEARCH 4          /* events to step over before a search is cheaper */
+
+static bool same_offset(const sq_offset_row *a, const sq_offset_row *b)
+{
+    return a->position == b->position && a->in_flight == b->in_flight &&
+           a->in_flight_token == b->in_flight_token && a->suspect == b->suspect;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* A row that was found, before its event is read. */
+typedef struct pick {
+    int64_t position;
+    ef_claimed_row item; /* without its event */
+} pick;
+
+typedef struct claim_job {
+    sq_job base; /* the write */
+    sq_store *store;
+    ef__sq_conn *conn; /* while reading */
+    sq_lane lane;
+    const ef_partition_lease *held;
+    size_t held_count;
+    int64_t after;
+    size_t asked, limit; /* limit of the caller, and of this batch */
+    sq_held_map map;
+    ef_claimed_batch *out;
+    ef__arena *arena; /* of `out` */
+    pick *picks;
+    size_t pick_count;
+    sq_offset_row *before;  /* by held lease, as read … */
+    sq_offset_row *planned; /* … and as they will be */
+    bool changed;           /* the offsets have changed since: read again */
+} claim_job;
+
+static ef_status add_pick(claim_job *job, pick picked, ef_error *err)
+{
+    pick *picks = sq_list_grow(job->arena, job->picks, job->pick_count, sizeof *picks);
+
+    if (!picks)
+        return ef__no_memory(err);
+    picks[job->pick_count++] = picked;
+    job->picks = picks;
+    return EF_OK;
+}
+
+/* Finds the event at `position`. Picks are mostly close to each other, and a step is much cheaper
+ * than a search, so the statement is stepped on from `*at` if that is near; 0: it has no row. */
+static ef_status find_event(claim_job *job, sqlite3_stmt *stmt, int64_t *at, int64_t position,
+                            ef_error *err)
+{
+    bool row = true;
+    ef_status st = EF_OK;
+
+    if (*at == 0 || position <= *at || position - *at > STEPS_FOR_A_SEARCH) {
+        sqlite3_reset(stmt);
+        sqlite3_bind_int64(stmt, 1, position - 1);
+        *at = 0;
+    }
+    while (st == EF_OK && row && *at < position) {
+        st = ef__sq_row(job->conn, stmt, &row, err);
+        *at = st == EF_OK && row ? sqlite3_column_int64(stmt, SQ_COLUMN_POSITION) : 0;
+    }
+    if (st == EF_OK && *at != position)
+        st = ef_fail(err, EF_DAMAGED, "an outbox row has no event: position %" PRId64 " is missing",
+                     position);
+    return st;
+}
+
+/* Publishers only: whether the stream of the current event has an earlier retry row. */
+static ef_status check_blocked(claim_job *job, sqlite3_stmt *event, bool *out, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(job->conn, SQ_RETRY_ROW_BEFORE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, job->lane.id);
+    sqlite3_bind_int64(stmt, 2, sqlite3_column_int64(event, SQ_COLUMN_STREAM));
+    sqlite3_bind_int64(stmt, 3, sqlite3_column_int64(event, SQ_COLUMN_SEQ));
+    st = ef__sq_row(job->conn, stmt, out, err);
+    if (st == EF_OK && *out)
+        sqlite3_reset(stmt);
+    return st;
+}
+
+/* Whether that has to be checked: most lanes have no retry row. */
+static ef_status lane_may_block(claim_job *job, bool due, bool *out, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = EF_OK;
+
+    *out = false;
+    if (job->lane.kind != EF_LANE_KIND_PUBLISHER || due)
+        return EF_OK;
+    st = ef__sq_find(job->conn, SQ_RETRY_ROW_ANY, job->lane.id, &stmt, out, err);
+    if (st == EF_OK && *out)
+        sqlite3_reset(stmt);
+    return st;
+}
+
+/* Fills the batch with the picks; it ends early at the byte limit. */
+static ef_status load_picks(claim_job *job, bool due, ef_error *err)
+{
+    size_t count = job->pick_count < job->limit ? job->pick_count : job->limit;
+    ef_claimed_row *items = ef__arena_zalloc(job->arena, count + 1, sizeof *items);
+    ef_event *events = ef__arena_zalloc(job->arena, count + 1, sizeof *events);
+    sqlite3_stmt *stmt = NULL;
+    sq_rows rows = {0};
+    int64_t at = 0;
+    bool look = false;
+    size_t i;
+    ef_status st =
+        items && events ? ef__sq_stmt(job->conn, SQ_EVENT_AFTER, &stmt, err) : ef__no_memory(err);
+
+    if (st == EF_OK)
+        st = lane_may_block(job, due, &look, err);
+    if (st == EF_OK)
+        st = sq_rows_init(&rows, job->store, job->conn, job->arena, count, err);
+    for (i = 0; st == EF_OK && i < count; i++) {
+        if (i > 0 && job->arena->used_bytes > TAKE_BYTES_ENOUGH)
+            break;
+        items[i] = job->picks[i].item;
+        items[i].event = &events[i];
+        st = find_event(job, stmt, &at, job->picks[i].position, err);
+        if (st == EF_OK && look)
+            st = check_blocked(job, stmt, &items[i].waits, err);
+        if (st == EF_OK)
+            st = sq_rows_event(&rows, stmt, &events[i], err);
+    }
+    sq_rows_release(&rows);
+    sqlite3_reset(stmt);
+    if (st != EF_OK)
+        return st;
+    job->out->items = items;
+    job->out->events.events = events;
+    job->out->count = job->out->events.count = i;
+    job->out->more = i < job->pick_count; /* suspects: the rest one by one */
+    return EF_OK;
+}
+
+static ef_status load_offsets(claim_job *job, int64_t *out_lowest, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    *out_lowest = INT64_MAX;
+    job->before = ef__arena_zalloc(job->arena, job->held_count, sizeof *job->before);
+    job->planned = ef__arena_zalloc(job->arena, job->held_count, sizeof *job->planned);
+    if (!job->before || !job->planned)
+        return ef__no_memory(err);
+    for (size_t i = 0; st == EF_OK && i < job->held_count; i++) {
+        st = sq_offset_get(job->conn, job->lane.id, job->held[i].partition, &job->before[i], err);
+        job->planned[i] = job->before[i];
+        if (job->before[i].position < *out_lowest)
+            *out_lowest = job->before[i].position;
+    }
+    return st;
+}
+
+/* Rows that were in flight under another token may have crashed their worker. */
+static int64_t suspect_upto(const sq_offset_row *offset, int64_t token)
+{
+    return offset->in_flight_token != token && offset->in_flight ? offset->in_flight
+                                                                 : offset->suspect;
+}
+
+/* Picks queued rows above `after` in the held partitions, or in that of lease `only` up to `upto`;
+ * one more than `limit`, in order to know whether there are more. */
+static ef_status pick_queued(claim_job *job, ef_str lane, int64_t after, int only, int64_t upto,
+                             size_t limit, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row = true;
+    ef_status st = ef__sq_stmt(job->conn, SQ_OUTBOX_AFTER, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, job->lane.id);
+    sqlite3_bind_int64(stmt, 2, after);
+    while (job->pick_count <= limit && (st = ef__sq_row(job->conn, stmt, &row, err)) == EF_OK &&
+           row) {
+        int64_t position = sqlite3_column_int64(stmt, 0);
+        int32_t partition = sqlite3_column_int(stmt, 1);
+        int h = sq_held_find(&job->map, partition);
+        if (position > upto)
+            break;
+        if (h < 0 || position <= job->before[h].position || (only >= 0 && h != only))
+            continue;
+        ef_claimed_row item = {.lane = lane, .partition = partition, .suspect = only >= 0};
+        if ((st = add_pick(job, (pick){position, item}, err)) != EF_OK)
+            break;
+    }
+    sqlite3_reset(stmt);
+    return st;
+}
+
+/* Picks suspect rows of one partition: EF_SUSPECT_PIECE of many, or a single one of few, so that
+ * the event that causes the crash is found. */
+static ef_status find_suspects(claim_job *job, ef_str lane, ef_error *err)
+{
+    size_t piece = job->limit < EF_SUSPECT_PIECE ? job->limit : EF_SUSPECT_PIECE;
+    ef_status st = EF_OK;
+
+    for (size_t h = 0; st == EF_OK && job->pick_count == 0 && h < job->held_count; h++) {
+        int64_t upto = suspect_upto(&job->before[h], job->held[h].token);
+        if (upto > job->before[h].position)
+            st = pick_queued(job, lane, job->before[h].position, (int)h, upto, EF_SUSPECT_PIECE,
+                             err);
+    }
+    if (job->pick_count)
+        job->limit = job->pick_count > EF_SUSPECT_PIECE ? piece : 1;
+    return st;
+}
+
+static ef_status find_queued(claim_job *job, ef_str lane, ef_error *err)
+{
+    int64_t lowest;
+    ef_status st = load_offsets(job, &lowest, err);
+
+    if (st == EF_OK && job->lane.kind != EF_LANE_KIND_PUBLISHER)
+        st = find_suspects(job, lane, err);
+    if (st != EF_OK || job->pick_count)
+        return st;
+    return pick_queued(job, lane, lowest > job->after ? lowest : job->after, -1, INT64_MAX,
+                       job->limit, err);
+}
+
+/* Picks the pending rows after a retry row in its stream, up to one of another partition: after a
+ * change of the number of partitions, a stream can have rows in two. */
+static ef_status find_following(claim_job *job, const ef_claimed_row *first, int64_t lane,
+                                int64_t stream, int64_t seq, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row = true;
+    ef_status st = ef__sq_stmt(job->conn, SQ_RETRY_ROW_FOLLOWING, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, lane);
+    sqlite3_bind_int64(stmt, 2, stream);
+    sqlite3_bind_int64(stmt, 3, seq);
+    while (job->pick_count <= job->limit &&
+           (st = ef__sq_row(job->conn, stmt, &row, err)) == EF_OK && row) {
+        ef_claimed_row item = *first;
+        item.partition = sqlite3_column_int(stmt, 4);
+        if (sqlite3_column_int(stmt, 3) != EF_ROW_PENDING ||
+            sq_held_find(&job->map, item.partition) < 0)
+            break;
+        item.attempts = sqlite3_column_int(stmt, 1);
+        item.skip = sqlite3_column_int(stmt, 2) != 0;
+        item.follows = true;
+        item.interrupted = false;
+        item.filed = sqlite3_column_int64(stmt, 5);
+        item.error = (ef_str){0};
+        if ((st = add_pick(job, (pick){sqlite3_column_int64(stmt, 0), item}, err)) != EF_OK)
+            break;
+    }
+    sqlite3_reset(stmt);
+    return st;
+}
+
+static ef_status find_next_due(claim_job *job, int64_t now_us, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = ef__sq_stmt(job->conn, SQ_RETRY_ROW_NEXT_DUE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, job->lane.id);
+    sqlite3_bind_int64(stmt, 2, now_us);
+    st = ef__sq_row(job->conn, stmt, &row, err);
+    if (st == EF_OK && row) {
+        job->out->next_due_us = sqlite3_column_int64(stmt, 0);
+        sqlite3_reset(stmt);
+    }
+    return st;
+}
+
+static ef_status find_due(claim_job *job, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    bool row = true;
+    int64_t now_us = sq_now_us(job->store);
+    ef_status st = ef__sq_stmt(job->conn, SQ_RETRY_ROW_DUE, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, job->lane.id);
+    sqlite3_bind_int64(stmt, 2, now_us);
+    while (job->pick_count <= job->limit &&
+           (st = ef__sq_row(job->conn, stmt, &row, err)) == EF_OK && row) {
+        ef_claimed_row item = {.partition = sqlite3_column_int(stmt, 1),
+                               .attempts = sqlite3_column_int(stmt, 2),
+                               .skip = sqlite3_column_int(stmt, 3) != 0,
+                               .filed = sqlite3_column_int64(stmt, 9),
+                               .interrupted = sqlite3_column_int(stmt, 10) != 0};
+        if (sq_held_find(&job->map, item.partition) < 0)
+            continue;
+        item.lane = sq_column_copy(stmt, 4, job->arena);
+        item.error = sq_column_copy(stmt, 8, job->arena);
+        st = item.lane.ptr && item.error.ptr
+                 ? add_pick(job, (pick){sqlite3_column_int64(stmt, 0), item}, err)
+                 : ef__no_memory(err);
+        if (st == EF_OK)
+            st = find_following(job, &item, sqlite3_column_int64(stmt, 5),
+                                sqlite3_column_int64(stmt, 6), sqlite3_column_int64(stmt, 7), err);
+        if (st != EF_OK)
+            break;
+    }
+    sqlite3_reset(stmt);
+    return st == EF_OK ? find_next_due(job, now_us, err) : st;
+}
+
+/* One read transaction: leases, offsets, rows and events of one snapshot. `lane` "" means the lanes
+ * of all projections, which need the leases of "*". */
+static ef_status read_batch(claim_job *job, ef_str lane, bool due, ef_error *err)
+{
+    sq_reader *reader;
+    ef_str name = {0};
+    ef_status st = sq_read_begin(job->store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    job->conn = &reader->conn;
+    job->lane = (sq_lane){.kind = EF_LANE_KIND_APPLY};
+    if (lane.len)
+        st = sq_lane_need(job->conn, lane, &job->lane, err);
+    if (st == EF_OK)
+        st = sq_held_check(job->store, job->conn, &job->lane, job->held, job->held_count, err);
+    if (st == EF_OK && job->after)
+        st = ef__lane_publishes(lane, job->lane.kind, err);
+    if (st == EF_OK && !(name = ef__arena_copy(job->arena, lane)).ptr)
+        st = ef__no_memory(err);
+    if (st == EF_OK)
+        st = due ? find_due(job, err) : find_queued(job, name, err);
+    if (st == EF_OK)
+        st = load_picks(job, due, err);
+    sq_read_end(job->store, reader);
+    return st;
+}
+
+/* --- recording what is in flight
+ * --------------------------------------------------------------------------------- */
+
+/* Computes the new offsets; false when nothing changes. */
+static bool plan_offsets(claim_job *job)
+{
+    bool any = false;
+
+    /* in_flight covers this batch and batches before it, not more: when a second process crashes,
+     * fewer rows are suspect than after the first. The offset of a partition without a claimed row
+     * stays, unless it had rows in flight: a claim that finds nothing writes nothing. */
+    for (size_t h = 0; job->after == 0 && h < job->held_count; h++) {
+        sq_offset_row *offset = &job->planned[h];
+        if (offset->in_flight_token == job->held[h].token)
+            offset->in_flight = 0;
+    }
+    for (size_t i = 0; i < job->out->count; i++) {
+        int h = sq_held_find(&job->map, job->out->items[i].partition);
+        sq_offset_row *offset = &job->planned[h];
+        if (offset->in_flight_token != job->held[h].token) {
+            offset->suspect = offset->in_flight ? offset->in_flight : offset->suspect;
+            offset->in_flight_token = job->held[h].token;
+            offset->in_flight = 0;
+        }
+        if (job->out->items[i].event->position > offset->in_flight)
+            offset->in_flight = job->out->items[i].event->position;
+    }
+    for (size_t h = 0; h < job->held_count; h++)
+        any = any || !same_offset(&job->planned[h], &job->before[h]);
+    return any;
+}
+
+static ef_status run_claim(sq_store *store, sq_job *base, ef_error *err)
+{
+    claim_job *job = (claim_job *)base;
+    ef__sq_conn *conn = &store->writer.conn;
+    int64_t now_us = sq_now_us(store);
+    sq_offset_row now;
+    ef_status st = sq_held_check(store, conn, &job->lane, job->held, job->held_count, err);
+
+    job->changed = false;
+    for (size_t h = 0; st == EF_OK && h < job->held_count; h++) {
+        st = sq_offset_get(conn, job->lane.id, job->held[h].partition, &now, err);
+        job->changed = job->changed || !same_offset(&now, &job->before[h]);
+    }
+    for (size_t h = 0; st == EF_OK && !job->changed && h < job->held_count; h++)
+        if (!same_offset(&job->planned[h], &job->before[h]))
+            st = sq_offset_put(conn, job->lane.id, job->held[h].partition, &job->planned[h], now_us,
+                               err);
+    return st;
+}
+
+static ef_status claim_once(claim_job *job, ef_str lane, bool due, ef_error *err)
+{
+    ef_status st = ef__memory_prepare(&job->out->events.room, err);
+
+    job->arena = &job->out->events.room->arena;
+    job->picks = NULL;
+    job->pick_count = 0;
+    job->limit = job->asked;
+    job->changed = false;
+    if (st == EF_OK)
+        st = read_batch(job, lane, due, err);
+    /* Due rows are not recorded: a retry row counts its own attempts. And a claim that finds
+     * nothing writes nothing. */
+    if (st != EF_OK || due || !plan_offsets(job))
+        return st;
+    return sq_submit(job->store, &job->base, err);
+}
+
+ef_status sq_claim(ef_journal *journal, const ef__claim_request *request, ef_claimed_batch *out,
+                   ef_error *err)
+{
+    /* The record is for the next owner after a crash of the process, so it need not survive a power
+     * cut: a power cut ends all processes, for which no event is suspect. So it needs no sync of
+     * its own. */
+    claim_job job = {.base = {.run = run_claim, .lazy_sync = true},
+                     .store = sq_store_of(journal),
+                     .held = request->held,
+                     .held_count = request->held_count,
+                     .after = request->after,
+                     .asked = request->limit,
+                     .out = out};
+    ef_status st;
+
+    sq_held_map_init(&job.map, request->held, request->held_count);
+    /* Only another thread under the same tokens can have moved the offsets between the read and the
+     * write: each repetition means that the other one made progress. */
+    do
+        st = claim_once(&job, request->lane, request->due, err);
+    while (st == EF_OK && job.changed);
+    return sq_count_refused(job.store, st);
+}

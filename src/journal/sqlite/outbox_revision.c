@@ -1,0 +1,326 @@
+/*
+ * outbox_revision.c - requeue, skip and replay of rows by operators, each with an audit entry.
+ *
+ * No lease is needed: a revision changes only when and how a retry row is claimed next, and the
+ * claim is made under a lease.
+ */
+#include "outbox.h"
+
+#include <inttypes.h>
+
+typedef struct revise_job {
+    sq_job base;
+    const ef__revision_request *is;
+    ef_row_list *out;
+    int64_t now_us;
+} revise_job;
+
+/* --- the audit entry -------------------------------------------------------------------------- */
+
+static ef_status insert_audit(ef__sq_conn *conn, const ef_audit_entry *act, int64_t rows,
+                              int64_t now_us, ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_AUDIT_INSERT, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, now_us);
+    ef__sq_bind_str(stmt, 2, act->action);
+    ef__sq_bind_str(stmt, 3, act->actor);
+    ef__sq_bind_str(stmt, 4, act->reason);
+    ef__sq_bind_str(stmt, 5, act->lane);
+    ef__sq_bind_str(stmt, 6, act->tenant);
+    ef__sq_bind_str(stmt, 7, act->stream);
+    sqlite3_bind_int64(stmt, 8, act->seq);
+    sqlite3_bind_int64(stmt, 9, rows);
+    return ef__sq_done(conn, stmt, err);
+}
+
+static ef_status audit_revision(ef__sq_conn *conn, const revise_job *job, ef_error *err)
+{
+    int64_t rows = (int64_t)job->out->count;
+    sqlite3_stmt *stmt;
+    ef_status st;
+
+    if (rows == 0)
+        return EF_OK;
+    if (!job->is->act->id) {
+        st = insert_audit(conn, job->is->act, rows, job->now_us, err);
+        *job->is->out_id = sqlite3_last_insert_rowid(conn->db);
+        return st;
+    }
+    st = ef__sq_stmt(conn, SQ_AUDIT_GROW, &stmt, err);
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, job->is->act->id);
+    sqlite3_bind_int64(stmt, 2, rows);
+    return ef__sq_done(conn, stmt, err);
+}
+
+/* --- one row ---------------------------------------------------------------------------------- */
+
+static void revise_row(ef__revision what, int64_t now_us, sq_retry_row *x)
+{
+    if (what == EF__REVISION_REQUEUE) {
+        x->attempts = 0;
+        x->error = (ef_str){0};
+    }
+    if (what != EF__REVISION_REPLAY || x->status == EF_ROW_DEAD)
+        x->status = EF_ROW_PENDING;
+    x->skip = what == EF__REVISION_SKIP || (x->skip && what == EF__REVISION_REPLAY);
+    x->trying = false;
+    x->due_us = x->updated_us = now_us;
+}
+
+static ef_status add_skip(ef__sq_conn *conn, const ef__skip_entry *entry, int64_t now_us,
+                          ef_error *err)
+{
+    sqlite3_stmt *stmt;
+    ef_status st = ef__sq_stmt(conn, SQ_SKIP_INSERT, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    ef__sq_bind_str(stmt, 1, entry->projection);
+    sqlite3_bind_int(stmt, 2, entry->version);
+    ef__sq_bind_str(stmt, 3, entry->tenant);
+    ef__sq_bind_str(stmt, 4, entry->stream);
+    sqlite3_bind_int64(stmt, 5, entry->seq);
+    ef__sq_bind_str(stmt, 6, entry->actor);
+    ef__sq_bind_str(stmt, 7, entry->reason);
+    sqlite3_bind_int64(stmt, 8, now_us);
+    return ef__sq_done(conn, stmt, err);
+}
+
+static ef_status add_skips(ef__sq_conn *conn, const revise_job *job, const ef__revised_row *row,
+                           const ef_row *shown, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < row->version_count; i++)
+        st = add_skip(conn,
+                      &(ef__skip_entry){.projection = row->lane,
+                                        .version = row->versions[i],
+                                        .tenant = shown->tenant,
+                                        .stream = shown->stream,
+                                        .seq = shown->seq,
+                                        .actor = job->is->act->actor,
+                                        .reason = job->is->act->reason},
+                      job->now_us, err);
+    return st;
+}
+
+/* The retry row. A queued row of a publisher becomes one when it is skipped. */
+static ef_status find_retry_row(sq_store *store, ef__revision what, const sq_lane *lane,
+                                int64_t position, ef__arena *arena, sq_retry_row *out,
+                                ef_error *err)
+{
+    ef__sq_conn *conn = &store->writer.conn;
+    ef_status st = sq_retry_row_get(conn, lane->id, position, arena, out, err);
+
+    if (st != EF_OK || out->found || what != EF__REVISION_SKIP ||
+        lane->kind != EF_LANE_KIND_PUBLISHER)
+        return st;
+    st = sq_retry_row_from_queue(store, lane, position, err);
+    return st == EF_OK ? sq_retry_row_get(conn, lane->id, position, arena, out, err) : st;
+}
+
+/* `lane` is that of the previous row, which is mostly the same. */
+static ef_status revise_one(sq_store *store, const revise_job *job, const ef__revised_row *row,
+                            sq_lane *lane, sq_blocker *blocker, ef_row *items, ef_error *err)
+{
+    ef__sq_conn *conn = &store->writer.conn;
+    ef__arena *arena = &job->out->room->arena;
+    sq_row_place spot = {.lane = lane, .position = row->position};
+    sq_retry_row x;
+    ef_status st = EF_OK;
+
+    if (!lane->id || !ef_str_equal(lane->name, row->lane))
+        st = sq_lane_find(conn, row->lane, lane, err);
+    if (st == EF_OK)
+        st = find_retry_row(store, job->is->what, lane, row->position, arena, &x, err);
+    if (st != EF_OK || !x.found ||
+        (job->is->what == EF__REVISION_REQUEUE && x.status != EF_ROW_DEAD))
+        return st;
+    revise_row(job->is->what, job->now_us, &x);
+    st = sq_retry_row_update(conn, lane->id, row->position, &x, err);
+    if (st == EF_OK)
+        st = sq_row_make(conn, &spot, blocker, arena, &items[job->out->count], err);
+    if (st == EF_OK)
+        st = add_skips(conn, job, row, &items[job->out->count], err);
+    job->out->count += st == EF_OK;
+    return st;
+}
+
+static ef_status run_revise(sq_store *store, sq_job *base, ef_error *err)
+{
+    revise_job *job = (revise_job *)base;
+    ef__sq_conn *conn = &store->writer.conn;
+    ef_row *items = ef__arena_zalloc(&job->out->room->arena, job->is->count + 1, sizeof *items);
+    sq_blocker blocker = {0};
+    sq_lane lane = {0};
+    ef_status st = items ? EF_OK : ef__no_memory(err);
+
+    job->out->items = items;
+    job->out->count = 0;
+    job->now_us = sq_now_us(store);
+    for (size_t i = 0; st == EF_OK && i < job->is->count; i++) {
+        blocker = (sq_blocker){0}; /* the previous row may have blocked this one */
+        st = revise_one(store, job, &job->is->rows[i], &lane, &blocker, items, err);
+    }
+    return st == EF_OK ? audit_revision(conn, job, err) : st;
+}
+
+ef_status sq_revise(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
+                    ef_error *err)
+{
+    revise_job job = {.base = {.run = run_revise}, .is = revise, .out = out};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+/* --- skips ------------------------------------------------------------------------------------ */
+
+typedef struct skip_job {
+    sq_job base;
+    const ef__skip_entry *entry;
+} skip_job;
+
+static ef_status run_skip_add(sq_store *store, sq_job *base, ef_error *err)
+{
+    return add_skip(&store->writer.conn, ((skip_job *)base)->entry, sq_now_us(store), err);
+}
+
+ef_status sq_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
+{
+    skip_job job = {.base = {.run = run_skip_add}, .entry = entry};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+static ef_status list_skips(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__skip_list *out,
+                            ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef__skip *items = NULL;
+    bool row;
+    ef_status st;
+
+    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+        items = sq_list_grow(arena, items, out->count, sizeof *items);
+        if (items)
+            items[out->count] = (ef__skip){.id = sqlite3_column_int64(stmt, 0),
+                                           .tenant = sq_column_copy(stmt, 1, arena),
+                                           .stream = sq_column_copy(stmt, 2, arena),
+                                           .seq = sqlite3_column_int64(stmt, 3),
+                                           .withdrawn = sqlite3_column_int(stmt, 4) != 0};
+        if (!items || !items[out->count].tenant.ptr || !items[out->count].stream.ptr) {
+            sqlite3_reset(stmt);
+            return ef__no_memory(err);
+        }
+        out->items = items;
+        out->count++;
+    }
+    return st;
+}
+
+ef_status sq_skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
+                     size_t limit, ef__skip_list *out, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sqlite3_stmt *stmt;
+    sq_reader *reader;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    st = ef__sq_stmt(&reader->conn, SQ_SKIP_AFTER, &stmt, err);
+    if (st == EF_OK) {
+        ef__sq_bind_str(stmt, 1, projection);
+        sqlite3_bind_int(stmt, 2, version);
+        sqlite3_bind_int64(stmt, 3, after);
+        sqlite3_bind_int64(stmt, 4, (int64_t)limit);
+        st = list_skips(&reader->conn, stmt, out, err);
+    }
+    sq_read_end(store, reader);
+    return st;
+}
+
+/* --- the audit log ---------------------------------------------------------------------------- */
+
+typedef struct audit_job {
+    sq_job base;
+    const ef_audit_entry *act;
+} audit_job;
+
+static ef_status run_audit(sq_store *store, sq_job *base, ef_error *err)
+{
+    return insert_audit(&store->writer.conn, ((audit_job *)base)->act, 0, sq_now_us(store), err);
+}
+
+ef_status sq_audit_add(ef_journal *journal, const ef_audit_entry *act, ef_error *err)
+{
+    audit_job job = {.base = {.run = run_audit}, .act = act};
+
+    return sq_submit(sq_store_of(journal), &job.base, err);
+}
+
+static bool entry_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_audit_entry *out)
+{
+    *out = (ef_audit_entry){.id = sqlite3_column_int64(stmt, 0),
+                            .at_us = sqlite3_column_int64(stmt, 1),
+                            .action = sq_column_copy(stmt, 2, arena),
+                            .actor = sq_column_copy(stmt, 3, arena),
+                            .reason = sq_column_copy(stmt, 4, arena),
+                            .lane = sq_column_copy(stmt, 5, arena),
+                            .tenant = sq_column_copy(stmt, 6, arena),
+                            .stream = sq_column_copy(stmt, 7, arena),
+                            .seq = sqlite3_column_int64(stmt, 8),
+                            .rows = sqlite3_column_int64(stmt, 9)};
+    return out->action.ptr && out->actor.ptr && out->reason.ptr && out->lane.ptr &&
+           out->tenant.ptr && out->stream.ptr;
+}
+
+static ef_status list_entries(ef__sq_conn *conn, const ef_audit_query *query, ef_audit_list *out,
+                              ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef_audit_entry *items = NULL;
+    sqlite3_stmt *stmt;
+    bool row;
+    ef_status st = ef__sq_stmt(conn, SQ_AUDIT_NEWEST, &stmt, err);
+
+    if (st != EF_OK)
+        return st;
+    sqlite3_bind_int64(stmt, 1, query->after);
+    sqlite3_bind_int64(stmt, 2, query->before);
+    ef__sq_bind_str(stmt, 3, query->action);
+    ef__sq_bind_str(stmt, 4, query->lane);
+    sqlite3_bind_int64(stmt, 5, (int64_t)query->limit);
+    sqlite3_bind_int(stmt, 6, query->tenant == NULL);
+    ef__sq_bind_str(stmt, 7, query->tenant ? *query->tenant : EF_STR(""));
+    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+        items = sq_list_grow(arena, items, out->count, sizeof *items);
+        if (!items || !entry_from_row(stmt, arena, &items[out->count])) {
+            sqlite3_reset(stmt);
+            return ef__no_memory(err);
+        }
+        out->items = items;
+        out->count++;
+    }
+    return st;
+}
+
+ef_status sq_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
+                      ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_reader *reader;
+    ef_status st = sq_read_begin(store, &reader, err);
+
+    if (st != EF_OK)
+        return st;
+    st = list_entries(&reader->conn, query, out, err);
+    sq_read_end(store, reader);
+    return st;
+}

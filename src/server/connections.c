@@ -1,0 +1,239 @@
+/*
+ * connections.c - the connections there are, and the time that their clients have.
+ *
+ *     theirs ─► ours ─► theirs … ─► closed
+ *
+ * As long as it is the client's turn, it has to bring a whole request, or to take its answer, in
+ * request_ms, however steadily it drips: then its connection is shut. As long as it is ours, the
+ * connection may be suspended, and the HTTP library does not see that the client closes it. So the
+ * same thread asks the kernel for all of these at once. A client that shuts down only its sending
+ * side counts as gone: HTTP clients do not do that.
+ *
+ * `lock` guards the list.
+ */
+#include "http_priv.h"
+#include "request.h"
+
+#include "../base/deadline.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define ADDRESSES 4096 /* that are counted apart */
+#define REAP_MS 500
+#define CROWDED_US (2 * 1000000) /* for a request of an address that takes others their room */
+#define POLL_MAX 256             /* connections of one call to the kernel */
+
+struct ef__connection {
+    struct ef__connection *before, *next;
+    int fd;
+    unsigned address; /* of those with the same address, but for chance */
+    int64_t since_us; /* it has been the client's turn since then; 0: it is ours. Atomic */
+    bool gone;        /* the client has closed it. Atomic */
+};
+
+struct ef__connections {
+    pthread_mutex_t lock;
+    pthread_cond_t end;
+    ef__connection *first;
+    int64_t by_address[ADDRESSES]; /* how many of each */
+    pthread_t thread;
+    bool running, ending;
+};
+
+/* --- the list -----------------------------------------------------------------------------------
+ */
+
+ef__connection *ef__connection_add(ef__server *server, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct ef__connections *all = server->connections;
+    ef__connection *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    c->fd = info ? info->connect_fd : -1;
+    c->since_us = ef__server_mono(server);
+    c->address = ef__peer_hash(connection) % ADDRESSES;
+    pthread_mutex_lock(&all->lock);
+    all->by_address[c->address]++;
+    c->next = all->first;
+    if (all->first)
+        all->first->before = c;
+    all->first = c;
+    pthread_mutex_unlock(&all->lock);
+    __atomic_add_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
+    return c;
+}
+
+void ef__connection_remove(ef__server *server, ef__connection *c)
+{
+    struct ef__connections *all = server->connections;
+
+    if (!c)
+        return;
+    pthread_mutex_lock(&all->lock);
+    all->by_address[c->address]--;
+    if (c->before)
+        c->before->next = c->next;
+    else
+        all->first = c->next;
+    if (c->next)
+        c->next->before = c->before;
+    pthread_mutex_unlock(&all->lock);
+    free(c);
+    __atomic_sub_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
+}
+
+void ef__connection_turn(ef__server *server, ef__connection *c, bool theirs)
+{
+    if (c)
+        __atomic_store_n(&c->since_us,
+                         theirs ? __atomic_load_n(&server->round_us, __ATOMIC_RELAXED) : 0,
+                         __ATOMIC_RELAXED);
+}
+
+/* --- slow clients -------------------------------------------------------------------------------
+ */
+
+/* How long a client may take. Where most connections are in use, an address that has a large part
+ * of them gets less time, so that others come in. */
+static int64_t time_of(const ef__server *server, const ef__connection *c, bool crowded)
+{
+    int64_t limit_us = server->options.request_ms * 1000;
+    bool crowds = server->connections->by_address[c->address] > server->options.connections_max / 4;
+
+    return crowded && crowds && limit_us > CROWDED_US ? CROWDED_US : limit_us;
+}
+
+/* Shut the socket and no more: the library's thread finds it so, and cleans up. */
+static void shut_slow(ef__server *server)
+{
+    int64_t now_us = ef__server_mono(server), most = server->options.connections_max;
+    bool crowded = __atomic_load_n(&server->counts.connections, __ATOMIC_RELAXED) > most / 4 * 3;
+
+    for (ef__connection *c = server->connections->first; c; c = c->next) {
+        int64_t since_us = __atomic_load_n(&c->since_us, __ATOMIC_RELAXED);
+        if (since_us <= 0 || now_us - since_us <= time_of(server, c, crowded))
+            continue;
+        (void)shutdown(c->fd, SHUT_RDWR);
+        __atomic_store_n(&c->since_us, now_us, __ATOMIC_RELAXED); /* its end may take a moment */
+        __atomic_add_fetch(&server->counts.refused, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* --- clients that have gone ---------------------------------------------------------------------
+ */
+
+#define GONE (POLLRDHUP | POLLHUP | POLLERR)
+
+static void poll_batch(ef__connection *const *of, struct pollfd *fds, size_t count)
+{
+    if (count == 0 || poll(fds, count, 0) <= 0)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (fds[i].revents & GONE)
+            __atomic_store_n(&of[i]->gone, true, __ATOMIC_RELAXED);
+}
+
+static void find_gone(struct ef__connections *all)
+{
+    ef__connection *of[POLL_MAX];
+    struct pollfd fds[POLL_MAX];
+    size_t count = 0;
+
+    for (ef__connection *c = all->first; c; c = c->next) {
+        if (__atomic_load_n(&c->since_us, __ATOMIC_RELAXED) != 0 || c->gone)
+            continue;
+        of[count] = c;
+        fds[count++] = (struct pollfd){.fd = c->fd, .events = POLLRDHUP};
+        if (count == POLL_MAX) {
+            poll_batch(of, fds, count);
+            count = 0;
+        }
+    }
+    poll_batch(of, fds, count);
+}
+
+bool ef__request_is_abandoned(const ef__request *r)
+{
+    return r->client && __atomic_load_n(&r->client->gone, __ATOMIC_RELAXED);
+}
+
+/* Asked by a thread that works on the request: the connection is suspended, so no other thread
+ * reads from the socket or closes it. */
+static bool is_gone_now(void *context)
+{
+    const ef__request *r = context;
+    struct pollfd ask = {.fd = r->client->fd, .events = POLLRDHUP};
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & GONE);
+}
+
+ef_budget ef__request_budget(ef__request *r)
+{
+    return (ef_budget){.steps = r->server->options.query_steps,
+                       .time_ms = r->server->options.query_ms,
+                       .stop = r->client ? is_gone_now : NULL,
+                       .stop_context = r};
+}
+
+/* --- start and stop -----------------------------------------------------------------------------
+ */
+
+static void *watch(void *context)
+{
+    ef__server *server = context;
+    struct ef__connections *all = server->connections;
+
+    pthread_mutex_lock(&all->lock);
+    while (!all->ending) {
+        struct timespec until = ef__deadline(CLOCK_MONOTONIC, REAP_MS);
+        (void)pthread_cond_timedwait(&all->end, &all->lock, &until);
+        shut_slow(server);
+        find_gone(all);
+    }
+    pthread_mutex_unlock(&all->lock);
+    return NULL;
+}
+
+ef_status ef__connections_start(ef__server *server, ef_error *err)
+{
+    struct ef__connections *all = calloc(1, sizeof *all);
+
+    if (!all)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    server->connections = all;
+    pthread_mutex_init(&all->lock, NULL);
+    ef__cond_init(&all->end);
+    all->running = pthread_create(&all->thread, NULL, watch, server) == 0;
+    return all->running ? EF_OK : ef_fail(err, EF_NO_MEMORY, "no thread for the connections");
+}
+
+void ef__connections_stop(ef__server *server)
+{
+    struct ef__connections *all = server->connections;
+
+    if (!all || !all->running)
+        return;
+    pthread_mutex_lock(&all->lock);
+    all->ending = true;
+    pthread_cond_signal(&all->end);
+    pthread_mutex_unlock(&all->lock);
+    (void)pthread_join(all->thread, NULL);
+    all->running = false;
+}
+
+void ef__connections_close(ef__server *server)
+{
+    struct ef__connections *all = server->connections;
+
+    if (!all)
+        return;
+    pthread_cond_destroy(&all->end);
+    pthread_mutex_destroy(&all->lock);
+    free(all);
+    server->connections = NULL;
+}

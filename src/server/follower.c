@@ -1,0 +1,191 @@
+/*
+ * follower.c - see follower.h.
+ */
+#include "follower.h"
+
+#include <stdlib.h>
+
+#define PENDING_BYTES_FEW (1u << 16) /* a follower with less than that may be given any amount */
+#define TAKING_US 1000000ll          /* one that took nothing for so long is not waited for */
+
+static int64_t chunk_bytes; /* of all chunks; atomic */
+
+struct ef__chunk {
+    int64_t users; /* atomic */
+    size_t len;
+    char bytes[];
+};
+
+struct ef__chunk_link {
+    struct ef__chunk_link *next;
+    ef__chunk *chunk;
+};
+
+void ef__chunk_drop(ef__chunk *c)
+{
+    if (__atomic_sub_fetch(&c->users, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    __atomic_sub_fetch(&chunk_bytes, (int64_t)c->len, __ATOMIC_RELAXED);
+    free(c);
+}
+
+ef__chunk *ef__chunk_of(ef_str text)
+{
+    ef__chunk *c = text.len > 0 ? malloc(sizeof(*c) + text.len) : NULL;
+
+    if (!c)
+        return NULL;
+    c->users = 1;
+    c->len = text.len;
+    __atomic_add_fetch(&chunk_bytes, (int64_t)c->len, __ATOMIC_RELAXED);
+    memcpy(c->bytes, text.ptr, text.len);
+    return c;
+}
+
+int64_t ef__chunk_bytes(void)
+{
+    return __atomic_load_n(&chunk_bytes, __ATOMIC_RELAXED);
+}
+
+ef__follower *ef__follower_make(const ef__topic_key *key, const ef_view_place *after,
+                                const ef__principal *who)
+{
+    ef__follower *f = calloc(1, sizeof *f);
+
+    if (!f)
+        return NULL;
+    f->key = *key;
+    f->after = *after;
+    f->who = *who;
+    f->users = 2;
+    pthread_mutex_init(&f->lock, NULL);
+    return f;
+}
+
+void ef__follower_drop(ef__follower *f)
+{
+    if (__atomic_sub_fetch(&f->users, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    while (f->first) {
+        struct ef__chunk_link *l = f->first;
+        f->first = l->next;
+        ef__chunk_drop(l->chunk);
+        free(l);
+    }
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+/* Under its lock. */
+static void wake(ef__follower *f)
+{
+    if (f->parked) {
+        f->parked = false;
+        f->reader.wake(f->reader.server, f->reader.connection);
+    }
+}
+
+bool ef__follower_give(ef__follower *f, ef__chunk *c, int64_t now_us)
+{
+    struct ef__chunk_link *l = calloc(1, sizeof *l);
+    bool stays;
+
+    pthread_mutex_lock(&f->lock);
+    f->took_us = f->pending ? f->took_us : now_us;
+    stays = l && !f->gone &&
+            (f->pending < PENDING_BYTES_FEW || f->pending + c->len <= EF__FOLLOWER_BYTES_MAX);
+    if (stays) {
+        __atomic_add_fetch(&c->users, 1, __ATOMIC_ACQ_REL);
+        l->chunk = c;
+        if (f->last)
+            f->last->next = l;
+        else
+            f->first = l;
+        f->last = l;
+        f->pending += c->len;
+    } else {
+        f->over = true;
+        free(l);
+    }
+    wake(f);
+    pthread_mutex_unlock(&f->lock);
+    return stays;
+}
+
+bool ef__follower_is_taking(ef__follower *f, int64_t now_us)
+{
+    bool taking;
+
+    pthread_mutex_lock(&f->lock);
+    taking = f->pending >= PENDING_BYTES_FEW && !f->gone && now_us - f->took_us < TAKING_US;
+    pthread_mutex_unlock(&f->lock);
+    return taking;
+}
+
+bool ef__follower_stalls(ef__follower *f, int64_t now_us)
+{
+    bool stalls;
+
+    pthread_mutex_lock(&f->lock);
+    stalls = f->pending >= PENDING_BYTES_FEW && now_us - f->took_us >= TAKING_US;
+    pthread_mutex_unlock(&f->lock);
+    return stalls;
+}
+
+void ef__follower_end(ef__follower *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->over = true;
+    wake(f);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void ef__follower_attach(ef__follower *f, const ef__follower_reader *reader)
+{
+    pthread_mutex_lock(&f->lock);
+    f->reader = *reader;
+    pthread_mutex_unlock(&f->lock);
+}
+
+int64_t ef__follower_read(ef__follower *f, char *out, size_t max)
+{
+    int64_t n = 0;
+
+    pthread_mutex_lock(&f->lock);
+    while (f->first && (size_t)n < max) {
+        struct ef__chunk_link *l = f->first;
+        size_t left = l->chunk->len - f->read,
+               take = max - (size_t)n < left ? max - (size_t)n : left;
+        memcpy(out + n, l->chunk->bytes + f->read, take);
+        n += (int64_t)take;
+        f->took_us = ef__server_mono(f->reader.server);
+        f->read += take;
+        f->pending -= take;
+        if (f->read == l->chunk->len) {
+            f->first = l->next;
+            f->last = f->first ? f->last : NULL;
+            f->read = 0;
+            ef__chunk_drop(l->chunk);
+            free(l);
+        }
+    }
+    if (n == 0 && f->over) {
+        n = -1;
+    } else if (n == 0) {
+        f->parked = true;
+        f->reader.park(f->reader.connection);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return n;
+}
+
+void ef__follower_leave(ef__follower *f)
+{
+    if (!f)
+        return;
+    pthread_mutex_lock(&f->lock);
+    f->gone = true;
+    f->parked = false;
+    pthread_mutex_unlock(&f->lock);
+    ef__follower_drop(f);
+}

@@ -1,0 +1,45 @@
+/*
+ * follow.h - the record of changes: what every back end decides alike.
+ */
+#ifndef EF_VIEWS_FOLLOW_H
+#define EF_VIEWS_FOLLOW_H
+
+#include "compare.h"
+
+#include "../base/limits.h"
+
+/* The number of the next record. */
+static inline int64_t ef__follow_next(const ef__follow_row *follow, int64_t now_us)
+{
+    return follow->last < now_us ? now_us : follow->last + 1;
+}
+
+/* Not for a change that is nothing. */
+static inline ef__change_kind ef__change_kind_of(const ef__view_change *change)
+{
+    if (change->deleted)
+        return EF__CHANGE_DELETED;
+    return ef__digest_is_none(change->before) ? EF__CHANGE_CREATED : EF__CHANGE_UPDATED;
+}
+
+/* Behind the changes of one tenant, from `first` on; they are sorted (ef__views_sorted). */
+static inline size_t ef__changes_of_tenant(const ef__view_change **sorted, size_t count,
+                                           size_t first)
+{
+    size_t next = first + 1;
+
+    while (next < count && ef_str_equal(sorted[next]->view.tenant, sorted[first]->view.tenant))
+        next++;
+    return next;
+}
+
+/* EF_BUSY: too many tenants of the generation are followed. */
+ef_status ef__follow_crowded(int64_t generation, ef_error *err);
+
+/* Empty, with room. */
+ef_status ef__change_list_ready(ef__change_list *list, ef_error *err);
+/* Add a record, whose id is copied. `items` and `cap` are the list's own, as it grows. */
+ef_status ef__change_list_add(ef__change_list *list, ef__change_record **items, size_t *cap,
+                              const ef__change_record *record, ef_error *err);
+
+#endif

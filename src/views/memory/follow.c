@@ -1,0 +1,201 @@
+/*
+ * follow.c - followed tenants: beginning, the record of changes, reading it.
+ */
+#include "memory.h"
+
+#include "../follow.h"
+
+#include <stdlib.h>
+
+mem_follow *mem_follow_find(const mem_generation *g, ef_str tenant)
+{
+    for (size_t i = 0; i < g->follows.count; i++) {
+        mem_follow *f = g->follows.items[i];
+        if (ef_str_equal(f->tenant, tenant))
+            return f;
+    }
+    return NULL;
+}
+
+static mem_follow *follow_make(ef_str tenant, int64_t until_us, int64_t number)
+{
+    mem_follow *f = malloc(sizeof *f + tenant.len);
+    char *at = (char *)(f + 1);
+
+    if (!f)
+        return NULL;
+    *f = (mem_follow){.follow = {.until_us = until_us, .low = number, .last = number}};
+    f->tenant = mem_put(&at, tenant);
+    return f;
+}
+
+static void follow_free(mem_follow *f)
+{
+    mem_list_release(&f->records);
+    free(f);
+}
+
+/* --- the record ------------------------------------------------------------------------------- */
+
+ef__change_record *mem_record_make(const ef__view_change *change)
+{
+    ef__change_record *r = malloc(sizeof *r + change->view.id.len);
+    char *at = (char *)(r + 1);
+
+    if (!r)
+        return NULL;
+    *r = (ef__change_record){.position = change->view.last_position,
+                             .kind = ef__change_kind_of(change),
+                             .view_id = mem_put(&at, change->view.id)};
+    return r;
+}
+
+void mem_record_put(mem_store *store, mem_follow *f, ef__change_record *record)
+{
+    record->number = f->follow.last = ef__follow_next(&f->follow, mem_now_us(store));
+    f->follow.kept++;
+    mem_list_insert(&f->records, f->records.count, record);
+}
+
+static void trim(mem_follow *f)
+{
+    size_t over = f->records.count - EF_LIMIT_CHANGES_LEFT;
+
+    f->follow.low = ((const ef__change_record *)f->records.items[over - 1])->number;
+    f->follow.kept = EF_LIMIT_CHANGES_LEFT;
+    for (size_t i = 0; i < over; i++)
+        free(f->records.items[i]);
+    f->records.count -= over;
+    memmove(f->records.items, f->records.items + over,
+            f->records.count * sizeof f->records.items[0]);
+}
+
+static void end_one(mem_store *store, mem_generation *g)
+{
+    int64_t now_us = mem_now_us(store);
+
+    for (size_t i = 0; i < g->follows.count; i++) {
+        mem_follow *f = g->follows.items[i];
+        if (f->follow.until_us >= now_us)
+            continue;
+        if (g->follow_floor < f->follow.last)
+            g->follow_floor = f->follow.last;
+        (void)mem_list_remove(&g->follows, i);
+        follow_free(f);
+        return;
+    }
+}
+
+void mem_records_tidy(mem_store *store, mem_generation *g)
+{
+    for (size_t i = 0; i < g->follows.count; i++) {
+        mem_follow *f = g->follows.items[i];
+        if (f->records.count > EF_LIMIT_CHANGES_KEPT)
+            trim(f);
+    }
+    end_one(store, g);
+}
+
+void mem_follows_cut(mem_generation *g, int64_t *limit)
+{
+    while (*limit > 0 && g->follows.count) {
+        mem_follow *f = g->follows.items[g->follows.count - 1];
+        for (; *limit > 0 && f->records.count; --*limit)
+            free(mem_list_remove(&f->records, f->records.count - 1));
+        if (*limit == 0)
+            return;
+        (void)mem_list_remove(&g->follows, g->follows.count - 1);
+        follow_free(f);
+        --*limit;
+    }
+}
+
+void mem_follows_release(mem_generation *g)
+{
+    for (size_t i = 0; i < g->follows.count; i++)
+        mem_list_release(&((mem_follow *)g->follows.items[i])->records);
+    mem_list_release(&g->follows);
+}
+
+/* --- beginning -------------------------------------------------------------------------------- */
+
+static ef_status begin(mem_store *store, mem_generation *g, ef_str tenant, int64_t until_us,
+                       mem_follow **out, ef_error *err)
+{
+    ef__follow_row before = {0};
+
+    end_one(store, g);
+    if (g->follows.count >= EF_LIMIT_FOLLOWED_TENANTS)
+        return ef__follow_crowded(g->about.id, err);
+    before.last = g->follow_floor;
+    *out = follow_make(tenant, until_us, ef__follow_next(&before, mem_now_us(store)));
+    if (!*out || !mem_list_reserve(&g->follows, 1)) {
+        free(*out);
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a follower");
+    }
+    mem_list_insert(&g->follows, g->follows.count, *out);
+    return EF_OK;
+}
+
+ef_status mem_follow_begin(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
+                           ef__follow_row *out, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    mem_generation *g;
+    mem_follow *f = NULL;
+    ef_status st = EF_OK;
+
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, generation);
+    f = g ? mem_follow_find(g, tenant) : NULL;
+    if (!g) {
+        st = ef__generation_missing(generation, err);
+    } else if (!f) {
+        st = begin(store, g, tenant, until_us, &f, err);
+    } else {
+        f->follow.until_us = f->follow.until_us < until_us ? until_us : f->follow.until_us;
+        end_one(store, g);
+    }
+    if (st == EF_OK)
+        *out = f->follow;
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static ef_status list_records(const mem_follow *f, int64_t after, size_t limit,
+                              ef__change_list *out, ef_error *err)
+{
+    ef__change_record *items = NULL;
+    size_t cap = 0;
+    ef_status st = EF_OK;
+
+    out->is_followed = true;
+    out->follow = f->follow;
+    for (size_t i = 0; st == EF_OK && i < f->records.count && out->count < limit; i++) {
+        const ef__change_record *r = f->records.items[i];
+        if (r->number > after)
+            st = ef__change_list_add(out, &items, &cap, r, err);
+    }
+    return st;
+}
+
+ef_status mem_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
+                        size_t limit, ef__change_list *out, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    const mem_generation *g;
+    const mem_follow *f;
+    ef_status st = ef__change_list_ready(out, err);
+
+    if (st != EF_OK)
+        return st;
+    pthread_mutex_lock(&store->lock);
+    g = mem_generation_find(store, generation);
+    f = g ? mem_follow_find(g, tenant) : NULL;
+    if (f)
+        st = list_records(f, after, limit, out, err);
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}

@@ -1,0 +1,81 @@
+-- Followed tenants, and the record of what commits changed.
+
+-- name: follow_get
+-- only: sqlite on PostgreSQL the statements that write the row answer it
+-- binds: 1 generation, 2 tenant
+SELECT until, low, last, kept FROM follow WHERE generation = ?1 AND tenant = ?2;
+
+-- name: follow_put
+-- only: sqlite on PostgreSQL others write at the same time: follow_add, follow_extend, change_add
+-- binds: 1 generation, 2 tenant, 3 until, 4 low, 5 last, 6 kept
+INSERT INTO follow(generation, tenant, until, low, last, kept) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    ON CONFLICT (generation, tenant)
+    DO UPDATE SET until = excluded.until, low = excluded.low, last = excluded.last,
+                  kept = excluded.kept;
+
+-- name: follow_count
+-- binds: 1 generation
+SELECT count(*) FROM follow WHERE generation = ?1;
+
+-- name: follow_ended
+-- The tenant whose time was over first.
+-- only: sqlite on PostgreSQL one statement finds it and ends it (follow_end)
+-- binds: 1 generation, 2 now
+SELECT tenant, last FROM follow WHERE generation = ?1 AND until < ?2 ORDER BY until LIMIT 1;
+
+-- name: follow_delete
+-- only: sqlite on PostgreSQL one statement ends it (follow_end)
+-- binds: 1 generation, 2 tenant
+DELETE FROM follow WHERE generation = ?1 AND tenant = ?2;
+
+-- name: follow_floor_get
+-- only: sqlite on PostgreSQL follow_add reads it
+-- binds: 1 generation
+SELECT number FROM follow_floor WHERE generation = ?1;
+
+-- name: follow_floor_raise
+-- only: sqlite on PostgreSQL follow_end raises it
+-- binds: 1 generation, 2 number
+INSERT INTO follow_floor(generation, number) VALUES (?1, ?2)
+    ON CONFLICT (generation) DO UPDATE SET number = max(number, excluded.number);
+
+-- name: follow_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM follow
+ WHERE (generation, tenant) IN
+       (SELECT generation, tenant FROM follow WHERE generation = ?1 LIMIT ?2);
+
+-- name: follow_floor_cut
+-- binds: 1 generation
+DELETE FROM follow_floor WHERE generation = ?1;
+
+-- name: change_add
+-- binds: 1 generation, 2 tenant, 3 number, 4 id, 5 position, 6 kind
+INSERT INTO view_change(generation, tenant, number, id, position, kind)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+
+-- name: change_ls
+-- The row of the tenant with every record, so that both are of one moment; once without a record
+-- where there is none.
+-- binds: 1 generation, 2 tenant, 3 number to go on behind, 4 limit
+SELECT f.until, f.low, f.last, f.kept, c.number, c.id, c.position, c.kind
+  FROM follow f LEFT JOIN view_change c
+    ON c.generation = f.generation AND c.tenant = f.tenant AND c.number > ?3
+ WHERE f.generation = ?1 AND f.tenant = ?2
+ ORDER BY c.number LIMIT ?4;
+
+-- name: change_nth
+-- only: sqlite on PostgreSQL change_trim finds it
+-- binds: 1 generation, 2 tenant, 3 how many are before it
+SELECT number FROM view_change WHERE generation = ?1 AND tenant = ?2
+ ORDER BY number LIMIT 1 OFFSET ?3;
+
+-- name: change_trim
+-- binds: 1 generation, 2 tenant, 3 the highest number to delete
+DELETE FROM view_change WHERE generation = ?1 AND tenant = ?2 AND number <= ?3;
+
+-- name: change_cut
+-- binds: 1 generation, 2 limit
+DELETE FROM view_change
+ WHERE (generation, tenant, number) IN
+       (SELECT generation, tenant, number FROM view_change WHERE generation = ?1 LIMIT ?2);
