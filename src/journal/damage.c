@@ -19,12 +19,12 @@ enum { NONE, NOTING, KNOWN };
  * Positions are not negative. */
 #define REFUSED INT64_MIN
 
-static void log_damage(ef_journal *journal, const ef__damage *damage)
+static void log_damage(ef_journal *journal, const char *text)
 {
     if (!atomic_exchange(&journal->damage.logged, true))
         ef__log(journal->options.log, EF_LOG_ERROR, "the journal is damaged; appends are refused",
                 EF_LOG_TEXT_FIELD("journal", ef_str_from(journal->shown)),
-                EF_LOG_TEXT_FIELD("error", ef_str_from(damage->text)));
+                EF_LOG_TEXT_FIELD("error", ef_str_from(text)));
 }
 
 static bool is_known_here(const ef_journal *journal)
@@ -62,14 +62,18 @@ ef_status ef__damage_note(ef_journal *journal, ef_status st, const ef_error *err
     ef__damage damage = {0};
     ef_str text;
 
-    if (st != EF_DAMAGED || (err && err->asked == REFUSED) || is_known_here(journal))
+    if (st != EF_DAMAGED || is_known_here(journal))
         return st;
+    if (err && err->asked == REFUSED) {
+        log_damage(journal, err->text);
+        return st;
+    }
     text =
         ef__utf8_cut(ef_str_from(err ? err->text : ef_status_message(st)), sizeof damage.text - 1);
     memcpy(damage.text, text.ptr, text.len);
     damage.found_us = clock->wall_us(clock->context);
     record(journal, &damage);
-    log_damage(journal, &damage);
+    log_damage(journal, damage.text);
     return st;
 }
 
@@ -79,7 +83,7 @@ static bool find_in_store(ef_journal *journal, ef__damage *out)
     if (!journal->ops->damage_get || journal->ops->damage_get(journal, out, NULL) != EF_OK ||
         out->found_us == 0)
         return false;
-    log_damage(journal, out);
+    log_damage(journal, out->text);
     return true;
 }
 
@@ -109,7 +113,7 @@ ef_status ef__damage_refuse(ef_journal *journal, ef_error *err)
 {
     ef__damage damage;
 
-    if (!is_known_here(journal) && (journal->ops->caps & EF__JOURNAL_REMOTE))
+    if (!is_known_here(journal) && (journal->ops->caps & EF__JOURNAL_REFUSES_DAMAGED))
         return EF_OK;
     return ef__damage_find(journal, &damage) ? ef__damage_fail(journal->shown, &damage, err)
                                              : EF_OK;

@@ -96,7 +96,9 @@ enum ef__journal_caps {
     /* Readers acknowledge what they have read (`followed`), and the store may forget it then: the
      * reader must have synced its result before. */
     EF__JOURNAL_ACKNOWLEDGED = 2,
-    EF__JOURNAL_REMOTE = 4 /* a read waits for another process */
+    EF__JOURNAL_REMOTE = 4, /* a read waits for another process */
+    /* `append` reads the record of damage in its transaction, so that callers need not. */
+    EF__JOURNAL_REFUSES_DAMAGED = 8
 };
 
 /* outbox_ls of a back end also lists published rows: newest first, down from `upto`. */
@@ -268,9 +270,8 @@ struct ef__journal_ops {
     /* Records damage in the store, for every process that has it open or opens it. Damage that is
      * recorded already stays. Also where the journal is read-only. NULL: only this handle knows. */
     ef_status (*damage_set)(ef_journal *journal, const ef__damage *damage, ef_error *err);
-    /* found_us 0: none. Unless the journal is REMOTE, it must cost no more than a read of a page of
-     * a file, because every append calls it. A REMOTE one is not called: its append reads the
-     * record in its own transaction, and refuses with ef__damage_fail. */
+    /* found_us 0: none. Every append calls it, unless the journal is REFUSES_DAMAGED: then its
+     * append reads the record in its own transaction, and refuses with ef__damage_fail. */
     ef_status (*damage_get)(ef_journal *journal, ef__damage *out, ef_error *err);
     ef_status (*damage_clear)(ef_journal *journal, ef_error *err);
     /* As ef_journal_backup. NULL: use the tools of the store. */

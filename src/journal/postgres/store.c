@@ -490,7 +490,7 @@ static ef_status pg_partition_count(ef_journal *journal, int32_t *out, ef_error 
 
 static const ef__journal_ops postgres_ops = {
     .name = "postgres",
-    .caps = EF__JOURNAL_REMOTE,
+    .caps = EF__JOURNAL_REMOTE | EF__JOURNAL_REFUSES_DAMAGED,
     .close = store_close,
     .append = pg_append_events,
     .append_each = pg_append_each,

@@ -179,6 +179,20 @@ static ef_status commit_group(sq_store *store, ef_error *err)
     return EF_OK;
 }
 
+/* Refuses the appends of a group if damage is recorded. Read once per group, and in its
+ * transaction, because a read per append costs 3 % of the rate of 64 threads. */
+static void refuse_damaged(sq_store *store, sq_job *jobs)
+{
+    sq_damage found;
+
+    sq_headfile_damage(&store->writer.head, &found);
+    if (found.damage.found_us == 0)
+        return;
+    for (sq_job *job = jobs; job; job = job->next)
+        if (job->plans_first)
+            job->status = ef__damage_fail(store->base.shown, &found.damage, job->err);
+}
+
 static void run_group(sq_store *store, sq_job *jobs)
 {
     ef_error err = EF_ERROR_INIT;
@@ -199,7 +213,11 @@ static void run_group(sq_store *store, sq_job *jobs)
         fail_jobs(jobs, st, &err);
         return;
     }
+    if (events > 0)
+        refuse_damaged(store, jobs);
     for (sq_job *job = jobs; job && !fatal; job = job->next) {
+        if (job->status != EF_OK)
+            continue;
         run_job(store, job, &fatal);
         bad = fatal ? job : NULL;
     }

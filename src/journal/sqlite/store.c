@@ -415,7 +415,7 @@ static ef_status sq_facts(ef_journal *journal, ef_store_facts *out, ef_error *er
 
 static const ef__journal_ops ops = {
     .name = "sqlite",
-    .caps = 0,
+    .caps = EF__JOURNAL_REFUSES_DAMAGED,
     .close = sq_close,
     .append = sq_append,
     .append_each = sq_append_each,
