@@ -11,7 +11,8 @@
 #include <time.h>
 
 #define SECOND_US INT64_C(1000000)
-#define DAY_US (86400 * SECOND_US)
+#define DAY_SECONDS 86400
+#define DAY_US (DAY_SECONDS * SECOND_US)
 #define TIME_US_MAX (DAYS_BEFORE_10000 * DAY_US - 1) /* the last microsecond of 9999 */
 
 enum { DAYS_BEFORE_1970 = 719162, DAYS_BEFORE_10000 = 2932897 };
@@ -64,40 +65,61 @@ static int days_in_month(int64_t year, int month)
     return days[month - 1] + (month == 2 && is_leap_year(year));
 }
 
-/* Writes exactly `digits` digits and `next`; returns the end. */
-static char *write_number(char *out, int digits, int64_t value, char next)
+/* Every event that a program reads the time of is formatted: a table halves the cost. */
+static void write_pair(char *out, unsigned value)
 {
-    for (int i = digits - 1; i >= 0; i--, value /= 10)
-        out[i] = (char)('0' + value % 10);
-    out[digits] = next;
-    return out + digits + 1;
+    static const char pairs[] = "0001020304050607080910111213141516171819"
+                                "2021222324252627282930313233343536373839"
+                                "4041424344454647484950515253545556575859"
+                                "6061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
+
+    memcpy(out, pairs + 2 * value, 2);
+}
+
+typedef struct date {
+    unsigned year, month, day;
+} date;
+
+/* The date of a day after 1970-01-01. Years are counted from the first of March here, so that a
+ * leap day is the last of its year, and months have their days by one formula. */
+static date date_of_day(unsigned days)
+{
+    const unsigned cycle_days = 146097; /* of 400 years */
+    unsigned from_march = days + DAYS_BEFORE_1970 + 306;
+    unsigned rest = from_march % cycle_days;
+    unsigned year = (rest - rest / 1460 + rest / 36524 - rest / (cycle_days - 1)) / 365;
+    unsigned day = rest - (365 * year + year / 4 - year / 100);
+    unsigned month = (5 * day + 2) / 153; /* 0 is March */
+
+    return (date){.year = from_march / cycle_days * 400 + year + (month >= 10),
+                  .month = month < 10 ? month + 3 : month - 9,
+                  .day = day - (153 * month + 2) / 5 + 1};
 }
 
 /* A time before 1970 or after 9999 is written as the nearest valid one: the public API refuses such
  * times, and the text has a fixed length. */
 void ef_time_format(int64_t time_us, char out[EF_TIME_TEXT_MAX])
 {
+    static const char pattern[] = "yyyy-mm-ddThh:mm:ss.ffffffZ";
     int64_t us = time_us < 0 ? 0 : time_us > TIME_US_MAX ? TIME_US_MAX : time_us;
-    int64_t days = us / DAY_US;
-    int64_t year = 1970 + days / 365; /* not too early, and a few years late at most */
-    int month = 1;
+    int64_t seconds = us / SECOND_US;
+    unsigned fraction = (unsigned)(us - seconds * SECOND_US);
+    unsigned days = (unsigned)(seconds / DAY_SECONDS);
+    unsigned second = (unsigned)(seconds - (int64_t)days * DAY_SECONDS);
+    date d = date_of_day(days);
 
-    while (days_before_year(year) > days)
-        year--;
-    days -= days_before_year(year);
-    while (days >= days_in_month(year, month))
-        days -= days_in_month(year, month++);
-
-    int64_t second = us % DAY_US / SECOND_US;
-    char *end = out;
-    end = write_number(end, 4, year, '-');
-    end = write_number(end, 2, month, '-');
-    end = write_number(end, 2, days + 1, 'T');
-    end = write_number(end, 2, second / 3600, ':');
-    end = write_number(end, 2, second / 60 % 60, ':');
-    end = write_number(end, 2, second % 60, '.');
-    end = write_number(end, 6, us % SECOND_US, 'Z');
-    *end = '\0';
+    memcpy(out, pattern, sizeof pattern);
+    write_pair(out, d.year / 100);
+    write_pair(out + 2, d.year % 100);
+    write_pair(out + 5, d.month);
+    write_pair(out + 8, d.day);
+    write_pair(out + 11, second / 3600);
+    write_pair(out + 14, second / 60 % 60);
+    write_pair(out + 17, second % 60);
+    write_pair(out + 20, fraction / 10000);
+    write_pair(out + 22, fraction / 100 % 100);
+    write_pair(out + 24, fraction % 100);
 }
 
 /* The unread rest of a text. */

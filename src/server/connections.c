@@ -6,8 +6,8 @@
  * As long as it is the client's turn, it has to bring a whole request, or to take its answer, in
  * request_ms, however steadily it drips: then its connection is shut. As long as it is ours, the
  * connection may be suspended, and the HTTP library does not see that the client closes it. So the
- * same thread asks the kernel for all of these at once. A client that shuts down only its sending
- * side counts as gone: HTTP clients do not do that.
+ * kernel reports it to the same thread. A client that shuts down only its sending side counts as
+ * gone: HTTP clients do not do that.
  *
  * `lock` guards the list.
  */
@@ -16,14 +16,18 @@
 
 #include "../base/deadline.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define ADDRESSES 4096 /* that are counted apart */
 #define REAP_MS 500
 #define CROWDED_US (2 * 1000000) /* for a request of an address that takes others their room */
-#define POLL_MAX 256             /* connections of one call to the kernel */
+#define EVENTS_MAX 256           /* of one call to the kernel */
 
 struct ef__connection {
     struct ef__connection *before, *next;
@@ -31,6 +35,7 @@ struct ef__connection {
     unsigned address; /* of those with the same address, but for chance */
     int64_t since_us; /* it has been the client's turn since then; 0: it is ours. Atomic */
     bool gone;        /* the client has closed it. Atomic */
+    bool registered;  /* the kernel reports when the client closes it */
 };
 
 struct ef__connections {
@@ -38,6 +43,7 @@ struct ef__connections {
     pthread_cond_t end;
     ef__connection *first;
     int64_t by_address[ADDRESSES]; /* how many of each */
+    int epoll_fd;
     pthread_t thread;
     bool running, ending;
 };
@@ -75,6 +81,9 @@ void ef__connection_remove(ef__server *server, ef__connection *c)
     if (!c)
         return;
     pthread_mutex_lock(&all->lock);
+    /* The library closes the socket after this call, so the number is still that of `c`. */
+    if (c->registered)
+        (void)epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     all->by_address[c->address]--;
     if (c->before)
         c->before->next = c->next;
@@ -127,34 +136,29 @@ static void shut_slow(ef__server *server)
 /* --- clients that have gone ---------------------------------------------------------------------
  */
 
-#define GONE (POLLRDHUP | POLLHUP | POLLERR)
-
-static void poll_batch(ef__connection *const *of, struct pollfd *fds, size_t count)
+/* A connection that is ours for a whole round of the thread is registered with the kernel, and
+ * stays so. Most requests are answered sooner and cost nothing here, and neither do idle
+ * subscribers. */
+static void register_parked(struct ef__connections *all)
 {
-    if (count == 0 || poll(fds, count, 0) <= 0)
-        return;
-    for (size_t i = 0; i < count; i++)
-        if (fds[i].revents & GONE)
-            __atomic_store_n(&of[i]->gone, true, __ATOMIC_RELAXED);
+    for (ef__connection *c = all->first; c; c = c->next) {
+        struct epoll_event wanted = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = c};
+        if (c->registered || __atomic_load_n(&c->since_us, __ATOMIC_RELAXED) != 0)
+            continue;
+        c->registered = epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, c->fd, &wanted) == 0;
+    }
 }
 
-static void find_gone(struct ef__connections *all)
+static void find_closed(struct ef__connections *all)
 {
-    ef__connection *of[POLL_MAX];
-    struct pollfd fds[POLL_MAX];
-    size_t count = 0;
+    struct epoll_event events[EVENTS_MAX];
+    int count;
 
-    for (ef__connection *c = all->first; c; c = c->next) {
-        if (__atomic_load_n(&c->since_us, __ATOMIC_RELAXED) != 0 || c->gone)
-            continue;
-        of[count] = c;
-        fds[count++] = (struct pollfd){.fd = c->fd, .events = POLLRDHUP};
-        if (count == POLL_MAX) {
-            poll_batch(of, fds, count);
-            count = 0;
-        }
-    }
-    poll_batch(of, fds, count);
+    do {
+        count = epoll_wait(all->epoll_fd, events, EVENTS_MAX, 0);
+        for (int i = 0; i < count; i++)
+            __atomic_store_n(&((ef__connection *)events[i].data.ptr)->gone, true, __ATOMIC_RELAXED);
+    } while (count == EVENTS_MAX);
 }
 
 bool ef__request_is_abandoned(const ef__request *r)
@@ -169,7 +173,7 @@ static bool is_gone_now(void *context)
     const ef__request *r = context;
     struct pollfd ask = {.fd = r->client->fd, .events = POLLRDHUP};
 
-    return poll(&ask, 1, 0) == 1 && (ask.revents & GONE);
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 ef_budget ef__request_budget(ef__request *r)
@@ -193,7 +197,8 @@ static void *watch(void *context)
         struct timespec until = ef__deadline(CLOCK_MONOTONIC, REAP_MS);
         (void)pthread_cond_timedwait(&all->end, &all->lock, &until);
         shut_slow(server);
-        find_gone(all);
+        register_parked(all);
+        find_closed(all);
     }
     pthread_mutex_unlock(&all->lock);
     return NULL;
@@ -208,6 +213,9 @@ ef_status ef__connections_start(ef__server *server, ef_error *err)
     server->connections = all;
     pthread_mutex_init(&all->lock, NULL);
     ef__cond_init(&all->end);
+    all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (all->epoll_fd < 0)
+        return ef_fail(err, EF_IO, "epoll_create1: %s", strerror(errno));
     all->running = pthread_create(&all->thread, NULL, watch, server) == 0;
     return all->running ? EF_OK : ef_fail(err, EF_NO_MEMORY, "no thread for the connections");
 }
@@ -232,6 +240,8 @@ void ef__connections_close(ef__server *server)
 
     if (!all)
         return;
+    if (all->epoll_fd >= 0)
+        (void)close(all->epoll_fd);
     pthread_cond_destroy(&all->end);
     pthread_mutex_destroy(&all->lock);
     free(all);

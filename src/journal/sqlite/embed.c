@@ -221,7 +221,7 @@ ef_status ef_sqlite_commit(ef_sqlite *e, ef_error *err)
     }
     e->open = false;
     sq_writer_note_head(&e->writer, e->options.log);
-    if (sq_writer_publish(&e->writer, NULL) != EF_OK)
+    if (sq_writer_publish(&e->writer, false, NULL) != EF_OK)
         sq_state_forget(&e->state);
     return EF_OK;
 }

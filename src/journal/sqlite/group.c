@@ -154,10 +154,13 @@ static void rollback_group(sq_store *store)
     pthread_mutex_unlock(&store->state_lock);
 }
 
-static ef_status commit_group(sq_store *store, ef_error *err)
+static ef_status commit_group(sq_store *store, const sq_job *jobs, ef_error *err)
 {
+    bool keeps_state = true;
     ef_status st;
 
+    for (const sq_job *job = jobs; job; job = job->next)
+        keeps_state = keeps_state && job->keeps_state;
     pthread_mutex_lock(&store->state_lock);
     st = sq_writer_finish(&store->writer, err);
     pthread_mutex_unlock(&store->state_lock);
@@ -173,7 +176,7 @@ static ef_status commit_group(sq_store *store, ef_error *err)
     atomic_fetch_add(&store->commits, 1);
     pthread_mutex_lock(&store->state_lock);
     /* The events are durable, whatever happens to the cached state. */
-    if (sq_writer_publish(&store->writer, NULL) != EF_OK)
+    if (sq_writer_publish(&store->writer, keeps_state, NULL) != EF_OK)
         sq_state_forget(&store->state);
     pthread_mutex_unlock(&store->state_lock);
     return EF_OK;
@@ -227,7 +230,7 @@ static void run_group(sq_store *store, sq_job *jobs)
         fail_jobs(jobs, bad->status != EF_OK ? bad->status : EF_IO, &err);
         return;
     }
-    st = commit_group(store, &err);
+    st = commit_group(store, jobs, &err);
     if (st != EF_OK)
         fail_jobs(jobs, st, &err);
 }

@@ -197,7 +197,7 @@ static ef_status run_calls(sq_store *store, sq_job *base, ef_error *err)
 ef_status sq_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
                         const ef__heartbeat *beat, ef_error *err)
 {
-    lease_job job = {.base = {.run = run_calls}, .calls = calls, .count = count, .beat = beat};
+    lease_job job = {.base = {.run = run_calls, .keeps_state = true}, .calls = calls, .count = count, .beat = beat};
     sq_store *store = sq_store_of(journal);
     ef_status st = sq_submit(store, &job.base, err);
 

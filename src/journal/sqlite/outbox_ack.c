@@ -479,8 +479,11 @@ ef_status sq_ack(ef_journal *journal, const ef__ack_request *mark, ef_error *err
      * views are not durable, and no event is applied twice. The next acknowledged append syncs it.
      * A publisher has no watermark, and the attempts of a retry row must not be lost: those are
      * synced. */
-    bool lazy_sync = mark->retry_row_count == 0 && ef_str_equal(mark->lane, EF_STR(EF_LANE_APPLY));
-    ack_job job = {.base = {.run = run_ack, .lazy_sync = lazy_sync}, .is = mark};
+    bool is_apply = ef_str_equal(mark->lane, EF_STR(EF_LANE_APPLY));
+    ack_job job = {.base = {.run = run_ack,
+                            .lazy_sync = is_apply && mark->retry_row_count == 0,
+                            .keeps_state = is_apply},
+                   .is = mark};
 
     sq_held_map_init(&job.map, mark->held, mark->held_count);
     return sq_count_refused(store, sq_submit(store, &job.base, err));

@@ -434,7 +434,7 @@ ef_status sq_claim(ef_journal *journal, const ef__claim_request *request, ef_cla
     /* The record is for the next owner after a crash of the process, so it need not survive a power
      * cut: a power cut ends all processes, for which no event is suspect. So it needs no sync of
      * its own. */
-    claim_job job = {.base = {.run = run_claim, .lazy_sync = true},
+    claim_job job = {.base = {.run = run_claim, .lazy_sync = true, .keeps_state = true},
                      .store = sq_store_of(journal),
                      .held = request->held,
                      .held_count = request->held_count,

@@ -329,7 +329,7 @@ static ef_status run_append(sq_store *store, sq_job *base, ef_error *err)
 static ef_status sq_append(ef_journal *journal, const ef__arrival *events, size_t count,
                            ef_place *out, ef_error *err)
 {
-    struct append_job job = {.base = {.run = run_append, .plans_first = true, .weight = count},
+    struct append_job job = {.base = {.run = run_append, .plans_first = true, .keeps_state = true, .weight = count},
                              .events = events,
                              .count = count,
                              .out = out};
@@ -350,6 +350,7 @@ static void sq_append_each(ef_journal *journal, const ef__append *appends, size_
         jobs[i] = (struct append_job){
             .base = {.run = run_append,
                      .plans_first = true,
+                     .keeps_state = true,
                      .weight = of->count,
                      .err = of->err,
                      .sibling = i + 1 < count ? &jobs[i + 1].base : NULL},

@@ -40,6 +40,7 @@ struct sq_job {
     ef_status (*run)(sq_store *store, sq_job *job, ef_error *err);
     bool plans_first; /* run fails only before its first write: it needs no savepoint */
     bool lazy_sync;   /* needs no sync of its own: only a power cut can lose it */
+    bool keeps_state; /* changes nothing that the cached state holds, except by planned events */
     size_t weight;    /* events, for the limit of a group */
     ef_error *err;
     sq_job *sibling; /* the next of the same caller (sq_submit_all) */
@@ -108,7 +109,7 @@ typedef struct sq_writer {
     const ef_journal_options *options;
     ef__sq_guard guard;    /* separates commits from checkpoints */
     sq_headfile head;      /* position and hash of the last event, outside of the database */
-    unsigned data_version; /* of the cached state: changes when another connection commits */
+    unsigned data_version; /* of the cached state: changes with every commit, also an own one */
     int64_t settle_credit, merge_credit; /* entries that are due */
     sq_merge merge;
 } sq_writer;

@@ -49,13 +49,21 @@ void sq_writer_release(sq_writer *w)
 /* --- begin -------------------------------------------------------------------------------------
  */
 
-/* Nothing is read when no other connection has committed since. */
-static ef_status sync_state(sq_writer *w, ef_error *err)
+/* Changes when this connection commits, and when it begins after another one has. */
+static unsigned read_data_version(const sq_writer *w)
 {
     unsigned version = 0;
-    ef_status st;
 
     (void)sqlite3_file_control(w->conn.db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+    return version;
+}
+
+/* Nothing is read when nothing was committed since, except what sq_writer_publish has added. */
+static ef_status sync_state(sq_writer *w, ef_error *err)
+{
+    unsigned version = read_data_version(w);
+    ef_status st;
+
     if (w->state->doubtful)
         sq_state_forget(w->state);
     if (w->state->loaded && version == w->data_version)
@@ -347,7 +355,7 @@ void sq_writer_note_head(sq_writer *w, const ef_log *log)
                 EF_LOG_NUMBER_FIELD("position", last));
 }
 
-ef_status sq_writer_publish(sq_writer *w, ef_error *err)
+ef_status sq_writer_publish(sq_writer *w, bool keeps_state, ef_error *err)
 {
     sq_state *state = w->state;
     sq_txn *txn = &w->txn;
@@ -373,6 +381,8 @@ ef_status sq_writer_publish(sq_writer *w, ef_error *err)
     if (st == EF_OK && state->progress.settled > settled)
         sq_state_settled(state, settled);
     state->streams_in_use = false;
+    if (st == EF_OK && keeps_state)
+        w->data_version = read_data_version(w);
     return st;
 }
 

@@ -38,8 +38,9 @@ ef_status sq_writer_finish(sq_writer *writer, ef_error *err);
 ef_status sq_writer_commit(sq_writer *writer, ef_error *err);
 /* After a successful COMMIT: writes the head file, before any caller gets a result … */
 void sq_writer_note_head(sq_writer *writer, const ef_log *log);
-/* … and adds the planned events to the cached state. */
-ef_status sq_writer_publish(sq_writer *writer, ef_error *err);
+/* … and adds the planned events to the cached state. `keeps_state`: the transaction has changed
+ * nothing else that the state holds, so the next one need not read it again. */
+ef_status sq_writer_publish(sq_writer *writer, bool keeps_state, ef_error *err);
 /* After a failed COMMIT, or instead of one. */
 void sq_writer_rollback(sq_writer *writer);
 
