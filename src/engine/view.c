@@ -33,6 +33,21 @@ static bool is_whole(const ef_view *view)
 
 /* --- one view --------------------------------------------------------------------------------- */
 
+/* The position that a read reflects. A read with a token has the token's events, although the
+ * acknowledgement that moves the position of the target may come later. */
+static int64_t position_of_read(const ef__read_target *target, const ef_freshness *freshness)
+{
+    ef_token token;
+    int64_t first;
+
+    if (!freshness || freshness->at_least.len == 0 ||
+        ef_token_parse(freshness->at_least, &token, NULL) != EF_OK)
+        return target->as_of;
+    first = token.first ? token.first : token.position;
+    return first <= target->as_of + 1 && token.position > target->as_of ? token.position
+                                                                        : target->as_of;
+}
+
 /* `by` is the store, or a reader of it. */
 static ef_status get_by(ef_views *by, ef_engine *engine, ef_str projection, ef_str tenant,
                         ef_str id, const ef_freshness *freshness, ef_view_list *out, ef_error *err)
@@ -68,7 +83,7 @@ static ef_status get_by(ef_views *by, ef_engine *engine, ef_str projection, ef_s
         st = item && is_whole(item) ? EF_OK : ef__no_memory(err);
         out->items = item;
         out->count = st == EF_OK;
-        out->as_of = target->as_of;
+        out->as_of = position_of_read(target, freshness);
         out->blocked_streams = blocked;
     }
     ef__read_target_release(engine, target);
@@ -296,7 +311,7 @@ ef_status ef_view_find(ef_engine *engine, const ef_view_query *query, ef_view_li
                                   true, &target, &out->blocked_streams, err);
     if (st == EF_OK) {
         generation = target->generation;
-        out->as_of = target->as_of;
+        out->as_of = position_of_read(target, &query->freshness);
         question.query = (ef__query){.generation = generation->id,
                                      .tenant = query->tenant,
                                      .any_tenant = query->any_tenant,

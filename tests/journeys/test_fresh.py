@@ -80,6 +80,16 @@ class ReadsBesideFailures(Journey):
         self.assertEqual(per_stream + 1, self.total("s1", "at_least=" + self.append("s1")))
         self.assertEqual(0, self.read("s1", "current").json()["blocked_streams"])
 
+    def test_a_read_with_a_token_reflects_its_position(self):
+        self.ef("init")
+        self.deploy(V2)
+        self.serve()
+        for number in range(1, 201):
+            token = self.append(f"s{number % 7}")
+            for path in (f"/s{number % 7}?", "?where=total%20%3E%200&limit=1&"):
+                answer = self.http("GET", f"/v1/views/totals{path}at_least={token}&wait=30s").json()
+                self.assertEqual(number, answer["as_of"], str(answer))
+
     def test_a_version_that_is_not_active_does_not_disturb_the_active_one(self):
         self.ef("init")
         self.deploy(V2)
