@@ -53,8 +53,8 @@ static bool stores_join(ef_journal *journal, ef_views *views)
 {
     char a[EF__JOURNAL_DATABASE_MAX], b[EF__VIEWS_DATABASE_MAX];
 
-    return journal->ops->ack_with && journal->ops->database && views->ops->database &&
-           journal->ops->database(journal, a, NULL) == EF_OK &&
+    return journal->store->database && views->ops->database &&
+           journal->store->database(journal, a, NULL) == EF_OK &&
            views->ops->database(views, b, NULL) == EF_OK && a[0] && strcmp(a, b) == 0;
 }
 

@@ -166,15 +166,15 @@ ef_status ef__skips_add(ef_engine *engine, const ef__generation *generation, con
 
     if (st != EF_OK || ef__skips_has(engine, known, event))
         return st;
-    return engine->journal->ops->skip_add(engine->journal,
-                                          &(ef__skip_entry){.projection = generation->name,
-                                                            .version = generation->version,
-                                                            .tenant = event->tenant,
-                                                            .stream = event->stream,
-                                                            .seq = event->seq,
-                                                            .actor = ef_str_from(engine->worker),
-                                                            .reason = reason},
-                                          err);
+    return ef__skip_add(engine->journal,
+                        &(ef__skip_entry){.projection = generation->name,
+                                          .version = generation->version,
+                                          .tenant = event->tenant,
+                                          .stream = event->stream,
+                                          .seq = event->seq,
+                                          .actor = ef_str_from(engine->worker),
+                                          .reason = reason},
+                        err);
 }
 
 void ef__skips_release(ef_engine *engine)

@@ -101,7 +101,7 @@ ef_status ef_view_get(ef_engine *engine, ef_str projection, ef_str tenant, ef_st
 bool ef_view_is_remote(const ef_engine *engine)
 {
     return engine &&
-           (engine->views->ops->is_remote || (engine->journal->ops->caps & EF__JOURNAL_REMOTE));
+           (engine->views->ops->is_remote || (engine->journal->caps & EF__JOURNAL_REMOTE));
 }
 
 /* --- a reader --------------------------------------------------------------------------------- */

@@ -17,15 +17,15 @@ ef_status ef_journal_backup(ef_journal *journal, const ef_backup_options *option
     if (st != EF_OK)
         return st;
     *out = (ef_head){0};
-    if (!journal->ops->backup)
+    if (!journal->store->backup)
         return ef_fail(err, EF_UNSUPPORTED,
                        "a journal on %s cannot be copied to a file: use the backup of that store",
-                       journal->ops->name);
-    return journal->ops->backup(journal,
-                                &(ef__journal_backup){.path = options->path,
-                                                      .progress = options->progress,
-                                                      .context = options->context},
-                                out, err);
+                       journal->store->name);
+    return journal->store->backup(journal,
+                                  &(ef__journal_backup){.path = options->path,
+                                                        .progress = options->progress,
+                                                        .context = options->context},
+                                  out, err);
 }
 
 ef_status ef_journal_copied(ef_journal *journal, int64_t *out_us, ef_error *err)
@@ -37,7 +37,7 @@ ef_status ef_journal_copied(ef_journal *journal, int64_t *out_us, ef_error *err)
     if (st != EF_OK)
         return st;
     *out_us = 0;
-    return journal->ops->copied_get ? journal->ops->copied_get(journal, out_us, err) : EF_OK;
+    return journal->store->copied_get ? journal->store->copied_get(journal, out_us, err) : EF_OK;
 }
 
 ef_status ef_journal_adopt(ef_journal *journal, ef_str actor, ef_str reason, ef_error *err)
@@ -54,6 +54,6 @@ ef_status ef_journal_adopt(ef_journal *journal, ef_str actor, ef_str reason, ef_
             journal, &(ef_audit_entry){.action = EF_STR("adopt"), .actor = actor, .reason = reason},
             err);
     if (st == EF_OK)
-        st = journal->ops->adopt(journal, err);
+        st = journal->store->adopt(journal, err);
     return ef__wake_on_success(journal, st);
 }

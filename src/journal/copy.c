@@ -129,7 +129,7 @@ static ef_status copy_page(copy_job *job, int64_t after, size_t *out_count, ef_e
         job->arrivals[i] = make_sealed_arrival(&job->batch.events[i]);
     st = ef__damage_refuse(job->to, err);
     if (st == EF_OK)
-        st = job->to->ops->append(job->to, job->arrivals, job->batch.count, job->places, err);
+        st = job->to->events->append(job->to, job->arrivals, job->batch.count, job->places, err);
     *out_count = st == EF_OK ? job->batch.count : 0;
     return st;
 }

@@ -45,9 +45,9 @@ static void keep_here(ef_journal *journal, const ef__damage *damage)
 static void record(ef_journal *journal, const ef__damage *damage)
 {
     ef_error why = EF_ERROR_INIT;
-    bool can = journal->ops->damage_set && !journal->options.archive;
+    bool can = journal->store->damage_set && !journal->options.archive;
 
-    if (can && journal->ops->damage_set(journal, damage, &why) == EF_OK)
+    if (can && journal->store->damage_set(journal, damage, &why) == EF_OK)
         return;
     keep_here(journal, damage);
     if (can)
@@ -80,7 +80,7 @@ ef_status ef__damage_note(ef_journal *journal, ef_status st, const ef_error *err
 static bool find_in_store(ef_journal *journal, ef__damage *out)
 {
     *out = (ef__damage){0};
-    if (!journal->ops->damage_get || journal->ops->damage_get(journal, out, NULL) != EF_OK ||
+    if (!journal->store->damage_get || journal->store->damage_get(journal, out, NULL) != EF_OK ||
         out->found_us == 0)
         return false;
     log_damage(journal, out->text);
@@ -113,7 +113,7 @@ ef_status ef__damage_refuse(ef_journal *journal, ef_error *err)
 {
     ef__damage damage;
 
-    if (!is_known_here(journal) && (journal->ops->caps & EF__JOURNAL_REFUSES_DAMAGED))
+    if (!is_known_here(journal) && (journal->caps & EF__JOURNAL_REFUSES_DAMAGED))
         return EF_OK;
     return ef__damage_find(journal, &damage) ? ef__damage_fail(journal->shown, &damage, err)
                                              : EF_OK;
@@ -124,11 +124,11 @@ ef_status ef_journal_accept(ef_journal *journal, ef_str actor, ef_str reason, ef
     ef__damage damage = {0};
     ef_status st = ef__need_writable(journal, "ef_journal_accept", err);
 
-    if (st == EF_OK && !journal->ops->damage_clear)
+    if (st == EF_OK && !journal->store->damage_set)
         st = ef_fail(err, EF_UNSUPPORTED, "a journal on %s keeps no record of damage",
-                     journal->ops->name);
+                     journal->store->name);
     if (st == EF_OK)
-        st = journal->ops->damage_get(journal, &damage, err);
+        st = journal->store->damage_get(journal, &damage, err);
     if (st == EF_OK && damage.found_us == 0)
         st = ef_fail(err, EF_NOT_FOUND, "no damage of %s is recorded", journal->shown);
     if (st == EF_OK && actor.len > 0)
@@ -139,7 +139,7 @@ ef_status ef_journal_accept(ef_journal *journal, ef_str actor, ef_str reason, ef
                               .reason = reason.len ? reason : ef_str_from(damage.text)},
             err);
     if (st == EF_OK)
-        st = journal->ops->damage_clear(journal, err);
+        st = journal->store->damage_set(journal, NULL, err);
     if (st == EF_OK)
         atomic_store(&journal->damage.logged, false);
     return st;

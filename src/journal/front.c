@@ -181,7 +181,7 @@ ef_status ef_journal_schema(const char *url, void (*write)(void *context, ef_str
 void ef_journal_close(ef_journal *journal)
 {
     if (journal)
-        journal->ops->close(journal);
+        journal->store->close(journal);
 }
 
 /* --- the journal as a whole ------------------------------------------------------------------- */
@@ -194,27 +194,28 @@ ef_status ef_journal_wait(ef_journal *journal, int64_t after, int64_t timeout_ms
         st = ef__range_check("after", after, 0, INT64_MAX, err);
     if (st == EF_OK)
         st = ef__range_check("timeout_ms", timeout_ms, 0, EF_LIMIT_LEASE_MS, err);
-    return st == EF_OK ? journal->ops->wait(journal, after, NULL, timeout_ms, err) : st;
+    return st == EF_OK ? journal->events->wait(journal, after, NULL, timeout_ms, err) : st;
 }
 
 ef_status ef__journal_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
                            ef_error *err)
 {
-    return journal->ops->wait(journal, after, wake, timeout_ms, err);
+    return journal->events->wait(journal, after, wake, timeout_ms, err);
 }
 
 void ef__journal_wake(ef_journal *journal)
 {
     ef_error why = EF_ERROR_INIT;
 
-    if (!journal->options.read_only && journal->ops->wake(journal, &why) != EF_OK)
+    if (!journal->options.read_only &&
+        journal->control->leases->wake(journal->control, &why) != EF_OK)
         ef__log(journal->options.log, EF_LOG_WARN, "wake-up failed, workers will poll",
                 EF_LOG_TEXT_FIELD("error", ef_str_from(why.text)));
 }
 
 ef_status ef__journal_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
 {
-    return journal->ops->partition_count(journal, out, err);
+    return journal->control->leases->partition_count(journal->control, out, err);
 }
 
 ef_status ef__wake_on_success(ef_journal *journal, ef_status st)
@@ -230,7 +231,8 @@ ef_status ef_journal_head(ef_journal *journal, ef_head *out, ef_error *err)
 
     if (st == EF_OK)
         st = ef__need(out, "out", err);
-    return st == EF_OK ? ef__damage_note(journal, journal->ops->head(journal, out, err), err) : st;
+    return st == EF_OK ? ef__damage_note(journal, journal->events->head(journal, out, err), err)
+                       : st;
 }
 
 ef_status ef_journal_verify(ef_journal *journal, int64_t from,
@@ -246,7 +248,10 @@ ef_status ef_journal_verify(ef_journal *journal, int64_t from,
     if (st != EF_OK)
         return st;
     *out = (ef_verify_result){0};
-    st = journal->ops->verify(journal, from, progress, context, out, err);
+    if (!journal->events->verify)
+        return ef_fail(err, EF_UNSUPPORTED, "a journal on %s has no hash chain to verify",
+                       journal->store->name);
+    st = journal->events->verify(journal, from, progress, context, out, err);
     return ef__damage_note(journal, st, err);
 }
 
@@ -258,7 +263,7 @@ ef_status ef_journal_facts(ef_journal *journal, ef_store_facts *out, ef_error *e
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = journal->ops->facts(journal, out, err);
+        st = journal->store->facts(journal, out, err);
     if (st == EF_OK && (out->damaged = ef__damage_find(journal, &damage))) {
         out->damaged_us = damage.found_us;
         memcpy(out->damage, damage.text, sizeof out->damage);

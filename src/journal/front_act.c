@@ -37,7 +37,8 @@ ef_status ef__outbox_revise(ef_journal *journal, const ef__revision_request *rev
     ef_status st = ef__row_list_prepare(out, err);
 
     if (st == EF_OK)
-        st = ef__wake_on_success(journal, journal->ops->revise(journal, revise, out, err));
+        st = ef__wake_on_success(
+            journal, journal->control->outbox->revise(journal->control, revise, out, err));
     return EF__LIST_FINISH(out, st);
 }
 
@@ -89,9 +90,9 @@ static ef_status revise_event(ef_journal *journal, ef__revision what, const char
         entry.lane = found.items[0].lane;
     if (st == EF_OK)
         st = ef__wake_on_success(
-            journal,
-            journal->ops->revise(
-                journal, &(ef__revision_request){what, rows, found.count, &entry, &id}, out, err));
+            journal, journal->control->outbox->revise(
+                         journal->control,
+                         &(ef__revision_request){what, rows, found.count, &entry, &id}, out, err));
     if (st == EF_OK && out->count == 0)
         st = ef__no_retry_row(action, what == EF__REVISION_REQUEUE, err);
     ef_row_list_release(&found);
@@ -246,12 +247,18 @@ ef_status ef_outbox_requeue_dead(ef_journal *journal, const ef_outbox_bulk *bulk
 
 /* --- skips ------------------------------------------------------------------------------------ */
 
+ef_status ef__skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
+{
+    return journal->control->records->skip_add(journal->control, entry, err);
+}
+
 ef_status ef__skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
                       size_t limit, ef__skip_list *out, ef_error *err)
 {
     ef_status st = EF__LIST_PREPARE(out, err);
 
-    return st == EF_OK ? journal->ops->skip_ls(journal, projection, version, after, limit, out, err)
+    return st == EF_OK ? journal->control->records->skip_ls(journal->control, projection, version,
+                                                            after, limit, out, err)
                        : st;
 }
 
@@ -275,7 +282,7 @@ ef_status ef_audit_add(ef_journal *journal, const ef_audit_entry *entry, ef_erro
         st = ef__name_parse("tenant", entry->tenant, 0, false, err);
     if (st == EF_OK)
         st = ef__name_parse("stream", entry->stream, 0, false, err);
-    return st == EF_OK ? journal->ops->audit_add(journal, entry, err) : st;
+    return st == EF_OK ? journal->control->records->audit_add(journal->control, entry, err) : st;
 }
 
 ef_status ef_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
@@ -294,7 +301,7 @@ ef_status ef_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit
         return st;
     if (whole.before <= 0)
         whole.before = INT64_MAX;
-    st = journal->ops->audit_ls(journal, &whole, out, err);
+    st = journal->control->records->audit_ls(journal->control, &whole, out, err);
     return EF__LIST_FINISH(out, st);
 }
 

@@ -208,8 +208,8 @@ static ef_status append_arrivals(ef_journal *journal, const ef_new_event *events
     if (st == EF_OK)
         st = ef__damage_refuse(journal, err);
     if (st == EF_OK)
-        st = ef__damage_note(journal,
-                             journal->ops->append(journal, arrivals, count, out_places, err), err);
+        st = ef__damage_note(
+            journal, journal->events->append(journal, arrivals, count, out_places, err), err);
     if (st == EF_OK)
         ef__ids_return(arrivals, ids, count, out_places);
     return st;
@@ -316,13 +316,14 @@ static void append_valid(ef_journal *journal, const append_batch *batch)
         refuse_appends(batch, &why);
         return;
     }
-    if (journal->ops->append_each && batch->count > 0)
-        journal->ops->append_each(journal, batch->valid, batch->count);
+    if (journal->events->append_each && batch->count > 0)
+        journal->events->append_each(journal, batch->valid, batch->count);
     for (size_t i = 0; i < batch->count; i++) {
         const ef__arrival *events = batch->valid[i].events;
         ef_append *of = batch->valid[i].of;
-        if (!journal->ops->append_each)
-            of->status = journal->ops->append(journal, events, of->count, of->out_places, of->err);
+        if (!journal->events->append_each)
+            of->status =
+                journal->events->append(journal, events, of->count, of->out_places, of->err);
         (void)ef__damage_note(journal, of->status, of->err);
         if (of->status == EF_OK)
             ef__ids_return(events, batch->ids + (events - batch->arrivals), of->count,
@@ -394,7 +395,7 @@ ef_status ef_journal_read_stream(ef_journal *journal, ef_str tenant, ef_str stre
         st = ef__limit_resolve(&limit, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->read_stream(journal, tenant, stream, from_seq, limit, out, err);
+    st = journal->events->read_stream(journal, tenant, stream, from_seq, limit, out, err);
     return finish_batch(out, ef__damage_note(journal, st, err));
 }
 
@@ -422,7 +423,7 @@ ef_status ef_journal_read_log(ef_journal *journal, const ef_log_query *query, ef
     if (st == EF_OK)
         st = ef__limit_resolve(&resolved.limit, err);
     if (st == EF_OK)
-        st = journal->ops->read_log(journal, &resolved, out, err);
+        st = journal->events->read_log(journal, &resolved, out, err);
     if (st == EF_OK && query->out_reached)
         *query->out_reached = reached;
     return finish_batch(out, ef__damage_note(journal, st, err));
@@ -437,23 +438,23 @@ ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_b
                           .out_reached = out_reached};
     ef_status st = prepare_batch(out, err);
 
-    if (st == EF_OK && journal->ops->follow)
-        st = journal->ops->follow(journal, follow, out, out_reached, err);
+    if (st == EF_OK && journal->events->follow)
+        st = journal->events->follow(journal, follow, out, out_reached, err);
     else if (st == EF_OK)
-        st = journal->ops->read_log(journal, &query, out, err);
+        st = journal->events->read_log(journal, &query, out, err);
     return finish_batch(out, ef__damage_note(journal, st, err));
 }
 
 void ef__journal_followed(ef_journal *journal, ef_str reader, int64_t upto)
 {
     if (ef__journal_is_acknowledged(journal))
-        journal->ops->followed(journal, reader, upto);
+        journal->events->followed(journal, reader, upto);
 }
 
 void ef__journal_unfollow(ef_journal *journal, ef_str reader)
 {
-    if (journal->ops->unfollow && reader.len)
-        journal->ops->unfollow(journal, reader);
+    if (journal->events->unfollow && reader.len)
+        journal->events->unfollow(journal, reader);
 }
 
 ef_status ef_journal_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
@@ -469,6 +470,12 @@ ef_status ef_journal_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_b
         st = ef__name_parse("id", id, 1, false, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->read_id(journal, tenant, id, out, err);
+    st =
+        journal->events->read_id
+            ? journal->events->read_id(journal, tenant, id, out, err)
+            : ef_fail(err, EF_UNSUPPORTED,
+                      "event \"%.*s\": a journal on %s does not find events by id; read the stream "
+                      "or the log",
+                      EF_STR_ARG(id), journal->store->name);
     return finish_batch(out, ef__damage_note(journal, st, err));
 }

@@ -59,10 +59,16 @@ ef_status ef__lane_replace(ef_journal *journal, const ef_lane *expected, const e
         return ef_fail(err, EF_BAD_INPUT,
                        "lane \"%.*s\": types, settings and retain_us are for publishers only",
                        EF_STR_ARG(lane->name));
+    if (lane->kind == EF_LANE_KIND_PUBLISHER && ef__journal_is_sparse(journal))
+        return ef_fail(err, EF_UNSUPPORTED,
+                       "publisher \"%.*s\": a journal on %s queues no events; subscribe to the "
+                       "stream instead",
+                       EF_STR_ARG(lane->name), journal->store->name);
     st = check_object("settings", lane->settings, err);
     if (st == EF_OK)
         st = ef__range_check("retain_us", lane->retain_us, 0, EF_LIMIT_RETAIN_US, err);
-    return st == EF_OK ? journal->ops->lane_set(journal, lane, expected, err) : st;
+    return st == EF_OK ? journal->control->outbox->lane_set(journal->control, lane, expected, err)
+                       : st;
 }
 
 ef_status ef_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
@@ -74,7 +80,7 @@ ef_status ef_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *
     if (st == EF_OK)
         st = ef__name_parse("lane", lane, 1, false, err);
     if (st == EF_OK)
-        st = journal->ops->lane_drop(journal, lane, discard, &rows, err);
+        st = journal->control->outbox->lane_drop(journal->control, lane, discard, &rows, err);
     if (out_rows)
         *out_rows = st == EF_OK ? rows : 0;
     return st;
@@ -90,7 +96,7 @@ ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
         st = EF__LIST_PREPARE(out, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->lane_ls(journal, out, err);
+    st = journal->control->outbox->lane_ls(journal->control, out, err);
     return EF__LIST_FINISH(out, st);
 }
 
@@ -158,7 +164,8 @@ static ef_status claim_rows(ef_journal *journal, const ef__claim_request *reques
         st = ef__range_check("limit", (int64_t)request->limit, 0, EF_LIMIT_CLAIM_ROWS, err);
     if (st != EF_OK || request->limit == 0 || request->held_count == 0)
         return st;
-    st = ef__damage_note(journal, journal->ops->claim(journal, request, out, err), err);
+    st = ef__damage_note(journal,
+                         journal->control->outbox->claim(journal->control, request, out, err), err);
     if (st != EF_OK) {
         out->items = NULL;
         out->count = 0;
@@ -248,9 +255,9 @@ static ef_str cut_error(ef_str error, char buffer[EF_LIMIT_ERROR_BYTES])
 static ef_status ack_batch(ef_journal *journal, void *connection, const ef__ack_request *request,
                            ef_error *err)
 {
-    if (connection)
-        return journal->ops->ack_with(journal, connection, request, err);
-    return ef__damage_note(journal, journal->ops->ack(journal, request, err), err);
+    ef_status st = journal->control->outbox->ack(journal->control, connection, request, err);
+
+    return connection ? st : ef__damage_note(journal, st, err);
 }
 
 static ef_status ack_with_cut_errors(ef_journal *journal, void *connection,
@@ -277,8 +284,8 @@ static ef_status ack_with_cut_errors(ef_journal *journal, void *connection,
     return st;
 }
 
-static ef_status check_retry_rows(const ef_retry_row *retry_rows, size_t count, bool *out_fit,
-                                  ef_error *err)
+static ef_status check_retry_rows(const ef_journal *journal, const ef_retry_row *retry_rows,
+                                  size_t count, bool *out_fit, ef_error *err)
 {
     ef_status st =
         ef__range_check("retry_row_count", (int64_t)count, 0, EF_LIMIT_APPEND_EVENTS * 10, err);
@@ -290,6 +297,10 @@ static ef_status check_retry_rows(const ef_retry_row *retry_rows, size_t count, 
         st = check_retry_row(&retry_rows[i], err);
         *out_fit = *out_fit && (st != EF_OK || is_storable_error(retry_rows[i].error));
     }
+    if (st == EF_OK && count > 0 && ef__journal_is_sparse(journal))
+        st = ef_fail(err, EF_UNSUPPORTED,
+                     "a journal on %s has no retry rows: a failed event stops its tenant",
+                     journal->store->name);
     return st;
 }
 
@@ -304,7 +315,8 @@ ef_status ef__outbox_ack_with(ef_journal *journal, void *connection, const ef__a
     if (st == EF_OK)
         st = check_held(request->held, request->held_count, err);
     if (st == EF_OK)
-        st = check_retry_rows(request->retry_rows, request->retry_row_count, &storable, err);
+        st = check_retry_rows(journal, request->retry_rows, request->retry_row_count, &storable,
+                              err);
     if (st == EF_OK)
         st = check_object("progress", request->progress, err);
     if (st != EF_OK ||
@@ -342,7 +354,7 @@ ef_status ef_outbox_add_retry_rows(ef_journal *journal, const ef_retry_row *retr
     ef_status st = ef__need_writable(journal, "ef_outbox_add_retry_rows", err);
 
     if (st == EF_OK)
-        st = check_retry_rows(retry_rows, retry_row_count, &storable, err);
+        st = check_retry_rows(journal, retry_rows, retry_row_count, &storable, err);
     for (size_t i = 0; st == EF_OK && i < retry_row_count; i++)
         if (retry_rows[i].status == EF_ROW_DONE)
             st = ef_fail(err, EF_BAD_INPUT, "status done is for ef_outbox_ack, not for filing");
@@ -357,7 +369,7 @@ ef_status ef__outbox_remove(ef_journal *journal, const ef_retry_row *rows, size_
     ef__ack_request request = {
         .lane = EF_STR(EF_LANE_APPLY), .retry_rows = rows, .retry_row_count = count};
 
-    return count ? journal->ops->ack(journal, &request, err) : EF_OK;
+    return count ? journal->control->outbox->ack(journal->control, NULL, &request, err) : EF_OK;
 }
 
 /* --- published rows --------------------------------------------------------------------------- */
@@ -387,7 +399,8 @@ ef_status ef_published_purge(ef_journal *journal, ef_str lane, const ef_partitio
     ef_status st =
         check_published(journal, "ef_published_purge", lane, held, &limit, out_count, err);
 
-    return st == EF_OK ? journal->ops->published_purge(journal, lane, held, limit, out_count, err)
+    return st == EF_OK ? journal->control->outbox->published_purge(journal->control, lane, held,
+                                                                   limit, out_count, err)
                        : st;
 }
 
@@ -397,7 +410,8 @@ ef_status ef_published_requeue(ef_journal *journal, ef_str lane, const ef_partit
     ef_status st =
         check_published(journal, "ef_published_requeue", lane, held, &limit, out_count, err);
 
-    return st == EF_OK ? journal->ops->published_requeue(journal, lane, held, limit, out_count, err)
+    return st == EF_OK ? journal->control->outbox->published_requeue(journal->control, lane, held,
+                                                                     limit, out_count, err)
                        : st;
 }
 
@@ -413,7 +427,7 @@ ef_status ef_published_count(ef_journal *journal, ef_str lane, size_t most, int6
     if (st != EF_OK)
         return st;
     *out_count = 0;
-    return journal->ops->published_count(journal, lane, most, out_count, err);
+    return journal->control->outbox->published_count(journal->control, lane, most, out_count, err);
 }
 
 /* --- lists ------------------------------------------------------------------------------------ */
@@ -460,8 +474,9 @@ ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
         st = check_query(query, err);
     if (st != EF_OK || query->limit == 0 || (query->blocked_only && ef__query_published(query)))
         return st;
-    st = ef__query_has_filters(query) ? ef__rows_search(journal, query, out, err)
-                                      : journal->ops->outbox_ls(journal, query, out, err);
+    st = ef__query_has_filters(query)
+             ? ef__rows_search(journal, query, out, err)
+             : journal->control->outbox->ls(journal->control, query, out, err);
     (void)ef__damage_note(journal, st, err);
     return EF__LIST_FINISH(out, st);
 }
@@ -487,11 +502,11 @@ ef_status ef_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
         return st;
     oldest = out->oldest;
     *out = (ef_outbox_summary){.oldest = oldest};
-    st = journal->ops->outbox_summarise(journal, query, out, err);
+    st = journal->control->outbox->summarise(journal->control, query, out, err);
     return ef__damage_note(journal, st, err);
 }
 
 ef_status ef__outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
 {
-    return journal->ops->outbox_has_work(journal, out, err);
+    return journal->control->outbox->has_work(journal->control, out, err);
 }

@@ -112,8 +112,8 @@ static ef_status read_page(row_search *search, ef_error *err)
         search->page.next[0] = '\0';
         st = EF__LIST_PREPARE(&search->page, err);
         if (st == EF_OK)
-            st = search->journal->ops->outbox_ls(search->journal, &search->page_query,
-                                                 &search->page, err);
+            st = search->journal->control->outbox->ls(search->journal->control, &search->page_query,
+                                                      &search->page, err);
         take = st == EF_OK ? count_usable_rows(search) : 0;
         search->page_query.limit = take;
     } while (st == EF_OK && take < search->page.count);
@@ -198,7 +198,8 @@ ef_status ef__retry_streams(ef_journal *journal, const ef__retry_query *query,
 
     out->items = NULL;
     out->count = 0;
-    return st == EF_OK ? journal->ops->retry_streams(journal, query, out, err) : st;
+    return st == EF_OK ? journal->control->outbox->retry_streams(journal->control, query, out, err)
+                       : st;
 }
 
 void ef__retry_stream_list_release(ef__retry_stream_list *list)

@@ -18,7 +18,7 @@ ef_status ef_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int6
     if (st == EF_OK)
         st = ef__name_parse("stream", stream, 1, false, err);
     if (st == EF_OK)
-        st = journal->ops->stream_head(journal, tenant, stream, &seq, &position, err);
+        st = journal->events->stream_head(journal, tenant, stream, &seq, &position, err);
     (void)ef__damage_note(journal, st, err);
     if (st != EF_OK)
         return st;
@@ -47,7 +47,12 @@ ef_status ef_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_s
     if (st == EF_OK)
         st = ef__limit_resolve(&limit, err);
     if (st == EF_OK)
-        st = journal->ops->stream_ls(journal, tenant, any_tenant, after, limit, out, err);
+        st = journal->events->stream_ls
+                 ? journal->events->stream_ls(journal, tenant, any_tenant, after, limit, out, err)
+                 : ef_fail(
+                       err, EF_UNSUPPORTED,
+                       "a journal on %s does not list its streams: list the subjects of the broker",
+                       journal->store->name);
     (void)ef__damage_note(journal, st, err);
     return EF__LIST_FINISH(out, st);
 }
@@ -80,7 +85,7 @@ ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
     if (type->alias_of.len && ef_str_equal(type->name, type->alias_of))
         return ef_fail(err, EF_BAD_INPUT, "type \"%.*s\" cannot be an alias of itself",
                        EF_STR_ARG(type->name));
-    return journal->ops->type_set(journal, type, err);
+    return journal->control->records->type_set(journal->control, type, err);
 }
 
 static ef_status list_types(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
@@ -90,7 +95,7 @@ static ef_status list_types(ef_journal *journal, const ef__type_query *query, ef
 
     if (st == EF_OK)
         st = EF__LIST_PREPARE(out, err);
-    return st == EF_OK ? journal->ops->type_ls(journal, query, out, err) : st;
+    return st == EF_OK ? journal->control->records->type_ls(journal->control, query, out, err) : st;
 }
 
 ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_error *err)

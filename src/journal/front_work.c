@@ -85,7 +85,7 @@ static ef_status apply_calls(ef_journal *journal, const char *name, ef_lease_cal
         calls[i].status = EF_OK;
         calls[i].until_us = calls[i].left_ms = 0;
     }
-    st = journal->ops->lease_many(journal, calls, count, beat, err);
+    st = journal->control->leases->lease_many(journal->control, calls, count, beat, err);
     return ef__damage_note(journal, st, err);
 }
 
@@ -164,7 +164,7 @@ ef_status ef_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_l
         st = ef__range_check("kind", *kind, 0, EF_LEASE_RUN, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->lease_ls(journal, kind, out, err);
+    st = journal->control->leases->lease_ls(journal->control, kind, out, err);
     return EF__LIST_FINISH(out, st);
 }
 
@@ -192,7 +192,7 @@ ef_status ef_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
 
     if (st == EF_OK)
         st = ef__name_parse("id", id, 1, false, err);
-    return st == EF_OK ? journal->ops->worker_leave(journal, id, err) : st;
+    return st == EF_OK ? journal->control->leases->worker_leave(journal->control, id, err) : st;
 }
 
 ef_status ef_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
@@ -208,7 +208,8 @@ ef_status ef_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t in
     if (st == EF_OK)
         st = ef__range_check("interval_ms", interval_ms, 0, max_ms, err);
     if (st == EF_OK)
-        st = journal->ops->worker_purge(journal, older_than_ms, interval_ms, &purged, err);
+        st = journal->control->leases->worker_purge(journal->control, older_than_ms, interval_ms,
+                                                    &purged, err);
     if (st == EF_OK && out_purged)
         *out_purged = purged;
     return st;
@@ -224,7 +225,7 @@ ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
         st = EF__LIST_PREPARE(out, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->worker_ls(journal, out, err);
+    st = journal->control->leases->worker_ls(journal->control, out, err);
     return EF__LIST_FINISH(out, st);
 }
 
@@ -287,7 +288,7 @@ ef_status ef_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_l
         st = EF__LIST_PREPARE(out, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->throughput_ls(journal, from_us, out, err);
+    st = journal->control->leases->throughput_ls(journal->control, from_us, out, err);
     return EF__LIST_FINISH(out, st);
 }
 
@@ -324,7 +325,7 @@ ef_status ef_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error 
         st = EF__LIST_PREPARE(out, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->partition_ls(journal, out, err);
+    st = journal->control->leases->partition_ls(journal->control, out, err);
     return EF__LIST_FINISH(out, st);
 }
 
@@ -347,7 +348,8 @@ ef_status ef_partition_sync(ef_journal *journal, const ef_partition_change *chan
     if (st != EF_OK)
         return st;
     *out = (ef_partition_sync_result){0};
-    return ef__wake_on_success(journal, journal->ops->partition_sync(journal, change, out, err));
+    return ef__wake_on_success(
+        journal, journal->control->leases->partition_sync(journal->control, change, out, err));
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
@@ -399,7 +401,8 @@ ef_status ef_run_request(ef_journal *journal, const ef_run *run, ef_run_list *ou
         return ef_fail(err, EF_IO, "cannot create a run id: no random numbers from the system");
     made = *run;
     made.id = ef_str_from(id);
-    st = ef__wake_on_success(journal, journal->ops->run_request(journal, &made, out, err));
+    st = ef__wake_on_success(
+        journal, journal->control->records->run_request(journal->control, &made, out, err));
     return EF__LIST_FINISH(out, st);
 }
 
@@ -434,7 +437,9 @@ ef_status ef_run_update(ef_journal *journal, const ef_run *run, const ef_lease_k
     st = ef__text_check("error", taken.error, EF_LIMIT_ERROR_BYTES, err);
     if (st == EF_OK)
         st = ef__text_check("detail", taken.detail, EF_LIMIT_DETAIL_BYTES, err);
-    return st == EF_OK ? journal->ops->run_update(journal, &taken, lease, token, err) : st;
+    return st == EF_OK
+               ? journal->control->records->run_update(journal->control, &taken, lease, token, err)
+               : st;
 }
 
 ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
@@ -443,7 +448,8 @@ ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
 
     if (st == EF_OK)
         st = ef__name_parse("id", id, 1, false, err);
-    return st == EF_OK ? ef__wake_on_success(journal, journal->ops->run_cancel(journal, id, err))
+    return st == EF_OK ? ef__wake_on_success(journal, journal->control->records->run_cancel(
+                                                          journal->control, id, err))
                        : st;
 }
 
@@ -458,7 +464,7 @@ static ef_status list_runs(ef_journal *journal, ef__run_query query, ef_run_list
         st = ef__limit_resolve(&query.limit, err);
     if (st != EF_OK)
         return st;
-    st = journal->ops->run_ls(journal, &query, out, err);
+    st = journal->control->records->run_ls(journal->control, &query, out, err);
     return EF__LIST_FINISH(out, st);
 }
 

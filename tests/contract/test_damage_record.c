@@ -14,7 +14,7 @@ static void record(contract *t, const char *text)
     ef__damage damage = {.found_us = FOUND_US};
 
     memcpy(damage.text, text, strlen(text));
-    OK(t->journal->ops->damage_set(t->journal, &damage, &t->err));
+    OK(t->journal->store->damage_set(t->journal, &damage, &t->err));
 }
 
 /* As another process would have it; NULL where the store has one handle. */
@@ -100,7 +100,7 @@ CONTRACT(the_first_damage_stays)
 
     record(t, "position 7 is bad");
     record(t, "position 8 is bad");
-    OK(t->journal->ops->damage_get(t->journal, &damage, &t->err));
+    OK(t->journal->store->damage_get(t->journal, &damage, &t->err));
     CHECK_INT(0, strcmp("position 7 is bad", damage.text));
 }
 

@@ -599,7 +599,7 @@ CONTRACT(append_is_refused_after_damage_was_recorded_and_the_applications_rows_a
     ef__damage damage = {.found_us = SECOND, .text = "position 7 is bad"};
 
     run_sql(a.db, "CREATE TABLE mine(x INTEGER)");
-    OK(t->journal->ops->damage_set(t->journal, &damage, &t->err));
+    OK(t->journal->store->damage_set(t->journal, &damage, &t->err));
     begin(t, &a);
     run_sql(a.db, "INSERT INTO mine VALUES (1)");
     REFUSED(EF_DAMAGED, try_embed(t, &a, event_of("order-1", "placed"), NULL));

@@ -35,7 +35,7 @@ static int32_t partitions_of(contract *t)
     int32_t beaten = 0;
 
     OK(ef_journal_facts(t->journal, &facts, &t->err));
-    OK(t->journal->ops->partition_count(t->journal, &beaten, &t->err));
+    OK(t->journal->control->leases->partition_count(t->journal->control, &beaten, &t->err));
     CHECK_INT(facts.partitions, beaten); /* what workers ask for at each beat */
     return facts.partitions;
 }

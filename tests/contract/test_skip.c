@@ -24,15 +24,15 @@ static void release(ef__skip_list *list)
 static void add_skip(contract *t, const char *projection, int32_t version, const char *tenant,
                      int64_t seq)
 {
-    OK(t->journal->ops->skip_add(t->journal,
-                                 &(ef__skip_entry){.projection = str(projection),
-                                                   .version = version,
-                                                   .tenant = str(tenant),
-                                                   .stream = str("a"),
-                                                   .seq = seq,
-                                                   .actor = str("ann"),
-                                                   .reason = str("why")},
-                                 &t->err));
+    OK(t->journal->control->records->skip_add(t->journal->control,
+                                              &(ef__skip_entry){.projection = str(projection),
+                                                                .version = version,
+                                                                .tenant = str(tenant),
+                                                                .stream = str("a"),
+                                                                .seq = seq,
+                                                                .actor = str("ann"),
+                                                                .reason = str("why")},
+                                              &t->err));
 }
 
 /* An operator skips the row at position 1 for versions 1 and 3. */

@@ -311,8 +311,8 @@ static void a_cancelled_rebuild_leaves_no_generation(void **state)
 
 /* A journal in front of the real one: somebody cancels the run just when its end is written. */
 static struct {
-    const ef__journal_ops *real;
-    ef__journal_ops ops;
+    const ef__record_ops *real;
+    ef__record_ops ops;
     char id[64];
     bool lost; /* … and the answer is lost: nothing is written */
     int times;
@@ -336,19 +336,19 @@ static void cancel_in_the_last_step(fixture *f, bool lost)
 {
     start(f);
     rebuild(f, "sums", false, g_race.id);
-    g_race.real = f->journal->ops;
-    g_race.ops = *f->journal->ops;
+    g_race.real = f->journal->records;
+    g_race.ops = *f->journal->records;
     g_race.ops.run_update = update_late;
     g_race.lost = lost;
     g_race.times = 0;
-    f->journal->ops = &g_race.ops;
+    f->journal->records = &g_race.ops;
     for (int i = 0; i < 40 && g_race.times == 0; i++)
         (void)drive(f, g_race.id, 1);
     CHECK_INT(1, g_race.times);
     pass_time(f, 60 * SECOND);
     /* Queries go to what was built, so it is not called cancelled, and nothing is taken away. */
     CHECK_INT(EF_RUN_COMPLETED, drive(f, g_race.id, -1));
-    f->journal->ops = g_race.real;
+    f->journal->records = g_race.real;
     drain(f);
     CHECK(build_of(f, "sums", 2).active);
     CHECK(build_of(f, "sums", 1).there);

@@ -445,9 +445,10 @@ TEST(a_dead_row_of_one_tenant_does_not_block_reads_of_another)
 
 /* What the stores are told, in its order. */
 static struct {
-    ef__journal_ops journal;
+    ef__events_ops events;
     ef__views_ops views;
-    const ef__journal_ops *real_journal;
+    const ef__events_ops *real_events;
+    unsigned real_caps;
     const ef__views_ops *real_views;
     int commits, lazy;   /* that moved a cursor; of these not synced */
     bool dirty;          /* the last one of all was not */
@@ -481,11 +482,12 @@ static void hear_followed(ef_journal *journal, ef_str reader, int64_t upto)
 static void listen_in(fixture *f, unsigned caps)
 {
     memset(&g_heard, 0, sizeof g_heard);
-    g_heard.real_journal = f->journal->ops;
-    g_heard.journal = *f->journal->ops;
-    g_heard.journal.caps |= caps;
-    g_heard.journal.followed = hear_followed;
-    f->journal->ops = &g_heard.journal;
+    g_heard.real_events = f->journal->events;
+    g_heard.real_caps = f->journal->caps;
+    g_heard.events = *f->journal->events;
+    g_heard.events.followed = hear_followed;
+    f->journal->events = &g_heard.events;
+    f->journal->caps |= caps;
     g_heard.real_views = f->engine->views->ops;
     g_heard.views = *f->engine->views->ops;
     g_heard.views.commit = hear_commit;
@@ -494,7 +496,8 @@ static void listen_in(fixture *f, unsigned caps)
 
 static void listen_no_more(fixture *f)
 {
-    f->journal->ops = g_heard.real_journal;
+    f->journal->events = g_heard.real_events;
+    f->journal->caps = g_heard.real_caps;
     f->engine->views->ops = g_heard.real_views;
 }
 

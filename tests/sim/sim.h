@@ -180,7 +180,10 @@ void actor_leave(sim_actor *actor, const char *what, ef_status st, const ef_erro
 /* EF_OK: make the call. */
 ef_status gate_before(sim_actor *actor, const char *call, bool write, ef_error *err);
 ef_status gate_after(sim_actor *actor, const char *call, bool write, ef_status st, ef_error *err);
-extern const ef__journal_ops proxy_journal_ops;
+/* Makes `journal` a view of sim->journal; also checks that every function is passed on. */
+void proxy_journal_init(ef_journal *journal, sim_world *sim);
+/* Fails the world if `store` has a function and `proxy` has none. */
+void check_proxy(sim_world *s, const char *seam, const void *store, const void *proxy, size_t size);
 extern const ef__views_ops proxy_views_ops;
 
 /* --- observation.c: shows the stores to the oracle. */

@@ -43,8 +43,8 @@ static void choose_world(sim_world *sim)
 
 /* A store's interface may have grown: the proxy must have every function that the store has. Both
  * are tables of pointers. */
-static void check_proxy(sim_world *sim, const char *seam, const void *store, const void *proxy,
-                        size_t size)
+void check_proxy(sim_world *sim, const char *seam, const void *store, const void *proxy,
+                 size_t size)
 {
     for (size_t at = 0; at + sizeof(void *) <= size; at += sizeof(void *)) {
         void *has, *passes;
@@ -86,18 +86,15 @@ static bool begin_world(sim_world *sim)
     for (int i = 0; i < SIM_ACTORS && st == EF_OK; i++) {
         sim_actor *h = &sim->actors[i];
         *h = (sim_actor){.sim = sim, .index = i, .name = "thief"};
-        h->journal = (proxy_journal){.base = *sim->journal, .actor = h};
-        h->journal.base.ops = &proxy_journal_ops;
+        h->journal.actor = h;
+        proxy_journal_init(&h->journal.base, sim);
         h->views = (proxy_views){.base = *sim->views, .actor = h};
         h->views.base.ops = &proxy_views_ops;
     }
     if (st == EF_OK && sim->publishes)
         mail_begin(sim);
-    if (st == EF_OK) {
-        check_proxy(sim, "journal's", sim->journal->ops, &proxy_journal_ops,
-                    sizeof proxy_journal_ops);
+    if (st == EF_OK)
         check_proxy(sim, "views'", sim->views->ops, &proxy_views_ops, sizeof proxy_views_ops);
-    }
     return st == EF_OK && !sim_failed(sim);
 }
 

@@ -2,8 +2,8 @@
  * jet.h - the types and functions that the files of the JetStream journal share. Prefix: jet_.
  *
  * The broker stores the events: the position of an event is the sequence of its message in the
- * stream, and so is its seq. Both only grow, and both have gaps. Everything else of the interface
- * (leases, workers, runs, audit entries, types) is in another journal, the control journal, which
+ * stream, and so is its seq. Both only grow, and both have gaps. The other interfaces
+ * (leases, workers, runs, audit entries, types) are those of another journal, base.control, which
  * has no events.
  *
  * Locks: jet_store.lock guards the link and the list of readers, jet_reader.lock one reader,
@@ -96,7 +96,6 @@ typedef struct jet_counts {
 
 typedef struct jet_store {
     ef_journal base; /* first: an ef_journal * is cast to jet_store * */
-    ef_journal *control;
     jet_address address;
     char id[16]; /* of the control journal: makes the names of durable consumers unique */
     pthread_mutex_t lock;

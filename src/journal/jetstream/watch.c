@@ -132,7 +132,7 @@ static void *watch_wakes(void *context)
     (void)pthread_mutex_lock(&watch->lock);
     while (!watch->stopping) {
         (void)pthread_mutex_unlock(&watch->lock);
-        ef_status st = ef__journal_wait(store->control, EF__NO_APPENDS, &wake, WAKE_MS, NULL);
+        ef_status st = ef__journal_wait(store->base.control, EF__NO_APPENDS, &wake, WAKE_MS, NULL);
         (void)pthread_mutex_lock(&watch->lock);
         watch->wake = wake;
         (void)pthread_cond_broadcast(&watch->changed);
@@ -239,7 +239,7 @@ void jet_watch_release(jet_store *store)
     (void)pthread_cond_broadcast(&watch->changed);
     (void)pthread_mutex_unlock(&watch->lock);
     if (started) {
-        ef__journal_wake(store->control);
+        ef__journal_wake(store->base.control);
         (void)pthread_join(watch->messages, NULL);
         (void)pthread_join(watch->wakes, NULL);
     }

@@ -252,11 +252,14 @@ static ef_status ack_batch(mem_journal *mem, const ef__ack_request *request, ef_
     return st;
 }
 
-ef_status ef__mem_ack(ef_journal *journal, const ef__ack_request *request, ef_error *err)
+ef_status ef__mem_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
+                      ef_error *err)
 {
     mem_journal *mem = ef__mem_lock(journal);
     ef_status st = ack_batch(mem, request, err);
 
+    assert(!connection);
+    (void)connection;
     ef__mem_unlock(mem);
     return st;
 }

@@ -18,7 +18,7 @@
 #define SCRATCH_BYTES (EF_LIMIT_DATA_BYTES + EF_LIMIT_META_BYTES + 4096) /* one encoded event */
 #define PROGRESS_EVERY 1024 /* events: a callback per event would cost more than the check */
 
-static const ef__journal_ops memory_ops;
+static void set_interfaces(ef_journal *journal);
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ ef_status ef__journal_memory_open(const ef_journal_options *options, ef_journal 
         free(mem);
         return ef__mem_no_memory(err);
     }
-    mem->base.ops = &memory_ops;
+    set_interfaces(&mem->base);
     mem->base.options = *options;
     mem->partitions = options->partitions;
     mem->scratch = (ef__buf)EF__BUF_INIT(SCRATCH_BYTES);
@@ -59,7 +59,7 @@ ef_status ef__journal_memory_open(const ef_journal_options *options, ef_journal 
     if (st == EF_OK && !ef__uuid7(ef__mem_now(mem), mem->id))
         st = ef_fail(err, EF_IO, "cannot create the journal id: no random numbers from the system");
     if (st != EF_OK) {
-        memory_ops.close(&mem->base);
+        ef_journal_close(&mem->base);
         return st;
     }
     *out = &mem->base;
@@ -284,8 +284,8 @@ static ef_status memory_damage_set(ef_journal *journal, const ef__damage *damage
     mem_journal *mem = ef__mem_lock(journal);
 
     (void)err;
-    if (mem->damage.found_us == 0)
-        mem->damage = *damage;
+    if (!damage || mem->damage.found_us == 0)
+        mem->damage = damage ? *damage : (ef__damage){0};
     ef__mem_unlock(mem);
     return EF_OK;
 }
@@ -300,37 +300,27 @@ static ef_status memory_damage_get(ef_journal *journal, ef__damage *out, ef_erro
     return EF_OK;
 }
 
-static ef_status memory_damage_clear(ef_journal *journal, ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-
-    (void)err;
-    mem->damage = (ef__damage){0};
-    ef__mem_unlock(mem);
-    return EF_OK;
-}
-
-static const ef__journal_ops memory_ops = {
+static const ef__store_ops store_ops = {
     .name = "memory",
-    .caps = 0,
     .close = memory_close,
+    .facts = memory_facts,
+    .damage_set = memory_damage_set,
+    .damage_get = memory_damage_get,
+};
+
+static const ef__events_ops events_ops = {
     .append = ef__mem_append,
     .read_stream = ef__mem_read_stream,
     .read_log = ef__mem_read_log,
     .read_id = ef__mem_read_id,
     .wait = memory_wait,
-    .wake = memory_wake,
     .head = memory_head,
     .stream_head = ef__mem_stream_head,
     .stream_ls = ef__mem_stream_ls,
-    .type_set = ef__mem_type_set,
-    .type_ls = ef__mem_type_ls,
     .verify = memory_verify,
-    .facts = memory_facts,
-    .damage_set = memory_damage_set,
-    .damage_get = memory_damage_get,
-    .damage_clear = memory_damage_clear,
-    .partition_count = memory_partition_count,
+};
+
+static const ef__outbox_ops outbox_ops = {
     .lane_set = ef__mem_lane_set,
     .lane_ls = ef__mem_lane_ls,
     .lane_drop = ef__mem_lane_drop,
@@ -339,25 +329,45 @@ static const ef__journal_ops memory_ops = {
     .published_count = ef__mem_published_count,
     .claim = ef__mem_claim,
     .ack = ef__mem_ack,
-    .outbox_ls = ef__mem_outbox_ls,
-    .outbox_summarise = ef__mem_outbox_summarise,
-    .outbox_has_work = ef__mem_outbox_has_work,
+    .ls = ef__mem_outbox_ls,
+    .summarise = ef__mem_outbox_summarise,
+    .has_work = ef__mem_outbox_has_work,
     .retry_streams = ef__mem_retry_streams,
     .revise = ef__mem_revise,
-    .skip_add = ef__mem_skip_add,
-    .skip_ls = ef__mem_skip_ls,
-    .audit_add = ef__mem_audit_add,
-    .audit_ls = ef__mem_audit_ls,
+};
+
+static const ef__lease_ops lease_ops = {
     .lease_many = ef__mem_lease_many,
-    .throughput_ls = ef__mem_throughput_ls,
     .lease_ls = ef__mem_lease_ls,
     .worker_leave = ef__mem_worker_leave,
     .worker_purge = ef__mem_worker_purge,
     .worker_ls = ef__mem_worker_ls,
+    .throughput_ls = ef__mem_throughput_ls,
     .partition_ls = ef__mem_partition_ls,
     .partition_sync = ef__mem_partition_sync,
+    .partition_count = memory_partition_count,
+    .wake = memory_wake,
+};
+
+static const ef__record_ops record_ops = {
+    .type_set = ef__mem_type_set,
+    .type_ls = ef__mem_type_ls,
     .run_request = ef__mem_run_request,
     .run_update = ef__mem_run_update,
     .run_cancel = ef__mem_run_cancel,
     .run_ls = ef__mem_run_ls,
+    .audit_add = ef__mem_audit_add,
+    .audit_ls = ef__mem_audit_ls,
+    .skip_add = ef__mem_skip_add,
+    .skip_ls = ef__mem_skip_ls,
 };
+
+static void set_interfaces(ef_journal *journal)
+{
+    journal->store = &store_ops;
+    journal->events = &events_ops;
+    journal->control = journal;
+    journal->outbox = &outbox_ops;
+    journal->leases = &lease_ops;
+    journal->records = &record_ops;
+}

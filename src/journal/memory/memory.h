@@ -266,7 +266,8 @@ ef_status ef__mem_published_count(ef_journal *journal, ef_str lane, size_t most,
                                   ef_error *err);
 ef_status ef__mem_claim(ef_journal *journal, const ef__claim_request *request,
                         ef_claimed_batch *out, ef_error *err);
-ef_status ef__mem_ack(ef_journal *journal, const ef__ack_request *request, ef_error *err);
+ef_status ef__mem_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
+                      ef_error *err);
 ef_status ef__mem_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                             ef_error *err);
 ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,

@@ -22,6 +22,8 @@ static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
     const ef__damage *damage = context;
     ef__pg_params params = {0};
 
+    if (!damage)
+        return ef__pg_query(conn, PJ_STATE_DAMAGE_CLEAR, NULL, NULL, err);
     ef__pg_add_str(&params, ef_str_from(damage->text));
     ef__pg_add_int(&params, damage->found_us);
     return ef__pg_query(conn, PJ_STATE_DAMAGE_SET, &params, NULL, err);
@@ -42,15 +44,4 @@ ef_status pg_damage_get(ef_journal *journal, ef__damage *out, ef_error *err)
         pg_damage_read(result, 0, out);
     PQclear(result);
     return st;
-}
-
-static ef_status clear_work(void *context, ef__pg_conn *conn, ef_error *err)
-{
-    (void)context;
-    return ef__pg_query(conn, PJ_STATE_DAMAGE_CLEAR, NULL, NULL, err);
-}
-
-ef_status pg_damage_clear(ef_journal *journal, ef_error *err)
-{
-    return ef__pg_transaction(pg_store_of(journal)->pool, EF__PG_WRITE, clear_work, NULL, err);
 }

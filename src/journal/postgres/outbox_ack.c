@@ -506,28 +506,18 @@ static ef_status ack_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st == EF_OK ? send_offsets(job, conn, err) : st;
 }
 
-static ef_status ack_batch(pg_store *store, ef__pg_conn *conn, const ef__ack_request *request,
-                           ef_error *err)
+ef_status pg_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
+                 ef_error *err)
 {
+    pg_store *store = pg_store_of(journal);
     ack_job job = {.store = store, .is = request, .arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES)};
     ef_status st;
 
     pg_held_map_init(&job.map, request->held, request->held_count);
     /* Idempotent: an offset that is already set and a retry row that is already written stay. */
-    st = conn ? pg_write_with(store, conn, ack_work, &job, err)
-              : pg_write_idempotent(store, ack_work, &job, err);
+    st = connection ? pg_write_with(store, connection, ack_work, &job, err)
+                    : pg_write_idempotent(store, ack_work, &job, err);
     PQclear(job.found);
     ef__arena_release(&job.arena);
     return st;
-}
-
-ef_status pg_ack(ef_journal *journal, const ef__ack_request *request, ef_error *err)
-{
-    return ack_batch(pg_store_of(journal), NULL, request, err);
-}
-
-ef_status pg_ack_with(ef_journal *journal, void *connection, const ef__ack_request *request,
-                      ef_error *err)
-{
-    return ack_batch(pg_store_of(journal), connection, request, err);
 }

@@ -13,7 +13,7 @@
 
 #define POLL_MS 500 /* a notification can be lost, so a waiting thread polls too */
 
-static const ef__journal_ops postgres_ops;
+static void set_interfaces(ef_journal *journal);
 static const ef__pg_statements STATEMENTS = {.sql = pj_sql, .names = pj_names, .count = PJ_COUNT};
 
 /* --- shared ----------------------------------------------------------------------------------- */
@@ -303,7 +303,8 @@ ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journa
 
     if (!store)
         return ef_fail(err, EF_NO_MEMORY, "out of memory for a journal");
-    store->base = (ef_journal){.ops = &postgres_ops, .options = *options};
+    set_interfaces(&store->base);
+    store->base.options = *options;
     store->given_clock = options->clock != ef_clock_system();
     store->last = &store->first;
     locks_init(store);
@@ -488,28 +489,31 @@ static ef_status pg_partition_count(ef_journal *journal, int32_t *out, ef_error 
     return st;
 }
 
-static const ef__journal_ops postgres_ops = {
+static const ef__store_ops store_ops = {
     .name = "postgres",
-    .caps = EF__JOURNAL_REMOTE | EF__JOURNAL_REFUSES_DAMAGED,
     .close = store_close,
+    .facts = pg_facts,
+    .damage_set = pg_damage_set,
+    .damage_get = pg_damage_get,
+    .copied_get = pg_copied_get,
+    .adopt = pg_adopt,
+    .database = pg_database,
+};
+
+static const ef__events_ops events_ops = {
     .append = pg_append_events,
     .append_each = pg_append_each,
     .read_stream = pg_read_stream,
     .read_log = pg_read_log,
     .read_id = pg_read_id,
     .wait = pg_wait,
-    .wake = pg_wake,
     .head = pg_head,
     .stream_head = pg_stream_head,
     .stream_ls = pg_stream_ls,
-    .type_set = pg_type_set,
-    .type_ls = pg_type_ls,
     .verify = pg_verify,
-    .facts = pg_facts,
-    .damage_set = pg_damage_set,
-    .damage_get = pg_damage_get,
-    .damage_clear = pg_damage_clear,
-    .partition_count = pg_partition_count,
+};
+
+static const ef__outbox_ops outbox_ops = {
     .lane_set = pg_lane_set,
     .lane_ls = pg_lane_ls,
     .lane_drop = pg_lane_drop,
@@ -518,29 +522,46 @@ static const ef__journal_ops postgres_ops = {
     .published_count = pg_published_count,
     .claim = pg_claim,
     .ack = pg_ack,
-    .ack_with = pg_ack_with,
-    .database = pg_database,
-    .copied_get = pg_copied_get,
-    .adopt = pg_adopt,
-    .outbox_ls = pg_outbox_ls,
-    .outbox_summarise = pg_outbox_summarise,
-    .outbox_has_work = pg_outbox_has_work,
+    .ls = pg_outbox_ls,
+    .summarise = pg_outbox_summarise,
+    .has_work = pg_outbox_has_work,
     .retry_streams = pg_retry_streams,
     .revise = pg_revise,
-    .skip_add = pg_skip_add,
-    .skip_ls = pg_skip_ls,
-    .audit_add = pg_audit_add,
-    .audit_ls = pg_audit_ls,
+};
+
+static const ef__lease_ops lease_ops = {
     .lease_many = pg_lease_many,
-    .throughput_ls = pg_throughput_ls,
     .lease_ls = pg_lease_ls,
     .worker_leave = pg_worker_leave,
     .worker_purge = pg_worker_purge,
     .worker_ls = pg_worker_ls,
+    .throughput_ls = pg_throughput_ls,
     .partition_ls = pg_partition_ls,
     .partition_sync = pg_partition_sync,
+    .partition_count = pg_partition_count,
+    .wake = pg_wake,
+};
+
+static const ef__record_ops record_ops = {
+    .type_set = pg_type_set,
+    .type_ls = pg_type_ls,
     .run_request = pg_run_request,
     .run_update = pg_run_update,
     .run_cancel = pg_run_cancel,
     .run_ls = pg_run_ls,
+    .audit_add = pg_audit_add,
+    .audit_ls = pg_audit_ls,
+    .skip_add = pg_skip_add,
+    .skip_ls = pg_skip_ls,
 };
+
+static void set_interfaces(ef_journal *journal)
+{
+    journal->store = &store_ops;
+    journal->events = &events_ops;
+    journal->control = journal;
+    journal->outbox = &outbox_ops;
+    journal->leases = &lease_ops;
+    journal->records = &record_ops;
+    journal->caps = EF__JOURNAL_REMOTE | EF__JOURNAL_REFUSES_DAMAGED;
+}

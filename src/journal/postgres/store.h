@@ -177,7 +177,6 @@ ef_status pg_sequence_arrivals(pg_store *store, ef_error *err);
 void pg_damage_read(const PGresult *result, int text, ef__damage *out);
 ef_status pg_damage_set(ef_journal *journal, const ef__damage *damage, ef_error *err);
 ef_status pg_damage_get(ef_journal *journal, ef__damage *out, ef_error *err);
-ef_status pg_damage_clear(ef_journal *journal, ef_error *err);
 
 /* --- lanes and leases ------------------------------------------------------------------------- */
 
@@ -236,9 +235,8 @@ ef_status pg_published_count(ef_journal *journal, ef_str lane, size_t most, int6
                              ef_error *err);
 ef_status pg_claim(ef_journal *journal, const ef__claim_request *request, ef_claimed_batch *out,
                    ef_error *err);
-ef_status pg_ack(ef_journal *journal, const ef__ack_request *request, ef_error *err);
-ef_status pg_ack_with(ef_journal *journal, void *connection, const ef__ack_request *request,
-                      ef_error *err);
+ef_status pg_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
+                 ef_error *err);
 ef_status pg_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                        ef_error *err);
 ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,

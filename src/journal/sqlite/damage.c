@@ -12,10 +12,14 @@ ef_status sq_damage_set(ef_journal *journal, const ef__damage *damage, ef_error 
 {
     sq_store *store = sq_store_of(journal);
     sq_writer *w = &store->writer;
+    ef_status st = EF_OK;
+
+    if (!damage)
+        return sq_headfile_set_damage(&w->head, store->path, &(sq_damage){0}, err);
     /* Where a file was moved or replaced, this process reads another journal than those that open
      * it now: what it finds there is not theirs. */
-    ef_status st = w->guard.fd >= 0 ? ef__sq_guard_check(&w->guard, err) : EF_OK;
-
+    if (w->guard.fd >= 0)
+        st = ef__sq_guard_check(&w->guard, err);
     return st == EF_OK
                ? sq_headfile_set_damage(&w->head, store->path, &(sq_damage){.damage = *damage}, err)
                : st;
@@ -29,13 +33,6 @@ ef_status sq_damage_get(ef_journal *journal, ef__damage *out, ef_error *err)
     sq_headfile_damage(&sq_store_of(journal)->writer.head, &found);
     *out = found.damage;
     return EF_OK;
-}
-
-ef_status sq_damage_clear(ef_journal *journal, ef_error *err)
-{
-    sq_store *store = sq_store_of(journal);
-
-    return sq_headfile_set_damage(&store->writer.head, store->path, &(sq_damage){0}, err);
 }
 
 void sq_damage_record(sq_headfile *head, const char *path, const ef_journal_options *options,

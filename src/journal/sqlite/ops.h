@@ -16,7 +16,6 @@ ef_status sq_adopt(ef_journal *journal, ef_error *err);
 /* damage.c */
 ef_status sq_damage_set(ef_journal *journal, const ef__damage *damage, ef_error *err);
 ef_status sq_damage_get(ef_journal *journal, ef__damage *out, ef_error *err);
-ef_status sq_damage_clear(ef_journal *journal, ef_error *err);
 
 /* lane.c */
 ef_status sq_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
@@ -37,7 +36,8 @@ ef_status sq_published_count(ef_journal *journal, ef_str lane, size_t most, int6
 ef_status sq_claim(ef_journal *journal, const ef__claim_request *request, ef_claimed_batch *out,
                    ef_error *err);
 /* outbox_ack.c */
-ef_status sq_ack(ef_journal *journal, const ef__ack_request *request, ef_error *err);
+ef_status sq_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
+                 ef_error *err);
 
 /* outbox_ls.c */
 ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,

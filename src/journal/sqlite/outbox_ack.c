@@ -6,6 +6,7 @@
 
 #include "../../core/placement.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 /* --- offsets and held leases
@@ -470,7 +471,7 @@ static ef_status run_ack(sq_store *store, sq_job *base, ef_error *err)
     return st == EF_OK ? move_offsets(store, &lane, job, now_us, err) : st;
 }
 
-ef_status sq_ack(ef_journal *journal, const ef__ack_request *mark, ef_error *err)
+ef_status sq_ack(ef_journal *journal, void *connection, const ef__ack_request *mark, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
     /* An ack of "*" without retry rows needs no sync of its own. A power cut undoes it together
@@ -485,6 +486,8 @@ ef_status sq_ack(ef_journal *journal, const ef__ack_request *mark, ef_error *err
                             .keeps_state = is_apply},
                    .is = mark};
 
+    assert(!connection);
+    (void)connection;
     sq_held_map_init(&job.map, mark->held, mark->held_count);
     return sq_count_refused(store, sq_submit(store, &job.base, err));
 }

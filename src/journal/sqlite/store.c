@@ -34,7 +34,7 @@
 #define WAL_REWRITTEN_PAGES 2
 #define WAL_WHOLE_PAGES 4096 /* of log make it a whole one: 16 MB, so that it is rare */
 
-static const ef__journal_ops ops;
+static void set_interfaces(ef_journal *journal);
 static const ef__sq_statements TEXTS = {sq_sql, sq_names, SQ_COUNT};
 
 ef__sq_options sq_options(bool read_only, int64_t busy_ms)
@@ -253,7 +253,7 @@ ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char 
     *out = NULL;
     if (!store)
         return ef_fail(err, EF_NO_MEMORY, "out of memory while opening %s", path);
-    store->base.ops = &ops;
+    set_interfaces(&store->base);
     store->base.options = *options;
     if (!store->base.options.clock)
         store->base.options.clock = ef_clock_system();
@@ -414,32 +414,32 @@ static ef_status sq_facts(ef_journal *journal, ef_store_facts *out, ef_error *er
     return EF_OK;
 }
 
-static const ef__journal_ops ops = {
+static const ef__store_ops store_ops = {
     .name = "sqlite",
-    .caps = EF__JOURNAL_REFUSES_DAMAGED,
     .close = sq_close,
+    .facts = sq_facts,
+    .damage_set = sq_damage_set,
+    .damage_get = sq_damage_get,
+    .backup = sq_backup,
+    .copied_get = sq_copied_get,
+    .adopt = sq_adopt,
+};
+
+static const ef__events_ops events_ops = {
     .append = sq_append,
     .append_each = sq_append_each,
     .read_stream = sq_read_stream,
     .read_log = sq_read_log,
-    .follow = sq_follow,
     .read_id = sq_read_id,
+    .follow = sq_follow,
     .wait = sq_wait,
-    .wake = sq_wake,
     .head = sq_head_get,
     .stream_head = sq_stream_head,
     .stream_ls = sq_stream_ls,
-    .type_set = sq_type_set,
-    .type_ls = sq_type_ls,
     .verify = sq_verify,
-    .facts = sq_facts,
-    .damage_set = sq_damage_set,
-    .damage_get = sq_damage_get,
-    .damage_clear = sq_damage_clear,
-    .backup = sq_backup,
-    .copied_get = sq_copied_get,
-    .adopt = sq_adopt,
-    .partition_count = sq_partition_count,
+};
+
+static const ef__outbox_ops outbox_ops = {
     .lane_set = sq_lane_set,
     .lane_ls = sq_lane_ls,
     .lane_drop = sq_lane_drop,
@@ -448,25 +448,46 @@ static const ef__journal_ops ops = {
     .published_count = sq_published_count,
     .claim = sq_claim,
     .ack = sq_ack,
-    .outbox_ls = sq_outbox_ls,
-    .outbox_summarise = sq_outbox_summarise,
-    .outbox_has_work = sq_outbox_has_work,
+    .ls = sq_outbox_ls,
+    .summarise = sq_outbox_summarise,
+    .has_work = sq_outbox_has_work,
     .retry_streams = sq_retry_streams,
     .revise = sq_revise,
-    .skip_add = sq_skip_add,
-    .skip_ls = sq_skip_ls,
-    .audit_add = sq_audit_add,
-    .audit_ls = sq_audit_ls,
+};
+
+static const ef__lease_ops lease_ops = {
     .lease_many = sq_lease_many,
-    .throughput_ls = sq_throughput_ls,
     .lease_ls = sq_lease_ls,
     .worker_leave = sq_worker_leave,
     .worker_purge = sq_worker_purge,
     .worker_ls = sq_worker_ls,
+    .throughput_ls = sq_throughput_ls,
     .partition_ls = sq_partition_ls,
     .partition_sync = sq_partition_sync,
+    .partition_count = sq_partition_count,
+    .wake = sq_wake,
+};
+
+static const ef__record_ops record_ops = {
+    .type_set = sq_type_set,
+    .type_ls = sq_type_ls,
     .run_request = sq_run_request,
     .run_update = sq_run_update,
     .run_cancel = sq_run_cancel,
     .run_ls = sq_run_ls,
+    .audit_add = sq_audit_add,
+    .audit_ls = sq_audit_ls,
+    .skip_add = sq_skip_add,
+    .skip_ls = sq_skip_ls,
 };
+
+static void set_interfaces(ef_journal *journal)
+{
+    journal->store = &store_ops;
+    journal->events = &events_ops;
+    journal->control = journal;
+    journal->outbox = &outbox_ops;
+    journal->leases = &lease_ops;
+    journal->records = &record_ops;
+    journal->caps = EF__JOURNAL_REFUSES_DAMAGED;
+}

@@ -1,0 +1,71 @@
+/*
+ * lease.h - the workers of a journal: leases, heartbeats, throughput and partitions.
+ */
+#ifndef EF_JOURNAL_LEASE_H
+#define EF_JOURNAL_LEASE_H
+
+#include "../base/limits.h"
+
+#include <everfold/everfold.h>
+
+#define EF__MINUTE_US INT64_C(60000000)
+
+/* A worker's heartbeat, written in the transaction of its lease calls. */
+typedef struct ef__heartbeat {
+    const ef_worker *worker; /* NULL: no heartbeat */
+    int64_t heartbeat_ms;
+    const ef_throughput *minutes; /* added to the throughput rows; `at_us` is a whole minute */
+    size_t minute_count;
+} ef__heartbeat;
+
+typedef struct ef__lease_ops {
+    /* One transaction: the calls in order, each with its status, and the heartbeat. `err` has the
+     * first refusal, although the result is EF_OK. The first token of a lease that was never
+     * acquired, or was pruned, is above every token that was pruned. */
+    ef_status (*lease_many)(ef_journal *journal, ef_lease_call *calls, size_t count,
+                            const ef__heartbeat *beat, ef_error *err);
+    ef_status (*lease_ls)(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
+                          ef_error *err);
+    ef_status (*worker_leave)(ef_journal *journal, ef_str id, ef_error *err);
+    ef_status (*worker_purge)(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                              int64_t *out_purged, ef_error *err);
+    ef_status (*worker_ls)(ef_journal *journal, ef_worker_list *out, ef_error *err);
+    /* Throughput rows from that minute on, by minute. */
+    ef_status (*throughput_ls)(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                               ef_error *err);
+    ef_status (*partition_ls)(ef_journal *journal, ef_partition_list *out, ef_error *err);
+    /* One transaction. */
+    ef_status (*partition_sync)(ef_journal *journal, const ef_partition_change *change,
+                                ef_partition_sync_result *out, ef_error *err);
+    /* The one fact that is read at every heartbeat: must be cheap. */
+    ef_status (*partition_count)(ef_journal *journal, int32_t *out, ef_error *err);
+    ef_status (*wake)(ef_journal *journal, ef_error *err); /* not synced */
+} ef__lease_ops;
+
+/* Wakes all waiters, for work that no append announces. A failure is logged only, because workers
+ * poll too. */
+void ef__journal_wake(ef_journal *journal);
+/* The number of partitions, cheaper than ef_journal_facts. */
+ef_status ef__journal_partition_count(ef_journal *journal, int32_t *out, ef_error *err);
+/* As ef_lease_many, with a complete heartbeat. */
+ef_status ef__lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                         const ef__heartbeat *beat, ef_error *err);
+
+/* --- shared by back ends ---------------------------------------------------------------------- */
+
+/* Sets `live`, `late` and `state` of a worker at `now_us` of the store's clock. On entry `state`
+ * is that of its last heartbeat: working or idle. */
+void ef__worker_judge(ef_worker *worker, int64_t now_us);
+
+/* Numbers of queued and retry rows of all lanes, in partitions from `count` on. Initialise `count`.
+ */
+typedef struct ef__waiting_rows {
+    int32_t count;
+    int64_t rows[EF_LIMIT_PARTITIONS];
+} ef__waiting_rows;
+
+void ef__waiting_add(ef__waiting_rows *waiting, int32_t partition, int64_t rows);
+/* EF_EXISTS: there are rows; the message says how many and where. */
+ef_status ef__waiting_check(const ef__waiting_rows *waiting, ef_error *err);
+
+#endif

@@ -1,0 +1,183 @@
+/*
+ * outbox.h - the outbox of a journal: lanes, queued rows, retry rows and published rows.
+ */
+#ifndef EF_JOURNAL_OUTBOX_H
+#define EF_JOURNAL_OUTBOX_H
+
+#include "../base/memory.h"
+
+#include <everfold/everfold.h>
+
+/* `ls` of a back end also lists published rows: newest first, down from `upto`. */
+static inline bool ef__query_published(const ef_outbox_query *query)
+{
+    return query->status && *query->status == EF_ROW_PUBLISHED;
+}
+
+/* A claim of rows of a lane. */
+typedef struct ef__claim_request {
+    ef_str lane;
+    bool due; /* claim retry rows that are due, instead of queued rows */
+    const ef_partition_lease *held;
+    size_t held_count;
+    int64_t after; /* publishers' lanes only: rows up to here stay in flight */
+    size_t limit;
+} ef__claim_request;
+
+/*
+ * A stream with retry rows in a lane: its first row, and the number of rows. Lanes are counted by
+ * stream, because the rows of one stream may be many and have one cause.
+ */
+typedef struct ef__retry_stream {
+    ef_str tenant, stream;
+    int64_t seq, position; /* of the first row */
+    ef_row_status status;  /* of the first row: PENDING, FAILED or DEAD */
+    ef_str error;          /* of the first row */
+    int64_t last_seq;      /* of the last row */
+    int64_t rows;          /* above `above_seq` of the query; 0 unless `counts` */
+} ef__retry_stream;
+
+typedef struct ef__retry_query {
+    ef_str lane;
+    bool any_tenant;
+    ef_str tenant;
+    ef_str stream;     /* one stream of `tenant`; "": all */
+    int64_t above_seq; /* `rows` counts rows with a higher seq */
+    bool counts;       /* set `rows`, which reads every row of the streams */
+    int64_t after;     /* streams whose first row is above this position */
+    size_t limit;
+} ef__retry_query;
+
+typedef struct ef__retry_stream_list {
+    const ef__retry_stream *items;
+    size_t count;
+    struct ef__batch_memory *room;
+} ef__retry_stream_list;
+
+/* An acknowledgement of a batch. */
+typedef struct ef__ack_request {
+    ef_str lane;
+    /* None: file retry rows that do not exist, keep those that do; remove those that are DONE,
+     * unless they were filed again. */
+    const ef_partition_lease *held;
+    size_t held_count;
+    const ef_retry_row *retry_rows;
+    size_t retry_row_count;
+    ef_str progress; /* publishers' lanes only; "" keeps the stored one */
+} ef__ack_request;
+
+/* An operator's action on retry rows. */
+typedef enum ef__revision {
+    EF__REVISION_REQUEUE, /* dead rows only: pending, no attempts, due now, no error */
+    EF__REVISION_SKIP,    /* pending and due: the lane skips it next */
+    EF__REVISION_REPLAY   /* due now; a dead row is pending again and keeps its attempts */
+} ef__revision;
+
+typedef struct ef__revised_row {
+    ef_str lane;
+    int64_t position;
+    const int32_t *versions; /* skip, in a projection's lane */
+    size_t version_count;
+} ef__revised_row;
+
+/* Retry rows that the caller has found. A row that was removed since, or is not in a state that the
+ * revision applies to, is left out. */
+typedef struct ef__revision_request {
+    ef__revision what;
+    const ef__revised_row *rows;
+    size_t count;
+    /* The audit entry. With an id it exists, and counts these rows too; otherwise it is created if
+     * any row was revised, and *out_id is its id. */
+    const ef_audit_entry *act;
+    int64_t *out_id;
+} ef__revision_request;
+
+typedef struct ef__outbox_ops {
+    /* With `expected`, only if the lane is equal to it; EF_CONFLICT otherwise. */
+    ef_status (*lane_set)(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                          ef_error *err);
+    ef_status (*lane_ls)(ef_journal *journal, ef_lane_list *out, ef_error *err);
+    ef_status (*lane_drop)(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                           ef_error *err);
+    /* Published rows of a publisher's lane: each call is one transaction that compares the token.
+     */
+    ef_status (*published_purge)(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                 size_t limit, int64_t *out_count, ef_error *err);
+    ef_status (*published_requeue)(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                   size_t limit, int64_t *out_count, ef_error *err);
+    ef_status (*published_count)(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
+                                 ef_error *err);
+    ef_status (*claim)(ef_journal *journal, const ef__claim_request *request, ef_claimed_batch *out,
+                       ef_error *err);
+    /* `connection`: in a transaction of another store in the same database, on its connection; only
+     * where ef__store_ops.database is set. NULL: one transaction. */
+    ef_status (*ack)(ef_journal *journal, void *connection, const ef__ack_request *request,
+                     ef_error *err);
+    ef_status (*ls)(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                    ef_error *err);
+    ef_status (*summarise)(ef_journal *journal, const ef_outbox_query *query,
+                           ef_outbox_summary *out, ef_error *err);
+    ef_status (*has_work)(ef_journal *journal, bool *out, ef_error *err);
+    /* Ordered by the position of the first row. A lane that does not exist has none. */
+    ef_status (*retry_streams)(ef_journal *journal, const ef__retry_query *query,
+                               ef__retry_stream_list *out, ef_error *err);
+    /* One transaction: the rows, the skips of the versions and the audit entry. `out` gets the
+     * revised rows. */
+    ef_status (*revise)(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
+                        ef_error *err);
+} ef__outbox_ops;
+
+/* ef_lane_set, only if the lane is equal to `expected`, which was read before; NULL: always.
+ * EF_CONFLICT: it was changed since, and is kept. */
+ef_status ef__lane_replace(ef_journal *journal, const ef_lane *expected, const ef_lane *lane,
+                           ef_error *err);
+/* Is there a row in "*", or in a projection's lane, that workers have to process now or later? Dead
+ * rows, and rows blocked by them, need an operator. Reads few rows, however many there are. */
+ef_status ef__outbox_has_work(ef_journal *journal, bool *out, ef_error *err);
+/* Lists streams that have retry rows in a lane, up to `limit`, ordered by their first rows. */
+ef_status ef__retry_streams(ef_journal *journal, const ef__retry_query *query,
+                            ef__retry_stream_list *out, ef_error *err);
+void ef__retry_stream_list_release(ef__retry_stream_list *list);
+/* As ef__outbox_ops.revise. */
+ef_status ef__outbox_revise(ef_journal *journal, const ef__revision_request *revise,
+                            ef_row_list *out, ef_error *err);
+/* A page of the dead rows of a bulk operation. Filters by stream, type, error or age read a bounded
+ * number of rows, so a page may be empty although `out->next` is set. */
+ef_status ef__bulk_page(ef_journal *journal, const ef_outbox_bulk *bulk, ef_str after, size_t limit,
+                        ef_row_list *out, ef_error *err);
+
+/* A bulk operation in progress. */
+typedef struct ef__bulk_run {
+    ef__revision what;
+    const char *word; /* the action of the audit entry */
+    const ef_outbox_bulk *bulk;
+    /* May leave a row out, and sets the versions of a skip. NULL: all rows. */
+    ef_status (*choose)(void *context, const ef_row *row, ef__arena *arena,
+                        ef__revised_row *revised, bool *wanted, ef_error *err);
+    void *context;
+    ef_row_list *out;
+    int64_t count; /* out: rows that were revised, or would be */
+    ef_audit_entry entry;
+    ef_row *kept;
+} ef__bulk_run;
+
+ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err);
+/* Removes retry rows that no generation needs any more (all DONE), without a lease. A row that was
+ * filed again since it was read stays. */
+ef_status ef__outbox_remove(ef_journal *journal, const ef_retry_row *rows, size_t count,
+                            ef_error *err);
+/* As ef_outbox_ack, on the connection of a store that shares the database. */
+ef_status ef__outbox_ack_with(ef_journal *journal, void *connection, const ef__ack_request *mark,
+                              ef_error *err);
+
+/* --- shared by back ends ---------------------------------------------------------------------- */
+
+/* EF_OK for a publisher's lane; EF_BAD_INPUT. */
+ef_status ef__lane_publishes(ef_str name, ef_lane_kind kind, ef_error *err);
+ef_status ef__lane_changed(ef_str lane, ef_error *err); /* EF_CONFLICT */
+/* EF_NOT_FOUND: the event of an operator's action has no retry row, or no dead one. */
+ef_status ef__no_retry_row(const ef_outbox_action *action, bool dead_only, ef_error *err);
+/* EF_EXISTS: `rows` rows wait in a lane that is to be dropped. */
+ef_status ef__lane_drop_check(ef_str name, int64_t rows, bool discard, ef_error *err);
+
+#endif
