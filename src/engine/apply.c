@@ -6,6 +6,7 @@
 #include "queue.h"
 #include "read_target.h"
 #include "read_wait.h"
+#include "view_cache.h"
 
 #include "../journal/journal.h"
 
@@ -100,13 +101,12 @@ static ef_status read_head(void *context, int64_t *out, ef_error *err)
 
 /* May a power cut undo the commit? A cursor and its views are undone together, and the events are
  * read again. Not where events are acknowledged to the journal (JetStream), nor for a tenant with
- * its own cursor there, whose events were acknowledged when it stopped. A side engine acknowledges
- * nothing. */
+ * its own cursor there, whose events were acknowledged when it stopped. */
 static bool may_be_lost(const ef_engine *engine, const ef__apply *apply)
 {
     bool by_cursor = apply->moves_cursor || apply->tenant;
 
-    return by_cursor && (engine->is_side_engine || !ef__journal_is_acknowledged(engine->journal));
+    return by_cursor && !ef__journal_is_acknowledged(engine->journal);
 }
 
 static ef_status commit(ef_engine *engine, ef__apply *apply, const ef__generation_change *changes,
@@ -193,7 +193,8 @@ static ef_status create_works(ef_engine *engine, ef__apply *apply, ef__generatio
                                          .results = apply->results + g * apply->event_count,
                                          .live = &apply->generations[g],
                                          .not_folded = not_folded,
-                                         .stopped = EF__STOPPED_TENANTS_INIT,
+                                         .stopped = EF__STOPPED_TENANTS_INIT(
+                                             apply->generations[g].generation, &apply->arenas[g]),
                                          .err = EF_ERROR_INIT};
     }
     *out = works;
@@ -242,30 +243,70 @@ void ef__apply_release(ef__apply *apply)
     apply->results = NULL;
 }
 
-ef_status ef__apply_live(ef_engine *engine, const ef_event *events, size_t count, ef_error *err)
+/* --- live generations ------------------------------------------------------------------------- */
+
+ef_status ef__live_set_choose(ef_engine *engine, const ef__live_choice *choice, ef__live_set *out,
+                              ef_error *err)
 {
-    ef__apply_event *items = malloc(count * sizeof *items);
-    ef_status st = items ? EF_CONFLICT : no_memory(err);
+    size_t kept = 0;
+    ef_status st = ef__live_set_read(engine, choice->by_queue, out, err);
+
+    for (size_t i = 0; st == EF_OK && i < out->count; i++) {
+        const ef__generation *generation = out->items[i].generation;
+        if ((!choice->generation || generation->id == choice->generation) &&
+            (!choice->projection.len || ef_str_equal(generation->name, choice->projection)))
+            out->items[kept++] = out->items[i];
+    }
+    out->count = kept;
+    return st;
+}
+
+ef_status ef__apply_run_live(ef_engine *engine, const ef__live_choice *choice, ef__live_set *set,
+                             ef__apply *apply, ef_error *err)
+{
+    for (int tries = 1;; tries++) {
+        ef_status st;
+        ef__apply_release(apply);
+        ef__live_set_release(set);
+        st = ef__live_set_choose(engine, choice, set, err);
+        if (st != EF_OK)
+            return st;
+        if (apply->caches)
+            ef__view_caches_prune(apply->caches, set, false);
+        apply->generations = set->items;
+        apply->generation_count = set->count;
+        apply->live_set = set->number;
+        if (set->count == 0 && apply->fence_count == 0)
+            return EF_OK;
+        st = ef__apply_run(engine, apply, err);
+        if (st != EF_CONFLICT || tries == EF__ENGINE_RESTARTS_MAX)
+            return st;
+    }
+}
+
+ef__apply_event *ef__apply_events_make(const ef_event *events, size_t count)
+{
+    ef__apply_event *items = malloc((count + 1) * sizeof *items);
 
     for (size_t i = 0; items && i < count; i++)
         items[i] = (ef__apply_event){&events[i], false};
-    for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_RESTARTS_MAX; tries++) {
-        ef__live_set set;
-        st = ef__live_set_read(engine, true, &set, err);
-        if (st != EF_OK)
-            break;
-        ef__apply apply = {.generations = set.items,
-                           .generation_count = set.count,
-                           .events = items,
-                           .event_count = count,
-                           .live_set = set.number,
-                           .adds_retry_rows = engine->options.mode == EF_MODE_INLINE_APPLY_ONLY,
-                           .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-        if (set.count)
-            st = ef__apply_run(engine, &apply, err);
-        ef__apply_release(&apply);
-        ef__live_set_release(&set);
-    }
+    return items;
+}
+
+ef_status ef__apply_live(ef_engine *engine, const ef_event *events, size_t count, ef_error *err)
+{
+    ef__apply_event *items = ef__apply_events_make(events, count);
+    ef__live_set set = {0};
+    ef__apply apply = {.events = items,
+                       .event_count = count,
+                       .adds_retry_rows = engine->options.mode == EF_MODE_INLINE_APPLY_ONLY,
+                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    ef_status st = items ? ef__apply_run_live(engine, &(ef__live_choice){.by_queue = true}, &set,
+                                              &apply, err)
+                         : no_memory(err);
+
+    ef__apply_release(&apply);
+    ef__live_set_release(&set);
     free(items);
     return st;
 }

@@ -20,7 +20,7 @@ static ef_status advance_cursor(ef_engine *engine, const ef__live *live, const e
     const ef__generation *generation = live->generation;
     ef__apply apply = {.generations = live,
                        .generation_count = 1,
-                       .adds_retry_rows = !generation->by_log && !engine->is_side_engine,
+                       .adds_retry_rows = !generation->by_log,
                        .reads_skips = true,
                        .caches = &engine->cursor_caches,
                        .moves_cursor = true,

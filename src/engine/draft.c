@@ -1,10 +1,10 @@
 /*
  * draft.c - folds a program that is not deployed over the streams that have failed events.
  *
- * Each stream gets its own side engine, so memory is bounded by the views of one stream.
+ * Each stream gets its own side fold, so memory is bounded by the views of one stream.
  */
-#include "apply.h"
 #include "run.h"
+#include "side_fold.h"
 
 #include <everfold/trial.h>
 
@@ -131,30 +131,18 @@ static ef_status note_result(draft_state *drafting, size_t from, size_t count,
     return EF_OK;
 }
 
-static ef_status fold_batch(draft_state *drafting, ef_engine *side, size_t from, size_t count,
+static ef_status fold_batch(draft_state *drafting, ef__side_fold *fold, size_t from, size_t count,
                             const ef_batch *batch, bool *out_failed, ef_error *err)
 {
-    ef__apply_event *events = malloc((batch->count + 1) * sizeof *events);
-    ef__live_set set = {0};
-    ef_status st = events ? ef__live_set_read(side, false, &set, err)
+    ef__apply_event *events = ef__apply_events_make(batch->events, batch->count);
+    ef_status st = events ? ef__side_fold_run(fold, 0, events, batch->count, err)
                           : ef_fail(err, EF_NO_MEMORY, "memory ran out while trying a draft");
-    ef__apply apply = {.generations = set.items,
-                       .generation_count = set.count,
-                       .events = events,
-                       .event_count = batch->count,
-                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
 
-    for (size_t i = 0; st == EF_OK && i < batch->count; i++)
-        events[i] = (ef__apply_event){&batch->events[i], false};
-    if (st == EF_OK)
-        st = ef__apply_run(side, &apply, err);
     for (size_t i = 0; st == EF_OK && i < batch->count && !*out_failed; i++) {
         drafting->out->events++;
-        st = note_result(drafting, from, count, &batch->events[i], &apply.results[i], out_failed,
-                         err);
+        st = note_result(drafting, from, count, &batch->events[i], &fold->apply.results[i],
+                         out_failed, err);
     }
-    ef__apply_release(&apply);
-    ef__live_set_release(&set);
     free(events);
     return st;
 }
@@ -190,27 +178,26 @@ static void give_up(draft_state *drafting, size_t from, size_t count)
 static ef_status fold_group(draft_state *drafting, size_t from, size_t count, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
-    ef_engine *side = NULL;
+    ef__side_fold fold;
     int64_t at = 0;
     bool failed = false, more = true;
-    ef_status st = ef__side_engine_open(drafting->engine, EF_STR("draft"), &side, err);
+    ef_status st = ef__side_fold_open(&fold, drafting->engine, EF_STR("draft"), err);
 
     if (st == EF_OK) {
-        side->lookups = drafting->engine;
-        st = ef__deploy_program(side, drafting->program, drafting->draft->text, err);
+        fold.side->lookups = drafting->engine;
+        st = ef__deploy_program(fold.side, drafting->program, drafting->draft->text, err);
     }
     while (st == EF_OK && more && !failed && drafting->out->events < EF_DRAFT_EVENTS_MAX) {
         st = read_batch(drafting, &drafting->rows[from], &at, &batch, err);
         more = batch.more;
         if (st == EF_OK && batch.count)
-            st = fold_batch(drafting, side, from, count, &batch, &failed, err);
+            st = fold_batch(drafting, &fold, from, count, &batch, &failed, err);
     }
     if (st == EF_OK && more && !failed)
         give_up(drafting, from, count);
     drafting->out->streams += !drafting->by_log;
     ef_batch_release(&batch);
-    if (side)
-        ef__engine_abandon(side);
+    ef__side_fold_close(&fold);
     return st;
 }
 

@@ -105,28 +105,6 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     return EF_OK;
 }
 
-ef_status ef__side_engine_open(ef_engine *engine, ef_str worker, ef_engine **out, ef_error *err)
-{
-    const ef_engine_options *options = &engine->options;
-    ef_views *views = NULL;
-    ef_status st = ef__views_open(
-        &(ef__views_options){
-            .url = "memory:", .create = true, .clock = options->clock, .log = options->log},
-        &views, err);
-
-    *out = NULL;
-    if (st == EF_OK)
-        st = ef__engine_open_on(&(ef_engine_options){.journal = engine->journal,
-                                                     .views_url = "memory:",
-                                                     .worker = worker,
-                                                     .clock = options->clock,
-                                                     .log = options->log},
-                                views, out, err);
-    if (st == EF_OK)
-        (*out)->is_side_engine = true;
-    return st;
-}
-
 ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_error *err)
 {
     ef_views *views;

@@ -129,7 +129,7 @@ struct ef_engine {
     ef__idle_state idle;       /* of the task that watches the queue */
     ef__read_waits read_waits; /* has its own locks */
     struct ef_shadow *shadow;  /* run by a supervisor instead of the queue; NULL: none */
-    bool is_side_engine;       /* opened by ef__side_engine_open */
+    bool is_side_engine;       /* of a side fold; it never ticks: see side_fold.h */
     struct ef_engine *lookups; /* lookups of programs read its views; NULL: this engine's own */
     ef_status (*sink_open)(const struct ef__bus_options *options, struct ef__bus **out,
                            ef_error *err); /* ef__bus_open; tests have their own sinks */
@@ -193,9 +193,6 @@ typedef struct ef__live_set {
  * the store; on failure it is closed. */
 ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, ef_engine **out,
                              ef_error *err);
-/* An engine on the same journal with empty views in memory. It writes nothing to the journal, not
- * even a lease. Close it with ef__engine_abandon. */
-ef_status ef__side_engine_open(ef_engine *engine, ef_str worker, ef_engine **out, ef_error *err);
 /* Frees the memory like a crash: releases no lease and writes nothing. */
 void ef__engine_abandon(ef_engine *engine);
 

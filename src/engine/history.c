@@ -15,6 +15,7 @@
 
 #define REFOLD_BATCH 1000
 #define REFOLD_BYTES_MAX (512ul << 20)
+#define EXPLAIN_MAX 10000 /* events */
 
 struct view_history {
     ef_engine *engine;
@@ -164,80 +165,73 @@ static void close_past(struct view_history *past)
 
 /* --- explain ---------------------------------------------------------------------------------- */
 
-struct positions {
-    int64_t *at;
+struct kept_events {
+    ef__arena *arena;
+    ef_event *items;
     size_t count, limit;
+    bool failed;
 };
 
-static bool keep_position(struct view_history *past, const ef_event *event,
-                          const ef__folded_view *view)
+static bool copy_event(ef__arena *arena, const ef_event *event, ef_event *to)
 {
-    struct positions *found = past->context;
+    ef_str *texts[] = {&to->tenant, &to->stream, &to->id, &to->type, &to->data, &to->meta};
+    bool copied = true;
 
-    (void)view;
-    found->at[found->count++] = event->position;
-    return found->count < found->limit;
+    *to = *event;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        *texts[i] = ef__arena_copy(arena, *texts[i]);
+        copied = copied && texts[i]->ptr;
+    }
+    return copied;
 }
 
-/* Copies one event into the batch. */
-static ef_status add_event(ef_engine *engine, int64_t position, ef_event *events, ef_batch *out,
-                           ef_error *err)
+static bool keep_event(struct view_history *past, const ef_event *event,
+                       const ef__folded_view *view)
 {
-    ef_batch one = EF_BATCH_INIT;
-    ef_status st = ef_journal_read_log(
-        engine->journal, &(ef_log_query){.any_tenant = true, .after = position - 1, .limit = 1},
-        &one, err);
+    struct kept_events *kept = past->context;
 
-    if (st == EF_OK && one.count) {
-        ef_event *to = &events[out->count++];
-        ef_str *texts[] = {&to->tenant, &to->stream, &to->id, &to->type, &to->data, &to->meta};
-        *to = one.events[0];
-        for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-            *texts[i] = ef__arena_copy(&out->room->arena, *texts[i]);
-            if (!texts[i]->ptr)
-                st = ef__no_memory(err);
-        }
-    }
-    ef_batch_release(&one);
-    return st;
+    (void)view;
+    kept->failed = !copy_event(kept->arena, event, &kept->items[kept->count]);
+    kept->count++;
+    return !kept->failed && kept->count < kept->limit;
 }
 
 ef_status ef_view_explain(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
                           size_t limit, const ef_budget *budget, ef_batch *out, ef_error *err)
 {
-    struct view_history past = {
-        .engine = engine, .tenant = tenant, .id = id, .changed = keep_position};
-    struct positions found = {.limit = limit && limit < 10000 ? limit : 10000};
-    ef_event *events = NULL;
+    struct view_history past = {.engine = engine, .tenant = tenant, .id = id};
+    struct kept_events kept = {.limit = limit && limit < EXPLAIN_MAX ? limit : EXPLAIN_MAX};
     ef_status st;
 
     if (!engine || !out)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
-    past.context = &found;
-    found.at = malloc(found.limit * sizeof *found.at);
+    past.changed = keep_event;
+    past.context = &kept;
     out->events = NULL;
     out->count = 0;
     out->more = false;
-    st = found.at ? ef__memory_prepare(&out->room, err)
-                  : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    st = ef__memory_prepare(&out->room, err);
+    if (st == EF_OK) {
+        kept.arena = &out->room->arena;
+        kept.items = ef__arena_alloc(kept.arena, kept.limit * sizeof *kept.items);
+        st = kept.items ? EF_OK : ef__no_memory(err);
+    }
     if (st == EF_OK)
         st = open_past(&past, projection, budget, err);
     if (st == EF_OK)
         st = ef__engine_as_of(engine, past.generation, &tenant, &past.upto, err);
     if (st == EF_OK)
         st = fold_again(&past, err);
-    if (st == EF_OK && !found.count)
+    if (st == EF_OK && kept.failed)
+        st = ef__no_memory(err);
+    if (st == EF_OK && !kept.count)
         st = ef_fail(err, EF_NOT_FOUND, "no event has made a view \"%.*s\" of projection \"%.*s\"",
                      EF_STR_ARG(id), EF_STR_ARG(projection));
     if (st == EF_OK) {
-        events = ef__arena_alloc(&out->room->arena, found.count * sizeof *events);
-        st = events ? EF_OK : ef__no_memory(err);
-        out->events = events;
+        out->events = kept.items;
+        out->count = kept.count;
     }
-    for (size_t i = 0; st == EF_OK && i < found.count; i++)
-        st = add_event(engine, found.at[i], events, out, err);
     close_past(&past);
-    free(found.at);
     return st;
 }
 
@@ -388,16 +382,10 @@ static ef_status copy_result(const struct view_steps *s, ef_view_past *out, ef_e
         return ef__no_memory(err);
     for (size_t i = 0; i < s->count; i++) {
         const struct step *from = &s->items[(s->first + i) % s->limit];
-        ef_event *to = &events[i];
-        *to = from->event;
-        to->tenant = ef__arena_copy(arena, to->tenant);
-        to->stream = ef__arena_copy(arena, to->stream);
-        to->id = ef__arena_copy(arena, to->id);
-        to->type = ef__arena_copy(arena, to->type);
         if (from->after)
             steps[i].after = ef__arena_copy(arena, (ef_str){from->after, from->after_len});
-        steps[i].event = to;
-        if (!to->type.ptr || !to->id.ptr || !to->stream.ptr || (from->after && !steps[i].after.ptr))
+        steps[i].event = &events[i];
+        if (!copy_event(arena, &from->event, &events[i]) || (from->after && !steps[i].after.ptr))
             return ef__no_memory(err);
     }
     if (s->before)

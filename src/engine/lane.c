@@ -238,7 +238,7 @@ ef_status ef__lanes_step(ef_engine *engine, ef_tick *tick, ef_error *err)
     const ef__generation *generation;
     ef_status st;
 
-    if (engine->is_side_engine || !ef__membership_is_first(&engine->membership))
+    if (!ef__membership_is_first(&engine->membership))
         return EF_OK;
     st = ef__memory_prepare(&list.room, err);
     if (st == EF_OK)

@@ -216,7 +216,7 @@ static ef_status make_calls(ef__membership *membership, ef_lease_call *calls, si
     beat_of.heartbeat_ms = idle && membership->heartbeat_ms < IDLE_HEARTBEAT_MS
                                ? IDLE_HEARTBEAT_MS
                                : membership->heartbeat_ms;
-    if (!is_publishers(membership) && !membership->engine->is_side_engine)
+    if (!is_publishers(membership))
         beat_of.minute_count =
             ef__minutes_drain(membership->engine, beats != HEARTBEAT_WORKING, minutes);
     st = ef__lease_many(membership->engine->journal, calls, count, &beat_of, err);

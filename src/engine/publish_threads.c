@@ -146,8 +146,6 @@ ef_status ef__publishers_work(ef_engine *engine, const ef_work_options *options,
 {
     ef_status st;
 
-    if (engine->is_side_engine)
-        return EF_OK;
     pthread_mutex_lock(&engine->publishers_lock);
     st = ef__publishers_refresh(engine, err);
     for (ef__publisher_task *publisher = engine->publishers; st == EF_OK && publisher;
@@ -280,8 +278,6 @@ ef_status ef__publishers_supervise(ef_engine *engine, const ef_work_options *opt
 {
     ef_status st;
 
-    if (engine->is_side_engine)
-        return EF_OK;
     pthread_mutex_lock(&engine->publishers_lock);
     pthread_mutex_lock(&engine->lock);
     engine->publish_options = *options;

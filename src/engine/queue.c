@@ -92,26 +92,7 @@ static ef_status ack_results(void *context, void *connection, ef_error *err)
 
 /* --- folding ---------------------------------------------------------------------------------- */
 
-static ef_status run_apply(queue_pass *pass, const ef__fence_set *fences,
-                           const ef__apply_event *events, ef_error *err)
-{
-    pass->completed = false;
-    pass->apply = (ef__apply){.generations = pass->set.items,
-                              .generation_count = pass->set.count,
-                              .events = events,
-                              .event_count = pass->claimed.count,
-                              .fences = fences->items,
-                              .fence_count = fences->count,
-                              .live_set = pass->set.number,
-                              .caches = &pass->engine->queue_caches,
-                              .complete = pass->engine->joined ? ack_results : NULL,
-                              .complete_context = pass,
-                              .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    return ef__apply_run(pass->engine, &pass->apply, err);
-}
-
-/* Applies the claimed rows to the live generations; starts over when the live set or a watermark
- * has changed. */
+/* Applies the claimed rows to the live generations. */
 static ef_status apply_claimed(queue_pass *pass, ef_error *err)
 {
     ef__fence_set fences = {0};
@@ -122,25 +103,23 @@ static ef_status apply_claimed(queue_pass *pass, ef_error *err)
 
     for (size_t i = 0; events && i < pass->claimed.count; i++)
         events[i] = (ef__apply_event){pass->claimed.items[i].event, false};
+    pass->apply = (ef__apply){.events = events,
+                              .event_count = pass->claimed.count,
+                              .fences = fences.items,
+                              .fence_count = fences.count,
+                              .caches = &pass->engine->queue_caches,
+                              .complete = pass->engine->joined ? ack_results : NULL,
+                              .complete_context = pass,
+                              .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     if (st == EF_OK)
-        st = EF_CONFLICT;
-    for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_RESTARTS_MAX; tries++) {
-        ef__apply_release(&pass->apply);
-        ef__live_set_release(&pass->set);
-        st = ef__live_set_read(pass->engine, true, &pass->set, err);
-        if (st != EF_OK)
-            break;
-        ef__view_caches_prune(&pass->engine->queue_caches, &pass->set, false);
-        st = run_apply(pass, &fences, events, err);
-    }
-    pass->apply.fences = NULL;
-    pass->apply.events = NULL;
-    if (st == EF_OK) {
-        pass->apply.events = events;
+        st = ef__apply_run_live(pass->engine, &(ef__live_choice){.by_queue = true}, &pass->set,
+                                &pass->apply, err);
+    if (st == EF_OK)
         ef__tick_add(pass->tick, &pass->apply);
-    }
     if (st == EF_OK && !pass->completed)
         st = ack_results(pass, NULL, err);
+    pass->apply.fences = NULL;
+    pass->apply.events = NULL;
     ef__fences_release(&fences);
     free(events);
     return st;

@@ -5,6 +5,7 @@
  * that was recorded; a batch that was applied and not recorded is applied again, as duplicates.
  */
 #include "run.h"
+#include "side_fold.h"
 
 #include "../journal/journal.h"
 
@@ -109,60 +110,24 @@ static void count_results(const ef__apply *apply, ef__detail *detail)
     }
 }
 
-/* Failed and deferred events get rows in the projections' lanes, because no other row brings them.
- */
-static ef_status add_waiting_rows(ef_engine *engine, const ef__apply *apply, ef_error *err)
-{
-    size_t most = apply->event_count * apply->generation_count;
-    ef_retry_row *rows = malloc((most + 1) * sizeof *rows);
-    ef_status st = rows ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
-
-    if (st == EF_OK)
-        st = ef_outbox_add_retry_rows(engine->journal, rows,
-                                      ef__retry_rows_collect(engine, apply, rows), err);
-    free(rows);
-    return st;
-}
-
-/* Keeps queue-fed generations only: a log-ordered one has everything up to its cursor, and must
- * apply later events in order. */
-static void keep_projection(ef__live_set *set, ef_str name)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < set->count; i++)
-        if (name.len == 0 || ef_str_equal(set->items[i].generation->name, name))
-            set->items[kept++] = set->items[i];
-    set->count = kept;
-}
-
+/* Only generations of the queue: a log-ordered one has everything up to its cursor, and must apply
+ * later events in order. No outbox row brings the events, so those that fail get retry rows. */
 static ef_status apply_events(ef__run_drive *drive, const ef__apply_event *events, size_t count,
                               ef_error *err)
 {
-    ef_status st = EF_CONFLICT;
+    ef__live_choice choice = {.by_queue = true, .projection = drive->run.projection};
+    ef__live_set set = {0};
+    ef__apply apply = {.events = events,
+                       .event_count = count,
+                       .adds_retry_rows = true,
+                       .reads_skips = true,
+                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    ef_status st = ef__apply_run_live(drive->engine, &choice, &set, &apply, err);
 
-    for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_RESTARTS_MAX; tries++) {
-        ef__live_set set;
-        st = ef__live_set_read(drive->engine, true, &set, err);
-        if (st != EF_OK)
-            break;
-        keep_projection(&set, drive->run.projection);
-        ef__apply apply = {.generations = set.items,
-                           .generation_count = set.count,
-                           .events = events,
-                           .event_count = count,
-                           .live_set = set.number,
-                           .reads_skips = true,
-                           .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-        if (set.count)
-            st = ef__apply_run(drive->engine, &apply, err);
-        if (set.count && st == EF_OK)
-            st = add_waiting_rows(drive->engine, &apply, err);
-        if (set.count && st == EF_OK)
-            count_results(&apply, &drive->detail);
-        ef__apply_release(&apply);
-        ef__live_set_release(&set);
-    }
+    if (st == EF_OK)
+        count_results(&apply, &drive->detail);
+    ef__apply_release(&apply);
+    ef__live_set_release(&set);
     return st;
 }
 
@@ -321,42 +286,13 @@ ef_status ef_replay_request(ef_engine *engine, const ef_replay *replay, ef_run_l
 
 typedef struct dry_run {
     replay_read reading;
-    ef_engine *side; /* side engine that folds in memory; NULL: only count */
+    ef__side_fold side; /* to validate; not open when events are only counted */
     void (*failed)(void *context, ef_str projection, const ef_event *event, ef_str message);
     void *context;
     ef_replay_result *out;
 } dry_run;
 
-/* Adds a generation to the side engine for each active one. */
-static ef_status copy_programs(ef_engine *engine, ef_engine *side, ef_str projection, ef_error *err)
-{
-    ef__live_set set;
-    ef_status st = ef__live_set_read(engine, false, &set, err);
-
-    if (st != EF_OK)
-        return st;
-    keep_projection(&set, projection);
-    for (size_t i = 0; st == EF_OK && i < set.count; i++) {
-        ef__generation copy = *set.items[i].generation;
-        int64_t id;
-        if (!copy.active || copy.program.len == 0)
-            continue; /* a C projection needs the function of its process */
-        copy.number = 0;
-        copy.state = EF__GENERATION_CATCHING_UP;
-        st = side->views->ops->generation_add(side->views, &copy, &id, err);
-    }
-    ef__live_set_release(&set);
-    return st;
-}
-
-static ef_status open_ghost(ef_engine *engine, ef_str projection, ef_engine **out, ef_error *err)
-{
-    ef_status st = ef__side_engine_open(engine, EF_STR("validate"), out, err);
-
-    return st == EF_OK ? copy_programs(engine, *out, projection, err) : st;
-}
-
-static void tell_failures(dry_run *run, const ef__apply *apply)
+static void report_results(dry_run *run, const ef__apply *apply)
 {
     for (size_t g = 0; g < apply->generation_count; g++)
         for (size_t i = 0; i < apply->event_count; i++) {
@@ -375,30 +311,7 @@ static void tell_failures(dry_run *run, const ef__apply *apply)
         }
 }
 
-static ef_status fold_events(dry_run *run, const ef__apply_event *events, size_t count,
-                             ef_error *err)
-{
-    ef__live_set set;
-    ef_status st = ef__live_set_read(run->side, false, &set, err);
-
-    if (st != EF_OK)
-        return st;
-    ef__apply apply = {.generations = set.items,
-                       .generation_count = set.count,
-                       .events = events,
-                       .event_count = count,
-                       .reads_skips = true,
-                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    if (set.count && count)
-        st = ef__apply_run(run->side, &apply, err);
-    if (set.count && count && st == EF_OK)
-        tell_failures(run, &apply);
-    ef__apply_release(&apply);
-    ef__live_set_release(&set);
-    return st;
-}
-
-static ef_status look_step(dry_run *run, ef__apply_event *events, ef_error *err)
+static ef_status dry_run_step(dry_run *run, bool validate, ef__apply_event *events, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
     size_t count = 0;
@@ -406,10 +319,22 @@ static ef_status look_step(dry_run *run, ef__apply_event *events, ef_error *err)
 
     for (size_t i = 0; st == EF_OK && i < count; i++)
         run->out->events += matches_filter(&run->reading, events[i].event);
-    if (st == EF_OK && run->side)
-        st = fold_events(run, events, count, err);
+    if (st == EF_OK && validate)
+        st = ef__side_fold_run(&run->side, 0, events, count, err);
+    if (st == EF_OK && validate)
+        report_results(run, &run->side.apply);
     ef_batch_release(&batch);
     return st;
+}
+
+static ef_status open_side_fold(dry_run *run, ef_engine *engine, ef_str projection, ef_error *err)
+{
+    bool added;
+    ef_status st = ef__side_fold_open(&run->side, engine, EF_STR("validate"), err);
+
+    return st == EF_OK ? ef__side_fold_add_active(
+                             &run->side, &(ef__live_choice){.projection = projection}, &added, err)
+                       : st;
 }
 
 ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool validate,
@@ -426,7 +351,7 @@ ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool val
     if (st == EF_OK)
         st = ef_journal_head(engine->journal, &head, err);
     if (st == EF_OK && validate)
-        st = open_ghost(engine, replay->projection, &run.side, err);
+        st = open_side_fold(&run, engine, replay->projection, err);
     if (st == EF_OK) {
         *out = (ef_replay_result){0};
         run.reading = (replay_read){.engine = engine,
@@ -445,9 +370,8 @@ ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool val
         st = events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
     }
     while (st == EF_OK && !run.reading.over)
-        st = look_step(&run, events, err);
-    if (run.side)
-        ef__engine_abandon(run.side); /* it holds nothing and leaves nothing */
+        st = dry_run_step(&run, validate, events, err);
+    ef__side_fold_close(&run.side);
     free(events);
     return st;
 }

@@ -99,9 +99,7 @@ ef_status ef__scope_ready(ef_engine *engine, ef__scope *scope, ef_tick *tick, bo
         poll_when_due(engine, scope, tick);
         return EF_OK;
     }
-    if (engine->is_side_engine) /* no other process writes to its views */
-        scope->token = 1, scope->until_us = scope->renew_us = INT64_MAX;
-    else if (!scope->token || now_us >= scope->renew_us)
+    if (!scope->token || now_us >= scope->renew_us)
         st = take_lease(engine, scope, now_us, err);
     *out = st == EF_OK && scope->token && now_us < scope->until_us;
     if (st == EF_OK && !*out)
@@ -113,13 +111,12 @@ ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_ba
                           bool skip_first, ef__apply *apply, ef_tick *tick, ef_error *err)
 {
     ef__fence fence = {ef_str_from(scope->fence), scope->token};
-    ef__apply_event *events = malloc((batch->count + 1) * sizeof *events);
+    ef__apply_event *events = ef__apply_events_make(batch->events, batch->count);
     ef_status st;
 
     if (!events)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out in the cursor driver");
-    for (size_t i = 0; i < batch->count; i++)
-        events[i] = (ef__apply_event){&batch->events[i], skip_first && i == 0};
+    events[0].skip = skip_first && batch->count;
     apply->events = events;
     apply->event_count = batch->count;
     apply->fences = &fence;
@@ -145,8 +142,7 @@ static void drop_lease(ef_engine *engine, ef__scope *scope, ef_tick *tick)
 {
     ef_lease_key key = lease_of(scope);
 
-    if (!engine->is_side_engine &&
-        ef_lease_release(engine->journal, &key, scope->token, NULL) == EF_OK)
+    if (ef_lease_release(engine->journal, &key, scope->token, NULL) == EF_OK)
         tick->more = true;
     scope->token = 0;
 }
@@ -186,7 +182,7 @@ void ef__scopes_prune(ef_engine *engine, bool all)
             at = &scope->next;
             continue;
         }
-        if (scope->token && !engine->is_side_engine)
+        if (scope->token)
             (void)ef_lease_release(engine->journal, &key, scope->token, NULL);
         *at = scope->next;
         free(scope);

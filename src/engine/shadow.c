@@ -1,5 +1,5 @@
 /*
- * shadow.c - see shadow.h: a side engine on the same journal, with its views in memory.
+ * shadow.c - see shadow.h: a worker whose generations are those of a side fold.
  *
  *     standby ── all leases ──► catching up ── head of the journal ──► following the queue
  *        ▲────── a lease is lost ──┴───────────────────────────────────────┘
@@ -27,40 +27,15 @@
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static bool has_copy(const ef__generation_list *copies, const ef__generation *generation)
+/* Adds the active generations. A new one makes the shadow read the journal from the start; for the
+ * others these events are duplicates. */
+static ef_status add_generations(ef_shadow *shadow, ef_error *err)
 {
-    for (size_t i = 0; i < copies->count; i++)
-        if (ef_str_equal(copies->items[i].name, generation->name) &&
-            copies->items[i].version == generation->version)
-            return true;
-    return false;
-}
-
-/* Adds a generation to the side engine for each active one: the same program, nothing folded. A new
- * one makes the shadow read the journal from the start; for the others these events are duplicates.
- */
-static ef_status copy_generations(ef_shadow *shadow, ef_error *err)
-{
-    ef__generation_list copies = {0};
-    ef_views *views = shadow->side->views;
-    ef__live_set set = {0};
     ef_head head = {0};
-    bool added = false;
-    ef_status st = ef__live_set_read(shadow->live, true, &set, err);
+    bool added;
+    ef_status st = ef__side_fold_add_active(&shadow->fold, &(ef__live_choice){.by_queue = true},
+                                            &added, err);
 
-    if (st == EF_OK)
-        st = ef__memory_prepare(&copies.room, err);
-    if (st == EF_OK)
-        st = views->ops->generation_ls(views, (ef_str){0}, &copies, err);
-    for (size_t i = 0; st == EF_OK && i < set.count; i++) {
-        ef__generation copy = *set.items[i].generation;
-        int64_t id;
-        if (!set.items[i].program || !copy.active || has_copy(&copies, &copy))
-            continue; /* a C projection needs the function of its process */
-        copy.number = 0;
-        st = views->ops->generation_add(views, &copy, &id, err);
-        added = true;
-    }
     if (st == EF_OK && added)
         st = ef_journal_head(shadow->live->journal, &head, err);
     if (st == EF_OK && added) {
@@ -68,8 +43,6 @@ static ef_status copy_generations(ef_shadow *shadow, ef_error *err)
         shadow->page[0] = '\0';
         shadow->catch_up_to = head.position;
     }
-    ef__memory_release(&copies.room);
-    ef__live_set_release(&set);
     return st;
 }
 
@@ -92,9 +65,9 @@ ef_status ef_shadow_open(ef_engine *engine, ef_shadow **out, ef_error *err)
     if (st == EF_OK && !shadow->tokens)
         st = ef__shadow_no_memory(err);
     if (st == EF_OK)
-        st = ef__side_engine_open(engine, EF_STR("shadow"), &shadow->side, err);
+        st = ef__side_fold_open(&shadow->fold, engine, EF_STR("shadow"), err);
     if (st == EF_OK)
-        st = copy_generations(shadow, err);
+        st = add_generations(shadow, err);
     if (st != EF_OK) {
         ef_shadow_close(shadow);
         return st;
@@ -188,8 +161,7 @@ void ef_shadow_close(ef_shadow *shadow)
         return;
     if (shadow->tokens)
         release_leases(shadow);
-    if (shadow->side)
-        ef__engine_abandon(shadow->side); /* it holds nothing and leaves nothing */
+    ef__side_fold_close(&shadow->fold);
     free(shadow->tokens);
     free(shadow->rows);
     free(shadow);
@@ -264,47 +236,19 @@ static ef_status add_rows(ef_shadow *shadow, const ef__apply *apply, ef_tick *ti
 
 /* --- folding ---------------------------------------------------------------------------------- */
 
-/* Applies events to the side engine's generations, or to `only` (0: all). The caller releases
- * `apply`. */
-static ef_status apply_events(ef_shadow *shadow, int64_t only, const ef__apply_event *events,
-                              size_t count, ef__live_set *set, ef__apply *apply, ef_error *err)
-{
-    size_t kept = 0;
-    ef_status st = ef__live_set_read(shadow->side, true, set, err);
-
-    if (st != EF_OK)
-        return st;
-    for (size_t i = 0; i < set->count; i++)
-        if (!only || set->items[i].generation->id == only)
-            set->items[kept++] = set->items[i];
-    set->count = kept;
-    *apply = (ef__apply){.generations = set->items,
-                         .generation_count = set->count,
-                         .events = events,
-                         .event_count = count,
-                         .live_set = set->number,
-                         .reads_skips = true,
-                         .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    return ef__apply_run(shadow->side, apply, err);
-}
-
 static ef_status fold_events(ef_shadow *shadow, const ef__apply_event *events, size_t count,
                              ef_tick *tick, ef_error *err)
 {
-    ef__apply apply = {.arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef__live_set set = {0};
-    ef_status st = apply_events(shadow, 0, events, count, &set, &apply, err);
+    ef_status st = ef__side_fold_run(&shadow->fold, 0, events, count, err);
 
     if (st == EF_OK)
-        st = add_rows(shadow, &apply, tick, err);
+        st = add_rows(shadow, &shadow->fold.apply, tick, err);
     if (st == EF_OK) {
-        tick->applied += apply.applied;
-        tick->ignored += apply.ignored;
+        tick->applied += shadow->fold.apply.applied;
+        tick->ignored += shadow->fold.apply.ignored;
         if (events[count - 1].event->position > shadow->highest)
             shadow->highest = events[count - 1].event->position;
     }
-    ef__apply_release(&apply);
-    ef__live_set_release(&set);
     return st;
 }
 
@@ -404,29 +348,24 @@ static ef_status follow_queue(ef_shadow *shadow, ef_tick *tick, ef_error *err)
 static ef_status retry_one(ef_shadow *shadow, ef__shadow_row *row, ef__verdict *out, ef_tick *tick,
                            ef_error *err)
 {
-    ef__apply apply = {.arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    const ef__apply *apply = &shadow->fold.apply;
     ef_batch batch = EF_BATCH_INIT;
-    ef__live_set set = {0};
-    ef__apply_event event;
     ef_status st = ef_journal_read_log(
         shadow->live->journal,
         &(ef_log_query){.any_tenant = true, .after = row->position - 1, .limit = 1}, &batch, err);
 
     *out = EF__VERDICT_DUPLICATE; /* a removed event or projection needs no row */
-    if (st == EF_OK && batch.count) {
-        event = (ef__apply_event){&batch.events[0], false};
-        st = apply_events(shadow, row->generation, &event, 1, &set, &apply, err);
-    }
-    if (st == EF_OK && set.count) {
-        *out = apply.results[0].verdict;
-        tick->applied += apply.applied;
+    if (st == EF_OK)
+        st = ef__side_fold_run(&shadow->fold, row->generation,
+                               &(ef__apply_event){batch.events, false}, batch.count, err);
+    if (st == EF_OK && apply->generation_count) {
+        *out = apply->results[0].verdict;
+        tick->applied += apply->applied;
         if (*out == EF__VERDICT_FAILED)
-            fail_row(shadow, row, apply.results[0].message, tick);
+            fail_row(shadow, row, apply->results[0].message, tick);
         else if (*out == EF__VERDICT_DEFERRED)
             row->due_us = INT64_MAX;
     }
-    ef__apply_release(&apply);
-    ef__live_set_release(&set);
     ef_batch_release(&batch);
     return st;
 }
@@ -481,7 +420,7 @@ ef_status ef_shadow_step(ef_shadow *shadow, ef_tick *out, ef_error *err)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", shadow ? "out" : "shadow");
     st = renew_leases(shadow, &tick, &held, err);
     if (st == EF_OK && held)
-        st = copy_generations(shadow, err);
+        st = add_generations(shadow, err);
     if (st == EF_OK && held)
         st = retry_due(shadow, &tick, err);
     if (st == EF_OK && held)

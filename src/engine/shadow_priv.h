@@ -4,14 +4,14 @@
 #ifndef EF_ENGINE_SHADOW_PRIV_H
 #define EF_ENGINE_SHADOW_PRIV_H
 
-#include "engine_priv.h"
+#include "side_fold.h"
 
 #include <everfold/shadow.h>
 
 /* An event that a projection of the shadow lacks: it failed, or is blocked behind one that did. */
 typedef struct ef__shadow_row {
     int64_t position;
-    int64_t generation; /* of the side engine */
+    int64_t generation; /* of the side fold */
     int64_t due_us;     /* INT64_MAX: blocked, or dead */
     int32_t attempts;
     bool dead;
@@ -19,7 +19,7 @@ typedef struct ef__shadow_row {
 
 struct ef_shadow {
     ef_engine *live;
-    ef_engine *side;
+    ef__side_fold fold;
     int64_t catch_up_to;      /* the log is read up to here, then the rows of the queue */
     char page[EF_CURSOR_MAX]; /* start of the current page of the queue's rows */
     int64_t position;         /* folded up to here */

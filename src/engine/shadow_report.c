@@ -49,7 +49,7 @@ ef_status ef_shadow_report(ef_shadow *shadow, ef_shadow_result *out, size_t max,
         st = ef__memory_prepare(&live.room, err);
     if (st == EF_OK)
         st =
-            shadow->side->views->ops->generation_ls(shadow->side->views, (ef_str){0}, &copies, err);
+            shadow->fold.side->views->ops->generation_ls(shadow->fold.side->views, (ef_str){0}, &copies, err);
     if (st == EF_OK)
         st = shadow->live->views->ops->generation_ls(shadow->live->views, (ef_str){0}, &live, err);
     for (size_t i = 0; st == EF_OK && i < copies.count && *out_count < max; i++) {

@@ -36,12 +36,12 @@ void ef__stopped_tenants_release(ef__stopped_tenants *left)
     ef__pair_map_release(&left->known);
 }
 
-static ef_status add_change(ef__apply *apply, ef__stopped_tenants *left, ef_str tenant,
+static ef_status add_change(const ef__apply *apply, ef__stopped_tenants *left, ef_str tenant,
                             ef__tenant_cursor before, ef__tenant_cursor after, ef_error *err)
 {
     if (!left->items)
         left->items =
-            ef__arena_alloc(&apply->arena, (apply->event_count + 1) * sizeof *left->items);
+            ef__arena_alloc(left->arena, (apply->event_count + 1) * sizeof *left->items);
     if (!left->items)
         return no_memory(err);
     left->items[left->count++] =
@@ -52,7 +52,7 @@ static ef_status add_change(ef__apply *apply, ef__stopped_tenants *left, ef_str 
 ef_status ef__tenant_is_excluded(ef_engine *engine, ef__apply *apply, ef__stopped_tenants *left,
                                  const ef_event *event, bool *out, ef_error *err)
 {
-    const ef__generation *generation = apply->generations[0].generation;
+    const ef__generation *generation = left->generation;
     ef__tenant_cursor_item item;
     bool is_new, found = false;
     size_t *place;
@@ -110,7 +110,7 @@ ef_status ef__tenant_stop(ef_engine *engine, ef__apply *apply, ef__stopped_tenan
         after.waiting = before.waiting - (int64_t)index;
     }
     after.position = event->position - 1;
-    st = count_failure(engine, apply->generations[0].generation->name, may_skip,
+    st = count_failure(engine, left->generation->name, may_skip,
                        index == 0 ? before.attempts : 0, &after, err);
     if (st == EF_OK)
         st = add_change(apply, left, event->tenant, before, after, err);
@@ -210,8 +210,6 @@ static ef_status skip_failed_event(ef_engine *engine, const ef__generation *gene
             EF_LOG_TEXT_FIELD("projection", generation->name),
             EF_LOG_TEXT_FIELD("tenant", event->tenant), EF_LOG_TEXT_FIELD("stream", event->stream),
             EF_LOG_NUMBER_FIELD("seq", event->seq));
-    if (engine->is_side_engine) /* it adds no entry to the journal */
-        return EF_OK;
     return ef__skips_add(engine, generation, event, EF_STR(EF__ERROR_POLICY_REASON), err);
 }
 

@@ -21,14 +21,16 @@
 
 /* The changes of a batch to tenants with their own cursor; a part of ef__generation_work. */
 typedef struct ef__stopped_tenants {
-    ef__tenant_cursor_change *items; /* at most one per event; in the apply's arena */
+    const ef__generation *generation;
+    ef__arena *arena;
+    ef__tenant_cursor_change *items; /* at most one per event; in `arena` */
     size_t count;
     ef__pair_map known; /* size_t, by tenant and "": index in items plus 1; 0: no own cursor */
 } ef__stopped_tenants;
 
-#define EF__STOPPED_TENANTS_INIT                                                                   \
+#define EF__STOPPED_TENANTS_INIT(of, memory)                                                       \
     {                                                                                              \
-        .known = EF__PAIR_MAP_INIT(size_t, SIZE_MAX)                                               \
+        .generation = (of), .arena = (memory), .known = EF__PAIR_MAP_INIT(size_t, SIZE_MAX)        \
     }
 void ef__stopped_tenants_release(ef__stopped_tenants *stopped);
 
