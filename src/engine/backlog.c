@@ -116,12 +116,12 @@ static bool sink_is_down(ef_engine *engine, ef_str name)
 {
     bool down = false;
 
-    pthread_mutex_lock(&engine->lock);
-    for (const ef__publisher_task *publisher = engine->publishers; publisher;
+    pthread_mutex_lock(&engine->publishers.health_lock);
+    for (const ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next)
         if (ef_str_equal(name, ef_str_from(publisher->name)))
             down = publisher->health.state == EF_PUBLISHER_RETRYING;
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&engine->publishers.health_lock);
     return down;
 }
 

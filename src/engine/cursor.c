@@ -22,7 +22,7 @@ static ef_status advance_cursor(ef_engine *engine, const ef__live *live, const e
                        .generation_count = 1,
                        .adds_retry_rows = !generation->by_log,
                        .reads_skips = true,
-                       .caches = &engine->cursor_caches,
+                       .caches = &engine->cursor.caches,
                        .moves_cursor = true,
                        .cursor_after = reached,
                        .go_live = at_end && generation->state == EF__GENERATION_CATCHING_UP,
@@ -54,8 +54,8 @@ static ef_status advance_paced(ef_engine *engine, const ef__live *live, ef__scop
 
     if (st == EF_OK && batch->more)
         st = ef__pacing_update(engine, batch->count, ef__engine_mono_us(engine) - began_us, err);
-    if (st == EF_OK && batch->more && engine->pacing.pace.pause_us)
-        scope->next_try_us = ef__engine_mono_us(engine) + engine->pacing.pace.pause_us;
+    if (st == EF_OK && batch->more && engine->cursor.pacing.pace.pause_us)
+        scope->next_try_us = ef__engine_mono_us(engine) + engine->cursor.pacing.pace.pause_us;
     return st;
 }
 
@@ -72,11 +72,11 @@ static ef_status read_and_apply(ef_engine *engine, const ef__live *live, ef__sco
     ef_batch batch = EF_BATCH_INIT;
     ef__view_cache *set;
     int64_t reached;
-    ef_status st = ef__view_cache_acquire(engine, &engine->cursor_caches, live, &set, err);
+    ef_status st = ef__view_cache_acquire(engine, &engine->cursor.caches, live, &set, err);
 
     if (st != EF_OK)
         return st;
-    set->ahead.most = catching_up ? engine->pacing.pace.events : 0;
+    set->ahead.most = catching_up ? engine->cursor.pacing.pace.events : 0;
     st = ef__read_ahead_read(&set->ahead, engine->journal, live->generation->position, &batch,
                              &reached, err);
     cut_batch(&batch, set->ahead.most, &reached);
@@ -148,7 +148,7 @@ static void report_pause(ef_engine *engine, const ef__generation *generation,
                          const ef__scope *scope)
 {
     if (scope->token && generation->state != EF__GENERATION_FAILED)
-        atomic_store(&engine->catch_up_pauses, true);
+        atomic_store(&engine->cursor.pauses, true);
 }
 
 static ef_status step_generation(ef_engine *engine, const ef__live *live, ef_tick *tick,
@@ -169,7 +169,7 @@ static ef_status step_generation(ef_engine *engine, const ef__live *live, ef_tic
         return st;
     st = continue_generation(engine, live, scope, tick, err);
     if (st == EF_CONFLICT)
-        atomic_store(&engine->catch_up_pauses, true);
+        atomic_store(&engine->cursor.pauses, true);
     return ef__scope_result(engine, scope, st, tick);
 }
 
@@ -233,16 +233,16 @@ static bool reads_the_log(const ef__live_set *set)
     return false;
 }
 
-ef_status ef__cursor_step(ef_engine *engine, ef_tick *tick, ef_error *err)
+static ef_status step_all(ef_engine *engine, ef_tick *tick, ef_error *err)
 {
     ef__live_set set;
     ef_status st = ef__live_set_read(engine, false, &set, err), second;
 
     if (st != EF_OK)
         return st;
-    atomic_store(&engine->reads_log, reads_the_log(&set));
-    atomic_store(&engine->catch_up_pauses, false);
-    ef__view_caches_prune(&engine->cursor_caches, &set, true);
+    atomic_store(&engine->cursor.reads_log, reads_the_log(&set));
+    atomic_store(&engine->cursor.pauses, false);
+    ef__view_caches_prune(&engine->cursor.caches, &set, true);
     st = step_each(engine, &set, is_read, step_generation, tick, err);
     second = step_tenants(engine, &set, tick, st == EF_OK ? err : NULL);
     if (st == EF_OK && second == EF_OK)
@@ -252,4 +252,31 @@ ef_status ef__cursor_step(ef_engine *engine, ef_tick *tick, ef_error *err)
     ef__scopes_prune(engine, false);
     ef__live_set_release(&set);
     return st == EF_OK ? second : st;
+}
+
+/* --- the driver ------------------------------------------------------------------------------- */
+
+void ef__cursor_driver_init(ef__cursor_driver *driver)
+{
+    pthread_mutex_init(&driver->lock, NULL);
+}
+
+void ef__cursor_driver_release(ef__cursor_driver *driver)
+{
+    ef__view_caches_release(&driver->caches);
+    ef__scopes_release(driver);
+    pthread_mutex_destroy(&driver->lock);
+}
+
+ef_status ef__cursor_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                                 ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&engine->cursor.lock);
+    if (options)
+        ef__engine_lease_times(engine, options);
+    st = step_all(engine, tick, err);
+    pthread_mutex_unlock(&engine->cursor.lock);
+    return st;
 }

@@ -82,21 +82,19 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
                                                         : EF__ENGINE_CATCH_UP_BATCH;
     engine->run_batch = options->run_batch ? options->run_batch : EF__ENGINE_BATCH;
     ef__engine_lease_times(engine, NULL);
-    engine->sink_open = ef__bus_open;
     pthread_mutex_init(&engine->lock, NULL);
     ef__read_waits_open(&engine->read_waits);
     pthread_mutex_init(&engine->minutes.lock, NULL);
     pthread_mutex_init(&engine->large_views.lock, NULL);
-    pthread_mutex_init(&engine->queue_lock, NULL);
-    pthread_mutex_init(&engine->cursor_lock, NULL);
-    pthread_mutex_init(&engine->run_lock, NULL);
     pthread_mutex_init(&engine->skips_lock, NULL);
-    pthread_mutex_init(&engine->publishers_lock, NULL);
+    ef__queue_driver_init(&engine->queue, engine);
+    ef__cursor_driver_init(&engine->cursor);
+    ef__run_driver_init(&engine->runs);
+    ef__publisher_driver_init(&engine->publishers);
     name_worker(engine);
-    engine->membership.engine = engine;
     st = ef__retry_policies_choose(options, &engine->retry, err);
     if (st == EF_OK)
-        st = ef__membership_open(&engine->membership, err);
+        st = ef__membership_open(&engine->queue.membership, err);
     if (st != EF_OK) {
         ef__engine_abandon(engine);
         return st;
@@ -145,19 +143,20 @@ void ef_engine_close(ef_engine *engine)
 {
     if (!engine)
         return;
-    ef__publishers_close(engine, false);
+    ef__publisher_driver_close(engine, false);
     ef__run_leave(engine);
-    ef__membership_leave(&engine->membership);
+    ef__membership_leave(&engine->queue.membership);
     ef__scopes_prune(engine, true);
     ef__engine_abandon(engine);
 }
 
 void ef__engine_abandon(ef_engine *engine)
 {
-    ef__publishers_close(engine, true);
-    ef__view_caches_release(&engine->cursor_caches);
-    ef__view_caches_release(&engine->queue_caches);
-    ef__scopes_release(engine);
+    ef__publisher_driver_close(engine, true);
+    ef__publisher_driver_release(&engine->publishers);
+    ef__run_driver_release(&engine->runs);
+    ef__cursor_driver_release(&engine->cursor);
+    ef__queue_driver_release(&engine->queue);
     ef__skips_release(engine);
     ef__read_targets_release(engine);
     while (engine->compiled) {
@@ -172,12 +171,7 @@ void ef__engine_abandon(ef_engine *engine)
     ef__read_waits_close(&engine->read_waits);
     pthread_mutex_destroy(&engine->minutes.lock);
     pthread_mutex_destroy(&engine->large_views.lock);
-    pthread_mutex_destroy(&engine->queue_lock);
-    pthread_mutex_destroy(&engine->cursor_lock);
-    pthread_mutex_destroy(&engine->run_lock);
     pthread_mutex_destroy(&engine->skips_lock);
-    pthread_mutex_destroy(&engine->publishers_lock);
-    ef__membership_release(&engine->membership);
     free(engine);
 }
 

@@ -1,22 +1,27 @@
 /*
  * engine_priv.h - the engine: declarations that are private to the module.
  *
- * Locks, in the order in which a thread may take them: publishers_lock, a publisher's `stepping`;
- * or one of queue_lock, cursor_lock and run_lock (a driver holds its own for a whole tick); then
- * skips_lock; then lock, which is held for memory accesses only, never during a call of a store.
+ * An engine has a journal, views and programs, and four drivers that move events from the one to
+ * the other. Each driver has its own state, lock and invariants, in its header.
+ *
+ * Locks, in the order in which a thread may take them: the lock of one driver, which is held for a
+ * whole step; a publisher's `stepping`; skips_lock; then `lock` or the health_lock of the
+ * publishers, which are held for memory accesses only, never during a call of a store.
  */
 #ifndef EF_ENGINE_ENGINE_PRIV_H
 #define EF_ENGINE_ENGINE_PRIV_H
 
-#include "counters.h"
-#include "view_size.h"
-#include "membership.h"
 #include "c_function.h"
+#include "counters.h"
+#include "cursor_driver.h"
 #include "options.h"
+#include "publisher_driver.h"
+#include "queue_driver.h"
+#include "run_driver.h"
+#include "view_size.h"
 
 #include "../base/buf.h"
 #include "../base/limits.h"
-#include "../core/pace.h"
 #include "../fold/fold.h"
 #include "../views/views.h"
 
@@ -43,57 +48,6 @@ typedef struct ef__compiled {
     struct ef__compiled *next;
 } ef__compiled;
 
-#define EF__SCOPE_MAX 600 /* the name of a scope, or of the lease of a run: tenant, projection */
-
-#define EF__RUN_BACKOFFS 8
-
-/* The back-off of a run after a store was unavailable. */
-typedef struct ef__run_backoff {
-    char id[EF_EVENT_ID_TEXT_MAX]; /* "": none */
-    int64_t failures;              /* in a row */
-    int64_t next_try_us;           /* monotonic */
-} ef__run_backoff;
-
-/* The lease of a run that this engine drives, if it has one. */
-typedef struct ef__run_lease {
-    char scope[EF__SCOPE_MAX];
-    int64_t token; /* 0: none */
-    int64_t renewed_us;
-} ef__run_lease;
-
-/* The lag of live work, and the speed that it leaves to a catch-up: see pacing.h. */
-typedef struct ef__pacing {
-    ef__pace pace;
-    bool is_measured, is_live;
-    int64_t head, oldest;              /* positions at the last measurement: journal, apply lane */
-    int64_t moved_us, oldest_since_us; /* when they last changed; monotonic */
-} ef__pacing;
-
-/* Whether the worker is idle: see idle.c. */
-typedef struct ef__idle_state {
-    bool is_idle;
-    int64_t head;     /* of the journal when the worker was last busy … */
-    int64_t since_us; /* … and when that was; monotonic. 0: not measured yet */
-} ef__idle_state;
-
-/* The progress of a gap check of one generation, page by page: see ef__gaps_add_rows. */
-typedef struct ef__gap_pass {
-    int64_t generation; /* 0: none */
-    char after[EF_CURSOR_MAX];
-} ef__gap_pass;
-
-/* The progress of removing retry rows that no generation needs any more, and of adding those that
- * one needs again: see lane.c. */
-typedef struct ef__lane_sweep_state {
-    int64_t of;                /* fingerprint of the list of generations; 0: not started */
-    size_t at;                 /* index of the generation in the list */
-    int64_t from;              /* next position of the removal in its lane; 0: done */
-    char after[EF_CURSOR_MAX]; /* last stream whose rows were added */
-} ef__lane_sweep_state;
-
-struct ef__bus;
-struct ef__bus_options;
-
 /* Reads that wait for an append to be applied: see read_wait.h. */
 typedef struct ef__read_waits {
     pthread_mutex_t lock; /* guards changed, version, has_poller and poll_ms */
@@ -118,61 +72,39 @@ struct ef_engine {
     ef__counts counts;
     ef__minutes minutes;
     ef__large_views large_views;
-    size_t view_caches_bytes; /* of all caches of a driver; EF__VIEW_CACHES_BYTES, less in tests */
-    size_t cursor_batch;      /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
-    _Atomic bool supervised;  /* a supervisor runs the drivers of this engine */
-    _Atomic bool reads_log; /* a generation is fed by its cursor: appends wake the cursor driver */
-    /* A projection that this engine catches up pauses, for live work or after a conflict: as of the
-     * last tick. */
-    _Atomic bool catch_up_pauses;
+    size_t view_caches_bytes;  /* of all caches of a driver; EF__VIEW_CACHES_BYTES, less in tests */
+    size_t cursor_batch;       /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
+    _Atomic bool supervised;   /* a supervisor runs the drivers of this engine */
     _Atomic int64_t worked_us; /* when a task last did some work; monotonic */
-    ef__idle_state idle;       /* of the task that watches the queue */
     ef__read_waits read_waits; /* has its own locks */
     struct ef_shadow *shadow;  /* run by a supervisor instead of the queue; NULL: none */
     bool is_side_engine;       /* of a side fold; it never ticks: see side_fold.h */
     struct ef_engine *lookups; /* lookups of programs read its views; NULL: this engine's own */
-    ef_status (*sink_open)(const struct ef__bus_options *options, struct ef__bus **out,
-                           ef_error *err); /* ef__bus_open; tests have their own sinks */
 
-    pthread_mutex_t lock; /* guards the next five, and the health of the publishers */
+    ef__queue_driver queue;
+    ef__cursor_driver cursor;
+    ef__run_driver runs;
+    ef__publisher_driver publishers;
+
+    pthread_mutex_t lock; /* guards the next four */
     ef__compiled *compiled;
     ef__c_function *functions;
     struct ef__read_target *read_targets; /* cached for milliseconds: see read_target.h */
     int64_t changes; /* incremented when this engine changed something that reads see */
-    ef_work_options publish_options; /* of the publisher threads */
-
-    pthread_mutex_t cursor_lock; /* one tick of the cursor driver at a time; guards the next four */
-    struct ef__view_cache *cursor_caches; /* kept from tick to tick */
-    struct ef__scope *scopes;
-    ef__pacing pacing;
-    int64_t grace_next_us; /* when superseded generations are checked for their grace period */
-
-    pthread_mutex_t queue_lock; /* one tick of the queue driver at a time; guards the following */
-    ef__membership membership;
-    struct ef__view_cache *queue_caches; /* kept from tick to tick */
-    size_t batch;                        /* rows of the next claim; 0: the usual number */
-    int64_t policy_next_us;              /* when dead rows are next checked for the error policy */
-    bool isolates_suspects;  /* rows of a crashed worker are claimed in pieces, and some are left */
-    int64_t batch_failed_us; /* when a batch last failed as a whole; monotonic, 0: never */
-    ef__lane_sweep_state sweep;
-    /* The gap check at the start of a worker. */
-    int64_t gaps_counted;           /* generations up to this id are counted */
-    bool gaps_found;                /* the events of one of them do not add up */
-    char gaps_after[EF_CURSOR_MAX]; /* the last stream that was checked */
-    bool gaps_checked;              /* the check is done */
-    int64_t gaps_since_us;          /* since when it waits for a short queue; 0: not yet */
-
-    pthread_mutex_t run_lock; /* one step of a run at a time; guards the next three */
-    ef__gap_pass gap_pass;
-    ef__run_lease run_lease;
-    ef__run_backoff run_backoffs[EF__RUN_BACKOFFS];
 
     pthread_mutex_t skips_lock; /* guards … */
     struct ef__skips *skips;    /* … the skips that were read from the journal so far */
-
-    pthread_mutex_t publishers_lock;       /* guards … */
-    struct ef__publisher_task *publishers; /* … the list of publishers, sorted by name */
 };
+
+/* For asserts: is the mutex locked, which its caller should hold? */
+static inline bool ef__mutex_is_locked(pthread_mutex_t *mutex)
+{
+    bool is_free = pthread_mutex_trylock(mutex) == 0;
+
+    if (is_free)
+        (void)pthread_mutex_unlock(mutex);
+    return !is_free;
+}
 
 /* A generation with its program. */
 typedef struct ef__live {

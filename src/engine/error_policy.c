@@ -125,11 +125,11 @@ ef_status ef__error_policy_step(ef_engine *engine, ef_tick *tick, ef_error *err)
     int64_t now_us = ef__engine_mono_us(engine);
     ef_status st;
 
-    if (now_us < engine->policy_next_us)
+    if (now_us < engine->queue.policy_next_us)
         return EF_OK;
     st = pass_all(engine, tick, err);
     if (st == EF_OK)
-        engine->policy_next_us = now_us + LOOK_AGAIN_US;
+        engine->queue.policy_next_us = now_us + LOOK_AGAIN_US;
     return st;
 }
 

@@ -10,6 +10,7 @@
 #include "../base/logger.h"
 #include "../core/watermark.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define GAP_BATCH 1000
@@ -208,10 +209,11 @@ static ef_status adds_up(ef_engine *engine, const ef__generation *generation, bo
 ef_status ef__gaps_add_rows(ef_engine *engine, const ef__generation *generation, bool *out_done,
                             ef_error *err)
 {
-    ef__gap_pass *pass = &engine->gap_pass;
+    ef__gap_pass *pass = &engine->runs.gap_pass;
     bool fine = generation->by_log;
     ef_status st = EF_OK;
 
+    assert(ef__mutex_is_locked(&engine->runs.lock));
     *out_done = true;
     if (!fine && pass->generation != generation->id) {
         *pass = (ef__gap_pass){.generation = generation->id};
@@ -227,7 +229,7 @@ ef_status ef__gaps_add_rows(ef_engine *engine, const ef__generation *generation,
 
 bool ef__gaps_check_is_pending(const ef_engine *engine)
 {
-    return !engine->gaps_checked && ef__membership_is_first(&engine->membership);
+    return !engine->queue.gaps.is_done && ef__membership_is_first(&engine->queue.membership);
 }
 
 /* A queue may stay long for ever. */
@@ -235,9 +237,9 @@ static bool has_waited(ef_engine *engine)
 {
     int64_t now_us = ef__engine_mono_us(engine);
 
-    if (!engine->gaps_since_us)
-        engine->gaps_since_us = now_us;
-    return now_us - engine->gaps_since_us >= CHECK_DELAY_MAX_US;
+    if (!engine->queue.gaps.since_us)
+        engine->queue.gaps.since_us = now_us;
+    return now_us - engine->queue.gaps.since_us >= CHECK_DELAY_MAX_US;
 }
 
 /* Counts one more generation. *out_more: there are others. */
@@ -253,16 +255,16 @@ static ef_status count_next(ef_engine *engine, bool *out_more, ef_error *err)
         const ef__generation *generation = set.items[i].generation;
         if (!set.items[i].keeps_rows)
             continue;
-        left += generation->id > engine->gaps_counted;
-        if (generation->id > engine->gaps_counted && (!next || generation->id < next->id))
+        left += generation->id > engine->queue.gaps.counted;
+        if (generation->id > engine->queue.gaps.counted && (!next || generation->id < next->id))
             next = generation;
     }
     *out_more = left > 1;
     if (next)
         st = adds_up(engine, next, &fine, err);
     if (next && st == EF_OK) {
-        engine->gaps_counted = next->id;
-        engine->gaps_found = engine->gaps_found || !fine;
+        engine->queue.gaps.counted = next->id;
+        engine->queue.gaps.found = engine->queue.gaps.found || !fine;
     }
     ef__live_set_release(&set);
     return st;
@@ -275,14 +277,15 @@ ef_status ef__gaps_startup_check(ef_engine *engine, ef_tick *tick, ef_error *err
     bool more = false;
     ef_status st = EF_OK;
 
+    assert(ef__mutex_is_locked(&engine->queue.lock));
     if (!ef__gaps_check_is_pending(engine) || (tick->more && !has_waited(engine)))
         return EF_OK;
-    if (!engine->gaps_after[0])
+    if (!engine->queue.gaps.after[0])
         st = count_next(engine, &more, err);
-    if (st == EF_OK && !more && engine->gaps_found)
-        st = check_page(engine, 0, engine->gaps_after, file_each, engine, err);
-    engine->gaps_checked = st == EF_OK && !more && !engine->gaps_after[0];
-    if (more || engine->gaps_found)
+    if (st == EF_OK && !more && engine->queue.gaps.found)
+        st = check_page(engine, 0, engine->queue.gaps.after, file_each, engine, err);
+    engine->queue.gaps.is_done = st == EF_OK && !more && !engine->queue.gaps.after[0];
+    if (more || engine->queue.gaps.found)
         tick->more = true; /* more pages, or the rows that were added */
     return st;
 }
@@ -410,7 +413,7 @@ ef_status ef_gap_repair(ef_engine *engine, ef_gap_list *out, ef_error *err)
         before = left;
         while (st == EF_OK && tick.more) {
             tick = (ef_tick){0};
-            st = ef__queue_work(engine, &(ef_work_options){0}, &tick, err);
+            st = ef__queue_driver_step(engine, &(ef_work_options){0}, &tick, err);
         }
         if (st == EF_OK)
             st = repair_pass(engine, items, out->count, &left, err);

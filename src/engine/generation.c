@@ -381,13 +381,13 @@ ef_status ef__grace_step(ef_engine *engine, const ef__generation_list *list, ef_
     ef_status st = EF_OK;
 
     if (engine->options.retire_after_ms <= 0 || engine->is_side_engine ||
-        now_us < engine->grace_next_us)
+        now_us < engine->cursor.grace_next_us)
         return EF_OK;
     for (size_t i = 0; st == EF_OK && i < list->count; i++)
         if (!list->items[i].active && list->items[i].state != EF__GENERATION_RETIRED)
             st = retire_after_grace(engine, &list->items[i], tick, err);
     if (st == EF_OK)
-        engine->grace_next_us = now_us + GRACE_LOOK_US;
+        engine->cursor.grace_next_us = now_us + GRACE_LOOK_US;
     return st;
 }
 

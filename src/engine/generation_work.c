@@ -11,6 +11,7 @@
 #include "../core/watermark.h"
 #include "../journal/journal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -387,6 +388,7 @@ void ef__generation_work_describe(const ef__generation_work *work, ef__generatio
                                    .failures = work->failures,
                                    .failure_count = work->failure_count};
     if (apply->moves_cursor) {
+        assert(apply->cursor_after >= generation->position); /* a cursor only grows */
         out->cursor_before = generation->position;
         out->cursor_after = apply->cursor_after;
         out->go_live = apply->go_live;

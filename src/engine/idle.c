@@ -20,11 +20,11 @@ static bool is_quiet(ef_engine *engine, const ef_tick *tick, int64_t head)
 {
     bool gaps_wait;
 
-    pthread_mutex_lock(&engine->queue_lock);
+    pthread_mutex_lock(&engine->queue.lock);
     gaps_wait = ef__gaps_check_is_pending(engine);
-    pthread_mutex_unlock(&engine->queue_lock);
-    return engine->idle.since_us && head == engine->idle.head &&
-           engine->worked_us <= engine->idle.since_us && !gaps_wait && !tick->more &&
+    pthread_mutex_unlock(&engine->queue.lock);
+    return engine->queue.idle.since_us && head == engine->queue.idle.head &&
+           engine->worked_us <= engine->queue.idle.since_us && !gaps_wait && !tick->more &&
            !tick->claimed && !tick->due_us && !tick->leased_count && !tick->released_count &&
            !tick->lost_count;
 }
@@ -34,26 +34,26 @@ static ef_status keep_idle(ef_engine *engine, ef_tick *tick, ef_error *err)
 {
     ef_status st;
 
-    pthread_mutex_lock(&engine->queue_lock);
-    st = ef__membership_idle(&engine->membership, tick, err);
-    engine->idle.is_idle = st == EF_OK || engine->idle.is_idle;
-    pthread_mutex_unlock(&engine->queue_lock);
+    pthread_mutex_lock(&engine->queue.lock);
+    st = ef__membership_idle(&engine->queue.membership, tick, err);
+    engine->queue.idle.is_idle = st == EF_OK || engine->queue.idle.is_idle;
+    pthread_mutex_unlock(&engine->queue.lock);
     return st;
 }
 
 /* A run may have acquired leases meanwhile, or a cursor or publisher has worked. */
 static bool is_idle(ef_engine *engine)
 {
-    pthread_mutex_lock(&engine->queue_lock);
-    if (engine->idle.is_idle &&
-        (engine->membership.next_beat_us || engine->worked_us > engine->idle.since_us))
-        engine->idle = (ef__idle_state){0};
-    pthread_mutex_unlock(&engine->queue_lock);
-    return engine->idle.is_idle;
+    pthread_mutex_lock(&engine->queue.lock);
+    if (engine->queue.idle.is_idle &&
+        (engine->queue.membership.next_beat_us || engine->worked_us > engine->queue.idle.since_us))
+        engine->queue.idle = (ef__idle_state){0};
+    pthread_mutex_unlock(&engine->queue.lock);
+    return engine->queue.idle.is_idle;
 }
 
-ef_status ef__queue_watch(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                          ef_error *err)
+ef_status ef__queue_driver_watch(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                                 ef_error *err)
 {
     bool waits = false;
     ef_head head;
@@ -61,21 +61,21 @@ ef_status ef__queue_watch(ef_engine *engine, const ef_work_options *options, ef_
 
     if (st == EF_OK && is_idle(engine)) {
         st = ef__outbox_has_work(engine->journal, &waits, err);
-        if (st == EF_OK && !waits && head.position == engine->idle.head)
+        if (st == EF_OK && !waits && head.position == engine->queue.idle.head)
             return keep_idle(engine, tick, err);
         if (st != EF_OK)
             return st;
     }
     if (st == EF_OK)
-        st = ef__queue_work(engine, options, tick, err);
-    if (st != EF_OK || engine->idle.is_idle || !is_quiet(engine, tick, head.position)) {
-        engine->idle =
+        st = ef__queue_driver_step(engine, options, tick, err);
+    if (st != EF_OK || engine->queue.idle.is_idle || !is_quiet(engine, tick, head.position)) {
+        engine->queue.idle =
             (ef__idle_state){.head = head.position, .since_us = ef__engine_mono_us(engine)};
         return st;
     }
-    if (ef__engine_mono_us(engine) - engine->idle.since_us < IDLE_AFTER_MS * INT64_C(1000))
+    if (ef__engine_mono_us(engine) - engine->queue.idle.since_us < IDLE_AFTER_MS * INT64_C(1000))
         return EF_OK;
     st = ef__outbox_has_work(engine->journal, &waits, err);
-    engine->idle.since_us = ef__engine_mono_us(engine);
+    engine->queue.idle.since_us = ef__engine_mono_us(engine);
     return st == EF_OK && !waits ? keep_idle(engine, tick, err) : st;
 }

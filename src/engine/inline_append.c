@@ -110,7 +110,7 @@ static ef_status follow_log(ef_engine *engine, int64_t last, ef_error *err)
         step = behind || (catching_up && !stepped && !atomic_load(&engine->supervised));
         if (st != EF_OK || !step || ef__engine_mono_us(engine) > until_us)
             break;
-        st = ef__cursor_work(engine, NULL, &tick, err);
+        st = ef__cursor_driver_step(engine, NULL, &tick, err);
         stepped = true;
         if (st == EF_OK && behind && tick.caught_up == 0)
             (void)nanosleep(&(struct timespec){.tv_nsec = FOLLOW_POLL_MS * 1000000}, NULL);
@@ -132,7 +132,7 @@ static ef_status retry_due(ef_engine *engine, ef_error *err)
         st = ef__worker_is_alone(engine, &alone, err);
     for (int i = 0; st == EF_OK && waits && alone && tick.more && i < RETRY_TICKS; i++) {
         tick = (ef_tick){0};
-        st = ef__queue_work(engine, &(ef_work_options){0}, &tick, err);
+        st = ef__queue_driver_step(engine, &(ef_work_options){0}, &tick, err);
     }
     return st;
 }
@@ -142,10 +142,10 @@ static ef_status retry_due(ef_engine *engine, ef_error *err)
 /* The next tick of a worker in this engine checks for gaps. */
 static void request_gap_check(ef_engine *engine)
 {
-    pthread_mutex_lock(&engine->queue_lock);
-    engine->gaps_checked = false;
-    engine->gaps_after[0] = '\0';
-    pthread_mutex_unlock(&engine->queue_lock);
+    pthread_mutex_lock(&engine->queue.lock);
+    engine->queue.gaps.is_done = false;
+    engine->queue.gaps.after[0] = '\0';
+    pthread_mutex_unlock(&engine->queue.lock);
 }
 
 /* The events are committed to the journal. A failure here is logged and left to a worker: to the

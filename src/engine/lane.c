@@ -10,6 +10,7 @@
 
 #include "../journal/journal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define ROWS_AT_ONCE 1000
@@ -214,7 +215,7 @@ static const ef__generation *next_generation(ef__lane_sweep_state *sweep,
 static ef_status sweep_generation(ef_engine *engine, const ef__generation_list *list,
                                   const ef__generation *generation, ef_error *err)
 {
-    ef__lane_sweep_state *sweep = &engine->sweep;
+    ef__lane_sweep_state *sweep = &engine->queue.sweep;
     bool first = sweep->at == 0 || !ef_str_equal(list->items[sweep->at - 1].name, generation->name);
     ef_status st = EF_OK;
 
@@ -238,14 +239,15 @@ ef_status ef__lanes_step(ef_engine *engine, ef_tick *tick, ef_error *err)
     const ef__generation *generation;
     ef_status st;
 
-    if (!ef__membership_is_first(&engine->membership))
+    assert(ef__mutex_is_locked(&engine->queue.lock));
+    if (!ef__membership_is_first(&engine->queue.membership))
         return EF_OK;
     st = ef__memory_prepare(&list.room, err);
     if (st == EF_OK)
         st = engine->views->ops->generation_ls(engine->views, (ef_str){0}, &list, err);
-    if (st == EF_OK && fingerprint(&list) != engine->sweep.of)
-        engine->sweep = (ef__lane_sweep_state){.of = fingerprint(&list), .from = 1};
-    generation = st == EF_OK ? next_generation(&engine->sweep, &list) : NULL;
+    if (st == EF_OK && fingerprint(&list) != engine->queue.sweep.of)
+        engine->queue.sweep = (ef__lane_sweep_state){.of = fingerprint(&list), .from = 1};
+    generation = st == EF_OK ? next_generation(&engine->queue.sweep, &list) : NULL;
     if (generation) {
         st = sweep_generation(engine, &list, generation, err);
         tick->more = true;

@@ -44,7 +44,7 @@ static bool is_live(ef__pacing *pacing, int64_t head, int64_t oldest, int64_t no
 
 ef_status ef__pacing_update(ef_engine *engine, size_t step_events, int64_t step_us, ef_error *err)
 {
-    ef__pacing *pacing = &engine->pacing;
+    ef__pacing *pacing = &engine->cursor.pacing;
     int64_t now_us = ef__engine_mono_us(engine), oldest, age_us;
     ef_head head;
     ef_status st = ef_journal_head(engine->journal, &head, err);

@@ -11,7 +11,7 @@
 #include "engine_priv.h"
 
 /* A step of a catch-up took `step_events` events and `step_us`: decides about the next one
- * (engine->pacing.pace). The caller holds cursor_lock. */
+ * (engine->cursor.pacing.pace). The caller holds the lock of the cursor driver. */
 ef_status ef__pacing_update(ef_engine *engine, size_t step_events, int64_t step_us, ef_error *err);
 
 #endif

@@ -17,9 +17,9 @@
 
 static void set_state(ef__publisher_task *publisher, ef_publisher_state state)
 {
-    pthread_mutex_lock(&publisher->engine->lock);
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     publisher->health.state = state;
-    pthread_mutex_unlock(&publisher->engine->lock);
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
 }
 
 static bool is_sending(const ef__publisher_task *publisher)
@@ -93,9 +93,9 @@ static ef_status prepare_sink(ef__publisher_task *publisher, ef_error *err)
         ef__sink_open(publisher, found->progress, &why) != EF_OK)
         ef__sink_failed(publisher, &why);
     if (st == EF_OK && !found) {
-        pthread_mutex_lock(&publisher->engine->lock);
+        pthread_mutex_lock(&publisher->engine->publishers.health_lock);
         publisher->is_removed = true;
-        pthread_mutex_unlock(&publisher->engine->lock);
+        pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
     }
     ef_lane_list_release(&lanes);
     return st;
@@ -242,9 +242,9 @@ ef_status ef__publish_step(ef__publisher_task *publisher, const ef_work_options 
     ef_status st;
 
     pthread_mutex_lock(&publisher->stepping);
-    pthread_mutex_lock(&publisher->engine->lock);
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     publisher->step_us = ef__publish_mono_us(publisher);
-    pthread_mutex_unlock(&publisher->engine->lock);
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
     st = prepare_sink(publisher, err);
     if (st == EF_OK && (publisher->is_removed || !is_sending(publisher))) {
         ef__sink_close(publisher);
@@ -262,9 +262,9 @@ ef_status ef__publish_step(ef__publisher_task *publisher, const ef_work_options 
     tick->claimed += own.claimed;
     tick->more = tick->more || own.more;
     ef__publish_note_due(tick, own.due_us);
-    pthread_mutex_lock(&publisher->engine->lock);
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     publisher->step_us = 0;
-    pthread_mutex_unlock(&publisher->engine->lock);
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
     pthread_mutex_unlock(&publisher->stepping);
     return st;
 }

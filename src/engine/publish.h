@@ -38,7 +38,7 @@ typedef struct ef__publisher_task {
     int64_t token;                      /* under which it was read */
     bool is_copy;                       /* the journal is a copy that was not adopted */
     int64_t redelivered;                /* rows that the sink got again so far */
-    ef_publisher_health health;         /* guarded by engine->lock, like the next four */
+    ef_publisher_health health;         /* guarded by health_lock, like the next five */
     int64_t step_us;                    /* when the current step started; 0: none */
     int64_t reported_published, reported_failed,
         reported_dead; /* counts that ticks have reported */
@@ -48,17 +48,6 @@ typedef struct ef__publisher_task {
     atomic_bool stop;
     struct ef__publisher_task *next;
 } ef__publisher_task;
-
-/* A tick of every publisher, one after the other, in the caller's thread. */
-ef_status ef__publishers_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                              ef_error *err);
-/* For a supervisor: gives each publisher a thread, and adds what they did to `tick`. */
-ef_status ef__publishers_supervise(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                                   ef_error *err);
-/* Stops the threads; a batch in flight is finished or abandoned. */
-void ef__publishers_stop(ef_engine *engine);
-/* `abandon`: like a crash, without releasing leases. */
-void ef__publishers_close(ef_engine *engine, bool abandon);
 
 /* A bounded step of one publisher. An unavailable sink does not fail the step. */
 ef_status ef__publish_step(ef__publisher_task *p, const ef_work_options *options, ef_tick *tick,

@@ -10,6 +10,8 @@
 #include "../base/pair_map.h"
 #include "../core/retry.h"
 
+#include <assert.h>
+
 #define DUE_MAX 1000 /* retry rows per claim */
 #define STEP_BYTES (256u * 1024 * 1024)
 #define BLOCKED_BYTES (16u * 1024 * 1024)
@@ -18,11 +20,11 @@
 static void count_results(ef__publisher_task *publisher, int64_t published, int64_t failed,
                           int64_t dead)
 {
-    pthread_mutex_lock(&publisher->engine->lock);
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     publisher->health.published += published;
     publisher->health.failed += failed;
     publisher->health.dead += dead;
-    pthread_mutex_unlock(&publisher->engine->lock);
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
 }
 
 /* --- a batch ---------------------------------------------------------------------------------- */
@@ -291,6 +293,7 @@ static ef_status ack_queued(publish_pass *pass, ef_error *err)
         if (stopped[item->partition])
             continue;
         if (record_row(pass, i, &st, err)) {
+            assert(of[item->partition]->upto < item->event->position); /* offsets only grow */
             of[item->partition]->upto = item->event->position;
             any = true;
         } else {

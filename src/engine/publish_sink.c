@@ -20,12 +20,12 @@ void ef__sink_failed(ef__publisher_task *publisher, const ef_error *why)
 {
     ef__retry_step step;
 
-    pthread_mutex_lock(&publisher->engine->lock);
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     step = ef__retry_decide(&ef__retry_store, publisher->health.failures_in_a_row++,
                             EF__ERROR_TRANSIENT, (uint64_t)ef__publish_mono_us(publisher));
     publisher->health.last_error = *why;
     publisher->health.state = EF_PUBLISHER_RETRYING;
-    pthread_mutex_unlock(&publisher->engine->lock);
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
     publisher->next_try_us = ef__publish_mono_us(publisher) + step.delay_ms * 1000;
     ef__log(publisher->engine->options.log, EF_LOG_WARN, "sink unavailable",
             EF_LOG_TEXT_FIELD("publisher", ef_str_from(publisher->name)),
@@ -35,9 +35,9 @@ void ef__sink_failed(ef__publisher_task *publisher, const ef_error *why)
 
 void ef__sink_recovered(ef__publisher_task *publisher)
 {
-    pthread_mutex_lock(&publisher->engine->lock);
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     publisher->health.failures_in_a_row = 0;
-    pthread_mutex_unlock(&publisher->engine->lock);
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
 }
 
 /* Within a confined directory no link is followed; elsewhere a file may be a link, like mounted
@@ -98,7 +98,7 @@ ef_status ef__sink_open(ef__publisher_task *publisher, ef_str progress, ef_error
     options.clock = publisher->engine->options.clock;
     options.log = publisher->engine->options.log;
     if (st == EF_OK)
-        st = publisher->engine->sink_open(&options, &publisher->bus, err);
+        st = publisher->engine->publishers.sink_open(&options, &publisher->bus, err);
     explicit_bzero(secret, sizeof secret);
     return st;
 }
@@ -205,9 +205,9 @@ ef_status ef__sink_redeliver(ef__publisher_task *publisher, ef_tick *tick, ef_er
     }
     tick->more = true;
     publisher->redelivered += sum;
-    pthread_mutex_lock(&publisher->engine->lock);
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     publisher->health.republished += sum;
-    pthread_mutex_unlock(&publisher->engine->lock);
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
     if (st == EF_OK && handed < AGAIN_ROWS)
         st = ack_rows(publisher, position_to_store(publisher, false), &held, 1, NULL, 0, err);
     if (st != EF_OK || handed == AGAIN_ROWS)

@@ -1,15 +1,15 @@
 /*
  * publish_threads.c - runs the publishers of an engine: one after the other, or a thread each.
  *
- * engine->publishers_lock guards the list, a publisher's `stepping` its step. A thread that holds
- * the first may wait for the second only if the publisher has no thread: then no delivery to a sink
- * is waited for.
+ * A thread that holds the lock of the driver waits for the `stepping` of a publisher only if that
+ * has no thread: then no delivery to a sink is waited for.
  */
 #include "publish.h"
 
 #include "../base/logger.h"
 #include "../core/retry.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -19,11 +19,28 @@
 #define POLL_MS 2000     /* poll interval without due work; an append wakes the thread earlier */
 #define STOP_POLL_MS 200 /* a stop is noticed within this time */
 
+/* --- the driver ------------------------------------------------------------------------------- */
+
+void ef__publisher_driver_init(ef__publisher_driver *driver)
+{
+    pthread_mutex_init(&driver->lock, NULL);
+    pthread_mutex_init(&driver->health_lock, NULL);
+    driver->sink_open = ef__bus_open;
+}
+
+void ef__publisher_driver_release(ef__publisher_driver *driver)
+{
+    assert(!driver->first);
+    pthread_mutex_destroy(&driver->health_lock);
+    pthread_mutex_destroy(&driver->lock);
+}
+
 /* --- the list --------------------------------------------------------------------------------- */
 
 static ef__publisher_task *find_publisher(ef_engine *engine, ef_str name)
 {
-    for (ef__publisher_task *publisher = engine->publishers; publisher; publisher = publisher->next)
+    for (ef__publisher_task *publisher = engine->publishers.first; publisher;
+         publisher = publisher->next)
         if (ef_str_equal(name, ef_str_from(publisher->name)))
             return publisher;
     return NULL;
@@ -31,12 +48,12 @@ static ef__publisher_task *find_publisher(ef_engine *engine, ef_str name)
 
 static ef_status add_publisher(ef_engine *engine, ef_str name, ef_error *err)
 {
-    ef__publisher_task *publisher = calloc(1, sizeof *publisher), **at = &engine->publishers;
+    ef__publisher_task *publisher = calloc(1, sizeof *publisher), **at = &engine->publishers.first;
     size_t count = 0;
 
     for (; *at && strcmp((*at)->name, name.ptr) < 0; at = &(*at)->next)
         ;
-    for (const ef__publisher_task *q = engine->publishers; q; q = q->next)
+    for (const ef__publisher_task *q = engine->publishers.first; q; q = q->next)
         count++;
     if (!publisher || count >= PUBLISHERS_MAX) {
         free(publisher);
@@ -50,10 +67,11 @@ static ef_status add_publisher(ef_engine *engine, ef_str name, ef_error *err)
     publisher->membership.engine = engine;
     publisher->membership.lane = ef_str_from(publisher->name);
     pthread_mutex_init(&publisher->stepping, NULL);
-    pthread_mutex_lock(&engine->lock); /* readers of the list hold this one only */
+    pthread_mutex_lock(
+        &engine->publishers.health_lock); /* readers of the list hold this one only */
     publisher->next = *at;
     *at = publisher;
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&engine->publishers.health_lock);
     return EF_OK;
 }
 
@@ -70,16 +88,16 @@ static void let_go(ef__publisher_task *publisher, bool abandon)
 
 static bool is_gone(ef_engine *engine, const ef__publisher_task *publisher)
 {
-    pthread_mutex_lock(&engine->lock);
+    pthread_mutex_lock(&engine->publishers.health_lock);
     bool is_removed = publisher->is_removed;
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&engine->publishers.health_lock);
     return is_removed;
 }
 
 /* Removes publishers that are no longer in the journal. */
 static void remove_deleted(ef_engine *engine)
 {
-    for (ef__publisher_task **at = &engine->publishers; *at;) {
+    for (ef__publisher_task **at = &engine->publishers.first; *at;) {
         ef__publisher_task *publisher = *at;
         if (!is_gone(engine, publisher)) {
             at = &publisher->next;
@@ -87,9 +105,9 @@ static void remove_deleted(ef_engine *engine)
         }
         if (publisher->has_thread)
             (void)pthread_join(publisher->thread, NULL);
-        pthread_mutex_lock(&engine->lock);
+        pthread_mutex_lock(&engine->publishers.health_lock);
         *at = publisher->next;
-        pthread_mutex_unlock(&engine->lock);
+        pthread_mutex_unlock(&engine->publishers.health_lock);
         let_go(publisher, false);
     }
 }
@@ -109,8 +127,8 @@ ef_status ef__publishers_refresh(ef_engine *engine, ef_error *err)
 
 void ef__publishers_report(ef_engine *engine, ef_tick *tick)
 {
-    pthread_mutex_lock(&engine->lock);
-    for (ef__publisher_task *publisher = engine->publishers; publisher;
+    pthread_mutex_lock(&engine->publishers.health_lock);
+    for (ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next) {
         tick->published += publisher->health.published - publisher->reported_published;
         tick->failed += publisher->health.failed - publisher->reported_failed;
@@ -119,7 +137,7 @@ void ef__publishers_report(ef_engine *engine, ef_tick *tick)
         publisher->reported_failed = publisher->health.failed;
         publisher->reported_dead = publisher->health.dead;
     }
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&engine->publishers.health_lock);
 }
 
 size_t ef_engine_publishers(ef_engine *engine, ef_publisher_health *out, size_t max)
@@ -127,32 +145,32 @@ size_t ef_engine_publishers(ef_engine *engine, ef_publisher_health *out, size_t 
     int64_t now_us = ef__engine_mono_us(engine);
     size_t count = 0;
 
-    pthread_mutex_lock(&engine->lock);
-    for (const ef__publisher_task *publisher = engine->publishers; publisher;
+    pthread_mutex_lock(&engine->publishers.health_lock);
+    for (const ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next, count++) {
         if (count >= max)
             continue;
         out[count] = publisher->health;
         out[count].stalled_us = publisher->step_us ? now_us - publisher->step_us : 0;
     }
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&engine->publishers.health_lock);
     return count;
 }
 
 /* --- one after the other ---------------------------------------------------------------------- */
 
-ef_status ef__publishers_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                              ef_error *err)
+ef_status ef__publisher_driver_step(ef_engine *engine, const ef_work_options *options,
+                                    ef_tick *tick, ef_error *err)
 {
     ef_status st;
 
-    pthread_mutex_lock(&engine->publishers_lock);
+    pthread_mutex_lock(&engine->publishers.lock);
     st = ef__publishers_refresh(engine, err);
-    for (ef__publisher_task *publisher = engine->publishers; st == EF_OK && publisher;
+    for (ef__publisher_task *publisher = engine->publishers.first; st == EF_OK && publisher;
          publisher = publisher->next)
         if (!publisher->has_thread)
             st = ef__publish_step(publisher, options, tick, err);
-    pthread_mutex_unlock(&engine->publishers_lock);
+    pthread_mutex_unlock(&engine->publishers.lock);
     ef__publishers_report(engine, tick);
     return st;
 }
@@ -213,10 +231,10 @@ static void report_failure(ef__publisher_task *publisher, const ef_error *err, i
     ef__retry_step step = ef__retry_decide(&ef__retry_store, failures, EF__ERROR_TRANSIENT,
                                            (uint64_t)ef__publish_mono_us(publisher));
 
-    pthread_mutex_lock(&publisher->engine->lock);
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     publisher->health.last_error = *err;
     publisher->health.state = EF_PUBLISHER_RETRYING;
-    pthread_mutex_unlock(&publisher->engine->lock);
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
     ef__log(publisher->engine->options.log, EF_LOG_WARN, "publisher step failed, retrying",
             EF_LOG_TEXT_FIELD("publisher", ef_str_from(publisher->name)),
             EF_LOG_TEXT_FIELD("error", ef_str_from(err->text)),
@@ -229,9 +247,9 @@ static ef_work_options options_of(ef_engine *engine)
 {
     ef_work_options options;
 
-    pthread_mutex_lock(&engine->lock);
-    options = engine->publish_options;
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_lock(&engine->publishers.health_lock);
+    options = engine->publishers.options;
+    pthread_mutex_unlock(&engine->publishers.health_lock);
     return options;
 }
 
@@ -273,46 +291,47 @@ static ef_status start_thread(ef__publisher_task *publisher, ef_error *err)
     return EF_OK;
 }
 
-ef_status ef__publishers_supervise(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                                   ef_error *err)
+ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_options *options,
+                                         ef_tick *tick, ef_error *err)
 {
     ef_status st;
 
-    pthread_mutex_lock(&engine->publishers_lock);
-    pthread_mutex_lock(&engine->lock);
-    engine->publish_options = *options;
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_lock(&engine->publishers.lock);
+    pthread_mutex_lock(&engine->publishers.health_lock);
+    engine->publishers.options = *options;
+    pthread_mutex_unlock(&engine->publishers.health_lock);
     st = ef__publishers_refresh(engine, err);
-    for (ef__publisher_task *publisher = engine->publishers; st == EF_OK && publisher;
+    for (ef__publisher_task *publisher = engine->publishers.first; st == EF_OK && publisher;
          publisher = publisher->next)
         if (!publisher->has_thread)
             st = start_thread(publisher, err);
-    pthread_mutex_unlock(&engine->publishers_lock);
+    pthread_mutex_unlock(&engine->publishers.lock);
     ef__publishers_report(engine, tick);
     return st;
 }
 
-void ef__publishers_stop(ef_engine *engine)
+void ef__publisher_driver_stop(ef_engine *engine)
 {
-    pthread_mutex_lock(&engine->publishers_lock);
-    for (ef__publisher_task *publisher = engine->publishers; publisher; publisher = publisher->next)
+    pthread_mutex_lock(&engine->publishers.lock);
+    for (ef__publisher_task *publisher = engine->publishers.first; publisher;
+         publisher = publisher->next)
         atomic_store(&publisher->stop, true);
-    for (ef__publisher_task *publisher = engine->publishers; publisher;
+    for (ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next) {
         if (publisher->has_thread)
             (void)pthread_join(publisher->thread, NULL);
         publisher->has_thread = false;
         atomic_store(&publisher->stop, false);
     }
-    pthread_mutex_unlock(&engine->publishers_lock);
+    pthread_mutex_unlock(&engine->publishers.lock);
 }
 
-void ef__publishers_close(ef_engine *engine, bool abandon)
+void ef__publisher_driver_close(ef_engine *engine, bool abandon)
 {
-    ef__publishers_stop(engine);
-    while (engine->publishers) {
-        ef__publisher_task *publisher = engine->publishers;
-        engine->publishers = publisher->next;
+    ef__publisher_driver_stop(engine);
+    while (engine->publishers.first) {
+        ef__publisher_task *publisher = engine->publishers.first;
+        engine->publishers.first = publisher->next;
         let_go(publisher, abandon);
     }
 }

@@ -2,12 +2,16 @@
  * queue.c - the queued rows of the queue driver: see queue.h.
  */
 #include "queue.h"
+#include "error_policy.h"
 #include "journal_loss.h"
+#include "lane.h"
+#include "run.h"
 #include "view_cache.h"
 
 #include "../base/logger.h"
 #include "../journal/journal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -38,8 +42,11 @@ static size_t claimed_leases(const queue_pass *pass, ef_partition_lease *out)
     int64_t upto[EF_LIMIT_PARTITIONS] = {0};
     size_t used = 0;
 
-    for (size_t i = 0; i < pass->claimed.count; i++)
-        upto[pass->claimed.items[i].partition] = pass->claimed.items[i].event->position;
+    for (size_t i = 0; i < pass->claimed.count; i++) {
+        int64_t *last = &upto[pass->claimed.items[i].partition];
+        assert(*last < pass->claimed.items[i].event->position); /* offsets only grow */
+        *last = pass->claimed.items[i].event->position;
+    }
     for (size_t h = 0; h < pass->held_count; h++)
         if (upto[pass->held[h].partition]) {
             out[used] = pass->held[h];
@@ -77,7 +84,7 @@ static ef_status ack_results(void *context, void *connection, ef_error *err)
     ef_status st = retry_rows ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
     if (st == EF_OK)
-        st = ef__membership_renew(&pass->engine->membership, pass->tick,
+        st = ef__membership_renew(&pass->engine->queue.membership, pass->tick,
                                   err); /* the lease may end during a large batch */
     if (st == EF_OK)
         count = ef__retry_rows_collect(pass->engine, &pass->apply, retry_rows);
@@ -107,7 +114,7 @@ static ef_status apply_claimed(queue_pass *pass, ef_error *err)
                               .event_count = pass->claimed.count,
                               .fences = fences.items,
                               .fence_count = fences.count,
-                              .caches = &pass->engine->queue_caches,
+                              .caches = &pass->engine->queue.caches,
                               .complete = pass->engine->joined ? ack_results : NULL,
                               .complete_context = pass,
                               .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
@@ -200,10 +207,12 @@ static void adapt_batch_size(ef_engine *engine, size_t usual, size_t projections
 {
     size_t most = largest_batch(usual, projections);
 
-    engine->batch = engine->batch ? engine->batch : usual;
-    engine->batch = more ? engine->batch * BATCH_STEP : engine->batch / BATCH_STEP;
-    engine->batch = engine->batch > most ? most : engine->batch;
-    engine->batch = engine->batch < usual ? usual : engine->batch;
+    engine->queue.batch = engine->queue.batch ? engine->queue.batch : usual;
+    engine->queue.batch =
+        more ? engine->queue.batch * BATCH_STEP : engine->queue.batch / BATCH_STEP;
+    engine->queue.batch = engine->queue.batch > most ? most : engine->queue.batch;
+    engine->queue.batch = engine->queue.batch < usual ? usual : engine->queue.batch;
+    assert(engine->queue.batch > 0);
 }
 
 /* During an outage of the view store workers lose their leases with rows in flight, without a
@@ -211,29 +220,29 @@ static void adapt_batch_size(ef_engine *engine, size_t usual, size_t projections
  * does crash the process, the next worker, which has met no outage, isolates it. */
 static bool has_failed_lately(const ef_engine *engine)
 {
-    return engine->batch_failed_us &&
-           ef__engine_mono_us(engine) - engine->batch_failed_us < LATELY_MS * INT64_C(1000);
+    return engine->queue.batch_failed_us &&
+           ef__engine_mono_us(engine) - engine->queue.batch_failed_us < LATELY_MS * INT64_C(1000);
 }
 
 static void record_failure(ef_engine *engine, ef_status st)
 {
     ef__count_store_retry(engine, st);
     if (st != EF_OK && st != EF_LEASE_LOST && st != EF_CONFLICT)
-        engine->batch_failed_us = ef__engine_mono_us(engine);
+        engine->queue.batch_failed_us = ef__engine_mono_us(engine);
 }
 
 static ef_status step_batch(queue_pass *pass, size_t usual, ef_error *err)
 {
     ef_engine *engine = pass->engine;
     bool suspect, alone;
-    ef_status st = claim_batch(pass, engine->batch ? engine->batch : usual, err);
+    ef_status st = claim_batch(pass, engine->queue.batch ? engine->queue.batch : usual, err);
 
     if (st != EF_OK || pass->claimed.count == 0)
         return st;
     suspect = pass->claimed.items[0].suspect;
     alone = suspect && pass->claimed.count == 1 && !pass->claimed.more &&
-            !engine->isolates_suspects && !has_failed_lately(engine);
-    engine->isolates_suspects =
+            !engine->queue.isolates_suspects && !has_failed_lately(engine);
+    engine->queue.isolates_suspects =
         suspect && pass->claimed.more; /* the last one of them was not in flight alone */
     pass->tick->claimed += (int64_t)pass->claimed.count;
     pass->tick->more = pass->tick->more || pass->claimed.more || suspect;
@@ -244,8 +253,9 @@ static ef_status step_batch(queue_pass *pass, size_t usual, ef_error *err)
     return st;
 }
 
-ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                         ef_error *err)
+/* Claims one batch of the queue, folds and acknowledges it. */
+static ef_status step_queued_rows(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                                  ef_error *err)
 {
     queue_pass pass = {.engine = engine,
                        .claimed = EF_CLAIMED_BATCH_INIT,
@@ -261,4 +271,44 @@ ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_t
     ef_claimed_batch_release(&pass.claimed);
     free(pass.held);
     return st;
+}
+
+/* --- the driver ------------------------------------------------------------------------------- */
+
+void ef__queue_driver_init(ef__queue_driver *driver, ef_engine *engine)
+{
+    pthread_mutex_init(&driver->lock, NULL);
+    driver->membership.engine = engine;
+}
+
+void ef__queue_driver_release(ef__queue_driver *driver)
+{
+    ef__view_caches_release(&driver->caches);
+    ef__membership_release(&driver->membership);
+    pthread_mutex_destroy(&driver->lock);
+}
+
+ef_status ef__queue_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                                ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&engine->queue.lock);
+    st = ef__membership_step(&engine->queue.membership, options, tick, err);
+    if (st == EF_OK)
+        st = ef__retry_step_due(engine, tick, err);
+    if (st == EF_OK)
+        st = ef__error_policy_step(engine, tick, err);
+    if (st == EF_OK)
+        st = step_queued_rows(engine, options, tick, err);
+    if (st == EF_OK)
+        st = ef__gaps_startup_check(engine, tick, err);
+    if (st == EF_OK)
+        st = ef__lanes_step(engine, tick, err);
+    if (st == EF_LEASE_LOST) { /* another worker holds the partition now: not a failure */
+        st = ef__membership_recheck(&engine->queue.membership, tick, err);
+        tick->more = true;
+    }
+    pthread_mutex_unlock(&engine->queue.lock);
+    return st == EF_LEASE_LOST ? EF_OK : st;
 }

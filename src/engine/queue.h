@@ -19,24 +19,8 @@
 /* The error text of an event whose attempt did not end. For people: no code reads it. */
 #define EF__CRASH_TEXT "the process crashed while it applied this event"
 
-/* A tick of each driver, under its lock. */
-ef_status ef__queue_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                         ef_error *err);
-/* Like ef__queue_work, for a task that runs for days: while there is no work it holds no lease and
- * only polls. (idle.c) */
-ef_status ef__queue_watch(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                          ef_error *err);
-ef_status ef__cursor_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                          ef_error *err);
-
-/* Claims one batch of the queue, folds and acknowledges it. */
-ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                         ef_error *err);
-/* Claims due retry rows and tries them again. */
+/* Claims due retry rows and tries them again. The caller holds the lock of the queue driver. */
 ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err);
-
-/* Applies a batch of the journal to each generation that catches up or is log-ordered. */
-ef_status ef__cursor_step(ef_engine *engine, ef_tick *tick, ef_error *err);
 
 /* --- shared by both passes (retry_row.c) ------------------------------------------------------ */
 

@@ -314,7 +314,7 @@ static ef_status finish_rebuild(ef__run_drive *drive, const rebuild_pair *builds
                        : is_level(drive, builds, &even, err);
 
     if (st == EF_OK && !even) {
-        drive->idle = !drive->engine->gap_pass.generation;
+        drive->idle = !drive->engine->runs.gap_pass.generation;
         return EF_OK;
     }
     if (st == EF_OK && !drive->detail.in_place)
@@ -354,7 +354,7 @@ static ef_status finish_verify(ef__run_drive *drive, const rebuild_pair *builds,
     ef_status st = is_level(drive, builds, &even, err);
 
     if (st == EF_OK && !even) {
-        drive->idle = !drive->engine->gap_pass.generation;
+        drive->idle = !drive->engine->runs.gap_pass.generation;
         return EF_OK;
     }
     /* The result is stored before the generation is removed: a worker that takes the run over from

@@ -107,13 +107,13 @@ static ef_status try_here(ef_engine *engine, int32_t partition, ef_error *err)
     bool held = false;
     ef_status st;
 
-    pthread_mutex_lock(&engine->queue_lock);
+    pthread_mutex_lock(&engine->queue.lock);
     st = is_ours(engine, partition) ? EF_OK : is_held(engine, partition, &held, err);
     if (st == EF_OK && !held)
-        st = ef__membership_step(&engine->membership, &(ef_work_options){0}, &tick, err);
+        st = ef__membership_step(&engine->queue.membership, &(ef_work_options){0}, &tick, err);
     if (st == EF_OK && !held && is_ours(engine, partition))
         st = ef__retry_step_due(engine, &tick, err);
-    pthread_mutex_unlock(&engine->queue_lock);
+    pthread_mutex_unlock(&engine->queue.lock);
     return st == EF_LEASE_LOST ? EF_OK : st; /* another worker holds it now, and tries it */
 }
 

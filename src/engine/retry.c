@@ -20,6 +20,7 @@
 #include "../base/logger.h"
 #include "../core/retry.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -154,7 +155,7 @@ static void report_dead_row(const retry_attempt *attempt, const ef_claimed_row *
                             const ef_retry_row *row)
 {
     attempt->tick->dead++;
-    attempt->engine->policy_next_us = 0;
+    attempt->engine->queue.policy_next_us = 0;
     attempt->tick->more = true; /* the error policy may skip it */
     ef__log(attempt->engine->options.log, EF_LOG_WARN, "row is dead",
             EF_LOG_TEXT_FIELD("projection", item->lane),
@@ -437,6 +438,7 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
     ef_partition_lease *held = NULL;
     ef_status st = ef__partition_leases_read(engine, &held, &attempt.held_count, err);
 
+    assert(ef__mutex_is_locked(&engine->queue.lock));
     attempt.held = held;
     if (st == EF_OK && attempt.held_count)
         st = ef_outbox_claim_due(engine->journal, (ef_str){0}, held, attempt.held_count, DUE_MAX,

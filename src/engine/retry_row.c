@@ -12,10 +12,10 @@ ef_status ef__partition_leases_read(const ef_engine *engine, ef_partition_lease 
                                     size_t *out_count, ef_error *err)
 {
     *out_count = 0;
-    *out = malloc((size_t)engine->membership.partitions * sizeof **out);
+    *out = malloc((size_t)engine->queue.membership.partitions * sizeof **out);
     if (!*out)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
-    *out_count = ef__membership_leases(&engine->membership, *out);
+    *out_count = ef__membership_leases(&engine->queue.membership, *out);
     return EF_OK;
 }
 

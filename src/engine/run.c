@@ -9,6 +9,7 @@
 #include "../core/retry.h"
 #include "../core/run_rule.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,11 +173,12 @@ static void scope_of(const ef_run *run, char out[EF__SCOPE_MAX])
 /* Within a third of the lease no store is asked. */
 ef_status ef__run_claim(ef__run_drive *drive, ef_error *err)
 {
-    ef__run_lease *hold = &drive->engine->run_lease;
+    ef__run_lease *hold = &drive->engine->runs.lease;
     char scope[EF__SCOPE_MAX];
     int64_t until_us;
     ef_status st;
 
+    assert(ef__mutex_is_locked(&drive->engine->runs.lock));
     scope_of(&drive->run, scope);
     if (hold->token && strcmp(scope, hold->scope) != 0)
         ef__run_leave(drive->engine);
@@ -200,12 +202,12 @@ ef_status ef__run_claim(ef__run_drive *drive, ef_error *err)
 
 void ef__run_leave(ef_engine *engine)
 {
-    ef_lease_key key = {EF_LEASE_RUN, ef_str_from(engine->run_lease.scope), -1};
+    ef_lease_key key = {EF_LEASE_RUN, ef_str_from(engine->runs.lease.scope), -1};
     ef_error ignored = EF_ERROR_INIT;
 
-    if (engine->run_lease.token)
-        (void)ef_lease_release(engine->journal, &key, engine->run_lease.token, &ignored);
-    engine->run_lease.token = 0;
+    if (engine->runs.lease.token)
+        (void)ef_lease_release(engine->journal, &key, engine->runs.lease.token, &ignored);
+    engine->runs.lease.token = 0;
 }
 
 /* --- a step ----------------------------------------------------------------------------------- */
@@ -283,18 +285,18 @@ static ef_status step_run(ef__run_drive *drive, ef_error *err)
 static ef__run_backoff *find_backoff(ef_engine *engine, ef_str id)
 {
     for (size_t i = 0; i < EF__RUN_BACKOFFS; i++)
-        if (ef_str_equal(ef_str_from(engine->run_backoffs[i].id), id))
-            return &engine->run_backoffs[i];
+        if (ef_str_equal(ef_str_from(engine->runs.backoffs[i].id), id))
+            return &engine->runs.backoffs[i];
     return NULL;
 }
 
 /* A free entry, or the one that is due first. */
 static ef__run_backoff *add_backoff(ef_engine *engine, ef_str id)
 {
-    ef__run_backoff *chosen = &engine->run_backoffs[0];
+    ef__run_backoff *chosen = &engine->runs.backoffs[0];
 
     for (size_t i = 0; i < EF__RUN_BACKOFFS; i++) {
-        ef__run_backoff *backoff = &engine->run_backoffs[i];
+        ef__run_backoff *backoff = &engine->runs.backoffs[i];
         if (!backoff->id[0] || (chosen->id[0] && backoff->next_try_us < chosen->next_try_us))
             chosen = backoff;
     }
@@ -383,7 +385,7 @@ static ef_status drive_run(ef_engine *engine, const ef_run *seen, ef_tick *tick,
     if (st == EF_OK && !ef__run_is_open(d.run.state))
         ef__run_leave(engine);
     if (st == EF_LEASE_LOST)
-        engine->run_lease.token = 0;
+        engine->runs.lease.token = 0;
     ef__arena_release(&d.arena);
     ef_run_list_release(&fresh);
     return st == EF_OK || is_outage(st) || is_overtaken(st) ? EF_OK
@@ -435,24 +437,29 @@ static ef_status locked_step(ef_engine *engine, ef_str only, ef_tick *tick, bool
 {
     ef_status st;
 
-    pthread_mutex_lock(&engine->run_lock);
+    pthread_mutex_lock(&engine->runs.lock);
     st = step_one(engine, only, tick, out_idle, err);
-    pthread_mutex_unlock(&engine->run_lock);
+    pthread_mutex_unlock(&engine->runs.lock);
     return st;
 }
 
-ef_status ef__run_step(ef_engine *engine, ef_tick *tick, ef_error *err)
+void ef__run_driver_init(ef__run_driver *driver)
+{
+    pthread_mutex_init(&driver->lock, NULL);
+}
+
+void ef__run_driver_release(ef__run_driver *driver)
+{
+    pthread_mutex_destroy(&driver->lock);
+}
+
+ef_status ef__run_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                              ef_error *err)
 {
     bool idle;
 
-    return locked_step(engine, (ef_str){0}, tick, &idle, err);
-}
-
-ef_status ef__run_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                       ef_error *err)
-{
     (void)options;
-    return ef__run_step(engine, tick, err);
+    return locked_step(engine, (ef_str){0}, tick, &idle, err);
 }
 
 /* --- in the caller's thread ------------------------------------------------------------------- */
@@ -476,14 +483,14 @@ static ef_status foreground_step(ef_engine *engine, ef_str id, bool *out_idle, e
 {
     ef_tick tick = {0};
     bool alone, idle = true;
-    ef_status st = ef__cursor_work(engine, NULL, &tick, err);
+    ef_status st = ef__cursor_driver_step(engine, NULL, &tick, err);
 
     if (st == EF_OK)
         st = locked_step(engine, id, &tick, &idle, err);
     if (st == EF_OK && idle)
         st = ef__worker_is_alone(engine, &alone, err);
     if (st == EF_OK && idle && alone)
-        st = ef__queue_work(engine, &(ef_work_options){0}, &tick, err);
+        st = ef__queue_driver_step(engine, &(ef_work_options){0}, &tick, err);
     *out_idle = !tick.more && tick.caught_up + tick.claimed + tick.run_events == 0;
     return st;
 }

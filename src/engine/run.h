@@ -94,10 +94,6 @@ ef_status ef__rebuild_is_done(ef__run_drive *drive, bool *out, ef_error *err);
 /* The run was cancelled or has failed: removes the incomplete generation. */
 ef_status ef__rebuild_undo(ef__run_drive *drive, ef_error *err);
 
-/* A step of the oldest run that no other worker drives. */
-ef_status ef__run_step(ef_engine *engine, ef_tick *tick, ef_error *err);
-ef_status ef__run_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                       ef_error *err);
 /* Is no other worker alive? Another worker would apply what is queued; without one, the caller that
  * needs the result has to. */
 ef_status ef__worker_is_alone(ef_engine *engine, bool *out, ef_error *err);
@@ -147,7 +143,8 @@ ef_status ef__generations_compare(ef_engine *engine, const ef__generation *left,
 /* --- gaps (gaps.c) ---------------------------------------------------------------------------- */
 
 /* Adds rows for events that a queue-fed generation lacks and that no row brings: one page of
- * streams. *out_done: that was the last page. The caller holds run_lock. */
+ * streams. *out_done: that was the last page. The caller holds the lock of the run
+ * driver. */
 ef_status ef__gaps_add_rows(ef_engine *engine, const ef__generation *generation, bool *out_done,
                             ef_error *err);
 /*

@@ -10,6 +10,7 @@
 
 #include <everfold/lease.h>
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ ef__scope *ef__scope_of(ef_engine *engine, const ef__generation *generation)
 {
     ef__scope *scope;
 
-    for (scope = engine->scopes; scope; scope = scope->next)
+    for (scope = engine->cursor.scopes; scope; scope = scope->next)
         if (scope->generation == generation->id)
             return scope;
     scope = calloc(1, sizeof *scope);
@@ -52,8 +53,8 @@ ef__scope *ef__scope_of(ef_engine *engine, const ef__generation *generation)
                    EF_STR_ARG(generation->name), generation->number,
                    partition_of(EF_STR("*"), generation->name));
     (void)snprintf(scope->fence, sizeof scope->fence, "scope/%" PRId64, generation->id);
-    scope->next = engine->scopes;
-    engine->scopes = scope;
+    scope->next = engine->cursor.scopes;
+    engine->cursor.scopes = scope;
     return scope;
 }
 
@@ -93,6 +94,7 @@ ef_status ef__scope_ready(ef_engine *engine, ef__scope *scope, ef_tick *tick, bo
     int64_t now_us = ef__engine_mono_us(engine);
     ef_status st = EF_OK;
 
+    assert(ef__mutex_is_locked(&engine->cursor.lock));
     scope->seen = true;
     *out = false;
     if (now_us < scope->next_try_us) {
@@ -114,6 +116,7 @@ ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_ba
     ef__apply_event *events = ef__apply_events_make(batch->events, batch->count);
     ef_status st;
 
+    assert(scope->token);
     if (!events)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out in the cursor driver");
     events[0].skip = skip_first && batch->count;
@@ -174,7 +177,7 @@ ef_status ef__scope_failed(ef_engine *engine, ef__scope *scope, const ef__genera
 
 void ef__scopes_prune(ef_engine *engine, bool all)
 {
-    for (ef__scope **at = &engine->scopes; *at;) {
+    for (ef__scope **at = &engine->cursor.scopes; *at;) {
         ef__scope *scope = *at;
         ef_lease_key key = lease_of(scope);
         if (scope->seen && !all) {
@@ -189,11 +192,11 @@ void ef__scopes_prune(ef_engine *engine, bool all)
     }
 }
 
-void ef__scopes_release(ef_engine *engine)
+void ef__scopes_release(ef__cursor_driver *driver)
 {
-    while (engine->scopes) {
-        ef__scope *next = engine->scopes->next;
-        free(engine->scopes);
-        engine->scopes = next;
+    while (driver->scopes) {
+        ef__scope *next = driver->scopes->next;
+        free(driver->scopes);
+        driver->scopes = next;
     }
 }

@@ -63,6 +63,6 @@ ef_status ef__scope_failed(ef_engine *engine, ef__scope *scope, const ef__genera
                            ef_tick *tick, ef_error *err);
 /* Releases the leases of scopes that were not seen in this tick, or of all. */
 void ef__scopes_prune(ef_engine *engine, bool all);
-void ef__scopes_release(ef_engine *engine); /* the memory only */
+void ef__scopes_release(ef__cursor_driver *driver); /* the memory only */
 
 #endif

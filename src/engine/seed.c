@@ -391,7 +391,7 @@ ef_status ef_projection_seed(ef_engine *engine, const ef_seed *seed, ef_run_list
                                .total = -1,
                                .reason = seed->reason,
                                .requester = seed->actor}};
-    pthread_mutex_lock(&engine->run_lock);
+    pthread_mutex_lock(&engine->runs.lock);
     st = ef__generations_read(engine, seed->projection, &known, err);
     ef__generation_list_release(&known);
     if (st == EF_OK)
@@ -403,7 +403,7 @@ ef_status ef_projection_seed(ef_engine *engine, const ef_seed *seed, ef_run_list
         st = drive_seed(&d, seed, err);
     }
     ef__run_leave(engine);
-    pthread_mutex_unlock(&engine->run_lock);
+    pthread_mutex_unlock(&engine->runs.lock);
     if (st == EF_OK)
         st = ef_run_get(engine->journal, filed.items[0].id, out, err);
     ef_run_list_release(&filed);

@@ -87,9 +87,10 @@ static int64_t idle_ms(const supervised_task *task, const ef_tick *tick)
     const ef_engine *engine = task->supervisor->options.engine;
     int64_t ms = task->supervisor->options.interval_ms;
     int64_t due_ms = tick->due_us ? (tick->due_us - ef__engine_now(engine)) / 1000 + 1 : ms;
-    int64_t beat_ms = task->step == ef__queue_watch && engine->membership.next_beat_us
-                          ? (engine->membership.next_beat_us - mono_us(task->supervisor)) / 1000 + 1
-                          : ms;
+    int64_t beat_ms =
+        task->step == ef__queue_driver_watch && engine->queue.membership.next_beat_us
+            ? (engine->queue.membership.next_beat_us - mono_us(task->supervisor)) / 1000 + 1
+            : ms;
 
     ms = due_ms < ms ? due_ms : ms;
     ms = beat_ms < ms ? beat_ms : ms;
@@ -102,10 +103,10 @@ static bool waits_for_appends(const supervised_task *task)
 {
     const ef_engine *engine = task->supervisor->options.engine;
 
-    return (task->step == ef__queue_watch && !ef__journal_is_sparse(engine->journal) &&
+    return (task->step == ef__queue_driver_watch && !ef__journal_is_sparse(engine->journal) &&
             engine->options.mode != EF_MODE_INLINE_APPLY_ONLY) ||
            task->step == ef__shadow_work ||
-           (task->step == ef__cursor_work && atomic_load(&engine->reads_log));
+           (task->step == ef__cursor_driver_step && atomic_load(&engine->cursor.reads_log));
 }
 
 /* Waits until the journal is past `position`, the time is over, or a wake-up: for a stop, or a
@@ -209,7 +210,8 @@ static void step_once(supervised_task *task)
     report_step(task, &tick, NULL);
     /* Publishers have threads that wait for the journal themselves. */
     if (!tick.more)
-        wait_for_work(task, task->step == ef__publishers_supervise ? INT64_MAX : head.position,
+        wait_for_work(task,
+                      task->step == ef__publisher_driver_supervise ? INT64_MAX : head.position,
                       tick.backoff_ms ? tick.backoff_ms : idle_ms(task, &tick));
 }
 
@@ -289,13 +291,13 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
     atomic_store(&options->engine->supervised, true);
     options->engine->shadow = options->shadow;
     st = options->shadow ? add_task(supervisor, ef__shadow_work, "shadow", 0, err)
-                         : add_task(supervisor, ef__queue_watch, "queue", 0, err);
+                         : add_task(supervisor, ef__queue_driver_watch, "queue", 0, err);
     for (int i = 1; st == EF_OK && i <= supervisor->options.cursor_threads; i++)
-        st = add_task(supervisor, ef__cursor_work, "cursor", i, err);
+        st = add_task(supervisor, ef__cursor_driver_step, "cursor", i, err);
     if (st == EF_OK)
-        st = add_task(supervisor, ef__run_work, "runs", 0, err);
+        st = add_task(supervisor, ef__run_driver_step, "runs", 0, err);
     if (st == EF_OK)
-        st = add_task(supervisor, ef__publishers_supervise, "publish", 0, err);
+        st = add_task(supervisor, ef__publisher_driver_supervise, "publish", 0, err);
     if (st != EF_OK) {
         ef_supervisor_stop(supervisor);
         return st;
@@ -341,7 +343,7 @@ void ef_supervisor_stop(ef_supervisor *supervisor)
     ef__journal_wake(supervisor->options.engine->journal);
     for (size_t i = 0; i < supervisor->count; i++)
         (void)pthread_join(supervisor->tasks[i].thread, NULL);
-    ef__publishers_stop(supervisor->options.engine);
+    ef__publisher_driver_stop(supervisor->options.engine);
     supervisor->options.engine->shadow = NULL;
     atomic_store(&supervisor->options.engine->supervised, false);
     ef__publishers_report(supervisor->options.engine, &rest_of);

@@ -436,7 +436,7 @@ static void set_cursor(fixture *f, const char *name, int64_t position)
                             .generation_count = 1},
         &f->err));
     ef__memory_release(&list.room);
-    for (ef__scope *scope = f->engine->scopes; scope; scope = scope->next)
+    for (ef__scope *scope = f->engine->cursor.scopes; scope; scope = scope->next)
         scope->placed = false;
 }
 

@@ -182,12 +182,12 @@ static void only_one_worker_checks_for_gaps(void **state)
     f->engine = fixture_engine(f, "w2");
     append_past(f, "s", GOOD);
     drain(f);
-    CHECK(!f->engine->gaps_checked);
+    CHECK(!f->engine->queue.gaps.is_done);
     CHECK_INT(1, gap_count(f));
     ef_engine_close(first);
     atomic_fetch_add(&f->now_us, INT64_C(60000000));
     drain(f);
-    CHECK(f->engine->gaps_checked);
+    CHECK(f->engine->queue.gaps.is_done);
     CHECK_INT(0, gap_count(f));
     CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
     fixture_close(f);
@@ -220,11 +220,11 @@ static void a_long_queue_is_applied_before_the_gap_check(void **state)
         return;
     for (int i = 0; i < 20 && t.more; i++) {
         OK(ef_engine_work(f->engine, &(ef_work_options){.batch = 2}, &t, &f->err));
-        before += t.claimed > 0 && !f->engine->gaps_checked;
+        before += t.claimed > 0 && !f->engine->queue.gaps.is_done;
     }
     CHECK(!t.more);
     CHECK_INT(1, before); /* of 2 and the other 3: the queue was longer than a batch once */
-    CHECK(f->engine->gaps_checked);
+    CHECK(f->engine->queue.gaps.is_done);
     fixture_close(f);
 }
 
@@ -237,14 +237,14 @@ static void a_gap_check_waits_for_a_long_queue_a_minute_at_most(void **state)
     if (!start_behind(f, 300))
         return;
     for (int i = 0; i < 2; i++) {
-        CHECK(!f->engine->gaps_checked);
+        CHECK(!f->engine->queue.gaps.is_done);
         OK(ef_engine_work(f->engine, &(ef_work_options){.batch = 2}, &t, &f->err));
         CHECK(t.more);
         atomic_fetch_add(&f->now_us, INT64_C(31000000));
     }
     OK(ef_engine_work(f->engine, &(ef_work_options){.batch = 2}, &t, &f->err));
     CHECK(t.more);
-    CHECK(f->engine->gaps_checked);
+    CHECK(f->engine->queue.gaps.is_done);
     fixture_close(f);
 }
 

@@ -24,7 +24,7 @@ static ef_tick watch(fixture *f)
 {
     ef_tick t = {0};
 
-    OK(ef__queue_watch(f->engine, &(ef_work_options){0}, &t, &f->err));
+    OK(ef__queue_driver_watch(f->engine, &(ef_work_options){0}, &t, &f->err));
     return t;
 }
 
@@ -156,7 +156,7 @@ an_idle_worker_that_was_killed_is_shown_as_stale_and_removed_by_an_idle_one(void
     other = fixture_engine(f, "other");
     for (int i = 0; i < 20; i++) {
         ef_tick t = {0};
-        OK(ef__queue_watch(other, &(ef_work_options){0}, &t, &f->err));
+        OK(ef__queue_driver_watch(other, &(ef_work_options){0}, &t, &f->err));
         watch_for(f, 2);
     }
     CHECK_INT(2, workers_in(f, EF_WORKER_IDLE));
@@ -254,10 +254,10 @@ static void an_idle_worker_takes_over_rows_of_a_crashed_one(void **state)
         return;
     }
     watch_for(f, 20);
-    CHECK(f->engine->idle.is_idle);
-    f->engine->idle.head = append(f, "s", "added", BAD);
+    CHECK(f->engine->queue.idle.is_idle);
+    f->engine->queue.idle.head = append(f, "s", "added", BAD);
     other = fixture_engine(f, "other");
-    OK(ef__queue_work(other, &(ef_work_options){0}, &t, &f->err));
+    OK(ef__queue_driver_step(other, &(ef_work_options){0}, &t, &f->err));
     CHECK_INT(1, t.failed);
     ef__engine_abandon(other);
     for (int i = 0; i < 30 && t.failed < 2; i++) {
@@ -265,7 +265,7 @@ static void an_idle_worker_takes_over_rows_of_a_crashed_one(void **state)
         t.failed += watch(f).failed;
     }
     CHECK_INT(2, t.failed);
-    CHECK(!f->engine->idle.is_idle);
+    CHECK(!f->engine->queue.idle.is_idle);
     fixture_close(f);
 }
 

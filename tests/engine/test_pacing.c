@@ -46,7 +46,7 @@ static ef_tick read_on(fixture *f)
 {
     ef_tick t = {0};
 
-    OK(ef__cursor_work(f->engine, NULL, &t, &f->err));
+    OK(ef__cursor_driver_step(f->engine, NULL, &t, &f->err));
     return t;
 }
 
@@ -87,7 +87,7 @@ static void a_catch_up_beside_live_work_has_short_steps(void **state)
     for (int i = 0; i < 8; i++) {
         ef_tick t = {0};
         append(f, "t", "added", GOOD);
-        OK(ef__queue_work(f->engine, &(ef_work_options){0}, &t, &f->err));
+        OK(ef__queue_driver_step(f->engine, &(ef_work_options){0}, &t, &f->err));
         t = read_on(f);
         most = i > 0 && t.caught_up > most ? t.caught_up : most;
     }
@@ -112,7 +112,7 @@ static void a_catch_up_pauses_while_live_work_is_late(void **state)
     for (int i = 0; i < 60; i++) {
         ef_tick t = {0};
         if (i % 4 == 0) { /* the oldest is another one each time, and has waited */
-            OK(ef__queue_work(f->engine, &(ef_work_options){0}, &t, &f->err));
+            OK(ef__queue_driver_step(f->engine, &(ef_work_options){0}, &t, &f->err));
             append(f, "t", "added", GOOD);
             pass_time(f, SECOND / 4);
         }
@@ -143,7 +143,7 @@ static void a_tick_has_more_until_a_paused_catch_up_is_done(void **state)
     (void)state;
     start(f);
     CHECK(tick(f).caught_up > 0);
-    for (ef__scope *scope = f->engine->scopes; scope; scope = scope->next)
+    for (ef__scope *scope = f->engine->cursor.scopes; scope; scope = scope->next)
         scope->next_try_us = atomic_load(&f->now_us) + SECOND; /* as the pacing pauses it */
     for (int i = 0; t.more && i < 500; i++) {
         t = tick(f);

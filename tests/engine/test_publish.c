@@ -185,7 +185,7 @@ static void set(fixture *f, ef_publisher p)
 
 static ef__publisher_task *publishing(ef_engine *engine)
 {
-    return engine->publishers;
+    return engine->publishers.first;
 }
 
 /* Put the fake in the place of the sink of the only publisher. */

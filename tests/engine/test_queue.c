@@ -291,7 +291,7 @@ static void with_many_projections_batches_grow_less(void **state)
     append_many(f, 1001);
     OK(ef_engine_work(f->engine, &options, &t, &f->err));
     CHECK(t.more);
-    CHECK_INT(80000 / 25, f->engine->batch);
+    CHECK_INT(80000 / 25, f->engine->queue.batch);
     fixture_close(f);
 }
 
@@ -306,13 +306,13 @@ static void take_and_vanish(fixture *f, size_t limit)
     int64_t until_us;
 
     pass_time(f, 11 * SECOND);
-    for (int32_t p = 0; p < f->engine->membership.partitions; p++) {
+    for (int32_t p = 0; p < f->engine->queue.membership.partitions; p++) {
         held[p] = (ef_partition_lease){.partition = p};
         OK(ef_lease_acquire(f->journal, &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
                             EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
     }
-    OK(ef_outbox_claim(f->journal, EF_STR("*"), held, (size_t)f->engine->membership.partitions,
-                       limit, &batch, &f->err));
+    OK(ef_outbox_claim(f->journal, EF_STR("*"), held,
+                       (size_t)f->engine->queue.membership.partitions, limit, &batch, &f->err));
     CHECK_INT(limit, batch.count);
     ef_claimed_batch_release(&batch);
     pass_time(f, 11 * SECOND);

@@ -336,7 +336,7 @@ static void step_runs(fixture *f, int steps, int64_t us)
 {
     for (int i = 0; i < steps; i++) {
         ef_tick t = {0};
-        OK(ef__run_step(f->engine, &t, &f->err));
+        OK(ef__run_driver_step(f->engine, NULL, &t, &f->err));
         pass_time(f, us);
     }
 }
@@ -389,7 +389,7 @@ static void a_run_backs_off_during_an_outage(void **state)
     step_runs(f, 1, 0);
     break_views(f, EF_IO);
     step_runs(f, 1, 0);
-    OK(ef__run_step(f->engine, &t, &f->err));
+    OK(ef__run_driver_step(f->engine, NULL, &t, &f->err));
     CHECK(!t.more);
     CHECK(t.due_us > f->now_us && t.due_us <= f->now_us + SECOND / 4);
     mend(f);

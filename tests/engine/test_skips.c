@@ -392,13 +392,13 @@ static void try_and_vanish(fixture *f, int64_t position)
     int64_t until_us;
 
     pass_time(f, 11 * SECOND);
-    for (int32_t p = 0; p < f->engine->membership.partitions; p++) {
+    for (int32_t p = 0; p < f->engine->queue.membership.partitions; p++) {
         held[p] = (ef_partition_lease){.partition = p};
         OK(ef_lease_acquire(f->journal, &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
                             EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
     }
-    OK(ef_outbox_ack(f->journal, EF_STR("sums"), held, (size_t)f->engine->membership.partitions,
-                     &row, 1, &f->err));
+    OK(ef_outbox_ack(f->journal, EF_STR("sums"), held,
+                     (size_t)f->engine->queue.membership.partitions, &row, 1, &f->err));
     pass_time(f, 11 * SECOND);
 }
 

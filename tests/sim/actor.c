@@ -53,7 +53,7 @@ void actor_open(sim_actor *actor)
         &actor->views.base, &actor->engine, &err);
     if (actor->engine) {
         actor->engine->cursor_batch = 4 * sim->batch;
-        actor->engine->sink_open = mail_open;
+        actor->engine->publishers.sink_open = mail_open;
     }
     actor_leave(actor, "open", st, &err);
 }
@@ -122,13 +122,13 @@ static ef_status run_tick(sim_actor *actor, ef_tick *tick, ef_error *err)
 
     if (actor->index % 2 == 0 || actor->sim->never_idle)
         return ef_engine_work(actor->engine, &options, tick, err);
-    st = ef__queue_watch(actor->engine, &options, tick, err);
+    st = ef__queue_driver_watch(actor->engine, &options, tick, err);
     if (st == EF_OK)
-        st = ef__cursor_work(actor->engine, &options, tick, err);
+        st = ef__cursor_driver_step(actor->engine, &options, tick, err);
     if (st == EF_OK)
-        st = ef__run_work(actor->engine, &options, tick, err);
+        st = ef__run_driver_step(actor->engine, &options, tick, err);
     return st == EF_OK && actor->sim->publishes
-               ? ef__publishers_work(actor->engine, &options, tick, err)
+               ? ef__publisher_driver_step(actor->engine, &options, tick, err)
                : st;
 }
 
