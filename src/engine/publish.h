@@ -17,7 +17,7 @@
 #ifndef EF_ENGINE_PUBLISH_H
 #define EF_ENGINE_PUBLISH_H
 
-#include "engine_priv.h"
+#include "task.h"
 
 #include "../bus/bus.h"
 
@@ -43,9 +43,8 @@ typedef struct ef__publisher_task {
     int64_t reported_published, reported_failed,
         reported_dead; /* counts that ticks have reported */
     bool is_removed;   /* it is no longer in the journal */
-    pthread_t thread;
-    bool has_thread;
-    atomic_bool stop;
+    ef__task task;     /* under a supervisor */
+    atomic_bool stop;  /* ends a call of the sink */
     struct ef__publisher_task *next;
 } ef__publisher_task;
 

@@ -7,17 +7,16 @@
 #include "publish.h"
 
 #include "../base/logger.h"
-#include "../core/retry.h"
+#include "../journal/journal.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define PUBLISHERS_MAX 64 /* threads of one process */
 #define DEFINITION_BYTES (1024u * 1024)
-#define POLL_MS 2000     /* poll interval without due work; an append wakes the thread earlier */
-#define STOP_POLL_MS 200 /* a stop is noticed within this time */
+#define POLL_MS 2000 /* poll interval without due work; an append wakes the thread earlier */
 
 /* --- the driver ------------------------------------------------------------------------------- */
 
@@ -103,8 +102,11 @@ static void remove_deleted(ef_engine *engine)
             at = &publisher->next;
             continue;
         }
-        if (publisher->has_thread)
-            (void)pthread_join(publisher->thread, NULL);
+        if (publisher->task.is_running) {
+            ef__task_request_stop(&publisher->task);
+            ef__journal_wake(engine->journal);
+            ef__task_join(&publisher->task);
+        }
         pthread_mutex_lock(&engine->publishers.health_lock);
         *at = publisher->next;
         pthread_mutex_unlock(&engine->publishers.health_lock);
@@ -168,78 +170,40 @@ ef_status ef__publisher_driver_step(ef_engine *engine, const ef_work_options *op
     st = ef__publishers_refresh(engine, err);
     for (ef__publisher_task *publisher = engine->publishers.first; st == EF_OK && publisher;
          publisher = publisher->next)
-        if (!publisher->has_thread)
+        if (!publisher->task.is_running)
             st = ef__publish_step(publisher, options, tick, err);
     pthread_mutex_unlock(&engine->publishers.lock);
     ef__publishers_report(engine, tick);
     return st;
 }
 
-/* --- a thread each ---------------------------------------------------------------------------- */
+/* --- a task each ------------------------------------------------------------------------------ */
 
-static void sleep_until_stop(const ef__publisher_task *publisher, int64_t ms)
+static ef__publisher_task *publisher_of(const ef__task *task)
 {
-    int64_t until_us = ef__publish_mono_us(publisher) + ms * 1000;
-
-    while (!atomic_load(&publisher->stop) && ef__publish_mono_us(publisher) < until_us) {
-        int64_t left_ms = (until_us - ef__publish_mono_us(publisher)) / 1000 + 1;
-        struct timespec slice = {.tv_nsec =
-                                     (left_ms < STOP_POLL_MS ? left_ms : STOP_POLL_MS) * 1000000};
-        (void)nanosleep(&slice, NULL);
-    }
+    return (ef__publisher_task *)((char *)task - offsetof(ef__publisher_task, task));
 }
 
-static int64_t poll_ms(const ef__publisher_task *publisher, const ef_tick *tick)
+/* While its sink is unavailable a publisher ignores appends: they would wake it in vain. */
+static bool waits_for_appends(const ef__task *task)
 {
-    int64_t ms = POLL_MS;
-    int64_t due_ms =
-        tick->due_us ? (tick->due_us - ef__engine_now(publisher->engine)) / 1000 + 1 : POLL_MS;
-    int64_t beat_ms =
-        publisher->membership.next_beat_us
-            ? (publisher->membership.next_beat_us - ef__publish_mono_us(publisher)) / 1000 + 1
-            : POLL_MS;
+    const ef__publisher_task *publisher = publisher_of(task);
 
-    ms = due_ms < ms ? due_ms : ms;
-    ms = beat_ms < ms ? beat_ms : ms;
-    return ms < 1 ? 1 : ms;
-}
-
-/* Waits until the journal is past `position`, or the time is over. While its sink is unavailable a
- * publisher ignores appends: they would wake it in vain. */
-static void wait_for_work(const ef__publisher_task *publisher, int64_t position, int64_t ms)
-{
-    int64_t until_us = ef__publish_mono_us(publisher) + ms * 1000, left_ms = ms;
-    ef_error ignored = EF_ERROR_INIT;
-    ef_status st = EF_TIMEOUT;
-
-    if (ef__publish_mono_us(publisher) < publisher->next_try_us) {
-        sleep_until_stop(publisher, ms);
-        return;
-    }
-    while (st == EF_TIMEOUT && left_ms > 0 && !atomic_load(&publisher->stop)) {
-        st = ef_journal_wait(publisher->engine->journal, position,
-                             left_ms < STOP_POLL_MS ? left_ms : STOP_POLL_MS, &ignored);
-        left_ms = (until_us - ef__publish_mono_us(publisher)) / 1000;
-    }
-    if (st != EF_OK && st != EF_TIMEOUT)
-        sleep_until_stop(publisher, left_ms < POLL_MS ? left_ms : POLL_MS);
+    return ef__publish_mono_us(publisher) >= publisher->next_try_us;
 }
 
 /* The journal is unavailable. */
-static void report_failure(ef__publisher_task *publisher, const ef_error *err, int64_t failures)
+static void report_failure(ef__task *task, const ef_tick *tick, const ef_error *error)
 {
-    ef__retry_step step = ef__retry_decide(&ef__retry_store, failures, EF__ERROR_TRANSIENT,
-                                           (uint64_t)ef__publish_mono_us(publisher));
+    ef__publisher_task *publisher = publisher_of(task);
 
-    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
-    publisher->health.last_error = *err;
+    (void)tick;
+    if (!error)
+        return;
+    pthread_mutex_lock(&task->engine->publishers.health_lock);
+    publisher->health.last_error = *error;
     publisher->health.state = EF_PUBLISHER_RETRYING;
-    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
-    ef__log(publisher->engine->options.log, EF_LOG_WARN, "publisher step failed, retrying",
-            EF_LOG_TEXT_FIELD("publisher", ef_str_from(publisher->name)),
-            EF_LOG_TEXT_FIELD("error", ef_str_from(err->text)),
-            EF_LOG_NUMBER_FIELD("after_ms", step.delay_ms));
-    sleep_until_stop(publisher, step.delay_ms);
+    pthread_mutex_unlock(&task->engine->publishers.health_lock);
 }
 
 /* A copy: the supervisor may change the options while publishers work. */
@@ -253,42 +217,36 @@ static ef_work_options options_of(ef_engine *engine)
     return options;
 }
 
-static void *keep_publisher(void *argument)
+static ef_status step_publisher(ef__task *task, ef_tick *tick, ef_error *err)
 {
-    ef__publisher_task *publisher = argument;
-    int64_t failures = 0;
+    ef_work_options options = options_of(task->engine);
 
-    while (!atomic_load(&publisher->stop) && !is_gone(publisher->engine, publisher)) {
-        ef_error err = EF_ERROR_INIT;
-        ef_head head = {0};
-        ef_tick tick = {0};
-        ef_work_options options = options_of(publisher->engine);
-        int64_t began_us = ef__publish_mono_us(publisher);
-        ef_status st = ef_journal_head(publisher->engine->journal, &head, &err);
-
-        if (st == EF_OK)
-            st = ef__publish_step(publisher, &options, &tick, &err);
-        tick.duration_us = ef__publish_mono_us(publisher) - began_us;
-        ef__count_tick(publisher->engine, publisher->name, &tick, st);
-        if (st != EF_OK) {
-            report_failure(publisher, &err, failures++);
-            continue;
-        }
-        failures = 0;
-        if (!tick.more)
-            wait_for_work(publisher, head.position, poll_ms(publisher, &tick));
-    }
-    return NULL;
+    return ef__publish_step(publisher_of(task), &options, tick, err);
 }
 
 static ef_status start_thread(ef__publisher_task *publisher, ef_error *err)
 {
     atomic_store(&publisher->stop, false);
-    if (pthread_create(&publisher->thread, NULL, keep_publisher, publisher) != 0)
-        return ef_fail(err, EF_NO_MEMORY, "a thread for publisher \"%s\" could not be started",
-                       publisher->name);
-    publisher->has_thread = true;
-    return EF_OK;
+    publisher->task = (ef__task){.engine = publisher->engine,
+                                 .name = publisher->name,
+                                 .interval_ms = POLL_MS,
+                                 .membership = &publisher->membership,
+                                 .step = step_publisher,
+                                 .waits_for_appends = waits_for_appends,
+                                 .report = report_failure};
+    return ef__task_start(&publisher->task, err);
+}
+
+static void stop_thread(ef__publisher_task *publisher)
+{
+    atomic_store(&publisher->stop, true);
+    ef__task_request_stop(&publisher->task);
+}
+
+static void join_thread(ef__publisher_task *publisher)
+{
+    ef__task_join(&publisher->task);
+    atomic_store(&publisher->stop, false);
 }
 
 ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_options *options,
@@ -303,7 +261,7 @@ ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_option
     st = ef__publishers_refresh(engine, err);
     for (ef__publisher_task *publisher = engine->publishers.first; st == EF_OK && publisher;
          publisher = publisher->next)
-        if (!publisher->has_thread)
+        if (!publisher->task.is_running)
             st = start_thread(publisher, err);
     pthread_mutex_unlock(&engine->publishers.lock);
     ef__publishers_report(engine, tick);
@@ -312,17 +270,19 @@ ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_option
 
 void ef__publisher_driver_stop(ef_engine *engine)
 {
+    bool any = false;
+
     pthread_mutex_lock(&engine->publishers.lock);
     for (ef__publisher_task *publisher = engine->publishers.first; publisher;
-         publisher = publisher->next)
-        atomic_store(&publisher->stop, true);
-    for (ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next) {
-        if (publisher->has_thread)
-            (void)pthread_join(publisher->thread, NULL);
-        publisher->has_thread = false;
-        atomic_store(&publisher->stop, false);
+        any = any || publisher->task.is_running;
+        stop_thread(publisher);
     }
+    if (any)
+        ef__journal_wake(engine->journal);
+    for (ef__publisher_task *publisher = engine->publishers.first; publisher;
+         publisher = publisher->next)
+        join_thread(publisher);
     pthread_mutex_unlock(&engine->publishers.lock);
 }
 

@@ -1,16 +1,13 @@
 /*
- * supervisor.c - see supervisor.h.
- *
- * All durable state is in the stores, so a thread may be restarted at any time.
+ * supervisor.c - see supervisor.h: a task for each driver (task.h).
  */
 #include <everfold/supervisor.h>
 
 #include "publish.h"
 #include "run.h"
+#include "task.h"
 
-#include "../base/deadline.h"
 #include "../base/logger.h"
-#include "../core/retry.h"
 #include "../journal/journal.h"
 
 #include <inttypes.h>
@@ -20,30 +17,22 @@
 #define INTERVAL_MS 2000
 #define CURSOR_THREADS 1
 #define TASKS_MAX 16
-#define WAIT_MS_MAX 10000 /* a stop is noticed within this time where no wake-up is possible */
-#define SLEEP_MS_MAX 1000
 #define STALLED_MS 30000 /* longer than the interval by this: the task is unhealthy */
 
 typedef ef_status step_fn(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                           ef_error *err);
 
-typedef struct supervised_task {
+typedef struct driver_task {
+    ef__task task; /* first: a task is converted to its driver_task */
     ef_supervisor *supervisor;
     step_fn *step;
-    pthread_t thread;
-    bool started;
-    int64_t wake;    /* the last wake-up that it has seen */
-    ef_task shown;   /* guarded by the supervisor's lock, like … */
-    int64_t well_us; /* … when it last succeeded; monotonic */
-} supervised_task;
+    char name[16];
+} driver_task;
 
 struct ef_supervisor {
     ef_supervisor_options options;
-    pthread_mutex_t lock;
     pthread_mutex_t reporting; /* one on_step at a time */
-    pthread_cond_t wake;
-    bool stopping;
-    supervised_task tasks[TASKS_MAX];
+    driver_task tasks[TASKS_MAX];
     size_t count;
 };
 
@@ -54,93 +43,26 @@ const char *ef_task_state_name(ef_task_state state)
     return names[state];
 }
 
-static int64_t mono_us(const ef_supervisor *supervisor)
-{
-    return ef__engine_mono_us(supervisor->options.engine);
-}
-
-/* --- waiting ---------------------------------------------------------------------------------- */
-
-static bool is_stopping(ef_supervisor *supervisor)
-{
-    pthread_mutex_lock(&supervisor->lock);
-    bool stopping = supervisor->stopping;
-    pthread_mutex_unlock(&supervisor->lock);
-    return stopping;
-}
-
-/* Sleeps for `ms`, or until a stop is requested. */
-static void sleep_until_stop(ef_supervisor *supervisor, int64_t ms)
-{
-    struct timespec until = ef__deadline(CLOCK_MONOTONIC, ms);
-
-    pthread_mutex_lock(&supervisor->lock);
-    while (!supervisor->stopping &&
-           pthread_cond_timedwait(&supervisor->wake, &supervisor->lock, &until) == 0)
-        ;
-    pthread_mutex_unlock(&supervisor->lock);
-}
-
-/* How long there is nothing to do unless the journal grows. */
-static int64_t idle_ms(const supervised_task *task, const ef_tick *tick)
-{
-    const ef_engine *engine = task->supervisor->options.engine;
-    int64_t ms = task->supervisor->options.interval_ms;
-    int64_t due_ms = tick->due_us ? (tick->due_us - ef__engine_now(engine)) / 1000 + 1 : ms;
-    int64_t beat_ms =
-        task->step == ef__queue_driver_watch && engine->queue.membership.next_beat_us
-            ? (engine->queue.membership.next_beat_us - mono_us(task->supervisor)) / 1000 + 1
-            : ms;
-
-    ms = due_ms < ms ? due_ms : ms;
-    ms = beat_ms < ms ? beat_ms : ms;
-    return ms < 1 ? 1 : ms;
-}
-
-/* Does an append matter to the task? The queue claims its rows, and the cursors read it if a
- * generation is fed by a cursor. Everything else comes with a wake-up or at its due time. */
-static bool waits_for_appends(const supervised_task *task)
-{
-    const ef_engine *engine = task->supervisor->options.engine;
-
-    return (task->step == ef__queue_driver_watch && !ef__journal_is_sparse(engine->journal) &&
-            engine->options.mode != EF_MODE_INLINE_APPLY_ONLY) ||
-           task->step == ef__shadow_work ||
-           (task->step == ef__cursor_driver_step && atomic_load(&engine->cursor.reads_log));
-}
-
-/* Waits until the journal is past `position`, the time is over, or a wake-up: for a stop, or a
- * change that no append announces. */
-static void wait_for_work(supervised_task *task, int64_t position, int64_t ms)
-{
-    ef_supervisor *supervisor = task->supervisor;
-    int64_t until_us = mono_us(supervisor) + ms * 1000, left = ms;
-    ef_error ignored = EF_ERROR_INIT;
-    ef_status st = EF_TIMEOUT;
-
-    while (st == EF_TIMEOUT && left > 0 && !is_stopping(supervisor)) {
-        st = ef__journal_wait(supervisor->options.engine->journal,
-                              waits_for_appends(task) ? position : EF__NO_APPENDS, &task->wake,
-                              left < WAIT_MS_MAX ? left : WAIT_MS_MAX, &ignored);
-        left = (until_us - mono_us(supervisor)) / 1000;
-    }
-    if (st != EF_OK && st != EF_TIMEOUT)
-        sleep_until_stop(supervisor, left < SLEEP_MS_MAX
-                                         ? left
-                                         : SLEEP_MS_MAX); /* the step will report the failure */
-}
-
 /* --- a task ----------------------------------------------------------------------------------- */
 
-static void set_state(supervised_task *task, ef_task_state state)
+static ef_status step_driver(ef__task *task, ef_tick *tick, ef_error *err)
 {
-    ef_supervisor *supervisor = task->supervisor;
+    driver_task *driver = (driver_task *)task;
 
-    pthread_mutex_lock(&supervisor->lock);
-    task->shown.state = supervisor->stopping ? EF_TASK_STOPPING : state;
-    if (state == EF_TASK_WORKING || state == EF_TASK_IDLE)
-        task->well_us = mono_us(supervisor);
-    pthread_mutex_unlock(&supervisor->lock);
+    return driver->step(task->engine, &driver->supervisor->options.work, tick, err);
+}
+
+/* The queue claims the rows of appends, and the cursors read them if a generation is fed by a
+ * cursor. Everything else comes with a wake-up or at its due time. */
+static bool waits_for_appends(const ef__task *task)
+{
+    const driver_task *driver = (const driver_task *)task;
+    const ef_engine *engine = task->engine;
+
+    return (driver->step == ef__queue_driver_watch && !ef__journal_is_sparse(engine->journal) &&
+            engine->options.mode != EF_MODE_INLINE_APPLY_ONLY) ||
+           driver->step == ef__shadow_work ||
+           (driver->step == ef__cursor_driver_step && atomic_load(&engine->cursor.reads_log));
 }
 
 static bool did_something(const ef_tick *tick)
@@ -150,78 +72,15 @@ static bool did_something(const ef_tick *tick)
            tick->renewed_heartbeat;
 }
 
-static void report_step(supervised_task *task, const ef_tick *tick, const ef_error *error)
+static void report_step(ef__task *task, const ef_tick *tick, const ef_error *error)
 {
-    ef_supervisor *supervisor = task->supervisor;
+    ef_supervisor *supervisor = ((driver_task *)task)->supervisor;
 
     if (!supervisor->options.on_step || (!error && !did_something(tick)))
         return;
     pthread_mutex_lock(&supervisor->reporting);
-    supervisor->options.on_step(supervisor->options.context, task->shown.name, tick, error);
+    supervisor->options.on_step(supervisor->options.context, task->name, tick, error);
     pthread_mutex_unlock(&supervisor->reporting);
-}
-
-/* Records a failure; returns the back-off. */
-static int64_t record_failure(supervised_task *task, const ef_error *err)
-{
-    ef_supervisor *supervisor = task->supervisor;
-    ef__retry_step step;
-
-    pthread_mutex_lock(&supervisor->lock);
-    step = ef__retry_decide(&ef__retry_store, task->shown.failures_in_a_row++, EF__ERROR_TRANSIENT,
-                            (uint64_t)mono_us(supervisor));
-    task->shown.last_error = *err;
-    pthread_mutex_unlock(&supervisor->lock);
-    ef__log(supervisor->options.engine->options.log, EF_LOG_WARN, "step failed, retrying",
-            EF_LOG_TEXT_FIELD("task", ef_str_from(task->shown.name)),
-            EF_LOG_TEXT_FIELD("error", ef_str_from(err->text)),
-            EF_LOG_NUMBER_FIELD("after_ms", step.delay_ms));
-    return step.delay_ms;
-}
-
-static void step_once(supervised_task *task)
-{
-    ef_supervisor *supervisor = task->supervisor;
-    ef_error err = EF_ERROR_INIT;
-    ef_head head = {0};
-    ef_tick tick = {0};
-    int64_t began_us = mono_us(supervisor);
-    ef_status st;
-
-    st = ef_journal_head(supervisor->options.engine->journal, &head, &err);
-    if (st == EF_OK)
-        st = task->step(supervisor->options.engine, &supervisor->options.work, &tick, &err);
-    tick.duration_us = mono_us(supervisor) - began_us;
-    ef__count_tick(supervisor->options.engine, task->shown.name, &tick, st);
-    if (st != EF_OK) {
-        if (!err.text[0])
-            (void)ef_fail(&err, st, "%s", ef_status_message(st));
-        tick.backoff_ms = record_failure(task, &err);
-        set_state(task, EF_TASK_RETRYING);
-        report_step(task, &tick, &err);
-        sleep_until_stop(supervisor, tick.backoff_ms);
-        return;
-    }
-    pthread_mutex_lock(&supervisor->lock);
-    task->shown.steps++;
-    task->shown.failures_in_a_row = 0;
-    pthread_mutex_unlock(&supervisor->lock);
-    set_state(task, tick.more ? EF_TASK_WORKING : EF_TASK_IDLE);
-    report_step(task, &tick, NULL);
-    /* Publishers have threads that wait for the journal themselves. */
-    if (!tick.more)
-        wait_for_work(task,
-                      task->step == ef__publisher_driver_supervise ? INT64_MAX : head.position,
-                      tick.backoff_ms ? tick.backoff_ms : idle_ms(task, &tick));
-}
-
-static void *keep_task(void *argument)
-{
-    supervised_task *task = argument;
-
-    while (!is_stopping(task->supervisor))
-        step_once(task);
-    return NULL;
 }
 
 /* --- the supervisor --------------------------------------------------------------------------- */
@@ -229,26 +88,32 @@ static void *keep_task(void *argument)
 static ef_status add_task(ef_supervisor *supervisor, step_fn *step, const char *name, int number,
                           ef_error *err)
 {
-    supervised_task *p = &supervisor->tasks[supervisor->count];
-    int failed;
+    driver_task *driver = &supervisor->tasks[supervisor->count];
+    ef_engine *engine = supervisor->options.engine;
+    bool is_queue = step == ef__queue_driver_watch;
+    ef_status st;
 
-    *p = (supervised_task){.supervisor = supervisor, .step = step, .well_us = mono_us(supervisor)};
     if (number)
-        (void)snprintf(p->shown.name, sizeof p->shown.name, "%s-%d", name, number);
+        (void)snprintf(driver->name, sizeof driver->name, "%s-%d", name, number);
     else
-        (void)snprintf(p->shown.name, sizeof p->shown.name, "%s", name);
-    failed = pthread_create(&p->thread, NULL, keep_task, p);
-    if (failed)
-        return ef_fail(err, EF_NO_MEMORY, "a thread for \"%s\" could not be started", name);
-    p->started = true;
-    supervisor->count++;
-    return EF_OK;
+        (void)snprintf(driver->name, sizeof driver->name, "%s", name);
+    driver->supervisor = supervisor;
+    driver->step = step;
+    driver->task = (ef__task){.engine = engine,
+                              .name = driver->name,
+                              .interval_ms = supervisor->options.interval_ms,
+                              .membership = is_queue ? &engine->queue.membership : NULL,
+                              .step = step_driver,
+                              .waits_for_appends = waits_for_appends,
+                              .report = report_step};
+    st = ef__task_start(&driver->task, err);
+    supervisor->count += st == EF_OK;
+    return st;
 }
 
 static ef_supervisor *create_supervisor(const ef_supervisor_options *options)
 {
     ef_supervisor *supervisor = calloc(1, sizeof *supervisor);
-    pthread_condattr_t monotonic;
 
     if (!supervisor)
         return NULL;
@@ -257,12 +122,7 @@ static ef_supervisor *create_supervisor(const ef_supervisor_options *options)
         supervisor->options.interval_ms = INTERVAL_MS;
     if (supervisor->options.cursor_threads <= 0)
         supervisor->options.cursor_threads = CURSOR_THREADS;
-    pthread_mutex_init(&supervisor->lock, NULL);
     pthread_mutex_init(&supervisor->reporting, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&supervisor->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
     return supervisor;
 }
 
@@ -311,16 +171,11 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
 
 size_t ef_supervisor_tasks(ef_supervisor *supervisor, ef_task *out, size_t max)
 {
-    int64_t now_us = mono_us(supervisor);
-
-    pthread_mutex_lock(&supervisor->lock);
     for (size_t i = 0; i < supervisor->count && i < max; i++) {
-        int64_t since_us = now_us - supervisor->tasks[i].well_us;
-        out[i] = supervisor->tasks[i].shown;
-        out[i].stalled_us =
-            since_us > (STALLED_MS + supervisor->options.interval_ms) * 1000 ? since_us : 0;
+        ef__task_show(&supervisor->tasks[i].task, &out[i]);
+        if (out[i].stalled_us <= (STALLED_MS + supervisor->options.interval_ms) * 1000)
+            out[i].stalled_us = 0;
     }
-    pthread_mutex_unlock(&supervisor->lock);
     return supervisor->count;
 }
 
@@ -336,13 +191,11 @@ void ef_supervisor_stop(ef_supervisor *supervisor)
 
     if (!supervisor)
         return;
-    pthread_mutex_lock(&supervisor->lock);
-    supervisor->stopping = true;
-    pthread_cond_broadcast(&supervisor->wake);
-    pthread_mutex_unlock(&supervisor->lock);
+    for (size_t i = 0; i < supervisor->count; i++)
+        ef__task_request_stop(&supervisor->tasks[i].task);
     ef__journal_wake(supervisor->options.engine->journal);
     for (size_t i = 0; i < supervisor->count; i++)
-        (void)pthread_join(supervisor->tasks[i].thread, NULL);
+        ef__task_join(&supervisor->tasks[i].task);
     ef__publisher_driver_stop(supervisor->options.engine);
     supervisor->options.engine->shadow = NULL;
     atomic_store(&supervisor->options.engine->supervised, false);
@@ -350,8 +203,6 @@ void ef_supervisor_stop(ef_supervisor *supervisor)
     ef__count_minute(supervisor->options.engine, &rest_of); /* what no tick has reported yet */
     ef__log(supervisor->options.engine->options.log, EF_LOG_INFO, "worker stopped",
             EF_LOG_TEXT_FIELD("worker", ef_str_from(supervisor->options.engine->worker)));
-    pthread_cond_destroy(&supervisor->wake);
     pthread_mutex_destroy(&supervisor->reporting);
-    pthread_mutex_destroy(&supervisor->lock);
     free(supervisor);
 }
