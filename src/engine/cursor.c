@@ -11,30 +11,6 @@
 
 #include "../journal/journal.h"
 
-/* Applies events after the generation's cursor and moves it. An event of a log-ordered projection
- * that fails stops its tenant only. */
-static ef_status advance_cursor(ef_engine *engine, const ef__live *live, const ef__scope *scope,
-                                const ef_batch *batch, int64_t reached, bool at_end, ef_tick *tick,
-                                ef_error *err)
-{
-    const ef__generation *generation = live->generation;
-    ef__apply apply = {.generations = live,
-                       .generation_count = 1,
-                       .adds_retry_rows = !generation->by_log,
-                       .reads_skips = true,
-                       .caches = &engine->cursor.caches,
-                       .moves_cursor = true,
-                       .cursor_after = reached,
-                       .go_live = at_end && generation->state == EF__GENERATION_CATCHING_UP,
-                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st = ef__scope_apply(engine, scope, batch, false, &apply, tick, err);
-
-    if (st == EF_OK)
-        tick->more = tick->more || (apply.go_live && !apply.went_live) || !at_end;
-    ef__apply_release(&apply);
-    return st;
-}
-
 /* More may have been read ahead than the pace allows now: the surplus is read again later. */
 static void cut_batch(ef_batch *batch, size_t most, int64_t *reached)
 {
@@ -45,56 +21,77 @@ static void cut_batch(ef_batch *batch, size_t most, int64_t *reached)
     *reached = batch->events[most - 1].position;
 }
 
-/* A step of a catch-up, followed by a pause if live work is late. */
-static ef_status advance_paced(ef_engine *engine, const ef__live *live, ef__scope *scope,
-                               const ef_batch *batch, int64_t reached, ef_tick *tick, ef_error *err)
-{
-    int64_t began_us = ef__engine_mono_us(engine);
-    ef_status st = advance_cursor(engine, live, scope, batch, reached, !batch->more, tick, err);
-
-    if (st == EF_OK && batch->more)
-        st = ef__pacing_update(engine, batch->count, ef__engine_mono_us(engine) - began_us, err);
-    if (st == EF_OK && batch->more && engine->cursor.pacing.pace.pause_us)
-        scope->next_try_us = ef__engine_mono_us(engine) + engine->cursor.pacing.pace.pause_us;
-    return st;
-}
-
 /* Was the cursor checked against the journal, in this connection epoch? */
 static bool cursor_is_checked(const ef_engine *engine, const ef__scope *scope)
 {
     return scope->placed && scope->epoch == atomic_load(&engine->journal->epoch);
 }
 
-static ef_status read_and_apply(ef_engine *engine, const ef__live *live, ef__scope *scope,
+/* After a step of a catch-up: the pause that it owes to live work. */
+static ef_status pause_catch_up(ef_engine *engine, ef__scope *scope, size_t events,
+                                int64_t duration_us, ef_error *err)
+{
+    ef_status st = ef__pacing_update(engine, events, duration_us, err);
+
+    if (st == EF_OK && engine->cursor.pacing.pace.pause_us)
+        scope->next_try_us = ef__engine_mono_us(engine) + engine->cursor.pacing.pace.pause_us;
+    return st;
+}
+
+/* Applies the events that were read after the cursor, and moves it past them. An event of a
+ * log-ordered projection that fails stops its tenant only. */
+static ef_status apply_batch(ef_engine *engine, const ef__live *live, ef__scope *scope,
+                             const ef_batch *batch, int64_t reached, ef_tick *tick, ef_error *err)
+{
+    const ef__generation *generation = live->generation;
+    bool catching_up = generation->state == EF__GENERATION_CATCHING_UP;
+    int64_t began_us = ef__engine_mono_us(engine);
+    ef__apply apply = {.generations = live,
+                       .generation_count = 1,
+                       .adds_retry_rows = !generation->by_log,
+                       .reads_skips = true,
+                       .caches = &engine->cursor.caches,
+                       .moves_cursor = true,
+                       .cursor_after = reached,
+                       .go_live = catching_up && !batch->more,
+                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    ef_status st = ef__scope_apply(engine, scope, batch, false, &apply, tick, err);
+
+    if (st == EF_OK)
+        tick->more = tick->more || batch->more || (apply.go_live && !apply.went_live);
+    ef__apply_release(&apply);
+    if (st != EF_OK || !catching_up || !batch->more)
+        return st;
+    return pause_catch_up(engine, scope, batch->count, ef__engine_mono_us(engine) - began_us, err);
+}
+
+static ef_status advance_cursor(ef_engine *engine, const ef__live *live, ef__scope *scope,
                                 ef_tick *tick, ef_error *err)
 {
     bool catching_up = live->generation->state == EF__GENERATION_CATCHING_UP;
     ef_batch batch = EF_BATCH_INIT;
-    ef__view_cache *set;
+    ef__view_cache *cache;
     int64_t reached;
-    ef_status st = ef__view_cache_acquire(engine, &engine->cursor.caches, live, &set, err);
+    ef_status st = ef__view_cache_acquire(engine, &engine->cursor.caches, live, &cache, err);
 
     if (st != EF_OK)
         return st;
-    set->ahead.most = catching_up ? engine->cursor.pacing.pace.events : 0;
-    st = ef__read_ahead_read(&set->ahead, engine->journal, live->generation->position, &batch,
+    cache->ahead.most = catching_up ? engine->cursor.pacing.pace.events : 0;
+    st = ef__read_ahead_read(&cache->ahead, engine->journal, live->generation->position, &batch,
                              &reached, err);
-    cut_batch(&batch, set->ahead.most, &reached);
-    if (st == EF_OK &&
-        !cursor_is_checked(engine, scope)) { /* reconnected meanwhile: check the cursor */
+    cut_batch(&batch, cache->ahead.most, &reached);
+    if (st == EF_OK && !cursor_is_checked(engine, scope)) { /* reconnected meanwhile */
         tick->more = true;
         ef_batch_release(&batch);
         return EF_OK;
     }
-    if (st == EF_OK && batch.more && ef__view_cache_is_small(set))
-        ef__read_ahead_start(&set->ahead, engine->journal, reached);
-    if (st == EF_OK && catching_up)
-        st = advance_paced(engine, live, scope, &batch, reached, tick, err);
-    else if (st == EF_OK && reached > live->generation->position)
-        st = advance_cursor(engine, live, scope, &batch, reached, !batch.more, tick, err);
+    if (st == EF_OK && batch.more && ef__view_cache_is_small(cache))
+        ef__read_ahead_start(&cache->ahead, engine->journal, reached);
+    if (st == EF_OK && (catching_up || reached > live->generation->position))
+        st = apply_batch(engine, live, scope, &batch, reached, tick, err);
     if (st == EF_OK)
-        ef__journal_followed(engine->journal, ef_str_from(set->ahead.reader), reached);
-    ef__read_ahead_recycle(&set->ahead, &batch);
+        ef__journal_followed(engine->journal, ef_str_from(cache->ahead.reader), reached);
+    ef__read_ahead_recycle(&cache->ahead, &batch);
     return st;
 }
 
@@ -128,7 +125,7 @@ static ef_status continue_generation(ef_engine *engine, const ef__live *live, ef
     if (failed)
         return revive_failed(engine, generation, tick, err);
     return ef__live_migrates(live) ? ef__migration_step(engine, live, scope, tick, err)
-                                   : read_and_apply(engine, live, scope, tick, err);
+                                   : advance_cursor(engine, live, scope, tick, err);
 }
 
 /* Then it needs no lease. */
@@ -178,31 +175,16 @@ static bool is_read(const ef__generation *generation)
     return ef__generation_by_cursor(generation) || generation->state == EF__GENERATION_FAILED;
 }
 
-static bool is_behind(const ef__generation *generation)
+static bool has_own_cursors(const ef__generation *generation)
 {
     return generation->own_cursors && ef__generation_by_cursor(generation);
 }
 
-typedef ef_status step_fn(ef_engine *e, const ef__live *live, ef_tick *tick, ef_error *err);
-
-/* A failure of one generation does not stop the others. */
-static ef_status step_each(ef_engine *engine, const ef__live_set *set,
-                           bool (*wanted)(const ef__generation *generation), step_fn *step,
-                           ef_tick *tick, ef_error *err)
+/* A failure of one generation does not stop the others; the first one is returned. */
+static void keep_first(ef_status st, const ef_error *why, ef_status *out, ef_error *err)
 {
-    ef_error first = EF_ERROR_INIT;
-    ef_status failed = EF_OK;
-
-    for (size_t i = 0; i < set->count; i++) {
-        ef_error error = EF_ERROR_INIT;
-        ef_status st =
-            wanted(set->items[i].generation) ? step(engine, &set->items[i], tick, &error) : EF_OK;
-        if (st != EF_OK && failed == EF_OK) {
-            failed = st;
-            first = error;
-        }
-    }
-    return failed == EF_OK ? EF_OK : ef_fail(err, failed, "%s", first.text);
+    if (st != EF_OK && *out == EF_OK)
+        *out = ef_fail(err, st, "%s", why->text);
 }
 
 /* Steps the tenants that had their own cursor before this tick, with the cursors read again. */
@@ -214,36 +196,37 @@ static ef_status step_tenants(ef_engine *engine, const ef__live_set *before, ef_
     ef_status st;
 
     for (size_t i = 0; i < before->count; i++)
-        any = any || is_behind(before->items[i].generation);
+        any = any || has_own_cursors(before->items[i].generation);
     if (!any) /* the common case */
         return EF_OK;
     st = ef__live_set_read(engine, false, &set, err);
-    if (st == EF_OK) {
-        st = step_each(engine, &set, is_behind, ef__tenants_step, tick, err);
-        ef__live_set_release(&set);
+    for (size_t i = 0; i < set.count; i++) {
+        ef_error why = EF_ERROR_INIT;
+        if (has_own_cursors(set.items[i].generation))
+            keep_first(ef__tenants_step(engine, &set.items[i], tick, &why), &why, &st, err);
     }
+    ef__live_set_release(&set);
     return st;
-}
-
-static bool reads_the_log(const ef__live_set *set)
-{
-    for (size_t i = 0; i < set->count; i++)
-        if (is_read(set->items[i].generation))
-            return true;
-    return false;
 }
 
 static ef_status step_all(ef_engine *engine, ef_tick *tick, ef_error *err)
 {
     ef__live_set set;
+    bool reads_log = false;
     ef_status st = ef__live_set_read(engine, false, &set, err), second;
 
     if (st != EF_OK)
         return st;
-    atomic_store(&engine->cursor.reads_log, reads_the_log(&set));
+    for (size_t i = 0; i < set.count; i++)
+        reads_log = reads_log || is_read(set.items[i].generation);
+    atomic_store(&engine->cursor.reads_log, reads_log);
     atomic_store(&engine->cursor.pauses, false);
     ef__view_caches_prune(&engine->cursor.caches, &set, true);
-    st = step_each(engine, &set, is_read, step_generation, tick, err);
+    for (size_t i = 0; i < set.count; i++) {
+        ef_error why = EF_ERROR_INIT;
+        if (is_read(set.items[i].generation))
+            keep_first(step_generation(engine, &set.items[i], tick, &why), &why, &st, err);
+    }
     second = step_tenants(engine, &set, tick, st == EF_OK ? err : NULL);
     if (st == EF_OK && second == EF_OK)
         second = ef__retired_step(engine, &set.list, tick, err);

@@ -288,13 +288,13 @@ void ef__queue_driver_release(ef__queue_driver *driver)
     pthread_mutex_destroy(&driver->lock);
 }
 
-ef_status ef__queue_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                                ef_error *err)
+ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                         ef_error *err)
 {
-    ef_status st;
+    ef__membership *membership = &engine->queue.membership;
+    ef_status st = ef__membership_step(membership, options, tick, err);
 
-    pthread_mutex_lock(&engine->queue.lock);
-    st = ef__membership_step(&engine->queue.membership, options, tick, err);
+    assert(ef__mutex_is_locked(&engine->queue.lock));
     if (st == EF_OK)
         st = ef__retry_step_due(engine, tick, err);
     if (st == EF_OK)
@@ -306,9 +306,19 @@ ef_status ef__queue_driver_step(ef_engine *engine, const ef_work_options *option
     if (st == EF_OK)
         st = ef__lanes_step(engine, tick, err);
     if (st == EF_LEASE_LOST) { /* another worker holds the partition now: not a failure */
-        st = ef__membership_recheck(&engine->queue.membership, tick, err);
+        st = ef__membership_recheck(membership, tick, err);
         tick->more = true;
     }
-    pthread_mutex_unlock(&engine->queue.lock);
     return st == EF_LEASE_LOST ? EF_OK : st;
+}
+
+ef_status ef__queue_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                                ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&engine->queue.lock);
+    st = ef__queue_step(engine, options, tick, err);
+    pthread_mutex_unlock(&engine->queue.lock);
+    return st;
 }

@@ -19,6 +19,9 @@
 /* The error text of an event whose attempt did not end. For people: no code reads it. */
 #define EF__CRASH_TEXT "the process crashed while it applied this event"
 
+/* A step of the queue driver. The caller holds its lock. */
+ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                         ef_error *err);
 /* Claims due retry rows and tries them again. The caller holds the lock of the queue driver. */
 ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err);
 
