@@ -365,7 +365,7 @@ typedef struct ef_audit_entry {
     int64_t at_us;
     ef_str action; /* "requeue", "skip", "replay"; "switch", "rollback": lane is the projection, seq
                     * the number of the generation that was active before; "on_error": seq is the
-                    * new policy (ef_on_error); "deploy", "pause", "resume", "rebuild", "retire":
+                    * new setting (ef_on_error); "deploy", "pause", "resume", "rebuild", "retire":
                     * lane is the projection */
     ef_str actor;
     ef_str reason;

@@ -5,7 +5,6 @@
 #include "lag.h"
 #include "lane.h"
 #include "migration.h"
-#include "error_policy.h"
 #include "read_target.h"
 #include "run.h"
 #include "tenant.h"
@@ -111,6 +110,7 @@ static ef_status describe_generation(ef_engine *engine, const ef__generation_lis
                            .applied = generation->applied,
                            .ignored = generation->ignored,
                            .skipped = generation->skipped,
+                           .skips_errors = generation->on_error == EF_ON_ERROR_SKIP,
                            .no_function = ef__c_function_missing(engine, generation),
                            .program = ef__arena_copy(arena, generation->program)};
     ef__hex(generation->digest, sizeof generation->digest, out->digest);
@@ -118,8 +118,6 @@ static ef_status describe_generation(ef_engine *engine, const ef__generation_lis
         st = ef__generation_migrates(engine, generation, &migrates, err);
     if (migrates)
         out->state = EF_STR("migrating");
-    if (st == EF_OK)
-        st = ef__error_policy_skips(engine, generation->name, &out->skips_errors, err);
     if (st == EF_OK)
         st = describe_lag(engine, generation, now, out, err);
     if (st == EF_OK && ef__generation_by_queue(generation) &&
@@ -270,7 +268,8 @@ static ef_status check_superseded(ef_engine *engine, const ef__generation_list *
         retired = retired || generation->version == version;
     }
     if (!retired && version > active && list->count > 0)
-        st = ef__version_is_retired(engine, ef__program_name(program), version, &retired, err);
+        st = engine->views->ops->version_is_retired(engine->views, ef__program_name(program),
+                                                    (int32_t)version, &retired, err);
     if (st != EF_OK || (!retired && version >= active))
         return st;
     return ef_fail_numbers(err, EF_EXISTS, version, active,

@@ -8,6 +8,7 @@
 #include "read_target.h"
 #include "scope.h"
 #include "skip.h"
+#include "upgrade.h"
 #include "view_cache.h"
 
 #include "../base/hash.h"
@@ -125,7 +126,15 @@ ef_status ef_engine_open(const ef_engine_options *options, ef_engine **out, ef_e
                              .clock = options->clock ? options->clock : ef_clock_system(),
                              .log = options->log},
         &views, err);
-    return st == EF_OK ? ef__engine_open_on(options, views, out, err) : st;
+    if (st == EF_OK)
+        st = ef__engine_open_on(options, views, out, err);
+    if (st == EF_OK && !options->read_only)
+        st = ef__views_upgrade(*out, err);
+    if (st != EF_OK && *out) {
+        ef__engine_abandon(*out);
+        *out = NULL;
+    }
+    return st;
 }
 
 ef_status ef_engine_backup_views(ef_engine *engine, const ef_backup_options *options, ef_error *err)

@@ -9,21 +9,8 @@
 
 #include "../base/logger.h"
 
-#define ACT "on_error"
 #define LOOK_AGAIN_US INT64_C(60000000)
 #define DEAD_AT_ONCE 1000
-
-ef_status ef__error_policy_skips(ef_engine *engine, ef_str projection, bool *out, ef_error *err)
-{
-    ef_audit_list acts = {0};
-    ef_status st = ef_audit_ls(
-        engine->journal, &(ef_audit_query){.action = EF_STR(ACT), .lane = projection, .limit = 1},
-        &acts, err);
-
-    *out = st == EF_OK && acts.count && acts.items[0].seq == EF_ON_ERROR_SKIP;
-    ef_audit_list_release(&acts);
-    return st;
-}
 
 ef_status ef__error_policy_is_alarm(ef_engine *engine, const ef__generation *generation,
                                     ef_str tenant, ef_str stream, bool *out, ef_error *err)
@@ -109,11 +96,8 @@ static ef_status pass_all(ef_engine *engine, ef_tick *tick, ef_error *err)
         st = engine->views->ops->generation_ls(engine->views, (ef_str){0}, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef__generation *generation = &list.items[i];
-        bool first = i == 0 || !ef_str_equal(generation->name, list.items[i - 1].name),
-             skips = false;
-        if (first)
-            st = ef__error_policy_skips(engine, generation->name, &skips, err);
-        if (st == EF_OK && skips)
+        bool first = i == 0 || !ef_str_equal(generation->name, list.items[i - 1].name);
+        if (first && generation->on_error == EF_ON_ERROR_SKIP)
             st = pass_lane(engine, &list, generation->name, tick, err);
     }
     ef__memory_release(&list.room);
@@ -151,14 +135,10 @@ ef_status ef_projection_on_error(ef_engine *engine, ef_str name, ef_on_error wha
         return ef_fail(err, EF_BAD_INPUT, "on_error is %d, neither stop nor skip", (int)what);
     st = ef__engine_active_generation(engine, name, &list, &active, err);
     if (st == EF_OK)
-        st =
-            ef_audit_add(engine->journal,
-                         &(ef_audit_entry){.action = EF_STR(ACT),
-                                           .actor = actor.len ? actor : ef_str_from(engine->worker),
-                                           .reason = reason,
-                                           .lane = name,
-                                           .seq = what},
-                         err);
+        st = ef__engine_audit(engine, "on_error", name, what,
+                              actor.len ? actor : ef_str_from(engine->worker), reason, err);
+    if (st == EF_OK)
+        st = engine->views->ops->on_error_set(engine->views, name, what, err);
     /* Already blocked: stopped tenants are retried and skip; dead rows are skipped now, not at the
      * next check of a worker. */
     for (size_t i = 0; st == EF_OK && what == EF_ON_ERROR_SKIP && i < list.count; i++)

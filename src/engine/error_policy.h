@@ -6,18 +6,15 @@
  * event and the reason of its failure stay on record. An event that differs from the one that was
  * applied under its seq is an alarm, and is never skipped by the policy.
  *
- * The setting of a projection is its newest audit entry "on_error", with actor and reason.
+ * The setting of a projection is in the view store, in each of its generations (`on_error`).
  */
 #ifndef EF_ENGINE_ERROR_POLICY_H
 #define EF_ENGINE_ERROR_POLICY_H
-#define EF_ENGINE_POLICY_H
 
 #include "engine_priv.h"
 
 #define EF__ERROR_POLICY_REASON "the projection is set to skip and record failed events"
 
-/* Is the projection set to skip and record? */
-ef_status ef__error_policy_skips(ef_engine *engine, ef_str projection, bool *out, ef_error *err);
 /* Is the event's stream blocked by an alarm in this generation? Then the policy skips nothing. */
 ef_status ef__error_policy_is_alarm(ef_engine *engine, const ef__generation *generation,
                                     ef_str tenant, ef_str stream, bool *out, ef_error *err);

@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define ACTS_AT_ONCE 100
 #define GRACE_LOOK_US 60000000
 #define SWEEP_ROWS 1000 /* removed in one transaction; live work waits for it */
 
@@ -139,7 +138,8 @@ ef_status ef__generation_activate(ef_engine *engine, const ef__generation *from,
     if (st == EF_OK)
         st = add_missing_rows(engine, from, to, err);
     if (st == EF_OK)
-        st = engine->views->ops->generation_activate(engine->views, to->id, to->era, err);
+        st = engine->views->ops->generation_activate(engine->views, to->id, to->era,
+                                                     from ? from->number : 0, err);
     ef__read_targets_invalidate(engine);
     if (st == EF_OK)
         st = update_lane(engine, from, to, err);
@@ -217,92 +217,32 @@ ef_status ef_projection_switch(ef_engine *engine, const ef_generation_choice *ta
 
 /* --- rollback --------------------------------------------------------------------------------- */
 
-static bool is_move(const ef_audit_entry *act)
-{
-    return ef_str_equal(act->action, EF_STR("switch")) ||
-           ef_str_equal(act->action, EF_STR("rollback"));
-}
-
-/* The newest audit entry of a switch away from generation `from` (0: any), but not from `but`.
- * *out_number: the number in it; 0: none. */
-static ef_status find_last_switch(ef_engine *engine, ef_str name, int64_t from, int64_t but,
-                                  int64_t *out_number, int64_t *out_at_us, ef_error *err)
-{
-    ef_audit_query query = {.lane = name, .limit = ACTS_AT_ONCE};
-    ef_audit_list acts = {0};
-    ef_status st;
-
-    *out_number = *out_at_us = 0;
-    do {
-        st = ef_audit_ls(engine->journal, &query, &acts, err);
-        for (size_t i = 0; st == EF_OK && *out_number == 0 && i < acts.count; i++) {
-            const ef_audit_entry *act = &acts.items[i];
-            if (is_move(act) && act->seq != but && (from == 0 || act->seq == from)) {
-                *out_number = act->seq;
-                *out_at_us = act->at_us;
-            }
-        }
-        query.before = st == EF_OK && acts.count ? acts.items[acts.count - 1].id : 0;
-    } while (st == EF_OK && *out_number == 0 && acts.count == ACTS_AT_ONCE);
-    ef_audit_list_release(&acts);
-    return st;
-}
-
 ef_status ef_projection_rollback(ef_engine *engine, const ef_generation_choice *target,
                                  ef_error *err)
 {
     ef__generation_list list = {0};
     const ef__generation *to = NULL, *from = NULL;
-    int64_t number = 0, at_us;
     ef_status st = check_route(engine, target, false, err);
 
     if (st == EF_OK)
         st = check_writable(engine, err);
     if (st == EF_OK)
         st = ef__generations_read(engine, target->projection, &list, err);
-    if (st == EF_OK) {
-        from = active_of(&list);
-        /* An entry whose switch never happened is ignored: it leads to the active generation. */
-        st = from ? find_last_switch(engine, from->name, 0, from->number, &number, &at_us, err)
-                  : EF_OK;
-    }
-    if (st == EF_OK && number == 0)
+    from = active_of(&list);
+    if (st == EF_OK && (!from || from->replaced <= 0))
         st = ef_fail(err, EF_NOT_FOUND,
                      "projection \"%.*s\" has no earlier active generation to roll back to",
                      EF_STR_ARG(target->projection));
     if (st == EF_OK) {
-        to = ef__generation_number(&list, number);
+        to = ef__generation_number(&list, from->replaced);
         st = to ? check_ready(engine, from, to, target->lag_max, err)
-                : ef_fail(err, EF_NOT_FOUND,
-                          "generation %" PRId64 " of \"%.*s\" was retired: rebuild it", number,
-                          EF_STR_ARG(target->projection));
+                : ef_fail(err, EF_NOT_FOUND, "generation %d of \"%.*s\" was retired: rebuild it",
+                          (int)from->replaced, EF_STR_ARG(target->projection));
     }
     if (st == EF_OK)
         st = ef__generation_activate(engine, from, to, "rollback", target->actor, target->reason,
                                      err);
     ef__generation_list_release(&list);
-    return st;
-}
-
-ef_status ef__version_is_retired(ef_engine *engine, ef_str name, int64_t version, bool *out,
-                                 ef_error *err)
-{
-    ef_audit_query query = {.lane = name, .limit = ACTS_AT_ONCE};
-    ef_audit_list acts = {0};
-    bool known = false;
-    ef_status st;
-
-    *out = false;
-    do {
-        st = ef_audit_ls(engine->journal, &query, &acts, err);
-        for (size_t i = 0; st == EF_OK && !known && i < acts.count; i++) {
-            const ef_audit_entry *act = &acts.items[i];
-            *out = ef_str_equal(act->action, EF_STR("retire")) && act->seq == version;
-            known = *out || (ef_str_equal(act->action, EF_STR("deploy")) && act->seq == version);
-        }
-        query.before = st == EF_OK && acts.count ? acts.items[acts.count - 1].id : 0;
-    } while (st == EF_OK && !known && acts.count == ACTS_AT_ONCE);
-    ef_audit_list_release(&acts);
     return st;
 }
 
@@ -350,19 +290,26 @@ ef_status ef__retired_step(ef_engine *engine, const ef__generation_list *list, e
     return EF_OK;
 }
 
-/* A generation without an audit entry was never active: an operator decides about it. */
+/* The entry comes first, as in deployment.c. */
+static ef_status record_retirement(ef_engine *engine, ef_str name, int32_t version, ef_str actor,
+                                   ef_str reason, ef_error *err)
+{
+    ef_status st = ef__engine_audit(engine, "retire", name, version, actor, reason, err);
+
+    return st == EF_OK ? engine->views->ops->version_retire(engine->views, name, version, err) : st;
+}
+
+/* A generation that was never active stays: an operator decides about it. */
 static ef_status retire_after_grace(ef_engine *engine, const ef__generation *generation,
                                     ef_tick *tick, ef_error *err)
 {
-    int64_t number, left_us;
-    ef_status st =
-        find_last_switch(engine, generation->name, generation->number, 0, &number, &left_us, err);
+    ef_status st;
 
-    if (st != EF_OK || !number ||
-        ef__engine_now(engine) - left_us < engine->options.retire_after_ms * 1000)
-        return st;
-    st = ef__engine_audit(engine, "retire", generation->name, generation->version,
-                          EF_STR("everfold"), EF_STR("the grace period is over"), err);
+    if (!generation->superseded_us ||
+        ef__engine_now(engine) - generation->superseded_us < engine->options.retire_after_ms * 1000)
+        return EF_OK;
+    st = record_retirement(engine, generation->name, generation->version, EF_STR("everfold"),
+                           EF_STR("the grace period is over"), err);
     if (st == EF_OK)
         st = ef__generation_retire(engine, generation, err);
     if (st != EF_OK)
@@ -442,9 +389,9 @@ ef_status ef_projection_retire(ef_engine *engine, const ef_generation_choice *ta
                            "projection \"%.*s\": version %d is active; switch to another one first",
                            EF_STR_ARG(target->projection), (int)target->version)
                  : not_there(target, err);
-    if (st == EF_OK) /* the entry comes first, as in deployment.c */
-        st = ef__engine_audit(engine, "retire", target->projection, version_of(&list, target),
-                              target->actor, target->reason, err);
+    if (st == EF_OK)
+        st = record_retirement(engine, target->projection, version_of(&list, target), target->actor,
+                               target->reason, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (may_retire(&list.items[i], target))
             st = retire_generation(engine, &list.items[i], err);

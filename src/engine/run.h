@@ -108,12 +108,10 @@ ef_status ef__run_file(ef_engine *engine, const ef_run *run, const ef__detail *d
 
 /* The generation of that number; NULL when there is none. */
 const ef__generation *ef__generation_number(const ef__generation_list *list, int64_t number);
-/* Was the version retired after an operator deployed it last? Read from the audit entries. */
-ef_status ef__version_is_retired(ef_engine *engine, ef_str name, int64_t version, bool *out,
-                                 ef_error *err);
 ef_status ef__generations_read(ef_engine *engine, ef_str name, ef__generation_list *out,
                                ef_error *err);
-/* Makes `to` active and adds an audit entry. The entry comes first, because a rollback reads it. */
+/* Makes `to` active and adds an audit entry. The entry comes first: after a crash in between there
+ * is an entry too many, not too few. */
 ef_status ef__generation_activate(ef_engine *engine, const ef__generation *from,
                                   const ef__generation *to, const char *action, ef_str actor,
                                   ef_str reason, ef_error *err);

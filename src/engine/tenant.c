@@ -78,20 +78,16 @@ ef_status ef__tenant_is_excluded(ef_engine *engine, ef__apply *apply, ef__stoppe
 }
 
 /* One more failure: sets the time of the next attempt; at once if the event will be skipped. */
-static ef_status count_failure(ef_engine *engine, ef_str projection, bool may_skip,
-                               int64_t failures, ef__tenant_cursor *cursor, ef_error *err)
+static void count_failure(ef_engine *engine, const ef__generation *generation, bool may_skip,
+                          int64_t failures, ef__tenant_cursor *cursor)
 {
     ef__retry_step step =
         ef__retry_decide(&engine->retry.cursor, failures, EF__ERROR_PERMANENT, (uint64_t)failures);
     int64_t wait_ms = step.dead ? HEAL_MS : step.delay_ms;
-    bool skips = false;
-    ef_status st = EF_OK;
+    bool skips = step.dead && may_skip && generation->on_error == EF_ON_ERROR_SKIP;
 
-    if (step.dead && may_skip)
-        st = ef__error_policy_skips(engine, projection, &skips, err);
     cursor->attempts = step.attempts;
     cursor->due_us = ef__engine_now(engine) + (skips ? 0 : wait_ms * 1000);
-    return st;
 }
 
 ef_status ef__tenant_stop(ef_engine *engine, ef__apply *apply, ef__stopped_tenants *left,
@@ -110,10 +106,8 @@ ef_status ef__tenant_stop(ef_engine *engine, ef__apply *apply, ef__stopped_tenan
         after.waiting = before.waiting - (int64_t)index;
     }
     after.position = event->position - 1;
-    st = count_failure(engine, left->generation->name, may_skip,
-                       index == 0 ? before.attempts : 0, &after, err);
-    if (st == EF_OK)
-        st = add_change(apply, left, event->tenant, before, after, err);
+    count_failure(engine, left->generation, may_skip, index == 0 ? before.attempts : 0, &after);
+    st = add_change(apply, left, event->tenant, before, after, err);
     *place = left->count;
     return st;
 }
@@ -193,17 +187,15 @@ static ef_status skip_failed_event(ef_engine *engine, const ef__generation *gene
                                    bool *out, ef_error *err)
 {
     bool alarm = false;
-    ef_status st = EF_OK;
+    ef_status st;
 
     *out = false;
-    if (!ef__tenant_has_failed(engine, &item->cursor) || batch->count == 0)
+    if (!ef__tenant_has_failed(engine, &item->cursor) || batch->count == 0 ||
+        generation->on_error != EF_ON_ERROR_SKIP)
         return EF_OK;
     const ef_event *event = &batch->events[0];
-    st = ef__error_policy_skips(engine, generation->name, out, err);
-    if (st == EF_OK && *out)
-        st = ef__error_policy_is_alarm(engine, generation, event->tenant, event->stream, &alarm,
-                                       err);
-    *out = *out && !alarm;
+    st = ef__error_policy_is_alarm(engine, generation, event->tenant, event->stream, &alarm, err);
+    *out = !alarm;
     if (st != EF_OK || !*out)
         return st;
     ef__log(engine->options.log, EF_LOG_WARN, "event skipped by the error policy",

@@ -42,7 +42,11 @@ typedef struct ef__generation {
     ef_str index_paths; /* comma list, as the program has it; the place in it numbers the index */
     int32_t schema;     /* no view of it is older; below the program's while they are migrated */
     ef__generation_state state;
-    bool active;      /* queries for `name` go to this one */
+    bool active;          /* queries for `name` go to this one */
+    ef_on_error on_error; /* of the projection: all its generations have the same */
+    int32_t replaced; /* number of the generation that was active before this one became active: the
+                       * target of a rollback; 0: none; EF__REPLACED_UNKNOWN: see below */
+    int64_t superseded_us; /* when another one became active; 0: it is active, or never was */
     int64_t era;      /* grows at every change of state, route or program: an apply compares it */
     int64_t position; /* cursor: everything up to here has been read by the cursor driver */
     int64_t seam;     /* order by stream: the queue driver feeds what lies above; 0 before that */
@@ -55,6 +59,10 @@ typedef struct ef__generation {
      * are none), and what waits for them in all */
     int64_t own_cursors, own_lowest, own_waiting;
 } ef__generation;
+
+/* Stores that were written before generations had `replaced` and `superseded_us`: the engine fills
+ * both in when it opens the store (engine/upgrade.c). */
+#define EF__REPLACED_UNKNOWN (-1)
 
 typedef struct ef__generation_list {
     const ef__generation *items;
@@ -313,7 +321,8 @@ struct ef__views_ops {
     size_t catch_up_batch;
     void (*close)(ef_views *views);
 
-    /* Add a generation: all but id, number, era and the counters is taken from `generation`; a
+    /* Adds a generation: all but id, number, era, replaced, superseded_us and the counters is taken
+     * from `generation`, and on_error from other generations of the projection if it has any; a
      * created_us of 0 is now. *out_id is its id, which no other ever has, its number one above the
      * projection's highest. EF_CONFLICT: a number that was given (not 0) is not that one. */
     ef_status (*generation_add)(ef_views *views, const ef__generation *generation, int64_t *out_id,
@@ -327,10 +336,14 @@ struct ef__views_ops {
     /* Set the state; the era grows. */
     ef_status (*generation_set_state)(ef_views *views, int64_t id, int64_t era,
                                       ef__generation_state state, ef_error *err);
-    /* Route the name to this generation and to no other, in one transaction; eras grow. */
-    ef_status (*generation_activate)(ef_views *views, int64_t id, int64_t era, ef_error *err);
-    /* Give the generation another program that keeps its name, order and indexes: version, program,
-     * program_hash, schema and state are taken from `with`; the era and the live set grow. */
+    /* Makes this generation of its projection the active one, with `replaced` as the target of a
+     * rollback, and sets superseded_us of the one that was active: in one transaction; the eras of
+     * both grow. Nothing changes if it is active already. */
+    ef_status (*generation_activate)(ef_views *views, int64_t id, int64_t era, int32_t replaced,
+                                     ef_error *err);
+    /* Gives the generation another program that keeps its name, order and indexes: version,
+     * program, program_hash, schema, state, replaced and superseded_us are taken from `with`; the
+     * era and the live set grow. */
     ef_status (*generation_replace)(ef_views *views, int64_t id, int64_t era,
                                     const ef__generation *with, ef_error *err);
     /*
@@ -341,6 +354,14 @@ struct ef__views_ops {
      */
     ef_status (*generation_remove)(ef_views *views, int64_t id, int64_t era, int64_t limit,
                                    bool *out_more, ef_error *err);
+
+    /* Sets on_error of all generations of the projection. */
+    ef_status (*on_error_set)(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err);
+    /* Records that an operator, or the grace period, retired a version of a projection. The record
+     * stays when the generations of the version are removed. */
+    ef_status (*version_retire)(ef_views *views, ef_str name, int32_t version, ef_error *err);
+    ef_status (*version_is_retired)(ef_views *views, ef_str name, int32_t version, bool *out,
+                                    ef_error *err);
 
     /*
      * Everything or nothing.

@@ -5,6 +5,7 @@
     house.py headers  --source DIR --cc CC --cxx CXX
     house.py sql      --source DIR          back ends of a seam have the same statements
     house.py banned   --source DIR          calls that are not used here
+    house.py audit    --source DIR          no code reads audit entries to decide something
     house.py exports  --library FILE        only ef_ symbols leave the library
     house.py tidy     --source DIR          long files, trailing space, paths of somebody's machine
     house.py --self-test --cc CC --cxx CXX  each check finds what it should
@@ -291,6 +292,26 @@ def check_banned(args):
     return found
 
 
+# --- audit entries ------------------------------------------------------------------------------
+
+# An audit entry records what an operator did, for people. State that decides anything is stored.
+AUDIT_READ = re.compile(r'\b(?:\w+_)?audit_ls\b')
+AUDIT_READERS = ('src/journal/', 'src/client/', 'src/cli/calls.', 'src/cli/cmd_audit_ls.c', 'src/cli/commands.h',
+                 'src/cli/main.c', 'src/server/routes_outbox.c',
+                 'src/cli/doctor_projections.c',  # shows who paused a projection
+                 'src/engine/upgrade.c')  # view stores that were written before they had the state
+
+
+def check_audit(args):
+    root, found = Path(args.source).resolve(), []
+    for path in c_files(root / 'src'):
+        name, code = str(path.relative_to(root)), code_only(path.read_text(encoding='utf-8'))
+        if not name.startswith(AUDIT_READERS):
+            found += [f'{name}:{line_of(code, m.start())}: {m.group(0)} reads audit entries'
+                      for m in AUDIT_READ.finditer(code)]
+    return found
+
+
 # --- exports ----------------------------------------------------------------------------------
 
 
@@ -355,7 +376,7 @@ def check_tidy(args):
 # --- self test --------------------------------------------------------------------------------
 
 CHECKS = {'rooms': check_rooms, 'headers': check_headers, 'sql': check_sql,
-          'banned': check_banned, 'exports': check_exports, 'tidy': check_tidy}
+          'banned': check_banned, 'audit': check_audit, 'exports': check_exports, 'tidy': check_tidy}
 
 GOOD_TREE = {
     'include/everfold/a.h': '#ifndef A_H\n#define A_H\nint ef_a(void);\n#endif\n',
@@ -417,6 +438,8 @@ BAD_FILES = [
     ('banned', 'src/base/b.c', '\nint n = sscanf(a, "%d", &b);\n', 'b.c:2: sscanf'),
     ('banned', 'include/everfold/b.h', '#define B(x) atoi(x)\n', 'atoi'),
     ('banned', 'examples/b.c', 'int r = "\\"" && system("ls");\n', 'system'),
+    ('audit', 'src/engine/b.c', '\nint n = ef_audit_ls(journal);\n', 'b.c:2: ef_audit_ls reads'),
+    ('audit', 'src/engine/b.c', 'int n = journal->ops->audit_ls(journal);\n', 'b.c:1: audit_ls reads'),
     ('tidy', 'src/base/b.c', 'int b; \n', 'b.c:1: trailing white space'),
     ('tidy', 'README.md', 'a\t\n', 'trailing white space'),
     ('tidy', 'src/base/b.c', '\n' * 1001, '1001 lines'),
@@ -469,7 +492,7 @@ def judge(what, found, expected):
 
 def self_test(args):
     found = []
-    for check in ('rooms', 'headers', 'sql', 'banned', 'tidy'):
+    for check in ('rooms', 'headers', 'sql', 'banned', 'audit', 'tidy'):
         found += self_test_tree(args, check, {}, None)
     for check, name, text, expected in BAD_FILES:
         found += self_test_tree(args, check, {name: text}, expected)

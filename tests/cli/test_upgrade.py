@@ -1,12 +1,12 @@
-"""A SQLite journal of an earlier schema: opened, migrated, and used with all that it contains."""
+"""A SQLite journal or view store of an earlier schema: opened, migrated, and used with all that it contains."""
 import contextlib
 import pathlib
 import sqlite3
 
 from support import Case
 
-MIGRATIONS = pathlib.Path(__file__).parents[2] / "src" / "journal" / "sqlite" / "migrations"
-APPLICATION_ID = 0x45664a31
+SOURCE = pathlib.Path(__file__).parents[2] / "src"
+JOURNAL, VIEWS = ("journal", "journal.db", 0x45664a31), ("views", "views.db", 0x45665631)
 # Tables that migration 9 renames; the order of their columns stays.
 RENAMED = {"outbox_mark": "lane_offset", "outbox_exception": "retry_row", "outbox_act": "audit"}
 SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
@@ -20,21 +20,23 @@ class Upgrade(Case):
         with contextlib.closing(sqlite3.connect(self.journal())) as db:
             return db.execute(sql).fetchall()
 
-    def write_as_schema(self, version):
-        """Writes the journal as it would be under an earlier schema, made by the migrations up to that one."""
-        old = self.dir / "old.db"
+    def write_as_schema(self, version, store=JOURNAL):
+        """Writes a store as it would be under an earlier schema, made by the migrations up to that one."""
+        module, name, application_id = store
+        new, old = self.data / name, self.dir / "old.db"
         with contextlib.closing(sqlite3.connect(old, isolation_level=None)) as db:
-            for path in sorted(MIGRATIONS.glob("*.sql"))[:version]:
+            for path in sorted((SOURCE / module / "sqlite" / "migrations").glob("*.sql"))[:version]:
                 db.executescript(path.read_text())
-            db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            db.execute(f"PRAGMA application_id={application_id}")
             db.execute(f"PRAGMA user_version={version}")
-            db.execute("ATTACH ? AS new", (str(self.journal()),))
+            db.execute("ATTACH ? AS new", (str(new),))
             for (table,) in db.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'").fetchall():
-                columns = ", ".join(c[1] for c in db.execute(f"PRAGMA new.table_info({RENAMED.get(table, table)})"))
-                db.execute(f"INSERT INTO main.{table} SELECT {columns} FROM new.{RENAMED.get(table, table)}")
-        for name in ("-wal", "-shm"):
-            pathlib.Path(f"{self.journal()}{name}").unlink(missing_ok=True)
-        old.replace(self.journal())
+                count = len(db.execute(f"PRAGMA main.table_info({table})").fetchall())  # later columns are added at the end
+                columns = [c[1] for c in db.execute(f"PRAGMA new.table_info({RENAMED.get(table, table)})")]
+                db.execute(f"INSERT INTO main.{table} SELECT {', '.join(columns[:count])} FROM new.{RENAMED.get(table, table)}")
+        for suffix in ("-wal", "-shm"):
+            pathlib.Path(f"{new}{suffix}").unlink(missing_ok=True)
+        old.replace(new)
 
     def contents(self):
         return ([self.query(f"SELECT * FROM {table}") for table in RENAMED.values()] +
@@ -61,3 +63,23 @@ class Upgrade(Case):
         self.assertEqual(schema, self.query(SCHEMA))
         self.run_it("work", "--drain")
         self.assertEqual(7, self.ok("view", "get", "counts", "a", "-o", "json").json()["data"]["n"])
+
+    def test_state_that_was_in_audit_entries_survives_the_migration_of_views(self):
+        self.init()
+        program = "projection counts version {}\non placed\n  n += {}\n"
+        for version in (1, 2, 3):
+            self.ok("projection", "deploy", self.write("counts.fold", program.format(version, version)))
+        self.append("a", "placed")
+        self.ok("work", "--drain")
+        self.ok("projection", "switch", "counts", "--version", "2")
+        self.ok("projection", "deploy", "--on-error", "skip", "--reason", "late is worse", self.write("counts.fold", program.format(2, 2)))
+        self.ok("projection", "retire", "counts", "--version", "3")
+        before = self.ok("projection", "ls", "-o", "json").out
+        self.write_as_schema(3, VIEWS)
+        self.ok("init")
+        self.assertEqual(before, self.ok("projection", "ls", "-o", "json").out)
+        self.assertEqual("skip", self.ok("projection", "show", "counts", "-o", "json").json()["on_error"])
+        self.ok("projection", "rollback", "counts")
+        self.assertEqual({"n": 1}, self.ok("view", "get", "counts", "a", "-o", "json").json()["data"])
+        with contextlib.closing(sqlite3.connect(self.data / "views.db")) as db:
+            self.assertEqual([("counts", 3)], db.execute("SELECT name, version FROM retired_version").fetchall())

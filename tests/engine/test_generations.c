@@ -4,7 +4,8 @@
  */
 #include "engine_fixture.h"
 
-#include "../../src/engine/engine_priv.h"
+#include "../../src/engine/run.h"
+#include "../../src/engine/upgrade.h"
 #include "../../src/journal/journal.h"
 
 #include <inttypes.h>
@@ -623,6 +624,104 @@ static void a_superseded_generation_is_retired_after_the_grace_period(void **sta
     fixture_close(f);
 }
 
+/* --- a view store of an earlier version ---------------------------------------------------------
+ */
+
+/* Removes what an earlier version did not store. */
+static void forget_state(fixture *f)
+{
+    ef_views *views = f->engine->views;
+    ef__generation_list list = {0};
+
+    OK(ef__generations_read(f->engine, EF_STR("sums"), &list, &f->err));
+    for (size_t i = 0; i < list.count; i++) {
+        ef__generation old = list.items[i];
+        old.replaced = EF__REPLACED_UNKNOWN;
+        old.superseded_us = 0;
+        OK(views->ops->generation_replace(views, old.id, 0, &old, &f->err));
+    }
+    OK(views->ops->on_error_set(views, EF_STR("sums"), EF_ON_ERROR_STOP, &f->err));
+    ef__generation_list_release(&list);
+}
+
+static ef__generation generation_of(fixture *f, int32_t number)
+{
+    ef__generation_list list = {0};
+    ef__generation found;
+
+    OK(ef__generations_read(f->engine, EF_STR("sums"), &list, &f->err));
+    CHECK(ef__generation_number(&list, number) != NULL);
+    found = *ef__generation_number(&list, number);
+    ef__generation_list_release(&list); /* its strings are not used */
+    return found;
+}
+
+static void state_of_an_earlier_version_is_read_from_audit_entries_once(void **state)
+{
+    fixture fx, *f = &fx;
+    int64_t switched_us;
+    bool retired;
+
+    (void)state;
+    start(f);
+    deploy(f, SUMS_2);
+    drain(f);
+    OK(route(f, "switch", 2, 0));
+    pass_time(f, SECOND);
+    OK(route(f, "rollback", 0, 0));
+    switched_us = f->now_us;
+    OK(ef_projection_on_error(f->engine, EF_STR("sums"), EF_ON_ERROR_STOP, EF_STR("ana"),
+                              (ef_str){0}, &f->err));
+    OK(ef_projection_on_error(f->engine, EF_STR("sums"), EF_ON_ERROR_SKIP, EF_STR("ana"),
+                              (ef_str){0}, &f->err));
+    OK(ef_audit_add(
+        f->journal,
+        &(ef_audit_entry){
+            .action = EF_STR("retire"), .actor = EF_STR("ana"), .lane = EF_STR("sums"), .seq = 7},
+        &f->err));
+    forget_state(f);
+    OK(ef__views_upgrade(f->engine, &f->err));
+    CHECK_INT(2, generation_of(f, 1).replaced);
+    CHECK_INT(0, generation_of(f, 1).superseded_us);
+    CHECK_INT(0, generation_of(f, 2).replaced);
+    CHECK_INT(switched_us, generation_of(f, 2).superseded_us);
+    CHECK_INT(EF_ON_ERROR_SKIP, generation_of(f, 2).on_error);
+    OK(f->engine->views->ops->version_is_retired(f->engine->views, EF_STR("sums"), 7, &retired,
+                                                 &f->err));
+    CHECK(retired);
+    /* From here on the store decides: an entry changes nothing. */
+    OK(ef_audit_add(f->journal,
+                    &(ef_audit_entry){.action = EF_STR("on_error"),
+                                      .actor = EF_STR("ana"),
+                                      .lane = EF_STR("sums"),
+                                      .seq = EF_ON_ERROR_STOP},
+                    &f->err));
+    OK(ef__views_upgrade(f->engine, &f->err));
+    CHECK_INT(EF_ON_ERROR_SKIP, generation_of(f, 1).on_error);
+    OK(route(f, "rollback", 0, 0));
+    CHECK(build_of(f, "sums", 2).active);
+    fixture_close(f);
+}
+
+/* The old generation is retired by the run, so the target is the one before it. */
+static void a_rollback_after_a_rebuild_in_place_passes_over_what_was_replaced(void **state)
+{
+    fixture fx, *f = &fx;
+    char id[64];
+
+    (void)state;
+    start(f);
+    deploy(f, SUMS_2);
+    drain(f);
+    OK(route(f, "switch", 2, 0));
+    rebuild(f, "sums", true, id);
+    CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
+    CHECK(build_of(f, "sums", 3).active);
+    OK(route(f, "rollback", 0, 0));
+    CHECK(build_of(f, "sums", 1).active);
+    fixture_close(f);
+}
+
 typedef struct seen {
     int count;
     char left[64], right[64];
@@ -684,6 +783,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_worker_removes_the_rest_of_a_retired_generation),
         cmocka_unit_test(a_retire_is_audited_before_anything_is_removed),
         cmocka_unit_test(a_superseded_generation_is_retired_after_the_grace_period),
+        cmocka_unit_test(state_of_an_earlier_version_is_read_from_audit_entries_once),
+        cmocka_unit_test(a_rollback_after_a_rebuild_in_place_passes_over_what_was_replaced),
         cmocka_unit_test(a_diff_of_generations_has_both_views),
     };
 

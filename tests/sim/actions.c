@@ -104,6 +104,9 @@ void sim_deploy(sim_world *sim, int name, sim_rule rule, int version)
     actor_enter(actor);
     st = ef_projection_deploy(actor->engine, "sim.fold", ef_str_from(text), &list, NULL, &err);
     ef_projection_list_release(&list);
+    if (sim->skips_dead && name == rule_name_of(RULE_LEDGER_PICKY))
+        (void)sim->views->ops->on_error_set(sim->views, ef_str_from(rule_name(name)),
+                                            EF_ON_ERROR_SKIP, NULL);
     actor_leave(actor, "a deploy", st, &err);
 }
 

@@ -54,9 +54,10 @@ static ef_status proxy_generation_set_state(ef_views *views, int64_t id, int64_t
     OPERATE(generation_set_state, id, era, state, err);
 }
 
-static ef_status proxy_generation_activate(ef_views *views, int64_t id, int64_t era, ef_error *err)
+static ef_status proxy_generation_activate(ef_views *views, int64_t id, int64_t era,
+                                           int32_t replaced, ef_error *err)
 {
-    OPERATE(generation_activate, id, era, err);
+    OPERATE(generation_activate, id, era, replaced, err);
 }
 
 static ef_status proxy_generation_replace(ef_views *views, int64_t id, int64_t era,
@@ -69,6 +70,23 @@ static ef_status proxy_generation_remove(ef_views *views, int64_t id, int64_t er
                                          bool *out_more, ef_error *err)
 {
     OPERATE(generation_remove, id, era, limit, out_more, err);
+}
+
+static ef_status proxy_on_error_set(ef_views *views, ef_str name, ef_on_error on_error,
+                                    ef_error *err)
+{
+    OPERATE(on_error_set, name, on_error, err);
+}
+
+static ef_status proxy_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err)
+{
+    OPERATE(version_retire, name, version, err);
+}
+
+static ef_status proxy_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
+                                          ef_error *err)
+{
+    READ(version_is_retired, name, version, out, err);
 }
 
 /* --- commits ---------------------------------------------------------------------------------- */
@@ -285,6 +303,9 @@ const ef__views_ops proxy_views_ops = {
     .generation_activate = proxy_generation_activate,
     .generation_replace = proxy_generation_replace,
     .generation_remove = proxy_generation_remove,
+    .on_error_set = proxy_on_error_set,
+    .version_retire = proxy_version_retire,
+    .version_is_retired = proxy_version_is_retired,
     .commit = proxy_commit,
     .follow = proxy_follow,
     .change_ls = proxy_change_ls,

@@ -73,14 +73,6 @@ static bool begin_world(sim_world *sim)
         st = ef__views_open(
             &(ef__views_options){.url = "memory:", .create = true, .clock = &sim->clock},
             &sim->views, &err);
-    if (st == EF_OK && sim->skips_dead)
-        st = ef_audit_add(
-            sim->journal,
-            &(ef_audit_entry){.action = EF_STR("on_error"),
-                              .actor = EF_STR("sim"),
-                              .lane = ef_str_from(rule_name(rule_name_of(RULE_LEDGER_PICKY))),
-                              .seq = EF_ON_ERROR_SKIP},
-            &err);
     if (st != EF_OK)
         oracle_wrong(&sim->oracle, "the stores cannot be opened: %s", err.text);
     for (int i = 0; i < SIM_ACTORS && st == EF_OK; i++) {
@@ -125,7 +117,7 @@ static void replace_program(sim_world *sim, int name, bool retire)
         if (sim->oracle.generations[i].seen.name == name &&
             sim->oracle.generations[i].rule == fixed && sim->oracle.generations[i].seen.id > newest)
             newest = sim->oracle.generations[i].seen.id;
-    (void)actor->views.base.ops->generation_activate(&actor->views.base, newest, 0, NULL);
+    (void)actor->views.base.ops->generation_activate(&actor->views.base, newest, 0, 0, NULL);
     for (int i = sim->oracle.generation_count - 1; i >= 0; i--) {
         const oracle_generation *generation = &sim->oracle.generations[i];
         if ((generation->rule == RULE_PICKY && retire) ||

@@ -52,6 +52,7 @@ INSERT INTO everfold_views.follow_floor SELECT n, n FROM generate_series(1, 5000
 INSERT INTO everfold_views.view_change
 SELECT 1 + n % 20, 't' || n % 7, n, 'v' || n, n, 1 FROM generate_series(1, 40000) n;
 INSERT INTO everfold_views.fence SELECT 'partition/' || n, 1 FROM generate_series(1, 5000) n;
+INSERT INTO everfold_views.retired_version SELECT 'p' || n, 1 FROM generate_series(1, 5000) n;
 INSERT INTO everfold_views.generation_sum
 SELECT 1 + n % 20, n / 20, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(0, 319) n;
 ANALYZE;

@@ -18,7 +18,7 @@ static ef_status set_state(fixture *t, int64_t id, ef__generation_state state)
 
 static ef_status route(fixture *t, int64_t id)
 {
-    return t->views->ops->generation_activate(t->views, id, 0, &t->err);
+    return t->views->ops->generation_activate(t->views, id, 0, 0, &t->err);
 }
 
 CONTRACT(a_new_generation_is_kept_as_it_was_given)
@@ -148,6 +148,71 @@ CONTRACT(a_generation_can_be_active_as_it_is_added)
     CHECK(generation(t, new).active);
 }
 
+CONTRACT(an_activation_stores_the_rollback_target_and_when_the_other_was_superseded)
+{
+    fixture *t = *state;
+    int64_t old = add_generation(t, "a", ""), new = add_generation(t, "a", "");
+    const ef__views_ops *ops = t->views->ops;
+
+    OK(ops->generation_activate(t->views, old, 0, 0, &t->err));
+    CHECK_INT(0, generation(t, old).replaced);
+    CHECK_INT(0, generation(t, new).superseded_us);
+    t->now_us += 5;
+    OK(ops->generation_activate(t->views, new, 0, 1, &t->err));
+    CHECK_INT(1, generation(t, new).replaced);
+    CHECK_INT(t->now_us, generation(t, old).superseded_us);
+    OK(ops->generation_activate(t->views, new, 0, 7, &t->err)); /* it is active already */
+    CHECK_INT(1, generation(t, new).replaced);
+    t->now_us += 5;
+    OK(ops->generation_activate(t->views, old, 0, 2, &t->err));
+    CHECK_INT(2, generation(t, old).replaced);
+    CHECK_INT(0, generation(t, old).superseded_us);
+    CHECK_INT(t->now_us, generation(t, new).superseded_us);
+}
+
+CONTRACT(on_error_is_the_same_in_all_generations_of_a_projection)
+{
+    fixture *t = *state;
+    ef__generation given = {.name = str("c"), .program = str(""), .on_error = EF_ON_ERROR_SKIP};
+    int64_t a = add_generation(t, "a", ""), b = add_generation(t, "b", ""), second, c;
+    ef__generation before = generation(t, a);
+
+    OK(t->views->ops->on_error_set(t->views, str("a"), EF_ON_ERROR_SKIP, &t->err));
+    OK(t->views->ops->on_error_set(t->views, str("none"), EF_ON_ERROR_SKIP, &t->err));
+    second = add_generation(t, "a", "");
+    CHECK_INT(EF_ON_ERROR_SKIP, generation(t, a).on_error);
+    CHECK_INT(EF_ON_ERROR_SKIP, generation(t, second).on_error);
+    CHECK_INT(EF_ON_ERROR_STOP, generation(t, b).on_error);
+    CHECK_INT(before.era, generation(t, a).era);
+    OK(t->views->ops->generation_add(t->views, &given, &c, &t->err));
+    CHECK_INT(EF_ON_ERROR_SKIP, generation(t, c).on_error);
+    OK(t->views->ops->on_error_set(t->views, str("a"), EF_ON_ERROR_STOP, &t->err));
+    CHECK_INT(EF_ON_ERROR_STOP, generation(t, a).on_error);
+    CHECK_INT(EF_ON_ERROR_STOP, generation(t, second).on_error);
+}
+
+static bool is_retired(fixture *t, const char *name, int32_t version)
+{
+    bool retired;
+
+    OK(t->views->ops->version_is_retired(t->views, str(name), version, &retired, &t->err));
+    return retired;
+}
+
+CONTRACT(a_retired_version_is_recorded_after_its_generation_is_removed)
+{
+    fixture *t = *state;
+    int64_t id = add_generation(t, "a", "");
+
+    CHECK(!is_retired(t, "a", 1));
+    OK(t->views->ops->version_retire(t->views, str("a"), 1, &t->err));
+    OK(t->views->ops->version_retire(t->views, str("a"), 1, &t->err));
+    OK(remove_generation(t, id, 0));
+    CHECK(is_retired(t, "a", 1));
+    CHECK(!is_retired(t, "a", 2));
+    CHECK(!is_retired(t, "b", 1));
+}
+
 CONTRACT(the_live_set_grows_when_it_changes_and_only_then)
 {
     fixture *t = *state;
@@ -193,7 +258,9 @@ CONTRACT(another_program_takes_over_the_views)
                 .program = str("another text, longer than the first"),
                 .program_hash = UINT64_C(0xfffffffffffffff0),
                 .schema = 4,
-                .state = EF__GENERATION_CATCHING_UP};
+                .state = EF__GENERATION_CATCHING_UP,
+                .replaced = 3,
+                .superseded_us = 99};
 
     fill(t, id);
     OK(route(t, id));
@@ -210,6 +277,8 @@ CONTRACT(another_program_takes_over_the_views)
     CHECK(after.program_hash == with.program_hash);
     CHECK_INT(4, after.schema);
     CHECK_INT(EF__GENERATION_CATCHING_UP, after.state);
+    CHECK_INT(3, after.replaced);
+    CHECK_INT(99, after.superseded_us);
     CHECK_INT(before.era + 1, after.era);
     CHECK_INT(set + 1, live_set(t));
     CHECK(after.active);
@@ -328,10 +397,10 @@ CONTRACT(a_change_of_what_somebody_else_has_changed_is_a_conflict)
     CHECK(era < 100);
     REFUSED(EF_CONFLICT,
             ops->generation_set_state(t->views, id, era, EF__GENERATION_PAUSED, &t->err));
-    REFUSED(EF_CONFLICT, ops->generation_activate(t->views, id, era, &t->err));
+    REFUSED(EF_CONFLICT, ops->generation_activate(t->views, id, era, 0, &t->err));
     REFUSED(EF_CONFLICT, remove_generation(t, id, era));
     OK(ops->generation_set_state(t->views, id, era + 1, EF__GENERATION_PAUSED, &t->err));
-    OK(ops->generation_activate(t->views, other, 0, &t->err));
+    OK(ops->generation_activate(t->views, other, 0, 0, &t->err));
 }
 
 CONTRACT_MAIN(CASE(a_change_of_what_somebody_else_has_changed_is_a_conflict),
@@ -340,6 +409,9 @@ CONTRACT_MAIN(CASE(a_change_of_what_somebody_else_has_changed_is_a_conflict),
               CASE(a_number_that_is_given_has_to_be_the_next),
               CASE(a_state_is_set_and_the_era_grows), CASE(one_generation_of_a_name_is_active),
               CASE(a_generation_can_be_active_as_it_is_added),
+              CASE(an_activation_stores_the_rollback_target_and_when_the_other_was_superseded),
+              CASE(on_error_is_the_same_in_all_generations_of_a_projection),
+              CASE(a_retired_version_is_recorded_after_its_generation_is_removed),
               CASE(the_live_set_grows_when_it_changes_and_only_then),
               CASE(another_program_takes_over_the_views),
               CASE(a_generation_is_removed_with_all_that_is_its_own),

@@ -311,7 +311,7 @@ CONTRACT(handles_of_a_process_share_the_environment)
     OK(ef__views_open(&t->options, &other, &t->err));
     CHECK(vl_store_of(other)->env == vl_store_of(t->views)->env);
     CHECK(vl_store_of(reader)->env == vl_store_of(t->views)->env);
-    REFUSED(EF_MISUSE, reader->ops->generation_activate(reader, g, 0, &t->err));
+    REFUSED(EF_MISUSE, reader->ops->generation_activate(reader, g, 0, 0, &t->err));
     ef__views_close(other);
     ef__views_close(reader);
     put_view(t, g, "", "v", "1");
@@ -438,7 +438,39 @@ CONTRACT(a_file_that_was_cut_off_is_damage)
     remove_small(&s);
 }
 
+/* --- earlier versions ------------------------------------------------------------------------- */
+
+static ef_status cut_generation_row(vl_txn *txn, void *context, ef_error *err)
+{
+    vl_key key = vl_key_number(VL_GENERATION, *(const int64_t *)context);
+    vl_generation row;
+    bool found;
+    ef_status st = vl_generation_get(txn, *(const int64_t *)context, &row, &found, err);
+
+    CHECK(st == EF_OK && found);
+    return vl_put(txn, VL_STATE, key, vl_bytes(&row, VL_GENERATION_BYTES_MIN), err);
+}
+
+CONTRACT(a_generation_of_an_earlier_version_is_read_and_becomes_one_of_this_version)
+{
+    fixture *t = *state;
+    int64_t a = add_generation(t, "a", ""), b = add_generation(t, "a", "");
+
+    CHECK_INT(120, VL_GENERATION_BYTES_MIN); /* what the earlier version wrote */
+    OK(vl_change(t->views, false, cut_generation_row, &a, &t->err));
+    OK(vl_change(t->views, false, cut_generation_row, &b, &t->err));
+    CHECK_INT(EF__REPLACED_UNKNOWN, generation(t, a).replaced);
+    CHECK_INT(0, generation(t, a).superseded_us);
+    CHECK_INT(EF_ON_ERROR_STOP, generation(t, a).on_error);
+    OK(t->views->ops->on_error_set(t->views, str("a"), EF_ON_ERROR_SKIP, &t->err));
+    CHECK_INT(EF_ON_ERROR_SKIP, generation(t, b).on_error);
+    CHECK_INT(EF__REPLACED_UNKNOWN, generation(t, b).replaced);
+    OK(t->views->ops->generation_activate(t->views, b, 0, 1, &t->err));
+    CHECK_INT(1, generation(t, b).replaced);
+}
+
 CONTRACT_MAIN(CASE(the_map_grows_with_what_is_in_it),
+              CASE(a_generation_of_an_earlier_version_is_read_and_becomes_one_of_this_version),
               CASE(a_map_that_cannot_grow_while_somebody_reads_is_busy_and_changes_nothing),
               CASE(a_read_inside_of_another_does_not_wait_for_the_map_to_grow),
               CASE(a_map_that_another_process_has_made_larger_is_followed),

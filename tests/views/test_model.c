@@ -284,7 +284,7 @@ static ef_status act_on(fixture *t, uint32_t what, int64_t id, uint32_t number)
 
     switch (what) {
     case 0:
-        return ops->generation_activate(t->views, id, 0, &t->err);
+        return ops->generation_activate(t->views, id, 0, 0, &t->err);
     case 1:
         return ops->generation_set_state(t->views, id, 0, (ef__generation_state)number, &t->err);
     default:

@@ -324,7 +324,7 @@ CONTRACT(views_are_read_with_plain_sql)
     put_view(t, g, "", "a", "{\"status\":\"new\",\"total\":3}");
     put_view(t, g, "", "nul", "{\"status\":\"\\u0000\"}");
     put_view(t, g, "", "slash", "{\"status\":\"\\\\u0000\"}");
-    OK(t->views->ops->generation_activate(t->views, g, 0, &t->err));
+    OK(t->views->ops->generation_activate(t->views, g, 0, 0, &t->err));
     CHECK_TEXT("b",
                postgres_run(t, "SELECT id FROM everfold_views.views WHERE projection = 'orders'"
                                " AND routed AND doc @> '{\"status\": \"gold\"}'"));

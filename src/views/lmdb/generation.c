@@ -14,8 +14,12 @@
 ef_status vl_generation_get(vl_txn *txn, int64_t id, vl_generation *out, bool *out_found,
                             ef_error *err)
 {
-    return vl_row_get(txn, VL_STATE, vl_key_number(VL_GENERATION, id), out, sizeof *out, out_found,
-                      err);
+    ef_str row;
+    ef_status st = vl_get(txn, VL_STATE, vl_key_number(VL_GENERATION, id), &row, out_found, err);
+
+    return st == EF_OK && *out_found && !vl_generation_read(row, out)
+               ? vl_row_damaged(txn, "a generation", err)
+               : st;
 }
 
 ef_status vl_generation_put(vl_txn *txn, int64_t id, vl_generation *generation, int64_t now_us,
@@ -83,7 +87,7 @@ static ef_status for_all(vl_txn *txn, each_generation *each, void *context, ef_e
         int64_t id = (int64_t)vl_number_at(walk.key, 1);
         vl_generation g;
         texts t;
-        if (!vl_row_read(walk.value, &g, sizeof g))
+        if (!vl_generation_read(walk.value, &g))
             st = vl_row_damaged(txn, "a generation", err);
         if (st == EF_OK)
             st = texts_get(txn, id, &t, err);
@@ -103,6 +107,7 @@ typedef struct namesakes {
     ef_str name;
     int32_t highest;
     int64_t active; /* the one that is; 0: none */
+    uint8_t on_error;
 } namesakes;
 
 static ef_status note_namesake(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
@@ -115,13 +120,14 @@ static ef_status note_namesake(vl_txn *txn, int64_t id, const vl_generation *g, 
         return EF_OK;
     if (g->number > n->highest)
         n->highest = g->number;
+    n->on_error = g->on_error;
     if (g->active)
         n->active = id;
     return EF_OK;
 }
 
-static ef_status route(vl_txn *txn, int64_t id, vl_generation *g, ef_str name, int64_t now_us,
-                       ef_error *err)
+static ef_status activate(vl_txn *txn, int64_t id, vl_generation *g, ef_str name, int64_t now_us,
+                          ef_error *err)
 {
     namesakes others = {.name = name};
     vl_generation old;
@@ -132,10 +138,12 @@ static ef_status route(vl_txn *txn, int64_t id, vl_generation *g, ef_str name, i
         st = vl_generation_get(txn, others.active, &old, &found, err);
     if (st == EF_OK && found) {
         old.active = false;
+        old.superseded_us = now_us;
         old.era++;
         st = vl_generation_put(txn, others.active, &old, now_us, err);
     }
     g->active = true;
+    g->superseded_us = 0;
     g->era++;
     if (st == EF_OK)
         st = vl_generation_put(txn, id, g, now_us, err);
@@ -161,7 +169,7 @@ static ef_status add(vl_txn *txn, void *context, ef_error *err)
 {
     adding *a = context;
     const ef__generation *from = a->from;
-    namesakes others = {.name = from->name};
+    namesakes others = {.name = from->name, .on_error = (uint8_t)from->on_error};
     int64_t now_us = vl_now_us(a->store);
     vl_generation g = {.era = 1,
                        .position = from->position,
@@ -176,6 +184,7 @@ static ef_status add(vl_txn *txn, void *context, ef_error *err)
     ef_status st = for_all(txn, note_namesake, &others, err);
 
     g.number = others.highest + 1;
+    g.on_error = others.on_error;
     if (st == EF_OK && from->number && from->number != g.number)
         st = ef__generation_number_exists(from->name, from->number, err);
     if (st == EF_OK)
@@ -187,7 +196,7 @@ static ef_status add(vl_txn *txn, void *context, ef_error *err)
     if (st == EF_OK && from->state == EF__GENERATION_LIVE)
         st = vl_live_set_grow(txn, err);
     if (st == EF_OK && from->active)
-        st = route(txn, a->id, &g, from->name, now_us, err);
+        st = activate(txn, a->id, &g, from->name, now_us, err);
     return st;
 }
 
@@ -242,7 +251,10 @@ static ef_status add_to_list(vl_txn *txn, int64_t id, const vl_generation *g, co
                            .views = g->views,
                            .applied = g->applied,
                            .ignored = g->ignored,
-                           .skipped = g->skipped};
+                           .skipped = g->skipped,
+                           .on_error = (ef_on_error)g->on_error,
+                           .replaced = g->replaced,
+                           .superseded_us = g->superseded_us};
     ef__digest_bytes(g->digest, to->digest);
     l->out->items = l->items;
     l->out->count++;
@@ -287,6 +299,7 @@ struct act {
     int64_t id, era;
     int64_t now_us;
     ef__generation_state state;
+    int32_t replaced;
     const ef__generation *with;
     int64_t limit;
     bool more;
@@ -335,17 +348,21 @@ ef_status vl_generation_set_state(ef_views *views, int64_t id, int64_t era,
     return do_act(views, &a, err);
 }
 
-static ef_status route_it(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
+static ef_status activate_it(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
 {
     texts t;
     ef_status st = texts_get(txn, a->id, &t, err);
 
-    return st == EF_OK && !g->active ? route(txn, a->id, g, t.name, a->now_us, err) : st;
+    if (st != EF_OK || g->active)
+        return st;
+    g->replaced = a->replaced;
+    return activate(txn, a->id, g, t.name, a->now_us, err);
 }
 
-ef_status vl_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
+ef_status vl_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
+                                 ef_error *err)
 {
-    act a = {.id = id, .era = era, .run = route_it};
+    act a = {.id = id, .era = era, .replaced = replaced, .run = activate_it};
 
     return do_act(views, &a, err);
 }
@@ -366,6 +383,8 @@ static ef_status replace(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
     g->version = a->with->version;
     g->program_hash = a->with->program_hash;
     g->schema = a->with->schema;
+    g->replaced = a->with->replaced;
+    g->superseded_us = a->with->superseded_us;
     g->state = (int32_t)a->with->state;
     g->era++;
     if (st == EF_OK)
@@ -382,6 +401,65 @@ ef_status vl_generation_replace(ef_views *views, int64_t id, int64_t era,
     act a = {.id = id, .era = era, .with = with, .run = replace};
 
     return do_act(views, &a, err);
+}
+
+/* --- projections ------------------------------------------------------------------------------ */
+
+typedef struct on_error_change {
+    ef_str name;
+    uint8_t on_error;
+} on_error_change;
+
+/* LMDB keeps the cursor of the walk valid when the row that it is at is replaced. */
+static ef_status put_on_error(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
+                              void *context, ef_error *err)
+{
+    const on_error_change *change = context;
+    vl_generation changed = *g;
+
+    changed.on_error = change->on_error;
+    return ef_str_equal(change->name, t->name)
+               ? vl_generation_put(txn, id, &changed, g->updated_us, err)
+               : EF_OK;
+}
+
+static ef_status set_on_error(vl_txn *txn, void *context, ef_error *err)
+{
+    return for_all(txn, put_on_error, context, err);
+}
+
+ef_status vl_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err)
+{
+    on_error_change change = {name, (uint8_t)on_error};
+
+    return vl_change(views, false, set_on_error, &change, err);
+}
+
+static ef_status retire_version(vl_txn *txn, void *context, ef_error *err)
+{
+    return vl_put(txn, VL_STATE, *(const vl_key *)context, (ef_str){"", 0}, err);
+}
+
+ef_status vl_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err)
+{
+    vl_key key = vl_key_name(VL_RETIRED, version, name);
+
+    return vl_change(views, false, retire_version, &key, err);
+}
+
+ef_status vl_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
+                                ef_error *err)
+{
+    ef_str nothing;
+    vl_txn txn;
+    ef_status st = vl_begin(views, &txn, err);
+
+    *out = false;
+    if (st != EF_OK)
+        return st;
+    st = vl_get(&txn, VL_STATE, vl_key_name(VL_RETIRED, version, name), &nothing, out, err);
+    vl_read_end(&txn);
+    return st;
 }
 
 /* --- removing -------------------------------------------------------------------- */

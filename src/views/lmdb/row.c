@@ -5,7 +5,7 @@
 
 _Static_assert(sizeof(vl_format) == 24, "no holes");
 _Static_assert(sizeof(vl_state) == 32, "no holes");
-_Static_assert(sizeof(vl_generation) == 120, "no holes");
+_Static_assert(sizeof(vl_generation) == 128, "no holes");
 _Static_assert(sizeof(vl_program) == 16, "no holes");
 _Static_assert(sizeof(vl_cursor_row) == 40, "no holes");
 _Static_assert(sizeof(vl_follow) == 32, "no holes");
@@ -142,6 +142,19 @@ bool vl_row_read(ef_str value, void *out, size_t len)
     if (value.len < len)
         return false;
     memcpy(out, value.ptr, len);
+    return true;
+}
+
+/* A row of an earlier version ends before superseded_us, and has zeros for on_error and replaced.
+ */
+bool vl_generation_read(ef_str value, vl_generation *out)
+{
+    if (vl_row_read(value, out, sizeof *out))
+        return true;
+    if (!vl_row_read(value, out, VL_GENERATION_BYTES_MIN))
+        return false;
+    out->replaced = EF__REPLACED_UNKNOWN;
+    out->superseded_us = 0;
     return true;
 }
 

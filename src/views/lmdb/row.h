@@ -25,6 +25,8 @@
 
 #include "../views.h"
 
+#include <stddef.h>
+
 #define VL_MAGIC "EfViews"
 #define VL_KEY_MAX 511    /* LMDB's */
 #define VL_NAME_MAX 480   /* names are shorter by far; a bound of a scan may not be */
@@ -47,6 +49,7 @@ typedef enum vl_kind {
     VL_FOLLOW_END = 'u',   /* generation, until_us, tenant: the same in the order of their ends */
     VL_FOLLOW_FLOOR = 'h', /* generation -> the highest number of those that ended */
     VL_CHANGE = 'r',       /* shelf, number -> vl_change_row and the view's id */
+    VL_RETIRED = 'v',      /* version, name of a projection -> nothing: it was retired */
     VL_FENCE = 'x',        /* scope -> token */
     VL_FENCE_LONG = 'y'    /* SHA-256 of a scope that is too long for a key -> token */
 } vl_kind;
@@ -68,8 +71,12 @@ typedef struct vl_generation {
     uint64_t digest[2];
     uint64_t program_hash;
     int32_t version, number, schema, state;
-    uint8_t by_log, active, indexed, unused[5];
+    uint8_t by_log, active, indexed, on_error;
+    int32_t replaced;
+    int64_t superseded_us; /* not in rows of earlier versions: VL_GENERATION_BYTES_MIN */
 } vl_generation;
+
+#define VL_GENERATION_BYTES_MIN offsetof(vl_generation, superseded_us)
 
 typedef struct vl_program {
     uint32_t name_bytes, program_bytes, index_paths_bytes, unused;
@@ -175,6 +182,7 @@ static inline bool vl_has_prefix(ef_str key, const vl_key *prefix)
 
 /* Copy the struct at the front of a value; false when it is shorter. */
 bool vl_row_read(ef_str value, void *out, size_t len);
+bool vl_generation_read(ef_str value, vl_generation *out);
 ef_status vl_row_damaged(vl_txn *txn, const char *what, ef_error *err);
 
 /* `*out` lives as long as the transaction, or until the next write. */

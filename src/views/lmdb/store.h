@@ -40,11 +40,16 @@ ef_status vl_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
                            ef_error *err);
 ef_status vl_generation_set_state(ef_views *views, int64_t id, int64_t era,
                                   ef__generation_state state, ef_error *err);
-ef_status vl_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err);
+ef_status vl_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
+                                 ef_error *err);
 ef_status vl_generation_replace(ef_views *views, int64_t id, int64_t era,
                                 const ef__generation *with, ef_error *err);
 ef_status vl_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
                                bool *out_more, ef_error *err);
+ef_status vl_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err);
+ef_status vl_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err);
+ef_status vl_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
+                                ef_error *err);
 ef_status vl_generation_get(vl_txn *txn, int64_t id, vl_generation *out, bool *out_found,
                             ef_error *err);
 /* updated_us is set to now_us. */

@@ -143,7 +143,7 @@ static void changed(mem_store *store, mem_generation *g)
     g->about.updated_us = mem_now_us(store);
 }
 
-static void route(mem_store *store, mem_generation *g)
+static void activate(mem_store *store, mem_generation *g, int32_t replaced)
 {
     if (g->about.active)
         return;
@@ -151,10 +151,13 @@ static void route(mem_store *store, mem_generation *g)
         mem_generation *other = store->generations.items[i];
         if (other->about.active && ef_str_equal(other->about.name, g->about.name)) {
             other->about.active = false;
+            other->about.superseded_us = mem_now_us(store);
             changed(store, other);
         }
     }
     g->about.active = true;
+    g->about.replaced = replaced;
+    g->about.superseded_us = 0;
     changed(store, g);
     store->live_set++;
 }
@@ -184,6 +187,8 @@ static mem_generation *generation_make(mem_store *store, const ef__generation *f
     g->about.number = 1;
     g->about.era = 1;
     g->about.active = false;
+    g->about.replaced = 0;
+    g->about.superseded_us = 0;
     g->about.applied = g->about.ignored = g->about.skipped = 0;
     g->about.own_cursors = g->about.own_lowest = g->about.own_waiting = 0;
     g->about.updated_us = mem_now_us(store);
@@ -207,8 +212,10 @@ static ef_status add(mem_store *store, const ef__generation *generation, int64_t
         int order = ef__str_compare(other->about.name, g->about.name);
         if (order > 0)
             break;
-        if (order == 0)
+        if (order == 0) {
             g->about.number = other->about.number + 1;
+            g->about.on_error = other->about.on_error;
+        }
     }
     if (generation->number && generation->number != g->about.number) {
         free(g);
@@ -219,7 +226,7 @@ static ef_status add(mem_store *store, const ef__generation *generation, int64_t
     if (g->about.state == EF__GENERATION_LIVE)
         store->live_set++;
     if (generation->active)
-        route(store, g);
+        activate(store, g, 0);
     return EF_OK;
 }
 
@@ -328,7 +335,8 @@ static ef_status mem_generation_set_state(ef_views *views, int64_t id, int64_t e
     return st;
 }
 
-static ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t era, ef_error *err)
+static ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
+                                         ef_error *err)
 {
     mem_store *store = (mem_store *)views;
     mem_generation *g;
@@ -337,7 +345,7 @@ static ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t er
     pthread_mutex_lock(&store->lock);
     g = find_in_era(store, id, era, &st, err);
     if (g)
-        route(store, g);
+        activate(store, g, replaced);
     pthread_mutex_unlock(&store->lock);
     return st;
 }
@@ -354,6 +362,8 @@ static ef_status replace(mem_store *store, mem_generation *g, const ef__generati
     about.program_hash = with->program_hash;
     about.schema = with->schema;
     about.state = with->state;
+    about.replaced = with->replaced;
+    about.superseded_us = with->superseded_us;
     made = copy_about(&about);
     if (!made)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a generation");
@@ -444,6 +454,65 @@ static ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era,
     return st;
 }
 
+/* --- projections ------------------------------------------------------------------------------ */
+
+static ef_status mem_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+
+    (void)err;
+    pthread_mutex_lock(&store->lock);
+    for (size_t i = 0; i < store->generations.count; i++) {
+        mem_generation *g = store->generations.items[i];
+        if (ef_str_equal(g->about.name, name))
+            g->about.on_error = on_error;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return EF_OK;
+}
+
+static bool has_retired(const mem_store *store, ef_str name, int32_t version)
+{
+    for (size_t i = 0; i < store->retired.count; i++) {
+        const mem_retired *r = store->retired.items[i];
+        if (r->version == version && ef_str_equal(r->name, name))
+            return true;
+    }
+    return false;
+}
+
+static ef_status mem_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+    mem_retired *added = malloc(sizeof *added + name.len);
+    char *at = (char *)(added + 1);
+    ef_status st = EF_OK;
+
+    pthread_mutex_lock(&store->lock);
+    if (!added || !mem_list_reserve(&store->retired, 1)) {
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a retired version");
+    } else if (!has_retired(store, name, version)) {
+        *added = (mem_retired){mem_put(&at, name), version};
+        mem_list_insert(&store->retired, store->retired.count, added);
+        added = NULL;
+    }
+    pthread_mutex_unlock(&store->lock);
+    free(added);
+    return st;
+}
+
+static ef_status mem_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
+                                        ef_error *err)
+{
+    mem_store *store = (mem_store *)views;
+
+    (void)err;
+    pthread_mutex_lock(&store->lock);
+    *out = has_retired(store, name, version);
+    pthread_mutex_unlock(&store->lock);
+    return EF_OK;
+}
+
 static ef_status mem_live_set_get(ef_views *views, int64_t *out, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
@@ -465,6 +534,7 @@ static void mem_close(ef_views *views)
         release_contents(store->generations.items[i]);
     mem_list_release(&store->generations);
     mem_list_release(&store->fences);
+    mem_list_release(&store->retired);
     (void)pthread_mutex_destroy(&store->lock);
     free(store);
 }
@@ -500,6 +570,9 @@ static const ef__views_ops OPS = {
     .generation_activate = mem_generation_activate,
     .generation_replace = mem_generation_replace,
     .generation_remove = mem_generation_remove,
+    .on_error_set = mem_on_error_set,
+    .version_retire = mem_version_retire,
+    .version_is_retired = mem_version_is_retired,
     .commit = mem_commit,
     .follow = mem_follow_begin,
     .change_ls = mem_change_ls,

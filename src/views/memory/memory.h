@@ -41,6 +41,11 @@ typedef struct mem_fence {
     int64_t token;
 } mem_fence;
 
+typedef struct mem_retired {
+    ef_str name;
+    int32_t version;
+} mem_retired;
+
 typedef struct mem_follow {
     ef_str tenant;
     ef__follow_row follow;
@@ -62,6 +67,7 @@ typedef struct mem_store {
     pthread_mutex_t lock;
     mem_list generations; /* mem_generation, by name and number */
     mem_list fences;
+    mem_list retired; /* mem_retired, in no order */
     int64_t last_generation, last_failure, live_set;
 } mem_store;
 

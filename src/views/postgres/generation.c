@@ -17,6 +17,7 @@ typedef struct locked {
 typedef struct change {
     vp_store *store;
     int64_t id, era;
+    int32_t replaced;                 /* by the generation that becomes active */
     ef__generation_state state;       /* to set */
     const ef__generation *generation; /* to add, or whose program to take */
     int64_t limit;                    /* of rows that go at a time … */
@@ -102,13 +103,17 @@ static ef_status lock_routes(ef__pg_conn *conn, int64_t id, ef_error *err)
     return st == EF_OK ? vp_lock(conn, true, ids, 2, err) : st;
 }
 
-static ef_status route(vp_store *store, ef__pg_conn *conn, int64_t id, ef_error *err)
+static ef_status activate(const change *c, ef__pg_conn *conn, ef_error *err)
 {
-    int64_t now_us = vp_now_us(store);
-    ef_status st = run_with(conn, VP_GENERATION_DEACTIVATE, id, &now_us, err);
+    int64_t now_us = vp_now_us(c->store);
+    ef__pg_params params = {0};
+    ef_status st = run_with(conn, VP_GENERATION_DEACTIVATE, c->id, &now_us, err);
 
+    ef__pg_add_int(&params, c->id);
+    ef__pg_add_int(&params, now_us);
+    ef__pg_add_int(&params, c->replaced);
     if (st == EF_OK)
-        st = run_with(conn, VP_GENERATION_ACTIVATE, id, &now_us, err);
+        st = ef__pg_send(conn, VP_GENERATION_ACTIVATE, &params, err);
     return st == EF_OK ? ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
 }
 
@@ -135,6 +140,7 @@ static ef_status insert(const change *c, ef__pg_conn *conn, int64_t *out_id, ef_
     ef__pg_add_int(&params, g->created_us ? g->created_us : now_us);
     ef__pg_add_int(&params, now_us);
     ef__pg_add_int(&params, g->number);
+    ef__pg_add_int(&params, (int64_t)g->on_error);
     st = ef__pg_query(conn, VP_GENERATION_ADD, &params, &rows, err);
     if (st == EF_OK && PQntuples(rows) == 0)
         st = ef__generation_number_exists(g->name, g->number, err);
@@ -156,7 +162,7 @@ static ef_status add(void *context, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK && c->generation->active)
         st = lock_routes(conn, c->id, err);
     if (st == EF_OK && c->generation->active)
-        st = route(c->store, conn, c->id, err);
+        st = activate(c, conn, err);
     return st;
 }
 
@@ -200,6 +206,9 @@ static bool read_generation(const PGresult *rows, int row, ef__arena *arena, ef_
         .own_cursors = ef__pg_int(rows, row, 22),
         .own_lowest = ef__pg_int(rows, row, 23),
         .own_waiting = ef__pg_int(rows, row, 24),
+        .on_error = (ef_on_error)ef__pg_int(rows, row, 25),
+        .replaced = (int32_t)ef__pg_int(rows, row, 26),
+        .superseded_us = ef__pg_int(rows, row, 27),
     };
     ef__digest_bytes(digest, g->digest);
     return g->name.ptr && g->program.ptr && g->index_paths.ptr;
@@ -286,6 +295,8 @@ static ef_status put_program(const change *c, ef__pg_conn *conn, ef_error *err)
     ef__pg_add_str(&params, with->program);
     ef__pg_add_int(&params, (int64_t)with->program_hash);
     ef__pg_add_int(&params, with->schema);
+    ef__pg_add_int(&params, with->replaced);
+    ef__pg_add_int(&params, with->superseded_us);
     return ef__pg_send(conn, VP_GENERATION_REPLACE, &params, err);
 }
 
@@ -314,7 +325,7 @@ ef_status vp_generation_replace(ef_views *views, int64_t id, int64_t era,
     return vp_write(c.store, false, replace, &c, err);
 }
 
-static ef_status set_route(void *context, ef__pg_conn *conn, ef_error *err)
+static ef_status set_active(void *context, ef__pg_conn *conn, ef_error *err)
 {
     const change *c = context;
     locked g;
@@ -324,14 +335,15 @@ static ef_status set_route(void *context, ef__pg_conn *conn, ef_error *err)
         st = lock_routes(conn, c->id, err);
     if (st == EF_OK)
         st = look_at_era(conn, c, &g, err);
-    return st == EF_OK && !g.active ? route(c->store, conn, c->id, err) : st;
+    return st == EF_OK && !g.active ? activate(c, conn, err) : st;
 }
 
-ef_status vp_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
+ef_status vp_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
+                                 ef_error *err)
 {
-    change c = {.store = vp_store_of(views), .id = id, .era = era};
+    change c = {.store = vp_store_of(views), .id = id, .era = era, .replaced = replaced};
 
-    return vp_write(c.store, false, set_route, &c, err);
+    return vp_write(c.store, false, set_active, &c, err);
 }
 
 /* Lock a generation whose contents are to go, which may take long: commits of others wait for it

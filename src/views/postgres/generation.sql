@@ -24,13 +24,14 @@ UPDATE everfold_views.state SET live_set = live_set + 1 WHERE one = 1;
 
 -- name: generation_add
 -- binds: 1 name, 2 version, 3 by_log, 4 program, 5 program_hash, 6 index_paths, 7 schema, 8 state,
---        9 position, 10 seam, 11 created, 12 updated, 13 the number it is to get, or 0
+--        9 position, 10 seam, 11 created, 12 updated, 13 the number it is to get, or 0,
+--        14 on_error of the first generation
 INSERT INTO everfold_views.generation(name, version, number, by_log, program, program_hash,
                                       index_paths, schema, state, routed, era, position, seam,
-                                      created, updated)
-SELECT $1, $2, n.next, $3, $4, $5, $6, $7, $8, false, 1, $9, $10, $11, $12
-  FROM (SELECT coalesce(max(number), 0) + 1 AS next FROM everfold_views.generation
-         WHERE name = $1) n
+                                      created, updated, on_error, replaced)
+SELECT $1, $2, n.next, $3, $4, $5, $6, $7, $8, false, 1, $9, $10, $11, $12, n.of_all, 0
+  FROM (SELECT coalesce(max(number), 0) + 1 AS next, coalesce(max(on_error), $14) AS of_all
+          FROM everfold_views.generation WHERE name = $1) n
  WHERE $13 IN (0, n.next)
 RETURNING id;
 
@@ -39,7 +40,8 @@ RETURNING id;
 SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g.index_paths,
        g.schema, g.state, g.routed, g.era, g.position, g.seam, g.created,
        greatest(g.updated, s.updated), s.views, s.applied, s.ignored, s.skipped, s.digest_a,
-       s.digest_b, t.own_cursors, t.own_lowest, t.own_waiting
+       s.digest_b, t.own_cursors, t.own_lowest, t.own_waiting, g.on_error, g.replaced,
+       g.superseded
   FROM everfold_views.generation g
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(c.views), 0)::bigint AS views, coalesce(sum(c.applied), 0)::bigint AS applied,
@@ -59,7 +61,8 @@ SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g
 SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g.index_paths,
        g.schema, g.state, g.routed, g.era, g.position, g.seam, g.created,
        greatest(g.updated, s.updated), s.views, s.applied, s.ignored, s.skipped, s.digest_a,
-       s.digest_b, t.own_cursors, t.own_lowest, t.own_waiting
+       s.digest_b, t.own_cursors, t.own_lowest, t.own_waiting, g.on_error, g.replaced,
+       g.superseded
   FROM everfold_views.generation g
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(c.views), 0)::bigint AS views, coalesce(sum(c.applied), 0)::bigint AS applied,
@@ -133,18 +136,21 @@ DELETE FROM everfold_views.generation_sum WHERE generation = $1;
 
 -- name: generation_deactivate
 -- binds: 1 id that is about to be routed, 2 updated
-UPDATE everfold_views.generation SET routed = false, era = era + 1, updated = $2
+UPDATE everfold_views.generation
+   SET routed = false, era = era + 1, updated = $2, superseded = $2
  WHERE name = (SELECT name FROM everfold_views.generation WHERE id = $1) AND routed;
 
 -- name: generation_replace
--- binds: 1 id, 2 version, 3 program, 4 program_hash, 5 schema
+-- binds: 1 id, 2 version, 3 program, 4 program_hash, 5 schema, 6 replaced, 7 superseded
 UPDATE everfold_views.generation
-   SET version = $2, program = $3, program_hash = $4, schema = $5
+   SET version = $2, program = $3, program_hash = $4, schema = $5, replaced = $6, superseded = $7
  WHERE id = $1;
 
 -- name: generation_activate
--- binds: 1 id, 2 updated
-UPDATE everfold_views.generation SET routed = true, era = era + 1, updated = $2 WHERE id = $1;
+-- binds: 1 id, 2 updated, 3 replaced
+UPDATE everfold_views.generation
+   SET routed = true, era = era + 1, updated = $2, replaced = $3, superseded = 0
+ WHERE id = $1;
 
 -- name: generation_remove
 -- binds: 1 id

@@ -93,7 +93,10 @@ CREATE TABLE everfold_views.generation (
     "position" bigint NOT NULL,
     seam bigint NOT NULL,
     created bigint NOT NULL,
-    updated bigint NOT NULL
+    updated bigint NOT NULL,
+    on_error integer DEFAULT 0 NOT NULL,
+    replaced integer DEFAULT '-1'::integer NOT NULL,
+    superseded bigint DEFAULT 0 NOT NULL
 );
 ALTER TABLE everfold_views.generation ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME everfold_views.generation_id_seq
@@ -132,6 +135,10 @@ CREATE TABLE everfold_views.lock_6 (
 CREATE TABLE everfold_views.lock_7 (
 );
 CREATE TABLE everfold_views.lock_live (
+);
+CREATE TABLE everfold_views.retired_version (
+    name text NOT NULL COLLATE pg_catalog."C",
+    version integer NOT NULL
 );
 CREATE TABLE everfold_views.state (
     one integer NOT NULL,
@@ -214,6 +221,8 @@ ALTER TABLE ONLY everfold_views.generation
     ADD CONSTRAINT generation_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY everfold_views.generation_sum
     ADD CONSTRAINT generation_sum_pkey PRIMARY KEY (generation, shard);
+ALTER TABLE ONLY everfold_views.retired_version
+    ADD CONSTRAINT retired_version_pkey PRIMARY KEY (name, version);
 ALTER TABLE ONLY everfold_views.state
     ADD CONSTRAINT state_pkey PRIMARY KEY (one);
 ALTER TABLE ONLY everfold_views.tenant_cursor

@@ -61,12 +61,19 @@ ef_status vp_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
                            ef_error *err);
 ef_status vp_generation_set_state(ef_views *views, int64_t id, int64_t era,
                                   ef__generation_state state, ef_error *err);
-ef_status vp_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err);
+ef_status vp_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
+                                 ef_error *err);
 ef_status vp_generation_replace(ef_views *views, int64_t id, int64_t era,
                                 const ef__generation *with, ef_error *err);
 ef_status vp_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
                                bool *out_more, ef_error *err);
 ef_status vp_live_set_get(ef_views *views, int64_t *out, ef_error *err);
+
+/* projection.c */
+ef_status vp_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err);
+ef_status vp_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err);
+ef_status vp_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
+                                ef_error *err);
 
 /* commit.c */
 ef_status vp_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);

@@ -17,13 +17,20 @@ static ef_status run_with(ef__sq_conn *conn, int which, int64_t id, int64_t seco
     return ef__sq_done(conn, stmt, err);
 }
 
-static ef_status route(vq_store *store, int64_t id, ef_error *err)
+static ef_status activate(vq_store *store, int64_t id, int32_t replaced, ef_error *err)
 {
     int64_t now_us = vq_now_us(store);
+    sqlite3_stmt *stmt;
     ef_status st = run_with(&store->conn, VQ_GENERATION_DEACTIVATE, id, now_us, err);
 
     if (st == EF_OK)
-        st = run_with(&store->conn, VQ_GENERATION_ACTIVATE, id, now_us, err);
+        st = ef__sq_stmt(&store->conn, VQ_GENERATION_ACTIVATE, &stmt, err);
+    if (st == EF_OK) {
+        sqlite3_bind_int64(stmt, 1, id);
+        sqlite3_bind_int64(stmt, 2, now_us);
+        sqlite3_bind_int(stmt, 3, replaced);
+        st = ef__sq_done(&store->conn, stmt, err);
+    }
     return st == EF_OK ? ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err) : st;
 }
 
@@ -48,6 +55,7 @@ static ef_status insert(vq_store *store, const ef__generation *g, ef_error *err)
     sqlite3_bind_int64(stmt, 11, g->created_us ? g->created_us : now_us);
     sqlite3_bind_int64(stmt, 12, now_us);
     sqlite3_bind_int(stmt, 13, g->number);
+    sqlite3_bind_int(stmt, 14, (int)g->on_error);
     st = ef__sq_done(&store->conn, stmt, err);
     return st == EF_OK && sqlite3_changes(store->conn.db) == 0
                ? ef__generation_number_exists(g->name, g->number, err)
@@ -67,7 +75,7 @@ ef_status vq_generation_add(ef_views *views, const ef__generation *generation, i
     if (st == EF_OK && generation->state == EF__GENERATION_LIVE)
         st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
     if (st == EF_OK && generation->active)
-        st = route(store, *out_id, err);
+        st = activate(store, *out_id, 0, err);
     return vq_write_end(store, st, err);
 }
 
@@ -102,6 +110,9 @@ static bool read_generation(sqlite3_stmt *stmt, ef__arena *arena, ef__generation
         .own_cursors = sqlite3_column_int64(stmt, 22),
         .own_lowest = sqlite3_column_int64(stmt, 23),
         .own_waiting = sqlite3_column_int64(stmt, 24),
+        .on_error = (ef_on_error)sqlite3_column_int(stmt, 25),
+        .replaced = sqlite3_column_int(stmt, 26),
+        .superseded_us = sqlite3_column_int64(stmt, 27),
     };
     ef__digest_bytes(digest, g->digest);
     return g->name.ptr && g->program.ptr && g->index_paths.ptr;
@@ -247,7 +258,8 @@ ef_status vq_generation_set_state(ef_views *views, int64_t id, int64_t era,
     return vq_write_end(store, st, err);
 }
 
-ef_status vq_generation_route(ef_views *views, int64_t id, int64_t era, ef_error *err)
+ef_status vq_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
+                                 ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_generation g;
@@ -256,7 +268,7 @@ ef_status vq_generation_route(ef_views *views, int64_t id, int64_t era, ef_error
     if (st != EF_OK)
         return st;
     if (!g.active)
-        st = route(store, id, err);
+        st = activate(store, id, replaced, err);
     return vq_write_end(store, st, err);
 }
 
@@ -273,6 +285,8 @@ static ef_status put_program(ef__sq_conn *conn, int64_t id, const ef__generation
     ef__sq_bind_str(stmt, 3, with->program);
     sqlite3_bind_int64(stmt, 4, (int64_t)with->program_hash);
     sqlite3_bind_int(stmt, 5, with->schema);
+    sqlite3_bind_int(stmt, 6, with->replaced);
+    sqlite3_bind_int64(stmt, 7, with->superseded_us);
     return ef__sq_done(conn, stmt, err);
 }
 
