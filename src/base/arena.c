@@ -50,7 +50,7 @@ static __attribute__((noinline)) void poison(char *ptr, size_t len)
 #endif
 }
 
-static void unpoison(char *ptr, size_t len)
+static void unpoison_bytes(char *ptr, size_t len)
 {
 #ifdef ARENA_POISONS
     __asan_unpoison_memory_region(ptr, len);
@@ -128,7 +128,7 @@ void *ef__arena_alloc(ef__arena *arena, size_t bytes)
     char *ptr = block->bytes + block->used;
     block->used += rounded;
     arena->used_bytes += rounded;
-    unpoison(ptr, bytes);
+    unpoison_bytes(ptr, bytes);
     return ptr;
 }
 

@@ -23,7 +23,7 @@ bool ef__cloudevent_is_name(ef_str name)
     return name.len > 0 && name.len <= 64;
 }
 
-static bool equals(ef_str text, const char *word)
+static bool text_equals(ef_str text, const char *word)
 {
     return ef_str_equal(text, ef_str_from(word));
 }
@@ -37,10 +37,10 @@ static bool is_own_attribute(ef_str name, bool published)
                                         "data_base64", NULL};
 
     for (const char *const *n = names; *n; n++)
-        if (equals(name, *n))
+        if (text_equals(name, *n))
             return true;
-    return published && (equals(name, "tenant") || equals(name, "streamsequence") ||
-                         equals(name, "partitionkey"));
+    return published && (text_equals(name, "tenant") || text_equals(name, "streamsequence") ||
+                         text_equals(name, "partitionkey"));
 }
 
 /* Writes the members of meta that can be attributes; a CloudEvent cannot hold the others. */
@@ -58,10 +58,10 @@ static void write_meta(ef__json_writer *w, const ef_event *event, bool published
            more) {
         char key[65];
         if (!ef__cloudevent_is_name(member.key) || is_own_attribute(member.key, published) ||
-            member.raw.ptr[0] == '{' || member.raw.ptr[0] == '[' || equals(member.raw, "null"))
+            member.raw.ptr[0] == '{' || member.raw.ptr[0] == '[' || text_equals(member.raw, "null"))
             continue;
         (void)snprintf(key, sizeof(key), "%.*s", EF_STR_ARG(member.key));
-        *out_source = *out_source || equals(member.key, "source");
+        *out_source = *out_source || text_equals(member.key, "source");
         ef__json_key(w, key);
         ef__json_raw(w, member.raw);
     }
@@ -167,7 +167,7 @@ static ef_status read_extension(event_attributes *attributes, const ef__slice *m
     if (member->raw.ptr[0] == '{' || member->raw.ptr[0] == '[')
         return ef_fail(err, EF_BAD_INPUT, "%.*s is neither text, a number nor true or false",
                        EF_STR_ARG(member->key));
-    if (equals(member->raw, "null"))
+    if (text_equals(member->raw, "null"))
         return EF_OK;
     (void)snprintf(key, sizeof(key), "%.*s", EF_STR_ARG(member->key));
     ef__json_key(&attributes->w, key);
@@ -188,30 +188,30 @@ static ef_status read_time(event_attributes *attributes, ef_str raw, ef_error *e
 static ef_status read_attribute(event_attributes *attributes, const ef__slice *member,
                                 ef_error *err)
 {
-    if (equals(member->key, "specversion"))
+    if (text_equals(member->key, "specversion"))
         return ef__slice_text("specversion", member->raw, attributes->arena, &attributes->version,
                               err);
-    if (equals(member->key, "id"))
+    if (text_equals(member->key, "id"))
         return ef__slice_text("id", member->raw, attributes->arena, &attributes->event->id, err);
-    if (equals(member->key, "type"))
+    if (text_equals(member->key, "type"))
         return ef__slice_text("type", member->raw, attributes->arena, &attributes->event->type,
                               err);
-    if (equals(member->key, "subject"))
+    if (text_equals(member->key, "subject"))
         return ef__slice_text("subject", member->raw, attributes->arena, &attributes->subject, err);
-    if (equals(member->key, "datacontenttype"))
+    if (text_equals(member->key, "datacontenttype"))
         return ef__slice_text("datacontenttype", member->raw, attributes->arena,
                               &attributes->content, err);
-    if (equals(member->key, "time"))
+    if (text_equals(member->key, "time"))
         return read_time(attributes, member->raw, err);
-    if (equals(member->key, "data_base64"))
+    if (text_equals(member->key, "data_base64"))
         return ef_fail(err, EF_BAD_INPUT, "data_base64 is not supported: data must be JSON");
-    if (equals(member->key, "data")) {
+    if (text_equals(member->key, "data")) {
         attributes->event->data = member->raw;
         return EF_OK;
     }
-    if (equals(member->key, "sequence") || equals(member->key, "recordedtime"))
+    if (text_equals(member->key, "sequence") || text_equals(member->key, "recordedtime"))
         return EF_OK; /* written by us: the event was read from a journal */
-    if (equals(member->key, "source")) {
+    if (text_equals(member->key, "source")) {
         ef_status st =
             ef__slice_text("source", member->raw, attributes->arena, &attributes->source, err);
         return st == EF_OK ? read_extension(attributes, member, err) : st;
@@ -221,7 +221,7 @@ static ef_status read_attribute(event_attributes *attributes, const ef__slice *m
 
 static ef_status check_attributes(const event_attributes *attributes, ef_error *err)
 {
-    if (!equals(attributes->version, "1.0"))
+    if (!text_equals(attributes->version, "1.0"))
         return ef_fail(err, EF_BAD_INPUT, "specversion is '%.*s'; 1.0 is needed",
                        EF_STR_ARG(attributes->version));
     if (attributes->event->id.len == 0 || attributes->source.len == 0 ||

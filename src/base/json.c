@@ -89,7 +89,7 @@ static ef_status scan_string(parser *ps, token *out);
 static const char *skip_plain(const char *p, const char *end);
 static ef_status scan_special(parser *ps, const char **p, size_t *shorter);
 static ef_status add_node(parser *ps, ef__json_kind kind, ef_str text, ef__json **out);
-static ef_status unescape(parser *ps, token string, ef_str *out);
+static ef_status unescape_string(parser *ps, token string, ef_str *out);
 static ef_status add_key(parser *ps, token key);
 static ef_status grow_keys(parser *ps);
 static ef_status find_duplicate(parser *ps, size_t first);
@@ -266,7 +266,7 @@ static ef_status read_key(parser *ps, state *next)
     if (st == EF_OK)
         st = add_key(ps, key);
     if (st == EF_OK && ps->arena)
-        st = unescape(ps, key, &ps->key);
+        st = unescape_string(ps, key, &ps->key);
     if (st != EF_OK)
         return st;
     skip_space(ps);
@@ -360,7 +360,7 @@ static ef_status read_string(parser *ps)
     ef_status st = scan_string(ps, &string);
 
     if (st == EF_OK && ps->arena)
-        st = unescape(ps, string, &text);
+        st = unescape_string(ps, string, &text);
     return st == EF_OK ? add_node(ps, EF__JSON_STRING, text, NULL) : st;
 }
 
@@ -463,7 +463,7 @@ static ef_status add_node(parser *ps, ef__json_kind kind, ef_str text, ef__json 
     return EF_OK;
 }
 
-static ef_status unescape(parser *ps, token string, ef_str *out)
+static ef_status unescape_string(parser *ps, token string, ef_str *out)
 {
     ef__json_bytes reader = {.p = string.raw.ptr, .end = string.raw.ptr + string.raw.len};
 

@@ -40,7 +40,8 @@ static magnitude power_of_ten(int exponent);
 static magnitude magnitude_of(const ef__number *n);
 static bool times_power(magnitude *m, int exponent);
 static bool make_number(bool negative, magnitude m, int scale, ef__number *out);
-static bool multiply(magnitude a, magnitude b, int scale, bool negative, ef__number *out);
+static bool multiply_magnitudes(magnitude a, magnitude b, int scale, bool negative,
+                                ef__number *out);
 static void draw_digits(quotient *q);
 static void round_quotient(quotient *q);
 static size_t number_text(const ef__number *n, char out[TEXT_MAX]);
@@ -272,7 +273,7 @@ ef_status ef__number_mul(const ef__number *a, const ef__number *b, ef__number *o
 {
     bool negative = (a->coefficient < 0) != (b->coefficient < 0);
 
-    if (!multiply(magnitude_of(a), magnitude_of(b), a->scale + b->scale, negative, out))
+    if (!multiply_magnitudes(magnitude_of(a), magnitude_of(b), a->scale + b->scale, negative, out))
         return fail_too_large(a, "*", b, err);
     return EF_OK;
 }
@@ -391,7 +392,7 @@ static bool make_number(bool negative, magnitude m, int scale, ef__number *out)
 /* When the product does not fit, factors of ten are removed while the scale allows it: a two of one
  * side with a five of the other. The rest is the product in lowest terms, so when that does not fit
  * either, the number does not. */
-static bool multiply(magnitude a, magnitude b, int scale, bool negative, ef__number *out)
+static bool multiply_magnitudes(magnitude a, magnitude b, int scale, bool negative, ef__number *out)
 {
     magnitude product;
 

@@ -262,7 +262,7 @@ static bool is_space(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static ef_str trim(ef_str text)
+static ef_str trim_spaces(ef_str text)
 {
     while (text.len > 0 && is_space(text.ptr[text.len - 1]))
         text.len--;
@@ -286,7 +286,7 @@ static bool is_name(ef_str text)
 
 static bool is_end(ef_str text)
 {
-    text = trim(text);
+    text = trim_spaces(text);
     return text.len == 0 || text.ptr[0] == '#';
 }
 
@@ -295,7 +295,7 @@ static ef_str bare_value(ef_str text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (text.ptr[i] == '#' && (i == 0 || is_space(text.ptr[i - 1])))
-            return trim((ef_str){text.ptr, i});
+            return trim_spaces((ef_str){text.ptr, i});
     return text;
 }
 
@@ -332,8 +332,8 @@ static ef_status read_setting(ef__settings *settings, const file_line *line, ef_
                               const char *equals, ef_error *err)
 {
     char key[2 * KEY_MAX];
-    ef_str name = trim((ef_str){text.ptr, (size_t)(equals - text.ptr)});
-    ef_str value = trim((ef_str){equals + 1, text.len - (size_t)(equals + 1 - text.ptr)});
+    ef_str name = trim_spaces((ef_str){text.ptr, (size_t)(equals - text.ptr)});
+    ef_str value = trim_spaces((ef_str){equals + 1, text.len - (size_t)(equals + 1 - text.ptr)});
 
     if (!is_name(name))
         return ef_fail(err, EF_BAD_INPUT, "%s: \"%.*s\" is not a valid name of a setting",
@@ -360,7 +360,7 @@ static ef_status read_section(file_line *line, ef_str text, ef_error *err)
 {
     const char *bracket = memchr(text.ptr, ']', text.len);
     size_t len = bracket ? (size_t)(bracket - text.ptr) : text.len;
-    ef_str name = trim((ef_str){text.ptr + 1, len - 1});
+    ef_str name = trim_spaces((ef_str){text.ptr + 1, len - 1});
 
     if (!bracket || !is_name(name) || !is_end((ef_str){bracket + 1, text.len - len - 1}))
         return ef_fail(err, EF_BAD_INPUT, "%s: a section is written [name]", line->where);
@@ -370,7 +370,7 @@ static ef_status read_section(file_line *line, ef_str text, ef_error *err)
 
 static ef_status read_line(ef__settings *settings, file_line *line, ef_str text, ef_error *err)
 {
-    text = trim(text);
+    text = trim_spaces(text);
     if (is_end(text))
         return EF_OK;
     if (text.ptr[0] == '[')

@@ -13,13 +13,13 @@ static char small_letter(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t smaller_of(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
 /* Row by row: rows[i % 3][j] is the distance of the first i letters of a and the first j of b. */
-static size_t distance(ef_str a, ef_str b)
+static size_t edit_distance(ef_str a, ef_str b)
 {
     size_t rows[3][WORD_BYTES_MAX + 1];
 
@@ -34,11 +34,11 @@ static size_t distance(ef_str a, ef_str b)
         for (size_t j = 1; j <= b.len; j++) {
             char x = small_letter(a.ptr[i - 1]);
             char y = small_letter(b.ptr[j - 1]);
-            size_t d = least(above[j - 1] + (x != y), least(above[j], row[j - 1]) + 1);
+            size_t d = smaller_of(above[j - 1] + (x != y), smaller_of(above[j], row[j - 1]) + 1);
 
             if (i > 1 && j > 1 && x == small_letter(b.ptr[j - 2]) &&
                 y == small_letter(a.ptr[i - 2]))
-                d = least(d, two_above[j - 2] + 1);
+                d = smaller_of(d, two_above[j - 2] + 1);
             row[j] = d;
         }
     }
@@ -57,7 +57,7 @@ const char *ef__suggest(ef_str word, const char *const *words, size_t count)
         ef_str candidate = ef_str_from(words[i]);
         if (candidate.len > WORD_BYTES_MAX)
             continue;
-        size_t d = distance(word, candidate);
+        size_t d = edit_distance(word, candidate);
         if (d < nearest_distance) {
             nearest = words[i];
             nearest_distance = d;

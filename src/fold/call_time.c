@@ -33,7 +33,7 @@ static ef_status read_time(ef__call *call, size_t i, char text[EF_TIME_TEXT_MAX]
     return EF_OK;
 }
 
-static int digits(const char *text, int count)
+static int parse_digits(const char *text, int count)
 {
     int value = 0;
 
@@ -45,12 +45,12 @@ static int digits(const char *text, int count)
 /* 2026-11-16T09:30:00.000000Z */
 static parts parts_of(const char *text)
 {
-    return (parts){.year = digits(text, 4),
-                   .month = digits(text + 5, 2),
-                   .day = digits(text + 8, 2),
-                   .hour = digits(text + 11, 2),
-                   .minute = digits(text + 14, 2),
-                   .second = digits(text + 17, 2)};
+    return (parts){.year = parse_digits(text, 4),
+                   .month = parse_digits(text + 5, 2),
+                   .day = parse_digits(text + 8, 2),
+                   .hour = parse_digits(text + 11, 2),
+                   .minute = parse_digits(text + 14, 2),
+                   .second = parse_digits(text + 17, 2)};
 }
 
 static int day_of_year(parts p)
@@ -62,7 +62,7 @@ static int day_of_year(parts p)
 }
 
 /* 1 is Monday. Days are counted from 0001-01-01, which was one. */
-static int weekday(parts p)
+static int weekday_of(parts p)
 {
     int years = p.year - 1;
     int days = years * 365 + years / 4 - years / 100 + years / 400 + day_of_year(p) - 1;
@@ -105,10 +105,14 @@ static bool part_named(parts p, ef_str name, int *out)
         const char *name;
         int value;
     } all[] = {
-        {"year", p.year},        {"month", p.month},
-        {"day", p.day},          {"hour", p.hour},
-        {"minute", p.minute},    {"second", p.second},
-        {"weekday", weekday(p)}, {"day_of_year", day_of_year(p)},
+        {"year", p.year},
+        {"month", p.month},
+        {"day", p.day},
+        {"hour", p.hour},
+        {"minute", p.minute},
+        {"second", p.second},
+        {"weekday", weekday_of(p)},
+        {"day_of_year", day_of_year(p)},
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

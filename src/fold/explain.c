@@ -164,7 +164,7 @@ static void print_head(const ef__program *program, ef__buf *out)
                        EF_STR_ARG(i->text));
     ef__buf_printf(out, "\n  schema %lld\n", (long long)program->schema);
     for (const ef__lookup_name *l = program->lookups; l; l = l->next)
-        ef__buf_printf(out, "%s%.*s%s", l == program->lookups ? "looks into " : ", ",
+        ef__buf_printf(out, "%s%.*s%s", l == program->lookups ? "lookups " : ", ",
                        EF_STR_ARG(l->name), l->next ? "" : "\n");
     for (const ef__alias *a = program->aliases; a; a = a->next)
         ef__buf_printf(out, "alias %.*s = %.*s\n", EF_STR_ARG(a->from), EF_STR_ARG(a->to));

@@ -42,7 +42,7 @@ typedef struct heap_large {
 
 /* Freed pieces are poisoned under AddressSanitizer, so that a value used after its last reference
  * went is reported like any use of freed memory. */
-static void poison(void *ptr, size_t len)
+static void poison_bytes(void *ptr, size_t len)
 {
 #ifdef HEAP_POISONS
     __asan_poison_memory_region(ptr, len);
@@ -51,7 +51,7 @@ static void poison(void *ptr, size_t len)
 #endif
 }
 
-static void unpoison(void *ptr, size_t len)
+static void unpoison_bytes(void *ptr, size_t len)
 {
 #ifdef HEAP_POISONS
     __asan_unpoison_memory_region(ptr, len);
@@ -123,7 +123,7 @@ static bool add_block(ef__heap *heap)
     heap->blocks = block;
     heap->next = block->bytes;
     heap->end = block->bytes + BLOCK_BYTES;
-    poison(block->bytes, BLOCK_BYTES);
+    poison_bytes(block->bytes, BLOCK_BYTES);
     return true;
 }
 
@@ -136,7 +136,7 @@ void *ef__heap_alloc(ef__heap *heap, size_t bytes)
     unsigned class = class_of(bytes, &len);
     void *ptr = heap->free[class];
     if (ptr) {
-        unpoison(ptr, len);
+        unpoison_bytes(ptr, len);
         memcpy(&heap->free[class], ptr, sizeof(void *));
         return ptr;
     }
@@ -146,7 +146,7 @@ void *ef__heap_alloc(ef__heap *heap, size_t bytes)
         return NULL;
     ptr = heap->next;
     heap->next += len;
-    unpoison(ptr, len);
+    unpoison_bytes(ptr, len);
     return ptr;
 }
 
@@ -163,7 +163,7 @@ void ef__heap_free(ef__heap *heap, void *ptr, size_t bytes)
     unsigned class = class_of(bytes, &len);
     memcpy(ptr, &heap->free[class], sizeof(void *));
     heap->free[class] = ptr;
-    poison(ptr, len);
+    poison_bytes(ptr, len);
 }
 
 void ef__heap_reset(ef__heap *heap)
@@ -182,7 +182,7 @@ void ef__heap_reset(ef__heap *heap)
     heap->next = kept ? kept->bytes : NULL;
     heap->end = kept ? kept->bytes + BLOCK_BYTES : NULL;
     if (kept)
-        poison(kept->bytes, BLOCK_BYTES);
+        poison_bytes(kept->bytes, BLOCK_BYTES);
 }
 
 void ef__heap_release(ef__heap *heap)

@@ -26,7 +26,7 @@ ef_status ef__value_print(ef__value v, ef__buf *out, ef_error *err)
 }
 
 /* Reserves `len` bytes and returns their address; NULL: the buffer is full. */
-static inline char *room(ef__buf *out, size_t len)
+static inline char *reserve_bytes(ef__buf *out, size_t len)
 {
     if (out->failed || len >= out->cap - out->len) {
         if (!ef__buf_reserve(out, len))
@@ -37,7 +37,7 @@ static inline char *room(ef__buf *out, size_t len)
 
 static inline void add_char(ef__buf *out, char c)
 {
-    char *p = room(out, 1);
+    char *p = reserve_bytes(out, 1);
 
     if (p) {
         *p = c;
@@ -47,7 +47,7 @@ static inline void add_char(ef__buf *out, char c)
 
 static inline void add_bytes(ef__buf *out, const char *bytes, size_t len)
 {
-    char *p = room(out, len);
+    char *p = reserve_bytes(out, len);
 
     if (p) {
         memcpy(p, bytes, len);
@@ -89,7 +89,7 @@ static void print_string(ef__value v, ef__buf *out)
         ef__json_write_string(out, text);
         return;
     }
-    p = room(out, text.len + 2);
+    p = reserve_bytes(out, text.len + 2);
     if (!p)
         return;
     p[0] = '"';
@@ -149,7 +149,7 @@ static EF__SELDOM void print_number(ef__value v, ef__buf *out)
 /* ,"key": at once when the key is plain, which is the common case. */
 static void print_key(ef__value key, bool first, ef__buf *out)
 {
-    char *p = key.plain ? room(out, (size_t)key.len + 4) : NULL;
+    char *p = key.plain ? reserve_bytes(out, (size_t)key.len + 4) : NULL;
 
     if (!p) {
         if (!first)

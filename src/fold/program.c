@@ -123,7 +123,7 @@ static ef_status parse_text(ef__program *program, ef__buf *digest, ef__diagnosti
     return EF_OK;
 }
 
-static ef_status compile(ef__program *program, ef__diagnostics *diagnostics, ef_error *err)
+static ef_status compile_program(ef__program *program, ef__diagnostics *diagnostics, ef_error *err)
 {
     ef__buf digest = EF__BUF_INIT(DIGEST_BYTES_MAX);
     ef_status st = parse_text(program, &digest, diagnostics, err);
@@ -168,7 +168,7 @@ ef_status ef__program_compile(ef_str file, ef_str text, ef__program **out,
     if (!program->source.ptr || !program->file.ptr)
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
     else
-        st = compile(program, diagnostics, err);
+        st = compile_program(program, diagnostics, err);
     if (st == EF_OK)
         *out = program;
     else

@@ -118,7 +118,7 @@ static ef_status put_empty(ef__eval *ev, ef__slot *spot, ef__value_kind kind)
     return st;
 }
 
-static ef_status own(ef__eval *ev, ef__slot *spot)
+static ef_status slot_own(ef__eval *ev, ef__slot *spot)
 {
     ef_status st = ef__slot_own(ev->changes, spot, ev->err);
 
@@ -186,7 +186,7 @@ static ef_status take_step(ef__eval *ev, const ef__expr *target, const ef__path_
         st = put_empty(ev, spot, EF__VALUE_OBJECT);
     }
     if (st == EF_OK)
-        st = own(ev, spot);
+        st = slot_own(ev, spot);
     if (st != EF_OK)
         return st;
     if (by_field)
@@ -265,8 +265,8 @@ static ef_status check_shape(ef__eval *ev, const ef__expr *expr, size_t above, e
 }
 
 /* A value into the heap, with `above` arrays and objects around it. */
-static ef_status store(ef__eval *ev, const ef__expr *expr, size_t above, ef__value v,
-                       ef__value *out)
+static ef_status store_value(ef__eval *ev, const ef__expr *expr, size_t above, ef__value v,
+                             ef__value *out)
 {
     ef_error err; /* not cleared: that would cost more than most values */
     ef__value ignored;
@@ -297,7 +297,7 @@ static ef_status check_size(ef__eval *ev, const ef__stmt *stmt)
                           *ev->changes->bytes, EF_FOLD_LIMIT_VIEW_BYTES);
 }
 
-static ef_status put(ef__eval *ev, const ef__stmt *stmt, ef__slot *spot, ef__value owned)
+static ef_status slot_put(ef__eval *ev, const ef__stmt *stmt, ef__slot *spot, ef__value owned)
 {
     ef_status st = ef__slot_put(ev->changes, spot, owned, ev->err);
 
@@ -316,7 +316,7 @@ static ef_status value_and_spot(ef__eval *ev, const ef__stmt *stmt, bool create,
 
     bool item = stmt->kind == EF__STMT_PUSH || stmt->kind == EF__STMT_ADD;
     if (st == EF_OK)
-        st = store(ev, stmt->value, stmt->target->step_count + item, v, owned);
+        st = store_value(ev, stmt->value, stmt->target->step_count + item, v, owned);
     if (st != EF_OK)
         return st;
     st = find_spot(ev, stmt->target, create, spot);
@@ -340,7 +340,7 @@ static ef_status run_set(ef__eval *ev, const ef__stmt *stmt)
         ef__value_release(ev->changes->heap, owned);
         return st;
     }
-    return put(ev, stmt, &spot, owned);
+    return slot_put(ev, stmt, &spot, owned);
 }
 
 static ef_status run_increase(ef__eval *ev, const ef__stmt *stmt)
@@ -368,8 +368,8 @@ static ef_status run_increase(ef__eval *ev, const ef__stmt *stmt)
     st = ef__eval_math(ev, stmt->target, stmt->target, stmt->value,
                        plus ? EF__EXPR_ADD : EF__EXPR_SUB, old, by, &sum);
     if (st == EF_OK)
-        st = store(ev, stmt->target, 0, sum, &owned);
-    return st == EF_OK ? put(ev, stmt, &spot, owned) : st;
+        st = store_value(ev, stmt->target, 0, sum, &owned);
+    return st == EF_OK ? slot_put(ev, stmt, &spot, owned) : st;
 }
 
 /* The array at a place, made when there is none, and the view's own. */
@@ -386,7 +386,7 @@ static ef_status own_array(ef__eval *ev, const ef__stmt *stmt, ef__slot *spot, e
     if (v.kind <= EF__VALUE_NULL)
         st = put_empty(ev, spot, EF__VALUE_ARRAY);
     if (st == EF_OK)
-        st = own(ev, spot);
+        st = slot_own(ev, spot);
     *out = ef__slot_value(spot);
     return st;
 }
@@ -457,7 +457,7 @@ static ef_status run_add(ef__eval *ev, const ef__stmt *stmt)
         ef__value_release(ev->changes->heap, owned);
         return st;
     }
-    return put(ev, stmt, &place, owned);
+    return slot_put(ev, stmt, &place, owned);
 }
 
 static ef_status run_remove(ef__eval *ev, const ef__stmt *stmt)
@@ -509,7 +509,7 @@ static ef_status run_delete(ef__eval *ev)
 }
 
 /* A value that outlives the statement must not change with the view. */
-static ef_status hold(ef__eval *ev, const ef__expr *expr, ef__value v)
+static ef_status hold_value(ef__eval *ev, const ef__expr *expr, ef__value v)
 {
     if (v.kind < EF__VALUE_ARRAY || v.home == EF__HOME_JSON)
         return EF_OK;
@@ -529,7 +529,7 @@ static ef_status run_let(ef__eval *ev, const ef__stmt *stmt)
     ef_status st = ef__eval_expr(ev, stmt->value, &v);
 
     if (st == EF_OK)
-        st = hold(ev, stmt->value, v);
+        st = hold_value(ev, stmt->value, v);
     if (st == EF_OK)
         ev->slots[stmt->slot] = v;
     return st;
@@ -543,7 +543,7 @@ static ef_status run_for(ef__eval *ev, const ef__stmt *stmt)
     if (st == EF_OK && array.kind != EF__VALUE_ARRAY)
         return ef__eval_mistake(ev, stmt->value, array, &array, "for needs an array");
     if (st == EF_OK)
-        st = hold(ev, stmt->value, array);
+        st = hold_value(ev, stmt->value, array);
     ef__value_walk walk = ef__value_walk_of(array);
     while (st == EF_OK && ef__value_next(&walk)) {
         bool wanted = true;

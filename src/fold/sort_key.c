@@ -162,19 +162,19 @@ static void add_value(ef__buf *out, ef__value v)
  */
 ef_status ef__sort_key(ef__value v, size_t max_bytes, ef__buf *out, bool *out_cut, ef_error *err)
 {
-    size_t room = out->max_bytes;
-    bool narrow = max_bytes < room - out->len;
+    size_t capacity = out->max_bytes;
+    bool is_limited = max_bytes < capacity - out->len;
 
     if (out->failed)
-        return ef_fail(err, EF_NO_MEMORY, "no room for a sort key");
-    if (narrow)
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for a sort key");
+    if (is_limited)
         out->max_bytes = out->len + max_bytes;
     add_value(out, v);
-    *out_cut = narrow && out->failed && out->len == out->max_bytes;
-    out->max_bytes = room;
+    *out_cut = is_limited && out->failed && out->len == out->max_bytes;
+    out->max_bytes = capacity;
     if (*out_cut)
         out->failed = false;
-    return out->failed ? ef_fail(err, EF_NO_MEMORY, "no room for a sort key") : EF_OK;
+    return out->failed ? ef_fail(err, EF_NO_MEMORY, "out of memory for a sort key") : EF_OK;
 }
 
 bool ef__sort_key_is_plain(ef_str key, ef_str other)

@@ -131,7 +131,7 @@ static ef_status store_number(ef__heap *heap, ef__value v, ef__value *out, ef_er
 }
 
 /* Some spare capacity, because most arrays of views are pushed to. */
-static uint32_t roomy(size_t count)
+static uint32_t capacity_for(size_t count)
 {
     return (uint32_t)(count < 4 ? 4 : count + count / 2);
 }
@@ -139,7 +139,7 @@ static uint32_t roomy(size_t count)
 static ef_status store_array(ef__heap *heap, ef__value v, unsigned depth, ef__value *out,
                              ef_error *err)
 {
-    uint32_t cap = roomy(ef__value_count(v));
+    uint32_t cap = capacity_for(ef__value_count(v));
     ef__array *array = ef__heap_alloc(heap, sizeof(*array));
     ef__value *items = ef__heap_alloc(heap, cap * sizeof(*items));
     ef__value_walk walk = ef__value_walk_of(v);

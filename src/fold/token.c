@@ -41,13 +41,13 @@ static bool name_goes_on(char c)
     return name_begins(c) || is_digit(c);
 }
 
-static ef_str rest(const ef__lexer *lexer)
+static ef_str source_rest(const ef__lexer *lexer)
 {
     ef_str text = {lexer->source.ptr + lexer->offset, lexer->source.len - lexer->offset};
     return text;
 }
 
-static char peek(const ef__lexer *lexer)
+static char peek_char(const ef__lexer *lexer)
 {
     return lexer->offset < lexer->source.len ? lexer->source.ptr[lexer->offset] : '\0';
 }
@@ -69,7 +69,7 @@ static uint32_t character_count(const char *ptr, size_t len)
 }
 
 /* The token of `len` bytes at lexer->offset; the lexer moves past it. */
-static void take(ef__lexer *lexer, ef__token_kind kind, size_t len, ef__lexeme *out)
+static void lexer_take_token(ef__lexer *lexer, ef__token_kind kind, size_t len, ef__lexeme *out)
 {
     const char *ptr = lexer->source.ptr + lexer->offset;
     uint32_t characters = character_count(ptr, len);
@@ -91,7 +91,7 @@ static void take(ef__lexer *lexer, ef__token_kind kind, size_t len, ef__lexeme *
 
 static void take_wrong(ef__lexer *lexer, size_t len, const char *wrong, ef__lexeme *out)
 {
-    take(lexer, EF__TOKEN_WRONG, len, out);
+    lexer_take_token(lexer, EF__TOKEN_WRONG, len, out);
     out->wrong = wrong;
 }
 
@@ -125,15 +125,15 @@ static void next_line(ef__lexer *lexer)
 static void skip_white(ef__lexer *lexer)
 {
     for (;;) {
-        char c = peek(lexer);
+        char c = peek_char(lexer);
         bool blank_line = lexer->open_count > 0 || !lexer->any;
 
         if (lexer->offset >= lexer->source.len)
             return;
         if (c == '#')
-            while (lexer->offset < lexer->source.len && peek(lexer) != '\n')
+            while (lexer->offset < lexer->source.len && peek_char(lexer) != '\n')
                 lexer->offset++;
-        else if (c == ' ' || (c == '\r' && begins_with(rest(lexer), "\r\n")))
+        else if (c == ' ' || (c == '\r' && begins_with(source_rest(lexer), "\r\n")))
             lexer->offset++;
         else if (c == '\n' && blank_line)
             next_line(lexer);
@@ -172,7 +172,7 @@ static bool take_indent(ef__lexer *lexer, ef__lexeme *out)
         return true;
     }
     lexer->indents[lexer->indent_count++] = width;
-    take(lexer, EF__TOKEN_INDENT, 0, out);
+    lexer_take_token(lexer, EF__TOKEN_INDENT, 0, out);
     return true;
 }
 
@@ -183,12 +183,12 @@ static bool take_end(ef__lexer *lexer, ef__lexeme *out)
     lexer->any = false;
     lexer->open_count = 0;
     if (newline) {
-        take(lexer, EF__TOKEN_NEWLINE, 0, out);
+        lexer_take_token(lexer, EF__TOKEN_NEWLINE, 0, out);
     } else if (lexer->indent_count > 1) {
         lexer->indent_count--;
-        take(lexer, EF__TOKEN_DEDENT, 0, out);
+        lexer_take_token(lexer, EF__TOKEN_DEDENT, 0, out);
     } else {
-        take(lexer, EF__TOKEN_END, 0, out);
+        lexer_take_token(lexer, EF__TOKEN_END, 0, out);
     }
     return true;
 }
@@ -197,7 +197,7 @@ static bool take_number(ef__lexer *lexer, ef__lexeme *out)
 {
     ef__number_parts parts;
     ef__number number;
-    ef_str text = rest(lexer);
+    ef_str text = source_rest(lexer);
     ef_status st = ef__number_scan(text, &parts);
     size_t len = parts.len;
 
@@ -210,7 +210,7 @@ static bool take_number(ef__lexer *lexer, ef__lexeme *out)
     } else if (ef__number_parse((ef_str){text.ptr, len}, &number, NULL) != EF_OK) {
         take_wrong(lexer, len, "this number has too many digits; 38 are exact", out);
     } else {
-        take(lexer, EF__TOKEN_NUMBER, len, out);
+        lexer_take_token(lexer, EF__TOKEN_NUMBER, len, out);
         out->number = number;
     }
     return true;
@@ -230,7 +230,7 @@ static size_t text_length(ef_str text)
 
 static bool take_text(ef__lexer *lexer, ef__lexeme *out)
 {
-    ef_str text = rest(lexer);
+    ef_str text = source_rest(lexer);
     size_t len = text_length(text);
     ef__json *value = NULL;
     ef_status st;
@@ -252,25 +252,25 @@ static bool take_text(ef__lexer *lexer, ef__lexeme *out)
             out);
         return true;
     }
-    take(lexer, EF__TOKEN_TEXT, len, out);
+    lexer_take_token(lexer, EF__TOKEN_TEXT, len, out);
     out->text = value->text;
     return true;
 }
 
 static bool take_name(ef__lexer *lexer, ef__lexeme *out)
 {
-    ef_str text = rest(lexer);
+    ef_str text = source_rest(lexer);
     size_t len = 1;
 
     while (len < text.len && name_goes_on(text.ptr[len]))
         len++;
-    take(lexer, EF__TOKEN_NAME, len, out);
+    lexer_take_token(lexer, EF__TOKEN_NAME, len, out);
     return true;
 }
 
 static bool take_unknown(ef__lexer *lexer, ef__lexeme *out)
 {
-    ef_str text = rest(lexer);
+    ef_str text = source_rest(lexer);
     uint32_t code = 0;
     size_t len = ef__character(text, &code);
 
@@ -308,11 +308,11 @@ static void note_bracket(ef__lexer *lexer, ef__lexeme *token)
 
 static bool take_mark(ef__lexer *lexer, ef__lexeme *out)
 {
-    ef_str text = rest(lexer);
+    ef_str text = source_rest(lexer);
 
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         if (begins_with(text, marks[i])) {
-            take(lexer, EF__TOKEN_MARK, strlen(marks[i]), out);
+            lexer_take_token(lexer, EF__TOKEN_MARK, strlen(marks[i]), out);
             note_bracket(lexer, out);
             return true;
         }
@@ -335,7 +335,7 @@ bool ef__lexer_next(ef__lexer *lexer, ef__lexeme *out)
 {
     if (lexer->dedents > 0) {
         lexer->dedents--;
-        take(lexer, EF__TOKEN_DEDENT, 0, out);
+        lexer_take_token(lexer, EF__TOKEN_DEDENT, 0, out);
         return true;
     }
     skip_white(lexer);
@@ -346,9 +346,9 @@ bool ef__lexer_next(ef__lexer *lexer, ef__lexeme *out)
     if (lexer->dedents > 0)
         return ef__lexer_next(lexer, out);
 
-    char c = peek(lexer);
+    char c = peek_char(lexer);
     if (c == '\n') {
-        take(lexer, EF__TOKEN_NEWLINE, 0, out);
+        lexer_take_token(lexer, EF__TOKEN_NEWLINE, 0, out);
         next_line(lexer);
         return true;
     }
@@ -372,12 +372,12 @@ void ef__lexer_type(ef__lexer *lexer, ef__lexeme *token)
     if (len == 0)
         return;
     lexer->offset = token->span.offset;
-    take(lexer, EF__TOKEN_TYPE, len, token);
+    lexer_take_token(lexer, EF__TOKEN_TYPE, len, token);
 }
 
 bool ef__lexer_follows(const ef__lexer *lexer, const char *mark)
 {
-    ef_str text = rest(lexer);
+    ef_str text = source_rest(lexer);
 
     while (text.len > 0 && text.ptr[0] == ' ') {
         text.ptr++;

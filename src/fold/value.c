@@ -142,16 +142,16 @@ static int compare_text(ef_str a, ef_str b)
     return diff ? diff : a.len < b.len ? -1 : a.len > b.len;
 }
 
-static int rank(ef__value v)
+static int kind_rank(ef__value v)
 {
     return v.kind == EF__VALUE_DECIMAL ? EF__VALUE_INT : v.kind;
 }
 
 int ef__value_compare(ef__value a, ef__value b)
 {
-    if (rank(a) != rank(b))
-        return rank(a) < rank(b) ? -1 : 1;
-    switch (rank(a)) {
+    if (kind_rank(a) != kind_rank(b))
+        return kind_rank(a) < kind_rank(b) ? -1 : 1;
+    switch (kind_rank(a)) {
     case EF__VALUE_INT:
         return compare_numbers(a, b);
     case EF__VALUE_STRING:

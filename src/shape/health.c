@@ -16,7 +16,7 @@ const char *ef__health_name(ef__health health)
     return words[health];
 }
 
-static const char *plural(int64_t count)
+static const char *plural_suffix(int64_t count)
 {
     return count == 1 ? "" : "s";
 }
@@ -77,16 +77,16 @@ static void format_blocked(const ef__health_facts *o, char *out, size_t size)
 
     if (b.streams > 0)
         (void)snprintf(streams, sizeof streams, " of %" PRId64 " stream%s", b.streams,
-                       plural(b.streams));
+                       plural_suffix(b.streams));
     if (b.tenants > 0)
         (void)snprintf(tenants, sizeof tenants, "%s %" PRId64 " tenant%s",
-                       b.streams > 0 ? " and" : " of", b.tenants, plural(b.tenants));
+                       b.streams > 0 ? " and" : " of", b.tenants, plural_suffix(b.tenants));
     if (b.events == 0) /* blocked rows of publishers */
         b.events = o->outbox->blocked;
     out[0] = '\0';
     if (b.events > 0)
         (void)snprintf(out, size, "; %" PRId64 " event%s%s%s %s blocked", b.events,
-                       plural(b.events), streams, tenants, b.events == 1 ? "is" : "are");
+                       plural_suffix(b.events), streams, tenants, b.events == 1 ? "is" : "are");
 }
 
 static bool has_scope(const ef_projection *p, const char *state)
@@ -195,7 +195,7 @@ static bool is_behind(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
     else if (last)
         (void)snprintf(out, EF__HEALTH_TEXT,
                        "Catching up: %.*s lags by %" PRId64 " event%s, %" PRId64 " s.",
-                       EF_STR_ARG(last->name), last->lag_events, plural(last->lag_events),
+                       EF_STR_ARG(last->name), last->lag_events, plural_suffix(last->lag_events),
                        last->lag_us / 1000000);
     else
         return false;

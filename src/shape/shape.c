@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const void *at(const void *thing, const ef__field *field)
+static const void *field_at(const void *thing, const ef__field *field)
 {
     return (const char *)thing + field->offset;
 }
@@ -26,7 +26,7 @@ static void write_seconds(ef__json_writer *w, int64_t us)
 static void write_ttl(ef__json_writer *w, const void *thing, const ef__field *field)
 {
     const ef_clock *clock = ef_clock_system();
-    int64_t until_us = *(const int64_t *)at(thing, field);
+    int64_t until_us = *(const int64_t *)field_at(thing, field);
     bool live = *(const bool *)((const char *)thing + field->live_offset);
     int64_t left = (until_us - clock->wall_us(clock->context)) / 1000;
 
@@ -66,7 +66,7 @@ static void write_number(ef__json_writer *w, bool known, int64_t number)
 
 static void write_field(ef__json_writer *w, const ef__field *field, const void *thing)
 {
-    const void *value = at(thing, field);
+    const void *value = field_at(thing, field);
 
     switch (field->kind) {
     case EF__FIELD_STR:

@@ -24,7 +24,7 @@
 
 #define SERVER_MAX (NI_MAXHOST + 32) /* bytes: scheme, brackets and port */
 
-static void disconnect(ef__nats_bus *nats)
+static void nats_disconnect(ef__nats_bus *nats)
 {
     natsSubscription_Destroy(nats->answers);
     natsInbox_Destroy(nats->inbox);
@@ -274,7 +274,7 @@ static ef_status connect_broker(ef__nats_bus *nats, ef_error *err)
 
     if (is_connected(nats))
         return EF_OK;
-    disconnect(nats);
+    nats_disconnect(nats);
     (void)snprintf(server, sizeof server, "%s", nats->address.server);
     if (!nats->base.options.allow_private)
         st = resolve_public_address(nats, server, err);
@@ -283,7 +283,7 @@ static ef_status connect_broker(ef__nats_bus *nats, ef_error *err)
     s = open_connection(nats, server);
     if (s == NATS_OK)
         return EF_OK;
-    disconnect(nats);
+    nats_disconnect(nats);
     return ef__nats_fail(nats, s, err);
 }
 
@@ -321,7 +321,7 @@ static ef_status nats_deliver(ef__bus *bus, const ef__bus_message *messages, siz
         st = ef__nats_publish(nats, messages, count, outcomes, arena, err);
     ef__buf_release(&subject);
     if (st != EF_OK)
-        disconnect(nats); /* the results of the rest are unknown: connect again */
+        nats_disconnect(nats); /* the results of the rest are unknown: connect again */
     return st;
 }
 
@@ -340,7 +340,7 @@ static ef_status nats_check_loss(ef__bus *bus, ef_str progress, bool now, ef_err
     if (st == EF_OK)
         st = compare_stream(nats, &arena, err);
     if (st != EF_OK && st != EF_NOT_FOUND)
-        disconnect(nats);
+        nats_disconnect(nats);
     ef__arena_release(&arena);
     return st;
 }
@@ -369,7 +369,7 @@ static void nats_close(ef__bus *bus)
 {
     ef__nats_bus *nats = (ef__nats_bus *)bus;
 
-    disconnect(nats);
+    nats_disconnect(nats);
     ef__bus_release(bus);
     free(nats);
 }
