@@ -29,7 +29,8 @@ ef_status ef__era_compare(const ef__generation_change *change, bool is_there, in
                           ef_error *err)
 {
     if (!is_there)
-        return ef_fail(err, EF_CONFLICT, "generation %lld is gone", (long long)change->generation);
+        return ef_fail(err, EF_CONFLICT, "generation %lld was removed",
+                       (long long)change->generation);
     if (era == change->era)
         return EF_OK;
     return ef_fail_numbers(err, EF_CONFLICT, change->era, era,
@@ -77,8 +78,7 @@ ef_status ef__watermark_compare(const ef__watermark_change *change, const ef__wa
 
 ef_status ef__view_moved(ef_str id, ef_error *err)
 {
-    return ef_fail(err, EF_CONFLICT, "view \"%.*s\" was changed by somebody else meanwhile",
-                   EF_STR_ARG(id));
+    return ef_fail(err, EF_CONFLICT, "view \"%.*s\" was changed concurrently", EF_STR_ARG(id));
 }
 
 ef_status ef__view_compare(const ef__view_change *change, const uint64_t is[2], ef_error *err)

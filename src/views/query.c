@@ -124,7 +124,7 @@ static ef_status make_place(run *r, const ef__view *view, ef__query_place *out)
 }
 
 /* With a NUL behind it, as all that is handed out has. */
-static ef_str put(char **at, ef_str text)
+static ef_str append_text(char **at, ef_str text)
 {
     ef_str copy = {*at, text.len};
 
@@ -158,18 +158,18 @@ static found *found_make(const run *r, const ef__view *view, const ef__query_pla
     at = (char *)(f + 1);
     f->view = *view;
     f->bytes = bytes;
-    f->view.id = put(&at, view->id);
-    f->view.data = put(&at, view->data);
-    f->view.tenant = r->query->any_tenant ? put(&at, view->tenant) : (ef_str){0};
+    f->view.id = append_text(&at, view->id);
+    f->view.data = append_text(&at, view->data);
+    f->view.tenant = r->query->any_tenant ? append_text(&at, view->tenant) : (ef_str){0};
     f->place = (ef__query_place){.tenant = f->view.tenant, .id = f->view.id};
     for (size_t i = 0; i < r->query->sort_count; i++)
-        f->place.keys[i] = put(&at, place->keys[i]);
+        f->place.keys[i] = append_text(&at, place->keys[i]);
     return f;
 }
 
 /* Keep it if it is among the first. A full page of large views gets shorter, never wrong: what is
  * dropped is the last of all, and the cursor leads to it. */
-static ef_status keep(run *r, const ef__view *view, const ef__query_place *place)
+static ef_status keep_view(run *r, const ef__view *view, const ef__query_place *place)
 {
     found *f;
 
@@ -213,8 +213,8 @@ static bool is_covered(const run *r, ef_str key)
 
 /* Test a candidate and say where it stands. What the index knows is not read from the view again.
  */
-static ef_status test(run *r, ef_str key, const ef__view *view, bool *out_holds,
-                      ef__query_place *out)
+static ef_status test_view(run *r, ef_str key, const ef__view *view, bool *out_holds,
+                           ef__query_place *out)
 {
     bool covered = !r->query->filter || is_covered(r, key);
     bool placed = r->plan.in_order && r->plan.index >= 0;
@@ -232,7 +232,7 @@ static ef_status test(run *r, ef_str key, const ef__view *view, bool *out_holds,
 }
 
 /* What was done since the last call, and one for the view itself. */
-static ef_status charge(run *r)
+static ef_status charge_meter(run *r)
 {
     return r->query->meter ? ef__meter_charge(r->query->meter,
                                               1 + (r->match ? ef__match_used(r->match) : 0), r->err)
@@ -246,20 +246,20 @@ static bool look_at(void *context, ef_str key, const ef__view *view)
     bool holds;
 
     r->looked_at++;
-    r->st = test(r, key, view, &holds, &place);
+    r->st = test_view(r, key, view, &holds, &place);
     if (r->st == EF_OK)
-        r->st = charge(r);
+        r->st = charge_meter(r);
     if (r->st != EF_OK || !holds)
         return r->st == EF_OK;
     r->matched++;
     if (r->st == EF_OK &&
         (!r->has_cursor || ef__query_place_compare(r->query, &place, &r->cursor) > 0))
-        r->st = keep(r, view, &place);
+        r->st = keep_view(r, view, &place);
     /* In order, one more than the page is enough to know that there is a next one. */
     return r->st == EF_OK && !(r->plan.in_order && r->more && !r->query->count);
 }
 
-static ef_status scan(run *r, ef_views *views)
+static ef_status scan_views(run *r, ef_views *views)
 {
     const ef__query_plan *plan = &r->plan;
     ef__view_scan s = {.generation = r->query->generation,
@@ -310,7 +310,7 @@ static ef_status print_fields(run *r, const ef__view *view, ef__buf *out)
 }
 
 /* What was found in order is in the answer's memory already. */
-static ef_str kept(const run *r, ef__arena *arena, ef_str text)
+static ef_str result_text(const run *r, ef__arena *arena, ef_str text)
 {
     return r->plan.in_order ? text : ef__arena_copy(arena, text);
 }
@@ -324,13 +324,13 @@ static ef_status fill_row(run *r, const found *f, ef__buf *scratch, ef__arena *a
     if (r->query->field_count > 0) {
         st = print_fields(r, &f->view, scratch);
         if (st == EF_OK)
-            st = charge(r);
+            st = charge_meter(r);
         data = ef__arena_copy(arena, ef__buf_str(scratch));
     } else {
-        data = kept(r, arena, f->view.data);
+        data = result_text(r, arena, f->view.data);
     }
-    *out = (ef__query_row){.tenant = kept(r, arena, f->view.tenant),
-                           .id = kept(r, arena, f->view.id),
+    *out = (ef__query_row){.tenant = result_text(r, arena, f->view.tenant),
+                           .id = result_text(r, arena, f->view.id),
                            .data = data,
                            .last_position = f->view.last_position,
                            .last_seq = f->view.last_seq,
@@ -352,7 +352,7 @@ static void sort_heap(run *r)
     r->count = all;
 }
 
-static ef_status answer(run *r, ef__query_result *out)
+static ef_status build_result(run *r, ef__query_result *out)
 {
     ef__arena *arena = &out->room->arena;
     ef__buf scratch = EF__BUF_INIT(EF__QUERY_BYTES);
@@ -374,7 +374,7 @@ static ef_status answer(run *r, ef__query_result *out)
     return st;
 }
 
-static ef_status prepare(run *r)
+static ef_status prepare_run(run *r)
 {
     const ef__query *query = r->query;
     ef_status st;
@@ -410,11 +410,11 @@ ef_status ef__query_run(ef_views *views, const ef__query *query, ef__query_resul
     for (size_t i = 0; i < EF__QUERY_SORTS_MAX; i++)
         r.keys[i] = (ef__buf)EF__BUF_INIT(2 * EF__KEY_BYTES);
     if (st == EF_OK)
-        st = prepare(&r);
+        st = prepare_run(&r);
     if (st == EF_OK)
-        st = scan(&r, views);
+        st = scan_views(&r, views);
     if (st == EF_OK)
-        st = answer(&r, out);
+        st = build_result(&r, out);
     for (size_t i = 0; i < r.count && !r.plan.in_order; i++)
         free(r.items[i]);
     free(r.items);

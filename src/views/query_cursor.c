@@ -44,7 +44,7 @@ static void add_text(ef__buf *out, ef_str text)
     ef__buf_add_str(out, text);
 }
 
-static ef_str encode(ef_str bytes, ef__arena *arena)
+static ef_str encode_base64(ef_str bytes, ef__arena *arena)
 {
     size_t len = (bytes.len * 8 + 5) / 6;
     char *text = ef__arena_alloc(arena, len + 1);
@@ -77,7 +77,7 @@ bool ef__query_cursor_print(const ef__query *query, const ef__query_place *place
     if (!bytes.failed) {
         ef_str rest = {bytes.ptr + SUM_BYTES, bytes.len - SUM_BYTES};
         put_number(bytes.ptr, question_sum(query, rest), SUM_BYTES);
-        *out = encode(ef__buf_str(&bytes), arena);
+        *out = encode_base64(ef__buf_str(&bytes), arena);
     }
     ef__buf_release(&bytes);
     return out->ptr != NULL;
@@ -95,7 +95,7 @@ static uint64_t get_number(const char *bytes, int count)
 }
 
 /* Bytes of the text; len 0 when it has other letters. */
-static ef_str decode(ef_str text, ef__arena *arena)
+static ef_str decode_base64(ef_str text, ef__arena *arena)
 {
     size_t len = text.len * 6 / 8;
     char *bytes = ef__arena_zalloc(arena, len + 2, 1);
@@ -130,7 +130,7 @@ ef_status ef__query_cursor_read(const ef__query *query, ef__arena *arena, ef__qu
     bool good;
 
     if (query->cursor.len <= 2 * CURSOR_MAX)
-        bytes = decode(query->cursor, arena);
+        bytes = decode_base64(query->cursor, arena);
     if (!bytes.ptr)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a cursor");
     if (bytes.len > SUM_BYTES)

@@ -131,7 +131,8 @@ static bool bound_key(int32_t index, ef__value v, ef__buf *out, bool *out_cut)
 }
 
 /* Keep the higher of two low ends, or the lower of two high ones; of equal ones the open one. */
-static void narrow(ef__buf *bound, bool *has, bool *open, ef_str key, bool key_open, bool is_low)
+static void narrow_bound(ef__buf *bound, bool *has, bool *open, ef_str key, bool key_open,
+                         bool is_low)
 {
     int order = *has ? ef__str_compare(key, ef__buf_str(bound)) : 0;
 
@@ -143,7 +144,7 @@ static void narrow(ef__buf *bound, bool *has, bool *open, ef_str key, bool key_o
     ef__buf_add_str(bound, key);
 }
 
-static ef__expr_kind turned(ef__expr_kind kind)
+static ef__expr_kind mirrored(ef__expr_kind kind)
 {
     switch (kind) {
     case EF__EXPR_LT:
@@ -172,9 +173,9 @@ static void add_range(planner *p, int32_t index, ef__expr_kind kind, ef__value v
         r->conditions += !cut;
         r->is_point = r->is_point || kind == EF__EXPR_EQ;
         if (kind == EF__EXPR_EQ || kind == EF__EXPR_GT || kind == EF__EXPR_GE)
-            narrow(&r->low, &r->has_low, &r->low_open, ef__buf_str(&key), open, true);
+            narrow_bound(&r->low, &r->has_low, &r->low_open, ef__buf_str(&key), open, true);
         if (kind == EF__EXPR_EQ || kind == EF__EXPR_LT || kind == EF__EXPR_LE)
-            narrow(&r->high, &r->has_high, &r->high_open, ef__buf_str(&key), open, false);
+            narrow_bound(&r->high, &r->has_high, &r->high_open, ef__buf_str(&key), open, false);
     }
     ef__buf_release(&key);
 }
@@ -198,7 +199,7 @@ static void read_conditions(planner *p, const ef__expr *expr)
     if (index < 0) {
         index = index_of(p, right);
         right = left;
-        kind = turned(kind);
+        kind = mirrored(kind);
     }
     if (index >= 0 && literal_value(p, right, &v))
         add_range(p, index, kind, v);
@@ -206,7 +207,7 @@ static void read_conditions(planner *p, const ef__expr *expr)
 
 /* --- choosing --------------------------------------------------------------------------------- */
 
-static int32_t choose(const planner *p, int32_t sorted_by)
+static int32_t choose_range(const planner *p, int32_t sorted_by)
 {
     int32_t best = -1;
 
@@ -261,7 +262,7 @@ ef_status ef__query_plan_make(const ef__query *query, ef__query_plan *out, ef_er
         if (query->sort_count == 1)
             sorted_by = index_of(p, query->sorts[0].by->expr);
     }
-    chosen = choose(p, sorted_by);
+    chosen = choose_range(p, sorted_by);
     *out = (ef__query_plan){0};
     take_range(p, chosen, out);
     if (query->sort_count == 0)
@@ -291,7 +292,7 @@ const ef__filter *ef__query_plan_sieve(const ef__query *query, const ef__query_p
 
 /* --- explaining ------------------------------------------------------------------------------- */
 
-static const char *extent(const ef__query_plan *plan)
+static const char *range_description(const ef__query_plan *plan)
 {
     if (plan->is_point)
         return "one value";
@@ -337,17 +338,18 @@ ef_status ef__query_explain(ef_views *views, const ef__query *query, ef__buf *ou
     if (st != EF_OK)
         return st;
     if (plan.index >= 0)
-        ef__buf_printf(out, "looked at: index %.*s, %s\n", EF_STR_ARG(plan.path), extent(&plan));
+        ef__buf_printf(out, "scanned:   index %.*s, %s\n", EF_STR_ARG(plan.path),
+                       range_description(&plan));
     else if (plan.has_low || plan.has_high)
-        ef__buf_printf(out, "looked at: view ids, %s\n", extent(&plan));
+        ef__buf_printf(out, "scanned:   view ids, %s\n", range_description(&plan));
     else
-        ef__buf_printf(out, "looked at: every view%s, no index helps\n",
+        ef__buf_printf(out, "scanned:   every view%s, no index matches\n",
                        query->any_tenant ? "" : " of the tenant");
     ef__buf_printf(out, "filtered:  %.*s\n", EF_STR_ARG(filter));
     explain_sieve(views, ef__query_plan_sieve(query, &plan), out);
     explain_sort(query, &plan, out);
     if (query->count)
-        ef__buf_add_text(out, "counted:   every candidate is looked at\n");
+        ef__buf_add_text(out, "counted:   every scanned view is read\n");
     ef__query_plan_release(&plan);
     return out->failed ? ef_fail(err, EF_NO_MEMORY, "memory ran out for an explanation") : EF_OK;
 }

@@ -85,7 +85,7 @@ static void index_ends(const ef__view_scan *s, ef__view_place *from, ef__view_pl
 
 /* --- both ------------------------------------------------------------------------------------- */
 
-static ef_status check(const ef__view_place *p, ef_error *err)
+static ef_status check_buffers(const ef__view_place *p, ef_error *err)
 {
     return p->second.failed || p->third.failed
                ? ef_fail(err, EF_NO_MEMORY, "memory ran out for a scan")
@@ -99,7 +99,7 @@ ef_status ef__view_range(const ef__view_scan *scan, ef__view_place *from, ef__vi
         index_ends(scan, from, to);
     else
         id_ends(scan, from, to);
-    return check(from, err) == EF_OK ? check(to, err) : EF_NO_MEMORY;
+    return check_buffers(from, err) == EF_OK ? check_buffers(to, err) : EF_NO_MEMORY;
 }
 
 ef_status ef__view_place_at(ef__view_place *place, int64_t first, ef_str second, ef_str third,
@@ -108,7 +108,7 @@ ef_status ef__view_place_at(ef__view_place *place, int64_t first, ef_str second,
     place_set(place, first, second, third);
     if (behind)
         behind_name(&place->third);
-    return check(place, err);
+    return check_buffers(place, err);
 }
 
 void ef__view_place_release(ef__view_place *place)

@@ -162,27 +162,27 @@ ef_status ef__tenant_cursor_moved(ef_str tenant, ef_error *err)
 
 ef_status ef__generation_missing(int64_t id, ef_error *err)
 {
-    return ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "there is no generation %lld", (long long)id);
+    return ef_fail_numbers(err, EF_NOT_FOUND, id, 0, "generation %lld does not exist",
+                           (long long)id);
 }
 
 ef_status ef__generation_is_active(int64_t id, ef_error *err)
 {
-    return ef_fail(err, EF_CONFLICT, "generation %lld is the one that queries go to",
-                   (long long)id);
+    return ef_fail(err, EF_CONFLICT, "generation %lld is active: queries read it", (long long)id);
 }
 
 ef_status ef__generation_number_exists(ef_str name, int32_t wanted, ef_error *err)
 {
     return ef_fail(
         err, EF_CONFLICT,
-        "generation %d of \"%.*s\" is not the next one: somebody else has made or removed "
-        "one meanwhile; look again",
+        "%d is not the next generation number of \"%.*s\": generations were added or removed "
+        "concurrently; read them again",
         (int)wanted, EF_STR_ARG(name));
 }
 
 ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error *err)
 {
     return ef_fail_numbers(err, EF_CONFLICT, era, found,
-                           "generation %lld was changed by somebody else meanwhile: look again",
+                           "generation %lld was changed concurrently: read it again",
                            (long long)id);
 }

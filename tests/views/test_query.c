@@ -269,7 +269,7 @@ static void check_plan(fixture *t, const char *where, const char *by_server, con
     ef__buf text = EF__BUF_INIT(10000), expected = EF__BUF_INIT(10000);
 
     OK(ef__query_explain(t->views, &query, &text, &t->err));
-    ef__buf_printf(&expected, "looked at: %s\nfiltered:  %s\n", first_line,
+    ef__buf_printf(&expected, "scanned:   %s\nfiltered:  %s\n", first_line,
                    where ? where : "nothing");
     if (by_server && t->views->ops->sieve)
         ef__buf_printf(&expected, "by server: %s\n", by_server);
@@ -286,7 +286,7 @@ CONTRACT(explain_says_which_index_and_what_is_left_to_do)
     fixture *t = *state;
     const char *by_id = "by view_id, keeping the first 100";
 
-    const char *all = "every view of the tenant, no index helps";
+    const char *all = "every view of the tenant, no index matches";
 
     check_plan(t, NULL, NULL, NULL, all, "already");
     check_plan(t, "e == 1", NULL, NULL, all, "already"); /* it would have to read every view */

@@ -200,7 +200,7 @@ static ef_status check_size(vl_env *env, ef_error *err)
 
     if (mdb_env_info(env->mdb, &info) != 0 || mdb_env_stat(env->mdb, &stat) != 0 ||
         mdb_env_get_fd(env->mdb, &fd) != 0 || fstat(fd, &file) != 0)
-        return ef_fail(err, EF_IO, "%s/data.mdb cannot be looked at", env->folder);
+        return ef_fail(err, EF_IO, "%s/data.mdb cannot be inspected", env->folder);
     used = ((int64_t)info.me_last_pgno + 1) * stat.ms_psize;
     if (file.st_size + CUT_BYTES_MIN >= used)
         return EF_OK;

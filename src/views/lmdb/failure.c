@@ -40,7 +40,7 @@ static ef_status row_put(vl_txn *txn, int64_t generation, int64_t id, const vl_f
 }
 
 /* The next `len` bytes of `*rest`. */
-static ef_str take(ef_str *rest, uint32_t len)
+static ef_str split_bytes(ef_str *rest, uint32_t len)
 {
     ef_str text = {rest->ptr, len};
 
@@ -55,11 +55,11 @@ static bool row_read(ef_str row, vl_failure *head, failure_texts *t)
                                       head->event_id_bytes + head->code_bytes + head->message_bytes)
         return false;
     row = (ef_str){row.ptr + sizeof *head, row.len - sizeof *head};
-    t->tenant = take(&row, head->tenant_bytes);
-    t->stream = take(&row, head->stream_bytes);
-    t->event_id = take(&row, head->event_id_bytes);
-    t->code = take(&row, head->code_bytes);
-    t->message = take(&row, head->message_bytes);
+    t->tenant = split_bytes(&row, head->tenant_bytes);
+    t->stream = split_bytes(&row, head->stream_bytes);
+    t->event_id = split_bytes(&row, head->event_id_bytes);
+    t->code = split_bytes(&row, head->code_bytes);
+    t->message = split_bytes(&row, head->message_bytes);
     return true;
 }
 
@@ -145,7 +145,8 @@ static ef_status resolve_one(vl_part *part, int64_t id, ef_error *err)
 }
 
 /* Open ones of the stream that the watermark passes, each found anew: the one before is gone. */
-static ef_status resolve(vl_part *part, vl_walk *walk, const ef__watermark_change *w, ef_error *err)
+static ef_status resolve_failures(vl_part *part, vl_walk *walk, const ef__watermark_change *w,
+                                  ef_error *err)
 {
     vl_key from, to;
     int64_t shelf, id;
@@ -188,7 +189,7 @@ ef_status vl_failures_write(vl_part *part, ef_error *err)
         st = vl_walk_from(&walk, &open, err);
     if (st == EF_OK && walk.found && vl_has_prefix(walk.key, &open))
         for (size_t i = 0; st == EF_OK && i < part->change->watermark_count; i++)
-            st = resolve(part, &walk, &part->change->watermarks[i], err);
+            st = resolve_failures(part, &walk, &part->change->watermarks[i], err);
     vl_walk_close(&walk);
     return st;
 }

@@ -144,7 +144,7 @@ typedef struct following {
     ef__follow_row *out;
 } following;
 
-static ef_status begin(vl_txn *txn, const following *f, ef_error *err)
+static ef_status follow_begin(vl_txn *txn, const following *f, ef_error *err)
 {
     vl_generation g;
     int64_t followed, shelf;
@@ -166,7 +166,7 @@ static ef_status begin(vl_txn *txn, const following *f, ef_error *err)
     return st;
 }
 
-static ef_status follow(vl_txn *txn, void *context, ef_error *err)
+static ef_status follow_tenant(vl_txn *txn, void *context, ef_error *err)
 {
     const following *f = context;
     bool found, followed;
@@ -181,7 +181,7 @@ static ef_status follow(vl_txn *txn, void *context, ef_error *err)
     if (st == EF_OK)
         st = end_one(txn, f->generation, f->now_us, &followed, err);
     if (st == EF_OK && !found)
-        st = begin(txn, f, err);
+        st = follow_begin(txn, f, err);
     if (st == EF_OK)
         st = follow_put(txn, f->generation, f->tenant, f->out, err);
     return st == EF_OK ? vl_put(txn, VL_STATE, end_key(f->generation, f->out->until_us, f->tenant),
@@ -198,7 +198,7 @@ ef_status vl_follow_begin(ef_views *views, int64_t generation, ef_str tenant, in
                    .now_us = vl_now_us(vl_store_of(views)),
                    .out = out};
 
-    return vl_change(views, false, follow, &f, err);
+    return vl_change(views, false, follow_tenant, &f, err);
 }
 
 /* --- recording -------------------------------------------------------------------------------- */
@@ -236,7 +236,7 @@ static ef_status first_number(vl_txn *txn, int64_t shelf, int64_t *out, ef_error
 }
 
 /* Delete the oldest records of a tenant that has too many. */
-static ef_status trim(vl_txn *txn, int64_t shelf, ef__follow_row *f, ef_error *err)
+static ef_status trim_changes(vl_txn *txn, int64_t shelf, ef__follow_row *f, ef_error *err)
 {
     vl_key prefix = vl_key_number(VL_CHANGE, shelf);
     int64_t over = f->kept - EF_LIMIT_CHANGES_LEFT;
@@ -273,7 +273,7 @@ static ef_status record_tenant(vl_part *part, const ef__view_change **changes, s
         st = add_record(part->txn, shelf, f.last, changes[i], err);
     }
     if (st == EF_OK)
-        st = trim(part->txn, shelf, &f, err);
+        st = trim_changes(part->txn, shelf, &f, err);
     return st == EF_OK ? follow_put(part->txn, generation, tenant, &f, err) : st;
 }
 

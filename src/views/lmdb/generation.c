@@ -126,8 +126,8 @@ static ef_status note_namesake(vl_txn *txn, int64_t id, const vl_generation *g, 
     return EF_OK;
 }
 
-static ef_status activate(vl_txn *txn, int64_t id, vl_generation *g, ef_str name, int64_t now_us,
-                          ef_error *err)
+static ef_status make_active(vl_txn *txn, int64_t id, vl_generation *g, ef_str name, int64_t now_us,
+                             ef_error *err)
 {
     namesakes others = {.name = name};
     vl_generation old;
@@ -165,7 +165,7 @@ static ef_status take_id(vl_txn *txn, int64_t *out, ef_error *err)
     return st == EF_OK ? vl_state_put(txn, &state, err) : st;
 }
 
-static ef_status add(vl_txn *txn, void *context, ef_error *err)
+static ef_status add_generation(vl_txn *txn, void *context, ef_error *err)
 {
     adding *a = context;
     const ef__generation *from = a->from;
@@ -196,7 +196,7 @@ static ef_status add(vl_txn *txn, void *context, ef_error *err)
     if (st == EF_OK && from->state == EF__GENERATION_LIVE)
         st = vl_live_set_grow(txn, err);
     if (st == EF_OK && from->active)
-        st = activate(txn, a->id, &g, from->name, now_us, err);
+        st = make_active(txn, a->id, &g, from->name, now_us, err);
     return st;
 }
 
@@ -204,7 +204,7 @@ ef_status vl_generation_add(ef_views *views, const ef__generation *generation, i
                             ef_error *err)
 {
     adding a = {.store = vl_store_of(views), .from = generation};
-    ef_status st = vl_change(views, false, add, &a, err);
+    ef_status st = vl_change(views, false, add_generation, &a, err);
 
     *out_id = st == EF_OK ? a.id : 0;
     return st;
@@ -356,7 +356,7 @@ static ef_status activate_it(vl_txn *txn, act *a, vl_generation *g, ef_error *er
     if (st != EF_OK || g->active)
         return st;
     g->replaced = a->replaced;
-    return activate(txn, a->id, g, t.name, a->now_us, err);
+    return make_active(txn, a->id, g, t.name, a->now_us, err);
 }
 
 ef_status vl_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
@@ -368,7 +368,7 @@ ef_status vl_generation_activate(ef_views *views, int64_t id, int64_t era, int32
 }
 
 /* The old texts are in the page that is about to be written: they are copied first. */
-static ef_status replace(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
+static ef_status replace_program(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
 {
     ef__arena arena = EF__ARENA_INIT(PROGRAM_MAX);
     texts t;
@@ -398,7 +398,7 @@ static ef_status replace(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
 ef_status vl_generation_replace(ef_views *views, int64_t id, int64_t era,
                                 const ef__generation *with, ef_error *err)
 {
-    act a = {.id = id, .era = era, .with = with, .run = replace};
+    act a = {.id = id, .era = era, .with = with, .run = replace_program};
 
     return do_act(views, &a, err);
 }

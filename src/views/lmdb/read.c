@@ -37,8 +37,8 @@ bool vl_watermark_read(ef_str row, ef__watermark *out)
 }
 
 /* The row of `name` on the tenant's shelf. */
-static ef_status find(vl_txn *txn, vl_tree tree, int64_t generation, ef_str tenant, ef_str name,
-                      ef_str *out, bool *out_found, ef_error *err)
+static ef_status find_row(vl_txn *txn, vl_tree tree, int64_t generation, ef_str tenant, ef_str name,
+                          ef_str *out, bool *out_found, ef_error *err)
 {
     int64_t shelf;
     ef_status st = vl_shelf_find(txn, generation, tenant, &shelf, err);
@@ -52,7 +52,7 @@ static ef_status get_view(vl_txn *txn, int64_t generation, ef_str tenant, ef_str
                           ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
 {
     ef_str row;
-    ef_status st = find(txn, VL_VIEW, generation, tenant, id, &row, out_found, err);
+    ef_status st = find_row(txn, VL_VIEW, generation, tenant, id, &row, out_found, err);
 
     if (st != EF_OK || !*out_found)
         return st;
@@ -70,7 +70,7 @@ static ef_status get_watermark(vl_txn *txn, int64_t generation, ef_str tenant, e
                                ef__watermark *out, bool *out_found, ef_error *err)
 {
     ef_str row;
-    ef_status st = find(txn, VL_WATERMARK, generation, tenant, stream, &row, out_found, err);
+    ef_status st = find_row(txn, VL_WATERMARK, generation, tenant, stream, &row, out_found, err);
 
     if (st == EF_OK && *out_found && !vl_watermark_read(row, out))
         st = vl_row_damaged(txn, "a watermark", err);

@@ -230,8 +230,8 @@ static ef_status find_start(vl_walk *walk, int64_t shelf, const ef__view_scan *s
 }
 
 /* The view of an entry. None is damage that the deep check names; a scan goes past it. */
-static ef_status show(vl_txn *txn, int64_t shelf, const ef__view_scan *s, ef_str key, ef_str id,
-                      each_view *each, void *context, bool *more, ef_error *err)
+static ef_status scan_entry(vl_txn *txn, int64_t shelf, const ef__view_scan *s, ef_str key,
+                            ef_str id, each_view *each, void *context, bool *more, ef_error *err)
 {
     ef__view view;
     ef_str row;
@@ -265,7 +265,7 @@ static ef_status scan_entries(vl_walk *walk, int64_t shelf, const ef__view_scan 
         if (compare_place(key, id, &r->from) < 0 ||
             (!r->open && compare_place(key, id, &r->to) >= 0))
             break;
-        st = show(walk->txn, shelf, s, key, id, each, context, &more, err);
+        st = scan_entry(walk->txn, shelf, s, key, id, each, context, &more, err);
         if (st == EF_OK && more)
             st = vl_walk_on(walk, s->descending, err);
     }

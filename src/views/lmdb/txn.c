@@ -71,7 +71,7 @@ ef_status vl_failed(vl_txn *txn, int rc, const char *doing, ef_error *err)
 
 /* --- the gate --------------------------------------------------------------------------------- */
 
-static ef_status enter(vl_env *env, int64_t busy_ms, ef_error *err)
+static ef_status map_enter(vl_env *env, int64_t busy_ms, ef_error *err)
 {
     struct timespec end;
     bool late = false;
@@ -93,7 +93,7 @@ static ef_status enter(vl_env *env, int64_t busy_ms, ef_error *err)
     return st;
 }
 
-static void leave(vl_env *env)
+static void map_leave(vl_env *env)
 {
     pthread_mutex_lock(&env->gate);
     env->active--;
@@ -128,8 +128,8 @@ static ef_status set_map(vl_env *env, bool follow, ef_error *err)
     size = follow ? 0 : info.me_mapsize + more;
     if (rc == 0 && !has_room(follow ? info.me_mapsize : size))
         return ef_fail(err, EF_NO_MEMORY,
-                       "%s cannot grow to %zu MB: there is no room in the address space",
-                       env->folder, size >> 20);
+                       "%s cannot grow to %zu MB: the address space is exhausted", env->folder,
+                       size >> 20);
     if (rc == 0)
         rc = mdb_env_set_mapsize(env->mdb, size);
     if (rc == 0)
@@ -139,7 +139,7 @@ static ef_status set_map(vl_env *env, bool follow, ef_error *err)
 }
 
 /* EF_BUSY: somebody reads for too long, or this very thread does. */
-static ef_status grow(vl_env *env, bool follow, int64_t busy_ms, ef_error *err)
+static ef_status map_grow(vl_env *env, bool follow, int64_t busy_ms, ef_error *err)
 {
     struct timespec end = ef__deadline(CLOCK_MONOTONIC, open_here ? 0 : busy_ms);
     bool late = false;
@@ -158,11 +158,10 @@ static ef_status grow(vl_env *env, bool follow, int64_t busy_ms, ef_error *err)
     }
     pthread_mutex_unlock(&env->gate);
     if (late)
-        st =
-            ef_fail(err, EF_BUSY, "%s has to grow, and somebody read from it for more than %lld ms",
-                    env->folder, (long long)busy_ms);
+        st = ef_fail(err, EF_BUSY, "%s must grow, and a reader was open for more than %lld ms",
+                     env->folder, (long long)busy_ms);
     else if (st == EF_OK && !follow)
-        ef__log(env->log, EF_LOG_INFO, "the map of the views has grown",
+        ef__log(env->log, EF_LOG_INFO, "view map grown",
                 EF_LOG_TEXT_FIELD("folder", ef_str_from(env->folder)));
     return st;
 }
@@ -203,16 +202,16 @@ ef_status vl_read_begin(vl_env *env, int64_t busy_ms, vl_txn *out, ef_error *err
 
     *out = (vl_txn){.env = env};
     for (int i = 0; i < TRIES_MAX; i++) {
-        st = enter(env, busy_ms, err);
+        st = map_enter(env, busy_ms, err);
         if (st != EF_OK)
             return st;
         rc = begin_read(env, &out->mdb);
         if (rc == 0)
             return EF_OK;
-        leave(env);
+        map_leave(env);
         st = vl_failed(out, rc, "reading", err);
         if (rc == MDB_MAP_RESIZED)
-            st = grow(env, true, busy_ms, err);
+            st = map_grow(env, true, busy_ms, err);
         if (st != EF_OK)
             break;
     }
@@ -232,7 +231,7 @@ void vl_read_end(vl_txn *txn)
     pthread_mutex_unlock(&env->gate);
     if (txn->mdb)
         mdb_txn_abort(txn->mdb);
-    leave(env);
+    map_leave(env);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -273,17 +272,17 @@ static ef_status write_growing(vl_env *env, bool lazy, int64_t busy_ms, vl_work 
     ef_status st = EF_OK;
 
     for (int i = 0; again && i < TRIES_MAX; i++) {
-        st = enter(env, busy_ms, err);
+        st = map_enter(env, busy_ms, err);
         if (st != EF_OK)
             return st;
         st = write_once(env, lazy, work, context, &again, &follow, err);
-        leave(env);
+        map_leave(env);
         if (!again)
             break;
         /* Those who were killed may be all that keeps old pages from being used again. */
         if (!follow)
             (void)mdb_reader_check(env->mdb, &dead);
-        st = grow(env, follow, busy_ms, err);
+        st = map_grow(env, follow, busy_ms, err);
         if (st != EF_OK)
             return st;
     }

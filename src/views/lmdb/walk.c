@@ -20,7 +20,7 @@ void vl_walk_close(vl_walk *walk)
 }
 
 /* `key` and `value` go in where the operation asks for them. */
-static ef_status move(vl_walk *walk, MDB_cursor_op op, ef_str key, ef_str value, ef_error *err)
+static ef_status walk_move(vl_walk *walk, MDB_cursor_op op, ef_str key, ef_str value, ef_error *err)
 {
     MDB_val at = vl_val(key), with = vl_val(value);
     int rc = mdb_cursor_get(walk->mdb, &at, &with, op);
@@ -31,32 +31,32 @@ static ef_status move(vl_walk *walk, MDB_cursor_op op, ef_str key, ef_str value,
     return rc == 0 || rc == MDB_NOTFOUND ? EF_OK : vl_failed(walk->txn, rc, "reading rows", err);
 }
 
-static ef_status step(vl_walk *walk, MDB_cursor_op op, ef_error *err)
+static ef_status walk_step(vl_walk *walk, MDB_cursor_op op, ef_error *err)
 {
-    return move(walk, op, (ef_str){0}, (ef_str){0}, err);
+    return walk_move(walk, op, (ef_str){0}, (ef_str){0}, err);
 }
 
 ef_status vl_walk_at(vl_walk *walk, const vl_key *key, ef_error *err)
 {
     walk->found = false;
-    return key->too_long ? EF_OK : move(walk, MDB_SET_KEY, vl_key_str(key), (ef_str){0}, err);
+    return key->too_long ? EF_OK : walk_move(walk, MDB_SET_KEY, vl_key_str(key), (ef_str){0}, err);
 }
 
 ef_status vl_walk_from(vl_walk *walk, const vl_key *key, ef_error *err)
 {
-    return move(walk, MDB_SET_RANGE, vl_key_str(key), (ef_str){0}, err);
+    return walk_move(walk, MDB_SET_RANGE, vl_key_str(key), (ef_str){0}, err);
 }
 
 ef_status vl_walk_before(vl_walk *walk, const vl_key *key, ef_error *err)
 {
     ef_status st = vl_walk_from(walk, key, err);
 
-    return st == EF_OK ? step(walk, walk->found ? MDB_PREV : MDB_LAST, err) : st;
+    return st == EF_OK ? walk_step(walk, walk->found ? MDB_PREV : MDB_LAST, err) : st;
 }
 
 ef_status vl_walk_on(vl_walk *walk, bool back, ef_error *err)
 {
-    return step(walk, back ? MDB_PREV : MDB_NEXT, err);
+    return walk_step(walk, back ? MDB_PREV : MDB_NEXT, err);
 }
 
 /* At the entry's key, if it is there: *out_at. Otherwise at the key behind it, if there is one. */
@@ -75,7 +75,8 @@ ef_status vl_walk_from_entry(vl_walk *walk, const vl_entry *entry, ef_error *err
 
     if (st != EF_OK || !at)
         return st;
-    st = move(walk, MDB_GET_BOTH_RANGE, vl_key_str(&entry->key), vl_key_str(&entry->value), err);
+    st = walk_move(walk, MDB_GET_BOTH_RANGE, vl_key_str(&entry->key), vl_key_str(&entry->value),
+                   err);
     if (st != EF_OK)
         return st;
     if (walk->found) {
@@ -84,7 +85,7 @@ ef_status vl_walk_from_entry(vl_walk *walk, const vl_entry *entry, ef_error *err
     }
     /* All under this key are before it. A cursor that found nothing stands nowhere. */
     st = find_key(walk, entry, &at, err);
-    return st == EF_OK ? step(walk, MDB_NEXT_NODUP, err) : st;
+    return st == EF_OK ? walk_step(walk, MDB_NEXT_NODUP, err) : st;
 }
 
 ef_status vl_walk_before_entry(vl_walk *walk, const vl_entry *entry, ef_error *err)
@@ -95,15 +96,16 @@ ef_status vl_walk_before_entry(vl_walk *walk, const vl_entry *entry, ef_error *e
     if (st != EF_OK)
         return st;
     if (!at)
-        return step(walk, walk->found ? MDB_PREV : MDB_LAST, err);
-    st = move(walk, MDB_GET_BOTH_RANGE, vl_key_str(&entry->key), vl_key_str(&entry->value), err);
+        return walk_step(walk, walk->found ? MDB_PREV : MDB_LAST, err);
+    st = walk_move(walk, MDB_GET_BOTH_RANGE, vl_key_str(&entry->key), vl_key_str(&entry->value),
+                   err);
     if (st != EF_OK)
         return st;
     if (walk->found)
-        return step(walk, MDB_PREV, err);
+        return walk_step(walk, MDB_PREV, err);
     st = find_key(walk, entry, &at, err);
     if (st == EF_OK)
-        st = step(walk, MDB_LAST_DUP, err);
+        st = walk_step(walk, MDB_LAST_DUP, err);
     walk->key = vl_key_str(&entry->key);
     return st;
 }

@@ -171,7 +171,7 @@ typedef struct made {
     size_t next;
 } made;
 
-static bool keep(made *m, void *item)
+static bool made_add(made *m, void *item)
 {
     if (item && mem_list_reserve(&m->items, 1)) {
         mem_list_insert(&m->items, m->items.count, item);
@@ -181,7 +181,7 @@ static bool keep(made *m, void *item)
     return false;
 }
 
-static void *take(made *m)
+static void *made_next(made *m)
 {
     void *item = m->items.items[m->next];
 
@@ -205,7 +205,7 @@ static bool make_records(mem_generation *g, const ef__generation_change *change,
         ok = mem_list_reserve(&((mem_follow *)g->follows.items[i])->records, change->view_count);
     for (size_t i = 0; ok && i < change->view_count; i++)
         if (follow_of(g, &change->views[i]))
-            ok = keep(m, mem_record_make(&change->views[i]));
+            ok = made_add(m, mem_record_make(&change->views[i]));
     return ok;
 }
 
@@ -218,13 +218,13 @@ static bool make_generation(mem_store *store, const ef__generation_change *chang
               mem_list_reserve(&g->failures, change->failure_count);
 
     for (size_t i = 0; ok && i < change->watermark_count; i++)
-        ok = keep(m, watermark_make(&change->watermarks[i]));
+        ok = made_add(m, watermark_make(&change->watermarks[i]));
     for (size_t i = 0; ok && i < change->view_count; i++)
-        ok = change->views[i].deleted || keep(m, view_make(&change->views[i]));
+        ok = change->views[i].deleted || made_add(m, view_make(&change->views[i]));
     for (size_t i = 0; ok && i < change->tenant_count; i++)
-        ok = keep(m, tenant_make(&change->tenants[i]));
+        ok = made_add(m, tenant_make(&change->tenants[i]));
     for (size_t i = 0; ok && i < change->failure_count; i++)
-        ok = keep(m, failure_make(&change->failures[i]));
+        ok = made_add(m, failure_make(&change->failures[i]));
     return ok && make_records(g, change, m);
 }
 
@@ -233,7 +233,7 @@ static bool make_all(mem_store *store, const ef__views_commit *commit, made *m)
     bool ok = mem_list_reserve(&store->fences, commit->fence_count);
 
     for (size_t i = 0; ok && i < commit->fence_count; i++)
-        ok = keep(m, fence_make(&commit->fences[i]));
+        ok = made_add(m, fence_make(&commit->fences[i]));
     for (size_t i = 0; ok && i < commit->generation_count; i++)
         ok = make_generation(store, &commit->generations[i], m);
     return ok;
@@ -273,7 +273,7 @@ static void put_view(mem_generation *g, const ef__view_change *change, made *m)
     if (found)
         free(mem_list_remove(&g->views, at));
     if (!change->deleted)
-        mem_list_insert(&g->views, at, take(m));
+        mem_list_insert(&g->views, at, made_next(m));
 }
 
 /* The cursor of the generation has been moved. */
@@ -315,7 +315,8 @@ static void put_failure(mem_store *store, mem_generation *g, ef__failure *f)
     mem_list_insert(&g->failures, g->failures.count, f);
 }
 
-static void resolve(mem_store *store, mem_generation *g, const ef__watermark_change *change)
+static void resolve_failures(mem_store *store, mem_generation *g,
+                             const ef__watermark_change *change)
 {
     for (size_t i = 0; i < g->failures.count; i++) {
         ef__failure *f = g->failures.items[i];
@@ -334,23 +335,23 @@ static bool put_generation(mem_store *store, const ef__generation_change *change
     mem_generation *g = mem_generation_find(store, change->generation);
 
     for (size_t i = 0; i < change->watermark_count; i++)
-        put_watermark(g, take(m));
+        put_watermark(g, made_next(m));
     for (size_t i = 0; i < change->view_count; i++)
         put_view(g, &change->views[i], m);
     if (change->cursor_after != 0)
         g->about.position = change->cursor_after;
     for (size_t i = 0; i < change->tenant_count; i++)
-        put_tenant(store, g, take(m));
+        put_tenant(store, g, made_next(m));
     for (size_t i = 0; i < change->failure_count; i++)
-        put_failure(store, g, take(m));
+        put_failure(store, g, made_next(m));
     for (size_t i = 0; i < change->view_count; i++) {
         mem_follow *follow = follow_of(g, &change->views[i]);
         if (follow)
-            mem_record_put(store, follow, take(m));
+            mem_record_put(store, follow, made_next(m));
     }
     mem_records_tidy(store, g);
     for (size_t i = 0; i < change->watermark_count; i++)
-        resolve(store, g, &change->watermarks[i]);
+        resolve_failures(store, g, &change->watermarks[i]);
     g->about.applied += change->applied;
     g->about.ignored += change->ignored;
     g->about.skipped += change->skipped;
@@ -369,7 +370,7 @@ static bool put_all(mem_store *store, const ef__views_commit *commit, int64_t he
     bool live = false;
 
     for (size_t i = 0; i < commit->fence_count; i++)
-        put_fence(store, take(m));
+        put_fence(store, made_next(m));
     for (size_t i = 0; i < commit->generation_count; i++)
         if (put_generation(store, &commit->generations[i], head, m))
             live = true;

@@ -57,7 +57,7 @@ void mem_record_put(mem_store *store, mem_follow *f, ef__change_record *record)
     mem_list_insert(&f->records, f->records.count, record);
 }
 
-static void trim(mem_follow *f)
+static void trim_changes(mem_follow *f)
 {
     size_t over = f->records.count - EF_LIMIT_CHANGES_LEFT;
 
@@ -91,7 +91,7 @@ void mem_records_tidy(mem_store *store, mem_generation *g)
     for (size_t i = 0; i < g->follows.count; i++) {
         mem_follow *f = g->follows.items[i];
         if (f->records.count > EF_LIMIT_CHANGES_KEPT)
-            trim(f);
+            trim_changes(f);
     }
     end_one(store, g);
 }
@@ -119,8 +119,8 @@ void mem_follows_release(mem_generation *g)
 
 /* --- beginning -------------------------------------------------------------------------------- */
 
-static ef_status begin(mem_store *store, mem_generation *g, ef_str tenant, int64_t until_us,
-                       mem_follow **out, ef_error *err)
+static ef_status follow_begin(mem_store *store, mem_generation *g, ef_str tenant, int64_t until_us,
+                              mem_follow **out, ef_error *err)
 {
     ef__follow_row before = {0};
 
@@ -151,7 +151,7 @@ ef_status mem_follow_begin(ef_views *views, int64_t generation, ef_str tenant, i
     if (!g) {
         st = ef__generation_missing(generation, err);
     } else if (!f) {
-        st = begin(store, g, tenant, until_us, &f, err);
+        st = follow_begin(store, g, tenant, until_us, &f, err);
     } else {
         f->follow.until_us = f->follow.until_us < until_us ? until_us : f->follow.until_us;
         end_one(store, g);

@@ -137,13 +137,13 @@ mem_fence *mem_fence_find(const mem_store *store, ef_str scope)
 
 /* --- generations ------------------------------------------------------------------------------ */
 
-static void changed(mem_store *store, mem_generation *g)
+static void generation_changed(mem_store *store, mem_generation *g)
 {
     g->about.era++;
     g->about.updated_us = mem_now_us(store);
 }
 
-static void activate(mem_store *store, mem_generation *g, int32_t replaced)
+static void make_active(mem_store *store, mem_generation *g, int32_t replaced)
 {
     if (g->about.active)
         return;
@@ -152,13 +152,13 @@ static void activate(mem_store *store, mem_generation *g, int32_t replaced)
         if (other->about.active && ef_str_equal(other->about.name, g->about.name)) {
             other->about.active = false;
             other->about.superseded_us = mem_now_us(store);
-            changed(store, other);
+            generation_changed(store, other);
         }
     }
     g->about.active = true;
     g->about.replaced = replaced;
     g->about.superseded_us = 0;
-    changed(store, g);
+    generation_changed(store, g);
     store->live_set++;
 }
 
@@ -197,8 +197,8 @@ static mem_generation *generation_make(mem_store *store, const ef__generation *f
     return g;
 }
 
-static ef_status add(mem_store *store, const ef__generation *generation, int64_t *out_id,
-                     ef_error *err)
+static ef_status add_generation(mem_store *store, const ef__generation *generation, int64_t *out_id,
+                                ef_error *err)
 {
     mem_generation *g = generation_make(store, generation);
     size_t at = 0;
@@ -226,7 +226,7 @@ static ef_status add(mem_store *store, const ef__generation *generation, int64_t
     if (g->about.state == EF__GENERATION_LIVE)
         store->live_set++;
     if (generation->active)
-        activate(store, g, 0);
+        make_active(store, g, 0);
     return EF_OK;
 }
 
@@ -237,13 +237,13 @@ static ef_status mem_generation_add(ef_views *views, const ef__generation *gener
     ef_status st;
 
     pthread_mutex_lock(&store->lock);
-    st = add(store, generation, out_id, err);
+    st = add_generation(store, generation, out_id, err);
     pthread_mutex_unlock(&store->lock);
     return st;
 }
 
 /* Counted and summed anew each time: the others keep them, and are compared with this. */
-static bool describe(const mem_generation *g, ef__arena *arena, ef__generation *out)
+static bool describe_generation(const mem_generation *g, ef__arena *arena, ef__generation *out)
 {
     uint64_t sums[2] = {0, 0}, one[2];
 
@@ -267,7 +267,8 @@ static bool describe(const mem_generation *g, ef__arena *arena, ef__generation *
     return out->name.ptr && out->program.ptr && out->index_paths.ptr;
 }
 
-static ef_status list(mem_store *store, ef_str only_name, ef__generation_list *out, ef_error *err)
+static ef_status list_generations(mem_store *store, ef_str only_name, ef__generation_list *out,
+                                  ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     ef__generation *items = ef__arena_zalloc(arena, store->generations.count + 1, sizeof *items);
@@ -279,7 +280,7 @@ static ef_status list(mem_store *store, ef_str only_name, ef__generation_list *o
         const mem_generation *g = store->generations.items[i];
         if (only_name.len && !ef_str_equal(only_name, g->about.name))
             continue;
-        if (!describe(g, arena, &items[out->count]))
+        if (!describe_generation(g, arena, &items[out->count]))
             return ef__no_memory(err);
         out->count++;
     }
@@ -297,7 +298,7 @@ static ef_status mem_generation_ls(ef_views *views, ef_str only_name, ef__genera
     if (st != EF_OK)
         return st;
     pthread_mutex_lock(&store->lock);
-    st = list(store, only_name, out, err);
+    st = list_generations(store, only_name, out, err);
     pthread_mutex_unlock(&store->lock);
     return st;
 }
@@ -329,7 +330,7 @@ static ef_status mem_generation_set_state(ef_views *views, int64_t id, int64_t e
         if ((g->about.state == EF__GENERATION_LIVE) != (state == EF__GENERATION_LIVE))
             store->live_set++;
         g->about.state = state;
-        changed(store, g);
+        generation_changed(store, g);
     }
     pthread_mutex_unlock(&store->lock);
     return st;
@@ -345,14 +346,14 @@ static ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t er
     pthread_mutex_lock(&store->lock);
     g = find_in_era(store, id, era, &st, err);
     if (g)
-        activate(store, g, replaced);
+        make_active(store, g, replaced);
     pthread_mutex_unlock(&store->lock);
     return st;
 }
 
 /* Its texts are in its own memory, so another one takes its place. */
-static ef_status replace(mem_store *store, mem_generation *g, const ef__generation *with,
-                         ef_error *err)
+static ef_status replace_program(mem_store *store, mem_generation *g, const ef__generation *with,
+                                 ef_error *err)
 {
     ef__generation about = g->about;
     mem_generation *made;
@@ -377,7 +378,7 @@ static ef_status replace(mem_store *store, mem_generation *g, const ef__generati
         if (store->generations.items[i] == g)
             store->generations.items[i] = made;
     free(g);
-    changed(store, made);
+    generation_changed(store, made);
     store->live_set++;
     return EF_OK;
 }
@@ -392,7 +393,7 @@ static ef_status mem_generation_replace(ef_views *views, int64_t id, int64_t era
     pthread_mutex_lock(&store->lock);
     g = find_in_era(store, id, era, &st, err);
     if (g)
-        st = replace(store, g, with, err);
+        st = replace_program(store, g, with, err);
     pthread_mutex_unlock(&store->lock);
     return st;
 }

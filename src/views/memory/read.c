@@ -64,12 +64,12 @@ static int compare_places(const entry *a, const entry *b)
     return order ? order : ef__str_compare(a->view->id, b->view->id);
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_ascending(const void *a, const void *b)
 {
     return compare_places(a, b);
 }
 
-static int descending(const void *a, const void *b)
+static int compare_descending(const void *a, const void *b)
 {
     return compare_places(b, a);
 }
@@ -97,7 +97,7 @@ static bool is_behind(const ef__view_scan *scan, const entry *e)
     return scan->descending ? order < 0 : order > 0;
 }
 
-static entry *collect(const mem_generation *g, const ef__view_scan *scan, size_t *out_count)
+static entry *collect_entries(const mem_generation *g, const ef__view_scan *scan, size_t *out_count)
 {
     entry *found = calloc(g->views.count + 1, sizeof *found);
 
@@ -117,11 +117,11 @@ static ef_status scan_generation(const mem_generation *g, const ef__view_scan *s
                                  void *context, ef_error *err)
 {
     size_t count;
-    entry *found = collect(g, scan, &count);
+    entry *found = collect_entries(g, scan, &count);
 
     if (!found)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a scan");
-    qsort(found, count, sizeof *found, scan->descending ? descending : ascending);
+    qsort(found, count, sizeof *found, scan->descending ? compare_descending : compare_ascending);
     for (size_t i = 0; i < count; i++)
         if (!each(context, found[i].key, found[i].view))
             break;

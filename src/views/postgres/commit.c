@@ -240,8 +240,8 @@ static ef_status take_count(ef__pg_conn *conn, size_t wanted, const char *what, 
     if (st != EF_OK || found == (int64_t)wanted)
         return st;
     return ef_fail_numbers(err, EF_CONFLICT, (int64_t)wanted, found,
-                           "of %zu %s only %lld are what was read: somebody else was there", wanted,
-                           what, (long long)found);
+                           "only %lld of %zu %s are unchanged: they were written concurrently",
+                           (long long)found, wanted, what);
 }
 
 static ef_status take_cursor(ef__pg_conn *conn, const ef__generation_change *change,
@@ -507,7 +507,8 @@ ef_status vp_commit(ef_views *views, const ef__views_commit *commit, ef_error *e
      * whoever comes second changes nothing. */
     if (st == EF_UNSURE)
         st = ef_fail(err, EF_CONFLICT,
-                     "the connection was lost during a commit, which may be done: look again");
+                     "the connection was lost during a commit, which may have succeeded: read the "
+                     "state again");
     if (st == EF_OK && commit->out_live)
         *commit->out_live = w.live;
     free(w.found);

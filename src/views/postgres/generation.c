@@ -362,7 +362,7 @@ static ef_status lock_contents(ef__pg_conn *conn, const change *c, locked *out, 
     if (st == EF_OK)
         st = look_at_era(conn, c, out, err);
     if (st == EF_OK && !live && out->state == EF__GENERATION_LIVE)
-        st = ef__pg_request_retry(conn, "the generation has just gone live", err);
+        st = ef__pg_request_retry(conn, "the generation went live meanwhile", err);
     return st;
 }
 
