@@ -62,9 +62,9 @@ class Poison(Page):
         b.go("row/strict/p-1/1")
         b.wait_words("It is not in the outbox.")  # the switch was enough: nothing has to be released
         b.press("Try it")
-        b.wait_words("This generation has it already.")
+        b.wait_words("This generation has applied it already.")
         b.go("outbox")
-        b.wait_words("Nothing waits.")
+        b.wait_words("No rows.")
         b.go("")
         b.wait_words("All is well")
         self.assertEqual({"orders": 2, "total": 3}, self.get("/v1/views/strict/eve").json()["data"])
@@ -130,7 +130,7 @@ class Rebuild(Page):
         self.b.go("")
         self.b.wait_words("Publisher hook cannot deliver and retries.")
         self.b.go("publishers/hook")
-        self.b.wait_words("It cannot deliver now, and tries again.")
+        self.b.wait_words("Delivery fails; it is retried.")
         self.server.ask_as_owner("DELETE", "/v1/publishers/hook?discard=true&reason=a%20test")
         self.b.go("")
         self.b.wait("!document.body.innerText.includes('cannot deliver')")
@@ -177,7 +177,7 @@ class Tokens(Page):
             self.b.go(page)
             self.assertEqual([], self.b.js("[...document.querySelectorAll('main button')].map((n) => n.textContent)"
                                            f".filter((t) => !{json.dumps(LOOKING)}.includes(t))"), page)
-            self.assertNotIn("Not with this token.", self.b.text())
+            self.assertNotIn("This token is not allowed to do that.", self.b.text())
         self.assertNotIn("Tokens", self.b.text())
         self.assertIsNone(self.b.js("localStorage.getItem('everfold.token')"))
 

@@ -205,7 +205,7 @@ class Commands(Page):
         self.b.fill("To", f"file:{self.place.name}/second")
         self.submit()
         self.b.press("second")
-        self.b.wait_words("What it is told")
+        self.b.wait_words("Settings")
         self.b.press("Pause")
         self.submit()
         self.b.wait("document.querySelector('h1 .badge').textContent === 'paused'")

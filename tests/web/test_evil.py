@@ -135,7 +135,7 @@ class Much(Page):
         print(f"{self.DEAD} dead rows: page, ms until it is drawn, slowest answer in ms, largest in bytes")
         for page, drawn in (("outbox?status=dead", "document.querySelectorAll('main tbody tr').length === 50"),
                             (f"outbox?stream=s-{self.DEAD // 2}", "document.querySelectorAll('main tbody tr').length === 1"),
-                            ("outbox?error=nowhere", "find('Look further') || find('Nothing waits.', 'p')"),
+                            ("outbox?error=nowhere", "find('Search on') || find('No rows.', 'p')"),
                             ("", "document.querySelectorAll('.card').length > 5"), ("crew", "document.querySelector('.tile')"),
                             (f"row/gone/s-{self.DEAD // 2}/1", "find('Release')"), ("gaps", "find('everfold gaps detect', 'code')"),
                             ("events", "document.querySelectorAll('main tbody tr').length >= 50"), ("audit", "find('everfold audit ls', 'code')")):

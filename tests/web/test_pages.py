@@ -57,7 +57,7 @@ class Pages(Page):
         self.assertIn("everfold outbox report --status published",
                       self.b.js("[...document.querySelectorAll('.command code')].map((c) => c.textContent)"))
         self.b.go("outbox?status=published&stream=nobody")
-        self.b.wait_words("Nothing is kept of what was published.")
+        self.b.wait_words("No published rows are kept.")
         self.nothing_wrong()
 
     def test_the_overview_says_how_it_is(self):
@@ -81,7 +81,7 @@ class Pages(Page):
         self.b.wait_words("Version 2 is deployed: try the event with it below.")
         self.assertEqual(1, self.b.js("document.querySelectorAll('.notice .excerpt').length"))  # version 1 is queried still
         self.b.press("Try it")
-        self.b.wait_words("This generation has it already.")
+        self.b.wait_words("This generation has applied it already.")
         self.ask("POST", "/v1/projections/strict:switch", {"generation": 2})
         self.b.wait_words("It is not in the outbox.")  # only version 1 lacked it
         self.assertEqual(0, self.b.js("document.querySelectorAll('.notice .excerpt').length"))
@@ -125,9 +125,9 @@ class Pages(Page):
         self.b.key("Tab")
         self.b.typed(" > 1000000")
         self.b.key("Enter")
-        self.b.wait_words("No view fits")
+        self.b.wait_words("No view matches")
         self.b.go("views/customers?where=total+%3E")
-        self.b.wait_words("The question cannot be read")
+        self.b.wait_words("The query is invalid")
         self.b.go("view/customers/ann")
         self.b.wait_words("12 of 12")
         self.b.js("find('◀').click()")

@@ -1,14 +1,14 @@
-// api.js - asking the server: the public HTTP API, with the token that a person has given.
+// api.js - requests to the public HTTP API, with the token that the user entered.
 
 import { parse, write } from "./json.js";
 
 const TOKEN = "everfold.token";
 
-// The page may be anywhere under a reverse proxy: what it asks for is beside it.
+// A reverse proxy may serve the page under any path, so requests use paths relative to it.
 const HERE = new URL(".", location.href);
 function address(target) { return new URL(target.slice(1), HERE); }
 
-// A problem of the server's, in its own words.
+// An error response, with the message of the server.
 export class Problem extends Error {
   constructor(status, problem) {
     super(problem?.detail ?? problem?.title ?? `the server answers ${status}`);
@@ -33,7 +33,7 @@ function headersOf({ tenant, body, type } = {}) {
   return headers;
 }
 
-// path`/v1/streams/${name}/events`: what is put in is escaped.
+// path`/v1/streams/${name}/events`: the values are escaped.
 export function path(parts, ...values) {
   return parts.reduce((all, part, i) => all + encodeURIComponent(values[i - 1]) + part);
 }

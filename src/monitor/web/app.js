@@ -1,8 +1,8 @@
-// app.js - the frame: which page is shown, who looks at it, and when it is asked for again.
+// app.js - the frame: the current page, the session of the token, and when the page is loaded again.
 //
 // A page is {title, load(ctx) -> data, view(data, ctx) -> node, every}. It is loaded when it is
-// opened and again every few seconds while the tab is seen; what is drawn anew is put into the nodes
-// that are there. An address is #/page/name?filter, so that every state can be sent to somebody.
+// opened and again every few seconds while the tab is visible; a new drawing updates the existing nodes.
+// An address is #/page/name?filter, so that a link reproduces the state of a page.
 
 import { get, hasToken, setToken, Problem } from "./api.js";
 import { h, morph, replace } from "./dom.js";
@@ -34,13 +34,13 @@ const BELONGS = { projection: "projections", row: "outbox", stream: "events", ev
 const EVERY_MS = 5000, WAIT_MAX_MS = 30000;
 
 const main = document.getElementById("main");
-let here = null;       // the page that is shown
-let who = null;        // what the token allows
+let here = null;       // the current page
+let who = null;        // the response of /v1/whoami: the scopes and tenant of the token
 let status = null;     // the last overview, for the header
 let failures = 0;      // in a row
 let timer = 0;
 
-// --- who looks ------------------------------------------------------------------------------------
+// --- session --------------------------------------------------------------------------------------
 
 function askForToken(why) {
   if (document.querySelector("dialog.token")) return;
@@ -54,7 +54,7 @@ function askForToken(why) {
       dialog.remove();
       who = null;
       refresh();
-    } } }, h("h2", { id: "token-title" }, "A token, please"),
+    } } }, h("h2", { id: "token-title" }, "API token"),
     h("p", {}, why), h("p", { class: "quiet" }, "It is kept in this tab only. Make one on the server with:"),
     h("div", { class: "command" }, h("code", {}, "everfold token create --scope read,operate --expires 30d")),
     h("div", { class: "field" }, h("label", { for: "token" }, "Token"), input),
@@ -85,7 +85,7 @@ function themeButton() {
 }
 
 function sayHealth(before, after) {
-  if (before && before.message !== after.message) document.getElementById("said").textContent = after.message;
+  if (before && before.message !== after.message) document.getElementById("announcement").textContent = after.message;
 }
 
 function drawTop() {
@@ -103,7 +103,7 @@ function drawTop() {
       themeButton())));
 }
 
-// What is chosen in a strip that is wider than its place is brought into sight, once.
+// Scrolls the selected item of a strip into view, once, when the strip is wider than its box.
 function reveal(strip) {
   const chosen = strip?.querySelector("[aria-current]");
   if (!chosen || strip.scrollWidth <= strip.clientWidth || strip.everfoldShown === chosen.hash) return;
@@ -155,9 +155,9 @@ function draw() {
 
 function drawProblem(error) {
   const lost = !(error instanceof Problem);
-  const title = lost ? "The server does not answer." : error.status === 403 ? "Not with this token."
-    : error.status === 404 ? "Not found." : "That did not work.";
-  replace(main, notice("bad", title, h("p", {}, lost ? "It is tried again." : error.message)));
+  const title = lost ? "The server does not answer." : error.status === 403 ? "This token is not allowed to do that."
+    : error.status === 404 ? "Not found." : "The request failed.";
+  replace(main, notice("bad", title, h("p", {}, lost ? "The page retries." : error.message)));
   main.removeAttribute("aria-busy");
   here.drawn = false;
 }
@@ -199,7 +199,7 @@ function open() {
   const address = parseAddress();
   const page = PAGES[address.name];
   const moved = here !== null;
-  // A filter of the same page: what is there stays until the answer has come.
+  // A filter of the same page: the old content stays until the response arrives.
   const stays = here && here.name === address.name && here.params.join("/") === address.params.join("/");
   here?.cancel.abort();
   const state = stays ? here.state : {};

@@ -1,4 +1,4 @@
-// chart.js - a line over the last hour, drawn as SVG: no library is worth its weight for one shape.
+// chart.js - a line over the last hour, drawn as SVG, without a library.
 
 import { h, svg } from "./dom.js";
 import { clock } from "./words.js";
@@ -6,7 +6,7 @@ import { clock } from "./words.js";
 const HOUR_MS = 3600000;
 const LEFT = 46, RIGHT = 8, TOP = 10, BOTTOM = 22;
 
-// 1, 2, 5, 10 … the first that has room for `value` in `steps` steps.
+// 1, 2, 5, 10 … the first step width with which `steps` steps reach `value`.
 function niceStep(value, steps) {
   const rough = Math.max(value, 1e-9) / steps;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -36,8 +36,8 @@ function axis(x, y, width, height, top, step, format, now) {
   return out;
 }
 
-// What was at the time under the pointer goes into the legend; `ms` null: as it is now. Nodes are
-// looked up where the event is, for the page keeps its nodes when it is drawn anew.
+// Shows the values at the time under the pointer in the legend; `ms` null: the current ones. Nodes are
+// looked up per event, because the page updates its nodes in place.
 function tell(figure, series, x, format, ms) {
   const cursor = figure.querySelector(".cursor");
   cursor.setAttribute("class", ms === null ? "cursor away" : "cursor");
@@ -60,7 +60,7 @@ function nearest(event, series, x, width) {
   return best;
 }
 
-// series: [{name, tone, points: [[ms, value]…]}]; `format` makes a value into words.
+// series: [{name, tone, points: [[ms, value]…]}]; `format` formats a value.
 export function chart(title, series, { width, height = 190, now = Date.now(), format, unit }) {
   const most = Math.max(0, ...series.flatMap((s) => s.points.map(([, v]) => v)));
   const step = niceStep(most || 1, 4);
@@ -88,7 +88,7 @@ export function chart(title, series, { width, height = 190, now = Date.now(), fo
     svg("line", { class: "cursor away", y1: TOP, y2: height - BOTTOM })));
 }
 
-// From totals to what happened a second, sample by sample; a total that fell begins anew.
+// Converts totals to rates per second, sample by sample; a total that fell was reset.
 export function rates(samples, value, span = 3) {
   const out = [];
   for (let i = 1; i < samples.length; i++) {

@@ -1,4 +1,4 @@
-// dag.js - a program drawn: what its statements need, and what they need of each other.
+// dag.js - the graph of a program: what its statements read, and their dependencies.
 //
 // A block (a handler, an upcast, a migration) is a graph in layers from left to right: what is read
 // of the event and of the view, what is computed from it, and the statements in their order.
@@ -15,7 +15,7 @@ function layersOf(block) {
     : n.uses.includes("event") ? "event" : "constant", layer: 0, into: [] });
   for (const s of block.statements) nodes.set(s.id, { ...s, kind: "statement", layer: 0, into: [] });
   for (const e of block.edges) nodes.get(e.to)?.into.push(e.from);
-  // An edge goes from what is needed, so going over them as often as it is deep settles the layers.
+  // Edges point from a dependency to its user, so as many passes as the graph is deep fix the layers.
   for (let changed = true, round = 0; changed && round < 40; round++) {
     changed = false;
     for (const n of nodes.values())
@@ -26,14 +26,14 @@ function layersOf(block) {
   }
   const deepest = Math.max(-1, ...[...nodes.values()].filter((n) => n.kind !== "statement").map((n) => n.layer));
   for (const n of nodes.values()) if (n.kind === "statement") n.layer = deepest + 1;
-  // What is only read stands just before the first that needs it.
+  // A node that is only read is placed just before its first user.
   for (const n of nodes.values())
     if (n.into.length === 0 && n.kind !== "statement")
       n.layer = Math.max(0, Math.min(...block.edges.filter((e) => e.from === n.id).map((e) => nodes.get(e.to).layer), deepest + 1) - 1);
   return nodes;
 }
 
-// An edge over several layers goes through a lane of its own in each of them, so that it is hidden by nothing.
+// An edge over several layers gets a slot of its own in each of them, so that no node covers it.
 function lanes(nodes, edges) {
   for (const e of edges) {
     const from = nodes.get(e.from), to = nodes.get(e.to);
@@ -49,7 +49,7 @@ function lanes(nodes, edges) {
 
 function tall(n) { return n.via ? LANE : HIGH; }
 
-// What feeds the same statement stands together: by the mean place of what it goes to.
+// Nodes with the same users are placed together: ordered by the mean slot of their users.
 function place(nodes, edges) {
   const layers = [], out = new Map();
   for (const n of nodes.values()) (layers[n.layer] ??= []).push(n);
@@ -74,7 +74,7 @@ function place(nodes, edges) {
   return { width: x - GAP_X + PAD, height: high + PAD };
 }
 
-// A statement inside another one stands further to the right.
+// A nested statement is indented.
 function inset(n) { return (n.depth ?? 0) * 14; }
 
 function edge({ way, why }) {

@@ -1,7 +1,7 @@
-// dom.js - making nodes and keeping a page up to date.
+// dom.js - creates nodes and updates a page in place.
 //
-// Text only ever becomes text nodes: nothing that came from an event is taken for markup. Characters
-// that would not be seen, or would turn others around, are shown by their number.
+// Text only becomes text nodes: nothing in an event is interpreted as markup. Invisible characters and
+// those that change the direction of others are shown by their number.
 
 // Controls, separators, soft hyphen, zero width, marks of direction, tags, lone surrogates.
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
@@ -17,7 +17,7 @@ export function text(value) {
     span.className = "odd";
     const number = found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
     span.textContent = `U+${number}`;
-    span.title = "a character that is not seen";
+    span.title = "an invisible character";
     out.append(span);
     at = found.index + found[0].length;
   }
@@ -68,9 +68,9 @@ export function svg(tag, props, ...children) {
   return fill(dress(document.createElementNS(SVG, tag), props), children);
 }
 
-// --- keeping what is there ------------------------------------------------------------------------
+// --- updating in place ----------------------------------------------------------------------------
 
-const KEPT = new Set(["open"]); // what a person has opened stays open
+const KEPT = new Set(["open"]); // an element that the user opened stays open
 
 function morphAttributes(from, to) {
   for (const { name } of [...from.attributes])
@@ -84,7 +84,7 @@ function morphAttributes(from, to) {
   from.everfoldStyle = to.everfoldStyle;
   Object.assign(from.style, to.everfoldStyle ?? {});
   if (to.everfoldOn || from.everfoldOn) listen(from, to.everfoldOn ?? {});
-  // What somebody types is theirs: only a value that the page itself has changed is set.
+  // The text that the user types is kept: a value is set only when the page changed it.
   if (to.everfoldValue !== undefined && to.everfoldValue !== from.everfoldValue) {
     from.value = to.everfoldValue;
     from.everfoldValue = to.everfoldValue;
@@ -96,8 +96,8 @@ function same(a, b) {
     (a.nodeType !== 1 || (a.getAttribute("data-key") === b.getAttribute("data-key") && a.id === b.id));
 }
 
-// Make `from` look like `to`, with the nodes that are there: focus, scrolling, selections and what
-// is half typed stay.
+// Makes `from` equal to `to` and reuses its nodes: focus, scroll position, selection and half-typed
+// text are kept.
 export function morph(from, to) {
   if (from.nodeType !== 1) {
     if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue;

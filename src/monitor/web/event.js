@@ -1,4 +1,4 @@
-// event.js - one event: data and meta byte for byte, what it follows from and what followed.
+// event.js - one event: data and meta byte for byte, its causes and the events that it caused.
 
 import { path, post, query } from "./api.js";
 import { h } from "./dom.js";
@@ -9,7 +9,7 @@ import { command, forTenant } from "./words.js";
 
 const LINKS = new Set(["causation", "causation_id", "correlation", "correlation_id"]);
 const PROJECTIONS_LOOKED = 8;
-const FOLLOWERS_LOOKED = 1000; // events behind it that are looked at for those it caused
+const FOLLOWERS_LOOKED = 1000; // later events that are searched for those that it caused
 
 export function eventFacts(e) {
   return facts(["Stream", link(href("stream", e.stream, { tenant: e.tenant, seq: String(e.seq) }), e.stream)],
@@ -22,7 +22,7 @@ function metaLinks(e) {
   return (members(e.meta) ?? []).filter(([key]) => LINKS.has(key)).map(([key, raw]) => ({ key, id: plain(raw) }));
 }
 
-// Which of the events behind it name it as their cause; a bounded look, for there is no index of it.
+// The later events that name it as their cause. The search is bounded because no index helps it.
 async function followers(ctx, e) {
   if (ctx.state.followers) return ctx.state.followers;
   const behind = await ctx.get(`/v1/events${query({ after: e.position, limit: FOLLOWERS_LOOKED })}`, { tenant: e.tenant });
@@ -42,15 +42,15 @@ function causation(e, causes, caused) {
         caused.map((other) => one("caused", other))));
 }
 
-// What a projection's newest program makes of it: upcasts show as the data that its handlers see.
+// The event as the newest program of a projection sees it: upcasts change the data before its handlers.
 async function look(ctx, projection, e) {
   if (!projection || ctx.state.seenBy === projection) return;
   ctx.state.seen = await post(`${path`/v1/projections/${projection}`}:try`, { stream: e.stream, seq: e.seq }, { tenant: e.tenant })
-    .catch(() => null); // a projection in C, or one that is just being made: there is nothing to show
+    .catch(() => null); // a projection in C, or one that is being created: nothing to show
   ctx.state.seenBy = projection;
 }
 
-// The first projection that has an upcast for it, of a few; else the first.
+// The first of a few projections that has an upcast for it; otherwise the first.
 async function upcasting(ctx, names, e) {
   for (const name of names.slice(0, PROJECTIONS_LOOKED)) {
     await look(ctx, name, e);

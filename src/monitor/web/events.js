@@ -1,4 +1,4 @@
-// events.js - finding streams and events, and what comes in now.
+// events.js - search for streams and events, and the live log.
 
 import { follow, path, post, query } from "./api.js";
 import { h } from "./dom.js";
@@ -17,7 +17,7 @@ export function eventTable(items) {
   ], items, { key: (e) => String(e.position), to: (e) => href("event", e.id, { tenant: e.tenant }) });
 }
 
-// What somebody types may be a stream, an id or a position.
+// The text of a search may be a stream, an event id or a position.
 async function search(ctx, text, tenant) {
   const found = [];
   const quietly = (promise) => promise.catch(() => null);
@@ -33,7 +33,7 @@ async function search(ctx, text, tenant) {
   return found;
 }
 
-// The newest ones that fit: pages from the end backwards, a bounded number of looks.
+// The newest matching events: pages from the end backwards, a bounded number of requests.
 async function newest(ctx, head, { type, tenant, before }) {
   const found = [];
   let upper = before ? Number(before) : num(head) + 1, width = PAGE;
@@ -91,7 +91,7 @@ function results(found, text) {
   if (!found) return null;
   return h("section", { class: "panel" }, h("h2", {}, "Found"), found.length > 0
     ? h("ul", { class: "plain-list" }, found.map((f) => h("li", {}, link(f.to, f.label), h("span", { class: "quiet" }, ` ${f.more}`))))
-    : empty(`Nothing is called ${text}.`, "A stream or an event's id is found by its whole name, an event also by its position."));
+    : empty(`Not found: ${text}`, "Enter the whole name of a stream, the id of an event, or its position."));
 }
 
 function streams(items, tenant) {
@@ -122,7 +122,7 @@ export default {
     live && h("section", { class: "panel", "aria-label": "Coming in" }, h("h2", {}, "Coming in"),
       live.length > 0 ? eventTable(live) : h("p", { class: "quiet" }, "Nothing has come in since you began to follow.")),
     h("section", { class: "panel" }, h("h2", {}, "Newest events"), page.items.length > 0 ? eventTable(page.items)
-      : page.before ? notice("calm", "None among the newest events.", h("p", {}, "Look further back:")) : empty("No events.", "What is appended shows up here."),
+      : page.before ? notice("calm", "None among the newest events.", h("p", {}, "Search older events:")) : empty("No events.", "Appended events are listed here."),
     pager("Pages of events",
       ctx.query.before && link(href("events", { ...ctx.query, before: undefined }), "To the newest"),
       page.before && link(href("events", { ...ctx.query, before: String(page.before) }), "Older"))),

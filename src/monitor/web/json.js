@@ -1,8 +1,8 @@
-// json.js - JSON as it was written: no number goes through a double that cannot hold it.
+// json.js - JSON without loss: no number is converted to a double that cannot represent it.
 //
-// Answers of the server become plain objects. What belongs to events and views (data, meta …) stays
-// text, byte for byte, and is shown from that text: the order of keys, double keys and numbers of
-// any length are as they were appended.
+// Responses of the server become plain objects. Fields of events and views (data, meta …) stay text,
+// byte for byte, and are shown from that text: the order of keys, duplicate keys and numbers of any
+// length are as they were appended.
 
 const RAW = new Set(["data", "meta", "left", "right", "before", "after", "seen"]);
 
@@ -49,7 +49,7 @@ class Reader {
     this.at++;
   }
 
-  // The end of a string that begins here: behind its closing quote.
+  // The end of a string that begins here: after its closing quote.
   stringEnd(start) {
     let at = start + 1;
     for (;;) {
@@ -81,7 +81,7 @@ class Reader {
     return String(value) === text || !/^-?\d+$/.test(text) ? value : new Exact(text);
   }
 
-  // Passed over without being built, however deep it is.
+  // Skipped without being built, at any depth.
   skip() {
     this.space();
     const start = this.at;
@@ -224,7 +224,7 @@ export function leaves(raw) {
   return out;
 }
 
-// What is at the top of an object: [[key, raw text]…], or null when it is no object.
+// The members of an object: [[key, raw text]…], or null when it is no object.
 export function members(raw) {
   const reader = new Reader(String(raw));
   const out = [];
@@ -234,16 +234,16 @@ export function members(raw) {
   return out;
 }
 
-// A piece of raw JSON as a person reads it in a cell: a string without its quotes.
+// Raw JSON as the text of a cell: a string without its quotes.
 export function plain(raw) {
   if (raw === undefined || raw === null) return "";
   const text = String(raw);
   return text.startsWith('"') ? JSON.parse(text) : text;
 }
 
-// --- what differs ---------------------------------------------------------------------------------
+// --- differences ----------------------------------------------------------------------------------
 
-const LISTS_MAX = 300; // items of a list that are brought in line; longer ones go by their numbers
+const LISTS_MAX = 300; // items of a list that are aligned; items of longer lists are compared by index
 
 // The members of an object or the items of a list, as written; null for anything else.
 function piecesOf(raw) {
@@ -270,7 +270,7 @@ function sameItems(old, now) {
   return pairs;
 }
 
-// Between items that have stayed, what came is told by its new place, what went by its old one.
+// Between unchanged items, an added item is named by its new index, a removed one by its old index.
 function compareLists(path, old, now, depth, out) {
   const short = old.length <= LISTS_MAX && now.length <= LISTS_MAX;
   let i = 0, j = 0;
@@ -298,7 +298,7 @@ function compareAt(path, before, after, depth, out) {
   }
 }
 
-// What differs between two views: [{path, before, after}], undefined where there is none.
+// The differences between two views: [{path, before, after}], undefined on the side that lacks the path.
 export function compare(before, after) {
   const out = [];
   const raw = (view) => view === null || view === undefined ? undefined : String(view);

@@ -1,4 +1,4 @@
-// outbox.js - what waits, what failed, what is dead, and putting it right.
+// outbox.js - the rows of the outbox by status, and the actions on failed and dead ones.
 
 import { post, query } from "./api.js";
 import { h } from "./dom.js";
@@ -26,7 +26,7 @@ function requeueDeadAct(lane, dead) {
 const AGES = [["", "any time"], ["1m", "a minute"], ["10m", "10 minutes"], ["1h", "an hour"], ["24h", "a day"]];
 const UNITS = { m: 60000, h: 3600000 };
 
-// When what is older than `age` was enqueued at the latest.
+// The latest enqueue time of rows older than `age`.
 function before(age) {
   const found = /^(\d+)([mh])$/.exec(age ?? "");
   return found ? new Date(Date.now() - Number(found[1]) * UNITS[found[2]]).toISOString() : "";
@@ -47,10 +47,10 @@ function filters(ctx, lanes) {
       h("div", {}, text("types", "Type", "order.*"), text("tenant", "Tenant", q.stream ? "the blank one" : "all"),
         partitions > 0 && choice("partition", "Partition", [["", "all"], ...Array.from({ length: partitions },
           (_, n) => `p${String(n).padStart(2, "0")}`).map((p) => [p, p])]),
-        choice("older", "Waits for longer than", AGES))));
+        choice("older", "Older than", AGES))));
 }
 
-// What was published has no next try and no error: the time it left takes their place.
+// A published row has neither a next attempt nor an error; the time of publication is shown instead.
 function published(items) {
   return table("Published", [
     { name: "Event", cell: (r) => [r.stream, h("span", { class: "quiet together" }, ` · ${r.seq}`)], kind: "grow" },
@@ -79,7 +79,7 @@ function rows(items) {
     to: (r) => href("row", r.lane, r.stream, String(r.seq), { tenant: r.tenant }) });
 }
 
-// What a lane has taken leaves the outbox; what became of all of it is told by projections and publishers.
+// Acknowledged rows leave the outbox; projections and publishers count what they have processed.
 function taken(projections, publishers) {
   return [h("p", { class: "quiet" }, "A row goes when its lane has taken it. What became of events, by projection and by publisher:"),
     table("Applied", [
@@ -100,7 +100,7 @@ function taken(projections, publishers) {
 function pages(ctx, answer) {
   return pager("Pages of rows",
     ctx.query.after && link(href("outbox", { ...ctx.query, after: undefined }), "To the first"),
-    answer.next && link(href("outbox", { ...ctx.query, after: answer.next }), answer.rows.length === PAGE ? `Next ${PAGE}` : "Look further"));
+    answer.next && link(href("outbox", { ...ctx.query, after: answer.next }), answer.rows.length === PAGE ? `Next ${PAGE}` : "Search on"));
 }
 
 function report(q) {
@@ -108,12 +108,12 @@ function report(q) {
   return commandLine(command("outbox", "report", ...given.flatMap((name) => [`--${name}`, q[name]]), ...forTenant(q.tenant)));
 }
 
-// What no index knows is looked for so many rows at a time.
+// A filter without an index reads a limited number of rows per request.
 function nothing(status, answer) {
-  if (!answer.next && status === "published") return empty("Nothing is kept of what was published.",
-    "A publisher keeps for a while which events it has published, and when: as long as its --retain says.");
-  if (answer.next) return notice("calm", "None among the rows that were looked at.", h("p", {}, "10,000 are looked at in one go."));
-  return empty(status ? `Nothing is ${status}.` : "Nothing waits.", "Events are here between their append and the moment that every lane has them.");
+  if (!answer.next && status === "published") return empty("No published rows are kept.",
+    "A publisher keeps the rows that it has published for the time that its --retain gives.");
+  if (answer.next) return notice("calm", "No match in the rows that were read.", h("p", {}, "10,000 rows are read per request."));
+  return empty(status ? `No row is ${status}.` : "No rows.", "An event has rows from its append until every lane has processed it.");
 }
 
 export default {

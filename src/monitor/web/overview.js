@@ -1,4 +1,4 @@
-// overview.js - is it healthy, how far behind, what is stuck, what do I press.
+// overview.js - health, lag, what is blocked, and the actions that resolve it.
 
 import { h } from "./dom.js";
 import { chart, rates } from "./chart.js";
@@ -9,7 +9,7 @@ const HISTORY_MS = 10000;
 const MINUTE_MS = 60000;
 const HOUR_MS = 60 * MINUTE_MS;
 
-// The server looks every ten seconds; what this page has seen since then is added at the end.
+// The server samples every ten seconds; the samples of this page since then are added at the end.
 async function history(ctx) {
   const s = ctx.state;
   if (!s.samples || Date.now() - s.asked > HISTORY_MS) {
@@ -21,8 +21,8 @@ async function history(ctx) {
   return s.samples;
 }
 
-// Events a second in each minute of the last hour that ended before `until`, by the rows that all workers keep in the
-// store. A minute without a row is one without work.
+// Events per second in each minute of the last hour before `until`, from the throughput rows of all workers. A minute
+// without a row had no work.
 function byMinute(minutes, key, until) {
   const rows = new Map(minutes.map((m) => [m.ms, num(m[key])]));
   const first = minutes.length > 0 ? minutes[0].ms : until;
@@ -32,7 +32,7 @@ function byMinute(minutes, key, until) {
   return points;
 }
 
-// Before this server's own samples begin there are the minutes of the store.
+// The minutes of the store cover the time before the first sample of this server.
 function withPast(minutes, key, points) {
   return [...byMinute(minutes, key, points.length > 0 ? points[0][0] : Date.now()), ...points];
 }
@@ -46,8 +46,8 @@ function worst(projections) {
   return { lag, age, name };
 }
 
-// What does not go on by itself, in the generations that queries read: the first of each name. Rows of publishers are
-// in the outbox only.
+// The streams that need an operator, in the active generations: the first generation of each name. Rows of publishers
+// are in the outbox only.
 function blockedWork(status) {
   const sum = { events: 0, streams: 0, age: 0 }, seen = new Set();
   for (const p of status.projections) {
@@ -66,7 +66,7 @@ function cards(status, samples, minutes) {
   const o = status.outbox;
   const blocked = blockedWork(status);
   const tip = (points) => points.length > 0 ? points[points.length - 1][1] : 0;
-  const held = new Map(); // of several generations of a projection, the one that holds back most
+  const held = new Map(); // per projection, the generation with the most blocked events
   for (const p of status.projections) held.set(p.name, Math.max(held.get(p.name) ?? 0, num(p.quarantined)));
   const quarantined = [...held.values()].reduce((sum, n) => sum + n, 0);
   const dead = num(o.dead) > 0;
@@ -98,7 +98,7 @@ function cards(status, samples, minutes) {
       : atRest ? "this must be 0" : "moves while events are folded", { tone: num(status.unaccounted) !== 0 && atRest ? "bad" : "" }));
 }
 
-// `now` is what this page has just been told: the lag is drawn up to this moment.
+// `now` is the newest response: the lag is drawn up to it.
 function charts(samples, minutes, now, ctx) {
   const wide = ctx.width >= 860;
   const width = Math.max(280, Math.round((wide ? (ctx.width - 16) / 2 : ctx.width) - 34));

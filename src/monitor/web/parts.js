@@ -1,10 +1,10 @@
-// parts.js - the small things that pages are made of.
+// parts.js - the shared elements of pages.
 
 import { h, replace } from "./dom.js";
 import { tokens, compare } from "./json.js";
 import { count, words, ago } from "./words.js";
 
-// --- status, in words and colour ------------------------------------------------------------------
+// --- status: text and colour ----------------------------------------------------------------------
 
 const TONES = {
   live: "ok", working: "ok", completed: "ok", well: "ok", applied: "ok", owned: "ok", resolved: "ok", published: "ok",
@@ -24,7 +24,7 @@ export function when(time) {
   return h("time", { datetime: time, title: time }, ago(time));
 }
 
-// When exactly: for facts, where there is room for it.
+// The exact time, for lists of facts.
 export function moment(time) {
   return h("time", { datetime: time, class: "moment" }, String(time).replace("T", " ").replace(/Z$/, " UTC"));
 }
@@ -40,7 +40,7 @@ export function href(page, ...rest) {
   return `#/${[page, ...rest].map(encodeURIComponent).join("/")}${search ? `?${search}` : ""}`;
 }
 
-// What the address asks for at this moment: one filter may be changed before the other's answer is drawn.
+// The query of the current address: a filter may change before the response to another one is drawn.
 export function asked() { return Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] ?? "")); }
 
 export function heading(title, ...beside) {
@@ -84,7 +84,7 @@ export function tabs(label, items, current) {
       text, number !== undefined && h("span", { class: `pill ${num0(number) ? tone ?? "" : ""}` }, count(number)))));
 }
 
-// Where a list goes on: links, or nothing at all.
+// Links to the other pages of a list, if there are any.
 export function pager(label, ...links) {
   return links.some(Boolean) && h("nav", { class: "pager", "aria-label": label }, ...links);
 }
@@ -100,7 +100,7 @@ export function progress(done, total, label) {
 
 // --- JSON -----------------------------------------------------------------------------------------
 
-const SHOWN_MAX = 20000; // pieces: what is longer is cut, and says so
+const SHOWN_MAX = 20000; // tokens: longer JSON is cut, with a note
 
 function jsonNodes(raw) {
   const out = [];
@@ -125,7 +125,7 @@ export function json(raw, label = "JSON") {
     h("pre", { class: "json", tabindex: "0", "aria-label": label }, jsonNodes(raw)));
 }
 
-// What changed from one state of a view to the next.
+// The difference between two states of a view.
 export function changes(before, after) {
   const found = compare(before, after);
   if (found.length === 0) return h("p", { class: "quiet" }, "Nothing in it changed.");
@@ -136,7 +136,7 @@ export function changes(before, after) {
   found.length > 200 && h("li", { class: "quiet" }, `and ${found.length - 200} more`));
 }
 
-// --- copying, saying ------------------------------------------------------------------------------
+// --- copying, announcing --------------------------------------------------------------------------
 
 export function copyButton(value, label) {
   return h("button", { class: "copy", type: "button", "aria-label": `Copy ${label}`, on: { click: async () => {
@@ -152,7 +152,7 @@ export function commandLine(line) {
 }
 
 export function say(sentence, tone = "ok") {
-  document.getElementById("said").textContent = sentence;
+  document.getElementById("announcement").textContent = sentence;
   const toast = h("div", { class: `toast ${tone}` }, sentence);
   document.getElementById("toasts").append(toast);
   setTimeout(() => toast.remove(), 6000);
@@ -163,7 +163,7 @@ export function notice(tone, title, ...more) {
     h("p", { class: "strong" }, title), ...more);
 }
 
-// --- acts -----------------------------------------------------------------------------------------
+// --- actions --------------------------------------------------------------------------------------
 
 function field(label, input, hint) {
   const id = `f${Math.random().toString(36).slice(2)}`;
@@ -171,11 +171,11 @@ function field(label, input, hint) {
   return h("div", { class: "field" }, h("label", { for: id }, label), input, hint && h("p", { class: "quiet" }, hint));
 }
 
-// The words that make sure: what is asked for in a dialog before something is done.
+// The dialog that confirms an action:
 //   title, text, command(values) -> line, verb, run(values) -> sentence
-//   reason: "needed" | "asked" | undefined;  typed: the name to type, for what cannot be undone
+//   reason: "needed" | "asked" | undefined;  typed: the name to type before an action that cannot be undone
 //   fields: [{name, label, kind: "text"|"area"|"check"|"select", value, options, hint}]
-//   extra() -> a node that is shown beside them
+//   extra() -> a node shown below the fields
 export function act(options) {
   const inputs = {};
   const dialog = h("dialog", { class: "act", "aria-labelledby": "act-title" });
@@ -232,7 +232,7 @@ export function act(options) {
   return dialog;
 }
 
-// A button for an act, with its command as the hint; off for a token that may not.
+// A button for an action, with its command as the hint; disabled without the scope.
 export function actButton(ctx, label, options, { scope = "operate", tone = "" } = {}) {
   if (!ctx.can(scope)) return null;
   const make = typeof options === "function" ? options : () => options;

@@ -1,4 +1,4 @@
-// projection.js - one projection: how it is, its generations, its program, what failed in it.
+// projection.js - one projection: its state, generations, program and failures.
 
 import { get, path, post, query } from "./api.js";
 import { h } from "./dom.js";
@@ -10,7 +10,7 @@ import { because, command, count, failedLine, num, plural, seconds, words } from
 const FAILURES_SHOWN = 8;
 const OPEN_RUN = new Set(["queued", "running"]);
 
-// --- acts -----------------------------------------------------------------------------------------
+// --- actions --------------------------------------------------------------------------------------
 
 function simple(name, verb, title, text, cli = verb, body = {}) {
   return { title, text, verb: title.split(" ")[0], reason: "asked",
@@ -23,8 +23,8 @@ function simple(name, verb, title, text, cli = verb, body = {}) {
 
 function rebuildAct(name) {
   return { title: `Rebuild ${name}`, verb: "Rebuild", reason: "asked",
-    text: "All events are folded anew into a generation beside this one, which goes on answering.",
-    fields: [{ name: "stay", label: "Build and compare only; I switch myself", kind: "check" }],
+    text: "All events are folded into a new generation beside this one. Queries keep reading this one meanwhile.",
+    fields: [{ name: "stay", label: "Build and compare only; do not switch", kind: "check" }],
     command: ({ stay, reason }) => command("projection", "rebuild", name, stay && "--no-switch", ...because(reason)),
     run: async ({ reason, stay }) => {
       await post(`${path`/v1/projections/${name}`}:rebuild`, { reason, no_switch: stay });
@@ -34,7 +34,7 @@ function rebuildAct(name) {
 
 function inPlaceAct(name) {
   return { title: `Rebuild ${name} in place`, verb: "Empty and rebuild", reason: "needed", typed: name,
-    text: "Its views are emptied first: queries see them grow again. Nothing of the events is lost.",
+    text: "Its views are deleted first, and queries see them fill again. No event is lost.",
     command: ({ reason }) => command("projection", "rebuild", name, "--in-place", ...because(reason)),
     run: async ({ reason }) => {
       await post(`${path`/v1/projections/${name}`}:rebuild`, { reason, in_place: true });
@@ -44,17 +44,17 @@ function inPlaceAct(name) {
 
 function switchAct(name, g) {
   return { title: `Switch ${name} to generation ${g.generation}`, verb: "Switch", reason: "asked",
-    text: `Queries go to version ${g.version}, generation ${g.generation}, from one moment to the next.`,
+    text: `Queries switch to version ${g.version}, generation ${g.generation}, atomically.`,
     command: ({ reason }) => command("projection", "switch", name, "--generation", g.generation, ...because(reason)),
     run: async ({ reason }) => {
       await post(`${path`/v1/projections/${name}`}:switch`, { reason, generation: num(g.generation) });
-      return `Queries of ${name} go to generation ${g.generation}.`;
+      return `Queries of ${name} read generation ${g.generation}.`;
     } };
 }
 
 function rollbackAct(name) {
   return { title: `Roll ${name} back`, verb: "Roll back", reason: "needed", typed: name,
-    text: "Queries go to the generation that they went to before.",
+    text: "The previous generation becomes active again.",
     command: ({ reason }) => command("projection", "rollback", name, ...because(reason)),
     run: async ({ reason }) => {
       await post(`${path`/v1/projections/${name}`}:rollback`, { reason });
@@ -77,9 +77,9 @@ function buttons(ctx, p) {
   return h("div", { class: "buttons" },
     actButton(ctx, "Rebuild", () => rebuildAct(p.name)),
     actButton(ctx, "Verify", () => simple(p.name, "verify", `Verify ${p.name}`,
-      "All events are folded anew aside, and the result is compared view by view.")),
-    paused ? actButton(ctx, "Resume", () => simple(p.name, "resume", `Resume ${p.name}`, "It goes on from where it stands."))
-      : actButton(ctx, "Pause", () => simple(p.name, "pause", `Pause ${p.name}`, "It is read as it stands, and not fed.")),
+      "All events are folded again in memory, and the result is compared view by view.")),
+    paused ? actButton(ctx, "Resume", () => simple(p.name, "resume", `Resume ${p.name}`, "It continues from its position."))
+      : actButton(ctx, "Pause", () => simple(p.name, "pause", `Pause ${p.name}`, "Queries still read its views; no further events are applied.")),
     p.generations.length > 1 && actButton(ctx, "Roll back", () => rollbackAct(p.name)),
     actButton(ctx, "New version", () => deployAct(p.program.replace(/(projection\s+\S+\s+version\s+)(\d+)/,
       (_, head, n) => head + (Number(n) + 1)))),

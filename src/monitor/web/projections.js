@@ -16,11 +16,11 @@ on order.placed
   total  += data.amount
 `;
 
-// A program goes to the projection that it names.
+// A program is deployed to the projection that it names.
 export function deployAct(text) {
   return {
     title: "Deploy a program", verb: "Deploy",
-    text: "A new version is built beside the one that is there, from the first event on. Queries go to it once you switch.",
+    text: "A new version is built from the first event, beside the active one. Queries read it after you switch.",
     fields: [{ name: "program", label: "Program", kind: "area", value: text ?? FIRST }],
     command: ({ program }) => command("projection", "deploy", `${NAME.exec(program ?? "")?.[1] ?? "program"}.fold`),
     run: async ({ program }) => {

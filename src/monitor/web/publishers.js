@@ -1,11 +1,11 @@
-// publishers.js - who hands events to the world outside, how far each is, and what it is told.
+// publishers.js - the publishers: their progress and settings.
 
 import { ask, path, post, query } from "./api.js";
 import { h } from "./dom.js";
 import { actButton, badge, code, commandLine, empty, facts, heading, href, link, notice, table } from "./parts.js";
 import { because, bytes, command, count, kept, num, plural, seconds } from "./words.js";
 
-// How it is, from what waits in its lane: [badge, tone].
+// The state of a publisher, from the rows of its lane: [badge, tone].
 function health(p) {
   if (num(p.dead) > 0) return ["needs you", "bad"];
   if (p.paused) return ["paused", "warn"];
@@ -18,19 +18,19 @@ function state(p) {
   return badge(words, tone);
 }
 
-// --- acts -----------------------------------------------------------------------------------------
+// --- actions --------------------------------------------------------------------------------------
 
 function addAct() {
   return { title: "Add a publisher", verb: "Add", fields: [
     { name: "name", label: "Name", value: "" },
     { name: "url", label: "To", value: "", hint: "file:PATH, the https address of a webhook, or nats://HOST:PORT/SUBJECT" },
-    { name: "types", label: "Types (optional)", value: "", hint: "order.*,cart.checked_out; empty: all that are published" },
+    { name: "types", label: "Types (optional)", value: "", hint: "order.*,cart.checked_out; empty: all published types" },
     { name: "paused", label: "Paused: queue, but deliver nothing yet", kind: "check" }],
-  text: "It gets every event of a published type from now on, at least once, in the order of each stream.",
+  text: "It publishes every event of its types from now on, at least once, in the order of each stream.",
   command: (v) => command("publisher", "add", v.name || "NAME", "--to", v.url || "URL",
     ...(v.types ? ["--types", v.types] : []), v.paused && "--paused"),
   run: async ({ name, url, types, paused }) => {
-    if (!name) throw new Error("It needs a name.");
+    if (!name) throw new Error("The name is missing.");
     await ask("PUT", path`/v1/publishers/${name}`, { body: { url, types, paused } });
     return `${name} is added.`;
   } };
@@ -39,7 +39,7 @@ function addAct() {
 function pauseAct(p) {
   const verb = p.paused ? "resume" : "pause", title = p.paused ? "Resume" : "Pause";
   return { title: `${title} ${p.name}`, verb: title, reason: "asked",
-    text: p.paused ? "It delivers what has queued up, in order." : "Events queue up meanwhile; nothing is lost.",
+    text: p.paused ? "The queued events are delivered, in order." : "Events queue up meanwhile; nothing is lost.",
     command: ({ reason }) => command("publisher", verb, p.name, ...because(reason)),
     run: async ({ reason }) => { await post(`${path`/v1/publishers/${p.name}`}:${verb}`, { reason }); return `${title}: done.`; } };
 }
@@ -86,18 +86,18 @@ function lane(p, status, number) {
 function one(p, ctx) {
   const ms = (value) => seconds(num(value) / 1000);
   return [heading([p.name, " ", state(p)], buttons(ctx, p)),
-    p.sink?.error && notice("warn", "It cannot deliver now, and tries again.", h("p", {}, p.sink.error)),
+    p.sink?.error && notice("warn", "Delivery fails; it is retried.", h("p", {}, p.sink.error)),
     h("section", { class: "panel" }, h("h2", {}, "Lane"), facts(["Pending", lane(p, "pending", p.pending)],
       ["Processing", lane(p, "processing", p.processing)], ["Failed", lane(p, "failed", p.failed)],
       ["Dead", lane(p, "dead", p.dead)], ["Blocked", lane(p, "blocked", p.blocked)],
       p.sink && ["Published by this server", count(p.sink.published)],
       num(p.retain_ms) > 0 && ["Published, and kept", link(href("outbox", { lane: p.name, status: "published" }), kept(p))]),
     commandLine(command("outbox", "report", "--lane", p.name))),
-    h("section", { class: "panel" }, h("h2", {}, "What it is told"), facts(["To", code(p.url)], ["Types", p.types || "all that are published"],
-      ["Key", `by ${p.partition_by}`], ["Tries again after", ms(p.retry_ms)],
+    h("section", { class: "panel" }, h("h2", {}, "Settings"), facts(["To", code(p.url)], ["Types", p.types || "all published types"],
+      ["Key", `by ${p.partition_by}`], ["First retry after", ms(p.retry_ms)],
       ["Dead", num(p.attempts_max) > 0 ? `at failure ${count(p.attempts_max)}` : "never"],
-      ["Waits for an answer", ms(p.timeout_ms)], ["At once", count(p.in_flight)],
-      ["Kept after it was published", num(p.retain_ms) > 0 ? ms(p.retain_ms) : "no"],
+      ["Response timeout", ms(p.timeout_ms)], ["In flight at most", count(p.in_flight)],
+      ["Published rows are kept", num(p.retain_ms) > 0 ? ms(p.retain_ms) : "no"],
       num(p.file_bytes) > 0 && ["A new file at", `${bytes(p.file_bytes)}, ${plural(p.file_count, "old one")} kept`],
       p.secret && ["Secret", code(p.secret)], p.allow_private && ["Private addresses", "allowed"]),
     commandLine(command("publisher", "show", p.name)))];
@@ -112,7 +112,7 @@ export default {
     if (p) return one(p, ctx);
     return [heading("Publishers", h("div", { class: "buttons" }, actButton(ctx, "Add a publisher", addAct, { scope: "admin", tone: "primary" }))),
       h("section", { class: "panel" }, items.length > 0 ? list(items)
-        : empty("No publisher yet.", "One hands events to a file, a webhook or NATS, each at least once and in order."),
+        : empty("No publisher yet.", "A publisher sends events to a file, a webhook or NATS, at least once and in order."),
       commandLine(command("publisher", "ls")))];
   },
 };

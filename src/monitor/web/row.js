@@ -1,4 +1,4 @@
-// row.js - one event in one lane: what is wrong with it, what would come of it, and putting it right.
+// row.js - one row of a lane: its error, a dry run of its event, and the actions that resolve it.
 
 import { path, post, query } from "./api.js";
 import { h, replace } from "./dom.js";
@@ -7,31 +7,31 @@ import { eventFacts } from "./event.js";
 import { actButton, badge, changes, code, commandLine, facts, heading, href, json, link, notice, table, when } from "./parts.js";
 import { because, command, count, failedLine, forTenant, num, plural } from "./words.js";
 
-// What would come of it, tried with the newest program while the dialog is open.
+// The result of a dry run with the newest program, requested while the dialog is open.
 function preview({ lane, stream, seq, tenant }) {
-  const box = h("div", { class: "preview", role: "status" }, h("p", { class: "quiet" }, "It is tried aside …"));
+  const box = h("div", { class: "preview", role: "status" }, h("p", { class: "quiet" }, "Dry run …"));
   post(`${path`/v1/projections/${lane}`}:try`, { stream, seq: integer(seq) }, { tenant })
     .then((trial) => replace(box, trialView(trial, false)))
-    .catch((error) => replace(box, notice("warn", "It cannot be tried aside.", h("p", {}, error.message))));
+    .catch((error) => replace(box, notice("warn", "The dry run failed.", h("p", {}, error.message))));
   return box;
 }
 
 function requeueAct(key, tried) {
   const { lane, stream, seq, tenant } = key;
   return { title: `Release ${stream} · ${seq}`, verb: "Release", reason: "asked",
-    text: "The row is put back: no attempts, due now. What waits behind it in its stream follows in order.",
+    text: "The row becomes due now, with no attempts. The blocked rows of its stream follow in order.",
     extra: () => tried && preview(key),
     command: ({ reason }) => command("outbox", "requeue", stream, seq, "--lane", lane, ...because(reason),
       ...forTenant(tenant)),
     run: async ({ reason }) => {
       await post("/v1/outbox:requeue", { stream, seq: integer(seq), lane, reason }, { tenant });
-      return "Released: it is tried now.";
+      return "Released: it is retried now.";
     } };
 }
 
 function replayAct({ lane, stream, seq, tenant }) {
   return { title: `Try ${stream} · ${seq} now`, verb: "Try now",
-    text: "It is applied now if the program can digest it, instead of at its next turn.",
+    text: "The event is applied now, instead of at its next retry.",
     command: () => command("outbox", "replay", stream, seq, "--lane", lane, ...forTenant(tenant)),
     run: async () => {
       const done = await post("/v1/outbox:replay", { stream, seq: integer(seq), lane }, { tenant });
@@ -41,7 +41,7 @@ function replayAct({ lane, stream, seq, tenant }) {
 
 function skipAct({ lane, stream, seq, tenant }) {
   return { title: `Skip ${stream} · ${seq} in ${lane}`, verb: "Skip for good", reason: "needed", typed: stream,
-    text: "This projection passes the event without applying it, now and in every rebuild of this version. What waits behind it goes on.",
+    text: "This projection skips the event, now and in every rebuild of this version. The blocked rows of its stream are processed.",
     command: ({ reason }) => command("outbox", "skip", stream, seq, "--lane", lane, "--reason", reason || "…", ...forTenant(tenant)),
     run: async ({ reason }) => {
       await post("/v1/outbox:skip", { stream, seq: integer(seq), lane, reason }, { tenant });
@@ -50,19 +50,19 @@ function skipAct({ lane, stream, seq, tenant }) {
 }
 
 const OUTCOMES = {
-  applied: ["ok", "It would be applied."], ignored: ["calm", "It would be ignored: no handler takes it."],
-  failed: ["bad", "It would fail."], done: ["ok", "This generation has it already."],
-  waits: ["warn", "Another event of its stream has to come first."],
+  applied: ["ok", "It would be applied."], ignored: ["calm", "It would be ignored: no handler matches it."],
+  failed: ["bad", "It would fail."], done: ["ok", "This generation has applied it already."],
+  waits: ["warn", "An earlier event of its stream must be applied first."],
 };
 
-// `whole`: with the views themselves, else only what differs, and they are a click away.
+// `whole`: the views before and after are unfolded; otherwise only their differences are.
 export function trialView(trial, whole = true) {
   const [tone, sentence] = OUTCOMES[trial.outcome];
   return h("div", { class: "trial", "data-key": `trial${trial.generation}` },
     notice(tone, sentence,
       h("p", { class: "quiet" }, `Tried with version ${trial.version}, generation ${trial.generation}. Nothing was changed.`),
       trial.message && h("p", {}, trial.message),
-      trial.outcome === "waits" && h("p", {}, `Next is seq ${trial.next_seq}.`)),
+      trial.outcome === "waits" && h("p", {}, `The next seq is ${trial.next_seq}.`)),
     trial.views.map((v) => h("details", { open: true, "data-key": v.view_id },
       h("summary", {}, "view ", code(v.view_id), v.before === null ? " (new)" : v.after === null ? " (deleted)" : ""),
       changes(v.before, v.after),
@@ -76,7 +76,7 @@ function tryCommand(projection, { stream, seq, tenant }) {
     "--until-seq", seq, "--validate", ...forTenant(tenant));
 }
 
-// A choice of generations, and the button that tries; `before` stands in front of them.
+// A choice of generations and the button that starts a dry run, after the elements of `before`.
 export function trialBox(ctx, projection, event, generations, before) {
   const { stream, seq, tenant } = event;
   const run = async () => {
@@ -91,7 +91,7 @@ export function trialBox(ctx, projection, event, generations, before) {
     ctx.draw();
   };
   return h("section", { class: "panel", "data-key": "trial" }, h("h2", {}, "Dry run"),
-    h("p", { class: "quiet" }, "Fold the event aside, into the views as they are, and see what would change."),
+    h("p", { class: "quiet" }, "Fold the event into the current views and show what would change. Nothing is written."),
     h("div", { class: "buttons" }, before,
       h("label", {}, "With ", h("select", { on: { change: (e) => { ctx.state.generation = Number(e.target.value); } } },
         h("option", { value: "0" }, "the newest version"),
@@ -115,7 +115,7 @@ function attempts(items) {
 
 const newest = (items) => items.reduce((a, b) => (a && num(a.generation) > num(b.generation) ? a : b), null);
 
-// The line that failed, as long as the program is the one that it failed in.
+// The line that failed, while the program is still the one in which it failed.
 function errorBox(row, projection, failed) {
   const line = projection ? failedLine(row.last_error, projection.program) : 0;
   const last = newest(failed.filter((f) => f.open)) ?? failed[0];
@@ -123,14 +123,14 @@ function errorBox(row, projection, failed) {
   const next = projection && last && !since && newest(projection.generations.filter((g) =>
     g.state !== "retired" && num(g.version) > num(last.version)));
   const source = line > 0 && !since && projection.program.split("\n")[line - 1];
-  return notice(row.status === "dead" ? "bad" : "warn", row.last_error || "It waits behind another one.",
+  return notice(row.status === "dead" ? "bad" : "warn", row.last_error || "It is blocked by an earlier event of its stream.",
     source && h("pre", { class: "excerpt" }, h("span", { class: "quiet" }, `${line}  `), source),
-    since && h("p", {}, `That was version ${last.version}. Version ${projection.version} is here now: try it below, then release.`),
-    next && h("p", {}, `Version ${next.version} is deployed: try the event with it below. This row goes when you switch to a version that has applied it.`));
+    since && h("p", {}, `It failed in version ${last.version}. Version ${projection.version} is active now: try it below, then release.`),
+    next && h("p", {}, `Version ${next.version} is deployed: try the event with it below. This row is removed when you switch to a version that has applied it.`));
 }
 
 async function findRow(ctx, lane, stream, seq, tenant) {
-  // Rows come by position: the event's own is where to look.
+  // Rows are listed by position, so the row of an event is found by the event's position.
   const events = await ctx.get(path`/v1/streams/${stream}/events` + query({ from_seq: seq, limit: 1 }), { tenant });
   const event = events[0] && String(events[0].seq) === String(seq) ? events[0] : null;
   if (!event) throw new Error(`There is no seq ${seq} in stream ${stream}.`);
@@ -162,8 +162,8 @@ export default {
       tenant && ["Tenant", tenant], ["Partition", row.partition], ["Attempts", count(row.attempt_count)], ["Next try", when(row.next_attempt_at)],
       ["Enqueued", when(row.enqueued_at)], ["Updated", when(row.updated_at)]),
     commandLine(command("outbox", "report", "--lane", lane, "--stream", stream, ...forTenant(tenant))))]
-      : notice("ok", "It is not in the outbox.", h("p", {}, "Nothing has to be done: it was applied, delivered or skipped, or only a version that was replaced lacks it. ",
-        link("#/audit", "What operators did"))),
+      : notice("ok", "It is not in the outbox.", h("p", {}, "No action is needed: the event was applied, delivered or skipped, or only a replaced version lacks it. ",
+        link("#/audit", "Audit log"))),
     projection && trialBox(ctx, lane, { stream, seq, tenant }, projection.generations),
     failed.length > 0 && attempts(failed),
     h("section", { class: "panel" }, h("h2", {}, "Event"), eventFacts(event),

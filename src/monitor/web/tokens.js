@@ -1,4 +1,4 @@
-// tokens.js - who may do what. A secret is shown once, when it is made.
+// tokens.js - the API tokens and their scopes. A secret is shown once, on creation.
 
 import { path, post } from "./api.js";
 import { h } from "./dom.js";
@@ -32,7 +32,7 @@ function createAct(ctx) {
 }
 
 function revokeAct(t) {
-  return { title: `Revoke ${t.id}`, verb: "Revoke", reason: "needed", typed: t.id, text: "It is refused within a second, for good.",
+  return { title: `Revoke ${t.id}`, verb: "Revoke", reason: "needed", typed: t.id, text: "The server refuses it within a second. This cannot be undone.",
     command: ({ reason }) => command("token", "revoke", t.id, ...because(reason)),
     run: async ({ reason }) => { await post(`${path`/v1/tokens/${t.id}`}:revoke`, { reason }); return "Revoked."; } };
 }
@@ -49,7 +49,7 @@ export default {
         { name: "May", cell: (t) => t.scopes.join(", "), kind: "grow" }, { name: "Tenant", cell: (t) => t.tenant ?? "all" },
         { name: "Note", cell: (t) => t.note }, { name: "Made", cell: (t) => when(t.created_at) }, { name: "Expires", cell: (t) => when(t.expires_at) },
         { name: "", cell: (t) => t.state === "live" && actButton(ctx, "Revoke", () => revokeAct(t), { scope: "admin", tone: "danger quiet-button" }) },
-      ], items, { key: (t) => t.id }) : empty("No token is made.", "Only this machine is served. The first token ends that."),
+      ], items, { key: (t) => t.id }) : empty("No tokens.", "Without tokens, the server accepts requests from this machine only. The first token changes that."),
       commandLine(command("token", "ls")))];
   },
 };

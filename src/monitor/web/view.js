@@ -1,4 +1,4 @@
-// view.js - one view, and its past: a slider over the events that made it.
+// view.js - one view and its history: a slider over the events that changed it.
 
 import { path, query } from "./api.js";
 import { h } from "./dom.js";
@@ -24,7 +24,7 @@ function slider(ctx, steps, at) {
       h("span", { class: "quiet" }, ` ${step.stream} · ${step.seq}, position ${step.position} `, when(step.recorded_at))));
 }
 
-// Which step is shown: the newest, or the one that was chosen, although newer ones push it along.
+// The step that is shown: the newest, or the chosen one, whose index grows as newer ones arrive.
 function placeOf(steps, position) {
   const found = steps.findIndex((s) => String(s.position) === position);
   return found >= 0 ? found : position ? 0 : steps.length - 1;
@@ -47,7 +47,7 @@ export default {
     const [name, id] = ctx.params, tenant = ctx.query.tenant ?? "";
     const base = path`/v1/views/${name}/${id}`;
     const view = await ctx.get(base, { tenant }).catch((error) => { if (error.status === 404) return null; throw error; });
-    // The past is folded anew from the events: only when the view has changed.
+    // The history is folded from the events, so it is requested only after the view has changed.
     const mark = view ? String(view.last_event_sequence) : "none";
     if (ctx.state.mark !== mark) {
       try {
@@ -63,7 +63,7 @@ export default {
       view ? h("section", { class: "panel" }, facts(["Version", `v${view.version}`], tenant && ["Tenant", tenant],
         ["Changed at position", String(view.last_event_sequence)], ["Complete up to position", String(view.as_of)]), json(view.data, "the view"),
       commandLine(command("view", "get", name, id, ...forTenant(tenant))))
-        : notice("calm", "There is no such view now.", h("p", {}, "It was deleted: its past is below.")),
-      history ? past(ctx, data) : notice("calm", "Its past is not to be had.", h("p", {}, "No event has made it: it was seeded. ", code(command("view", "explain", name, id))))];
+        : notice("calm", "The view was deleted.", h("p", {}, "Its history is below.")),
+      history ? past(ctx, data) : notice("calm", "No history.", h("p", {}, "The view was seeded: no event created it. ", code(command("view", "explain", name, id))))];
   },
 };

@@ -1,4 +1,4 @@
-// views.js - asking for views: the expression language of programs, with completion.
+// views.js - queries of views in the expression language of programs, with completion.
 
 import { path, query } from "./api.js";
 import { h } from "./dom.js";
@@ -10,7 +10,7 @@ const PAGE = 50, COLUMNS_MAX = 7;
 const WORDS = ["and", "or", "not", "in", "true", "false", "null", "if", "then", "else", "view_id", "last_event_sequence",
   "length(", "contains(", "starts_with(", "ends_with(", "lower(", "upper(", "exists("];
 
-// Paths of views that were seen: what one can ask for.
+// Paths in the views of earlier results, offered as completions.
 function pathsOf(items) {
   const found = new Set();
   for (const item of items) for (const [name] of leaves(item.data)) {
@@ -54,7 +54,7 @@ function onKey(ctx, event, go) {
   } else if (event.key === "Escape") { s.offers = []; ctx.draw(); }
 }
 
-// A combobox as the guidelines for them say: the list is named by the input, the choice by its id.
+// A combobox by the ARIA guidelines: the input names the list, and the option by its id.
 function whereBox(ctx, go) {
   const s = ctx.state, offers = s.offers ?? [];
   return h("div", { class: "combo" }, h("label", { for: "where" }, "Where"),
@@ -120,12 +120,12 @@ export default {
   },
   view({ names, answer, total, mistake }, ctx) {
     const name = ctx.params[0], q = ctx.query;
-    if (names.length === 0) return [heading("Views"), empty("No projection yet.", "Views are what projections make of events.")];
+    if (names.length === 0) return [heading("Views"), empty("No projection yet.", "Projections fold events into views.")];
     return [heading("Views"), queryBox(ctx, names),
-      mistake && notice("bad", "The question cannot be read.", h("pre", { class: "excerpt" }, mistake)),
+      mistake && notice("bad", "The query is invalid.", h("pre", { class: "excerpt" }, mistake)),
       answer && [h("details", { class: "quiet", "data-key": "plan" }, h("summary", {}, `${plural(total, "view")}, complete up to position ${answer.as_of}`),
-        h("pre", { class: "excerpt" }, answer.plan, `\n${count(answer.looked)} looked at`)),
-        h("section", { class: q.as === "json" ? "" : "panel" }, answer.items.length > 0 ? results(name, answer, q) : empty("No view fits.", "")),
+        h("pre", { class: "excerpt" }, answer.plan, `\n${plural(answer.looked, "view")} read`)),
+        h("section", { class: q.as === "json" ? "" : "panel" }, answer.items.length > 0 ? results(name, answer, q) : empty("No view matches.", "")),
         pager("Pages of views", q.after && link(href("views", name, { ...q, after: undefined }), "To the first"),
           answer.next && link(href("views", name, { ...q, after: answer.next }), `Next ${PAGE}`)),
         commandLine(command("view", "query", name, ...(q.where ? ["--where", q.where] : []), ...(q.sort ? ["--sort", q.sort] : []),

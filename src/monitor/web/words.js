@@ -1,8 +1,8 @@
-// words.js - numbers, times and commands in words.
+// words.js - formats numbers, times and commands as text.
 
 import { Exact } from "./json.js";
 
-// For drawing and comparing only: what is shown comes from the exact value.
+// For drawing and comparing only: text is made from the exact value.
 export function num(value) {
   return value instanceof Exact ? Number(value.text) : Number(value ?? 0);
 }
@@ -15,7 +15,7 @@ export function count(value) {
   return text.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
-// What a publisher keeps of what it has published: a server counts no further than this.
+// The number of published rows that a publisher keeps. A server counts up to 100,000.
 export function kept(publisher) {
   return num(publisher.kept) < 100000 ? count(publisher.kept) : `${count(publisher.kept)} or more`;
 }
@@ -76,21 +76,21 @@ export function failedLine(message, program) {
 
 function quote(word) {
   const text = String(word);
-  // What a terminal would take for itself is written by its number.
+  // Control characters are written by their number.
   if (/[\u0000-\u001f\u007f-\u009f]/.test(text))
     return `$'${[...new TextEncoder().encode(text)].map((b) => b < 32 || b > 126 || b === 39 || b === 92
       ? `\\x${b.toString(16).padStart(2, "0")}` : String.fromCharCode(b)).join("")}'`;
   return /^[A-Za-z0-9_\-./:=,@%+]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-// The command that does the same, ready for a shell: command("outbox", "skip", stream, seq).
+// The equivalent command, quoted for a shell: command("outbox", "skip", stream, seq).
 export function command(...parts) {
   return ["everfold", ...parts.filter((p) => p !== null && p !== undefined && p !== false)]
     .map(quote).join(" ");
 }
 
-// --tenant T, where there is one.
+// --tenant T, if the tenant is not blank.
 export function forTenant(tenant) { return tenant ? ["--tenant", tenant] : []; }
 
-// --reason TEXT, where one was given.
+// --reason TEXT, if a reason was given.
 export function because(reason) { return reason ? ["--reason", reason] : []; }

@@ -1,10 +1,10 @@
-// workers.js - who works, until when, and on what.
+// workers.js - the workers, their leases and their partitions.
 
 import { h } from "./dom.js";
 import { badge, code, commandLine, empty, heading, table, when } from "./parts.js";
 import { command, count, num, plural } from "./words.js";
 
-// What is left of a time to live, counted down from when it was asked for.
+// The rest of a time to live, counted down from the time of the response.
 function left(ttl, asked) { return Math.max(0, num(ttl) - (Date.now() - asked)); }
 
 function countdown(ttl, asked, whole) {
@@ -26,7 +26,7 @@ function tile(p, asked) {
 const LEASE_MS = { publisher: 30000 };
 const IDLE_HEARTBEAT_MS = 150000;
 
-// p00 to p15 for those that follow each other.
+// p00 to p15 for consecutive partitions.
 function labels(numbers) {
   const label = (n) => `p${String(n).padStart(2, "0")}`;
   const runs = [];
@@ -38,7 +38,7 @@ function labels(numbers) {
   return runs.map(([a, b]) => a === b ? label(a) : `${label(a)} to ${label(b)}`).join(", ");
 }
 
-// Leases of the same thing of one holder in one line, with the shortest time to live.
+// Leases of one kind and holder in one line, with the shortest time to live.
 function together(leases) {
   const lines = new Map();
   for (const l of leases) {
