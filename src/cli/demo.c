@@ -73,7 +73,7 @@ static void place_order(cli_demo *d, demo_event *out)
     /* A poison event: the amount is a text, so the program fails. Only its stream is blocked. */
     if (order % POISON_EVERY == 0)
         (void)snprintf(out->data, sizeof(out->data),
-                       "{\"customer_id\":\"%s\",\"order_id\":\"%s\",\"amount\":\"a lot\"}",
+                       "{\"customer_id\":\"%s\",\"order_id\":\"%s\",\"amount\":\"unknown\"}",
                        customer, out->stream);
     else
         (void)snprintf(out->data, sizeof(out->data),

@@ -154,7 +154,7 @@ static void check_disk(const ef__server *server, check *out)
                        ef__disk_is_full(&disk) ? "the disk is full: "
                        : out->ok               ? ""
                                                : "the disk is almost full: ",
-                       disk.free_bytes, out->ok ? "" : "; make room on it");
+                       disk.free_bytes, out->ok ? "" : "; free disk space");
 }
 
 static void check_tasks(const ef__server *server, check *out)
@@ -165,9 +165,9 @@ static void check_tasks(const ef__server *server, check *out)
     out->name = "progress";
     out->ok = true;
     if (count > 0)
-        (void)snprintf(out->detail, sizeof(out->detail), "%zu posts get on", count);
+        (void)snprintf(out->detail, sizeof(out->detail), "%zu tasks make progress", count);
     else
-        (void)snprintf(out->detail, sizeof(out->detail), "nobody works in this process");
+        (void)snprintf(out->detail, sizeof(out->detail), "this process runs no tasks");
     for (size_t i = 0; i < count; i++)
         if (tasks[i].stalled_us > STALLED_US) {
             out->ok = false;

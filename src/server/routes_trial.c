@@ -149,7 +149,7 @@ const ef__http_route ef__routes_trial[] = {
     {"GET", "/v1/projections/{name}/explain", EF__SCOPE_READ, EF__TENANCY_NONE, 0, explain,
      "explainProjection", "the program as a graph", "generation:integer", NULL, "Explained", 0},
     {"POST", "/v1/projections/{name}:try", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_BODY,
-     try_event, "tryEvent", "fold an event aside: what it would change", NULL, "Try", "Trial", 0},
+     try_event, "tryEvent", "dry run of an event: what it would change", NULL, "Try", "Trial", 0},
     {"POST", "/v1/projections/{name}:try-draft", EF__SCOPE_OPERATE, EF__TENANCY_QUERY,
      EF__ROUTE_BODY, try_draft, "tryDraft",
      "fold a program (text) over the streams with failed events, in memory", "limit:integer",

@@ -71,7 +71,7 @@ class AFullDisk(Health):
         self.assertEqual(("fail", True), (disk["state"], f"{path}/views.db" in disk["detail"]))
         ready = self.http("GET", "/readyz?verbose")
         self.assertEqual(503, ready.status)
-        self.assertRegex(ready.body.decode(), r"\[-\] disk: the disk is full: \d+ bytes free; make room on it\n")
+        self.assertRegex(ready.body.decode(), r"\[-\] disk: the disk is full: \d+ bytes free; free disk space\n")
         self.assertNotIn(str(path), ready.body.decode())  # open to everybody
 
     def test_every_report_names_the_disk_and_work_goes_on_by_itself(self):
