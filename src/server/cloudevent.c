@@ -7,7 +7,7 @@
 
 #define MEDIA "application/cloudevents"
 
-static bool begins(ef_str text, const char *prefix)
+static bool begins_with(ef_str text, const char *prefix)
 {
     size_t n = strlen(prefix);
 
@@ -35,7 +35,7 @@ static bool take_header(void *context, ef_str name, ef_str value)
     char key[65] = "";
     ef_str text = {NULL, 0};
 
-    if (!begins(name, "ce-") || name.len - 3 >= sizeof(key))
+    if (!begins_with(name, "ce-") || name.len - 3 >= sizeof(key))
         return true;
     for (size_t i = 3; i < name.len; i++)
         key[i - 3] =

@@ -150,7 +150,7 @@ static void answer_lot(lot *l, int64_t now_us)
         ef__http_ready(done[i]);
 }
 
-static void *commit(void *context)
+static void *committer_run(void *context)
 {
     ef__committer *c = context;
     bool quick = true;
@@ -168,7 +168,7 @@ static void *commit(void *context)
 }
 
 /* Under the lock, which it gives back: whoever is woken needs it. */
-static void wake(ef__committer *c, bool wanted)
+static void committer_wake(ef__committer *c, bool wanted)
 {
     bool waits = wanted && c->waiting;
 
@@ -188,14 +188,14 @@ bool ef__committer_put(ef__committer *c, ef__request *r)
     if (taken)
         c->queue[(c->first + c->count++) % QUEUE_MAX] = r;
     early = c->quick && c->count >= EARLY_COUNT;
-    wake(c, early);
+    committer_wake(c, early);
     return taken;
 }
 
 void ef__committer_go(ef__committer *c)
 {
     pthread_mutex_lock(&c->lock);
-    wake(c, c->count > 0);
+    committer_wake(c, c->count > 0);
 }
 
 ef_status ef__committer_start(ef__server *server, ef_error *err)
@@ -212,7 +212,7 @@ ef_status ef__committer_start(ef__server *server, ef_error *err)
     pthread_cond_init(&c->work, &attributes);
     pthread_condattr_destroy(&attributes);
     server->committer = c;
-    c->running = pthread_create(&c->thread, NULL, commit, c) == 0;
+    c->running = pthread_create(&c->thread, NULL, committer_run, c) == 0;
     return c->running ? EF_OK : ef_fail(err, EF_NO_MEMORY, "no thread for appends");
 }
 

@@ -187,7 +187,7 @@ ef_budget ef__request_budget(ef__request *r)
 /* --- start and stop -----------------------------------------------------------------------------
  */
 
-static void *watch(void *context)
+static void *connections_run(void *context)
 {
     ef__server *server = context;
     struct ef__connections *all = server->connections;
@@ -216,7 +216,7 @@ ef_status ef__connections_start(ef__server *server, ef_error *err)
     all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (all->epoll_fd < 0)
         return ef_fail(err, EF_IO, "epoll_create1: %s", strerror(errno));
-    all->running = pthread_create(&all->thread, NULL, watch, server) == 0;
+    all->running = pthread_create(&all->thread, NULL, connections_run, server) == 0;
     return all->running ? EF_OK : ef_fail(err, EF_NO_MEMORY, "no thread for the connections");
 }
 

@@ -273,7 +273,7 @@ static bool accepts_gzip(const ef__request *r)
 }
 
 /* Below that the headers outweigh what is saved. All that we answer is text. */
-static void shrink(ef__request *r)
+static void compress_response(ef__request *r)
 {
     ef__buf small = EF__BUF_INIT(EF__ANSWER_BYTES_MAX);
 
@@ -316,5 +316,5 @@ void ef__dispatch_end(ef__request *r, ef_status st)
     } else if (r->route->scope & EF__SCOPE_OPERATE) {
         ef_supervisor_wake(r->server->options.supervisor); /* no append tells of what was done */
     }
-    shrink(r);
+    compress_response(r);
 }

@@ -77,7 +77,7 @@ void ef__follower_drop(ef__follower *f)
 }
 
 /* Under its lock. */
-static void wake(ef__follower *f)
+static void follower_wake(ef__follower *f)
 {
     if (f->parked) {
         f->parked = false;
@@ -107,7 +107,7 @@ bool ef__follower_give(ef__follower *f, ef__chunk *c, int64_t now_us)
         f->over = true;
         free(l);
     }
-    wake(f);
+    follower_wake(f);
     pthread_mutex_unlock(&f->lock);
     return stays;
 }
@@ -136,7 +136,7 @@ void ef__follower_end(ef__follower *f)
 {
     pthread_mutex_lock(&f->lock);
     f->over = true;
-    wake(f);
+    follower_wake(f);
     pthread_mutex_unlock(&f->lock);
 }
 

@@ -42,7 +42,7 @@ static void add_projections(const ef_projection_list *list, ef__sample *out)
     }
 }
 
-static ef_status look(const ef__server *server, ef__sample *out, ef_error *err)
+static ef_status read_sample(const ef__server *server, ef__sample *out, ef_error *err)
 {
     ef_outbox_summary rows = {0};
     ef_projection_list projections = {0};
@@ -66,7 +66,7 @@ static ef_status look(const ef__server *server, ef__sample *out, ef_error *err)
 }
 
 /* A store that is not at hand leaves a hole, which is what it was. */
-static void keep(struct ef__history *h, const ef__sample *sample)
+static void keep_sample(struct ef__history *h, const ef__sample *sample)
 {
     h->ring[(h->first + h->count) % SAMPLES_MAX] = *sample;
     if (h->count < SAMPLES_MAX)
@@ -75,7 +75,7 @@ static void keep(struct ef__history *h, const ef__sample *sample)
         h->first = (h->first + 1) % SAMPLES_MAX;
 }
 
-static void *watch(void *context)
+static void *history_run(void *context)
 {
     ef__server *server = context;
     struct ef__history *h = server->history;
@@ -88,10 +88,10 @@ static void *watch(void *context)
         ef_error err = EF_ERROR_INIT;
         ef_status st;
         pthread_mutex_unlock(&h->lock);
-        st = look(server, &sample, &err);
+        st = read_sample(server, &sample, &err);
         pthread_mutex_lock(&h->lock);
         if (st == EF_OK)
-            keep(h, &sample);
+            keep_sample(h, &sample);
         next.tv_sec += STEP_S;
         while (!h->ending && pthread_cond_timedwait(&h->end, &h->lock, &next) == 0)
             ;
@@ -112,7 +112,7 @@ ef_status ef__history_start(ef__server *server, ef_error *err)
     pthread_mutex_init(&h->lock, NULL);
     ef__cond_init(&h->end);
     server->history = h;
-    if (pthread_create(&h->thread, NULL, watch, server) != 0)
+    if (pthread_create(&h->thread, NULL, history_run, server) != 0)
         return ef_fail(err, EF_NO_MEMORY, "no thread for the history");
     h->running = true;
     return EF_OK;
@@ -157,7 +157,7 @@ static ef_status write_minutes(ef__request *r, ef_error *err)
     return st;
 }
 
-static ef_status history(ef__request *r, ef_error *err)
+static ef_status get_history(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     struct ef__history *h = r->server->history;
@@ -180,7 +180,7 @@ static ef_status history(ef__request *r, ef_error *err)
 }
 
 const ef__http_route ef__routes_history[] = {
-    {"GET", "/v1/history", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, history, "history",
+    {"GET", "/v1/history", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, get_history, "history",
      "the last hour, a sample each ten seconds; by=minute: the last day, a row each minute",
      "by:string", NULL, "Samples", 0},
     {0},

@@ -201,7 +201,7 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *connec
     return x;
 }
 
-static enum MHD_Result begin(exchange *x, const char *method, const char *version)
+static enum MHD_Result exchange_begin(exchange *x, const char *method, const char *version)
 {
     ef__request *r = &x->request;
 
@@ -256,7 +256,7 @@ static bool hand_on(ef__request *r)
     return ef__pool_put(r->server->pool, r);
 }
 
-static enum MHD_Result run(exchange *x)
+static enum MHD_Result exchange_run(exchange *x)
 {
     ef__request *r = &x->request;
 
@@ -303,11 +303,11 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
     if (!x)
         return MHD_NO; /* memory ran out in on_target */
     if (x->phase == PHASE_HEADERS)
-        return begin(x, method, version);
+        return exchange_begin(x, method, version);
     if (*size > 0)
         return take_body(x, data, size);
     if (x->phase == PHASE_BODY)
-        return run(x);
+        return exchange_run(x);
     return send_answer(x);
 }
 
@@ -422,7 +422,7 @@ ef_status ef__http_start(ef__server *server, ef_error *err)
     return st == EF_OK ? ef__loop_start(server, http->daemon, http->local, err) : st;
 }
 
-static void quiesce(struct MHD_Daemon *daemon)
+static void daemon_quiesce(struct MHD_Daemon *daemon)
 {
     int fd = daemon ? MHD_quiesce_daemon(daemon) : -1;
 
@@ -435,8 +435,8 @@ void ef__http_quiesce(ef__server *server)
     if (!server->http)
         return;
     ef__socket_remove(&server->socket);
-    quiesce(server->http->daemon);
-    quiesce(server->http->local);
+    daemon_quiesce(server->http->daemon);
+    daemon_quiesce(server->http->local);
 }
 
 void ef__http_stop(ef__server *server)

@@ -14,7 +14,7 @@
 #define BACKLOG 512
 
 /* "127.0.0.1:7450" or "[::1]:7450". */
-static ef_status split(const char *text, char host[256], char port[8], ef_error *err)
+static ef_status split_address(const char *text, char host[256], char port[8], ef_error *err)
 {
     const char *colon = strrchr(text, ':'), *start = text, *end = colon;
 
@@ -32,7 +32,7 @@ static ef_status split(const char *text, char host[256], char port[8], ef_error 
     return EF_OK;
 }
 
-static bool loopback(const struct sockaddr *a)
+static bool is_loopback(const struct sockaddr *a)
 {
     if (a->sa_family == AF_INET)
         return (ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr) >> 24) == 127;
@@ -63,7 +63,7 @@ static ef_status open_address(const char *text, int *out_fd, ef_error *err)
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     char host[256], port[8];
-    ef_status st = split(text, host, port, err);
+    ef_status st = split_address(text, host, port, err);
     int code;
 
     if (st != EF_OK)
@@ -89,7 +89,7 @@ static ef_status name_it(ef__server *server, int fd, ef_error *err)
         getnameinfo(a, length, server->host, sizeof(server->host), port, sizeof(port),
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return ef_fail(err, EF_IO, "the socket has no address: %s", strerror(errno));
-    server->loopback = loopback(a);
+    server->loopback = is_loopback(a);
     (void)snprintf(server->url, sizeof(server->url), "%s://%s%.200s%s:%s",
                    server->options.tls_certificate ? "https" : "http",
                    a->sa_family == AF_INET6 ? "[" : "", server->host,

@@ -87,7 +87,7 @@ static int timeout_ms(struct MHD_Daemon *daemon)
 
 /* One round of the library; and another when a connection has ended: where there were as many as
  * are allowed, it is only at the next round's start that others are let in. */
-static void serve(const struct ef__loop *loop)
+static void serve_requests(const struct ef__loop *loop)
 {
     const int64_t *open = &loop->server->counts.connections;
     int64_t before = __atomic_load_n(open, __ATOMIC_RELAXED);
@@ -104,7 +104,7 @@ static void serve_local(const struct ef__loop *loop, bool has_work)
         (void)MHD_run(loop->local);
 }
 
-static void *run(void *context)
+static void *loop_run(void *context)
 {
     struct ef__loop *loop = context;
     ef__server *server = loop->server;
@@ -120,7 +120,7 @@ static void *run(void *context)
         __atomic_store_n(&server->round_us, ef__server_mono(server), __ATOMIC_RELAXED);
         if (fds[1].revents)
             more = go_on(loop);
-        serve(loop);
+        serve_requests(loop);
         serve_local(loop, fds[1].revents || fds[2].revents);
         ef_view_reader_idle(server->reader);
         ef__committer_go(server->committer);
@@ -160,7 +160,7 @@ ef_status ef__loop_start(ef__server *server, struct MHD_Daemon *daemon, struct M
     st = ef_view_reader_open(server->options.engine, &server->reader, err);
     if (st != EF_OK)
         return st;
-    loop->running = pthread_create(&loop->thread, NULL, run, loop) == 0;
+    loop->running = pthread_create(&loop->thread, NULL, loop_run, loop) == 0;
     return loop->running ? EF_OK : ef_fail(err, EF_NO_MEMORY, "no thread for the network");
 }
 

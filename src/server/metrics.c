@@ -33,24 +33,24 @@ static const int64_t bucket_us[EF__BUCKETS] = {100,     250,     500,     1000, 
 /* --- counting -----------------------------------------------------------------------------------
  */
 
-static void add(int64_t *to, int64_t n)
+static void counter_add(int64_t *to, int64_t n)
 {
     __atomic_add_fetch(to, n, __ATOMIC_RELAXED);
 }
 
-static int64_t load(const int64_t *from)
+static int64_t counter_load(const int64_t *from)
 {
     return __atomic_load_n(from, __ATOMIC_RELAXED);
 }
 
-static void observe(ef__histogram *h, int64_t us)
+static void histogram_observe(ef__histogram *h, int64_t us)
 {
     size_t i = 0;
 
     while (i < EF__BUCKETS && us > bucket_us[i])
         i++;
-    add(&h->counts[i], 1);
-    add(&h->sum_us, us);
+    counter_add(&h->counts[i], 1);
+    counter_add(&h->sum_us, us);
 }
 
 void ef__meter_append(ef__server *server, ef_status status, const ef_place *places, size_t count,
@@ -59,22 +59,22 @@ void ef__meter_append(ef__server *server, ef_status status, const ef_place *plac
     ef__meter *m = &server->meter;
     int64_t duplicates = 0;
 
-    observe(&m->append, us);
+    histogram_observe(&m->append, us);
     if (status != EF_OK) {
         bool conflict = ef_status_http(status) == 409;
-        add(&m->appended[conflict ? 2 : 3], (int64_t)count);
+        counter_add(&m->appended[conflict ? 2 : 3], (int64_t)count);
         return;
     }
     for (size_t i = 0; i < count; i++)
         duplicates += places[i].duplicate;
-    add(&m->appended[0], (int64_t)count - duplicates);
-    add(&m->appended[1], duplicates);
+    counter_add(&m->appended[0], (int64_t)count - duplicates);
+    counter_add(&m->appended[1], duplicates);
 }
 
 void ef__meter_wait(ef__server *server, ef_status status, int64_t us)
 {
     if (status == EF_OK || status == EF_NOT_FOUND || status == EF_TIMEOUT)
-        observe(&server->meter.waits[status == EF_TIMEOUT], us);
+        histogram_observe(&server->meter.waits[status == EF_TIMEOUT], us);
 }
 
 void ef__meter_request(const ef__request *r)
@@ -83,26 +83,26 @@ void ef__meter_request(const ef__request *r)
     int status = r->status ? r->status : 200;
 
     if (status >= 100 && status < 600)
-        add(&m->requests[ef__route_number(r->route)][status / 100 - 1], 1);
+        counter_add(&m->requests[ef__route_number(r->route)][status / 100 - 1], 1);
     if (!r->route || !(r->route->flags & EF__ROUTE_STREAM))
-        observe(&m->request, ef__server_mono(r->server) - r->began_us);
+        histogram_observe(&m->request, ef__server_mono(r->server) - r->began_us);
 }
 
 /* --- the format ---------------------------------------------------------------------------------
  */
 
-static void family(ef__buf *out, const char *name, const char *type, const char *help)
+static void write_family(ef__buf *out, const char *name, const char *type, const char *help)
 {
     ef__buf_printf(out, "# HELP everfold_%s %s\n# TYPE everfold_%s %s\n", name, help, name, type);
 }
 
-static void number(ef__buf *out, const char *name, int64_t value)
+static void write_number(ef__buf *out, const char *name, int64_t value)
 {
     ef__buf_printf(out, "everfold_%s %" PRId64 "\n", name, value);
 }
 
 /* {key="value": quotes, backslashes and line breaks are escaped */
-static void label(ef__buf *out, const char *name, const char *key, ef_str value)
+static void write_label(ef__buf *out, const char *name, const char *key, ef_str value)
 {
     ef__buf_printf(out, "everfold_%s{%s=\"", name, key);
     for (size_t i = 0; i < value.len; i++) {
@@ -117,13 +117,13 @@ static void label(ef__buf *out, const char *name, const char *key, ef_str value)
     ef__buf_add_char(out, '"');
 }
 
-static void labelled(ef__buf *out, const char *name, const char *key, ef_str value, int64_t n)
+static void write_labelled(ef__buf *out, const char *name, const char *key, ef_str value, int64_t n)
 {
-    label(out, name, key, value);
+    write_label(out, name, key, value);
     ef__buf_printf(out, "} %" PRId64 "\n", n);
 }
 
-static void seconds(ef__buf *out, int64_t us)
+static void write_seconds(ef__buf *out, int64_t us)
 {
     ef__buf_printf(out, "%" PRId64 ".%06" PRId64, us / 1000000, us % 1000000);
 }
@@ -140,22 +140,22 @@ static void write_buckets(ef__buf *out, const char *name, const char *outcome,
         (void)snprintf(alone, sizeof(alone), "{outcome=\"%s\"}", outcome);
     }
     for (size_t i = 0; i < EF__BUCKETS; i++) {
-        total += load(&h->counts[i]);
+        total += counter_load(&h->counts[i]);
         ef__buf_printf(out, "everfold_%s_bucket{%sle=\"", name, within);
-        seconds(out, bucket_us[i]);
+        write_seconds(out, bucket_us[i]);
         ef__buf_printf(out, "\"} %" PRId64 "\n", total);
     }
-    total += load(&h->counts[EF__BUCKETS]);
+    total += counter_load(&h->counts[EF__BUCKETS]);
     ef__buf_printf(out, "everfold_%s_bucket{%sle=\"+Inf\"} %" PRId64 "\neverfold_%s_sum%s ", name,
                    within, total, name, alone);
-    seconds(out, load(&h->sum_us));
+    write_seconds(out, counter_load(&h->sum_us));
     ef__buf_printf(out, "\neverfold_%s_count%s %" PRId64 "\n", name, alone, total);
 }
 
 static void write_histogram(ef__buf *out, const char *name, const char *help,
                             const ef__histogram *h)
 {
-    family(out, name, "histogram", help);
+    write_family(out, name, "histogram", help);
     write_buckets(out, name, NULL, h);
 }
 
@@ -166,20 +166,21 @@ static void write_requests(ef__buf *out, const ef__meter *m)
 {
     size_t n = 0;
 
-    family(out, "http_requests_total", "counter", "Requests answered, by operation and status.");
+    write_family(out, "http_requests_total", "counter",
+                 "Requests answered, by operation and status.");
     for (size_t t = 0; ef__route_tables[t]; t++)
         for (const ef__http_route *route = ef__route_tables[t]; route->method; route++, n++)
             for (int class = 0; class < 5 && n < EF__ROUTES_MAX; class ++)
-                if (load(&m->requests[n][class]) > 0) {
-                    label(out, "http_requests_total", "operation", ef_str_from(route->id));
+                if (counter_load(&m->requests[n][class]) > 0) {
+                    write_label(out, "http_requests_total", "operation", ef_str_from(route->id));
                     ef__buf_printf(out, ",code=\"%dxx\"} %" PRId64 "\n", class + 1,
-                                   load(&m->requests[n][class]));
+                                   counter_load(&m->requests[n][class]));
                 }
     for (int class = 0; class < 5; class ++)
-        if (load(&m->requests[EF__ROUTES_MAX][class]) > 0)
+        if (counter_load(&m->requests[EF__ROUTES_MAX][class]) > 0)
             ef__buf_printf(
                 out, "everfold_http_requests_total{operation=\"none\",code=\"%dxx\"} %" PRId64 "\n",
-                class + 1, load(&m->requests[EF__ROUTES_MAX][class]));
+                class + 1, counter_load(&m->requests[EF__ROUTES_MAX][class]));
 }
 
 static void write_server(ef__buf *out, const ef__server *server)
@@ -187,28 +188,30 @@ static void write_server(ef__buf *out, const ef__server *server)
     static const char *const outcomes[] = {"ok", "duplicate", "conflict", "error"};
     const ef__meter *m = &server->meter;
 
-    family(out, "build_info", "gauge", "1, with the version that runs.");
-    labelled(out, "build_info", "version", ef_str_from(ef_version()), 1);
-    family(out, "start_timestamp_seconds", "gauge", "When the server was started.");
+    write_family(out, "build_info", "gauge", "1, with the version that runs.");
+    write_labelled(out, "build_info", "version", ef_str_from(ef_version()), 1);
+    write_family(out, "start_timestamp_seconds", "gauge", "When the server was started.");
     ef__buf_add_text(out, "everfold_start_timestamp_seconds ");
-    seconds(out, server->started_us);
+    write_seconds(out, server->started_us);
     ef__buf_add_char(out, '\n');
-    family(out, "events_appended_total", "counter", "Events that came in over HTTP, by outcome.");
+    write_family(out, "events_appended_total", "counter",
+                 "Events that came in over HTTP, by outcome.");
     for (size_t i = 0; i < 4; i++)
-        labelled(out, "events_appended_total", "outcome", ef_str_from(outcomes[i]),
-                 load(&m->appended[i]));
+        write_labelled(out, "events_appended_total", "outcome", ef_str_from(outcomes[i]),
+                       counter_load(&m->appended[i]));
     write_histogram(out, "append_duration_seconds", "Time an append took, durable.", &m->append);
     write_requests(out, m);
     write_histogram(out, "http_request_duration_seconds",
                     "From the request line to the answer; subscriptions left out.", &m->request);
-    family(out, "http_requests_in_flight", "gauge", "Requests that wait for their answer.");
-    number(out, "http_requests_in_flight", load(&server->counts.in_flight));
-    family(out, "http_connections", "gauge", "Open connections.");
-    number(out, "http_connections", load(&server->counts.connections));
-    family(out, "http_slow_closed_total", "counter", "Connections closed because they were slow.");
-    number(out, "http_slow_closed_total", load(&server->counts.refused));
-    family(out, "subscribers", "gauge", "Open subscriptions.");
-    number(out, "subscribers", load(&server->counts.followers));
+    write_family(out, "http_requests_in_flight", "gauge", "Requests that wait for their answer.");
+    write_number(out, "http_requests_in_flight", counter_load(&server->counts.in_flight));
+    write_family(out, "http_connections", "gauge", "Open connections.");
+    write_number(out, "http_connections", counter_load(&server->counts.connections));
+    write_family(out, "http_slow_closed_total", "counter",
+                 "Connections closed because they were slow.");
+    write_number(out, "http_slow_closed_total", counter_load(&server->counts.refused));
+    write_family(out, "subscribers", "gauge", "Open subscriptions.");
+    write_number(out, "subscribers", counter_load(&server->counts.followers));
 }
 
 static void write_tasks(ef__buf *out, const ef__server *server)
@@ -219,14 +222,14 @@ static void write_tasks(ef__buf *out, const ef__server *server)
                        : 0;
 
     count = count < TASKS_MAX ? count : TASKS_MAX;
-    family(out, "task_steps_total", "counter", "Steps of the tasks of this process.");
+    write_family(out, "task_steps_total", "counter", "Steps of the tasks of this process.");
     for (size_t i = 0; i < count; i++)
-        labelled(out, "task_steps_total", "task", ef_str_from(tasks[i].name), tasks[i].steps);
-    family(out, "task_stalled_seconds", "gauge",
-           "Seconds since a task last made progress; 0 if it is not stalled.");
+        write_labelled(out, "task_steps_total", "task", ef_str_from(tasks[i].name), tasks[i].steps);
+    write_family(out, "task_stalled_seconds", "gauge",
+                 "Seconds since a task last made progress; 0 if it is not stalled.");
     for (size_t i = 0; i < count; i++)
-        labelled(out, "task_stalled_seconds", "task", ef_str_from(tasks[i].name),
-                 tasks[i].stalled_us / 1000000);
+        write_labelled(out, "task_stalled_seconds", "task", ef_str_from(tasks[i].name),
+                       tasks[i].stalled_us / 1000000);
 }
 
 /* The publishers of this process. Their names are of a small set: a process has at most 64. */
@@ -236,18 +239,20 @@ static void write_publishers(ef__buf *out, ef_engine *engine)
     size_t count = is && engine ? ef_engine_publishers(engine, is, PUBLISHERS_MAX) : 0;
 
     count = count < PUBLISHERS_MAX ? count : PUBLISHERS_MAX;
-    family(out, "publisher_published_total", "counter", "Messages that sinks have taken.");
+    write_family(out, "publisher_published_total", "counter", "Messages that sinks have taken.");
     for (size_t i = 0; i < count; i++)
-        labelled(out, "publisher_published_total", "publisher", ef_str_from(is[i].name),
-                 is[i].published);
-    family(out, "publisher_failed_total", "counter", "Messages that sinks have refused.");
+        write_labelled(out, "publisher_published_total", "publisher", ef_str_from(is[i].name),
+                       is[i].published);
+    write_family(out, "publisher_failed_total", "counter", "Messages that sinks have rejected.");
     for (size_t i = 0; i < count; i++)
-        labelled(out, "publisher_failed_total", "publisher", ef_str_from(is[i].name), is[i].failed);
-    family(out, "publisher_sink_failures", "gauge",
-           "How often in a row a sink was not at hand; 0: it is.");
+        write_labelled(out, "publisher_failed_total", "publisher", ef_str_from(is[i].name),
+                       is[i].failed);
+    write_family(
+        out, "publisher_sink_failures", "gauge",
+        "Consecutive attempts at which the sink was unavailable; 0: the last one succeeded.");
     for (size_t i = 0; i < count; i++)
-        labelled(out, "publisher_sink_failures", "publisher", ef_str_from(is[i].name),
-                 is[i].failures_in_a_row);
+        write_labelled(out, "publisher_sink_failures", "publisher", ef_str_from(is[i].name),
+                       is[i].failures_in_a_row);
     free(is);
 }
 
@@ -257,7 +262,7 @@ static void write_counted(ef__buf *out, const char *name, const char *help, cons
 {
     int64_t total = 0;
 
-    family(out, name, "histogram", help);
+    write_family(out, name, "histogram", help);
     for (size_t i = 0; i <= EF_COUNTED_BOUNDS; i++) {
         total += h->counts[i];
         if (i < EF_COUNTED_BOUNDS)
@@ -284,29 +289,32 @@ static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
                   &c.batch_us, 1000000);
     write_counted(out, "handler_duration_seconds", "Time of a batch that the programs took.",
                   &c.fold_us, 1000000);
-    family(out, "projection_retries_total", "counter",
-           "Events to be tried again after a failure; and batches, for a store was not at hand.");
-    labelled(out, "projection_retries_total", "class", EF_STR("permanent"), c.retries);
-    labelled(out, "projection_retries_total", "class", EF_STR("store"), c.store_retries);
-    family(out, "quarantine_total", "counter", "Events that failed for the last time.");
-    number(out, "quarantine_total", c.quarantined);
-    family(out, "large_views_total", "counter",
-           "Views that came to half of the size that a view may have, or more.");
-    number(out, "large_views_total", c.large_views);
+    write_family(
+        out, "projection_retries_total", "counter",
+        "Retries: of events that failed (permanent) and of batches while a store was unavailable.");
+    write_labelled(out, "projection_retries_total", "class", EF_STR("permanent"), c.retries);
+    write_labelled(out, "projection_retries_total", "class", EF_STR("store"), c.store_retries);
+    write_family(out, "quarantine_total", "counter", "Events that failed for the last time.");
+    write_number(out, "quarantine_total", c.quarantined);
+    write_family(out, "large_views_total", "counter",
+                 "Views that came to half of the size that a view may have, or more.");
+    write_number(out, "large_views_total", c.large_views);
     write_counted(out, "tick_duration_seconds", "Time a tick took that had something to do.",
                   &c.tick_us, 1000000);
-    family(out, "ticks_total", "counter", "Ticks of workers and publishers.");
-    labelled(out, "ticks_total", "outcome", EF_STR("done"), c.ticks);
-    labelled(out, "ticks_total", "outcome", EF_STR("empty"), c.ticks_empty);
-    labelled(out, "ticks_total", "outcome", EF_STR("failed"), c.ticks_failed);
-    family(out, "outbox_claimed_total", "counter", "Rows that were taken from the outbox.");
-    number(out, "outbox_claimed_total", c.claimed);
-    family(out, "run_events_total", "counter", "Events that replays and other runs have read.");
-    number(out, "run_events_total", c.run_events);
-    family(out, "lease_transfers_total", "counter", "Leases of partitions that came or went.");
-    labelled(out, "lease_transfers_total", "reason", EF_STR("taken"), c.leases_taken);
-    labelled(out, "lease_transfers_total", "reason", EF_STR("released"), c.leases_released);
-    labelled(out, "lease_transfers_total", "reason", EF_STR("lost"), c.leases_lost);
+    write_family(out, "ticks_total", "counter", "Ticks of workers and publishers.");
+    write_labelled(out, "ticks_total", "outcome", EF_STR("done"), c.ticks);
+    write_labelled(out, "ticks_total", "outcome", EF_STR("empty"), c.ticks_empty);
+    write_labelled(out, "ticks_total", "outcome", EF_STR("failed"), c.ticks_failed);
+    write_family(out, "outbox_claimed_total", "counter", "Rows that were taken from the outbox.");
+    write_number(out, "outbox_claimed_total", c.claimed);
+    write_family(out, "run_events_total", "counter",
+                 "Events that replays and other runs have read.");
+    write_number(out, "run_events_total", c.run_events);
+    write_family(out, "lease_transfers_total", "counter",
+                 "Leases of partitions that came or went.");
+    write_labelled(out, "lease_transfers_total", "reason", EF_STR("taken"), c.leases_taken);
+    write_labelled(out, "lease_transfers_total", "reason", EF_STR("released"), c.leases_released);
+    write_labelled(out, "lease_transfers_total", "reason", EF_STR("lost"), c.leases_lost);
     return EF_OK;
 }
 
@@ -315,17 +323,18 @@ static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
 
 static void write_broker(ef__buf *out, const ef_store_facts *facts)
 {
-    family(out, "jetstream_redelivered_total", "counter",
-           "Messages that the broker delivered again, and that were dropped.");
-    number(out, "jetstream_redelivered_total", facts->redelivered);
-    family(out, "jetstream_unreadable_total", "counter",
-           "Messages that were read and are no events.");
-    number(out, "jetstream_unreadable_total", facts->unreadable);
-    family(out, "jetstream_holes_total", "counter",
-           "Positions that were passed: deleted, or left out by the filter.");
-    number(out, "jetstream_holes_total", facts->holes);
-    family(out, "jetstream_connects_total", "counter", "Connections to the broker that were made.");
-    number(out, "jetstream_connects_total", facts->connects);
+    write_family(out, "jetstream_redelivered_total", "counter",
+                 "Messages that the broker delivered again, and that were dropped.");
+    write_number(out, "jetstream_redelivered_total", facts->redelivered);
+    write_family(out, "jetstream_unreadable_total", "counter",
+                 "Messages that were read and are no events.");
+    write_number(out, "jetstream_unreadable_total", facts->unreadable);
+    write_family(out, "jetstream_holes_total", "counter",
+                 "Positions that were passed: deleted, or left out by the filter.");
+    write_number(out, "jetstream_holes_total", facts->holes);
+    write_family(out, "jetstream_connects_total", "counter",
+                 "Connections to the broker that were made.");
+    write_number(out, "jetstream_connects_total", facts->connects);
 }
 
 static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
@@ -338,25 +347,25 @@ static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
         st = ef_journal_facts(journal, &facts, err);
     if (st != EF_OK)
         return st;
-    family(out, "store_head_position", "gauge", "Position of the last event.");
-    number(out, "store_head_position", head.position);
+    write_family(out, "store_head_position", "gauge", "Position of the last event.");
+    write_number(out, "store_head_position", head.position);
     if (facts.streams >= 0) {
-        family(out, "streams", "gauge", "Streams in the journal.");
-        number(out, "streams", facts.streams);
+        write_family(out, "streams", "gauge", "Streams in the journal.");
+        write_number(out, "streams", facts.streams);
     }
     if (facts.store_bytes >= 0 || facts.wal_bytes >= 0)
-        family(out, "storage_bytes", "gauge", "Size of the journal's files.");
+        write_family(out, "storage_bytes", "gauge", "Size of the journal's files.");
     if (facts.store_bytes >= 0)
-        labelled(out, "storage_bytes", "kind", EF_STR("journal"), facts.store_bytes);
+        write_labelled(out, "storage_bytes", "kind", EF_STR("journal"), facts.store_bytes);
     if (facts.wal_bytes >= 0)
-        labelled(out, "storage_bytes", "kind", EF_STR("wal"), facts.wal_bytes);
+        write_labelled(out, "storage_bytes", "kind", EF_STR("wal"), facts.wal_bytes);
     if (facts.free_bytes >= 0) {
-        family(out, "storage_free_bytes", "gauge", "Free on the journal's file system.");
-        number(out, "storage_free_bytes", facts.free_bytes);
+        write_family(out, "storage_free_bytes", "gauge", "Free on the journal's file system.");
+        write_number(out, "storage_free_bytes", facts.free_bytes);
     }
-    family(out, "stale_writes_refused_total", "counter",
-           "Writes under a lease that had passed on.");
-    number(out, "stale_writes_refused_total", facts.stale_refused);
+    write_family(out, "stale_writes_refused_total", "counter",
+                 "Writes under a lease that had passed on.");
+    write_number(out, "stale_writes_refused_total", facts.stale_refused);
     if (facts.connects > 0)
         write_broker(out, &facts);
     return EF_OK;
@@ -370,9 +379,10 @@ static ef_status write_leases(ef__buf *out, ef_journal *journal, ef_error *err)
 
     for (size_t i = 0; i < leases.count; i++)
         live[leases.items[i].key.kind] += leases.items[i].live;
-    family(out, "leases_held", "gauge", "Leases that somebody holds, by kind.");
+    write_family(out, "leases_held", "gauge", "Live leases, by kind.");
     for (ef_lease_kind kind = 0; st == EF_OK && kind <= EF_LEASE_RUN; kind++)
-        labelled(out, "leases_held", "kind", ef_str_from(ef_lease_kind_name(kind)), live[kind]);
+        write_labelled(out, "leases_held", "kind", ef_str_from(ef_lease_kind_name(kind)),
+                       live[kind]);
     ef_lease_list_release(&leases);
     return st;
 }
@@ -387,29 +397,30 @@ static ef_status write_outbox(ef__buf *out, ef_journal *journal, ef_error *err)
 
     if (st == EF_OK)
         st = ef_lane_ls(journal, &lanes, err);
-    family(out, "outbox_rows", "gauge",
-           "Rows of the outbox by status; blocked ones are pending too.");
-    labelled(out, "outbox_rows", "status", EF_STR("pending"), s.pending);
-    labelled(out, "outbox_rows", "status", EF_STR("processing"), s.processing);
-    labelled(out, "outbox_rows", "status", EF_STR("failed"), s.failed);
-    labelled(out, "outbox_rows", "status", EF_STR("dead"), s.dead);
-    labelled(out, "outbox_rows", "status", EF_STR("blocked"), s.blocked);
-    family(out, "outbox_oldest_timestamp_seconds", "gauge",
-           "When the oldest row that waits was written; absent when none waits.");
+    write_family(out, "outbox_rows", "gauge",
+                 "Rows of the outbox by status; blocked ones are pending too.");
+    write_labelled(out, "outbox_rows", "status", EF_STR("pending"), s.pending);
+    write_labelled(out, "outbox_rows", "status", EF_STR("processing"), s.processing);
+    write_labelled(out, "outbox_rows", "status", EF_STR("failed"), s.failed);
+    write_labelled(out, "outbox_rows", "status", EF_STR("dead"), s.dead);
+    write_labelled(out, "outbox_rows", "status", EF_STR("blocked"), s.blocked);
+    write_family(out, "outbox_oldest_timestamp_seconds", "gauge",
+                 "When the oldest row that waits was written; absent when none waits.");
     if (s.oldest.count > 0) {
         ef__buf_add_text(out, "everfold_outbox_oldest_timestamp_seconds ");
-        seconds(out, s.oldest.items[0].enqueued_us);
+        write_seconds(out, s.oldest.items[0].enqueued_us);
         ef__buf_add_char(out, '\n');
     }
     ef_row_list_release(&s.oldest);
-    family(out, "outbox_pending", "gauge", "Rows that wait, by destination; *: all projections.");
+    write_family(out, "outbox_pending", "gauge",
+                 "Rows that wait, by destination; *: all projections.");
     for (size_t i = 0; st == EF_OK && i < lanes.count && i < LANES_MAX; i++) {
         if (lanes.items[i].kind == EF_LANE_KIND_PROJECTION)
             continue;
         all.lane = lanes.items[i].name;
         s = (ef_outbox_summary){0};
         st = ef_outbox_summarise(journal, &all, &s, err);
-        labelled(out, "outbox_pending", "destination", all.lane, s.pending + s.processing);
+        write_labelled(out, "outbox_pending", "destination", all.lane, s.pending + s.processing);
         ef_row_list_release(&s.oldest);
     }
     ef_lane_list_release(&lanes);
@@ -463,10 +474,10 @@ static void write_states(ef__buf *out, const ef_projection_list *list)
     static const char *const states[] = {"catching_up", "migrating", "live",
                                          "paused",      "failed",    "retired"};
 
-    family(out, "projection_state", "gauge", "1 for the state it is in, 0 for the others.");
+    write_family(out, "projection_state", "gauge", "1 for the state it is in, 0 for the others.");
     for (size_t i = 0; i < list->count; i++)
         for (size_t s = 0; is_shown(list, i) && s < sizeof states / sizeof states[0]; s++) {
-            label(out, "projection_state", "projection", list->items[i].name);
+            write_label(out, "projection_state", "projection", list->items[i].name);
             ef__buf_printf(out, ",state=\"%s\"} %d\n", states[s],
                            ef_str_equal(list->items[i].state, ef_str_from(states[s])));
         }
@@ -474,11 +485,12 @@ static void write_states(ef__buf *out, const ef_projection_list *list)
 
 static void write_outcomes(ef__buf *out, const ef_projection_list *list)
 {
-    family(out, "projection_events_total", "counter",
-           "Events that are behind it, by outcome; begins anew with another generation.");
+    write_family(out, "projection_events_total", "counter",
+                 "Processed events of the active generation, by outcome; reset when the generation "
+                 "changes.");
     for (size_t i = 0; i < list->count; i++)
         for (size_t o = 0; is_shown(list, i) && o < sizeof(outcomes) / sizeof(outcomes[0]); o++) {
-            label(out, "projection_events_total", "projection", list->items[i].name);
+            write_label(out, "projection_events_total", "projection", list->items[i].name);
             ef__buf_printf(out, ",outcome=\"%s\"} %" PRId64 "\n", outcomes[o].name,
                            value_of(&list->items[i], &outcomes[o]));
         }
@@ -487,13 +499,13 @@ static void write_outcomes(ef__buf *out, const ef_projection_list *list)
 static void write_ages(ef__buf *out, const ef_projection_list *list, const char *name,
                        const char *help, size_t offset)
 {
-    family(out, name, "gauge", help);
+    write_family(out, name, "gauge", help);
     for (size_t i = 0; i < list->count; i++)
         if (is_shown(list, i)) {
             int64_t us = value_of(&list->items[i], &(gauge){name, help, offset});
-            label(out, name, "projection", list->items[i].name);
+            write_label(out, name, "projection", list->items[i].name);
             ef__buf_add_text(out, "} ");
-            seconds(out, us > 0 ? us : 0);
+            write_seconds(out, us > 0 ? us : 0);
             ef__buf_add_char(out, '\n');
         }
 }
@@ -506,14 +518,14 @@ static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *er
 
     for (size_t i = 0; i < list.count; i++)
         names += i == 0 || !ef_str_equal(list.items[i].name, list.items[i - 1].name);
-    family(out, "projections", "gauge", "Projections that are deployed.");
-    number(out, "projections", names);
+    write_family(out, "projections", "gauge", "Projections that are deployed.");
+    write_number(out, "projections", names);
     for (size_t g = 0; g < sizeof(gauges) / sizeof(gauges[0]); g++) {
-        family(out, gauges[g].name, "gauge", gauges[g].help);
+        write_family(out, gauges[g].name, "gauge", gauges[g].help);
         for (size_t i = 0; i < list.count; i++)
             if (is_shown(&list, i))
-                labelled(out, gauges[g].name, "projection", list.items[i].name,
-                         value_of(&list.items[i], &gauges[g]));
+                write_labelled(out, gauges[g].name, "projection", list.items[i].name,
+                               value_of(&list.items[i], &gauges[g]));
     }
     write_ages(out, &list, "projection_lag_seconds",
                "Age of the oldest event that is not applied yet and is not blocked.",
@@ -530,7 +542,7 @@ static void write_waits(ef__buf *out, const ef__meter *m)
 {
     static const char name[] = "wait_duration_seconds";
 
-    family(out, name, "histogram", "Reads that asked for at_least or current.");
+    write_family(out, name, "histogram", "Reads that asked for at_least or current.");
     write_buckets(out, name, "ok", &m->waits[0]);
     write_buckets(out, name, "timeout", &m->waits[1]);
 }
@@ -541,14 +553,14 @@ static ef_status write_rebuilds(ef__buf *out, ef_journal *journal, ef_error *err
     ef_run_list runs = {0};
     ef_status st = ef_run_ls(journal, true, RUNS_MAX, &runs, err);
 
-    family(out, "rebuild_progress_ratio", "gauge", "How much of an open rebuild is done.");
+    write_family(out, "rebuild_progress_ratio", "gauge", "How much of an open rebuild is done.");
     for (size_t i = 0; st == EF_OK && i < runs.count; i++) {
         const ef_run *run = &runs.items[i];
         bool shown = run->mode == EF_RUN_REBUILD || run->mode == EF_RUN_CATCH_UP;
         double total = run->total > 0 ? (double)run->total : 1;
         if (!shown || run->total < 0)
             continue;
-        label(out, "rebuild_progress_ratio", "projection", run->projection);
+        write_label(out, "rebuild_progress_ratio", "projection", run->projection);
         ef__buf_printf(out, "} %.4f\n",
                        run->processed < run->total ? (double)run->processed / total : 1.0);
     }
@@ -563,13 +575,13 @@ static void write_traces(ef__buf *out, const ef__server *server)
 
     if (!server->tracer)
         return;
-    family(out, "trace_spans_total", "counter", "Spans of requests, by what became of them.");
-    labelled(out, "trace_spans_total", "outcome", EF_STR("sent"), counts.sent);
-    labelled(out, "trace_spans_total", "outcome", EF_STR("failed"), counts.failed);
-    labelled(out, "trace_spans_total", "outcome", EF_STR("dropped"), counts.dropped);
+    write_family(out, "trace_spans_total", "counter", "Spans of requests, by what became of them.");
+    write_labelled(out, "trace_spans_total", "outcome", EF_STR("sent"), counts.sent);
+    write_labelled(out, "trace_spans_total", "outcome", EF_STR("failed"), counts.failed);
+    write_labelled(out, "trace_spans_total", "outcome", EF_STR("dropped"), counts.dropped);
 }
 
-static ef_status metrics(ef__request *r, ef_error *err)
+static ef_status get_metrics(ef__request *r, ef_error *err)
 {
     const ef__server *server = r->server;
     ef_status st = ef__request_no_more(r, err);
@@ -595,7 +607,7 @@ static ef_status metrics(ef__request *r, ef_error *err)
 
 const ef__http_route ef__routes_metrics[] = {
     {"GET", "/metrics", EF__SCOPE_READ, EF__TENANCY_UNBOUND,
-     EF__ROUTE_LOCAL | EF__ROUTE_PROBE | EF__ROUTE_WORKER, metrics, "metrics",
+     EF__ROUTE_LOCAL | EF__ROUTE_PROBE | EF__ROUTE_WORKER, get_metrics, "metrics",
      "how it is doing, for Prometheus", NULL, NULL, "Text", 0},
     {0},
 };

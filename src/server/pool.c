@@ -18,7 +18,7 @@ struct ef__pool {
     bool ending;
 };
 
-static ef__request *take(ef__pool *pool)
+static ef__request *pool_next_request(ef__pool *pool)
 {
     ef__request *r;
 
@@ -34,13 +34,13 @@ static ef__request *take(ef__pool *pool)
     return r;
 }
 
-static void *serve(void *context)
+static void *pool_thread_run(void *context)
 {
     ef__pool *pool = context;
     ef__request *r;
 
     pthread_mutex_lock(&pool->lock);
-    while ((r = take(pool)) != NULL) {
+    while ((r = pool_next_request(pool)) != NULL) {
         pthread_mutex_unlock(&pool->lock);
         ef__dispatch_run(r);
         if (r->waiting.parks)
@@ -57,13 +57,13 @@ static void *serve(void *context)
 
 /* Under the lock. One more thread where all are busy; if there is none to be had, those that are
  * there do the work. */
-static bool grow(ef__pool *pool)
+static bool pool_add_thread(ef__pool *pool)
 {
     pthread_t thread;
 
     if ((int64_t)pool->count < pool->idle || pool->threads >= pool->threads_max)
         return pool->threads > 0;
-    if (pthread_create(&thread, NULL, serve, pool) != 0)
+    if (pthread_create(&thread, NULL, pool_thread_run, pool) != 0)
         return pool->threads > 0;
     (void)pthread_detach(thread);
     pool->threads++;
@@ -75,7 +75,7 @@ bool ef__pool_put(ef__pool *pool, ef__request *r)
     bool taken;
 
     pthread_mutex_lock(&pool->lock);
-    taken = pool->count < QUEUE_MAX && !pool->ending && grow(pool);
+    taken = pool->count < QUEUE_MAX && !pool->ending && pool_add_thread(pool);
     if (taken) {
         pool->queue[(pool->first + pool->count) % QUEUE_MAX] = r;
         pool->count++;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int hex(char c)
+static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -31,8 +31,8 @@ ef_status ef__request_decode(ef__request *r, ef_str text, bool plus, ef_str *out
             room[n++] = plus && text.ptr[i] == '+' ? ' ' : text.ptr[i];
             continue;
         }
-        high = i + 2 < text.len ? hex(text.ptr[i + 1]) : -1;
-        low = i + 2 < text.len ? hex(text.ptr[i + 2]) : -1;
+        high = i + 2 < text.len ? hex_digit(text.ptr[i + 1]) : -1;
+        low = i + 2 < text.len ? hex_digit(text.ptr[i + 2]) : -1;
         if (high < 0 || low < 0 || (high == 0 && low == 0))
             return ef_fail(err, EF_BAD_INPUT, "'%.*s' has a bad escape at byte %zu",
                            EF_STR_ARG(text), i);
@@ -116,7 +116,7 @@ void ef__request_add_header(ef__request *r, const char *name, const char *value)
 /* --- parameters ---------------------------------------------------------------------------------
  */
 
-static ef__parameter *find(ef__request *r, const char *name)
+static ef__parameter *find_parameter(ef__request *r, const char *name)
 {
     for (size_t i = 0; i < r->parameter_count; i++)
         if (ef_str_equal(r->parameters[i].name, ef_str_from(name))) {
@@ -128,14 +128,14 @@ static ef__parameter *find(ef__request *r, const char *name)
 
 ef_str ef__request_text(ef__request *r, const char *name)
 {
-    const ef__parameter *p = find(r, name);
+    const ef__parameter *p = find_parameter(r, name);
 
     return p ? p->value : EF_STR("");
 }
 
 bool ef__request_given(ef__request *r, const char *name)
 {
-    return find(r, name) != NULL;
+    return find_parameter(r, name) != NULL;
 }
 
 /* A decoded value ends in a NUL. */
@@ -153,7 +153,7 @@ static bool whole_number(const char *text, int64_t *out, char **out_end)
 ef_status ef__request_int(ef__request *r, const char *name, int64_t min, int64_t max, int64_t *out,
                           ef_error *err)
 {
-    const ef__parameter *p = find(r, name);
+    const ef__parameter *p = find_parameter(r, name);
     int64_t number = 0;
     char *end = NULL;
 
@@ -169,7 +169,7 @@ ef_status ef__request_int(ef__request *r, const char *name, int64_t min, int64_t
 
 ef_status ef__request_bool(ef__request *r, const char *name, bool *out, ef_error *err)
 {
-    const ef__parameter *p = find(r, name);
+    const ef__parameter *p = find_parameter(r, name);
 
     if (!p)
         return EF_OK;
@@ -205,7 +205,7 @@ static int64_t unit_ms(const char *unit)
 ef_status ef__request_duration(ef__request *r, const char *name, int64_t max_ms, int64_t *out_ms,
                                ef_error *err)
 {
-    const ef__parameter *p = find(r, name);
+    const ef__parameter *p = find_parameter(r, name);
     int64_t number = 0, unit;
     char *end = NULL;
 

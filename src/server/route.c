@@ -20,7 +20,7 @@ const ef__http_route *const ef__route_tables[] = {
 };
 
 /* The next segment of a path that begins with a slash; the rest stays in *path. */
-static ef_str segment(ef_str *path)
+static ef_str next_segment(ef_str *path)
 {
     ef_str out = {path->ptr + 1, 0};
 
@@ -105,7 +105,7 @@ static bool begins_alike(const char *pattern, ef_str path)
     return pattern[i] == '{' || (pattern[i] == '\0' && i == path.len);
 }
 
-static bool fits(const char *pattern_text, ef_str path, ef_str *parts, size_t part_max)
+static bool pattern_matches(const char *pattern_text, ef_str path, ef_str *parts, size_t part_max)
 {
     ef_str pattern;
     size_t count = 0;
@@ -115,7 +115,7 @@ static bool fits(const char *pattern_text, ef_str path, ef_str *parts, size_t pa
     pattern = ef_str_from(pattern_text);
     while (pattern.len > 0 && path.len > 0) {
         ef_str name;
-        if (!segment_fits(segment(&pattern), segment(&path), &name))
+        if (!segment_fits(next_segment(&pattern), next_segment(&path), &name))
             return false;
         if (name.ptr && count < part_max)
             parts[count++] = name;
@@ -124,7 +124,7 @@ static bool fits(const char *pattern_text, ef_str path, ef_str *parts, size_t pa
 }
 
 /* "GET, HEAD, POST", each once. */
-static void allow(char allowed[EF__ROUTE_METHODS_MAX], const char *method)
+static void allow_method(char allowed[EF__ROUTE_METHODS_MAX], const char *method)
 {
     size_t used = strlen(allowed);
 
@@ -132,7 +132,7 @@ static void allow(char allowed[EF__ROUTE_METHODS_MAX], const char *method)
         return;
     (void)snprintf(allowed + used, EF__ROUTE_METHODS_MAX - used, "%s%s", used ? ", " : "", method);
     if (strcmp(method, "GET") == 0)
-        allow(allowed, "HEAD");
+        allow_method(allowed, "HEAD");
 }
 
 static bool has_method(const ef__http_route *route, ef_str method)
@@ -161,15 +161,15 @@ ef_status ef__route_find(ef_str method, ef_str path, const ef__http_route **out,
     allowed[0] = '\0';
     for (const lead *l = leads; l->route && (!found || all); l++) {
         if (l->letter != letter || path.len == 0 || path.ptr[0] != '/' ||
-            !fits(l->route->pattern, path, parts, part_max))
+            !pattern_matches(l->route->pattern, path, parts, part_max))
             continue;
         if (!found && has_method(l->route, method))
             found = l->route;
         if (all || !found)
-            allow(allowed, l->route->method);
+            allow_method(allowed, l->route->method);
     }
     if (allowed[0])
-        allow(allowed, "OPTIONS");
+        allow_method(allowed, "OPTIONS");
     *out = found;
     return found ? EF_OK : refuse_method(method, allowed, err);
 }

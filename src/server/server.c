@@ -140,7 +140,7 @@ ef_status ef__server_reload(ef__server *server, ef_error *err)
 }
 
 /* What is in hand may finish; what takes longer is cut off. */
-static void drain(ef__server *server, int64_t drain_ms)
+static void drain_requests(ef__server *server, int64_t drain_ms)
 {
     struct timespec slice = {.tv_nsec = 5 * 1000000};
     int64_t until_us = ef__server_mono(server) + drain_ms * 1000;
@@ -158,7 +158,7 @@ void ef__server_stop(ef__server *server, int64_t drain_ms)
     ef__http_quiesce(server);
     ef__hub_stop(server);
     ef__waiters_stop(server);
-    drain(server, drain_ms);
+    drain_requests(server, drain_ms);
     ef__committer_stop(server);
     ef__pool_stop(server);
     ef__http_stop(server);

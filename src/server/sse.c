@@ -15,12 +15,12 @@
 /* --- the answer
  * ----------------------------------------------------------------------------------- */
 
-static void park(void *connection)
+static void connection_suspend(void *connection)
 {
     MHD_suspend_connection(connection);
 }
 
-static void wake(ef__server *server, void *connection)
+static void connection_resume(ef__server *server, void *connection)
 {
     MHD_resume_connection(connection);
     ef__loop_wake(server->loop);
@@ -34,7 +34,7 @@ static ssize_t read_on(void *context, uint64_t at, char *out, size_t max)
     return n < 0 ? MHD_CONTENT_READER_END_OF_STREAM : (ssize_t)n;
 }
 
-static void leave(void *context)
+static void stream_leave(void *context)
 {
     ef__follower_leave(context);
 }
@@ -42,11 +42,12 @@ static void leave(void *context)
 struct MHD_Response *ef__http_follow(struct ef__follower *follower, ef__server *server,
                                      struct MHD_Connection *c)
 {
-    struct MHD_Response *response =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_on, follower, leave);
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_on, follower, stream_leave);
 
     if (response)
-        ef__follower_attach(follower, &(ef__follower_reader){server, c, park, wake});
+        ef__follower_attach(
+            follower, &(ef__follower_reader){server, c, connection_suspend, connection_resume});
     return response;
 }
 
@@ -69,7 +70,7 @@ struct MHD_Response *ef__http_follow_head(struct ef__follower *follower)
 /* --- the routes
  * ----------------------------------------------------------------------------------- */
 
-static ef_status copy(const char *what, ef_str from, char to[256], ef_error *err)
+static ef_status copy_text(const char *what, ef_str from, char to[256], ef_error *err)
 {
     if (from.len >= 256)
         return ef_fail(err, EF_TOO_LARGE, "%s has more than 255 bytes", what);
@@ -78,15 +79,15 @@ static ef_status copy(const char *what, ef_str from, char to[256], ef_error *err
 }
 
 /* The checks that a follower has to pass before anything is begun for it. */
-static ef_status check(ef__request *r, ef__topic_key *key, ef_error *err)
+static ef_status read_topic_key(ef__request *r, ef__topic_key *key, ef_error *err)
 {
     ef_status st = ef__request_no_more(r, err);
 
-    return st == EF_OK ? copy("tenant", r->tenant, key->tenant, err) : st;
+    return st == EF_OK ? copy_text("tenant", r->tenant, key->tenant, err) : st;
 }
 
-static ef_status join(ef__request *r, const ef__topic_key *key, const ef_view_place *after,
-                      ef_str first, ef_error *err)
+static ef_status join_hub(ef__request *r, const ef__topic_key *key, const ef_view_place *after,
+                          ef_str first, ef_error *err)
 {
     ef_status st = ef__hub_join(r->server, key, after, first, &r->who, &r->follower, err);
 
@@ -132,13 +133,13 @@ static ef_status follow_events(ef__request *r, ef_error *err)
 {
     ef__topic_key key = {.kind = EF__TOPIC_EVENTS};
     ef_view_place after = {0};
-    ef_status st = copy("type", ef__request_text(r, "type"), key.name, err);
+    ef_status st = copy_text("type", ef__request_text(r, "type"), key.name, err);
 
     if (st == EF_OK)
         st = read_position(r, &after.number, err);
     if (st == EF_OK)
-        st = check(r, &key, err);
-    return st == EF_OK ? join(r, &key, &after, EF_STR(""), err) : st;
+        st = read_topic_key(r, &key, err);
+    return st == EF_OK ? join_hub(r, &key, &after, EF_STR(""), err) : st;
 }
 
 /* --- views ------------------------------------------------------------------------------------ */
@@ -174,11 +175,11 @@ static ef_status join_views(ef__request *r, ef__topic_key *key, ef_error *err)
     if (st == EF_OK && last.len > 0)
         st = ef_view_place_parse(last, &place, err);
     if (st == EF_OK)
-        st = check(r, key, err);
+        st = read_topic_key(r, key, err);
     if (st == EF_OK && last.len == 0)
         st = start_views(r, key, &place, &first, err);
     if (st == EF_OK)
-        st = join(r, key, &place, ef__buf_str(&first), err);
+        st = join_hub(r, key, &place, ef__buf_str(&first), err);
     ef__buf_release(&first);
     return st;
 }
@@ -191,9 +192,9 @@ static ef_status follow_views(ef__request *r, ef_error *err)
 
     ef_projection_list_release(&known);
     if (st == EF_OK)
-        st = copy("projection", r->parts[0], key.name, err);
+        st = copy_text("projection", r->parts[0], key.name, err);
     if (st == EF_OK)
-        st = copy("view id", r->parts[1], key.id, err);
+        st = copy_text("view id", r->parts[1], key.id, err);
     return st == EF_OK ? join_views(r, &key, err) : st;
 }
 

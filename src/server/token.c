@@ -132,7 +132,7 @@ static const ef__field line_fields[] = {
 };
 static const ef__shape line_shape = {line_fields, sizeof(token_line)};
 
-static int digit(char c)
+static int hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -154,7 +154,7 @@ static ef_status take_line(const token_line *line, ef__api_token *out, ef_error 
     out->expires_us = line->expires_us;
     out->revoked_us = line->revoked_us;
     for (size_t i = 0; i < EF_HASH_BYTES; i++) {
-        int high = digit(line->hash.ptr[2 * i]), low = digit(line->hash.ptr[2 * i + 1]);
+        int high = hex_digit(line->hash.ptr[2 * i]), low = hex_digit(line->hash.ptr[2 * i + 1]);
         if (high < 0 || low < 0)
             return ef_fail(err, EF_BAD_JSON, "hash is not hexadecimal");
         out->hash[i] = (uint8_t)(high * 16 + low);

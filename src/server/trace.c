@@ -77,7 +77,7 @@ static bool take_parent(ef_str parent, span *out)
     return ((parent.ptr[3 + TRACE_HEX + 1 + SPAN_HEX + 2] - '0') & 1) != 0;
 }
 
-static void put(ef__tracer *t, const span *s)
+static void queue_span(ef__tracer *t, const span *s)
 {
     pthread_mutex_lock(&t->lock);
     if (t->count < QUEUE_SPANS) {
@@ -105,7 +105,7 @@ void ef__trace_request(const ef__request *r)
     s.status = r->status ? r->status : 200;
     s.body_bytes = (int64_t)r->body.len;
     s.answer_bytes = r->answer_bytes;
-    put(server->tracer, &s);
+    queue_span(server->tracer, &s);
 }
 
 ef__trace_counts ef__tracer_counts(const ef__server *server)
@@ -243,14 +243,14 @@ static void write_batch(const ef__tracer *t, ef__buf *out, const span *spans, si
 /* --- sending
  * --------------------------------------------------------------------------------------- */
 
-static size_t ignore(char *bytes, size_t size, size_t count, void *context)
+static size_t ignore_response(char *bytes, size_t size, size_t count, void *context)
 {
     (void)bytes;
     (void)context;
     return size * count;
 }
 
-static bool task(ef__tracer *t, const ef__buf *body)
+static bool post_spans(ef__tracer *t, const ef__buf *body)
 {
     CURL *curl = t->curl;
     long http = 0;
@@ -262,7 +262,7 @@ static bool task(ef__tracer *t, const ef__buf *body)
     (void)curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)SEND_MS);
     (void)curl_easy_setopt(curl, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
     (void)curl_easy_setopt(curl, CURLOPT_HTTPHEADER, t->headers);
-    (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ignore);
+    (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ignore_response);
     (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
     (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body->ptr);
     if (curl_easy_perform(curl) != CURLE_OK)
@@ -277,7 +277,7 @@ static void send_batch(ef__tracer *t, const span *spans, size_t count)
     bool sent;
 
     write_batch(t, &body, spans, count);
-    sent = !body.failed && task(t, &body);
+    sent = !body.failed && post_spans(t, &body);
     ef__buf_release(&body);
     pthread_mutex_lock(&t->lock);
     *(sent ? &t->counts.sent : &t->counts.failed) += (int64_t)count;
@@ -285,7 +285,7 @@ static void send_batch(ef__tracer *t, const span *spans, size_t count)
 }
 
 /* Under the lock: until enough has gathered, the first one has waited, or it ends. */
-static void gather(ef__tracer *t)
+static void wait_for_spans(ef__tracer *t)
 {
     struct timespec until;
 
@@ -297,7 +297,7 @@ static void gather(ef__tracer *t)
             break;
 }
 
-static void *run(void *context)
+static void *tracer_run(void *context)
 {
     static _Thread_local span batch[BATCH_SPANS];
     ef__tracer *t = context;
@@ -305,7 +305,7 @@ static void *run(void *context)
     pthread_mutex_lock(&t->lock);
     while (!t->ending || t->count > 0) {
         size_t count = 0;
-        gather(t);
+        wait_for_spans(t);
         for (; count < BATCH_SPANS && t->count > 0; t->count--) {
             batch[count++] = t->queue[t->first];
             t->first = (t->first + 1) % QUEUE_SPANS;
@@ -361,7 +361,7 @@ ef_status ef__tracer_start(ef__server *server, ef_error *err)
     (void)curl_global_init(CURL_GLOBAL_DEFAULT);
     t->curl = curl_easy_init();
     if (!t->curl || !make_headers(t, server->options.otlp_headers) ||
-        pthread_create(&t->thread, NULL, run, t) != 0)
+        pthread_create(&t->thread, NULL, tracer_run, t) != 0)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out, or no thread for traces");
     t->running = true;
     return EF_OK;

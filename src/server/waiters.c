@@ -38,7 +38,7 @@ struct ef__waiters {
 };
 
 /* Its handler runs again, unless its client has gone: then it ends here. */
-static void release(ef__request *r)
+static void resume_request(ef__request *r)
 {
     ef_view_wait_close(r->waiting.view);
     r->waiting.view = NULL;
@@ -57,7 +57,7 @@ static void release_all(ef__request *list)
     while (list) {
         ef__request *r = list;
         list = r->waiting.next;
-        release(r);
+        resume_request(r);
     }
 }
 
@@ -256,7 +256,7 @@ void ef__waiters_put(ef__request *r)
     }
     pthread_mutex_unlock(&l->lock);
     if (!taken)
-        release(r);
+        resume_request(r);
 }
 
 static ef_status lot_start(lot *l, ef__server *server, void *(*watch)(void *), ef_error *err)
