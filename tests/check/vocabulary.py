@@ -137,6 +137,7 @@ def check_markdown(root):
 
 C_TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#[^\n]*|"((?:\\.|[^"\\\n])*)"',
                      re.DOTALL | re.MULTILINE)
+JS_VALUE = re.compile(r'\$\{[^}]*\}')
 JS_TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"((?:\\.|[^"\\\n])*)"|\'((?:\\.|[^\'\\\n])*)\'|`((?:\\.|[^`\\])*)`',
                       re.DOTALL)
 
@@ -160,7 +161,7 @@ def check_source(root):
         if path.suffix == '.c':
             text = strings_of(path.read_text(encoding='utf-8'), C_TOKEN)
         elif path.suffix == '.js':
-            text = strings_of(path.read_text(encoding='utf-8'), JS_TOKEN)
+            text = JS_VALUE.sub(blank, strings_of(path.read_text(encoding='utf-8'), JS_TOKEN))
         elif path.suffix == '.html':
             text = NOT_PROSE.sub(blank, path.read_text(encoding='utf-8'))
         if text is not None:
