@@ -19,7 +19,8 @@
 
 typedef struct ef__eval ef__eval;
 
-/* A view that statements write to: its data, and its size as text. First member of ef__view. */
+/* A view that statements write to: its data, and its size as text. First member of
+ * ef__decoded_view. */
 typedef struct ef__target {
     ef__value root; /* an object; MISSING when there is no view */
     int64_t bytes;

@@ -171,7 +171,7 @@ ef_status ef_fold_view(ef_fold *fold, ef_str view_id, ef_error *err)
     ef__folder *folder = folder_of(fold);
     ef_error *saved = folder->ev.err;
     ef_error ignored = EF_ERROR_INIT;
-    ef__view *view = NULL;
+    ef__decoded_view *view = NULL;
     ef_status st = ef__name_check("view id", view_id, 1, false, err);
 
     if (st != EF_OK)

@@ -307,7 +307,7 @@ static ef_status run_handler(ef__folder *folder, const ef__handler *handler, boo
 
 static ef_status select_view(ef__eval *ev, ef_str view_id, ef__target **out)
 {
-    ef__view *view;
+    ef__decoded_view *view;
     ef_status st = ef__folder_touch((ef__folder *)ev, view_id, &view);
 
     if (st == EF_OK)
@@ -339,7 +339,7 @@ static bool reserve_changed(ef__folder *folder)
     if (needed <= folder->changed_cap)
         return true;
     size_t cap = needed < 512 ? 1024 : 2 * needed;
-    ef__view **changed = realloc(folder->changed, cap * sizeof(ef__view *));
+    ef__decoded_view **changed = realloc(folder->changed, cap * sizeof(ef__decoded_view *));
     if (!changed)
         return false;
     folder->changed = changed;
@@ -355,7 +355,7 @@ static ef_status commit_event(ef__folder *folder, const ef_event *event)
     }
     ef__changes_keep(&folder->changes);
     for (size_t i = 0; i < folder->touched_count; i++) {
-        ef__view *view = folder->touched[i].view;
+        ef__decoded_view *view = folder->touched[i].view;
         if (view->target.written_by != folder->ev.stamp)
             continue;
         if (!view->changed)
@@ -394,7 +394,7 @@ ef_status ef__folder_next(ef__folder *folder, size_t *at, ef__folded_view *out, 
 {
     *out = (ef__folded_view){.deleted = false};
     while (*at < folder->changed_count) {
-        const ef__view *view = folder->changed[(*at)++];
+        const ef__decoded_view *view = folder->changed[(*at)++];
         bool deleted = view->target.root.kind == EF__VALUE_MISSING;
         if (deleted && !view->existed)
             continue;
@@ -428,7 +428,7 @@ size_t ef__folder_changed(const ef__folder *folder)
 void ef__folder_settle(ef__folder *folder)
 {
     for (size_t i = 0; i < folder->changed_count; i++) {
-        ef__view *view = folder->changed[i];
+        ef__decoded_view *view = folder->changed[i];
         view->changed = false;
         view->existed = view->target.root.kind != EF__VALUE_MISSING;
     }
@@ -439,7 +439,7 @@ void ef__folder_reset(ef__folder *folder)
 {
     ef__heap_reset(&folder->heap);
     if (folder->map)
-        memset(folder->map, 0, folder->map_cap * sizeof(ef__view *));
+        memset(folder->map, 0, folder->map_cap * sizeof(ef__decoded_view *));
     folder->view_count = 0;
     folder->changed_count = 0;
     folder->touched_count = 0;
@@ -447,5 +447,5 @@ void ef__folder_reset(ef__folder *folder)
 
 size_t ef__folder_bytes(const ef__folder *folder)
 {
-    return folder->heap.bytes + folder->map_cap * sizeof(ef__view *);
+    return folder->heap.bytes + folder->map_cap * sizeof(ef__decoded_view *);
 }

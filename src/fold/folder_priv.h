@@ -8,8 +8,8 @@
 #include "folder.h"
 
 /* A decoded view. Its address is stable until the folder is reset. */
-typedef struct ef__view {
-    ef__target target; /* first: an ef__target * is cast to ef__view * */
+typedef struct ef__decoded_view {
+    ef__target target; /* first: an ef__target * is cast to ef__decoded_view * */
     uint64_t hash;
     uint64_t touched_by; /* the event that last touched it */
     int64_t position;
@@ -19,11 +19,11 @@ typedef struct ef__view {
     uint8_t tenant_len;
     uint8_t id_len;
     char names[]; /* tenant, then view id */
-} ef__view;
+} ef__decoded_view;
 
 /* A view that the current event has touched, and its size before. */
 typedef struct ef__touched {
-    ef__view *view;
+    ef__decoded_view *view;
     int64_t bytes;
 } ef__touched;
 
@@ -48,10 +48,10 @@ struct ef__folder {
     ef__arena load_arena;
     ef__buf text; /* of ef__folder_next */
 
-    ef__view **map; /* open addressing, by hash */
-    size_t map_cap; /* a power of two */
+    ef__decoded_view **map; /* open addressing, by hash */
+    size_t map_cap;         /* a power of two */
     size_t view_count;
-    ef__view **changed;
+    ef__decoded_view **changed;
     size_t changed_count;
     size_t changed_cap;
     ef__touched *touched;
@@ -72,9 +72,10 @@ struct ef__folder {
 /* Resets budgets and locations for a new event. */
 void ef__folder_begin(ef__folder *folder, const ef_event *event, ef_error *err);
 /* The view of that tenant and id, loaded if necessary. */
-ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id, ef__view **out);
+ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id,
+                          ef__decoded_view **out);
 /* The same for the current event: recorded, so that it can be undone. */
-ef_status ef__folder_touch(ef__folder *folder, ef_str view_id, ef__view **out);
+ef_status ef__folder_touch(ef__folder *folder, ef_str view_id, ef__decoded_view **out);
 /* NULL: memory ran out. */
 const ef__known_type *ef__folder_type(ef__folder *folder, ef_str stored);
 

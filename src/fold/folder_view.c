@@ -22,14 +22,14 @@ static uint64_t hash_names(ef_str tenant, ef_str view_id)
     return ef__xxh3(view_id, tenant.len ? ef__xxh3(tenant, 1) : 0);
 }
 
-static bool has_names(const ef__view *view, uint64_t hash, ef_str tenant, ef_str view_id)
+static bool has_names(const ef__decoded_view *view, uint64_t hash, ef_str tenant, ef_str view_id)
 {
     return view->hash == hash && view->tenant_len == tenant.len && view->id_len == view_id.len &&
            ef__bytes_same(view->names + tenant.len, view_id.ptr, view_id.len) &&
            ef__bytes_same(view->names, tenant.ptr, tenant.len);
 }
 
-static void map_add(ef__view **map, size_t cap, ef__view *view)
+static void map_add(ef__decoded_view **map, size_t cap, ef__decoded_view *view)
 {
     size_t i = view->hash & (cap - 1);
 
@@ -41,7 +41,7 @@ static void map_add(ef__view **map, size_t cap, ef__view *view)
 static bool map_grow(ef__folder *folder)
 {
     size_t cap = folder->map_cap ? 2 * folder->map_cap : 1024;
-    ef__view **map = calloc(cap, sizeof(ef__view *));
+    ef__decoded_view **map = calloc(cap, sizeof(ef__decoded_view *));
 
     if (!map)
         return false;
@@ -54,14 +54,15 @@ static bool map_grow(ef__folder *folder)
     return true;
 }
 
-static ef__view *make_view(ef__folder *folder, uint64_t hash, ef_str tenant, ef_str view_id)
+static ef__decoded_view *make_view(ef__folder *folder, uint64_t hash, ef_str tenant, ef_str view_id)
 {
-    ef__view *view = ef__heap_alloc(&folder->heap, sizeof(*view) + tenant.len + view_id.len);
+    ef__decoded_view *view =
+        ef__heap_alloc(&folder->heap, sizeof(*view) + tenant.len + view_id.len);
 
     if (!view)
         return NULL;
-    *view =
-        (ef__view){.hash = hash, .tenant_len = (uint8_t)tenant.len, .id_len = (uint8_t)view_id.len};
+    *view = (ef__decoded_view){
+        .hash = hash, .tenant_len = (uint8_t)tenant.len, .id_len = (uint8_t)view_id.len};
     view->target.root = EF__MISSING;
     if (tenant.len)
         memcpy(view->names, tenant.ptr, tenant.len);
@@ -69,7 +70,7 @@ static ef__view *make_view(ef__folder *folder, uint64_t hash, ef_str tenant, ef_
     return view;
 }
 
-static void drop_view(ef__folder *folder, ef__view *view)
+static void drop_view(ef__folder *folder, ef__decoded_view *view)
 {
     ef__value_release(&folder->heap, view->target.root);
     ef__heap_free(&folder->heap, view, sizeof(*view) + view->tenant_len + view->id_len);
@@ -86,7 +87,7 @@ static const ef__migration *migration_from(const ef__program *program, int64_t s
 
 /* Migrates a stored view of an older schema to that of the program. A migration reads only the
  * view, so the result does not depend on the event that caused it. The event pays for its steps. */
-static ef_status migrate_view(ef__folder *folder, ef__view *view, int64_t schema)
+static ef_status migrate_view(ef__folder *folder, ef__decoded_view *view, int64_t schema)
 {
     ef__eval *ev = &folder->ev;
     ef__eval saved = *ev;
@@ -119,7 +120,8 @@ static ef_status migrate_view(ef__folder *folder, ef__view *view, int64_t schema
     return st;
 }
 
-static ef_status decode_view(ef__folder *folder, ef__view *view, const ef__stored_view *stored)
+static ef_status decode_view(ef__folder *folder, ef__decoded_view *view,
+                             const ef__stored_view *stored)
 {
     ef_error err = EF_ERROR_INIT;
     ef__json *json;
@@ -145,7 +147,8 @@ static ef_status decode_view(ef__folder *folder, ef__view *view, const ef__store
     return EF_OK;
 }
 
-static ef_status load_view(ef__folder *folder, ef__view *view, ef_str tenant, ef_str view_id)
+static ef_status load_view(ef__folder *folder, ef__decoded_view *view, ef_str tenant,
+                           ef_str view_id)
 {
     ef__stored_view stored = {.found = false};
 
@@ -171,7 +174,7 @@ bool ef__folder_holds(const ef__folder *folder, ef_str tenant, ef_str view_id)
     return false;
 }
 
-ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id, ef__view **out)
+ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id, ef__decoded_view **out)
 {
     uint64_t hash = hash_names(tenant, view_id);
 
@@ -183,7 +186,7 @@ ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id, ef_
         }
     if (2 * (folder->view_count + 1) > folder->map_cap && !map_grow(folder))
         return report_fatal(folder, EF_NO_MEMORY, "no memory for the map of views");
-    ef__view *view = make_view(folder, hash, tenant, view_id);
+    ef__decoded_view *view = make_view(folder, hash, tenant, view_id);
     if (!view)
         return report_fatal(folder, EF_NO_MEMORY, "no memory for a view");
     ef_status st = load_view(folder, view, tenant, view_id);
@@ -197,7 +200,7 @@ ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id, ef_
     return EF_OK;
 }
 
-ef_status ef__folder_touch(ef__folder *folder, ef_str view_id, ef__view **out)
+ef_status ef__folder_touch(ef__folder *folder, ef_str view_id, ef__decoded_view **out)
 {
     ef_status st = ef__folder_view(folder, folder->ev.event->tenant, view_id, out);
 
@@ -227,7 +230,7 @@ ef_status ef__folder_migrate(ef__folder *folder, ef_str view_id, const ef__store
 {
     static const ef_event none = {0}; /* a migration sees no event */
     ef_error error = EF_ERROR_INIT;
-    ef__view *view = make_view(folder, 0, EF_STR(""), view_id);
+    ef__decoded_view *view = make_view(folder, 0, EF_STR(""), view_id);
     ef_status st;
 
     *out_data = EF_STR("");
