@@ -115,7 +115,7 @@ static ef_status commit(ef_engine *engine, ef__apply *apply, const ef__generatio
     ef_status st =
         engine->views->ops->commit(engine->views,
                                    &(ef__views_commit){.live_set = apply->live_set,
-                                                       .may_be_lost = may_be_lost(engine, apply),
+                                                       .no_sync = may_be_lost(engine, apply),
                                                        .head = read_head,
                                                        .head_context = engine->journal,
                                                        .out_live = &apply->went_live,

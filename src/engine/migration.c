@@ -219,7 +219,7 @@ static ef_status commit_page(ef_engine *engine, const ef__generation *generation
     /* Not durable: after a power cut the views are old again, and their schema shows it. */
     return engine->views->ops->commit(
         engine->views,
-        &(ef__views_commit){.may_be_lost = true,
+        &(ef__views_commit){.no_sync = true,
                             .fences = &fence,
                             .fence_count = 1,
                             .generations = &(ef__generation_change){.generation = generation->id,

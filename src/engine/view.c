@@ -145,7 +145,7 @@ ef_status ef_view_reader_get(ef_view_reader *reader, ef_str projection, ef_str t
 void ef_view_reader_idle(ef_view_reader *reader)
 {
     if (reader && reader->own)
-        reader->own->ops->rest(reader->own);
+        reader->own->ops->release_snapshot(reader->own);
 }
 
 void ef_view_reader_close(ef_view_reader *reader)
@@ -261,7 +261,7 @@ static ef_status fill_items(const ef__generation *generation, const ef_view_quer
     if (!items || !name.ptr || !tenant.ptr)
         return ef__no_memory(err);
     out->items = items;
-    out->looked = result->looked_at;
+    out->looked = result->views_read;
     out->total = result->total;
     out->next = result->cursor.ptr ? result->cursor : EF_STR("");
     for (size_t i = 0; i < result->count && !query->count_only; i++) {

@@ -1,5 +1,5 @@
 /*
- * follow.h - the record of changes: what every back end decides alike.
+ * follow.h - the record of changes: the rules that all back ends share.
  */
 #ifndef EF_VIEWS_FOLLOW_H
 #define EF_VIEWS_FOLLOW_H
@@ -14,7 +14,7 @@ static inline int64_t ef__follow_next(const ef__follow_row *follow, int64_t now_
     return follow->last < now_us ? now_us : follow->last + 1;
 }
 
-/* Not for a change that is nothing. */
+/* Not for a change for which ef__view_change_is_nothing. */
 static inline ef__change_kind ef__change_kind_of(const ef__view_change *change)
 {
     if (change->deleted)
@@ -22,7 +22,7 @@ static inline ef__change_kind ef__change_kind_of(const ef__view_change *change)
     return ef__digest_is_none(change->before) ? EF__CHANGE_CREATED : EF__CHANGE_UPDATED;
 }
 
-/* Behind the changes of one tenant, from `first` on; they are sorted (ef__views_sorted). */
+/* The index after the changes of the tenant of `first`; `sorted` is by ef__views_sorted. */
 static inline size_t ef__changes_of_tenant(const ef__view_change **sorted, size_t count,
                                            size_t first)
 {
@@ -36,9 +36,9 @@ static inline size_t ef__changes_of_tenant(const ef__view_change **sorted, size_
 /* EF_BUSY: too many tenants of the generation are followed. */
 ef_status ef__follow_crowded(int64_t generation, ef_error *err);
 
-/* Empty, with room. */
+/* An empty list with its memory. */
 ef_status ef__change_list_ready(ef__change_list *list, ef_error *err);
-/* Add a record, whose id is copied. `items` and `cap` are the list's own, as it grows. */
+/* Add a copy of a record. `items` and `cap` are the list's array, which may be reallocated. */
 ef_status ef__change_list_add(ef__change_list *list, ef__change_record **items, size_t *cap,
                               const ef__change_record *record, ef_error *err);
 

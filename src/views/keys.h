@@ -1,5 +1,5 @@
 /*
- * keys.h - the index keys of a view, packed beside it: what has to go when the view changes.
+ * keys.h - the index keys of a view, packed into its row: the entries to delete when it changes.
  *
  *     idx (1 byte)  length (4 bytes, big-endian)  key       … for each
  */
@@ -10,10 +10,10 @@
 
 #define EF__PACKED_MAX (64 * 1024 * 1024) /* keys come out of one view */
 
-/* Those of the view as it will be: none when it goes. Look at out->failed. */
+/* The keys of the changed view; none if it is deleted. Check out->failed. */
 void ef__keys_pack(ef__buf *out, const ef__view_change *change);
-/* The next key of `*rest`; false at its end. A cut one ends it: the deep check finds entries that
- * belong to nothing. */
+/* The next key of `*rest`; false at its end. A truncated key ends it: the deep check finds entries
+ * without a view. */
 bool ef__keys_next(ef_str *rest, ef__index_key *out);
 bool ef__keys_have(ef_str packed, const ef__index_key *wanted);
 

@@ -27,7 +27,7 @@ typedef struct run {
     found **items; /* in order, or a heap */
     size_t count;
     size_t bytes;
-    int64_t looked_at, matched;
+    int64_t views_read, matched;
     bool more; /* something behind the cursor was left out */
     ef__buf keys[EF__QUERY_SORTS_MAX];
     ef__arena arena;
@@ -245,7 +245,7 @@ static bool look_at(void *context, ef_str key, const ef__view *view)
     ef__query_place place;
     bool holds;
 
-    r->looked_at++;
+    r->views_read++;
     r->st = test_view(r, key, view, &holds, &place);
     if (r->st == EF_OK)
         r->st = charge_meter(r);
@@ -273,7 +273,7 @@ static ef_status scan_views(run *r, ef_views *views)
                        .low = ef__buf_str(&plan->low),
                        .high = ef__buf_str(&plan->high),
                        .descending = plan->descending,
-                       .filter = ef__query_plan_sieve(r->query, plan)};
+                       .filter = ef__query_plan_store_filter(r->query, plan)};
     ef_status st;
 
     if (r->has_cursor && plan->in_order && !r->query->count) {
@@ -370,7 +370,7 @@ static ef_status build_result(run *r, ef__query_result *out)
     out->rows = rows;
     out->count = st == EF_OK ? r->count : 0;
     out->total = r->query->count ? r->matched : -1;
-    out->looked_at = r->looked_at;
+    out->views_read = r->views_read;
     return st;
 }
 

@@ -285,7 +285,7 @@ void ef__query_plan_release(ef__query_plan *plan)
     ef__buf_release(&plan->high);
 }
 
-const ef__filter *ef__query_plan_sieve(const ef__query *query, const ef__query_plan *plan)
+const ef__filter *ef__query_plan_store_filter(const ef__query *query, const ef__query_plan *plan)
 {
     return query->no_index || plan->covers ? NULL : query->filter;
 }
@@ -318,12 +318,12 @@ static void explain_sort(const ef__query *query, const ef__query_plan *plan, ef_
                    query->limit ? query->limit : (size_t)EF__QUERY_LIMIT_DEFAULT);
 }
 
-static void explain_sieve(const ef_views *views, const ef__filter *filter, ef__buf *out)
+static void explain_store_filter(const ef_views *views, const ef__filter *filter, ef__buf *out)
 {
     ef__buf words = EF__BUF_INIT(out->max_bytes);
 
-    if (filter && views->ops->sieve)
-        views->ops->sieve(filter, &words);
+    if (filter && views->ops->filter_explain)
+        views->ops->filter_explain(filter, &words);
     if (words.len > 0)
         ef__buf_printf(out, "by server: %.*s\n", EF_STR_ARG(ef__buf_str(&words)));
     ef__buf_release(&words);
@@ -346,7 +346,7 @@ ef_status ef__query_explain(ef_views *views, const ef__query *query, ef__buf *ou
         ef__buf_printf(out, "scanned:   every view%s, no index matches\n",
                        query->any_tenant ? "" : " of the tenant");
     ef__buf_printf(out, "filtered:  %.*s\n", EF_STR_ARG(filter));
-    explain_sieve(views, ef__query_plan_sieve(query, &plan), out);
+    explain_store_filter(views, ef__query_plan_store_filter(query, &plan), out);
     explain_sort(query, &plan, out);
     if (query->count)
         ef__buf_add_text(out, "counted:   every scanned view is read\n");

@@ -465,8 +465,8 @@ static ef_status hear_commit(ef_views *views, const ef__views_commit *commit, ef
     if (st != EF_OK)
         return st;
     g_heard.commits += moves;
-    g_heard.lazy += moves && commit->may_be_lost;
-    g_heard.dirty = commit->may_be_lost;
+    g_heard.lazy += moves && commit->no_sync;
+    g_heard.dirty = commit->no_sync;
     return EF_OK;
 }
 

@@ -66,7 +66,7 @@ static ef_status commit_one(ef_views *views, const ef__generation *g, int64_t n,
                                     .view_count = VIEWS,
                                     .watermarks = &watermark,
                                     .watermark_count = 1};
-    ef__views_commit commit = {.may_be_lost = lazy, .generations = &change, .generation_count = 1};
+    ef__views_commit commit = {.no_sync = lazy, .generations = &change, .generation_count = 1};
 
     for (int i = 0; i < VIEWS; i++) {
         ef__view_change old = change_at(i, n);

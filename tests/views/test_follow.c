@@ -318,7 +318,7 @@ static void *write_on(void *context)
         (void)snprintf(data, sizeof data, "{\"n\":%d}", i + 1);
         change.view.data = str(data);
         if (w->t->views->ops->commit(w->t->views,
-                                     &(ef__views_commit){.may_be_lost = i % 2 == 0,
+                                     &(ef__views_commit){.no_sync = i % 2 == 0,
                                                          .generations = &g,
                                                          .generation_count = 1},
                                      &err) != EF_OK)

@@ -408,7 +408,7 @@ static int64_t came(fixture *t, ef__query query, const char *expected)
         for (size_t i = 0; i < page.count; i++)
             ef__buf_printf(&ids, "%.*s ", EF_STR_ARG(page.rows[i].id));
         query.cursor = ef__arena_copy(&t->arena, page.cursor);
-        count += page.looked_at;
+        count += page.views_read;
     } while (query.cursor.len > 0);
     CHECK_TEXT(expected, ids.ptr);
     ef__query_result_release(&page);

@@ -179,11 +179,11 @@ CONTRACT(an_index_spares_looking_at_the_rest)
     ef__query_result result = EF__QUERY_RESULT_INIT;
 
     OK(ef__query_run(t->views, &query, &result, &t->err));
-    CHECK_INT(1, result.looked_at);
+    CHECK_INT(1, result.views_read);
     CHECK_INT(-1, result.total);
     query.no_index = true;
     OK(ef__query_run(t->views, &query, &result, &t->err));
-    CHECK_INT(4, result.looked_at);
+    CHECK_INT(4, result.views_read);
     query = (ef__query){.generation = query.generation,
                         .index_paths = str(PATHS),
                         .sorts = &sort,
@@ -191,7 +191,7 @@ CONTRACT(an_index_spares_looking_at_the_rest)
                         .limit = 1};
     OK(ef__query_run(t->views, &query, &result, &t->err));
     CHECK_STR("ada", result.rows[0].id);
-    CHECK_INT(2, result.looked_at); /* one more, to know that there is a next page */
+    CHECK_INT(2, result.views_read); /* one more, to know that there is a next page */
     query.count = true;
     OK(ef__query_run(t->views, &query, &result, &t->err));
     CHECK_INT(4, result.total);
@@ -271,7 +271,7 @@ static void check_plan(fixture *t, const char *where, const char *by_server, con
     OK(ef__query_explain(t->views, &query, &text, &t->err));
     ef__buf_printf(&expected, "scanned:   %s\nfiltered:  %s\n", first_line,
                    where ? where : "nothing");
-    if (by_server && t->views->ops->sieve)
+    if (by_server && t->views->ops->filter_explain)
         ef__buf_printf(&expected, "by server: %s\n", by_server);
     ef__buf_printf(&expected, "sorted:    %s\n", last_line);
     CHECK_TEXT(expected.ptr, text.ptr);
@@ -560,8 +560,8 @@ static void random_filter(dice *d, ef__buf *out, int depth)
     }
 }
 
-/* All pages, put together; the views that were looked at are added to *looked_at. */
-static const char *all_pages(fixture *t, ef__query query, int64_t *looked_at)
+/* All pages, put together; the views that were looked at are added to *views_read. */
+static const char *all_pages(fixture *t, ef__query query, int64_t *views_read)
 {
     ef__query_result result = EF__QUERY_RESULT_INIT;
     ef__buf text = EF__BUF_INIT(10 * 1024 * 1024);
@@ -574,8 +574,8 @@ static const char *all_pages(fixture *t, ef__query query, int64_t *looked_at)
         CHECK(result.count <= query.limit);
         CHECK(result.cursor.len == 0 || result.count == query.limit);
         query.cursor = ef__arena_copy(&t->arena, result.cursor);
-        if (looked_at)
-            *looked_at += result.looked_at;
+        if (views_read)
+            *views_read += result.views_read;
     } while (query.cursor.len > 0);
     copy = ef__arena_copy(&t->arena, ef__buf_str(&text));
     ef__buf_release(&text);
@@ -586,7 +586,7 @@ static const char *all_pages(fixture *t, ef__query query, int64_t *looked_at)
 typedef struct both {
     fixture memory, other;
     int64_t g;
-    int64_t looked_at, would_look_at;
+    int64_t views_read, would_read;
 } both;
 
 static void ask_both(both *p, const ef__query *base, const char *words, dice *d)
@@ -599,7 +599,7 @@ static void ask_both(both *p, const ef__query *base, const char *words, dice *d)
 
     plain.no_index = true;
     plain.limit = 1000;
-    expected = all_pages(&p->memory, plain, &p->would_look_at);
+    expected = all_pages(&p->memory, plain, &p->would_read);
     for (const char *c = expected; *c; c++)
         rows += *c == ' ';
     query.limit = 1 + roll(d, 40);
@@ -608,7 +608,7 @@ static void ask_both(both *p, const ef__query *base, const char *words, dice *d)
     CHECK_TEXT(expected, all_pages(&p->other, query, NULL));
     CHECK_TEXT(expected, all_pages(&p->memory, query, NULL));
     query.limit = 1000;
-    CHECK_TEXT(expected, all_pages(&p->other, query, &p->looked_at));
+    CHECK_TEXT(expected, all_pages(&p->other, query, &p->views_read));
     query.limit = 3;
     query.count = true;
     OK(ef__query_run(t->views, &query, &counted, &t->err));
@@ -683,7 +683,7 @@ static void run(uint64_t seed, int questions)
     fill_both(p, &d);
     for (int i = 0; i < questions; i++)
         ask_at_random(p, &d);
-    CHECK(p->looked_at < p->would_look_at); /* indexes were used at all */
+    CHECK(p->views_read < p->would_read); /* indexes were used at all */
     fixture_close(&p->memory);
     fixture_close(&p->other);
     free(p);

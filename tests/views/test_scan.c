@@ -391,7 +391,7 @@ CONTRACT(a_reader_shows_what_was_committed_last_by_whomever)
     t->views = other;
     put_view(t, g, "", "v", "2");
     read_often(t, reader, g, "2");
-    reader->ops->rest(reader);
+    reader->ops->release_snapshot(reader);
     put_view(t, g, "", "v", "3");
     read_often(t, reader, g, "3");
     put_view(t, g, "", "v", NULL);
@@ -486,7 +486,7 @@ CONTRACT(a_reader_that_rests_holds_nobody_up)
     OK(t->views->ops->reader_open(t->views, &reader, &t->err));
     read_often(t, reader, g, "1");
     CHECK_INT(1, log_is_held(t, &conn)); /* so reads in a row are one transaction */
-    reader->ops->rest(reader);
+    reader->ops->release_snapshot(reader);
     CHECK_INT(0, log_is_held(t, &conn));
     CHECK_TEXT("1", read_by(t, reader, g, "v"));
     CHECK_INT(0, log_is_held(t, &conn)); /* and a lone one is over when it returns */

@@ -212,7 +212,7 @@ static ef_status write_all(vl_txn *txn, void *context, ef_error *err)
 ef_status vl_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
 {
     committing c = {.store = vl_store_of(views), .commit = commit};
-    ef_status st = vl_change(views, commit->may_be_lost, write_all, &c, err);
+    ef_status st = vl_change(views, commit->no_sync, write_all, &c, err);
 
     if (commit->out_live)
         *commit->out_live = st == EF_OK && c.live;

@@ -1,15 +1,15 @@
 /*
  * env.h - an LMDB environment: open once in a process, growing, with its transactions.
  *
- * LMDB forbids a process to open an environment twice (closing one takes the file locks of the
- * other), so all stores of a process that are in the same folder share one, counted.
+ * A process must not open an LMDB environment twice (closing one releases the file locks of the
+ * other), so all stores of a process in the same folder share one, with a reference count.
  *
- * The map can only grow, or follow another process's growth, while nobody of the process has a
- * transaction: whoever grows it closes the gate and waits for those inside. A read inside of
- * another one (`each` of a scan) passes the gate, or the two would wait for each other.
+ * The map can only grow, or adopt the size that another process gave it, while the process has no
+ * transaction: the thread that grows it closes the gate and waits for open transactions. A read
+ * within another one (`each` of a scan) is admitted while the gate is closed; otherwise the two
+ * threads would wait for each other.
  *
- * Locks, in the order they are taken: writer, the lock file, LMDB's own; the gate is taken alone
- * and held for an instant.
+ * Lock order: writer, the lock file, LMDB's own; the gate is locked alone and briefly.
  */
 #ifndef EF_VIEWS_LMDB_ENV_H
 #define EF_VIEWS_LMDB_ENV_H
@@ -19,7 +19,7 @@
 #include <lmdb.h>
 #include <pthread.h>
 
-#define VL_READERS_KEPT 8 /* read transactions that wait for the next reader, with their slots */
+#define VL_READERS_KEPT 8 /* idle read transactions kept for reuse, with their slots */
 
 /* Named databases of the environment. */
 typedef enum vl_tree { VL_STATE, VL_VIEW, VL_INDEX, VL_WATERMARK, VL_TREES } vl_tree;
@@ -36,15 +36,15 @@ struct vl_env {
     const ef_log *log;
     MDB_env *mdb;
     MDB_dbi trees[VL_TREES];
-    int lock_fd; /* -1: nobody can write */
+    int lock_fd; /* -1: read-only */
     pthread_mutex_t writer;
-    bool lazy;       /* as mdb is set: meta pages are not synced. Under writer */
+    bool lazy;       /* the current mode of mdb: meta pages are not synced. Under writer */
     int64_t commits; /* under writer */
     pthread_mutex_t gate;
-    pthread_cond_t moved; /* somebody has left, or the map has grown */
+    pthread_cond_t moved; /* a transaction ended, or the map has grown */
     int active;           /* transactions. This and the rest under gate */
     bool growing;
-    bool lost; /* the map could not be made again: nothing can be read */
+    bool lost; /* mapping the file again failed: nothing can be read */
     MDB_txn *idle[VL_READERS_KEPT];
     int idle_count;
 };
@@ -65,29 +65,29 @@ typedef struct vl_env_options {
  */
 ef_status vl_env_open(const char *folder, const vl_env_options *options, vl_env **out,
                       ef_error *err);
-void vl_env_close(vl_env *env); /* NULL is fine */
+void vl_env_close(vl_env *env); /* accepts NULL */
 
 typedef struct vl_txn {
     vl_env *env;
     MDB_txn *mdb;
-    bool full; /* the map is: the work is done again when it has grown */
+    bool full; /* the map is full: the work is repeated after it has grown */
 } vl_txn;
 
-/* EF_BUSY: no slot, or the map grows and that did not end in busy_ms. */
+/* EF_BUSY: there is no free reader slot, or growing the map took longer than busy_ms. */
 ef_status vl_read_begin(vl_env *env, int64_t busy_ms, vl_txn *out, ef_error *err);
 void vl_read_end(vl_txn *txn);
 
 /*
- * Do `work` in a writing transaction, and commit if it answers EF_OK. It may be called again from
- * the start, when the map had to grow. The meta page of a `lazy` commit is not synced: a power cut
- * may take it, but what it wrote is on the disk before the next commit's meta page, so that what is
- * left is whole.
+ * Calls `work` in a write transaction and commits if it returns EF_OK. `work` is called again from
+ * the start if the map had to grow. The meta page of a `lazy` commit is not synced: a power cut may
+ * lose the commit, but its pages are on the disk before the next commit's meta page, so the file
+ * stays consistent.
  */
 typedef ef_status vl_work(vl_txn *txn, void *context, ef_error *err);
 ef_status vl_write(vl_env *env, bool lazy, int64_t busy_ms, vl_work *work, void *context,
                    ef_error *err);
 
-/* What LMDB's `rc` means, with what was being done. */
+/* The error for a result code of LMDB; `doing` names the operation. */
 ef_status vl_failed(vl_txn *txn, int rc, const char *doing, ef_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * store.h - the view store in LMDB: what its files share.
+ * store.h - the view store in LMDB: declarations shared by its files.
  */
 #ifndef EF_VIEWS_LMDB_STORE_H
 #define EF_VIEWS_LMDB_STORE_H
@@ -10,7 +10,7 @@
 #include "../views.h"
 
 typedef struct vl_store {
-    ef_views base; /* first, so that an ef_views * is this */
+    ef_views base; /* first: an ef_views * is cast to vl_store * */
     vl_env *env;
     int64_t busy_ms;
 } vl_store;
@@ -59,30 +59,30 @@ ef_status vl_generation_put(vl_txn *txn, int64_t id, vl_generation *generation, 
 /* commit.c */
 ef_status vl_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
 
-/* What the parts of a commit need to know. */
+/* The context of the parts of a commit. */
 typedef struct vl_part {
     vl_txn *txn;
     const ef__generation_change *change;
-    vl_generation *generation; /* as it will be */
+    vl_generation *generation; /* after the commit */
     int64_t now_us;
-    ef_str tenant; /* whose shelf was asked for last */
+    ef_str tenant; /* of `shelf`, which was looked up last */
     int64_t shelf;
 } vl_part;
 
-/* The tenant's shelf, made where there is none. Changes come in the order of tenants. */
+/* The tenant's shelf, created if it does not exist. Changes are in the order of tenants. */
 ef_status vl_part_shelf(vl_part *part, ef_str tenant, int64_t *out, ef_error *err);
 
 /* change.c: the changed views and their index entries; counts and digest follow. */
 ef_status vl_views_write(vl_part *part, ef_error *err);
 
-/* failure.c: open those of the change, then resolve what its watermarks pass. */
+/* failure.c: opens the failures of the change, then resolves those that its watermarks pass. */
 ef_status vl_failures_write(vl_part *part, ef_error *err);
 ef_status vl_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
                         size_t limit, ef__failure_list *out, ef_error *err);
 
 /* cursor.c. The generation's own cursor has been moved. */
 ef_status vl_cursors_write(vl_part *part, ef_error *err);
-/* How many there are, the lowest, and what waits for them. */
+/* Sets the number of own cursors, the lowest one, and the sum of waiting events. */
 ef_status vl_cursors_sum(vl_txn *txn, ef__generation *generation, ef_error *err);
 ef_status vl_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
                                ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
@@ -112,11 +112,11 @@ ef_status vl_view_scan(ef_views *views, const ef__view_scan *scan,
                        bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
                        ef_error *err);
 
-/* The token under a scope; 0 when there is none. */
+/* The token of a scope; 0: none. */
 ef_status vl_fence_find(vl_txn *txn, ef_str scope, int64_t *out, ef_error *err);
 ef_status vl_fence_put(vl_txn *txn, ef_str scope, int64_t token, ef_error *err);
-/* A view as its row has it, without tenant and id; `data` lives as the row does. *out_keys, unless
- * NULL, are its packed keys. False: it is damaged. */
+/* The view in a row, without tenant and id; `data` points into the row. *out_keys, unless NULL, are
+ * its packed keys. False: the row is damaged. */
 bool vl_view_read(ef_str row, ef__view *out, ef_str *out_keys);
 bool vl_watermark_read(ef_str row, ef__watermark *out);
 

@@ -1,9 +1,9 @@
 /*
- * memory.h - the view store in memory: the model that the others are compared with.
+ * memory.h - the view store in memory: the model with which tests compare the other stores.
  *
- * Plain sorted lists; what can be worked out is worked out when it is asked for (digests, counts,
- * indexes), so that there is nothing to keep right. One lock for everything; it may be taken again
- * by its holder, so that `each` of a scan can read.
+ * Plain sorted lists. Derived values (digests, counts, indexes) are computed on demand, so that
+ * none can be inconsistent. One recursive lock guards everything; `each` of a scan may read under
+ * it.
  */
 #ifndef EF_VIEWS_MEMORY_MEMORY_H
 #define EF_VIEWS_MEMORY_MEMORY_H
@@ -19,12 +19,12 @@ typedef struct mem_list {
 } mem_list;
 
 bool mem_list_reserve(mem_list *list, size_t more);
-void mem_list_insert(mem_list *list, size_t at, void *item); /* room was reserved */
+void mem_list_insert(mem_list *list, size_t at, void *item); /* after mem_list_reserve */
 void *mem_list_remove(mem_list *list, size_t at);
 /* Free the items, then the list. */
 void mem_list_release(mem_list *list);
 
-/* Each is one block of memory with its bytes behind it: free is enough. */
+/* Each item is one block of memory that includes its strings: free() releases it. */
 typedef struct mem_view {
     ef__view view;
     size_t key_count;
@@ -53,7 +53,7 @@ typedef struct mem_follow {
 } mem_follow;
 
 typedef struct mem_generation {
-    ef__generation about; /* views and digest are not kept here */
+    ef__generation about; /* without the number of views and the digest */
     mem_list views;       /* mem_view, by tenant and id */
     mem_list watermarks;  /* mem_watermark, by tenant and stream */
     mem_list tenants;     /* ef__tenant_cursor_item, in no order */
@@ -63,7 +63,7 @@ typedef struct mem_generation {
 } mem_generation;
 
 typedef struct mem_store {
-    ef_views base; /* first, so that an ef_views * is this */
+    ef_views base; /* first: an ef_views * is cast to mem_store * */
     pthread_mutex_t lock;
     mem_list generations; /* mem_generation, by name and number */
     mem_list fences;
@@ -76,14 +76,14 @@ static inline int64_t mem_now_us(const mem_store *store)
     return store->base.clock->wall_us(store->base.clock->context);
 }
 
-/* Copy `text` to `*at` and move it on. */
+/* Copies `text` to `*at` and advances it. */
 ef_str mem_put(char **at, ef_str text);
 
 mem_generation *mem_generation_find(mem_store *store, int64_t id);
-/* Place of the view or watermark, or where it would have to stand. */
+/* The index of the view or watermark, or the index at which to insert it. */
 size_t mem_view_find(const mem_generation *g, ef_str tenant, ef_str id, bool *out_found);
 size_t mem_watermark_find(const mem_generation *g, ef_str tenant, ef_str stream, bool *out_found);
-/* NULL: the tenant goes by the generation's cursor. */
+/* NULL: the tenant uses the generation's cursor. */
 ef__tenant_cursor_item *mem_tenant_find(const mem_generation *g, ef_str tenant);
 mem_fence *mem_fence_find(const mem_store *store, ef_str scope);
 
@@ -94,11 +94,11 @@ ef_status mem_commit(ef_views *views, const ef__views_commit *commit, ef_error *
 mem_follow *mem_follow_find(const mem_generation *g, ef_str tenant);
 /* The record of a change, without its number; NULL: memory ran out. */
 ef__change_record *mem_record_make(const ef__view_change *change);
-/* Room for it was reserved. */
+/* After mem_list_reserve. */
 void mem_record_put(mem_store *store, mem_follow *follow, ef__change_record *record);
-/* The commit has put all its records: what is too much, or over, is removed. */
+/* After a commit: removes records above the limit, and expired follows. */
 void mem_records_tidy(mem_store *store, mem_generation *g);
-/* Up to *limit rows, which are taken off it. */
+/* Removes up to *limit rows and subtracts their number from it. */
 void mem_follows_cut(mem_generation *g, int64_t *limit);
 void mem_follows_release(mem_generation *g);
 ef_status mem_follow_begin(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,

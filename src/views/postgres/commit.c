@@ -502,7 +502,7 @@ ef_status vp_commit(ef_views *views, const ef__views_commit *commit, ef_error *e
         *commit->out_live = false;
     st = prepare(&w, err);
     if (st == EF_OK)
-        st = vp_write(w.store, commit->may_be_lost, write_all, &w, err);
+        st = vp_write(w.store, commit->no_sync, write_all, &w, err);
     /* Whether it is done shows in what it moved: who starts over finds other watermarks, and
      * whoever comes second changes nothing. */
     if (st == EF_UNSURE)

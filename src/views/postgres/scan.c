@@ -146,7 +146,7 @@ static long rows_next(long rows, long bytes)
 static ef_status walk(void *context, ef__pg_conn *conn, ef_error *err)
 {
     scan *s = context;
-    long limit = ROWS_FIRST, looked_at, bytes;
+    long limit = ROWS_FIRST, row_count, bytes;
     bool more = true;
     /* From the start, also when pages were gone through before in another snapshot and none of
      * their rows was shown. */
@@ -156,8 +156,8 @@ static ef_status walk(void *context, ef__pg_conn *conn, ef_error *err)
         PGresult *rows = NULL;
         st = read_page(s, conn, limit, &rows, err);
         if (st == EF_OK) {
-            page_size(s, rows, &looked_at, &bytes);
-            more = show(s, rows) && looked_at == limit;
+            page_size(s, rows, &row_count, &bytes);
+            more = show(s, rows) && row_count == limit;
         }
         if (st == EF_OK && more) {
             st = go_on_behind(s, rows, PQntuples(rows) - 1, err);

@@ -72,13 +72,12 @@ static ef_status vp_database(ef_views *views, char out[EF__VIEWS_DATABASE_MAX], 
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-ef_status vp_write(vp_store *store, bool may_be_lost, ef__pg_work work, void *context,
-                   ef_error *err)
+ef_status vp_write(vp_store *store, bool no_sync, ef__pg_work work, void *context, ef_error *err)
 {
     if (store->base.read_only)
         return ef_fail(err, EF_MISUSE, "the view store was opened read-only");
-    return ef__pg_transaction(store->pool, may_be_lost ? EF__PG_WRITE_LAX : EF__PG_WRITE, work,
-                              context, err);
+    return ef__pg_transaction(store->pool, no_sync ? EF__PG_WRITE_LAX : EF__PG_WRITE, work, context,
+                              err);
 }
 
 ef_status vp_lock(ef__pg_conn *conn, bool alone, const int64_t *ids, size_t count, ef_error *err)
@@ -115,7 +114,7 @@ static const ef__views_ops OPS = {
     .database = vp_database,
     .view_get = vp_view_get,
     .view_scan = vp_view_scan,
-    .sieve = vp_sieve,
+    .filter_explain = vp_filter_explain,
     .watermark_get = vp_watermark_get,
     .view_get_many = vp_view_get_many,
     .watermark_get_many = vp_watermark_get_many,

@@ -47,8 +47,7 @@ static inline int64_t vp_now_us(const vp_store *store)
 }
 
 /* A writing transaction. EF_MISUSE: the store was opened read-only. */
-ef_status vp_write(vp_store *store, bool may_be_lost, ef__pg_work work, void *context,
-                   ef_error *err);
+ef_status vp_write(vp_store *store, bool no_sync, ef__pg_work work, void *context, ef_error *err);
 
 /* Lock the live set (id 0) and generations, in the order of `ids`; several calls follow the order
  * above. Sent, not taken. */

@@ -90,7 +90,7 @@ bool vp_where_pays(const ef__filter *filter, vp_where *out)
     return vp_where_make(filter, out) && out->needle.len > 0;
 }
 
-void vp_sieve(const ef__filter *filter, ef__buf *out)
+void vp_filter_explain(const ef__filter *filter, ef__buf *out)
 {
     vp_where where = VP_WHERE_INIT;
 

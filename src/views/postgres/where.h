@@ -38,6 +38,6 @@ bool vp_where_pays(const ef__filter *filter, vp_where *out);
 void vp_where_release(vp_where *where);
 
 /* See views.h. */
-void vp_sieve(const ef__filter *filter, ef__buf *out);
+void vp_filter_explain(const ef__filter *filter, ef__buf *out);
 
 #endif

@@ -269,7 +269,7 @@ ef_status vq_commit(ef_views *views, const ef__views_commit *commit, ef_error *e
 {
     vq_store *store = vq_store_of(views);
     bool live = false;
-    ef_status st = vq_write_begin(store, commit->may_be_lost, err);
+    ef_status st = vq_write_begin(store, commit->no_sync, err);
 
     if (commit->out_live)
         *commit->out_live = false;

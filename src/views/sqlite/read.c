@@ -480,7 +480,7 @@ static ef_status series_view_get(ef_views *views, int64_t generation, ef_str ten
     return st;
 }
 
-static void series_rest(ef_views *views)
+static void series_release(ef_views *views)
 {
     vq_series *series = (vq_series *)views;
 
@@ -501,7 +501,7 @@ static const ef__views_ops SERIES_OPS = {
     .name = "sqlite reader",
     .close = series_close,
     .view_get = series_view_get,
-    .rest = series_rest,
+    .release_snapshot = series_release,
 };
 
 ef_status vq_reader_open(ef_views *views, ef_views **out, ef_error *err)
