@@ -1,16 +1,16 @@
 /*
  * hub.c - see hub.h.
  *
- * One thread reads for all topics. It sleeps until the journal grows, or until there is a follower
- * to greet; while a projection is behind the journal it reads again after some milliseconds,
- * because a commit of another process is not announced. Changes without an append, as a switch
- * makes them, are found within about a second.
+ * One thread reads for all topics. It sleeps until the journal grows or a follower joins. While a
+ * projection lags behind the journal, the thread polls at BEHIND_MS, because commits of other
+ * processes are not announced. Changes without an append, such as a switch, are found within about
+ * a second.
  *
- * A step of a topic is small in time and bytes, so that one whose events are large does not delay
- * the others: the number of events that it reads adapts to what the last step took.
+ * A step of a topic is limited in time and bytes, so that a topic with large events does not delay
+ * the others: the number of events that it reads adapts to the cost of the last step.
  *
- * Topics belong to the thread. Locks: the hub's, over followers that are new; then a follower's
- * own, over what waits for it. No store is read under a lock.
+ * Only the thread uses topics. Lock order: the hub's, which guards the list of new followers; then
+ * a follower's, which guards its queue. No store is read under a lock.
  */
 #include "hub.h"
 
@@ -20,18 +20,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define READ_LIMIT_MAX 500            /* events, or changes, that a topic reads at once … */
-#define READ_LIMIT_MIN 1              /* … at least, and … */
-#define READ_LIMIT_FIRST 8            /* … in its first step */
-#define STEP_US_MAX 10000ll           /* a step that took longer is followed by a smaller one … */
-#define STEP_US_FEW 2000ll            /* … and one that took less by a larger one */
-#define FRAMES_BYTES_MAX (80u << 20)  /* of one read: the largest events, with room to spare */
-#define WAITING_BYTES_MAX (64u << 20) /* for all; above it followers that stall end */
-#define CHECK_US 1000000ll            /* whether tokens are still valid */
-#define UNANNOUNCED_US 1000000ll      /* views are checked for changes that no append announces */
-#define UNANNOUNCED_EACH_US 10000ll   /* with many topics less often: 100 of these reads a second */
-#define BEHIND_MS 10                  /* a projection is behind: look again after this */
-#define VAINLY_MAX 100                /* it does not come: look as when idle */
+#define READ_LIMIT_MAX 500            /* events or changes of a step: at most, … */
+#define READ_LIMIT_MIN 1              /* … at least, … */
+#define READ_LIMIT_FIRST 8            /* … and in the first step of a topic */
+#define STEP_US_MAX 10000ll           /* a step that took longer halves the limit */
+#define STEP_US_FEW 2000ll            /* a step that took less doubles it */
+#define FRAMES_BYTES_MAX (80u << 20)  /* of one step: more than the largest events need */
+#define WAITING_BYTES_MAX (64u << 20) /* of all followers; above it, stalled ones are closed */
+#define CHECK_US 1000000ll            /* interval of checking tokens */
+#define UNANNOUNCED_US 1000000ll      /* interval of checking views for changes without an append */
+#define UNANNOUNCED_EACH_US 10000ll   /* at most 100 of these reads per second in all */
+#define BEHIND_MS 10                  /* poll interval while a projection lags */
+#define VAINLY_MAX 100                /* after so many steps without a change, poll as when idle */
 #define IDLE_MS 1000
 
 typedef struct topic {
@@ -39,9 +39,9 @@ typedef struct topic {
     ef__topic_key key;
     ef_view_place place;
     int64_t head;       /* of the journal, in the last step */
-    int64_t stepped_us; /* when that was */
-    bool behind;        /* its projection has not got everything yet */
-    int64_t vainly;     /* steps in a row that brought nothing */
+    int64_t stepped_us; /* time of the last step */
+    bool behind;        /* its projection lags behind the journal */
+    int64_t vainly;     /* consecutive steps without a change */
     size_t limit;       /* events or changes of the next step */
     ef__follower *followers;
 } topic;
@@ -54,7 +54,7 @@ struct ef__hub {
     pthread_cond_t changed;
     topic *topics;
     int64_t topic_count; /* in the last round */
-    ef__follower *fresh; /* have joined, and have no topic yet */
+    ef__follower *fresh; /* joined, without a topic yet */
     ef__follower *all;
     bool ending;
     int64_t beat_us, checked_us;
@@ -80,7 +80,7 @@ static void topic_add(topic *t, ef__follower *f)
     t->followers = f;
 }
 
-/* The hub is done with a follower, which no topic has any more. */
+/* Releases a follower, which must not be in a topic. */
 static void hub_release(struct ef__hub *hub, ef__follower *f)
 {
     pthread_mutex_lock(&hub->lock);
@@ -95,8 +95,8 @@ static void hub_release(struct ef__hub *hub, ef__follower *f)
     ef__follower_drop(f);
 }
 
-/* A topic for each who is new, unless there is one at the same place. */
-static void seat(struct ef__hub *hub, ef__follower *fresh)
+/* Adds each new follower to the topic at its position, or to a new topic. */
+static void assign_topics(struct ef__hub *hub, ef__follower *fresh)
 {
     while (fresh) {
         ef__follower *f = fresh;
@@ -120,8 +120,8 @@ static void seat(struct ef__hub *hub, ef__follower *fresh)
     }
 }
 
-/* Topics that have met become one; those without followers go. */
-static void tidy(struct ef__hub *hub)
+/* Merges topics that have reached the same position, and frees topics without followers. */
+static void merge_topics(struct ef__hub *hub)
 {
     for (topic **at = &hub->topics; *at;) {
         topic *t = *at, *other = t->next;
@@ -141,7 +141,7 @@ static void tidy(struct ef__hub *hub)
     }
 }
 
-/* To all of them, or only to those who have not enough to take as it is. */
+/* Queues a text for all followers, or only for those without much unread data. */
 static void topic_give(struct ef__hub *hub, topic *t, ef_str text, bool to_all)
 {
     ef__chunk *c = ef__chunk_of(text);
@@ -149,7 +149,7 @@ static void topic_give(struct ef__hub *hub, topic *t, ef_str text, bool to_all)
 
     for (ef__follower **at = &t->followers; c && *at;) {
         ef__follower *f = *at;
-        if ((!to_all && ef__follower_is_taking(f, now_us)) || ef__follower_give(f, c, now_us)) {
+        if ((!to_all && ef__follower_is_reading(f, now_us)) || ef__follower_give(f, c, now_us)) {
             at = &f->next;
             continue;
         }
@@ -200,7 +200,7 @@ static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, e
     return st;
 }
 
-/* A view that is deleted has null for its data. */
+/* The data of a deleted view is null. */
 static void write_change(ef__buf *out, const ef_view *view, const ef_view_place *place,
                          int64_t as_of)
 {
@@ -235,8 +235,8 @@ void ef__frame_reset(ef__buf *out, ef_str projection, const ef_view_place *place
     ef__buf_add_text(out, "\n\n");
 }
 
-/* Each frame carries the place up to which everything has been sent with it: a connection that is
- * lost between two repeats what it may not have got, and loses nothing. */
+/* The id of a frame is the place up to which everything has been sent: a client that loses the
+ * connection resumes after the last frame that it received, and loses nothing. */
 static ef_status read_views(topic *t, ef__server *server, ef__buf *out, ef_view_place *place,
                             bool *out_more, ef_error *err)
 {
@@ -259,8 +259,8 @@ static ef_status read_views(topic *t, ef__server *server, ef__buf *out, ef_view_
     return st;
 }
 
-/* How many events the next step reads. False: it cannot be smaller. */
-static bool adapt(topic *t, int64_t took_us, size_t bytes, bool too_large)
+/* Sets the number of events of the next step. False: it cannot be smaller. */
+static bool topic_adapt_limit(topic *t, int64_t took_us, size_t bytes, bool too_large)
 {
     size_t limit = t->limit;
 
@@ -274,7 +274,7 @@ static bool adapt(topic *t, int64_t took_us, size_t bytes, bool too_large)
     return limit >= READ_LIMIT_MIN;
 }
 
-/* Read on for one topic. True: there is more at once. */
+/* Reads the next events or changes of a topic. True: there are more now. */
 static bool topic_step(struct ef__hub *hub, topic *t, int64_t head)
 {
     ef__buf frames = EF__BUF_INIT(FRAMES_BYTES_MAX);
@@ -290,15 +290,16 @@ static bool topic_step(struct ef__hub *hub, topic *t, int64_t head)
                                          : read_views(t, hub->server, &frames, &place, &more, &err);
     if (st == EF_OK && frames.failed)
         st = EF_NO_MEMORY;
-    smaller = adapt(t, ef__server_mono(hub->server) - began_us, frames.len, st == EF_NO_MEMORY);
+    smaller = topic_adapt_limit(t, ef__server_mono(hub->server) - began_us, frames.len,
+                                st == EF_NO_MEMORY);
     t->vainly = st != EF_OK || is_at(t, &place) ? t->vainly + 1 : 0;
     if (st == EF_OK) {
         t->place = place;
         topic_give(hub, t, ef__buf_str(&frames), true);
     } else {
-        /* A store that is unavailable comes back; a projection that was retired does not, and its
-         * followers notice when they come again. What is too large for a step is read in smaller
-         * ones. */
+        /* An unavailable store becomes available again; a retired projection does not, and its
+         * clients get the error when they reconnect. A step that is too large is repeated with a
+         * smaller limit. */
         t->behind = true;
         more = st == EF_NO_MEMORY && smaller;
         if (st == EF_NOT_FOUND || st == EF_BAD_INPUT || (st == EF_NO_MEMORY && !smaller)) {
@@ -310,12 +311,12 @@ static bool topic_step(struct ef__hub *hub, topic *t, int64_t head)
     return more;
 }
 
-/* A follower whose token is not valid any more ends; and one that stalls, where much waits for all
- * of them together. */
+/* Closes followers whose token is no longer valid, and stalled followers if the queues of all
+ * followers together are too large. */
 static void check_followers(struct ef__hub *hub)
 {
     int64_t now_us = ef__server_mono(hub->server);
-    bool crowded = ef__chunk_bytes() > WAITING_BYTES_MAX;
+    bool too_large = ef__chunk_bytes() > WAITING_BYTES_MAX;
 
     if (now_us - hub->checked_us < CHECK_US)
         return;
@@ -324,7 +325,7 @@ static void check_followers(struct ef__hub *hub)
         for (ef__follower **at = &t->followers; *at;) {
             ef__follower *f = *at;
             if (ef__principal_stands(hub->server, &f->who) &&
-                !(crowded && ef__follower_stalls(f, now_us))) {
+                !(too_large && ef__follower_is_stalled(f, now_us))) {
                 at = &f->next;
                 continue;
             }
@@ -334,8 +335,9 @@ static void check_followers(struct ef__hub *hub)
         }
 }
 
-/* So that a reader who is gone is noticed, and nobody between takes silence for an end. */
-static void beat(struct ef__hub *hub)
+/* Heartbeats detect a client that has disconnected, and keep proxies from closing an idle
+ * connection. */
+static void send_heartbeats(struct ef__hub *hub)
 {
     int64_t now_us = ef__server_mono(hub->server);
 
@@ -346,8 +348,9 @@ static void beat(struct ef__hub *hub)
         topic_give(hub, t, EF_STR(": still here\n\n"), false);
 }
 
-/* Under the lock: sleep until the journal grows; the lock is free meanwhile. */
-static void rest(struct ef__hub *hub, int64_t head, int64_t ms)
+/* Under the lock, which it releases meanwhile: sleeps until the journal grows or a follower joins,
+ * for `ms` at most. */
+static void hub_wait(struct ef__hub *hub, int64_t head, int64_t ms)
 {
     struct timespec until;
 
@@ -367,15 +370,15 @@ static void rest(struct ef__hub *hub, int64_t head, int64_t ms)
     pthread_mutex_lock(&hub->lock);
 }
 
-/* Whoever is alone with its topic is read for as fast as it takes: that holds up nobody else. In
- * company one that is too slow is let go instead. */
+/* The only follower of a topic sets its pace, because that delays no other follower. With several
+ * followers, one that is too slow is closed instead. */
 static bool waits_for_reader(const struct ef__hub *hub, const topic *t)
 {
     return t->followers && !t->followers->next &&
-           ef__follower_is_taking(t->followers, ef__server_mono(hub->server));
+           ef__follower_is_reading(t->followers, ef__server_mono(hub->server));
 }
 
-/* May it have something new? */
+/* Whether the topic may have new events or changes. */
 static bool is_due(const struct ef__hub *hub, const topic *t, int64_t head)
 {
     int64_t wait_us = UNANNOUNCED_US;
@@ -389,8 +392,8 @@ static bool is_due(const struct ef__hub *hub, const topic *t, int64_t head)
     return t->head < head || ef__server_mono(hub->server) - t->stepped_us >= wait_us;
 }
 
-/* A step for each topic that may have something. *out_more: there is more at once; *out_behind: a
- * projection is. The head that was seen. */
+/* A step for each topic that is due. *out_more: there is more now; *out_behind: a projection lags.
+ * Returns the head of the journal. */
 static int64_t step_all(struct ef__hub *hub, bool *out_more, bool *out_behind)
 {
     ef_head head = {0};
@@ -411,7 +414,7 @@ static int64_t step_all(struct ef__hub *hub, bool *out_more, bool *out_behind)
     return head.position;
 }
 
-static void *follow(void *context)
+static void *hub_run(void *context)
 {
     struct ef__hub *hub = context;
 
@@ -422,14 +425,14 @@ static void *follow(void *context)
         int64_t head;
         hub->fresh = NULL;
         pthread_mutex_unlock(&hub->lock);
-        seat(hub, fresh);
+        assign_topics(hub, fresh);
         head = step_all(hub, &more, &behind);
         check_followers(hub);
-        beat(hub);
-        tidy(hub);
+        send_heartbeats(hub);
+        merge_topics(hub);
         pthread_mutex_lock(&hub->lock);
         if (!more)
-            rest(hub, head, behind ? BEHIND_MS : IDLE_MS);
+            hub_wait(hub, head, behind ? BEHIND_MS : IDLE_MS);
     }
     pthread_mutex_unlock(&hub->lock);
     return NULL;
@@ -504,13 +507,13 @@ ef_status ef__hub_start(ef__server *server, ef_error *err)
     pthread_mutex_init(&hub->lock, NULL);
     ef__cond_init(&hub->changed);
     server->hub = hub;
-    if (pthread_create(&hub->thread, NULL, follow, hub) != 0)
+    if (pthread_create(&hub->thread, NULL, hub_run, hub) != 0)
         return ef_fail(err, EF_NO_MEMORY, "no thread for subscriptions");
     hub->running = true;
     return EF_OK;
 }
 
-static void let_go(ef__follower *list)
+static void end_followers(ef__follower *list)
 {
     while (list) {
         ef__follower *f = list;
@@ -532,12 +535,12 @@ void ef__hub_stop(ef__server *server)
     pthread_mutex_unlock(&hub->lock);
     (void)pthread_join(hub->thread, NULL);
     hub->running = false;
-    let_go(hub->fresh);
+    end_followers(hub->fresh);
     hub->fresh = NULL;
     while (hub->topics) {
         topic *t = hub->topics;
         hub->topics = t->next;
-        let_go(t->followers);
+        end_followers(t->followers);
         free(t);
     }
 }
