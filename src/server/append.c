@@ -20,13 +20,13 @@ static ef_status add_event(ef__request *r, ef__append_request *a, ef_str text, e
     if (a->count == EF_LIMIT_APPEND_EVENTS)
         return ef_fail(err, EF_TOO_LARGE, "a request appends at most %d events",
                        EF_LIMIT_APPEND_EVENTS);
-    if (a->count == a->room) {
-        size_t room = a->room ? 2 * a->room : EVENTS_AT_FIRST;
-        ef_new_event *grown = realloc(a->events, room * sizeof(*grown));
+    if (a->count == a->capacity) {
+        size_t capacity = a->capacity ? 2 * a->capacity : EVENTS_AT_FIRST;
+        ef_new_event *grown = realloc(a->events, capacity * sizeof(*grown));
         if (!grown)
             return ef_fail(err, EF_NO_MEMORY, "memory ran out");
         a->events = grown;
-        a->room = room;
+        a->capacity = capacity;
     }
     st = a->take(text, &a->defaults, &r->arena, &a->events[a->count], &why);
     if (st == EF_OK && r->who.bound && !ef_str_equal(a->events[a->count].tenant, r->tenant))

@@ -1,18 +1,19 @@
 /*
- * committer.c - appends that came together are committed together, by one thread.
+ * committer.c - group commit of small appends, by one thread.
  *
- * A thread for each would do as well for the journal, whose appends share commits; but it costs a
- * few switches of threads for each request, and with many connections these are most of the work.
- * While one lot is on its way to the disk the next gathers. What is large goes to the pool instead:
- * it would keep the small ones waiting.
+ * A thread per append would also work, because appends share commits in the journal. But it costs
+ * several thread switches per request, which dominate with many connections. While one batch is
+ * being committed, the next one gathers. Large appends go to the pool instead, because they would
+ * delay the small ones.
  *
- * Who has been answered asks again, so a lot comes back as one: the network and this thread would
- * take turns, and each wait for the other. Where the disk is quick a lot is begun as soon as it has
- * some requests, and becomes two that are under way at once. Where it is slow a commit costs more
- * than such a wait, and all that came in a round of the network share one.
+ * Clients tend to send their next request as soon as they are answered, so batches stay
+ * synchronised: the network and this thread would take turns, each waiting for the other. If the
+ * last commit was fast, a batch starts as soon as it has EARLY_COUNT requests, so that two batches
+ * overlap. If it was slow, a commit costs more than such a wait, and all requests of a network
+ * round share one.
  *
- * An append that somebody's open transaction holds up, on PostgreSQL, stays in the thread's hands
- * and is tried again with the lots that follow, for a while, so that nobody else waits for it.
+ * An append that is blocked by an open transaction of another process (on PostgreSQL) stays in the
+ * batch and is retried with the following ones for HELD_FOR_US, so that it delays no other append.
  */
 #include "append.h"
 
@@ -20,32 +21,33 @@
 
 #include <stdlib.h>
 
-#define QUEUE_MAX 4096   /* requests that wait; more are told to come again */
-#define LOT_MAX 256      /* requests of one call to the journal */
-#define EARLY_COUNT 24   /* that are begun with before the round is over … */
-#define EARLY_US 500     /* … if the last lot took no longer than this … */
-#define EARLY_EACH_US 20 /* … and this for each request: the network takes less for one */
-#define HELD_MAX 16      /* of them held up: each try of one takes a moment from all others */
+#define QUEUE_MAX 4096   /* queued requests; further ones get EF_BUSY */
+#define BATCH_MAX 256    /* requests per call of the journal */
+#define EARLY_COUNT 24   /* requests with which a batch starts before the network round ends */
+#define EARLY_US 500     /* a commit up to this, … */
+#define EARLY_EACH_US 20 /* … plus this per request, is fast: the network needs less per request \
+                          */
+#define HELD_MAX 16      /* blocked appends: each retry of one delays the others a little */
 #define HELD_FOR_US 5000000
 #define HELD_PAUSE_US 20000
 
-/* A request on its way. */
-typedef struct on_way {
+/* A request in flight. */
+typedef struct append_job {
     ef__request *request;
     ef__append_request appending;
     int64_t began_us;
-    bool held;  /* up, when it was tried last */
-    bool tried; /* in this lot */
-} on_way;
+    bool held;  /* its last attempt was blocked */
+    bool tried; /* in this batch */
+} append_job;
 
-typedef struct lot {
-    on_way all[LOT_MAX];        /* those that were held up come first */
-    ef_append appends[LOT_MAX]; /* of those that could be read, and are tried */
-    size_t of[LOT_MAX];         /* whose they are */
+typedef struct commit_batch {
+    append_job jobs[BATCH_MAX];   /* blocked ones first */
+    ef_append appends[BATCH_MAX]; /* of the valid requests that are tried now */
+    size_t job_of[BATCH_MAX];     /* append -> job */
     size_t count, append_count;
     size_t held_count;
-    int64_t tried_us; /* when those were tried last */
-} lot;
+    int64_t tried_us; /* the last attempt of the blocked ones */
+} commit_batch;
 
 struct ef__committer {
     ef__server *server;
@@ -55,95 +57,97 @@ struct ef__committer {
     pthread_cond_t work;
     ef__request *queue[QUEUE_MAX];
     size_t first, count;
-    bool waiting; /* for somebody to signal `work` */
-    bool quick;   /* the last lot was */
+    bool waiting; /* the thread waits for `work` */
+    bool is_fast; /* the last commit was */
     bool ending;
-    lot lot; /* the thread's own */
+    commit_batch batch; /* only used by the thread */
 };
 
-/* Wait for requests, or until those that were held up may be tried again. The lock is ours. */
+/* Waits for requests, or until blocked appends may be retried. Under the lock. */
 static void wait_for_work(ef__committer *c)
 {
     c->waiting = true;
-    if (c->lot.held_count && c->count == 0) {
+    if (c->batch.held_count && c->count == 0) {
         struct timespec until = ef__deadline(CLOCK_MONOTONIC, HELD_PAUSE_US / 1000);
         (void)pthread_cond_timedwait(&c->work, &c->lock, &until);
     }
-    while (!c->lot.held_count && c->count == 0 && !c->ending)
+    while (!c->batch.held_count && c->count == 0 && !c->ending)
         pthread_cond_wait(&c->work, &c->lock);
     c->waiting = false;
 }
 
-/* Take what is there, behind what was held up; false: it is over. */
-static bool take_lot(ef__committer *c, bool quick)
+/* Adds the queued requests after the blocked ones. False: the server stops and nothing is left. */
+static bool batch_fill(ef__committer *c, bool is_fast)
 {
-    lot *l = &c->lot;
+    commit_batch *batch = &c->batch;
 
     pthread_mutex_lock(&c->lock);
-    c->quick = quick;
+    c->is_fast = is_fast;
     wait_for_work(c);
-    for (l->count = l->held_count; l->count < LOT_MAX && c->count > 0; c->count--) {
-        l->all[l->count++] = (on_way){.request = c->queue[c->first]};
+    for (batch->count = batch->held_count; batch->count < BATCH_MAX && c->count > 0; c->count--) {
+        batch->jobs[batch->count++] = (append_job){.request = c->queue[c->first]};
         c->first = (c->first + 1) % QUEUE_MAX;
     }
     pthread_mutex_unlock(&c->lock);
-    return l->count > 0;
+    return batch->count > 0;
 }
 
-static bool read_request(on_way *w, int64_t now_us)
+static bool read_request(append_job *job, int64_t now_us)
 {
-    ef__request *r = w->request;
+    ef__request *r = job->request;
 
-    w->began_us = now_us;
-    r->error.status = ef__append_request_read(r, &w->appending, &r->error);
+    job->began_us = now_us;
+    r->error.status = ef__append_request_read(r, &job->appending, &r->error);
     return r->error.status == EF_OK;
 }
 
-static void read_lot(lot *l, int64_t now_us)
+static void batch_read(commit_batch *batch, int64_t now_us)
 {
-    bool again = now_us - l->tried_us >= HELD_PAUSE_US;
+    bool retries = now_us - batch->tried_us >= HELD_PAUSE_US;
 
-    l->append_count = 0;
-    for (size_t i = 0; i < l->count; i++) {
-        on_way *w = &l->all[i];
-        w->tried = w->held ? again : read_request(w, now_us);
-        if (!w->tried)
+    batch->append_count = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        append_job *job = &batch->jobs[i];
+        job->tried = job->held ? retries : read_request(job, now_us);
+        if (!job->tried)
             continue;
-        l->of[l->append_count] = i;
-        l->appends[l->append_count++] = (ef_append){.events = w->appending.events,
-                                                    .count = w->appending.count,
-                                                    .out_places = w->appending.places,
-                                                    .err = &w->request->error,
-                                                    .held = w->held};
+        batch->job_of[batch->append_count] = i;
+        batch->appends[batch->append_count++] = (ef_append){.events = job->appending.events,
+                                                            .count = job->appending.count,
+                                                            .out_places = job->appending.places,
+                                                            .err = &job->request->error,
+                                                            .held = job->held};
     }
-    if (again)
-        l->tried_us = now_us;
+    if (retries)
+        batch->tried_us = now_us;
 }
 
-static void note_lot(lot *l)
+/* Copies the results of the appends to their jobs. */
+static void batch_store_results(commit_batch *batch)
 {
-    for (size_t i = 0; i < l->append_count; i++) {
-        on_way *w = &l->all[l->of[i]];
-        w->request->error.status = l->appends[i].status;
-        w->held = l->appends[i].held;
+    for (size_t i = 0; i < batch->append_count; i++) {
+        append_job *job = &batch->jobs[batch->job_of[i]];
+        job->request->error.status = batch->appends[i].status;
+        job->held = batch->appends[i].held;
     }
 }
 
-/* Answer what is done, and keep what was held up and may still be. */
-static void answer_lot(lot *l, int64_t now_us)
+/* Answers finished requests, and keeps the blocked ones that may still be retried. */
+static void batch_respond(commit_batch *batch, int64_t now_us)
 {
-    ef__request *done[LOT_MAX];
+    ef__request *done[BATCH_MAX];
     size_t done_count = 0;
 
-    l->held_count = 0;
-    for (size_t i = 0; i < l->count; i++) {
-        on_way *w = &l->all[i];
-        ef__request *r = w->request;
-        if (w->held && now_us - w->began_us < HELD_FOR_US && l->held_count < HELD_MAX) {
-            l->all[l->held_count++] = *w;
+    batch->held_count = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        append_job *job = &batch->jobs[i];
+        ef__request *r = job->request;
+        if (job->held && now_us - job->began_us < HELD_FOR_US && batch->held_count < HELD_MAX) {
+            batch->jobs[batch->held_count++] = *job;
             continue;
         }
-        ef__dispatch_end(r, ef__append_request_end(r, &w->appending, r->error.status, w->began_us));
+        ef__dispatch_end(
+            r, ef__append_request_end(r, &job->appending, r->error.status, job->began_us));
         done[done_count++] = r;
     }
     for (size_t i = 0; i < done_count; i++)
@@ -153,27 +157,27 @@ static void answer_lot(lot *l, int64_t now_us)
 static void *committer_run(void *context)
 {
     ef__committer *c = context;
-    bool quick = true;
+    bool is_fast = true;
 
-    while (take_lot(c, quick)) {
+    while (batch_fill(c, is_fast)) {
         int64_t began_us = ef__server_mono(c->server), ended_us;
-        read_lot(&c->lot, began_us);
-        ef_engine_append_each(c->server->options.engine, c->lot.appends, c->lot.append_count);
+        batch_read(&c->batch, began_us);
+        ef_engine_append_each(c->server->options.engine, c->batch.appends, c->batch.append_count);
         ended_us = ef__server_mono(c->server);
-        quick = ended_us - began_us <= EARLY_US + EARLY_EACH_US * (int64_t)c->lot.count;
-        note_lot(&c->lot);
-        answer_lot(&c->lot, ended_us);
+        is_fast = ended_us - began_us <= EARLY_US + EARLY_EACH_US * (int64_t)c->batch.count;
+        batch_store_results(&c->batch);
+        batch_respond(&c->batch, ended_us);
     }
     return NULL;
 }
 
-/* Under the lock, which it gives back: whoever is woken needs it. */
-static void committer_wake(ef__committer *c, bool wanted)
+/* Releases the lock before the signal, because the woken thread needs it. */
+static void unlock_and_wake(ef__committer *c, bool wanted)
 {
     bool waits = wanted && c->waiting;
 
     if (waits)
-        c->waiting = false; /* once is enough */
+        c->waiting = false; /* one signal suffices */
     pthread_mutex_unlock(&c->lock);
     if (waits)
         pthread_cond_signal(&c->work);
@@ -181,21 +185,21 @@ static void committer_wake(ef__committer *c, bool wanted)
 
 bool ef__committer_put(ef__committer *c, ef__request *r)
 {
-    bool taken, early;
+    bool is_queued, early;
 
     pthread_mutex_lock(&c->lock);
-    taken = c->count < QUEUE_MAX && !c->ending;
-    if (taken)
+    is_queued = c->count < QUEUE_MAX && !c->ending;
+    if (is_queued)
         c->queue[(c->first + c->count++) % QUEUE_MAX] = r;
-    early = c->quick && c->count >= EARLY_COUNT;
-    committer_wake(c, early);
-    return taken;
+    early = c->is_fast && c->count >= EARLY_COUNT;
+    unlock_and_wake(c, early);
+    return is_queued;
 }
 
 void ef__committer_go(ef__committer *c)
 {
     pthread_mutex_lock(&c->lock);
-    committer_wake(c, c->count > 0);
+    unlock_and_wake(c, c->count > 0);
 }
 
 ef_status ef__committer_start(ef__server *server, ef_error *err)

@@ -5,8 +5,9 @@
 
 #include <stdlib.h>
 
-#define PENDING_BYTES_FEW (1u << 16) /* a follower with less than that may be given any amount */
-#define TAKING_US 1000000ll          /* one that took nothing for so long is not waited for */
+#define PENDING_BYTES_FEW                                                                          \
+    (1u << 16)               /* with less than this queued, a chunk of any size is accepted */
+#define READING_US 1000000ll /* a client that read nothing for this time is stalled */
 
 static int64_t chunk_bytes; /* of all chunks; atomic */
 
@@ -88,13 +89,13 @@ static void follower_wake(ef__follower *f)
 bool ef__follower_give(ef__follower *f, ef__chunk *c, int64_t now_us)
 {
     struct ef__chunk_link *l = calloc(1, sizeof *l);
-    bool stays;
+    bool is_queued;
 
     pthread_mutex_lock(&f->lock);
     f->took_us = f->pending ? f->took_us : now_us;
-    stays = l && !f->gone &&
-            (f->pending < PENDING_BYTES_FEW || f->pending + c->len <= EF__FOLLOWER_BYTES_MAX);
-    if (stays) {
+    is_queued = l && !f->has_left &&
+                (f->pending < PENDING_BYTES_FEW || f->pending + c->len <= EF__FOLLOWER_BYTES_MAX);
+    if (is_queued) {
         __atomic_add_fetch(&c->users, 1, __ATOMIC_ACQ_REL);
         l->chunk = c;
         if (f->last)
@@ -109,27 +110,28 @@ bool ef__follower_give(ef__follower *f, ef__chunk *c, int64_t now_us)
     }
     follower_wake(f);
     pthread_mutex_unlock(&f->lock);
-    return stays;
+    return is_queued;
 }
 
-bool ef__follower_is_taking(ef__follower *f, int64_t now_us)
+bool ef__follower_is_reading(ef__follower *f, int64_t now_us)
 {
-    bool taking;
+    bool is_reading;
 
     pthread_mutex_lock(&f->lock);
-    taking = f->pending >= PENDING_BYTES_FEW && !f->gone && now_us - f->took_us < TAKING_US;
+    is_reading =
+        f->pending >= PENDING_BYTES_FEW && !f->has_left && now_us - f->took_us < READING_US;
     pthread_mutex_unlock(&f->lock);
-    return taking;
+    return is_reading;
 }
 
-bool ef__follower_stalls(ef__follower *f, int64_t now_us)
+bool ef__follower_is_stalled(ef__follower *f, int64_t now_us)
 {
-    bool stalls;
+    bool is_stalled;
 
     pthread_mutex_lock(&f->lock);
-    stalls = f->pending >= PENDING_BYTES_FEW && now_us - f->took_us >= TAKING_US;
+    is_stalled = f->pending >= PENDING_BYTES_FEW && now_us - f->took_us >= READING_US;
     pthread_mutex_unlock(&f->lock);
-    return stalls;
+    return is_stalled;
 }
 
 void ef__follower_end(ef__follower *f)
@@ -184,7 +186,7 @@ void ef__follower_leave(ef__follower *f)
     if (!f)
         return;
     pthread_mutex_lock(&f->lock);
-    f->gone = true;
+    f->has_left = true;
     f->parked = false;
     pthread_mutex_unlock(&f->lock);
     ef__follower_drop(f);

@@ -1,9 +1,9 @@
 /*
- * follower.h - one subscription: what waits to be sent to it.
+ * follower.h - one subscription and the data queued for it.
  *
- * The hub gives it chunks, which several followers share; the network reads them. What waits for a
- * slow reader is bounded. One that lets more pile up ends; it comes back with Last-Event-ID and
- * misses nothing.
+ * The hub queues chunks, which several followers share; the network thread reads them. The queue of
+ * a slow reader is bounded. A follower that exceeds the bound ends; its client reconnects with
+ * Last-Event-ID and misses nothing.
  */
 #ifndef EF_SERVER_FOLLOWER_H
 #define EF_SERVER_FOLLOWER_H
@@ -12,7 +12,7 @@
 
 #include <everfold/view.h>
 
-#define EF__FOLLOWER_BYTES_MAX (1u << 20) /* that wait for one follower */
+#define EF__FOLLOWER_BYTES_MAX (1u << 20) /* queued for one follower */
 
 typedef enum ef__topic_kind { EF__TOPIC_EVENTS, EF__TOPIC_VIEWS } ef__topic_kind;
 
@@ -23,16 +23,16 @@ typedef struct ef__topic_key {
     char id[256];   /* one view; "" all */
 } ef__topic_key;
 
-/* What several followers are sent, once. */
+/* Data for several followers, stored once, with a reference count. */
 typedef struct ef__chunk ef__chunk;
 
-ef__chunk *ef__chunk_of(ef_str text); /* NULL: memory ran out, or there is no text */
+ef__chunk *ef__chunk_of(ef_str text); /* NULL: memory ran out, or the text is empty */
 void ef__chunk_drop(ef__chunk *chunk);
 int64_t ef__chunk_bytes(void); /* of all chunks */
 
 typedef struct ef__follower ef__follower;
 
-/* Of the network: how its connection is parked while nothing waits, and woken. */
+/* How the network suspends a connection while nothing is queued, and resumes it. */
 typedef struct ef__follower_reader {
     ef__server *server;
     void *connection;
@@ -41,41 +41,41 @@ typedef struct ef__follower_reader {
 } ef__follower_reader;
 
 struct ef__follower {
-    /* The hub's. */
-    ef__follower *next;                  /* in its topic, or among those who are new */
-    ef__follower *next_all, *before_all; /* of all that the hub has */
+    /* Owned by the hub. */
+    ef__follower *next;                  /* in its topic, or in the list of new followers */
+    ef__follower *next_all, *before_all; /* in the list of all followers */
     ef__topic_key key;
     ef_view_place after; /* in a topic of events the number is a position */
     ef__principal who;
-    /* Seen by follower.c only. */
-    int64_t users;        /* atomic: the hub, and the request */
-    pthread_mutex_t lock; /* of what follows */
+    /* Private to follower.c. */
+    int64_t users;        /* atomic reference count: the hub and the request */
+    pthread_mutex_t lock; /* guards the members below */
     struct ef__chunk_link *first, *last;
-    size_t read;     /* of the first chunk */
-    size_t pending;  /* bytes that wait */
-    int64_t took_us; /* when it last took something, or began to have something to take */
-    bool gone;       /* the reader has left */
-    bool over;       /* nothing more comes */
+    size_t read;     /* bytes read of the first chunk */
+    size_t pending;  /* queued bytes */
+    int64_t took_us; /* time of the last read, or since when data is queued */
+    bool has_left;   /* the client has disconnected */
+    bool over;       /* ended: nothing more is queued */
     bool parked;
     ef__follower_reader reader;
 };
 
-/* Two have it: the hub, and the request. NULL: memory ran out. */
+/* With two references: of the hub and of the request. NULL: memory ran out. */
 ef__follower *ef__follower_make(const ef__topic_key *key, const ef_view_place *after,
                                 const ef__principal *who);
-void ef__follower_drop(ef__follower *follower); /* one of them is done with it */
+void ef__follower_drop(ef__follower *follower); /* releases one reference */
 
-/* Hand it a chunk. False: it is gone, or too slow, and the hub lets it go. */
+/* Queues a chunk. False: the client has disconnected or is too slow; the hub must release it. */
 bool ef__follower_give(ef__follower *follower, ef__chunk *chunk, int64_t now_us);
-/* Does a good deal wait for it, and does it get on with that? */
-bool ef__follower_is_taking(ef__follower *follower, int64_t now_us);
-/* Much waits for it, and it takes none of it. */
-bool ef__follower_stalls(ef__follower *follower, int64_t now_us);
-void ef__follower_end(ef__follower *follower); /* nothing more comes */
+/* Much data is queued, and the client reads it. */
+bool ef__follower_is_reading(ef__follower *follower, int64_t now_us);
+/* Much data is queued, and the client does not read it. */
+bool ef__follower_is_stalled(ef__follower *follower, int64_t now_us);
+void ef__follower_end(ef__follower *follower); /* nothing more is queued */
 
 void ef__follower_attach(ef__follower *follower, const ef__follower_reader *reader);
-/* Copy up to `max` bytes; 0: none just now, and the reader is parked; -1: it is over. */
+/* Copies up to `max` bytes. 0: nothing is queued, the connection is suspended; -1: it has ended. */
 int64_t ef__follower_read(ef__follower *follower, char *out, size_t max);
-void ef__follower_leave(ef__follower *follower); /* NULL is fine */
+void ef__follower_leave(ef__follower *follower); /* accepts NULL */
 
 #endif

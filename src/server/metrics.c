@@ -56,7 +56,7 @@ static void histogram_observe(ef__histogram *h, int64_t us)
 void ef__meter_append(ef__server *server, ef_status status, const ef_place *places, size_t count,
                       int64_t us)
 {
-    ef__meter *m = &server->meter;
+    ef__server_meter *m = &server->meter;
     int64_t duplicates = 0;
 
     histogram_observe(&m->append, us);
@@ -79,7 +79,7 @@ void ef__meter_wait(ef__server *server, ef_status status, int64_t us)
 
 void ef__meter_request(const ef__request *r)
 {
-    ef__meter *m = &r->server->meter;
+    ef__server_meter *m = &r->server->meter;
     int status = r->status ? r->status : 200;
 
     if (status >= 100 && status < 600)
@@ -162,7 +162,7 @@ static void write_histogram(ef__buf *out, const char *name, const char *help,
 /* --- the server ---------------------------------------------------------------------------------
  */
 
-static void write_requests(ef__buf *out, const ef__meter *m)
+static void write_requests(ef__buf *out, const ef__server_meter *m)
 {
     size_t n = 0;
 
@@ -186,7 +186,7 @@ static void write_requests(ef__buf *out, const ef__meter *m)
 static void write_server(ef__buf *out, const ef__server *server)
 {
     static const char *const outcomes[] = {"ok", "duplicate", "conflict", "error"};
-    const ef__meter *m = &server->meter;
+    const ef__server_meter *m = &server->meter;
 
     write_family(out, "build_info", "gauge", "1, with the version that runs.");
     write_labelled(out, "build_info", "version", ef_str_from(ef_version()), 1);
@@ -538,7 +538,7 @@ static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *er
     return st;
 }
 
-static void write_waits(ef__buf *out, const ef__meter *m)
+static void write_waits(ef__buf *out, const ef__server_meter *m)
 {
     static const char name[] = "wait_duration_seconds";
 

@@ -79,7 +79,7 @@ struct ef__server {
     ef_view_list found;     /* … what it has read */
     int64_t round_us;       /* when the network's present round began; atomic */
     ef__server_counts counts;
-    ef__meter meter;
+    ef__server_meter meter;
     int64_t started_us;
     bool reads_at_once; /* a plain read of a view never waits for another process */
     bool stopping;      /* atomic */

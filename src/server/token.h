@@ -1,8 +1,8 @@
 /*
- * token.h - API tokens, and the file they are kept in.
+ * token.h - API tokens and their file.
  *
- * A token is evf_ID_SECRET. The file has a line of JSON for each, with a hash of the secret and
- * never the secret itself; it is the owner's alone to read, and replaced as a whole.
+ * A token is evf_ID_SECRET. The file has a line of JSON per token, with a hash of the secret and
+ * never the secret itself; only its owner can read it, and it is replaced as a whole.
  */
 #ifndef EF_SERVER_TOKEN_H
 #define EF_SERVER_TOKEN_H
@@ -34,32 +34,31 @@ typedef struct ef__token_list {
     size_t count;
 } ef__token_list;
 
-/* "append,read": EF_BAD_INPUT names a word that is no scope. */
+/* "append,read". EF_BAD_INPUT names an unknown scope. */
 ef_status ef__scopes_parse(ef_str list, unsigned *out, ef_error *err);
-/* The word of one bit. */
+/* The name of one bit. */
 const char *ef__token_scope(unsigned bit);
 
-/* A new one with a secret of its own: `text` is what its owner gets, once. */
+/* Creates a token with a new secret. `text` is returned to its owner once and not stored. */
 ef_status ef__token_make(ef__api_token *token, int64_t now_us, char text[EF__TOKEN_TEXT_MAX],
                          ef_error *err);
-/* Which token a text is; NULL: none. Takes as long for a wrong secret as for the right one. */
+/* The token of a text; NULL: none. The time does not depend on the secret. */
 const ef__api_token *ef__token_find(const ef__token_list *list, ef_str text);
 
-/* No file: no tokens. EF_DAMAGED names the line, or says that there is none. */
+/* No file: no tokens. EF_DAMAGED names the line, or reports that the file is empty. */
 ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err);
 /*
- * Read the file, let `change` work on the list, and put the result in the file's place, all under a
- * lock: of two who change it at once the second sees what the first has done. When `change` fails
- * the file stays as it is.
- * EF_NOT_FOUND  the directory is not there
+ * Reads the file, calls `change` with the list, and replaces the file with the result, all under a
+ * lock: concurrent changes are serialised. If `change` fails, the file is not changed.
+ * EF_NOT_FOUND  the directory does not exist
  */
 ef_status ef__tokens_change(const char *path,
                             ef_status (*change)(ef__token_list *list, void *context, ef_error *err),
                             void *context, ef_error *err);
-/* End one; again changes nothing. `out` is as it has become. EF_NOT_FOUND */
+/* Revokes a token; idempotent. `out` is the revoked token. EF_NOT_FOUND */
 ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__api_token *out,
                             ef_error *err);
-/* One more, at the end. EF_TOO_LARGE: there are EF__TOKENS_MAX already. */
+/* Appends a token. EF_TOO_LARGE: there are EF__TOKENS_MAX already. */
 ef_status ef__token_list_add(ef__token_list *list, const ef__api_token *token, ef_error *err);
 void ef__token_list_release(ef__token_list *list);
 
@@ -67,7 +66,7 @@ void ef__token_list_release(ef__token_list *list);
 const char *ef__token_state(const ef__api_token *token, int64_t now_us);
 /* "append,read" */
 void ef__scopes_format(unsigned scopes, char out[EF__SCOPES_TEXT_MAX]);
-/* The members of the object that people see: everything but hash and secret. */
+/* Writes the public members of a token: everything but hash and secret. */
 void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t now_us);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * trace.h - spans of requests for OpenTelemetry: OTLP over HTTP, as JSON.
  *
- * Off unless an endpoint is named, and then one comparison a request. On, a span is put into a
- * bounded queue, and a thread of its own sends what has gathered; nobody waits for it. What finds
- * the queue full is dropped and counted.
+ * Off unless an endpoint is configured; then it costs one comparison per request. If on, a request
+ * puts its span into a bounded queue and does not wait; a thread sends the queued spans. If the
+ * queue is full, the span is dropped and counted.
  *
- * A request whose traceparent says that it is not sampled gives no span.
+ * A request whose traceparent is not sampled has no span.
  */
 #ifndef EF_SERVER_TRACE_H
 #define EF_SERVER_TRACE_H
@@ -14,16 +14,16 @@
 
 typedef struct ef__tracer ef__tracer;
 
-/* What became of spans so far. */
+/* Spans by result, since the start. */
 typedef struct ef__trace_counts {
     int64_t sent, failed, dropped;
 } ef__trace_counts;
 
-/* server->tracer stays NULL when options.otlp_url is. */
+/* Without options.otlp_url, server->tracer stays NULL. */
 ef_status ef__tracer_start(ef__server *server, ef_error *err);
-/* Sends what is left, within some seconds. */
+/* Sends the queued spans, within a few seconds. */
 void ef__tracer_stop(ef__server *server);
-/* A request has its answer. */
+/* Queues the span of a request that has its response. */
 void ef__trace_request(const struct ef__request *r);
 ef__trace_counts ef__tracer_counts(const ef__server *server);
 

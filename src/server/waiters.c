@@ -2,14 +2,14 @@
  * waiters.c - requests that wait for an event or for a fold, without a thread each.
  *
  *     handler ─► parked ─► handler again, in the pool ─► answered
- *                  ▲                 └─ not yet: parked once more
- *                  └─ until there is something to read, its time is over, or its client has gone
+ *                  ▲                 └─ not ready: parked again
+ *                  └─ until there is something to read, its deadline, or its client disconnected
  *
- * One thread watches the journal for those that wait for events, another one the views for those
- * that wait for a fold. Each looks at all of its requests together, and the more there are the less
- * often it looks, so that many waiters take no more than a share of a core.
+ * One thread watches the journal for the requests that wait for events, another one the views for
+ * those that wait for a fold. Each checks all of its requests together, and less often the more
+ * there are, so that many of them use at most a share of a core.
  *
- * A lot's lock guards its list; a request in the list is the lot's alone.
+ * The lock of a wait list guards its requests; only the list's thread uses a request in it.
  */
 #include "request.h"
 
@@ -17,12 +17,12 @@
 
 #include <stdlib.h>
 
-#define LOOK_MAX 256     /* waits of one look */
-#define WATCH_MS 200     /* longest sleep: what another process did is noticed by then */
-#define SHARE 4          /* a look that took t is followed by a pause of so many times t … */
+#define CHECK_MAX 256    /* waits per call of ef_view_wait_check */
+#define WATCH_MS 200     /* the longest sleep: limits the delay after changes of other processes */
+#define SHARE 4          /* a check that took t is followed by a pause of SHARE * t … */
 #define PAUSE_MS_MAX 250 /* … up to this */
 
-typedef struct lot {
+typedef struct wait_list {
     ef__server *server;
     pthread_t thread;
     bool running; /* the thread has to be joined */
@@ -31,13 +31,13 @@ typedef struct lot {
     ef__request *first;
     int64_t head; /* of the journal, when it was read last */
     bool ending;
-} lot;
+} wait_list;
 
 struct ef__waiters {
-    lot log, views;
+    wait_list log, views;
 };
 
-/* Its handler runs again, unless its client has gone: then it ends here. */
+/* Runs the handler again, unless the client has disconnected: then the request ends here. */
 static void resume_request(ef__request *r)
 {
     ef_view_wait_close(r->waiting.view);
@@ -61,25 +61,27 @@ static void release_all(ef__request *list)
     }
 }
 
-/* Under the lock: waits until there are requests; false: it is over. */
-static bool has_work(lot *l)
+/* Under the lock: waits until there are requests. False: the server stops. */
+static bool has_work(wait_list *queue)
 {
-    while (!l->first && !l->ending)
-        pthread_cond_wait(&l->work, &l->lock);
-    return !l->ending;
+    while (!queue->first && !queue->ending)
+        pthread_cond_wait(&queue->work, &queue->lock);
+    return !queue->ending;
 }
 
-/* Under the lock: takes out all that may go on. *out_left_ms: until the next one is late. */
-static ef__request *take_over(lot *l, bool (*may_go_on)(const lot *l, const ef__request *r),
-                              int64_t *out_left_ms)
+/* Under the lock: removes and returns the requests that are ready, late or abandoned.
+ * *out_left_ms: time until the next deadline. */
+static ef__request *remove_ready(wait_list *queue,
+                                 bool (*is_ready)(const wait_list *queue, const ef__request *r),
+                                 int64_t *out_left_ms)
 {
-    int64_t now_us = ef__server_mono(l->server), left_us = WATCH_MS * 1000;
+    int64_t now_us = ef__server_mono(queue->server), left_us = WATCH_MS * 1000;
     ef__request *over = NULL;
 
-    for (ef__request **at = &l->first; *at;) {
+    for (ef__request **at = &queue->first; *at;) {
         ef__request *r = *at;
         int64_t until_us = r->waiting.end_us - now_us;
-        if (until_us > 0 && !may_go_on(l, r) && !ef__request_is_abandoned(r)) {
+        if (until_us > 0 && !is_ready(queue, r) && !ef__request_is_abandoned(r)) {
             left_us = until_us < left_us ? until_us : left_us;
             at = &r->waiting.next;
             continue;
@@ -95,58 +97,57 @@ static ef__request *take_over(lot *l, bool (*may_go_on)(const lot *l, const ef__
 /* --- events -------------------------------------------------------------------------------------
  */
 
-static bool has_events(const lot *l, const ef__request *r)
+static bool has_events(const wait_list *queue, const ef__request *r)
 {
-    return r->waiting.after < l->head;
+    return r->waiting.after < queue->head;
 }
 
 static void *watch_log(void *context)
 {
-    lot *l = context;
-    ef_journal *journal = l->server->options.journal;
+    wait_list *queue = context;
+    ef_journal *journal = queue->server->options.journal;
 
-    pthread_mutex_lock(&l->lock);
-    while (has_work(l)) {
+    pthread_mutex_lock(&queue->lock);
+    while (has_work(queue)) {
         ef_head head = {0};
         int64_t left_ms;
         ef__request *over;
-        pthread_mutex_unlock(&l->lock);
+        pthread_mutex_unlock(&queue->lock);
         if (ef_journal_head(journal, &head, NULL) != EF_OK)
-            head.position = INT64_MAX; /* the handler fails, and says why */
-        pthread_mutex_lock(&l->lock);
-        l->head = head.position;
-        over = take_over(l, has_events, &left_ms);
+            head.position = INT64_MAX; /* the handlers fail with the error */
+        pthread_mutex_lock(&queue->lock);
+        queue->head = head.position;
+        over = remove_ready(queue, has_events, &left_ms);
         if (head.position == INT64_MAX)
-            l->head = 0;
-        pthread_mutex_unlock(&l->lock);
+            queue->head = 0;
+        pthread_mutex_unlock(&queue->lock);
         release_all(over);
         (void)ef_journal_wait(journal, head.position, left_ms, NULL);
-        pthread_mutex_lock(&l->lock);
+        pthread_mutex_lock(&queue->lock);
     }
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&queue->lock);
     return NULL;
 }
 
 /* --- views --------------------------------------------------------------------------------------
  */
 
-static bool is_over(const lot *l, const ef__request *r)
+static bool has_views(const wait_list *queue, const ef__request *r)
 {
-    (void)l;
+    (void)queue;
     return r->waiting.after != 0;
 }
 
-/* Looks at all of `list`, which no other thread reaches; `after` becomes 1 of those that are
- * over. */
-static void look_at_views(ef__request *list)
+/* Checks all of `list`, which no other thread uses; sets `after` to 1 where the wait is over. */
+static void check_views(ef__request *list)
 {
-    ef__request *of[LOOK_MAX];
-    ef_view_wait *waits[LOOK_MAX];
-    bool over[LOOK_MAX];
+    ef__request *of[CHECK_MAX];
+    ef_view_wait *waits[CHECK_MAX];
+    bool over[CHECK_MAX];
 
     while (list) {
         size_t count = 0;
-        for (; list && count < LOOK_MAX; list = list->waiting.next) {
+        for (; list && count < CHECK_MAX; list = list->waiting.next) {
             of[count] = list;
             waits[count++] = list->waiting.view;
         }
@@ -156,66 +157,66 @@ static void look_at_views(ef__request *list)
     }
 }
 
-/* Puts a list in front of those that have come meanwhile. */
-static void put_back(lot *l, ef__request *list)
+/* Puts a list before the requests that were added meanwhile. */
+static void prepend_list(wait_list *queue, ef__request *list)
 {
     ef__request **at = &list;
 
     while (*at)
         at = &(*at)->waiting.next;
-    *at = l->first;
-    l->first = list;
+    *at = queue->first;
+    queue->first = list;
 }
 
-/* The lock is ours, but not during the look. */
-static int64_t look_round(lot *l, int64_t *out_left_ms)
+/* Called under the lock, and releases it during the check. Returns the time of the check. */
+static int64_t check_all_views(wait_list *queue, int64_t *out_left_ms)
 {
-    ef__request *list = l->first, *over;
-    int64_t began_us = ef__server_mono(l->server), took_us;
+    ef__request *list = queue->first, *over;
+    int64_t began_us = ef__server_mono(queue->server), took_us;
 
-    l->first = NULL;
-    pthread_mutex_unlock(&l->lock);
-    look_at_views(list);
-    took_us = ef__server_mono(l->server) - began_us;
-    pthread_mutex_lock(&l->lock);
-    put_back(l, list);
-    over = take_over(l, is_over, out_left_ms);
-    pthread_mutex_unlock(&l->lock);
+    queue->first = NULL;
+    pthread_mutex_unlock(&queue->lock);
+    check_views(list);
+    took_us = ef__server_mono(queue->server) - began_us;
+    pthread_mutex_lock(&queue->lock);
+    prepend_list(queue, list);
+    over = remove_ready(queue, has_views, out_left_ms);
+    pthread_mutex_unlock(&queue->lock);
     release_all(over);
-    pthread_mutex_lock(&l->lock);
+    pthread_mutex_lock(&queue->lock);
     return took_us;
 }
 
 static void *watch_views(void *context)
 {
-    lot *l = context;
+    wait_list *queue = context;
     int64_t turn = 0;
 
-    pthread_mutex_lock(&l->lock);
-    while (has_work(l)) {
-        int64_t left_ms, pause_ms = look_round(l, &left_ms) * SHARE / 1000;
+    pthread_mutex_lock(&queue->lock);
+    while (has_work(queue)) {
+        int64_t left_ms, pause_ms = check_all_views(queue, &left_ms) * SHARE / 1000;
         pause_ms = pause_ms < PAUSE_MS_MAX ? pause_ms : PAUSE_MS_MAX;
-        if (pause_ms > 0 && !l->ending) {
+        if (pause_ms > 0 && !queue->ending) {
             struct timespec until = ef__deadline(CLOCK_MONOTONIC, pause_ms);
-            (void)pthread_cond_timedwait(&l->work, &l->lock, &until);
+            (void)pthread_cond_timedwait(&queue->work, &queue->lock, &until);
         }
-        pthread_mutex_unlock(&l->lock);
-        turn = ef_view_wait_next(l->server->options.engine, turn, left_ms);
-        pthread_mutex_lock(&l->lock);
+        pthread_mutex_unlock(&queue->lock);
+        turn = ef_view_wait_next(queue->server->options.engine, turn, left_ms);
+        pthread_mutex_lock(&queue->lock);
     }
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&queue->lock);
     return NULL;
 }
 
 /* --- for the server -----------------------------------------------------------------------------
  */
 
-/* Under the lock: how many of the same token wait. */
-static int64_t count_of_token(const lot *l, const ef__request *r)
+/* Under the lock: the number of waiting requests with the same token. */
+static int64_t count_of_token(const wait_list *queue, const ef__request *r)
 {
     int64_t count = 0;
 
-    for (const ef__request *other = l->first; other; other = other->waiting.next)
+    for (const ef__request *other = queue->first; other; other = other->waiting.next)
         count += strcmp(other->who.token, r->who.token) == 0;
     return count;
 }
@@ -223,13 +224,13 @@ static int64_t count_of_token(const lot *l, const ef__request *r)
 bool ef__waiters_park(ef__request *r, int64_t end_us, int64_t after, ef_view_wait *view)
 {
     struct ef__waiters *waiters = r->server->waiters;
-    lot *l = view ? &waiters->views : &waiters->log;
+    wait_list *queue = view ? &waiters->views : &waiters->log;
     int64_t most = EF__OF_ONE_TOKEN(r->server->options.connections_max);
     bool parks = ef__server_mono(r->server) < end_us;
 
-    pthread_mutex_lock(&l->lock);
-    parks = parks && !l->ending && (r->who.token[0] == '\0' || count_of_token(l, r) < most);
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_lock(&queue->lock);
+    parks = parks && !queue->ending && (r->who.token[0] == '\0' || count_of_token(queue, r) < most);
+    pthread_mutex_unlock(&queue->lock);
     r->waiting.began_us = r->began_us;
     r->waiting.end_us = end_us;
     r->waiting.after = after;
@@ -243,30 +244,31 @@ bool ef__waiters_park(ef__request *r, int64_t end_us, int64_t after, ef_view_wai
 void ef__waiters_put(ef__request *r)
 {
     struct ef__waiters *waiters = r->server->waiters;
-    lot *l = r->waiting.view ? &waiters->views : &waiters->log;
+    wait_list *queue = r->waiting.view ? &waiters->views : &waiters->log;
     bool taken;
 
     r->waiting.parks = false;
-    pthread_mutex_lock(&l->lock);
-    taken = !l->ending && (r->waiting.view || !has_events(l, r));
+    pthread_mutex_lock(&queue->lock);
+    taken = !queue->ending && (r->waiting.view || !has_events(queue, r));
     if (taken) {
-        r->waiting.next = l->first;
-        l->first = r;
-        pthread_cond_signal(&l->work);
+        r->waiting.next = queue->first;
+        queue->first = r;
+        pthread_cond_signal(&queue->work);
     }
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&queue->lock);
     if (!taken)
         resume_request(r);
 }
 
-static ef_status lot_start(lot *l, ef__server *server, void *(*watch)(void *), ef_error *err)
+static ef_status wait_list_start(wait_list *queue, ef__server *server, void *(*watch)(void *),
+                                 ef_error *err)
 {
-    l->server = server;
-    pthread_mutex_init(&l->lock, NULL);
-    ef__cond_init(&l->work);
-    if (pthread_create(&l->thread, NULL, watch, l) != 0)
+    queue->server = server;
+    pthread_mutex_init(&queue->lock, NULL);
+    ef__cond_init(&queue->work);
+    if (pthread_create(&queue->thread, NULL, watch, queue) != 0)
         return ef_fail(err, EF_NO_MEMORY, "no thread for requests that wait");
-    l->running = true;
+    queue->running = true;
     return EF_OK;
 }
 
@@ -277,46 +279,46 @@ ef_status ef__waiters_start(ef__server *server, ef_error *err)
     server->waiters = calloc(1, sizeof *server->waiters);
     if (!server->waiters)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out");
-    st = lot_start(&server->waiters->log, server, watch_log, err);
-    return st == EF_OK ? lot_start(&server->waiters->views, server, watch_views, err) : st;
+    st = wait_list_start(&server->waiters->log, server, watch_log, err);
+    return st == EF_OK ? wait_list_start(&server->waiters->views, server, watch_views, err) : st;
 }
 
-static void lot_stop(lot *l)
+static void wait_list_stop(wait_list *queue)
 {
-    if (!l->running)
+    if (!queue->running)
         return;
-    pthread_mutex_lock(&l->lock);
-    l->ending = true;
-    pthread_cond_signal(&l->work);
-    pthread_mutex_unlock(&l->lock);
-    (void)pthread_join(l->thread, NULL);
-    l->running = false;
-    release_all(l->first);
-    l->first = NULL;
+    pthread_mutex_lock(&queue->lock);
+    queue->ending = true;
+    pthread_cond_signal(&queue->work);
+    pthread_mutex_unlock(&queue->lock);
+    (void)pthread_join(queue->thread, NULL);
+    queue->running = false;
+    release_all(queue->first);
+    queue->first = NULL;
 }
 
 void ef__waiters_stop(ef__server *server)
 {
     if (!server->waiters)
         return;
-    lot_stop(&server->waiters->log);
-    lot_stop(&server->waiters->views);
+    wait_list_stop(&server->waiters->log);
+    wait_list_stop(&server->waiters->views);
 }
 
-static void lot_close(lot *l)
+static void wait_list_close(wait_list *queue)
 {
-    if (!l->server)
+    if (!queue->server)
         return;
-    pthread_cond_destroy(&l->work);
-    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&queue->work);
+    pthread_mutex_destroy(&queue->lock);
 }
 
 void ef__waiters_close(ef__server *server)
 {
     if (!server->waiters)
         return;
-    lot_close(&server->waiters->log);
-    lot_close(&server->waiters->views);
+    wait_list_close(&server->waiters->log);
+    wait_list_close(&server->waiters->views);
     free(server->waiters);
     server->waiters = NULL;
 }
