@@ -905,9 +905,9 @@ TEST(a_worker_stops_when_its_lease_ends_by_its_own_clock)
     hire(&t, 0);
     (void)tick(&t, 0);
     t.mono_us += 10 * SECOND - 1; /* the wall clock stands still: the store would let it go on */
-    CHECK_INT(PARTITIONS, ef__membership_leases(&t.engines[0]->membership, held));
+    CHECK_INT(PARTITIONS, ef__membership_leases(&t.engines[0]->queue.membership, held));
     t.mono_us += 1;
-    CHECK_INT(0, ef__membership_leases(&t.engines[0]->membership, held));
+    CHECK_INT(0, ef__membership_leases(&t.engines[0]->queue.membership, held));
     close_team(&t);
 }
 
@@ -923,10 +923,10 @@ TEST(leases_are_renewed_during_long_work)
     (void)tick(&t, 0);
     for (int s = 0; s < 60; s++) {
         pass_time(&t, SECOND);
-        CHECK_STATUS(EF_OK, ef__membership_renew(&t.engines[0]->membership, &found, &t.err),
+        CHECK_STATUS(EF_OK, ef__membership_renew(&t.engines[0]->queue.membership, &found, &t.err),
                      &t.err);
     }
-    CHECK_INT(PARTITIONS, ef__membership_leases(&t.engines[0]->membership, held));
+    CHECK_INT(PARTITIONS, ef__membership_leases(&t.engines[0]->queue.membership, held));
     CHECK_INT(0, found.lost_count);
     CHECK_INT(PARTITIONS, held_by(&t, "w0", &token));
     CHECK_INT(1, token);
@@ -948,9 +948,10 @@ TEST(a_recheck_drops_lost_leases_only)
     CHECK_STATUS(EF_OK,
                  ef_lease_acquire(t.journal, &key, EF_STR("other"), 9000, &token, NULL, &t.err),
                  &t.err);
-    CHECK_STATUS(EF_OK, ef__membership_recheck(&t.engines[0]->membership, &found, &t.err), &t.err);
+    CHECK_STATUS(EF_OK, ef__membership_recheck(&t.engines[0]->queue.membership, &found, &t.err),
+                 &t.err);
     CHECK_INT(1, found.lost_count);
-    CHECK_INT(PARTITIONS - 1, ef__membership_leases(&t.engines[0]->membership, held));
+    CHECK_INT(PARTITIONS - 1, ef__membership_leases(&t.engines[0]->queue.membership, held));
     CHECK_INT(1, held[0].token);
     CHECK_INT(2, held[1].partition);
     close_team(&t);
@@ -967,13 +968,13 @@ TEST(tokens_grow_past_those_that_the_view_store_has_seen)
     hire(&t, 0);
     (void)tick(&t, 0);
     for (int i = 0; i < 5; i++) {
-        CHECK_STATUS(EF_OK, ef__membership_recheck(&t.engines[0]->membership, &found, &t.err),
+        CHECK_STATUS(EF_OK, ef__membership_recheck(&t.engines[0]->queue.membership, &found, &t.err),
                      &t.err);
         CHECK_INT(0, tick(&t, 0).owned_count); /* nobody spins */
         pass_time(&t, SECOND / 20);
         CHECK_INT(PARTITIONS, tick(&t, 0).owned_count);
     }
-    CHECK_INT(PARTITIONS, ef__membership_leases(&t.engines[0]->membership, held));
+    CHECK_INT(PARTITIONS, ef__membership_leases(&t.engines[0]->queue.membership, held));
     CHECK_INT(6, held[0].token);
     CHECK_INT(0, found.lost_count);
     close_team(&t);
