@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""links.py - every relative link of the Markdown pages leads to a file, and every anchor to a heading.
+"""links.py - every relative link of the Markdown pages leads to a file, and every anchor to a heading; every file in
+the table of a README exists.
 
     links.py --source DIR
     links.py --self-test
+
+A table of files is one whose first column is called "file" or "source"; its names may lack the suffix, and are in the
+folder of the README or below it.
 
 Checked are Markdown links and images, `src` and `srcset` of HTML tags, and paths of the form docs/….md in every
 other text file of the tree (help texts, comments, scripts). Links to other hosts are not followed.
@@ -20,6 +24,8 @@ CODE = re.compile(r'`[^`\n]*`')
 LINK = re.compile(r'\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)|(?:src|srcset)="([^"]+)"')
 HEADING = re.compile(r'^#{1,6} +(.+?) *#*$', re.MULTILINE)
 DOCS_PATH = re.compile(r'\bdocs/[\w/-]+\.md\b')
+FILE_TABLE = re.compile(r'^\| *(?:file|source) *\|.*\n\|[ -|]*\n((?:\|.*\n?)+)', re.MULTILINE)
+FILE_NAME = re.compile(r'`([a-z][a-z0-9_./-]*)`')
 SKIPPED_DIRECTORIES = {'.git', 'build', 'subprojects', 'node_modules', '__pycache__'}
 TEXT_SUFFIXES = {'.c', '.h', '.py', '.md', '.build', '.sql', '.js', '.html', '.sh', '.service', '.fold', '.txt', ''}
 
@@ -79,6 +85,18 @@ def check_markdown(path, root):
             yield f'{path.relative_to(root)}:{text.count(chr(10), 0, match.start()) + 1}: {problem}'
 
 
+def file_exists(folder, name):
+    return any(folder.rglob(name)) or any(folder.rglob(name + '.*'))
+
+
+def check_tables(path, root):
+    for table in FILE_TABLE.findall(path.read_text(encoding='utf-8')):
+        for row in table.splitlines():
+            for name in FILE_NAME.findall(row.split('|')[1]):
+                if not file_exists(path.parent, name):
+                    yield f'{path.relative_to(root)}: {name} does not exist'
+
+
 def check_paths(path, root):
     try:
         text = path.read_text(encoding='utf-8')
@@ -95,6 +113,8 @@ def check(root):
     for path in files_of(root):
         if path.suffix == '.md':
             found += check_markdown(path, root)
+        if path.name == 'README.md':
+            found += check_tables(path, root)
         if path.suffix in TEXT_SUFFIXES and path.name != 'links.py' and path.parent.name != 'check':
             found += check_paths(path, root)
     return found
@@ -106,6 +126,8 @@ GOOD = {
     'docs/a.md': '# A\n## Two words\n## Two words\n[up](../README.md) [b](b.png) [again](#two-words-1)\n',
     'docs/b.png': 'x',
     'src/a.c': '/* see docs/a.md */\n',
+    'src/README.md': '| file | content |\n| --- | --- |\n| `a`, `a.c` | text of `none` |\n\n| other | x |\n| --- | --- |\n'
+                     '| `none` | x |\n',
 }
 
 # a file, what replaces what in it, and what must be found
@@ -117,6 +139,8 @@ CASES = [
     ('README.md', 'src="docs/b', 'src="docs/c', 'docs/c.png does not exist'),
     ('docs/a.md', '(../README.md)', '(../../README.md)', 'does not exist'),
     ('docs/a.md', 'two-words-1', 'two-words-2', 'no such heading'),
+    ('src/README.md', '`a`,', '`b`,', 'src/README.md: b does not exist'),
+    ('src/README.md', '`a.c`', '`a.h`', 'src/README.md: a.h does not exist'),
     ('src/a.c', 'docs/a.md', 'docs/old.md', 'src/a.c:1: docs/old.md does not exist'),
 ]
 
