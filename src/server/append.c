@@ -43,7 +43,7 @@ static ef_status add_event(ef__request *r, ef__append_request *a, ef_str text, e
     return EF_OK;
 }
 
-/* A JSON array, or one object. The text has to be checked before it is walked. */
+/* A JSON array, or one object. The text must be checked before it is walked. */
 static ef_status take_json(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str text = ef__buf_str(&r->body);
@@ -71,7 +71,7 @@ static ef_status take_json(ef__request *r, ef__append_request *a, ef_error *err)
     return st;
 }
 
-/* NDJSON: a line an event; empty lines are passed over. */
+/* NDJSON: one event per line; empty lines are skipped. */
 static ef_status take_lines(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str rest = ef__buf_str(&r->body);
@@ -97,7 +97,7 @@ static ef_status take_lines(ef__request *r, ef__append_request *a, ef_error *err
     return st;
 }
 
-/* A CloudEvent whose attributes are headers: made into the object that it stands for. */
+/* A CloudEvent in binary mode, converted to its structured form. */
 static ef_status take_binary(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str text;
@@ -130,8 +130,7 @@ static ef_status take_body(ef__request *r, ef__append_request *a, ef_error *err)
     return take_json(r, a, err);
 }
 
-/* If-Match: "5" or 5: the seq before the first event; * is any that exists, which we do not have.
- */
+/* If-Match: "5" or 5: the seq before the first event; * (any that exists) is not supported. */
 static ef_status take_if_match(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str text = ef__request_header(r, "If-Match");
@@ -159,7 +158,7 @@ static ef_status take_if_match(ef__request *r, ef__append_request *a, ef_error *
     return EF_OK;
 }
 
-/* Idempotency-Key is the id of an event that has none: the same again is a duplicate. */
+/* Idempotency-Key becomes the id of an event without one, so a repeated request is a duplicate. */
 static ef_status take_key(ef__request *r, ef__append_request *a, ef_error *err)
 {
     ef_str key = ef__request_header(r, "Idempotency-Key");
@@ -175,8 +174,8 @@ static ef_status take_key(ef__request *r, ef__append_request *a, ef_error *err)
 }
 
 /*
- * The caller's trace goes with an event that has no meta of its own. One with an id may be sent
- * again, from another span, and has to be the same then: its trace is for the caller to put in.
+ * Stores the trace of the request in the meta of an event without meta. Not for an event with an
+ * id: a client may send it again from another span, and its content must not change then.
  */
 static ef_status take_trace(ef__request *r, ef__append_request *a, ef_error *err)
 {
@@ -208,7 +207,7 @@ static void write_places(ef__request *r, const ef__append_request *a)
     r->status = all_known ? 200 : 201;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------
+/* --- the request --------------------------------------------------------------------------------
  */
 
 ef_status ef__append_request_read(ef__request *r, ef__append_request *a, ef_error *err)

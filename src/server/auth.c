@@ -1,14 +1,14 @@
 /*
- * auth.c - who asks.
+ * auth.c - authentication: the principal of a request.
  *
- * Tokens are read from their file, and again when it has changed; so one that is revoked is refused
- * within a second, without a signal. Without a token file this machine itself is served, with every
- * scope but admin; the first token ends that. A file that is there and cannot be read, or is
- * damaged, ends it too: the tokens that were read last stay valid, and nothing else is. So it is
- * when a file with tokens is removed while the server runs.
+ * Tokens are read from their file, and again when it has changed; so a revoked token is refused
+ * within a second, without a signal. Without a token file, requests from this machine have every
+ * scope except admin. That ends with the first token, and if the file exists but cannot be read or
+ * is damaged: then only the tokens that were read last are valid. The same holds if a file with
+ * tokens is removed while the server runs.
  *
- * The server's own user and root, over the Unix socket, are administrators without a token, whether
- * there are any or not: they can write the token file and the journal.
+ * The server's own user and root are administrators over the Unix socket without a token, whether
+ * tokens exist or not: they can write the token file and the journal anyway.
  */
 #include "server_priv.h"
 #include "token.h"
@@ -19,42 +19,44 @@
 
 #define LOOK_AGAIN_US 1000000
 
-/* Tells one state of the file from the next: each change makes another file of that name. */
-typedef struct file_mark {
+/* Identifies a state of the file: each change replaces the file. */
+typedef struct file_identity {
     struct timespec changed;
     ino_t number;
-} file_mark;
+} file_identity;
 
 struct ef__tokens {
     pthread_rwlock_t lock; /* over the list */
     ef__token_list list;
-    file_mark mark;  /* of the file that was read, or tried */
-    bool unreadable; /* the file could not be read; it is tried again each second */
+    file_identity identity; /* of the file at the last attempt to read it */
+    bool unreadable;        /* reading the file failed; it is retried each second */
     int64_t looked_us;
 };
 
-static file_mark mark_of(const char *path)
+static file_identity identity_of(const char *path)
 {
     struct stat s;
 
-    return path && stat(path, &s) == 0 ? (file_mark){s.st_mtim, s.st_ino} : (file_mark){{0, 0}, 0};
+    return path && stat(path, &s) == 0 ? (file_identity){s.st_mtim, s.st_ino}
+                                       : (file_identity){{0, 0}, 0};
 }
 
-static bool same_mark(const file_mark *a, const file_mark *b)
+static bool same_identity(const file_identity *a, const file_identity *b)
 {
     return a->number == b->number && a->changed.tv_sec == b->changed.tv_sec &&
            a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-/* Takes the list, or notes that there is none to be had. True: the one or the other is new. */
-static bool take_list(struct ef__tokens *tokens, ef_status st, ef__token_list list, file_mark mark)
+/* Takes over the list, or records that reading failed. True: either is a change. */
+static bool take_list(struct ef__tokens *tokens, ef_status st, ef__token_list list,
+                      file_identity identity)
 {
     bool was_unreadable;
 
     pthread_rwlock_wrlock(&tokens->lock);
     was_unreadable = tokens->unreadable;
     tokens->unreadable = st != EF_OK;
-    tokens->mark = mark;
+    tokens->identity = identity;
     if (st == EF_OK) {
         ef__token_list_release(&tokens->list);
         tokens->list = list;
@@ -77,17 +79,18 @@ ef_status ef__tokens_reload(ef__server *server, ef_error *err)
 {
     struct ef__tokens *tokens = server->tokens;
     ef__token_list list = {NULL, 0};
-    file_mark mark = mark_of(server->options.tokens);
+    file_identity identity = identity_of(server->options.tokens);
     ef_status st =
         server->options.tokens ? ef__tokens_read(server->options.tokens, &list, err) : EF_OK;
     bool changed;
 
-    if (st == EF_OK && list.count == 0 && has_tokens(tokens)) /* it would serve without a token */
+    if (st == EF_OK && list.count == 0 &&
+        has_tokens(tokens)) /* otherwise requests without a token would be accepted */
         st = ef_fail(err, EF_IO,
                      "the token file %s was removed; put it back, or restart the server to serve "
                      "without tokens",
                      server->options.tokens);
-    changed = take_list(tokens, st, list, mark);
+    changed = take_list(tokens, st, list, identity);
 
     if (changed && st != EF_OK)
         ef__log(server->options.log, EF_LOG_ERROR,
@@ -100,7 +103,7 @@ ef_status ef__tokens_reload(ef__server *server, ef_error *err)
     return st;
 }
 
-/* Is this machine served without a token? */
+/* Whether requests from this machine are accepted without a token. */
 static bool is_unlocked(const struct ef__tokens *tokens)
 {
     return tokens->list.count == 0 && !tokens->unreadable;
@@ -135,16 +138,16 @@ bool ef__tokens_any(const ef__server *server)
     return any;
 }
 
-/* Reads the file if it has changed; with `retry` also one that could not be read. */
+/* Reads the file if it has changed, or (`retry`) if reading it failed before. */
 static bool reload_if_changed(ef__server *server, bool retry)
 {
     struct ef__tokens *tokens = server->tokens;
-    file_mark mark = mark_of(server->options.tokens);
+    file_identity identity = identity_of(server->options.tokens);
     ef_error err = EF_ERROR_INIT;
     bool same;
 
     pthread_rwlock_rdlock(&tokens->lock);
-    same = same_mark(&mark, &tokens->mark) && !(retry && tokens->unreadable);
+    same = same_identity(&identity, &tokens->identity) && !(retry && tokens->unreadable);
     pthread_rwlock_unlock(&tokens->lock);
     if (!same)
         (void)ef__tokens_reload(server, &err);
@@ -178,7 +181,7 @@ static ef_status check_known_token(const ef__server *server, ef_str text, ef__pr
     return EF_OK;
 }
 
-/* A token that is not known may have been made since the file was read. */
+/* An unknown token may have been created since the file was read. */
 static ef_status check_token(ef__server *server, ef_str text, ef__principal *out, ef_error *err)
 {
     ef_status st;
@@ -194,7 +197,7 @@ static ef_status check_token(ef__server *server, ef_str text, ef__principal *out
     return st;
 }
 
-/* What a peer may do without a token. */
+/* The scopes of a peer without a token. */
 static ef__principal principal_of(const ef__peer *peer)
 {
     bool owner = peer->kind == EF__PEER_OWNER;

@@ -1,13 +1,13 @@
 /*
- * connections.c - the connections there are, and the time that their clients have.
+ * connections.c - the open connections, and the time limits of their clients.
  *
- *     theirs ─► ours ─► theirs … ─► closed
+ *     client's turn ─► server's turn ─► client's turn … ─► closed
  *
- * As long as it is the client's turn, it has to bring a whole request, or to take its answer, in
- * request_ms, however steadily it drips: then its connection is shut. As long as it is ours, the
- * connection may be suspended, and the HTTP library does not see that the client closes it. So the
- * kernel reports it to the same thread. A client that shuts down only its sending side counts as
- * gone: HTTP clients do not do that.
+ * In its turn a client must send a whole request, or receive the whole response, within request_ms,
+ * however steadily bytes arrive; otherwise its connection is shut. In the server's turn the
+ * connection may be suspended, and the HTTP library does not notice that the client closes it; the
+ * thread learns that from epoll. A client that shuts down its sending side counts as disconnected,
+ * because HTTP clients do not do that.
  *
  * `lock` guards the list.
  */
@@ -24,25 +24,26 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ADDRESSES 4096 /* that are counted apart */
+#define ADDRESSES 4096 /* counters of connections by hashed address */
 #define REAP_MS 500
-#define CROWDED_US (2 * 1000000) /* for a request of an address that takes others their room */
+#define CROWDED_US (2 * 1000000) /* request time of an address with a large share of connections   \
+                                  */
 #define EVENTS_MAX 256           /* of one call to the kernel */
 
 struct ef__connection {
     struct ef__connection *before, *next;
     int fd;
-    unsigned address; /* of those with the same address, but for chance */
-    int64_t since_us; /* it has been the client's turn since then; 0: it is ours. Atomic */
-    bool gone;        /* the client has closed it. Atomic */
-    bool registered;  /* the kernel reports when the client closes it */
+    unsigned address; /* hash of the address, index of by_address */
+    int64_t since_us; /* start of the client's turn; 0: the server's turn. Atomic */
+    bool is_closed;   /* by the client. Atomic */
+    bool registered;  /* epoll reports when the client closes it */
 };
 
 struct ef__connections {
     pthread_mutex_t lock;
     pthread_cond_t end;
     ef__connection *first;
-    int64_t by_address[ADDRESSES]; /* how many of each */
+    int64_t by_address[ADDRESSES]; /* number of connections */
     int epoll_fd;
     pthread_t thread;
     bool running, ending;
@@ -96,19 +97,19 @@ void ef__connection_remove(ef__server *server, ef__connection *c)
     __atomic_sub_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
 }
 
-void ef__connection_turn(ef__server *server, ef__connection *c, bool theirs)
+void ef__connection_turn(ef__server *server, ef__connection *c, bool is_clients_turn)
 {
     if (c)
         __atomic_store_n(&c->since_us,
-                         theirs ? __atomic_load_n(&server->round_us, __ATOMIC_RELAXED) : 0,
+                         is_clients_turn ? __atomic_load_n(&server->round_us, __ATOMIC_RELAXED) : 0,
                          __ATOMIC_RELAXED);
 }
 
 /* --- slow clients -------------------------------------------------------------------------------
  */
 
-/* How long a client may take. Where most connections are in use, an address that has a large part
- * of them gets less time, so that others come in. */
+/* The time limit of a client's turn. If most connections are in use, an address with a large share
+ * of them gets less time, so that other addresses can connect. */
 static int64_t time_of(const ef__server *server, const ef__connection *c, bool crowded)
 {
     int64_t limit_us = server->options.request_ms * 1000;
@@ -117,7 +118,7 @@ static int64_t time_of(const ef__server *server, const ef__connection *c, bool c
     return crowded && crowds && limit_us > CROWDED_US ? CROWDED_US : limit_us;
 }
 
-/* Shut the socket and no more: the library's thread finds it so, and cleans up. */
+/* Only shuts the socket down: the library's thread notices that and cleans up. */
 static void shut_slow(ef__server *server)
 {
     int64_t now_us = ef__server_mono(server), most = server->options.connections_max;
@@ -128,16 +129,16 @@ static void shut_slow(ef__server *server)
         if (since_us <= 0 || now_us - since_us <= time_of(server, c, crowded))
             continue;
         (void)shutdown(c->fd, SHUT_RDWR);
-        __atomic_store_n(&c->since_us, now_us, __ATOMIC_RELAXED); /* its end may take a moment */
+        __atomic_store_n(&c->since_us, now_us, __ATOMIC_RELAXED); /* until the library closes it */
         __atomic_add_fetch(&server->counts.refused, 1, __ATOMIC_RELAXED);
     }
 }
 
-/* --- clients that have gone ---------------------------------------------------------------------
+/* --- closed by the client -----------------------------------------------------------------------
  */
 
-/* A connection that is ours for a whole round of the thread is registered with the kernel, and
- * stays so. Most requests are answered sooner and cost nothing here, and neither do idle
+/* Registers connections that are in the server's turn during a whole round of the thread. They stay
+ * registered. Most requests are answered sooner and cost nothing here, and neither do idle
  * subscribers. */
 static void register_parked(struct ef__connections *all)
 {
@@ -157,18 +158,19 @@ static void find_closed(struct ef__connections *all)
     do {
         count = epoll_wait(all->epoll_fd, events, EVENTS_MAX, 0);
         for (int i = 0; i < count; i++)
-            __atomic_store_n(&((ef__connection *)events[i].data.ptr)->gone, true, __ATOMIC_RELAXED);
+            __atomic_store_n(&((ef__connection *)events[i].data.ptr)->is_closed, true,
+                             __ATOMIC_RELAXED);
     } while (count == EVENTS_MAX);
 }
 
 bool ef__request_is_abandoned(const ef__request *r)
 {
-    return r->client && __atomic_load_n(&r->client->gone, __ATOMIC_RELAXED);
+    return r->client && __atomic_load_n(&r->client->is_closed, __ATOMIC_RELAXED);
 }
 
-/* Asked by a thread that works on the request: the connection is suspended, so no other thread
+/* Called by the thread that handles the request: the connection is suspended, so no other thread
  * reads from the socket or closes it. */
-static bool is_gone_now(void *context)
+static bool is_closed_now(void *context)
 {
     const ef__request *r = context;
     struct pollfd ask = {.fd = r->client->fd, .events = POLLRDHUP};
@@ -180,7 +182,7 @@ ef_budget ef__request_budget(ef__request *r)
 {
     return (ef_budget){.steps = r->server->options.query_steps,
                        .time_ms = r->server->options.query_ms,
-                       .stop = r->client ? is_gone_now : NULL,
+                       .stop = r->client ? is_closed_now : NULL,
                        .stop_context = r};
 }
 

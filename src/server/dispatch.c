@@ -1,10 +1,10 @@
 /*
- * dispatch.c - from the headers to the handler: where from, who, which tenant, and then what.
+ * dispatch.c - from the headers to the handler: host and origin, token, tenant, route.
  *
- * The order matters. A foreign Host or Origin is refused before the token is looked at, so that a
- * page in somebody's browser cannot even ask; then the token, so that without one no path can be
- * told from another. Probes are the exception: load balancers and scrapers call them by an address
- * or by a name of their own, so they answer whatever the Host is, and reveal no data.
+ * The order matters. A foreign Host or Origin is refused before the token is read, so that a page
+ * in a browser cannot use the server; then the token is checked, so that a client without one
+ * cannot find out which paths exist. Probes differ: load balancers and scrapers call them by an
+ * address or a name of their own, so they accept any Host, and reveal no data.
  */
 #include "request.h"
 #include "token.h"
@@ -72,7 +72,8 @@ static ef__host_kind host_kind(const ef__request *r, ef_str host)
     return is_address(host) ? EF__HOST_ADDRESS : EF__HOST_OTHER;
 }
 
-/* A name that an attacker points at this address is not ours, whatever it resolves to. */
+/* A name that is not configured is refused, even if it resolves to this address: an attacker may
+ * control it. */
 static ef_status check_host(ef__request *r, ef_error *err)
 {
     ef_str host = ef__request_header(r, "Host"), origin = ef__request_header(r, "Origin");
@@ -80,7 +81,7 @@ static ef_status check_host(ef__request *r, ef_error *err)
     const char *at;
 
     r->host_kind = host_kind(r, host);
-    /* Under another name it may be a page in a browser of this machine that asks. */
+    /* With another name, the request may come from a page in a browser of this machine. */
     if (r->host_kind == EF__HOST_OTHER)
         r->peer.kind = EF__PEER_REMOTE;
     if (r->host_kind != EF__HOST_OURS && !probe)
@@ -106,7 +107,7 @@ static ef_status check_who(ef__request *r, ef_error *err)
     return st;
 }
 
-/* A person behind the token says who it is. That is a claim, and stands beside what is known. */
+/* The actor that the client names is a claim; it is recorded beside the verified token. */
 static ef_status name_actor(ef__request *r, ef_error *err)
 {
     ef_str actor = ef__request_header(r, "Everfold-Actor");
@@ -126,8 +127,8 @@ static ef_status name_actor(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
-/* Without a token only the server's own user is an administrator: it owns the files that such
- * requests reach. Its client finds the way by the header. */
+/* Without a token, only the server's own user is an administrator: it owns the files that such
+ * requests change. The header shows its client the Unix socket. */
 static ef_status refuse_local(ef__request *r, ef_error *err)
 {
     const char *path = ef__server_socket(r->server);
@@ -156,7 +157,7 @@ static ef_status check_scope(ef__request *r, ef_error *err)
     return refuse_local(r, err);
 }
 
-/* A route that declares nothing is refused. */
+/* A route without a declared tenancy is refused. */
 static bool is_open_to_bound(const ef__http_route *route)
 {
     return route->tenancy == EF__TENANCY_NONE || route->tenancy == EF__TENANCY_QUERY ||
@@ -198,7 +199,7 @@ static ef_status find_route(ef__request *r, char allowed[EF__ROUTE_METHODS_MAX],
     return st;
 }
 
-/* A token that is given has to be good all the same. */
+/* A token is checked even where none is needed. */
 static bool is_open(const ef__request *r)
 {
     return r->route->scope == EF__SCOPE_OPEN ||
@@ -215,7 +216,7 @@ ef_status ef__dispatch_begin(ef__request *r)
     if (st == EF_OK && !(found == EF_OK && is_open(r)))
         st = check_who(r, &stranger);
     if (st != EF_OK) {
-        r->error = stranger; /* who learns nothing of paths */
+        r->error = stranger; /* instead of 404 and 405, which would reveal paths */
         return st;
     }
     if (r->lists_methods || found == EF_BAD_METHOD)
@@ -272,7 +273,7 @@ static bool accepts_gzip(const ef__request *r)
     return false;
 }
 
-/* Below that the headers outweigh what is saved. All that we answer is text. */
+/* Not below GZIP_BYTES_MIN, where the headers outweigh the gain. All responses are text. */
 static void compress_response(ef__request *r)
 {
     ef__buf small = EF__BUF_INIT(EF__ANSWER_BYTES_MAX);
@@ -314,7 +315,8 @@ void ef__dispatch_end(ef__request *r, ef_status st)
         r->error.status = st;
         ef__dispatch_problem(r);
     } else if (r->route->scope & EF__SCOPE_OPERATE) {
-        ef_supervisor_wake(r->server->options.supervisor); /* no append tells of what was done */
+        ef_supervisor_wake(
+            r->server->options.supervisor); /* no append announces operator actions */
     }
     compress_response(r);
 }

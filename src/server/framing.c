@@ -1,21 +1,21 @@
 /*
- * framing.c - where a request begins and ends, and which headers it has.
+ * framing.c - the boundaries of a request, and its headers.
  *
  * A proxy that reads a request differently from this server lets a client hide a second request in
- * the first. So what is ambiguous is refused, and the connection closed. The HTTP library accepts
- * line ends of a bare LF, header lines that are folded, names with a space and values with a NUL,
- * and does not report them. But it parses in place: the name of a header begins where the line
- * before it ends, and CR and LF have become two NULs:
+ * the first. So ambiguous requests are refused, and the connection closed. The HTTP library accepts
+ * line ends of a bare LF, folded header lines, names with a space and values with a NUL, and does
+ * not report them. But it parses in place: the name of a header begins where the previous line
+ * ends, and CR and LF are overwritten by two NULs:
  *
  *     GET\0/v1/events\0HTTP/1.1\0\0Host\0 localhost\0\0Content-Length\0 22\0\0\0\0{"type"…
  *
- * A folded line is copied elsewhere, a bare LF leaves one NUL, and behind a NUL in a value the next
- * name does not follow; where the head ends is compared with how long it was. That holds for the
- * versions of the library that is_parsed_in_place lists. A NUL that stands where the CR of a line
- * or of the empty line is missing leaves the same bytes as CR LF, and is accepted as that.
+ * A folded line is copied elsewhere, a bare LF leaves one NUL, and a NUL in a value is not followed
+ * by the next name; the end of the head is compared with its length. That holds for the versions of
+ * the library that is_parsed_in_place lists. A NUL in place of the CR of a line, or of the empty
+ * line, leaves the same bytes as CR LF, and is accepted as that.
  *
- * The line in front of a chunk can be checked only as long as it is in the library's buffer. A
- * request in chunks is therefore the last one of its connection: what follows it is never read.
+ * The line before a chunk can only be checked while it is in the library's buffer. A chunked
+ * request is therefore the last one of its connection: bytes after it are never read.
  */
 #include "http_priv.h"
 #include "request.h"
@@ -26,9 +26,9 @@
 
 typedef struct walk {
     uint64_t header_bits, repeated_bits, blank_bits;
-    const char *next; /* where the next line begins; NULL: not known */
+    const char *next; /* start of the next line; NULL: unknown */
     int lengths, chunks;
-    bool other_coding; /* than chunked: what the library makes of it is not what a proxy would */
+    bool other_coding; /* than chunked, which the library and a proxy may read differently */
     bool bad_line, bad_name, bad_value;
 } walk;
 
@@ -58,7 +58,7 @@ static bool is_token(const char *name, size_t length)
     return token;
 }
 
-/* Control characters, but for a tab; eight bytes at a time, because values are long. */
+/* Control characters except tab; eight bytes at a time, because values are long. */
 static bool has_control(const char *value, size_t length)
 {
     size_t i = 0;
@@ -124,8 +124,8 @@ static bool is_parsed_in_place(void)
     return parsed_in_place;
 }
 
-/* The library knows how long the head was. A NUL behind the last value makes it longer than the
- * lines are, a bare LF as the empty line makes it shorter. */
+/* Compares with the length of the head that the library reports. A NUL after the last value makes
+ * it longer than the lines, a bare LF as the empty line makes it shorter. */
 static bool ends_at(const ef__request *r, const char *method, const char *end)
 {
     const union MHD_ConnectionInfo *info =
@@ -134,7 +134,7 @@ static bool ends_at(const ef__request *r, const char *method, const char *end)
     return !info || info->header_size == (size_t)(end - method);
 }
 
-/* The one walk over the headers; ef__request_header is of use from here on. */
+/* Walks over the headers once; ef__request_header can be used afterwards. */
 static walk walk_headers(ef__request *r, const char *method, const char *version)
 {
     walk w = {.next = is_parsed_in_place() ? version + strlen(version) + 2 : NULL};
@@ -164,7 +164,7 @@ static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
-/* The bit of a name may be that of another, so the headers are walked once more. */
+/* Two names may share a bit, so the headers are walked again. */
 static ef_status check_repeated(ef__request *r, const walk *w, ef_error *err)
 {
     static const char *const single[] = {"Host",     "X-Tenant-Id",     "Authorization",

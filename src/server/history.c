@@ -1,10 +1,10 @@
 /*
- * history.c - the last hour and the last day, as they were: what came in, what was folded and
- * published, what waited.
+ * history.c - samples of the last hour, and throughput of the last day: appended, applied and
+ * published events, and the outbox.
  *
- * A thread reads every ten seconds and keeps the totals of an hour in a ring, which begins with
- * this process. The last day, by the minute, is in the store: all workers add to it, whatever
- * process they are in, and it outlives them.
+ * A thread samples the totals every ten seconds into a ring of one hour, which starts empty with
+ * the process. The throughput of the last day, per minute, is in the store: the workers of all
+ * processes add to it, and it survives restarts.
  */
 #include "request.h"
 
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #define STEP_S 10
-#define SAMPLES_MAX 361 /* an hour, and where it began */
+#define SAMPLES_MAX 361 /* an hour, including its start */
 
 struct ef__history {
     pthread_mutex_t lock;
@@ -27,7 +27,7 @@ struct ef__history {
     bool running, ending;
 };
 
-/* --- looking ------------------------------------------------------------------------------------
+/* --- sampling -----------------------------------------------------------------------------------
  */
 
 static void add_projections(const ef_projection_list *list, ef__sample *out)
@@ -65,7 +65,7 @@ static ef_status read_sample(const ef__server *server, ef__sample *out, ef_error
     return st;
 }
 
-/* A store that is not at hand leaves a hole, which is what it was. */
+/* There is no sample while the store is unavailable. */
 static void keep_sample(struct ef__history *h, const ef__sample *sample)
 {
     h->ring[(h->first + h->count) % SAMPLES_MAX] = *sample;

@@ -1,14 +1,14 @@
 /*
- * http.c - the network: the only file that knows the HTTP library (libmicrohttpd).
+ * http.c - the exchange of request and response with the HTTP library (libmicrohttpd).
  *
- * One thread (loop.c) reads requests and writes answers. A request that may wait is handed on with
- * its connection suspended, and comes back by ef__http_ready:
+ * One thread (loop.c) reads requests and writes responses. A request that may block is passed to
+ * another thread with its connection suspended, and returns by ef__http_ready:
  *
- *     headers ─► body ─► running (here, or elsewhere) ─► answered
- *        └─ refused: answered at once, and the connection closed behind it
+ *     headers ─► body ─► running (here, or in another thread) ─► answered
+ *        └─ refused: answered at once, then the connection is closed
  *
- * Requests that a proxy may read differently are refused (framing.c). Slow clients are shut out,
- * and those that have gone are noticed, by connections.c.
+ * Requests that a proxy may read differently are refused (framing.c). connections.c closes slow
+ * clients and detects disconnected ones.
  */
 #include "cloudevent.h"
 #include "http_priv.h"
@@ -23,25 +23,25 @@ typedef enum phase { PHASE_HEADERS, PHASE_BODY, PHASE_READY } phase;
 
 typedef struct exchange {
     phase phase;
-    bool closes; /* the connection ends behind the answer: the body was not read, or is in chunks */
-    bool too_large; /* the body; what comes of it is dropped */
-    bool bad_frame; /* a line in front of the body or of a chunk does not end in CR LF */
+    bool closes; /* close the connection after the response: the body was not read, or is chunked */
+    bool too_large; /* the body; the rest of it is dropped */
+    bool bad_frame; /* a line before the body or a chunk does not end in CR LF */
     ef__framing framing;
     bool counted;          /* in flight */
-    struct exchange *next; /* of those that are kept for the next request */
-    ef__request request;   /* last, for its own last things are left as they are (exchange_take) */
+    struct exchange *next; /* in the list of spare exchanges */
+    ef__request request;   /* last, because its tail is not cleared on reuse (exchange_take) */
 } exchange;
 
 #define LOCAL_CONNECTIONS 256 /* of the Unix socket: command lines, and programs of its user */
-#define SPARE_MAX 64          /* exchanges that are kept; as many as a busy round has */
-#define SPARE_ARENA_MAX 2048  /* one that used more gives its memory back … */
-#define SPARE_BODY_MAX 4096   /* … and so does one whose body was larger */
-#define PLACE_BYTES 512       /* the answer to a small append: memory of the thread that frees it */
+#define SPARE_MAX 64          /* exchanges kept for reuse; the number of a busy round */
+#define SPARE_ARENA_MAX 2048  /* a larger arena is freed before reuse … */
+#define SPARE_BODY_MAX 4096   /* … and so is a larger body */
+#define PLACE_BYTES 512       /* the response to a small append is allocated by this thread */
 
 struct ef__http {
     struct MHD_Daemon *daemon; /* of the address */
     struct MHD_Daemon *local;  /* of the Unix socket, without TLS; NULL: none */
-    exchange *spare;           /* the network's thread's */
+    exchange *spare;           /* only used by the network thread */
     size_t spare_count;
 };
 
@@ -67,13 +67,13 @@ static void add_headers(struct MHD_Response *response, const ef__request *r, boo
         kept = kept || strcmp(r->headers[i].name, "Cache-Control") == 0;
         (void)MHD_add_response_header(response, r->headers[i].name, r->headers[i].value);
     }
-    if (!kept) /* what is told of events is for whoever asked, now */
+    if (!kept) /* responses with data must not be cached */
         (void)MHD_add_response_header(response, "Cache-Control", "no-store");
     if (close)
         (void)MHD_add_response_header(response, "Connection", "close");
 }
 
-/* The buffer's memory goes to the library: nothing is copied. */
+/* The library takes over the buffer's memory, without a copy. */
 static struct MHD_Response *response_of(ef__request *r)
 {
     struct MHD_Response *response =
@@ -88,7 +88,7 @@ static struct MHD_Response *response_of(ef__request *r)
 static void log_access(const ef__request *r)
 {
     const ef__server *server = r->server;
-    char room[EF__PEER_ADDRESS_MAX];
+    char address[EF__PEER_ADDRESS_MAX];
 
     if (!__atomic_load_n(&server->options.access_log, __ATOMIC_RELAXED))
         return;
@@ -100,12 +100,12 @@ static void log_access(const ef__request *r)
             EF_LOG_NUMBER_FIELD("body_bytes", (int64_t)r->body.len),
             EF_LOG_NUMBER_FIELD("answer_bytes", r->answer_bytes),
             EF_LOG_TEXT_FIELD("who", ef_str_from(r->who.name)),
-            EF_LOG_TEXT_FIELD("client", ef__peer_address(r, room)),
+            EF_LOG_TEXT_FIELD("client", ef__peer_address(r, address)),
             EF_LOG_TEXT_FIELD("forwarded_for", ef__request_header(r, "X-Forwarded-For")),
             EF_LOG_TEXT_FIELD("trace_id", ef__trace_id(ef__request_header(r, "traceparent"))));
 }
 
-/* The library leaves the body out where the method is HEAD. */
+/* The library omits the body if the method is HEAD. */
 static struct MHD_Response *make_response(ef__request *r)
 {
     if (!r->follower)
@@ -134,11 +134,11 @@ static enum MHD_Result send_answer(exchange *x)
     return sent;
 }
 
-/* --- the course of a request --------------------------------------------------------------------
+/* --- phases of a request ------------------------------------------------------------------------
  */
 
-/* One that is zeroed but for an arena and a body that are empty. Of one that is used again, what is
- * only looked at as far as it was filled stays as it is: it is most of it. */
+/* A zeroed exchange with an empty arena and body. In a reused one, the arrays that have a count are
+ * not cleared: they are most of it. */
 static exchange *exchange_take(struct ef__http *http, int64_t body_bytes_max)
 {
     exchange *x = http->spare;
@@ -205,7 +205,7 @@ static enum MHD_Result exchange_begin(exchange *x, const char *method, const cha
 {
     ef__request *r = &x->request;
 
-    /* One that is refused already keeps its error. */
+    /* A request that was refused before keeps its error. */
     (void)ef__framing_check(r, method, version, &x->framing,
                             r->error.status == EF_OK ? &r->error : NULL);
     r->method = ef_str_from(method);
@@ -217,7 +217,7 @@ static enum MHD_Result exchange_begin(exchange *x, const char *method, const cha
         x->phase = PHASE_BODY;
         return MHD_YES;
     }
-    /* Whatever of a body is on its way would be taken for the next request. */
+    /* Unread bytes of the body would be read as the next request. */
     ef__dispatch_problem(r);
     x->closes = true;
     x->phase = PHASE_READY;
@@ -235,7 +235,7 @@ static enum MHD_Result take_body(exchange *x, const char *data, size_t *size)
     return MHD_YES;
 }
 
-/* A read that asks for freshness may wait; the header that asks for it counts as well. */
+/* A read that asks for freshness, by parameter or header, may block. */
 static bool is_quick(const ef__request *r)
 {
     if (r->lists_methods || (r->route->flags & EF__ROUTE_QUICK))
@@ -244,7 +244,7 @@ static bool is_quick(const ef__request *r)
            r->parameter_count == 0 && ef__request_header(r, "Everfold-Token").len == 0;
 }
 
-/* To whoever may wait; false: too many do already. */
+/* Passes the request to the pool or the committer. False: its queue is full. */
 static bool hand_on(ef__request *r)
 {
     if ((r->route->flags & EF__ROUTE_APPEND) && r->body.len <= EF__COMMITTED_BYTES_MAX) {
@@ -261,7 +261,7 @@ static enum MHD_Result exchange_run(exchange *x)
     ef__request *r = &x->request;
 
     ef__connection_turn(r->server, r->client, false);
-    x->phase = PHASE_READY; /* the next that is heard of it is that it can be answered */
+    x->phase = PHASE_READY; /* the next callback sends the response */
     x->counted = !(r->route->flags & EF__ROUTE_STREAM);
     if (x->counted)
         __atomic_add_fetch(&r->server->counts.in_flight, 1, __ATOMIC_ACQ_REL);
@@ -332,7 +332,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
 /* --- start and stop -----------------------------------------------------------------------------
  */
 
-/* The library would undo %2F before anybody could see that it is part of a name. */
+/* Keeps escapes: the library would decode %2F, which is part of a name. */
 static size_t leave_escapes(void *cls, struct MHD_Connection *connection, char *text)
 {
     (void)cls;
@@ -347,7 +347,8 @@ static void be_silent(void *cls, const char *format, va_list args)
     (void)args;
 }
 
-/* A part of the connections is kept for other addresses: probes do not come by the proxy. */
+/* Connections per address: some are reserved for other addresses, because probes bypass the proxy.
+ */
 static int64_t of_one_address(int64_t connections_max)
 {
     return connections_max - connections_max / 8;
@@ -375,8 +376,8 @@ static struct MHD_Daemon *start_daemon(ef__server *server, int fd, bool tls,
         (size_t)EF__HTTP_HEAD_BYTES, MHD_OPTION_ARRAY, tls ? secure : secure + 2, MHD_OPTION_END);
 }
 
-/* The daemon of the Unix socket, whose connections are counted apart: a crowd at the address does
- * not keep the server's own user out. */
+/* The daemon of the Unix socket. Its connections are limited separately, so that many clients at
+ * the address do not lock out the server's own user. */
 static ef_status start_local(ef__server *server, ef_error *err)
 {
     const char *path = server->options.socket;

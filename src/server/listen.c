@@ -1,5 +1,5 @@
 /*
- * listen.c - the address: taken apart, checked, bound.
+ * listen.c - parses, checks and binds the address.
  */
 #include "http_priv.h"
 
@@ -77,7 +77,8 @@ static ef_status open_address(const char *text, int *out_fd, ef_error *err)
     return st;
 }
 
-/* What it has become: the port may have been 0, and systemd's socket was never told to us. */
+/* Reads the actual address: the port may have been 0, and the address of systemd's socket is not
+ * in the options. */
 static ef_status name_it(ef__server *server, int fd, ef_error *err)
 {
     struct sockaddr_storage address = {0};
@@ -97,7 +98,7 @@ static ef_status name_it(ef__server *server, int fd, ef_error *err)
     return EF_OK;
 }
 
-/* Without both, whoever can reach the address could read and write everything. */
+/* Without both, every client that reaches the address could read and write everything. */
 static ef_status check_open(const ef__server *server, ef_error *err)
 {
     if (server->loopback)

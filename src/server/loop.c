@@ -1,13 +1,12 @@
 /*
- * loop.c - the thread of the network.
+ * loop.c - the network thread.
  *
- * The HTTP library would run a thread by itself. It is ours for the sake of three crowds: answers
- * that became ready together are sent in one round, for one wake-up, appends that came in one round
- * are handed on together, so that they share a commit, and views that are asked for in one round
- * are read in a row (ef_view_reader), which rests before the thread sleeps.
+ * The HTTP library could run a thread itself. This thread batches per round: responses that are
+ * ready are sent after one wake-up, appends are passed on together and share a commit, and reads of
+ * views share a reader (ef_view_reader), whose snapshot is released before the thread sleeps.
  *
- * `lock` guards the list of what is ready. The thread sleeps on the library's descriptors and on
- * `wake`, which is written to once for all who want it awake: `woken` says that it has been.
+ * `lock` guards the list of ready responses. The thread sleeps on the library's descriptors and on
+ * `wake`, which is written once per wake-up: `woken` is set until the thread has read it.
  */
 #include "http_priv.h"
 #include "request.h"
@@ -19,7 +18,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TIMEOUT_MS_MAX 60000 /* of one sleep; there is no need for one to end */
+#define TIMEOUT_MS_MAX 60000 /* of one sleep; any finite limit will do */
 
 struct ef__loop {
     ef__server *server;
@@ -53,14 +52,14 @@ void ef__http_ready(ef__request *r)
     ef__loop_wake(loop);
 }
 
-/* Those that are ready go on; false: it is over. */
+/* Resumes the ready requests. False: the loop ends. */
 static bool go_on(struct ef__loop *loop)
 {
     ef__request *r, *next;
     uint64_t count;
     bool ending;
 
-    /* Before anything is looked at: who comes afterwards wakes us again. */
+    /* Before the list is read: a later request wakes the thread again. */
     (void)!read(loop->wake, &count, sizeof count);
     atomic_store(&loop->woken, false);
     pthread_mutex_lock(&loop->lock);
@@ -70,7 +69,7 @@ static bool go_on(struct ef__loop *loop)
     loop->last = &loop->first;
     pthread_mutex_unlock(&loop->lock);
     for (; r; r = next) {
-        next = r->next_ready; /* it is the library's again once it is resumed */
+        next = r->next_ready; /* the library may free it once it is resumed */
         MHD_resume_connection(r->connection);
     }
     return !ending;
@@ -85,8 +84,8 @@ static int timeout_ms(struct MHD_Daemon *daemon)
     return (int)ms;
 }
 
-/* One round of the library; and another when a connection has ended: where there were as many as
- * are allowed, it is only at the next round's start that others are let in. */
+/* One round of the library; and another if a connection has ended, because a library at its
+ * connection limit accepts new ones only at the start of the next round. */
 static void serve_requests(const struct ef__loop *loop)
 {
     const int64_t *open = &loop->server->counts.connections;
@@ -97,7 +96,7 @@ static void serve_requests(const struct ef__loop *loop)
         (void)MHD_run(loop->daemon);
 }
 
-/* Most rounds have nothing for the Unix socket: no bytes, and no connection that was resumed. */
+/* Skips rounds without bytes and without resumed connections, which most are. */
 static void serve_local(const struct ef__loop *loop, bool has_work)
 {
     if (loop->local && (has_work || timeout_ms(loop->local) == 0))
@@ -176,7 +175,8 @@ void ef__loop_stop(ef__server *server)
     if (loop->running) {
         ef__loop_wake(loop);
         (void)pthread_join(loop->thread, NULL);
-        (void)go_on(loop); /* what came in its last round: the library ends with none suspended */
+        (void)go_on(loop); /* requests of its last round: no connection may be suspended when the
+                              library stops */
     }
     ef_view_reader_close(server->reader);
     ef_view_list_release(&server->found);

@@ -1,9 +1,8 @@
 /*
  * metrics.c - counting, and /metrics in the text format of Prometheus.
  *
- * What is counted here began with this process; what is read from the stores is as it stands now.
- * Only the generation that queries go to is shown for a projection, so that a series goes on when
- * another one takes its place.
+ * Counters start at 0 with the process; values from the stores are current. A projection is shown
+ * by its active generation only, so that its series continue after a switch.
  */
 #include "metrics.h"
 
@@ -128,7 +127,7 @@ static void write_seconds(ef__buf *out, int64_t us)
     ef__buf_printf(out, "%" PRId64 ".%06" PRId64, us / 1000000, us % 1000000);
 }
 
-/* `outcome` NULL: it has no such label. */
+/* `outcome` NULL: without that label. */
 static void write_buckets(ef__buf *out, const char *name, const char *outcome,
                           const ef__histogram *h)
 {
@@ -232,7 +231,7 @@ static void write_tasks(ef__buf *out, const ef__server *server)
                        tasks[i].stalled_us / 1000000);
 }
 
-/* The publishers of this process. Their names are of a small set: a process has at most 64. */
+/* The publishers of this process, at most 64. */
 static void write_publishers(ef__buf *out, ef_engine *engine)
 {
     ef_publisher_health *is = calloc(PUBLISHERS_MAX, sizeof(*is));
@@ -256,7 +255,7 @@ static void write_publishers(ef__buf *out, ef_engine *engine)
     free(is);
 }
 
-/* `per` of its unit are one of the metric's: 1,000,000 where it counts microseconds. */
+/* `per` units of the counter are one unit of the metric: 1,000,000 for microseconds. */
 static void write_counted(ef__buf *out, const char *name, const char *help, const ef_histogram *h,
                           int64_t per)
 {
@@ -275,7 +274,7 @@ static void write_counted(ef__buf *out, const char *name, const char *help, cons
                    (double)h->sum / (double)per, name, total);
 }
 
-/* What the workers of this process did. */
+/* Counters of the workers of this process. */
 static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
 {
     ef_engine_counts c;
@@ -387,7 +386,7 @@ static ef_status write_leases(ef__buf *out, ef_journal *journal, ef_error *err)
     return st;
 }
 
-/* Lanes of publishers, and "*" for all projections; what failed has a count by status. */
+/* Lanes of publishers, and "*" for all projections; failed rows by status. */
 static ef_status write_outbox(ef__buf *out, ef_journal *journal, ef_error *err)
 {
     ef_outbox_query all = {.any_tenant = true};
@@ -462,7 +461,7 @@ static int64_t value_of(const ef_projection *p, const gauge *g)
     return *(const int64_t *)(const void *)((const char *)p + g->offset);
 }
 
-/* The one that is routed comes first of its name. */
+/* The active generation is the first of its name. */
 static bool is_shown(const ef_projection_list *list, size_t i)
 {
     return i < PROJECTIONS_MAX &&
@@ -547,7 +546,7 @@ static void write_waits(ef__buf *out, const ef__server_meter *m)
     write_buckets(out, name, "timeout", &m->waits[1]);
 }
 
-/* The newest of each projection: there is one at a time. */
+/* The newest rebuild of each projection; only one runs at a time. */
 static ef_status write_rebuilds(ef__buf *out, ef_journal *journal, ef_error *err)
 {
     ef_run_list runs = {0};
@@ -568,7 +567,7 @@ static ef_status write_rebuilds(ef__buf *out, ef_journal *journal, ef_error *err
     return st;
 }
 
-/* Only where traces are on. */
+/* Only if tracing is on. */
 static void write_traces(ef__buf *out, const ef__server *server)
 {
     ef__trace_counts counts = ef__tracer_counts(server);

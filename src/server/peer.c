@@ -20,7 +20,7 @@ static const struct sockaddr *peer_address(const ef__request *r)
     return info ? info->client_addr : NULL;
 }
 
-ef_str ef__peer_address(const ef__request *r, char room[EF__PEER_ADDRESS_MAX])
+ef_str ef__peer_address(const ef__request *r, char out[EF__PEER_ADDRESS_MAX])
 {
     const struct sockaddr *a = peer_address(r);
     const void *bytes = NULL;
@@ -29,8 +29,8 @@ ef_str ef__peer_address(const ef__request *r, char room[EF__PEER_ADDRESS_MAX])
         bytes = &((const struct sockaddr_in *)(const void *)a)->sin_addr;
     else if (a && a->sa_family == AF_INET6)
         bytes = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-    if (bytes && inet_ntop(a->sa_family, bytes, room, EF__PEER_ADDRESS_MAX))
-        return ef_str_from(room);
+    if (bytes && inet_ntop(a->sa_family, bytes, out, EF__PEER_ADDRESS_MAX))
+        return ef_str_from(out);
     return a && a->sa_family == AF_UNIX ? EF_STR("unix") : EF_STR("");
 }
 

@@ -1,17 +1,17 @@
 /*
- * pool.c - threads for what may take a while: they are made when there is no idle one, up to as
- * many as are allowed, and end with the server. A request that waits for an event or for a fold
- * leaves its thread (waiters.c). Probes have a thread of their own.
+ * pool.c - threads for handlers that may block. A thread is created when none is idle, up to the
+ * limit, and ends with the server. A request that waits for an event or for a fold leaves its
+ * thread (waiters.c). Probes have a thread of their own.
  */
 #include "request.h"
 
 #include <stdlib.h>
 
-#define QUEUE_MAX 4096 /* requests that wait for a thread; more are told to come again */
+#define QUEUE_MAX 4096 /* requests that wait for a thread; further ones get EF_BUSY */
 
 struct ef__pool {
     pthread_mutex_t lock;
-    pthread_cond_t work, gone;
+    pthread_cond_t work, ended;
     ef__request *queue[QUEUE_MAX];
     size_t first, count;
     int64_t threads, idle, threads_max;
@@ -50,13 +50,13 @@ static void *pool_thread_run(void *context)
         pthread_mutex_lock(&pool->lock);
     }
     pool->threads--;
-    pthread_cond_signal(&pool->gone);
+    pthread_cond_signal(&pool->ended);
     pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
 
-/* Under the lock. One more thread where all are busy; if there is none to be had, those that are
- * there do the work. */
+/* Under the lock. Adds a thread if all are busy. Without memory for one, the existing threads do
+ * the work. False: there is no thread at all. */
 static bool pool_add_thread(ef__pool *pool)
 {
     pthread_t thread;
@@ -93,7 +93,7 @@ static ef__pool *pool_new(int64_t threads_max)
         return NULL;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
-    pthread_cond_init(&pool->gone, NULL);
+    pthread_cond_init(&pool->ended, NULL);
     pool->threads_max = threads_max;
     return pool;
 }
@@ -113,7 +113,7 @@ static void pool_stop(ef__pool *pool)
     pool->ending = true;
     pthread_cond_broadcast(&pool->work);
     while (pool->threads > 0)
-        pthread_cond_wait(&pool->gone, &pool->lock);
+        pthread_cond_wait(&pool->ended, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -121,7 +121,7 @@ static void pool_free(ef__pool *pool)
 {
     if (!pool)
         return;
-    pthread_cond_destroy(&pool->gone);
+    pthread_cond_destroy(&pool->ended);
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->lock);
     free(pool);

@@ -1,8 +1,8 @@
 /*
- * server.c - start, stop, and the parts in their order.
+ * server.c - starts and stops the parts of the server in order.
  *
- * Stopping goes from the outside in: no new connection, then the subscriptions end, then what is in
- * hand is answered, then the network's thread ends.
+ * Order of stopping: refuse new connections, end the subscriptions, answer requests in flight, end
+ * the network thread.
  */
 #include "server.h"
 
@@ -126,7 +126,7 @@ bool ef__server_has_tokens(const ef__server *server)
     return ef__tokens_any(server);
 }
 
-/* The certificate first: when it cannot be had, nothing has changed. */
+/* The certificate first: if it cannot be loaded, nothing has changed. */
 void ef__server_log_access(ef__server *server, bool wanted)
 {
     __atomic_store_n(&server->options.access_log, wanted, __ATOMIC_RELAXED);
@@ -139,7 +139,7 @@ ef_status ef__server_reload(ef__server *server, ef_error *err)
     return st == EF_OK ? ef__tokens_reload(server, err) : st;
 }
 
-/* What is in hand may finish; what takes longer is cut off. */
+/* Waits for requests in flight, for `drain_ms` at most. */
 static void drain_requests(ef__server *server, int64_t drain_ms)
 {
     struct timespec slice = {.tv_nsec = 5 * 1000000};

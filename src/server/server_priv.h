@@ -1,5 +1,5 @@
 /*
- * server_priv.h - the server's own things, seen by its room only.
+ * server_priv.h - declarations private to the module server.
  */
 #ifndef EF_SERVER_SERVER_PRIV_H
 #define EF_SERVER_SERVER_PRIV_H
@@ -18,10 +18,10 @@
 struct ef__request;
 typedef struct ef__connection ef__connection;
 
-/* Connections that one token may keep waiting, and as many for its subscriptions. */
+/* Limit per token of waiting requests, and of subscriptions. */
 #define EF__OF_ONE_TOKEN(max) ((max) > 4 ? (max) / 4 : 1)
 
-/* Where a request comes from, which decides what it may do without a token. */
+/* The origin of a request, which decides its scopes without a token. */
 typedef enum ef__peer_kind {
     EF__PEER_REMOTE, /* another machine, or a proxy that forwards for one */
     EF__PEER_LOCAL,  /* this machine */
@@ -30,29 +30,29 @@ typedef enum ef__peer_kind {
 
 typedef struct ef__peer {
     ef__peer_kind kind;
-    bool has_uid; /* it came over a Unix socket */
+    bool has_uid; /* over a Unix socket */
     unsigned uid;
 } ef__peer;
 
-/* A Unix socket that listens (socket.c). */
+/* A listening Unix socket (socket.c). */
 typedef struct ef__socket {
     int fd;
     char path[108]; /* of its file; "": none */
     ino_t inode;
 } ef__socket;
 
-/* Who asks: what the token allows, and whom it is bound to. */
+/* The authenticated client: its scopes and tenant. */
 typedef struct ef__principal {
     unsigned scopes;
     bool owner; /* the server's own user, without a token */
     bool bound; /* to `tenant` */
     char tenant[256];
-    char name[160]; /* for acts and logs: "token ID", "loopback" or "uid N"; with the name that the
-                     * caller goes by, "alice (token ID)" */
-    char token[40]; /* the token's id; "": it came without one */
+    char name[160]; /* actor of audit entries and logs: "token ID", "loopback" or "uid N"; if the
+                     * client names an actor, "alice (token ID)" */
+    char token[40]; /* the token's id; "": no token */
 } ef__principal;
 
-/* How many there are just now, and how many connections were closed for being slow. Atomic. */
+/* Current numbers, and (`refused`) the number of slow connections closed so far. Atomic. */
 typedef struct ef__server_counts {
     int64_t in_flight, connections, followers;
     int64_t refused;
@@ -73,89 +73,89 @@ struct ef__server {
     struct ef__tokens *tokens;
     struct ef__tls *tls; /* NULL: plain HTTP */
     struct ef__hub *hub;
-    struct ef__tracer *tracer; /* NULL: nobody wants traces */
+    struct ef__tracer *tracer; /* NULL: tracing is off */
     struct ef__history *history;
-    ef_view_reader *reader; /* the network's thread's own, and … */
-    ef_view_list found;     /* … what it has read */
-    int64_t round_us;       /* when the network's present round began; atomic */
+    ef_view_reader *reader; /* only used by the network thread … */
+    ef_view_list found;     /* … for its results */
+    int64_t round_us;       /* start of the current round of the network thread; atomic */
     ef__server_counts counts;
     ef__server_meter meter;
     int64_t started_us;
-    bool reads_at_once; /* a plain read of a view never waits for another process */
+    bool reads_at_once; /* a plain read of a view does not wait for another process */
     bool stopping;      /* atomic */
 };
 
 int64_t ef__server_now(const ef__server *server);   /* wall */
 int64_t ef__server_mono(const ef__server *server);  /* for durations */
-ef__disk ef__server_disk(const ef__server *server); /* the room of the stores */
+ef__disk ef__server_disk(const ef__server *server); /* disk space of the stores */
 
-/* --- http.c, loop.c: the only ones that know the HTTP library
- * ---------------------------------------- */
+/* --- http.c, loop.c: the HTTP library -----------------------------------------------------------
+ */
 
 ef_status ef__http_start(ef__server *server, ef_error *err);
-void ef__http_quiesce(ef__server *server); /* take no new connection */
+void ef__http_quiesce(ef__server *server); /* accept no new connection */
 void ef__http_stop(ef__server *server);
-/* The answer is ready: the network's thread goes on with the request. From any thread. */
+/* The response is ready: the network thread continues with the request. From any thread. */
 void ef__http_ready(struct ef__request *r);
 
-/* --- pool.c: threads for what may wait ---------------------------------------------------------
+/* --- pool.c: threads for handlers that may block -----------------------------------------------
  */
 
 typedef struct ef__pool ef__pool;
 ef_status ef__pool_start(ef__server *server, ef_error *err);
-/* Hand it over: r's handler runs in a thread of the pool, then ef__http_ready. False: too many are
- * waiting already. */
+/* Queues a request: a thread of the pool runs its handler, then calls ef__http_ready. False: the
+ * queue is full. */
 bool ef__pool_put(ef__pool *pool, struct ef__request *r);
-void ef__pool_stop(ef__server *server);  /* what is in hand is answered; nothing more is taken */
-void ef__pool_close(ef__server *server); /* the memory, when the network's thread has ended */
+void ef__pool_stop(ef__server *server);  /* answers queued requests and refuses new ones */
+void ef__pool_close(ef__server *server); /* frees it, after the network thread has ended */
 
 /* --- waiters.c: requests that wait for an event or a fold --------------------------------------
  */
 
 ef_status ef__waiters_start(ef__server *server, ef_error *err);
-/* From a handler, which returns EF_OK behind it: the request waits without a thread, and its
- * handler runs again when it need not wait, or at `end_us`. False: it is late already, or the
- * server stops. For events behind position `after`; or for views, and then `view` is the waiters'.
- */
+/* Called by a handler, which then returns EF_OK: the request waits without a thread, and its
+ * handler runs again when the wait is over, or at `end_us`. Waits for events after position
+ * `after`; or for views, and then takes ownership of `view`. False: the deadline has passed, the
+ * token has too many waiting requests, or the server stops. */
 bool ef__waiters_park(struct ef__request *r, int64_t end_us, int64_t after, ef_view_wait *view);
-void ef__waiters_put(struct ef__request *r); /* by the pool, when the handler has returned */
-void ef__waiters_stop(ef__server *server);   /* all of them go on at once … */
-void ef__waiters_close(ef__server *server);  /* … and none comes any more */
+void ef__waiters_put(struct ef__request *r); /* called by the pool after the handler */
+void ef__waiters_stop(ef__server *server);   /* resumes all waiting requests */
+void ef__waiters_close(ef__server *server);  /* frees the memory */
 
-/* --- committer.c: appends, many at a time -------------------------------------------------------
+/* --- committer.c: group commit of appends -------------------------------------------------------
  */
 
-#define EF__COMMITTED_BYTES_MAX 65536 /* of a body; a larger one takes long to read */
+#define EF__COMMITTED_BYTES_MAX 65536 /* of a body: parsing a larger one would delay the others */
 
 typedef struct ef__committer ef__committer;
 ef_status ef__committer_start(ef__server *server, ef_error *err);
-/* As ef__pool_put, for an append whose body is small. It is begun by ef__committer_go. */
+/* Like ef__pool_put, for an append with a small body. Starts with the next ef__committer_go. */
 bool ef__committer_put(ef__committer *committer, struct ef__request *r);
 void ef__committer_go(ef__committer *committer);
-void ef__committer_stop(ef__server *server); /* and close: as the pool's */
+void ef__committer_stop(ef__server *server); /* this and close: as for the pool */
 void ef__committer_close(ef__server *server);
 
 /* --- dispatch.c: from the headers to the handler -----------------------------------------------
  */
 
-/* After the headers: find the route, and check who asks and where from. On failure the request has
- * its answer already. */
+/* After the headers: finds the route, and checks host, origin and token. On failure the response
+ * has been written. */
 ef_status ef__dispatch_begin(struct ef__request *r);
-/* After the body: run the handler, here. */
+/* After the body: runs the handler in this thread. */
 void ef__dispatch_run(struct ef__request *r);
-/* What the handler returned becomes the answer. */
+/* Completes the response with the status of the handler. */
 void ef__dispatch_end(struct ef__request *r, ef_status st);
-/* r->error becomes the answer. */
+/* Writes r->error as the response. */
 void ef__dispatch_problem(struct ef__request *r);
 
-/* --- hub.c: who follows what --------------------------------------------------------------------
+/* --- hub.c: subscriptions -----------------------------------------------------------------------
  */
 
 ef_status ef__hub_start(ef__server *server, ef_error *err);
-void ef__hub_stop(ef__server *server);  /* every subscription ends */
-void ef__hub_close(ef__server *server); /* the memory, when nobody follows any more */
+void ef__hub_stop(ef__server *server);  /* ends all subscriptions */
+void ef__hub_close(ef__server *server); /* frees the memory, after the last follower was released */
 
-/* --- history.c: the last hour --------------------------------------------------------------------
+/* --- history.c: samples of the last hour ---------------------------------------------------------
  */
 
 ef_status ef__history_start(ef__server *server, ef_error *err);
@@ -164,21 +164,21 @@ void ef__history_stop(ef__server *server);
 /* --- tls.c: certificate and key ------------------------------------------------------------------
  */
 
-/* Reads them when the options name them; both or none. */
+/* Reads the files of the options, if they are set. */
 ef_status ef__tls_open(ef__server *server, ef_error *err);
-/* From the files again. On failure the old ones stay. */
+/* Reads the files again. On failure the old pair stays in use. */
 ef_status ef__tls_reload(ef__server *server, ef_error *err);
-void ef__tls_close(ef__server *server); /* when the network's thread has ended */
+void ef__tls_close(ef__server *server); /* after the network thread has ended */
 
 /* --- auth.c -------------------------------------------------------------------------------------
  */
 
-/* Who it is, by the Authorization header, or without one by where it comes from: EF_OK, or
- * EF_UNAUTHORIZED. `now_us` as ef__server_mono has it. */
+/* The principal of a request, by its Authorization header or else by its origin: EF_OK, or
+ * EF_UNAUTHORIZED. `now_us` is a time of ef__server_mono. */
 ef_status ef__token_check(ef__server *server, ef_str authorization, const ef__peer *peer,
                           int64_t now_us, ef__principal *out, ef_error *err);
-/* Would it be let in again? No: its token was revoked or has expired; or there is a token by now,
- * and it came without one. */
+/* Whether a new request of the principal would be accepted. False: its token was revoked or has
+ * expired, or it has none and a token was created meanwhile. */
 bool ef__principal_stands(ef__server *server, const ef__principal *who);
 ef_status ef__tokens_open(ef__server *server, ef_error *err);
 ef_status ef__tokens_reload(ef__server *server, ef_error *err);

@@ -1,10 +1,10 @@
 /*
- * tls.c - certificate and key, and how they are changed while the server runs.
+ * tls.c - certificate and key, and their replacement while the server runs.
  *
- * The HTTP library asks for the pair at each handshake, by a callback that is told nothing but the
- * session; so the pair that is served is this file's, and one server of a process has TLS. A
- * handshake that began with a pair needs it to its end, and has to end within request_ms: a pair
- * that was replaced is kept for longer than that.
+ * The HTTP library requests the pair at each handshake, by a callback whose only argument is the
+ * session; so the current pair is a static variable, and only one server per process has TLS. A
+ * handshake uses its pair until it ends, which is within request_ms; a replaced pair is kept for
+ * longer than that.
  */
 #include "http_priv.h"
 
@@ -13,7 +13,7 @@
 #define CHAIN_MAX 16
 #define KEY_ID_BYTES 64
 
-/* A certificate with those above it, and its key. */
+/* A certificate with its chain, and its key. */
 typedef struct pair {
     struct pair *older;
     int64_t replaced_us;
@@ -27,7 +27,7 @@ struct ef__tls {
     pair *newest;
 };
 
-static struct ef__tls *served; /* set before the network's thread begins, NULL after it ended */
+static struct ef__tls *served; /* set before the network thread starts, NULL after it has ended */
 
 static void pair_release(pair *p)
 {
@@ -73,7 +73,7 @@ static ef_status read_key(const char *path, pair *out, ef_error *err)
     return EF_OK;
 }
 
-/* A key of another certificate would fail every handshake, long after the reload. */
+/* Checks that the key belongs to the certificate: otherwise every later handshake would fail. */
 static ef_status check_match(const pair *p, ef_error *err)
 {
     uint8_t mine[KEY_ID_BYTES], theirs[KEY_ID_BYTES];
@@ -137,7 +137,7 @@ ef_status ef__tls_open(ef__server *server, ef_error *err)
     return ef__tls_reload(server, err);
 }
 
-/* Under the lock: pairs that no handshake can still be using. */
+/* Under the lock: frees pairs that no handshake can use any more. */
 static void drop_old(ef__server *server, int64_t now_us)
 {
     pair **at = &server->tls->newest->older;

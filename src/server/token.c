@@ -105,7 +105,7 @@ const ef__api_token *ef__token_find(const ef__token_list *list, ef_str text)
 /* --- the file -----------------------------------------------------------------------------------
  */
 
-/* A token as its line has it. */
+/* A token as a line of the file. */
 typedef struct token_line {
     char id[EF__TOKEN_ID_MAX];
     ef_str scopes, tenant, note, hash;
@@ -223,7 +223,8 @@ ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err)
                          number, why.text);
         at += length + 1;
     }
-    if (st == EF_OK && found && out->count == 0) /* none of ours: it was cut */
+    if (st == EF_OK && found &&
+        out->count == 0) /* an empty file was truncated: this code never writes one */
         st = ef_fail(
             err, EF_DAMAGED,
             "the token file %s is damaged: it has no token; remove it and restart to have none",
@@ -266,7 +267,7 @@ static bool write_all(int fd, ef_str text)
     return true;
 }
 
-/* The name is in the directory only once the directory is synced. */
+/* The new name is durable once the directory is synced. */
 static void sync_directory(const char *path)
 {
     char directory[PATH_MAX];
@@ -282,7 +283,7 @@ static void sync_directory(const char *path)
     (void)close(fd);
 }
 
-/* Beside it first, synced, then in its place: whoever reads finds the old one or the new one. */
+/* Writes a temporary file, syncs it and renames it: a reader finds the old file or the new one. */
 static ef_status write_file(const char *path, const ef__token_list *list, ef_error *err)
 {
     ef__buf text = EF__BUF_INIT(FILE_BYTES_MAX);
@@ -296,7 +297,7 @@ static ef_status write_file(const char *path, const ef__token_list *list, ef_err
         ef__buf_release(&text);
         return ef_fail(err, EF_TOO_LARGE, "too many tokens, or too long a path: %s", path);
     }
-    (void)unlink(aside); /* left by one that died; its mode and owner are not to be trusted */
+    (void)unlink(aside); /* left by a process that crashed; its mode and owner are not trusted */
     fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     ef__owner_inherit(aside);
     if (fd < 0 || !write_all(fd, ef__buf_str(&text)) || fsync(fd) != 0 || rename(aside, path) != 0)
@@ -309,7 +310,7 @@ static ef_status write_file(const char *path, const ef__token_list *list, ef_err
     return st;
 }
 
-/* The lock is a file of its own: the tokens' file is another one after each change. */
+/* The lock is a separate file, because each change replaces the token file. */
 static ef_status lock_file(const char *path, int *out_fd, ef_error *err)
 {
     char lock[PATH_MAX];
@@ -347,7 +348,7 @@ ef_status ef__tokens_change(const char *path,
     if (st == EF_OK)
         st = write_file(path, &list, err);
     ef__token_list_release(&list);
-    (void)close(fd); /* and the lock with it */
+    (void)close(fd); /* releases the lock */
     return st;
 }
 
@@ -369,10 +370,10 @@ ef_status ef__token_list_add(ef__token_list *list, const ef__api_token *token, e
 typedef struct revoking {
     ef_str id;
     int64_t now_us;
-    ef__api_token *token; /* as it has become */
+    ef__api_token *token; /* the result */
 } revoking;
 
-/* Doing it again changes nothing: when it was revoked stays as it was. */
+/* Idempotent: the time of the first revocation is kept. */
 static ef_status revoke_one(ef__token_list *list, void *context, ef_error *err)
 {
     const revoking *r = context;
@@ -396,7 +397,8 @@ ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__api
     revoking r = {id, now_us, out};
 
     if (access(path, F_OK) != 0 && errno == ENOENT)
-        return revoke_one(&(ef__token_list){NULL, 0}, &r, err); /* no file, no lock beside it */
+        return revoke_one(&(ef__token_list){NULL, 0}, &r,
+                          err); /* without a file, create no lock file either */
     return ef__tokens_change(path, revoke_one, &r, err);
 }
 
@@ -406,7 +408,7 @@ void ef__token_list_release(ef__token_list *list)
     *list = (ef__token_list){NULL, 0};
 }
 
-/* --- for people ---------------------------------------------------------------------------------
+/* --- as text ------------------------------------------------------------------------------------
  */
 
 const char *ef__token_state(const ef__api_token *token, int64_t now_us)

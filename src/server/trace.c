@@ -1,8 +1,8 @@
 /*
  * trace.c - see trace.h.
  *
- * The lock is over the queue alone. The thread takes out what is there, and writes and sends it
- * without the lock.
+ * The lock only guards the queue. The thread removes the queued spans under it, and formats and
+ * sends them without it.
  */
 #include "trace.h"
 
@@ -23,7 +23,7 @@
 
 #define QUEUE_SPANS 2048
 #define BATCH_SPANS 256
-#define GATHER_MS 500 /* how long the first one waits for others */
+#define GATHER_MS 500 /* the longest wait of the first span of a batch */
 #define SEND_MS 5000
 #define BODY_BYTES_MAX (1 << 20)
 #define TRACE_HEX 32
@@ -58,12 +58,12 @@ static void random_hex(char *out, size_t digits)
     uint8_t bytes[TRACE_HEX / 2];
 
     if (getrandom(bytes, digits / 2, 0) != (ssize_t)(digits / 2))
-        memset(bytes, 1, sizeof(bytes)); /* an id of zeros is none */
+        memset(bytes, 1, sizeof(bytes)); /* an id of zeros is invalid */
     for (size_t i = 0; i < digits / 2; i++)
         (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* "00-TRACE-SPAN-01"; false: whoever asks does not want it traced. */
+/* "00-TRACE-SPAN-01". False: the client did not sample the trace. */
 static bool take_parent(ef_str parent, span *out)
 {
     ef_str trace = ef__trace_id(parent);
@@ -284,7 +284,8 @@ static void send_batch(ef__tracer *t, const span *spans, size_t count)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Under the lock: until enough has gathered, the first one has waited, or it ends. */
+/* Under the lock: waits until there are BATCH_SPANS spans, the first one is GATHER_MS old, or the
+ * server stops. */
 static void wait_for_spans(ef__tracer *t)
 {
     struct timespec until;
@@ -314,14 +315,14 @@ static void *tracer_run(void *context)
         if (count > 0)
             send_batch(t, batch, count);
         pthread_mutex_lock(&t->lock);
-        if (t->ending && t->counts.failed > 0) /* nobody is there: the end does not wait for it */
+        if (t->ending && t->counts.failed > 0) /* the collector is down: do not delay the stop */
             break;
     }
     pthread_mutex_unlock(&t->lock);
     return NULL;
 }
 
-/* "key=value,key=value" become headers. */
+/* Parses "key=value,key=value" into headers. */
 static bool make_headers(ef__tracer *t, const char *list)
 {
     struct curl_slist *grown = curl_slist_append(NULL, "Content-Type: application/json");
