@@ -100,7 +100,7 @@ static ef_status read_number(const char *key, ef_str raw, int64_t min, int64_t m
 static ef_status read_time(const char *key, ef_str raw, ef__arena *arena, int64_t *out,
                            ef_error *err)
 {
-    ef_str text;
+    ef_str text = {0};
     ef_status st = ef__slice_text(key, raw, arena, &text, err);
 
     if (st == EF_OK && ef_time_parse(text.ptr, text.len, out) != 0)

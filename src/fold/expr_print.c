@@ -8,6 +8,8 @@
 
 #include "../base/json.h"
 
+#include <assert.h>
+
 /* Loosest first. EF__EXPR_IF reaches as far as it can, so it is the loosest of all. */
 enum {
     BIND_IF,
@@ -164,9 +166,11 @@ static void print_binary(const ef__expr *expr, ef__buf *out)
     int binding = ef__expr_binding(expr->kind);
     bool right_first = expr->kind == EF__EXPR_DEFAULT; /* a ?? b ?? c is a ?? (b ?? c) */
     bool chains = binding != BIND_COMPARE;
+    const char *name = ef__expr_operator(expr->kind);
 
     print_at(expr->args, right_first || !chains ? binding + 1 : binding, out);
-    ef__buf_printf(out, " %s ", ef__expr_operator(expr->kind));
+    assert(name); /* only operators have two operands */
+    ef__buf_printf(out, " %s ", name);
     print_at(expr->args->next, right_first ? binding : binding + 1, out);
 }
 

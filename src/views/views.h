@@ -325,10 +325,10 @@ struct ef__views_ops {
     size_t catch_up_batch;
     void (*close)(ef_views *views);
 
-    /* Adds a generation: all but id, number, era, replaced, superseded_us and the counters is taken
-     * from `generation`, and on_error from other generations of the projection if it has any; a
-     * created_us of 0 is now. *out_id is its id, which no other ever has, its number one above the
-     * projection's highest. EF_CONFLICT: a number that was given (not 0) is not that one. */
+    /* Adds a generation: everything but id, number, era, replaced, superseded_us and the counters
+     * is copied from `generation`, and on_error from other generations of the projection if it has
+     * any; a created_us of 0 means now. *out_id is its id, which is never reused. Its number is one
+     * above the projection's highest; EF_CONFLICT: `number` is set and differs. */
     ef_status (*generation_add)(ef_views *views, const ef__generation *generation, int64_t *out_id,
                                 ef_error *err);
     ef_status (*generation_ls)(ef_views *views, ef_str only_name, ef__generation_list *out,
@@ -346,9 +346,9 @@ struct ef__views_ops {
      * both grow. Nothing changes if it is active already. */
     ef_status (*generation_activate)(ef_views *views, int64_t id, int64_t era, int32_t replaced,
                                      ef_error *err);
-    /* Gives the generation another program that keeps its name, order and indexes: version,
-     * program, program_hash, schema, state, replaced and superseded_us are taken from `with`; the
-     * era and the live set grow. */
+    /* Replaces the program by one with the same name, order and indexes: version, program,
+     * program_hash, schema, state, replaced and superseded_us are copied from `with`; the era and
+     * the live set grow. */
     ef_status (*generation_replace)(ef_views *views, int64_t id, int64_t era,
                                     const ef__generation *with, ef_error *err);
     /*

@@ -49,7 +49,7 @@ ef_status ef__mem_published_purge(ef_journal *journal, ef_str lane, const ef_par
                                   size_t limit, int64_t *out_count, ef_error *err)
 {
     mem_journal *mem = ef__mem_lock(journal);
-    size_t of, looked = 0;
+    size_t of = 0, looked = 0;
     ef_status st = find_held(mem, lane, held, &of, err);
     int64_t before_us = st == EF_OK ? ef__mem_now(mem) - mem->lanes[of].retain_us : 0;
 
@@ -86,7 +86,7 @@ ef_status ef__mem_published_requeue(ef_journal *journal, ef_str lane,
                                     int64_t *out_count, ef_error *err)
 {
     mem_journal *mem = ef__mem_lock(journal);
-    size_t of, at = 0;
+    size_t of = 0, at = 0;
     ef_status st = find_held(mem, lane, held, &of, err);
 
     for (size_t n = 0; st == EF_OK && n < limit && lowest_published(mem, of, &at); n++) {
@@ -104,7 +104,7 @@ ef_status ef__mem_published_count(ef_journal *journal, ef_str lane, size_t most,
                                   ef_error *err)
 {
     mem_journal *mem = ef__mem_lock(journal);
-    size_t of;
+    size_t of = 0;
     ef_status st = ef__mem_publisher_find(mem, lane, &of, err);
 
     for (size_t i = 0; st == EF_OK && i < mem->published_count && *out_count < (int64_t)most; i++)
