@@ -1,5 +1,5 @@
 /*
- * journal_api.c - an event through the public API: append, read, follow the log, claim from the
+ * journal_api.c - an event through the public API: append, read, follow the log, list the
  * outbox.
  *
  * journal_api DIRECTORY
@@ -101,34 +101,18 @@ static ef_status follow_log(ef_journal *journal, ef_error *err)
     return st == EF_TIMEOUT ? EF_OK : st; /* no new event for a while: the example ends */
 }
 
-/*
- * Claims and acknowledges the rows of lane "*" in one partition. Every write carries the token of
- * the lease: if another worker has taken over, the ack is refused with EF_LEASE_LOST and nothing
- * changes. No row is lost; at worst it is processed twice.
+/* The rows that wait in the outbox: the workers of an engine claim them, and fold or publish them.
  */
-static ef_status drain_partition(ef_journal *journal, int32_t partition, ef_error *err)
+static ef_status list_outbox(ef_journal *journal, ef_error *err)
 {
-    ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = partition};
-    ef_partition_lease held = {.partition = partition};
-    ef_claimed_batch claimed = EF_CLAIMED_BATCH_INIT;
-    const ef_str lane = EF_STR(EF_LANE_APPLY);
-    ef_status st =
-        ef_lease_acquire(journal, &key, EF_STR("example"), 10000, &held.token, NULL, err);
+    ef_outbox_query query = {.tenant = TENANT, .limit = 100};
+    ef_row_list rows = {0};
+    ef_status st = ef_outbox_ls(journal, &query, &rows, err);
 
-    if (st != EF_OK)
-        return st;
-    while ((st = ef_outbox_claim(journal, lane, &held, 1, 100, &claimed, err)) == EF_OK &&
-           claimed.count) {
-        for (size_t i = 0; i < claimed.count; i++)
-            printf("claimed: %.*s\n", EF_STR_ARG(claimed.items[i].event->id));
-        held.upto = claimed.items[claimed.count - 1].event->position;
-        st = ef_outbox_ack(journal, lane, &held, 1, NULL, 0, err);
-        if (st != EF_OK)
-            break;
-    }
-    ef_claimed_batch_release(&claimed);
-    if (st == EF_OK)
-        st = ef_lease_release(journal, &key, held.token, err);
+    for (size_t i = 0; i < rows.count; i++)
+        printf("outbox: %.*s %s in lane %.*s\n", EF_STR_ARG(rows.items[i].event_type),
+               ef_row_status_name(rows.items[i].status), EF_STR_ARG(rows.items[i].lane));
+    ef_row_list_release(&rows);
     return st;
 }
 
@@ -152,8 +136,8 @@ int main(int argc, char **argv)
         st = read_order(journal, &err);
     if (st == EF_OK)
         st = follow_log(journal, &err);
-    for (int32_t p = 0; st == EF_OK && p < options.partitions; p++)
-        st = drain_partition(journal, p, &err);
+    if (st == EF_OK)
+        st = list_outbox(journal, &err);
     if (st != EF_OK)
         fprintf(stderr, "journal_api: %s\n", err.text);
     ef_journal_close(journal);

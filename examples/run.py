@@ -26,8 +26,8 @@ stream: 1 order.placed {"customer":"ada","amount":120}
 stream: 2 order.paid {"amount":120}
 log: 1 order.placed
 log: 2 order.paid
-claimed: order-1-placed
-claimed: order-1-paid
+outbox: order.placed pending in lane *
+outbox: order.paid pending in lane *
 """
 
 JOURNAL_API_AGAIN = """\
@@ -37,6 +37,8 @@ stream: 1 order.placed {"customer":"ada","amount":120}
 stream: 2 order.paid {"amount":120}
 log: 1 order.placed
 log: 2 order.paid
+outbox: order.placed pending in lane *
+outbox: order.paid pending in lane *
 """
 
 THREE_TENANTS = """\

@@ -163,10 +163,10 @@ ef_status ef_projection_scope(ef_engine *engine, ef_str name, ef_str tenant, ef_
 /*
  * What happens to an event that fails in the projection, after its last attempt. Stop (the
  * default): it blocks its stream (its tenant in a log-ordered projection) until an operator
- * requeues or skips it. Skip: a worker skips it, like ef_outbox_skip; the failure stays on record,
- * and every build of the version skips it again. Events that are blocked already are skipped too.
- * An event that differs from the one that was applied under its seq is never skipped by this
- * setting.
+ * requeues or skips it. Skip: a worker skips it, like ef_projection_skip; the failure stays on
+ * record, and every build of the version skips it again. Events that are blocked already are
+ * skipped too. An event that differs from the one that was applied under its seq is never skipped
+ * by this setting.
  */
 typedef enum ef_on_error { EF_ON_ERROR_STOP, EF_ON_ERROR_SKIP } ef_on_error;
 /* Holds for all versions until it is changed. EF_NOT_FOUND: no such projection. */

@@ -76,7 +76,9 @@ void ef_publisher_list_release(ef_publisher_list *list);
 /* Pauses or resumes a publisher; its other settings stay, even if they are changed concurrently.
  * EF_NOT_FOUND: no such publisher. */
 ef_status ef_publisher_pause(ef_journal *journal, ef_str name, bool paused, ef_error *err);
-/* Like ef_lane_drop. EF_NOT_FOUND: no such publisher. */
+/* Removes a publisher: no more events are queued for it, and its settings, its rows and its
+ * published events are deleted. `out_rows` (may be NULL): the number of rows deleted. EF_NOT_FOUND:
+ * no such publisher. EF_EXISTS: it has rows and `discard` is not set, nothing was changed. */
 ef_status ef_publisher_remove(ef_journal *journal, ef_str name, bool discard, int64_t *out_rows,
                               ef_error *err);
 

@@ -92,7 +92,7 @@ ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *act, int64
 /*
  * Skips an event for the versions of a projection that are blocked at exactly this event: they have
  * all events before it, have failed on it, and no generation of them has it. A row of another kind
- * of lane is skipped like by ef_outbox_skip.
+ * of lane is passed without being applied.
  * EF_NOT_FOUND  the event has no retry row in that lane
  * EF_CONFLICT   no version is blocked at it: nothing was changed
  */

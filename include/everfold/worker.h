@@ -45,20 +45,6 @@ typedef struct ef_worker_list {
     struct ef__batch_memory *room;
 } ef_worker_list;
 
-/* Joins, or extends the heartbeat; a worker that was purged joins again. `started_us`,
- * `updated_us`, `heartbeat_until_us`, `live` and `late` of `worker` are ignored; a `state` other
- * than idle means working. */
-ef_status ef_worker_heartbeat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
-                              ef_error *err);
-
-/* Removes a worker; an unknown id is ignored. */
-ef_status ef_worker_leave(ef_journal *journal, ef_str id, ef_error *err);
-
-/* Removes workers whose heartbeat expired more than `older_than_ms` ago; at most once per
- * `interval_ms` over all processes. `out_purged` may be NULL. */
-ef_status ef_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
-                          int64_t *out_purged, ef_error *err);
-
 /* All workers, by id. */
 ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
 void ef_worker_list_release(ef_worker_list *list);

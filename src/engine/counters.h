@@ -5,6 +5,8 @@
 #ifndef EF_ENGINE_COUNTERS_H
 #define EF_ENGINE_COUNTERS_H
 
+#include "../journal/journal.h"
+
 #include <everfold/engine.h>
 #include <everfold/outbox.h>
 

@@ -43,7 +43,7 @@ ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation,
                                        .position = batch.events[i].position,
                                        .status = EF_ROW_PENDING};
     if (st == EF_OK)
-        st = ef_outbox_add_retry_rows(engine->journal, rows, count, err);
+        st = ef__outbox_add_retry_rows(engine->journal, rows, count, err);
     free(rows);
     ef_batch_release(&batch);
     return st;

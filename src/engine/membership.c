@@ -352,7 +352,7 @@ static void purge_workers(ef__membership *membership, int64_t now_us, ef_tick *t
 
     if (membership->single || is_publishers(membership) || now_us < membership->next_purge_us)
         return;
-    if (ef_worker_purge(membership->engine->journal, PURGE_OLDER_MS, PURGE_MS, &purged, NULL) !=
+    if (ef__worker_purge(membership->engine->journal, PURGE_OLDER_MS, PURGE_MS, &purged, NULL) !=
         EF_OK)
         return;
     tick->purged_stale += purged;
@@ -567,8 +567,8 @@ void ef__membership_leave(ef__membership *membership)
     /* A lease that cannot be released expires. */
     (void)call_for_held(membership, EF_LEASE_RELEASE, HEARTBEAT_NONE, &ignored, NULL);
     if (membership->joined)
-        (void)ef_worker_leave(membership->engine->journal, ef_str_from(membership->engine->worker),
-                              NULL);
+        (void)ef__worker_leave(membership->engine->journal, ef_str_from(membership->engine->worker),
+                               NULL);
     for (int32_t p = 0; p < membership->hold_count; p++)
         membership->holds[p].token = 0;
     membership->joined = false;

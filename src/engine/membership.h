@@ -16,6 +16,8 @@
 #ifndef EF_ENGINE_MEMBERSHIP_H
 #define EF_ENGINE_MEMBERSHIP_H
 
+#include "../journal/journal.h"
+
 #include <everfold/engine.h>
 #include <everfold/outbox.h>
 

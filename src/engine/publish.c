@@ -134,8 +134,8 @@ static ef_status purge_published(ef__publisher_task *publisher, ef_error *err)
         !ef__publish_token(publisher) || !ef__sink_is_complete(publisher, true))
         return EF_OK;
     for (size_t done = 0; st == EF_OK && done <= 2 * publisher->batch; done += PURGE_ROWS) {
-        st = ef_published_purge(publisher->engine->journal, ef_str_from(publisher->name), &held,
-                                PURGE_ROWS, &purged, err);
+        st = ef__published_purge(publisher->engine->journal, ef_str_from(publisher->name), &held,
+                                 PURGE_ROWS, &purged, err);
         if (purged < PURGE_ROWS)
             break;
     }

@@ -145,7 +145,7 @@ static void end_pass(publish_pass *pass)
 {
     ef__pair_map_release(&pass->blocked);
     ef__arena_release(&pass->arena);
-    ef_claimed_batch_release(&pass->claimed);
+    ef__claimed_batch_release(&pass->claimed);
 }
 
 static const ef_event *event_at(const publish_pass *pass, int64_t position)
@@ -237,8 +237,8 @@ ef_status ef__publish_due(ef__publisher_task *publisher, ef_partition_lease *hel
     bool whole = false;
     size_t limit =
         publisher->bus->ops->batch_max < DUE_MAX ? publisher->bus->ops->batch_max : DUE_MAX;
-    ef_status st = ef_outbox_claim_due(publisher->engine->journal, ef_str_from(publisher->name),
-                                       held, held_count, limit, &pass.claimed, err);
+    ef_status st = ef__outbox_claim_due(publisher->engine->journal, ef_str_from(publisher->name),
+                                        held, held_count, limit, &pass.claimed, err);
 
     if (st == EF_OK)
         ef__publish_note_due(tick, pass.claimed.next_due_us);
@@ -355,8 +355,8 @@ static ef_status ack_batch(publish_pass *pass, ef_tick *tick, ef_error *err)
 
 static ef_status take_batch(publish_pass *pass, int64_t after, ef_error *err)
 {
-    return ef_outbox_claim_after(pass->p->engine->journal, ef_str_from(pass->p->name), pass->held,
-                                 pass->held_count, after, pass->p->batch, &pass->claimed, err);
+    return ef__outbox_claim_after(pass->p->engine->journal, ef_str_from(pass->p->name), pass->held,
+                                  pass->held_count, after, pass->p->batch, &pass->claimed, err);
 }
 
 /* A failure to claim the next batch is reported when it is that batch's turn. */

@@ -126,8 +126,8 @@ static ef_status ack_rows(ef__publisher_task *publisher, ef_str news,
                           const ef_partition_lease *held, size_t held_count,
                           const ef_retry_row *retry_rows, size_t retry_row_count, ef_error *err)
 {
-    ef_status st = ef_published_ack(publisher->engine->journal, ef_str_from(publisher->name), held,
-                                    held_count, retry_rows, retry_row_count, news, err);
+    ef_status st = ef__published_ack(publisher->engine->journal, ef_str_from(publisher->name), held,
+                                     held_count, retry_rows, retry_row_count, news, err);
 
     if (st == EF_OK && news.len)
         (void)snprintf(publisher->stored_progress, sizeof publisher->stored_progress, "%.*s",
@@ -199,8 +199,8 @@ ef_status ef__sink_redeliver(ef__publisher_task *publisher, ef_tick *tick, ef_er
     ef_status st = EF_OK;
 
     for (int i = 0; st == EF_OK && handed == AGAIN_ROWS && i < AGAIN_ROUNDS; i++) {
-        st = ef_published_requeue(publisher->engine->journal, ef_str_from(publisher->name), &held,
-                                  AGAIN_ROWS, &handed, err);
+        st = ef__published_requeue(publisher->engine->journal, ef_str_from(publisher->name), &held,
+                                   AGAIN_ROWS, &handed, err);
         sum += st == EF_OK ? handed : 0;
     }
     tick->more = true;

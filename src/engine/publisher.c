@@ -401,7 +401,7 @@ ef_status ef_publisher_remove(ef_journal *journal, ef_str name, bool discard, in
     ef_status st = ef_publisher_get(journal, name, &found, err);
 
     ef_publisher_list_release(&found);
-    return st == EF_OK ? ef_lane_drop(journal, name, discard, out_rows, err) : st;
+    return st == EF_OK ? ef__lane_drop(journal, name, discard, out_rows, err) : st;
 }
 
 const char *ef_publisher_state_name(ef_publisher_state state)

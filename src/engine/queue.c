@@ -190,8 +190,8 @@ static ef_status isolate_row(queue_pass *pass, ef_error *err)
 
 static ef_status claim_batch(queue_pass *pass, size_t limit, ef_error *err)
 {
-    return ef_outbox_claim(pass->engine->journal, EF_STR(EF_LANE_APPLY), pass->held,
-                           pass->held_count, limit, &pass->claimed, err);
+    return ef__outbox_claim(pass->engine->journal, EF_STR(EF_LANE_APPLY), pass->held,
+                            pass->held_count, limit, &pass->claimed, err);
 }
 
 static size_t largest_batch(size_t usual, size_t projections)
@@ -268,7 +268,7 @@ static ef_status step_queued_rows(ef_engine *engine, const ef_work_options *opti
         st = step_batch(&pass, usual, err);
     ef__apply_release(&pass.apply);
     ef__live_set_release(&pass.set);
-    ef_claimed_batch_release(&pass.claimed);
+    ef__claimed_batch_release(&pass.claimed);
     free(pass.held);
     return st;
 }

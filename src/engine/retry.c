@@ -49,8 +49,8 @@ static ef_status write_rows(const retry_attempt *attempt, const ef_retry_row *ro
 {
     if (count == 0)
         return EF_OK;
-    return ef_outbox_ack(attempt->engine->journal, attempt->items[0].lane, attempt->held,
-                         attempt->held_count, rows, count, err);
+    return ef__outbox_ack(attempt->engine->journal, attempt->items[0].lane, attempt->held,
+                          attempt->held_count, rows, count, err);
 }
 
 /* The row as it was claimed; it has failed before if attempts were counted. */
@@ -441,8 +441,8 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
     assert(ef__mutex_is_locked(&engine->queue.lock));
     attempt.held = held;
     if (st == EF_OK && attempt.held_count)
-        st = ef_outbox_claim_due(engine->journal, (ef_str){0}, held, attempt.held_count, DUE_MAX,
-                                 &claimed, err);
+        st = ef__outbox_claim_due(engine->journal, (ef_str){0}, held, attempt.held_count, DUE_MAX,
+                                  &claimed, err);
     tick->due_us = claimed.next_due_us;
     if (st == EF_OK && claimed.count)
         st = ef__live_set_read(engine, false, &set, err);
@@ -460,7 +460,7 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
     free(attempt.events);
     free(attempt.retry_rows);
     ef__live_set_release(&set);
-    ef_claimed_batch_release(&claimed);
+    ef__claimed_batch_release(&claimed);
     free(held);
     return st;
 }

@@ -144,7 +144,7 @@ ef_status ef__run_file(ef_engine *engine, const ef_run *run, const ef__detail *d
     st = ef__detail_write(detail, &text) ? EF_OK : no_memory(err);
     made.detail = ef__buf_str(&text);
     if (st == EF_OK)
-        st = ef_run_request(engine->journal, &made, out, err);
+        st = ef__run_request(engine->journal, &made, out, err);
     ef__buf_release(&text);
     return st;
 }
@@ -156,7 +156,7 @@ ef_status ef__run_save(ef__run_drive *drive, ef_error *err)
 
     drive->run.detail = ef__buf_str(&text);
     if (st == EF_OK)
-        st = ef_run_update(drive->engine->journal, &drive->run, &drive->key, drive->token, err);
+        st = ef__run_update(drive->engine->journal, &drive->run, &drive->key, drive->token, err);
     drive->run.detail = (ef_str){0};
     ef__buf_release(&text);
     return st;
@@ -188,8 +188,9 @@ ef_status ef__run_claim(ef__run_drive *drive, ef_error *err)
     if (hold->token &&
         ef__engine_mono_us(drive->engine) - hold->renewed_us < drive->engine->renew_ms * 1000)
         return EF_OK;
-    st = ef_lease_acquire(drive->engine->journal, &drive->key, ef_str_from(drive->engine->worker),
-                          drive->engine->lease_ms, &drive->token, &until_us, err);
+    st = ef__lease_acquire_one(drive->engine->journal, &drive->key,
+                               ef_str_from(drive->engine->worker), drive->engine->lease_ms,
+                               &drive->token, &until_us, err);
     if (st == EF_OK) {
         hold->token = drive->token;
         hold->renewed_us = ef__engine_mono_us(drive->engine);
@@ -206,7 +207,7 @@ void ef__run_leave(ef_engine *engine)
     ef_error ignored = EF_ERROR_INIT;
 
     if (engine->runs.lease.token)
-        (void)ef_lease_release(engine->journal, &key, engine->runs.lease.token, &ignored);
+        (void)ef__lease_release_one(engine->journal, &key, engine->runs.lease.token, &ignored);
     engine->runs.lease.token = 0;
 }
 
@@ -328,7 +329,7 @@ static void record_outage(ef__run_drive *drive, const ef_run *run, const ef_erro
     reported.error = ef_str_from(why->text);
     reported.detail = (ef_str){0};
     if (!ef_str_equal(reported.error, run->error) && drive->token)
-        (void)ef_run_update(engine->journal, &reported, &drive->key, drive->token, &ignored);
+        (void)ef__run_update(engine->journal, &reported, &drive->key, drive->token, &ignored);
 }
 
 /* The caller polls again within `in_us`. */

@@ -73,8 +73,8 @@ static ef_status take_lease(ef_engine *engine, ef__scope *scope, int64_t now_us,
     int64_t lease_ms = engine->lease_ms;
     int64_t until_us, length_us = lease_ms * 1000;
     ef_error held = EF_ERROR_INIT;
-    ef_status st = ef_lease_acquire(engine->journal, &key, ef_str_from(engine->worker), lease_ms,
-                                    &scope->token, &until_us, &held);
+    ef_status st = ef__lease_acquire_one(engine->journal, &key, ef_str_from(engine->worker),
+                                         lease_ms, &scope->token, &until_us, &held);
 
     if (st == EF_LEASE_HELD) {
         scope->token = 0;
@@ -145,7 +145,7 @@ static void drop_lease(ef_engine *engine, ef__scope *scope, ef_tick *tick)
 {
     ef_lease_key key = lease_of(scope);
 
-    if (ef_lease_release(engine->journal, &key, scope->token, NULL) == EF_OK)
+    if (ef__lease_release_one(engine->journal, &key, scope->token, NULL) == EF_OK)
         tick->more = true;
     scope->token = 0;
 }
@@ -186,7 +186,7 @@ void ef__scopes_prune(ef_engine *engine, bool all)
             continue;
         }
         if (scope->token)
-            (void)ef_lease_release(engine->journal, &key, scope->token, NULL);
+            (void)ef__lease_release_one(engine->journal, &key, scope->token, NULL);
         *at = scope->next;
         free(scope);
     }

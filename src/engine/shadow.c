@@ -103,7 +103,7 @@ static ef_status call_leases(ef_shadow *shadow, ef_lease_verb verb, bool *out_al
             .token = shadow->tokens[p]};
     }
     if (st == EF_OK)
-        st = ef_lease_many(shadow->live->journal, calls, count, NULL, 0, &words);
+        st = ef__lease_many(shadow->live->journal, calls, count, &(ef__heartbeat){0}, &words);
     if (st != EF_OK && words.text[0])
         st = ef_fail(err, st, "%s", words.text);
     for (size_t p = 0; st == EF_OK && p < count; p++) {

@@ -319,7 +319,7 @@ ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_
             st = ef__no_retry_row(act, false, err);
     }
     if (st == EF_OK)
-        st = ef_outbox_skip(engine->journal, &chosen, out, err);
+        st = ef__outbox_skip(engine->journal, &chosen, out, err);
     ef_row_list_release(&rows);
     ef__memory_release(&list.room);
     return st;

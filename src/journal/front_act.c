@@ -112,10 +112,10 @@ ef_status ef_outbox_requeue(ef_journal *journal, const ef_outbox_action *action,
                        : st;
 }
 
-ef_status ef_outbox_skip(ef_journal *journal, const ef_outbox_action *action, ef_row_list *out,
-                         ef_error *err)
+ef_status ef__outbox_skip(ef_journal *journal, const ef_outbox_action *action, ef_row_list *out,
+                          ef_error *err)
 {
-    ef_status st = ef__need_writable(journal, "ef_outbox_skip", err);
+    ef_status st = ef__need_writable(journal, "ef__outbox_skip", err);
 
     if (st == EF_OK)
         st = ef__row_list_prepare(out, err);

@@ -7,6 +7,7 @@
 #include "../base/utf8.h"
 #include "../core/placement.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -71,14 +72,12 @@ ef_status ef__lane_replace(ef_journal *journal, const ef_lane *expected, const e
                        : st;
 }
 
-ef_status ef_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
-                       ef_error *err)
+ef_status ef__lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                        ef_error *err)
 {
     int64_t rows = 0;
-    ef_status st = ef__need_writable(journal, "ef_lane_drop", err);
+    ef_status st = ef__need_writable(journal, "ef__lane_drop", err);
 
-    if (st == EF_OK)
-        st = ef__name_parse("lane", lane, 1, false, err);
     if (st == EF_OK)
         st = journal->control->outbox->lane_drop(journal->control, lane, discard, &rows, err);
     if (out_rows)
@@ -107,35 +106,23 @@ void ef_lane_list_release(ef_lane_list *list)
 
 /* --- claims ----------------------------------------------------------------------------------- */
 
-static ef_status check_held(const ef_partition_lease *held, size_t count, ef_error *err)
+/* Every partition once, under a token. */
+static bool is_held_set(const ef_partition_lease *held, size_t count)
 {
     ef__partition_set seen = {{0}};
-    ef_status st;
 
-    if (count > 0 && (st = ef__need(held, "held", err)) != EF_OK)
-        return st;
     for (size_t i = 0; i < count; i++) {
-        st = ef__range_check("partition", held[i].partition, 0, EF_LIMIT_PARTITIONS - 1, err);
-        if (st == EF_OK)
-            st = ef__range_check("token", held[i].token, 1, INT64_MAX, err);
-        if (st == EF_OK)
-            st = ef__range_check("upto", held[i].upto, 0, INT64_MAX, err);
-        if (st != EF_OK)
-            return st;
-        if (ef__partition_set_has(&seen, held[i].partition))
-            return ef_fail(err, EF_BAD_INPUT, "partition %" PRId32 " is held twice",
-                           held[i].partition);
-        ef__partition_set_add(&seen, held[i].partition);
+        int32_t partition = held[i].partition;
+        if (partition < 0 || partition >= EF_LIMIT_PARTITIONS || held[i].token < 1 ||
+            held[i].upto < 0 || ef__partition_set_has(&seen, partition))
+            return false;
+        ef__partition_set_add(&seen, partition);
     }
-    return EF_OK;
+    return true;
 }
 
 static ef_status prepare_claimed_batch(ef_claimed_batch *out, ef_error *err)
 {
-    ef_status st = ef__need(out, "out", err);
-
-    if (st != EF_OK)
-        return st;
     out->items = NULL;
     out->count = 0;
     out->more = false;
@@ -149,19 +136,12 @@ static ef_status prepare_claimed_batch(ef_claimed_batch *out, ef_error *err)
 static ef_status claim_rows(ef_journal *journal, const ef__claim_request *request,
                             ef_claimed_batch *out, ef_error *err)
 {
-    ef_status st =
-        ef__need_writable(journal, request->due ? "ef_outbox_claim_due" : "ef_outbox_claim", err);
+    ef_status st = ef__need_writable(journal, "ef__outbox_claim", err);
 
+    assert(is_held_set(request->held, request->held_count) && request->after >= 0 &&
+           request->limit <= EF_LIMIT_CLAIM_ROWS);
     if (st == EF_OK)
         st = prepare_claimed_batch(out, err);
-    if (st == EF_OK)
-        st = ef__name_parse("lane", request->lane, request->due ? 0 : 1, false, err);
-    if (st == EF_OK)
-        st = check_held(request->held, request->held_count, err);
-    if (st == EF_OK)
-        st = ef__range_check("after", request->after, 0, INT64_MAX, err);
-    if (st == EF_OK)
-        st = ef__range_check("limit", (int64_t)request->limit, 0, EF_LIMIT_CLAIM_ROWS, err);
     if (st != EF_OK || request->limit == 0 || request->held_count == 0)
         return st;
     st = ef__damage_note(journal,
@@ -174,29 +154,30 @@ static ef_status claim_rows(ef_journal *journal, const ef__claim_request *reques
     return st;
 }
 
-ef_status ef_outbox_claim_after(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                                size_t held_count, int64_t after, size_t limit,
-                                ef_claimed_batch *out, ef_error *err)
+ef_status ef__outbox_claim_after(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                 size_t held_count, int64_t after, size_t limit,
+                                 ef_claimed_batch *out, ef_error *err)
 {
     return claim_rows(journal, &(ef__claim_request){lane, false, held, held_count, after, limit},
                       out, err);
 }
 
-ef_status ef_outbox_claim(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                          size_t held_count, size_t limit, ef_claimed_batch *out, ef_error *err)
+ef_status ef__outbox_claim(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                           size_t held_count, size_t limit, ef_claimed_batch *out, ef_error *err)
 {
     return claim_rows(journal, &(ef__claim_request){lane, false, held, held_count, 0, limit}, out,
                       err);
 }
 
-ef_status ef_outbox_claim_due(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                              size_t held_count, size_t limit, ef_claimed_batch *out, ef_error *err)
+ef_status ef__outbox_claim_due(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                               size_t held_count, size_t limit, ef_claimed_batch *out,
+                               ef_error *err)
 {
     return claim_rows(journal, &(ef__claim_request){lane, true, held, held_count, 0, limit}, out,
                       err);
 }
 
-void ef_claimed_batch_release(ef_claimed_batch *batch)
+void ef__claimed_batch_release(ef_claimed_batch *batch)
 {
     if (!batch)
         return;
@@ -206,28 +187,11 @@ void ef_claimed_batch_release(ef_claimed_batch *batch)
 
 /* --- acknowledgements ------------------------------------------------------------------------- */
 
-static ef_status check_retry_row(const ef_retry_row *row, ef_error *err)
+static bool is_retry_row(const ef_retry_row *row)
 {
-    ef_status st = ef__name_parse("lane", row->lane, 1, false, err);
-
-    if (st == EF_OK)
-        st = ef__range_check("position", row->position, 1, INT64_MAX, err);
-    if (st == EF_OK)
-        st = ef__range_check("attempts", row->attempts, 0, INT32_MAX, err);
-    if (st == EF_OK)
-        st = ef__range_check("due_us", row->due_us, 0, EF__TIME_US_MAX, err);
-    if (st == EF_OK)
-        st = ef__range_check("status", row->status, EF_ROW_PENDING, EF_ROW_DONE, err);
-    if (st == EF_OK)
-        st = ef__str_check("error", row->error, err);
-    if (st != EF_OK)
-        return st;
-    if (row->status == EF_ROW_PROCESSING)
-        return ef_fail(err, EF_BAD_INPUT, "status processing is derived and cannot be written");
-    if (is_apply_lane(row->lane))
-        return ef_fail(err, EF_BAD_INPUT,
-                       "a retry row belongs to the lane of a projection or publisher, not \"*\"");
-    return EF_OK;
+    return row->lane.len > 0 && !is_apply_lane(row->lane) && row->position > 0 &&
+           row->attempts >= 0 && row->due_us >= 0 && row->due_us <= EF__TIME_US_MAX &&
+           row->status != EF_ROW_PROCESSING && row->status <= EF_ROW_DONE;
 }
 
 /* An error text that cannot be stored as it is gets cut or changed: a failure must not be lost
@@ -284,80 +248,67 @@ static ef_status ack_with_cut_errors(ef_journal *journal, void *connection,
     return st;
 }
 
+/* *out_storable: every error text can be stored as it is. */
 static ef_status check_retry_rows(const ef_journal *journal, const ef_retry_row *retry_rows,
-                                  size_t count, bool *out_fit, ef_error *err)
+                                  size_t count, bool *out_storable, ef_error *err)
 {
-    ef_status st =
-        ef__range_check("retry_row_count", (int64_t)count, 0, EF_LIMIT_APPEND_EVENTS * 10, err);
-
-    *out_fit = true;
-    if (st == EF_OK && count > 0)
-        st = ef__need(retry_rows, "retry_rows", err);
-    for (size_t i = 0; st == EF_OK && i < count; i++) {
-        st = check_retry_row(&retry_rows[i], err);
-        *out_fit = *out_fit && (st != EF_OK || is_storable_error(retry_rows[i].error));
+    *out_storable = true;
+    for (size_t i = 0; i < count; i++) {
+        assert(is_retry_row(&retry_rows[i]));
+        *out_storable = *out_storable && is_storable_error(retry_rows[i].error);
     }
-    if (st == EF_OK && count > 0 && ef__journal_is_sparse(journal))
-        st = ef_fail(err, EF_UNSUPPORTED,
-                     "a journal on %s has no retry rows: a failed event stops its tenant",
-                     journal->store->name);
-    return st;
+    if (count > 0 && ef__journal_is_sparse(journal))
+        return ef_fail(err, EF_UNSUPPORTED,
+                       "a journal on %s has no retry rows: a failed event stops its tenant",
+                       journal->store->name);
+    return EF_OK;
 }
 
 ef_status ef__outbox_ack_with(ef_journal *journal, void *connection, const ef__ack_request *request,
                               ef_error *err)
 {
     bool storable;
-    ef_status st = ef__need_writable(journal, "ef_outbox_ack", err);
+    ef_status st = ef__need_writable(journal, "ef__outbox_ack", err);
 
-    if (st == EF_OK)
-        st = ef__name_parse("lane", request->lane, 1, false, err);
-    if (st == EF_OK)
-        st = check_held(request->held, request->held_count, err);
+    assert(is_held_set(request->held, request->held_count));
     if (st == EF_OK)
         st = check_retry_rows(journal, request->retry_rows, request->retry_row_count, &storable,
                               err);
-    if (st == EF_OK)
-        st = check_object("progress", request->progress, err);
     if (st != EF_OK ||
         (request->held_count == 0 && !request->retry_row_count && !request->progress.len))
         return st;
-    if (request->held_count == 0)
-        return ef_fail(err, EF_BAD_INPUT, "held_count is 0: a lane is acknowledged under a lease");
+    assert(request->held_count > 0);
     return (storable ? ack_batch : ack_with_cut_errors)(journal, connection, request, err);
 }
 
-ef_status ef_published_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                           size_t held_count, const ef_retry_row *retry_rows,
-                           size_t retry_row_count, ef_str progress, ef_error *err)
+ef_status ef__published_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                            size_t held_count, const ef_retry_row *retry_rows,
+                            size_t retry_row_count, ef_str progress, ef_error *err)
 {
     ef__ack_request request = {lane, held, held_count, retry_rows, retry_row_count, progress};
 
     return ef__outbox_ack_with(journal, NULL, &request, err);
 }
 
-ef_status ef_outbox_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                        size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
-                        ef_error *err)
+ef_status ef__outbox_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                         size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
+                         ef_error *err)
 {
-    return ef_published_ack(journal, lane, held, held_count, retry_rows, retry_row_count,
-                            EF_STR(""), err);
+    return ef__published_ack(journal, lane, held, held_count, retry_rows, retry_row_count,
+                             EF_STR(""), err);
 }
 
-ef_status ef_outbox_add_retry_rows(ef_journal *journal, const ef_retry_row *retry_rows,
-                                   size_t retry_row_count, ef_error *err)
+ef_status ef__outbox_add_retry_rows(ef_journal *journal, const ef_retry_row *retry_rows,
+                                    size_t retry_row_count, ef_error *err)
 {
     ef__ack_request request = {.lane = EF_STR(EF_LANE_APPLY),
                                .retry_rows = retry_rows,
                                .retry_row_count = retry_row_count};
     bool storable;
-    ef_status st = ef__need_writable(journal, "ef_outbox_add_retry_rows", err);
+    ef_status st = ef__need_writable(journal, "ef__outbox_add_retry_rows", err);
 
     if (st == EF_OK)
         st = check_retry_rows(journal, retry_rows, retry_row_count, &storable, err);
-    for (size_t i = 0; st == EF_OK && i < retry_row_count; i++)
-        if (retry_rows[i].status == EF_ROW_DONE)
-            st = ef_fail(err, EF_BAD_INPUT, "status done is for ef_outbox_ack, not for filing");
     if (st != EF_OK || retry_row_count == 0)
         return st;
     return (storable ? ack_batch : ack_with_cut_errors)(journal, NULL, &request, err);
@@ -374,45 +325,20 @@ ef_status ef__outbox_remove(ef_journal *journal, const ef_retry_row *rows, size_
 
 /* --- published rows --------------------------------------------------------------------------- */
 
-static ef_status check_published(ef_journal *journal, const char *call, ef_str lane,
-                                 const ef_partition_lease *held, size_t *limit, int64_t *out_count,
-                                 ef_error *err)
+ef_status ef__published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                              size_t limit, int64_t *out_count, ef_error *err)
 {
-    ef_status st = ef__need_writable(journal, call, err);
-
-    if (st == EF_OK)
-        st = ef__need(out_count, "out_count", err);
-    if (st == EF_OK)
-        st = ef__name_parse("lane", lane, 1, false, err);
-    if (st == EF_OK)
-        st = check_held(held, 1, err);
-    if (st == EF_OK)
-        st = ef__limit_resolve(limit, err);
-    if (st == EF_OK)
-        *out_count = 0;
-    return st;
+    *out_count = 0;
+    return journal->control->outbox->published_purge(journal->control, lane, held, limit, out_count,
+                                                     err);
 }
 
-ef_status ef_published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                             size_t limit, int64_t *out_count, ef_error *err)
+ef_status ef__published_requeue(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                size_t limit, int64_t *out_count, ef_error *err)
 {
-    ef_status st =
-        check_published(journal, "ef_published_purge", lane, held, &limit, out_count, err);
-
-    return st == EF_OK ? journal->control->outbox->published_purge(journal->control, lane, held,
-                                                                   limit, out_count, err)
-                       : st;
-}
-
-ef_status ef_published_requeue(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                               size_t limit, int64_t *out_count, ef_error *err)
-{
-    ef_status st =
-        check_published(journal, "ef_published_requeue", lane, held, &limit, out_count, err);
-
-    return st == EF_OK ? journal->control->outbox->published_requeue(journal->control, lane, held,
-                                                                     limit, out_count, err)
-                       : st;
+    *out_count = 0;
+    return journal->control->outbox->published_requeue(journal->control, lane, held, limit,
+                                                       out_count, err);
 }
 
 ef_status ef_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,

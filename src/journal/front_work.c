@@ -10,78 +10,22 @@
 #include "../core/lease_rule.h"
 #include "../core/placement.h"
 
+#include <assert.h>
+
 #define DETAIL_BYTES (1 << 20) /* the JSON tree of a run's detail, which has at most 16 KiB */
 
 /* --- leases ----------------------------------------------------------------------------------- */
 
-static ef_status check_key(const ef_lease_key *key, ef_error *err)
+ef_status ef__lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                         const ef__heartbeat *beat, ef_error *err)
 {
-    bool partitioned;
-    ef_status st = ef__need(key, "key", err);
+    ef_status st = ef__need_writable(journal, "ef__lease_many", err);
 
-    if (st == EF_OK)
-        st = ef__range_check("kind", key->kind, 0, EF_LEASE_RUN, err);
-    if (st == EF_OK)
-        st = ef__text_check("name", key->name, EF_LIMIT_LEASE_NAME_BYTES, err);
-    if (st != EF_OK)
-        return st;
-    partitioned = key->kind == EF_LEASE_PARTITION || key->kind == EF_LEASE_PUBLISHER;
-    if (key->kind == EF_LEASE_PARTITION && key->name.len)
-        return ef_fail(err, EF_BAD_INPUT, "the lease of a partition has no name, \"%.*s\" is given",
-                       EF_STR_ARG(key->name));
-    if (key->kind == EF_LEASE_PUBLISHER && key->name.len == 0)
-        return ef_fail(err, EF_BAD_INPUT, "the name of a publisher's lease must be its lane");
-    /* The lease of a partition beyond a lowered count may still have to be released. */
-    return ef__range_check("partition", key->partition, partitioned ? 0 : -1,
-                           EF_LIMIT_PARTITIONS - 1, err);
-}
-
-static ef_status check_call(const ef_lease_call *call, ef_error *err)
-{
-    bool acquires = call->verb == EF_LEASE_ACQUIRE || call->verb == EF_LEASE_RENEW_OR_ACQUIRE;
-    ef_status st = ef__range_check("verb", call->verb, 0, EF_LEASE_RELEASE, err);
-
-    if (st == EF_OK)
-        st = check_key(&call->key, err);
-    if (st == EF_OK && acquires)
-        st = ef__name_parse("holder", call->holder, 1, false, err);
-    if (st == EF_OK && call->verb != EF_LEASE_RELEASE)
-        st = ef__range_check("lease_ms", call->lease_ms, 1, EF_LIMIT_LEASE_MS, err);
-    if (st == EF_OK && call->verb != EF_LEASE_ACQUIRE)
-        st = ef__range_check("token", call->token, acquires ? 0 : 1, INT64_MAX, err);
-    return st;
-}
-
-static ef_status check_heartbeat(const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
-{
-    ef_status st = ef__name_parse("id", worker->id, 1, false, err);
-
-    if (st == EF_OK)
-        st = ef__name_parse("host", worker->host, 0, false, err);
-    if (st == EF_OK)
-        st = ef__range_check("pid", worker->pid, 0, INT64_MAX, err);
-    if (st == EF_OK)
-        st = ef__range_check("heartbeat_ms", heartbeat_ms, 1, EF_LIMIT_LEASE_MS, err);
-    return st;
-}
-
-/* `name` is the function that the caller called, for messages. */
-static ef_status apply_calls(ef_journal *journal, const char *name, ef_lease_call *calls,
-                             size_t count, const ef__heartbeat *beat, ef_error *err)
-{
-    ef_status st = ef__need_writable(journal, name, err);
-
-    if (st == EF_OK)
-        st = ef__range_check("count", (int64_t)count, 0, EF_LIMIT_LEASE_CALLS, err);
-    if (st == EF_OK && count > 0)
-        st = ef__need(calls, "calls", err);
-    for (size_t i = 0; st == EF_OK && i < count; i++)
-        st = check_call(&calls[i], err);
-    if (st == EF_OK && beat->worker)
-        st = check_heartbeat(beat->worker, beat->heartbeat_ms, err);
+    assert(count <= EF_LIMIT_LEASE_CALLS);
     if (st != EF_OK || (count == 0 && !beat->worker && beat->minute_count == 0))
         return st;
     for (size_t i = 0; i < count; i++) {
+        assert(calls[i].lease_ms > 0 || calls[i].verb == EF_LEASE_RELEASE);
         calls[i].status = EF_OK;
         calls[i].until_us = calls[i].left_ms = 0;
     }
@@ -89,41 +33,22 @@ static ef_status apply_calls(ef_journal *journal, const char *name, ef_lease_cal
     return ef__damage_note(journal, st, err);
 }
 
-ef_status ef_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                        const ef_worker *worker, int64_t heartbeat_ms, ef_error *err)
-{
-    return apply_calls(journal, "ef_lease_many", calls, count,
-                       &(ef__heartbeat){.worker = worker, .heartbeat_ms = heartbeat_ms}, err);
-}
-
-ef_status ef__lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                         const ef__heartbeat *beat, ef_error *err)
-{
-    return apply_calls(journal, "ef__lease_many", calls, count, beat, err);
-}
-
 /* A single call: its refusal is the status. */
-static ef_status apply_call(ef_journal *journal, const char *name, const ef_lease_key *key,
-                            ef_lease_call *call, ef_error *err)
+static ef_status apply_call(ef_journal *journal, ef_lease_call *call, ef_error *err)
 {
-    ef_status st = ef__need(key, "key", err);
+    ef_status st = ef__lease_many(journal, call, 1, &(ef__heartbeat){0}, err);
 
-    if (st != EF_OK)
-        return st;
-    call->key = *key;
-    st = apply_calls(journal, name, call, 1, &(ef__heartbeat){0}, err);
     return st == EF_OK ? call->status : st;
 }
 
-ef_status ef_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str holder,
-                           int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
-                           ef_error *err)
+ef_status ef__lease_acquire_one(ef_journal *journal, const ef_lease_key *key, ef_str holder,
+                            int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
+                            ef_error *err)
 {
-    ef_lease_call call = {.verb = EF_LEASE_ACQUIRE, .holder = holder, .lease_ms = lease_ms};
-    ef_status st = ef__need(out_token, "out_token", err);
+    ef_lease_call call = {
+        .verb = EF_LEASE_ACQUIRE, .key = *key, .holder = holder, .lease_ms = lease_ms};
+    ef_status st = apply_call(journal, &call, err);
 
-    if (st == EF_OK)
-        st = apply_call(journal, "ef_lease_acquire", key, &call, err);
     if (st != EF_OK)
         return st;
     *out_token = call.token;
@@ -132,23 +57,12 @@ ef_status ef_lease_acquire(ef_journal *journal, const ef_lease_key *key, ef_str 
     return EF_OK;
 }
 
-ef_status ef_lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                         int64_t lease_ms, int64_t *out_until_us, ef_error *err)
+ef_status ef__lease_release_one(ef_journal *journal, const ef_lease_key *key, int64_t token,
+                            ef_error *err)
 {
-    ef_lease_call call = {.verb = EF_LEASE_RENEW, .lease_ms = lease_ms, .token = token};
-    ef_status st = apply_call(journal, "ef_lease_renew", key, &call, err);
+    ef_lease_call call = {.verb = EF_LEASE_RELEASE, .key = *key, .token = token};
 
-    if (st == EF_OK && out_until_us)
-        *out_until_us = call.until_us;
-    return st;
-}
-
-ef_status ef_lease_release(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                           ef_error *err)
-{
-    ef_lease_call call = {.verb = EF_LEASE_RELEASE, .token = token};
-
-    return apply_call(journal, "ef_lease_release", key, &call, err);
+    return apply_call(journal, &call, err);
 }
 
 ef_status ef_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
@@ -175,44 +89,22 @@ void ef_lease_list_release(ef_lease_list *list)
 
 /* --- workers ---------------------------------------------------------------------------------- */
 
-ef_status ef_worker_heartbeat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
-                              ef_error *err)
+ef_status ef__worker_leave(ef_journal *journal, ef_str id, ef_error *err)
 {
-    ef_status st = ef__need(worker, "worker", err);
+    ef_status st = ef__need_writable(journal, "ef__worker_leave", err);
 
-    return st == EF_OK
-               ? apply_calls(journal, "ef_worker_heartbeat", NULL, 0,
-                             &(ef__heartbeat){.worker = worker, .heartbeat_ms = heartbeat_ms}, err)
-               : st;
-}
-
-ef_status ef_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
-{
-    ef_status st = ef__need_writable(journal, "ef_worker_leave", err);
-
-    if (st == EF_OK)
-        st = ef__name_parse("id", id, 1, false, err);
     return st == EF_OK ? journal->control->leases->worker_leave(journal->control, id, err) : st;
 }
 
-ef_status ef_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
-                          int64_t *out_purged, ef_error *err)
+ef_status ef__worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                           int64_t *out_purged, ef_error *err)
 {
-    /* A year: long enough, and far from overflow in microseconds. */
-    const int64_t max_ms = 366 * EF_LIMIT_LEASE_MS;
-    int64_t purged = 0;
-    ef_status st = ef__need_writable(journal, "ef_worker_purge", err);
+    ef_status st = ef__need_writable(journal, "ef__worker_purge", err);
 
-    if (st == EF_OK)
-        st = ef__range_check("older_than_ms", older_than_ms, 0, max_ms, err);
-    if (st == EF_OK)
-        st = ef__range_check("interval_ms", interval_ms, 0, max_ms, err);
-    if (st == EF_OK)
-        st = journal->control->leases->worker_purge(journal->control, older_than_ms, interval_ms,
-                                                    &purged, err);
-    if (st == EF_OK && out_purged)
-        *out_purged = purged;
-    return st;
+    *out_purged = 0;
+    return st == EF_OK ? journal->control->leases->worker_purge(journal->control, older_than_ms,
+                                                                interval_ms, out_purged, err)
+                       : st;
 }
 
 ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
@@ -380,11 +272,11 @@ static ef_status check_request(const ef_run *run, ef_error *err)
     return st;
 }
 
-ef_status ef_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err)
+ef_status ef__run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err)
 {
     char id[EF_EVENT_ID_TEXT_MAX];
     ef_run made;
-    ef_status st = ef__need_writable(journal, "ef_run_request", err);
+    ef_status st = ef__need_writable(journal, "ef__run_request", err);
 
     if (st == EF_OK)
         st = ef__need(out, "out", err);
@@ -406,39 +298,20 @@ ef_status ef_run_request(ef_journal *journal, const ef_run *run, ef_run_list *ou
     return EF__LIST_FINISH(out, st);
 }
 
-ef_status ef_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
-                        int64_t token, ef_error *err)
+ef_status ef__run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                         int64_t token, ef_error *err)
 {
-    ef_run taken;
-    ef_status st = ef__need_writable(journal, "ef_run_update", err);
+    ef_run stored = *run;
+    ef_status st = ef__need_writable(journal, "ef__run_update", err);
 
+    assert(lease || run->state == EF_RUN_CANCELLED);
+    stored.error = ef__utf8_cut(run->error, EF_LIMIT_ERROR_BYTES);
     if (st == EF_OK)
-        st = ef__need(run, "run", err);
+        st = ef__text_check("error", stored.error, EF_LIMIT_ERROR_BYTES, err);
     if (st == EF_OK)
-        st = ef__name_parse("id", run->id, 1, false, err);
-    if (st == EF_OK)
-        st = ef__range_check("state", run->state, 0, EF_RUN_CANCELLED, err);
-    if (st == EF_OK)
-        st = ef__range_check("processed", run->processed, 0, INT64_MAX, err);
-    if (st == EF_OK)
-        st = ef__range_check("total", run->total, -1, INT64_MAX, err);
-    if (st == EF_OK)
-        st = ef__range_check("last_position", run->last_position, 0, INT64_MAX, err);
-    if (st == EF_OK && lease)
-        st = check_key(lease, err);
-    if (st == EF_OK && lease)
-        st = ef__range_check("token", token, 1, INT64_MAX, err);
-    if (st != EF_OK)
-        return st;
-    if (!lease && run->state != EF_RUN_CANCELLED)
-        return ef_fail(err, EF_BAD_INPUT, "lease is NULL: only a cancellation needs no lease");
-    taken = *run;
-    taken.error = ef__utf8_cut(run->error, EF_LIMIT_ERROR_BYTES);
-    st = ef__text_check("error", taken.error, EF_LIMIT_ERROR_BYTES, err);
-    if (st == EF_OK)
-        st = ef__text_check("detail", taken.detail, EF_LIMIT_DETAIL_BYTES, err);
+        st = ef__text_check("detail", stored.detail, EF_LIMIT_DETAIL_BYTES, err);
     return st == EF_OK
-               ? journal->control->records->run_update(journal->control, &taken, lease, token, err)
+               ? journal->control->records->run_update(journal->control, &stored, lease, token, err)
                : st;
 }
 

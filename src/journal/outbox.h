@@ -14,6 +14,61 @@ static inline bool ef__query_published(const ef_outbox_query *query)
     return query->status && *query->status == EF_ROW_PUBLISHED;
 }
 
+#define EF_SUSPECT_PIECE 64 /* rows: one more crash narrows a large batch to this many */
+
+/* A partition that the caller works on, and the token of its lease. */
+typedef struct ef_partition_lease {
+    int32_t partition;
+    int64_t token; /* of the lease (partition "" n) for apply lanes, (publisher LANE n) otherwise */
+    int64_t upto;  /* ack only: everything up to this position is done; 0: keep the offset */
+} ef_partition_lease;
+
+/* A claimed row. `event` lives in the batch. */
+typedef struct ef_claimed_row {
+    const ef_event *event;
+    ef_str lane;
+    int32_t partition;
+    int32_t attempts; /* failures so far */
+    bool suspect;     /* it was in flight when a worker ended without an acknowledgement; never of
+                       * publishers, whose rows are always claimed in position order */
+    bool skip;        /* an operator skipped it: acknowledge it without applying it */
+    bool follows;     /* claim_due: it follows the previous item, in the same stream */
+    bool waits;       /* claim, publishers: its stream has an earlier retry row in the lane */
+    ef_str error;     /* claim_due: the error of the last attempt; "" of a row that follows */
+    int64_t filed;    /* claim_due: how often it was filed; pass it back with EF_ROW_DONE */
+    bool interrupted; /* claim_due: an attempt started and never ended, because its worker crashed
+                       * or lost its lease. `attempts` includes it. */
+} ef_claimed_row;
+
+typedef struct ef_claimed_batch {
+    const ef_claimed_row *items;
+    size_t count;
+    bool more;
+    ef_batch events;     /* the events of the items */
+    int64_t next_due_us; /* claim_due: when the next row is due; 0: none */
+} ef_claimed_batch;
+
+#define EF_CLAIMED_BATCH_INIT                                                                      \
+    {                                                                                              \
+        NULL, 0, false, EF_BATCH_INIT, 0                                                           \
+    }
+
+/* The result of one event in one lane, for events that failed and the events blocked by them. */
+typedef struct ef_retry_row {
+    ef_str lane; /* the failing projection's (created if new) or the publisher's own */
+    int64_t position;
+    ef_row_status status; /* PENDING (blocked), FAILED, DEAD, or DONE: remove the row */
+    int32_t attempts;
+    int64_t due_us; /* FAILED and PENDING: not before; 0: at once */
+    ef_str error;   /* cut at 1,000 bytes, between characters */
+    int64_t filed;  /* DONE: the value of the claim. A row that was filed again since then stays:
+                     * another build of the projection lacks the event */
+    bool trying; /* an attempt starts; `attempts` includes it. The next write of the row ends it */
+    bool skip;   /* the value of the claim. DONE without it: a skip since then came too late, the
+                  * event was applied, and the skip is withdrawn. Not DONE with it: versions that
+                  * the skip does not cover still lack the event */
+} ef_retry_row;
+
 /* A claim of rows of a lane. */
 typedef struct ef__claim_request {
     ef_str lane;
@@ -131,6 +186,102 @@ typedef struct ef__outbox_ops {
  * EF_CONFLICT: it was changed since, and is kept. */
 ef_status ef__lane_replace(ef_journal *journal, const ef_lane *expected, const ef_lane *lane,
                            ef_error *err);
+/*
+ * Ends a publisher's lane: no more events are queued for it, and its settings, its rows and its
+ * published events are deleted. Setting it creates it again. `out_rows` (may be NULL): the number
+ * of rows deleted. EF_EXISTS  it has rows and `discard` is not set: nothing was changed
+ */
+ef_status ef__lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                        ef_error *err);
+
+void ef__claimed_batch_release(ef_claimed_batch *batch);
+
+/*
+ * Claims the next rows of `lane` in the partitions held, in position order. The rows are recorded
+ * as in flight under the tokens before the call returns, so that a crash can be attributed to them.
+ * Claiming again without an acknowledgement in between returns the same rows.
+ *
+ * Rows that were in flight when a worker crashed may have caused the crash. They are claimed first
+ * and separately: in pieces of EF_SUSPECT_PIECE while there are many, then one by one, until the
+ * event that crashes its worker is isolated.
+ *
+ * EF_LEASE_LOST  a token is old or its lease has expired: nothing is claimed
+ */
+ef_status ef__outbox_claim(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                           size_t held_count, size_t limit, ef_claimed_batch *out, ef_error *err);
+/*
+ * Claims more rows of a publisher's lane while others are in flight: `after` is the last position
+ * that was claimed under these tokens. Both batches stay in flight until they are acknowledged. 0:
+ * the same as ef__outbox_claim.
+ */
+ef_status ef__outbox_claim_after(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                 size_t held_count, int64_t after, size_t limit,
+                                 ef_claimed_batch *out, ef_error *err);
+
+/*
+ * Claims retry rows that are due: of each stream the first one in its lane, if it is pending or
+ * failed and its time has come, followed by the pending ones after it. `lane` "" means the lanes of
+ * all projections. Ordered by lane, then by due time. The claim is not recorded: count the attempt
+ * (ef_retry_row.trying) before making it.
+ */
+ef_status ef__outbox_claim_due(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                               size_t held_count, size_t limit, ef_claimed_batch *out,
+                               ef_error *err);
+
+/*
+ * Acknowledges a batch: moves the offsets of the partitions held, removes the rows up to them and
+ * writes the retry rows, in one transaction that compares every token. In lane "*", and without
+ * retry rows, power loss may undo it, and the rows are claimed again: watermarks then drop the
+ * duplicates.
+ * EF_LEASE_LOST  a token is old: nothing was changed
+ */
+ef_status ef__outbox_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                         size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
+                         ef_error *err);
+
+/*
+ * Files retry rows in the lanes of projections, for events that are not queued for them: a catch-up
+ * failed on them, or a gap was found. An existing row stays as it is, and its `filed` grows. All or
+ * none.
+ *
+ * No lease is needed: a row only refers to an event, and the watermark of the projection decides
+ * whether the event is applied.
+ */
+ef_status ef__outbox_add_retry_rows(ef_journal *journal, const ef_retry_row *retry_rows,
+                                    size_t retry_row_count, ef_error *err);
+
+/*
+ * The same for a publisher's lane, which also stores the position of its sink in the same
+ * transaction: `progress` is a JSON object, and "" keeps the stored one. So a worker that takes
+ * over reads a progress that matches the offsets.
+ */
+ef_status ef__published_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                            size_t held_count, const ef_retry_row *retry_rows,
+                            size_t retry_row_count, ef_str progress, ef_error *err);
+/*
+ * An event that a publisher's lane has published (its offset passed it, or its retry row is done
+ * and was not skipped) is kept for the lane's retain_us. Purge removes expired ones, checking up to
+ * `limit` rows; requeue returns up to `limit` of them to the lane, lowest position first, as
+ * pending retry rows. Both work on all partitions under the lease of any one, because one worker
+ * holds all partitions of a publisher. `out_count`: how many were removed or requeued.
+ * EF_LEASE_LOST  the token is old: nothing was changed
+ */
+ef_status ef__published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                              size_t limit, int64_t *out_count, ef_error *err);
+ef_status ef__published_requeue(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                size_t limit, int64_t *out_count, ef_error *err);
+
+/*
+ * Skips an event: the lane passes it without applying it. The audit log has actor and reason. In a
+ * projection's lane the skip holds for the given versions, in every build of them, and for no
+ * other; ef_projection_skip finds the versions that are blocked at the event. A version that lacks
+ * the event and is not given retries it as before. In a publisher's lane a queued row can be
+ * skipped too; one that is in flight may have been delivered already. EF_NOT_FOUND  the event has
+ * no such row in that lane
+ */
+ef_status ef__outbox_skip(ef_journal *journal, const ef_outbox_action *action, ef_row_list *out,
+                          ef_error *err);
+
 /* Is there a row in "*", or in a projection's lane, that workers have to process now or later? Dead
  * rows, and rows blocked by them, need an operator. Reads few rows, however many there are. */
 ef_status ef__outbox_has_work(ef_journal *journal, bool *out, ef_error *err);
@@ -166,7 +317,7 @@ ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err)
  * filed again since it was read stays. */
 ef_status ef__outbox_remove(ef_journal *journal, const ef_retry_row *rows, size_t count,
                             ef_error *err);
-/* As ef_outbox_ack, on the connection of a store that shares the database. */
+/* As ef__outbox_ack, on the connection of a store that shares the database. */
 ef_status ef__outbox_ack_with(ef_journal *journal, void *connection, const ef__ack_request *mark,
                               ef_error *err);
 

@@ -66,6 +66,20 @@ typedef struct ef__record_ops {
                          size_t limit, ef__skip_list *out, ef_error *err);
 } ef__record_ops;
 
+/* Adds a run. Mode, projection ("" for all: replay, gap_repair and verify), tenant, from, to,
+ * total, reason, requester and detail are used. `out` holds the run with its id. EF_EXISTS: a run
+ * is open for the same tenant and projection, or for all. */
+ef_status ef__run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err);
+
+/*
+ * Updates a run: writes state, processed, total, last_position and error of `run`, and detail
+ * unless it is "". `lease` and `token` are the driver's; to cancel a queued run, or one whose
+ * driver's lease has ended, needs none (lease NULL). EF_NOT_FOUND, EF_LEASE_LOST, or EF_CONFLICT:
+ * the run's state does not allow the change
+ */
+ef_status ef__run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                         int64_t token, ef_error *err);
+
 /* The types that are not folded, by name. */
 ef_status ef__types_not_folded(ef_journal *journal, ef_type_list *out, ef_error *err);
 /* May an append of `tenant`, which has created `created` of the journal's `all` types, create one

@@ -8,11 +8,10 @@
 #ifndef EF_JOURNAL_REFUSAL_H
 #define EF_JOURNAL_REFUSAL_H
 
-#include "../core/lease_rule.h"
+#include "lease.h"
+#include "outbox.h"
 
-#include <everfold/lease.h>
-#include <everfold/outbox.h>
-#include <everfold/run.h>
+#include "../core/lease_rule.h"
 
 ef_status ef__refuse_unknown_stream(ef_str stream, ef_error *err);
 ef_status ef__refuse_unknown_event(ef_str id, ef_error *err);

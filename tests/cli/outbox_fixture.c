@@ -6,6 +6,8 @@
  * Takes everything that is queued for the apply lane, under leases of all partitions, and marks it
  * as taken; the events that are named become exceptions of LANE (STATUS pending, failed or dead).
  */
+#include "../../src/journal/journal.h"
+
 #include <everfold/everfold.h>
 
 #include <inttypes.h>
@@ -35,7 +37,8 @@ static size_t take_leases(ef_journal *journal, ef_error *err)
         ef_lease_key key = {EF_LEASE_PARTITION, EF_STR(""), i};
         int64_t until;
         held[i].partition = i;
-        need(ef_lease_acquire(journal, &key, EF_STR("fixture"), 60000, &held[i].token, &until, err),
+        need(ef__lease_acquire_one(journal, &key, EF_STR("fixture"), 60000, &held[i].token, &until,
+                                   err),
              err, "lease");
     }
     return (size_t)facts.partitions;
@@ -77,21 +80,21 @@ int main(int argc, char **argv)
     ef_journal_options options = {.url = argv[1]};
     need(ef_journal_open(&options, &journal, &err), &err, "open");
     size_t partitions = take_leases(journal, &err);
-    need(ef_outbox_claim(journal, EF_STR(EF_LANE_APPLY), held, partitions, 1000, &taken, &err),
+    need(ef__outbox_claim(journal, EF_STR(EF_LANE_APPLY), held, partitions, 1000, &taken, &err),
          &err, "take");
     for (size_t i = 0; i < taken.count; i++)
         held[taken.items[i].partition].upto = taken.items[i].event->position;
     size_t count = read_retry_rows(&taken, argv + 3, argc - 3);
     for (size_t i = 0; i < count; i++)
         retry_rows[i].lane = ef_str_from(argv[2]);
-    need(ef_outbox_ack(journal, EF_STR(EF_LANE_APPLY), held, partitions, retry_rows, count, &err),
+    need(ef__outbox_ack(journal, EF_STR(EF_LANE_APPLY), held, partitions, retry_rows, count, &err),
          &err, "mark");
     for (size_t i = 0; i < partitions; i++) {
         ef_lease_key key = {EF_LEASE_PARTITION, EF_STR(""), held[i].partition};
-        need(ef_lease_release(journal, &key, held[i].token, &err), &err, "release");
+        need(ef__lease_release_one(journal, &key, held[i].token, &err), &err, "release");
     }
     (void)printf("taken %zu, exceptions %zu\n", taken.count, count);
-    ef_claimed_batch_release(&taken);
+    ef__claimed_batch_release(&taken);
     ef_journal_close(journal);
     return 0;
 }

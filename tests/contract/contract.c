@@ -218,7 +218,7 @@ int64_t acquire(contract *t, int32_t partition, const char *owner)
     ef_lease_key key = partition_key(partition);
     int64_t token = 0;
 
-    OK(ef_lease_acquire(t->journal, &key, str(owner), 10000, &token, NULL, &t->err));
+    OK(ef__lease_acquire_one(t->journal, &key, str(owner), 10000, &token, NULL, &t->err));
     return token;
 }
 
@@ -227,8 +227,27 @@ int64_t acquire_publisher(contract *t, const char *lane, int32_t partition, cons
     ef_lease_key key = {EF_LEASE_PUBLISHER, str(lane), partition};
     int64_t token = 0;
 
-    OK(ef_lease_acquire(t->journal, &key, str(owner), 10000, &token, NULL, &t->err));
+    OK(ef__lease_acquire_one(t->journal, &key, str(owner), 10000, &token, NULL, &t->err));
     return token;
+}
+
+ef_status lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t token, int64_t lease_ms,
+                      int64_t *out_until_us, ef_error *err)
+{
+    ef_lease_call call = {
+        .verb = EF_LEASE_RENEW, .key = *key, .token = token, .lease_ms = lease_ms};
+    ef_status st = ef__lease_many(journal, &call, 1, &(ef__heartbeat){0}, err);
+
+    if (st == EF_OK && call.status == EF_OK && out_until_us)
+        *out_until_us = call.until_us;
+    return st == EF_OK ? call.status : st;
+}
+
+ef_status worker_heartbeat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
+                           ef_error *err)
+{
+    return ef__lease_many(journal, NULL, 0,
+                          &(ef__heartbeat){.worker = worker, .heartbeat_ms = heartbeat_ms}, err);
 }
 
 void hold_all(contract *t, const char *owner, ef_partition_lease held[PARTITIONS])
@@ -245,7 +264,7 @@ void ack_claimed(contract *t, const char *lane, ef_partition_lease *held, size_t
         for (size_t h = 0; h < count; h++)
             if (held[h].partition == batch->items[i].partition)
                 held[h].upto = batch->items[i].event->position;
-    OK(ef_outbox_ack(t->journal, str(lane), held, count, retry_rows, retry_row_count, &t->err));
+    OK(ef__outbox_ack(t->journal, str(lane), held, count, retry_rows, retry_row_count, &t->err));
     for (size_t h = 0; h < count; h++)
         held[h].upto = 0;
 }
@@ -263,9 +282,9 @@ void fail_event(contract *t, const char *lane, int64_t position, ef_row_status s
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     hold_all(t, "fixture", held);
-    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
     ack_claimed(t, "*", held, PARTITIONS, &batch, &retry_row, 1);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 ef_outbox_summary summary(contract *t)

@@ -10,6 +10,8 @@
 
 #include "test.h"
 
+#include "../../src/journal/journal.h"
+
 #include <everfold/everfold.h>
 
 #include <stdatomic.h>
@@ -69,6 +71,10 @@ ef_lease_key partition_key(int32_t partition);
  * token. */
 int64_t acquire(contract *t, int32_t partition, const char *owner);
 int64_t acquire_publisher(contract *t, const char *lane, int32_t partition, const char *owner);
+ef_status lease_renew(ef_journal *journal, const ef_lease_key *key, int64_t token, int64_t lease_ms,
+                      int64_t *out_until_us, ef_error *err);
+ef_status worker_heartbeat(ef_journal *journal, const ef_worker *worker, int64_t heartbeat_ms,
+                           ef_error *err);
 /* Acquires the leases of all partitions. */
 void hold_all(contract *t, const char *owner, ef_partition_lease held[PARTITIONS]);
 /* Acknowledges a claimed batch: sets `upto` in `held`, and clears it afterwards. */

@@ -186,8 +186,9 @@ CONTRACT(a_journal_opened_read_only_refuses_to_write)
     REFUSED(EF_MISUSE, try_append(t, event_of("a", "t"), NULL));
     says(t, "read-only");
     REFUSED(EF_MISUSE, ef_type_set(t->journal, &type, &t->err));
-    REFUSED(EF_MISUSE, ef_worker_heartbeat(t->journal, &worker, 1000, &t->err));
-    REFUSED(EF_MISUSE, ef_lease_acquire(t->journal, &key, str("w"), 1000, &token, NULL, &t->err));
+    REFUSED(EF_MISUSE, worker_heartbeat(t->journal, &worker, 1000, &t->err));
+    REFUSED(EF_MISUSE,
+            ef__lease_acquire_one(t->journal, &key, str("w"), 1000, &token, NULL, &t->err));
 }
 
 CONTRACT(lists_refuse_limits_and_cursors_that_are_none)

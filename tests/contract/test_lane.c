@@ -61,7 +61,7 @@ CONTRACT(a_lane_that_was_changed_since_it_was_read_is_not_replaced)
     OK(ef__lane_replace(t->journal, &list.items[1], &lane, &t->err));
     OK(ef_lane_ls(t->journal, &list, &t->err));
     CHECK_STR("{\"n\":3}", list.items[1].settings);
-    OK(ef_lane_drop(t->journal, str("mail"), true, NULL, &t->err));
+    OK(ef__lane_drop(t->journal, str("mail"), true, NULL, &t->err));
     REFUSED(EF_CONFLICT, ef__lane_replace(t->journal, &list.items[1], &lane, &t->err));
     ef_lane_list_release(&read);
     ef_lane_list_release(&list);

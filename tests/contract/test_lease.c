@@ -6,7 +6,7 @@
 static ef_status try_acquire(contract *t, const ef_lease_key *key, const char *owner,
                              int64_t lease_ms, int64_t *token)
 {
-    return ef_lease_acquire(t->journal, key, str(owner), lease_ms, token, NULL, &t->err);
+    return ef__lease_acquire_one(t->journal, key, str(owner), lease_ms, token, NULL, &t->err);
 }
 
 CONTRACT(the_first_token_is_1_and_renewing_keeps_it)
@@ -15,14 +15,14 @@ CONTRACT(the_first_token_is_1_and_renewing_keeps_it)
     ef_lease_key key = partition_key(0);
     int64_t token = 0, until_us = 0;
 
-    OK(ef_lease_acquire(t->journal, &key, str("w1"), 1000, &token, &until_us, &t->err));
+    OK(ef__lease_acquire_one(t->journal, &key, str("w1"), 1000, &token, &until_us, &t->err));
     CHECK_INT(1, token);
     CHECK_INT(t->now_us + SECOND, until_us);
     pass_time(t, SECOND / 2);
-    OK(ef_lease_acquire(t->journal, &key, str("w1"), 1000, &token, &until_us, &t->err));
+    OK(ef__lease_acquire_one(t->journal, &key, str("w1"), 1000, &token, &until_us, &t->err));
     CHECK_INT(1, token);
     CHECK_INT(t->now_us + SECOND, until_us);
-    OK(ef_lease_renew(t->journal, &key, 1, 3000, &until_us, &t->err));
+    OK(lease_renew(t->journal, &key, 1, 3000, &until_us, &t->err));
     CHECK_INT(t->now_us + 3 * SECOND, until_us);
 }
 
@@ -62,7 +62,7 @@ CONTRACT(its_own_owner_gets_a_new_token_after_the_end)
 
     OK(try_acquire(t, &key, "w1", 1000, &token));
     pass_time(t, 2 * SECOND);
-    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    REFUSED(EF_LEASE_LOST, lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
     OK(try_acquire(t, &key, "w1", 1000, &token));
     CHECK_INT(2, token);
 }
@@ -78,9 +78,9 @@ CONTRACT(an_old_token_neither_renews_nor_releases)
     OK(try_acquire(t, &key, "w1", 1000, &token));
     pass_time(t, 2 * SECOND);
     OK(try_acquire(t, &key, "w2", 1000, &token));
-    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
-    REFUSED(EF_LEASE_LOST, ef_lease_release(t->journal, &key, 1, &t->err));
-    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 3, 1000, NULL, &t->err));
+    REFUSED(EF_LEASE_LOST, lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    REFUSED(EF_LEASE_LOST, ef__lease_release_one(t->journal, &key, 1, &t->err));
+    REFUSED(EF_LEASE_LOST, lease_renew(t->journal, &key, 3, 1000, NULL, &t->err));
     OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
     CHECK_INT(1, list.count);
     CHECK_STR("w2", list.items[0].holder);
@@ -99,13 +99,13 @@ CONTRACT(a_released_lease_is_free_and_the_token_still_grows)
     int64_t token = 0;
 
     OK(try_acquire(t, &key, "w1", 1000, &token));
-    OK(ef_lease_release(t->journal, &key, 1, &t->err));
+    OK(ef__lease_release_one(t->journal, &key, 1, &t->err));
     OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
     CHECK_STR("", list.items[0].holder);
     CHECK_INT(0, list.items[0].until_us);
     CHECK(!list.items[0].live);
-    REFUSED(EF_LEASE_LOST, ef_lease_release(t->journal, &key, 1, &t->err));
-    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    REFUSED(EF_LEASE_LOST, ef__lease_release_one(t->journal, &key, 1, &t->err));
+    REFUSED(EF_LEASE_LOST, lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
     OK(try_acquire(t, &key, "w2", 1000, &token));
     CHECK_INT(2, token);
     ef_lease_list_release(&list);
@@ -116,8 +116,8 @@ CONTRACT(a_lease_that_was_never_acquired_is_lost)
     contract *t = *state;
     ef_lease_key key = partition_key(3);
 
-    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
-    REFUSED(EF_LEASE_LOST, ef_lease_release(t->journal, &key, 1, &t->err));
+    REFUSED(EF_LEASE_LOST, lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    REFUSED(EF_LEASE_LOST, ef__lease_release_one(t->journal, &key, 1, &t->err));
 }
 
 CONTRACT(leases_differ_by_kind_name_and_partition)
@@ -170,25 +170,6 @@ CONTRACT(a_lease_that_has_run_out_is_listed_and_not_live)
     ef_lease_list_release(&list);
 }
 
-CONTRACT(a_lease_asks_for_a_length_an_owner_and_a_fitting_key)
-{
-    contract *t = *state;
-    ef_lease_key key = partition_key(0), bad;
-    int64_t token = 0;
-
-    REFUSED(EF_BAD_INPUT, try_acquire(t, &key, "w", 0, &token));
-    REFUSED(EF_BAD_INPUT, try_acquire(t, &key, "w", INT64_C(86400001), &token));
-    REFUSED(EF_BAD_INPUT, try_acquire(t, &key, "", 1000, &token));
-    REFUSED(EF_BAD_INPUT, try_acquire(t, NULL, "w", 1000, &token));
-    bad = (ef_lease_key){EF_LEASE_PARTITION, str("x"), 0};
-    REFUSED(EF_BAD_INPUT, try_acquire(t, &bad, "w", 1000, &token));
-    bad = (ef_lease_key){EF_LEASE_PUBLISHER, str(""), 0};
-    REFUSED(EF_BAD_INPUT, try_acquire(t, &bad, "w", 1000, &token));
-    bad = partition_key(-1);
-    REFUSED(EF_BAD_INPUT, try_acquire(t, &bad, "w", 1000, &token));
-    OK(try_acquire(t, &key, "w", INT64_C(86400000), &token));
-}
-
 CONTRACT(many_calls_are_answered_one_by_one)
 {
     contract *t = *state;
@@ -204,7 +185,7 @@ CONTRACT(many_calls_are_answered_one_by_one)
          .lease_ms = 1000},
     };
 
-    OK(ef_lease_many(t->journal, calls, 5, NULL, 0, &t->err));
+    OK(ef__lease_many(t->journal, calls, 5, &(ef__heartbeat){0}, &t->err));
     CHECK_INT(EF_OK, calls[0].status);
     CHECK_INT(EF_OK, calls[1].status);
     CHECK_INT(1, calls[1].token);
@@ -217,7 +198,7 @@ CONTRACT(many_calls_are_answered_one_by_one)
     /* The first refusal is told in words. */
     CHECK_INT(EF_LEASE_HELD, t->err.status);
     CHECK(strstr(t->err.text, "\"other\"") != NULL);
-    OK(ef_lease_renew(t->journal, &calls[2].key, other, 1000, NULL, &t->err));
+    OK(lease_renew(t->journal, &calls[2].key, other, 1000, NULL, &t->err));
 }
 
 CONTRACT(many_calls_and_a_heartbeat_are_one_commit)
@@ -234,7 +215,8 @@ CONTRACT(many_calls_and_a_heartbeat_are_one_commit)
                                    .holder = str("me"),
                                    .lease_ms = 1000};
     OK(ef_journal_facts(t->journal, &before, &t->err));
-    OK(ef_lease_many(t->journal, calls, 4, &worker, 5000, &t->err));
+    OK(ef__lease_many(t->journal, calls, 4,
+                      &(ef__heartbeat){.worker = &worker, .heartbeat_ms = 5000}, &t->err));
     OK(ef_journal_facts(t->journal, &after, &t->err));
     if (survives(t))
         CHECK_INT(before.commits + 1, after.commits);
@@ -242,24 +224,6 @@ CONTRACT(many_calls_and_a_heartbeat_are_one_commit)
     CHECK_INT(1, list.count);
     CHECK_INT(t->now_us + 5 * SECOND, list.items[0].heartbeat_until_us);
     ef_worker_list_release(&list);
-}
-
-CONTRACT(a_bad_call_among_many_stops_all_of_them)
-{
-    contract *t = *state;
-    ef_lease_call calls[] = {
-        {.verb = EF_LEASE_ACQUIRE, .key = partition_key(0), .holder = str("me"), .lease_ms = 1000},
-        {.verb = EF_LEASE_RENEW, .key = partition_key(1), .token = 0, .lease_ms = 1000},
-    };
-    ef_lease_list list = {0};
-
-    REFUSED(EF_BAD_INPUT, ef_lease_many(t->journal, calls, 2, NULL, 0, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_lease_many(t->journal, NULL, 2, NULL, 0, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_lease_many(t->journal, calls, 5000, NULL, 0, &t->err));
-    OK(ef_lease_many(t->journal, NULL, 0, NULL, 0, &t->err));
-    OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
-    CHECK_INT(0, list.count);
-    ef_lease_list_release(&list);
 }
 
 CONTRACT(a_worker_that_is_started_again_gets_a_token_of_its_own)
@@ -270,14 +234,15 @@ CONTRACT(a_worker_that_is_started_again_gets_a_token_of_its_own)
                           .holder = str("w"),
                           .lease_ms = 10000};
 
-    OK(ef_lease_many(t->journal, &call, 1, NULL, 0, &t->err));
+    OK(ef__lease_many(t->journal, &call, 1, &(ef__heartbeat){0}, &t->err));
     CHECK_INT(1, call.token);
-    OK(ef_lease_many(t->journal, &call, 1, NULL, 0, &t->err)); /* with its token: a renewal */
+    OK(ef__lease_many(t->journal, &call, 1, &(ef__heartbeat){0},
+                      &t->err)); /* with its token: a renewal */
     CHECK_INT(1, call.token);
     call.token = 0;
-    OK(ef_lease_many(t->journal, &call, 1, NULL, 0, &t->err));
+    OK(ef__lease_many(t->journal, &call, 1, &(ef__heartbeat){0}, &t->err));
     CHECK_INT(2, call.token);
-    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &call.key, 1, 1000, NULL, &t->err));
+    REFUSED(EF_LEASE_LOST, lease_renew(t->journal, &call.key, 1, 1000, NULL, &t->err));
 }
 
 CONTRACT(a_clock_that_was_ahead_keeps_no_lease_and_no_worker_alive)
@@ -290,14 +255,14 @@ CONTRACT(a_clock_that_was_ahead_keeps_no_lease_and_no_worker_alive)
 
     pass_time(t, 3600 * SECOND);
     OK(try_acquire(t, &key, "w1", 10000, &token));
-    OK(ef_worker_heartbeat(t->journal, &worker, 10000, &t->err));
+    OK(worker_heartbeat(t->journal, &worker, 10000, &t->err));
     pass_time(t, -5 * SECOND);
     REFUSED(EF_LEASE_HELD, try_acquire(t, &key, "w2", 10000, &token));
     CHECK_INT(10000, t->err.found);
     pass_time(t, -3590 * SECOND);
     OK(ef_worker_ls(t->journal, &list, &t->err));
     CHECK(!list.items[0].live);
-    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    REFUSED(EF_LEASE_LOST, lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
     OK(try_acquire(t, &key, "w2", 10000, &token));
     CHECK_INT(2, token);
     pass_time(t, 10 * SECOND);
@@ -317,11 +282,11 @@ CONTRACT(a_heartbeat_brings_back_what_is_of_a_time_to_come)
 
     OK(try_acquire(t, &far, "dead", 5000, &token));
     OK(try_acquire(t, &free_one, "dead", 5000, &token));
-    OK(ef_lease_release(t->journal, &free_one, token, &t->err));
+    OK(ef__lease_release_one(t->journal, &free_one, token, &t->err));
     OK(try_acquire(t, &near, "dead", 20000, &token));
-    OK(ef_worker_heartbeat(t->journal, &dead, 20000, &t->err));
+    OK(worker_heartbeat(t->journal, &dead, 20000, &t->err));
     pass_time(t, -15 * SECOND);
-    OK(ef_worker_heartbeat(t->journal, &here, 20000, &t->err));
+    OK(worker_heartbeat(t->journal, &here, 20000, &t->err));
     REFUSED(EF_LEASE_HELD, try_acquire(t, &near, "here", 1000, &token));
     CHECK_INT(20000, t->err.found);
     OK(ef_worker_ls(t->journal, &list, &t->err));
@@ -350,7 +315,7 @@ CONTRACT(leases_survive_opening_again)
         return;
     reopen(t);
     REFUSED(EF_LEASE_HELD, try_acquire(t, &key, "w2", 1000, &token));
-    OK(ef_lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
+    OK(lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
 }
 
 CONTRACT_MAIN(CASE(the_first_token_is_1_and_renewing_keeps_it),
@@ -362,10 +327,8 @@ CONTRACT_MAIN(CASE(the_first_token_is_1_and_renewing_keeps_it),
               CASE(a_lease_that_was_never_acquired_is_lost),
               CASE(leases_differ_by_kind_name_and_partition),
               CASE(a_lease_that_has_run_out_is_listed_and_not_live),
-              CASE(a_lease_asks_for_a_length_an_owner_and_a_fitting_key),
               CASE(many_calls_are_answered_one_by_one),
               CASE(many_calls_and_a_heartbeat_are_one_commit),
-              CASE(a_bad_call_among_many_stops_all_of_them),
               CASE(a_worker_that_is_started_again_gets_a_token_of_its_own),
               CASE(a_clock_that_was_ahead_keeps_no_lease_and_no_worker_alive),
               CASE(a_heartbeat_brings_back_what_is_of_a_time_to_come),

@@ -286,12 +286,13 @@ static void op_lease(pair *p)
     if (mail)
         key = (ef_lease_key){EF_LEASE_PUBLISHER, str("mail"), partition};
     if (once_in(p, 8)) {
-        BOTH(ef_lease_release(p->a.journal, &key, held->token, &p->a.err),
-             ef_lease_release(p->b.journal, &key, held->token, &p->b.err));
+        BOTH(ef__lease_release_one(p->a.journal, &key, held->token, &p->a.err),
+             ef__lease_release_one(p->b.journal, &key, held->token, &p->b.err));
         return;
     }
-    if (BOTH(ef_lease_acquire(p->a.journal, &key, owner, 5000, &x, &until_x, &p->a.err),
-             ef_lease_acquire(p->b.journal, &key, owner, 5000, &y, &until_y, &p->b.err)) != EF_OK) {
+    if (BOTH(ef__lease_acquire_one(p->a.journal, &key, owner, 5000, &x, &until_x, &p->a.err),
+             ef__lease_acquire_one(p->b.journal, &key, owner, 5000, &y, &until_y, &p->b.err)) !=
+        EF_OK) {
         SAME(found, &p->a.err, &p->b.err);
         return;
     }
@@ -338,8 +339,8 @@ static void settle(pair *p, bool mail, bool due, ef_partition_lease *held, size_
         if (judge(p, &batch->items[i], due, mail, &retry_rows[retry_row_count]))
             retry_row_count++;
     }
-    BOTH(ef_outbox_ack(p->a.journal, lane, held, count, retry_rows, retry_row_count, &p->a.err),
-         ef_outbox_ack(p->b.journal, lane, held, count, retry_rows, retry_row_count, &p->b.err));
+    BOTH(ef__outbox_ack(p->a.journal, lane, held, count, retry_rows, retry_row_count, &p->a.err),
+         ef__outbox_ack(p->b.journal, lane, held, count, retry_rows, retry_row_count, &p->b.err));
 }
 
 static void op_take(pair *p)
@@ -355,10 +356,10 @@ static void op_take(pair *p)
         if (from->token && !once_in(p, 3))
             held[count++] = (ef_partition_lease){i, from->token, 0};
     }
-    if (BOTH((due ? ef_outbox_claim_due : ef_outbox_claim)(p->a.journal, lane, held, count, limit,
-                                                           &x, &p->a.err),
-             (due ? ef_outbox_claim_due : ef_outbox_claim)(p->b.journal, lane, held, count, limit,
-                                                           &y, &p->b.err)) == EF_OK) {
+    if (BOTH((due ? ef__outbox_claim_due : ef__outbox_claim)(p->a.journal, lane, held, count, limit,
+                                                             &x, &p->a.err),
+             (due ? ef__outbox_claim_due : ef__outbox_claim)(p->b.journal, lane, held, count, limit,
+                                                             &y, &p->b.err)) == EF_OK) {
         SAME(count, &x, &y);
         SAME(more, &x, &y);
         for (size_t i = 0; i < x.count; i++) {
@@ -375,8 +376,8 @@ static void op_take(pair *p)
             settle(p, mail, due, held, count, &x);
         }
     }
-    ef_claimed_batch_release(&x);
-    ef_claimed_batch_release(&y);
+    ef__claimed_batch_release(&x);
+    ef__claimed_batch_release(&y);
 }
 
 static ef_outbox_query any_query(pair *p, ef_row_status *status)
@@ -469,8 +470,8 @@ static void op_act(pair *p)
                  &(ef_outbox_bulk){.lane = act.lane, .actor = act.actor, .limit = (int64_t)limit},
                  NULL, &y, &p->b.err));
     else if (once_in(p, 2))
-        BOTH(ef_outbox_skip(p->a.journal, &act, &x, &p->a.err),
-             ef_outbox_skip(p->b.journal, &act, &y, &p->b.err));
+        BOTH(ef__outbox_skip(p->a.journal, &act, &x, &p->a.err),
+             ef__outbox_skip(p->b.journal, &act, &y, &p->b.err));
     else
         BOTH(ef_outbox_requeue(p->a.journal, &act, &x, &p->a.err),
              ef_outbox_requeue(p->b.journal, &act, &y, &p->b.err));
@@ -508,14 +509,14 @@ static void op_worker(pair *p)
     int64_t purged_x = 0, purged_y = 0;
 
     if (once_in(p, 4))
-        BOTH(ef_worker_leave(p->a.journal, worker.id, &p->a.err),
-             ef_worker_leave(p->b.journal, worker.id, &p->b.err));
+        BOTH(ef__worker_leave(p->a.journal, worker.id, &p->a.err),
+             ef__worker_leave(p->b.journal, worker.id, &p->b.err));
     else if (once_in(p, 4))
-        BOTH(ef_worker_purge(p->a.journal, 2000, 5000, &purged_x, &p->a.err),
-             ef_worker_purge(p->b.journal, 2000, 5000, &purged_y, &p->b.err));
+        BOTH(ef__worker_purge(p->a.journal, 2000, 5000, &purged_x, &p->a.err),
+             ef__worker_purge(p->b.journal, 2000, 5000, &purged_y, &p->b.err));
     else
-        BOTH(ef_worker_heartbeat(p->a.journal, &worker, 3000, &p->a.err),
-             ef_worker_heartbeat(p->b.journal, &worker, 3000, &p->b.err));
+        BOTH(worker_heartbeat(p->a.journal, &worker, 3000, &p->a.err),
+             worker_heartbeat(p->b.journal, &worker, 3000, &p->b.err));
     same_int("purged", purged_x, purged_y);
     BOTH(ef_worker_ls(p->a.journal, &x, &p->a.err), ef_worker_ls(p->b.journal, &y, &p->b.err));
     SAME(count, &x, &y);
@@ -534,8 +535,8 @@ static void file_run(pair *p)
     ef_run run = {.projection = str(PICK(p, lanes)), .total = -1};
     ef_run_list x = {0}, y = {0};
 
-    if (BOTH(ef_run_request(p->a.journal, &run, &x, &p->a.err),
-             ef_run_request(p->b.journal, &run, &y, &p->b.err)) == EF_OK) {
+    if (BOTH(ef__run_request(p->a.journal, &run, &x, &p->a.err),
+             ef__run_request(p->b.journal, &run, &y, &p->b.err)) == EF_OK) {
         (void)snprintf(p->run, sizeof p->run, "%.*s", EF_STR_ARG(x.items[0].id));
         (void)snprintf(p->run_b, sizeof p->run_b, "%.*s", EF_STR_ARG(y.items[0].id));
     }
@@ -559,8 +560,8 @@ static void op_run(pair *p)
     y = x;
     x.id = str(p->run);
     y.id = str(p->run_b);
-    BOTH(ef_run_update(p->a.journal, &x, leased ? &key : NULL, p->held[0].token, &p->a.err),
-         ef_run_update(p->b.journal, &y, leased ? &key : NULL, p->held[0].token, &p->b.err));
+    BOTH(ef__run_update(p->a.journal, &x, leased ? &key : NULL, p->held[0].token, &p->a.err),
+         ef__run_update(p->b.journal, &y, leased ? &key : NULL, p->held[0].token, &p->b.err));
     BOTH(ef_run_ls(p->a.journal, false, 100, &rows_x, &p->a.err),
          ef_run_ls(p->b.journal, false, 100, &rows_y, &p->b.err));
     SAME(count, &rows_x, &rows_y);

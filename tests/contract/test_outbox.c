@@ -29,7 +29,7 @@ static taken take(contract *t, const char *lane, const ef_partition_lease *held,
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     taken found = {0};
 
-    OK(ef_outbox_claim(t->journal, str(lane), held, count, limit, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str(lane), held, count, limit, &batch, &t->err));
     for (size_t i = 0; i < batch.count; i++) {
         if (batch.count < 10)
             found.positions = found.positions * 10 + batch.items[i].event->position;
@@ -37,7 +37,7 @@ static taken take(contract *t, const char *lane, const ef_partition_lease *held,
         CHECK_STR(lane, batch.items[i].lane);
     }
     found.more = batch.more;
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     return found;
 }
 
@@ -46,10 +46,10 @@ static taken take_due(contract *t, const char *lane, const ef_partition_lease *h
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     taken found = {0};
 
-    OK(ef_outbox_claim_due(t->journal, str(lane), held, count, 100, &batch, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str(lane), held, count, 100, &batch, &t->err));
     for (size_t i = 0; i < batch.count; i++)
         found.positions = found.positions * 10 + batch.items[i].event->position;
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     return found;
 }
 
@@ -86,11 +86,11 @@ CONTRACT(only_rows_of_held_partitions_are_claimed)
         append(t, stream, "t");
     }
     held = (ef_partition_lease){2, acquire(t, 2, "w1"), 0};
-    OK(ef_outbox_claim(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
     CHECK(batch.count > 0 && batch.count < 40);
     for (size_t i = 0; i < batch.count; i++)
         CHECK_INT(2, batch.items[i].partition);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(a_claimed_row_has_its_event)
@@ -103,7 +103,7 @@ CONTRACT(a_claimed_row_has_its_event)
     event.data = str("{\"amount\":1}");
     append_event(t, event);
     hold_all(t, "w1", held);
-    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_STR("order-1", batch.items[0].event->stream);
     CHECK_STR("{\"amount\":1}", batch.items[0].event->data);
@@ -111,7 +111,7 @@ CONTRACT(a_claimed_row_has_its_event)
     CHECK_INT(partition_of("order-1"), batch.items[0].partition);
     CHECK_INT(0, batch.items[0].attempts);
     CHECK(!batch.items[0].skip);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 /* Claims and acknowledges positions `from` to `to`; returns the number of batches. */
@@ -122,12 +122,12 @@ static int take_range(contract *t, ef_partition_lease *held, int64_t from, int64
     for (; from <= to; batches++) {
         ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
-        OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
+        OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
         CHECK(batch.count > 0);
         for (size_t i = 0; i < batch.count; i++)
             CHECK_INT(from++, batch.items[i].event->position);
         ack_claimed(t, "*", held, PARTITIONS, &batch, NULL, 0);
-        ef_claimed_batch_release(&batch);
+        ef__claimed_batch_release(&batch);
     }
     return batches;
 }
@@ -184,11 +184,11 @@ CONTRACT(an_ack_deletes_the_rows_up_to_the_offset)
     held.token = acquire(t, held.partition, "w1");
     take(t, "*", &held, 1, 10);
     held.upto = 2;
-    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
     CHECK_INT(3, take(t, "*", &held, 1, 10).positions);
     held.upto = 0;
-    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
 }
 
@@ -201,14 +201,14 @@ CONTRACT(an_ack_is_refused_below_the_offset_and_beyond_the_claimed_rows)
         append(t, "a", "t");
     held.token = acquire(t, held.partition, "w1");
     held.upto = 1;
-    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     take(t, "*", &held, 1, 3);
     held.upto = 4;
-    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     held.upto = 2;
-    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     held.upto = 1;
-    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(2, queued_in(t, "*"));
 }
 
@@ -225,7 +225,7 @@ CONTRACT(each_lane_has_its_own_offset)
     publish.token = acquire_publisher(t, "mail", publish.partition, "w2");
     take(t, "*", &apply, 1, 10);
     apply.upto = 2;
-    OK(ef_outbox_ack(t->journal, str("*"), &apply, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &apply, 1, NULL, 0, &t->err));
     CHECK_INT(0, queued_in(t, "*"));
     CHECK_INT(12, take(t, "mail", &publish, 1, 10).positions);
 }
@@ -237,9 +237,9 @@ CONTRACT(a_lane_that_is_not_there_is_not_found)
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     REFUSED(EF_NOT_FOUND,
-            ef_outbox_claim(t->journal, str("nobody"), &held, 1, 10, &batch, &t->err));
-    REFUSED(EF_NOT_FOUND, ef_outbox_ack(t->journal, str("nobody"), &held, 1, NULL, 0, &t->err));
-    ef_claimed_batch_release(&batch);
+            ef__outbox_claim(t->journal, str("nobody"), &held, 1, 10, &batch, &t->err));
+    REFUSED(EF_NOT_FOUND, ef__outbox_ack(t->journal, str("nobody"), &held, 1, NULL, 0, &t->err));
+    ef__claimed_batch_release(&batch);
 }
 
 /* --- owners come and go ----------------------------------------------------------------------- */
@@ -256,14 +256,14 @@ CONTRACT(claim_and_ack_are_refused_under_an_old_token)
     take(t, "*", &old, 1, 10);
     pass_time(t, 11 * SECOND);
     new.token = acquire(t, new.partition, "w2");
-    REFUSED(EF_LEASE_LOST, ef_outbox_claim(t->journal, str("*"), &old, 1, 10, &batch, &t->err));
+    REFUSED(EF_LEASE_LOST, ef__outbox_claim(t->journal, str("*"), &old, 1, 10, &batch, &t->err));
     old.upto = 1;
-    REFUSED(EF_LEASE_LOST, ef_outbox_ack(t->journal, str("*"), &old, 1, &failed, 1, &t->err));
+    REFUSED(EF_LEASE_LOST, ef__outbox_ack(t->journal, str("*"), &old, 1, &failed, 1, &t->err));
     CHECK_INT(old.token, t->err.asked);
     CHECK_INT(1, queued_in(t, "*"));
     CHECK_INT(0, queued_in(t, "orders"));
     CHECK_INT(1, take(t, "*", &new, 1, 10).positions);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(claim_is_refused_after_the_lease_expired)
@@ -275,9 +275,9 @@ CONTRACT(claim_is_refused_after_the_lease_expired)
     append(t, "a", "t");
     held.token = acquire(t, held.partition, "w1");
     pass_time(t, 10 * SECOND);
-    REFUSED(EF_LEASE_LOST, ef_outbox_claim(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
+    REFUSED(EF_LEASE_LOST, ef__outbox_claim(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
     CHECK_INT(0, batch.count);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(one_old_token_among_several_refuses_them_all)
@@ -290,9 +290,9 @@ CONTRACT(one_old_token_among_several_refuses_them_all)
     hold_all(t, "w1", held);
     held[partition_of("a") == 0].token++;
     REFUSED(EF_LEASE_LOST,
-            ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+            ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(0, summary(t).processing);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(rows_in_flight_of_a_crashed_worker_are_suspect_until_acknowledged)
@@ -310,13 +310,13 @@ CONTRACT(rows_in_flight_of_a_crashed_worker_are_suspect_until_acknowledged)
     CHECK_INT(1, take(t, "*", &new, 1, 10).positions);
     CHECK_INT(1, take(t, "*", &new, 1, 10).suspects);
     new.upto = 1;
-    OK(ef_outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
     CHECK_INT(2, take(t, "*", &new, 1, 10).positions);
     new.upto = 2;
-    OK(ef_outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
     CHECK_INT(1, take(t, "*", &new, 1, 10).suspects);
     new.upto = 3;
-    OK(ef_outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
     CHECK_INT(45, take(t, "*", &new, 1, 10).positions);
     CHECK_INT(0, take(t, "*", &new, 1, 10).suspects);
 }
@@ -337,7 +337,7 @@ CONTRACT(a_crash_over_suspect_rows_leaves_fewer_rows_suspect)
     held.token = acquire(t, held.partition, "w3");
     CHECK_INT(1, take(t, "*", &held, 1, 10).suspects);
     held.upto = 1;
-    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     /* Two and three were not in flight the second time. */
     CHECK_INT(2345, take(t, "*", &held, 1, 10).positions);
     CHECK_INT(0, take(t, "*", &held, 1, 10).suspects);
@@ -356,7 +356,7 @@ CONTRACT(many_suspects_come_in_pieces)
     held.token = acquire(t, held.partition, "w2");
     CHECK_INT(EF_SUSPECT_PIECE, take(t, "*", &held, 1, 1000).suspects);
     held.upto = EF_SUSPECT_PIECE;
-    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, take(t, "*", &held, 1, 1000).suspects);
 }
 
@@ -370,7 +370,7 @@ CONTRACT(an_acknowledged_row_is_not_suspect)
     old.token = acquire(t, old.partition, "w1");
     take(t, "*", &old, 1, 1);
     old.upto = 1;
-    OK(ef_outbox_ack(t->journal, str("*"), &old, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &old, 1, NULL, 0, &t->err));
     pass_time(t, 11 * SECOND);
     new.token = acquire(t, new.partition, "w2");
     CHECK_INT(2, take(t, "*", &new, 1, 10).positions);
@@ -404,13 +404,13 @@ CONTRACT(a_due_row_is_claimed_with_its_lane_and_attempts)
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 3, 0, "again");
     hold_all(t, "fixture", held);
-    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_STR("orders", batch.items[0].lane);
     CHECK_INT(3, batch.items[0].attempts);
     CHECK_INT(1, batch.items[0].event->position);
     CHECK(!batch.items[0].skip);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(only_the_first_retry_row_of_a_stream_in_its_lane_is_claimed)
@@ -429,9 +429,9 @@ CONTRACT(only_the_first_retry_row_of_a_stream_in_its_lane_is_claimed)
     append(t, "b", "t");
     append(t, "a", "t");
     hold_all(t, "w", held);
-    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     ack_claimed(t, "*", held, PARTITIONS, &batch, retry_rows, 4);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     /* Position 3 of orders is blocked by 1, which is not due; other streams and lanes are not. */
     CHECK_INT(23, take_due(t, "", held, PARTITIONS).positions);
     CHECK_INT(2, take_due(t, "orders", held, PARTITIONS).positions);
@@ -467,9 +467,9 @@ CONTRACT(done_removes_the_row_and_the_next_comes_up)
     fail_event(t, "orders", 2, EF_ROW_PENDING, 0, 0, "");
     hold_all(t, "fixture", held);
     CHECK_INT(12, take_due(t, "", held, PARTITIONS).positions);
-    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
     CHECK_INT(2, take_due(t, "", held, PARTITIONS).positions);
-    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
     CHECK_INT(1, queued_in(t, "orders"));
 }
 
@@ -483,8 +483,8 @@ CONTRACT(a_deleted_retry_row_is_not_created_again)
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, 0, "x");
     hold_all(t, "fixture", held);
-    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
-    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &late, 1, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &late, 1, &t->err));
     CHECK_INT(0, queued_in(t, "orders"));
 }
 
@@ -493,7 +493,6 @@ CONTRACT(a_retry_row_stays_in_the_lanes_and_partitions_of_its_ack)
     contract *t = *state;
     ef_retry_row wrong = {str("mail"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
     ef_retry_row far = {str("orders"), 9, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
-    ef_retry_row star = {str("*"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
     ef_retry_row here = {str("orders"), 1, EF_ROW_FAILED, 1, 0, str("x"), 0, false, false};
     ef_retry_row two[] = {here, far};
     ef_partition_lease held = {partition_of("a"), 0, 0},
@@ -505,14 +504,13 @@ CONTRACT(a_retry_row_stays_in_the_lanes_and_partitions_of_its_ack)
     other.token = acquire(t, other.partition, "w");
     take(t, "*", &held, 1, 10);
     held.upto = 1;
-    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, &wrong, 1, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, &far, 1, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, two, 2, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &held, 1, &star, 1, &t->err));
-    REFUSED(EF_BAD_INPUT, ef_outbox_ack(t->journal, str("*"), &other, 1, &here, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, &wrong, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, &far, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, two, 2, &t->err));
+    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &other, 1, &here, 1, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
     CHECK_INT(2, lane_count(t)); /* a mark that is refused makes no lane */
-    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, &here, 1, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, &here, 1, &t->err));
     CHECK_INT(0, queued_in(t, "*"));
     CHECK_INT(1, queued_in(t, "orders"));
 }
@@ -530,11 +528,12 @@ CONTRACT(a_publisher_keeps_its_failures_in_its_own_lane)
     held.token = acquire_publisher(t, "mail", held.partition, "w");
     take(t, "mail", &held, 1, 10);
     held.upto = 1;
-    OK(ef_outbox_ack(t->journal, str("mail"), &held, 1, &failed, 1, &t->err));
+    OK(ef__outbox_ack(t->journal, str("mail"), &held, 1, &failed, 1, &t->err));
     CHECK_INT(1, take_due(t, "mail", &held, 1).positions);
     /* The projections' lanes are held under other leases, and do not see it. */
-    REFUSED(EF_LEASE_LOST, ef_outbox_claim_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
-    ef_claimed_batch_release(&batch);
+    REFUSED(EF_LEASE_LOST,
+            ef__outbox_claim_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(the_outbox_survives_opening_again)

@@ -138,9 +138,9 @@ CONTRACT(rows_come_in_the_order_of_position_then_lane)
     append(t, "a", "t");
     append(t, "b", "t");
     hold_all(t, "w", held);
-    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     ack_claimed(t, "*", held, PARTITIONS, &batch, retry_rows, 3);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     append(t, "a", "t");
     list = rows_of(t, (ef_outbox_query){.any_tenant = true, .limit = 10});
     CHECK_INT(4, list.count);
@@ -342,19 +342,19 @@ CONTRACT(rows_in_flight_are_processing_while_the_lease_is_live)
         append(t, "a", "t");
     held.token = acquire(t, held.partition, "w1");
     CHECK_INT(0, summary(t).processing);
-    OK(ef_outbox_claim(t->journal, str("*"), &held, 1, 2, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), &held, 1, 2, &batch, &t->err));
     CHECK_INT(2, summary(t).processing);
     CHECK_INT(1, summary(t).pending);
     CHECK_INT(12, positions_by_page(t, query, &pages));
     held.upto = 1;
-    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, summary(t).processing);
     pass_time(t, 10 * SECOND);
     CHECK_INT(0, summary(t).processing);
     CHECK_INT(2, summary(t).pending);
     acquire(t, held.partition, "w2");
     CHECK_INT(0, summary(t).processing);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 /* --- requeue and skip ------------------------------------------------------------------------- */
@@ -429,7 +429,7 @@ CONTRACT(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead)
 
     append(t, "a", "t");
     hold_all(t, "w", held);
-    OK(ef_outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     ack_claimed(t, "*", held, PARTITIONS, &batch, retry_rows, 3);
     OK(ef_outbox_requeue(t->journal, &act, &list, &t->err));
     CHECK_INT(2, list.count);
@@ -438,7 +438,7 @@ CONTRACT(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead)
     CHECK_INT(0, summary(t).dead);
     CHECK_INT(1, summary(t).failed);
     ef_row_list_release(&list);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(the_oldest_dead_rows_are_requeued_first)
@@ -485,23 +485,23 @@ CONTRACT(a_skipped_row_is_claimed_once_more_and_unblocks_its_stream)
     ef_row_list list = {0};
 
     fill(t);
-    OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
+    OK(ef__outbox_skip(t->journal, &act, &list, &t->err));
     CHECK_INT(1, list.count);
     CHECK(list.items[0].skip);
     CHECK_INT(0, summary(t).blocked);
     hold_all(t, "w", held);
-    OK(ef_outbox_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(3, batch.count); /* the skipped one, what waits behind it, the failed one of b */
     for (size_t i = 0; i < batch.count; i++) {
         CHECK_INT(batch.items[i].event->position == 1, batch.items[i].skip);
         CHECK_INT(batch.items[i].event->position == 2, batch.items[i].follows);
     }
-    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
-    OK(ef_outbox_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(2, batch.count);
     for (size_t i = 0; i < batch.count; i++)
         CHECK(!batch.items[i].skip && !batch.items[i].follows);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     ef_row_list_release(&list);
 }
 
@@ -515,12 +515,12 @@ CONTRACT(a_skipped_row_is_claimed_at_once_although_it_is_not_due)
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, t->now_us + 60 * SECOND, "x");
-    OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
+    OK(ef__outbox_skip(t->journal, &act, &list, &t->err));
     hold_all(t, "fixture", held);
-    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     ef_row_list_release(&list);
 }
 
@@ -536,14 +536,14 @@ CONTRACT(a_skip_during_the_last_attempt_wins_over_its_death)
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 7, 0, "x");
     hold_all(t, "fixture", held);
-    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
-    OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
-    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &died, 1, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_skip(t->journal, &act, &list, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &died, 1, &t->err));
     CHECK_INT(0, summary(t).dead);
-    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     ef_row_list_release(&list);
 }
 
@@ -565,28 +565,28 @@ CONTRACT(a_queued_row_of_a_publisher_can_be_skipped)
         append(t, "a", "t");
     for (int32_t i = 0; i < PARTITIONS; i++)
         held[i] = (ef_partition_lease){i, acquire_publisher(t, "mail", i, "w"), 0};
-    OK(ef_outbox_claim(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(3, batch.count);
-    OK(ef_outbox_skip(t->journal, &act, &list, &t->err));
+    OK(ef__outbox_skip(t->journal, &act, &list, &t->err));
     CHECK_INT(1, list.count);
     CHECK(list.items[0].skip);
     CHECK_INT(2, list.items[0].seq);
     CHECK_INT(3, queued_in(t, "mail"));
     for (size_t i = 0; i < PARTITIONS; i++)
         held[i].upto = held[i].partition == batch.items[0].partition ? 3 : 0;
-    OK(ef_outbox_ack(t->journal, str("mail"), held, PARTITIONS, &died, 1, &t->err));
+    OK(ef__outbox_ack(t->journal, str("mail"), held, PARTITIONS, &died, 1, &t->err));
     CHECK_INT(0, summary(t).dead);
     for (size_t i = 0; i < PARTITIONS; i++)
         held[i].upto = 0;
-    OK(ef_outbox_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
     done.filed = batch.items[0].filed;
-    OK(ef_outbox_ack(t->journal, str("mail"), held, PARTITIONS, &done, 1, &t->err));
-    OK(ef_outbox_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_ack(t->journal, str("mail"), held, PARTITIONS, &done, 1, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(0, batch.count);
-    REFUSED(EF_NOT_FOUND, ef_outbox_skip(t->journal, &act, &list, &t->err));
-    ef_claimed_batch_release(&batch);
+    REFUSED(EF_NOT_FOUND, ef__outbox_skip(t->journal, &act, &list, &t->err));
+    ef__claimed_batch_release(&batch);
     ef_row_list_release(&list);
 }
 
@@ -598,13 +598,13 @@ CONTRACT(a_skip_needs_a_reason_a_lane_and_a_retry_row)
 
     fill(t);
     act.reason = str("");
-    REFUSED(EF_BAD_INPUT, ef_outbox_skip(t->journal, &act, &list, &t->err));
+    REFUSED(EF_BAD_INPUT, ef__outbox_skip(t->journal, &act, &list, &t->err));
     act = act_on("a", 1, "");
-    REFUSED(EF_BAD_INPUT, ef_outbox_skip(t->journal, &act, &list, &t->err));
+    REFUSED(EF_BAD_INPUT, ef__outbox_skip(t->journal, &act, &list, &t->err));
     act = act_on("a", 1, "other");
-    REFUSED(EF_NOT_FOUND, ef_outbox_skip(t->journal, &act, &list, &t->err));
+    REFUSED(EF_NOT_FOUND, ef__outbox_skip(t->journal, &act, &list, &t->err));
     act = act_on("a", 3, "*");
-    REFUSED(EF_NOT_FOUND, ef_outbox_skip(t->journal, &act, &list, &t->err));
+    REFUSED(EF_NOT_FOUND, ef__outbox_skip(t->journal, &act, &list, &t->err));
     CHECK_INT(2, summary(t).dead);
     ef_row_list_release(&list);
 }
@@ -619,7 +619,7 @@ CONTRACT(what_operators_did_is_kept_newest_first)
     fill(t);
     OK(ef_outbox_requeue(t->journal, &requeue, &rows, &t->err));
     pass_time(t, SECOND);
-    OK(ef_outbox_skip(t->journal, &skip, &rows, &t->err));
+    OK(ef__outbox_skip(t->journal, &skip, &rows, &t->err));
     OK(ef_outbox_requeue_dead(t->journal,
                               &(ef_outbox_bulk){.lane = str(""), .actor = str("ben"), .limit = 10},
                               NULL, &rows, &t->err));

@@ -71,11 +71,11 @@ static void work_off(contract *t, int32_t partition, const char *lane)
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_retry_row x = {.lane = str(lane), .status = EF_ROW_FAILED, .attempts = 1};
 
-    OK(ef_outbox_claim(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
     CHECK(batch.count > 0);
     x.position = batch.items[0].event->position;
     ack_claimed(t, "*", &held, 1, &batch, &x, *lane != '\0');
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(a_label_has_two_digits_or_as_many_as_it_needs)
@@ -104,7 +104,7 @@ CONTRACT(partitions_are_listed_with_their_owner_and_what_waits)
     append(t, stream, "c");
     append(t, stream, "d");
     held.token = acquire(t, 2, "w");
-    OK(ef_outbox_claim(t->journal, str("*"), &held, 1, 1, &batch, &t->err));
+    OK(ef__outbox_claim(t->journal, str("*"), &held, 1, 1, &batch, &t->err));
     OK(ef_partition_ls(t->journal, &list, &t->err));
     CHECK_INT(PARTITIONS, list.count);
     CHECK_INT(2, list.items[2].number);
@@ -124,7 +124,7 @@ CONTRACT(partitions_are_listed_with_their_owner_and_what_waits)
     CHECK_INT(2, list.items[2].pending);
     CHECK_INT(0, list.items[2].in_flight);
     ef_partition_list_release(&list);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(raising_the_count_leaves_what_is_queued_where_it_is)
@@ -159,13 +159,13 @@ CONTRACT(a_retry_row_is_settled_in_the_partition_it_was_made_in)
     work_off(t, 1, "orders");
     sync_to(t, 8);
     held.token = acquire(t, 1, "w");
-    OK(ef_outbox_claim_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_INT(1, batch.items[0].partition);
     done.position = batch.items[0].event->position;
-    OK(ef_outbox_ack(t->journal, str("*"), &held, 1, &done, 1, &t->err));
+    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, &done, 1, &t->err));
     CHECK_INT(0, summary(t).failed);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(lowering_the_count_is_refused_while_rows_wait_beyond_it)
@@ -202,11 +202,11 @@ CONTRACT(a_lowered_count_leaves_nothing_to_a_partition_without_an_owner)
     append(t, stream, "b");
     CHECK_INT(1, last_queued(t));
     /* Nor does what is filed later for an event of before. */
-    OK(ef_outbox_add_retry_rows(t->journal, &filed, 1, &t->err));
+    OK(ef__outbox_add_retry_rows(t->journal, &filed, 1, &t->err));
     held.token = acquire(t, 1, "w");
-    OK(ef_outbox_claim_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(another_open_handle_sees_the_commit_at_once)
@@ -248,7 +248,7 @@ static void *beat_on(void *context)
     ef_worker worker = {.id = EF_STR("w")};
 
     while (!c->stop)
-        (void)ef_worker_heartbeat(c->t->journal, &worker, 1000, NULL);
+        (void)worker_heartbeat(c->t->journal, &worker, 1000, NULL);
     return NULL;
 }
 
@@ -293,7 +293,7 @@ CONTRACT(prune_removes_free_leases_beyond_the_count)
     ef_lease_key key = partition_key(2);
 
     acquire(t, 0, "w");
-    OK(ef_lease_release(t->journal, &key, acquire(t, 2, "w"), &t->err));
+    OK(ef__lease_release_one(t->journal, &key, acquire(t, 2, "w"), &t->err));
     acquire_publisher(t, "mail", 3, "w");
     pass_time(t, 20 * SECOND); /* 0 and mail 3 run out */
     acquire(t, 3, "w");

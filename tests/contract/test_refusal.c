@@ -35,9 +35,9 @@ CONTRACT(a_held_lease_and_a_lost_one_are_reported_with_the_same_message)
     int64_t token = acquire(t, 2, "w1"), ignored;
 
     REFUSED(EF_LEASE_HELD,
-            ef_lease_acquire(t->journal, &key, str("w2"), 1000, &ignored, NULL, &t->err));
+            ef__lease_acquire_one(t->journal, &key, str("w2"), 1000, &ignored, NULL, &t->err));
     CHECK_MESSAGE("lease partition \"\" 2 is held by \"w1\" for 10000 ms");
-    REFUSED(EF_LEASE_LOST, ef_lease_renew(t->journal, &key, token + 1, 1000, NULL, &t->err));
+    REFUSED(EF_LEASE_LOST, lease_renew(t->journal, &key, token + 1, 1000, NULL, &t->err));
     CHECK_MESSAGE("lease partition \"\" 2: token 2 is not live, the lease is at 1");
 }
 

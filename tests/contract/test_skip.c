@@ -69,15 +69,15 @@ static void settle_skipped(contract *t, bool skipped_before)
     if (skipped_before)
         CHECK_INT(1, skip_row(t, "orders"));
     hold_all(t, "fixture", held);
-    OK(ef_outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_INT(skipped_before, batch.items[0].skip);
     if (!skipped_before)
         CHECK_INT(1, skip_row(t, "orders"));
     done.filed = batch.items[0].filed;
     done.skip = batch.items[0].skip;
-    OK(ef_outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
-    ef_claimed_batch_release(&batch);
+    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    ef__claimed_batch_release(&batch);
 }
 
 /* --- skips ------------------------------------------------------------------------------------ */
@@ -200,7 +200,7 @@ CONTRACT(rows_are_removed_without_a_lease_unless_they_were_filed_again)
                                  .filed = rows.items[i].filed};
 
     ef_row_list_release(&rows);
-    OK(ef_outbox_add_retry_rows(t->journal, &again, 1, &t->err)); /* another one lacks the event */
+    OK(ef__outbox_add_retry_rows(t->journal, &again, 1, &t->err)); /* another one lacks the event */
     OK(ef__outbox_remove(t->journal, gone, 2, &t->err));
     check_rows(t, "23");
     OK(ef__outbox_remove(t->journal, gone, 2, &t->err)); /* again, with a row that is gone */

@@ -17,6 +17,8 @@
 #ifndef EF_TESTS_CRASH_WORKER_H
 #define EF_TESTS_CRASH_WORKER_H
 
+#include "../../src/journal/journal.h"
+
 #include <everfold/everfold.h>
 
 #define EXIT_BROKEN 99 /* a promise was broken, or the test itself cannot work */

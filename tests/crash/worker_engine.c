@@ -250,16 +250,16 @@ int verb_skip(struct worker *w, const struct numbers *n)
         const ef_row *row = &rows.items[i];
         if (row->skip)
             continue;
-        st = ef_outbox_skip(w->journal,
-                            &(ef_outbox_action){.tenant = row->tenant,
-                                                .stream = row->stream,
-                                                .seq = row->seq,
-                                                .lane = row->lane,
-                                                .actor = EF_STR("crash test"),
-                                                .reason = EF_STR("it will never fold"),
-                                                .versions = (const int32_t[]){1},
-                                                .version_count = 1},
-                            &passed, &w->err);
+        st = ef__outbox_skip(w->journal,
+                             &(ef_outbox_action){.tenant = row->tenant,
+                                                 .stream = row->stream,
+                                                 .seq = row->seq,
+                                                 .lane = row->lane,
+                                                 .actor = EF_STR("crash test"),
+                                                 .reason = EF_STR("it will never fold"),
+                                                 .versions = (const int32_t[]){1},
+                                                 .version_count = 1},
+                             &passed, &w->err);
         if (st == EF_OK)
             note(w, "s %" PRId64 "\n", row->position);
     }

@@ -267,8 +267,9 @@ static void use_after_fork(struct worker *w)
            ef_status_code(ef_journal_append(w->journal, &event, 1, &place, &w->err)));
     printf("read_log %s\n",
            ef_status_code(ef_journal_read_log(w->journal, &query, &batch, &w->err)));
-    printf("lease_acquire %s\n", ef_status_code(ef_lease_acquire(w->journal, &key, EF_STR("child"),
-                                                                 1000, &token, &until, &w->err)));
+    printf("lease_acquire %s\n",
+           ef_status_code(ef__lease_acquire_one(w->journal, &key, EF_STR("child"), 1000, &token,
+                                                &until, &w->err)));
     ef_batch_release(&batch);
     fflush(stdout);
     _exit(0);

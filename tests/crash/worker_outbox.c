@@ -29,7 +29,8 @@ static ef_status lease_all(struct worker *w, ef_str owner, int64_t lease_ms,
     for (int32_t p = 0; st == EF_OK && p < PARTITIONS; p++) {
         ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = p};
         held[p] = (ef_partition_lease){.partition = p};
-        st = ef_lease_acquire(w->journal, &key, owner, lease_ms, &held[p].token, &until, &w->err);
+        st = ef__lease_acquire_one(w->journal, &key, owner, lease_ms, &held[p].token, &until,
+                                   &w->err);
     }
     return st;
 }
@@ -67,8 +68,8 @@ static ef_status mark(struct worker *w, const ef_claimed_batch *taken, ef_partit
 {
     ef_retry_row retry_rows[BATCH_MAX];
     size_t count = judge(taken, held, retry_rows);
-    ef_status st = ef_outbox_ack(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, retry_rows,
-                                 count, &w->err);
+    ef_status st = ef__outbox_ack(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, retry_rows,
+                                  count, &w->err);
 
     if (st != EF_OK)
         return st;
@@ -86,7 +87,7 @@ static ef_status take(struct worker *w, const ef_partition_lease *held, int64_t 
 {
     size_t most = limit < BATCH_MAX ? (size_t)limit : BATCH_MAX;
     ef_status st =
-        ef_outbox_claim(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, most, taken, &w->err);
+        ef__outbox_claim(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, most, taken, &w->err);
 
     if (st == EF_OK)
         note_taken(w, taken, held);
@@ -124,7 +125,7 @@ int verb_take(struct worker *w, const struct numbers *n)
             break;
         i += st == EF_OK;
     }
-    ef_claimed_batch_release(&taken);
+    ef__claimed_batch_release(&taken);
     return report(w, st);
 }
 
@@ -151,7 +152,7 @@ int verb_hold(struct worker *w, const struct numbers *n)
         if (ef_journal_facts(w->journal, &facts, NULL) == EF_OK)
             printf("stale_refused %" PRId64 "\n", facts.stale_refused);
     }
-    ef_claimed_batch_release(&taken);
+    ef__claimed_batch_release(&taken);
     return report(w, st);
 }
 

@@ -6,6 +6,8 @@
 
 #include "test.h"
 
+#include "../../src/journal/journal.h"
+
 #include <everfold/everfold.h>
 
 #include <stdatomic.h>

@@ -116,15 +116,15 @@ static void let_pass(fixture *f, int64_t seq)
 {
     ef_row_list rows = {0};
 
-    OK(ef_outbox_skip(f->journal,
-                      &(ef_outbox_action){.stream = EF_STR("s"),
-                                          .seq = seq,
-                                          .lane = EF_STR("counts"),
-                                          .actor = EF_STR("ana"),
-                                          .reason = EF_STR("the copy lacked it"),
-                                          .versions = (const int32_t[]){1},
-                                          .version_count = 1},
-                      &rows, &f->err));
+    OK(ef__outbox_skip(f->journal,
+                       &(ef_outbox_action){.stream = EF_STR("s"),
+                                           .seq = seq,
+                                           .lane = EF_STR("counts"),
+                                           .actor = EF_STR("ana"),
+                                           .reason = EF_STR("the copy lacked it"),
+                                           .versions = (const int32_t[]){1},
+                                           .version_count = 1},
+                       &rows, &f->err));
     ef_row_list_release(&rows);
 }
 

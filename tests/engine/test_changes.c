@@ -68,15 +68,15 @@ static void skip_row(fixture *f, const char *stream, int64_t seq)
 {
     ef_row_list rows = {0};
 
-    OK(ef_outbox_skip(f->journal,
-                      &(ef_outbox_action){.stream = ef_str_from(stream),
-                                          .seq = seq,
-                                          .lane = EF_STR("sums"),
-                                          .actor = EF_STR("ana"),
-                                          .reason = EF_STR("a test"),
-                                          .versions = (const int32_t[]){1},
-                                          .version_count = 1},
-                      &rows, &f->err));
+    OK(ef__outbox_skip(f->journal,
+                       &(ef_outbox_action){.stream = ef_str_from(stream),
+                                           .seq = seq,
+                                           .lane = EF_STR("sums"),
+                                           .actor = EF_STR("ana"),
+                                           .reason = EF_STR("a test"),
+                                           .versions = (const int32_t[]){1},
+                                           .version_count = 1},
+                       &rows, &f->err));
     ef_row_list_release(&rows);
     drain(f);
 }

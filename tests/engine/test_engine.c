@@ -5,6 +5,8 @@
 #include "stores.h"
 #include "test.h"
 
+#include "../../src/journal/journal.h"
+
 #include <everfold/everfold.h>
 #include <everfold/view.h>
 
@@ -198,15 +200,15 @@ TEST(a_poison_event_blocks_its_stream_in_its_projection_only)
     /* An operator lets the poison pass; what waits behind it comes next. */
     ef_row_list rows = {0};
     CHECK_STATUS(EF_OK,
-                 ef_outbox_skip(b.journal,
-                                &(ef_outbox_action){.stream = EF_STR("bad"),
-                                                    .seq = 1,
-                                                    .lane = EF_STR("orders"),
-                                                    .actor = EF_STR("test"),
-                                                    .reason = EF_STR("poison"),
-                                                    .versions = (const int32_t[]){1},
-                                                    .version_count = 1},
-                                &rows, &b.err),
+                 ef__outbox_skip(b.journal,
+                                 &(ef_outbox_action){.stream = EF_STR("bad"),
+                                                     .seq = 1,
+                                                     .lane = EF_STR("orders"),
+                                                     .actor = EF_STR("test"),
+                                                     .reason = EF_STR("poison"),
+                                                     .versions = (const int32_t[]){1},
+                                                     .version_count = 1},
+                                 &rows, &b.err),
                  &b.err);
     ef_row_list_release(&rows);
     drain(&b);

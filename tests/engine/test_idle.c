@@ -358,8 +358,8 @@ static void a_run_and_a_call_are_noticed_at_once(void **state)
     start(f);
     append(f, "s", "added", GOOD);
     supervisor = supervise(f);
-    OK(ef_run_request(f->journal, &(ef_run){.mode = EF_RUN_VERIFY, .projection = EF_STR("sums")},
-                      &runs, &f->err));
+    OK(ef__run_request(f->journal, &(ef_run){.mode = EF_RUN_VERIFY, .projection = EF_STR("sums")},
+                       &runs, &f->err));
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
     do {
         nap();

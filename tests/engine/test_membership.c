@@ -319,7 +319,7 @@ TEST(a_purged_worker_joins_again)
     open_team(&t);
     hire(&t, 0);
     (void)tick(&t, 0);
-    CHECK_STATUS(EF_OK, ef_worker_leave(t.journal, EF_STR("w0"), &t.err), &t.err);
+    CHECK_STATUS(EF_OK, ef__worker_leave(t.journal, EF_STR("w0"), &t.err), &t.err);
     CHECK_INT(0, worker_count(&t));
     pass_time(&t, 4 * SECOND);
     (void)tick(&t, 0);
@@ -487,10 +487,10 @@ static void check_usual_pace(int32_t from)
     open_team(&t);
     for (int32_t p = from; p < PARTITIONS; p++) {
         ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = p};
-        CHECK_STATUS(
-            EF_OK,
-            ef_lease_acquire(t.journal, &key, EF_STR("other"), 3600 * 1000, &token, NULL, &t.err),
-            &t.err);
+        CHECK_STATUS(EF_OK,
+                     ef__lease_acquire_one(t.journal, &key, EF_STR("other"), 3600 * 1000, &token,
+                                           NULL, &t.err),
+                     &t.err);
     }
     hire(&t, 0);
     work_for(&t, 30);
@@ -584,7 +584,10 @@ TEST(a_worker_that_died_without_leases_delays_nothing)
 
     open_team(&t);
     hire(&t, 0);
-    CHECK_STATUS(EF_OK, ef_worker_heartbeat(t.journal, &shy, 20000, &t.err), &t.err);
+    CHECK_STATUS(EF_OK,
+                 ef__lease_many(t.journal, NULL, 0,
+                                &(ef__heartbeat){.worker = &shy, .heartbeat_ms = 20000}, &t.err),
+                 &t.err);
     CHECK_INT(2, tick(&t, 0).owned_count);
     for (int s = 0; s < 10; s++) {
         pass_time(&t, SECOND);
@@ -732,7 +735,10 @@ TEST(stale_workers_are_purged_once_per_five_minutes_by_all_of_them)
     hire(&t, 0);
     hire(&t, 1);
     (void)tick(&t, 0);
-    CHECK_STATUS(EF_OK, ef_worker_heartbeat(t.journal, &gone, 1000, &t.err), &t.err);
+    CHECK_STATUS(EF_OK,
+                 ef__lease_many(t.journal, NULL, 0,
+                                &(ef__heartbeat){.worker = &gone, .heartbeat_ms = 1000}, &t.err),
+                 &t.err);
     for (int s = 0; s < 400; s++) {
         pass_time(&t, SECOND);
         purged += tick(&t, 0).purged_stale + tick(&t, 1).purged_stale;
@@ -788,9 +794,9 @@ TEST(a_single_worker_waits_for_the_leases_of_others)
 
     open_team(&t);
     t.options.no_leasing = true;
-    CHECK_STATUS(EF_OK,
-                 ef_lease_acquire(t.journal, &key, EF_STR("other"), 1000, &token, NULL, &t.err),
-                 &t.err);
+    CHECK_STATUS(
+        EF_OK, ef__lease_acquire_one(t.journal, &key, EF_STR("other"), 1000, &token, NULL, &t.err),
+        &t.err);
     hire(&t, 0);
     CHECK_INT(PARTITIONS - 1, tick(&t, 0).owned_count);
     pass_time(&t, SECOND - 1);
@@ -944,10 +950,10 @@ TEST(a_recheck_drops_lost_leases_only)
     open_team(&t);
     hire(&t, 0);
     (void)tick(&t, 0);
-    CHECK_STATUS(EF_OK, ef_lease_release(t.journal, &key, 1, &t.err), &t.err);
-    CHECK_STATUS(EF_OK,
-                 ef_lease_acquire(t.journal, &key, EF_STR("other"), 9000, &token, NULL, &t.err),
-                 &t.err);
+    CHECK_STATUS(EF_OK, ef__lease_release_one(t.journal, &key, 1, &t.err), &t.err);
+    CHECK_STATUS(
+        EF_OK, ef__lease_acquire_one(t.journal, &key, EF_STR("other"), 9000, &token, NULL, &t.err),
+        &t.err);
     CHECK_STATUS(EF_OK, ef__membership_recheck(&t.engines[0]->queue.membership, &found, &t.err),
                  &t.err);
     CHECK_INT(1, found.lost_count);

@@ -340,7 +340,7 @@ static void a_message_refused_for_good_is_dead_at_once_and_can_be_skipped(void *
     send(f, "a");
     drain(f);
     CHECK_INT(1, summary_of(f, "mail").dead);
-    OK(ef_outbox_skip(f->journal, &act, &rows, &f->err));
+    OK(ef__outbox_skip(f->journal, &act, &rows, &f->err));
     drain(f);
     CHECK_TEXT("a2 ", s.got);
     CHECK_INT(0, summary_of(f, "mail").dead);

@@ -189,15 +189,15 @@ static void a_skip_unblocks_the_stream_in_order(void **state)
     (void)state;
     start(f);
     kill_head(f, 300);
-    OK(ef_outbox_skip(f->journal,
-                      &(ef_outbox_action){.stream = EF_STR("s"),
-                                          .seq = 1,
-                                          .lane = EF_STR("sums"),
-                                          .actor = EF_STR("ana"),
-                                          .reason = EF_STR("made by a test"),
-                                          .versions = (const int32_t[]){1},
-                                          .version_count = 1},
-                      &rows, &f->err));
+    OK(ef__outbox_skip(f->journal,
+                       &(ef_outbox_action){.stream = EF_STR("s"),
+                                           .seq = 1,
+                                           .lane = EF_STR("sums"),
+                                           .actor = EF_STR("ana"),
+                                           .reason = EF_STR("made by a test"),
+                                           .versions = (const int32_t[]){1},
+                                           .version_count = 1},
+                       &rows, &f->err));
     ef_row_list_release(&rows);
     drain(f);
     CHECK_TEXT("{\"n\":300,\"sum\":300}", view_data(f, "sums", "a"));
@@ -308,13 +308,14 @@ static void take_and_vanish(fixture *f, size_t limit)
     pass_time(f, 11 * SECOND);
     for (int32_t p = 0; p < f->engine->queue.membership.partitions; p++) {
         held[p] = (ef_partition_lease){.partition = p};
-        OK(ef_lease_acquire(f->journal, &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
-                            EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
+        OK(ef__lease_acquire_one(f->journal,
+                                 &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
+                                 EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
     }
-    OK(ef_outbox_claim(f->journal, EF_STR("*"), held,
-                       (size_t)f->engine->queue.membership.partitions, limit, &batch, &f->err));
+    OK(ef__outbox_claim(f->journal, EF_STR("*"), held,
+                        (size_t)f->engine->queue.membership.partitions, limit, &batch, &f->err));
     CHECK_INT(limit, batch.count);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     pass_time(f, 11 * SECOND);
 }
 

@@ -465,9 +465,9 @@ static void a_run_without_a_driver_fails_with_the_reason(void **state)
 
     (void)state;
     start(f);
-    OK(ef_run_request(f->journal,
-                      &(ef_run){.mode = EF_RUN_SEED, .projection = EF_STR("sums"), .total = -1},
-                      &runs, &f->err));
+    OK(ef__run_request(f->journal,
+                       &(ef_run){.mode = EF_RUN_SEED, .projection = EF_STR("sums"), .total = -1},
+                       &runs, &f->err));
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
     CHECK_INT(EF_RUN_FAILED, drive(f, id, -1));
     OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));

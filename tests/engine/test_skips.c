@@ -17,15 +17,15 @@ static void skip_event(fixture *f, const char *stream, int64_t seq)
 {
     ef_row_list rows = {0};
 
-    OK(ef_outbox_skip(f->journal,
-                      &(ef_outbox_action){.stream = ef_str_from(stream),
-                                          .seq = seq,
-                                          .lane = EF_STR("sums"),
-                                          .actor = EF_STR("ana"),
-                                          .reason = EF_STR("a typo"),
-                                          .versions = (const int32_t[]){1},
-                                          .version_count = 1},
-                      &rows, &f->err));
+    OK(ef__outbox_skip(f->journal,
+                       &(ef_outbox_action){.stream = ef_str_from(stream),
+                                           .seq = seq,
+                                           .lane = EF_STR("sums"),
+                                           .actor = EF_STR("ana"),
+                                           .reason = EF_STR("a typo"),
+                                           .versions = (const int32_t[]){1},
+                                           .version_count = 1},
+                       &rows, &f->err));
     ef_row_list_release(&rows);
 }
 
@@ -393,11 +393,12 @@ static void try_and_vanish(fixture *f, int64_t position)
     pass_time(f, 11 * SECOND);
     for (int32_t p = 0; p < f->engine->queue.membership.partitions; p++) {
         held[p] = (ef_partition_lease){.partition = p};
-        OK(ef_lease_acquire(f->journal, &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
-                            EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
+        OK(ef__lease_acquire_one(f->journal,
+                                 &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
+                                 EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
     }
-    OK(ef_outbox_ack(f->journal, EF_STR("sums"), held,
-                     (size_t)f->engine->queue.membership.partitions, &row, 1, &f->err));
+    OK(ef__outbox_ack(f->journal, EF_STR("sums"), held,
+                      (size_t)f->engine->queue.membership.partitions, &row, 1, &f->err));
     pass_time(f, 11 * SECOND);
 }
 

@@ -343,8 +343,8 @@ static void steal_lease(sim_world *sim)
     sim_actor *actor = &sim->actors[SIM_OUTSIDER];
     ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = random_below(&sim->random, 4)};
     int64_t token;
-    ef_status st = ef_lease_acquire(&actor->journal.base, &key, ef_str_from(actor->name),
-                                    sim->lease_ms / 2, &token, NULL, NULL);
+    ef_status st = ef__lease_acquire_one(&actor->journal.base, &key, ef_str_from(actor->name),
+                                         sim->lease_ms / 2, &token, NULL, NULL);
 
     sim_note(sim, "%s takes partition %d: %s", actor->name, (int)key.partition, ef_status_name(st));
 }

@@ -245,8 +245,8 @@ static ef_status forge_mark(sim_world *sim, const ef__ack_request *mark, ef_erro
                 held[i].token = sim->oracle.leases.items[l].token;
     }
     forged.held = held;
-    st = ef_outbox_claim(sim->journal, mark->lane, held, mark->held_count, 100, &taken, err);
-    ef_claimed_batch_release(&taken);
+    st = ef__outbox_claim(sim->journal, mark->lane, held, mark->held_count, 100, &taken, err);
+    ef__claimed_batch_release(&taken);
     return st == EF_OK ? sim->journal->outbox->ack(sim->journal, NULL, &forged, err) : st;
 }
 

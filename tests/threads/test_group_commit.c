@@ -203,8 +203,8 @@ static void hold(member *m, ef_partition_lease held[PARTITIONS])
     for (int32_t p = 0; p < PARTITIONS; p++) {
         ef_lease_key key = partition_key(p);
         held[p] = (ef_partition_lease){.partition = p};
-        MUST(m, ef_lease_acquire(m->journal, &key, str("taker"), 60000, &held[p].token, NULL,
-                                 &m->err) == EF_OK);
+        MUST(m, ef__lease_acquire_one(m->journal, &key, str("taker"), 60000, &held[p].token, NULL,
+                                      &m->err) == EF_OK);
     }
 }
 
@@ -218,18 +218,18 @@ static void *take_and_mark(void *context)
     hold(m, held);
     do {
         over = m->crowd->over;
-        MUST(m,
-             ef_outbox_claim(m->journal, str("*"), held, PARTITIONS, 64, &batch, &m->err) == EF_OK);
+        MUST(m, ef__outbox_claim(m->journal, str("*"), held, PARTITIONS, 64, &batch, &m->err) ==
+                    EF_OK);
         for (size_t i = 0; i < batch.count; i++) {
             int64_t position = batch.items[i].event->position;
             MUST(m, held[batch.items[i].partition].upto < position);
             held[batch.items[i].partition].upto = position;
             atomic_fetch_add(&taken_times[position], 1);
         }
-        MUST(m, ef_outbox_ack(m->journal, str("*"), held, PARTITIONS, NULL, 0, &m->err) == EF_OK);
+        MUST(m, ef__outbox_ack(m->journal, str("*"), held, PARTITIONS, NULL, 0, &m->err) == EF_OK);
         atomic_fetch_add(&m->crowd->calls, 2);
     } while ((!over || batch.count) && !m->crowd->failures);
-    ef_claimed_batch_release(&batch);
+    ef__claimed_batch_release(&batch);
     return NULL;
 }
 
