@@ -1,15 +1,89 @@
 #!/usr/bin/env python3
-"""Turn the .sql files of a back end into C.
+"""Turn the .sql files of a back end into C: the texts of its statements, and a function for each.
 
-usage: sqlgen.py PREFIX OUT.h OUT.c FILE.sql… [MIGRATION.sql…]
+usage: sqlgen.py PREFIX OUT.h OUT.c [--sqlite HEADER | --postgres HEADER] FILE.sql… [MIGRATION.sql…]
 
-Every `-- name: WORD` of a FILE starts a statement; it becomes the constant PREFIX_WORD of an enum,
-and its text an entry of the array PREFIX_sql. Comments stay in the .sql file. Files in a folder
-called migrations become, in the order of their names, the entries of PREFIX_migrations.
+A line `-- name: WORD` starts a statement. It becomes the constant PREFIX_WORD, and its text an entry
+of the array PREFIX_sql. Files in a folder called migrations become, in the order of their names,
+the entries of PREFIX_migrations. Comments stay in the .sql file.
+
+With --sqlite or --postgres, the comments below the name also describe values, and functions are
+generated from them. HEADER declares the C types that they mention; OUT.c includes it.
+
+    -- binds: 1 lane int, 2 error text (why the row failed), 3 tenant text?
+    -- binds: 1 now int, 2 run.id text, 3 run.lease.token int
+    -- from: run ef_run                … and the C type, passed by pointer, that has some of them
+    -- binds: as NAME                  the parameters of a statement above
+    -- binds: by hand, …               bound by the caller: no function
+    -- row: id int, name text          columns of a statement that returns a row or none
+    -- rows ef_lease: key.name text    … of any number; read into an existing C type
+    -- list ef_lease: …                … read into an array
+    -- rows: as NAME                   the row of a statement above
+    -- row: -, count int               the first column is not read
+
+A description continues on lines that begin with `--` and three spaces. A remark is in parentheses.
+Types: int (64 bits), bool, text, blob; bytes (of a row: a fixed array of the C type). `?` after a type:
+may be null; the row has has_NAME. PostgreSQL has arrays besides: int[], text[], blob[].
 """
 import os
 import re
 import sys
+
+C_TYPES = {"int": "int64_t", "bool": "bool", "text": "ef_str", "blob": "ef_str", "bytes": None}
+SCALARS = ("int64_t", "bool", "ef_str")
+COPIED = ("text", "blob")
+DIRECTIVE = re.compile(r"--\s*(binds|from|row|rows|list)(?:\s+(\w+))?:\s*(.*)$")
+
+
+def fail(message):
+    sys.exit("sqlgen: " + message)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+class Value:
+    """A bind or a column: its name (a path into the C type of a row), its type."""
+
+    def __init__(self, where, name, kind, arrays):
+        self.name, self.nullable = name, kind.endswith("?")
+        self.kind = kind.rstrip("?")
+        self.array = self.kind.endswith("[]")
+        if self.kind.rstrip("[]") not in C_TYPES or (self.array and not arrays):
+            fail("%s: %s has the unknown type %s" % (where, name, kind))
+
+
+class Statement:
+    def __init__(self, path, name):
+        self.path, self.name, self.lines = path, name, []
+        self.binds, self.by_hand = [], False
+        self.sources = {}  # the C type of each structure that binds are read from
+        self.kind = None  # row, rows or list
+        self.columns, self.row_type = None, None
+        self.same_binds = self.same_row = None  # the statement whose C types these are
+
+    @property
+    def where(self):
+        return "%s: %s" % (os.path.basename(self.path), self.name)
+
+    @property
+    def sql(self):
+        return without_comments("".join(self.lines))
+
+    def arguments(self, c_type):
+        """(C type, name) of what a function is given: binds, or the structures that have them."""
+        found = []
+        for bind in self.binds:
+            owner = bind.name.split(".")[0]
+            source = self.sources.get(owner)
+            argument = ("const %s *" % source, owner) if source else (c_type(bind), bind.name)
+            if argument not in found:
+                found.append(argument)
+        return found
+
+    @property
+    def copies(self):
+        return any(c.kind in COPIED for c in self.columns or [])
 
 
 def c_string(text):
@@ -23,49 +97,336 @@ def without_comments(text):
 
 
 def statements(path):
-    name, body = None, []
+    found = []
     for line in open(path, encoding="utf-8"):
-        found = re.match(r"-- name: (\w+)\s*$", line)
-        if found:
-            if name:
-                yield name, "".join(body)
-            name, body = found.group(1), []
-        elif name:
-            body.append(line)
-    if name:
-        yield name, "".join(body)
+        name = re.match(r"-- name: (\w+)\s*$", line)
+        if name:
+            found.append(Statement(path, name.group(1)))
+        elif found:
+            found[-1].lines.append(line)
+    return found
+
+
+def descriptions(statement):
+    """(word, C type, text) of every description, with the lines that continue it."""
+    found = []
+    for line in statement.lines:
+        start = DIRECTIVE.match(line)
+        if start:
+            found.append(list(start.groups()))
+        elif found and re.match(r"--   ", line) and continues:
+            found[-1][2] += " " + line[2:].strip()
+        continues = start or (found and re.match(r"--   ", line))
+    return [(word, c_type, re.sub(r"\([^)]*\)", "", text).strip()) for word, c_type, text in found]
+
+
+def parse_binds(statement, text, above, arrays):
+    where = statement.where
+    if text.startswith("by hand"):
+        statement.by_hand = True
+        return
+    if text.startswith("as "):
+        statement.same_binds = find_above(where, text[3:], above)
+        statement.same_binds = statement.same_binds.same_binds or statement.same_binds
+        statement.binds, statement.sources = statement.same_binds.binds, statement.same_binds.sources
+        return
+    for i, item in enumerate(text.split(","), 1):
+        words = item.split()
+        if len(words) != 3:
+            fail("%s: a bind is NUMBER NAME TYPE, not '%s'" % (where, item.strip()))
+        if words[0] != str(i):
+            fail("%s: bind %d is missing before '%s'" % (where, i, item.strip()))
+        statement.binds.append(Value(where, words[1], words[2], arrays))
+
+
+def parse_from(statement, text):
+    for item in text.split(","):
+        words = item.split()
+        if len(words) != 2:
+            fail("%s: a structure is NAME TYPE, not '%s'" % (statement.where, item.strip()))
+        statement.sources[words[0]] = words[1]
+
+
+def parse_row(statement, c_type, text, above):
+    where = statement.where
+    if text.startswith("as "):
+        statement.same_row = find_above(where, text[3:], above)
+        statement.same_row = statement.same_row.same_row or statement.same_row
+        if statement.same_row.columns is None:
+            fail("%s: %s has no row" % (where, text[3:]))
+        statement.columns = statement.same_row.columns
+        return
+    if text == "by hand":
+        return
+    statement.row_type = c_type
+    statement.columns = []
+    for index, item in enumerate(text.split(",")):
+        words = item.split()
+        if words == ["-"]:
+            continue
+        if len(words) != 2:
+            fail("%s: a column is NAME TYPE, not '%s'" % (where, item.strip()))
+        column = Value(where, words[0], words[1], False)
+        column.index = index
+        if not c_type and column.kind == "bytes":
+            fail("%s: column %s cannot have type %s here" % (where, words[0], words[1]))
+        statement.columns.append(column)
+
+
+def find_above(where, name, above):
+    if name not in above:
+        fail("%s: there is no statement %s above it" % (where, name))
+    return above[name]
+
+
+def check_numbers(statement, mark):
+    text = re.sub(r"'[^']*'", "", statement.sql)
+    used = {int(n) for n in re.findall(re.escape(mark) + r"(\d+)", text)}
+    for number in sorted(used):
+        if number > len(statement.binds):
+            fail("%s: no bind describes %s%d" % (statement.where, mark, number))
+    for number in range(1, len(statement.binds) + 1):
+        if number not in used:
+            fail("%s: bind %d is not used" % (statement.where, number))
+
+
+def check_sources(statement):
+    owners = {bind.name.split(".")[0] for bind in statement.binds if "." in bind.name}
+    for name in sorted(owners ^ set(statement.sources)):
+        fail("%s: no line `-- from:` and binds agree on %s" % (statement.where, name))
+    for bind in statement.binds:
+        if bind.kind == "bytes" and "." not in bind.name:
+            fail("%s: only what a structure has can be of type bytes: %s" % (statement.where, bind.name))
+
+
+def describe(named, mark, arrays):
+    above = {}
+    for statement in named:
+        for word, c_type, text in descriptions(statement):
+            if word == "binds":
+                parse_binds(statement, text, above, arrays)
+            elif word == "from":
+                parse_from(statement, text)
+            else:
+                if statement.kind:
+                    fail("%s: its row is described twice" % statement.where)
+                statement.kind = word
+                parse_row(statement, c_type, text, above)
+        if not statement.by_hand:
+            check_numbers(statement, mark)
+            check_sources(statement)
+        if statement.sql.startswith("SELECT") and not statement.kind and not statement.by_hand:
+            fail("%s: returns rows that no line describes" % statement.where)
+        above[statement.name] = statement
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+class Writer:
+    """What the functions of both back ends have in common."""
+
+    def __init__(self, prefix):
+        self.prefix, self.h, self.c = prefix, [], []
+
+    def takes_struct(self, s):
+        """Two arguments of one type could be swapped by mistake: a struct names them."""
+        types = [c_type for c_type, _ in s.arguments(self.c_type)]
+        return len(set(types)) < len(types)
+
+    def params_of(self, s):
+        """The declaration of the arguments that are bound, with a comma after it."""
+        if self.takes_struct(s):
+            return "const struct %s_%s *params, " % (self.prefix, (s.same_binds or s).name)
+        return "".join("%s%s, " % argument for argument in s.arguments(self.c_type))
+
+    def c_type(self, value):
+        if value.array:
+            return "ef__pg_array *"
+        return ("const %s *" if value.nullable else "%s ") % C_TYPES[value.kind]
+
+    def passed(self, s):
+        names = ["params"] if self.takes_struct(s) else [name for _, name in s.arguments(self.c_type)]
+        return "".join("%s, " % name for name in names)
+
+    def value_of(self, s, bind):
+        return ("params->" if self.takes_struct(s) else "") + bind.name.replace(".", "->", 1)
+
+    def row_type(self, s):
+        owner = s.same_row or s
+        if owner.row_type or not owner.columns:
+            return owner.row_type
+        if len(owner.columns) == 1 and not owner.columns[0].nullable:
+            return C_TYPES[owner.columns[0].kind]
+        return "struct %s_%s_row" % (self.prefix, owner.name)
+
+    def write_structs(self, s):
+        if self.takes_struct(s) and not s.same_binds:
+            members = "".join("    %s%s;\n" % argument for argument in s.arguments(self.c_type))
+            self.h.append("struct %s_%s {\n%s};\n" % (self.prefix, s.name, members))
+        if s.columns and not s.same_row and self.row_type(s).startswith("struct "):
+            members = "".join("    %s %s;\n" % (C_TYPES[c.kind], c.name)
+                              + ("    bool has_%s;\n" % c.name if c.nullable else "") for c in s.columns)
+            self.h.append("%s {\n%s};\n" % (self.row_type(s), members))
+
+    def function(self, head, body, public=True):
+        if public:
+            self.h.append(head + ";\n")
+        self.c.append("%s%s\n{\n%s}\n\n" % ("" if public else "static ", head, body))
+
+
+class Sqlite(Writer):
+    MARK, ARRAYS = "?", False
+    PREAMBLE = """
+ * run_NAME    runs a statement without rows
+ * one_NAME    reads the row of a statement; *out is unchanged when there is none, and out_found may
+ *             be NULL
+ * list_NAME   reads all rows into an array in the arena
+ * each_NAME   starts reading rows; each is read by next_NAME, and ef__sq_rows_end must follow:
+ *                 ef__sq_rows rows = each_NAME(conn, …, arena, err);
+ *                 while (next_NAME(&rows, &row))
+ *                     rows.status = …;  a failure ends the loop
+ *                 return ef__sq_rows_end(&rows);
+ * All reset the statement, also on failure. Texts of rows are copied into the arena; those of
+ * each_NAME with the arena NULL are borrowed until the next row. Texts that are bound are borrowed
+ * for the call, and by each_NAME until its end. ef__sq_run runs a statement without binds and rows."""
+    BIND = {"int": "sqlite3_bind_int64", "bool": "sqlite3_bind_int", "text": "ef__sq_bind_str",
+            "blob": "ef__sq_bind_blob"}
+    READ = {"int": "sqlite3_column_int64(rows->stmt, %d)", "bool": "sqlite3_column_int(rows->stmt, %d) != 0",
+            "text": "ef__sq_rows_text(rows, %d)", "blob": "ef__sq_rows_blob(rows, %d)"}
+
+    def write(self, s):
+        self.write_structs(s)
+        if s.by_hand or not (s.binds or s.kind):
+            return
+        start = self.write_bind(s)
+        if not s.kind:
+            self.function("ef_status %s_run_%s(ef__sq_conn *conn, %sef_error *err)"
+                          % (self.prefix, s.name, self.params_of(s)),
+                          "    sqlite3_stmt *stmt;\n    ef_status st = %s;\n\n"
+                          "    return st == EF_OK ? ef__sq_done(conn, stmt, err) : st;\n" % (start % "&stmt"))
+            return
+        self.write_rows(s, start)
+
+    def write_bind(self, s):
+        if not s.binds:
+            return "ef__sq_stmt(conn, %s, %%s, err)" % self.constant(s)
+        body = "    ef_status st = ef__sq_stmt(conn, %s, out, err);\n\n" % self.constant(s)
+        body += "    if (st != EF_OK)\n        return st;\n"
+        for i, bind in enumerate(s.binds, 1):
+            value = self.value_of(s, bind)
+            if bind.kind == "bytes":
+                call = "    sqlite3_bind_blob(*out, %d, %s, sizeof %s, SQLITE_STATIC);\n" % (i, value, value)
+            else:
+                value = "*" + value if bind.nullable else "(int64_t)" + value if bind.kind == "int" else value
+                call = "    %s(*out, %d, %s);\n" % (self.BIND[bind.kind], i, value)
+            if bind.nullable:
+                call = "    if (%s)\n    %s    else\n        sqlite3_bind_null(*out, %d);\n" % (value[1:], call, i)
+            body += call
+        self.function("ef_status bind_%s(ef__sq_conn *conn, %ssqlite3_stmt **out, ef_error *err)"
+                      % (s.name, self.params_of(s)), body + "    return EF_OK;\n", public=False)
+        return "bind_%s(conn, %s%%s, err)" % (s.name, self.passed(s))
+
+    def constant(self, s):
+        return ("%s_%s" % (self.prefix, s.name)).upper()
+
+    def write_rows(self, s, start):
+        arena, each = ("ef__arena *arena, " if s.copies else ""), s.kind == "rows"
+        head = "ef__sq_rows %seach_%s(ef__sq_conn *conn, %s%sef_error *err)" % (
+            self.prefix + "_" if each else "", s.name, self.params_of(s), arena)
+        self.function(head, "    ef__sq_rows rows = {.conn = conn%s, .err = err};\n\n    rows.status = %s;\n"
+                      "    return rows;\n" % (", .arena = arena" if s.copies else "", start % "&rows.stmt"), each)
+        if s.columns is None:
+            return
+        begin = "each_%s(conn, %s%serr)" % (s.name, self.passed(s), "arena, " if s.copies else "")
+        step = self.write_next(s, each)
+        row, arguments = self.row_type(s), self.params_of(s) + arena
+        if s.kind == "row":
+            self.function("ef_status %s_one_%s(ef__sq_conn *conn, %s%sbool *out_found, ef_error *err)"
+                          % (self.prefix, s.name, arguments, row + " *out, " if s.columns else ""),
+                          "    ef__sq_rows rows = %s;\n    bool found = %s(&rows%s);\n\n    if (out_found)\n"
+                          "        *out_found = found;\n    return ef__sq_rows_end(&rows);\n" % (begin, step, ", out" if s.columns else ""))
+        elif s.kind == "list":
+            self.function("ef_status %s_list_%s(ef__sq_conn *conn, %sconst %s **out, size_t *out_count, ef_error *err)"
+                          % (self.prefix, s.name, arguments, row),
+                          "    ef__sq_rows rows = %s;\n    %s row;\n\n    *out = NULL;\n    *out_count = 0;\n"
+                          "    while (%s(&rows, &row))\n        *out = ef__sq_rows_add(&rows, *out, out_count,"
+                          " &row, sizeof row);\n    return ef__sq_rows_end(&rows);\n" % (begin, row, step))
+
+    def write_next(self, s, public):
+        """The function that reads a row; statements with the same row share it."""
+        if s.same_row:
+            return "%snext_%s" % (self.prefix + "_" if s.same_row.kind == "rows" else "", s.same_row.name)
+        name = "%snext_%s" % (self.prefix + "_" if public else "", s.name)
+        body = "    if (!ef__sq_rows_next(rows))\n        return false;\n"
+        if self.row_type(s) in SCALARS:
+            body += "    *out = %s;\n" % self.read(s.columns[0])
+        elif s.columns:
+            body += "    *out = (%s){\n" % self.row_type(s)
+            body += "".join("        .%s = %s,\n" % (c.name, self.read(c)) for c in s.columns if c.kind != "bytes")
+            body += "".join("        .has_%s = sqlite3_column_type(rows->stmt, %d) != SQLITE_NULL,\n"
+                            % (c.name, c.index) for c in s.columns if c.nullable)
+            body += "    };\n"
+            body += "".join("    ef__sq_column_bytes(rows->stmt, %d, out->%s, sizeof out->%s);\n"
+                            % (c.index, c.name, c.name) for c in s.columns if c.kind == "bytes")
+        body += "    return %s;\n" % ("ef__sq_rows_check(rows)" if s.copies else "true")
+        out = ", %s *out" % self.row_type(s) if s.columns else ""
+        self.function("bool %s(ef__sq_rows *rows%s)" % (name, out), body, public)
+        return name
+
+    def read(self, column):
+        return self.READ[column.kind] % column.index
+
+
+BACK_ENDS = {"--sqlite": Sqlite}
+
+
+def write_texts(prefix, named, migrations, h, c):
+    h.write("enum {\n")
+    for s in named:
+        h.write("    %s_%s,\n" % (prefix.upper(), s.name.upper()))
+    h.write("    %s_COUNT\n};\n\n" % prefix.upper())
+    h.write("extern const char *const %s_sql[];\nextern const char *const %s_names[];\n"
+            "extern const char *const %s_migrations[];\nextern const int %s_migration_count;\n"
+            % (prefix, prefix, prefix, prefix))
+    c.write("const char *const %s_sql[] = {\n" % prefix)
+    for s in named:
+        c.write("    /* %s */\n%s,\n" % (s.name, c_string(s.sql)))
+    c.write("};\n\nconst char *const %s_names[] = {\n" % prefix)
+    for s in named:
+        c.write('    "%s",\n' % s.name)
+    c.write("};\n\nconst char *const %s_migrations[] = {\n" % prefix)
+    for f in migrations:
+        c.write("    /* %s */\n%s,\n" % (os.path.basename(f),
+                                         c_string(without_comments(open(f, encoding="utf-8").read()))))
+    c.write("};\nconst int %s_migration_count = %d;\n" % (prefix, len(migrations)))
 
 
 def main():
     prefix, out_h, out_c, files = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
+    back_end, header, writer = None, os.path.basename(out_h), None
+    if files and files[0] in BACK_ENDS:
+        back_end, header, files = BACK_ENDS[files[0]], files[1], files[2:]
     migrations = sorted(f for f in files if os.path.basename(os.path.dirname(f)) == "migrations")
     named = [s for f in files if f not in migrations for s in statements(f)]
-    names = [n for n, _ in named]
+    names = [s.name for s in named]
     twice = {n for n in names if names.count(n) > 1}
     if twice:
-        sys.exit("sqlgen: two statements are called %s" % ", ".join(sorted(twice)))
-    with open(out_h, "w", encoding="utf-8") as h:
-        h.write("/* Made by sqlgen.py from the .sql files; do not edit. */\n#pragma once\n\nenum {\n")
-        for n in names:
-            h.write("    %s_%s,\n" % (prefix.upper(), n.upper()))
-        h.write("    %s_COUNT\n};\n\n" % prefix.upper())
-        h.write("extern const char *const %s_sql[];\nextern const char *const %s_names[];\n"
-                "extern const char *const %s_migrations[];\nextern const int %s_migration_count;\n"
-                % (prefix, prefix, prefix, prefix))
-    with open(out_c, "w", encoding="utf-8") as c:
-        c.write('/* Made by sqlgen.py from the .sql files; do not edit. */\n#include "%s"\n\n'
-                % os.path.basename(out_h))
-        c.write("const char *const %s_sql[] = {\n" % prefix)
-        for n, text in named:
-            c.write("    /* %s */\n%s,\n" % (n, c_string(without_comments(text))))
-        c.write("};\n\nconst char *const %s_names[] = {\n" % prefix)
-        for n in names:
-            c.write('    "%s",\n' % n)
-        c.write("};\n\nconst char *const %s_migrations[] = {\n" % prefix)
-        for f in migrations:
-            c.write("    /* %s */\n%s,\n" % (os.path.basename(f),
-                                             c_string(without_comments(open(f, encoding="utf-8").read()))))
-        c.write("};\nconst int %s_migration_count = %d;\n" % (prefix, len(migrations)))
+        fail("two statements are called %s" % ", ".join(sorted(twice)))
+    if back_end:
+        describe(named, back_end.MARK, back_end.ARRAYS)
+        writer = back_end(prefix)
+        for s in named:
+            writer.write(s)
+    with open(out_h, "w", encoding="utf-8") as h, open(out_c, "w", encoding="utf-8") as c:
+        h.write("/*\n * Made by sqlgen.py from the .sql files; do not edit.%s\n */\n#pragma once\n\n"
+                % ("\n *" + back_end.PREAMBLE if back_end else ""))
+        c.write('/* Made by sqlgen.py from the .sql files; do not edit. */\n#include "%s"\n\n' % header)
+        write_texts(prefix, named, migrations, h, c)
+        if writer:
+            h.write("\n" + "\n".join(writer.h))
+            c.write("\n" + "".join(writer.c))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
  */
 #include "conn.h"
 
+#include "../base/memory.h"
 #include "../base/owner.h"
 
 #include <unistd.h>
@@ -376,6 +377,81 @@ bool ef__sq_wal_is_unchanged(const ef__sq_conn *conn, const ef__sq_wal_header *h
             return false;
     return conn->wal_header != NULL;
 }
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+bool ef__sq_rows_next(ef__sq_rows *rows)
+{
+    bool found = false;
+
+    if (rows->status == EF_OK)
+        rows->status = ef__sq_row(rows->conn, rows->stmt, &found, rows->err);
+    if (!found)
+        (void)ef__sq_rows_end(rows);
+    return found;
+}
+
+static ef_str read_text(ef__sq_rows *rows, ef_str text)
+{
+    if (!rows->arena)
+        return text;
+    text = ef__arena_copy(rows->arena, text);
+    if (!text.ptr)
+        rows->status = EF_NO_MEMORY;
+    return text;
+}
+
+ef_str ef__sq_rows_text(ef__sq_rows *rows, int column)
+{
+    return read_text(rows, ef__sq_column_str(rows->stmt, column));
+}
+
+ef_str ef__sq_rows_blob(ef__sq_rows *rows, int column)
+{
+    return read_text(rows, ef__sq_column_blob(rows->stmt, column));
+}
+
+bool ef__sq_rows_check(ef__sq_rows *rows)
+{
+    if (rows->status == EF_OK)
+        return true;
+    rows->status = ef__no_memory(rows->err);
+    (void)ef__sq_rows_end(rows);
+    return false;
+}
+
+void *ef__sq_rows_add(ef__sq_rows *rows, const void *items, size_t *count, const void *row,
+                      size_t size)
+{
+    char *grown = ef__arena_grow(rows->arena, (void *)items, *count, size, &rows->capacity);
+
+    if (!grown) {
+        rows->status = ef__no_memory(rows->err);
+        return (void *)items;
+    }
+    memcpy(grown + *count * size, row, size);
+    *count += 1;
+    return grown;
+}
+
+ef_status ef__sq_rows_end(ef__sq_rows *rows)
+{
+    if (rows->stmt)
+        sqlite3_reset(rows->stmt);
+    rows->stmt = NULL;
+    return rows->status;
+}
+
+void ef__sq_column_bytes(sqlite3_stmt *stmt, int column, void *out, size_t size)
+{
+    ef_str bytes = ef__sq_column_blob(stmt, column);
+
+    memset(out, 0, size);
+    if (bytes.len == size)
+        memcpy(out, bytes.ptr, size);
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
 
 void ef__sq_bind_str(sqlite3_stmt *stmt, int index, ef_str text)
 {

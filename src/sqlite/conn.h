@@ -9,6 +9,8 @@
 #ifndef EF_SQLITE_CONN_H
 #define EF_SQLITE_CONN_H
 
+#include "../base/arena.h"
+
 #include <everfold/status.h>
 #include <everfold/str.h>
 
@@ -107,6 +109,34 @@ ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err
 void ef__sq_wal_map(ef__sq_conn *conn);
 bool ef__sq_wal_read_header(const ef__sq_conn *conn, ef__sq_wal_header *out);
 bool ef__sq_wal_is_unchanged(const ef__sq_conn *conn, const ef__sq_wal_header *header);
+
+/*
+ * Rows that are being read, by the functions that src/sqlgen.py generates. The statement is reset
+ * after the last row, on failure, and by ef__sq_rows_end.
+ */
+typedef struct ef__sq_rows {
+    ef__sq_conn *conn;
+    sqlite3_stmt *stmt;
+    ef__arena *arena; /* texts are copied into it; NULL: borrowed until the next row */
+    size_t capacity;  /* of the array of ef__sq_rows_add */
+    ef_error *err;
+    ef_status status; /* a caller that sets a failure ends the reading */
+} ef__sq_rows;
+
+/* Steps to the next row; false after the last one and on failure. */
+bool ef__sq_rows_next(ef__sq_rows *rows);
+ef_str ef__sq_rows_text(ef__sq_rows *rows, int column);
+ef_str ef__sq_rows_blob(ef__sq_rows *rows, int column);
+/* Whether all texts of the row were copied; otherwise the reading ends. */
+bool ef__sq_rows_check(ef__sq_rows *rows);
+/* Appends a row to an array in the arena; returns the array. */
+void *ef__sq_rows_add(ef__sq_rows *rows, const void *items, size_t *count, const void *row,
+                      size_t size);
+/* The status of the whole reading. Must be called, also when not all rows were read. */
+ef_status ef__sq_rows_end(ef__sq_rows *rows);
+
+/* Copies a value of exactly `size` bytes; another one is read as zeros. */
+void ef__sq_column_bytes(sqlite3_stmt *stmt, int column, void *out, size_t size);
 
 /* The text is borrowed until the next bind of the same index. */
 void ef__sq_bind_str(sqlite3_stmt *stmt, int index, ef_str text);

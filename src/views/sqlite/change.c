@@ -12,84 +12,61 @@
 
 #include <stdlib.h>
 
-/* Run `which` for every key of `these` that is not in `those`. */
-static ef_status change_entries(ef__sq_conn *conn, int which, int64_t generation,
+typedef ef_status write_entry(ef__sq_conn *conn, const struct vq_index_insert *entry,
+                              ef_error *err);
+
+/* Writes an entry for every key of `these` that is not in `those`. */
+static ef_status change_entries(ef__sq_conn *conn, write_entry *write, int64_t generation,
                                 const ef__view *view, ef_str these, ef_str those, ef_error *err)
 {
-    sqlite3_stmt *stmt;
     ef__index_key key;
-    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
+    ef_status st = EF_OK;
 
-    while (st == EF_OK && ef__keys_next(&these, &key)) {
-        if (ef__keys_have(those, &key))
-            continue;
-        sqlite3_bind_int64(stmt, 1, generation);
-        ef__sq_bind_str(stmt, 2, view->tenant);
-        sqlite3_bind_int(stmt, 3, key.index);
-        ef__sq_bind_blob(stmt, 4, key.key);
-        ef__sq_bind_str(stmt, 5, view->id);
-        st = ef__sq_done(conn, stmt, err);
-    }
+    while (st == EF_OK && ef__keys_next(&these, &key))
+        if (!ef__keys_have(those, &key))
+            st = write(conn,
+                       &(struct vq_index_insert){.generation = generation,
+                                                 .tenant = view->tenant,
+                                                 .idx = key.index,
+                                                 .key = key.key,
+                                                 .id = view->id},
+                       err);
     return st;
-}
-
-static void bind_key(sqlite3_stmt *stmt, int64_t generation, const ef__view *view)
-{
-    sqlite3_bind_int64(stmt, 1, generation);
-    ef__sq_bind_str(stmt, 2, view->tenant);
-    ef__sq_bind_str(stmt, 3, view->id);
 }
 
 static ef_status read_old_keys(ef__sq_conn *conn, int64_t generation, const ef__view *view,
                                ef__buf *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, VQ_VIEW_KEYS, &stmt, err);
+    ef__sq_rows rows = vq_each_view_keys(
+        conn, &(struct vq_view_keys){generation, view->tenant, view->id}, NULL, err);
+    ef_str keys;
 
     ef__buf_reset(out);
-    if (st != EF_OK)
-        return st;
-    bind_key(stmt, generation, view);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st == EF_OK && row) {
-        ef__buf_add_str(out, ef__sq_column_blob(stmt, 0));
-        sqlite3_reset(stmt);
-    }
-    return st;
+    if (vq_next_view_keys(&rows, &keys))
+        ef__buf_add_str(out, keys);
+    return ef__sq_rows_end(&rows);
 }
 
-/* Insert, update or delete by what was there before. *out_changed is false when that is not so. */
+/* Inserts, updates or deletes by what was there before. *out_changed is false if that has changed.
+ */
 static ef_status write_view(ef__sq_conn *conn, int64_t generation, const ef__view_change *change,
-                            const uint64_t digest[2], ef_str keys, bool *out_changed, ef_error *err)
+                            const ef__view *view, ef_str keys, bool *out_changed, ef_error *err)
 {
-    const ef__view *view = &change->view;
-    bool is_new = ef__digest_is_none(change->before);
-    int before_at = change->deleted ? 4 : 11;
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn,
-                               change->deleted ? VQ_VIEW_DELETE
-                               : is_new        ? VQ_VIEW_INSERT
-                                               : VQ_VIEW_UPDATE,
-                               &stmt, err);
+    int64_t before[2] = {(int64_t)change->before[0], (int64_t)change->before[1]};
+    ef_status st;
 
-    if (st != EF_OK)
-        return st;
-    bind_key(stmt, generation, view);
-    if (!change->deleted) {
-        ef__sq_bind_str(stmt, 4, view->data);
-        sqlite3_bind_int64(stmt, 5, view->last_position);
-        sqlite3_bind_int64(stmt, 6, view->last_seq);
-        sqlite3_bind_int(stmt, 7, view->schema);
-        sqlite3_bind_int64(stmt, 8, (int64_t)digest[0]);
-        sqlite3_bind_int64(stmt, 9, (int64_t)digest[1]);
-        ef__sq_bind_blob(stmt, 10, keys);
-    }
-    if (!is_new) {
-        sqlite3_bind_int64(stmt, before_at, (int64_t)change->before[0]);
-        sqlite3_bind_int64(stmt, before_at + 1, (int64_t)change->before[1]);
-    }
-    return ef__sq_change(conn, stmt, out_changed, err);
+    if (change->deleted)
+        st = vq_run_view_delete(
+            conn,
+            &(struct vq_view_delete){generation, view->tenant, view->id, before[0], before[1]},
+            err);
+    else if (ef__digest_is_none(change->before))
+        st = vq_run_view_insert(conn, generation, view, keys, err);
+    else
+        st = vq_run_view_update(
+            conn, &(struct vq_view_update){generation, view, keys, before[0], before[1]}, err);
+    *out_changed = st == EF_OK && sqlite3_changes(conn->db) > 0;
+    return st;
 }
 
 typedef struct scratch {
@@ -99,7 +76,7 @@ typedef struct scratch {
 static ef_status write_change(ef__sq_conn *conn, vq_generation *g, const ef__view_change *change,
                               scratch *s, ef_error *err)
 {
-    uint64_t digest[2] = {0, 0};
+    ef__view view = change->view;
     bool changed = false;
     ef_status st = EF_OK;
 
@@ -111,21 +88,22 @@ static ef_status write_change(ef__sq_conn *conn, vq_generation *g, const ef__vie
         st = read_old_keys(conn, g->id, &change->view, &s->old_keys, err);
     if (s->new_keys.failed || s->old_keys.failed)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for the keys of a view");
+    view.digest[0] = view.digest[1] = 0;
     if (!change->deleted)
-        ef__view_digest(&change->view, digest);
+        ef__view_digest(&change->view, view.digest);
     if (st == EF_OK)
-        st = write_view(conn, g->id, change, digest, ef__buf_str(&s->new_keys), &changed, err);
+        st = write_view(conn, g->id, change, &view, ef__buf_str(&s->new_keys), &changed, err);
     if (st == EF_OK && !changed)
         return ef__view_moved(change->view.id, err);
     if (st == EF_OK && s->old_keys.len)
-        st = change_entries(conn, VQ_INDEX_DELETE, g->id, &change->view, ef__buf_str(&s->old_keys),
-                            ef__buf_str(&s->new_keys), err);
+        st = change_entries(conn, vq_run_index_delete, g->id, &change->view,
+                            ef__buf_str(&s->old_keys), ef__buf_str(&s->new_keys), err);
     if (st == EF_OK && s->new_keys.len)
-        st = change_entries(conn, VQ_INDEX_INSERT, g->id, &change->view, ef__buf_str(&s->new_keys),
-                            ef__buf_str(&s->old_keys), err);
+        st = change_entries(conn, vq_run_index_insert, g->id, &change->view,
+                            ef__buf_str(&s->new_keys), ef__buf_str(&s->old_keys), err);
     g->views += (change->deleted ? 0 : 1) - (ef__digest_is_none(change->before) ? 0 : 1);
     ef__digest_subtract(g->digest, change->before);
-    ef__digest_add(g->digest, digest);
+    ef__digest_add(g->digest, view.digest);
     return st;
 }
 

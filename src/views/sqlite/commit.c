@@ -10,43 +10,18 @@
 
 /* --- fences ----------------------------------------------------------------------------------- */
 
-static ef_status find_token(ef__sq_conn *conn, ef_str scope, int64_t *out, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, VQ_FENCE_GET, &stmt, err);
-
-    *out = 0;
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, scope);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st == EF_OK && row) {
-        *out = sqlite3_column_int64(stmt, 0);
-        sqlite3_reset(stmt);
-    }
-    return st;
-}
-
 static ef_status pass_fence(ef__sq_conn *conn, const ef__fence *fence, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    int64_t seen;
+    int64_t seen = 0;
     ef_status st;
 
     if (fence->scope.len == 0)
         return EF_OK;
-    st = find_token(conn, fence->scope, &seen, err);
+    st = vq_one_fence_get(conn, fence->scope, &seen, NULL, err);
     if (st != EF_OK || seen == fence->token)
         return st;
     st = ef__fence_compare(fence, seen, err);
-    if (st == EF_OK)
-        st = ef__sq_stmt(conn, VQ_FENCE_PUT, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, fence->scope);
-    sqlite3_bind_int64(stmt, 2, fence->token);
-    return ef__sq_done(conn, stmt, err);
+    return st == EF_OK ? vq_run_fence_put(conn, fence->scope, fence->token, err) : st;
 }
 
 ef_status vq_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err)
@@ -56,40 +31,25 @@ ef_status vq_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_err
     ef__sq_conn *conn;
     ef_status st = vq_read_begin(store, true, &reader, &conn, err);
 
+    *out_token = 0;
     if (st != EF_OK)
         return st;
-    st = find_token(conn, scope, out_token, err);
+    st = vq_one_fence_get(conn, scope, out_token, NULL, err);
     vq_read_end(store, reader);
     return st;
 }
 
 /* --- watermarks ------------------------------------------------------------------------------- */
 
-static void bind_watermark(sqlite3_stmt *stmt, int at, const ef__watermark *w)
-{
-    sqlite3_bind_int64(stmt, at, w->applied_seq);
-    sqlite3_bind_int64(stmt, at + 1, w->expected_next_seq);
-    ef__sq_bind_blob(stmt, at + 2, (ef_str){(const char *)w->hash, sizeof w->hash});
-}
-
 static ef_status write_watermark(ef__sq_conn *conn, int64_t generation,
                                  const ef__watermark_change *change, ef_error *err)
 {
-    bool is_new = ef__watermark_is_none(&change->before), changed = false;
-    sqlite3_stmt *stmt;
-    ef_status st =
-        ef__sq_stmt(conn, is_new ? VQ_WATERMARK_INSERT : VQ_WATERMARK_UPDATE, &stmt, err);
+    ef_status st = ef__watermark_is_none(&change->before)
+                       ? vq_run_watermark_insert(conn, generation, change, err)
+                       : vq_run_watermark_update(conn, generation, change, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, generation);
-    ef__sq_bind_str(stmt, 2, change->tenant);
-    ef__sq_bind_str(stmt, 3, change->stream);
-    bind_watermark(stmt, 4, &change->after);
-    if (!is_new)
-        bind_watermark(stmt, 7, &change->before);
-    st = ef__sq_change(conn, stmt, &changed, err);
-    return st != EF_OK || changed ? st : ef__watermark_moved(change->stream, err);
+    return st != EF_OK || sqlite3_changes(conn->db) > 0 ? st
+                                                        : ef__watermark_moved(change->stream, err);
 }
 
 static ef_status write_watermarks(ef__sq_conn *conn, const ef__generation_change *change,
@@ -111,69 +71,23 @@ static ef_status write_watermarks(ef__sq_conn *conn, const ef__generation_change
 
 /* --- failures --------------------------------------------------------------------------------- */
 
-static ef_status open_failure(vq_store *store, int64_t generation, const ef__failure *f,
-                              ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(&store->conn, VQ_FAILURE_PUT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, generation);
-    ef__sq_bind_str(stmt, 2, f->tenant);
-    ef__sq_bind_str(stmt, 3, f->stream);
-    sqlite3_bind_int64(stmt, 4, f->seq);
-    sqlite3_bind_int64(stmt, 5, f->position);
-    ef__sq_bind_str(stmt, 6, f->event_id);
-    ef__sq_bind_str(stmt, 7, f->code);
-    ef__sq_bind_str(stmt, 8, f->message);
-    sqlite3_bind_int64(stmt, 9, vq_now_us(store));
-    return ef__sq_done(&store->conn, stmt, err);
-}
-
-static ef_status any_open(ef__sq_conn *conn, int64_t generation, bool *out, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, VQ_FAILURE_ANY_OPEN, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, generation);
-    st = ef__sq_row(conn, stmt, out, err);
-    sqlite3_reset(stmt);
-    return st;
-}
-
-static ef_status resolve(vq_store *store, int64_t generation, const ef__watermark_change *w,
-                         ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(&store->conn, VQ_FAILURE_RESOLVE, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, generation);
-    ef__sq_bind_str(stmt, 2, w->tenant);
-    ef__sq_bind_str(stmt, 3, w->stream);
-    sqlite3_bind_int64(stmt, 4, w->before.expected_next_seq);
-    sqlite3_bind_int64(stmt, 5, w->after.expected_next_seq);
-    sqlite3_bind_int64(stmt, 6, vq_now_us(store));
-    return ef__sq_done(&store->conn, stmt, err);
-}
-
-/* Open first, then resolve: what the watermark passes in this very commit is not left open. Where
- * nothing is open, as nearly always, the streams are not looked at. */
+/* Open first, then resolve: what the watermark passes in this very commit is not left open. Streams
+ * are searched only where a failure is open, which is rare. */
 static ef_status write_failures(vq_store *store, const ef__generation_change *change, ef_error *err)
 {
+    ef__sq_conn *conn = &store->conn;
+    int64_t id = change->generation, now_us = vq_now_us(store);
     bool open = false;
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < change->failure_count; i++)
-        st = open_failure(store, change->generation, &change->failures[i], err);
+        st = vq_run_failure_put(conn, &(struct vq_failure_put){id, &change->failures[i], now_us},
+                                err);
     if (st == EF_OK)
-        st = any_open(&store->conn, change->generation, &open, err);
+        st = vq_one_failure_any_open(conn, id, &open, err);
     for (size_t i = 0; st == EF_OK && open && i < change->watermark_count; i++)
-        st = resolve(store, change->generation, &change->watermarks[i], err);
+        st = vq_run_failure_resolve(
+            conn, &(struct vq_failure_resolve){id, &change->watermarks[i], now_us}, err);
     return st;
 }
 
@@ -238,17 +152,9 @@ static ef_status write_generation(vq_store *store, const ef__views_commit *commi
 static ef_status compare_live_set(ef__sq_conn *conn, int64_t asked, ef_error *err)
 {
     int64_t found = 0;
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, VQ_LIVE_SET_GET, &stmt, err);
+    ef_status st = vq_one_live_set_get(conn, &found, NULL, err);
 
-    if (st == EF_OK)
-        st = ef__sq_row(conn, stmt, &row, err);
-    if (st != EF_OK)
-        return st;
-    found = row ? sqlite3_column_int64(stmt, 0) : 0;
-    sqlite3_reset(stmt);
-    return ef__live_set_compare(asked, found, err);
+    return st == EF_OK ? ef__live_set_compare(asked, found, err) : st;
 }
 
 static ef_status write_all(vq_store *store, const ef__views_commit *commit, bool *out_live,

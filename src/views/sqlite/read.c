@@ -5,46 +5,20 @@
 
 #include <stdlib.h>
 
-static void bind_key(sqlite3_stmt *stmt, int64_t generation, ef_str tenant, ef_str name)
+/* With `shown`, without digest and seq, which are for those who write the view. */
+static ef_status get_view(ef__sq_conn *conn, bool shown, int64_t generation, ef_str tenant,
+                          ef_str id, ef__arena *arena, ef__view *out, bool *out_found,
+                          ef_error *err)
 {
-    sqlite3_bind_int64(stmt, 1, generation);
-    ef__sq_bind_str(stmt, 2, tenant);
-    ef__sq_bind_str(stmt, 3, name);
-}
+    ef_status st = (shown ? vq_one_view_show : vq_one_view_get)(
+        conn, &(struct vq_view_get){.generation = generation, .tenant = tenant, .id = id}, arena,
+        out, out_found, err);
 
-static ef_status copy_view(sqlite3_stmt *stmt, ef_str tenant, ef_str id, ef__arena *arena,
-                           ef__view *out, ef_error *err)
-{
-    *out = (ef__view){
-        .tenant = ef__arena_copy(arena, tenant),
-        .id = ef__arena_copy(arena, id),
-        .data = ef__arena_copy(arena, ef__sq_column_str(stmt, 0)),
-        .last_position = sqlite3_column_int64(stmt, 1),
-        .last_seq = sqlite3_column_int64(stmt, 2),
-        .schema = sqlite3_column_int(stmt, 3),
-        .digest = {(uint64_t)sqlite3_column_int64(stmt, 4),
-                   (uint64_t)sqlite3_column_int64(stmt, 5)},
-    };
-    return out->tenant.ptr && out->id.ptr && out->data.ptr
-               ? EF_OK
-               : ef_fail(err, EF_NO_MEMORY, "memory ran out for a view");
-}
-
-static ef_status get_view(ef__sq_conn *conn, int64_t generation, ef_str tenant, ef_str id,
-                          ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, VQ_VIEW_GET, &stmt, err);
-
-    if (st != EF_OK)
+    if (st != EF_OK || !*out_found)
         return st;
-    bind_key(stmt, generation, tenant, id);
-    st = ef__sq_row(conn, stmt, out_found, err);
-    if (st == EF_OK && *out_found) {
-        st = copy_view(stmt, tenant, id, arena, out, err);
-        sqlite3_reset(stmt);
-    }
-    return st;
+    out->tenant = ef__arena_copy(arena, tenant);
+    out->id = ef__arena_copy(arena, id);
+    return out->tenant.ptr && out->id.ptr ? EF_OK : ef__no_memory(err);
 }
 
 ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
@@ -58,7 +32,7 @@ ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str
     *out_found = false;
     if (st != EF_OK)
         return st;
-    st = get_view(conn, generation, tenant, id, arena, out, out_found, err);
+    st = get_view(conn, false, generation, tenant, id, arena, out, out_found, err);
     vq_read_end(store, reader);
     return st;
 }
@@ -71,7 +45,8 @@ static ef_status get_views(ef__sq_conn *conn, int64_t generation, const ef__view
 
     for (size_t i = 0; st == EF_OK && i < count; i++) {
         out[i] = (ef__view){0};
-        st = get_view(conn, generation, keys[i].tenant, keys[i].name, arena, &out[i], &found, err);
+        st = get_view(conn, false, generation, keys[i].tenant, keys[i].name, arena, &out[i], &found,
+                      err);
     }
     return st;
 }
@@ -93,32 +68,13 @@ ef_status vq_view_get_many(ef_views *views, int64_t generation, const ef__view_k
 
 /* --- watermarks ------------------------------------------------------------------------------- */
 
-static ef__watermark read_watermark(sqlite3_stmt *stmt)
-{
-    ef__watermark w = {.applied_seq = sqlite3_column_int64(stmt, 0),
-                       .expected_next_seq = sqlite3_column_int64(stmt, 1)};
-    ef_str hash = ef__sq_column_blob(stmt, 2);
-
-    if (hash.len == sizeof w.hash)
-        memcpy(w.hash, hash.ptr, sizeof w.hash);
-    return w;
-}
-
 static ef_status get_watermark(ef__sq_conn *conn, int64_t generation, ef_str tenant, ef_str stream,
                                ef__watermark *out, bool *out_found, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, VQ_WATERMARK_GET, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    bind_key(stmt, generation, tenant, stream);
-    st = ef__sq_row(conn, stmt, out_found, err);
-    if (st == EF_OK && *out_found) {
-        *out = read_watermark(stmt);
-        sqlite3_reset(stmt);
-    }
-    return st;
+    return vq_one_watermark_get(
+        conn,
+        &(struct vq_watermark_get){.generation = generation, .tenant = tenant, .stream = stream},
+        out, out_found, err);
 }
 
 ef_status vq_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
@@ -174,75 +130,33 @@ ef_status vq_watermark_scan(ef_views *views, int64_t generation,
     vq_store *store = vq_store_of(views);
     vq_reader *reader;
     ef__sq_conn *conn;
-    sqlite3_stmt *stmt;
-    bool row = true;
+    ef__sq_rows rows;
+    vq_watermark_row row;
     ef_status st = vq_read_begin(store, false, &reader, &conn, err);
 
     if (st != EF_OK)
         return st;
-    st = ef__sq_stmt(conn, VQ_WATERMARK_SCAN, &stmt, err);
-    if (st == EF_OK)
-        sqlite3_bind_int64(stmt, 1, generation);
-    while (st == EF_OK && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        ef__watermark w = read_watermark(stmt);
-        if (!each(context, ef__sq_column_str(stmt, 3), ef__sq_column_str(stmt, 4), &w)) {
-            sqlite3_reset(stmt);
+    rows = vq_each_watermark_scan(conn, generation, NULL, err);
+    while (vq_next_watermark_scan(&rows, &row))
+        if (!each(context, row.tenant, row.stream, &row.is))
             break;
-        }
-    }
+    st = ef__sq_rows_end(&rows);
     vq_read_end(store, reader);
     return st;
 }
 
 /* --- failures --------------------------------------------------------------------------------- */
 
-static bool read_failure(sqlite3_stmt *stmt, ef__arena *arena, ef__failure *f)
-{
-    *f = (ef__failure){
-        .id = sqlite3_column_int64(stmt, 0),
-        .generation = sqlite3_column_int64(stmt, 1),
-        .tenant = ef__arena_copy(arena, ef__sq_column_str(stmt, 2)),
-        .stream = ef__arena_copy(arena, ef__sq_column_str(stmt, 3)),
-        .seq = sqlite3_column_int64(stmt, 4),
-        .position = sqlite3_column_int64(stmt, 5),
-        .event_id = ef__arena_copy(arena, ef__sq_column_str(stmt, 6)),
-        .code = ef__arena_copy(arena, ef__sq_column_str(stmt, 7)),
-        .message = ef__arena_copy(arena, ef__sq_column_str(stmt, 8)),
-        .attempts = sqlite3_column_int(stmt, 9),
-        .open = sqlite3_column_int(stmt, 10) != 0,
-        .recorded_us = sqlite3_column_int64(stmt, 11),
-        .resolved_us = sqlite3_column_int64(stmt, 12),
-    };
-    return f->tenant.ptr && f->stream.ptr && f->event_id.ptr && f->code.ptr && f->message.ptr;
-}
-
-static ef_status read_failures(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__failure_list *out,
-                               ef_error *err)
-{
-    ef__failure *items = NULL;
-    size_t cap = 0;
-    bool row;
-    ef_status st;
-
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        items = ef__arena_grow(&out->room->arena, items, out->count, sizeof *items, &cap);
-        if (!items || !read_failure(stmt, &out->room->arena, &items[out->count])) {
-            sqlite3_reset(stmt);
-            return ef__no_memory(err);
-        }
-        out->items = items;
-        out->count++;
-    }
-    return st;
-}
-
 ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
                         size_t limit, ef__failure_list *out, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
+    struct vq_failure_newest asked = {.generation = generation,
+                                      .limit = vq_limit(limit),
+                                      .any_tenant = tenant == NULL,
+                                      .tenant = tenant ? *tenant : EF_STR("")};
     vq_reader *reader;
     ef__sq_conn *conn;
-    sqlite3_stmt *stmt;
     ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
@@ -251,14 +165,8 @@ ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
         st = vq_read_begin(store, false, &reader, &conn, err);
     if (st != EF_OK)
         return st;
-    st = ef__sq_stmt(conn, open_only ? VQ_FAILURE_NEWEST_OPEN : VQ_FAILURE_NEWEST, &stmt, err);
-    if (st == EF_OK) {
-        sqlite3_bind_int64(stmt, 1, generation);
-        sqlite3_bind_int64(stmt, 2, limit > INT32_MAX ? INT32_MAX : (int64_t)limit);
-        sqlite3_bind_int(stmt, 3, tenant == NULL);
-        ef__sq_bind_str(stmt, 4, tenant ? *tenant : EF_STR(""));
-        st = read_failures(conn, stmt, out, err);
-    }
+    st = (open_only ? vq_list_failure_newest_open : vq_list_failure_newest)(
+        conn, &asked, &out->room->arena, &out->items, &out->count, err);
     vq_read_end(store, reader);
     return st;
 }
@@ -269,8 +177,8 @@ static ef_status snapshot_view_get(ef_views *views, int64_t generation, ef_str t
                                    ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
 {
     *out_found = false;
-    return get_view(((vq_snapshot *)views)->conn, generation, tenant, id, arena, out, out_found,
-                    err);
+    return get_view(((vq_snapshot *)views)->conn, false, generation, tenant, id, arena, out,
+                    out_found, err);
 }
 
 static ef_status snapshot_watermark_get(ef_views *views, int64_t generation, ef_str tenant,
@@ -424,30 +332,6 @@ static ef_status begin_series(vq_series *series, ef_error *err)
     return st;
 }
 
-/* What is shown of a view: its digest and seq are for those who write it. */
-static ef_status show_view(ef__sq_conn *conn, int64_t generation, ef_str tenant, ef_str id,
-                           ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, VQ_VIEW_SHOW, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    bind_key(stmt, generation, tenant, id);
-    st = ef__sq_row(conn, stmt, out_found, err);
-    if (st != EF_OK || !*out_found)
-        return st;
-    if (!copy_shown(&(ef__view){.tenant = tenant,
-                                .id = id,
-                                .data = ef__sq_column_blob(stmt, 0),
-                                .last_position = sqlite3_column_int64(stmt, 1),
-                                .schema = sqlite3_column_int(stmt, 2)},
-                    arena, out))
-        st = ef__no_memory(err);
-    sqlite3_reset(stmt);
-    return st;
-}
-
 static ef_status series_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                                  ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
 {
@@ -470,7 +354,8 @@ static ef_status series_view_get(ef_views *views, int64_t generation, ef_str ten
     if (!series->reader)
         st = begin_series(series, err);
     if (st == EF_OK)
-        st = show_view(&series->reader->conn, generation, tenant, id, arena, out, out_found, err);
+        st = get_view(&series->reader->conn, true, generation, tenant, id, arena, out, out_found,
+                      err);
     if (st == EF_OK && *out_found)
         keep(series, generation, out);
     if (st == EF_OK)

@@ -5,90 +5,63 @@
 
 #include "../range.h"
 
-static ef__view view_of_row(sqlite3_stmt *stmt)
-{
-    return (ef__view){
-        .data = ef__sq_column_str(stmt, 0),
-        .last_position = sqlite3_column_int64(stmt, 1),
-        .last_seq = sqlite3_column_int64(stmt, 2),
-        .schema = sqlite3_column_int(stmt, 3),
-        .digest = {(uint64_t)sqlite3_column_int64(stmt, 4),
-                   (uint64_t)sqlite3_column_int64(stmt, 5)},
-        .tenant = ef__sq_column_str(stmt, 6),
-        .id = ef__sq_column_str(stmt, 7),
-    };
-}
+typedef bool view_each(void *context, ef_str key, const ef__view *view);
 
-static ef__view view_of_entry(sqlite3_stmt *stmt, ef_str tenant)
+static ef_status scan_views(ef__sq_conn *conn, const ef__view_scan *scan,
+                            const ef__view_place *from, const ef__view_place *to, view_each *each,
+                            void *context, ef_error *err)
 {
-    return (ef__view){
-        .data = ef__sq_column_str(stmt, 0),
-        .last_position = sqlite3_column_int64(stmt, 1),
-        .last_seq = sqlite3_column_int64(stmt, 2),
-        .schema = sqlite3_column_int(stmt, 3),
-        .tenant = tenant,
-        .id = ef__sq_column_str(stmt, 4),
-    };
-}
+    struct vq_view_scan_up range = {.generation = from->first,
+                                    .tenant = ef__buf_str(&from->second),
+                                    .id = ef__buf_str(&from->third),
+                                    .end_generation = to->first,
+                                    .end_tenant = ef__buf_str(&to->second),
+                                    .end_id = ef__buf_str(&to->third)};
+    ef__sq_rows rows = scan->descending ? vq_each_view_scan_down(conn, &range, NULL, err)
+                                        : vq_each_view_scan_up(conn, &range, NULL, err);
+    ef__view view;
 
-static ef_status walk(ef__sq_conn *conn, sqlite3_stmt *stmt, const ef__view_scan *s,
-                      bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
-                      ef_error *err)
-{
-    bool row, indexed = s->index >= 0;
-    ef_status st;
-
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        ef__view view = indexed ? view_of_entry(stmt, s->tenant) : view_of_row(stmt);
-        ef_str key = indexed ? ef__sq_column_blob(stmt, 5) : (ef_str){"", 0};
-        if (!each(context, key, &view)) {
-            sqlite3_reset(stmt);
+    while (vq_next_view_scan_up(&rows, &view))
+        if (!each(context, EF_STR(""), &view))
             break;
-        }
-    }
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
-static void bind_places(sqlite3_stmt *stmt, const ef__view_scan *s, const ef__view_place *from,
-                        const ef__view_place *to)
+static ef_status scan_index(ef__sq_conn *conn, const ef__view_scan *scan,
+                            const ef__view_place *from, const ef__view_place *to, view_each *each,
+                            void *context, ef_error *err)
 {
-    if (s->index < 0) {
-        sqlite3_bind_int64(stmt, 1, from->first);
-        ef__sq_bind_str(stmt, 2, ef__buf_str(&from->second));
-        ef__sq_bind_str(stmt, 3, ef__buf_str(&from->third));
-        sqlite3_bind_int64(stmt, 4, to->first);
-        ef__sq_bind_str(stmt, 5, ef__buf_str(&to->second));
-        ef__sq_bind_str(stmt, 6, ef__buf_str(&to->third));
-        return;
+    const ef__view_place *start = scan->descending ? to : from;
+    const ef__view_place *end = scan->descending ? from : to;
+    struct vq_index_scan_up range = {.generation = scan->generation,
+                                     .tenant = scan->tenant,
+                                     .idx = start->first,
+                                     .key = ef__buf_str(&start->second),
+                                     .id = ef__buf_str(&start->third),
+                                     .end_key = ef__buf_str(&end->second)}; /* its id is "" */
+    ef__sq_rows rows = scan->descending ? vq_each_index_scan_down(conn, &range, NULL, err)
+                                        : vq_each_index_scan_up(conn, &range, NULL, err);
+    vq_entry_row entry;
+
+    while (vq_next_index_scan_up(&rows, &entry)) {
+        entry.view.tenant = scan->tenant;
+        if (!each(context, entry.key, &entry.view))
+            break;
     }
-    const ef__view_place *start = s->descending ? to : from, *end = s->descending ? from : to;
-    sqlite3_bind_int64(stmt, 1, s->generation);
-    ef__sq_bind_str(stmt, 2, s->tenant);
-    sqlite3_bind_int64(stmt, 3, start->first);
-    ef__sq_bind_blob(stmt, 4, ef__buf_str(&start->second));
-    ef__sq_bind_str(stmt, 5, ef__buf_str(&start->third));
-    ef__sq_bind_blob(stmt, 6, ef__buf_str(&end->second)); /* its id is "", see range.c */
+    return ef__sq_rows_end(&rows);
 }
 
-static ef_status scan_places(vq_store *store, const ef__view_scan *s, const ef__view_place *from,
-                             const ef__view_place *to,
-                             bool (*each)(void *context, ef_str key, const ef__view *view),
-                             void *context, ef_error *err)
+static ef_status scan_places(vq_store *store, const ef__view_scan *scan, const ef__view_place *from,
+                             const ef__view_place *to, view_each *each, void *context,
+                             ef_error *err)
 {
-    static const int WHICH[2][2] = {{VQ_VIEW_SCAN_UP, VQ_VIEW_SCAN_DOWN},
-                                    {VQ_INDEX_SCAN_UP, VQ_INDEX_SCAN_DOWN}};
     vq_reader *reader;
     ef__sq_conn *conn;
-    sqlite3_stmt *stmt;
     ef_status st = vq_read_begin(store, false, &reader, &conn, err);
 
     if (st != EF_OK)
         return st;
-    st = ef__sq_stmt(conn, WHICH[s->index >= 0][s->descending], &stmt, err);
-    if (st == EF_OK) {
-        bind_places(stmt, s, from, to);
-        st = walk(conn, stmt, s, each, context, err);
-    }
+    st = (scan->index < 0 ? scan_views : scan_index)(conn, scan, from, to, each, context, err);
     vq_read_end(store, reader);
     return st;
 }

@@ -31,13 +31,8 @@ static ef_status set_number(ef__sq_conn *conn, const char *pragma, int64_t value
 
 static ef_status fill_new(vq_store *store, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(&store->conn, VQ_STATE_INIT, &stmt, err);
+    ef_status st = vq_run_state_init(&store->conn, vq_now_us(store), err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, vq_now_us(store));
-    st = ef__sq_done(&store->conn, stmt, err);
     return st == EF_OK ? set_number(&store->conn, "application_id", APPLICATION_ID, err) : st;
 }
 

@@ -8,11 +8,50 @@
 #define EF_VIEWS_SQLITE_STORE_H
 
 #include "../views.h"
-#include "views_sqlite_sql.h"
 
 #include "../../sqlite/checkpoint.h"
 #include "../../sqlite/conn.h"
 #include "../../sqlite/guard.h"
+
+/* --- rows that the generated functions read --------------------------------------------------- */
+
+/* What a commit compares and counts on. */
+typedef struct vq_generation {
+    int64_t id;
+    int64_t era, position, seam;
+    ef__generation_state state;
+    bool active, indexed;
+    bool has_follow_ends_us; /* a tenant of it is followed */
+    int64_t follow_ends_us;  /* the earliest `until` of those */
+    int64_t views, applied, ignored, skipped;
+    uint64_t digest[2];
+} vq_generation;
+
+typedef struct vq_generation_row {
+    ef__generation is;  /* without its digest … */
+    uint64_t digest[2]; /* … of which these are the sums */
+} vq_generation_row;
+
+typedef struct vq_change_row {
+    ef__follow_row follow;
+    bool has_number; /* otherwise there is no record */
+    int64_t number;
+    ef__change_record change; /* without its number */
+} vq_change_row;
+
+typedef struct vq_watermark_row {
+    ef__watermark is;
+    ef_str tenant, stream;
+} vq_watermark_row;
+
+typedef struct vq_entry_row {
+    ef__view view; /* without its tenant */
+    ef_str key;
+} vq_entry_row;
+
+#include "views_sqlite_sql.h"
+
+/* --- the store -------------------------------------------------------------------------------- */
 
 #define VQ_READERS_KEPT 8 /* connections that wait for the next reader */
 
@@ -48,6 +87,12 @@ static inline vq_store *vq_store_of(ef_views *views)
 static inline int64_t vq_now_us(const vq_store *store)
 {
     return store->base.clock->wall_us(store->base.clock->context);
+}
+
+/* As a LIMIT, which is signed. */
+static inline int64_t vq_limit(size_t limit)
+{
+    return limit > INT32_MAX ? INT32_MAX : (int64_t)limit;
 }
 
 /* A writing transaction: begin, then end with how it went. End commits what is EF_OK and rolls the
@@ -113,18 +158,6 @@ ef_status vq_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef
 ef_status vq_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err);
 ef_status vq_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
                                 ef_error *err);
-
-/* What a commit compares and counts on. */
-typedef struct vq_generation {
-    int64_t id;
-    int64_t era, position, seam;
-    ef__generation_state state;
-    bool active, indexed;
-    bool followed;          /* one of its tenants, at least */
-    int64_t follow_ends_us; /* the earliest `until` of those */
-    int64_t views, applied, ignored, skipped;
-    uint64_t digest[2];
-} vq_generation;
 
 ef_status vq_generation_find(ef__sq_conn *conn, int64_t id, vq_generation *out, bool *out_found,
                              ef_error *err);
