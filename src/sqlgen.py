@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Turn the .sql files of a back end into C: the texts of its statements, and a function for each.
 
-usage: sqlgen.py PREFIX OUT.h OUT.c [--sqlite HEADER | --postgres HEADER] FILE.sql… [MIGRATION.sql…]
+usage: sqlgen.py PREFIX OUT.h OUT.c [--sqlite HEADER] FILE.sql… [MIGRATION.sql…]
 
 A line `-- name: WORD` starts a statement. It becomes the constant PREFIX_WORD, and its text an entry
 of the array PREFIX_sql. Files in a folder called migrations become, in the order of their names,
 the entries of PREFIX_migrations. Comments stay in the .sql file.
 
-With --sqlite or --postgres, the comments below the name also describe values, and functions are
-generated from them. HEADER declares the C types that they mention; OUT.c includes it.
+With --sqlite, the comments below the name also describe values, and functions are generated from
+them (the preamble of OUT.h lists them). HEADER declares the C types that are mentioned, and includes
+OUT.h after them; OUT.c includes HEADER.
 
     -- binds: 1 lane int, 2 error text (why the row failed), 3 tenant text?
     -- binds: 1 now int, 2 run.id text, 3 run.lease.token int
@@ -22,8 +23,9 @@ generated from them. HEADER declares the C types that they mention; OUT.c includ
     -- row: -, count int               the first column is not read
 
 A description continues on lines that begin with `--` and three spaces. A remark is in parentheses.
-Types: int (64 bits), bool, text, blob; bytes (of a row: a fixed array of the C type). `?` after a type:
-may be null; the row has has_NAME. PostgreSQL has arrays besides: int[], text[], blob[].
+Types: int (64 bits), bool, text, blob, bytes (a fixed array of a C type). `?` after a type: may be null;
+the member of a row is NAME with has_NAME, a bind is a pointer. Arguments of one type could be swapped
+by mistake: a function that would have two takes all of them in a `struct PREFIX_WORD`.
 """
 import os
 import re
@@ -45,11 +47,10 @@ def fail(message):
 class Value:
     """A bind or a column: its name (a path into the C type of a row), its type."""
 
-    def __init__(self, where, name, kind, arrays):
+    def __init__(self, where, name, kind):
         self.name, self.nullable = name, kind.endswith("?")
         self.kind = kind.rstrip("?")
-        self.array = self.kind.endswith("[]")
-        if self.kind.rstrip("[]") not in C_TYPES or (self.array and not arrays):
+        if self.kind not in C_TYPES:
             fail("%s: %s has the unknown type %s" % (where, name, kind))
 
 
@@ -92,8 +93,8 @@ def c_string(text):
 
 
 def without_comments(text):
-    lines = [line.rstrip() for line in text.splitlines() if not line.lstrip().startswith("--")]
-    return "\n".join(line for line in lines if line)
+    return "\n".join(line.rstrip() for line in text.splitlines()
+                     if line.strip() and not line.lstrip().startswith("--"))
 
 
 def statements(path):
@@ -120,111 +121,107 @@ def descriptions(statement):
     return [(word, c_type, re.sub(r"\([^)]*\)", "", text).strip()) for word, c_type, text in found]
 
 
-def parse_binds(statement, text, above, arrays):
-    where = statement.where
-    if text.startswith("by hand"):
-        statement.by_hand = True
-        return
-    if text.startswith("as "):
-        statement.same_binds = find_above(where, text[3:], above)
-        statement.same_binds = statement.same_binds.same_binds or statement.same_binds
-        statement.binds, statement.sources = statement.same_binds.binds, statement.same_binds.sources
-        return
-    for i, item in enumerate(text.split(","), 1):
-        words = item.split()
-        if len(words) != 3:
-            fail("%s: a bind is NUMBER NAME TYPE, not '%s'" % (where, item.strip()))
-        if words[0] != str(i):
-            fail("%s: bind %d is missing before '%s'" % (where, i, item.strip()))
-        statement.binds.append(Value(where, words[1], words[2], arrays))
-
-
-def parse_from(statement, text):
+def items(statement, text, form):
+    """The words of every item of a description."""
     for item in text.split(","):
         words = item.split()
-        if len(words) != 2:
-            fail("%s: a structure is NAME TYPE, not '%s'" % (statement.where, item.strip()))
-        statement.sources[words[0]] = words[1]
+        if len(words) != len(form.split()) and words != ["-"]:
+            fail("%s: an item is %s, not '%s'" % (statement.where, form, item.strip()))
+        yield words
 
 
-def parse_row(statement, c_type, text, above):
-    where = statement.where
-    if text.startswith("as "):
-        statement.same_row = find_above(where, text[3:], above)
-        statement.same_row = statement.same_row.same_row or statement.same_row
-        if statement.same_row.columns is None:
-            fail("%s: %s has no row" % (where, text[3:]))
-        statement.columns = statement.same_row.columns
-        return
-    if text == "by hand":
-        return
-    statement.row_type = c_type
-    statement.columns = []
-    for index, item in enumerate(text.split(",")):
-        words = item.split()
-        if words == ["-"]:
-            continue
-        if len(words) != 2:
-            fail("%s: a column is NAME TYPE, not '%s'" % (where, item.strip()))
-        column = Value(where, words[0], words[1], False)
-        column.index = index
-        if not c_type and column.kind == "bytes":
-            fail("%s: column %s cannot have type %s here" % (where, words[0], words[1]))
-        statement.columns.append(column)
-
-
-def find_above(where, name, above):
+def find_above(statement, name, above):
     if name not in above:
-        fail("%s: there is no statement %s above it" % (where, name))
+        fail("%s: there is no statement %s above it" % (statement.where, name))
     return above[name]
 
 
-def check_numbers(statement, mark):
-    text = re.sub(r"'[^']*'", "", statement.sql)
-    used = {int(n) for n in re.findall(re.escape(mark) + r"(\d+)", text)}
-    for number in sorted(used):
-        if number > len(statement.binds):
-            fail("%s: no bind describes %s%d" % (statement.where, mark, number))
-    for number in range(1, len(statement.binds) + 1):
-        if number not in used:
-            fail("%s: bind %d is not used" % (statement.where, number))
+def parse_binds(statement, text, above):
+    if text.startswith("by hand"):
+        statement.by_hand = True
+    elif text.startswith("as "):
+        other = find_above(statement, text[3:], above)
+        statement.same_binds = other.same_binds or other
+        statement.binds, statement.sources = other.binds, other.sources
+    else:
+        for i, (number, name, kind) in enumerate(items(statement, text, "NUMBER NAME TYPE"), 1):
+            if number != str(i):
+                fail("%s: bind %d is missing before %s" % (statement.where, i, name))
+            statement.binds.append(Value(statement.where, name, kind))
 
 
-def check_sources(statement):
+def parse_row(statement, c_type, text, above):
+    if text.startswith("as "):
+        other = find_above(statement, text[3:], above)
+        if other.columns is None:
+            fail("%s: %s has no row" % (statement.where, text[3:]))
+        statement.same_row, statement.columns = other.same_row or other, other.columns
+    elif text != "by hand":
+        statement.row_type, statement.columns = c_type, []
+        for index, words in enumerate(items(statement, text, "NAME TYPE")):
+            if words == ["-"]:
+                continue
+            column = Value(statement.where, *words)
+            column.index = index
+            if not c_type and column.kind == "bytes":
+                fail("%s: column %s needs a C type to have type bytes" % (statement.where, words[0]))
+            statement.columns.append(column)
+
+
+def check_binds(statement):
+    used = {int(n) for n in re.findall(r"\?(\d+)", re.sub(r"'[^']*'", "", statement.sql))}
+    for number in sorted(used - set(range(1, len(statement.binds) + 1))):
+        fail("%s: no bind describes ?%d" % (statement.where, number))
+    for number in sorted(set(range(1, len(statement.binds) + 1)) - used):
+        fail("%s: bind %d is not used" % (statement.where, number))
     owners = {bind.name.split(".")[0] for bind in statement.binds if "." in bind.name}
     for name in sorted(owners ^ set(statement.sources)):
         fail("%s: no line `-- from:` and binds agree on %s" % (statement.where, name))
-    for bind in statement.binds:
-        if bind.kind == "bytes" and "." not in bind.name:
-            fail("%s: only what a structure has can be of type bytes: %s" % (statement.where, bind.name))
 
 
-def describe(named, mark, arrays):
+def describe(named):
     above = {}
     for statement in named:
         for word, c_type, text in descriptions(statement):
             if word == "binds":
-                parse_binds(statement, text, above, arrays)
+                parse_binds(statement, text, above)
             elif word == "from":
-                parse_from(statement, text)
+                statement.sources = {name: kind for name, kind in items(statement, text, "NAME TYPE")}
+            elif statement.kind:
+                fail("%s: its row is described twice" % statement.where)
             else:
-                if statement.kind:
-                    fail("%s: its row is described twice" % statement.where)
                 statement.kind = word
                 parse_row(statement, c_type, text, above)
         if not statement.by_hand:
-            check_numbers(statement, mark)
-            check_sources(statement)
-        if statement.sql.startswith("SELECT") and not statement.kind and not statement.by_hand:
-            fail("%s: returns rows that no line describes" % statement.where)
+            check_binds(statement)
+            if statement.sql.startswith("SELECT") and not statement.kind:
+                fail("%s: returns rows that no line describes" % statement.where)
         above[statement.name] = statement
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-class Writer:
-    """What the functions of both back ends have in common."""
+class Sqlite:
+    """The functions of a back end on src/sqlite/conn.h."""
+
+    PREAMBLE = """
+ * run_NAME    runs a statement without rows
+ * one_NAME    reads the row of a statement; *out is unchanged when there is none, and out_found may
+ *             be NULL
+ * list_NAME   reads all rows into an array in the arena
+ * each_NAME   starts reading rows; each is read by next_NAME, and ef__sq_rows_end must follow:
+ *                 ef__sq_rows rows = each_NAME(conn, …, arena, err);
+ *                 while (next_NAME(&rows, &row))
+ *                     rows.status = …;  a failure ends the loop
+ *                 return ef__sq_rows_end(&rows);
+ * All reset the statement, also on failure. Texts of rows are copied into the arena; those of
+ * each_NAME with the arena NULL are borrowed until the next row. Texts that are bound are borrowed
+ * for the call, and by each_NAME until its end. ef__sq_run runs a statement without binds and rows."""
+    BIND = {"int": "sqlite3_bind_int64", "bool": "sqlite3_bind_int", "text": "ef__sq_bind_str",
+            "blob": "ef__sq_bind_blob"}
+    READ = {"int": "sqlite3_column_int64(rows->stmt, %d)", "bool": "sqlite3_column_int(rows->stmt, %d) != 0",
+            "text": "ef__sq_rows_text(rows, %d)", "blob": "ef__sq_rows_blob(rows, %d)"}
 
     def __init__(self, prefix):
         self.prefix, self.h, self.c = prefix, [], []
@@ -241,8 +238,6 @@ class Writer:
         return "".join("%s%s, " % argument for argument in s.arguments(self.c_type))
 
     def c_type(self, value):
-        if value.array:
-            return "ef__pg_array *"
         return ("const %s *" if value.nullable else "%s ") % C_TYPES[value.kind]
 
     def passed(self, s):
@@ -273,27 +268,6 @@ class Writer:
         if public:
             self.h.append(head + ";\n")
         self.c.append("%s%s\n{\n%s}\n\n" % ("" if public else "static ", head, body))
-
-
-class Sqlite(Writer):
-    MARK, ARRAYS = "?", False
-    PREAMBLE = """
- * run_NAME    runs a statement without rows
- * one_NAME    reads the row of a statement; *out is unchanged when there is none, and out_found may
- *             be NULL
- * list_NAME   reads all rows into an array in the arena
- * each_NAME   starts reading rows; each is read by next_NAME, and ef__sq_rows_end must follow:
- *                 ef__sq_rows rows = each_NAME(conn, …, arena, err);
- *                 while (next_NAME(&rows, &row))
- *                     rows.status = …;  a failure ends the loop
- *                 return ef__sq_rows_end(&rows);
- * All reset the statement, also on failure. Texts of rows are copied into the arena; those of
- * each_NAME with the arena NULL are borrowed until the next row. Texts that are bound are borrowed
- * for the call, and by each_NAME until its end. ef__sq_run runs a statement without binds and rows."""
-    BIND = {"int": "sqlite3_bind_int64", "bool": "sqlite3_bind_int", "text": "ef__sq_bind_str",
-            "blob": "ef__sq_bind_blob"}
-    READ = {"int": "sqlite3_column_int64(rows->stmt, %d)", "bool": "sqlite3_column_int(rows->stmt, %d) != 0",
-            "text": "ef__sq_rows_text(rows, %d)", "blob": "ef__sq_rows_blob(rows, %d)"}
 
     def write(self, s):
         self.write_structs(s)
@@ -331,14 +305,15 @@ class Sqlite(Writer):
         return ("%s_%s" % (self.prefix, s.name)).upper()
 
     def write_rows(self, s, start):
-        arena, each = ("ef__arena *arena, " if s.copies else ""), s.kind == "rows"
+        has_arena, each = s.copies or s.kind == "list", s.kind == "rows"
+        arena = "ef__arena *arena, " if has_arena else ""
         head = "ef__sq_rows %seach_%s(ef__sq_conn *conn, %s%sef_error *err)" % (
             self.prefix + "_" if each else "", s.name, self.params_of(s), arena)
         self.function(head, "    ef__sq_rows rows = {.conn = conn%s, .err = err};\n\n    rows.status = %s;\n"
-                      "    return rows;\n" % (", .arena = arena" if s.copies else "", start % "&rows.stmt"), each)
+                      "    return rows;\n" % (", .arena = arena" if has_arena else "", start % "&rows.stmt"), each)
         if s.columns is None:
             return
-        begin = "each_%s(conn, %s%serr)" % (s.name, self.passed(s), "arena, " if s.copies else "")
+        begin = "each_%s(conn, %s%serr)" % (s.name, self.passed(s), "arena, " if has_arena else "")
         step = self.write_next(s, each)
         row, arguments = self.row_type(s), self.params_of(s) + arena
         if s.kind == "row":
@@ -378,9 +353,6 @@ class Sqlite(Writer):
         return self.READ[column.kind] % column.index
 
 
-BACK_ENDS = {"--sqlite": Sqlite}
-
-
 def write_texts(prefix, named, migrations, h, c):
     h.write("enum {\n")
     for s in named:
@@ -404,23 +376,22 @@ def write_texts(prefix, named, migrations, h, c):
 
 def main():
     prefix, out_h, out_c, files = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
-    back_end, header, writer = None, os.path.basename(out_h), None
-    if files and files[0] in BACK_ENDS:
-        back_end, header, files = BACK_ENDS[files[0]], files[1], files[2:]
+    header, writer = os.path.basename(out_h), None
+    if files[0] == "--sqlite":
+        header, writer, files = files[1], Sqlite(prefix), files[2:]
     migrations = sorted(f for f in files if os.path.basename(os.path.dirname(f)) == "migrations")
     named = [s for f in files if f not in migrations for s in statements(f)]
     names = [s.name for s in named]
     twice = {n for n in names if names.count(n) > 1}
     if twice:
         fail("two statements are called %s" % ", ".join(sorted(twice)))
-    if back_end:
-        describe(named, back_end.MARK, back_end.ARRAYS)
-        writer = back_end(prefix)
+    if writer:
+        describe(named)
         for s in named:
             writer.write(s)
     with open(out_h, "w", encoding="utf-8") as h, open(out_c, "w", encoding="utf-8") as c:
         h.write("/*\n * Made by sqlgen.py from the .sql files; do not edit.%s\n */\n#pragma once\n\n"
-                % ("\n *" + back_end.PREAMBLE if back_end else ""))
+                % ("\n *" + writer.PREAMBLE if writer else ""))
         c.write('/* Made by sqlgen.py from the .sql files; do not edit. */\n#include "%s"\n\n' % header)
         write_texts(prefix, named, migrations, h, c)
         if writer:

@@ -268,14 +268,6 @@ ef_status ef__sq_done(ef__sq_conn *conn, sqlite3_stmt *stmt, ef_error *err)
     return st;
 }
 
-ef_status ef__sq_change(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_changed, ef_error *err)
-{
-    ef_status st = ef__sq_done(conn, stmt, err);
-
-    *out_changed = st == EF_OK && sqlite3_changes(conn->db) > 0;
-    return st;
-}
-
 ef_status ef__sq_row(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_error *err)
 {
     int rc = sqlite3_step(stmt);
@@ -285,18 +277,6 @@ ef_status ef__sq_row(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_er
     if (!*out_row)
         sqlite3_reset(stmt);
     return st;
-}
-
-ef_status ef__sq_find(ef__sq_conn *conn, int which, int64_t key, sqlite3_stmt **out, bool *out_row,
-                      ef_error *err)
-{
-    ef_status st = ef__sq_stmt(conn, which, out, err);
-
-    *out_row = false;
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(*out, 1, key);
-    return ef__sq_row(conn, *out, out_row, err);
 }
 
 ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err)

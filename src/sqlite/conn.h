@@ -74,14 +74,9 @@ ef_status ef__sq_use_wal(ef__sq_conn *conn, bool read_only, ef_error *err);
 ef_status ef__sq_stmt(ef__sq_conn *conn, int which, sqlite3_stmt **out, ef_error *err);
 /* Steps a statement that returns no row, and resets it. */
 ef_status ef__sq_done(ef__sq_conn *conn, sqlite3_stmt *stmt, ef_error *err);
-/* The same; *out_changed is whether it changed a row. */
-ef_status ef__sq_change(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_changed, ef_error *err);
 /* Steps: *out_row is whether there is a row. Without a row, or on failure, the statement is reset.
  */
 ef_status ef__sq_row(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_error *err);
-/* Steps a statement whose only bind is a key. With a row, the caller resets it after reading. */
-ef_status ef__sq_find(ef__sq_conn *conn, int which, int64_t key, sqlite3_stmt **out, bool *out_row,
-                      ef_error *err);
 /* Runs a statement without binds and rows (begin, commit …). */
 ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err);
 /* The same for a statement that returns one number. */

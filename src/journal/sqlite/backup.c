@@ -19,19 +19,18 @@ static ef_status read_head(const char *path, int64_t busy_ms, sq_head_record *ou
 {
     ef__sq_conn conn = {0};
     ef__sq_options how = sq_options(true, busy_ms);
-    sqlite3_stmt *stmt;
-    bool row = false;
+    struct sq_event_last_row last;
+    ef__sq_rows rows;
     ef_status st = ef__sq_open(&conn, path, &how, err);
 
-    if (st == EF_OK)
-        st = ef__sq_stmt(&conn, SQ_EVENT_LAST, &stmt, err);
-    if (st == EF_OK)
-        st = ef__sq_row(&conn, stmt, &row, err);
-    if (st == EF_OK && row) {
-        out->position = sqlite3_column_int64(stmt, 0);
-        if (sqlite3_column_bytes(stmt, 2) == EF_HASH_BYTES)
-            memcpy(out->hash, sqlite3_column_blob(stmt, 2), EF_HASH_BYTES);
-        sqlite3_reset(stmt);
+    if (st == EF_OK) {
+        rows = sq_each_event_last(&conn, NULL, err);
+        if (sq_next_event_last(&rows, &last)) {
+            out->position = last.position;
+            if (last.hash.len == EF_HASH_BYTES)
+                memcpy(out->hash, last.hash.ptr, EF_HASH_BYTES);
+        }
+        st = ef__sq_rows_end(&rows);
     }
     ef__sq_close(&conn);
     ef__sq_backup_remove_logs(path);
@@ -97,7 +96,7 @@ ef_status sq_copied_get(ef_journal *journal, int64_t *out_us, ef_error *err)
 
     if (st != EF_OK)
         return st;
-    st = ef__sq_run_number(&reader->conn, SQ_STATE_COPIED, out_us, err);
+    st = sq_one_state_copied(&reader->conn, out_us, NULL, err);
     sq_read_end(store, reader);
     return st;
 }

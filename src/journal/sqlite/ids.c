@@ -33,15 +33,12 @@ static int by_hash(const void *a, const void *b)
 static ef_status put_chunk(ef__sq_conn *conn, int64_t run, const sq_id_entry *entries, size_t count,
                            ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_ID_CHUNK_INSERT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, run);
-    sqlite3_bind_int64(stmt, 2, entries[0].hash);
-    sqlite3_bind_blob(stmt, 3, entries, (int)(count * sizeof *entries), SQLITE_STATIC);
-    return ef__sq_done(conn, stmt, err);
+    return sq_run_id_chunk_insert(
+        conn,
+        &(struct sq_id_chunk_insert){.run = run,
+                                     .lo = entries[0].hash,
+                                     .entries = {(const char *)entries, count * sizeof *entries}},
+        err);
 }
 
 /* The length of the next chunk: equal hashes stay together, so that a lookup reads one chunk only.
@@ -72,45 +69,31 @@ ef_status sq_ids_put(ef__sq_conn *conn, int64_t run, const sq_id_entry *entries,
 
 ef_status sq_ids_add_run(ef__sq_conn *conn, int64_t run, int64_t level, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_ID_RUN_INSERT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, run);
-    sqlite3_bind_int64(stmt, 2, level);
-    return ef__sq_done(conn, stmt, err);
+    return sq_run_id_run_insert(conn, &(struct sq_id_run_insert){.run = run, .level = level}, err);
 }
 
 /* --- merge -------------------------------------------------------------------------------------
  */
 
-struct run {
-    int64_t run, level, into;
-};
-
-static ef_status read_runs(ef__sq_conn *conn, struct run runs[RUNS_MAX], size_t *out_count,
+static ef_status read_runs(ef__sq_conn *conn, sq_run runs[RUNS_MAX], size_t *out_count,
                            ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_ID_RUN_ALL, &stmt, err);
+    ef__sq_rows rows = sq_each_id_run_all(conn, err);
+    sq_run run;
 
     *out_count = 0;
-    while (st == EF_OK && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        if (*out_count == RUNS_MAX) {
-            sqlite3_reset(stmt);
-            return ef_fail(err, EF_DAMAGED, "the index of ids has more than %d runs", RUNS_MAX);
-        }
-        runs[(*out_count)++] =
-            (struct run){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
-                         sqlite3_column_int64(stmt, 2)};
+    while (sq_next_id_run_all(&rows, &run)) {
+        if (*out_count < RUNS_MAX)
+            runs[(*out_count)++] = run;
+        else
+            rows.status =
+                ef_fail(err, EF_DAMAGED, "the index of ids has more than %d runs", RUNS_MAX);
     }
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 /* The output of the current merge; 0: none. */
-static int64_t merge_output(const struct run *runs, size_t count)
+static int64_t merge_output(const sq_run *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (runs[i].into)
@@ -118,70 +101,57 @@ static int64_t merge_output(const struct run *runs, size_t count)
     return 0;
 }
 
-/* Loads the chunk that `stmt` finds for an input; without one the input has ended. */
-static ef_status load_chunk(ef__sq_conn *conn, sq_merge_input *in, sqlite3_stmt *stmt,
-                            ef_error *err)
+/* Loads the chunk that a statement finds for an input; without one the input has ended. */
+static ef_status load_chunk(ef__sq_rows rows, sq_merge_input *in, ef_error *err)
 {
-    bool row;
-    ef_status st = ef__sq_row(conn, stmt, &row, err);
+    struct sq_id_chunk_find_row row;
+    bool found = sq_next_id_chunk_find(&rows, &row);
+    size_t count = found ? row.entries.len / sizeof *in->entries : 0;
 
     in->at = in->count = 0;
-    in->ends = !row;
-    if (st != EF_OK || !row)
-        return st;
-    size_t count = (size_t)sqlite3_column_bytes(stmt, 1) / sizeof *in->entries;
+    in->ends = !found;
     if (count > in->cap) {
         sq_id_entry *grown = realloc(in->entries, count * sizeof *grown);
-        if (!grown) {
-            sqlite3_reset(stmt);
-            return no_memory(err);
+        if (grown) {
+            in->entries = grown;
+            in->cap = count;
+        } else {
+            rows.status = no_memory(err);
         }
-        in->entries = grown;
-        in->cap = count;
     }
-    memcpy(in->entries, sqlite3_column_blob(stmt, 1), count * sizeof *in->entries);
-    in->count = count;
-    in->lo = sqlite3_column_int64(stmt, 0);
-    sqlite3_reset(stmt);
-    return EF_OK;
+    if (found && rows.status == EF_OK) {
+        memcpy(in->entries, row.entries.ptr, count * sizeof *in->entries);
+        in->count = count;
+        in->lo = row.lo;
+    }
+    return ef__sq_rows_end(&rows);
 }
 
 /* Loads the next chunk of an input if the current one was read. */
 static ef_status refill_input(ef__sq_conn *conn, sq_merge_input *in, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st;
-
     if (in->at < in->count || in->ends)
         return EF_OK;
-    st = ef__sq_stmt(conn, SQ_ID_CHUNK_NEXT, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, in->run);
-    sqlite3_bind_int64(stmt, 2, in->lo);
-    return load_chunk(conn, in, stmt, err);
+    return load_chunk(
+        sq_each_id_chunk_next(conn, &(struct sq_id_chunk_next){.run = in->run, .lo = in->lo}, NULL,
+                              err),
+        in, err);
 }
 
 /* Moves an input to its first entry after the hash `after`, or to its first entry. */
 static ef_status seek_input(ef__sq_conn *conn, sq_merge_input *in, const int64_t *after,
                             ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, after ? SQ_ID_CHUNK_FIND : SQ_ID_CHUNK_FIRST, &stmt, err);
+    ef_status st = EF_OK;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, in->run);
+    in->ends = true;
     if (after)
-        sqlite3_bind_int64(stmt, 2, *after);
-    st = load_chunk(conn, in, stmt, err);
-    if (st == EF_OK && after && in->ends) { /* its last hash is not after it */
-        st = ef__sq_stmt(conn, SQ_ID_CHUNK_FIRST, &stmt, err);
-        if (st == EF_OK) {
-            sqlite3_bind_int64(stmt, 1, in->run);
-            st = load_chunk(conn, in, stmt, err);
-        }
-    }
+        st = load_chunk(
+            sq_each_id_chunk_find(conn, &(struct sq_id_chunk_find){.run = in->run, .hash = *after},
+                                  NULL, err),
+            in, err);
+    if (st == EF_OK && in->ends) /* its last hash is not after it */
+        st = load_chunk(sq_each_id_chunk_first(conn, in->run, NULL, err), in, err);
     while (st == EF_OK && after && in->at < in->count && in->entries[in->at].hash <= *after)
         in->at++;
     return st == EF_OK ? refill_input(conn, in, err) : st;
@@ -191,30 +161,27 @@ static ef_status seek_input(ef__sq_conn *conn, sq_merge_input *in, const int64_t
 static ef_status output_end(ef__sq_conn *conn, int64_t output, bool *out_any, int64_t *out_hash,
                             ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_ID_CHUNK_FIND, &stmt, err);
+    ef__sq_rows rows = sq_each_id_chunk_find(
+        conn, &(struct sq_id_chunk_find){.run = output, .hash = INT64_MAX}, NULL, err);
+    struct sq_id_chunk_find_row row;
 
-    *out_any = false;
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, output);
-    sqlite3_bind_int64(stmt, 2, INT64_MAX);
-    st = ef__sq_row(conn, stmt, out_any, err);
-    if (st != EF_OK || !*out_any)
-        return st;
-    const sq_id_entry *entries = sqlite3_column_blob(stmt, 1);
-    size_t count = (size_t)sqlite3_column_bytes(stmt, 1) / sizeof *entries;
-    if (count)
-        *out_hash = entries[count - 1].hash;
-    sqlite3_reset(stmt);
-    return count ? EF_OK : ef_fail(err, EF_DAMAGED, "the index of ids has an empty chunk");
+    *out_any = sq_next_id_chunk_find(&rows, &row);
+    if (*out_any) {
+        const sq_id_entry *entries = (const sq_id_entry *)row.entries.ptr;
+        size_t count = row.entries.len / sizeof *entries;
+        if (count)
+            *out_hash = entries[count - 1].hash;
+        else
+            rows.status = ef_fail(err, EF_DAMAGED, "the index of ids has an empty chunk");
+    }
+    return ef__sq_rows_end(&rows);
 }
 
 /* Resumes the merge at the end of the stored output. Inputs do not change during a merge, so the
  * loaded chunks are valid if the output ends where this process left it; a slice of another process
  * or a rollback moves that end. */
-static ef_status resume_merge(ef__sq_conn *conn, sq_merge *merge, const struct run *runs,
-                              size_t count, int64_t output, ef_error *err)
+static ef_status resume_merge(ef__sq_conn *conn, sq_merge *merge, const sq_run *runs, size_t count,
+                              int64_t output, ef_error *err)
 {
     bool any;
     int64_t end = 0;
@@ -286,18 +253,6 @@ static ef_status merge_chunk(ef__sq_conn *conn, sq_merge *merge, size_t *out_cou
     return put_chunk(conn, merge->output, merge->chunk, count, err);
 }
 
-/* With the last entry the output is searched instead of the inputs. */
-static ef_status end_merge(ef__sq_conn *conn, int64_t output, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_ID_RUN_MERGED, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, output);
-    return ef__sq_done(conn, stmt, err);
-}
-
 static ef_status merge_slice(ef__sq_conn *conn, sq_merge *merge, size_t budget, size_t *out_done,
                              ef_error *err)
 {
@@ -308,35 +263,33 @@ static ef_status merge_slice(ef__sq_conn *conn, sq_merge *merge, size_t budget, 
         st = merge_chunk(conn, merge, &copied, err);
     bool ended = st == EF_OK && !smallest_input(merge);
     if (ended)
-        st = end_merge(conn, merge->output, err);
+        st = sq_run_id_run_merged(conn, merge->output, err);
     if (ended || st != EF_OK) /* the loaded chunks may be incomplete */
         merge->output = 0;
     return st;
 }
 
 /* Begins a merge if a level has enough runs. */
-static ef_status begin_merge(ef__sq_conn *conn, const struct run *runs, size_t count,
-                             int64_t *next_run, ef_error *err)
+static ef_status begin_merge(ef__sq_conn *conn, const sq_run *runs, size_t count, int64_t *next_run,
+                             ef_error *err)
 {
-    sqlite3_stmt *stmt;
     size_t of_level[64] = {0};
     int64_t level = -1, output;
-    ef_status st = ef__sq_stmt(conn, SQ_ID_RUN_MERGE_INTO, &stmt, err);
+    ef_status st;
 
     for (size_t i = 0; i < count; i++)
         if (runs[i].level >= 0 && runs[i].level < 63 &&
             ++of_level[runs[i].level] == SQ_RUNS_A_LEVEL && level < 0)
             level = runs[i].level;
-    if (st != EF_OK || level < 0)
-        return st;
+    if (level < 0)
+        return EF_OK;
     output = (*next_run)++;
     st = sq_ids_add_run(conn, output, level + 1, err);
     for (size_t i = 0, n = 0; st == EF_OK && i < count && n < SQ_RUNS_A_LEVEL; i++) {
         if (runs[i].level != level)
             continue;
-        sqlite3_bind_int64(stmt, 1, runs[i].run);
-        sqlite3_bind_int64(stmt, 2, output);
-        st = ef__sq_done(conn, stmt, err);
+        st = sq_run_id_run_merge_into(
+            conn, &(struct sq_id_run_merge_into){.run = runs[i].run, .into = output}, err);
         n++;
     }
     return st;
@@ -345,37 +298,21 @@ static ef_status begin_merge(ef__sq_conn *conn, const struct run *runs, size_t c
 /* Deletes chunks from the front of a merged run, and with the last of them the run. */
 static ef_status delete_slice(ef__sq_conn *conn, int64_t run, size_t budget, ef_error *err)
 {
-    sqlite3_stmt *stmt;
+    int64_t upto = INT64_MAX, before = (int64_t)(DROP_FASTER * budget / CHUNK_ENTRIES);
     bool more;
-    ef_status st = ef__sq_stmt(conn, SQ_ID_CHUNK_NTH, &stmt, err);
+    ef_status st = sq_one_id_chunk_nth(
+        conn, &(struct sq_id_chunk_nth){.run = run, .before = before}, &upto, &more, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, run);
-    sqlite3_bind_int64(stmt, 2, (int64_t)(DROP_FASTER * budget / CHUNK_ENTRIES));
-    st = ef__sq_row(conn, stmt, &more, err);
-    int64_t upto = more ? sqlite3_column_int64(stmt, 0) : INT64_MAX;
-    sqlite3_reset(stmt);
     if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_ID_CHUNK_DELETE, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, run);
-    sqlite3_bind_int64(stmt, 2, upto);
-    st = ef__sq_done(conn, stmt, err);
-    if (st != EF_OK || more)
-        return st;
-    st = ef__sq_stmt(conn, SQ_ID_RUN_DELETE, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, run);
-    return ef__sq_done(conn, stmt, err);
+        st =
+            sq_run_id_chunk_delete(conn, &(struct sq_id_chunk_delete){.run = run, .lo = upto}, err);
+    return st == EF_OK && !more ? sq_run_id_run_delete(conn, run, err) : st;
 }
 
 ef_status sq_ids_merge(ef__sq_conn *conn, sq_merge *merge, size_t budget, bool may_begin,
                        int64_t *next_run, size_t *out_done, ef_error *err)
 {
-    struct run runs[RUNS_MAX];
+    sq_run runs[RUNS_MAX];
     size_t count;
     ef_status st;
 
@@ -416,24 +353,16 @@ void sq_merge_release(sq_merge *merge)
 static ef_status is_event(ef__sq_conn *conn, int64_t position, ef_str tenant, ef_str id, bool *out,
                           ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_EVENT_NAMES, &stmt, err);
+    ef__sq_rows rows = sq_each_event_names(conn, position, NULL, err);
+    struct sq_event_names_row row;
 
     *out = false;
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, position);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st != EF_OK)
-        return st;
-    if (!row)
-        return ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal",
-                       position);
-    *out = ef_str_equal(ef__sq_column_str(stmt, 0), tenant) &&
-           ef_str_equal(ef__sq_column_str(stmt, 1), id);
-    sqlite3_reset(stmt);
-    return EF_OK;
+    if (sq_next_event_names(&rows, &row))
+        *out = ef_str_equal(row.tenant, tenant) && ef_str_equal(row.id, id);
+    else if (rows.status == EF_OK)
+        rows.status =
+            ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal", position);
+    return ef__sq_rows_end(&rows);
 }
 
 static ef_status find_in_tail(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_str id,
@@ -462,20 +391,16 @@ static ef_status find_in_tail(sq_state *state, ef__sq_conn *conn, ef_str tenant,
 static ef_status find_in_run(ef__sq_conn *conn, int64_t run, ef_str tenant, ef_str id, int64_t hash,
                              int64_t *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
+    ef__sq_rows rows = sq_each_id_chunk_find(
+        conn, &(struct sq_id_chunk_find){.run = run, .hash = hash}, NULL, err);
+    struct sq_id_chunk_find_row row;
     size_t count, lo = 0, hi;
-    bool row, same = false;
-    ef_status st = ef__sq_stmt(conn, SQ_ID_CHUNK_FIND, &stmt, err);
+    bool same = false;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, run);
-    sqlite3_bind_int64(stmt, 2, hash);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st != EF_OK || !row)
-        return st;
-    const sq_id_entry *entries = sqlite3_column_blob(stmt, 1);
-    count = hi = (size_t)sqlite3_column_bytes(stmt, 1) / sizeof *entries;
+    if (!sq_next_id_chunk_find(&rows, &row))
+        return rows.status;
+    const sq_id_entry *entries = (const sq_id_entry *)row.entries.ptr;
+    count = hi = row.entries.len / sizeof *entries;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
         if (entries[mid].hash < hash)
@@ -483,31 +408,31 @@ static ef_status find_in_run(ef__sq_conn *conn, int64_t run, ef_str tenant, ef_s
         else
             hi = mid;
     }
-    for (; st == EF_OK && !same && lo < count && entries[lo].hash == hash; lo++) {
-        st = is_event(conn, entries[lo].position, tenant, id, &same, err);
+    for (; rows.status == EF_OK && !same && lo < count && entries[lo].hash == hash; lo++) {
+        rows.status = is_event(conn, entries[lo].position, tenant, id, &same, err);
         if (same)
             *out = entries[lo].position;
     }
-    sqlite3_reset(stmt);
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 /* Fills the filter with the ids of all runs. */
 static ef_status fill_filter(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
     size_t capacity = (size_t)state->progress.settled * 2;
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_ID_CHUNK_ALL, &stmt, err);
+    ef__sq_rows rows;
+    ef_str chunk;
+    ef_status st;
 
-    if (st != EF_OK || !sq_filter_make(&state->filter, capacity < 262144 ? 262144 : capacity))
-        return st == EF_OK ? no_memory(err) : st;
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        const sq_id_entry *entries = sqlite3_column_blob(stmt, 0);
-        size_t count = (size_t)sqlite3_column_bytes(stmt, 0) / sizeof *entries;
-        for (size_t i = 0; i < count; i++)
+    if (!sq_filter_make(&state->filter, capacity < 262144 ? 262144 : capacity))
+        return no_memory(err);
+    rows = sq_each_id_chunk_all(conn, NULL, err);
+    while (sq_next_id_chunk_all(&rows, &chunk)) {
+        const sq_id_entry *entries = (const sq_id_entry *)chunk.ptr;
+        for (size_t i = 0; i < chunk.len / sizeof *entries; i++)
             sq_filter_add(&state->filter, entries[i].hash);
     }
+    st = ef__sq_rows_end(&rows);
     if (st != EF_OK)
         sq_filter_release(&state->filter);
     return st;
@@ -516,7 +441,7 @@ static ef_status fill_filter(sq_state *state, ef__sq_conn *conn, ef_error *err)
 static ef_status find_in_runs(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_str id,
                               int64_t hash, int64_t *out, ef_error *err)
 {
-    struct run runs[RUNS_MAX];
+    sq_run runs[RUNS_MAX];
     size_t count;
     ef_status st = EF_OK;
 

@@ -13,22 +13,14 @@ typedef struct lane_job {
 
 ef_status sq_lane_find(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_LANE_BY_NAME, &stmt, err);
+    struct sq_lane_by_name_row found = {0};
+    ef_status st = sq_one_lane_by_name(conn, name, &found, NULL, err);
 
-    *out = (sq_lane){.name = name};
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, name);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st == EF_OK && row) {
-        out->id = sqlite3_column_int64(stmt, 0);
-        out->kind = (ef_lane_kind)sqlite3_column_int(stmt, 1);
-        out->enabled = sqlite3_column_int(stmt, 2) != 0;
-        out->retain_us = sqlite3_column_int64(stmt, 3);
-        sqlite3_reset(stmt);
-    }
+    *out = (sq_lane){.name = name,
+                     .id = found.id,
+                     .kind = (ef_lane_kind)found.kind,
+                     .enabled = found.enabled,
+                     .retain_us = found.retain};
     return st;
 }
 
@@ -41,20 +33,10 @@ ef_status sq_lane_need(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *e
     return st;
 }
 
-static ef_status lane_write(ef__sq_conn *conn, int which, const ef_lane *lane, ef_error *err)
+static ef_status lane_write(ef__sq_conn *conn, bool is_new, const ef_lane *lane, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
+    ef_status st = (is_new ? sq_run_lane_insert : sq_run_lane_update)(conn, lane, err);
 
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, lane->name);
-    sqlite3_bind_int(stmt, 2, (int)lane->kind);
-    sqlite3_bind_int(stmt, 3, lane->enabled);
-    ef__sq_bind_str(stmt, 4, lane->types);
-    ef__sq_bind_str(stmt, 5, lane->settings);
-    sqlite3_bind_int64(stmt, 6, lane->retain_us);
-    st = ef__sq_done(conn, stmt, err);
     return st == EF_OK ? ef__sq_run(conn, SQ_STATE_LANES_CHANGED, err) : st;
 }
 
@@ -65,26 +47,16 @@ ef_status sq_lane_find_or_make(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_
 
     if (st != EF_OK || out->id)
         return st;
-    st = lane_write(conn, SQ_LANE_INSERT, &made, err);
+    st = lane_write(conn, true, &made, err);
     return st == EF_OK ? sq_lane_find(conn, name, out, err) : st;
 }
 
 static ef_status check_expected(ef__sq_conn *conn, const ef_lane *expected, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row = false;
-    ef_status st = ef__sq_stmt(conn, SQ_LANE_MATCHES, &stmt, err);
+    bool matches;
+    ef_status st = sq_one_lane_matches(conn, expected, &matches, err);
 
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, expected->name);
-    sqlite3_bind_int(stmt, 2, expected->enabled);
-    ef__sq_bind_str(stmt, 3, expected->types);
-    ef__sq_bind_str(stmt, 4, expected->settings);
-    sqlite3_bind_int64(stmt, 5, expected->retain_us);
-    st = ef__sq_row(conn, stmt, &row, err);
-    sqlite3_reset(stmt);
-    return st == EF_OK && !row ? ef__lane_changed(expected->name, err) : st;
+    return st == EF_OK && !matches ? ef__lane_changed(expected->name, err) : st;
 }
 
 static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
@@ -101,7 +73,7 @@ static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
     /* Its rows are claimed under leases of its kind, which another kind would not have. */
     if (found.id && found.kind != lane->kind)
         return ef__refuse_lane_kind(lane->name, err);
-    return lane_write(&store->writer.conn, found.id ? SQ_LANE_UPDATE : SQ_LANE_INSERT, lane, err);
+    return lane_write(&store->writer.conn, found.id == 0, lane, err);
 }
 
 ef_status sq_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
@@ -112,44 +84,27 @@ ef_status sq_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *e
     return sq_submit(sq_store_of(journal), &job.base, err);
 }
 
-static bool lane_from_row(sqlite3_stmt *stmt, ef__arena *arena, sq_lane *out)
-{
-    out->id = sqlite3_column_int64(stmt, 0);
-    out->name = sq_column_copy(stmt, 1, arena);
-    out->kind = (ef_lane_kind)sqlite3_column_int(stmt, 2);
-    out->enabled = sqlite3_column_int(stmt, 3) != 0;
-    out->types = sq_column_copy(stmt, 4, arena);
-    out->settings = sq_column_copy(stmt, 5, arena);
-    out->retain_us = sqlite3_column_int64(stmt, 6);
-    out->progress = sq_column_copy(stmt, 7, arena);
-    return out->name.ptr && out->types.ptr && out->settings.ptr && out->progress.ptr;
-}
-
 ef_status sq_lanes_load(ef__sq_conn *conn, ef_str only, ef__arena *arena, sq_lane **out,
                         size_t *count, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_LANE_IN_ORDER, &stmt, err);
+    ef__sq_rows rows = sq_each_lane_in_order(conn, arena, err);
+    struct sq_lane_in_order_row row;
 
     *out = NULL;
     *count = 0;
-    if (st != EF_OK)
-        return st;
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        sq_lane *lanes = *out;
-
-        if (only.len && !ef_str_equal(ef__sq_column_str(stmt, 1), only))
-            continue;
-        lanes = sq_list_grow(arena, lanes, *count, sizeof *lanes);
-        if (!lanes || !lane_from_row(stmt, arena, &lanes[*count])) {
-            sqlite3_reset(stmt);
-            return ef__no_memory(err);
-        }
-        *out = lanes;
-        (*count)++;
+    while (sq_next_lane_in_order(&rows, &row)) {
+        sq_lane lane = {.id = row.id,
+                        .name = row.name,
+                        .kind = (ef_lane_kind)row.kind,
+                        .enabled = row.enabled,
+                        .types = row.types,
+                        .settings = row.settings,
+                        .retain_us = row.retain,
+                        .progress = row.progress};
+        if (!only.len || ef_str_equal(lane.name, only))
+            *out = ef__sq_rows_add(&rows, *out, count, &lane, sizeof lane);
     }
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 ef_status sq_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)

@@ -10,6 +10,8 @@
  */
 #include "outbox.h"
 
+#include "../lease_call.h"
+
 #include <inttypes.h>
 
 typedef struct lease_job {
@@ -19,40 +21,23 @@ typedef struct lease_job {
     const ef__heartbeat *beat;
 } lease_job;
 
-static void bind_key(sqlite3_stmt *stmt, const ef_lease_key *key)
-{
-    sqlite3_bind_int(stmt, 1, (int)key->kind);
-    ef__sq_bind_str(stmt, 2, key->name);
-    sqlite3_bind_int(stmt, 3, key->partition);
-}
-
 ef_status sq_lease_get(ef__sq_conn *conn, const ef_lease_key *key, sq_lease_row *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_str owner;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_LEASE_GET, &stmt, err);
+    ef__sq_rows rows = sq_each_lease_get(conn, key, NULL, err);
+    struct sq_lease_get_row found;
 
     out->row = (ef__lease_row){0};
-    if (st != EF_OK)
-        return st;
-    bind_key(stmt, key);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st == EF_OK && !row)
-        return ef__sq_run_number(conn, SQ_LEASE_TOKEN_FLOOR, &out->row.token, err);
-    if (st != EF_OK)
-        return st;
-    owner = ef__sq_column_str(stmt, 0);
-    if (owner.len > sizeof out->owner)
-        st = ef_fail(err, EF_DAMAGED, "the owner of a lease has %zu bytes", owner.len);
-    else if (owner.len)
-        memcpy(out->owner, owner.ptr, owner.len);
-    out->row = (ef__lease_row){{out->owner, owner.len},
-                               sqlite3_column_int64(stmt, 1),
-                               sqlite3_column_int64(stmt, 2),
-                               sqlite3_column_int64(stmt, 3)};
-    sqlite3_reset(stmt);
-    return st;
+    if (!sq_next_lease_get(&rows, &found))
+        return rows.status == EF_OK ? sq_one_lease_token_floor(conn, &out->row.token, NULL, err)
+                                    : rows.status;
+    if (found.owner.len > sizeof out->owner)
+        rows.status =
+            ef_fail(err, EF_DAMAGED, "the owner of a lease has %zu bytes", found.owner.len);
+    else if (found.owner.len)
+        memcpy(out->owner, found.owner.ptr, found.owner.len);
+    out->row =
+        (ef__lease_row){{out->owner, found.owner.len}, found.token, found.until, found.updated};
+    return ef__sq_rows_end(&rows);
 }
 
 int64_t sq_clock_us(const sq_store *store)
@@ -101,38 +86,7 @@ ef_status sq_count_refused(sq_store *store, ef_status st)
     return st;
 }
 
-static ef_status put_lease(ef__sq_conn *conn, const ef_lease_key *key, const ef__lease_row *row,
-                           ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_LEASE_PUT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    bind_key(stmt, key);
-    ef__sq_bind_str(stmt, 4, row->owner);
-    sqlite3_bind_int64(stmt, 5, row->token);
-    sqlite3_bind_int64(stmt, 6, row->until_us);
-    sqlite3_bind_int64(stmt, 7, row->updated_us);
-    return ef__sq_done(conn, stmt, err);
-}
-
 /* --- calls ------------------------------------------------------------------------------------ */
-
-static ef__lease_answer decide_call(const ef__lease_row *row, const ef_lease_call *call,
-                                    int64_t now_us)
-{
-    switch (call->verb) {
-    case EF_LEASE_ACQUIRE:
-        return ef__lease_acquire(row, call->holder, now_us, call->lease_ms);
-    case EF_LEASE_RENEW_OR_ACQUIRE:
-        return ef__lease_renew_or_acquire(row, call->holder, call->token, now_us, call->lease_ms);
-    case EF_LEASE_RENEW:
-        return ef__lease_renew(row, call->token, now_us, call->lease_ms);
-    default:
-        return ef__lease_release(row, call->token, now_us);
-    }
-}
 
 /* Runs one call; the status is that of the store. `refusal` (may be NULL) gets the reason of a
  * refusal. */
@@ -140,48 +94,27 @@ static ef_status call_one(sq_store *store, ef_lease_call *call, ef_error *refusa
 {
     ef__sq_conn *conn = &store->writer.conn;
     sq_lease_row found;
-    ef__lease_answer answer;
+    ef__lease_row changed;
     ef_status st = sq_lease_get(conn, &call->key, &found, err);
 
-    if (st != EF_OK)
+    if (st != EF_OK ||
+        ef__lease_call_decide(call, &found.row, sq_clock_us(store), &changed, refusal) != EF_OK)
         return st;
-    answer = decide_call(&found.row, call, sq_clock_us(store));
-    call->status = answer.status;
-    call->left_ms = answer.left_ms;
-    if (answer.status == EF_LEASE_HELD)
-        (void)ef__refuse_held_lease(call, &answer, refusal);
-    else if (answer.status != EF_OK)
-        (void)ef__refuse_lost_lease(&call->key, call->token, found.row.token, refusal);
-    if (answer.status != EF_OK)
-        return EF_OK;
-    call->token = answer.row.token;
-    call->until_us = answer.row.until_us;
-    return put_lease(conn, &call->key, &answer.row, err);
-}
-
-static ef_status bring_back(sq_store *store, int statement, ef_error *err)
-{
-    ef__sq_conn *conn = &store->writer.conn;
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, statement, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, sq_clock_us(store));
-    sqlite3_bind_int64(stmt, 2, EF__CLOCK_SLACK_US);
-    return ef__sq_done(conn, stmt, err);
+    return sq_run_lease_put(conn, &call->key, &changed, err);
 }
 
 static ef_status run_calls(sq_store *store, sq_job *base, ef_error *err)
 {
     lease_job *job = (lease_job *)base;
+    ef__sq_conn *conn = &store->writer.conn;
+    struct sq_lease_bring_back clock = {.now = sq_clock_us(store), .slack = EF__CLOCK_SLACK_US};
     ef_error *refusal = err;
     ef_status st = EF_OK;
 
     if (job->beat->worker)
-        st = bring_back(store, SQ_LEASE_BRING_BACK, err);
+        st = sq_run_lease_bring_back(conn, &clock, err);
     if (st == EF_OK && job->beat->worker)
-        st = bring_back(store, SQ_WORKER_BRING_BACK, err);
+        st = sq_run_worker_bring_back(conn, &clock, err);
     if (st == EF_OK && job->beat->worker)
         st = sq_worker_beat(store, job->beat->worker, job->beat->heartbeat_ms, err);
     if (st == EF_OK && job->beat->minute_count)
@@ -208,44 +141,18 @@ ef_status sq_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
 
 /* --- listing ---------------------------------------------------------------------------------- */
 
-static bool lease_from_row(sq_store *store, sqlite3_stmt *stmt, ef__arena *arena, ef_lease *out)
-{
-    ef__lease_row row;
-
-    *out = (ef_lease){.key = {.kind = (ef_lease_kind)sqlite3_column_int(stmt, 0),
-                              .name = sq_column_copy(stmt, 1, arena),
-                              .partition = sqlite3_column_int(stmt, 2)},
-                      .holder = sq_column_copy(stmt, 3, arena),
-                      .token = sqlite3_column_int64(stmt, 4),
-                      .until_us = sqlite3_column_int64(stmt, 5),
-                      .updated_us = sqlite3_column_int64(stmt, 6)};
-    row = (ef__lease_row){out->holder, out->token, out->until_us, out->updated_us};
-    out->live = ef__lease_live(&row, sq_clock_us(store));
-    return out->key.name.ptr && out->holder.ptr;
-}
-
 ef_status sq_leases_load(sq_store *store, ef__sq_conn *conn, const ef_lease_kind *kind,
                          ef_lease_list *out, ef_error *err)
 {
-    ef__arena *arena = &out->room->arena;
-    ef_lease *items = NULL;
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_LEASE_ALL, &stmt, err);
+    ef__sq_rows rows = sq_each_lease_all(conn, kind ? (int64_t)*kind : -1, &out->room->arena, err);
+    ef_lease lease;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int(stmt, 1, kind ? (int)*kind : -1);
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        items = sq_list_grow(arena, items, out->count, sizeof *items);
-        if (!items || !lease_from_row(store, stmt, arena, &items[out->count])) {
-            sqlite3_reset(stmt);
-            return ef__no_memory(err);
-        }
-        out->items = items;
-        out->count++;
+    while (sq_next_lease_all(&rows, &lease)) {
+        ef__lease_row row = {lease.holder, lease.token, lease.until_us, lease.updated_us};
+        lease.live = ef__lease_live(&row, sq_clock_us(store));
+        out->items = ef__sq_rows_add(&rows, out->items, &out->count, &lease, sizeof lease);
     }
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 ef_status sq_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,

@@ -2,16 +2,21 @@
 
 -- name: lease_get
 -- only: sqlite SQLite has one writer at a time, which needs no lock
--- binds: 1 kind, 2 name, 3 partition
+-- binds: 1 key.kind int, 2 key.name text, 3 key.partition int
+-- from: key ef_lease_key
+-- rows: owner text, token int, until int, updated int
 SELECT owner, token, until, updated FROM lease WHERE kind = ?1 AND name = ?2 AND partition = ?3;
 
 -- name: lease_token_floor
 -- only: sqlite PostgreSQL reads it in lease_create
 -- A lease without a row starts above every token of the leases that were pruned.
+-- row: token_floor int
 SELECT token_floor FROM state;
 
 -- name: lease_put
--- binds: 1 kind, 2 name, 3 partition, 4 owner, 5 token, 6 until, 7 updated
+-- binds: 1 key.kind int, 2 key.name text, 3 key.partition int, 4 row.owner text, 5 row.token int,
+--        6 row.until_us int, 7 row.updated_us int
+-- from: key ef_lease_key, row ef__lease_row
 INSERT INTO lease(kind, name, partition, owner, token, until, updated)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
     ON CONFLICT (kind, name, partition)
@@ -20,7 +25,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 
 -- name: lease_bring_back
 -- See ef__lease_bring_back.
--- binds: 1 now, 2 slack
+-- binds: 1 now int, 2 slack int
 UPDATE lease SET until = CASE WHEN until = 0 THEN 0
                               WHEN updated - ?1 <= until - updated THEN ?1 + until - updated
                               ELSE ?1 END,
@@ -28,15 +33,18 @@ UPDATE lease SET until = CASE WHEN until = 0 THEN 0
  WHERE updated > ?1 + ?2;
 
 -- name: lease_prune
--- binds: 1 kind, 2 name, 3 partition
+-- binds: 1 key.kind int, 2 key.name text, 3 key.partition int
+-- from: key ef_lease_key
 DELETE FROM lease WHERE kind = ?1 AND name = ?2 AND partition = ?3;
 
 -- name: lease_token_floor_raise
 -- only: sqlite PostgreSQL raises it in lease_prune
--- binds: 1 token of a lease that was pruned
+-- binds: 1 token int (of a lease that was pruned)
 UPDATE state SET token_floor = max(token_floor, ?1);
 
 -- name: lease_all
--- binds: 1 kind, or -1 for all
+-- binds: 1 kind int (or -1 for all)
+-- rows ef_lease: key.kind int, key.name text, key.partition int, holder text, token int,
+--        until_us int, updated_us int
 SELECT kind, name, partition, owner, token, until, updated FROM lease
  WHERE ?1 < 0 OR kind = ?1 ORDER BY kind, name, partition;

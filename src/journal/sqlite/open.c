@@ -30,19 +30,18 @@ static ef_status init_store(ef__sq_conn *conn, const ef_journal_options *options
 {
     char id[EF_EVENT_ID_TEXT_MAX];
     int64_t now_us = options->clock->wall_us(options->clock->context);
-    sqlite3_stmt *stmt;
     ef_status st;
 
     if (!ef__uuid7(now_us, id))
         return ef_fail(err, EF_IO,
                        "cannot create the journal id: no random numbers from the system");
-    st = ef__sq_stmt(conn, SQ_STATE_INIT, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, ef_str_from(id));
-    sqlite3_bind_int64(stmt, 2, now_us);
-    sqlite3_bind_int(stmt, 3, options->partitions ? options->partitions : PARTITIONS_DEFAULT);
-    st = ef__sq_done(conn, stmt, err);
+    st = sq_run_state_init(conn,
+                           &(struct sq_state_init){.journal_id = ef_str_from(id),
+                                                   .created = now_us,
+                                                   .partitions = options->partitions
+                                                                     ? options->partitions
+                                                                     : PARTITIONS_DEFAULT},
+                           err);
     if (st == EF_OK)
         st = ef__sq_run(conn, SQ_LANE_INIT, err);
     return st == EF_OK ? set_number(conn, "application_id", APPLICATION_ID, err) : st;
@@ -158,20 +157,13 @@ ef_status sq_schema_open(ef__sq_conn *conn, const ef_journal_options *options, b
 static ef_status hash_at(ef__sq_conn *conn, int64_t position, uint8_t out[EF_HASH_BYTES],
                          bool *out_found, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_EVENT_HASH, &stmt, err);
+    ef__sq_rows rows = sq_each_event_hash(conn, position, NULL, err);
+    ef_str hash;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, position);
-    st = ef__sq_row(conn, stmt, out_found, err);
-    if (st == EF_OK && *out_found) {
-        *out_found = sqlite3_column_bytes(stmt, 0) == EF_HASH_BYTES;
-        if (*out_found)
-            memcpy(out, sqlite3_column_blob(stmt, 0), EF_HASH_BYTES);
-        sqlite3_reset(stmt);
-    }
-    return st;
+    *out_found = sq_next_event_hash(&rows, &hash) && hash.len == EF_HASH_BYTES;
+    if (*out_found)
+        memcpy(out, hash.ptr, EF_HASH_BYTES);
+    return ef__sq_rows_end(&rows);
 }
 
 static ef_status compare_event(sq_writer *w, const sq_head_record *head, int64_t last,

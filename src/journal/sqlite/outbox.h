@@ -13,14 +13,12 @@
 #include "../../base/limits.h"
 #include "../../core/lease_rule.h"
 
-/* --- lists (list.c) --------------------------------------------------------------------------- */
+/* --- lists (outbox_row.c) --------------------------------------------------------------------- */
 
 /* Memory for one more item of `size` bytes after `count` items in an arena: the same array or a
  * larger copy; NULL when the arena is full. Must be called for every item, because it depends on
  * `count` only. */
 void *sq_list_grow(ef__arena *arena, void *items, size_t count, size_t size);
-/* A copy of the text of a column; its pointer is NULL when the arena is full. */
-ef_str sq_column_copy(sqlite3_stmt *stmt, int column, ef__arena *arena);
 
 /* --- lanes (lane.c) --------------------------------------------------------------------------- */
 
@@ -74,10 +72,6 @@ ef_status sq_worker_beat(sq_store *store, const ef_worker *worker, int64_t heart
 /* --- lane offsets (outbox_ack.c)
  * -------------------------------------------------------------------- */
 
-typedef struct sq_offset_row {
-    int64_t position, in_flight, in_flight_token, suspect;
-} sq_offset_row;
-
 /* The index of a partition in the array of held leases, plus 1; 0: not held. */
 typedef struct sq_held_map {
     uint16_t of[EF_LIMIT_PARTITIONS];
@@ -89,9 +83,6 @@ int sq_held_find(const sq_held_map *map, int32_t partition);
 /* All zero when nothing was ever claimed. */
 ef_status sq_offset_get(ef__sq_conn *conn, int64_t lane, int32_t partition, sq_offset_row *out,
                         ef_error *err);
-ef_status sq_offset_put(ef__sq_conn *conn, int64_t lane, int32_t partition,
-                        const sq_offset_row *mark, int64_t now_us, ef_error *err);
-
 /* Creates a pending retry row of an event, in a job of the writer; an existing one stays. */
 ef_status sq_retry_row_again(sq_store *store, const sq_lane *lane, int64_t position, ef_error *err);
 /* Replaces a queued row of a publisher by a pending retry row, if there is one. */
@@ -100,26 +91,8 @@ ef_status sq_retry_row_from_queue(sq_store *store, const sq_lane *lane, int64_t 
 
 /* --- rows (outbox_row.c) ---------------------------------------------------------------------- */
 
-/* A dead row is never flagged to be skipped: see outbox.sql. */
-typedef struct sq_retry_row {
-    bool found;
-    int32_t partition;
-    int64_t stream, seq;
-    ef_row_status status;
-    bool skip;
-    int32_t attempts;
-    int64_t due_us;
-    ef_str error; /* in the arena; "" without one */
-    int64_t updated_us;
-    int64_t filed; /* kept by an update */
-    bool trying;   /* an attempt is under way */
-} sq_retry_row;
-
 ef_status sq_retry_row_get(ef__sq_conn *conn, int64_t lane, int64_t position, ef__arena *arena,
                            sq_retry_row *out, ef_error *err);
-/* Updates the columns that can change. */
-ef_status sq_retry_row_update(ef__sq_conn *conn, int64_t lane, int64_t position,
-                              const sq_retry_row *x, ef_error *err);
 
 /* The last row in flight under a live lease, by partition; 0: none. */
 typedef struct sq_in_flight {

@@ -27,40 +27,9 @@ int sq_held_find(const sq_held_map *map, int32_t partition)
 ef_status sq_offset_get(ef__sq_conn *conn, int64_t lane, int32_t partition, sq_offset_row *out,
                         ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_LANE_OFFSET_GET, &stmt, err);
-
     *out = (sq_offset_row){0};
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int(stmt, 2, partition);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st != EF_OK || !row)
-        return st;
-    *out = (sq_offset_row){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
-                           sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3)};
-    sqlite3_reset(stmt);
-    return EF_OK;
-}
-
-ef_status sq_offset_put(ef__sq_conn *conn, int64_t lane, int32_t partition,
-                        const sq_offset_row *offset, int64_t now_us, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_LANE_OFFSET_PUT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int(stmt, 2, partition);
-    sqlite3_bind_int64(stmt, 3, offset->position);
-    sqlite3_bind_int64(stmt, 4, offset->in_flight);
-    sqlite3_bind_int64(stmt, 5, offset->in_flight_token);
-    sqlite3_bind_int64(stmt, 6, offset->suspect);
-    sqlite3_bind_int64(stmt, 7, now_us);
-    return ef__sq_done(conn, stmt, err);
+    return sq_one_lane_offset_get(
+        conn, &(struct sq_lane_offset_get){.lane = lane, .partition = partition}, out, NULL, err);
 }
 
 /* --- acks ---------------------------------------------------------------------------------- */
@@ -97,36 +66,6 @@ static ef_status check_upto(ef__sq_conn *conn, const sq_lane *lane, const ef_par
     return ef__refuse_upto(lane->name, held, offset.position, most, err);
 }
 
-/* Rows that a publisher has published are recorded for the retention time of the lane. */
-static ef_status record_published(ef__sq_conn *conn, const sq_lane *lane, int64_t lowest,
-                                  int64_t highest, int64_t now_us, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_PUBLISHED_ACKED, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    sqlite3_bind_int64(stmt, 2, lowest);
-    sqlite3_bind_int64(stmt, 3, highest);
-    sqlite3_bind_int64(stmt, 4, now_us);
-    return ef__sq_done(conn, stmt, err);
-}
-
-static ef_status record_published_row(ef__sq_conn *conn, int64_t lane, int64_t position,
-                                      int64_t now_us, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_PUBLISHED_PUT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int64(stmt, 2, position);
-    sqlite3_bind_int64(stmt, 3, now_us);
-    return ef__sq_done(conn, stmt, err);
-}
-
 /* is_acked(partition, position), for outbox.sql. */
 static void is_acked(sqlite3_context *context, int count, sqlite3_value **values)
 {
@@ -154,7 +93,6 @@ static ef_status move_offsets(sq_store *store, const sq_lane *lane, const ack_jo
 {
     ef__sq_conn *conn = &store->writer.conn;
     int64_t lowest = INT64_MAX, highest = 0;
-    sqlite3_stmt *stmt;
     sq_offset_row offset;
     ef_status st = EF_OK;
 
@@ -170,18 +108,18 @@ static ef_status move_offsets(sq_store *store, const sq_lane *lane, const ack_jo
         offset.position = held->upto;
         offset.in_flight = offset.in_flight > held->upto ? offset.in_flight : 0;
         offset.suspect = offset.suspect > held->upto ? offset.suspect : 0;
-        st = sq_offset_put(conn, lane->id, held->partition, &offset, now_us, err);
+        st = sq_run_lane_offset_put(
+            conn, &(struct sq_lane_offset_put){lane->id, held->partition, &offset, now_us}, err);
     }
-    if (st == EF_OK && highest && lane->retain_us)
-        st = record_published(conn, lane, lowest, highest, now_us, err);
-    if (st == EF_OK && highest)
-        st = ef__sq_stmt(conn, SQ_OUTBOX_DELETE_ACKED, &stmt, err);
     if (st != EF_OK || !highest)
         return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    sqlite3_bind_int64(stmt, 2, lowest);
-    sqlite3_bind_int64(stmt, 3, highest);
-    return ef__sq_done(conn, stmt, err);
+    /* What a publisher has published is recorded for the retention time of the lane. */
+    if (lane->retain_us)
+        st = sq_run_published_acked(
+            conn, &(struct sq_published_acked){lane->id, lowest, highest, now_us}, err);
+    return st == EF_OK ? sq_run_outbox_delete_acked(
+                             conn, &(struct sq_outbox_delete_acked){lane->id, lowest, highest}, err)
+                       : st;
 }
 
 /* --- retry rows ---------------------------------------------------------------------- */
@@ -190,20 +128,18 @@ static ef_status move_offsets(sq_store *store, const sq_lane *lane, const ack_jo
 static ef_status find_event(sq_store *store, ef__sq_conn *conn, int64_t position, acked_event *out,
                             ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_find(conn, SQ_ROW_EVENT, position, &stmt, &row, err);
+    ef__sq_rows rows = sq_each_row_event(conn, position, NULL, err);
+    struct sq_row_event_row event;
 
-    if (st != EF_OK)
-        return st;
-    if (!row)
-        return ef__refuse_unknown_position(position, err);
-    out->partition = ef__partition_of(ef__sq_column_str(stmt, 0), ef__sq_column_str(stmt, 1),
-                                      store->writer.txn.progress.partitions);
-    out->seq = sqlite3_column_int64(stmt, 2);
-    out->stream = sqlite3_column_int64(stmt, 5);
-    sqlite3_reset(stmt);
-    return EF_OK;
+    if (sq_next_row_event(&rows, &event)) {
+        out->partition =
+            ef__partition_of(event.tenant, event.stream, store->writer.txn.progress.partitions);
+        out->seq = event.seq;
+        out->stream = event.stream_id;
+    } else if (rows.status == EF_OK) {
+        rows.status = ef__refuse_unknown_position(position, err);
+    }
+    return ef__sq_rows_end(&rows);
 }
 
 /* Whether it is queued in the acknowledged lane; the row has the partition that it was queued in.
@@ -211,18 +147,12 @@ static ef_status find_event(sq_store *store, ef__sq_conn *conn, int64_t position
 static ef_status find_row(ef__sq_conn *conn, int64_t lane, int64_t position, acked_event *out,
                           ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_OUTBOX_GET, &stmt, err);
+    int64_t partition = out->partition;
+    ef_status st =
+        sq_one_outbox_get(conn, &(struct sq_outbox_get){.lane = lane, .position = position},
+                          &partition, &out->queued, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int64(stmt, 2, position);
-    st = ef__sq_row(conn, stmt, &out->queued, err);
-    if (st == EF_OK && out->queued) {
-        out->partition = sqlite3_column_int(stmt, 0);
-        sqlite3_reset(stmt);
-    }
+    out->partition = (int32_t)partition;
     return st;
 }
 
@@ -249,57 +179,24 @@ static ef_status retry_row_lane(ef__sq_conn *conn, const sq_lane *acked_lane, co
  * `first`. */
 static ef_status update_first(ef__sq_conn *conn, int64_t lane, int64_t stream, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_RETRY_ROW_SET_FIRST, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int64(stmt, 2, stream);
-    return ef__sq_done(conn, stmt, err);
+    return sq_run_retry_row_set_first(
+        conn, &(struct sq_retry_row_set_first){.lane = lane, .stream = stream}, err);
 }
 
 static ef_status delete_retry_row(ef__sq_conn *conn, int64_t lane, int64_t position, int64_t stream,
                                   ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_RETRY_ROW_DELETE, &stmt, err);
+    ef_status st = sq_run_retry_row_delete(
+        conn, &(struct sq_retry_row_delete){.lane = lane, .position = position}, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int64(stmt, 2, position);
-    st = ef__sq_done(conn, stmt, err);
     return st == EF_OK ? update_first(conn, lane, stream, err) : st;
-}
-
-static ef_status insert_retry_row(ef__sq_conn *conn, int64_t lane, int64_t position,
-                                  const acked_event *event, const sq_retry_row *x, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_RETRY_ROW_INSERT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int64(stmt, 2, position);
-    sqlite3_bind_int(stmt, 3, event->partition);
-    sqlite3_bind_int64(stmt, 4, event->stream);
-    sqlite3_bind_int64(stmt, 5, event->seq);
-    sqlite3_bind_int(stmt, 6, (int)x->status);
-    sqlite3_bind_int(stmt, 7, x->attempts);
-    sqlite3_bind_int64(stmt, 8, x->due_us);
-    ef__sq_bind_str(stmt, 9, x->error);
-    sqlite3_bind_int64(stmt, 10, x->updated_us);
-    sqlite3_bind_int(stmt, 11, x->trying);
-    st = ef__sq_done(conn, stmt, err);
-    return st == EF_OK ? update_first(conn, lane, event->stream, err) : st;
 }
 
 static ef_status write_retry_row(ef__sq_conn *conn, int64_t lane, const ef_retry_row *x,
                                  const acked_event *event, int64_t now_us, ef_error *err)
 {
     sq_retry_row to = event->is;
+    ef_status st;
 
     to.status = x->status;
     to.skip = to.skip && !x->skip; /* the skip was applied; the row stays for other versions */
@@ -312,37 +209,13 @@ static ef_status write_retry_row(ef__sq_conn *conn, int64_t lane, const ef_retry
     to.updated_us = now_us;
     to.trying = x->trying;
     if (event->is.found)
-        return sq_retry_row_update(conn, lane, x->position, &to, err);
-    return insert_retry_row(conn, lane, x->position, event, &to, err);
-}
-
-/* An existing row is only counted. */
-static ef_status count_filing(ef__sq_conn *conn, int64_t lane, int64_t position, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_RETRY_ROW_ADD_FILING, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int64(stmt, 2, position);
-    return ef__sq_done(conn, stmt, err);
-}
-
-/* Withdraws a skip that came during the attempt that applied the event. */
-static ef_status withdraw_skip(ef__sq_conn *conn, const sq_lane *lane, const acked_event *event,
-                               int64_t now_us, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_SKIP_WITHDRAW, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, lane->name);
-    sqlite3_bind_int64(stmt, 2, event->stream);
-    sqlite3_bind_int64(stmt, 3, event->seq);
-    sqlite3_bind_int64(stmt, 4, now_us);
-    return ef__sq_done(conn, stmt, err);
+        return sq_run_retry_row_update(conn, &(struct sq_retry_row_update){lane, x->position, &to},
+                                       err);
+    to.partition = event->partition;
+    to.stream = event->stream;
+    to.seq = event->seq;
+    st = sq_run_retry_row_insert(conn, &(struct sq_retry_row_insert){lane, x->position, &to}, err);
+    return st == EF_OK ? update_first(conn, lane, event->stream, err) : st;
 }
 
 /* Deletes the row, unless it was filed again since it was claimed: then it is due again. Without a
@@ -359,9 +232,14 @@ static ef_status finish_retry_row(ef__sq_conn *conn, const sq_lane *lane, const 
     if (event->is.filed != x->filed)
         return write_retry_row(conn, lane->id, &again, event, now_us, err);
     if (event->is.skip && !x->skip && lane->kind == EF_LANE_KIND_PROJECTION)
-        st = withdraw_skip(conn, lane, event, now_us, err);
+        st = sq_run_skip_withdraw(/* it came during the attempt that applied the event */
+                                  conn,
+                                  &(struct sq_skip_withdraw){lane->name, event->stream, event->seq,
+                                                             now_us},
+                                  err);
     if (st == EF_OK && lane->retain_us && !event->is.skip)
-        st = record_published_row(conn, lane->id, x->position, now_us, err);
+        st = sq_run_published_put(conn, &(struct sq_published_put){lane->id, x->position, now_us},
+                                  err);
     return st == EF_OK ? delete_retry_row(conn, lane->id, x->position, event->stream, err) : st;
 }
 
@@ -391,8 +269,10 @@ static ef_status ack_retry_row(sq_store *store, const sq_lane *acked_lane, const
     if (x->status == EF_ROW_DONE)
         return finish_retry_row(conn, &lane, x, &event, job->is->held_count > 0, now_us, err);
     if (!job->is->held_count)
-        return event.is.found ? count_filing(conn, lane.id, x->position, err)
-                              : write_retry_row(conn, lane.id, x, &event, now_us, err);
+        return event.is.found
+                   ? sq_run_retry_row_add_filing(
+                         conn, &(struct sq_retry_row_add_filing){lane.id, x->position}, err)
+                   : write_retry_row(conn, lane.id, x, &event, now_us, err);
     /* A deleted row is not created again, unless this ack moves the offset past the queued event;
      * and in that case an existing row keeps its attempts. */
     if (event.is.found == (event.queued && x->position <= job->is->held[h].upto))
@@ -420,36 +300,24 @@ ef_status sq_retry_row_from_queue(sq_store *store, const sq_lane *lane, int64_t 
     ef__sq_conn *conn = &store->writer.conn;
     ef_retry_row pending = {.position = position, .status = EF_ROW_PENDING};
     acked_event event = {0};
-    sqlite3_stmt *stmt;
     ef_status st = find_event(store, conn, position, &event, err);
 
     if (st == EF_OK)
         st = find_row(conn, lane->id, position, &event, err);
     if (st == EF_OK && event.queued)
         st = write_retry_row(conn, lane->id, &pending, &event, sq_now_us(store), err);
-    if (st == EF_OK && event.queued)
-        st = ef__sq_stmt(conn, SQ_OUTBOX_DELETE, &stmt, err);
-    if (st != EF_OK || !event.queued)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    sqlite3_bind_int64(stmt, 2, position);
-    return ef__sq_done(conn, stmt, err);
+    return st == EF_OK && event.queued
+               ? sq_run_outbox_delete(conn, &(struct sq_outbox_delete){lane->id, position}, err)
+               : st;
 }
 
 /* Stores the progress of a publisher, in a format of its own. */
 static ef_status set_progress(ef__sq_conn *conn, const sq_lane *lane, ef_str progress,
                               ef_error *err)
 {
-    sqlite3_stmt *stmt;
     ef_status st = ef__lane_publishes(lane->name, lane->kind, err);
 
-    if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_LANE_PROGRESS_SET, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    ef__sq_bind_str(stmt, 2, progress);
-    return ef__sq_done(conn, stmt, err);
+    return st == EF_OK ? sq_run_lane_progress_set(conn, lane->id, progress, err) : st;
 }
 
 static ef_status run_ack(sq_store *store, sq_job *base, ef_error *err)

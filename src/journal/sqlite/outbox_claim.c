@@ -64,57 +64,40 @@ static ef_status add_pick(claim_job *job, pick picked, ef_error *err)
 
 /* Finds the event at `position`. Picks are mostly close to each other, and a step is much cheaper
  * than a search, so the statement is stepped on from `*at` if that is near; 0: it has no row. */
-static ef_status find_event(claim_job *job, sqlite3_stmt *stmt, int64_t *at, int64_t position,
+static ef_status find_event(claim_job *job, ef__sq_rows *rows, int64_t *at, int64_t position,
                             ef_error *err)
 {
-    bool row = true;
-    ef_status st = EF_OK;
-
     if (*at == 0 || position <= *at || position - *at > STEPS_FOR_A_SEARCH) {
-        sqlite3_reset(stmt);
-        sqlite3_bind_int64(stmt, 1, position - 1);
+        (void)ef__sq_rows_end(rows);
+        *rows = sq_each_event_after(job->conn, position - 1, err);
         *at = 0;
     }
-    while (st == EF_OK && row && *at < position) {
-        st = ef__sq_row(job->conn, stmt, &row, err);
-        *at = st == EF_OK && row ? sqlite3_column_int64(stmt, SQ_COLUMN_POSITION) : 0;
-    }
-    if (st == EF_OK && *at != position)
-        st = ef_fail(err, EF_DAMAGED, "an outbox row has no event: position %" PRId64 " is missing",
-                     position);
-    return st;
+    while (*at < position && ef__sq_rows_next(rows))
+        *at = sqlite3_column_int64(rows->stmt, SQ_COLUMN_POSITION);
+    if (rows->status == EF_OK && *at != position)
+        return ef_fail(err, EF_DAMAGED,
+                       "an outbox row has no event: position %" PRId64 " is missing", position);
+    return rows->status;
 }
 
 /* Publishers only: whether the stream of the current event has an earlier retry row. */
 static ef_status check_blocked(claim_job *job, sqlite3_stmt *event, bool *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(job->conn, SQ_RETRY_ROW_BEFORE, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, job->lane.id);
-    sqlite3_bind_int64(stmt, 2, sqlite3_column_int64(event, SQ_COLUMN_STREAM));
-    sqlite3_bind_int64(stmt, 3, sqlite3_column_int64(event, SQ_COLUMN_SEQ));
-    st = ef__sq_row(job->conn, stmt, out, err);
-    if (st == EF_OK && *out)
-        sqlite3_reset(stmt);
-    return st;
+    return sq_one_retry_row_before(
+        job->conn,
+        &(struct sq_retry_row_before){.lane = job->lane.id,
+                                      .stream = sqlite3_column_int64(event, SQ_COLUMN_STREAM),
+                                      .seq = sqlite3_column_int64(event, SQ_COLUMN_SEQ)},
+        out, err);
 }
 
 /* Whether that has to be checked: most lanes have no retry row. */
 static ef_status lane_may_block(claim_job *job, bool due, bool *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = EF_OK;
-
     *out = false;
     if (job->lane.kind != EF_LANE_KIND_PUBLISHER || due)
         return EF_OK;
-    st = ef__sq_find(job->conn, SQ_RETRY_ROW_ANY, job->lane.id, &stmt, out, err);
-    if (st == EF_OK && *out)
-        sqlite3_reset(stmt);
-    return st;
+    return sq_one_retry_row_any(job->conn, job->lane.id, out, err);
 }
 
 /* Fills the batch with the picks; it ends early at the byte limit. */
@@ -123,13 +106,12 @@ static ef_status load_picks(claim_job *job, bool due, ef_error *err)
     size_t count = job->pick_count < job->limit ? job->pick_count : job->limit;
     ef_claimed_row *items = ef__arena_zalloc(job->arena, count + 1, sizeof *items);
     ef_event *events = ef__arena_zalloc(job->arena, count + 1, sizeof *events);
-    sqlite3_stmt *stmt = NULL;
+    ef__sq_rows found = {0}; /* rows of event_after */
     sq_rows rows = {0};
     int64_t at = 0;
     bool look = false;
     size_t i;
-    ef_status st =
-        items && events ? ef__sq_stmt(job->conn, SQ_EVENT_AFTER, &stmt, err) : ef__no_memory(err);
+    ef_status st = items && events ? EF_OK : ef__no_memory(err);
 
     if (st == EF_OK)
         st = lane_may_block(job, due, &look, err);
@@ -140,14 +122,14 @@ static ef_status load_picks(claim_job *job, bool due, ef_error *err)
             break;
         items[i] = job->picks[i].item;
         items[i].event = &events[i];
-        st = find_event(job, stmt, &at, job->picks[i].position, err);
+        st = find_event(job, &found, &at, job->picks[i].position, err);
         if (st == EF_OK && look)
-            st = check_blocked(job, stmt, &items[i].waits, err);
+            st = check_blocked(job, found.stmt, &items[i].waits, err);
         if (st == EF_OK)
-            st = sq_rows_event(&rows, stmt, &events[i], err);
+            st = sq_rows_event(&rows, found.stmt, &events[i], err);
     }
     sq_rows_release(&rows);
-    sqlite3_reset(stmt);
+    (void)ef__sq_rows_end(&found);
     if (st != EF_OK)
         return st;
     job->out->items = items;
@@ -187,29 +169,18 @@ static int64_t suspect_upto(const sq_offset_row *offset, int64_t token)
 static ef_status pick_queued(claim_job *job, ef_str lane, int64_t after, int only, int64_t upto,
                              size_t limit, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row = true;
-    ef_status st = ef__sq_stmt(job->conn, SQ_OUTBOX_AFTER, &stmt, err);
+    ef__sq_rows rows = sq_each_outbox_after(
+        job->conn, &(struct sq_outbox_after){.lane = job->lane.id, .position = after}, err);
+    struct sq_outbox_after_row row;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, job->lane.id);
-    sqlite3_bind_int64(stmt, 2, after);
-    while (job->pick_count <= limit && (st = ef__sq_row(job->conn, stmt, &row, err)) == EF_OK &&
-           row) {
-        int64_t position = sqlite3_column_int64(stmt, 0);
-        int32_t partition = sqlite3_column_int(stmt, 1);
-        int h = sq_held_find(&job->map, partition);
-        if (position > upto)
-            break;
-        if (h < 0 || position <= job->before[h].position || (only >= 0 && h != only))
-            continue;
-        ef_claimed_row item = {.lane = lane, .partition = partition, .suspect = only >= 0};
-        if ((st = add_pick(job, (pick){position, item}, err)) != EF_OK)
-            break;
+    while (job->pick_count <= limit && sq_next_outbox_after(&rows, &row) && row.position <= upto) {
+        int h = sq_held_find(&job->map, (int32_t)row.partition);
+        ef_claimed_row item = {
+            .lane = lane, .partition = (int32_t)row.partition, .suspect = only >= 0};
+        if (h >= 0 && row.position > job->before[h].position && (only < 0 || h == only))
+            rows.status = add_pick(job, (pick){row.position, item}, err);
     }
-    sqlite3_reset(stmt);
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 /* Picks suspect rows of one partition: EF_SUSPECT_PIECE of many, or a single one of few, so that
@@ -248,86 +219,56 @@ static ef_status find_queued(claim_job *job, ef_str lane, ef_error *err)
 static ef_status find_following(claim_job *job, const ef_claimed_row *first, int64_t lane,
                                 int64_t stream, int64_t seq, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row = true;
-    ef_status st = ef__sq_stmt(job->conn, SQ_RETRY_ROW_FOLLOWING, &stmt, err);
+    ef__sq_rows rows = sq_each_retry_row_following(
+        job->conn, &(struct sq_retry_row_following){.lane = lane, .stream = stream, .seq = seq},
+        err);
+    struct sq_retry_row_following_row row;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int64(stmt, 2, stream);
-    sqlite3_bind_int64(stmt, 3, seq);
-    while (job->pick_count <= job->limit &&
-           (st = ef__sq_row(job->conn, stmt, &row, err)) == EF_OK && row) {
+    while (job->pick_count <= job->limit && sq_next_retry_row_following(&rows, &row)) {
         ef_claimed_row item = *first;
-        item.partition = sqlite3_column_int(stmt, 4);
-        if (sqlite3_column_int(stmt, 3) != EF_ROW_PENDING ||
-            sq_held_find(&job->map, item.partition) < 0)
+        item.partition = (int32_t)row.partition;
+        if (row.status != EF_ROW_PENDING || sq_held_find(&job->map, item.partition) < 0)
             break;
-        item.attempts = sqlite3_column_int(stmt, 1);
-        item.skip = sqlite3_column_int(stmt, 2) != 0;
+        item.attempts = (int32_t)row.attempts;
+        item.skip = row.skip;
         item.follows = true;
         item.interrupted = false;
-        item.filed = sqlite3_column_int64(stmt, 5);
+        item.filed = row.filed;
         item.error = (ef_str){0};
-        if ((st = add_pick(job, (pick){sqlite3_column_int64(stmt, 0), item}, err)) != EF_OK)
-            break;
+        rows.status = add_pick(job, (pick){row.position, item}, err);
     }
-    sqlite3_reset(stmt);
-    return st;
-}
-
-static ef_status find_next_due(claim_job *job, int64_t now_us, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(job->conn, SQ_RETRY_ROW_NEXT_DUE, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, job->lane.id);
-    sqlite3_bind_int64(stmt, 2, now_us);
-    st = ef__sq_row(job->conn, stmt, &row, err);
-    if (st == EF_OK && row) {
-        job->out->next_due_us = sqlite3_column_int64(stmt, 0);
-        sqlite3_reset(stmt);
-    }
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 static ef_status find_due(claim_job *job, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row = true;
     int64_t now_us = sq_now_us(job->store);
-    ef_status st = ef__sq_stmt(job->conn, SQ_RETRY_ROW_DUE, &stmt, err);
+    ef__sq_rows rows = sq_each_retry_row_due(
+        job->conn, &(struct sq_retry_row_due){.lane = job->lane.id, .now = now_us}, job->arena,
+        err);
+    struct sq_retry_row_due_row row;
+    ef_status st;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, job->lane.id);
-    sqlite3_bind_int64(stmt, 2, now_us);
-    while (job->pick_count <= job->limit &&
-           (st = ef__sq_row(job->conn, stmt, &row, err)) == EF_OK && row) {
-        ef_claimed_row item = {.partition = sqlite3_column_int(stmt, 1),
-                               .attempts = sqlite3_column_int(stmt, 2),
-                               .skip = sqlite3_column_int(stmt, 3) != 0,
-                               .filed = sqlite3_column_int64(stmt, 9),
-                               .interrupted = sqlite3_column_int(stmt, 10) != 0};
+    while (job->pick_count <= job->limit && sq_next_retry_row_due(&rows, &row)) {
+        ef_claimed_row item = {.lane = row.lane,
+                               .partition = (int32_t)row.partition,
+                               .attempts = (int32_t)row.attempts,
+                               .skip = row.skip,
+                               .error = row.error,
+                               .filed = row.filed,
+                               .interrupted = row.trying};
         if (sq_held_find(&job->map, item.partition) < 0)
             continue;
-        item.lane = sq_column_copy(stmt, 4, job->arena);
-        item.error = sq_column_copy(stmt, 8, job->arena);
-        st = item.lane.ptr && item.error.ptr
-                 ? add_pick(job, (pick){sqlite3_column_int64(stmt, 0), item}, err)
-                 : ef__no_memory(err);
-        if (st == EF_OK)
-            st = find_following(job, &item, sqlite3_column_int64(stmt, 5),
-                                sqlite3_column_int64(stmt, 6), sqlite3_column_int64(stmt, 7), err);
-        if (st != EF_OK)
-            break;
+        rows.status = add_pick(job, (pick){row.position, item}, err);
+        if (rows.status == EF_OK)
+            rows.status = find_following(job, &item, row.lane_id, row.stream, row.seq, err);
     }
-    sqlite3_reset(stmt);
-    return st == EF_OK ? find_next_due(job, now_us, err) : st;
+    st = ef__sq_rows_end(&rows);
+    return st == EF_OK
+               ? sq_one_retry_row_next_due(
+                     job->conn, &(struct sq_retry_row_next_due){job->lane.id, .now = now_us},
+                     &job->out->next_due_us, NULL, err)
+               : st;
 }
 
 /* One read transaction: leases, offsets, rows and events of one snapshot. `lane` "" means the lanes
@@ -405,8 +346,11 @@ static ef_status run_claim(sq_store *store, sq_job *base, ef_error *err)
     }
     for (size_t h = 0; st == EF_OK && !job->changed && h < job->held_count; h++)
         if (!same_offset(&job->planned[h], &job->before[h]))
-            st = sq_offset_put(conn, job->lane.id, job->held[h].partition, &job->planned[h], now_us,
-                               err);
+            st = sq_run_lane_offset_put(conn,
+                                        &(struct sq_lane_offset_put){job->lane.id,
+                                                                     job->held[h].partition,
+                                                                     &job->planned[h], now_us},
+                                        err);
     return st;
 }
 

@@ -26,20 +26,13 @@ typedef struct row_scan {
 
 /* --- queued rows ------------------------------------------------------------------------------ */
 
-static ef_status bind_queued(row_scan *scan, const sq_lane *lane, int64_t after, sqlite3_stmt **out,
-                             ef_error *err)
+static ef__sq_rows each_queued(const row_scan *scan, int64_t lane, int64_t after, ef_error *err)
 {
-    bool any = scan->query->any_tenant;
-    ef_status st =
-        ef__sq_stmt(scan->conn, any ? SQ_OUTBOX_AFTER : SQ_OUTBOX_AFTER_OF_TENANT, out, err);
+    struct sq_outbox_after all = {lane, after};
+    struct sq_outbox_after_of_tenant some = {lane, after, scan->query->tenant};
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(*out, 1, lane->id);
-    sqlite3_bind_int64(*out, 2, after);
-    if (!any)
-        ef__sq_bind_str(*out, 3, scan->query->tenant);
-    return EF_OK;
+    return scan->query->any_tenant ? sq_each_outbox_after(scan->conn, &all, err)
+                                   : sq_each_outbox_after_of_tenant(scan->conn, &some, err);
 }
 
 /* Up to `limit` queued rows of the lane, all or those with a status. */
@@ -47,29 +40,25 @@ static ef_status find_queued(row_scan *scan, const sq_lane *lane, const ef_row_s
                              int64_t after, size_t limit, sq_row_places *places, ef_error *err)
 {
     size_t full = places->count + limit;
-    sqlite3_stmt *stmt;
-    bool row;
+    struct sq_outbox_after_row row;
+    ef__sq_rows rows;
     ef_status st = sq_hands_load(scan->store, scan->conn, lane, &scan->in_flight, err);
 
-    if (st == EF_OK)
-        st = bind_queued(scan, lane, after, &stmt, err);
     if (st != EF_OK)
         return st;
-    while (places->count < full && (st = ef__sq_row(scan->conn, stmt, &row, err)) == EF_OK && row) {
+    rows = each_queued(scan, lane->id, after, err);
+    while (places->count < full && sq_next_outbox_after(&rows, &row)) {
         sq_row_place place = {.lane = lane,
-                              .position = sqlite3_column_int64(stmt, 0),
-                              .partition = sqlite3_column_int(stmt, 1),
+                              .position = row.position,
+                              .partition = (int32_t)row.partition,
                               .queued = true};
         place.status = sq_is_in_flight(&scan->in_flight, place.partition, place.position)
                            ? EF_ROW_PROCESSING
                            : EF_ROW_PENDING;
-        if (status && *status != place.status)
-            continue;
-        if ((st = sq_spots_add(places, &place, err)) != EF_OK)
-            break;
+        if (!status || *status == place.status)
+            rows.status = sq_spots_add(places, &place, err);
     }
-    sqlite3_reset(stmt);
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 /* --- a page ----------------------------------------------------------------------------------- */
@@ -125,41 +114,35 @@ static ef_status find_published(row_scan *scan, const sq_lane *lane, int64_t bel
                                 sq_row_places *places, ef_error *err)
 {
     size_t full = places->count + scan->query->limit + 1;
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(scan->conn, SQ_PUBLISHED_BEFORE, &stmt, err);
+    int64_t from = scan->query->from;
+    struct sq_published_before_row row;
+    ef__sq_rows rows = sq_each_published_before(
+        scan->conn,
+        &(struct sq_published_before){.lane = lane->id,
+                                      .below = below < POSITION_END ? below : POSITION_END,
+                                      .from = from < POSITION_END ? from : POSITION_END},
+        err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    sqlite3_bind_int64(stmt, 2, below < POSITION_END ? below : POSITION_END);
-    sqlite3_bind_int64(stmt, 3,
-                       scan->query->from < POSITION_END ? scan->query->from : POSITION_END);
-    while (places->count < full && (st = ef__sq_row(scan->conn, stmt, &row, err)) == EF_OK && row) {
+    while (places->count < full && sq_next_published_before(&rows, &row)) {
         sq_row_place place = {.lane = lane,
-                              .position = sqlite3_column_int64(stmt, 0),
+                              .position = row.position,
                               .partition = scan->partitions,
                               .status = EF_ROW_PUBLISHED,
-                              .published_us = sqlite3_column_int64(stmt, 1)};
-        if ((st = sq_spots_add(places, &place, err)) != EF_OK)
-            break;
+                              .published_us = row.published};
+        rows.status = sq_spots_add(places, &place, err);
     }
-    sqlite3_reset(stmt);
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 /* Rows at the position of the cursor are after it if the name of their lane is lower. */
 static ef_status find_published_page(row_scan *scan, int64_t position, int64_t lane_id,
                                      sq_row_places *places, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row, passed = !lane_id;
-    ef_status st = ef__sq_stmt(scan->conn, SQ_STATE_PARTITIONS, &stmt, err);
+    int64_t partitions = 0;
+    bool passed = !lane_id;
+    ef_status st = sq_one_state_partitions(scan->conn, &partitions, NULL, err);
 
-    if (st == EF_OK && (st = ef__sq_row(scan->conn, stmt, &row, err)) == EF_OK && row) {
-        scan->partitions = sqlite3_column_int(stmt, 0);
-        sqlite3_reset(stmt);
-    }
+    scan->partitions = (int32_t)partitions;
     for (size_t i = 0; st == EF_OK && i < scan->lane_count; i++) {
         const sq_lane *lane = &scan->lanes[i];
         passed = passed || lane->id == lane_id;
@@ -250,53 +233,25 @@ static void keep_older(oldest *keep, const sq_row_place *place)
         keep->waiting = *place;
 }
 
-/* Steps a statement that returns one or two numbers (0 for NULL). */
-static ef_status step_numbers(ef__sq_conn *conn, sqlite3_stmt *stmt, int64_t *out,
-                              int64_t *out_second, ef_error *err)
-{
-    bool row;
-    ef_status st = ef__sq_row(conn, stmt, &row, err);
-
-    *out = 0;
-    if (st != EF_OK || !row)
-        return st;
-    *out = sqlite3_column_int64(stmt, 0);
-    if (out_second)
-        *out_second = sqlite3_column_int64(stmt, 1);
-    sqlite3_reset(stmt);
-    return EF_OK;
-}
-
 static ef_status count_queued(row_scan *scan, const sq_lane *lane, int64_t *out, ef_error *err)
 {
-    bool any = scan->query->any_tenant;
-    sqlite3_stmt *stmt;
-    ef_status st =
-        ef__sq_stmt(scan->conn, any ? SQ_OUTBOX_COUNT : SQ_OUTBOX_COUNT_OF_TENANT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    if (!any)
-        ef__sq_bind_str(stmt, 2, scan->query->tenant);
-    return step_numbers(scan->conn, stmt, out, NULL, err);
+    return scan->query->any_tenant ? sq_one_outbox_count(scan->conn, lane->id, out, NULL, err)
+                                   : sq_one_outbox_count_of_tenant(
+                                         scan->conn, lane->id, scan->query->tenant, out, NULL, err);
 }
 
 static ef_status count_in_flight(row_scan *scan, const sq_lane *lane, int32_t partition,
                                  int64_t *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(scan->conn, SQ_OUTBOX_COUNT_IN_FLIGHT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    sqlite3_bind_int(stmt, 2, partition);
-    sqlite3_bind_int64(stmt, 3, scan->in_flight.of[partition].mark);
-    sqlite3_bind_int64(stmt, 4, scan->in_flight.of[partition].upto);
-    sqlite3_bind_int(stmt, 5, scan->query->any_tenant);
-    ef__sq_bind_str(stmt, 6, scan->query->tenant);
-    return step_numbers(scan->conn, stmt, out, NULL, err);
+    return sq_one_outbox_count_in_flight(
+        scan->conn,
+        &(struct sq_outbox_count_in_flight){.lane = lane->id,
+                                            .partition = partition,
+                                            .offset = scan->in_flight.of[partition].mark,
+                                            .in_flight = scan->in_flight.of[partition].upto,
+                                            .any_tenant = scan->query->any_tenant,
+                                            .tenant = scan->query->tenant},
+        out, NULL, err);
 }
 
 static ef_status sum_queued(row_scan *scan, const sq_lane *lane, ef_outbox_summary *out,
@@ -325,19 +280,16 @@ static ef_status sum_queued(row_scan *scan, const sq_lane *lane, ef_outbox_summa
 static ef_status count_status(row_scan *scan, const sq_lane *lane, ef_row_status status,
                               int64_t *out, int64_t *out_oldest, ef_error *err)
 {
-    bool any = scan->query->any_tenant;
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(scan->conn, any ? SQ_RETRY_ROW_COUNT : SQ_RETRY_ROW_COUNT_OF_TENANT,
-                               &stmt, err);
+    struct sq_retry_row_count all = {lane->id, status};
+    struct sq_retry_row_count_of_tenant some = {lane->id, status, scan->query->tenant};
+    struct sq_retry_row_count_row row = {0};
+    ef_status st = scan->query->any_tenant
+                       ? sq_one_retry_row_count(scan->conn, &all, &row, NULL, err)
+                       : sq_one_retry_row_count_of_tenant(scan->conn, &some, &row, NULL, err);
 
-    *out_oldest = 0;
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    sqlite3_bind_int(stmt, 2, (int)status);
-    if (!any)
-        ef__sq_bind_str(stmt, 3, scan->query->tenant);
-    return step_numbers(scan->conn, stmt, out, out_oldest, err);
+    *out = row.count;
+    *out_oldest = row.oldest;
+    return st;
 }
 
 static void sum_pending_row(const sq_lane *lane, int64_t position, bool blocked,
@@ -358,26 +310,20 @@ static void sum_pending_row(const sq_lane *lane, int64_t position, bool blocked,
 static ef_status sum_pending(row_scan *scan, const sq_lane *lane, ef_outbox_summary *out,
                              oldest *keep, ef_error *err)
 {
+    const ef_outbox_query *query = scan->query;
+    ef__sq_rows rows =
+        sq_each_retry_row_pending(scan->conn, lane->id, query->any_tenant, query->tenant, err);
+    struct sq_retry_row_pending_row row;
     sq_blocker blocker = {0};
-    sqlite3_stmt *stmt;
-    bool row, blocked;
-    ef_status st = ef__sq_stmt(scan->conn, SQ_RETRY_ROW_PENDING, &stmt, err);
+    bool blocked;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    sqlite3_bind_int(stmt, 2, scan->query->any_tenant);
-    ef__sq_bind_str(stmt, 3, scan->query->tenant);
-    while ((st = ef__sq_row(scan->conn, stmt, &row, err)) == EF_OK && row) {
-        st = sq_blocked(scan->conn, &blocker, lane->id, sqlite3_column_int64(stmt, 0),
-                        sqlite3_column_int64(stmt, 1), &blocked, err);
-        if (st != EF_OK) {
-            sqlite3_reset(stmt);
-            return st;
-        }
-        sum_pending_row(lane, sqlite3_column_int64(stmt, 2), blocked, out, keep);
+    while (sq_next_retry_row_pending(&rows, &row)) {
+        rows.status =
+            sq_blocked(scan->conn, &blocker, lane->id, row.stream, row.seq, &blocked, err);
+        if (rows.status == EF_OK)
+            sum_pending_row(lane, row.position, blocked, out, keep);
     }
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 static ef_status sum_lane(row_scan *scan, const sq_lane *lane, ef_outbox_summary *out, oldest *keep,
@@ -448,16 +394,12 @@ ef_status sq_outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
     sq_reader *reader;
-    sqlite3_stmt *stmt;
-    int64_t waits = 0;
     ef_status st = sq_read_begin(store, &reader, err);
 
     if (st != EF_OK)
         return st;
-    st = ef__sq_stmt(&reader->conn, SQ_OUTBOX_HAS_WORK, &stmt, err);
-    if (st == EF_OK)
-        st = step_numbers(&reader->conn, stmt, &waits, NULL, err);
+    *out = false;
+    st = sq_one_outbox_has_work(&reader->conn, out, NULL, err);
     sq_read_end(store, reader);
-    *out = waits != 0;
     return st;
 }

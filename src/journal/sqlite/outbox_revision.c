@@ -17,45 +17,20 @@ typedef struct revise_job {
 
 /* --- the audit entry -------------------------------------------------------------------------- */
 
-static ef_status insert_audit(ef__sq_conn *conn, const ef_audit_entry *act, int64_t rows,
-                              int64_t now_us, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_AUDIT_INSERT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, now_us);
-    ef__sq_bind_str(stmt, 2, act->action);
-    ef__sq_bind_str(stmt, 3, act->actor);
-    ef__sq_bind_str(stmt, 4, act->reason);
-    ef__sq_bind_str(stmt, 5, act->lane);
-    ef__sq_bind_str(stmt, 6, act->tenant);
-    ef__sq_bind_str(stmt, 7, act->stream);
-    sqlite3_bind_int64(stmt, 8, act->seq);
-    sqlite3_bind_int64(stmt, 9, rows);
-    return ef__sq_done(conn, stmt, err);
-}
-
 static ef_status audit_revision(ef__sq_conn *conn, const revise_job *job, ef_error *err)
 {
+    const ef_audit_entry *entry = job->is->act;
     int64_t rows = (int64_t)job->out->count;
-    sqlite3_stmt *stmt;
     ef_status st;
 
     if (rows == 0)
         return EF_OK;
-    if (!job->is->act->id) {
-        st = insert_audit(conn, job->is->act, rows, job->now_us, err);
-        *job->is->out_id = sqlite3_last_insert_rowid(conn->db);
-        return st;
-    }
-    st = ef__sq_stmt(conn, SQ_AUDIT_GROW, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, job->is->act->id);
-    sqlite3_bind_int64(stmt, 2, rows);
-    return ef__sq_done(conn, stmt, err);
+    if (entry->id)
+        return sq_run_audit_grow(conn, &(struct sq_audit_grow){.id = entry->id, .rows = rows}, err);
+    st = sq_run_audit_insert(
+        conn, &(struct sq_audit_insert){.at = job->now_us, .entry = entry, .rows = rows}, err);
+    *job->is->out_id = sqlite3_last_insert_rowid(conn->db);
+    return st;
 }
 
 /* --- one row ---------------------------------------------------------------------------------- */
@@ -73,40 +48,21 @@ static void revise_row(ef__revision what, int64_t now_us, sq_retry_row *x)
     x->due_us = x->updated_us = now_us;
 }
 
-static ef_status add_skip(ef__sq_conn *conn, const ef__skip_entry *entry, int64_t now_us,
-                          ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_SKIP_INSERT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, entry->projection);
-    sqlite3_bind_int(stmt, 2, entry->version);
-    ef__sq_bind_str(stmt, 3, entry->tenant);
-    ef__sq_bind_str(stmt, 4, entry->stream);
-    sqlite3_bind_int64(stmt, 5, entry->seq);
-    ef__sq_bind_str(stmt, 6, entry->actor);
-    ef__sq_bind_str(stmt, 7, entry->reason);
-    sqlite3_bind_int64(stmt, 8, now_us);
-    return ef__sq_done(conn, stmt, err);
-}
-
 static ef_status add_skips(ef__sq_conn *conn, const revise_job *job, const ef__revised_row *row,
                            const ef_row *shown, ef_error *err)
 {
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < row->version_count; i++)
-        st = add_skip(conn,
-                      &(ef__skip_entry){.projection = row->lane,
-                                        .version = row->versions[i],
-                                        .tenant = shown->tenant,
-                                        .stream = shown->stream,
-                                        .seq = shown->seq,
-                                        .actor = job->is->act->actor,
-                                        .reason = job->is->act->reason},
-                      job->now_us, err);
+        st = sq_run_skip_insert(conn,
+                                &(ef__skip_entry){.projection = row->lane,
+                                                  .version = row->versions[i],
+                                                  .tenant = shown->tenant,
+                                                  .stream = shown->stream,
+                                                  .seq = shown->seq,
+                                                  .actor = job->is->act->actor,
+                                                  .reason = job->is->act->reason},
+                                job->now_us, err);
     return st;
 }
 
@@ -143,7 +99,8 @@ static ef_status revise_one(sq_store *store, const revise_job *job, const ef__re
         (job->is->what == EF__REVISION_REQUEUE && x.status != EF_ROW_DEAD))
         return st;
     revise_row(job->is->what, job->now_us, &x);
-    st = sq_retry_row_update(conn, lane->id, row->position, &x, err);
+    st = sq_run_retry_row_update(conn, &(struct sq_retry_row_update){lane->id, row->position, &x},
+                                 err);
     if (st == EF_OK)
         st = sq_row_make(conn, &spot, blocker, arena, &items[job->out->count], err);
     if (st == EF_OK)
@@ -188,7 +145,8 @@ typedef struct skip_job {
 
 static ef_status run_skip_add(sq_store *store, sq_job *base, ef_error *err)
 {
-    return add_skip(&store->writer.conn, ((skip_job *)base)->entry, sq_now_us(store), err);
+    return sq_run_skip_insert(&store->writer.conn, ((skip_job *)base)->entry, sq_now_us(store),
+                              err);
 }
 
 ef_status sq_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
@@ -198,50 +156,20 @@ ef_status sq_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error
     return sq_submit(sq_store_of(journal), &job.base, err);
 }
 
-static ef_status list_skips(ef__sq_conn *conn, sqlite3_stmt *stmt, ef__skip_list *out,
-                            ef_error *err)
-{
-    ef__arena *arena = &out->room->arena;
-    ef__skip *items = NULL;
-    bool row;
-    ef_status st;
-
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        items = sq_list_grow(arena, items, out->count, sizeof *items);
-        if (items)
-            items[out->count] = (ef__skip){.id = sqlite3_column_int64(stmt, 0),
-                                           .tenant = sq_column_copy(stmt, 1, arena),
-                                           .stream = sq_column_copy(stmt, 2, arena),
-                                           .seq = sqlite3_column_int64(stmt, 3),
-                                           .withdrawn = sqlite3_column_int(stmt, 4) != 0};
-        if (!items || !items[out->count].tenant.ptr || !items[out->count].stream.ptr) {
-            sqlite3_reset(stmt);
-            return ef__no_memory(err);
-        }
-        out->items = items;
-        out->count++;
-    }
-    return st;
-}
-
 ef_status sq_skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
                      size_t limit, ef__skip_list *out, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
-    sqlite3_stmt *stmt;
     sq_reader *reader;
     ef_status st = sq_read_begin(store, &reader, err);
 
     if (st != EF_OK)
         return st;
-    st = ef__sq_stmt(&reader->conn, SQ_SKIP_AFTER, &stmt, err);
-    if (st == EF_OK) {
-        ef__sq_bind_str(stmt, 1, projection);
-        sqlite3_bind_int(stmt, 2, version);
-        sqlite3_bind_int64(stmt, 3, after);
-        sqlite3_bind_int64(stmt, 4, (int64_t)limit);
-        st = list_skips(&reader->conn, stmt, out, err);
-    }
+    st = sq_list_skip_after(
+        &reader->conn,
+        &(struct sq_skip_after){
+            .projection = projection, .version = version, .after = after, .limit = (int64_t)limit},
+        &out->room->arena, &out->items, &out->count, err);
     sq_read_end(store, reader);
     return st;
 }
@@ -255,7 +183,9 @@ typedef struct audit_job {
 
 static ef_status run_audit(sq_store *store, sq_job *base, ef_error *err)
 {
-    return insert_audit(&store->writer.conn, ((audit_job *)base)->act, 0, sq_now_us(store), err);
+    return sq_run_audit_insert(
+        &store->writer.conn,
+        &(struct sq_audit_insert){.at = sq_now_us(store), .entry = ((audit_job *)base)->act}, err);
 }
 
 ef_status sq_audit_add(ef_journal *journal, const ef_audit_entry *act, ef_error *err)
@@ -263,52 +193,6 @@ ef_status sq_audit_add(ef_journal *journal, const ef_audit_entry *act, ef_error 
     audit_job job = {.base = {.run = run_audit}, .act = act};
 
     return sq_submit(sq_store_of(journal), &job.base, err);
-}
-
-static bool entry_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_audit_entry *out)
-{
-    *out = (ef_audit_entry){.id = sqlite3_column_int64(stmt, 0),
-                            .at_us = sqlite3_column_int64(stmt, 1),
-                            .action = sq_column_copy(stmt, 2, arena),
-                            .actor = sq_column_copy(stmt, 3, arena),
-                            .reason = sq_column_copy(stmt, 4, arena),
-                            .lane = sq_column_copy(stmt, 5, arena),
-                            .tenant = sq_column_copy(stmt, 6, arena),
-                            .stream = sq_column_copy(stmt, 7, arena),
-                            .seq = sqlite3_column_int64(stmt, 8),
-                            .rows = sqlite3_column_int64(stmt, 9)};
-    return out->action.ptr && out->actor.ptr && out->reason.ptr && out->lane.ptr &&
-           out->tenant.ptr && out->stream.ptr;
-}
-
-static ef_status list_entries(ef__sq_conn *conn, const ef_audit_query *query, ef_audit_list *out,
-                              ef_error *err)
-{
-    ef__arena *arena = &out->room->arena;
-    ef_audit_entry *items = NULL;
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_AUDIT_NEWEST, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, query->after);
-    sqlite3_bind_int64(stmt, 2, query->before);
-    ef__sq_bind_str(stmt, 3, query->action);
-    ef__sq_bind_str(stmt, 4, query->lane);
-    sqlite3_bind_int64(stmt, 5, (int64_t)query->limit);
-    sqlite3_bind_int(stmt, 6, query->tenant == NULL);
-    ef__sq_bind_str(stmt, 7, query->tenant ? *query->tenant : EF_STR(""));
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        items = sq_list_grow(arena, items, out->count, sizeof *items);
-        if (!items || !entry_from_row(stmt, arena, &items[out->count])) {
-            sqlite3_reset(stmt);
-            return ef__no_memory(err);
-        }
-        out->items = items;
-        out->count++;
-    }
-    return st;
 }
 
 ef_status sq_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
@@ -320,7 +204,9 @@ ef_status sq_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit
 
     if (st != EF_OK)
         return st;
-    st = list_entries(&reader->conn, query, out, err);
+    st = sq_list_audit_newest(&reader->conn, query, query->tenant == NULL,
+                              query->tenant ? *query->tenant : EF_STR(""), &out->room->arena,
+                              &out->items, &out->count, err);
     sq_read_end(store, reader);
     return st;
 }

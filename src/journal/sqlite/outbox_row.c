@@ -16,77 +16,33 @@
 ef_status sq_retry_row_get(ef__sq_conn *conn, int64_t lane, int64_t position, ef__arena *arena,
                            sq_retry_row *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_RETRY_ROW_GET, &stmt, err);
+    ef__sq_rows rows = sq_each_retry_row_get(
+        conn, &(struct sq_retry_row_get){.lane = lane, .position = position}, arena, err);
 
     *out = (sq_retry_row){0};
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int64(stmt, 2, position);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st != EF_OK || !row)
-        return st;
-    *out = (sq_retry_row){.found = true,
-                          .partition = sqlite3_column_int(stmt, 0),
-                          .stream = sqlite3_column_int64(stmt, 1),
-                          .seq = sqlite3_column_int64(stmt, 2),
-                          .status = (ef_row_status)sqlite3_column_int(stmt, 3),
-                          .skip = sqlite3_column_int(stmt, 4) != 0,
-                          .attempts = sqlite3_column_int(stmt, 5),
-                          .due_us = sqlite3_column_int64(stmt, 6),
-                          .updated_us = sqlite3_column_int64(stmt, 8),
-                          .filed = sqlite3_column_int64(stmt, 9),
-                          .trying = sqlite3_column_int(stmt, 10) != 0};
-    if (arena && !(out->error = sq_column_copy(stmt, 7, arena)).ptr)
-        st = ef__no_memory(err);
-    sqlite3_reset(stmt);
-    return st;
-}
-
-ef_status sq_retry_row_update(ef__sq_conn *conn, int64_t lane, int64_t position,
-                              const sq_retry_row *x, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_RETRY_ROW_UPDATE, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int64(stmt, 2, position);
-    sqlite3_bind_int(stmt, 3, (int)x->status);
-    sqlite3_bind_int(stmt, 4, x->skip);
-    sqlite3_bind_int(stmt, 5, x->attempts);
-    sqlite3_bind_int64(stmt, 6, x->due_us);
-    ef__sq_bind_str(stmt, 7, x->error);
-    sqlite3_bind_int64(stmt, 8, x->updated_us);
-    sqlite3_bind_int(stmt, 9, x->trying);
-    return ef__sq_done(conn, stmt, err);
+    out->found = sq_next_retry_row_get(&rows, out);
+    if (!arena)
+        out->error = (ef_str){0};
+    return ef__sq_rows_end(&rows);
 }
 
 ef_status sq_blocked(ef__sq_conn *conn, sq_blocker *blocker, int64_t lane, int64_t stream,
                      int64_t seq, bool *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = EF_OK;
+    ef_status st;
 
     if (blocker->lane != lane || blocker->stream != stream) {
+        int64_t dead_seq = INT64_MAX;
         *blocker = (sq_blocker){0};
-        st = ef__sq_stmt(conn, SQ_RETRY_ROW_FIRST_DEAD, &stmt, err);
+        st = sq_one_retry_row_first_dead(
+            conn, &(struct sq_retry_row_first_dead){.lane = lane, .stream = stream}, &dead_seq,
+            NULL, err);
         if (st != EF_OK)
             return st;
-        sqlite3_bind_int64(stmt, 1, lane);
-        sqlite3_bind_int64(stmt, 2, stream);
-        st = ef__sq_row(conn, stmt, &row, err);
-        if (st != EF_OK)
-            return st;
-        *blocker = (sq_blocker){lane, stream, row ? sqlite3_column_int64(stmt, 0) : INT64_MAX};
-        sqlite3_reset(stmt);
+        *blocker = (sq_blocker){lane, stream, dead_seq};
     }
     *out = seq > blocker->dead_seq;
-    return st;
+    return EF_OK;
 }
 
 /* --- rows in flight --------------------------------------------------------------------------- */
@@ -105,30 +61,22 @@ static ef_status is_lease_live(sq_store *store, ef__sq_conn *conn, const sq_lane
 ef_status sq_hands_load(sq_store *store, ef__sq_conn *conn, const sq_lane *lane, sq_in_flight *out,
                         ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row, lives = false;
-    ef_status st = ef__sq_stmt(conn, SQ_LANE_OFFSET_IN_FLIGHT, &stmt, err);
+    struct sq_lane_offset_in_flight_row row;
+    ef__sq_rows rows = sq_each_lane_offset_in_flight(conn, lane->id, err);
+    bool live = false;
 
     memset(out, 0, sizeof *out);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        int32_t partition = sqlite3_column_int(stmt, 0);
-        if (partition < 0 || partition >= EF_LIMIT_PARTITIONS)
+    while (sq_next_lane_offset_in_flight(&rows, &row)) {
+        if (row.partition < 0 || row.partition >= EF_LIMIT_PARTITIONS)
             continue;
-        st =
-            is_lease_live(store, conn, lane, partition, sqlite3_column_int64(stmt, 3), &lives, err);
-        if (st != EF_OK) {
-            sqlite3_reset(stmt);
-            return st;
-        }
-        if (lives) {
-            out->of[partition].mark = sqlite3_column_int64(stmt, 1);
-            out->of[partition].upto = sqlite3_column_int64(stmt, 2);
+        rows.status =
+            is_lease_live(store, conn, lane, (int32_t)row.partition, row.token, &live, err);
+        if (rows.status == EF_OK && live) {
+            out->of[row.partition].mark = row.position;
+            out->of[row.partition].upto = row.in_flight;
         }
     }
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -136,22 +84,21 @@ ef_status sq_hands_load(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
 static ef_status show_event(ef__sq_conn *conn, int64_t position, ef__arena *arena, ef_row *out,
                             ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_find(conn, SQ_ROW_EVENT, position, &stmt, &row, err);
+    ef__sq_rows rows = sq_each_row_event(conn, position, arena, err);
+    struct sq_row_event_row event;
 
-    if (st != EF_OK)
-        return st;
-    if (!row)
-        return ef_fail(err, EF_DAMAGED,
-                       "an outbox row has no event: position %" PRId64 " is missing", position);
-    out->tenant = sq_column_copy(stmt, 0, arena);
-    out->stream = sq_column_copy(stmt, 1, arena);
-    out->seq = sqlite3_column_int64(stmt, 2);
-    out->event_type = sq_column_copy(stmt, 3, arena);
-    out->enqueued_us = out->updated_us = sqlite3_column_int64(stmt, 4);
-    sqlite3_reset(stmt);
-    return out->tenant.ptr && out->stream.ptr && out->event_type.ptr ? EF_OK : ef__no_memory(err);
+    if (sq_next_row_event(&rows, &event)) {
+        out->tenant = event.tenant;
+        out->stream = event.stream;
+        out->seq = event.seq;
+        out->event_type = event.type;
+        out->enqueued_us = out->updated_us = event.recorded;
+    } else if (rows.status == EF_OK) {
+        rows.status =
+            ef_fail(err, EF_DAMAGED, "an outbox row has no event: position %" PRId64 " is missing",
+                    position);
+    }
+    return ef__sq_rows_end(&rows);
 }
 
 static ef_status show_retry_row(ef__sq_conn *conn, const sq_row_place *place, sq_blocker *blocker,
@@ -215,6 +162,20 @@ ef_status sq_rows_make(ef__sq_conn *conn, const sq_row_place *places, size_t cou
 
 /* --- places ----------------------------------------------------------------------------------- */
 
+void *sq_list_grow(ef__arena *arena, void *items, size_t count, size_t size)
+{
+    const size_t first = 16;
+    bool full = count == 0 || (count >= first && (count & (count - 1)) == 0);
+    void *grown;
+
+    if (!full)
+        return items;
+    grown = ef__arena_alloc(arena, (count < first ? first : count * 2) * size);
+    if (grown && count)
+        memcpy(grown, items, count * size);
+    return grown;
+}
+
 ef_status sq_spots_add(sq_row_places *places, const sq_row_place *place, ef_error *err)
 {
     sq_row_place *items = sq_list_grow(places->arena, places->items, places->count, sizeof *items);
@@ -253,48 +214,28 @@ void sq_spots_sort_down(sq_row_places *places)
         qsort(places->items, places->count, sizeof *places->items, compare_places_descending);
 }
 
-/* Steps a bound statement of (position, stream, seq, status) until `limit` places are found. */
-static ef_status collect_places(ef__sq_conn *conn, sqlite3_stmt *stmt, const sq_lane *lane,
-                                const ef_outbox_query *query, size_t limit, sq_row_places *places,
-                                ef_error *err)
-{
-    size_t full = places->count + limit;
-    sq_blocker blocker = {0};
-    bool row, blocked = false;
-    ef_status st = EF_OK;
-
-    while (places->count < full && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        sq_row_place place = {.lane = lane,
-                              .position = sqlite3_column_int64(stmt, 0),
-                              .status = (ef_row_status)sqlite3_column_int(stmt, 3)};
-        if (query->blocked_only)
-            st = sq_blocked(conn, &blocker, lane->id, sqlite3_column_int64(stmt, 1),
-                            sqlite3_column_int64(stmt, 2), &blocked, err);
-        if (st == EF_OK && (blocked || !query->blocked_only))
-            st = sq_spots_add(places, &place, err);
-        if (st != EF_OK)
-            break;
-    }
-    sqlite3_reset(stmt);
-    return st;
-}
-
 ef_status sq_spots_of_retry_rows(ef__sq_conn *conn, const sq_lane *lane,
                                  const ef_row_status *status, int64_t after,
                                  const ef_outbox_query *query, size_t limit, sq_row_places *places,
                                  ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    int which = status ? SQ_RETRY_ROW_AFTER_OF_STATUS : SQ_RETRY_ROW_AFTER;
-    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
+    size_t full = places->count + limit;
+    struct sq_retry_row_after all = {lane->id, after, query->any_tenant, query->tenant};
+    struct sq_retry_row_after_of_status some = {lane->id, after, query->any_tenant, query->tenant,
+                                                status ? (int64_t)*status : 0};
+    ef__sq_rows rows = status ? sq_each_retry_row_after_of_status(conn, &some, err)
+                              : sq_each_retry_row_after(conn, &all, err);
+    struct sq_retry_row_after_row row;
+    sq_blocker blocker = {0};
+    bool blocked = false;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane->id);
-    sqlite3_bind_int64(stmt, 2, after);
-    sqlite3_bind_int(stmt, 3, query->any_tenant);
-    ef__sq_bind_str(stmt, 4, query->tenant);
-    if (status)
-        sqlite3_bind_int(stmt, 5, (int)*status);
-    return collect_places(conn, stmt, lane, query, limit, places, err);
+    while (places->count < full && sq_next_retry_row_after(&rows, &row)) {
+        sq_row_place place = {
+            .lane = lane, .position = row.position, .status = (ef_row_status)row.status};
+        if (query->blocked_only)
+            rows.status = sq_blocked(conn, &blocker, lane->id, row.stream, row.seq, &blocked, err);
+        if (rows.status == EF_OK && (blocked || !query->blocked_only))
+            rows.status = sq_spots_add(places, &place, err);
+    }
+    return ef__sq_rows_end(&rows);
 }

@@ -15,27 +15,9 @@ ef_status sq_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
 
     if (st != EF_OK)
         return st;
-    st = ef__sq_run_number(&reader->conn, SQ_STATE_PARTITIONS, &count, err);
+    st = sq_one_state_partitions(&reader->conn, &count, NULL, err);
     sq_read_end(store, reader);
     *out = (int32_t)count;
-    return st;
-}
-
-/* Calls `each` for every partition of the result. */
-static ef_status count_rows(ef__sq_conn *conn, int which, int64_t first_bind, int32_t lowest,
-                            void (*each)(void *context, int32_t partition, int64_t rows),
-                            void *context, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, first_bind);
-    sqlite3_bind_int(stmt, 2, lowest);
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row)
-        each(context, sqlite3_column_int(stmt, 0), sqlite3_column_int64(stmt, 1));
     return st;
 }
 
@@ -46,20 +28,25 @@ typedef struct partition_listing {
     int32_t count;
 } partition_listing;
 
-static void set_queued(void *context, int32_t partition, int64_t rows)
+static ef_status set_rows(ef__sq_conn *conn, int64_t lane, partition_listing *l, ef_error *err)
 {
-    partition_listing *l = context;
+    ef__sq_rows rows =
+        sq_each_partition_queued(conn, &(struct sq_partition_queued){.lane = lane}, err);
+    struct sq_partition_queued_row row;
+    ef_status st;
 
-    if (partition < l->count)
-        l->items[partition].pending = rows;
-}
-
-static void set_retry_rows(void *context, int32_t partition, int64_t rows)
-{
-    partition_listing *l = context;
-
-    if (partition < l->count)
-        l->items[partition].retry_rows = rows;
+    while (sq_next_partition_queued(&rows, &row))
+        if (row.partition < l->count)
+            l->items[row.partition].pending = row.count;
+    st = ef__sq_rows_end(&rows);
+    if (st != EF_OK)
+        return st;
+    rows = sq_each_partition_retry_rows(
+        conn, &(struct sq_partition_retry_rows){.kind = EF_LANE_KIND_PROJECTION}, err);
+    while (sq_next_partition_queued(&rows, &row))
+        if (row.partition < l->count)
+            l->items[row.partition].retry_rows = row.count;
+    return ef__sq_rows_end(&rows);
 }
 
 /* A queued row in flight is not pending. */
@@ -67,27 +54,20 @@ static ef_status set_in_flight(sq_store *store, ef__sq_conn *conn, const sq_lane
                                partition_listing *l, ef_error *err)
 {
     sq_in_flight hands;
-    sqlite3_stmt *stmt;
     ef_status st = sq_hands_load(store, conn, lane, &hands, err);
 
-    if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_OUTBOX_COUNT_IN_FLIGHT, &stmt, err);
     for (int32_t p = 0; st == EF_OK && p < l->count; p++) {
-        bool row = false;
         if (hands.of[p].upto == 0)
             continue;
-        sqlite3_bind_int64(stmt, 1, lane->id);
-        sqlite3_bind_int(stmt, 2, p);
-        sqlite3_bind_int64(stmt, 3, hands.of[p].mark);
-        sqlite3_bind_int64(stmt, 4, hands.of[p].upto);
-        sqlite3_bind_int(stmt, 5, 1);
-        sqlite3_bind_null(stmt, 6);
-        st = ef__sq_row(conn, stmt, &row, err);
-        if (st == EF_OK && row) {
-            l->items[p].in_flight = sqlite3_column_int64(stmt, 0);
-            l->items[p].pending -= l->items[p].in_flight;
-            sqlite3_reset(stmt);
-        }
+        st = sq_one_outbox_count_in_flight(
+            conn,
+            &(struct sq_outbox_count_in_flight){.lane = lane->id,
+                                                .partition = p,
+                                                .offset = hands.of[p].mark,
+                                                .in_flight = hands.of[p].upto,
+                                                .any_tenant = true},
+            &l->items[p].in_flight, NULL, err);
+        l->items[p].pending -= l->items[p].in_flight;
     }
     return st;
 }
@@ -115,7 +95,7 @@ static ef_status list_partitions(sq_store *store, ef__sq_conn *conn, ef_partitio
     sq_lane lane;
     int64_t count = 0;
     partition_listing l;
-    ef_status st = ef__sq_run_number(conn, SQ_STATE_PARTITIONS, &count, err);
+    ef_status st = sq_one_state_partitions(conn, &count, NULL, err);
 
     if (st == EF_OK)
         st = sq_lane_need(conn, EF_STR(EF_LANE_APPLY), &lane, err);
@@ -130,12 +110,9 @@ static ef_status list_partitions(sq_store *store, ef__sq_conn *conn, ef_partitio
         st = set_owner(store, conn, arena, &l.items[p], err);
     }
     if (st == EF_OK)
-        st = count_rows(conn, SQ_PARTITION_QUEUED, lane.id, 0, set_queued, &l, err);
+        st = set_rows(conn, lane.id, &l, err);
     if (st == EF_OK)
         st = set_in_flight(store, conn, &lane, &l, err);
-    if (st == EF_OK)
-        st = count_rows(conn, SQ_PARTITION_RETRY_ROWS, EF_LANE_KIND_PROJECTION, 0, set_retry_rows,
-                        &l, err);
     out->items = l.items;
     out->count = (size_t)l.count;
     return st;
@@ -162,42 +139,39 @@ typedef struct sync_job {
     ef_partition_sync_result *out;
 } sync_job;
 
-static void add_waiting(void *context, int32_t partition, int64_t rows)
+static ef_status add_waiting(ef__sq_rows rows, ef__waiting_rows *waiting)
 {
-    ef__waiting_add(context, partition, rows);
+    struct sq_partition_queued_row row;
+
+    while (sq_next_partition_queued(&rows, &row))
+        ef__waiting_add(waiting, (int32_t)row.partition, row.count);
+    return ef__sq_rows_end(&rows);
 }
 
 static ef_status check_waiting(sq_writer *writer, int32_t count, ef_error *err)
 {
     ef__sq_conn *conn = &writer->conn;
     ef__waiting_rows waiting = {.count = count};
-    ef_status st = count_rows(conn, SQ_PARTITION_QUEUED, 0, count, add_waiting, &waiting, err);
+    ef_status st = add_waiting(
+        sq_each_partition_queued(conn, &(struct sq_partition_queued){.lowest = count}, err),
+        &waiting);
 
     /* Rows that were queued in this transaction are not written yet. */
     for (size_t i = 0; i < writer->txn.queued_count; i++)
         ef__waiting_add(&waiting, writer->txn.queued[i].partition, 1);
     if (st == EF_OK)
-        st = count_rows(conn, SQ_PARTITION_RETRY_ROWS, -1, count, add_waiting, &waiting, err);
+        st = add_waiting(
+            sq_each_partition_retry_rows(
+                conn, &(struct sq_partition_retry_rows){.kind = -1, .lowest = count}, err),
+            &waiting);
     return st == EF_OK ? ef__waiting_check(&waiting, err) : st;
 }
 
 static ef_status prune_lease(ef__sq_conn *conn, const ef_lease *lease, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_LEASE_TOKEN_FLOOR_RAISE, &stmt, err);
+    ef_status st = sq_run_lease_token_floor_raise(conn, lease->token, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lease->token);
-    st = ef__sq_done(conn, stmt, err);
-    if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_LEASE_PRUNE, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int(stmt, 1, (int)lease->key.kind);
-    ef__sq_bind_str(stmt, 2, lease->key.name);
-    sqlite3_bind_int(stmt, 3, lease->key.partition);
-    return ef__sq_done(conn, stmt, err);
+    return st == EF_OK ? sq_run_lease_prune(conn, &lease->key, err) : st;
 }
 
 static bool is_beyond(const ef_lease_key *key, int32_t count)
@@ -229,14 +203,8 @@ static ef_status prune_leases(sq_store *store, const sync_job *job, ef_error *er
 
 static ef_status set_count(sq_store *store, int32_t count, ef_error *err)
 {
-    ef__sq_conn *conn = &store->writer.conn;
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_STATE_PARTITIONS_SET, &stmt, err);
+    ef_status st = sq_run_state_partitions_set(&store->writer.conn, count, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int(stmt, 1, count);
-    st = ef__sq_done(conn, stmt, err);
     if (st == EF_OK)
         store->writer.txn.progress.partitions = count; /* for later jobs of this transaction */
     return st;

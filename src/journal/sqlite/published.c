@@ -21,45 +21,22 @@ static ef_status get_publisher_lane(ef__sq_conn *conn, ef_str name, sq_lane *out
 
 /* --- dropping a lane -------------------------------------------------------------------------- */
 
-static ef_status run_on_lane(ef__sq_conn *conn, int which, int64_t lane, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    return ef__sq_done(conn, stmt, err);
-}
-
-static ef_status count_rows(ef__sq_conn *conn, int64_t lane, int64_t *out, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_find(conn, SQ_LANE_ROWS, lane, &stmt, &row, err);
-
-    if (st == EF_OK && row) {
-        *out = sqlite3_column_int64(stmt, 0);
-        sqlite3_reset(stmt);
-    }
-    return st;
-}
-
 static ef_status run_drop(sq_store *store, sq_job *base, ef_error *err)
 {
-    static const int clears[] = {SQ_LANE_CLEAR_QUEUE, SQ_LANE_CLEAR_RETRY_ROWS,
-                                 SQ_LANE_CLEAR_PUBLISHED, SQ_LANE_CLEAR_IN_FLIGHT, SQ_LANE_CLEAR};
+    static ef_status (*const clears[])(ef__sq_conn * conn, int64_t lane, ef_error * err) = {
+        sq_run_lane_clear_queue, sq_run_lane_clear_retry_rows, sq_run_lane_clear_published,
+        sq_run_lane_clear_in_flight, sq_run_lane_clear};
     const lane_job *job = (lane_job *)base;
     ef__sq_conn *conn = &store->writer.conn;
     sq_lane lane;
     ef_status st = get_publisher_lane(conn, job->lane, &lane, err);
 
     if (st == EF_OK)
-        st = count_rows(conn, lane.id, job->out, err);
+        st = sq_one_lane_rows(conn, lane.id, job->out, NULL, err);
     if (st == EF_OK)
         st = ef__lane_drop_check(job->lane, *job->out, job->discard, err);
     for (size_t i = 0; st == EF_OK && i < sizeof clears / sizeof *clears; i++)
-        st = run_on_lane(conn, clears[i], lane.id, err);
+        st = clears[i](conn, lane.id, err);
     return st == EF_OK ? ef__sq_run(conn, SQ_STATE_LANES_CHANGED, err) : st;
 }
 
@@ -97,18 +74,16 @@ static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
 {
     const lane_job *job = (lane_job *)base;
     ef__sq_conn *conn = &store->writer.conn;
-    sqlite3_stmt *stmt;
     sq_lane lane;
     ef_status st = get_held_lane(store, job, &lane, err);
 
     if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_PUBLISHED_PURGE, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane.id);
-    sqlite3_bind_int64(stmt, 2, (int64_t)job->limit);
-    sqlite3_bind_int64(stmt, 3, sq_now_us(store) - lane.retain_us);
-    st = ef__sq_done(conn, stmt, err);
+        st = sq_run_published_purge(
+            conn,
+            &(struct sq_published_purge){.lane = lane.id,
+                                         .limit = (int64_t)job->limit,
+                                         .before = sq_now_us(store) - lane.retain_us},
+            err);
     if (st == EF_OK)
         *job->out = sqlite3_changes64(conn->db);
     return st;
@@ -120,49 +95,24 @@ ef_status sq_published_purge(ef_journal *journal, ef_str lane, const ef_partitio
     return write_under_lease(journal, run_purge, lane, held, limit, out_count, err);
 }
 
-/* The lowest position that was published; 0 when there is none. */
-static ef_status first_published(ef__sq_conn *conn, int64_t lane, int64_t *out, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_find(conn, SQ_PUBLISHED_FIRST, lane, &stmt, &row, err);
-
-    *out = 0;
-    if (st == EF_OK && row) {
-        *out = sqlite3_column_int64(stmt, 0);
-        sqlite3_reset(stmt);
-    }
-    return st;
-}
-
-static ef_status remove_published(ef__sq_conn *conn, int64_t lane, int64_t position, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_PUBLISHED_DELETE, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane);
-    sqlite3_bind_int64(stmt, 2, position);
-    return ef__sq_done(conn, stmt, err);
-}
-
 static ef_status run_requeue(sq_store *store, sq_job *base, ef_error *err)
 {
     const lane_job *job = (lane_job *)base;
     ef__sq_conn *conn = &store->writer.conn;
-    int64_t position = 0;
+    int64_t position;
+    bool found;
     sq_lane lane;
     ef_status st = get_held_lane(store, job, &lane, err);
 
     *job->out = 0;
     for (size_t n = 0; st == EF_OK && n < job->limit; n++) {
-        st = first_published(conn, lane.id, &position, err);
-        if (st != EF_OK || position == 0)
+        st = sq_one_published_first(conn, lane.id, &position, &found, err);
+        if (st != EF_OK || !found)
             break;
         st = sq_retry_row_again(store, &lane, position, err);
         if (st == EF_OK)
-            st = remove_published(conn, lane.id, position, err);
+            st = sq_run_published_delete(
+                conn, &(struct sq_published_delete){.lane = lane.id, .position = position}, err);
         (*job->out)++;
     }
     return st;
@@ -177,23 +127,14 @@ ef_status sq_published_requeue(ef_journal *journal, ef_str lane, const ef_partit
 static ef_status count_published(ef__sq_conn *conn, ef_str name, size_t most, int64_t *out,
                                  ef_error *err)
 {
-    sqlite3_stmt *stmt;
     sq_lane lane;
-    bool row;
     ef_status st = get_publisher_lane(conn, name, &lane, err);
 
-    if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_PUBLISHED_COUNT, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, lane.id);
-    sqlite3_bind_int64(stmt, 2, (int64_t)most);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st == EF_OK && row) {
-        *out = sqlite3_column_int64(stmt, 0);
-        sqlite3_reset(stmt);
-    }
-    return st;
+    return st == EF_OK
+               ? sq_one_published_count(
+                     conn, &(struct sq_published_count){.lane = lane.id, .most = (int64_t)most},
+                     out, NULL, err)
+               : st;
 }
 
 ef_status sq_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,

@@ -179,17 +179,14 @@ static bool gather_full(const struct gather *g)
 
 static ef_status gather_at(struct gather *g, int64_t position, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_find(&g->reader->conn, SQ_EVENT_AT, position, &stmt, &row, err);
+    ef__sq_rows rows = sq_each_event_at(&g->reader->conn, position, err);
 
-    if (st == EF_OK && !row)
-        st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal", position);
-    if (st != EF_OK)
-        return st;
-    st = gather_row(g, stmt, err);
-    sqlite3_reset(stmt);
-    return st;
+    if (ef__sq_rows_next(&rows))
+        rows.status = gather_row(g, rows.stmt, err);
+    else if (rows.status == EF_OK)
+        rows.status =
+            ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal", position);
+    return ef__sq_rows_end(&rows);
 }
 
 static void gather_close(struct gather *g, ef_status st)
@@ -210,18 +207,15 @@ struct link {
 
 static ef_status read_link(ef__sq_conn *conn, int64_t position, struct link *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_find(conn, SQ_EVENT_LINK, position, &stmt, &row, err);
+    struct sq_event_link_row link;
+    bool found;
+    ef_status st = sq_one_event_link(conn, position, &link, &found, err);
 
-    if (st == EF_OK && !row)
+    if (st == EF_OK && !found)
         st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal", position);
-    if (st != EF_OK)
-        return st;
-    *out = (struct link){position, sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
-                         sqlite3_column_int64(stmt, 2)};
-    sqlite3_reset(stmt);
-    return EF_OK;
+    if (st == EF_OK)
+        *out = (struct link){position, link.seq, link.prev, link.jump};
+    return st;
 }
 
 /* Goes back from `at` to the event with `seq`: by a jump if it does not go too far, else by a step.
@@ -331,27 +325,24 @@ static ef_status row_wanted(struct gather *g, const ef_log_query *query, sqlite3
 
 static ef_status gather_log(struct gather *g, const ef_log_query *query, ef_error *err)
 {
-    sqlite3_stmt *stmt;
+    ef__sq_rows rows = sq_each_event_after(&g->reader->conn, query->after, err);
     bool row = true, wanted;
     int64_t looked = 0;
-    ef_status st = ef__sq_stmt(&g->reader->conn, SQ_EVENT_AFTER, &stmt, err);
+    ef_status st = rows.status;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, query->after);
-    while (st == EF_OK && looked++ < LOG_ROWS_MAX &&
-           (st = ef__sq_row(&g->reader->conn, stmt, &row, err)) == EF_OK && row) {
-        st = row_wanted(g, query, stmt, &wanted, err);
+    while (st == EF_OK && looked++ < LOG_ROWS_MAX && (row = ef__sq_rows_next(&rows))) {
+        st = row_wanted(g, query, rows.stmt, &wanted, err);
         if (st == EF_OK && wanted && gather_full(g))
             break;
         if (st == EF_OK && wanted)
-            st = gather_row(g, stmt, err);
+            st = gather_row(g, rows.stmt, err);
         if (st == EF_OK)
             *query->out_reached = wanted ? g->events[g->out->count - 1].position
-                                         : sqlite3_column_int64(stmt, SQ_COLUMN_POSITION);
+                                         : sqlite3_column_int64(rows.stmt, SQ_COLUMN_POSITION);
     }
+    rows.status = st == EF_OK ? rows.status : st;
+    st = ef__sq_rows_end(&rows);
     g->out->more = st == EF_OK && row;
-    sqlite3_reset(stmt);
     return st;
 }
 
@@ -388,17 +379,14 @@ static void accept_event(sqlite3_context *context, int count, sqlite3_value **co
 static ef_status gather_followed(struct gather *g, int64_t after, int64_t *out_reached,
                                  ef_error *err)
 {
-    sqlite3_stmt *stmt;
+    ef__sq_rows rows = sq_each_event_follow(&g->reader->conn, after, err);
     bool row;
-    ef_status st = ef__sq_stmt(&g->reader->conn, SQ_EVENT_FOLLOW, &stmt, err);
+    ef_status st;
 
-    if (st != EF_OK)
-        return st;
     g->err = err;
     g->reader->follows = g;
-    sqlite3_bind_int64(stmt, 1, after);
-    st = ef__sq_row(&g->reader->conn, stmt, &row, err);
-    sqlite3_reset(stmt);
+    row = ef__sq_rows_next(&rows);
+    st = ef__sq_rows_end(&rows);
     g->reader->follows = NULL;
     if (st == EF_OK)
         st = g->accepted;
@@ -493,34 +481,24 @@ static ef_status list_streams(sq_store *store, sq_reader *reader, int64_t after,
                               bool any_tenant, size_t limit, ef_stream_list *out, ef_error *err)
 {
     ef_stream *items = ef__arena_alloc(&out->room->arena, limit * sizeof *items);
-    sqlite3_stmt *stmt;
-    bool row = true;
+    struct sq_stream_after_row row;
+    ef__sq_rows rows;
     int64_t id = after;
-    ef_status st =
-        items ? ef__sq_stmt(&reader->conn, SQ_STREAM_AFTER, &stmt, err) : ef__no_memory(err);
+    bool more = true;
+    ef_status st;
 
-    if (st != EF_OK)
-        return st;
+    if (!items)
+        return ef__no_memory(err);
     out->items = items;
-    sqlite3_bind_int64(stmt, 1, after);
-    sqlite3_bind_int(stmt, 2, any_tenant);
-    ef__sq_bind_str(stmt, 3, tenant);
-    while ((st = ef__sq_row(&reader->conn, stmt, &row, err)) == EF_OK && row &&
-           out->count < limit) {
-        ef_stream *s = &items[out->count];
-        id = sqlite3_column_int64(stmt, 0);
-        *s = (ef_stream){.tenant = ef__arena_copy(&out->room->arena, ef__sq_column_str(stmt, 1)),
-                         .name = ef__arena_copy(&out->room->arena, ef__sq_column_str(stmt, 2))};
-        if (!s->tenant.ptr || !s->name.ptr) {
-            st = ef__no_memory(err);
-            break;
-        }
-        out->count++;
+    rows = sq_each_stream_after(&reader->conn, after, any_tenant, tenant, &out->room->arena, err);
+    while ((more = sq_next_stream_after(&rows, &row)) && out->count < limit) {
+        id = row.id;
+        items[out->count++] = (ef_stream){.tenant = row.tenant, .name = row.name};
     }
-    sqlite3_reset(stmt);
+    st = ef__sq_rows_end(&rows);
     if (st == EF_OK)
         st = add_heads(store, reader, items, out->count, err);
-    if (st == EF_OK && row)
+    if (st == EF_OK && more)
         ef__cursor_format('s', id, 0, out->next);
     return st;
 }

@@ -20,70 +20,24 @@ typedef struct run_job {
 
 /* --- listing ---------------------------------------------------------------------------------- */
 
-static bool run_from_row(sqlite3_stmt *stmt, ef__arena *arena, ef_run *out)
-{
-    *out = (ef_run){.id = sq_column_copy(stmt, 0, arena),
-                    .mode = (ef_run_mode)sqlite3_column_int(stmt, 1),
-                    .projection = sq_column_copy(stmt, 2, arena),
-                    .tenant = sq_column_copy(stmt, 3, arena),
-                    .state = (ef_run_state)sqlite3_column_int(stmt, 4),
-                    .requested_us = sqlite3_column_int64(stmt, 5),
-                    .started_us = sqlite3_column_int64(stmt, 6),
-                    .finished_us = sqlite3_column_int64(stmt, 7),
-                    .from = sqlite3_column_int64(stmt, 8),
-                    .to = sqlite3_column_int64(stmt, 9),
-                    .processed = sqlite3_column_int64(stmt, 10),
-                    .total = sqlite3_column_int64(stmt, 11),
-                    .last_position = sqlite3_column_int64(stmt, 12),
-                    .error = sq_column_copy(stmt, 13, arena),
-                    .reason = sq_column_copy(stmt, 14, arena),
-                    .requester = sq_column_copy(stmt, 15, arena),
-                    .detail = sq_column_copy(stmt, 16, arena),
-                    .cancel = sqlite3_column_int(stmt, 17) != 0};
-    return out->detail.ptr && out->id.ptr && out->projection.ptr && out->tenant.ptr &&
-           out->error.ptr && out->reason.ptr && out->requester.ptr;
-}
-
-/* Reads the rows of a bound statement into a list. */
-static ef_status list_rows(ef__sq_conn *conn, sqlite3_stmt *stmt, size_t limit, ef_run_list *out,
-                           ef_error *err)
-{
-    ef__arena *arena = &out->room->arena;
-    ef_run *items = NULL;
-    bool row = true;
-    ef_status st = EF_OK;
-
-    out->count = 0;
-    while (out->count < limit && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        items = sq_list_grow(arena, items, out->count, sizeof *items);
-        if (!items || !run_from_row(stmt, arena, &items[out->count])) {
-            st = ef__no_memory(err);
-            break;
-        }
-        out->items = items;
-        out->count++;
-    }
-    sqlite3_reset(stmt);
-    return st;
-}
-
 static ef_status list_runs(ef__sq_conn *conn, const ef__run_query *query, ef_run_list *out,
                            ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    int which = query->id.len      ? SQ_RUN_GET
-                : query->tenant    ? SQ_RUN_NEWEST_TENANT
-                : query->open_only ? SQ_RUN_NEWEST_OPEN
-                                   : SQ_RUN_NEWEST;
-    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
+    ef__arena *arena = &out->room->arena;
+    ef__sq_rows rows;
+    ef_run run;
 
-    if (st != EF_OK)
-        return st;
-    if (query->id.len || query->tenant)
-        ef__sq_bind_str(stmt, 1, query->id.len ? query->id : *query->tenant);
-    if (which == SQ_RUN_NEWEST_TENANT)
-        sqlite3_bind_int(stmt, 2, query->open_only);
-    return list_rows(conn, stmt, query->limit, out, err);
+    if (query->id.len)
+        rows = sq_each_run_get(conn, query->id, arena, err);
+    else if (query->tenant)
+        rows = sq_each_run_newest_tenant(conn, *query->tenant, query->open_only, arena, err);
+    else
+        rows = (query->open_only ? sq_each_run_newest_open : sq_each_run_newest)(conn, arena, err);
+    out->items = NULL;
+    out->count = 0;
+    while (out->count < query->limit && sq_next_run_get(&rows, &run))
+        out->items = ef__sq_rows_add(&rows, out->items, &out->count, &run, sizeof run);
+    return ef__sq_rows_end(&rows);
 }
 
 ef_status sq_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
@@ -104,42 +58,14 @@ ef_status sq_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list
 
 static ef_status check_scope(ef__sq_conn *conn, const ef_run *run, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_RUN_OPEN, &stmt, err);
+    ef__sq_rows rows = sq_each_run_open(
+        conn, &(struct sq_run_open){.tenant = run->tenant, .projection = run->projection}, NULL,
+        err);
+    struct sq_run_open_row open;
 
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, run->tenant);
-    ef__sq_bind_str(stmt, 2, run->projection);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st == EF_OK && row) {
-        st = ef__refuse_run(ef__sq_column_str(stmt, 0), ef__sq_column_str(stmt, 1),
-                            (ef_run_state)sqlite3_column_int(stmt, 2), err);
-        sqlite3_reset(stmt);
-    }
-    return st;
-}
-
-static ef_status insert_run(sq_store *store, ef__sq_conn *conn, const ef_run *run, ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_RUN_FILE, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, run->id);
-    sqlite3_bind_int(stmt, 2, (int)run->mode);
-    ef__sq_bind_str(stmt, 3, run->projection);
-    ef__sq_bind_str(stmt, 4, run->tenant);
-    sqlite3_bind_int64(stmt, 5, sq_now_us(store));
-    sqlite3_bind_int64(stmt, 6, run->from);
-    sqlite3_bind_int64(stmt, 7, run->to);
-    sqlite3_bind_int64(stmt, 8, run->total);
-    ef__sq_bind_str(stmt, 9, run->reason);
-    ef__sq_bind_str(stmt, 10, run->requester);
-    ef__sq_bind_str(stmt, 11, run->detail);
-    return ef__sq_done(conn, stmt, err);
+    if (sq_next_run_open(&rows, &open))
+        rows.status = ef__refuse_run(open.id, open.projection, (ef_run_state)open.state, err);
+    return ef__sq_rows_end(&rows);
 }
 
 static ef_status run_request(sq_store *store, sq_job *base, ef_error *err)
@@ -149,7 +75,7 @@ static ef_status run_request(sq_store *store, sq_job *base, ef_error *err)
     ef_status st = check_scope(conn, job->run, err);
 
     if (st == EF_OK)
-        st = insert_run(store, conn, job->run, err);
+        st = sq_run_run_file(conn, job->run, sq_now_us(store), err);
     return st == EF_OK
                ? list_runs(conn, &(ef__run_query){.id = job->run->id, .limit = 1}, job->out, err)
                : st;
@@ -171,18 +97,17 @@ typedef struct run_before {
     bool driven; /* its last lease is live */
 } run_before;
 
-/* The name of the lease is borrowed from the row: read the lease before the row is reset. */
-static ef_status is_driver_live(sq_store *store, ef__sq_conn *conn, sqlite3_stmt *row, bool *out,
-                                ef_error *err)
+static ef_status is_driver_live(sq_store *store, ef__sq_conn *conn,
+                                const struct sq_run_driver_row *driver, bool *out, ef_error *err)
 {
-    ef_lease_key key = {.kind = (ef_lease_kind)sqlite3_column_int(row, 2),
-                        .name = ef__sq_column_str(row, 3),
-                        .partition = sqlite3_column_int(row, 4)};
+    ef_lease_key key = {.kind = (ef_lease_kind)driver->lease_kind,
+                        .name = driver->lease_name,
+                        .partition = (int32_t)driver->lease_partition};
     sq_lease_row lease;
     ef_status st;
 
     *out = false;
-    if (sqlite3_column_int(row, 2) < 0)
+    if (driver->lease_kind < 0)
         return EF_OK;
     st = sq_lease_get(conn, &key, &lease, err);
     if (st == EF_OK)
@@ -193,23 +118,16 @@ static ef_status is_driver_live(sq_store *store, ef__sq_conn *conn, sqlite3_stmt
 static ef_status read_before(sq_store *store, ef__sq_conn *conn, ef_str id, run_before *out,
                              ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_RUN_DRIVER, &stmt, err);
+    ef__sq_rows rows = sq_each_run_driver(conn, id, NULL, err);
+    struct sq_run_driver_row driver;
 
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, id);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st != EF_OK)
-        return st;
-    if (!row)
-        return ef__refuse_unknown_run(id, err);
-    out->state = (ef_run_state)sqlite3_column_int(stmt, 0);
-    out->started_us = sqlite3_column_int64(stmt, 1);
-    st = is_driver_live(store, conn, stmt, &out->driven, err);
-    sqlite3_reset(stmt);
-    return st;
+    if (sq_next_run_driver(&rows, &driver)) {
+        *out = (run_before){.state = (ef_run_state)driver.state, .started_us = driver.started};
+        rows.status = is_driver_live(store, conn, &driver, &out->driven, err);
+    } else if (rows.status == EF_OK) {
+        rows.status = ef__refuse_unknown_run(id, err);
+    }
+    return ef__sq_rows_end(&rows);
 }
 
 static ef_status check_move(sq_store *store, const run_job *job, const run_before *before,
@@ -230,36 +148,13 @@ static ef_status move_run(ef__sq_conn *conn, const ef_run *run, const run_before
                           int64_t now_us, ef_error *err)
 {
     bool starts = before->state == EF_RUN_QUEUED && run->state == EF_RUN_RUNNING;
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_RUN_MOVE, &stmt, err);
 
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, run->id);
-    sqlite3_bind_int(stmt, 2, (int)run->state);
-    sqlite3_bind_int64(stmt, 3, starts ? now_us : before->started_us);
-    sqlite3_bind_int64(stmt, 4, ef__run_is_open(run->state) ? 0 : now_us);
-    sqlite3_bind_int64(stmt, 5, run->processed);
-    sqlite3_bind_int64(stmt, 6, run->total);
-    sqlite3_bind_int64(stmt, 7, run->last_position);
-    ef__sq_bind_str(stmt, 8, run->error);
-    ef__sq_bind_str(stmt, 9, run->detail);
-    return ef__sq_done(conn, stmt, err);
-}
-
-static ef_status record_driver(ef__sq_conn *conn, ef_str id, const ef_lease_key *lease,
-                               ef_error *err)
-{
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_RUN_DRIVE, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, id);
-    sqlite3_bind_int(stmt, 2, (int)lease->kind);
-    ef__sq_bind_str(stmt, 3, lease->name);
-    sqlite3_bind_int(stmt, 4, lease->partition);
-    return ef__sq_done(conn, stmt, err);
+    return sq_run_run_move(
+        conn,
+        &(struct sq_run_move){.run = run,
+                              .started = starts ? now_us : before->started_us,
+                              .finished = ef__run_is_open(run->state) ? 0 : now_us},
+        err);
 }
 
 static ef_status run_update(sq_store *store, sq_job *base, ef_error *err)
@@ -274,7 +169,7 @@ static ef_status run_update(sq_store *store, sq_job *base, ef_error *err)
     if (st == EF_OK)
         st = move_run(conn, job->run, &before, sq_now_us(store), err);
     if (st == EF_OK && job->lease)
-        st = record_driver(conn, job->run->id, job->lease, err);
+        st = sq_run_run_drive(conn, job->run->id, job->lease, err);
     return st;
 }
 
@@ -294,18 +189,11 @@ static ef_status run_cancel(sq_store *store, sq_job *base, ef_error *err)
     const ef_run *run = ((run_job *)base)->run;
     ef__sq_conn *conn = &store->writer.conn;
     run_before before;
-    sqlite3_stmt *stmt;
     ef_status st = read_before(store, conn, run->id, &before, err);
 
     if (st == EF_OK && !ef__run_may_move(before.state, EF_RUN_CANCELLED))
         st = ef__refuse_run_state(run->id, before.state, EF_RUN_CANCELLED, err);
-    if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_RUN_CANCEL, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, run->id);
-    sqlite3_bind_int64(stmt, 2, sq_now_us(store));
-    return ef__sq_done(conn, stmt, err);
+    return st == EF_OK ? sq_run_run_cancel(conn, run->id, sq_now_us(store), err) : st;
 }
 
 ef_status sq_run_cancel(ef_journal *journal, ef_str id, ef_error *err)

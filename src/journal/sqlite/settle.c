@@ -81,20 +81,21 @@ static ef_status freeze_tail(sq_state *state, const sq_progress *progress, ef_er
 static ef_status put_head(sq_writer *w, int64_t id, ef_error *err)
 {
     sq_stream *stream;
-    sqlite3_stmt *stmt;
     ef_status st = sq_state_stream_by_id(w->state, &w->conn, id, &stream, err);
 
     if (st == EF_OK)
         st = sq_state_stream_head(w->state, &w->conn, stream, err);
-    if (st == EF_OK)
-        st = ef__sq_stmt(&w->conn, SQ_STREAM_HEAD_PUT, &stmt, err);
     if (st != EF_OK)
         return st;
-    sqlite3_bind_int64(stmt, 1, id);
-    sqlite3_bind_int64(stmt, 2, stream->head.seq);
-    sqlite3_bind_int64(stmt, 3, sq_head_position(&stream->head));
-    sqlite3_bind_blob(stmt, 4, stream->head.rungs, stream->head.count * 8, SQLITE_STATIC);
-    return ef__sq_done(&w->conn, stmt, err);
+    const sq_head *head = &stream->head;
+    return sq_run_stream_head_put(
+        &w->conn,
+        &(struct sq_stream_head_put){
+            .stream = id,
+            .seq = head->seq,
+            .position = sq_head_position(head),
+            .ladder = {(const char *)head->rungs, head->count * sizeof *head->rungs}},
+        err);
 }
 
 static ef_status settle_heads(sq_writer *w, size_t budget, bool *out_done, ef_error *err)
@@ -162,22 +163,6 @@ static ef_status settle_slice(sq_writer *w, size_t budget, size_t *out_count, ef
     return st;
 }
 
-static ef_status put_progress(sq_writer *w, ef_error *err)
-{
-    const sq_progress *p = &w->txn.progress;
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(&w->conn, SQ_STATE_PUT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, p->settled);
-    sqlite3_bind_int64(stmt, 2, p->target);
-    sqlite3_bind_int64(stmt, 3, p->heads_after);
-    sqlite3_bind_int64(stmt, 4, p->ids_after);
-    sqlite3_bind_int64(stmt, 5, p->next_run);
-    return ef__sq_done(&w->conn, stmt, err);
-}
-
 /* The credit after `done` entries were written: a chunk may have more than were due, and later
  * slices wait until that is paid. */
 static int64_t credit_left(int64_t credit, size_t done)
@@ -209,6 +194,6 @@ ef_status sq_settle_slice(sq_writer *w, size_t events, ef_error *err)
         w->merge_credit = credit_left(w->merge_credit, done);
     }
     if (st == EF_OK && memcmp(&before, &w->txn.progress, sizeof before) != 0)
-        st = put_progress(w, err);
+        st = sq_run_state_put(&w->conn, &w->txn.progress, err);
     return st;
 }

@@ -156,49 +156,37 @@ void sq_state_settled(sq_state *state, int64_t from)
 
 static ef_status load_lanes(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_LANE_ALL, &stmt, err);
+    ef__sq_rows rows = sq_each_lane_all(conn, &state->names, err);
+    struct sq_lane_all_row row;
 
     state->lane_count = 0;
-    while (st == EF_OK && (st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
+    while (sq_next_lane_all(&rows, &row)) {
         sq_lane *lanes = realloc(state->lanes, (state->lane_count + 1) * sizeof *lanes);
-        sq_lane lane = {.id = sqlite3_column_int64(stmt, 0),
-                        .kind = (ef_lane_kind)sqlite3_column_int(stmt, 2),
-                        .enabled = sqlite3_column_int(stmt, 3),
-                        .name = ef__arena_copy(&state->names, ef__sq_column_str(stmt, 1)),
-                        .types = ef__arena_copy(&state->names, ef__sq_column_str(stmt, 4))};
-        if (lanes)
+        if (lanes) {
             state->lanes = lanes;
-        if (!lanes || !lane.name.ptr || !lane.types.ptr)
-            st = no_memory(err);
-        else
-            state->lanes[state->lane_count++] = lane;
+            lanes[state->lane_count++] = (sq_lane){.id = row.id,
+                                                   .kind = (ef_lane_kind)row.kind,
+                                                   .enabled = row.enabled,
+                                                   .name = row.name,
+                                                   .types = row.types};
+        } else {
+            rows.status = no_memory(err);
+        }
     }
-    if (st != EF_OK)
-        sqlite3_reset(stmt);
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 /* --- sync ------------------------------------------------------------------------------------- */
 
 static ef_status read_progress(ef__sq_conn *conn, sq_progress *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_STATE_GET, &stmt, err);
+    bool found;
+    ef_status st = sq_one_state_get(conn, out, &found, err);
 
-    if (st == EF_OK)
-        st = ef__sq_row(conn, stmt, &row, err);
     if (st != EF_OK)
         return st;
-    if (!row)
+    if (!found)
         return ef_fail(err, EF_DAMAGED, "the journal's state row is missing");
-    *out = (sq_progress){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
-                         sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3),
-                         sqlite3_column_int64(stmt, 4), sqlite3_column_int64(stmt, 5),
-                         sqlite3_column_int64(stmt, 6), sqlite3_column_int(stmt, 7)};
-    sqlite3_reset(stmt);
     if (out->partitions < 1 || out->partitions > EF_LIMIT_PARTITIONS)
         return ef_fail(err, EF_DAMAGED, "the journal's state row says %" PRId32 " partitions",
                        out->partitions);
@@ -207,47 +195,36 @@ static ef_status read_progress(ef__sq_conn *conn, sq_progress *out, ef_error *er
 
 static ef_status read_last(sq_state *state, ef__sq_conn *conn, int64_t *out_last, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_EVENT_LAST, &stmt, err);
+    ef__sq_rows rows = sq_each_event_last(conn, NULL, err);
+    struct sq_event_last_row last;
 
     *out_last = 0;
-    if (st == EF_OK)
-        st = ef__sq_row(conn, stmt, &row, err);
-    if (st != EF_OK || !row)
-        return st;
-    *out_last = sqlite3_column_int64(stmt, 0);
-    state->last_recorded_us = sqlite3_column_int64(stmt, 1);
-    if (sqlite3_column_bytes(stmt, 2) == EF_HASH_BYTES)
-        memcpy(state->last_hash, sqlite3_column_blob(stmt, 2), EF_HASH_BYTES);
+    if (!sq_next_event_last(&rows, &last))
+        return rows.status;
+    *out_last = last.position;
+    state->last_recorded_us = last.recorded;
+    if (last.hash.len == EF_HASH_BYTES)
+        memcpy(state->last_hash, last.hash.ptr, EF_HASH_BYTES);
     else
-        st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " has no hash", *out_last);
-    sqlite3_reset(stmt);
-    return st;
+        rows.status = ef_fail(err, EF_DAMAGED, "position %" PRId64 " has no hash", *out_last);
+    return ef__sq_rows_end(&rows);
 }
 
 static ef_status load_tail(sq_state *state, ef__sq_conn *conn, int64_t last, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_EVENT_TAIL, &stmt, err);
+    ef__sq_rows rows = sq_each_event_tail(
+        conn, &(struct sq_event_tail){.position = state->last, .last = last}, NULL, err);
+    struct sq_event_tail_row row;
+    ef_status st;
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, state->last);
-    sqlite3_bind_int64(stmt, 2, last);
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        int64_t position = sqlite3_column_int64(stmt, 0);
-        int64_t stream = sqlite3_column_int64(stmt, 1);
-        st = sq_state_add(state, position, stream, sqlite3_column_int64(stmt, 2),
-                          sq_id_hash(ef__sq_column_str(stmt, 3), ef__sq_column_str(stmt, 4)), err);
-        if (st == EF_OK)
-            st = sq_state_follow(state, &state->entries[state->entry_count - 1], position, err);
-        if (st != EF_OK) {
-            sqlite3_reset(stmt);
-            return st;
-        }
+    while (sq_next_event_tail(&rows, &row)) {
+        rows.status = sq_state_add(state, row.position, row.stream, row.seq,
+                                   sq_id_hash(row.tenant, row.id), err);
+        if (rows.status == EF_OK)
+            rows.status =
+                sq_state_follow(state, &state->entries[state->entry_count - 1], row.position, err);
     }
+    st = ef__sq_rows_end(&rows);
     if (st == EF_OK && state->last != last)
         st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing from the journal",
                      state->last + 1);
@@ -314,7 +291,7 @@ ef_status sq_state_sync(sq_state *state, ef__sq_conn *conn, ef_error *err)
     if (st == EF_OK)
         st = reload_names(state, conn, err);
     if (st == EF_OK)
-        st = ef__sq_run_number(conn, SQ_STREAM_LAST, &state->stream_last, err);
+        st = sq_one_stream_last(conn, &state->stream_last, NULL, err);
     state->loaded = st == EF_OK;
     /* Cleared later: a transaction of another thread may point into the state. */
     state->doubtful = state->doubtful || st != EF_OK;

@@ -62,12 +62,6 @@ typedef struct sq_tail_entry {
     int32_t next_stream; /* next in the bucket of stream heads; -1 ends, -2: not a bucket member */
 } sq_tail_entry;
 
-/* The state row. */
-typedef struct sq_progress {
-    int64_t settled, target, heads_after, ids_after, next_run, types_version, lanes_version;
-    int32_t partitions;
-} sq_progress;
-
 typedef struct sq_type {
     int64_t id;
     ef_intent intent;

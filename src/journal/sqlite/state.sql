@@ -1,23 +1,27 @@
 -- The state row, and the index of event ids.
 
 -- name: state_get
+-- row sq_progress: settled int, target int, heads_after int, ids_after int, next_run int,
+--        types_version int, lanes_version int, partitions int
 SELECT settled, target, heads_after, ids_after, next_run, types_version, lanes_version, partitions
   FROM state;
 
 -- name: state_identity
 -- only: sqlite PostgreSQL reads it in state_get
+-- rows: journal_id text, created int
 SELECT journal_id, created FROM state;
 
 -- name: state_init
 -- only: sqlite a PostgreSQL migration inserts the row
--- binds: 1 journal id, 2 created, 3 partitions
+-- binds: 1 journal_id text, 2 created int, 3 partitions int
 INSERT INTO state(one, journal_id, created, partitions, settled, target, heads_after, ids_after,
                   next_run, types_version, lanes_version, checkpoints, purged, token_floor)
 VALUES (1, ?1, ?2, ?3, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0);
 
 -- name: state_put
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
--- binds: 1 settled, 2 target, 3 heads_after, 4 ids_after, 5 next_run
+-- binds: 1 p.settled int, 2 p.target int, 3 p.heads_after int, 4 p.ids_after int, 5 p.next_run int
+-- from: p sq_progress
 UPDATE state SET settled = ?1, target = ?2, heads_after = ?3, ids_after = ?4, next_run = ?5;
 
 -- name: state_types_changed
@@ -30,10 +34,11 @@ UPDATE state SET lanes_version = lanes_version + 1;
 
 -- name: state_partitions
 -- only: sqlite PostgreSQL reads it in state_get
+-- row: partitions int
 SELECT partitions FROM state;
 
 -- name: state_partitions_set
--- binds: 1 partitions
+-- binds: 1 partitions int
 UPDATE state SET partitions = ?1;
 
 -- name: state_checkpoint
@@ -43,66 +48,71 @@ UPDATE state SET checkpoints = checkpoints + 1;
 
 -- name: id_run_all
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
--- binds: none
+-- rows sq_run: run int, level int, into int
 SELECT run, level, merging_into FROM id_run ORDER BY run;
 
 -- name: id_run_insert
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
--- binds: 1 run, 2 level
+-- binds: 1 run int, 2 level int
 INSERT INTO id_run(run, level, merging_into) VALUES (?1, ?2, 0);
 
 -- name: id_run_merge_into
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
--- binds: 1 run, 2 run it is merged into
+-- binds: 1 run int, 2 into int
 UPDATE id_run SET merging_into = ?2 WHERE run = ?1;
 
 -- name: id_run_merged
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
 -- The run has all entries of the runs that were merged into it: from now on it is searched, and they
 -- are not.
--- binds: 1 run they were merged into
+-- binds: 1 into int (the run that they were merged into)
 UPDATE id_run SET level = -1, merging_into = 0 WHERE merging_into = ?1;
 
 -- name: id_run_delete
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
--- binds: 1 run
+-- binds: 1 run int
 DELETE FROM id_run WHERE run = ?1;
 
 -- name: id_chunk_insert
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
--- binds: 1 run, 2 lo, 3 entries
+-- binds: 1 run int, 2 lo int, 3 entries blob
 INSERT INTO id_chunk(run, lo, entries) VALUES (?1, ?2, ?3);
 
 -- name: id_chunk_delete
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
--- binds: 1 run, 2 lo of the last one to delete
+-- binds: 1 run int, 2 lo int (of the last one to delete)
 DELETE FROM id_chunk WHERE run = ?1 AND lo <= ?2;
 
 -- name: id_chunk_find
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
 -- The chunk that contains a hash, if the run contains it.
--- binds: 1 run, 2 hash
+-- binds: 1 run int, 2 hash int
+-- rows: lo int, entries blob
 SELECT lo, entries FROM id_chunk WHERE run = ?1 AND lo <= ?2 ORDER BY lo DESC LIMIT 1;
 
 -- name: id_chunk_first
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
--- binds: 1 run
+-- binds: 1 run int
+-- rows: as id_chunk_find
 SELECT lo, entries FROM id_chunk WHERE run = ?1 ORDER BY lo LIMIT 1;
 
 -- name: id_chunk_next
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
--- binds: 1 run, 2 lo of the one before
+-- binds: 1 run int, 2 lo int (of the one before)
+-- rows: as id_chunk_find
 SELECT lo, entries FROM id_chunk WHERE run = ?1 AND lo > ?2 ORDER BY lo LIMIT 1;
 
 -- name: id_chunk_nth
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
--- binds: 1 run, 2 how many precede it
+-- binds: 1 run int, 2 before int (chunks that precede it)
+-- row: lo int
 SELECT lo FROM id_chunk WHERE run = ?1 ORDER BY lo LIMIT 1 OFFSET ?2;
 
 -- name: id_chunk_all
 -- only: sqlite PostgreSQL finds ids by an index, SQLite in sorted runs
 -- Every chunk that is searched: neither chunks of runs that were merged nor those of a run that is
 -- still being written.
+-- rows: entries blob
 SELECT c.entries FROM id_run r JOIN id_chunk c ON c.run = r.run
  WHERE r.level >= 0 AND r.run NOT IN (SELECT merging_into FROM id_run);
 
@@ -112,6 +122,7 @@ SELECT c.entries FROM id_run r JOIN id_chunk c ON c.run = r.run
 INSERT INTO lane(id, name, kind, enabled, types) VALUES (1, '*', 0, 1, '');
 
 -- name: state_copied
+-- row: copied int
 SELECT copied FROM state;
 
 -- name: state_adopt

@@ -88,19 +88,17 @@ int64_t sq_state_types_of(const sq_state *state, ef_str tenant)
 }
 
 /* Adds the type of a row. An alias has the id of its canonical type until resolve_aliases. */
-static ef_status load_type(sq_state *state, sqlite3_stmt *row, ef_error *err)
+static ef_status load_type(sq_state *state, const struct sq_type_all_row *row, ef_error *err)
 {
-    bool registered = sqlite3_column_type(row, 5) == SQLITE_NULL;
-    ef_str tenant = ef__sq_column_str(row, 5);
-    ef_status st = sq_state_type_add(state, sqlite3_column_int64(row, 0), ef__sq_column_str(row, 1),
-                                     registered ? NULL : &tenant, err);
+    ef_status st =
+        sq_state_type_add(state, row->id, row->name, row->has_tenant ? &row->tenant : NULL, err);
     sq_type *type = st == EF_OK ? &state->types[state->type_count - 1] : NULL;
 
     if (!type)
         return st;
-    type->intent = (ef_intent)sqlite3_column_int(row, 2);
-    type->publish = sqlite3_column_int(row, 3);
-    type->alias_of = sqlite3_column_int64(row, 4);
+    type->intent = (ef_intent)row->intent;
+    type->publish = row->publish;
+    type->alias_of = row->alias_of;
     state->types_not_folded += type->intent != EF_INTENT_PROJECTION_AND_REPLAY;
     return EF_OK;
 }
@@ -118,23 +116,19 @@ static void resolve_aliases(sq_state *state)
 
 ef_status sq_state_load_types(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_TYPE_ALL, &stmt, err);
+    ef__sq_rows rows = sq_each_type_all(conn, NULL, err);
+    struct sq_type_all_row row;
+    ef_status st;
 
     state->type_count = 0;
     state->type_memo = -1;
     state->types_not_folded = 0;
     ef__pair_map_reset(&state->type_names);
     ef__pair_map_reset(&state->type_tenants);
-    if (st != EF_OK)
-        return st;
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row)
-        if ((st = load_type(state, stmt, err)) != EF_OK)
-            break;
-    if (st != EF_OK)
-        sqlite3_reset(stmt);
-    else
+    while (sq_next_type_all(&rows, &row))
+        rows.status = load_type(state, &row, err);
+    st = ef__sq_rows_end(&rows);
+    if (st == EF_OK)
         resolve_aliases(state);
     return st;
 }

@@ -136,20 +136,16 @@ static ef_status open_writer(sq_store *store, ef_error *err)
 /* Reads the identity and the state of the journal, and compares it with the head file. */
 static ef_status read_state(sq_store *store, ef_error *err)
 {
-    ef__sq_conn *conn = &store->writer.conn;
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_STATE_IDENTITY, &stmt, err);
+    ef__sq_rows rows = sq_each_state_identity(&store->writer.conn, NULL, err);
+    struct sq_state_identity_row row;
+    ef_status st;
 
-    if (st == EF_OK)
-        st = ef__sq_row(conn, stmt, &row, err);
-    if (st == EF_OK && !row)
-        st = ef_fail(err, EF_DAMAGED, "the journal's state row is missing");
-    if (st == EF_OK) {
-        ef_str id = ef__sq_column_str(stmt, 0);
-        (void)snprintf(store->journal_id, sizeof store->journal_id, "%.*s", EF_STR_ARG(id));
-        sqlite3_reset(stmt);
-    }
+    if (sq_next_state_identity(&rows, &row))
+        (void)snprintf(store->journal_id, sizeof store->journal_id, "%.*s",
+                       EF_STR_ARG(row.journal_id));
+    else if (rows.status == EF_OK)
+        rows.status = ef_fail(err, EF_DAMAGED, "the journal's state row is missing");
+    st = ef__sq_rows_end(&rows);
     return st == EF_OK ? sq_compare_head(&store->writer, &store->base.options, err) : st;
 }
 

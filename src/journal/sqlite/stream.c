@@ -39,24 +39,24 @@ ef_status sq_head_advance(sq_head *head, int64_t position, int64_t *out_prev, in
 /* Reads the head row; seq 0: none. */
 static ef_status load_head(ef__sq_conn *conn, int64_t stream, sq_head *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_find(conn, SQ_STREAM_HEAD_GET, stream, &stmt, &row, err);
+    ef__sq_rows rows = sq_each_stream_head_get(conn, stream, NULL, err);
+    struct sq_stream_head_get_row row;
 
-    if (st != EF_OK || !row)
-        return st;
-    out->seq = sqlite3_column_int64(stmt, 0);
-    out->count = (uint8_t)(sqlite3_column_bytes(stmt, 2) / 8);
+    if (!sq_next_stream_head_get(&rows, &row))
+        return rows.status;
+    out->seq = row.seq;
+    out->count = (uint8_t)(row.ladder.len / 8);
     out->cap = (uint8_t)(out->count + 2);
     out->rungs = malloc(out->cap * sizeof *out->rungs);
     if (out->rungs && out->count)
-        memcpy(out->rungs, sqlite3_column_blob(stmt, 2), out->count * sizeof *out->rungs);
+        memcpy(out->rungs, row.ladder.ptr, out->count * sizeof *out->rungs);
     if (out->count != __builtin_popcountll((uint64_t)out->seq) ||
-        sqlite3_column_int64(stmt, 1) != (out->rungs ? sq_head_position(out) : 0))
-        st = ef_fail(err, EF_DAMAGED, "the head row of stream number %" PRId64 " is damaged",
-                     stream);
-    sqlite3_reset(stmt);
-    return out->rungs ? st : no_memory(err);
+        row.position != (out->rungs ? sq_head_position(out) : 0))
+        rows.status = ef_fail(err, EF_DAMAGED,
+                              "the head row of stream number %" PRId64 " is damaged", stream);
+    if (!out->rungs)
+        rows.status = no_memory(err);
+    return ef__sq_rows_end(&rows);
 }
 
 /* Advances a head from its row to the end of the tail. */
@@ -215,9 +215,7 @@ ef_status sq_state_stream(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_
                           sq_stream **out, ef_error *err)
 {
     uint64_t hash = name_hash(tenant, name);
-    sqlite3_stmt *stmt;
     int64_t id = 0;
-    bool row;
     ef_status st;
 
     *out = find_by_name(state, hash, tenant, name);
@@ -226,18 +224,10 @@ ef_status sq_state_stream(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_
     /* Another process may have created it since, unless the open transaction creates it. */
     if (*out && (*out)->head.seq)
         return EF_OK;
-    st = ef__sq_stmt(conn, SQ_STREAM_BY_NAME, &stmt, err);
+    st = sq_one_stream_by_name(conn, &(struct sq_stream_by_name){.tenant = tenant, .name = name},
+                               &id, NULL, err);
     if (st != EF_OK)
         return st;
-    ef__sq_bind_str(stmt, 1, tenant);
-    ef__sq_bind_str(stmt, 2, name);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st != EF_OK)
-        return st;
-    if (row) {
-        id = sqlite3_column_int64(stmt, 0);
-        sqlite3_reset(stmt);
-    }
     if (!*out)
         st = add_stream(state, hash, tenant, name, out, err);
     if (st != EF_OK || !id)
@@ -249,28 +239,23 @@ ef_status sq_state_stream(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_
 ef_status sq_state_stream_by_id(sq_state *state, ef__sq_conn *conn, int64_t id, sq_stream **out,
                                 ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
+    struct sq_stream_by_id_row row;
+    ef__sq_rows rows;
     ef_status st;
 
     *out = find_by_id(state, id);
     if (*out)
         return EF_OK;
-    st = ef__sq_stmt(conn, SQ_STREAM_BY_ID, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, id);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st == EF_OK && !row)
-        st = ef_fail(err, EF_DAMAGED, "stream number %" PRId64 " is missing", id);
-    if (st != EF_OK)
-        return st;
-    ef_str tenant = ef__sq_column_str(stmt, 0), name = ef__sq_column_str(stmt, 1);
-    uint64_t hash = name_hash(tenant, name);
-    *out = find_by_name(state, hash, tenant, name);
-    if (!*out)
-        st = add_stream(state, hash, tenant, name, out, err);
-    sqlite3_reset(stmt);
+    rows = sq_each_stream_by_id(conn, id, NULL, err);
+    if (sq_next_stream_by_id(&rows, &row)) {
+        uint64_t hash = name_hash(row.tenant, row.name);
+        *out = find_by_name(state, hash, row.tenant, row.name);
+        if (!*out)
+            rows.status = add_stream(state, hash, row.tenant, row.name, out, err);
+    } else if (rows.status == EF_OK) {
+        rows.status = ef_fail(err, EF_DAMAGED, "stream number %" PRId64 " is missing", id);
+    }
+    st = ef__sq_rows_end(&rows);
     if (st == EF_OK)
         sq_state_stream_has_id(state, *out, id);
     return st;

@@ -9,35 +9,19 @@ struct type_job {
 
 static ef_status add_type(ef__sq_conn *conn, ef_str name, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_TYPE_INSERT, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, name);
-    sqlite3_bind_int(stmt, 2, EF_INTENT_PROJECTION_AND_REPLAY);
-    sqlite3_bind_int(stmt, 3, 0);
-    sqlite3_bind_null(stmt, 4);
-    return ef__sq_done(conn, stmt, err);
+    return sq_run_type_insert(conn, name, EF_INTENT_PROJECTION_AND_REPLAY, false, NULL, err);
 }
 
 /* The canonical type of an alias is not an alias itself, so one step resolves it. */
 static ef_status check_alias(sq_store *store, const ef_type *type, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
-    sqlite3_stmt *stmt;
-    bool row, canonical_is_alias;
+    bool canonical_is_alias;
     int64_t led_to = 0;
-    ef_status st = ef__sq_stmt(conn, SQ_TYPE_ALIASES_TO, &stmt, err);
+    ef_status st = sq_one_type_aliases_to(conn, type->name, &led_to, NULL, err);
 
     if (st != EF_OK)
         return st;
-    ef__sq_bind_str(stmt, 1, type->name);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st != EF_OK)
-        return st;
-    led_to = row ? sqlite3_column_int64(stmt, 0) : 0;
-    sqlite3_reset(stmt);
     if (led_to)
         return ef__refuse_alias(type->name, err);
     pthread_mutex_lock(&store->state_lock);
@@ -55,7 +39,6 @@ static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
 {
     const ef_type *type = ((struct type_job *)base)->type;
     ef__sq_conn *conn = &store->writer.conn;
-    sqlite3_stmt *stmt;
     bool known;
     ef_status st = EF_OK;
 
@@ -67,14 +50,7 @@ static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
     if (st == EF_OK && !known)
         st = add_type(conn, type->name, err);
     if (st == EF_OK)
-        st = ef__sq_stmt(conn, SQ_TYPE_UPDATE, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, type->name);
-    sqlite3_bind_int(stmt, 2, (int)type->intent);
-    sqlite3_bind_int(stmt, 3, type->publish);
-    ef__sq_bind_str(stmt, 4, type->alias_of);
-    st = ef__sq_done(conn, stmt, err);
+        st = sq_run_type_update(conn, type, err);
     if (st == EF_OK)
         st = ef__sq_run(conn, SQ_STATE_TYPES_CHANGED, err);
     if (st == EF_OK) {

@@ -82,50 +82,41 @@ static ef_status check_event(struct chain *chain, sq_state *state, ef__sq_conn *
 static ef_status start_chain(ef__sq_conn *conn, int64_t position, struct chain *chain,
                              ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st;
+    ef__sq_rows rows;
+    ef_str hash;
 
     memset(chain->hash, 0, sizeof chain->hash);
     if (position == 0)
         return EF_OK;
-    st = ef__sq_stmt(conn, SQ_EVENT_HASH, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, position);
-    st = ef__sq_row(conn, stmt, &row, err);
-    if (st != EF_OK || !row)
-        return st != EF_OK ? st : fail_damaged(position, "it is missing", err);
-    if (sqlite3_column_bytes(stmt, 0) == EF_HASH_BYTES)
-        memcpy(chain->hash, sqlite3_column_blob(stmt, 0), EF_HASH_BYTES);
+    rows = sq_each_event_hash(conn, position, NULL, err);
+    if (!sq_next_event_hash(&rows, &hash))
+        return rows.status == EF_OK ? fail_damaged(position, "it is missing", err) : rows.status;
+    if (hash.len == EF_HASH_BYTES)
+        memcpy(chain->hash, hash.ptr, EF_HASH_BYTES);
     else
-        st = fail_damaged(position, "it has no hash", err);
-    sqlite3_reset(stmt);
-    return st;
+        rows.status = fail_damaged(position, "it has no hash", err);
+    return ef__sq_rows_end(&rows);
 }
 
 ef_status sq_verify_tail(sq_writer *w, int64_t from, int64_t *out_verified, ef_error *err)
 {
     struct chain chain = {.scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
     int64_t last = w->state->last, at = from > last ? 0 : from;
-    sqlite3_stmt *stmt;
+    ef__sq_rows rows;
     ef_event event;
-    bool row;
     ef_status st = start_chain(&w->conn, at, &chain, err);
 
-    if (st == EF_OK)
-        st = ef__sq_stmt(&w->conn, SQ_EVENT_AFTER, &stmt, err);
     if (st == EF_OK) {
-        sqlite3_bind_int64(stmt, 1, at);
-        for (int64_t n = 0; st == EF_OK && at < last && n < SQ_VERIFY_AT_OPEN; n++) {
-            st = ef__sq_row(&w->conn, stmt, &row, err);
-            if (st == EF_OK && !row)
-                st = fail_damaged(at + 1, "it is missing", err);
-            if (st == EF_OK)
-                st = check_event(&chain, w->state, &w->conn, stmt, at + 1, &event, err);
-            at += st == EF_OK;
+        rows = sq_each_event_after(&w->conn, at, err);
+        for (int64_t n = 0; rows.status == EF_OK && at < last && n < SQ_VERIFY_AT_OPEN; n++) {
+            if (ef__sq_rows_next(&rows))
+                rows.status =
+                    check_event(&chain, w->state, &w->conn, rows.stmt, at + 1, &event, err);
+            else if (rows.status == EF_OK)
+                rows.status = fail_damaged(at + 1, "it is missing", err);
+            at += rows.status == EF_OK;
         }
-        sqlite3_reset(stmt);
+        st = ef__sq_rows_end(&rows);
     }
     ef__buf_release(&chain.scratch);
     *out_verified = at;
@@ -139,18 +130,14 @@ ef_status sq_verify_tail(sq_writer *w, int64_t from, int64_t *out_verified, ef_e
 static ef_status check_link(ef__sq_conn *conn, int64_t at, int64_t to, int64_t stream, int64_t seq,
                             const char *what, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_find(conn, SQ_EVENT_PLACE, to, &stmt, &row, err);
+    struct sq_event_place_row place;
+    bool found;
+    ef_status st = sq_one_event_place(conn, to, &place, &found, err);
 
     if (st != EF_OK)
         return st;
-    if (!row)
-        return fail_damaged(at, what, err);
-    if (sqlite3_column_int64(stmt, 0) != stream || sqlite3_column_int64(stmt, 1) != seq)
-        st = fail_damaged(at, what, err);
-    sqlite3_reset(stmt);
-    return st;
+    return found && place.stream == stream && place.seq == seq ? EF_OK
+                                                               : fail_damaged(at, what, err);
 }
 
 static ef_status check_links(ef__sq_conn *conn, sqlite3_stmt *row, ef_error *err)
@@ -184,22 +171,22 @@ static uint64_t mix_id(int64_t hash, int64_t position)
 
 static ef_status check_ids(const struct deep *deep, sq_reader *reader, ef_error *err)
 {
-    sqlite3_stmt *stmt;
+    ef__sq_rows rows = sq_each_id_chunk_all(&reader->conn, NULL, err);
     uint64_t sum = 0;
     int64_t count = 0;
-    bool row;
-    ef_status st = ef__sq_stmt(&reader->conn, SQ_ID_CHUNK_ALL, &stmt, err);
+    ef_str chunk;
+    ef_status st;
 
-    while (st == EF_OK && (st = ef__sq_row(&reader->conn, stmt, &row, err)) == EF_OK && row) {
-        const sq_id_entry *entries = sqlite3_column_blob(stmt, 0);
-        size_t n = (size_t)sqlite3_column_bytes(stmt, 0) / sizeof *entries;
-        for (size_t i = 0; i < n; i++) {
+    while (sq_next_id_chunk_all(&rows, &chunk)) {
+        const sq_id_entry *entries = (const sq_id_entry *)chunk.ptr;
+        for (size_t i = 0; i < chunk.len / sizeof *entries; i++) {
             if (entries[i].position > deep->settled)
                 continue; /* settled since the check began */
             sum += mix_id(entries[i].hash, entries[i].position);
             count++;
         }
     }
+    st = ef__sq_rows_end(&rows);
     if (st == EF_OK && (sum != deep->id_sum || count != deep->settled))
         st = ef_fail_numbers(err, EF_DAMAGED, deep->settled, count,
                              "the index of ids does not fit the events up to position %" PRId64
@@ -212,32 +199,26 @@ static ef_status verify_slice(sq_store *store, sq_reader *reader, struct deep *d
                               ef_error *err)
 {
     ef__sq_conn *conn = &reader->conn;
-    sqlite3_stmt *stmt;
+    ef__sq_rows rows = sq_each_event_verify(conn, deep->at, err);
     ef_event event;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_EVENT_VERIFY, &stmt, err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, deep->at);
     pthread_mutex_lock(&store->state_lock);
-    for (int n = 0; st == EF_OK && n < STEP_EVENTS && deep->at < last; n++) {
-        st = ef__sq_row(conn, stmt, &row, err);
-        if (st == EF_OK && !row)
-            st = fail_damaged(deep->at + 1, "it is missing", err);
-        if (st == EF_OK)
-            st = check_event(&deep->chain, &store->state, conn, stmt, deep->at + 1, &event, err);
-        if (st == EF_OK)
-            st = check_links(conn, stmt, err);
-        if (st != EF_OK)
+    for (int n = 0; rows.status == EF_OK && n < STEP_EVENTS && deep->at < last; n++) {
+        if (ef__sq_rows_next(&rows))
+            rows.status = check_event(&deep->chain, &store->state, conn, rows.stmt, deep->at + 1,
+                                      &event, err);
+        else if (rows.status == EF_OK)
+            rows.status = fail_damaged(deep->at + 1, "it is missing", err);
+        if (rows.status == EF_OK)
+            rows.status = check_links(conn, rows.stmt, err);
+        if (rows.status != EF_OK)
             break;
         deep->at++;
         if (deep->at <= deep->settled)
             deep->id_sum += mix_id(sq_id_hash(event.tenant, event.id), deep->at);
     }
     pthread_mutex_unlock(&store->state_lock);
-    sqlite3_reset(stmt);
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 /* The integrity check of SQLite, the head rows, and the events of the outbox. */
@@ -249,13 +230,13 @@ static ef_status verify_rest(const struct deep *deep, bool from_start, sq_reader
     ef_status st = from_start ? check_ids(deep, reader, err) : EF_OK;
 
     if (st == EF_OK)
-        st = ef__sq_run_number(&reader->conn, SQ_VERIFY_HEADS, &bad, err);
+        st = sq_one_verify_heads(&reader->conn, &bad, NULL, err);
 
     if (st == EF_OK && bad)
         return ef_fail(err, EF_DAMAGED, "%" PRId64 " stream heads do not fit their last event",
                        bad);
     if (st == EF_OK)
-        st = ef__sq_run_number(&reader->conn, SQ_VERIFY_OUTBOX, &bad, err);
+        st = sq_one_verify_outbox(&reader->conn, &bad, NULL, err);
     if (st == EF_OK && bad)
         return ef_fail(err, EF_DAMAGED, "%" PRId64 " outbox rows have no event", bad);
     if (st != EF_OK)

@@ -15,30 +15,19 @@ ef_status sq_worker_beat(sq_store *store, const ef_worker *worker, int64_t heart
 {
     ef__sq_conn *conn = &store->writer.conn;
     int64_t now_us = sq_clock_us(store);
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_WORKER_BEAT, &stmt, err);
 
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, worker->id);
-    ef__sq_bind_str(stmt, 2, worker->host);
-    sqlite3_bind_int64(stmt, 3, worker->pid);
-    sqlite3_bind_int64(stmt, 4, now_us);
-    sqlite3_bind_int64(stmt, 5, now_us + heartbeat_ms * 1000);
-    sqlite3_bind_int(stmt, 6, worker->state == EF_WORKER_IDLE);
-    return ef__sq_done(conn, stmt, err);
+    return sq_run_worker_beat(
+        conn,
+        &(struct sq_worker_beat){.worker = worker,
+                                 .now = now_us,
+                                 .heartbeat_until = now_us + heartbeat_ms * 1000,
+                                 .idle = worker->state == EF_WORKER_IDLE},
+        err);
 }
 
 static ef_status run_leave(sq_store *store, sq_job *base, ef_error *err)
 {
-    ef__sq_conn *conn = &store->writer.conn;
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_WORKER_LEAVE, &stmt, err);
-
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, ((worker_job *)base)->id);
-    return ef__sq_done(conn, stmt, err);
+    return sq_run_worker_leave(&store->writer.conn, ((worker_job *)base)->id, err);
 }
 
 static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
@@ -46,22 +35,14 @@ static ef_status run_purge(sq_store *store, sq_job *base, ef_error *err)
     worker_job *job = (worker_job *)base;
     ef__sq_conn *conn = &store->writer.conn;
     int64_t now_us = sq_clock_us(store);
-    sqlite3_stmt *stmt;
-    ef_status st = ef__sq_stmt(conn, SQ_WORKER_PURGE_CLAIM, &stmt, err);
+    ef_status st = sq_run_worker_purge_claim(
+        conn, &(struct sq_worker_purge_claim){.now = now_us, .interval = job->interval_ms * 1000},
+        err);
 
     job->purged = 0;
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, now_us);
-    sqlite3_bind_int64(stmt, 2, job->interval_ms * 1000);
-    st = ef__sq_done(conn, stmt, err);
     if (st != EF_OK || sqlite3_changes(conn->db) == 0)
         return st;
-    st = ef__sq_stmt(conn, SQ_WORKER_PURGE, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, now_us - job->older_than_ms * 1000);
-    st = ef__sq_done(conn, stmt, err);
+    st = sq_run_worker_purge(conn, now_us - job->older_than_ms * 1000, err);
     job->purged = st == EF_OK ? sqlite3_changes64(conn->db) : 0;
     return st;
 }
@@ -85,41 +66,19 @@ ef_status sq_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t in
     return st;
 }
 
-static bool worker_from_row(sqlite3_stmt *stmt, int64_t now_us, ef__arena *arena, ef_worker *out)
-{
-    *out = (ef_worker){.id = sq_column_copy(stmt, 0, arena),
-                       .host = sq_column_copy(stmt, 1, arena),
-                       .pid = sqlite3_column_int64(stmt, 2),
-                       .started_us = sqlite3_column_int64(stmt, 3),
-                       .updated_us = sqlite3_column_int64(stmt, 4),
-                       .heartbeat_until_us = sqlite3_column_int64(stmt, 5),
-                       .state = sqlite3_column_int(stmt, 6) ? EF_WORKER_IDLE : EF_WORKER_WORKING};
-    ef__worker_judge(out, now_us);
-    return out->id.ptr && out->host.ptr;
-}
-
 static ef_status list_workers(sq_store *store, ef__sq_conn *conn, ef_worker_list *out,
                               ef_error *err)
 {
-    ef__arena *arena = &out->room->arena;
     int64_t now_us = sq_clock_us(store);
-    ef_worker *items = NULL;
-    sqlite3_stmt *stmt;
-    bool row;
-    ef_status st = ef__sq_stmt(conn, SQ_WORKER_ALL, &stmt, err);
+    ef__sq_rows rows = sq_each_worker_all(conn, &out->room->arena, err);
+    ef_worker worker;
 
-    if (st != EF_OK)
-        return st;
-    while ((st = ef__sq_row(conn, stmt, &row, err)) == EF_OK && row) {
-        items = sq_list_grow(arena, items, out->count, sizeof *items);
-        if (!items || !worker_from_row(stmt, now_us, arena, &items[out->count])) {
-            sqlite3_reset(stmt);
-            return ef__no_memory(err);
-        }
-        out->items = items;
-        out->count++;
+    while (sq_next_worker_all(&rows, &worker)) {
+        worker.state = worker.state ? EF_WORKER_IDLE : EF_WORKER_WORKING;
+        ef__worker_judge(&worker, now_us);
+        out->items = ef__sq_rows_add(&rows, out->items, &out->count, &worker, sizeof worker);
     }
-    return st;
+    return ef__sq_rows_end(&rows);
 }
 
 ef_status sq_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)

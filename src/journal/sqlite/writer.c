@@ -199,14 +199,15 @@ static ef_status same_as_planned(sq_writer *w, const ef__arrival *arrival, const
 static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_t position,
                                 ef_place *out, ef_error *err)
 {
-    sqlite3_stmt *stmt;
-    bool row;
+    ef__sq_rows rows = sq_each_event_at(&w->conn, position, err);
+    sqlite3_stmt *stmt = rows.stmt;
     const sq_type *type;
-    ef_status st = ef__sq_find(&w->conn, SQ_EVENT_AT, position, &stmt, &row, err);
+    ef_status st;
 
-    if (st != EF_OK || !row)
-        return st != EF_OK ? st
-                           : ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing", position);
+    if (!ef__sq_rows_next(&rows))
+        return rows.status != EF_OK
+                   ? rows.status
+                   : ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing", position);
     sq_stream *stream;
     st = sq_state_stream_by_id(w->state, &w->conn, sqlite3_column_int64(stmt, SQ_COLUMN_STREAM),
                                &stream, err);
@@ -229,8 +230,8 @@ static ef_status same_as_stored(sq_writer *w, const ef__arrival *arrival, int64_
         else
             st = ef__id_conflict(arrival->event.id, position, err);
     }
-    sqlite3_reset(stmt);
-    return st;
+    rows.status = st;
+    return ef__sq_rows_end(&rows);
 }
 
 /* Checks an unknown type. New types of refused appends count until the transaction ends. This can

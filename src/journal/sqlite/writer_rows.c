@@ -21,16 +21,11 @@ static ef_status no_memory(ef_error *err)
 
 static ef_status write_stream(sq_writer *w, sq_stream *stream, ef_error *err)
 {
-    sqlite3_stmt *stmt;
     int64_t id = w->txn.stream_last + 1;
-    ef_status st = ef__sq_stmt(&w->conn, SQ_STREAM_INSERT, &stmt, err);
+    ef_status st = sq_run_stream_insert(
+        &w->conn, &(struct sq_stream_insert){id, sq_stream_tenant(stream), sq_stream_name(stream)},
+        err);
 
-    if (st != EF_OK)
-        return st;
-    sqlite3_bind_int64(stmt, 1, id);
-    ef__sq_bind_str(stmt, 2, sq_stream_tenant(stream));
-    ef__sq_bind_str(stmt, 3, sq_stream_name(stream));
-    st = ef__sq_done(&w->conn, stmt, err);
     if (st == EF_OK) {
         w->txn.stream_last = id;
         sq_state_stream_has_id(w->state, stream, id);
@@ -43,20 +38,13 @@ static ef_status type_id(sq_writer *w, const ef_new_event *event, const sq_type 
                          ef_error *err)
 {
     ef_str name = event->type;
-    sqlite3_stmt *stmt;
     ef_status st;
 
     *out = sq_state_type(w->state, name);
     if (*out)
         return EF_OK;
-    st = ef__sq_stmt(&w->conn, SQ_TYPE_INSERT, &stmt, err);
-    if (st != EF_OK)
-        return st;
-    ef__sq_bind_str(stmt, 1, name);
-    sqlite3_bind_int(stmt, 2, EF_INTENT_PROJECTION_AND_REPLAY);
-    sqlite3_bind_int(stmt, 3, 0);
-    ef__sq_bind_str(stmt, 4, event->tenant);
-    st = ef__sq_done(&w->conn, stmt, err);
+    st = sq_run_type_insert(&w->conn, name, EF_INTENT_PROJECTION_AND_REPLAY, false, &event->tenant,
+                            err);
     if (st == EF_OK)
         st = sq_state_type_add(w->state, sqlite3_last_insert_rowid(w->conn.db), name,
                                &event->tenant, err);
