@@ -3,6 +3,9 @@
  */
 #include "memory.h"
 
+#include "../lease_call.h"
+#include "../refusal.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -61,25 +64,6 @@ ef_lease_key ef__mem_lane_lease(const mem_lane *lane, int32_t partition)
     return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
 }
 
-static ef_status report_lost_lease(mem_journal *mem, const ef_lease_key *key, int64_t token,
-                                   int64_t found, ef_error *err)
-{
-    mem->stale_refused++;
-    return ef_fail_numbers(
-        err, EF_LEASE_LOST, token, found,
-        "lease %s \"%.*s\" %" PRId32 ": token %" PRId64 " is not live, the lease is at %" PRId64,
-        ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition, token, found);
-}
-
-static ef_status report_held_lease(const ef_lease_key *key, int64_t lease_ms,
-                                   const ef__lease_answer *answer, ef_error *err)
-{
-    return ef_fail_numbers(err, EF_LEASE_HELD, lease_ms, answer->left_ms,
-                           "lease %s \"%.*s\" %" PRId32 " is held by \"%.*s\" for %" PRId64 " ms",
-                           ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition,
-                           EF_STR_ARG(answer->row.owner), answer->left_ms);
-}
-
 ef_status ef__mem_token_check(mem_journal *mem, const ef_lease_key *key, int64_t token,
                               ef_error *err)
 {
@@ -88,7 +72,8 @@ ef_status ef__mem_token_check(mem_journal *mem, const ef_lease_key *key, int64_t
 
     if (ef__lease_check(&row, token, ef__mem_now(mem)) == EF_OK)
         return EF_OK;
-    return report_lost_lease(mem, key, token, row.token, err);
+    mem->stale_refused++;
+    return ef__refuse_lost_lease(key, token, row.token, err);
 }
 
 ef_status ef__mem_lane_lease_check(mem_journal *mem, const mem_lane *lane,
@@ -163,43 +148,24 @@ static ef_status prepare_calls(mem_journal *mem, const ef_lease_call *calls, siz
     return st;
 }
 
-static ef__lease_answer decide_call(const ef__lease_row *row, const ef_lease_call *call,
-                                    int64_t now_us)
-{
-    switch (call->verb) {
-    case EF_LEASE_ACQUIRE:
-        return ef__lease_acquire(row, call->holder, now_us, call->lease_ms);
-    case EF_LEASE_RENEW_OR_ACQUIRE:
-        return ef__lease_renew_or_acquire(row, call->holder, call->token, now_us, call->lease_ms);
-    case EF_LEASE_RENEW:
-        return ef__lease_renew(row, call->token, now_us, call->lease_ms);
-    default:
-        return ef__lease_release(row, call->token, now_us);
-    }
-}
-
 /* `owner` is an owned copy of the call's; it moves into the lease when the call acquires it. */
 static ef_status apply_call(mem_journal *mem, ef_lease_call *call, ef_str *owner, ef_error *err)
 {
     mem_lease *lease;
     ef__lease_row row = find_lease_row(mem, &call->key, &lease);
-    ef__lease_answer answer = decide_call(&row, call, ef__mem_now(mem));
+    ef_status st = ef__lease_call_decide(call, &row, ef__mem_now(mem), &row, err);
 
-    call->left_ms = answer.left_ms;
-    if (answer.status == EF_LEASE_HELD)
-        return report_held_lease(&call->key, call->lease_ms, &answer, err);
-    if (answer.status != EF_OK)
-        return report_lost_lease(mem, &call->key, call->token, row.token, err);
+    mem->stale_refused += st == EF_LEASE_LOST;
+    if (st != EF_OK)
+        return st;
     if (call->verb != EF_LEASE_RENEW) {
         ef__mem_text_free(&lease->owner);
         lease->owner = *owner; /* empty after a release */
         *owner = (ef_str){0};
     }
-    lease->token = answer.row.token;
-    lease->until_us = answer.row.until_us;
-    lease->updated_us = answer.row.updated_us;
-    call->token = answer.row.token;
-    call->until_us = answer.row.until_us;
+    lease->token = row.token;
+    lease->until_us = row.until_us;
+    lease->updated_us = row.updated_us;
     return EF_OK;
 }
 

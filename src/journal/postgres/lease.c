@@ -4,6 +4,8 @@
  */
 #include "store.h"
 
+#include "../lease_call.h"
+
 /* --- under a lease ---------------------------------------------------------------------------- */
 
 void pg_array_of_partitions(ef__pg_array *array, const ef_partition_lease *held_parts, size_t count)
@@ -186,37 +188,15 @@ static lease_state *find_state(lease_state *states, int count, const ef_lease_ke
     return NULL;
 }
 
-static ef__lease_answer decide_call(const ef__lease_row *row, const ef_lease_call *call,
-                                    int64_t now_us)
-{
-    switch (call->verb) {
-    case EF_LEASE_ACQUIRE:
-        return ef__lease_acquire(row, call->holder, now_us, call->lease_ms);
-    case EF_LEASE_RENEW_OR_ACQUIRE:
-        return ef__lease_renew_or_acquire(row, call->holder, call->token, now_us, call->lease_ms);
-    case EF_LEASE_RENEW:
-        return ef__lease_renew(row, call->token, now_us, call->lease_ms);
-    default:
-        return ef__lease_release(row, call->token, now_us);
-    }
-}
-
 static ef_status call_one(lease_state *state, ef_lease_call *call, int64_t now_us, ef_error *err)
 {
     ef__lease_row none = {0};
-    const ef__lease_row *row = state ? &state->row : &none;
-    ef__lease_answer answer = decide_call(row, call, now_us);
+    ef__lease_row *row = state ? &state->row : &none;
+    ef_status st = ef__lease_call_decide(call, row, now_us, row, err);
 
-    call->left_ms = answer.left_ms;
-    if (answer.status == EF_LEASE_HELD)
-        return ef__refuse_held_lease(call, &answer, err);
-    if (answer.status != EF_OK)
-        return ef__refuse_lost_lease(&call->key, call->token, row->token, err);
-    state->row = answer.row;
-    state->changed = true;
-    call->token = answer.row.token;
-    call->until_us = answer.row.until_us;
-    return EF_OK;
+    if (state)
+        state->changed = state->changed || st == EF_OK;
+    return st;
 }
 
 static ef_status send_changes(const lease_state *states, int count, ef__pg_conn *conn,
