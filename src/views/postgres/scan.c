@@ -86,8 +86,6 @@ static ef_status read_page(const scan *s, ef__pg_conn *conn, int64_t limit, PGre
     ef__pg_add_int(&params, limit);
     if (s->sieved) {
         ef__pg_add_int(&params, s->where.bytes_max);
-        ef__pg_add_str(&params, ef__buf_str(&s->where.path));
-        ef__pg_add_str(&params, ef__buf_str(&s->where.vars));
         ef__pg_add_str(&params, ef__buf_str(&s->where.needle));
     }
     return ef__pg_query(conn, WHICH[s->sieved][indexed][asked->descending], &params, out, err);
@@ -183,7 +181,7 @@ ef_status vp_view_scan(ef_views *views, const ef__view_scan *asked,
               .context = context};
     ef_status st;
 
-    s.sieved = vp_where_pays(asked->filter, &s.where);
+    s.sieved = vp_where_make(asked->filter, &s.where);
     st = ef__pg_transaction(vp_store_of(views)->pool, EF__PG_SNAPSHOT, walk, &s, err);
     vp_where_release(&s.where);
     ef__view_place_release(&s.from);

@@ -1,12 +1,10 @@
 /*
- * where.h - what a query's filter says, as a condition that the server tests on a view.
+ * where.h - the part of a query's filter that the server tests on a view: a text that is in the
+ * data of every view that matches.
  *
- * It is a sieve, not the judge: the server may let through more than the filter does, never less,
- * and whoever asked tests what comes. Nor does it keep back a view that would end the query by
- * breaking a budget of the fold language. What cannot be said so is left out.
- *
- * The condition is a jsonpath in strict mode. Whatever comes from the filter is bound: its values
- * as variables, the path as a whole.
+ * It is a sieve: the server may send more views than the filter accepts, never fewer, and the
+ * caller tests those that arrive. It also sends each view that would end the query by breaking a
+ * budget of the fold language.
  */
 #ifndef EF_VIEWS_POSTGRES_WHERE_H
 #define EF_VIEWS_POSTGRES_WHERE_H
@@ -16,25 +14,20 @@
 #include "../../fold/fold.h"
 
 typedef struct vp_where {
-    ef__buf path;      /* finds something in a view that may pass; values are $v0, $v1 … */
-    ef__buf vars;      /* the values: {"v0":"gold","v1":100} */
-    ef__buf words;     /* what is tested, as an expression for people */
-    int64_t bytes_max; /* views whose data is longer have to pass */
-    ef__buf needle;    /* is in the data of every other view that may pass */
+    ef__buf needle;    /* is in the data of every view that matches … */
+    ef__buf words;     /* … because of this condition of the filter */
+    int64_t bytes_max; /* views whose data is longer are sent */
 } vp_where;
 
-#define VP_WHERE_MAX (1024 * 1024) /* a filter is far shorter, and becomes some times as long */
+#define VP_WHERE_MAX (1024 * 1024) /* a filter is far shorter */
 #define VP_WHERE_INIT                                                                              \
     {                                                                                              \
-        EF__BUF_INIT(VP_WHERE_MAX), EF__BUF_INIT(VP_WHERE_MAX), EF__BUF_INIT(VP_WHERE_MAX), 0,     \
-            EF__BUF_INIT(VP_WHERE_MAX)                                                             \
+        EF__BUF_INIT(VP_WHERE_MAX), EF__BUF_INIT(VP_WHERE_MAX), 0                                  \
     }
 
-/* False: there is nothing that the server could test (or no memory to say it): all views pass.
- * `filter` NULL says nothing. */
+/* False: there is nothing that the server could test (or no memory): all views are sent. `filter`
+ * may be NULL. */
 bool vp_where_make(const ef__filter *filter, vp_where *out);
-/* The same, and false too where the server would have more work with it than without. */
-bool vp_where_pays(const ef__filter *filter, vp_where *out);
 void vp_where_release(vp_where *where);
 
 /* See views.h. */
