@@ -21,11 +21,11 @@
 #include "../../fold/expr.h"
 #include "../../fold/limits.h"
 
-typedef struct search {
+typedef struct needle_search {
     vp_where *out;
     bool meets_objects; /* a part may cost by the square of the size of a view */
     bool unbounded;     /* … or anything */
-} search;
+} needle_search;
 
 /* --- cost ------------------------------------------------------------------------------------- */
 
@@ -158,7 +158,7 @@ static bool is_simple(const ef__expr *expr)
 }
 
 /* Adds the cost of a part and of all that it contains. */
-static void add_cost(search *search, const ef__expr *expr)
+static void add_cost(needle_search *search, const ef__expr *expr)
 {
     ef__expr_children children = ef__expr_children_of(expr);
     const ef__expr *child;
@@ -183,7 +183,7 @@ static bool is_plain(ef_str text)
 }
 
 /* Keeps the needle of a path that has a value, if it is the longest. */
-static void keep_needle(search *search, const ef__expr *path, ef_str value, bool is_text,
+static void keep_needle(needle_search *search, const ef__expr *path, ef_str value, bool is_text,
                         const ef__expr *expr, bool wanted)
 {
     const ef__path_step *last = path->steps;
@@ -204,7 +204,7 @@ static void keep_needle(search *search, const ef__expr *path, ef_str value, bool
     ef__buf_add_text(&out->words, wanted ? "" : ")");
 }
 
-static void search_condition(search *search, const ef__expr *expr, bool wanted)
+static void search_condition(needle_search *search, const ef__expr *expr, bool wanted)
 {
     const ef__expr *path = expr, *literal = NULL;
 
@@ -227,7 +227,7 @@ static void search_condition(search *search, const ef__expr *expr, bool wanted)
 }
 
 /* Searches in what is true of every view that matches: `expr`, or its opposite. */
-static void search_part(search *search, const ef__expr *expr, bool wanted)
+static void search_part(needle_search *search, const ef__expr *expr, bool wanted)
 {
     if (expr->kind == EF__EXPR_NOT) {
         search_part(search, expr->args, !wanted);
@@ -243,7 +243,7 @@ static void search_part(search *search, const ef__expr *expr, bool wanted)
 
 bool vp_where_make(const ef__filter *filter, vp_where *out)
 {
-    search search = {.out = out};
+    needle_search search = {.out = out};
 
     ef__buf_reset(&out->words);
     ef__buf_reset(&out->needle);
