@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <everfold/clock.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -364,10 +365,14 @@ bool ef__sq_rows_next(ef__sq_rows *rows)
 {
     bool found = false;
 
-    if (rows->status == EF_OK)
-        rows->status = ef__sq_row(rows->conn, rows->stmt, &found, rows->err);
-    if (!found)
+    if (rows->status != EF_OK) {
         (void)ef__sq_rows_end(rows);
+        return false;
+    }
+    assert(rows->stmt); /* the last row was not read before */
+    rows->status = ef__sq_row(rows->conn, rows->stmt, &found, rows->err);
+    if (!found)
+        rows->stmt = NULL; /* it is reset */
     return found;
 }
 
