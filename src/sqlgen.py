@@ -33,7 +33,6 @@ import sys
 
 C_TYPES = {"int": "int64_t", "bool": "bool", "text": "ef_str", "blob": "ef_str", "bytes": None}
 SCALARS = ("int64_t", "bool", "ef_str")
-COPIED = ("text", "blob")
 DIRECTIVE = re.compile(r"--\s*(binds|from|row|rows|list)(?:\s+(\w+))?:\s*(.*)$")
 
 
@@ -84,7 +83,7 @@ class Statement:
 
     @property
     def copies(self):
-        return any(c.kind in COPIED for c in self.columns or [])
+        return any(c.kind in ("text", "blob") for c in self.columns or [])
 
 
 def c_string(text):
@@ -93,8 +92,7 @@ def c_string(text):
 
 
 def without_comments(text):
-    return "\n".join(line.rstrip() for line in text.splitlines()
-                     if line.strip() and not line.lstrip().startswith("--"))
+    return "\n".join(line.rstrip() for line in text.splitlines() if not re.match(r"\s*(--|$)", line))
 
 
 def statements(path):
@@ -118,7 +116,7 @@ def descriptions(statement):
         elif found and re.match(r"--   ", line) and continues:
             found[-1][2] += " " + line[2:].strip()
         continues = start or (found and re.match(r"--   ", line))
-    return [(word, c_type, re.sub(r"\([^)]*\)", "", text).strip()) for word, c_type, text in found]
+    return [(*start, re.sub(r"\([^)]*\)", "", text).strip()) for *start, text in found]
 
 
 def items(statement, text, form):
@@ -274,13 +272,13 @@ class Sqlite:
         if s.by_hand or not (s.binds or s.kind):
             return
         start = self.write_bind(s)
-        if not s.kind:
+        if s.kind:
+            self.write_rows(s, start)
+        else:
             self.function("ef_status %s_run_%s(ef__sq_conn *conn, %sef_error *err)"
                           % (self.prefix, s.name, self.params_of(s)),
                           "    sqlite3_stmt *stmt;\n    ef_status st = %s;\n\n"
                           "    return st == EF_OK ? ef__sq_done(conn, stmt, err) : st;\n" % (start % "&stmt"))
-            return
-        self.write_rows(s, start)
 
     def write_bind(self, s):
         if not s.binds:
@@ -382,9 +380,8 @@ def main():
     migrations = sorted(f for f in files if os.path.basename(os.path.dirname(f)) == "migrations")
     named = [s for f in files if f not in migrations for s in statements(f)]
     names = [s.name for s in named]
-    twice = {n for n in names if names.count(n) > 1}
-    if twice:
-        fail("two statements are called %s" % ", ".join(sorted(twice)))
+    for twice in (n for n in names if names.count(n) > 1):
+        fail("two statements are called %s" % twice)
     if writer:
         describe(named)
         for s in named:
@@ -399,5 +396,4 @@ def main():
             c.write("\n" + "".join(writer.c))
 
 
-if __name__ == "__main__":
-    main()
+main()
