@@ -101,4 +101,14 @@ void ef__json_null(ef__json_writer *w);
 void ef__json_raw(ef__json_writer *w, ef_str value);     /* valid JSON text */
 void ef__json_time(ef__json_writer *w, int64_t time_us); /* RFC 3339 string; 0: null */
 
+/* A key and its value. */
+void ef__json_member_str(ef__json_writer *w, const char *key, ef_str value);
+void ef__json_member_name(ef__json_writer *w, const char *key, ef_str value); /* "": null */
+void ef__json_member_text(ef__json_writer *w, const char *key, const char *value);
+void ef__json_member_int(ef__json_writer *w, const char *key, int64_t value);
+void ef__json_member_bool(ef__json_writer *w, const char *key, bool value);
+void ef__json_member_time(ef__json_writer *w, const char *key, int64_t time_us);
+void ef__json_member_raw(ef__json_writer *w, const char *key, ef_str value); /* NULL: null */
+void ef__json_member_open(ef__json_writer *w, const char *key, char bracket);
+
 #endif

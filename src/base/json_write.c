@@ -215,6 +215,59 @@ void ef__json_time(ef__json_writer *w, int64_t time_us)
     ef__json_str(w, ef_str_from(text));
 }
 
+void ef__json_member_str(ef__json_writer *w, const char *key, ef_str value)
+{
+    ef__json_key(w, key);
+    ef__json_str(w, value);
+}
+
+void ef__json_member_name(ef__json_writer *w, const char *key, ef_str value)
+{
+    ef__json_key(w, key);
+    if (value.len > 0)
+        ef__json_str(w, value);
+    else
+        ef__json_null(w);
+}
+
+void ef__json_member_text(ef__json_writer *w, const char *key, const char *value)
+{
+    ef__json_member_str(w, key, ef_str_from(value));
+}
+
+void ef__json_member_int(ef__json_writer *w, const char *key, int64_t value)
+{
+    ef__json_key(w, key);
+    ef__json_int(w, value);
+}
+
+void ef__json_member_bool(ef__json_writer *w, const char *key, bool value)
+{
+    ef__json_key(w, key);
+    ef__json_bool(w, value);
+}
+
+void ef__json_member_time(ef__json_writer *w, const char *key, int64_t time_us)
+{
+    ef__json_key(w, key);
+    ef__json_time(w, time_us);
+}
+
+void ef__json_member_raw(ef__json_writer *w, const char *key, ef_str value)
+{
+    ef__json_key(w, key);
+    if (value.ptr)
+        ef__json_raw(w, value);
+    else
+        ef__json_null(w);
+}
+
+void ef__json_member_open(ef__json_writer *w, const char *key, char bracket)
+{
+    ef__json_key(w, key);
+    ef__json_open(w, bracket);
+}
+
 /* The shortest form: two characters where JSON has one, else six. */
 static bool add_escape(ef__buf *out, unsigned char c)
 {

@@ -50,8 +50,7 @@ static void write_counts(cli *c, const ef_backlog *left)
     ef__json_writer writer = EF__JSON_WRITER(&c->out);
 
     ef__json_open(&writer, '{');
-    ef__json_key(&writer, "left");
-    ef__json_open(&writer, '{');
+    ef__json_member_open(&writer, "left", '{');
     for (size_t i = 0; i < sizeof left_kinds / sizeof *left_kinds; i++)
         add_count(&writer, left, &left_kinds[i]);
     ef__json_key(&writer, "next_attempt_at");

@@ -179,37 +179,24 @@ ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef
 
 /* --- the manifest ----------------------------------------------------------------------------- */
 
-static void write_text(ef__json_writer *w, const char *key, const char *text)
-{
-    ef__json_key(w, key);
-    ef__json_str(w, ef_str_from(text));
-}
-
-static void write_int(ef__json_writer *w, const char *key, int64_t number)
-{
-    ef__json_key(w, key);
-    ef__json_int(w, number);
-}
-
 static void write_manifest(const backup *b, ef__buf *out)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
 
     ef__json_open(&w, '{');
-    write_int(&w, "format", FORMAT);
-    write_text(&w, "version", b->version);
-    write_text(&w, "created_at", b->created_at);
-    write_text(&w, "journal_id", b->journal_id);
-    write_int(&w, "schema", b->schema);
-    write_int(&w, "position", b->position);
-    write_text(&w, "hash", b->hash);
-    ef__json_key(&w, "files");
-    ef__json_open(&w, '[');
+    ef__json_member_int(&w, "format", FORMAT);
+    ef__json_member_text(&w, "version", b->version);
+    ef__json_member_text(&w, "created_at", b->created_at);
+    ef__json_member_text(&w, "journal_id", b->journal_id);
+    ef__json_member_int(&w, "schema", b->schema);
+    ef__json_member_int(&w, "position", b->position);
+    ef__json_member_text(&w, "hash", b->hash);
+    ef__json_member_open(&w, "files", '[');
     for (size_t i = 0; i < b->count; i++) {
         ef__json_open(&w, '{');
-        write_text(&w, "name", b->files[i].name);
-        write_int(&w, "bytes", b->files[i].bytes);
-        write_text(&w, "sha256", b->files[i].sha256);
+        ef__json_member_text(&w, "name", b->files[i].name);
+        ef__json_member_int(&w, "bytes", b->files[i].bytes);
+        ef__json_member_text(&w, "sha256", b->files[i].sha256);
         ef__json_close(&w, '}');
     }
     ef__json_close(&w, ']');

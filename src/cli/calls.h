@@ -1,8 +1,8 @@
 /*
  * calls.h - the calls that commands make, on open stores or through a server.
  *
- * Each stands for the public function of the same name. Only this file knows both ways, so commands
- * need not distinguish them.
+ * cli_X(c, ...) is ef_client_X with c->client through a server, otherwise the public function of
+ * the store that the table below names. Only this header distinguishes them.
  */
 #ifndef EF_CLI_CALLS_H
 #define EF_CLI_CALLS_H
@@ -12,82 +12,114 @@
 #include <everfold/generation.h>
 #include <everfold/replay.h>
 
-ef_status cli_head(cli *c, ef_head *out, ef_error *err);
-ef_status cli_facts(cli *c, ef_store_facts *out, ef_error *err);
-ef_status cli_read_stream(cli *c, ef_str tenant, ef_str stream, int64_t from_seq, size_t limit,
-                          ef_batch *out, ef_error *err);
-ef_status cli_read_log(cli *c, const ef_log_query *query, ef_batch *out, ef_error *err);
-ef_status cli_read_id(cli *c, ef_str tenant, ef_str id, ef_batch *out, ef_error *err);
-ef_status cli_wait(cli *c, int64_t after, int64_t timeout_ms, ef_error *err);
-ef_status cli_type_set(cli *c, const ef_type *type, ef_error *err);
-ef_status cli_type_get(cli *c, ef_str name, ef_type_list *out, ef_error *err);
-ef_status cli_type_ls(cli *c, ef_type_list *out, ef_error *err);
+/* The same arguments on both ways. */
+#define CLI_EITHER(c, store, remote, local, ...)                                                   \
+    ((c)->client ? ef_client_##remote((c)->client, __VA_ARGS__)                                    \
+                 : ef_##local((c)->store, __VA_ARGS__))
+/* Through a server, the actor is that of the token, and the server adds the audit entry. */
+#define CLI_EITHER_OF(c, remote, local) ((c)->client ? (remote) : (local))
 
-ef_status cli_view_get(cli *c, ef_str projection, ef_str tenant, ef_str id,
-                       const ef_freshness *freshness, ef_view_list *out, ef_error *err);
-ef_status cli_view_find(cli *c, const ef_view_query *query, ef_view_list *out, ef_error *err);
-ef_status cli_view_explain(cli *c, ef_str projection, ef_str tenant, ef_str id, size_t limit,
-                           ef_batch *out, ef_error *err);
-ef_status cli_view_at(cli *c, ef_str projection, ef_str tenant, ef_str id, int64_t position,
-                      ef_view_list *out, ef_error *err);
-ef_status cli_view_export(cli *c, ef_str projection, ef_str tenant, bool any_tenant,
-                          bool (*each)(void *context, const ef_view *view), void *context,
-                          int64_t *out_as_of, ef_error *err);
-
-ef_status cli_projection_ls(cli *c, ef_str name, ef_projection_list *out, ef_error *err);
-ef_status cli_projection_scope(cli *c, ef_str name, ef_str tenant, ef_scope_list *out,
-                               ef_error *err);
-ef_status cli_projection_failures(cli *c, ef_str name, bool resolved, size_t limit,
-                                  ef_failure_list *out, ef_error *err);
-ef_status cli_projection_try_draft(cli *c, const ef_draft *draft,
-                                   bool (*each)(void *context, const ef_draft_row *row),
-                                   void *context, ef_draft_result *out, ef_error *err);
-ef_status cli_projection_pause(cli *c, ef_str name, ef_str actor, ef_str reason, ef_error *err);
-ef_status cli_projection_resume(cli *c, ef_str name, ef_str actor, ef_str reason, ef_error *err);
-ef_status cli_projection_rebuild(cli *c, const ef_rebuild *rebuild, ef_run_list *out,
-                                 ef_error *err);
-ef_status cli_projection_verify(cli *c, ef_str projection, ef_str actor, ef_str reason,
-                                ef_run_list *out, ef_error *err);
-ef_status cli_projection_switch(cli *c, const ef_generation_choice *route, ef_error *err);
-ef_status cli_projection_rollback(cli *c, const ef_generation_choice *route, ef_error *err);
-ef_status cli_projection_retire(cli *c, const ef_generation_choice *route, int64_t *out_count,
-                                ef_error *err);
-ef_status cli_projection_diff(cli *c, const ef_generation_choice *left,
-                              const ef_generation_choice *right,
-                              bool (*each)(void *context, const ef_difference *difference),
-                              void *context, ef_diff *out, ef_error *err);
-ef_status cli_projection_seed(cli *c, const ef_seed *seed, ef_run_list *out, ef_error *err);
-
-ef_status cli_outbox_ls(cli *c, const ef_outbox_query *query, ef_row_list *out, ef_error *err);
-ef_status cli_outbox_summarise(cli *c, const ef_outbox_query *query, ef_outbox_summary *out,
-                               ef_error *err);
-ef_status cli_outbox_requeue(cli *c, const ef_outbox_action *act, ef_row_list *out, ef_error *err);
-ef_status cli_outbox_requeue_dead(cli *c, const ef_outbox_bulk *bulk, int64_t *out_count,
-                                  ef_row_list *out, ef_error *err);
-ef_status cli_outbox_skip_dead(cli *c, const ef_outbox_bulk *bulk, int64_t *out_count,
-                               ef_row_list *out, ef_error *err);
-ef_status cli_outbox_group(cli *c, const ef_outbox_query *query, ef_row_groups *out, ef_error *err);
-ef_status cli_outbox_skip(cli *c, const ef_outbox_action *act, ef_row_list *out, ef_error *err);
-ef_status cli_outbox_replay(cli *c, const ef_outbox_action *act, ef_row_list *out, ef_error *err);
-ef_status cli_lane_ls(cli *c, ef_lane_list *out, ef_error *err);
-ef_status cli_audit_ls(cli *c, const ef_audit_query *query, ef_audit_list *out, ef_error *err);
-
-ef_status cli_run_get(cli *c, ef_str id, ef_run_list *out, ef_error *err);
-ef_status cli_run_ls(cli *c, bool open_only, size_t limit, ef_run_list *out, ef_error *err);
-ef_status cli_run_cancel(cli *c, ef_str id, ef_str reason, ef_error *err);
-ef_status cli_replay_request(cli *c, const ef_replay *replay, ef_run_list *out, ef_error *err);
-ef_status cli_replay_preview(cli *c, const ef_replay *replay, bool validate,
-                             void (*failed)(void *context, ef_str projection, const ef_event *event,
-                                            ef_str message),
-                             void *context, ef_replay_result *out, ef_error *err);
-ef_status cli_gap_ls(cli *c, ef_gap_list *out, ef_error *err);
-ef_status cli_gap_repair(cli *c, ef_str reason, ef_gap_list *out, ef_error *err);
-
-ef_status cli_lease_ls(cli *c, const ef_lease_kind *kind, ef_lease_list *out, ef_error *err);
-ef_status cli_worker_ls(cli *c, ef_worker_list *out, ef_error *err);
-ef_status cli_partition_ls(cli *c, ef_partition_list *out, ef_error *err);
-ef_status cli_partition_sync(cli *c, const ef_partition_change *change,
-                             ef_partition_sync_result *out, ef_error *err);
+#define cli_head(c, ...) CLI_EITHER(c, journal, head, journal_head, __VA_ARGS__)
+#define cli_facts(c, ...) CLI_EITHER(c, journal, facts, journal_facts, __VA_ARGS__)
+#define cli_read_stream(c, ...)                                                                    \
+    CLI_EITHER(c, journal, read_stream, journal_read_stream, __VA_ARGS__)
+#define cli_read_log(c, ...) CLI_EITHER(c, journal, read_log, journal_read_log, __VA_ARGS__)
+#define cli_read_id(c, ...) CLI_EITHER(c, journal, read_id, journal_read_id, __VA_ARGS__)
+#define cli_wait(c, ...) CLI_EITHER(c, journal, wait, journal_wait, __VA_ARGS__)
+#define cli_type_set(c, ...) CLI_EITHER(c, journal, type_set, type_set, __VA_ARGS__)
+#define cli_type_get(c, ...) CLI_EITHER(c, journal, type_get, type_get, __VA_ARGS__)
+#define cli_type_ls(c, ...) CLI_EITHER(c, journal, type_ls, type_ls, __VA_ARGS__)
+#define cli_view_get(c, ...) CLI_EITHER(c, engine, view_get, view_get, __VA_ARGS__)
+#define cli_view_find(c, ...) CLI_EITHER(c, engine, view_find, view_find, __VA_ARGS__)
+#define cli_view_explain(c, projection, tenant, id, limit, out, err)                               \
+    CLI_EITHER_OF(c, ef_client_view_explain((c)->client, projection, tenant, id, limit, out, err), \
+                  ef_view_explain((c)->engine, projection, tenant, id, limit, NULL, out, err))
+#define cli_view_at(c, projection, tenant, id, position, out, err)                                 \
+    CLI_EITHER_OF(c, ef_client_view_at((c)->client, projection, tenant, id, position, out, err),   \
+                  ef_view_at((c)->engine, projection, tenant, id, position, NULL, out, err))
+#define cli_view_export(c, ...) CLI_EITHER(c, engine, view_export, view_export, __VA_ARGS__)
+#define cli_projection_ls(c, ...) CLI_EITHER(c, engine, projection_ls, projection_ls, __VA_ARGS__)
+#define cli_projection_scope(c, ...)                                                               \
+    CLI_EITHER(c, engine, projection_scope, projection_scope, __VA_ARGS__)
+#define cli_projection_failures(c, ...)                                                            \
+    CLI_EITHER(c, engine, projection_failures, projection_failures, __VA_ARGS__)
+static inline ef_status cli_projection_try_draft(cli *c, const ef_draft *draft,
+                                                 bool (*each)(void *context,
+                                                              const ef_draft_row *row),
+                                                 void *context, ef_draft_result *out, ef_error *err)
+{
+    return CLI_EITHER_OF(c,
+                         ef_client_projection_try_draft(c->client, draft, each, context, out, err),
+                         ef_projection_try_draft(c->engine, draft, each, context, out, NULL, err));
+}
+#define cli_projection_pause(c, name, actor, reason, err)                                          \
+    CLI_EITHER_OF(c, ef_client_projection_pause((c)->client, name, reason, err),                   \
+                  ef_projection_pause((c)->engine, name, actor, reason, err))
+#define cli_projection_resume(c, name, actor, reason, err)                                         \
+    CLI_EITHER_OF(c, ef_client_projection_resume((c)->client, name, reason, err),                  \
+                  ef_projection_resume((c)->engine, name, actor, reason, err))
+#define cli_projection_rebuild(c, ...)                                                             \
+    CLI_EITHER(c, engine, projection_rebuild, projection_rebuild, __VA_ARGS__)
+#define cli_projection_verify(c, projection, actor, reason, out, err)                              \
+    CLI_EITHER_OF(c, ef_client_projection_verify((c)->client, projection, reason, out, err),       \
+                  ef_projection_verify((c)->engine, projection, actor, reason, out, err))
+#define cli_projection_switch(c, ...)                                                              \
+    CLI_EITHER(c, engine, projection_switch, projection_switch, __VA_ARGS__)
+#define cli_projection_rollback(c, ...)                                                            \
+    CLI_EITHER(c, engine, projection_rollback, projection_rollback, __VA_ARGS__)
+#define cli_projection_retire(c, ...)                                                              \
+    CLI_EITHER(c, engine, projection_retire, projection_retire, __VA_ARGS__)
+#define cli_projection_diff(c, ...)                                                                \
+    CLI_EITHER(c, engine, projection_diff, projection_diff, __VA_ARGS__)
+#define cli_projection_seed(c, ...)                                                                \
+    CLI_EITHER(c, engine, projection_seed, projection_seed, __VA_ARGS__)
+#define cli_outbox_ls(c, ...) CLI_EITHER(c, journal, outbox_ls, outbox_ls, __VA_ARGS__)
+#define cli_outbox_summarise(c, ...)                                                               \
+    CLI_EITHER(c, journal, outbox_summarise, outbox_summarise, __VA_ARGS__)
+#define cli_outbox_requeue(c, ...)                                                                 \
+    CLI_EITHER(c, journal, outbox_requeue, outbox_requeue, __VA_ARGS__)
+#define cli_outbox_requeue_dead(c, ...)                                                            \
+    CLI_EITHER(c, journal, outbox_requeue_dead, outbox_requeue_dead, __VA_ARGS__)
+#define cli_outbox_skip_dead(c, ...)                                                               \
+    CLI_EITHER(c, engine, outbox_skip_dead, projection_skip_dead, __VA_ARGS__)
+#define cli_outbox_group(c, ...) CLI_EITHER(c, journal, outbox_group, outbox_group, __VA_ARGS__)
+#define cli_outbox_skip(c, ...) CLI_EITHER(c, engine, outbox_skip, projection_skip, __VA_ARGS__)
+#define cli_outbox_replay(c, act, out, err)                                                        \
+    CLI_EITHER_OF(c, ef_client_outbox_replay((c)->client, act, out, err),                          \
+                  ef_outbox_replay((c)->engine, act, 0, out, err))
+#define cli_lane_ls(c, ...) CLI_EITHER(c, journal, lane_ls, lane_ls, __VA_ARGS__)
+#define cli_audit_ls(c, ...) CLI_EITHER(c, journal, audit_ls, audit_ls, __VA_ARGS__)
+#define cli_run_get(c, ...) CLI_EITHER(c, journal, run_get, run_get, __VA_ARGS__)
+#define cli_run_ls(c, ...) CLI_EITHER(c, journal, run_ls, run_ls, __VA_ARGS__)
+#define cli_run_cancel(c, id, reason, err)                                                         \
+    CLI_EITHER_OF(c, ef_client_run_cancel((c)->client, id, reason, err),                           \
+                  ef_run_cancel((c)->journal, id, err))
+#define cli_replay_request(c, ...)                                                                 \
+    CLI_EITHER(c, engine, replay_request, replay_request, __VA_ARGS__)
+#define cli_replay_preview(c, ...)                                                                 \
+    CLI_EITHER(c, engine, replay_dry_run, replay_dry_run, __VA_ARGS__)
+#define cli_gap_ls(c, ...) CLI_EITHER(c, engine, gap_ls, gap_ls, __VA_ARGS__)
+#define cli_gap_repair(c, reason, out, err)                                                        \
+    CLI_EITHER_OF(c, ef_client_gap_repair((c)->client, reason, out, err),                          \
+                  ef_gap_repair((c)->engine, out, err))
+#define cli_lease_ls(c, ...) CLI_EITHER(c, journal, lease_ls, lease_ls, __VA_ARGS__)
+#define cli_worker_ls(c, ...) CLI_EITHER(c, journal, worker_ls, worker_ls, __VA_ARGS__)
+#define cli_partition_ls(c, ...) CLI_EITHER(c, journal, partition_ls, partition_ls, __VA_ARGS__)
+#define cli_partition_sync(c, ...)                                                                 \
+    CLI_EITHER(c, journal, partition_sync, partition_sync, __VA_ARGS__)
+#define cli_publisher_ls(c, ...) CLI_EITHER(c, journal, publisher_ls, publisher_ls, __VA_ARGS__)
+#define cli_publisher_get(c, ...) CLI_EITHER(c, journal, publisher_get, publisher_get, __VA_ARGS__)
+#define cli_publisher_set(c, ...) CLI_EITHER(c, journal, publisher_set, publisher_set, __VA_ARGS__)
+#define cli_publisher_pause(c, name, paused, reason, err)                                          \
+    CLI_EITHER_OF(c, ef_client_publisher_pause((c)->client, name, paused, reason, err),            \
+                  ef_publisher_pause((c)->journal, name, paused, err))
+#define cli_publisher_remove(c, name, discard, reason, out_rows, err)                              \
+    CLI_EITHER_OF(c,                                                                               \
+                  ef_client_publisher_remove((c)->client, name, discard, reason, out_rows, err),   \
+                  ef_publisher_remove((c)->journal, name, discard, out_rows, err))
+#define cli_published_count(c, name, out, err)                                                     \
+    CLI_EITHER_OF(c, ef_client_published_count((c)->client, name, out, err),                       \
+                  ef_published_count((c)->journal, name, EF_PUBLISHED_COUNTED, out, err))
 
 /* Deploys a program; `path` is for messages. A server receives `on_error` with the program; for a
  * store the caller sets it afterwards. */
@@ -102,15 +134,5 @@ ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_ru
 /* EF_UNSUPPORTED through a server. */
 ef_status cli_stream_head(cli *c, ef_str tenant, ef_str stream, int64_t *out_seq,
                           int64_t *out_position, ef_error *err);
-
-ef_status cli_publisher_ls(cli *c, ef_publisher_list *out, ef_error *err);
-ef_status cli_publisher_get(cli *c, ef_str name, ef_publisher_list *out, ef_error *err);
-ef_status cli_publisher_set(cli *c, const ef_publisher *publisher, ef_error *err);
-/* The server records the audit entry; without a server, cli_note does. */
-ef_status cli_publisher_pause(cli *c, ef_str name, bool paused, ef_str reason, ef_error *err);
-ef_status cli_publisher_remove(cli *c, ef_str name, bool discard, ef_str reason, int64_t *out_rows,
-                               ef_error *err);
-/* Number of published rows that are retained. */
-ef_status cli_published_count(cli *c, ef_str name, int64_t *out, ef_error *err);
 
 #endif

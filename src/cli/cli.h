@@ -47,6 +47,31 @@ typedef struct cli_argument {
     const char *help;
 } cli_argument;
 
+/* The tables of a command, in its initializer. */
+#define CLI_OPTIONS(...)                                                                           \
+    (const cli_option[])                                                                           \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            NULL, 0, NULL, NULL, NULL, NULL                                                        \
+        }                                                                                          \
+    }
+#define CLI_ARGUMENTS(...)                                                                         \
+    (const cli_argument[])                                                                         \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            NULL, false, false, NULL, NULL                                                         \
+        }                                                                                          \
+    }
+
+/* Rows that many commands have. */
+#define CLI_REASON                                                                                 \
+    {                                                                                              \
+        "reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"   \
+    }
+#define CLI_NAME(what) CLI_ARGUMENTS({"NAME", false, false, NULL, "name of the " what})
+
 typedef struct cli_command {
     const char *name; /* "event append" */
     const char *summary;

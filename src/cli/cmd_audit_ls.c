@@ -68,15 +68,10 @@ static int run_ls(cli *c)
     return rc;
 }
 
-static const cli_option options[] = {
-    {"limit", 0, "N", NULL, NULL, "list at most N entries (default 50)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_audit_ls = {
     .name = "audit ls",
     .summary = "list audit entries, newest first: action, actor and reason",
-    .options = options,
+    .options = CLI_OPTIONS({"limit", 0, "N", NULL, NULL, "list at most N entries (default 50)"}),
     .more =
         "Every action of an operator has an entry: deploy, requeue, skip, replay, switch, "
         "rollback, pause,\ntoken_create and so on. Entries are never deleted. An action on many "

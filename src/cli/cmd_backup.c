@@ -197,22 +197,14 @@ static int run_backup(cli *c)
     return cli_stopped() ? cli_stopped_exit() : rc;
 }
 
-static const cli_argument arguments[] = {
-    {"DIR", false, false, "@dir", "a directory that is empty or does not exist"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"tokens", 0, NULL, NULL, NULL, "include the file with the API tokens"},
-    {"no-views", 0, NULL, NULL, NULL, "back up the journal only; views can be rebuilt from it"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_backup = {
     .name = "backup",
     .summary = "copy journal, views and settings to a directory, online",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS({"tokens", 0, NULL, NULL, NULL, "include the file with the API tokens"},
+                           {"no-views", 0, NULL, NULL, NULL,
+                            "back up the journal only; views can be rebuilt from it"}),
+    .arguments =
+        CLI_ARGUMENTS({"DIR", false, false, "@dir", "a directory that is empty or does not exist"}),
     .more = "The copy is consistent: every event in its views is in its journal. Appends and\n"
             "workers continue during the backup. backup.json is written last and lists size and\n"
             "SHA-256 of every file; a directory without it is not a complete backup. Stores on\n"

@@ -56,15 +56,10 @@ static int run_verify(cli *c)
     return 0;
 }
 
-static const cli_argument arguments[] = {
-    {"DIR", false, false, "@dir", "a directory that `backup` wrote"},
-    {NULL, false, false, NULL, NULL},
-};
-
 const cli_command cli_cmd_backup_verify = {
     .name = "backup verify",
     .summary = "verify a backup: size and hash of every file, and the hash chain of the journal",
-    .arguments = arguments,
+    .arguments = CLI_ARGUMENTS({"DIR", false, false, "@dir", "a directory that `backup` wrote"}),
     .more = "The exit code is 3 if the backup is incomplete and 6 if it is damaged.",
     .example = "everfold backup verify backup-1",
     .run = run_verify,

@@ -42,29 +42,19 @@ static int run_check(cli *c)
         return 0;
     }
     ef__json_open(&w, '{');
-    ef__json_key(&w, "ok");
-    ef__json_bool(&w, true);
-    ef__json_key(&w, "file");
-    if (file[0])
-        ef__json_str(&w, ef_str_from(file));
-    else
-        ef__json_null(&w);
-    ef__json_key(&w, "mode");
-    ef__json_str(&w, ef_str_from(cli_mode_name(mode)));
+    ef__json_member_bool(&w, "ok", true);
+    ef__json_member_name(&w, "file", ef_str_from(file));
+    ef__json_member_text(&w, "mode", cli_mode_name(mode));
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
     return 0;
 }
 
-static const cli_argument arguments[] = {
-    {"FILE", true, false, "@file", "settings file (default: the effective settings)"},
-    {NULL, false, false, NULL, NULL},
-};
-
 const cli_command cli_cmd_config_check = {
     .name = "config check",
     .summary = "check the settings: unknown keys, invalid values, contradictory combinations",
-    .arguments = arguments,
+    .arguments = CLI_ARGUMENTS(
+        {"FILE", true, false, "@file", "settings file (default: the effective settings)"}),
     .example = "everfold config check /etc/everfold.conf",
     .run = run_check,
     .settings_later = true,

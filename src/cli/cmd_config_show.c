@@ -24,14 +24,10 @@ static void write_setting(cli *c, cli_list *list, const ef__setting_view *view)
 
     cli_list_next(c, list);
     ef__json_open(&w, '{');
-    ef__json_key(&w, "key");
-    ef__json_str(&w, ef_str_from(view->spec->key));
-    ef__json_key(&w, "value");
-    ef__json_str(&w, cli_setting_value(c, view));
-    ef__json_key(&w, "origin");
-    ef__json_str(&w, ef_str_from(ef__setting_origin_name(view->origin)));
-    ef__json_key(&w, "where");
-    ef__json_str(&w, origin_text(view, room));
+    ef__json_member_text(&w, "key", view->spec->key);
+    ef__json_member_str(&w, "value", cli_setting_value(c, view));
+    ef__json_member_text(&w, "origin", ef__setting_origin_name(view->origin));
+    ef__json_member_str(&w, "where", origin_text(view, room));
     ef__json_close(&w, '}');
     (void)cli_list_item_end(c, list);
 }

@@ -55,12 +55,9 @@ static void report_json(diagnosis *d, verdict v, const char *check, const char *
     ef__json_writer *w = &d->w;
 
     ef__json_open(w, '{');
-    ef__json_key(w, "check");
-    ef__json_str(w, ef_str_from(check));
-    ef__json_key(w, "state");
-    ef__json_str(w, ef_str_from(words[v]));
-    ef__json_key(w, "detail");
-    ef__json_str(w, ef_str_from(detail));
+    ef__json_member_text(w, "check", check);
+    ef__json_member_text(w, "state", words[v]);
+    ef__json_member_text(w, "detail", detail);
     ef__json_key(w, "fix");
     if (fix)
         ef__json_str(w, ef_str_from(fix));
@@ -514,20 +511,16 @@ static int run_doctor(cli *c)
     return d.failed ? 6 : 0;
 }
 
-static const cli_option options[] = {
-    {"deep", 0, NULL, NULL, NULL,
-     "check every event and every view, not only the last 1000 events"},
-    {"accept-head", 0, NULL, NULL, NULL,
-     "accept the store as it is if it disagrees with its head file, or after a repair"},
-    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (with --accept-head)"},
-    {"yes", 0, NULL, NULL, NULL, "do not ask for confirmation"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_doctor = {
     .name = "doctor",
     .summary = "diagnose problems and show the commands that fix them",
-    .options = options,
+    .options = CLI_OPTIONS(
+        {"deep", 0, NULL, NULL, NULL,
+         "check every event and every view, not only the last 1000 events"},
+        {"accept-head", 0, NULL, NULL, NULL,
+         "accept the store as it is if it disagrees with its head file, or after a repair"},
+        {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (with --accept-head)"},
+        {"yes", 0, NULL, NULL, NULL, "do not ask for confirmation"}),
     .more =
         "The exit code is 6 if a check failed, 0 if there are only warnings. With --server it\n"
         "reports what the server knows; events and views are read only on the machine with the\n"

@@ -141,29 +141,21 @@ static int run_append(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"STREAM", false, false, NULL, "name of the stream"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"type", 0, "TYPE", NULL, NULL, "type of the event (required)"},
-    {"data", 0, "JSON", NULL, NULL, "data of the event, JSON (required); - reads stdin"},
-    {"id", 0, "ID", NULL, NULL,
-     "id of the event; appending the same id again has no effect (default: generated)"},
-    {"expected-seq", 0, "N", NULL, NULL,
-     "last seq of the stream as you know it; 0: the stream must not exist"},
-    {"meta", 0, "JSON", NULL, NULL, "metadata, a JSON object: correlation, causation, traceparent"},
-    {"schema", 0, "N", NULL, NULL, "version of the schema of the type (default 1)"},
-    {"time", 0, "RFC3339", NULL, NULL, "time at which it happened (default now)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_event_append = {
     .name = "event append",
     .summary = "append one event",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS(
+        {"type", 0, "TYPE", NULL, NULL, "type of the event (required)"},
+        {"data", 0, "JSON", NULL, NULL, "data of the event, JSON (required); - reads stdin"},
+        {"id", 0, "ID", NULL, NULL,
+         "id of the event; appending the same id again has no effect (default: generated)"},
+        {"expected-seq", 0, "N", NULL, NULL,
+         "last seq of the stream as you know it; 0: the stream must not exist"},
+        {"meta", 0, "JSON", NULL, NULL,
+         "metadata, a JSON object: correlation, causation, traceparent"},
+        {"schema", 0, "N", NULL, NULL, "version of the schema of the type (default 1)"},
+        {"time", 0, "RFC3339", NULL, NULL, "time at which it happened (default now)"}),
+    .arguments = CLI_ARGUMENTS({"STREAM", false, false, NULL, "name of the stream"}),
     .more =
         "After this command, --data is the data of the event. Give the data directory before it\n"
         "(everfold --data DIR event append …) or in EVERFOLD_DATA.",

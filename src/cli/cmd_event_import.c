@@ -452,23 +452,15 @@ static int run_import(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"FILE", false, false, "@file", "NDJSON file, one event per line; - reads stdin"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"batch", 0, "N", NULL, NULL, "events per append (default 1000)"},
-    {"skip-bad", 0, NULL, NULL, NULL, "skip bad lines; the exit code is then 1"},
-    {"dry-run", 0, NULL, NULL, NULL, "check the lines only; the journal is not read"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_event_import = {
     .name = "event import",
     .summary = "append events from an NDJSON file",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS(
+        {"batch", 0, "N", NULL, NULL, "events per append (default 1000)"},
+        {"skip-bad", 0, NULL, NULL, NULL, "skip bad lines; the exit code is then 1"},
+        {"dry-run", 0, NULL, NULL, NULL, "check the lines only; the journal is not read"}),
+    .arguments = CLI_ARGUMENTS(
+        {"FILE", false, false, "@file", "NDJSON file, one event per line; - reads stdin"}),
     .more =
         "A line is a JSON object with stream, type and data, and optionally tenant, id,\n"
         "expected_seq (0: the stream must not exist), meta, schema and time. A bad line ends\n"

@@ -88,19 +88,16 @@ static int run_log(cli *c)
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 
-static const cli_option options[] = {
-    {"after", 0, "POSITION", NULL, NULL, "only events after this position (default 0)"},
-    {"type", 0, "TYPE", NULL, NULL, "only events of this type, or PREFIX*"},
-    {"limit", 0, "N", NULL, NULL, "at most N events; 0: all (default: 100 for a table, else all)"},
-    {"follow", 'f', NULL, NULL, NULL, "continue with new events until interrupted"},
-    {"all-tenants", 0, NULL, NULL, NULL, "events of all tenants"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_event_log = {
     .name = "event log",
     .summary = "list events in position order",
-    .options = options,
+    .options = CLI_OPTIONS(
+        {"after", 0, "POSITION", NULL, NULL, "only events after this position (default 0)"},
+        {"type", 0, "TYPE", NULL, NULL, "only events of this type, or PREFIX*"},
+        {"limit", 0, "N", NULL, NULL,
+         "at most N events; 0: all (default: 100 for a table, else all)"},
+        {"follow", 'f', NULL, NULL, NULL, "continue with new events until interrupted"},
+        {"all-tenants", 0, NULL, NULL, NULL, "events of all tenants"}),
     .more = "The output of --all-tenants -o ndjson can be imported: `event import` appends the\n"
             "events in the same order and checks that each gets the same seq. To move a journal\n"
             "with positions, recording times and hashes, use `journal copy`.\n"

@@ -41,22 +41,12 @@ static int run_ls(cli *c)
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 
-static const cli_argument arguments[] = {
-    {"STREAM", false, false, NULL, "name of the stream"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"from-seq", 0, "N", NULL, NULL, "first seq to list (default 1)"},
-    {"limit", 0, "N", NULL, NULL, "at most N events; 0: all (default 100)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_event_ls = {
     .name = "event ls",
     .summary = "list the events of a stream",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS({"from-seq", 0, "N", NULL, NULL, "first seq to list (default 1)"},
+                           {"limit", 0, "N", NULL, NULL, "at most N events; 0: all (default 100)"}),
+    .arguments = CLI_ARGUMENTS({"STREAM", false, false, NULL, "name of the stream"}),
     .example = "everfold event ls order-1 -o json",
     .run = run_ls,
 };

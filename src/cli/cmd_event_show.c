@@ -56,15 +56,10 @@ static int run_show(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"ID", false, false, NULL, "id of the event"},
-    {NULL, false, false, NULL, NULL},
-};
-
 const cli_command cli_cmd_event_show = {
     .name = "event show",
     .summary = "show one event by id",
-    .arguments = arguments,
+    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the event"}),
     .example = "everfold event show 0190c0de-0000-7000-8000-000000000001 -o json",
     .run = run_show,
 };

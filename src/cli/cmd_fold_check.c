@@ -72,15 +72,10 @@ static int run_check(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"FILE", false, true, "@file", "program file; - reads stdin"},
-    {NULL, false, false, NULL, NULL},
-};
-
 const cli_command cli_cmd_fold_check = {
     .name = "fold check",
     .summary = "check programs and report errors with file, line and column",
-    .arguments = arguments,
+    .arguments = CLI_ARGUMENTS({"FILE", false, true, "@file", "program file; - reads stdin"}),
     .more = "Errors and warnings go to stderr with file, line, column and a caret; with -o json\n"
             "they are an array on stdout. The exit code is 2 if a program has an error.",
     .example = "everfold fold check shop/customer_orders.fold",

@@ -55,21 +55,12 @@ static int run_explain(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"FILE", false, false, "@file", "program file; - reads stdin"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"output", 'o', "FORMAT", NULL, "text,json,dot", "text, json or dot (for Graphviz)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_fold_explain = {
     .name = "fold explain",
     .summary = "show what a program does, as compiled",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS(
+        {"output", 'o', "FORMAT", NULL, "text,json,dot", "text, json or dot (for Graphviz)"}),
+    .arguments = CLI_ARGUMENTS({"FILE", false, false, "@file", "program file; - reads stdin"}),
     .example = "everfold fold explain shop/customer_orders.fold -o dot | dot -Tsvg > orders.svg",
     .run = run_explain,
 };

@@ -82,11 +82,7 @@ static void write_text(ef__json_writer *w, const char *key, ef_str text, bool th
 
 static void write_raw(ef__json_writer *w, const char *key, ef_str json)
 {
-    ef__json_key(w, key);
-    if (json.ptr)
-        ef__json_raw(w, json);
-    else
-        ef__json_null(w);
+    ef__json_member_raw(w, key, json);
 }
 
 static void write_problem(ef__json_writer *w, const cli_test_problem *p)
@@ -94,8 +90,7 @@ static void write_problem(ef__json_writer *w, const cli_test_problem *p)
     bool of_view = p->projection.len > 0;
 
     ef__json_open(w, '{');
-    ef__json_key(w, "line");
-    ef__json_int(w, p->line);
+    ef__json_member_int(w, "line", p->line);
     write_text(w, "projection", p->projection, of_view);
     write_text(w, "tenant", p->tenant, of_view);
     write_text(w, "view_id", p->view_id, of_view);
@@ -114,13 +109,10 @@ static void write_case(cli *c, totals *t, const char *path, const cli_test_case 
     cli_list_next(c, &t->list);
     ef__json_open(&w, '{');
     write_text(&w, "file", ef_str_from(path), true);
-    ef__json_key(&w, "line");
-    ef__json_int(&w, one->line);
+    ef__json_member_int(&w, "line", one->line);
     write_text(&w, "case", one->name, true);
-    ef__json_key(&w, "passed");
-    ef__json_bool(&w, result->first == NULL);
-    ef__json_key(&w, "problems");
-    ef__json_open(&w, '[');
+    ef__json_member_bool(&w, "passed", result->first == NULL);
+    ef__json_member_open(&w, "problems", '[');
     for (const cli_test_problem *p = result->first; p; p = p->next)
         write_problem(&w, p);
     ef__json_close(&w, ']');
@@ -193,15 +185,11 @@ static int run_test(cli *c)
     return rc != 0 ? rc : t.failed > 0 ? 1 : 0;
 }
 
-static const cli_argument arguments[] = {
-    {"FILE", false, true, "@file", "test file, see docs/reference/fold-testing.md"},
-    {NULL, false, false, NULL, NULL},
-};
-
 const cli_command cli_cmd_fold_test = {
     .name = "fold test",
     .summary = "run test files: given events, expected views",
-    .arguments = arguments,
+    .arguments = CLI_ARGUMENTS(
+        {"FILE", false, true, "@file", "test file, see docs/reference/fold-testing.md"}),
     .more = "Tests run in memory. The exit code is 1 if a case fails and 2 if a test file or a\n"
             "program has an error.",
     .example = "everfold fold test examples/shop/shop.test",

@@ -28,15 +28,10 @@ static int run_help(cli *c)
     return 0;
 }
 
-static const cli_argument arguments[] = {
-    {"COMMAND", true, true, NULL, "command, one or two words"},
-    {NULL, false, false, NULL, NULL},
-};
-
 const cli_command cli_cmd_help = {
     .name = "help",
     .summary = "describe a command",
-    .arguments = arguments,
+    .arguments = CLI_ARGUMENTS({"COMMAND", true, true, NULL, "command, one or two words"}),
     .example = "everfold help event append",
     .run = run_help,
     .no_settings = true,

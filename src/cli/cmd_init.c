@@ -17,18 +17,12 @@ static void write_answer(cli *c, const char *data, const ef_store_facts *facts, 
         return;
     }
     ef__json_open(&w, '{');
-    ef__json_key(&w, "data");
-    ef__json_str(&w, ef_str_from(data));
-    ef__json_key(&w, "journal");
-    ef__json_str(&w, ef_str_from(c->journal_shown));
-    ef__json_key(&w, "journal_id");
-    ef__json_str(&w, ef_str_from(facts->journal_id));
-    ef__json_key(&w, "partitions");
-    ef__json_int(&w, facts->partitions);
-    ef__json_key(&w, "created");
-    ef__json_bool(&w, made);
-    ef__json_key(&w, "views");
-    ef__json_str(&w, ef_str_from(c->views_shown));
+    ef__json_member_text(&w, "data", data);
+    ef__json_member_text(&w, "journal", c->journal_shown);
+    ef__json_member_text(&w, "journal_id", facts->journal_id);
+    ef__json_member_int(&w, "partitions", facts->partitions);
+    ef__json_member_bool(&w, "created", made);
+    ef__json_member_text(&w, "views", c->views_shown);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
@@ -83,16 +77,13 @@ static int run_init(cli *c)
     return 0;
 }
 
-static const cli_option options[] = {
-    {"partitions", 0, "N", "outbox.partitions", NULL, "partitions of a new journal (default 16)"},
-    {"sql", 0, NULL, NULL, NULL, "make nothing: print the SQL that would, for stores on a server"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_init = {
     .name = "init",
     .summary = "create the data directory and the stores; idempotent",
-    .options = options,
+    .options = CLI_OPTIONS({"partitions", 0, "N", "outbox.partitions", NULL,
+                            "partitions of a new journal (default 16)"},
+                           {"sql", 0, NULL, NULL, NULL,
+                            "make nothing: print the SQL that would, for stores on a server"}),
     .more = "The stores that --journal and --views name are written to everfold.conf in the data\n"
             "directory, so that later commands find them. A URL with a password is not written;\n"
             "neither is anything if --config names another settings file.",

@@ -18,15 +18,10 @@ static int run_adopt(cli *c)
     return 0;
 }
 
-static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_journal_adopt = {
     .name = "journal adopt",
     .summary = "let a restored journal replace the original",
-    .options = options,
+    .options = CLI_OPTIONS(CLI_REASON),
     .more =
         "A journal that was restored from a backup, or whose database was copied, is a copy:\n"
         "its publishers send nothing, because the original may still send the same events. When\n"

@@ -86,16 +86,11 @@ static int run_ls(cli *c)
     return 0;
 }
 
-static const cli_option options[] = {
-    {"kind", 0, "KIND", NULL, "partition,publisher,scope,run,sequencer",
-     "only leases of this kind"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_lease_ls = {
     .name = "lease ls",
     .summary = "list leases: holder, expiry and fencing token",
-    .options = options,
+    .options = CLI_OPTIONS({"kind", 0, "KIND", NULL, "partition,publisher,scope,run,sequencer",
+                            "only leases of this kind"}),
     .more = "The token grows with every take-over; a write under an older token is refused. A\n"
             "released lease is free and keeps its token.",
     .example = "everfold lease ls --kind partition",

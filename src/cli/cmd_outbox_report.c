@@ -69,12 +69,10 @@ static void write_summary(cli *c, ef__json_writer *w, const ef_outbox_summary *s
         return;
     }
     ef__json_open(w, '{');
-    ef__json_key(w, "mode");
-    ef__json_str(w, EF_STR("outbox"));
+    ef__json_member_str(w, "mode", EF_STR("outbox"));
     ef__json_key(w, "summary");
     ef__summary_write(w, s);
-    ef__json_key(w, "rows");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "rows", '[');
 }
 
 /* The summary is printed after the first page was read, so that an invalid cursor is refused before
@@ -207,25 +205,22 @@ static int run_report(cli *c)
     return 0;
 }
 
-static const cli_option options[] = {
-    {"status", 0, "STATUS", NULL, "pending,processing,failed,dead,blocked,published",
-     "only rows with this status: pending, processing, failed, dead, blocked, published"},
-    {"lane", 0, "LANE", NULL, NULL, "only rows of this lane"},
-    {"stream", 0, "STREAM", NULL, NULL, "only rows of this stream of --tenant"},
-    {"types", 0, "LIST", NULL, NULL, "only rows of these types: comma-separated NAME or PREFIX*"},
-    {"partition", 0, "PARTITION", NULL, NULL, "only rows of this partition: p07"},
-    {"error", 0, "TEXT", NULL, NULL, "only rows whose last error contains this text"},
-    {"older", 0, "TIME", NULL, NULL, "only rows enqueued longer ago than this: 10m"},
-    {"by", 0, "WHAT", NULL, "error", "count rows by lane and error (default: dead rows)"},
-    {"limit", 0, "N", NULL, NULL, "at most N rows (default 50)"},
-    {"after", 0, "CURSOR", NULL, NULL, "continue an earlier report after its cursor"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_outbox_report = {
     .name = "outbox report",
     .summary = "show the backlog of the outbox: counts by status, and rows",
-    .options = options,
+    .options = CLI_OPTIONS(
+        {"status", 0, "STATUS", NULL, "pending,processing,failed,dead,blocked,published",
+         "only rows with this status: pending, processing, failed, dead, blocked, published"},
+        {"lane", 0, "LANE", NULL, NULL, "only rows of this lane"},
+        {"stream", 0, "STREAM", NULL, NULL, "only rows of this stream of --tenant"},
+        {"types", 0, "LIST", NULL, NULL,
+         "only rows of these types: comma-separated NAME or PREFIX*"},
+        {"partition", 0, "PARTITION", NULL, NULL, "only rows of this partition: p07"},
+        {"error", 0, "TEXT", NULL, NULL, "only rows whose last error contains this text"},
+        {"older", 0, "TIME", NULL, NULL, "only rows enqueued longer ago than this: 10m"},
+        {"by", 0, "WHAT", NULL, "error", "count rows by lane and error (default: dead rows)"},
+        {"limit", 0, "N", NULL, NULL, "at most N rows (default 50)"},
+        {"after", 0, "CURSOR", NULL, NULL, "continue an earlier report after its cursor"}),
     .more =
         "Covers all tenants unless --tenant is given. A blocked row is pending after a dead row\n"
         "of its stream and is counted under both. The counts depend on lane and tenant only,\n"

@@ -14,7 +14,7 @@ static void print_sync_json(cli *c, const ef_partition_change *change,
 
     ef__json_open(&w, '{');
     ef__shape_members(&w, &ef__shape_partition_sync_result, done);
-    cli_json_field_bool(&w, "dry_run", change->dry_run);
+    ef__json_member_bool(&w, "dry_run", change->dry_run);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
@@ -60,17 +60,13 @@ static int run_sync(cli *c)
     return 0;
 }
 
-static const cli_option options[] = {
-    {"count", 0, "N", NULL, NULL, "number of partitions (default: unchanged)"},
-    {"prune", 0, NULL, NULL, NULL, "remove free leases beyond the count"},
-    {"dry-run", 0, NULL, NULL, NULL, "report the changes without making them"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_partition_sync = {
     .name = "partition sync",
     .summary = "change the number of partitions",
-    .options = options,
+    .options =
+        CLI_OPTIONS({"count", 0, "N", NULL, NULL, "number of partitions (default: unchanged)"},
+                    {"prune", 0, NULL, NULL, NULL, "remove free leases beyond the count"},
+                    {"dry-run", 0, NULL, NULL, NULL, "report the changes without making them"}),
     .more =
         "Workers and writers adopt the new count while they run. The count can be raised at any\n"
         "time: queued rows stay where they are. Lowering it is refused while rows are queued in\n"

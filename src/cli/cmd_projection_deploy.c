@@ -189,27 +189,18 @@ static int run_deploy(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"FILE", false, true, "@file", "program file"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"in-place", 0, NULL, NULL, NULL, "migrate the existing views instead of building new ones"},
-    {"switch", 0, NULL, NULL, NULL,
-     "wait until it has caught up, compare, and make it the active version"},
-    {"on-error", 0, "stop|skip", NULL, NULL,
-     "events that fail: block the stream (stop) or skip the event"},
-    {"reason", 0, "TEXT", NULL, NULL,
-     "reason, recorded in the audit log (with --on-error or --switch)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_projection_deploy = {
     .name = "projection deploy",
     .summary = "deploy programs; deploying the same text again has no effect",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS({"in-place", 0, NULL, NULL, NULL,
+                            "migrate the existing views instead of building new ones"},
+                           {"switch", 0, NULL, NULL, NULL,
+                            "wait until it has caught up, compare, and make it the active version"},
+                           {"on-error", 0, "stop|skip", NULL, NULL,
+                            "events that fail: block the stream (stop) or skip the event"},
+                           {"reason", 0, "TEXT", NULL, NULL,
+                            "reason, recorded in the audit log (with --on-error or --switch)"}),
+    .arguments = CLI_ARGUMENTS({"FILE", false, true, "@file", "program file"}),
     .more =
         "A new projection, or a new version, catches up from the first event of the journal\n"
         "(everfold work) and then applies new events. In the modes inline_apply_only and\n"

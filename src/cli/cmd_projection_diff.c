@@ -62,11 +62,7 @@ static void print_difference(showing *s, const ef_difference *d)
 
 static void write_side(ef__json_writer *w, const char *key, ef_str data)
 {
-    ef__json_key(w, key);
-    if (data.ptr)
-        ef__json_raw(w, data);
-    else
-        ef__json_null(w);
+    ef__json_member_raw(w, key, data);
 }
 
 static bool report_difference(void *context, const ef_difference *d)
@@ -81,10 +77,8 @@ static bool report_difference(void *context, const ef_difference *d)
         return cli_flush_some(s->c);
     }
     ef__json_open(w, '{');
-    ef__json_key(w, "tenant");
-    ef__json_str(w, d->tenant);
-    ef__json_key(w, "view_id");
-    ef__json_str(w, d->view_id);
+    ef__json_member_str(w, "tenant", d->tenant);
+    ef__json_member_str(w, "view_id", d->view_id);
     write_side(w, "left", d->left);
     write_side(w, "right", d->right);
     ef__json_close(w, '}');
@@ -93,8 +87,7 @@ static bool report_difference(void *context, const ef_difference *d)
 
 static void add_count(ef__json_writer *w, const char *key, int64_t value)
 {
-    ef__json_key(w, key);
-    ef__json_int(w, value);
+    ef__json_member_int(w, key, value);
 }
 
 static void report_counts(showing *s, const ef_diff *diff)
@@ -214,8 +207,7 @@ static int run_diff(cli *c)
         return rc;
     if (c->format != CLI_TABLE) {
         ef__json_open(&s.writer, '{');
-        ef__json_key(&s.writer, "differences");
-        ef__json_open(&s.writer, '[');
+        ef__json_member_open(&s.writer, "differences", '[');
     }
     if (cli_projection_diff(c, &routes[0], &routes[1], report_difference, &s, &diff, &err) ==
         EF_OK) {
@@ -231,23 +223,14 @@ static int run_diff(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "name of the projection"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"versions", 0, "A,B", NULL, NULL, "two versions; the newest generation of each is compared"},
-    {"generations", 0, "A,B", NULL, NULL, "two generations"},
-    {"limit", 0, "N", NULL, NULL, "differences to show (default 20)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_projection_diff = {
     .name = "projection diff",
     .summary = "compare the views of two versions or generations",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS({"versions", 0, "A,B", NULL, NULL,
+                            "two versions; the newest generation of each is compared"},
+                           {"generations", 0, "A,B", NULL, NULL, "two generations"},
+                           {"limit", 0, "N", NULL, NULL, "differences to show (default 20)"}),
+    .arguments = CLI_NAME("projection"),
     .more = "The exit code is 1 if they differ.",
     .example = "everfold projection rebuild customer_orders --wait && "
                "everfold projection diff customer_orders --generations 1,2",

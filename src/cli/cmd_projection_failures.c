@@ -11,8 +11,7 @@
 static void write_failure(ef__json_writer *w, ef_str projection, const ef_failure *f)
 {
     ef__json_open(w, '{');
-    ef__json_key(w, "projection");
-    ef__json_str(w, projection);
+    ef__json_member_str(w, "projection", projection);
     ef__shape_members(w, &ef__shape_failure, f);
     ef__json_close(w, '}');
 }
@@ -60,22 +59,12 @@ static int run_failures(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "name of the projection"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"all", 0, NULL, NULL, NULL, "include resolved failures"},
-    {"limit", 0, "N", NULL, NULL, "at most N failures (default 100)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_projection_failures = {
     .name = "projection failures",
     .summary = "list the events that a projection failed on, newest first",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS({"all", 0, NULL, NULL, NULL, "include resolved failures"},
+                           {"limit", 0, "N", NULL, NULL, "at most N failures (default 100)"}),
+    .arguments = CLI_NAME("projection"),
     .more =
         "A failure is open until its event is applied or skipped. The rows to act on are listed\n"
         "by: everfold outbox report.\n"

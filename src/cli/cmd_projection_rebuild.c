@@ -83,26 +83,17 @@ static int run_rebuild(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "name of the projection"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"wait", 0, NULL, NULL, NULL, "rebuild now and show progress"},
-    {"in-place", 0, NULL, NULL, NULL,
-     "replace the active views at once; queries see them grow from empty"},
-    {"no-switch", 0, NULL, NULL, NULL, "do not make the new generation active"},
-    {"switch-anyway", 0, NULL, NULL, NULL, "make it active even if views differ"},
-    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_projection_rebuild = {
     .name = "projection rebuild",
     .summary = "rebuild a projection from all events",
-    .options = options,
-    .arguments = arguments,
+    .options =
+        CLI_OPTIONS({"wait", 0, NULL, NULL, NULL, "rebuild now and show progress"},
+                    {"in-place", 0, NULL, NULL, NULL,
+                     "replace the active views at once; queries see them grow from empty"},
+                    {"no-switch", 0, NULL, NULL, NULL, "do not make the new generation active"},
+                    {"switch-anyway", 0, NULL, NULL, NULL, "make it active even if views differ"},
+                    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"}),
+    .arguments = CLI_NAME("projection"),
     .more = "A new generation is built beside the active one, compared with it, and then becomes\n"
             "the active one atomically; queries never see a partial state. If views differ, the\n"
             "switch happens only with --switch-anyway, and with --wait the exit code is 1. The\n"

@@ -143,15 +143,10 @@ static int run_show(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "name of the projection"},
-    {NULL, false, false, NULL, NULL},
-};
-
 const cli_command cli_cmd_projection_show = {
     .name = "projection show",
     .summary = "show a projection: state, lag, latest failures and program",
-    .arguments = arguments,
+    .arguments = CLI_NAME("projection"),
     .more =
         "If there are several versions, the active one is shown. A log-ordered projection has\n"
         "scopes, named tenant:projection:partition: * for all tenants without a failure, and\n"

@@ -84,8 +84,7 @@ static int try_program(cli *c, ef_str text)
         return cli_fail(c, &err, NULL);
     if (c->format != CLI_TABLE) {
         ef__json_open(&s.writer, '{');
-        ef__json_key(&s.writer, "rows");
-        ef__json_open(&s.writer, '[');
+        ef__json_member_open(&s.writer, "rows", '[');
     }
     if (cli_projection_try_draft(c,
                                  &(ef_draft){.file_name = c->arguments[0],
@@ -117,21 +116,12 @@ static int run_try(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"FILE", false, false, "@file", "program file"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"limit", 0, "N", NULL, NULL, "try at most N failed events (default 100)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_projection_try = {
     .name = "projection try",
     .summary = "dry-run a program on the failed events before deploying it",
-    .options = options,
-    .arguments = arguments,
+    .options =
+        CLI_OPTIONS({"limit", 0, "N", NULL, NULL, "try at most N failed events (default 100)"}),
+    .arguments = CLI_ARGUMENTS({"FILE", false, false, "@file", "program file"}),
     .more =
         "Folds the program over every stream that has a failed or dead event of the projection,\n"
         "from the first event of the stream, into empty views in memory (a log-ordered program:\n"

@@ -22,20 +22,13 @@ static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
         return;
     }
     ef__json_open(&w, '{');
-    ef__json_key(&w, "projection");
-    ef__json_str(&w, run->projection);
-    ef__json_key(&w, "generation");
-    ef__json_int(&w, v->generation);
-    ef__json_key(&w, "equal");
-    ef__json_bool(&w, v->compared && v->differences == 0);
-    ef__json_key(&w, "views");
-    ef__json_int(&w, v->views);
-    ef__json_key(&w, "differences");
-    ef__json_int(&w, v->differences);
-    ef__json_key(&w, "examples");
-    ef__json_raw(&w, v->examples.len ? v->examples : EF_STR("[]"));
-    ef__json_key(&w, "run");
-    ef__json_str(&w, run->id);
+    ef__json_member_str(&w, "projection", run->projection);
+    ef__json_member_int(&w, "generation", v->generation);
+    ef__json_member_bool(&w, "equal", v->compared && v->differences == 0);
+    ef__json_member_int(&w, "views", v->views);
+    ef__json_member_int(&w, "differences", v->differences);
+    ef__json_member_raw(&w, "examples", v->examples.len ? v->examples : EF_STR("[]"));
+    ef__json_member_str(&w, "run", run->id);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
@@ -73,21 +66,11 @@ static int run_verify(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "name of the projection"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_projection_verify = {
     .name = "projection verify",
     .summary = "compare every view with a side build from the journal; exit code 1 on drift",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS({"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"}),
+    .arguments = CLI_NAME("projection"),
     .more =
         "Live work continues meanwhile. The side build is removed afterwards. The exit code is\n"
         "1 if a view differs from the result of folding the events.",

@@ -113,23 +113,14 @@ static int run_wait(cli *c)
     return cli_fail(c, &err, cli_view_hint(st));
 }
 
-static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "name of the projection"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"position", 0, "P", NULL, NULL,
-     "wait for this position (default: the current head of the journal)"},
-    {"timeout", 0, "D", NULL, NULL, "give up after this time: 500ms, 10s (default 30s)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_projection_wait = {
     .name = "projection wait",
     .summary = "wait until a projection has reached a position",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS(
+        {"position", 0, "P", NULL, NULL,
+         "wait for this position (default: the current head of the journal)"},
+        {"timeout", 0, "D", NULL, NULL, "give up after this time: 500ms, 10s (default 30s)"}),
+    .arguments = CLI_NAME("projection"),
     .more =
         "The command only waits; workers do the work (everfold work). With --tenant it waits\n"
         "for that tenant, otherwise for all tenants. The exit code is 5 after a timeout. It is\n"

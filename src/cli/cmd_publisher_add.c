@@ -152,39 +152,31 @@ static int run_add(cli *c)
     return cli_show_publisher(c, p.name);
 }
 
-static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "name of the publisher"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"to", 0, "URL", NULL, NULL,
-     "sink: file:PATH, file:- (stdout), https://HOST/PATH, nats://HOST:PORT/SUBJECT"},
-    {"types", 0, "LIST", NULL, NULL, "only these types: comma-separated NAME or PREFIX*"},
-    {"partition-by", 0, "WHAT", NULL, "stream,tenant,type",
-     "key of the messages: stream (default), tenant, type, data.MEMBER"},
-    {"retry", 0, "TIME", NULL, NULL, "retry a failed message after this time (default 60s)"},
-    {"attempts", 0, "N", NULL, NULL, "attempts until a message is dead (default: no limit)"},
-    {"retain", 0, "TIME", NULL, NULL,
-     "retain published rows for this time (default 1h, nats 10m; 0: not retained)"},
-    {"timeout", 0, "TIME", NULL, NULL, "timeout of one delivery (default 10s)"},
-    {"file-bytes", 0, "N", NULL, NULL, "file: rotate at this size (default: never)"},
-    {"files", 0, "N", NULL, NULL, "file: keep N rotated files (default 10)"},
-    {"in-flight", 0, "N", NULL, NULL, "webhook: at most N concurrent requests (default 8)"},
-    {"secret-file", 0, "PATH", NULL, "@file",
-     "file with the secret: signing key of webhooks, or USER:PASSWORD or token of NATS"},
-    {"secret-env", 0, "NAME", NULL, NULL, "environment variable of the worker with the secret"},
-    {"allow-private", 0, NULL, NULL, NULL, "webhook, NATS: allow addresses that are not public"},
-    {"paused", 0, NULL, NULL, NULL, "queue events, but do not deliver yet"},
-    {"replace", 0, NULL, NULL, NULL, "change an existing publisher"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_publisher_add = {
     .name = "publisher add",
     .summary = "forward events to a file, a webhook or NATS",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS(
+        {"to", 0, "URL", NULL, NULL,
+         "sink: file:PATH, file:- (stdout), https://HOST/PATH, nats://HOST:PORT/SUBJECT"},
+        {"types", 0, "LIST", NULL, NULL, "only these types: comma-separated NAME or PREFIX*"},
+        {"partition-by", 0, "WHAT", NULL, "stream,tenant,type",
+         "key of the messages: stream (default), tenant, type, data.MEMBER"},
+        {"retry", 0, "TIME", NULL, NULL, "retry a failed message after this time (default 60s)"},
+        {"attempts", 0, "N", NULL, NULL, "attempts until a message is dead (default: no limit)"},
+        {"retain", 0, "TIME", NULL, NULL,
+         "retain published rows for this time (default 1h, nats 10m; 0: not retained)"},
+        {"timeout", 0, "TIME", NULL, NULL, "timeout of one delivery (default 10s)"},
+        {"file-bytes", 0, "N", NULL, NULL, "file: rotate at this size (default: never)"},
+        {"files", 0, "N", NULL, NULL, "file: keep N rotated files (default 10)"},
+        {"in-flight", 0, "N", NULL, NULL, "webhook: at most N concurrent requests (default 8)"},
+        {"secret-file", 0, "PATH", NULL, "@file",
+         "file with the secret: signing key of webhooks, or USER:PASSWORD or token of NATS"},
+        {"secret-env", 0, "NAME", NULL, NULL, "environment variable of the worker with the secret"},
+        {"allow-private", 0, NULL, NULL, NULL,
+         "webhook, NATS: allow addresses that are not public"},
+        {"paused", 0, NULL, NULL, NULL, "queue events, but do not deliver yet"},
+        {"replace", 0, NULL, NULL, NULL, "change an existing publisher"}),
+    .arguments = CLI_NAME("publisher"),
     .more = "From now on, every event of a published type (everfold type set TYPE --publish yes)\n"
             "that matches --types is queued for the publisher in the transaction of its append.\n"
             "Workers deliver it at least once, and the events of a stream in order. A failed\n"

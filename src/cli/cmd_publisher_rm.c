@@ -25,22 +25,12 @@ static int run_rm(cli *c)
     return 0;
 }
 
-static const cli_argument arguments[] = {
-    {"NAME", false, false, NULL, "name of the publisher"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"discard", 0, NULL, NULL, NULL, "remove it even if it has unpublished rows"},
-    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_publisher_rm = {
     .name = "publisher rm",
     .summary = "remove a publisher and its lane",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS(
+        {"discard", 0, NULL, NULL, NULL, "remove it even if it has unpublished rows"}, CLI_REASON),
+    .arguments = CLI_NAME("publisher"),
     .more = "A publisher with unpublished rows is removed only with --discard.",
     .example = "everfold publisher rm mail --discard --reason 'they closed'",
     .run = run_rm,

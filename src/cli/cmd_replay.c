@@ -124,12 +124,10 @@ static int preview_replay(cli *c, const ef_replay *replay, bool validate)
         return rc;
     if (c->format != CLI_TABLE) {
         ef__json_open(&l.writer, '{');
-        ef__json_key(&l.writer, "mode");
-        ef__json_str(&l.writer, validate ? EF_STR("validate") : EF_STR("dry-run"));
+        ef__json_member_str(&l.writer, "mode", validate ? EF_STR("validate") : EF_STR("dry-run"));
     }
     if (c->format != CLI_TABLE && validate) {
-        ef__json_key(&l.writer, "warnings");
-        ef__json_open(&l.writer, '[');
+        ef__json_member_open(&l.writer, "warnings", '[');
     }
     if (cli_replay_preview(c, replay, validate, print_warning, &l, &r, &err) != EF_OK) {
         ef__buf_reset(&c->out);

@@ -221,22 +221,13 @@ static int run_restore(cli *c)
     return cli_fail(c, &err, NULL);
 }
 
-static const cli_argument arguments[] = {
-    {"DIR", false, false, "@dir", "a directory that `backup` wrote"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"until", 0, "POSITION|TIME", NULL, NULL,
-     "restore events up to this position, or recorded up to this RFC 3339 time"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_restore = {
     .name = "restore",
     .summary = "restore a backup into an empty data directory",
-    .options = options,
-    .arguments = arguments,
+    .options =
+        CLI_OPTIONS({"until", 0, "POSITION|TIME", NULL, NULL,
+                     "restore events up to this position, or recorded up to this RFC 3339 time"}),
+    .arguments = CLI_ARGUMENTS({"DIR", false, false, "@dir", "a directory that `backup` wrote"}),
     .more =
         "The backup is checked before anything is written. The data directory (--data) must be\n"
         "empty or not exist. The restored journal has no leases and no workers, so `work` can\n"

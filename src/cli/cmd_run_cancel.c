@@ -40,21 +40,11 @@ static int run_cancel(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"ID", false, false, NULL, "id of the run"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_run_cancel = {
     .name = "run cancel",
     .summary = "cancel a run; committed work stays",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS(CLI_REASON),
+    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the run"}),
     .more = "The unfinished generation of a rebuild is removed. A worker that drives the run ends\n"
             "it at its next step.",
     .example = "id=$(everfold projection rebuild customer_orders -o json | cut -d '\"' -f 4) && "

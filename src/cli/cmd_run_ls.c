@@ -41,16 +41,11 @@ static int run_ls(cli *c)
     return rc;
 }
 
-static const cli_option options[] = {
-    {"open", 0, NULL, NULL, NULL, "only queued and running runs"},
-    {"limit", 0, "N", NULL, NULL, "at most N runs (default 50)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_run_ls = {
     .name = "run ls",
     .summary = "list runs: replays, rebuilds and verifications, newest first",
-    .options = options,
+    .options = CLI_OPTIONS({"open", 0, NULL, NULL, NULL, "only queued and running runs"},
+                           {"limit", 0, "N", NULL, NULL, "at most N runs (default 50)"}),
     .example = "everfold run ls --open",
     .run = run_ls,
 };

@@ -183,8 +183,7 @@ static void write_json(cli *c, const cli_overview *o)
                                            .projections = &o->projections,
                                            .unaccounted = o->unaccounted,
                                            .views_error = &o->views_error});
-    ef__json_key(&w, "views_url");
-    ef__json_str(&w, ef_str_from(c->views_shown));
+    ef__json_member_text(&w, "views_url", c->views_shown);
     ef__health_write(&w, cli_overview_health(o, health), health);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');

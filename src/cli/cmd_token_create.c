@@ -76,18 +76,14 @@ static int run_create(cli *c)
     return 0;
 }
 
-static const cli_option options[] = {
-    {"scope", 's', "SCOPES", NULL, "append,read,work,operate,admin",
-     "comma-separated scopes: append, read, work, operate, admin"},
-    {"expires", 0, "DURATION", NULL, NULL, "expires after this time: 30d (default: never)"},
-    {"note", 0, "TEXT", NULL, NULL, "purpose of the token"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_token_create = {
     .name = "token create",
     .summary = "create an API token; its secret is shown once",
-    .options = options,
+    .options = CLI_OPTIONS(
+        {"scope", 's', "SCOPES", NULL, "append,read,work,operate,admin",
+         "comma-separated scopes: append, read, work, operate, admin"},
+        {"expires", 0, "DURATION", NULL, NULL, "expires after this time: 30d (default: never)"},
+        {"note", 0, "TEXT", NULL, NULL, "purpose of the token"}),
     .more =
         "With --tenant the token is valid for that tenant only. Scopes: append writes events;\n"
         "read reads events, views and states; operate deploys, rebuilds, requeues and skips;\n"

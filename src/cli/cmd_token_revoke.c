@@ -23,21 +23,11 @@ static int run_revoke(cli *c)
     return 0;
 }
 
-static const cli_argument arguments[] = {
-    {"ID", false, false, NULL, "id of the token (everfold token ls)"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_token_revoke = {
     .name = "token revoke",
     .summary = "revoke an API token",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS(CLI_REASON),
+    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the token (everfold token ls)"}),
     .example = "everfold token revoke 5f0c2d9be1a7c344",
     .run = run_revoke,
 };

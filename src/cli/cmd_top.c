@@ -125,11 +125,11 @@ static void add_seconds(ef__json_writer *w, const char *key, int64_t ms)
 
 static void add_counts(ef__json_writer *w, const ef_outbox_summary *rows, int64_t now_us)
 {
-    cli_json_field_int(w, "pending", rows->pending);
-    cli_json_field_int(w, "processing", rows->processing);
-    cli_json_field_int(w, "failed", rows->failed);
-    cli_json_field_int(w, "dead", rows->dead);
-    cli_json_field_int(w, "blocked", rows->blocked);
+    ef__json_member_int(w, "pending", rows->pending);
+    ef__json_member_int(w, "processing", rows->processing);
+    ef__json_member_int(w, "failed", rows->failed);
+    ef__json_member_int(w, "dead", rows->dead);
+    ef__json_member_int(w, "blocked", rows->blocked);
     add_seconds(w, "oldest_seconds",
                 rows->oldest.count > 0 ? cli_age_ms(now_us, rows->oldest.items[0].enqueued_us)
                                        : -1);
@@ -138,11 +138,10 @@ static void add_counts(ef__json_writer *w, const ef_outbox_summary *rows, int64_
 
 static void add_lanes(ef__json_writer *w, const cli_overview *o)
 {
-    ef__json_key(w, "lanes");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "lanes", '[');
     for (size_t i = 0; i < o->lane_count; i++) {
         ef__json_open(w, '{');
-        cli_json_field_str(w, "lane", o->lanes[i].name);
+        ef__json_member_name(w, "lane", o->lanes[i].name);
         add_counts(w, &o->lanes[i].rows, o->read_us);
         ef__json_close(w, '}');
     }
@@ -151,44 +150,40 @@ static void add_lanes(ef__json_writer *w, const cli_overview *o)
 
 static void add_projections(ef__json_writer *w, const cli_overview *o)
 {
-    ef__json_key(w, "projections");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "projections", '[');
     for (size_t i = 0; i < o->projections.count; i++)
         ef__projection_write(w, &o->projections.items[i]);
     ef__json_close(w, ']');
-    cli_json_field_int(w, "unaccounted", o->unaccounted);
-    cli_json_field_str(w, "views_error", ef_str_from(o->views_error.text));
+    ef__json_member_int(w, "unaccounted", o->unaccounted);
+    ef__json_member_name(w, "views_error", ef_str_from(o->views_error.text));
 }
 
 static void add_membership(ef__json_writer *w, const cli_overview *o)
 {
     int64_t owned = cli_overview_owned(o, EF_STR(""));
 
-    ef__json_key(w, "workers");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "workers", '[');
     for (size_t i = 0; i < o->workers.count; i++) {
         const ef_worker *worker = &o->workers.items[i];
         ef__json_open(w, '{');
-        cli_json_field_str(w, "id", worker->id);
-        cli_json_field_str(w, "host", worker->host);
-        cli_json_field_int(w, "pid", worker->pid);
-        cli_json_field_bool(w, "live", worker->live);
-        cli_json_field_str(w, "state", ef_str_from(ef_worker_state_name(worker->state)));
+        ef__json_member_name(w, "id", worker->id);
+        ef__json_member_name(w, "host", worker->host);
+        ef__json_member_int(w, "pid", worker->pid);
+        ef__json_member_bool(w, "live", worker->live);
+        ef__json_member_name(w, "state", ef_str_from(ef_worker_state_name(worker->state)));
         add_seconds(w, "heartbeat_seconds", cli_age_ms(o->read_us, worker->updated_us));
-        cli_json_field_int(w, "partitions", cli_overview_owned(o, worker->id));
+        ef__json_member_int(w, "partitions", cli_overview_owned(o, worker->id));
         ef__json_close(w, '}');
     }
     ef__json_close(w, ']');
-    ef__json_key(w, "partitions");
-    ef__json_open(w, '{');
-    cli_json_field_int(w, "count", (int64_t)o->partitions.count);
-    cli_json_field_int(w, "owned", owned);
-    cli_json_field_int(w, "free", (int64_t)o->partitions.count - owned);
+    ef__json_member_open(w, "partitions", '{');
+    ef__json_member_int(w, "count", (int64_t)o->partitions.count);
+    ef__json_member_int(w, "owned", owned);
+    ef__json_member_int(w, "free", (int64_t)o->partitions.count - owned);
     ef__json_close(w, '}');
-    ef__json_key(w, "runs");
-    ef__json_open(w, '{');
-    cli_json_field_int(w, "queued", o->runs_queued);
-    cli_json_field_int(w, "running", o->runs_running);
+    ef__json_member_open(w, "runs", '{');
+    ef__json_member_int(w, "queued", o->runs_queued);
+    ef__json_member_int(w, "running", o->runs_running);
     ef__json_close(w, '}');
 }
 
@@ -200,24 +195,21 @@ static void print_object(top *t)
 
     (void)snprintf(rate, sizeof rate, "%.1f", cli_rate_over(&t->rate, mono_us(), WINDOW_S));
     ef__json_open(&w, '{');
-    cli_json_field_time(&w, "ts", o->read_us);
-    cli_json_field_str(&w, "mode", ef_str_from(cli_mode_name(t->c->mode)));
-    cli_json_field_int(&w, "position", o->head.position);
-    ef__json_key(&w, "appended_per_second");
-    ef__json_raw(&w, ef_str_from(rate));
-    ef__json_key(&w, "outbox");
-    ef__json_open(&w, '{');
+    ef__json_member_time(&w, "ts", o->read_us);
+    ef__json_member_name(&w, "mode", ef_str_from(cli_mode_name(t->c->mode)));
+    ef__json_member_int(&w, "position", o->head.position);
+    ef__json_member_raw(&w, "appended_per_second", ef_str_from(rate));
+    ef__json_member_open(&w, "outbox", '{');
     add_counts(&w, &o->outbox, o->read_us);
     ef__json_close(&w, '}');
     add_lanes(&w, o);
     add_projections(&w, o);
     add_membership(&w, o);
-    ef__json_key(&w, "errors");
-    ef__json_open(&w, '[');
+    ef__json_member_open(&w, "errors", '[');
     for (size_t i = 0; i < o->troubles.count; i++) {
         ef__json_open(&w, '{');
-        cli_json_field_time(&w, "at", o->troubles.items[i].at_us);
-        cli_json_field_str(&w, "text", ef_str_from(o->troubles.items[i].text));
+        ef__json_member_time(&w, "at", o->troubles.items[i].at_us);
+        ef__json_member_name(&w, "text", ef_str_from(o->troubles.items[i].text));
         ef__json_close(&w, '}');
     }
     ef__json_close(&w, ']');
@@ -285,16 +277,12 @@ static int run_top(cli *c)
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 
-static const cli_option options[] = {
-    {"interval", 0, "D", NULL, NULL, "refresh interval: 500ms, 5s (default 2s)"},
-    {"once", 0, NULL, NULL, NULL, "print one frame as text, or one object, and exit"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_top = {
     .name = "top",
     .summary = "live overview of outbox, projections, workers and partitions",
-    .options = options,
+    .options = CLI_OPTIONS(
+        {"interval", 0, "D", NULL, NULL, "refresh interval: 500ms, 5s (default 2s)"},
+        {"once", 0, NULL, NULL, NULL, "print one frame as text, or one object, and exit"}),
     .more =
         "The command only reads. On a terminal it shows a panel: q quits, p pauses, e shows the\n"
         "errors, ? the keys. Otherwise a frame is printed per interval; with -o json, one\n"

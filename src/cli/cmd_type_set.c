@@ -128,12 +128,6 @@ static int run_set(cli *c)
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 
-static const cli_argument arguments[] = {
-    {"TYPE", false, false, NULL,
-     "type to create or change; PREFIX* changes all existing types that match"},
-    {NULL, false, false, NULL, NULL},
-};
-
 static const cli_option options[] = {
     {"intent", 0, "INTENT", NULL, "projection_and_replay,replay_only,audit_only",
      "projection_and_replay, replay_only or audit_only"},
@@ -147,7 +141,9 @@ const cli_command cli_cmd_type_set = {
     .name = "type set",
     .summary = "create or change an event type",
     .options = options,
-    .arguments = arguments,
+    .arguments =
+        CLI_ARGUMENTS({"TYPE", false, false, NULL,
+                       "type to create or change; PREFIX* changes all existing types that match"}),
     .example = "everfold type set order.placed --publish yes",
     .run = run_set,
 };

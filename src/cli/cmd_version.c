@@ -14,8 +14,7 @@ static int run_version(cli *c)
         return 0;
     }
     ef__json_open(&w, '{');
-    ef__json_key(&w, "version");
-    ef__json_str(&w, ef_str_from(ef_version()));
+    ef__json_member_text(&w, "version", ef_version());
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
     return 0;

@@ -31,22 +31,12 @@ static int run_explain(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"PROJECTION", false, false, NULL, "name of the projection"},
-    {"ID", false, false, NULL, "id of the view"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"limit", 0, "N", NULL, NULL, "at most N events (default 1000)"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_view_explain = {
     .name = "view explain",
     .summary = "list the events that produced a view, oldest first",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS({"limit", 0, "N", NULL, NULL, "at most N events (default 1000)"}),
+    .arguments = CLI_ARGUMENTS({"PROJECTION", false, false, NULL, "name of the projection"},
+                               {"ID", false, false, NULL, "id of the view"}),
     .example = "everfold view explain customer_orders ada",
     .run = run_explain,
 };

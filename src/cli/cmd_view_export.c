@@ -36,21 +36,11 @@ static int run_export(cli *c)
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 
-static const cli_argument arguments[] = {
-    {"PROJECTION", false, false, NULL, "name of the projection"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"all-tenants", 0, NULL, NULL, NULL, "views of all tenants"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_view_export = {
     .name = "view export",
     .summary = "write all views of a projection as NDJSON, ordered by id",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS({"all-tenants", 0, NULL, NULL, NULL, "views of all tenants"}),
+    .arguments = CLI_ARGUMENTS({"PROJECTION", false, false, NULL, "name of the projection"}),
     .more = "The output is NDJSON, whatever -o is.",
     .example = "everfold view export customer_orders > customer_orders.ndjson",
     .run = run_export,

@@ -46,18 +46,13 @@ static ef_status version_of(cli *c, const ef_view_query *query, const ef_view_li
 
 static void write_items(cli *c, ef__json_writer *w, const ef_view_list *found)
 {
-    ef__json_key(w, "items");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "items", '[');
     for (size_t i = 0; i < found->count; i++) {
         ef__view_write(w, &found->items[i], found->as_of);
         (void)cli_flush_some(c);
     }
     ef__json_close(w, ']');
-    ef__json_key(w, "next");
-    if (found->next.len > 0)
-        ef__json_str(w, found->next);
-    else
-        ef__json_null(w);
+    ef__json_member_name(w, "next", found->next);
 }
 
 static void write_object(cli *c, const ef_view_query *query, const ef_view_list *found,
@@ -66,25 +61,19 @@ static void write_object(cli *c, const ef_view_query *query, const ef_view_list 
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
     ef__json_open(&w, '{');
-    ef__json_key(&w, "view_type");
-    ef__json_str(&w, query->projection);
-    ef__json_key(&w, "version");
-    ef__json_int(&w, version);
+    ef__json_member_str(&w, "view_type", query->projection);
+    ef__json_member_int(&w, "version", version);
     if (query->count_only) {
-        ef__json_key(&w, "count");
-        ef__json_int(&w, found->total);
+        ef__json_member_int(&w, "count", found->total);
     } else {
         write_items(c, &w, found);
     }
-    ef__json_key(&w, "as_of");
-    ef__json_int(&w, found->as_of);
+    ef__json_member_int(&w, "as_of", found->as_of);
     if (query->freshness.current)
         ef__blocked_write(&w, found);
     if (query->explain) {
-        ef__json_key(&w, "plan");
-        ef__json_str(&w, found->plan);
-        ef__json_key(&w, "looked");
-        ef__json_int(&w, found->looked);
+        ef__json_member_str(&w, "plan", found->plan);
+        ef__json_member_int(&w, "looked", found->looked);
     }
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
@@ -172,28 +161,21 @@ static int run_query(cli *c)
     return cli_fail(c, &err, cli_view_hint(st));
 }
 
-static const cli_argument arguments[] = {
-    {"PROJECTION", false, false, NULL, "name of the projection"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"where", 0, "EXPR", NULL, NULL, "only views that match this expression: 'total > 100'"},
-    {"sort", 0, "F,-G", NULL, NULL, "order by these fields, - for descending (default: view_id)"},
-    {"limit", 0, "N", NULL, NULL, "at most N views (default 100)"},
-    {"after", 0, "CURSOR", NULL, NULL, "continue after the cursor of an earlier page"},
-    {"fields", 0, "F,G", NULL, NULL, "only these fields of the data"},
-    {"count", 0, NULL, NULL, NULL, "print the number of matching views only"},
-    {"explain", 0, NULL, NULL, NULL, "show the index that is used and the number of views read"},
-    CLI_FRESHNESS_OPTIONS,
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_view_query = {
     .name = "view query",
     .summary = "query views by their fields",
-    .options = options,
-    .arguments = arguments,
+    .options = CLI_OPTIONS(
+        {"where", 0, "EXPR", NULL, NULL, "only views that match this expression: 'total > 100'"},
+        {"sort", 0, "F,-G", NULL, NULL,
+         "order by these fields, - for descending (default: view_id)"},
+        {"limit", 0, "N", NULL, NULL, "at most N views (default 100)"},
+        {"after", 0, "CURSOR", NULL, NULL, "continue after the cursor of an earlier page"},
+        {"fields", 0, "F,G", NULL, NULL, "only these fields of the data"},
+        {"count", 0, NULL, NULL, NULL, "print the number of matching views only"},
+        {"explain", 0, NULL, NULL, NULL,
+         "show the index that is used and the number of views read"},
+        CLI_FRESHNESS_OPTIONS),
+    .arguments = CLI_ARGUMENTS({"PROJECTION", false, false, NULL, "name of the projection"}),
     .more = "EXPR is an expression of the fold language over the fields of a view, view_id and\n"
             "last_event_sequence. -o ndjson prints one view per line. Indexes that the program\n"
             "declares are used; --explain shows which.",

@@ -129,23 +129,15 @@ static int run_seed(cli *c)
     return rc;
 }
 
-static const cli_argument arguments[] = {
-    {"PROJECTION", false, false, NULL, "name of the projection"},
-    {"FILE", false, false, "@file", "NDJSON as written by view export; - reads stdin"},
-    {NULL, false, false, NULL, NULL},
-};
-
-static const cli_option options[] = {
-    {"position", 0, "P", NULL, NULL, "position that the views reflect (required)"},
-    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
-};
-
 const cli_command cli_cmd_view_seed = {
     .name = "view seed",
     .summary = "start a generation from exported views",
-    .options = options,
-    .arguments = arguments,
+    .options =
+        CLI_OPTIONS({"position", 0, "P", NULL, NULL, "position that the views reflect (required)"},
+                    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"}),
+    .arguments = CLI_ARGUMENTS(
+        {"PROJECTION", false, false, NULL, "name of the projection"},
+        {"FILE", false, false, "@file", "NDJSON as written by view export; - reads stdin"}),
     .more =
         "A new generation of the active program starts with these views and continues after the\n"
         "position. A line is an object with view_id and data, and optionally tenant,\n"

@@ -57,38 +57,31 @@ static int64_t mono_us(void)
     return clock->mono_us(clock->context);
 }
 
-static void add_int(ef__json_writer *w, const char *key, int64_t value)
-{
-    ef__json_key(w, key);
-    ef__json_int(w, value);
-}
-
 static void print_tick(cli *c, const ef_tick *tick)
 {
     const ef_clock *clock = ef_clock_system();
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
     ef__json_open(&w, '{');
-    add_int(&w, "claimed", tick->claimed);
-    add_int(&w, "applied", tick->applied);
-    add_int(&w, "published", tick->published);
-    add_int(&w, "failed", tick->failed);
-    add_int(&w, "dead", tick->dead);
-    add_int(&w, "duration_ms", tick->duration_us / 1000);
-    add_int(&w, "backoff_ms", tick->backoff_ms);
-    add_int(&w, "renewed_heartbeat", tick->renewed_heartbeat);
-    add_int(&w, "purged_stale", tick->purged_stale);
-    add_int(&w, "active_workers", tick->active_workers);
-    add_int(&w, "desired_count", tick->desired_count);
-    add_int(&w, "owned_count", tick->owned_count);
-    add_int(&w, "leased_count", tick->leased_count);
-    add_int(&w, "released_count", tick->released_count);
-    ef__json_key(&w, "ts");
-    ef__json_time(&w, clock->wall_us(clock->context));
-    add_int(&w, "lost_count", tick->lost_count);
-    add_int(&w, "ignored", tick->ignored);
-    add_int(&w, "deferred", tick->deferred);
-    add_int(&w, "caught_up", tick->caught_up);
+    ef__json_member_int(&w, "claimed", tick->claimed);
+    ef__json_member_int(&w, "applied", tick->applied);
+    ef__json_member_int(&w, "published", tick->published);
+    ef__json_member_int(&w, "failed", tick->failed);
+    ef__json_member_int(&w, "dead", tick->dead);
+    ef__json_member_int(&w, "duration_ms", tick->duration_us / 1000);
+    ef__json_member_int(&w, "backoff_ms", tick->backoff_ms);
+    ef__json_member_int(&w, "renewed_heartbeat", tick->renewed_heartbeat);
+    ef__json_member_int(&w, "purged_stale", tick->purged_stale);
+    ef__json_member_int(&w, "active_workers", tick->active_workers);
+    ef__json_member_int(&w, "desired_count", tick->desired_count);
+    ef__json_member_int(&w, "owned_count", tick->owned_count);
+    ef__json_member_int(&w, "leased_count", tick->leased_count);
+    ef__json_member_int(&w, "released_count", tick->released_count);
+    ef__json_member_time(&w, "ts", clock->wall_us(clock->context));
+    ef__json_member_int(&w, "lost_count", tick->lost_count);
+    ef__json_member_int(&w, "ignored", tick->ignored);
+    ef__json_member_int(&w, "deferred", tick->deferred);
+    ef__json_member_int(&w, "caught_up", tick->caught_up);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
@@ -258,20 +251,16 @@ static ef_status report_shadow(work *w, ef_shadow *shadow, ef_error *err)
             continue;
         }
         ef__json_open(&j, '{');
-        ef__json_key(&j, "shadow_of");
-        ef__json_str(&j, ef_str_from(r->name));
-        add_int(&j, "position", r->position);
-        add_int(&j, "applied", r->applied);
-        add_int(&j, "failed", r->failed);
-        add_int(&j, "dead", r->dead);
-        add_int(&j, "blocked", r->blocked);
-        add_int(&j, "attempts", r->attempts);
-        ef__json_key(&j, "digest");
-        ef__json_str(&j, ef_str_from(r->digest));
-        ef__json_key(&j, "live_digest");
-        ef__json_str(&j, ef_str_from(r->live_digest));
-        ef__json_key(&j, "same");
-        ef__json_bool(&j, r->same);
+        ef__json_member_text(&j, "shadow_of", r->name);
+        ef__json_member_int(&j, "position", r->position);
+        ef__json_member_int(&j, "applied", r->applied);
+        ef__json_member_int(&j, "failed", r->failed);
+        ef__json_member_int(&j, "dead", r->dead);
+        ef__json_member_int(&j, "blocked", r->blocked);
+        ef__json_member_int(&j, "attempts", r->attempts);
+        ef__json_member_text(&j, "digest", r->digest);
+        ef__json_member_text(&j, "live_digest", r->live_digest);
+        ef__json_member_bool(&j, "same", r->same);
         ef__json_close(&j, '}');
         ef__buf_add_char(&w->c->out, '\n');
     }

@@ -33,15 +33,14 @@ static void print_worker(cli *c, cli_list *list, const membership *found, size_t
     cli_list_next(c, list);
     ef__json_open(&w, '{');
     ef__shape_members(&w, &ef__shape_worker, worker);
-    ef__json_key(&w, "target_partitions");
-    ef__json_open(&w, '[');
+    ef__json_member_open(&w, "target_partitions", '[');
     for (size_t i = 0; i < count; i++) {
         char label[EF_PARTITION_LABEL_MAX];
         ef_partition_label(found->targets[i], label);
         ef__json_str(&w, ef_str_from(label));
     }
     ef__json_close(&w, ']');
-    cli_json_field_str(&w, "state", state_of(worker));
+    ef__json_member_name(&w, "state", state_of(worker));
     ef__json_close(&w, '}');
     (void)cli_list_item_end(c, list);
 }

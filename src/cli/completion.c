@@ -154,29 +154,19 @@ static int run_complete(cli *c)
     return 0;
 }
 
-static const cli_argument completion_arguments[] = {
-    {"SHELL", false, false, "bash,zsh", "bash or zsh"},
-    {NULL, false, false, NULL, NULL},
-};
-
 const cli_command cli_cmd_completion = {
     .name = "completion",
     .summary = "print a completion script for a shell",
-    .arguments = completion_arguments,
+    .arguments = CLI_ARGUMENTS({"SHELL", false, false, "bash,zsh", "bash or zsh"}),
     .example = "eval \"$(everfold completion bash)\"",
     .run = run_completion,
     .no_settings = true,
 };
 
-static const cli_argument complete_arguments[] = {
-    {"WORD", true, true, NULL, "the command line so far, word by word"},
-    {NULL, false, false, NULL, NULL},
-};
-
 const cli_command cli_cmd_complete = {
     .name = "complete",
     .summary = "answer a completion script",
-    .arguments = complete_arguments,
+    .arguments = CLI_ARGUMENTS({"WORD", true, true, NULL, "the command line so far, word by word"}),
     .run = run_complete,
     .hidden = true,
     .no_settings = true,

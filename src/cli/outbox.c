@@ -57,12 +57,9 @@ void cli_print_acted(cli *c, const char *mode, const char *count_key, int64_t co
         return;
     }
     ef__json_open(&w, '{');
-    ef__json_key(&w, "mode");
-    ef__json_str(&w, ef_str_from(mode));
-    ef__json_key(&w, count_key);
-    ef__json_int(&w, count);
-    ef__json_key(&w, "rows");
-    ef__json_open(&w, '[');
+    ef__json_member_text(&w, "mode", mode);
+    ef__json_member_int(&w, count_key, count);
+    ef__json_member_open(&w, "rows", '[');
     for (size_t i = 0; i < rows->count; i++) {
         ef__shape_write(&w, &ef__shape_row, &rows->items[i]);
         (void)cli_flush_some(c);

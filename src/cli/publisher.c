@@ -27,12 +27,12 @@ static void print_publisher_json(cli *c, cli_list *list, bool one, const ef_publ
         cli_list_next(c, list);
     ef__json_open(&w, '{');
     ef__shape_members(&w, &ef__shape_publisher, p);
-    cli_json_field_int(&w, "pending", rows->pending);
-    cli_json_field_int(&w, "processing", rows->processing);
-    cli_json_field_int(&w, "failed", rows->failed);
-    cli_json_field_int(&w, "dead", rows->dead);
-    cli_json_field_int(&w, "blocked", rows->blocked);
-    cli_json_field_int(&w, "kept", published);
+    ef__json_member_int(&w, "pending", rows->pending);
+    ef__json_member_int(&w, "processing", rows->processing);
+    ef__json_member_int(&w, "failed", rows->failed);
+    ef__json_member_int(&w, "dead", rows->dead);
+    ef__json_member_int(&w, "blocked", rows->blocked);
+    ef__json_member_int(&w, "kept", published);
     ef__json_close(&w, '}');
     if (one)
         ef__buf_add_char(&c->out, '\n');
@@ -98,18 +98,4 @@ int cli_show_publisher(cli *c, ef_str name)
         rc = cli_show_publishers(c, &list, true);
     ef_publisher_list_release(&list);
     return rc;
-}
-
-int cli_pause_publisher(cli *c, bool paused)
-{
-    ef_error err = EF_ERROR_INIT;
-    ef_str name = ef_str_from(c->arguments[0]);
-    int rc = cli_journal_need(c, false);
-
-    if (rc != 0)
-        return rc;
-    if (cli_publisher_pause(c, name, paused, cli_reason(c), &err) != EF_OK ||
-        cli_note(c, paused ? "publisher_pause" : "publisher_resume", name, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    return cli_show_publisher(c, name);
 }

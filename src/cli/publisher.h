@@ -12,7 +12,5 @@
 int cli_show_publisher(cli *c, ef_str name);
 /* Prints a list; with `one`, -o json prints an object instead of an array. */
 int cli_show_publishers(cli *c, const ef_publisher_list *list, bool one);
-/* Pauses or resumes it and prints it: 0, or the exit code. */
-int cli_pause_publisher(cli *c, bool paused);
 
 #endif

@@ -14,8 +14,7 @@
 
 static void add_str(ef__json_writer *w, const char *key, ef_str value)
 {
-    ef__json_key(w, key);
-    ef__json_str(w, value);
+    ef__json_member_str(w, key, value);
 }
 
 static void add_line(cli *c, const char *name, ef_str value)
@@ -257,8 +256,7 @@ void cli_print_gaps(cli *c, const char *mode, const ef_gap_list *gaps)
     }
     ef__json_open(&w, '{');
     add_str(&w, "mode", ef_str_from(mode));
-    ef__json_key(&w, "gaps");
-    ef__json_open(&w, '[');
+    ef__json_member_open(&w, "gaps", '[');
     for (size_t i = 0; i < gaps->count; i++) {
         ef__shape_write(&w, &ef__shape_gap, &gaps->items[i]);
         (void)cli_flush_some(c);

@@ -6,36 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-void cli_json_field_str(ef__json_writer *w, const char *key, ef_str value)
-{
-    ef__json_key(w, key);
-    if (value.len > 0)
-        ef__json_str(w, value);
-    else
-        ef__json_null(w);
-}
-
-void cli_json_field_int(ef__json_writer *w, const char *key, int64_t value)
-{
-    ef__json_key(w, key);
-    ef__json_int(w, value);
-}
-
-void cli_json_field_time(ef__json_writer *w, const char *key, int64_t time_us)
-{
-    ef__json_key(w, key);
-    if (time_us > 0)
-        ef__json_time(w, time_us);
-    else
-        ef__json_null(w);
-}
-
-void cli_json_field_bool(ef__json_writer *w, const char *key, bool value)
-{
-    ef__json_key(w, key);
-    ef__json_bool(w, value);
-}
-
 /* The store decides whether a lease has expired: the local clock never shows a live one as expired.
  */
 static int64_t ms_left(const cli_hold *hold)

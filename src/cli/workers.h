@@ -16,9 +16,4 @@ typedef struct cli_hold {
 /* "9.8 s", "expired" or "-". */
 void cli_table_ttl(cli_table *table, const cli_hold *hold);
 
-void cli_json_field_str(ef__json_writer *w, const char *key, ef_str value); /* "" is null */
-void cli_json_field_int(ef__json_writer *w, const char *key, int64_t value);
-void cli_json_field_time(ef__json_writer *w, const char *key, int64_t time_us); /* 0 is null */
-void cli_json_field_bool(ef__json_writer *w, const char *key, bool value);
-
 #endif

@@ -41,8 +41,8 @@ struct ef_client {
     curl_socket_t fd; /* of the connection to a Unix socket that was made last */
 };
 
-/* --- open and close
- * -------------------------------------------------------------------------------- */
+/* --- open and close -----------------------------------------------------------------------------
+ */
 
 static bool starts(const char *text, const char *with)
 {
@@ -183,70 +183,6 @@ void ef_client_close(ef_client *client)
     free(client);
 }
 
-/* --- what is asked
- * --------------------------------------------------------------------------------- */
-
-void ef__client_call_path(ef__client_call *call, const char *text)
-{
-    (void)ef__buf_add_text(&call->target, text);
-}
-
-void ef__client_call_name(ef__client_call *call, ef_str name)
-{
-    for (size_t i = 0; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.ptr[i];
-        if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-            strchr("-_~", c))
-            (void)ef__buf_add_char(&call->target, (char)c);
-        else
-            (void)ef__buf_printf(&call->target, "%%%02X", c);
-    }
-}
-
-static void begin_parameter(ef__client_call *call, const char *key)
-{
-    (void)ef__buf_printf(&call->target, "%c%s=", call->has_parameter ? '&' : '?', key);
-    call->has_parameter = true;
-}
-
-void ef__client_call_text(ef__client_call *call, const char *key, ef_str value)
-{
-    if (value.len == 0)
-        return;
-    begin_parameter(call, key);
-    ef__client_call_name(call, value);
-}
-
-void ef__client_call_int(ef__client_call *call, const char *key, int64_t value)
-{
-    if (value == 0)
-        return;
-    begin_parameter(call, key);
-    (void)ef__buf_printf(&call->target, "%" PRId64, value);
-}
-
-void ef__client_call_flag(ef__client_call *call, const char *key, bool value)
-{
-    if (value)
-        ef__client_call_text(call, key, EF_STR("true"));
-}
-
-void ef__client_call_member(ef__json_writer *w, const char *key, ef_str value)
-{
-    if (value.len == 0)
-        return;
-    ef__json_key(w, key);
-    ef__json_str(w, value);
-}
-
-void ef__client_call_number(ef__json_writer *w, const char *key, int64_t value)
-{
-    if (value == 0)
-        return;
-    ef__json_key(w, key);
-    ef__json_int(w, value);
-}
-
 void ef__client_call_release(ef__client_call *call)
 {
     ef__buf_release(&call->target);
@@ -254,8 +190,8 @@ void ef__client_call_release(ef__client_call *call)
     ef__buf_release(&call->response);
 }
 
-/* --- asking
- * ---------------------------------------------------------------------------------------- */
+/* --- one call -----------------------------------------------------------------------------------
+ */
 
 static size_t receive_body(char *bytes, size_t size, size_t count, void *context)
 {

@@ -1,11 +1,5 @@
 /*
- * client_priv.h - one call: a request and its response as JSON.
- *
- *     ef__client_call call = EF__CLIENT_CALL("GET", tenant);
- *     ef__client_call_path(&call, "/v1/projections/");
- *     ef__client_call_name(&call, name);
- *     st = ef__client_call_json(client, &call, arena, &json, err);
- *     ef__client_call_release(&call);
+ * client_priv.h - one call: an operation, its request struct, and the response as JSON.
  */
 #ifndef EF_CLIENT_CLIENT_PRIV_H
 #define EF_CLIENT_CLIENT_PRIV_H
@@ -13,7 +7,7 @@
 #include "../base/arena.h"
 #include "../base/buf.h"
 #include "../base/memory.h"
-#include "../shape/shape.h"
+#include "../shape/operation.h"
 
 #include <everfold/client.h>
 
@@ -27,7 +21,6 @@ typedef struct ef__client_call {
     const char *method;
     ef_str tenant; /* "": no X-Tenant-Id */
     ef__buf target;
-    bool has_parameter; /* the target has a parameter */
     ef__buf body;
     const char *type; /* of the body; NULL: application/json */
     int64_t wait_ms;  /* time that the server may wait by itself */
@@ -37,44 +30,69 @@ typedef struct ef__client_call {
     char socket[EF__CALL_SOCKET_MAX]; /* Everfold-Socket; "" without that header */
 } ef__client_call;
 
-#define EF__CLIENT_CALL(method_, tenant_)                                                          \
+#define EF__CLIENT_CALL                                                                            \
     {                                                                                              \
-        .method = (method_), .tenant = (tenant_), .target = EF__BUF_INIT(EF__CALL_TARGET_MAX),     \
-        .body = EF__BUF_INIT(EF__CALL_BODY_MAX), .response = EF__BUF_INIT(EF__CALL_RESPONSE_MAX)   \
+        .target = EF__BUF_INIT(EF__CALL_TARGET_MAX), .body = EF__BUF_INIT(EF__CALL_BODY_MAX),      \
+        .response = EF__BUF_INIT(EF__CALL_RESPONSE_MAX)                                            \
     }
 
-void ef__client_call_path(ef__client_call *call, const char *text); /* unescaped */
-void ef__client_call_name(ef__client_call *call, ef_str name);      /* escaped */
-/* Adds a parameter; "", 0 and false are omitted. */
-void ef__client_call_text(ef__client_call *call, const char *key, ef_str value);
-void ef__client_call_int(ef__client_call *call, const char *key, int64_t value);
-void ef__client_call_flag(ef__client_call *call, const char *key, bool value);
 static inline ef__json_writer ef__client_call_writer(ef__client_call *call)
 {
     return (ef__json_writer)EF__JSON_WRITER(&call->body);
 }
-/* Adds a member of the body; "" and 0 are omitted. */
-void ef__client_call_member(ef__json_writer *w, const char *key, ef_str value);
-void ef__client_call_number(ef__json_writer *w, const char *key, int64_t value);
 
 /* Sends the request. A problem response becomes an error with its status, detail and numbers. */
 ef_status ef__client_call_run(ef_client *client, ef__client_call *call, ef_error *err);
 /* Sends the request and parses the response: the tree and its strings are in `arena`. */
 ef_status ef__client_call_json(ef_client *client, ef__client_call *call, ef__arena *arena,
                                const ef__json **out, ef_error *err);
-/* As ef__client_call_json, for a path without parameters; the response lives in the memory of a
- * list. */
-ef_status ef__client_get(ef_client *client, const char *path, struct ef__batch_memory **room,
-                         const ef__json **out, ef_error *err);
 void ef__client_call_release(ef__client_call *call);
 
+/* --- operations (operation.c) -------------------------------------------------------------------
+ */
+
+/* A response. `items` are its objects by the shape of the operation; all of it is in the memory of
+ * a list. */
+typedef struct ef__reply {
+    const ef__json *json;
+    const void *items;
+    size_t count;
+    int64_t next; /* Everfold-Next */
+    bool more;    /* Everfold-More */
+} ef__reply;
+
+/* Writes the path, the parameters and the members of a request from its request struct. */
+void ef__operation_write(const ef__operation *operation, const void *request,
+                         ef__client_call *call);
+/* Calls an operation and parses its response into `room`. `request` may be NULL if it has no
+ * inputs. */
+ef_status ef__operation_call(ef_client *client, const ef__operation *operation, const void *request,
+                             struct ef__batch_memory **room, ef__reply *out, ef_error *err);
+/* Calls an operation and ignores its response. */
+ef_status ef__operation_act(ef_client *client, const ef__operation *operation, const void *request,
+                            ef_error *err);
+/* The same, and reads one number of the response. */
+ef_status ef__operation_number(ef_client *client, const ef__operation *operation,
+                               const void *request, const char *key, int64_t *out, ef_error *err);
+
+/* Calls an operation and sets items and count of a list. `reply` is an ef__reply. */
+#define EF__OPERATION_LIST(client, operation, request, out, reply, err)                            \
+    ({                                                                                             \
+        ef_status st_ = ef__operation_call(client, operation, request, &(out)->room, reply, err);  \
+        (out)->items = (reply)->items;                                                             \
+        (out)->count = (reply)->count;                                                             \
+        st_;                                                                                       \
+    })
+
+/* A member of a response; "" or 0 without it. */
+ef_str ef__reply_text(const ef__json *json, const char *key);
+int64_t ef__reply_int(const ef__json *json, const char *key);
 /* Reads the items of an array (NULL: none) by their shape, and by `more` unless it is NULL. */
 ef_status ef__items_read(const ef__json *array, const ef__shape *shape, const ef__shape *more,
                          ef__arena *arena, const void **out_items, size_t *out_count,
                          ef_error *err);
-
-/* Sends a request whose response is one run. */
-ef_status ef__client_call_one_run(ef_client *client, ef__client_call *call, ef_run_list *out,
-                                  ef_error *err);
+/* The runs of a response: a detail of {} becomes "". */
+ef_status ef__operation_runs(ef_client *client, const ef__operation *operation, const void *request,
+                             ef_run_list *out, ef_error *err);
 
 #endif

@@ -43,18 +43,17 @@ static ef_status join_scopes(const ef__json *array, ef__arena *arena, ef_str *ou
     return out->ptr ? EF_OK : ef__no_memory(err);
 }
 
-/* Reads a response that is an array of tokens, or one token. */
-static ef_status read_tokens(ef_client *client, ef__client_call *call, ef_client_token_list *out,
-                             ef_error *err)
+/* Calls an operation whose response is an array of tokens, or one token. */
+static ef_status request_tokens(ef_client *client, const ef__operation *operation,
+                                const void *request, ef_client_token_list *out, ef_error *err)
 {
-    const ef__json *answer = NULL, *item;
+    const ef__json *answer, *item;
     ef_client_token *tokens = NULL;
     size_t count = 0;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef__reply reply;
+    ef_status st = ef__operation_call(client, operation, request, &out->room, &reply, err);
 
-    out->count = 0;
-    if (st == EF_OK)
-        st = ef__client_call_json(client, call, &out->room->arena, &answer, err);
+    answer = reply.json;
     if (st == EF_OK)
         count = answer->kind == EF__JSON_ARRAY ? answer->count : 1;
     if (st == EF_OK && !(tokens = ef__arena_zalloc(&out->room->arena, count + 1, sizeof(*tokens))))
@@ -70,48 +69,28 @@ static ef_status read_tokens(ef_client *client, ef__client_call *call, ef_client
     }
     out->items = tokens;
     out->count = st == EF_OK ? count : 0;
-    ef__client_call_release(call);
     return st;
 }
 
 ef_status ef_client_token_create(ef_client *client, const ef_client_token *token, int64_t expires_s,
                                  ef_client_token_list *out, ef_error *err)
 {
-    ef__client_call call = EF__CLIENT_CALL("POST", EF_STR(""));
-    ef__json_writer w = ef__client_call_writer(&call);
+    ef__token_request request = {
+        .scopes = token->scopes, .note = token->note, .expires_s = expires_s};
 
-    ef__client_call_path(&call, "/v1/tokens");
-    ef__json_open(&w, '{');
-    ef__client_call_member(&w, "scopes", token->scopes);
-    if (token->bound) {
-        ef__json_key(&w, "tenant");
-        ef__json_str(&w, token->tenant);
-    }
-    ef__client_call_number(&w, "expires_seconds", expires_s);
-    ef__client_call_member(&w, "note", token->note);
-    ef__json_close(&w, '}');
-    return read_tokens(client, &call, out, err);
+    if (token->bound)
+        request.tenant = token->tenant.ptr ? token->tenant : EF_STR("");
+    return request_tokens(client, &ef__op_create_token, &request, out, err);
 }
 
 ef_status ef_client_token_ls(ef_client *client, ef_client_token_list *out, ef_error *err)
 {
-    ef__client_call call = EF__CLIENT_CALL("GET", EF_STR(""));
-
-    ef__client_call_path(&call, "/v1/tokens");
-    return read_tokens(client, &call, out, err);
+    return request_tokens(client, &ef__op_list_tokens, NULL, out, err);
 }
 
 ef_status ef_client_token_revoke(ef_client *client, ef_str id, ef_str reason,
                                  ef_client_token_list *out, ef_error *err)
 {
-    ef__client_call call = EF__CLIENT_CALL("POST", EF_STR(""));
-    ef__json_writer w = ef__client_call_writer(&call);
-
-    ef__client_call_path(&call, "/v1/tokens/");
-    ef__client_call_name(&call, id);
-    ef__client_call_path(&call, ":revoke");
-    ef__json_open(&w, '{');
-    ef__client_call_member(&w, "reason", reason);
-    ef__json_close(&w, '}');
-    return read_tokens(client, &call, out, err);
+    return request_tokens(client, &ef__op_revoke_token,
+                          &(ef__object_request){.name = id, .reason = reason}, out, err);
 }

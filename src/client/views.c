@@ -3,148 +3,65 @@
  */
 #include "client_priv.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
-#define WAIT_MS_MAX 30000
 #define EXPORT_PAGE 1000
 
-static void begin_path(ef__client_call *call, ef_str projection, ef_str id)
-{
-    ef__client_call_path(call, "/v1/views/");
-    ef__client_call_name(call, projection);
-    if (id.len > 0) {
-        ef__client_call_path(call, "/");
-        ef__client_call_name(call, id);
-    }
-}
-
-static void add_freshness(ef__client_call *call, const ef_freshness *f)
-{
-    char wait[32];
-
-    if (!f)
-        return;
-    call->wait_ms = f->timeout_ms < WAIT_MS_MAX ? f->timeout_ms : WAIT_MS_MAX;
-    (void)snprintf(wait, sizeof(wait), "%" PRId64 "ms", call->wait_ms);
-    ef__client_call_text(call, "at_least", f->at_least);
-    ef__client_call_flag(call, "current", f->current);
-    ef__client_call_text(call, "wait", call->wait_ms > 0 ? ef_str_from(wait) : EF_STR(""));
-}
-
-static int64_t member_int(const ef__json *answer, const char *key)
-{
-    const ef__json *found = ef__json_get(answer, key);
-    int64_t number = 0;
-
-    return found && ef__json_int64(found, &number) == 0 ? number : 0;
-}
-
-static ef_str member_text(const ef__json *answer, const char *key)
-{
-    const ef__json *found = ef__json_get(answer, key);
-
-    return found && found->kind == EF__JSON_STRING ? found->text : EF_STR("");
-}
-
-/* Reads a response that is one view. */
-static ef_status read_view(ef_client *client, ef__client_call *call, ef_view_list *out,
+static ef_status read_view(ef_client *client, const ef__view_request *request, ef_view_list *out,
                            ef_error *err)
 {
-    const ef__json *answer = NULL;
-    ef_view *view = NULL;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef__reply reply;
+    ef_status st = EF__OPERATION_LIST(client, &ef__op_get_view, request, out, &reply, err);
 
-    out->count = 0;
-    if (st == EF_OK)
-        st = ef__client_call_json(client, call, &out->room->arena, &answer, err);
-    if (st == EF_OK && !(view = ef__arena_zalloc(&out->room->arena, 1, sizeof(*view))))
-        st = ef__no_memory(err);
-    if (st == EF_OK)
-        st = ef__shape_read(answer, &ef__shape_view, view, err);
-    out->items = view;
-    out->count = st == EF_OK ? 1 : 0;
-    out->as_of = member_int(answer, "as_of");
-    out->blocked_streams = member_int(answer, "blocked_streams");
-    ef__client_call_release(call);
+    out->as_of = ef__reply_int(reply.json, "as_of");
+    out->blocked_streams = ef__reply_int(reply.json, "blocked_streams");
     return st;
 }
 
 ef_status ef_client_view_get(ef_client *client, ef_str projection, ef_str tenant, ef_str id,
                              const ef_freshness *freshness, ef_view_list *out, ef_error *err)
 {
-    ef__client_call call = EF__CLIENT_CALL("GET", tenant);
+    ef__view_request request = {.projection = projection, .tenant = tenant, .id = id};
 
-    begin_path(&call, projection, id);
-    add_freshness(&call, freshness);
-    return read_view(client, &call, out, err);
+    if (freshness)
+        request.freshness = *freshness;
+    return read_view(client, &request, out, err);
 }
 
 ef_status ef_client_view_at(ef_client *client, ef_str projection, ef_str tenant, ef_str id,
                             int64_t position, ef_view_list *out, ef_error *err)
 {
-    ef__client_call call = EF__CLIENT_CALL("GET", tenant);
+    ef__view_request request = {
+        .projection = projection, .tenant = tenant, .id = id, .position = position};
 
-    begin_path(&call, projection, id);
-    ef__client_call_int(&call, "position", position);
-    return read_view(client, &call, out, err);
+    return read_view(client, &request, out, err);
 }
 
 ef_status ef_client_view_find(ef_client *client, const ef_view_query *query, ef_view_list *out,
                               ef_error *err)
 {
-    ef__client_call call = EF__CLIENT_CALL("GET", query->tenant);
-    const ef__json *answer = NULL;
-    const void *items = NULL;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef__reply reply;
+    ef_status st = EF__OPERATION_LIST(client, &ef__op_find_views, query, out, &reply, err);
 
-    begin_path(&call, query->projection, EF_STR(""));
-    ef__client_call_flag(&call, "all_tenants", query->any_tenant);
-    ef__client_call_text(&call, "where", query->where);
-    ef__client_call_text(&call, "sort", query->sort);
-    ef__client_call_text(&call, "fields", query->fields);
-    ef__client_call_int(&call, "limit", (int64_t)query->limit);
-    ef__client_call_text(&call, "after", query->after);
-    ef__client_call_flag(&call, "count", query->count_only);
-    ef__client_call_flag(&call, "explain", query->explain);
-    add_freshness(&call, &query->freshness);
-    out->count = 0;
-    if (st == EF_OK)
-        st = ef__client_call_json(client, &call, &out->room->arena, &answer, err);
-    if (st == EF_OK)
-        st = ef__items_read(ef__json_get(answer, "items"), &ef__shape_view, NULL, &out->room->arena,
-                            &items, &out->count, err);
-    out->items = items;
-    out->next = member_text(answer, "next");
-    out->as_of = member_int(answer, "as_of");
-    out->blocked_streams = member_int(answer, "blocked_streams");
-    out->total = member_int(answer, "count");
-    out->looked = member_int(answer, "looked");
-    out->plan = member_text(answer, "plan");
-    ef__client_call_release(&call);
+    out->next = ef__reply_text(reply.json, "next");
+    out->as_of = ef__reply_int(reply.json, "as_of");
+    out->blocked_streams = ef__reply_int(reply.json, "blocked_streams");
+    out->total = ef__reply_int(reply.json, "count");
+    out->looked = ef__reply_int(reply.json, "looked");
+    out->plan = ef__reply_text(reply.json, "plan");
     return st;
 }
 
 ef_status ef_client_view_explain(ef_client *client, ef_str projection, ef_str tenant, ef_str id,
                                  size_t limit, ef_batch *out, ef_error *err)
 {
-    ef__client_call call = EF__CLIENT_CALL("GET", tenant);
-    const ef__json *answer = NULL;
-    const void *items = NULL;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef__view_request request = {
+        .projection = projection, .tenant = tenant, .id = id, .limit = (int64_t)limit};
+    ef__reply reply;
+    ef_status st =
+        ef__operation_call(client, &ef__op_explain_view, &request, &out->room, &reply, err);
 
-    begin_path(&call, projection, id);
-    ef__client_call_path(&call, "/explain");
-    ef__client_call_int(&call, "limit", (int64_t)limit);
-    out->count = 0;
-    if (st == EF_OK)
-        st = ef__client_call_json(client, &call, &out->room->arena, &answer, err);
-    if (st == EF_OK)
-        st = ef__items_read(answer, &ef__shape_event, NULL, &out->room->arena, &items, &out->count,
-                            err);
-    out->events = items;
-    out->more = call.more;
-    ef__client_call_release(&call);
+    out->events = reply.items;
+    out->count = reply.count;
+    out->more = reply.more;
     return st;
 }
 

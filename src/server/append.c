@@ -212,7 +212,7 @@ static void write_places(ef__request *r, const ef__append_request *a)
 
 ef_status ef__append_request_read(ef__request *r, ef__append_request *a, ef_error *err)
 {
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = ef__request_check_parameters(r, err);
 
     a->defaults = (ef_new_event){.tenant = r->tenant, .stream = r->parts[0]};
     if (st == EF_OK)

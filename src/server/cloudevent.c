@@ -41,8 +41,7 @@ static bool take_header(void *context, ef_str name, ef_str value)
         key[i - 3] =
             (char)(name.ptr[i] >= 'A' && name.ptr[i] <= 'Z' ? name.ptr[i] + 32 : name.ptr[i]);
     walk->st = ef__request_decode(walk->r, value, false, &text, walk->err);
-    ef__json_key(walk->w, key);
-    ef__json_str(walk->w, text);
+    ef__json_member_str(walk->w, key, text);
     return walk->st == EF_OK;
 }
 
@@ -63,12 +62,10 @@ ef_status ef__cloudevent_from_headers(ef__request *r, ef_str *out, ef_error *err
     ef__json_open(&w, '{');
     ef__request_each_header(r, take_header, &walk);
     if (content.len > 0) {
-        ef__json_key(&w, "datacontenttype");
-        ef__json_str(&w, content);
+        ef__json_member_str(&w, "datacontenttype", content);
     }
     if (r->body.len > 0) {
-        ef__json_key(&w, "data");
-        ef__json_raw(&w, ef__buf_str(&r->body));
+        ef__json_member_raw(&w, "data", ef__buf_str(&r->body));
     }
     ef__json_close(&w, '}');
     if (walk.st == EF_OK)
@@ -125,11 +122,9 @@ ef_status ef__trace_meta(ef__request *r, ef_str *out, ef_error *err)
         return ef_fail(err, EF_BAD_INPUT, "traceparent is '%.*s', which is no trace context",
                        EF_STR_ARG(parent));
     ef__json_open(&w, '{');
-    ef__json_key(&w, "traceparent");
-    ef__json_str(&w, parent);
+    ef__json_member_str(&w, "traceparent", parent);
     if (state.len > 0 && state.len <= 512) {
-        ef__json_key(&w, "tracestate");
-        ef__json_str(&w, state);
+        ef__json_member_str(&w, "tracestate", state);
     }
     ef__json_close(&w, '}');
     *out = ef__arena_copy(&r->arena, ef__buf_str(&text));

@@ -158,7 +158,7 @@ static ef_status check_scope(ef__request *r, ef_error *err)
 }
 
 /* A route without a declared tenancy is refused. */
-static bool is_open_to_bound(const ef__http_route *route)
+static bool is_open_to_bound(const ef__operation *route)
 {
     return route->tenancy == EF__TENANCY_NONE || route->tenancy == EF__TENANCY_QUERY ||
            route->tenancy == EF__TENANCY_PART;
@@ -185,8 +185,9 @@ static ef_status find_route(ef__request *r, char allowed[EF__ROUTE_METHODS_MAX],
 {
     ef_str raw[EF__REQUEST_PARTS] = {{NULL, 0}};
     ef_status st =
-        ef__route_find(r->method, r->path, &r->route, raw, EF__REQUEST_PARTS, allowed, err);
+        ef__route_find(r->method, r->path, &r->handler, raw, EF__REQUEST_PARTS, allowed, err);
 
+    r->route = r->handler ? r->handler->operation : NULL;
     if (r->server->options.probes_only && (!r->route || !(r->route->flags & EF__ROUTE_WORKER))) {
         r->route = NULL;
         return ef_fail(err, EF_NOT_FOUND,
@@ -300,7 +301,7 @@ void ef__dispatch_run(ef__request *r)
         r->status = STATUS_NO_CONTENT;
         return;
     }
-    st = r->route->run(r, &r->error);
+    st = ef__request_serve(r, &r->error);
     if (!r->waiting.parks)
         ef__dispatch_end(r, st);
 }

@@ -8,6 +8,8 @@
  */
 #include "request.h"
 
+#include "../shape/operation_table.h"
+
 #include "../base/deadline.h"
 
 #include <everfold/outbox.h>
@@ -162,12 +164,10 @@ static ef_status get_history(ef__request *r, ef_error *err)
     ef__json_writer w = ef__request_writer(r);
     struct ef__history *h = r->server->history;
     ef_str by = ef__request_text(r, "by");
-    ef_status st = ef__request_no_more(r, err);
 
-    if (st == EF_OK && by.len && !ef_str_equal(by, EF_STR("minute")))
-        st = ef_fail(err, EF_BAD_INPUT, "by is '%.*s'; it is minute, or left out", EF_STR_ARG(by));
-    if (st != EF_OK)
-        return st;
+    if (by.len && !ef_str_equal(by, EF_STR("minute")))
+        return ef_fail(err, EF_BAD_INPUT, "by is '%.*s'; it is minute, or left out",
+                       EF_STR_ARG(by));
     if (by.len)
         return write_minutes(r, err);
     ef__json_open(&w, '[');
@@ -179,9 +179,12 @@ static ef_status get_history(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
+static const ef__input history_inputs[] = {EF__INPUT_ONLY("by", QUERY, TEXT), END};
+
 const ef__http_route ef__routes_history[] = {
-    {"GET", "/v1/history", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, get_history, "history",
-     "the last hour, a sample each ten seconds; by=minute: the last day, a row each minute",
-     "by:string", NULL, "Samples", 0},
+    EF__RUN_OPERATION(
+        get_history, GET, "/v1/history", READS(UNBOUND), "history",
+        "the last hour, a sample per ten seconds; by=minute: the last day, a row per minute",
+        .inputs = history_inputs, ANSWER("Samples")),
     {0},
 };

@@ -7,6 +7,8 @@
 #include "metrics.h"
 
 #include "request.h"
+
+#include "../shape/operation_table.h"
 #include "trace.h"
 
 #include <everfold/lease.h>
@@ -168,10 +170,11 @@ static void write_requests(ef__buf *out, const ef__server_meter *m)
     write_family(out, "http_requests_total", "counter",
                  "Requests answered, by operation and status.");
     for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__http_route *route = ef__route_tables[t]; route->method; route++, n++)
+        for (const ef__http_route *route = ef__route_tables[t]; route->operation; route++, n++)
             for (int class = 0; class < 5 && n < EF__ROUTES_MAX; class ++)
                 if (counter_load(&m->requests[n][class]) > 0) {
-                    write_label(out, "http_requests_total", "operation", ef_str_from(route->id));
+                    write_label(out, "http_requests_total", "operation",
+                                ef_str_from(route->operation->id));
                     ef__buf_printf(out, ",code=\"%dxx\"} %" PRId64 "\n", class + 1,
                                    counter_load(&m->requests[n][class]));
                 }
@@ -583,7 +586,7 @@ static void write_traces(ef__buf *out, const ef__server *server)
 static ef_status get_metrics(ef__request *r, ef_error *err)
 {
     const ef__server *server = r->server;
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st;
 
     r->type = "text/plain; version=0.0.4; charset=utf-8";
     write_server(&r->out, server);
@@ -591,8 +594,7 @@ static ef_status get_metrics(ef__request *r, ef_error *err)
     write_traces(&r->out, server);
     write_tasks(&r->out, server);
     write_publishers(&r->out, server->options.engine);
-    if (st == EF_OK)
-        st = write_engine(&r->out, server->options.engine, err);
+    st = write_engine(&r->out, server->options.engine, err);
     if (st == EF_OK)
         st = write_journal(&r->out, server->options.journal, err);
     if (st == EF_OK)
@@ -605,8 +607,8 @@ static ef_status get_metrics(ef__request *r, ef_error *err)
 }
 
 const ef__http_route ef__routes_metrics[] = {
-    {"GET", "/metrics", EF__SCOPE_READ, EF__TENANCY_UNBOUND,
-     EF__ROUTE_LOCAL | EF__ROUTE_PROBE | EF__ROUTE_WORKER, get_metrics, "metrics",
-     "how it is doing, for Prometheus", NULL, NULL, "Text", 0},
+    EF__RUN_OPERATION(get_metrics, GET, "/metrics", EF__SCOPE_READ, EF__TENANCY_UNBOUND,
+                      EF__ROUTE_LOCAL | EF__ROUTE_PROBE | EF__ROUTE_WORKER, "metrics",
+                      "metrics, for Prometheus", ANSWER("Text")),
     {0},
 };

@@ -53,10 +53,6 @@ typedef struct schema {
     "\"routed\":" BOOLEAN ",\"applied\":" INTEGER_OR_NULL ",\"ignored\":" INTEGER_OR_NULL          \
     ",\"skipped\":" INTEGER_OR_NULL ",\"no_function\":" BOOLEAN                                    \
     ",\"scopes\":" LIST("Scope") ",\"program\":" TEXT
-#define REPLAY                                                                                     \
-    "\"projection\":" TEXT ",\"stream\":" TEXT ",\"type\":" TEXT ",\"reason\":" TEXT               \
-    ",\"from\":" INTEGER ",\"to\":" INTEGER ",\"after_seq\":" INTEGER ",\"until_seq\":" INTEGER    \
-    ",\"from_time\":" TEXT ",\"to_time\":" TEXT
 
 static const schema schemas[] = {
     {"PlacedOne", &ef__shape_append_result, NULL, NULL},
@@ -88,12 +84,6 @@ static const schema schemas[] = {
      "\"routed\",\"scopes\",\"program\",\"generations\""},
     {"Projections", NULL, LIST("Generation"), NULL},
     {"Program", NULL, TEXT, NULL},
-    {"Reason", NULL,
-     OBJECT("\"reason\":" TEXT ",\"in_place\":{\"type\":\"boolean\"},\"no_switch\":"
-            "{\"type\":\"boolean\"},\"switch_anyway\":{\"type\":\"boolean\"},\"version\":" INTEGER
-            ",\"generation\":" INTEGER ",\"lag_max\":" INTEGER,
-            ""),
-     NULL},
     {"Failure", &ef__shape_failure, "\"projection\":" TEXT, "\"projection\""},
     {"Failures", NULL, LIST("Failure"), NULL},
     {"Row", &ef__shape_row, "\"blocked\":" BOOLEAN ",\"skipped\":" BOOLEAN,
@@ -108,16 +98,6 @@ static const schema schemas[] = {
                 "\"oldest\"") ",\"rows\""
                               ":" LIST("Row") ",\"next\":" TEXT_OR_NULL,
             "\"mode\",\"summary\",\"rows\",\"next\""),
-     NULL},
-    {"OutboxAction", NULL,
-     OBJECT("\"stream\":" TEXT ",\"seq\":" INTEGER ",\"lane\":" TEXT ",\"reason\":" TEXT,
-            "\"stream\",\"seq\""),
-     NULL},
-    {"OutboxBulkAction", NULL,
-     OBJECT("\"lane\":" TEXT ",\"stream\":" TEXT ",\"types\":" TEXT ",\"error\":" TEXT
-            ",\"before\":" TEXT ",\"limit\":" INTEGER ",\"all\":" BOOLEAN ",\"dry_run\":" BOOLEAN
-            ",\"reason\":" TEXT,
-            ""),
      NULL},
     {"RowGroup", &ef__shape_row_group, NULL, NULL},
     {"RowGroups", NULL,
@@ -143,18 +123,11 @@ static const schema schemas[] = {
     {"Workers", NULL, LIST("Worker"), NULL},
     {"Partition", &ef__shape_partition, NULL, NULL},
     {"Partitions", NULL, LIST("Partition"), NULL},
-    {"PartitionChange", NULL,
-     OBJECT("\"count\":" INTEGER ",\"prune\":" BOOLEAN ",\"dry_run\":" BOOLEAN, ""), NULL},
     {"PartitionChanged", &ef__shape_partition_sync_result, NULL, NULL},
     {"Lane", &ef__shape_lane, NULL, NULL},
     {"Lanes", NULL, LIST("Lane"), NULL},
     {"Type", &ef__shape_type, NULL, NULL},
     {"Types", NULL, LIST("Type"), NULL},
-    {"TypeChange", NULL,
-     OBJECT("\"name\":" TEXT ",\"intent\":" TEXT ",\"publish\":" BOOLEAN
-            ",\"alias_of\":" TEXT_OR_NULL,
-            ""),
-     NULL},
     {"Store", &ef__shape_facts, NULL, NULL},
     {"Head", &ef__shape_head, NULL, NULL},
     {"Status", NULL,
@@ -169,8 +142,6 @@ static const schema schemas[] = {
             "\"tenant\",\"view_id\",\"left\",\"right\""),
      NULL},
     {"Diff", &ef__shape_diff, "\"differences\":" LIST("Difference"), "\"differences\""},
-    {"Replay", NULL, OBJECT(REPLAY, ""), NULL},
-    {"ReplayLook", NULL, OBJECT(REPLAY ",\"validate\":" BOOLEAN ",\"limit\":" INTEGER, ""), NULL},
     {"ReplayWarning", NULL,
      OBJECT("\"projection\":" TEXT ",\"tenant\":" TEXT ",\"stream\":" TEXT ",\"seq\":" INTEGER
             ",\"position\":" INTEGER ",\"message\":" TEXT,
@@ -183,7 +154,6 @@ static const schema schemas[] = {
      OBJECT("\"before\":{},\"steps\":" LIST("ViewStep") ",\"more\":{\"type\":\"boolean\"}",
             "\"before\",\"steps\",\"more\""),
      NULL},
-    {"Note", NULL, OBJECT("\"reason\":" TEXT, ""), NULL},
     {"StreamHead", &ef__shape_stream, NULL, NULL},
     {"Streams", NULL,
      OBJECT("\"streams\":" LIST("StreamHead") ",\"next\":" TEXT_OR_NULL, "\"streams\",\"next\""),
@@ -193,27 +163,11 @@ static const schema schemas[] = {
      ",\"blocked\":" INTEGER ",\"kept\":" INTEGER ",\"sink\":" OBJECT_OR_NULL,
      "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\",\"kept\",\"sink\""},
     {"Publishers", NULL, LIST("Publisher"), NULL},
-    {"NewPublisher", NULL,
-     OBJECT("\"url\":" TEXT ",\"types\":" TEXT ",\"partition_by\":" TEXT ",\"retry_ms\":" INTEGER
-            ",\"attempts_max\":" INTEGER ",\"retain_ms\":" INTEGER ",\"timeout_ms\":" INTEGER
-            ",\"file_bytes\":" INTEGER ",\"file_count\":" INTEGER ",\"in_flight\":" INTEGER
-            ",\"secret\":" TEXT ",\"allow_private\":" BOOLEAN ",\"paused\":" BOOLEAN,
-            "\"url\""),
-     NULL},
     {"Discarded", NULL, OBJECT("\"discarded\":" INTEGER, "\"discarded\""), NULL},
     {"Token", NULL, OBJECT(TOKEN, TOKEN_NEEDED), NULL},
     {"Tokens", NULL, LIST("Token"), NULL},
-    {"NewToken", NULL,
-     OBJECT("\"scopes\":" TEXT ",\"tenant\":" TEXT ",\"expires_seconds\":" INTEGER
-            ",\"note\":" TEXT,
-            "\"scopes\""),
-     NULL},
     {"MadeToken", NULL, OBJECT(TOKEN ",\"token\":" TEXT, TOKEN_NEEDED ",\"token\""), NULL},
     {"Explained", NULL, ANY_OBJECT, NULL},
-    {"Try", NULL,
-     OBJECT("\"stream\":" TEXT ",\"seq\":" INTEGER ",\"generation\":" INTEGER,
-            "\"stream\",\"seq\""),
-     NULL},
     {"TrialView", NULL,
      OBJECT("\"view_id\":" TEXT ",\"before\":{},\"after\":{}", "\"view_id\",\"before\",\"after\""),
      NULL},
@@ -273,8 +227,7 @@ static void write_field(ef__json_writer *w, const ef__field *field)
         return;
     }
     ef__json_open(w, '{');
-    ef__json_key(w, "enum");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "enum", '[');
     for (size_t i = 0; i < words; i++)
         ef__json_str(w, ef_str_from(field->word((int)i)));
     ef__json_close(w, ']');
@@ -284,17 +237,14 @@ static void write_field(ef__json_writer *w, const ef__field *field)
 static void write_shape(ef__json_writer *w, const schema *s)
 {
     ef__json_open(w, '{');
-    ef__json_key(w, "type");
-    ef__json_str(w, EF_STR("object"));
-    ef__json_key(w, "properties");
-    ef__json_open(w, '{');
+    ef__json_member_str(w, "type", EF_STR("object"));
+    ef__json_member_open(w, "properties", '{');
     for (const ef__field *field = s->shape->fields; field->key; field++)
         write_field(w, field);
     if (s->text)
         ef__json_raw(w, ef_str_from(s->text));
     ef__json_close(w, '}');
-    ef__json_key(w, "required");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "required", '[');
     for (const ef__field *field = s->shape->fields; field->key; field++)
         ef__json_str(w, ef_str_from(field->key));
     if (s->needed)
@@ -306,10 +256,9 @@ static void write_shape(ef__json_writer *w, const schema *s)
 static void write_components(ef__json_writer *w)
 {
     ef__json_open(w, '{');
-    ef__json_key(w, "securitySchemes");
-    ef__json_raw(w, EF_STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
-    ef__json_key(w, "schemas");
-    ef__json_open(w, '{');
+    ef__json_member_raw(w, "securitySchemes",
+                        EF_STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
+    ef__json_member_open(w, "schemas", '{');
     for (const schema *s = schemas; s->name; s++) {
         ef__json_key(w, s->name);
         if (s->shape)
@@ -327,42 +276,64 @@ static void write_components(ef__json_writer *w)
 /* --- operations ---------------------------------------------------------------------------------
  */
 
-static void write_parameter(ef__json_writer *w, ef_str name, const char *in, ef_str type)
+static void write_input_schema(ef__json_writer *w, const ef__input *in)
 {
-    bool duration = ef_str_equal(type, EF_STR("duration"));
+    ef_str type = ef_str_from(ef__input_type(in));
+    bool duration = in->kind == EF__INPUT_DURATION;
 
     ef__json_open(w, '{');
-    ef__json_key(w, "name");
-    ef__json_str(w, name);
-    ef__json_key(w, "in");
-    ef__json_str(w, ef_str_from(in));
-    ef__json_key(w, "required");
-    ef__json_bool(w, strcmp(in, "path") == 0);
-    ef__json_key(w, "schema");
-    ef__json_open(w, '{');
-    ef__json_key(w, "type");
-    ef__json_str(w, duration ? EF_STR("string") : type);
+    ef__json_member_str(w, "type", duration ? EF_STR("string") : type);
     if (duration) {
-        ef__json_key(w, "pattern");
-        ef__json_str(w, EF_STR("^[0-9]+(ms|s|m)?$"));
+        ef__json_member_str(w, "pattern", EF_STR("^[0-9]+(ms|s|m)?$"));
     }
-    ef__json_close(w, '}');
     ef__json_close(w, '}');
 }
 
-/* Names in the path, then "from_seq:integer limit:integer". */
-static void write_parameters(ef__json_writer *w, const ef__http_route *route)
+static void write_parameter(ef__json_writer *w, ef_str name, const char *in,
+                            const ef__input *described)
+{
+    static const ef__input text = {.kind = EF__INPUT_TEXT};
+
+    ef__json_open(w, '{');
+    ef__json_member_str(w, "name", name);
+    ef__json_member_text(w, "in", in);
+    ef__json_member_bool(w, "required", !described || described->required);
+    ef__json_key(w, "schema");
+    write_input_schema(w, described ? described : &text);
+    ef__json_close(w, '}');
+}
+
+/* Names in the path, parameters of the query, and headers. */
+static void write_parameters(ef__json_writer *w, const ef__operation *route)
 {
     ef__json_open(w, '[');
     for (const char *at = strchr(route->pattern, '{'); at; at = strchr(at + 1, '{'))
-        write_parameter(w, (ef_str){at + 1, strcspn(at + 1, "}")}, "path", EF_STR("string"));
-    for (const char *at = route->parameters; at && *at;) {
-        size_t name = strcspn(at, ":"), whole = strcspn(at, " ");
-        write_parameter(w, (ef_str){at, name}, "query", (ef_str){at + name + 1, whole - name - 1});
-        at += whole + (at[whole] == ' ');
-    }
+        write_parameter(w, (ef_str){at + 1, strcspn(at + 1, "}")}, "path", NULL);
+    for (const ef__input *in = route->inputs; in && in->name; in++)
+        if (in->place == EF__INPUT_QUERY)
+            write_parameter(w, ef_str_from(in->name), "query", in);
     ef__openapi_header_parameters(w, route);
     ef__json_close(w, ']');
+}
+
+/* The schema of a body that is made of members. */
+static void write_members(ef__json_writer *w, const ef__operation *route)
+{
+    ef__json_open(w, '{');
+    ef__json_member_str(w, "type", EF_STR("object"));
+    ef__json_member_open(w, "properties", '{');
+    for (const ef__input *in = route->inputs; in && in->name; in++)
+        if (in->place == EF__INPUT_MEMBER) {
+            ef__json_key(w, in->name);
+            write_input_schema(w, in);
+        }
+    ef__json_close(w, '}');
+    ef__json_member_open(w, "required", '[');
+    for (const ef__input *in = route->inputs; in && in->name; in++)
+        if (in->place == EF__INPUT_MEMBER && in->required)
+            ef__json_str(w, ef_str_from(in->name));
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
 }
 
 /* A body or an answer in one media type. */
@@ -375,45 +346,51 @@ static void write_content(ef__json_writer *w, const media *list, size_t count)
 {
     char ref[96];
 
-    ef__json_key(w, "content");
-    ef__json_open(w, '{');
+    ef__json_member_open(w, "content", '{');
     for (size_t i = 0; i < count; i++) {
         bool text = strcmp(list[i].schema, "Text") == 0 || strcmp(list[i].schema, "Stream") == 0;
         (void)snprintf(ref, sizeof(ref), "#/components/schemas/%s",
                        text ? "Program" : list[i].schema); /* a string as well */
         ef__json_key(w, list[i].type);
         ef__json_open(w, '{');
-        ef__json_key(w, "schema");
-        ef__json_open(w, '{');
-        ef__json_key(w, "$ref");
-        ef__json_str(w, ef_str_from(ref));
+        ef__json_member_open(w, "schema", '{');
+        ef__json_member_text(w, "$ref", ref);
         ef__json_close(w, '}');
         ef__json_close(w, '}');
     }
     ef__json_close(w, '}');
 }
 
-static void write_body(ef__json_writer *w, const ef__http_route *route)
+static void write_member_content(ef__json_writer *w, const ef__operation *route)
+{
+    ef__json_member_open(w, "content", '{');
+    ef__json_member_open(w, "application/json", '{');
+    ef__json_key(w, "schema");
+    write_members(w, route);
+    ef__json_close(w, '}');
+    ef__json_close(w, '}');
+}
+
+static void write_body(ef__json_writer *w, const ef__operation *route)
 {
     const media append[] = {{"application/json", route->body},
                             {"application/x-ndjson", "Lines"},
                             {"application/cloudevents+json", "CloudEvent"},
                             {"application/cloudevents-batch+json", "CloudEvents"}};
-    bool program = strcmp(route->body, "Program") == 0;
 
-    ef__json_key(w, "requestBody");
-    ef__json_open(w, '{');
-    ef__json_key(w, "required");
-    ef__json_bool(w, program || (route->flags & EF__ROUTE_APPEND));
+    ef__json_member_open(w, "requestBody", '{');
+    ef__json_member_bool(w, "required", route->body != NULL);
     if (route->flags & EF__ROUTE_APPEND)
         write_content(w, append, sizeof(append) / sizeof(append[0]));
+    else if (route->body)
+        write_content(w, &(media){"text/plain", route->body}, 1);
     else
-        write_content(w, &(media){program ? "text/plain" : "application/json", route->body}, 1);
+        write_member_content(w, route);
     ef__json_close(w, '}');
 }
 
 static void write_answer(ef__json_writer *w, const char *status, const char *words,
-                         const ef__http_route *route)
+                         const ef__operation *route)
 {
     bool page = strcmp(route->answer, "Events") == 0, one = strcmp(route->answer, "Event") == 0;
     const media list[] = {
@@ -424,16 +401,14 @@ static void write_answer(ef__json_writer *w, const char *status, const char *wor
         {page ? "application/cloudevents-batch+json" : "application/cloudevents+json",
          page ? "CloudEvents" : "CloudEvent"}};
 
-    ef__json_key(w, status);
-    ef__json_open(w, '{');
-    ef__json_key(w, "description");
-    ef__json_str(w, ef_str_from(words));
+    ef__json_member_open(w, status, '{');
+    ef__json_member_text(w, "description", words);
     ef__openapi_page_headers(w, route);
     write_content(w, list, page || one ? 2 : 1);
     ef__json_close(w, '}');
 }
 
-static void write_responses(ef__json_writer *w, const ef__http_route *route)
+static void write_responses(ef__json_writer *w, const ef__operation *route)
 {
     char status[8];
 
@@ -442,20 +417,19 @@ static void write_responses(ef__json_writer *w, const ef__http_route *route)
     write_answer(w, status, route->summary, route);
     if (route->answer_status == 201 && (route->flags & EF__ROUTE_APPEND))
         write_answer(w, "200", "all of them were there already", route);
-    if (strcmp(route->answer, "Text") == 0 && route->parameters)
+    if (strcmp(route->answer, "Text") == 0 && route->inputs)
         write_answer(w, "503", "not ready", route);
     ef__openapi_errors(w, route);
     ef__json_close(w, '}');
 }
 
 /* Which scope it asks for; an empty list: it is open to everybody. */
-static void write_security(ef__json_writer *w, const ef__http_route *route)
+static void write_security(ef__json_writer *w, const ef__operation *route)
 {
     ef__json_open(w, '[');
     if (route->scope != EF__SCOPE_OPEN) {
         ef__json_open(w, '{');
-        ef__json_key(w, "token");
-        ef__json_open(w, '[');
+        ef__json_member_open(w, "token", '[');
         ef__json_str(w, ef_str_from(ef__token_scope(route->scope)));
         ef__json_close(w, ']');
         ef__json_close(w, '}');
@@ -468,7 +442,7 @@ static void write_security(ef__json_writer *w, const ef__http_route *route)
 }
 
 /* What a token that is bound to one tenant gets of it. */
-static void write_tenancy(ef__json_writer *w, const ef__http_route *route)
+static void write_tenancy(ef__json_writer *w, const ef__operation *route)
 {
     static const char *const words[] = {
         [EF__TENANCY_UNDECLARED] = "undeclared", [EF__TENANCY_NONE] = "none",
@@ -476,28 +450,24 @@ static void write_tenancy(ef__json_writer *w, const ef__http_route *route)
         [EF__TENANCY_UNBOUND] = "unbound",
     };
 
-    ef__json_key(w, "x-tenancy");
-    ef__json_str(w, ef_str_from(words[route->tenancy]));
+    ef__json_member_text(w, "x-tenancy", words[route->tenancy]);
 }
 
-static void write_operation(ef__json_writer *w, const ef__http_route *route)
+static void write_operation(ef__json_writer *w, const ef__operation *route)
 {
     char method[8] = "";
 
     for (size_t i = 0; route->method[i] && i + 1 < sizeof(method); i++)
         method[i] = (char)(route->method[i] | 0x20);
-    ef__json_key(w, method);
-    ef__json_open(w, '{');
-    ef__json_key(w, "operationId");
-    ef__json_str(w, ef_str_from(route->id));
-    ef__json_key(w, "summary");
-    ef__json_str(w, ef_str_from(route->summary));
+    ef__json_member_open(w, method, '{');
+    ef__json_member_text(w, "operationId", route->id);
+    ef__json_member_text(w, "summary", route->summary);
     ef__json_key(w, "security");
     write_security(w, route);
     write_tenancy(w, route);
     ef__json_key(w, "parameters");
     write_parameters(w, route);
-    if (route->body)
+    if (route->flags & EF__ROUTE_BODY)
         write_body(w, route);
     ef__json_key(w, "responses");
     write_responses(w, route);
@@ -507,64 +477,53 @@ static void write_operation(ef__json_writer *w, const ef__http_route *route)
 /* --- the document -------------------------------------------------------------------------------
  */
 
-/* Has an earlier route of the tables this pattern? Then it is written already. */
-static bool is_first(const ef__http_route *route)
+/* Is it the first operation with its pattern? Others with the same pattern are written with it. */
+static bool is_first(const ef__operation *operation)
 {
     for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__http_route *other = ef__route_tables[t]; other->method; other++) {
-            if (other == route)
+        for (const ef__http_route *other = ef__route_tables[t]; other->operation; other++) {
+            if (other->operation == operation)
                 return true;
-            if (strcmp(other->pattern, route->pattern) == 0)
+            if (strcmp(other->operation->pattern, operation->pattern) == 0)
                 return false;
         }
     return true;
 }
 
-static void write_path(ef__json_writer *w, const ef__http_route *first)
+static void write_path(ef__json_writer *w, const ef__operation *first)
 {
     ef__json_key(w, first->pattern);
     ef__json_open(w, '{');
     for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__http_route *route = ef__route_tables[t]; route->method; route++)
-            if (strcmp(route->pattern, first->pattern) == 0)
-                write_operation(w, route);
+        for (const ef__http_route *route = ef__route_tables[t]; route->operation; route++)
+            if (strcmp(route->operation->pattern, first->pattern) == 0)
+                write_operation(w, route->operation);
     ef__json_close(w, '}');
 }
 
-static ef_status openapi(ef__request *r, ef_error *err)
+static ef_status write_document(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_status st = ef__request_no_more(r, err);
 
-    if (st != EF_OK)
-        return st;
+    (void)err;
     ef__json_open(&w, '{');
-    ef__json_key(&w, "openapi");
-    ef__json_str(&w, EF_STR("3.1.0"));
-    ef__json_key(&w, "info");
-    ef__json_open(&w, '{');
-    ef__json_key(&w, "title");
-    ef__json_str(&w, EF_STR("Everfold"));
-    ef__json_key(&w, "version");
-    ef__json_str(&w, ef_str_from(ef_version()));
-    ef__json_key(&w, "license");
-    ef__json_raw(&w, EF_STR("{\"name\":\"MIT\",\"identifier\":\"MIT\"}"));
+    ef__json_member_str(&w, "openapi", EF_STR("3.1.0"));
+    ef__json_member_open(&w, "info", '{');
+    ef__json_member_str(&w, "title", EF_STR("Everfold"));
+    ef__json_member_text(&w, "version", ef_version());
+    ef__json_member_raw(&w, "license", EF_STR("{\"name\":\"MIT\",\"identifier\":\"MIT\"}"));
     ef__json_close(&w, '}');
-    ef__json_key(&w, "servers");
-    ef__json_open(&w, '[');
+    ef__json_member_open(&w, "servers", '[');
     ef__json_open(&w, '{');
-    ef__json_key(&w, "url");
-    ef__json_str(&w, ef_str_from(r->server->options.path[0] ? r->server->options.path : "/"));
-    ef__json_key(&w, "description");
-    ef__json_str(&w, EF_STR("this server"));
+    ef__json_member_text(&w, "url", r->server->options.path[0] ? r->server->options.path : "/");
+    ef__json_member_str(&w, "description", EF_STR("this server"));
     ef__json_close(&w, '}');
     ef__json_close(&w, ']');
-    ef__json_key(&w, "paths");
-    ef__json_open(&w, '{');
+    ef__json_member_open(&w, "paths", '{');
     for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__http_route *route = ef__route_tables[t]; route->method; route++)
-            if (is_first(route) && !(route->flags & EF__ROUTE_PAGE))
-                write_path(&w, route);
+        for (const ef__http_route *route = ef__route_tables[t]; route->operation; route++)
+            if (is_first(route->operation) && !(route->operation->flags & EF__ROUTE_PAGE))
+                write_path(&w, route->operation);
     ef__json_close(&w, '}');
     ef__json_key(&w, "components");
     write_components(&w);
@@ -573,7 +532,7 @@ static ef_status openapi(ef__request *r, ef_error *err)
 }
 
 const ef__http_route ef__routes_openapi[] = {
-    {"GET", "/openapi.json", EF__SCOPE_READ, EF__TENANCY_NONE, 0, openapi, "openapi",
-     "this document", NULL, NULL, "OpenApi", 0},
+    EF__RUN_OPERATION(write_document, "GET", "/openapi.json", EF__SCOPE_READ, EF__TENANCY_NONE, 0,
+                      "openapi", "this document", .answer = "OpenApi"),
     {0},
 };

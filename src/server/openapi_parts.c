@@ -12,12 +12,15 @@
 #define HTTP_FIRST 400
 #define HTTP_LAST 599
 
-static bool has_parameter(const ef__http_route *route, const char *name)
+static bool has_parameter(const ef__operation *route, const char *name)
 {
-    return route->parameters && strstr(route->parameters, name);
+    for (const ef__input *in = route->inputs; in && in->name; in++)
+        if (in->place == EF__INPUT_QUERY && strcmp(in->name, name) == 0)
+            return true;
+    return false;
 }
 
-static bool writes(const ef__http_route *route)
+static bool writes(const ef__operation *route)
 {
     return strcmp(route->method, "GET") != 0;
 }
@@ -25,29 +28,29 @@ static bool writes(const ef__http_route *route)
 /* --- headers of requests ------------------------------------------------------------------------
  */
 
-static bool needs_token(const ef__http_route *route)
+static bool needs_token(const ef__operation *route)
 {
     return route->scope != EF__SCOPE_OPEN;
 }
 
-static bool acts(const ef__http_route *route)
+static bool acts(const ef__operation *route)
 {
     return needs_token(route) && writes(route);
 }
 
-static bool appends(const ef__http_route *route)
+static bool appends(const ef__operation *route)
 {
     return (route->flags & EF__ROUTE_APPEND) != 0;
 }
 
-static bool follows(const ef__http_route *route)
+static bool follows(const ef__operation *route)
 {
     return (route->flags & EF__ROUTE_STREAM) != 0;
 }
 
-static bool waits_for_token(const ef__http_route *route)
+static bool waits_for_token(const ef__operation *route)
 {
-    return has_parameter(route, "at_least:");
+    return has_parameter(route, "at_least");
 }
 
 typedef struct request_header {
@@ -55,7 +58,7 @@ typedef struct request_header {
     const char *name;
     const char *schema;
     const char *words;
-    bool (*applies)(const ef__http_route *route);
+    bool (*applies)(const ef__operation *route);
 } request_header;
 
 static const request_header request_headers[] = {
@@ -77,12 +80,11 @@ static void write_ref(ef__json_writer *w, const char *kind, const char *name)
 
     (void)snprintf(ref, sizeof(ref), "#/components/%s/%s", kind, name);
     ef__json_open(w, '{');
-    ef__json_key(w, "$ref");
-    ef__json_str(w, ef_str_from(ref));
+    ef__json_member_text(w, "$ref", ref);
     ef__json_close(w, '}');
 }
 
-void ef__openapi_header_parameters(ef__json_writer *w, const ef__http_route *route)
+void ef__openapi_header_parameters(ef__json_writer *w, const ef__operation *route)
 {
     for (size_t i = 0; i < REQUEST_HEADERS; i++)
         if (request_headers[i].applies(route))
@@ -91,20 +93,15 @@ void ef__openapi_header_parameters(ef__json_writer *w, const ef__http_route *rou
 
 static void write_parameters(ef__json_writer *w)
 {
-    ef__json_key(w, "parameters");
-    ef__json_open(w, '{');
+    ef__json_member_open(w, "parameters", '{');
     for (size_t i = 0; i < REQUEST_HEADERS; i++) {
         const request_header *h = &request_headers[i];
         ef__json_key(w, h->part);
         ef__json_open(w, '{');
-        ef__json_key(w, "name");
-        ef__json_str(w, ef_str_from(h->name));
-        ef__json_key(w, "in");
-        ef__json_str(w, EF_STR("header"));
-        ef__json_key(w, "description");
-        ef__json_str(w, ef_str_from(h->words));
-        ef__json_key(w, "schema");
-        ef__json_raw(w, ef_str_from(h->schema));
+        ef__json_member_text(w, "name", h->name);
+        ef__json_member_str(w, "in", EF_STR("header"));
+        ef__json_member_text(w, "description", h->words);
+        ef__json_member_raw(w, "schema", ef_str_from(h->schema));
         ef__json_close(w, '}');
     }
     ef__json_close(w, '}');
@@ -119,12 +116,11 @@ static const char headers_text[] =
     "\"RetryAfter\":{\"description\":\"seconds\",\"schema\":{\"type\":\"integer\"}},"
     "\"Authenticate\":{\"description\":\"how to authenticate\",\"schema\":" TEXT "}}";
 
-void ef__openapi_page_headers(ef__json_writer *w, const ef__http_route *route)
+void ef__openapi_page_headers(ef__json_writer *w, const ef__operation *route)
 {
     if (strcmp(route->answer, "Events") != 0)
         return;
-    ef__json_key(w, "headers");
-    ef__json_open(w, '{');
+    ef__json_member_open(w, "headers", '{');
     ef__json_key(w, "Everfold-Next");
     write_ref(w, "headers", "Next");
     ef__json_key(w, "Everfold-More");
@@ -149,13 +145,13 @@ static bool describe_http(int http, char *out, size_t size)
 }
 
 /* 405 is a path's and not an operation's: the default stands for it. */
-static bool may_answer(const ef__http_route *route, int http)
+static bool may_answer(const ef__operation *route, int http)
 {
     bool probe = (route->flags & EF__ROUTE_PROBE) != 0;
 
     switch (http) {
     case 400:
-        return needs_token(route) || route->parameters;
+        return needs_token(route) || route->inputs;
     case 401:
     case 403:
         return needs_token(route);
@@ -164,7 +160,7 @@ static bool may_answer(const ef__http_route *route, int http)
     case 409:
         return writes(route);
     case 413:
-        return route->body != NULL;
+        return (route->flags & EF__ROUTE_BODY) != 0;
     case 415:
     case 422:
         return appends(route);
@@ -173,7 +169,7 @@ static bool may_answer(const ef__http_route *route, int http)
     case 503:
         return strcmp(route->answer, "Text") != 0; /* that of a probe is text */
     case 504:
-        return has_parameter(route, "wait:") || writes(route);
+        return has_parameter(route, "wait") || writes(route);
     case 405:
         return false;
     default: /* 500, and those of a store that cannot write */
@@ -181,7 +177,7 @@ static bool may_answer(const ef__http_route *route, int http)
     }
 }
 
-void ef__openapi_errors(ef__json_writer *w, const ef__http_route *route)
+void ef__openapi_errors(ef__json_writer *w, const ef__operation *route)
 {
     char words[1024], part[16];
 
@@ -199,20 +195,17 @@ void ef__openapi_errors(ef__json_writer *w, const ef__http_route *route)
 
 static void write_error(ef__json_writer *w, const char *part, const char *words, int http)
 {
-    ef__json_key(w, part);
-    ef__json_open(w, '{');
-    ef__json_key(w, "description");
-    ef__json_str(w, ef_str_from(words));
+    ef__json_member_open(w, part, '{');
+    ef__json_member_text(w, "description", words);
     if (http == 401 || http == 503) {
-        ef__json_key(w, "headers");
-        ef__json_open(w, '{');
+        ef__json_member_open(w, "headers", '{');
         ef__json_key(w, http == 401 ? "WWW-Authenticate" : "Retry-After");
         write_ref(w, "headers", http == 401 ? "Authenticate" : "RetryAfter");
         ef__json_close(w, '}');
     }
-    ef__json_key(w, "content");
-    ef__json_raw(w, EF_STR("{\"application/problem+json\":{\"schema\":"
-                           "{\"$ref\":\"#/components/schemas/Problem\"}}}"));
+    ef__json_member_raw(w, "content",
+                        EF_STR("{\"application/problem+json\":{\"schema\":"
+                               "{\"$ref\":\"#/components/schemas/Problem\"}}}"));
     ef__json_close(w, '}');
 }
 
@@ -220,8 +213,7 @@ static void write_errors(ef__json_writer *w)
 {
     char words[1024], part[16];
 
-    ef__json_key(w, "responses");
-    ef__json_open(w, '{');
+    ef__json_member_open(w, "responses", '{');
     for (int http = HTTP_FIRST; http <= HTTP_LAST; http++)
         if (http != 405 && describe_http(http, words, sizeof(words))) {
             (void)snprintf(part, sizeof(part), "Error%d", http);
@@ -234,8 +226,7 @@ static void write_errors(ef__json_writer *w)
 void ef__openapi_codes(ef__json_writer *w)
 {
     ef__json_open(w, '{');
-    ef__json_key(w, "enum");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "enum", '[');
     for (int i = EF_OK + 1; i < EF_STATUS_COUNT; i++)
         ef__json_str(w, ef_str_from(ef_status_code((ef_status)i)));
     ef__json_close(w, ']');
@@ -245,7 +236,6 @@ void ef__openapi_codes(ef__json_writer *w)
 void ef__openapi_parts(ef__json_writer *w)
 {
     write_parameters(w);
-    ef__json_key(w, "headers");
-    ef__json_raw(w, ef_str_from(headers_text));
+    ef__json_member_raw(w, "headers", ef_str_from(headers_text));
     write_errors(w);
 }

@@ -58,7 +58,7 @@ static ef_status add_parameter(ef__request *r, ef_str pair, ef_error *err)
         return ef_fail(err, EF_TOO_LARGE, "the query has more than %d parameters",
                        EF__REQUEST_PARAMETERS);
     p = &r->parameters[r->parameter_count];
-    *p = (ef__parameter){.asked = false};
+    *p = (ef__parameter){0};
     st = ef__request_decode(r, name, true, &p->name, err);
     if (st == EF_OK)
         st = ef__request_decode(r, value, true, &p->value, err);
@@ -113,124 +113,6 @@ void ef__request_add_header(ef__request *r, const char *name, const char *value)
         r->headers[r->header_count++] = (ef__header){name, value};
 }
 
-/* --- parameters ---------------------------------------------------------------------------------
- */
-
-static ef__parameter *find_parameter(ef__request *r, const char *name)
-{
-    for (size_t i = 0; i < r->parameter_count; i++)
-        if (ef_str_equal(r->parameters[i].name, ef_str_from(name))) {
-            r->parameters[i].asked = true;
-            return &r->parameters[i];
-        }
-    return NULL;
-}
-
-ef_str ef__request_text(ef__request *r, const char *name)
-{
-    const ef__parameter *p = find_parameter(r, name);
-
-    return p ? p->value : EF_STR("");
-}
-
-bool ef__request_given(ef__request *r, const char *name)
-{
-    return find_parameter(r, name) != NULL;
-}
-
-/* A decoded value ends in a NUL. */
-static bool whole_number(const char *text, int64_t *out, char **out_end)
-{
-    long long number;
-
-    if (text[0] != '-' && (text[0] < '0' || text[0] > '9'))
-        return false;
-    number = strtoll(text, out_end, 10);
-    *out = number;
-    return *out_end != text && number != INT64_MAX && number != INT64_MIN;
-}
-
-ef_status ef__request_int(ef__request *r, const char *name, int64_t min, int64_t max, int64_t *out,
-                          ef_error *err)
-{
-    const ef__parameter *p = find_parameter(r, name);
-    int64_t number = 0;
-    char *end = NULL;
-
-    if (!p)
-        return EF_OK;
-    if (!whole_number(p->value.ptr, &number, &end) || *end != '\0' || number < min || number > max)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "%s is '%.*s'; a whole number from %" PRId64 " to %" PRId64 " is needed",
-                       name, EF_STR_ARG(p->value), min, max);
-    *out = number;
-    return EF_OK;
-}
-
-ef_status ef__request_bool(ef__request *r, const char *name, bool *out, ef_error *err)
-{
-    const ef__parameter *p = find_parameter(r, name);
-
-    if (!p)
-        return EF_OK;
-    if (p->value.len == 0 || ef_str_equal(p->value, EF_STR("true")) ||
-        ef_str_equal(p->value, EF_STR("1")))
-        *out = true;
-    else if (ef_str_equal(p->value, EF_STR("false")) || ef_str_equal(p->value, EF_STR("0")))
-        *out = false;
-    else
-        return ef_fail(err, EF_BAD_INPUT, "%s is '%.*s'; true or false is needed", name,
-                       EF_STR_ARG(p->value));
-    return EF_OK;
-}
-
-ef_status ef__request_all_tenants(ef__request *r, bool *out, ef_error *err)
-{
-    ef_status st = ef__request_bool(r, "all_tenants", out, err);
-
-    if (st == EF_OK && *out && !r->any_tenant)
-        st = ef_fail(err, EF_BAD_INPUT, "all_tenants is not for a request of one tenant");
-    return st;
-}
-
-static int64_t unit_ms(const char *unit)
-{
-    if (unit[0] == '\0' || strcmp(unit, "ms") == 0)
-        return 1;
-    if (strcmp(unit, "s") == 0)
-        return 1000;
-    return strcmp(unit, "m") == 0 ? 60000 : 0;
-}
-
-ef_status ef__request_duration(ef__request *r, const char *name, int64_t max_ms, int64_t *out_ms,
-                               ef_error *err)
-{
-    const ef__parameter *p = find_parameter(r, name);
-    int64_t number = 0, unit;
-    char *end = NULL;
-
-    if (!p)
-        return EF_OK;
-    unit = whole_number(p->value.ptr, &number, &end) ? unit_ms(end) : 0;
-    if (unit == 0 || number < 0 || number > max_ms / unit)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "%s is '%.*s'; a time up to %" PRId64 "ms is needed, as 500ms or 10s", name,
-                       EF_STR_ARG(p->value), max_ms);
-    *out_ms = number * unit;
-    return EF_OK;
-}
-
-ef_status ef__request_no_more(ef__request *r, ef_error *err)
-{
-    for (size_t i = 0; i < r->parameter_count; i++)
-        if (!r->parameters[i].asked)
-            return ef_fail(err, EF_BAD_INPUT, "there is no parameter '%.*s' here%s%s",
-                           EF_STR_ARG(r->parameters[i].name),
-                           r->route->parameters ? "; there are: " : "",
-                           r->route->parameters ? r->route->parameters : "");
-    return EF_OK;
-}
-
 /* --- the body ------------------------------------------------------------------------------------
  */
 
@@ -248,16 +130,16 @@ ef_str ef__request_media(ef__request *r)
     return (ef_str){type.ptr, n};
 }
 
-ef_status ef__request_object(ef__request *r, const ef__json **out, ef_error *err)
+ef_status ef__request_note(ef__request *r, const char *action, ef_str what, ef_str reason,
+                           ef_error *err)
 {
-    ef_str text = r->body.len > 0 ? ef__buf_str(&r->body) : EF_STR("{}");
-    ef__json *json = NULL;
-    ef_status st = ef__json_parse(text, r->body.max_bytes, &r->arena, &json, err);
-
-    if (st == EF_OK && json->kind != EF__JSON_OBJECT)
-        st = ef_fail(err, EF_BAD_JSON, "the body is not a JSON object");
-    *out = json;
-    return st;
+    return ef_audit_add(r->server->options.journal,
+                        &(ef_audit_entry){.action = ef_str_from(action),
+                                          .actor = ef_str_from(r->who.name),
+                                          .reason = reason,
+                                          .lane = what,
+                                          .tenant = r->tenant},
+                        err);
 }
 
 void ef__request_release(ef__request *r)

@@ -21,7 +21,6 @@
 
 typedef struct ef__parameter {
     ef_str name, value;
-    bool asked; /* a handler has read it: a parameter that no handler reads is an error */
 } ef__parameter;
 
 typedef struct ef__header {
@@ -39,9 +38,10 @@ typedef enum ef__host_kind {
 
 typedef struct ef__request {
     ef__server *server;
-    void *connection;       /* http.c's; NULL in tests */
-    ef__connection *client; /* of connections.c; may be NULL */
-    const ef__http_route *route;
+    void *connection;           /* http.c's; NULL in tests */
+    ef__connection *client;     /* of connections.c; may be NULL */
+    const ef__operation *route; /* of `handler` */
+    const ef__http_route *handler;
     ef_str method;
     ef_str path;                     /* raw, without the query */
     ef_str parts[EF__REQUEST_PARTS]; /* values of the names in the route's pattern, decoded */
@@ -103,19 +103,24 @@ ef_status ef__request_target(ef__request *r, ef_str target, ef_error *err);
 /* Decodes %XX. EF_BAD_INPUT: a bad escape or a NUL. `plus`: + is a space. */
 ef_status ef__request_decode(ef__request *r, ef_str text, bool plus, ef_str *out, ef_error *err);
 
-/* Parameters of the query. The message of an error names the parameter and what it must be. */
-ef_str ef__request_text(ef__request *r, const char *name); /* "": absent */
-bool ef__request_given(ef__request *r, const char *name);
-ef_status ef__request_int(ef__request *r, const char *name, int64_t min, int64_t max, int64_t *out,
-                          ef_error *err);
-ef_status ef__request_bool(ef__request *r, const char *name, bool *out, ef_error *err);
-/* `all_tenants`: EF_BAD_INPUT where the token or X-Tenant-Id names one. */
-ef_status ef__request_all_tenants(ef__request *r, bool *out, ef_error *err);
-/* 500ms, 10s, 5m; a bare number is milliseconds. */
-ef_status ef__request_duration(ef__request *r, const char *name, int64_t max_ms, int64_t *out_ms,
-                               ef_error *err);
-/* EF_BAD_INPUT names a parameter that was not read. Call it after the others. */
-ef_status ef__request_no_more(ef__request *r, ef_error *err);
+/* --- inputs of the operation (input.c) ---------------------------------------------------------
+ */
+
+/* Reads the inputs of the operation into its request struct. An input that is not given, or is
+ * null, leaves its field unchanged. EF_BAD_INPUT names the input and what is needed. */
+ef_status ef__request_read(ef__request *r, void *request, ef_error *err);
+/* EF_BAD_INPUT names a parameter that the operation does not have. */
+ef_status ef__request_check_parameters(const ef__request *r, ef_error *err);
+/* Runs the handler of the operation. */
+ef_status ef__request_serve(ef__request *r, ef_error *err);
+/* "string", "integer" … */
+const char *ef__input_type(const ef__input *in);
+
+/* Value of a parameter; "" if it was not given. */
+ef_str ef__request_text(const ef__request *r, const char *name);
+bool ef__request_given(const ef__request *r, const char *name);
+/* EF_BAD_INPUT if `all` is requested and the token or X-Tenant-Id names a tenant. */
+ef_status ef__request_check_all_tenants(const ef__request *r, bool all, ef_error *err);
 
 /* The media type of the body in lower case, without parameters. */
 ef_str ef__request_media(ef__request *r);
@@ -123,33 +128,33 @@ ef_str ef__request_media(ef__request *r);
 ef_status ef__request_program(ef__request *r, ef_str text, ef_error *err);
 /* Writes the problem with the diagnostics of the program. */
 ef_status ef__request_mistakes(ef__request *r, ef_str text, ef_error *err);
-/* The body as a JSON object; an empty one is an object without members. */
-ef_status ef__request_object(ef__request *r, const ef__json **out, ef_error *err);
-
-/* Members of the body. If a member is absent or null, `out` is not changed. (member.c) */
-ef_status ef__member_text(const ef__json *body, const char *key, bool needed, ef_str *out,
-                          ef_error *err);
-ef_status ef__member_int(const ef__json *body, const char *key, bool needed, int64_t min,
-                         int64_t max, int64_t *out, ef_error *err);
-ef_status ef__member_bool(const ef__json *body, const char *key, bool *out, ef_error *err);
-/* EF_BAD_INPUT names a member that is not in the comma list. */
-ef_status ef__members_only(const ef__json *body, const char *keys, ef_error *err);
-/* The body {"reason", …} of an action on a path without parameters; `keys` lists its members. */
-ef_status ef__request_reason(ef__request *r, const char *keys, const ef__json **out_body,
-                             ef_str *out_reason, ef_error *err);
-/* "rows":[row…] */
-void ef__request_rows(ef__json_writer *w, const ef_row_list *rows);
-/* The counts of the outbox, and its oldest row. */
-void ef__request_summary(ef__json_writer *w, const ef_outbox_summary *summary);
-
 static inline ef__json_writer ef__request_writer(ef__request *r)
 {
     return (ef__json_writer)EF__JSON_WRITER(&r->out);
 }
 
-/* Adds an audit entry (GET /v1/audit) with the principal as actor, for actions whose library call
- * adds none. */
-ef_status ef__request_note(ef__request *r, const char *act, ef_str what, ef_str reason,
+/* Writes an array of objects as the response. */
+static inline void ef__request_write_array(ef__request *r, const ef__shape *shape,
+                                           const void *items, size_t count)
+{
+    ef__json_writer w = ef__request_writer(r);
+
+    ef__shape_write_array(&w, shape, NULL, items, count);
+}
+
+static inline ef_journal *ef__request_journal(const ef__request *r)
+{
+    return r->server->options.journal;
+}
+
+static inline ef_engine *ef__request_engine(const ef__request *r)
+{
+    return r->server->options.engine;
+}
+
+/* Adds an audit entry about `what` with the principal as actor, for actions whose library call adds
+ * none. */
+ef_status ef__request_note(ef__request *r, const char *action, ef_str what, ef_str reason,
                            ef_error *err);
 
 void ef__request_release(ef__request *r);

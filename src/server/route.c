@@ -67,9 +67,10 @@ static void make_leads(void)
     size_t count = 0;
 
     for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__http_route *route = ef__route_tables[t]; route->method; route++) {
-            assert(count < EF__ROUTES_MAX && letter_of(ef_str_from(route->pattern)) != '{');
-            leads[count++] = (lead){route, letter_of(ef_str_from(route->pattern))};
+        for (const ef__http_route *route = ef__route_tables[t]; route->operation; route++) {
+            char letter = letter_of(ef_str_from(route->operation->pattern));
+            assert(count < EF__ROUTES_MAX && letter != '{');
+            leads[count++] = (lead){route, letter};
         }
 }
 
@@ -77,22 +78,24 @@ ef_status ef__routes_check(const ef__http_route *const *tables, ef_error *err)
 {
     tables = tables ? tables : ef__route_tables;
     for (size_t t = 0; tables[t]; t++)
-        for (const ef__http_route *route = tables[t]; route->method; route++)
-            if (route->tenancy <= EF__TENANCY_UNDECLARED || route->tenancy > EF__TENANCY_UNBOUND)
+        for (const ef__http_route *route = tables[t]; route->operation; route++) {
+            const ef__operation *o = route->operation;
+            if (o->tenancy <= EF__TENANCY_UNDECLARED || o->tenancy > EF__TENANCY_UNBOUND)
                 return ef_fail(err, EF_MISUSE,
                                "route %s %s does not declare what a token of one tenant gets of it",
-                               route->method, route->pattern);
+                               o->method, o->pattern);
+        }
     return EF_OK;
 }
 
-size_t ef__route_number(const ef__http_route *route)
+size_t ef__route_number(const ef__operation *operation)
 {
     size_t number = 0;
 
     (void)pthread_once(&leads_made, make_leads);
-    while (leads[number].route && leads[number].route != route)
+    while (leads[number].route && leads[number].route->operation != operation)
         number++;
-    return route && leads[number].route ? number : EF__ROUTES_MAX;
+    return operation && leads[number].route ? number : EF__ROUTES_MAX;
 }
 
 /* The same up to the pattern's first name, or to the end of both: most patterns end here. */
@@ -135,11 +138,11 @@ static void allow_method(char allowed[EF__ROUTE_METHODS_MAX], const char *method
         allow_method(allowed, "HEAD");
 }
 
-static bool has_method(const ef__http_route *route, ef_str method)
+static bool has_method(const ef__operation *operation, ef_str method)
 {
-    return ef_str_equal(method, ef_str_from(route->method)) ||
+    return ef_str_equal(method, ef_str_from(operation->method)) ||
            ef_str_equal(method, EF_STR("OPTIONS")) ||
-           (ef_str_equal(method, EF_STR("HEAD")) && strcmp(route->method, "GET") == 0);
+           (ef_str_equal(method, EF_STR("HEAD")) && strcmp(operation->method, "GET") == 0);
 }
 
 static ef_status refuse_method(ef_str method, const char *allowed, ef_error *err)
@@ -161,12 +164,12 @@ ef_status ef__route_find(ef_str method, ef_str path, const ef__http_route **out,
     allowed[0] = '\0';
     for (const lead *l = leads; l->route && (!found || all); l++) {
         if (l->letter != letter || path.len == 0 || path.ptr[0] != '/' ||
-            !pattern_matches(l->route->pattern, path, parts, part_max))
+            !pattern_matches(l->route->operation->pattern, path, parts, part_max))
             continue;
-        if (!found && has_method(l->route, method))
+        if (!found && has_method(l->route->operation, method))
             found = l->route;
         if (all || !found)
-            allow_method(allowed, l->route->method);
+            allow_method(allowed, l->route->operation->method);
     }
     if (allowed[0])
         allow_method(allowed, "OPTIONS");

@@ -1,20 +1,15 @@
 /*
- * routes_events.c - appending events and reading them.
+ * routes_events.c - appending and reading events.
  *
- * Appends that are small do not come here: they are taken together (committer.c).
+ * Small appends are committed together by committer.c.
  */
 #include "append.h"
 #include "cloudevent.h"
 #include "request.h"
 
-#include "../base/limits.h"
-
 #include <stdio.h>
 
-#define READ_WAIT_MS_MAX 30000
-#define READ_DEFAULT 100
-
-static ef_status append(ef__request *r, ef_error *err)
+static ef_status append_events(ef__request *r, ef_error *err)
 {
     ef__append_request a = {0};
     int64_t began_us = ef__server_mono(r->server);
@@ -44,7 +39,7 @@ static void write_batch(ef__request *r, const ef_batch *batch)
     ef__json_close(&w, ']');
 }
 
-/* Where the next page begins, as a header: the answer is an array. */
+/* The start of the next page is a header, because the response is an array. */
 static void add_number_header(ef__request *r, const char *name, int64_t number)
 {
     char text[32];
@@ -53,19 +48,13 @@ static void add_number_header(ef__request *r, const char *name, int64_t number)
     ef__request_add_header(r, name, ef__arena_copy(&r->arena, ef_str_from(text)).ptr);
 }
 
-static ef_status read_stream(ef__request *r, ef_error *err)
+static ef_status read_stream(ef__request *r, void *request, ef_error *err)
 {
+    const ef__stream_request *asked = request;
     ef_batch batch = EF_BATCH_INIT;
-    int64_t from = 1, limit = READ_DEFAULT;
-    ef_status st = ef__request_int(r, "from_seq", 1, INT64_MAX, &from, err);
+    ef_status st = ef_journal_read_stream(ef__request_journal(r), asked->tenant, asked->stream,
+                                          asked->from_seq, asked->limit, &batch, err);
 
-    if (st == EF_OK)
-        st = ef__request_int(r, "limit", 1, EF_READ_LIMIT_MAX, &limit, err);
-    if (st == EF_OK)
-        st = ef__request_no_more(r, err);
-    if (st == EF_OK)
-        st = ef_journal_read_stream(r->server->options.journal, r->tenant, r->parts[0], from,
-                                    (size_t)limit, &batch, err);
     if (st == EF_OK) {
         write_batch(r, &batch);
         if (batch.more)
@@ -75,55 +64,35 @@ static ef_status read_stream(ef__request *r, ef_error *err)
     return st;
 }
 
-/* With wait=, an answer without events comes when one was appended, or when the time is over. */
-static ef_status wait_for_events(ef__request *r, int64_t after, ef_error *err)
+/* With a wait, an empty page is delayed until an event is appended, or the time is over. */
+static ef_status wait_for_events(ef__request *r, const ef__log_request *asked, ef_error *err)
 {
     ef_head head = {0};
-    int64_t wait_ms = 0;
-    ef_status st = ef__request_duration(r, "wait", READ_WAIT_MS_MAX, &wait_ms, err);
+    ef_status st;
 
-    if (st == EF_OK)
-        st = ef__request_no_more(r, err);
-    if (st != EF_OK || wait_ms == 0 || r->waiting.began_us)
-        return st;
-    st = ef_journal_head(r->server->options.journal, &head, err);
-    if (st == EF_OK && head.position <= after)
-        (void)ef__waiters_park(r, r->began_us + wait_ms * 1000, after, NULL);
+    if (asked->wait_ms == 0 || r->waiting.began_us)
+        return EF_OK;
+    st = ef_journal_head(ef__request_journal(r), &head, err);
+    if (st == EF_OK && head.position <= asked->query.after)
+        (void)ef__waiters_park(r, r->began_us + asked->wait_ms * 1000, asked->query.after, NULL);
     return st;
 }
 
-static ef_status read_log_query(ef__request *r, ef_log_query *query, ef_error *err)
+static ef_status read_log(ef__request *r, void *request, ef_error *err)
 {
-    int64_t limit = READ_DEFAULT;
-    bool all = false;
-    ef_status st = ef__request_int(r, "after", 0, INT64_MAX, &query->after, err);
-
-    *query = (ef_log_query){.tenant = r->tenant,
-                            .after = query->after,
-                            .type = ef__request_text(r, "type"),
-                            .out_reached = query->out_reached};
-    if (st == EF_OK)
-        st = ef__request_int(r, "limit", 1, EF_READ_LIMIT_MAX, &limit, err);
-    if (st == EF_OK)
-        st = ef__request_all_tenants(r, &all, err);
-    query->limit = (size_t)limit;
-    query->any_tenant = all;
-    return st;
-}
-
-static ef_status read_log(ef__request *r, ef_error *err)
-{
+    const ef__log_request *asked = request;
+    ef_log_query query = asked->query;
     ef_batch batch = EF_BATCH_INIT;
     int64_t reached = 0;
-    ef_log_query query = {.out_reached = &reached};
-    ef_status st = read_log_query(r, &query, err);
+    ef_status st = ef__request_check_all_tenants(r, query.any_tenant, err);
 
+    query.out_reached = &reached;
     if (st == EF_OK)
-        st = wait_for_events(r, query.after, err);
+        st = wait_for_events(r, asked, err);
     if (st == EF_OK && r->waiting.parks)
         return EF_OK;
     if (st == EF_OK)
-        st = ef_journal_read_log(r->server->options.journal, &query, &batch, err);
+        st = ef_journal_read_log(ef__request_journal(r), &query, &batch, err);
     if (st == EF_OK) {
         write_batch(r, &batch);
         add_number_header(r, "Everfold-Next", reached > query.after ? reached : query.after);
@@ -134,14 +103,14 @@ static ef_status read_log(ef__request *r, ef_error *err)
     return st;
 }
 
-static ef_status read_event(ef__request *r, ef_error *err)
+static ef_status read_event(ef__request *r, void *request, ef_error *err)
 {
+    const ef__object_request *asked = request;
     ef_batch batch = EF_BATCH_INIT;
     ef__json_writer w = ef__request_writer(r);
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st =
+        ef_journal_read_id(ef__request_journal(r), asked->tenant, asked->name, &batch, err);
 
-    if (st == EF_OK)
-        st = ef_journal_read_id(r->server->options.journal, r->tenant, r->parts[0], &batch, err);
     if (st == EF_OK && ef__cloudevent_wanted(r)) {
         r->type = "application/cloudevents+json";
         ef__cloudevent_write(&w, &batch.events[0], NULL);
@@ -153,20 +122,7 @@ static ef_status read_event(ef__request *r, ef_error *err)
 }
 
 const ef__http_route ef__routes_events[] = {
-    {"POST", "/v1/streams/{stream}/events", EF__SCOPE_APPEND, EF__TENANCY_QUERY,
-     EF__ROUTE_BODY | EF__ROUTE_APPEND, append, "appendToStream",
-     "append one event, or an array of them, to a stream", NULL, "Append", "Placed", 201},
-    {"POST", "/v1/events", EF__SCOPE_APPEND, EF__TENANCY_QUERY, EF__ROUTE_BODY | EF__ROUTE_APPEND,
-     append, "appendMany", "append a batch over many streams: all or none", NULL, "AppendMany",
-     "Placed", 201},
-    {"GET", "/v1/streams/{stream}/events", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, read_stream,
-     "readStream", "events of a stream by seq", "from_seq:integer limit:integer", NULL, "Events",
-     0},
-    {"GET", "/v1/events", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, read_log, "readLog",
-     "events by position",
-     "after:integer type:string limit:integer all_tenants:boolean wait:duration", NULL, "Events",
-     0},
-    {"GET", "/v1/events/{id}", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, read_event, "readEvent",
-     "one event by its id", NULL, NULL, "Event", 0},
-    {0},
+    EF__RUN(append_to_stream, append_events), EF__RUN(append_many, append_events),
+    EF__SERVE(read_stream, read_stream),      EF__SERVE(read_log, read_log),
+    EF__SERVE(read_event, read_event),        {0},
 };

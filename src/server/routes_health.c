@@ -7,6 +7,8 @@
  */
 #include "request.h"
 
+#include "../shape/operation_table.h"
+
 #include <everfold/version.h>
 
 #include <inttypes.h>
@@ -187,16 +189,17 @@ static void write_check(ef__request *r, const check *c)
                    details ? c->detail : "");
 }
 
-static ef_status readyz(ef__request *r, ef_error *err)
-{
-    check checks[CHECKS];
-    bool verbose = false, ready = true;
-    ef_status st = ef__request_bool(r, "verbose", &verbose, err);
+typedef struct readyz_request {
+    bool verbose;
+} readyz_request;
 
-    if (st == EF_OK)
-        st = ef__request_no_more(r, err);
-    if (st != EF_OK)
-        return st;
+static ef_status readyz(ef__request *r, void *request, ef_error *err)
+{
+    const readyz_request *asked = request;
+    check checks[CHECKS];
+    bool ready = true;
+
+    (void)err;
     check_journal(r->server, &checks[0]);
     check_views(r->server, &checks[1], &checks[2]);
     check_tasks(r->server, &checks[3]);
@@ -204,7 +207,7 @@ static ef_status readyz(ef__request *r, ef_error *err)
     r->type = "text/plain; charset=utf-8";
     for (size_t i = 0; i < CHECKS; i++) {
         ready = ready && checks[i].ok;
-        if (verbose)
+        if (asked->verbose)
             write_check(r, &checks[i]);
     }
     if (__atomic_load_n(&r->server->stopping, __ATOMIC_ACQUIRE)) {
@@ -220,38 +223,34 @@ static ef_status version(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_store_facts facts = {0};
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = ef_journal_facts(r->server->options.journal, &facts, err);
 
-    if (st == EF_OK)
-        st = ef_journal_facts(r->server->options.journal, &facts, err);
     if (st != EF_OK)
         return st;
     ef__json_open(&w, '{');
-    ef__json_key(&w, "version");
-    ef__json_str(&w, ef_str_from(ef_version()));
-    ef__json_key(&w, "mode");
-    ef__json_str(&w, ef_str_from(r->server->options.mode));
-    ef__json_key(&w, "journal");
-    ef__json_str(&w, ef_str_from(facts.backend));
-    ef__json_key(&w, "journal_id");
-    ef__json_str(&w, ef_str_from(facts.journal_id));
-    ef__json_key(&w, "started_at");
-    ef__json_time(&w, r->server->started_us);
+    ef__json_member_text(&w, "version", ef_version());
+    ef__json_member_text(&w, "mode", r->server->options.mode);
+    ef__json_member_text(&w, "journal", facts.backend);
+    ef__json_member_text(&w, "journal_id", facts.journal_id);
+    ef__json_member_time(&w, "started_at", r->server->started_us);
     ef__json_close(&w, '}');
     return EF_OK;
 }
 
+static const ef__input readyz_inputs[] = {BOOL(readyz_request, verbose, "verbose", QUERY), END};
+#define PROBE(flags) EF__SCOPE_OPEN, EF__TENANCY_NONE, EF__ROUTE_PROBE | (flags)
+
 const ef__http_route ef__routes_health[] = {
-    {"GET", "/livez", EF__SCOPE_OPEN, EF__TENANCY_NONE,
-     EF__ROUTE_QUICK | EF__ROUTE_PROBE | EF__ROUTE_WORKER, livez, "livez", "alive", NULL, NULL,
-     "Text", 0},
-    {"GET", "/readyz", EF__SCOPE_OPEN, EF__TENANCY_NONE,
-     EF__ROUTE_PROBE | EF__ROUTE_WORKER | EF__ROUTE_RESERVED, readyz, "readyz", "ready for work",
-     "verbose:boolean", NULL, "Text", 0},
-    {"GET", "/healthz", EF__SCOPE_OPEN, EF__TENANCY_NONE,
-     EF__ROUTE_PROBE | EF__ROUTE_WORKER | EF__ROUTE_RESERVED, readyz, "healthz",
-     "the same as /readyz", "verbose:boolean", NULL, "Text", 0},
-    {"GET", "/version", EF__SCOPE_OPEN, EF__TENANCY_NONE, EF__ROUTE_PROBE | EF__ROUTE_RESERVED,
-     version, "version", "what runs here", NULL, NULL, "Version", 0},
+    EF__RUN_OPERATION(livez, GET, "/livez",
+                      PROBE(EF__ROUTE_QUICK | EF__ROUTE_WORKER | EF__ROUTE_ANY_QUERY), "livez",
+                      "alive", ANSWER("Text")),
+    EF__SERVE_OPERATION(readyz, GET, "/readyz", PROBE(EF__ROUTE_WORKER | EF__ROUTE_RESERVED),
+                        "readyz", "ready for work", REQUEST(readyz_inputs, readyz_request),
+                        ANSWER("Text")),
+    EF__SERVE_OPERATION(readyz, GET, "/healthz", PROBE(EF__ROUTE_WORKER | EF__ROUTE_RESERVED),
+                        "healthz", "the same as /readyz", REQUEST(readyz_inputs, readyz_request),
+                        ANSWER("Text")),
+    EF__RUN_OPERATION(version, GET, "/version", PROBE(EF__ROUTE_RESERVED), "version",
+                      "version, mode and journal", ANSWER("Version")),
     {0},
 };

@@ -1,14 +1,15 @@
 /*
- * routes_monitor.c - the monitor's page and the files that it is made of.
+ * routes_monitor.c - the page of the monitor and its files.
  *
- * They hold nothing of anybody's data, so they are open to all who may reach the server; what they
- * show they ask for by the routes that everybody uses, with the token that a person has given them.
- * The files of a build stay under its name for ever, so that a browser need not ask again; the page
- * itself is asked for each time, and names the build.
+ * They contain no data of tenants, so they need no token; the page reads its data through the other
+ * routes, with the token that the user entered. The files of a build have its name in their path
+ * and never change, so that a browser caches them; the page names the build and is always read
+ * again.
  */
 #include "request.h"
 
 #include "../monitor/monitor.h"
+#include "../shape/operation_table.h"
 
 #include <stdio.h>
 
@@ -17,7 +18,7 @@
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "              \
     "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-static void protect(ef__request *r)
+static void add_security_headers(ef__request *r)
 {
     ef__request_add_header(r, "Content-Security-Policy", CONTENT_SECURITY_POLICY);
     ef__request_add_header(r, "Referrer-Policy", "no-referrer");
@@ -25,14 +26,14 @@ static void protect(ef__request *r)
     ef__request_add_header(r, "Cross-Origin-Resource-Policy", "same-origin");
 }
 
-/* One that the browser has already is not sent again. */
-static void answer(ef__request *r, const ef__asset *asset, const char *keep)
+/* 304 if the browser has it already. */
+static void answer_asset(ef__request *r, const ef__asset *asset, const char *cache_control)
 {
     ef_str known = ef__request_header(r, "If-None-Match");
 
-    protect(r);
+    add_security_headers(r);
     ef__request_add_header(r, "ETag", asset->etag);
-    ef__request_add_header(r, "Cache-Control", keep);
+    ef__request_add_header(r, "Cache-Control", cache_control);
     r->type = asset->type;
     if (ef_str_equal(known, ef_str_from(asset->etag)))
         r->status = 304;
@@ -44,7 +45,7 @@ static ef_status need_monitor(ef__request *r, ef_error *err)
 {
     return r->server->options.no_monitor
                ? ef_fail(err, EF_NOT_FOUND, "the monitor is off (server.monitor)")
-               : ef__request_no_more(r, err);
+               : EF_OK;
 }
 
 /* The links of the page are relative: it has to be at the prefix and a slash. */
@@ -62,7 +63,7 @@ static ef_status redirect_to_page(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
-static ef_status page(ef__request *r, ef_error *err)
+static ef_status show_page(ef__request *r, ef_error *err)
 {
     const ef__asset *asset = ef__monitor_asset(EF_STR("index.html"));
     ef_status st = need_monitor(r, err);
@@ -70,11 +71,11 @@ static ef_status page(ef__request *r, ef_error *err)
     if (st == EF_OK && r->at_prefix)
         return redirect_to_page(r, err);
     if (st == EF_OK)
-        answer(r, asset, "no-cache");
+        answer_asset(r, asset, "no-cache");
     return st;
 }
 
-static ef_status file(ef__request *r, ef_error *err)
+static ef_status show_file(ef__request *r, ef_error *err)
 {
     const ef__asset *asset = ef__monitor_asset(r->parts[1]);
     ef_status st = need_monitor(r, err);
@@ -82,15 +83,15 @@ static ef_status file(ef__request *r, ef_error *err)
     if (st == EF_OK && (!asset || !ef_str_equal(r->parts[0], ef_str_from(ef__monitor_build()))))
         st = ef_fail(err, EF_NOT_FOUND, "this server's monitor has no such file; load / again");
     if (st == EF_OK)
-        answer(r, asset, "public, max-age=31536000, immutable");
+        answer_asset(r, asset, "public, max-age=31536000, immutable");
     return st;
 }
 
+#define PAGE EF__SCOPE_OPEN, EF__TENANCY_NONE, EF__ROUTE_QUICK | EF__ROUTE_PAGE
+
 const ef__http_route ef__routes_monitor[] = {
-    {"GET", "/", EF__SCOPE_OPEN, EF__TENANCY_NONE, EF__ROUTE_QUICK | EF__ROUTE_PAGE, page,
-     "monitor", "the monitor", NULL, NULL, "Text", 0},
-    {"GET", "/assets/{build}/{name}", EF__SCOPE_OPEN, EF__TENANCY_NONE,
-     EF__ROUTE_QUICK | EF__ROUTE_PAGE, file, "monitorFile", "a file of the monitor", NULL, NULL,
-     "Text", 0},
+    EF__RUN_OPERATION(show_page, GET, "/", PAGE, "monitor", "the monitor", ANSWER("Text")),
+    EF__RUN_OPERATION(show_file, GET, "/assets/{build}/{name}", PAGE, "monitorFile",
+                      "a file of the monitor", ANSWER("Text")),
     {0},
 };

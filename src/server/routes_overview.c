@@ -5,6 +5,7 @@
 #include "token.h"
 
 #include "../shape/health.h"
+#include "../shape/operation_table.h"
 #include "../shape/overview.h"
 
 #include <everfold/outbox.h>
@@ -156,10 +157,8 @@ static ef_status show_overview(ef__request *r, ef_error *err)
     const ef__server_options *options = &r->server->options;
     ef__json_writer w = ef__request_writer(r);
     overview o = {.views_error = EF_ERROR_INIT};
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = read_overview(r->server, &o, err);
 
-    if (st == EF_OK)
-        st = read_overview(r->server, &o, err);
     if (st == EF_OK)
         write_overview(&w, &o, options->url, options->mode);
     release_overview(&o);
@@ -170,15 +169,11 @@ static ef_status show_overview(ef__request *r, ef_error *err)
 static ef_status whoami(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_status st = ef__request_no_more(r, err);
 
-    if (st != EF_OK)
-        return st;
+    (void)err;
     ef__json_open(&w, '{');
-    ef__json_key(&w, "name");
-    ef__json_str(&w, ef_str_from(r->who.name));
-    ef__json_key(&w, "scopes");
-    ef__json_open(&w, '[');
+    ef__json_member_text(&w, "name", r->who.name);
+    ef__json_member_open(&w, "scopes", '[');
     for (unsigned bit = EF__SCOPE_APPEND; bit <= EF__SCOPE_ADMIN; bit *= 2)
         if (r->who.scopes & (bit | EF__SCOPE_ADMIN))
             ef__json_str(&w, ef_str_from(ef__token_scope(bit)));
@@ -192,11 +187,11 @@ static ef_status whoami(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
-/* Numbers over all tenants, without a name of any: but a token for one has no business here. */
+/* The overview has numbers over all tenants and no names of tenants; a bound token is refused. */
 const ef__http_route ef__routes_overview[] = {
-    {"GET", "/v1/overview", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, show_overview, "overview",
-     "the journal, its outbox, the projections and who is at work", NULL, NULL, "Overview", 0},
-    {"GET", "/v1/whoami", EF__SCOPE_READ, EF__TENANCY_NONE, EF__ROUTE_QUICK, whoami, "whoami",
-     "what the token allows", NULL, NULL, "Who", 0},
+    EF__RUN_OPERATION(show_overview, GET, "/v1/overview", READS(UNBOUND), "overview",
+                      "journal, outbox, projections and workers", ANSWER("Overview")),
+    EF__RUN_OPERATION(whoami, GET, "/v1/whoami", EF__SCOPE_READ, EF__TENANCY_NONE, EF__ROUTE_QUICK,
+                      "whoami", "what the token allows", ANSWER("Who")),
     {0},
 };

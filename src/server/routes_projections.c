@@ -1,5 +1,5 @@
 /*
- * routes_projections.c - programs and their generations.
+ * routes_projections.c - projections: deployment, progress and operations on them.
  */
 #include "request.h"
 
@@ -8,9 +8,10 @@
 
 #define FAILURES_COUNTED 10000
 
-/* What one tenant gets of a projection: its own scope and failures. What is counted over all
- * tenants is left out: null. */
-static ef_status narrow(ef__request *r, ef_projection *p, ef_scope_list *scope, ef_error *err)
+/* Limits a projection to one tenant: its scope and failures. Counts over all tenants become null.
+ */
+static ef_status narrow_projection(ef__request *r, ef_projection *p, ef_scope_list *scope,
+                                   ef_error *err)
 {
     ef_engine *engine = r->server->options.engine;
     ef_failure_list open = {0};
@@ -37,33 +38,29 @@ static ef_status narrow(ef__request *r, ef_projection *p, ef_scope_list *scope, 
     return st;
 }
 
-/* The members of one; the bracket stays open. */
+/* Writes the members; the object stays open. */
 static void begin_projection(ef__json_writer *w, const ef_projection *p, bool program)
 {
     ef__json_open(w, '{');
     ef__shape_members(w, &ef__shape_projection, p);
     ef__shape_members(w, &ef__shape_projection_more, p);
     ef__json_key(w, "scopes");
-    ef__json_open(w, '[');
-    for (size_t i = 0; i < p->scope_count; i++)
-        ef__shape_write(w, &ef__shape_scope, &p->scopes[i]);
-    ef__json_close(w, ']');
+    ef__shape_write_array(w, &ef__shape_scope, NULL, p->scopes, p->scope_count);
     if (program) {
-        ef__json_key(w, "program");
-        ef__json_str(w, p->program);
+        ef__json_member_str(w, "program", p->program);
     }
 }
 
-/* One generation as the request may see it; the bracket stays open. */
-static ef_status begin_seen(ef__request *r, ef__json_writer *w, const ef_projection *p,
-                            bool program, ef_error *err)
+/* Writes one generation as the tenant of the request may see it; the object stays open. */
+static ef_status begin_visible(ef__request *r, ef__json_writer *w, const ef_projection *p,
+                               bool program, ef_error *err)
 {
-    ef_projection seen = *p;
+    ef_projection visible = *p;
     ef_scope_list scope = {0};
-    ef_status st = r->any_tenant ? EF_OK : narrow(r, &seen, &scope, err);
+    ef_status st = r->any_tenant ? EF_OK : narrow_projection(r, &visible, &scope, err);
 
     if (st == EF_OK)
-        begin_projection(w, &seen, program);
+        begin_projection(w, &visible, program);
     ef_scope_list_release(&scope);
     return st;
 }
@@ -75,36 +72,35 @@ static ef_status write_projections(ef__request *r, ef__json_writer *w,
 
     ef__json_open(w, '[');
     for (size_t i = 0; st == EF_OK && i < list->count; i++) {
-        st = begin_seen(r, w, &list->items[i], programs && i > 0, err);
+        st = begin_visible(r, w, &list->items[i], programs && i > 0, err);
         ef__json_close(w, '}');
     }
     ef__json_close(w, ']');
     return st;
 }
 
-static ef_status list(ef__request *r, ef_error *err)
+static ef_status list_projections(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_projection_list found = {0};
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = ef_projection_ls(ef__request_engine(r), EF_STR(""), &found, err);
 
-    if (st == EF_OK)
-        st = ef_projection_ls(r->server->options.engine, EF_STR(""), &found, err);
     if (st == EF_OK)
         st = write_projections(r, &w, &found, false, err);
     ef_projection_list_release(&found);
     return st;
 }
 
-/* The routed generation, with the others beside it. */
-static ef_status answer_with(ef__request *r, ef_str name, ef_error *err)
+/* After an action that returned `st`: the active generation, and all generations. */
+static ef_status answer_projection(ef__request *r, ef_status st, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_projection_list found = {0};
-    ef_status st = ef_projection_ls(r->server->options.engine, name, &found, err);
 
     if (st == EF_OK)
-        st = begin_seen(r, &w, &found.items[0], true, err);
+        st = ef_projection_ls(ef__request_engine(r), r->parts[0], &found, err);
+    if (st == EF_OK)
+        st = begin_visible(r, &w, &found.items[0], true, err);
     if (st == EF_OK) {
         ef__json_key(&w, "generations");
         st = write_projections(r, &w, &found, true, err);
@@ -114,197 +110,135 @@ static ef_status answer_with(ef__request *r, ef_str name, ef_error *err)
     return st;
 }
 
-static ef_status show(ef__request *r, ef_error *err)
+static ef_status show_projection(ef__request *r, ef_error *err)
 {
-    ef_status st = ef__request_no_more(r, err);
-
-    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+    return answer_projection(r, EF_OK, err);
 }
 
-/* ?on_error=stop|skip; *out_given false: not asked for. */
-static ef_status read_on_error(ef__request *r, ef_on_error *out, bool *out_given, ef_error *err)
+/* "stop" or "skip"; EF_ON_ERROR_STOP for "". */
+static ef_status parse_on_error(ef_str word, ef_on_error *out, ef_error *err)
 {
-    ef_str word = ef__request_text(r, "on_error");
-
     *out = ef_str_equal(word, EF_STR("skip")) ? EF_ON_ERROR_SKIP : EF_ON_ERROR_STOP;
-    *out_given = word.len > 0;
-    if (!*out_given || *out == EF_ON_ERROR_SKIP || ef_str_equal(word, EF_STR("stop")))
+    if (word.len == 0 || *out == EF_ON_ERROR_SKIP || ef_str_equal(word, EF_STR("stop")))
         return EF_OK;
     return ef_fail(err, EF_BAD_INPUT, "on_error is '%.*s'; it is stop or skip", EF_STR_ARG(word));
 }
 
-static ef_status deploy(ef__request *r, ef_error *err)
+static ef_status deploy_program(ef__request *r, const ef__deploy_request *asked, ef_error *err)
 {
     ef_projection_list deployed = {0};
-    ef_on_error on_error;
-    bool told;
-    ef_str reason;
     ef_text report = {0};
-    ef_str text = ef__buf_str(&r->body);
-    bool in_place = false;
-    ef_status st = ef__request_bool(r, "in_place", &in_place, err);
+    ef_status st = ef__request_program(r, asked->text, err);
 
     if (st == EF_OK)
-        st = read_on_error(r, &on_error, &told, err);
-    if (st == EF_OK) {
-        reason = ef__request_text(r, "reason");
-        st = ef__request_no_more(r, err);
-    }
-    if (st != EF_OK)
-        return st;
-    st = ef__request_program(r, text, err);
-    if (st == EF_OK)
-        st = ef_projection_deploy_by(r->server->options.engine,
+        st = ef_projection_deploy_by(ef__request_engine(r),
                                      &(ef_deploy){.file_name = "program",
-                                                  .text = text,
-                                                  .in_place = in_place,
-                                                  .actor = ef_str_from(r->who.name),
-                                                  .reason = reason},
+                                                  .text = asked->text,
+                                                  .in_place = asked->in_place,
+                                                  .actor = asked->actor,
+                                                  .reason = asked->reason},
                                      &deployed, &report, err);
     ef_projection_list_release(&deployed);
     ef_text_release(&report);
-    if (st == EF_BAD_INPUT)
-        return ef__request_mistakes(r, text, err);
-    if (st == EF_OK && told)
-        st = ef_projection_on_error(r->server->options.engine, r->parts[0], on_error,
-                                    ef_str_from(r->who.name), reason, err);
-    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+    return st;
 }
 
-/* --- acts ---------------------------------------------------------------------------------------
+static ef_status deploy_projection(ef__request *r, void *request, ef_error *err)
+{
+    const ef__deploy_request *asked = request;
+    ef_on_error on_error;
+    ef_status st = parse_on_error(asked->on_error, &on_error, err);
+
+    if (st != EF_OK)
+        return st;
+    st = deploy_program(r, asked, err);
+    if (st == EF_BAD_INPUT)
+        return ef__request_mistakes(r, asked->text, err);
+    if (st == EF_OK && asked->on_error.len > 0)
+        st = ef_projection_on_error(ef__request_engine(r), asked->name, on_error, asked->actor,
+                                    asked->reason, err);
+    return answer_projection(r, st, err);
+}
+
+/* --- actions ------------------------------------------------------------------------------------
  */
 
-static ef_status pause_it(ef__request *r, ef_error *err)
+static ef_status pause_projection(ef__request *r, void *request, ef_error *err)
 {
-    const ef__json *body = NULL;
-    ef_str reason = {NULL, 0};
-    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
+    const ef__object_request *asked = request;
 
-    if (st == EF_OK)
-        st = ef_projection_pause(r->server->options.engine, r->parts[0], ef_str_from(r->who.name),
-                                 reason, err);
-    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+    return answer_projection(
+        r,
+        ef_projection_pause(ef__request_engine(r), asked->name, asked->actor, asked->reason, err),
+        err);
 }
 
-static ef_status resume(ef__request *r, ef_error *err)
+static ef_status resume_projection(ef__request *r, void *request, ef_error *err)
 {
-    const ef__json *body = NULL;
-    ef_str reason = {NULL, 0};
-    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
+    const ef__object_request *asked = request;
 
-    if (st == EF_OK)
-        st = ef_projection_resume(r->server->options.engine, r->parts[0], ef_str_from(r->who.name),
-                                  reason, err);
-    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+    return answer_projection(
+        r,
+        ef_projection_resume(ef__request_engine(r), asked->name, asked->actor, asked->reason, err),
+        err);
 }
 
-static void write_run(ef__request *r, ef_run_list *runs)
+static ef_status answer_run(ef__request *r, ef_status st, ef_run_list *runs)
 {
     ef__json_writer w = ef__request_writer(r);
 
-    ef__shape_write(&w, &ef__shape_run, &runs->items[0]);
-    r->status = 202;
+    if (st == EF_OK) {
+        ef__shape_write(&w, &ef__shape_run, &runs->items[0]);
+        r->status = r->route->answer_status;
+    }
+    ef_run_list_release(runs);
+    return st;
 }
 
-static ef_status rebuild(ef__request *r, ef_error *err)
+static ef_status rebuild_projection(ef__request *r, void *request, ef_error *err)
 {
-    const ef__json *body = NULL;
     ef_run_list runs = {0};
-    ef_rebuild asked = {.projection = r->parts[0], .actor = ef_str_from(r->who.name)};
-    ef_status st =
-        ef__request_reason(r, "reason,in_place,no_switch,switch_anyway", &body, &asked.reason, err);
 
-    if (st == EF_OK)
-        st = ef__member_bool(body, "in_place", &asked.in_place, err);
-    if (st == EF_OK)
-        st = ef__member_bool(body, "no_switch", &asked.no_switch, err);
-    if (st == EF_OK)
-        st = ef__member_bool(body, "switch_anyway", &asked.switch_anyway, err);
-    if (st == EF_OK)
-        st = ef_projection_rebuild(r->server->options.engine, &asked, &runs, err);
-    if (st == EF_OK)
-        write_run(r, &runs);
-    ef_run_list_release(&runs);
-    return st;
+    return answer_run(r, ef_projection_rebuild(ef__request_engine(r), request, &runs, err), &runs);
 }
 
-static ef_status verify(ef__request *r, ef_error *err)
+static ef_status verify_projection(ef__request *r, void *request, ef_error *err)
 {
-    const ef__json *body = NULL;
+    const ef__object_request *asked = request;
     ef_run_list runs = {0};
-    ef_str reason = {NULL, 0};
-    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
+    ef_status st = ef_projection_verify(ef__request_engine(r), asked->name, asked->actor,
+                                        asked->reason, &runs, err);
 
-    if (st == EF_OK)
-        st = ef_projection_verify(r->server->options.engine, r->parts[0], ef_str_from(r->who.name),
-                                  reason, &runs, err);
-    if (st == EF_OK)
-        write_run(r, &runs);
-    ef_run_list_release(&runs);
-    return st;
+    return answer_run(r, st, &runs);
 }
 
-static ef_status read_route(ef__request *r, ef_generation_choice *out, ef_error *err)
+static ef_status switch_projection(ef__request *r, void *request, ef_error *err)
 {
-    const ef__json *body = NULL;
-    int64_t version = 0, generation = 0;
-    ef_status st;
-
-    *out = (ef_generation_choice){.projection = r->parts[0], .actor = ef_str_from(r->who.name)};
-    st = ef__request_reason(r, "reason,version,generation,lag_max", &body, &out->reason, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "version", false, 1, INT32_MAX, &version, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "generation", false, 1, INT32_MAX, &generation, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "lag_max", false, 0, INT64_MAX, &out->lag_max, err);
-    out->version = (int32_t)version;
-    out->generation = (int32_t)generation;
-    return st;
+    return answer_projection(r, ef_projection_switch(ef__request_engine(r), request, err), err);
 }
 
-static ef_status switch_to(ef__request *r, ef_error *err)
+static ef_status rollback_projection(ef__request *r, void *request, ef_error *err)
 {
-    ef_generation_choice route;
-    ef_status st = read_route(r, &route, err);
-
-    if (st == EF_OK)
-        st = ef_projection_switch(r->server->options.engine, &route, err);
-    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
+    return answer_projection(r, ef_projection_rollback(ef__request_engine(r), request, err), err);
 }
 
-static ef_status rollback(ef__request *r, ef_error *err)
-{
-    ef_generation_choice route;
-    ef_status st = read_route(r, &route, err);
+/* --- failures and progress ----------------------------------------------------------------------
+ */
 
-    if (st == EF_OK)
-        st = ef_projection_rollback(r->server->options.engine, &route, err);
-    return st == EF_OK ? answer_with(r, r->parts[0], err) : st;
-}
-
-static ef_status failures(ef__request *r, ef_error *err)
+static ef_status list_failures(ef__request *r, void *request, ef_error *err)
 {
+    const ef__object_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
     ef_failure_list found = {0};
-    int64_t limit = 100;
-    bool resolved = false;
-    ef_status st = ef__request_int(r, "limit", 1, 10000, &limit, err);
+    ef_status st = ef_projection_failures_of(ef__request_engine(r), asked->name,
+                                             r->any_tenant ? NULL : &r->tenant, asked->flag,
+                                             (size_t)asked->limit, &found, err);
 
-    if (st == EF_OK)
-        st = ef__request_bool(r, "resolved", &resolved, err);
-    if (st == EF_OK)
-        st = ef__request_no_more(r, err);
-    if (st == EF_OK)
-        st = ef_projection_failures_of(r->server->options.engine, r->parts[0],
-                                       r->any_tenant ? NULL : &r->tenant, resolved, (size_t)limit,
-                                       &found, err);
     if (st == EF_OK)
         ef__json_open(&w, '[');
     for (size_t i = 0; st == EF_OK && i < found.count; i++) {
         ef__json_open(&w, '{');
-        ef__json_key(&w, "projection");
-        ef__json_str(&w, r->parts[0]);
+        ef__json_member_str(&w, "projection", asked->name);
         ef__shape_members(&w, &ef__shape_failure, &found.items[i]);
         ef__json_close(&w, '}');
     }
@@ -314,51 +248,32 @@ static ef_status failures(ef__request *r, ef_error *err)
     return st;
 }
 
-/* How far one tenant is: of the token, or of X-Tenant-Id, or "". */
-static ef_status scope(ef__request *r, ef_error *err)
+/* The tenant is that of the token, or of X-Tenant-Id, or "". */
+static ef_status show_scope(ef__request *r, void *request, ef_error *err)
 {
+    const ef__object_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
     ef_scope_list one = {0};
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st =
+        ef_projection_scope(ef__request_engine(r), asked->name, asked->tenant, &one, err);
 
     if (st == EF_OK)
-        st = ef_projection_scope(r->server->options.engine, r->parts[0], r->tenant, &one, err);
-    if (st == EF_OK) {
-        ef__json_open(&w, '{');
-        ef__shape_members(&w, &ef__shape_scope, &one.items[0]);
-        ef__json_close(&w, '}');
-    }
+        ef__shape_write(&w, &ef__shape_scope, &one.items[0]);
     ef_scope_list_release(&one);
     return st;
 }
 
-#define ACT(verb, run, id, summary, answer, status)                                                \
-    {                                                                                              \
-        "POST", "/v1/projections/{name}:" verb, EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND,            \
-            EF__ROUTE_BODY, run, id, summary, NULL, "Reason", answer, status                       \
-    }
-
 const ef__http_route ef__routes_projections[] = {
-    ACT("pause", pause_it, "pauseProjection", "stop feeding it", "Projection", 0),
-    ACT("resume", resume, "resumeProjection", "go on from where it stands", "Projection", 0),
-    ACT("rebuild", rebuild, "rebuildProjection", "fold all events into a new generation", "Run",
-        202),
-    ACT("verify", verify, "verifyProjection", "fold all events in memory and compare", "Run", 202),
-    ACT("switch", switch_to, "switchProjection", "make another generation the active one",
-        "Projection", 0),
-    ACT("rollback", rollback, "rollbackProjection", "back to the generation before", "Projection",
-        0),
-    {"GET", "/v1/projections/{name}/scope", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, scope,
-     "showScope", "how far it is for one tenant", NULL, NULL, "Scope", 0},
-    {"GET", "/v1/projections/{name}/failures", EF__SCOPE_READ, EF__TENANCY_PART, 0, failures,
-     "listFailures", "events that failed to apply", "limit:integer resolved:boolean", NULL,
-     "Failures", 0},
-    {"GET", "/v1/projections/{name}", EF__SCOPE_READ, EF__TENANCY_PART, 0, show, "showProjection",
-     "one projection, its program and generations", NULL, NULL, "Projection", 0},
-    {"PUT", "/v1/projections/{name}", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
-     deploy, "deployProjection", "deploy a program (text)",
-     "in_place:boolean on_error:string reason:string", "Program", "Projection", 0},
-    {"GET", "/v1/projections", EF__SCOPE_READ, EF__TENANCY_PART, 0, list, "listProjections",
-     "all projections", NULL, NULL, "Projections", 0},
+    EF__SERVE(pause_projection, pause_projection),
+    EF__SERVE(resume_projection, resume_projection),
+    EF__SERVE(rebuild_projection, rebuild_projection),
+    EF__SERVE(verify_projection, verify_projection),
+    EF__SERVE(switch_projection, switch_projection),
+    EF__SERVE(rollback_projection, rollback_projection),
+    EF__SERVE(show_scope, show_scope),
+    EF__SERVE(list_failures, list_failures),
+    EF__RUN(show_projection, show_projection),
+    EF__SERVE(deploy_projection, deploy_projection),
+    EF__RUN(list_projections, list_projections),
     {0},
 };

@@ -1,7 +1,8 @@
 /*
- * routes_publishers.c - publishers: which there are and what waits for them, one more, and the end
- * of one. A publisher names files of this machine and hosts that it may reach, so making one is for
- * administrators, and files have to be in directories that the settings name.
+ * routes_publishers.c - publishers and the rows in their lanes.
+ *
+ * A publisher names files of this machine and hosts to connect to. Creating one therefore needs
+ * scope admin, and its files must be in directories that the settings name.
  */
 #include "request.h"
 
@@ -9,7 +10,7 @@
 
 #define SINKS_MAX 64 /* publishers of a process */
 
-/* How its sink is, as the worker of this process has it; null when another process publishes. */
+/* State of the sink in the worker of this process; null if another process publishes. */
 static void write_sink(ef__request *r, ef__json_writer *w, ef_str name)
 {
     ef_engine *engine = r->server->options.engine;
@@ -25,10 +26,8 @@ static void write_sink(ef__request *r, ef__json_writer *w, ef_str name)
         return;
     }
     ef__json_open(w, '{');
-    ef__json_key(w, "state");
-    ef__json_str(w, ef_str_from(ef_publisher_state_name(is[i].state)));
-    ef__json_key(w, "published");
-    ef__json_int(w, is[i].published);
+    ef__json_member_text(w, "state", ef_publisher_state_name(is[i].state));
+    ef__json_member_int(w, "published", is[i].published);
     ef__json_key(w, "error");
     if (is[i].state == EF_PUBLISHER_RETRYING)
         ef__json_str(w, ef_str_from(is[i].last_error.text));
@@ -52,8 +51,7 @@ static ef_status write_publisher(ef__request *r, ef__json_writer *w, const ef_pu
         ef__json_open(w, '{');
         ef__shape_members(w, &ef__shape_publisher, p);
         ef__shape_members(w, &ef__shape_summary, &rows);
-        ef__json_key(w, "kept");
-        ef__json_int(w, kept);
+        ef__json_member_int(w, "kept", kept);
         ef__json_key(w, "sink");
         write_sink(r, w, p->name);
         ef__json_close(w, '}');
@@ -66,10 +64,8 @@ static ef_status list_publishers(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_publisher_list list = {0};
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = ef_publisher_ls(ef__request_journal(r), &list, err);
 
-    if (st == EF_OK)
-        st = ef_publisher_ls(r->server->options.journal, &list, err);
     if (st == EF_OK)
         ef__json_open(&w, '[');
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
@@ -80,11 +76,11 @@ static ef_status list_publishers(ef__request *r, ef_error *err)
     return st;
 }
 
-static ef_status answer_publisher(ef__request *r, ef_error *err)
+static ef_status show_publisher(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_publisher_list list = {0};
-    ef_status st = ef_publisher_get(r->server->options.journal, r->parts[0], &list, err);
+    ef_status st = ef_publisher_get(ef__request_journal(r), r->parts[0], &list, err);
 
     if (st == EF_OK)
         st = write_publisher(r, &w, &list.items[0], err);
@@ -92,142 +88,70 @@ static ef_status answer_publisher(ef__request *r, ef_error *err)
     return st;
 }
 
-static ef_status show_publisher(ef__request *r, ef_error *err)
+static ef_status set_publisher(ef__request *r, void *request, ef_error *err)
 {
-    ef_status st = ef__request_no_more(r, err);
+    const ef__server_options *options = &r->server->options;
+    ef_publisher *p = request;
+    ef_status st;
 
-    return st == EF_OK ? answer_publisher(r, err) : st;
+    if (p->retry_ms == 0)
+        p->retry_ms = options->publish_retry_ms;
+    if (p->attempts_max < 0)
+        p->attempts_max = options->publish_attempts;
+    p->retain_ms = p->retain_ms < 0 ? 0 : p->retain_ms == 0 ? EF_RETAIN_NONE : p->retain_ms;
+    st = ef_publisher_confine(p, options->publish_directories, err);
+    if (st == EF_OK)
+        st = ef_publisher_set(options->journal, p, err);
+    if (st == EF_OK)
+        st = ef__request_note(r, "publisher_set", p->name, EF_STR(""), err);
+    return st == EF_OK ? show_publisher(r, err) : st;
 }
 
-static ef_status read_texts(const ef__json *body, ef_publisher *out, ef_error *err)
+static ef_status remove_publisher(ef__request *r, void *request, ef_error *err)
 {
-    ef_status st = ef__member_text(body, "url", true, &out->url, err);
-
-    if (st == EF_OK)
-        st = ef__member_text(body, "types", false, &out->types, err);
-    if (st == EF_OK)
-        st = ef__member_text(body, "partition_by", false, &out->partition_by, err);
-    if (st == EF_OK)
-        st = ef__member_text(body, "secret", false, &out->secret, err);
-    if (st == EF_OK)
-        st = ef__member_bool(body, "allow_private", &out->allow_private, err);
-    return st == EF_OK ? ef__member_bool(body, "paused", &out->paused, err) : st;
-}
-
-/* retain_ms 0 keeps nothing; left out, it is the sink's default. */
-static ef_status read_numbers(const ef__json *body, ef_publisher *out, ef_error *err)
-{
-    int64_t retain_ms = -1, files = 0, flight = 0;
-    ef_status st =
-        ef__member_int(body, "retry_ms", false, 1, INT64_MAX / 1000, &out->retry_ms, err);
-
-    if (st == EF_OK)
-        st = ef__member_int(body, "attempts_max", false, 0, INT32_MAX, &out->attempts_max, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "retain_ms", false, 0, INT64_MAX / 1000, &retain_ms, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "timeout_ms", false, 1, INT64_MAX / 1000, &out->timeout_ms, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "file_bytes", false, 0, INT64_MAX / 2, &out->file_bytes, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "file_count", false, 0, 10000, &files, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "in_flight", false, 0, 256, &flight, err);
-    out->retain_ms = retain_ms > 0 ? retain_ms : retain_ms == 0 ? EF_RETAIN_NONE : 0;
-    out->file_count = (int32_t)files;
-    out->in_flight = (int32_t)flight;
-    return st;
-}
-
-static ef_status set_publisher(ef__request *r, ef_error *err)
-{
-    const ef__json *body = NULL;
-    ef_publisher p = {.name = r->parts[0]};
-    ef_status st = ef__request_no_more(r, err);
-
-    if (st == EF_OK)
-        st = ef__request_object(r, &body, err);
-    if (st == EF_OK)
-        st = ef__members_only(body,
-                              "url,types,partition_by,retry_ms,attempts_max,retain_ms,timeout_ms,"
-                              "file_bytes,file_count,in_flight,secret,allow_private,paused",
-                              err);
-    if (st == EF_OK)
-        st = read_texts(body, &p, err);
-    p.retry_ms = r->server->options.publish_retry_ms;
-    p.attempts_max = r->server->options.publish_attempts;
-    if (st == EF_OK)
-        st = read_numbers(body, &p, err);
-    if (st == EF_OK)
-        st = ef_publisher_confine(&p, r->server->options.publish_directories, err);
-    if (st == EF_OK)
-        st = ef_publisher_set(r->server->options.journal, &p, err);
-    if (st == EF_OK)
-        st = ef__request_note(r, "publisher_set", p.name, EF_STR(""), err);
-    return st == EF_OK ? answer_publisher(r, err) : st;
-}
-
-static ef_status remove_publisher(ef__request *r, ef_error *err)
-{
+    const ef__object_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
-    ef_str reason = ef__request_text(r, "reason");
-    bool discard = false;
     int64_t rows = 0;
-    ef_status st = ef__request_bool(r, "discard", &discard, err);
+    ef_status st =
+        ef_publisher_remove(ef__request_journal(r), asked->name, asked->flag, &rows, err);
 
     if (st == EF_OK)
-        st = ef__request_no_more(r, err);
-    if (st == EF_OK)
-        st = ef_publisher_remove(r->server->options.journal, r->parts[0], discard, &rows, err);
-    if (st == EF_OK)
-        st = ef__request_note(r, "publisher_remove", r->parts[0], reason, err);
+        st = ef__request_note(r, "publisher_remove", asked->name, asked->reason, err);
     if (st == EF_OK) {
         ef__json_open(&w, '{');
-        ef__json_key(&w, "discarded");
-        ef__json_int(&w, rows);
+        ef__json_member_int(&w, "discarded", rows);
         ef__json_close(&w, '}');
     }
     return st;
 }
 
-static ef_status set_paused(ef__request *r, bool paused, ef_error *err)
+static ef_status set_paused(ef__request *r, const ef__object_request *asked, bool paused,
+                            ef_error *err)
 {
-    const ef__json *body = NULL;
-    ef_str reason = {NULL, 0};
-    ef_status st = ef__request_reason(r, "reason", &body, &reason, err);
+    ef_status st = ef_publisher_pause(ef__request_journal(r), asked->name, paused, err);
 
     if (st == EF_OK)
-        st = ef_publisher_pause(r->server->options.journal, r->parts[0], paused, err);
-    if (st == EF_OK)
-        st = ef__request_note(r, paused ? "publisher_pause" : "publisher_resume", r->parts[0],
-                              reason, err);
-    return st == EF_OK ? answer_publisher(r, err) : st;
+        st = ef__request_note(r, paused ? "publisher_pause" : "publisher_resume", asked->name,
+                              asked->reason, err);
+    return st == EF_OK ? show_publisher(r, err) : st;
 }
 
-static ef_status pause_publisher(ef__request *r, ef_error *err)
+static ef_status pause_publisher(ef__request *r, void *request, ef_error *err)
 {
-    return set_paused(r, true, err);
+    return set_paused(r, request, true, err);
 }
 
-static ef_status resume_publisher(ef__request *r, ef_error *err)
+static ef_status resume_publisher(ef__request *r, void *request, ef_error *err)
 {
-    return set_paused(r, false, err);
+    return set_paused(r, request, false, err);
 }
 
 const ef__http_route ef__routes_publishers[] = {
-    {"POST", "/v1/publishers/{name}:pause", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
-     pause_publisher, "pausePublisher", "stop delivering; events queue up", NULL, "Note",
-     "Publisher", 0},
-    {"POST", "/v1/publishers/{name}:resume", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
-     resume_publisher, "resumePublisher", "go on delivering", NULL, "Note", "Publisher", 0},
-    {"GET", "/v1/publishers/{name}", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, show_publisher,
-     "showPublisher", "one publisher, and what waits in its lane", NULL, NULL, "Publisher", 0},
-    {"PUT", "/v1/publishers/{name}", EF__SCOPE_ADMIN, EF__TENANCY_UNBOUND, EF__ROUTE_BODY,
-     set_publisher, "setPublisher", "make or change a publisher", NULL, "NewPublisher", "Publisher",
-     0},
-    {"DELETE", "/v1/publishers/{name}", EF__SCOPE_ADMIN, EF__TENANCY_UNBOUND, 0, remove_publisher,
-     "removePublisher", "end a publisher", "discard:boolean reason:string", NULL, "Discarded", 0},
-    {"GET", "/v1/publishers", EF__SCOPE_READ, EF__TENANCY_UNBOUND, 0, list_publishers,
-     "listPublishers", "publishers, and what waits in their lanes", NULL, NULL, "Publishers", 0},
+    EF__SERVE(pause_publisher, pause_publisher),
+    EF__SERVE(resume_publisher, resume_publisher),
+    EF__RUN(show_publisher, show_publisher),
+    EF__SERVE(set_publisher, set_publisher),
+    EF__SERVE(remove_publisher, remove_publisher),
+    EF__RUN(list_publishers, list_publishers),
     {0},
 };

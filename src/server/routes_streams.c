@@ -1,62 +1,70 @@
 /*
- * routes_streams.c - which streams there are.
+ * routes_streams.c - streams and their heads.
  */
 #include "request.h"
 
-#define STREAMS_DEFAULT 100
+#include "../shape/operation_table.h"
 
-static ef_status list_streams(ef__request *r, ef_error *err)
+typedef struct streams_request {
+    ef_str name, tenant, after;
+    bool any_tenant;
+    size_t limit;
+} streams_request;
+
+static ef_status list_streams(ef__request *r, void *request, ef_error *err)
 {
+    const streams_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
     ef_stream_list found = {0};
-    int64_t limit = STREAMS_DEFAULT;
-    ef_str after = ef__request_text(r, "after");
-    ef_status st = ef__request_int(r, "limit", 1, 10000, &limit, err);
+    ef_status st = ef_stream_ls(ef__request_journal(r), asked->tenant, asked->any_tenant,
+                                asked->after, asked->limit, &found, err);
 
-    if (st == EF_OK)
-        st = ef__request_no_more(r, err);
-    if (st == EF_OK)
-        st = ef_stream_ls(r->server->options.journal, r->tenant, r->any_tenant, after,
-                          (size_t)limit, &found, err);
     if (st == EF_OK) {
         ef__json_open(&w, '{');
         ef__json_key(&w, "streams");
-        ef__json_open(&w, '[');
-        for (size_t i = 0; i < found.count; i++)
-            ef__shape_write(&w, &ef__shape_stream, &found.items[i]);
-        ef__json_close(&w, ']');
-        ef__json_key(&w, "next");
-        if (found.next[0])
-            ef__json_str(&w, ef_str_from(found.next));
-        else
-            ef__json_null(&w);
+        ef__shape_write_array(&w, &ef__shape_stream, NULL, found.items, found.count);
+        ef__json_member_name(&w, "next", ef_str_from(found.next));
         ef__json_close(&w, '}');
     }
     ef_stream_list_release(&found);
     return st;
 }
 
-static ef_status show_stream(ef__request *r, ef_error *err)
+static ef_status show_stream(ef__request *r, void *request, ef_error *err)
 {
+    const streams_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
-    ef_stream stream = {.tenant = r->tenant, .name = r->parts[0]};
-    ef_status st = ef__request_no_more(r, err);
+    ef_stream stream = {.tenant = asked->tenant, .name = asked->name};
+    ef_status st = ef_stream_head(ef__request_journal(r), asked->tenant, asked->name, &stream.seq,
+                                  &stream.position, err);
 
-    if (st == EF_OK)
-        st = ef_stream_head(r->server->options.journal, r->tenant, r->parts[0], &stream.seq,
-                            &stream.position, err);
     if (st == EF_OK && stream.seq == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no stream '%.*s'", EF_STR_ARG(r->parts[0]));
+        st = ef_fail(err, EF_NOT_FOUND, "there is no stream '%.*s'", EF_STR_ARG(asked->name));
     if (st == EF_OK)
         ef__shape_write(&w, &ef__shape_stream, &stream);
     return st;
 }
 
+static const ef__input list_inputs[] = {
+    TEXT(streams_request, after, "after", QUERY),
+    INT(streams_request, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
+    TENANT(streams_request, tenant),
+    ANY_TENANT(streams_request, any_tenant),
+    END,
+};
+
+static const ef__input show_inputs[] = {
+    TEXT(streams_request, name, "stream", PATH),
+    TENANT(streams_request, tenant),
+    END,
+};
+
 const ef__http_route ef__routes_streams[] = {
-    {"GET", "/v1/streams", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, list_streams, "listStreams",
-     "streams, in the order of their first event", "after:string limit:integer", NULL, "Streams",
-     0},
-    {"GET", "/v1/streams/{stream}", EF__SCOPE_READ, EF__TENANCY_QUERY, 0, show_stream, "showStream",
-     "where a stream ends", NULL, NULL, "StreamHead", 0},
+    EF__SERVE_OPERATION(list_streams, GET, "/v1/streams", READS(QUERY), "listStreams",
+                        "streams, in the order of their first event",
+                        REQUEST(list_inputs, streams_request), ANSWER("Streams")),
+    EF__SERVE_OPERATION(show_stream, GET, "/v1/streams/{stream}", READS(QUERY), "showStream",
+                        "the last event of a stream", REQUEST(show_inputs, streams_request),
+                        ANSWER("StreamHead")),
     {0},
 };

@@ -1,7 +1,9 @@
 /*
- * routes_trial.c - a projection looked into: its program as a graph, and an event tried aside.
+ * routes_trial.c - programs explained, and events folded without effect.
  */
 #include "request.h"
+
+#include "../shape/operation_table.h"
 
 #include <everfold/projection.h>
 #include <everfold/trial.h>
@@ -17,25 +19,25 @@ static const ef_projection *generation_of(const ef_projection_list *list, int64_
     return NULL;
 }
 
-/* Of the generation that queries go to, unless another is asked for. */
-static ef_status explain(ef__request *r, ef_error *err)
+typedef struct explain_request {
+    ef_str name;
+    int64_t generation; /* 0: the active one */
+} explain_request;
+
+static ef_status explain_projection(ef__request *r, void *request, ef_error *err)
 {
+    const explain_request *asked = request;
     ef_projection_list found = {0};
     ef_text report = {0};
     const ef_projection *p = NULL;
-    int64_t number = 0;
-    ef_status st = ef__request_int(r, "generation", 1, INT32_MAX, &number, err);
+    ef_status st = ef_projection_ls(ef__request_engine(r), asked->name, &found, err);
 
-    if (st == EF_OK)
-        st = ef__request_no_more(r, err);
-    if (st == EF_OK)
-        st = ef_projection_ls(r->server->options.engine, r->parts[0], &found, err);
-    if (st == EF_OK && !(p = generation_of(&found, number)))
+    if (st == EF_OK && !(p = generation_of(&found, asked->generation)))
         st = ef_fail(err, EF_NOT_FOUND, "projection '%.*s' has no generation %lld",
-                     EF_STR_ARG(r->parts[0]), (long long)number);
+                     EF_STR_ARG(asked->name), (long long)asked->generation);
     if (st == EF_OK && p->program.len == 0)
         st = ef_fail(err, EF_NOT_FOUND, "projection '%.*s' is written in C: there is no program",
-                     EF_STR_ARG(r->parts[0]));
+                     EF_STR_ARG(asked->name));
     if (st == EF_OK)
         st = ef_program_explain("program", p->program, EF_TEXT_JSON, &report, err);
     if (st == EF_OK)
@@ -45,114 +47,95 @@ static ef_status explain(ef__request *r, ef_error *err)
     return st;
 }
 
-/* --- an event tried aside -----------------------------------------------------------------------
+/* --- one event ----------------------------------------------------------------------------------
  */
-
-static void write_json(ef__json_writer *w, const char *key, ef_str json)
-{
-    ef__json_key(w, key);
-    if (json.ptr)
-        ef__json_raw(w, json);
-    else
-        ef__json_null(w);
-}
 
 static void write_trial(ef__json_writer *w, const ef_trial *trial)
 {
     ef__json_open(w, '{');
     ef__shape_members(w, &ef__shape_trial, trial);
-    ef__json_key(w, "views");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "views", '[');
     for (size_t i = 0; i < trial->view_count; i++) {
         ef__json_open(w, '{');
-        ef__json_key(w, "view_id");
-        ef__json_str(w, trial->views[i].view_id);
-        write_json(w, "before", trial->views[i].before);
-        write_json(w, "after", trial->views[i].after);
+        ef__json_member_str(w, "view_id", trial->views[i].view_id);
+        ef__json_member_raw(w, "before", trial->views[i].before);
+        ef__json_member_raw(w, "after", trial->views[i].after);
         ef__json_close(w, '}');
     }
     ef__json_close(w, ']');
     ef__json_close(w, '}');
 }
 
-static ef_status try_event(ef__request *r, ef_error *err)
+static ef_status try_event(ef__request *r, void *request, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    const ef__json *body = NULL;
     ef_trial trial = {0};
-    int64_t generation = 0;
-    ef_trial_ask ask = {.projection = r->parts[0], .tenant = r->tenant};
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = ef_projection_try(ef__request_engine(r), request, &trial, err);
 
-    if (st == EF_OK)
-        st = ef__request_object(r, &body, err);
-    if (st == EF_OK)
-        st = ef__members_only(body, "stream,seq,generation", err);
-    if (st == EF_OK)
-        st = ef__member_text(body, "stream", true, &ask.stream, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "seq", true, 1, INT64_MAX, &ask.seq, err);
-    if (st == EF_OK)
-        st = ef__member_int(body, "generation", false, 1, INT32_MAX, &generation, err);
-    ask.generation = (int32_t)generation;
-    if (st == EF_OK)
-        st = ef_projection_try(r->server->options.engine, &ask, &trial, err);
     if (st == EF_OK)
         write_trial(&w, &trial);
     ef_trial_release(&trial);
     return st;
 }
 
-/* --- a draft against the events that failed -----------------------------------------------------
+/* --- a draft of a program -----------------------------------------------------------------------
  */
 
-static bool write_row(void *context, const ef_draft_row *row)
+static bool write_draft_row(void *context, const ef_draft_row *row)
 {
     ef__shape_write(context, &ef__shape_draft_row, row);
     return true;
 }
 
-static ef_status try_draft(ef__request *r, ef_error *err)
+static ef_status try_draft(ef__request *r, void *request, ef_error *err)
 {
+    const ef__draft_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
-    ef_str text = ef__buf_str(&r->body);
     ef_draft_result counts = {0};
-    int64_t limit = 0;
-    ef_status st = ef__request_int(r, "limit", 1, EF_DRAFT_ROWS_MAX, &limit, err);
+    ef_status st = ef__request_program(r, asked->text, err);
 
-    if (st == EF_OK)
-        st = ef__request_no_more(r, err);
-    if (st != EF_OK)
-        return st;
-    st = ef__request_program(r, text, err);
     ef__json_open(&w, '{');
-    ef__json_key(&w, "rows");
-    ef__json_open(&w, '[');
+    ef__json_member_open(&w, "rows", '[');
     if (st == EF_OK)
-        st = ef_projection_try_draft(r->server->options.engine,
-                                     &(ef_draft){.file_name = "program",
-                                                 .text = text,
-                                                 .tenant = r->any_tenant ? NULL : &r->tenant,
-                                                 .limit = (size_t)limit},
-                                     write_row, &w, &counts, NULL, err);
+        st =
+            ef_projection_try_draft(ef__request_engine(r),
+                                    &(ef_draft){.file_name = "program",
+                                                .text = asked->text,
+                                                .tenant = asked->any_tenant ? NULL : &asked->tenant,
+                                                .limit = asked->limit},
+                                    write_draft_row, &w, &counts, NULL, err);
     ef__json_close(&w, ']');
     ef__shape_members(&w, &ef__shape_draft_result, &counts);
     ef__json_close(&w, '}');
     if (st == EF_BAD_INPUT) {
         ef__buf_reset(&r->out);
-        return ef__request_mistakes(r, text, err);
+        return ef__request_mistakes(r, asked->text, err);
     }
     return st;
 }
 
+static const ef__input explain_inputs[] = {
+    TEXT(explain_request, name, "name", PATH),
+    INT(explain_request, generation, "generation", QUERY, 1, INT32_MAX),
+    END,
+};
+
+static const ef__input try_inputs[] = {
+    TEXT(ef_trial_ask, projection, "name", PATH),
+    TENANT(ef_trial_ask, tenant),
+    TEXT(ef_trial_ask, stream, "stream", MEMBER, .required = true),
+    INT(ef_trial_ask, seq, "seq", MEMBER, 1, INT64_MAX, .required = true),
+    INT(ef_trial_ask, generation, "generation", MEMBER, 1, INT32_MAX),
+    END,
+};
+
 const ef__http_route ef__routes_trial[] = {
-    {"GET", "/v1/projections/{name}/explain", EF__SCOPE_READ, EF__TENANCY_NONE, 0, explain,
-     "explainProjection", "the program as a graph", "generation:integer", NULL, "Explained", 0},
-    {"POST", "/v1/projections/{name}:try", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_BODY,
-     try_event, "tryEvent", "dry run of an event: what it would change", NULL, "Try", "Trial", 0},
-    {"POST", "/v1/projections/{name}:try-draft", EF__SCOPE_OPERATE, EF__TENANCY_QUERY,
-     EF__ROUTE_BODY, try_draft, "tryDraft",
-     "fold a program (text) over the streams with failed events, in memory", "limit:integer",
-     "Program", "Drafted", 0},
+    EF__SERVE_OPERATION(explain_projection, GET, "/v1/projections/{name}/explain", READS(NONE),
+                        "explainProjection", "the program as a graph",
+                        REQUEST(explain_inputs, explain_request), ANSWER("Explained")),
+    EF__SERVE_OPERATION(try_event, POST, "/v1/projections/{name}:try", READS_BODY(QUERY),
+                        "tryEvent", "fold an event without effect: what it would change",
+                        REQUEST(try_inputs, ef_trial_ask), ANSWER("Trial")),
+    EF__SERVE(try_draft, try_draft),
     {0},
 };

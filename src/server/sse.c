@@ -4,6 +4,8 @@
 #include "http_priv.h"
 #include "hub.h"
 
+#include "../shape/operation_table.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,10 +80,10 @@ static ef_status copy_text(const char *what, ef_str from, char to[256], ef_error
     return EF_OK;
 }
 
-/* The checks that a follower has to pass before anything is begun for it. */
+/* Checks the request before a follower is created. */
 static ef_status read_topic_key(ef__request *r, ef__topic_key *key, ef_error *err)
 {
-    ef_status st = ef__request_no_more(r, err);
+    ef_status st = ef__request_check_parameters(r, err);
 
     return st == EF_OK ? copy_text("tenant", r->tenant, key->tenant, err) : st;
 }
@@ -112,31 +114,35 @@ static ef_status parse_position(ef_str text, int64_t *out, ef_error *err)
     return EF_OK;
 }
 
-/* Last-Event-ID, or after=; from now on when there is neither. */
-static ef_status read_position(ef__request *r, int64_t *out, ef_error *err)
+typedef struct follow_request {
+    ef_str type;
+    int64_t after; /* -1: not given */
+} follow_request;
+
+/* Last-Event-ID, or the parameter `after`; without both, the head of the journal. */
+static ef_status read_position(ef__request *r, int64_t after, int64_t *out, ef_error *err)
 {
     ef_str last = ef__request_header(r, "Last-Event-ID");
-    bool asked = ef__request_given(r, "after");
     ef_head head = {0};
-    ef_status st = ef__request_int(r, "after", 0, INT64_MAX - 1, out, err);
+    ef_status st = EF_OK;
 
-    if (st == EF_OK && last.len > 0)
+    if (last.len > 0)
         return parse_position(last, out, err);
-    if (st != EF_OK || asked)
-        return st;
-    st = ef_journal_head(r->server->options.journal, &head, err);
-    *out = head.position;
+    if (after < 0)
+        st = ef_journal_head(r->server->options.journal, &head, err);
+    *out = after < 0 ? head.position : after;
     return st;
 }
 
-static ef_status follow_events(ef__request *r, ef_error *err)
+static ef_status follow_events(ef__request *r, void *request, ef_error *err)
 {
+    const follow_request *asked = request;
     ef__topic_key key = {.kind = EF__TOPIC_EVENTS};
     ef_view_place after = {0};
-    ef_status st = copy_text("type", ef__request_text(r, "type"), key.name, err);
+    ef_status st = copy_text("type", asked->type, key.name, err);
 
     if (st == EF_OK)
-        st = read_position(r, &after.number, err);
+        st = read_position(r, asked->after, &after.number, err);
     if (st == EF_OK)
         st = read_topic_key(r, &key, err);
     return st == EF_OK ? join_hub(r, &key, &after, EF_STR(""), err) : st;
@@ -198,14 +204,23 @@ static ef_status follow_views(ef__request *r, ef_error *err)
     return st == EF_OK ? join_views(r, &key, err) : st;
 }
 
+static const ef__input follow_inputs[] = {
+    INT(follow_request, after, "after", QUERY, 0, INT64_MAX - 1, .otherwise = -1),
+    TEXT(follow_request, type, "type", QUERY),
+    END,
+};
+#define FOLLOWS(flags) EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_STREAM | (flags)
+
+/* Followers of views check their parameters later, because `after` has a message of its own. */
 const ef__http_route ef__routes_subscribe[] = {
-    {"GET", "/v1/subscribe/events", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_STREAM,
-     follow_events, "followEvents", "events as they are appended", "after:integer type:string",
-     NULL, "Stream", 0},
-    {"GET", "/v1/subscribe/views/{projection}", EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_STREAM,
-     follow_views, "followViews", "views as they change", NULL, NULL, "Stream", 0},
-    {"GET", "/v1/subscribe/views/{projection}/{id}", EF__SCOPE_READ, EF__TENANCY_QUERY,
-     EF__ROUTE_STREAM, follow_views, "followView", "one view as it changes", NULL, NULL, "Stream",
-     0},
+    EF__SERVE_OPERATION(follow_events, GET, "/v1/subscribe/events", FOLLOWS(0), "followEvents",
+                        "events as they are appended", REQUEST(follow_inputs, follow_request),
+                        ANSWER("Stream")),
+    EF__RUN_OPERATION(follow_views, GET, "/v1/subscribe/views/{projection}",
+                      FOLLOWS(EF__ROUTE_ANY_QUERY), "followViews", "views as they change",
+                      ANSWER("Stream")),
+    EF__RUN_OPERATION(follow_views, GET, "/v1/subscribe/views/{projection}/{id}",
+                      FOLLOWS(EF__ROUTE_ANY_QUERY), "followView", "one view as it changes",
+                      ANSWER("Stream")),
     {0},
 };

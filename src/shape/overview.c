@@ -16,25 +16,17 @@ static void add_number(ef__json_writer *w, const char *key, int64_t number)
         ef__json_int(w, number);
 }
 
-static void add_text(ef__json_writer *w, const char *key, const char *text)
-{
-    ef__json_key(w, key);
-    ef__json_str(w, ef_str_from(text));
-}
-
 static void write_journal(ef__json_writer *w, const ef__overview *o)
 {
-    ef__json_key(w, "journal");
-    ef__json_open(w, '{');
-    add_text(w, "url", o->url);
-    add_text(w, "id", o->facts->journal_id);
-    add_text(w, "backend", o->facts->backend);
-    add_text(w, "version", o->facts->version);
+    ef__json_member_open(w, "journal", '{');
+    ef__json_member_text(w, "url", o->url);
+    ef__json_member_text(w, "id", o->facts->journal_id);
+    ef__json_member_text(w, "backend", o->facts->backend);
+    ef__json_member_text(w, "version", o->facts->version);
     add_number(w, "schema", o->facts->schema);
-    add_text(w, "durability", o->facts->durability);
+    ef__json_member_text(w, "durability", o->facts->durability);
     add_number(w, "position", o->head->position);
-    ef__json_key(w, "recorded_at");
-    ef__json_time(w, o->head->recorded_us);
+    ef__json_member_time(w, "recorded_at", o->head->recorded_us);
     add_number(w, "events", o->head->position);
     add_number(w, "streams", o->facts->streams);
     add_number(w, "store_bytes", o->facts->store_bytes);
@@ -57,8 +49,7 @@ static void add_seconds(ef__json_writer *w, const char *key, int64_t ms)
 
 static void write_counts(ef__json_writer *w, const ef__overview *o)
 {
-    ef__json_key(w, "outbox");
-    ef__json_open(w, '{');
+    ef__json_member_open(w, "outbox", '{');
     add_number(w, "pending", o->outbox->pending);
     add_number(w, "processing", o->outbox->processing);
     add_number(w, "failed", o->outbox->failed);
@@ -68,14 +59,12 @@ static void write_counts(ef__json_writer *w, const ef__overview *o)
     add_seconds(w, "blocked_seconds", o->blocked_ms);
     ef__json_close(w, '}');
     add_number(w, "partitions", o->facts->partitions);
-    ef__json_key(w, "workers");
-    ef__json_open(w, '{');
+    ef__json_member_open(w, "workers", '{');
     add_number(w, "live", (int64_t)o->workers_live);
     add_number(w, "known", (int64_t)o->workers_known);
     add_number(w, "idle", (int64_t)o->workers_idle);
     ef__json_close(w, '}');
-    ef__json_key(w, "runs");
-    ef__json_open(w, '{');
+    ef__json_member_open(w, "runs", '{');
     add_number(w, "queued", o->runs_queued);
     add_number(w, "running", o->runs_running);
     ef__json_close(w, '}');
@@ -92,21 +81,19 @@ size_t ef__workers_in_state(const ef_worker_list *workers, ef_worker_state state
 
 void ef__health_write(ef__json_writer *w, ef__health health, const char *message)
 {
-    ef__json_key(w, "health");
-    ef__json_open(w, '{');
-    add_text(w, "state", ef__health_name(health));
-    add_text(w, "message", message);
+    ef__json_member_open(w, "health", '{');
+    ef__json_member_text(w, "state", ef__health_name(health));
+    ef__json_member_text(w, "message", message);
     ef__json_close(w, '}');
 }
 
 void ef__overview_write(ef__json_writer *w, const ef__overview *o)
 {
-    add_text(w, "version", ef_version());
-    add_text(w, "mode", o->mode);
+    ef__json_member_text(w, "version", ef_version());
+    ef__json_member_text(w, "mode", o->mode);
     write_journal(w, o);
     write_counts(w, o);
-    ef__json_key(w, "projections");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "projections", '[');
     for (size_t i = 0; i < o->projections->count; i++)
         ef__projection_write(w, &o->projections->items[i]);
     ef__json_close(w, ']');

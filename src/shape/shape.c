@@ -128,6 +128,21 @@ void ef__shape_write(ef__json_writer *w, const ef__shape *shape, const void *thi
     ef__json_close(w, '}');
 }
 
+void ef__shape_write_array(ef__json_writer *w, const ef__shape *shape, const ef__shape *more,
+                           const void *items, size_t count)
+{
+    ef__json_open(w, '[');
+    for (size_t i = 0; i < count; i++) {
+        const void *item = (const char *)items + i * shape->size;
+        ef__json_open(w, '{');
+        ef__shape_members(w, shape, item);
+        if (more)
+            ef__shape_members(w, more, item);
+        ef__json_close(w, '}');
+    }
+    ef__json_close(w, ']');
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static ef_status wrong_kind(const ef__field *field, const char *wanted, ef_error *err)

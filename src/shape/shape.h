@@ -112,6 +112,9 @@ ef__append_result ef__append_result_of(const ef_new_event *event, const ef_place
 /* Writes the object, or only its members, so that more can follow. */
 void ef__shape_write(ef__json_writer *w, const ef__shape *shape, const void *thing);
 void ef__shape_members(ef__json_writer *w, const ef__shape *shape, const void *thing);
+/* Writes an array of objects with the members of `shape`, and of `more` unless it is NULL. */
+void ef__shape_write_array(ef__json_writer *w, const ef__shape *shape, const ef__shape *more,
+                           const void *items, size_t count);
 
 /*
  * Reads an object. Missing keys set 0, unknown keys are ignored. Strings point into the text of the

@@ -14,8 +14,9 @@ TEST(every_route_declares_its_tenancy)
 
 TEST(a_route_that_declares_no_tenancy_is_refused_and_named)
 {
-    const ef__http_route silent[] = {
-        {.method = "GET", .pattern = "/v1/new", .scope = EF__SCOPE_READ}, {0}};
+    const ef__operation operation = {
+        .method = "GET", .pattern = "/v1/new", .scope = EF__SCOPE_READ};
+    const ef__http_route silent[] = {{.operation = &operation}, {0}};
     const ef__http_route *const tables[] = {silent, NULL};
     ef_error err = EF_ERROR_INIT;
 
