@@ -146,7 +146,7 @@ static void decide_appends(pg_append_group *group)
 {
     size_t n = 0;
 
-    for (pg_append *job = group->jobs; job; job = job->next) {
+    for (pg_append *job = group->jobs; job; job = pg_append_next(job)) {
         size_t before = group->accepted_count;
         job->status = EF_OK;
         for (size_t i = 0; i < job->count; i++)
@@ -423,7 +423,7 @@ static void set_results(pg_append_group *group, ef_status st, const ef_error *er
 {
     size_t n = 0;
 
-    for (pg_append *job = group->jobs; job; job = job->next) {
+    for (pg_append *job = group->jobs; job; job = pg_append_next(job)) {
         for (size_t i = 0; st == EF_OK && job->status == EF_OK && i < job->count; i++) {
             const item *it = &group->items[n + i];
             if (it->accepted < 0)
@@ -462,7 +462,7 @@ static bool lead_group(pg_store *store, pg_append *jobs, size_t event_count, int
     ef_error err = EF_ERROR_INIT;
     ef_status st;
 
-    for (pg_append *job = jobs; job; job = job->next)
+    for (pg_append *job = jobs; job; job = pg_append_next(job))
         job->status = EF_OK;
     st = write_group(&group, &err);
     if (st != EF_OK)
@@ -480,102 +480,63 @@ static bool lead_group(pg_store *store, pg_append *jobs, size_t event_count, int
 
 static void lead_alone(pg_store *store, pg_append *job, int64_t lock_ms)
 {
-    pg_append *next = job->next;
+    ef__batch_job *next = job->queued.next;
     ef_str stream = job->events[0].event.stream;
 
-    job->next = NULL;
+    job->queued.next = NULL;
     job->held = !lead_group(store, job, job->count, lock_ms);
     if (job->held)
         (void)ef_fail(job->err, EF_BUSY,
                       "an open transaction holds a lock that an append to stream \"%.*s\" needs: "
                       "nothing was written, try again",
                       EF_STR_ARG(stream));
-    job->next = next;
+    job->queued.next = next;
 }
 
-static void lead_appends(pg_store *store, pg_append *jobs, size_t event_count)
+static void lead_appends(void *context, ef__batch_job *batch)
 {
-    if (!jobs->next) {
-        lead_alone(store, jobs, jobs->held ? LOCK_RETRY_WAIT_MS : LOCK_WAIT_MS);
+    pg_append *jobs = (pg_append *)batch;
+    size_t event_count = 0;
+
+    for (pg_append *job = jobs; job; job = pg_append_next(job))
+        event_count += job->count;
+    if (!pg_append_next(jobs)) {
+        lead_alone(context, jobs, jobs->held ? LOCK_RETRY_WAIT_MS : LOCK_WAIT_MS);
         return;
     }
-    if (lead_group(store, jobs, event_count, LOCK_WAIT_MS))
+    if (lead_group(context, jobs, event_count, LOCK_WAIT_MS))
         return;
-    for (pg_append *job = jobs; job; job = job->next)
-        lead_alone(store, job, LOCK_RETRY_WAIT_MS);
+    for (pg_append *job = jobs; job; job = pg_append_next(job))
+        lead_alone(context, job, LOCK_RETRY_WAIT_MS);
 }
 
-/* Removes appends from the queue, as many as fit into one transaction; one that was blocked before
- * gets a transaction of its own. Called under store->lock. */
-static pg_append *dequeue_appends(pg_store *store, size_t *out_events)
+/* A leader whose own append is done passes the lead at once: a batch takes several round trips. */
+void pg_appends_init(pg_store *store)
 {
-    pg_append *jobs = store->first, *last = jobs;
-    size_t events = jobs->count;
-
-    while (!jobs->held && last->next && !last->next->held &&
-           events + last->next->count <= EF_LIMIT_GROUP_EVENTS) {
-        last = last->next;
-        events += last->count;
-    }
-    store->first = last->next;
-    if (!store->first)
-        store->last = &store->first;
-    last->next = NULL;
-    *out_events = events;
-    return jobs;
-}
-
-static void lead_one(pg_store *store)
-{
-    size_t events;
-    pg_append *jobs = dequeue_appends(store, &events), *next;
-
-    store->leading = true;
-    (void)pthread_mutex_unlock(&store->lock);
-    lead_appends(store, jobs, events);
-    (void)pthread_mutex_lock(&store->lock);
-    store->leading = false;
-    for (pg_append *job = jobs; job; job = next) {
-        next = job->next; /* its thread may free it as soon as it is done */
-        job->done = true;
-    }
-    (void)pthread_cond_broadcast(&store->changed);
-}
-
-/* Adds appends to the queue, and returns when the last one is done. */
-static void submit_appends(pg_store *store, pg_append *jobs, size_t count)
-{
-    (void)pthread_mutex_lock(&store->lock);
-    for (size_t i = 0; i < count; i++) {
-        *store->last = &jobs[i];
-        store->last = &jobs[i].next;
-    }
-    while (!jobs[count - 1].done) {
-        if (!store->leading)
-            lead_one(store);
-        else
-            (void)pthread_cond_wait(&store->changed, &store->lock);
-    }
-    (void)pthread_mutex_unlock(&store->lock);
+    store->appends = (ef__batcher){.run = lead_appends,
+                                   .context = store,
+                                   .weight_max = EF_LIMIT_GROUP_EVENTS,
+                                   .batches_max = 1};
+    ef__batcher_init(&store->appends);
 }
 
 ef_status pg_append_events(ef_journal *journal, const ef__arrival *events, size_t count,
                            ef_place *out, ef_error *err)
 {
-    pg_append job = {.events = events, .count = count, .out = out, .err = err};
+    pg_append job = {
+        .queued.weight = count, .events = events, .count = count, .out = out, .err = err};
     const ef_clock *clock = ef_clock_system();
     int64_t pause_ms = LOCK_PAUSE_MS, until_us;
 
     if (count == 0)
         return EF_OK;
     until_us = clock->mono_us(clock->context) + journal->options.busy_ms * 1000;
-    submit_appends(pg_store_of(journal), &job, 1);
+    ef__batcher_submit(&pg_store_of(journal)->appends, &job.queued);
     while (job.held && clock->mono_us(clock->context) + pause_ms * 1000 < until_us) {
         (void)nanosleep(&(struct timespec){0, pause_ms * 1000000}, NULL);
         pause_ms = pause_ms < LOCK_PAUSE_MAX_MS ? pause_ms * 2 : pause_ms;
-        job.done = false;
-        job.next = NULL;
-        submit_appends(pg_store_of(journal), &job, 1);
+        job.queued.is_alone = true;
+        ef__batcher_submit(&pg_store_of(journal)->appends, &job.queued);
     }
     return job.status;
 }
@@ -587,7 +548,10 @@ void pg_append_each(ef_journal *journal, const ef__append *appends, size_t count
     for (size_t i = 0; i < count; i++) {
         ef_append *of = appends[i].of;
         if (jobs)
-            jobs[i] = (pg_append){.events = appends[i].events,
+            jobs[i] = (pg_append){.queued = {.weight = of->count,
+                                             .is_alone = of->held,
+                                             .sibling = i + 1 < count ? &jobs[i + 1].queued : NULL},
+                                  .events = appends[i].events,
                                   .count = of->count,
                                   .out = of->out_places,
                                   .err = of->err,
@@ -596,7 +560,7 @@ void pg_append_each(ef_journal *journal, const ef__append *appends, size_t count
             of->status = ef_fail(of->err, EF_NO_MEMORY, "out of memory to append %zu times", count);
     }
     if (jobs)
-        submit_appends(pg_store_of(journal), jobs, count);
+        ef__batcher_submit(&pg_store_of(journal)->appends, &jobs[0].queued);
     for (size_t i = 0; jobs && i < count; i++) {
         appends[i].of->status = jobs[i].status;
         appends[i].of->held = jobs[i].held;

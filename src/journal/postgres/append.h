@@ -7,17 +7,21 @@
 
 #include "store.h"
 
-struct pg_append {
+typedef struct pg_append {
+    ef__batch_job queued; /* first */
     const ef__arrival *events;
     size_t count;
     ef_place *out;
     ef_error *err;
     ef_status status;
-    bool done;
     bool held; /* EF_BUSY: an open transaction holds a lock; the retry gets a transaction of its own
                 */
-    pg_append *next;
-};
+} pg_append;
+
+static inline pg_append *pg_append_next(const pg_append *job)
+{
+    return (pg_append *)job->queued.next;
+}
 
 typedef struct pair {
     ef_str a, b;

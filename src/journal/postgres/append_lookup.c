@@ -104,7 +104,7 @@ ef_status pg_group_collect(pg_append_group *group, ef_error *err)
         ef__arena_zalloc(&group->arena, group->event_count + 1, sizeof *group->accepted);
     if (!group->items || !group->accepted)
         return ef__no_memory(err);
-    for (pg_append *job = group->jobs; job; job = job->next)
+    for (pg_append *job = group->jobs; job; job = pg_append_next(job))
         for (size_t i = 0; i < job->count; i++)
             group->items[n++] = (item){.arrival = &job->events[i], .place = &job->out[i]};
     st = number_items(group, stream_pair, offsetof(item, stream), &group->streams,

@@ -273,6 +273,7 @@ static void store_close(ef_journal *journal)
         free(store->lanes[i].name);
     free(store->lanes);
     pg_assumption_release(&store->assumption);
+    ef__batcher_release(&store->appends);
     (void)pthread_cond_destroy(&store->changed);
     (void)pthread_mutex_destroy(&store->lock);
     free(store);
@@ -306,7 +307,7 @@ ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journa
     set_interfaces(&store->base);
     store->base.options = *options;
     store->given_clock = options->clock != ef_clock_system();
-    store->last = &store->first;
+    pg_appends_init(store);
     locks_init(store);
     pg_assumption_init(&store->assumption);
     st = ef__pg_pool_open(&pool, &store->pool, err);

@@ -12,6 +12,7 @@
 #include "../journal.h"
 #include "../refusal.h"
 
+#include "../../base/batcher.h"
 #include "../../base/pair_map.h"
 #include "../../core/lease_rule.h"
 #include "../../postgres/pool.h"
@@ -35,8 +36,6 @@ typedef struct pg_known_lane {
     size_t length;
 } pg_known_lane;
 
-typedef struct pg_append pg_append;
-
 /*
  * The state after the last append, which the next one assumes (append_optimistic.c): the end of the
  * log, the heads of streams, the types that exist. The server compares it in the transaction that
@@ -59,16 +58,15 @@ typedef struct pg_store {
     bool given_clock; /* a test uses its own clock instead of that of the server */
     char journal_id[40];
 
+    ef__batcher appends;
     pthread_mutex_t lock; /* protects the fields up to `assumption` */
     pthread_cond_t changed;
-    pg_append *first, **last; /* queued appends */
-    bool leading;
     bool listening;
     ef__pg_conn *listener; /* used by the thread that set `listening` */
     int64_t notify_count;  /* number of notifications: appends and wake-ups */
     pg_known_lane *lanes;
     size_t lane_count, lane_cap;
-    pg_assumption assumption; /* used by the thread that set `leading` */
+    pg_assumption assumption; /* used by the leader of an append */
 
     _Atomic int64_t
         seen; /* the highest position that was returned: a server that ends before it is refused */
@@ -204,6 +202,7 @@ void pg_array_of_partitions(ef__pg_array *array, const ef_partition_lease *held,
 ef_status pg_append_events(ef_journal *journal, const ef__arrival *events, size_t count,
                            ef_place *out, ef_error *err);
 void pg_append_each(ef_journal *journal, const ef__append *appends, size_t count);
+void pg_appends_init(pg_store *store);
 ef_status pg_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
                          size_t limit, ef_batch *out, ef_error *err);
 ef_status pg_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err);

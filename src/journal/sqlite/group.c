@@ -1,14 +1,5 @@
 /*
- * group.c - group commit: jobs of several threads in one transaction.
- *
- * A caller adds its job to the queue. If no thread leads, it becomes the leader: it runs all queued
- * jobs in one transaction, in its own thread, so that a single caller never waits for another
- * thread. Jobs that arrive meanwhile are queued; the leader runs them too, for a few groups, and
- * then passes the lead to the first waiting caller.
- *
- *     waiting ─► done            run by another thread
- *        ├─────► leading ─► done
- *        └─────► slept on ─► …   the same, after its caller was woken
+ * group.c - group commit: jobs of several threads in one transaction (base/batcher.h).
  */
 #include "settle.h"
 #include "store.h"
@@ -18,54 +9,14 @@
 #include "../../base/logger.h"
 
 #include <inttypes.h>
-#include <linux/futex.h>
 #include <limits.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define GROUPS_A_LEADER 16
 
-enum { PHASE_WAITING, PHASE_SLEPT_ON, PHASE_LEADING, PHASE_DONE };
-
-/* After the store the job may be freed: the wake uses its address only. */
-static void set_phase(sq_job *job, int phase)
+static sq_job *next_job(const sq_job *job)
 {
-    if (atomic_exchange_explicit(&job->phase, phase, memory_order_acq_rel) == PHASE_SLEPT_ON)
-        (void)syscall(SYS_futex, &job->phase, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-static int await_phase(sq_job *job)
-{
-    int phase = PHASE_WAITING;
-
-    (void)atomic_compare_exchange_strong(&job->phase, &phase, PHASE_SLEPT_ON);
-    while ((phase = atomic_load_explicit(&job->phase, memory_order_acquire)) == PHASE_SLEPT_ON)
-        (void)syscall(SYS_futex, &job->phase, FUTEX_WAIT_PRIVATE, PHASE_SLEPT_ON, NULL, NULL, 0);
-    return phase;
-}
-
-/* --- the queue ----------------------------------------------------------------------------------
- */
-
-/* Removes jobs from the front, up to the limit of a group. */
-static sq_job *dequeue_jobs(sq_store *store)
-{
-    sq_job *first, *last;
-    size_t weight;
-
-    pthread_mutex_lock(&store->queue_lock);
-    first = last = store->queue_head;
-    weight = first->weight;
-    while (last->next && weight + last->next->weight <= EF_LIMIT_GROUP_EVENTS) {
-        last = last->next;
-        weight += last->weight;
-    }
-    store->queue_head = last->next;
-    if (!store->queue_head)
-        store->queue_tail = NULL;
-    last->next = NULL;
-    pthread_mutex_unlock(&store->queue_lock);
-    return first;
+    return (sq_job *)job->queued.next;
 }
 
 /* --- one group ----------------------------------------------------------------------------------
@@ -106,7 +57,7 @@ static void run_job(sq_store *store, sq_job *job, bool *out_fatal)
 
 static void fail_jobs(sq_job *jobs, ef_status status, const ef_error *err)
 {
-    for (sq_job *job = jobs; job; job = job->next) {
+    for (sq_job *job = jobs; job; job = next_job(job)) {
         if (job->status != EF_OK)
             continue;
         job->status = status;
@@ -159,7 +110,7 @@ static ef_status commit_group(sq_store *store, const sq_job *jobs, ef_error *err
     bool keeps_state = true;
     ef_status st;
 
-    for (const sq_job *job = jobs; job; job = job->next)
+    for (const sq_job *job = jobs; job; job = next_job(job))
         keeps_state = keeps_state && job->keeps_state;
     pthread_mutex_lock(&store->state_lock);
     st = sq_writer_finish(&store->writer, err);
@@ -191,22 +142,24 @@ static void refuse_damaged(sq_store *store, sq_job *jobs)
     sq_headfile_damage(&store->writer.head, &found);
     if (found.damage.found_us == 0)
         return;
-    for (sq_job *job = jobs; job; job = job->next)
+    for (sq_job *job = jobs; job; job = next_job(job))
         if (job->plans_first)
             job->status = ef__damage_fail(store->base.shown, &found.damage, job->err);
 }
 
-static void run_group(sq_store *store, sq_job *jobs)
+static void run_group(void *context, ef__batch_job *batch)
 {
+    sq_store *store = context;
+    sq_job *jobs = (sq_job *)batch;
     ef_error err = EF_ERROR_INIT;
     size_t events = 0;
     bool fatal = false, synced = false;
     sq_job *bad = NULL;
     ef_status st;
 
-    for (sq_job *job = jobs; job; job = job->next) {
+    for (sq_job *job = jobs; job; job = next_job(job)) {
         job->status = EF_OK;
-        events += job->weight;
+        events += job->queued.weight;
         synced = synced || !job->lazy_sync;
     }
     st = store->broken ? sq_store_reopen(store, &err) : EF_OK;
@@ -218,7 +171,7 @@ static void run_group(sq_store *store, sq_job *jobs)
     }
     if (events > 0)
         refuse_damaged(store, jobs);
-    for (sq_job *job = jobs; job && !fatal; job = job->next) {
+    for (sq_job *job = jobs; job && !fatal; job = next_job(job)) {
         if (job->status != EF_OK)
             continue;
         run_job(store, job, &fatal);
@@ -235,115 +188,41 @@ static void run_group(sq_store *store, sq_job *jobs)
         fail_jobs(jobs, st, &err);
 }
 
-/* --- leading ------------------------------------------------------------------------------------
+/* --- submitting ---------------------------------------------------------------------------------
  */
 
-/* Whether the leader runs another group. It does so for a few groups although its own job is done,
- * because passing the lead costs a thread wake-up during which nothing is committed. */
-static bool may_lead_again(sq_store *store, int groups_left)
+static void check_wal(void *context)
 {
-    bool more;
+    sq_store *store = context;
 
-    pthread_mutex_lock(&store->queue_lock);
-    more = groups_left > 0 && store->queue_head && !store->exclusive_wanted;
-    pthread_mutex_unlock(&store->queue_lock);
-    return more;
+    ef__sq_checkpointer_check(&store->checkpointer, store->wal_pages);
 }
 
-/* Passes the lead to a waiting caller, if any. */
-static void pass_lead(sq_store *store)
+void sq_groups_init(sq_store *store)
 {
-    sq_job *next;
-
-    pthread_mutex_lock(&store->queue_lock);
-    next = store->exclusive_wanted ? NULL : store->queue_head;
-    if (!next) {
-        store->led = false;
-        pthread_cond_broadcast(&store->turn);
-    }
-    pthread_mutex_unlock(&store->queue_lock);
-    if (next)
-        set_phase(next, PHASE_LEADING);
-}
-
-static void finish_jobs(sq_job *jobs)
-{
-    for (sq_job *next; jobs; jobs = next) {
-        next = jobs->next; /* its thread may free it as soon as it is done */
-        set_phase(jobs, PHASE_DONE);
-    }
-}
-
-static void lead_groups(sq_store *store, int groups)
-{
-    do {
-        sq_job *jobs = dequeue_jobs(store);
-        run_group(store, jobs);
-        finish_jobs(jobs);
-        ef__sq_checkpointer_check(&store->checkpointer, store->wal_pages);
-    } while (may_lead_again(store, --groups));
-    pass_lead(store);
-}
-
-/* Adds jobs to the queue, together; true: the caller leads. */
-static bool enqueue_jobs(sq_store *store, sq_job *first)
-{
-    bool leads = false;
-
-    pthread_mutex_lock(&store->queue_lock);
-    for (sq_job *job = first; job; job = job->sibling) {
-        job->next = NULL;
-        atomic_store_explicit(&job->phase, PHASE_WAITING, memory_order_relaxed);
-        if (store->queue_tail)
-            store->queue_tail->next = job;
-        else
-            store->queue_head = job;
-        store->queue_tail = job;
-    }
-    if (!store->led && !store->exclusive_wanted)
-        store->led = leads = true;
-    pthread_mutex_unlock(&store->queue_lock);
-    return leads;
+    store->batcher = (ef__batcher){.run = run_group,
+                                   .after = check_wal,
+                                   .context = store,
+                                   .weight_max = EF_LIMIT_GROUP_EVENTS,
+                                   .batches_max = GROUPS_A_LEADER};
+    ef__batcher_init(&store->batcher);
 }
 
 void sq_submit_all(sq_store *store, sq_job *first)
 {
-    /* A caller with many jobs does not lead for others, so that its own results are not delayed. */
-    int groups = first->sibling ? 1 : GROUPS_A_LEADER;
-
-    if (getpid() != store->pid) {
-        for (sq_job *job = first; job; job = job->sibling)
-            job->status =
-                ef_fail(job->err, EF_MISUSE, "a journal may not be used in a child after fork()");
+    if (getpid() == store->pid) {
+        ef__batcher_submit(&store->batcher, &first->queued);
         return;
     }
-    if (enqueue_jobs(store, first))
-        lead_groups(store, groups);
-    for (sq_job *job = first; job; job = job->sibling)
-        if (await_phase(job) == PHASE_LEADING)
-            lead_groups(store, groups);
+    for (sq_job *job = first; job; job = (sq_job *)job->queued.sibling)
+        job->status =
+            ef_fail(job->err, EF_MISUSE, "a journal may not be used in a child after fork()");
 }
 
 ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err)
 {
     job->err = err;
-    job->sibling = NULL;
+    job->queued.sibling = NULL;
     sq_submit_all(store, job);
     return job->status;
-}
-
-void sq_exclusive_begin(sq_store *store)
-{
-    pthread_mutex_lock(&store->queue_lock);
-    store->exclusive_wanted++;
-    while (store->led)
-        pthread_cond_wait(&store->turn, &store->queue_lock);
-    store->led = true;
-    store->exclusive_wanted--;
-    pthread_mutex_unlock(&store->queue_lock);
-}
-
-void sq_exclusive_end(sq_store *store)
-{
-    pass_lead(store);
 }

@@ -169,12 +169,12 @@ static ef_status open_head(sq_store *store, bool made, ef_error *err)
 
 static void pause_store_writers(void *store)
 {
-    sq_exclusive_begin(store);
+    ef__batcher_exclusive_begin(&((sq_store *)store)->batcher);
 }
 
 static void resume_store_writers(void *store)
 {
-    sq_exclusive_end(store);
+    ef__batcher_exclusive_end(&((sq_store *)store)->batcher);
 }
 
 static ef_status init_checkpointer(sq_store *store, ef_error *err)
@@ -233,8 +233,7 @@ ef_status sq_store_reopen(sq_store *store, ef_error *err)
 
 static void init_locks(sq_store *store)
 {
-    pthread_mutex_init(&store->queue_lock, NULL);
-    pthread_cond_init(&store->turn, NULL);
+    sq_groups_init(store);
     pthread_mutex_init(&store->state_lock, NULL);
     pthread_mutex_init(&store->readers_lock, NULL);
     pthread_mutex_init(&store->watches.lock, NULL);
@@ -292,8 +291,7 @@ void sq_close(ef_journal *journal)
     ef__sq_guard_close(&store->writer.guard);
     sq_headfile_close(&store->writer.head);
     sq_state_release(&store->state);
-    pthread_mutex_destroy(&store->queue_lock);
-    pthread_cond_destroy(&store->turn);
+    ef__batcher_release(&store->batcher);
     pthread_mutex_destroy(&store->state_lock);
     pthread_mutex_destroy(&store->readers_lock);
     sq_watches_release(&store->watches);
@@ -325,7 +323,10 @@ static ef_status run_append(sq_store *store, sq_job *base, ef_error *err)
 static ef_status sq_append(ef_journal *journal, const ef__arrival *events, size_t count,
                            ef_place *out, ef_error *err)
 {
-    struct append_job job = {.base = {.run = run_append, .plans_first = true, .keeps_state = true, .weight = count},
+    struct append_job job = {.base = {.run = run_append,
+                                      .plans_first = true,
+                                      .keeps_state = true,
+                                      .queued.weight = count},
                              .events = events,
                              .count = count,
                              .out = out};
@@ -347,9 +348,9 @@ static void sq_append_each(ef_journal *journal, const ef__append *appends, size_
             .base = {.run = run_append,
                      .plans_first = true,
                      .keeps_state = true,
-                     .weight = of->count,
-                     .err = of->err,
-                     .sibling = i + 1 < count ? &jobs[i + 1].base : NULL},
+                     .queued = {.weight = of->count,
+                                .sibling = i + 1 < count ? &jobs[i + 1].base.queued : NULL},
+                     .err = of->err},
             .events = appends[i].events,
             .count = of->count,
             .out = of->out_places,

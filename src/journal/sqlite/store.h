@@ -6,9 +6,9 @@
  * (sqlite/checkpoint.h).
  *
  * Locks, in the order of acquisition:
- *     writing      the leader of a group, or an exclusive step of a checkpoint (group.c)
+ *     writing      the leader of a group, or an exclusive step of a checkpoint (batcher.h)
  *     state_lock   the cached state (state.h); never held while a commit waits for the disk
- *     queue_lock, readers_lock, the lock of the checkpointer: innermost, held for a few
+ *     readers_lock, the locks of the batcher and the checkpointer: innermost, held for a few
  * instructions
  */
 #ifndef EF_JOURNAL_SQLITE_STORE_H
@@ -19,6 +19,7 @@
 #include "sq.h"
 #include "state.h"
 
+#include "../../base/batcher.h"
 #include "../../sqlite/checkpoint.h"
 #include "../journal.h"
 #include "../refusal.h"
@@ -37,17 +38,13 @@ typedef struct sq_job sq_job;
  *     status = sq_submit(store, &job.base, err);
  */
 struct sq_job {
+    ef__batch_job queued; /* first; its weight is the number of events */
     ef_status (*run)(sq_store *store, sq_job *job, ef_error *err);
     bool plans_first; /* run fails only before its first write: it needs no savepoint */
     bool lazy_sync;   /* needs no sync of its own: only a power cut can lose it */
     bool keeps_state; /* changes nothing that the cached state holds, except by planned events */
-    size_t weight;    /* events, for the limit of a group */
     ef_error *err;
-    sq_job *sibling; /* the next of the same caller (sq_submit_all) */
-    /* private to group.c: */
-    ef_status status;
-    sq_job *next;
-    _Atomic int phase;
+    ef_status status; /* set by group.c */
 };
 
 typedef struct sq_reader {
@@ -125,11 +122,7 @@ struct sq_store {
     int64_t
         passed[EF_LIMIT_PARTITIONS]; /* set by the acknowledging thread: see sq_is_acked_register */
     pthread_mutex_t writing;
-    pthread_mutex_t queue_lock;
-    pthread_cond_t turn; /* a group has ended */
-    sq_job *queue_head, *queue_tail;
-    bool led;             /* a thread leads */
-    int exclusive_wanted; /* checkpoints that wait until no group runs */
+    ef__batcher batcher;
 
     sq_state state;
     pthread_mutex_t state_lock;
@@ -160,11 +153,10 @@ ef_status sq_store_reopen(sq_store *store, ef_error *err);
 
 /* Runs a job with others in one commit; returns when it is durable or has failed. */
 ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err);
-/* The same with several, linked by `sibling`, in this order: each has its own status and err. */
+/* The same with several, linked by `queued.sibling`, in this order: each has its own status and
+ * err. */
 void sq_submit_all(sq_store *store, sq_job *first);
-/* Excludes the writers of this process. */
-void sq_exclusive_begin(sq_store *store);
-void sq_exclusive_end(sq_store *store);
+void sq_groups_init(sq_store *store);
 
 /* A reader connection in a read transaction. The cached state has every event that the transaction
  * sees, and soon more: lookups that must match the transaction need sq_read_lock. Put it back soon:

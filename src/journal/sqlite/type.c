@@ -64,7 +64,7 @@ static ef_status run_set(sq_store *store, sq_job *base, ef_error *err)
 
 ef_status sq_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
 {
-    struct type_job job = {.base = {.run = run_set, .weight = 1}, .type = type};
+    struct type_job job = {.base = {.run = run_set, .queued.weight = 1}, .type = type};
 
     return sq_submit(sq_store_of(journal), &job.base, err);
 }
