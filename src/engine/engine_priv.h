@@ -96,6 +96,13 @@ struct ef_engine {
     struct ef__skips *skips;    /* … the skips that were read from the journal so far */
 };
 
+/* The caller of a tick comes back at `due_us` at the latest. 0: no due time. */
+static inline void ef__tick_wake_at(ef_tick *tick, int64_t due_us)
+{
+    if (due_us && (!tick->due_us || due_us < tick->due_us))
+        tick->due_us = due_us;
+}
+
 /* For asserts: is the mutex locked, which its caller should hold? */
 static inline bool ef__mutex_is_locked(pthread_mutex_t *mutex)
 {

@@ -231,7 +231,7 @@ static ef_status publish_rows(ef__publisher_task *publisher, const ef_work_optio
     tick->claimed += own.claimed;
     tick->more = tick->more || own.more ||
                  (publisher->bus && publisher->bus->lost && ef__sink_is_available(publisher));
-    ef__publish_note_due(tick, own.due_us);
+    ef__tick_wake_at(tick, own.due_us);
     return st;
 }
 
@@ -257,11 +257,11 @@ ef_status ef__publish_step(ef__publisher_task *publisher, const ef_work_options 
             set_state(publisher, own.more ? EF_PUBLISHER_WORKING : EF_PUBLISHER_IDLE);
     }
     if (!ef__sink_is_available(publisher))
-        ef__publish_note_due(&own, ef__engine_now(publisher->engine) + publisher->next_try_us -
-                                       ef__publish_mono_us(publisher));
+        ef__tick_wake_at(&own, ef__engine_now(publisher->engine) + publisher->next_try_us -
+                                   ef__publish_mono_us(publisher));
     tick->claimed += own.claimed;
     tick->more = tick->more || own.more;
-    ef__publish_note_due(tick, own.due_us);
+    ef__tick_wake_at(tick, own.due_us);
     pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     publisher->step_us = 0;
     pthread_mutex_unlock(&publisher->engine->publishers.health_lock);

@@ -74,12 +74,6 @@ static inline ef_status ef__publish_no_memory(ef_error *err)
     return ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");
 }
 
-static inline void ef__publish_note_due(ef_tick *tick, int64_t due_us)
-{
-    if (due_us && (!tick->due_us || due_us < tick->due_us))
-        tick->due_us = due_us;
-}
-
 /* --- definitions (publisher.c) ---------------------------------------------------------------- */
 
 bool ef__lane_is_publisher(const ef_lane *lane);

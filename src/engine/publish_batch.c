@@ -241,7 +241,7 @@ ef_status ef__publish_due(ef__publisher_task *publisher, ef_partition_lease *hel
                                         held, held_count, limit, &pass.claimed, err);
 
     if (st == EF_OK)
-        ef__publish_note_due(tick, pass.claimed.next_due_us);
+        ef__tick_wake_at(tick, pass.claimed.next_due_us);
     if (st == EF_OK)
         st = check_partitions(&pass, tick, &whole, err);
     if (st == EF_OK && whole)

@@ -13,7 +13,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdlib.h>
+#include <stdint.h>
 
 #define LATELY_MS 60000 /* longer than a lease, and than the longest back-off of a task */
 #define BATCH_GROWTH 16 /* limit for a backlog, in usual batches */
@@ -33,6 +33,11 @@ typedef struct queue_pass {
     bool completed; /* the commit of the views included the ack */
     ef_tick *tick;
 } queue_pass;
+
+static ef_status no_memory(ef_error *err)
+{
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
+}
 
 /* --- acknowledging ---------------------------------------------------------------------------- */
 
@@ -60,19 +65,17 @@ static size_t claimed_leases(const queue_pass *pass, ef_partition_lease *out)
 static ef_status ack_batch(const queue_pass *pass, void *connection, const ef_retry_row *retry_rows,
                            size_t count, ef_error *err)
 {
-    ef_partition_lease *held = malloc((pass->held_count + 1) * sizeof *held);
+    ef_partition_lease *held =
+        ef__arena_alloc(&pass->engine->queue.arena, (pass->held_count + 1) * sizeof *held);
     ef__ack_request ack = {.lane = EF_STR(EF_LANE_APPLY),
                            .held = held,
                            .retry_rows = retry_rows,
                            .retry_row_count = count};
-    ef_status st;
 
     if (!held)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+        return no_memory(err);
     ack.held_count = claimed_leases(pass, held);
-    st = ef__outbox_ack_with(pass->engine->journal, connection, &ack, err);
-    free(held);
-    return st;
+    return ef__outbox_ack_with(pass->engine->journal, connection, &ack, err);
 }
 
 /* Acknowledges a batch by its results. Called inside the commit of the views, or after it. */
@@ -80,8 +83,9 @@ static ef_status ack_results(void *context, void *connection, ef_error *err)
 {
     queue_pass *pass = context;
     size_t most = pass->apply.event_count * pass->apply.generation_count, count = 0;
-    ef_retry_row *retry_rows = malloc((most + 1) * sizeof *retry_rows);
-    ef_status st = retry_rows ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    ef_retry_row *retry_rows =
+        ef__arena_alloc(&pass->engine->queue.arena, (most + 1) * sizeof *retry_rows);
+    ef_status st = retry_rows ? EF_OK : no_memory(err);
 
     if (st == EF_OK)
         st = ef__membership_renew(&pass->engine->queue.membership, pass->tick,
@@ -93,7 +97,6 @@ static ef_status ack_results(void *context, void *connection, ef_error *err)
     if (st == EF_OK)
         ef__count_retry_rows(pass->engine, retry_rows, count);
     pass->completed = st == EF_OK;
-    free(retry_rows);
     return st;
 }
 
@@ -102,18 +105,21 @@ static ef_status ack_results(void *context, void *connection, ef_error *err)
 /* Applies the claimed rows to the live generations. */
 static ef_status apply_claimed(queue_pass *pass, ef_error *err)
 {
-    ef__fence_set fences = {0};
-    ef__apply_event *events = malloc(pass->claimed.count * sizeof *events);
-    ef_status st = events ? ef__fences_make(pass->held, pass->held_count, pass->claimed.items,
-                                            pass->claimed.count, &fences, err)
-                          : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
+    ef__arena *arena = &pass->engine->queue.arena;
+    ef__apply_event *events = ef__arena_alloc(arena, pass->claimed.count * sizeof *events);
+    ef__fence *fences = NULL;
+    size_t fence_count = 0;
+    ef_status st = events
+                       ? ef__fences_make(arena, pass->held, pass->held_count, pass->claimed.items,
+                                         pass->claimed.count, &fences, &fence_count, err)
+                       : no_memory(err);
 
     for (size_t i = 0; events && i < pass->claimed.count; i++)
         events[i] = (ef__apply_event){pass->claimed.items[i].event, false};
     pass->apply = (ef__apply){.events = events,
                               .event_count = pass->claimed.count,
-                              .fences = fences.items,
-                              .fence_count = fences.count,
+                              .fences = fences,
+                              .fence_count = fence_count,
                               .caches = &pass->engine->queue.caches,
                               .complete = pass->engine->joined ? ack_results : NULL,
                               .complete_context = pass,
@@ -123,13 +129,7 @@ static ef_status apply_claimed(queue_pass *pass, ef_error *err)
                                 &pass->apply, err);
     if (st == EF_OK)
         ef__tick_add(pass->tick, &pass->apply);
-    if (st == EF_OK && !pass->completed)
-        st = ack_results(pass, NULL, err);
-    pass->apply.fences = NULL;
-    pass->apply.events = NULL;
-    ef__fences_release(&fences);
-    free(events);
-    return st;
+    return st == EF_OK && !pass->completed ? ack_results(pass, NULL, err) : st;
 }
 
 /* --- rows that were in flight when a worker crashed ------------------------------------------- */
@@ -161,8 +161,9 @@ static ef_status isolate_row(queue_pass *pass, ef_error *err)
     ef_status st = ef__live_set_read(pass->engine, true, &pass->set, err);
 
     if (st == EF_OK) {
-        retry_rows = malloc((pass->set.count + 1) * sizeof *retry_rows);
-        st = retry_rows ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+        retry_rows =
+            ef__arena_alloc(&pass->engine->queue.arena, (pass->set.count + 1) * sizeof *retry_rows);
+        st = retry_rows ? EF_OK : no_memory(err);
     }
     for (size_t g = 0; st == EF_OK && g < pass->set.count; g++) {
         const ef__generation *generation = pass->set.items[g].generation;
@@ -182,7 +183,6 @@ static ef_status isolate_row(queue_pass *pass, ef_error *err)
     if (st == EF_OK && count)
         ef__log(pass->engine->options.log, EF_LOG_WARN, "row isolated after a crash",
                 EF_LOG_TEXT_FIELD("stream", event->stream), EF_LOG_NUMBER_FIELD("seq", event->seq));
-    free(retry_rows);
     return st;
 }
 
@@ -269,7 +269,6 @@ static ef_status step_queued_rows(ef_engine *engine, const ef_work_options *opti
     ef__apply_release(&pass.apply);
     ef__live_set_release(&pass.set);
     ef__claimed_batch_release(&pass.claimed);
-    free(pass.held);
     return st;
 }
 
@@ -279,12 +278,14 @@ void ef__queue_driver_init(ef__queue_driver *driver, ef_engine *engine)
 {
     pthread_mutex_init(&driver->lock, NULL);
     driver->membership.engine = engine;
+    driver->arena = (ef__arena)EF__ARENA_INIT(SIZE_MAX);
 }
 
 void ef__queue_driver_release(ef__queue_driver *driver)
 {
     ef__view_caches_release(&driver->caches);
     ef__membership_release(&driver->membership);
+    ef__arena_release(&driver->arena);
     pthread_mutex_destroy(&driver->lock);
 }
 
@@ -309,6 +310,7 @@ ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_t
         st = ef__membership_recheck(membership, tick, err);
         tick->more = true;
     }
+    ef__arena_reset(&engine->queue.arena);
     return st == EF_LEASE_LOST ? EF_OK : st;
 }
 

@@ -27,21 +27,14 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err);
 
 /* --- shared by both passes (retry_row.c) ------------------------------------------------------ */
 
-/* The leases of partitions that this worker holds, malloc'ed; `*out_count` of them. */
-ef_status ef__partition_leases_read(const ef_engine *engine, ef_partition_lease **out,
-                                    size_t *out_count, ef_error *err);
-
-/* The fences of the partitions that have items, and their names. */
-typedef struct ef__fence_set {
-    ef__fence *items;
-    size_t count;
-    char (*names)[32];
-} ef__fence_set;
-
-ef_status ef__fences_make(const ef_partition_lease *held, size_t held_count,
-                          const ef_claimed_row *items, size_t item_count, ef__fence_set *out,
-                          ef_error *err);
-void ef__fences_release(ef__fence_set *set);
+/* The leases of partitions that this worker holds, `*out_count` of them, in the arena of the step.
+ */
+ef_status ef__partition_leases_read(ef_engine *engine, ef_partition_lease **out, size_t *out_count,
+                                    ef_error *err);
+/* The fences of the partitions that have items, in `arena`. */
+ef_status ef__fences_make(ef__arena *arena, const ef_partition_lease *held, size_t held_count,
+                          const ef_claimed_row *items, size_t item_count, ef__fence **out,
+                          size_t *out_count, ef_error *err);
 
 /* Does the event need a row in the projection's lane? */
 bool ef__verdict_waits(ef__verdict verdict);

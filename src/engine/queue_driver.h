@@ -16,6 +16,8 @@
 
 #include "membership.h"
 
+#include "../base/arena.h"
+
 #include <everfold/engine.h>
 #include <everfold/journal.h>
 
@@ -57,6 +59,7 @@ typedef struct ef__queue_driver {
     ef__lane_sweep_state sweep;
     ef__gap_check gaps;
     ef__idle_state idle;
+    ef__arena arena; /* memory of one step */
 } ef__queue_driver;
 
 void ef__queue_driver_init(ef__queue_driver *driver, ef_engine *engine);

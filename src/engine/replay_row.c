@@ -96,7 +96,6 @@ static bool is_ours(ef_engine *engine, int32_t partition)
     if (ef__partition_leases_read(engine, &held, &count, &ignored) == EF_OK)
         for (size_t i = 0; i < count; i++)
             ours = ours || held[i].partition == partition;
-    free(held);
     return ours;
 }
 
@@ -113,6 +112,7 @@ static ef_status try_here(ef_engine *engine, int32_t partition, ef_error *err)
         st = ef__membership_step(&engine->queue.membership, &(ef_work_options){0}, &tick, err);
     if (st == EF_OK && !held && is_ours(engine, partition))
         st = ef__retry_step_due(engine, &tick, err);
+    ef__arena_reset(&engine->queue.arena);
     pthread_mutex_unlock(&engine->queue.lock);
     return st == EF_LEASE_LOST ? EF_OK : st; /* another worker holds it now, and tries it */
 }

@@ -22,7 +22,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define DUE_MAX 1000 /* rows per claim */
 #define RECHECK_US 5000000
@@ -236,23 +235,23 @@ static ef_status write_results(const retry_attempt *attempt, const ef__apply *ap
 
 static ef_status try_items(const retry_attempt *attempt, ef_error *err)
 {
-    ef__fence_set fences = {0};
+    ef__fence *fences = NULL;
     ef__apply apply = {.generations = attempt->generations,
                        .generation_count = attempt->generation_count,
                        .events = attempt->events,
                        .event_count = attempt->count,
                        .reads_skips = true,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st = ef__fences_make(attempt->held, attempt->held_count, attempt->items,
-                                   attempt->count, &fences, err);
+    ef_status st =
+        ef__fences_make(&attempt->engine->queue.arena, attempt->held, attempt->held_count,
+                        attempt->items, attempt->count, &fences, &apply.fence_count, err);
 
     for (size_t i = 0; i < attempt->count; i++)
         attempt->events[i] = (ef__apply_event){attempt->items[i].event, false};
     if (st == EF_OK && attempt->generation_count)
         st = count_attempts(attempt, err);
     if (st == EF_OK) {
-        apply.fences = fences.items;
-        apply.fence_count = fences.count;
+        apply.fences = fences;
         st = ef__apply_run(attempt->engine, &apply, err);
         if (st != EF_OK) {
             uncount_attempts(attempt, st);
@@ -265,7 +264,6 @@ static ef_status try_items(const retry_attempt *attempt, ef_error *err)
         st = write_results(attempt, &apply, err);
     }
     ef__apply_release(&apply);
-    ef__fences_release(&fences);
     return st;
 }
 
@@ -435,7 +433,8 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
     ef_claimed_batch claimed = EF_CLAIMED_BATCH_INIT;
     ef__live_set set = {0};
     retry_attempt attempt = {.engine = engine, .tick = tick};
-    ef_partition_lease *held = NULL;
+    ef__arena *arena = &engine->queue.arena;
+    ef_partition_lease *held;
     ef_status st = ef__partition_leases_read(engine, &held, &attempt.held_count, err);
 
     assert(ef__mutex_is_locked(&engine->queue.lock));
@@ -447,20 +446,15 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
     if (st == EF_OK && claimed.count)
         st = ef__live_set_read(engine, false, &set, err);
     if (st == EF_OK && claimed.count) {
-        attempt.generations = malloc((set.count + 1) * sizeof *attempt.generations);
-        attempt.stopped = malloc((set.count + 1) * sizeof(const ef__generation *));
-        attempt.events = malloc(claimed.count * sizeof *attempt.events);
-        attempt.retry_rows = malloc(claimed.count * sizeof *attempt.retry_rows);
+        attempt.generations = ef__arena_alloc(arena, set.count * sizeof *attempt.generations);
+        attempt.stopped = ef__arena_alloc(arena, set.count * sizeof *attempt.stopped);
+        attempt.events = ef__arena_alloc(arena, claimed.count * sizeof *attempt.events);
+        attempt.retry_rows = ef__arena_alloc(arena, claimed.count * sizeof *attempt.retry_rows);
         st = attempt.generations && attempt.stopped && attempt.events && attempt.retry_rows
                  ? try_lanes(&attempt, &claimed, &set, err)
                  : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
     }
-    free(attempt.generations);
-    free(attempt.stopped);
-    free(attempt.events);
-    free(attempt.retry_rows);
     ef__live_set_release(&set);
     ef__claimed_batch_release(&claimed);
-    free(held);
     return st;
 }

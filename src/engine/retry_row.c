@@ -6,16 +6,22 @@
 #include "../core/retry.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-ef_status ef__partition_leases_read(const ef_engine *engine, ef_partition_lease **out,
-                                    size_t *out_count, ef_error *err)
+static ef_status no_memory(ef_error *err)
 {
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
+}
+
+ef_status ef__partition_leases_read(ef_engine *engine, ef_partition_lease **out, size_t *out_count,
+                                    ef_error *err)
+{
+    ef__queue_driver *driver = &engine->queue;
+
     *out_count = 0;
-    *out = malloc((size_t)engine->queue.membership.partitions * sizeof **out);
+    *out = ef__arena_alloc(&driver->arena, (size_t)driver->membership.partitions * sizeof **out);
     if (!*out)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
-    *out_count = ef__membership_leases(&engine->queue.membership, *out);
+        return no_memory(err);
+    *out_count = ef__membership_leases(&driver->membership, *out);
     return EF_OK;
 }
 
@@ -29,32 +35,24 @@ static bool has_items(int32_t partition, const ef_claimed_row *items, size_t cou
     return false;
 }
 
-ef_status ef__fences_make(const ef_partition_lease *held, size_t held_count,
-                          const ef_claimed_row *items, size_t item_count, ef__fence_set *out,
-                          ef_error *err)
+ef_status ef__fences_make(ef__arena *arena, const ef_partition_lease *held, size_t held_count,
+                          const ef_claimed_row *items, size_t item_count, ef__fence **out,
+                          size_t *out_count, ef_error *err)
 {
-    out->count = 0;
-    out->items = malloc((held_count + 1) * sizeof *out->items);
-    out->names = malloc((held_count + 1) * sizeof *out->names);
-    if (!out->items || !out->names) {
-        ef__fences_release(out);
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
-    }
+    char(*names)[32] = ef__arena_alloc(arena, (held_count + 1) * sizeof *names);
+
+    *out_count = 0;
+    *out = ef__arena_alloc(arena, (held_count + 1) * sizeof **out);
+    if (!*out || !names)
+        return no_memory(err);
     for (size_t h = 0; h < held_count; h++) {
-        char *name = out->names[out->count];
+        char *name = names[*out_count];
         if (!has_items(held[h].partition, items, item_count))
             continue;
-        (void)snprintf(name, sizeof *out->names, "partition/%d", (int)held[h].partition);
-        out->items[out->count++] = (ef__fence){ef_str_from(name), held[h].token};
+        (void)snprintf(name, sizeof *names, "partition/%d", (int)held[h].partition);
+        (*out)[(*out_count)++] = (ef__fence){ef_str_from(name), held[h].token};
     }
     return EF_OK;
-}
-
-void ef__fences_release(ef__fence_set *set)
-{
-    free(set->items);
-    free(set->names);
-    *set = (ef__fence_set){0};
 }
 
 /* --- retry rows ------------------------------------------------------------------------------- */

@@ -335,10 +335,7 @@ static void record_outage(ef__run_drive *drive, const ef_run *run, const ef_erro
 /* The caller polls again within `in_us`. */
 static void poll_within(const ef_engine *engine, int64_t in_us, ef_tick *tick)
 {
-    int64_t due_us = ef__engine_now(engine) + in_us;
-
-    if (tick->due_us == 0 || due_us < tick->due_us)
-        tick->due_us = due_us;
+    ef__tick_wake_at(tick, ef__engine_now(engine) + in_us);
 }
 
 /* Is the run in back-off? Then the caller polls again when it ends. */

@@ -61,10 +61,8 @@ ef__scope *ef__scope_of(ef_engine *engine, const ef__generation *generation)
 /* The caller polls again then at the latest. */
 static void poll_when_due(const ef_engine *engine, const ef__scope *scope, ef_tick *tick)
 {
-    int64_t due_us = ef__engine_now(engine) + (scope->next_try_us - ef__engine_mono_us(engine));
-
-    if (tick->due_us == 0 || due_us < tick->due_us)
-        tick->due_us = due_us;
+    ef__tick_wake_at(tick,
+                     ef__engine_now(engine) + scope->next_try_us - ef__engine_mono_us(engine));
 }
 
 static ef_status take_lease(ef_engine *engine, ef__scope *scope, int64_t now_us, ef_error *err)

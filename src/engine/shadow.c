@@ -33,8 +33,8 @@ static ef_status add_generations(ef_shadow *shadow, ef_error *err)
 {
     ef_head head = {0};
     bool added;
-    ef_status st = ef__side_fold_add_active(&shadow->fold, &(ef__live_choice){.by_queue = true},
-                                            &added, err);
+    ef_status st =
+        ef__side_fold_add_active(&shadow->fold, &(ef__live_choice){.by_queue = true}, &added, err);
 
     if (st == EF_OK && added)
         st = ef_journal_head(shadow->live->journal, &head, err);
@@ -388,8 +388,7 @@ static ef_status retry_due(ef_shadow *shadow, ef_tick *tick, ef_error *err)
         ef__shadow_row *row = &shadow->rows[i];
         ef__verdict verdict = EF__VERDICT_FAILED;
         if (row->due_us > now_us) {
-            if (row->due_us < INT64_MAX && (!tick->due_us || row->due_us < tick->due_us))
-                tick->due_us = row->due_us;
+            ef__tick_wake_at(tick, row->due_us < INT64_MAX ? row->due_us : 0);
             i++;
             continue;
         }

@@ -40,8 +40,7 @@ static ef_status add_change(const ef__apply *apply, ef__stopped_tenants *left, e
                             ef__tenant_cursor before, ef__tenant_cursor after, ef_error *err)
 {
     if (!left->items)
-        left->items =
-            ef__arena_alloc(left->arena, (apply->event_count + 1) * sizeof *left->items);
+        left->items = ef__arena_alloc(left->arena, (apply->event_count + 1) * sizeof *left->items);
     if (!left->items)
         return no_memory(err);
     left->items[left->count++] =
@@ -141,19 +140,13 @@ static void log_change(const ef_engine *engine, ef_str projection,
             EF_LOG_NUMBER_FIELD("position", change->after.position + 1));
 }
 
-static void look_again(ef_tick *tick, int64_t now_us, int64_t due_us)
-{
-    if (due_us > now_us && (tick->due_us == 0 || due_us < tick->due_us))
-        tick->due_us = due_us;
-}
-
 void ef__tenants_report(const ef_engine *engine, const ef__apply *apply, ef_tick *tick)
 {
     for (size_t i = 0; i < apply->tenant_count; i++) {
         const ef__tenant_cursor_change *change = &apply->tenants[i];
         log_change(engine, apply->generations[0].generation->name, change);
         if (change->after.attempts)
-            look_again(tick, ef__engine_now(engine), change->after.due_us);
+            ef__tick_wake_at(tick, change->after.due_us);
     }
 }
 
@@ -268,7 +261,7 @@ ef_status ef__tenants_step(ef_engine *engine, const ef__live *live, ef_tick *tic
     if (due == TENANTS_PER_TICK)
         tick->more = true;
     else if (st == EF_OK && due < list.count)
-        look_again(tick, now_us, list.items[due].cursor.due_us);
+        ef__tick_wake_at(tick, list.items[due].cursor.due_us);
     ef__tenant_cursor_list_release(&list);
     return ef__scope_result(engine, scope, st, tick);
 }
