@@ -150,7 +150,7 @@ typedef struct ef_view_place {
     int64_t number; /* of the last change that was reported */
 } ef_view_place;
 
-#define EF_VIEW_PLACE_MAX 48 /* room for its text: "7.1767225600000000" */
+#define EF_VIEW_PLACE_MAX 48 /* bytes of its text: "7.1767225600000000" */
 
 void ef_view_place_format(const ef_view_place *place, char out[EF_VIEW_PLACE_MAX]);
 ef_status ef_view_place_parse(ef_str text, ef_view_place *out, ef_error *err);
@@ -175,7 +175,7 @@ typedef struct ef_view_changes_query {
     ef_str projection;
     ef_str tenant;
     ef_str view_id; /* "" all */
-    size_t limit;   /* changes to look at: 0 means 100; at most 1,000 */
+    size_t limit;   /* changes to read: 0 means 100; at most 1,000 */
 } ef_view_changes_query;
 
 typedef struct ef_view_change_list {

@@ -2,7 +2,7 @@
  * layout.h - sections of text in columns, cut to a size. The module does not interpret their
  * content.
  *
- * A section is a list of lines. Colours are marks in them: single control bytes of width 0. Foreign
+ * A section is a list of lines. Colours are single control bytes of width 0 in them. Foreign
  * text cannot contain them, because it passes through cli_escape.
  */
 #ifndef EF_CLI_LAYOUT_H
@@ -65,7 +65,8 @@ typedef struct cli_grid {
         (heads_), (columns_), (right_), {0}, EF__BUF_INIT(CLI_OUT_MAX), 0                          \
     }
 
-void cli_grid_add(cli_grid *grid, ef_str cell); /* may contain marks; other text must be escaped */
+void cli_grid_add(cli_grid *grid,
+                  ef_str cell); /* may contain colours; foreign text must be escaped */
 void cli_grid_printf(cli_grid *grid, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Writes the rows to `section` and releases the grid. */
 void cli_grid_end(cli_grid *grid, cli_section *section, size_t width);

@@ -34,9 +34,10 @@ typedef struct ef__lease_answer {
 } ef__lease_answer;
 
 /*
- * A clock that is behind the last change was set back. By at most the length of the lease: the
- * lease lives as if it had just been changed. By more: how much of it has passed is unknown, so it
- * counts as ended. An owner that still works under it is refused because of the next owner's token.
+ * A clock that is earlier than the last change was set back. By at most the length of the lease:
+ * the lease lives as if it had just been changed. By more: how much of it has passed is unknown, so
+ * it counts as ended. An owner that still works under it is refused because of the next owner's
+ * token.
  */
 bool ef__lease_live(const ef__lease_row *row, int64_t now_us);
 

@@ -20,7 +20,7 @@ ef_status ef__sink_ack(ef__publisher_task *publisher, const ef_partition_lease *
                        ef_error *err);
 /* The lease of the first partition, under which state of the whole publisher is written. */
 ef_partition_lease ef__sink_lease(const ef__publisher_task *publisher);
-/* Does the sink still have all messages that it acknowledged? False also when it cannot tell.
+/* Whether the sink still has all messages that it acknowledged. False also if it does not know.
  * Without `ask_now` the answer is cached while the connection lasts. */
 bool ef__sink_is_complete(ef__publisher_task *publisher, bool ask_now);
 /* Another worker had the publisher meanwhile: a loss that was found before is its to handle. */

@@ -16,7 +16,7 @@
 #include <pthread.h>
 
 #define EF__LARGE_VIEW_BYTES (EF_FOLD_LIMIT_VIEW_BYTES / 2)
-#define EF__LARGE_VIEWS_MAX 1024 /* reports per process; more would not tell more */
+#define EF__LARGE_VIEWS_MAX 1024 /* reports per process; more would add nothing */
 
 typedef struct ef__large_views {
     pthread_mutex_t lock;

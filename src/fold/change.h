@@ -6,7 +6,7 @@
  * undone, last one first.
  *
  * Old values stay alive until then. So a value that was read from a view earlier in the same event
- * can be used until its end, with one exception: an array or object that is used across a statement
+ * can be used until its end, except that an array or object that is used across a statement
  * must be held (ef__changes_hold); a change of it then changes a copy.
  */
 #ifndef EF_FOLD_CHANGE_H

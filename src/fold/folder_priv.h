@@ -1,5 +1,5 @@
 /*
- * folder_priv.h - the folder, for its own files.
+ * folder_priv.h - declarations private to the folder's files.
  */
 #ifndef EF_FOLD_FOLDER_PRIV_H
 #define EF_FOLD_FOLDER_PRIV_H

@@ -410,7 +410,7 @@ static ef__expr *parse_unary(ef__parser *parser)
 
 static bool current_operator(const ef__parser *parser, ef__expr_kind *out)
 {
-    if (parser->token.kind != EF__TOKEN_MARK && parser->token.kind != EF__TOKEN_NAME)
+    if (parser->token.kind != EF__TOKEN_SYMBOL && parser->token.kind != EF__TOKEN_NAME)
         return false;
     for (ef__expr_kind kind = EF__EXPR_DEFAULT; kind <= EF__EXPR_MOD; kind++) {
         if (ef_str_equal(parser->token.text, ef_str_from(ef__expr_operator(kind)))) {

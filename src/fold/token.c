@@ -312,7 +312,7 @@ static bool take_mark(ef__lexer *lexer, ef__lexeme *out)
 
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         if (begins_with(text, marks[i])) {
-            lexer_take_token(lexer, EF__TOKEN_MARK, strlen(marks[i]), out);
+            lexer_take_token(lexer, EF__TOKEN_SYMBOL, strlen(marks[i]), out);
             note_bracket(lexer, out);
             return true;
         }
@@ -393,7 +393,7 @@ void ef__lexer_recover(ef__lexer *lexer)
 
 bool ef__token_is(const ef__lexeme *token, const char *mark)
 {
-    return token->kind == EF__TOKEN_MARK && ef_str_equal(token->text, ef_str_from(mark));
+    return token->kind == EF__TOKEN_SYMBOL && ef_str_equal(token->text, ef_str_from(mark));
 }
 
 bool ef__token_word(const ef__lexeme *token, const char *word)

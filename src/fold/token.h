@@ -21,8 +21,8 @@ typedef enum ef__token_kind {
     EF__TOKEN_NAME,
     EF__TOKEN_NUMBER,
     EF__TOKEN_TEXT,
-    EF__TOKEN_TYPE, /* only from ef__lexer_type */
-    EF__TOKEN_MARK, /* an operator or bracket, by its text */
+    EF__TOKEN_TYPE,   /* only from ef__lexer_type */
+    EF__TOKEN_SYMBOL, /* an operator or bracket, by its text */
     EF__TOKEN_WRONG
 } ef__token_kind;
 
@@ -65,13 +65,13 @@ bool ef__lexer_next(ef__lexer *lexer, ef__lexeme *out);
  */
 void ef__lexer_type(ef__lexer *lexer, ef__lexeme *token);
 
-/* Does this mark come next in the line, white space aside? */
-bool ef__lexer_follows(const ef__lexer *lexer, const char *mark);
+/* Whether this symbol comes next in the line, after white space. */
+bool ef__lexer_follows(const ef__lexer *lexer, const char *symbol);
 
 /* Forgets open brackets: the parser gives up the statement and continues with the next line. */
 void ef__lexer_recover(ef__lexer *lexer);
 
-bool ef__token_is(const ef__lexeme *token, const char *mark);   /* a MARK */
+bool ef__token_is(const ef__lexeme *token, const char *symbol); /* a SYMBOL */
 bool ef__token_word(const ef__lexeme *token, const char *word); /* a NAME */
 
 /* The span from the beginning of `first` to the end of `last`, within one line. */

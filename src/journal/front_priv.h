@@ -53,7 +53,7 @@ ef_status ef__rows_search(ef_journal *journal, const ef_outbox_query *query, ef_
 /* Returns `st`. After a success it wakes the workers, because no append announces this change. */
 ef_status ef__wake_on_success(ef_journal *journal, ef_status st);
 
-/* Empties a result list and prepares its memory. For every list that has items, count and room. */
+/* Empties a result list and prepares its memory, `list->room`. */
 #define EF__LIST_PREPARE(list, err)                                                                \
     ((list)->items = NULL, (list)->count = 0, ef__memory_prepare(&(list)->room, (err)))
 /* Empties the list of a failed call. */

@@ -6,7 +6,7 @@
  *     commit        shared by writers for the time of a transaction; exclusive for steps of a
  *                   checkpoint that must not overlap a commit
  *     gate          acquired before `commit`, in the same mode, so that a process that waits for
- *                   the exclusive lock is not starved: new writers wait behind it at the gate
+ *                   the exclusive lock is not starved: new writers wait for it at the gate
  *     checkpointer  held by the one process that checkpoints
  *
  * They are open file description locks of the kernel, which end with the process.

@@ -144,7 +144,7 @@ static void narrow_bound(ef__buf *bound, bool *has, bool *open, ef_str key, bool
     ef__buf_add_str(bound, key);
 }
 
-static ef__expr_kind mirrored(ef__expr_kind kind)
+static ef__expr_kind mirror_comparison(ef__expr_kind kind)
 {
     switch (kind) {
     case EF__EXPR_LT:
@@ -199,7 +199,7 @@ static void read_conditions(planner *p, const ef__expr *expr)
     if (index < 0) {
         index = index_of(p, right);
         right = left;
-        kind = mirrored(kind);
+        kind = mirror_comparison(kind);
     }
     if (index >= 0 && literal_value(p, right, &v))
         add_range(p, index, kind, v);

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """vocabulary.py - text for people uses the terms of the project, one term per concept.
 
-    vocabulary.py markdown --source DIR    every Markdown page of the tree
-    vocabulary.py source   --source DIR    strings of C code and texts of the monitor
+    vocabulary.py markdown  --source DIR   every Markdown page of the tree
+    vocabulary.py source    --source DIR   strings of C code and texts of the monitor
+    vocabulary.py headers   --source DIR   comments of C headers
+    vocabulary.py functions --source DIR   names of static functions: a single word names no object
     vocabulary.py --self-test
 
 RULES has a pattern for each wording that is not used, with the term to use instead. Patterns are narrow: a word that
@@ -70,7 +72,7 @@ RULES = [(re.compile(pattern, re.IGNORECASE), use) for pattern, use in [
     # messages and sentences
     (r'\bin words\b|\b(?:the|same) words of\b|\bsame words\b|\bin (?:a|one) (?:word|sentence)\b', 'terms, message'),
     (r'\bso (?:many|long|often)\b(?! as\b)', 'the number, or the name of the limit'),
-    (r'[,;:] for (?:then|there|they|it|what|nothing|otherwise|only|after|neither|whoever|no|nobody|its?) ', 'because'),
+    (r'[,;:] for (?:then|there|they|it|what|nothing|otherwise|only|after|neither|whoever|no|nobody|it) ', 'because'),
     (r'\bworld outside\b', 'other systems'),
 ]]
 
@@ -79,6 +81,8 @@ ALLOWED = [
     ('*', 'check mark', 'a character'),
     ('*', 'question mark', 'a character'),
     ('*', 'quotation mark', 'a character'),
+    ('*', 'direction mark', 'a character'),
+    ('*', 'marked as a copy', 'a flag of the store'),
     ('*', 'without exception', 'means: all of them'),
     ('*', 'up to date', 'means: current'),
     ('*', 'lags behind the cursor', 'behind is the word for lag'),
@@ -169,6 +173,59 @@ def check_source(root):
     return found
 
 
+# --- comments of headers --------------------------------------------------------------------------
+
+C_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
+
+
+def comments_of(text):
+    """The page with only its comments left, without their stars and without code in backquotes."""
+    kept = [' ' if c != '\n' else '\n' for c in text]
+    for match in C_COMMENT.finditer(text):
+        if match.group(1):
+            start = match.start(1) + 2
+            body = re.sub(r'^[ \t]*\*', blank, match.group(1)[2:], flags=re.MULTILINE)
+            kept[start:start + len(body)] = CODE.sub(lambda m: '·' * len(m.group(0)), body)
+    return ''.join(kept)
+
+
+def check_headers(root):
+    found = []
+    for path in [*files_of(root / 'include'), *files_of(root / 'src')]:
+        if path.suffix == '.h':
+            text = comments_of(path.read_text(encoding='utf-8'))
+            found += sorted_lines(findings(str(path.relative_to(root)), text))
+    return found
+
+
+# --- names of static functions --------------------------------------------------------------------
+
+STATIC_FUNCTION = re.compile(r'^static\s+[\w\s*]*?\b([a-z][a-z0-9]*)\([^;{}]*\)\s*\{', re.MULTILINE)
+C_NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+
+# Folders whose static functions all have names of two words or more.
+NAMED = ['src/base/*', 'src/bus/*', 'src/fold/*', 'src/journal/memory/*', 'src/monitor/*', 'src/shape/*',
+         'src/views/[!ps]*', 'src/server/*']  # not views/postgres and views/sqlite
+# Handlers have the names of their operations.
+NOT_NAMED = ['src/server/routes_*', 'src/server/openapi*', 'src/server/*operation*']
+
+
+def is_named(name):
+    return any(fnmatch.fnmatch(name, glob) for glob in NAMED) and not \
+        any(fnmatch.fnmatch(name, glob) for glob in NOT_NAMED)
+
+
+def check_functions(root):
+    found = []
+    for path in files_of(root / 'src'):
+        name = str(path.relative_to(root))
+        if path.suffix == '.c' and is_named(name):
+            code = C_NOISE.sub(blank, path.read_text(encoding='utf-8'))
+            found += [f'{name}:{code.count(chr(10), 0, m.start()) + 1}: "{m.group(1)}" names no object'
+                      for m in STATIC_FUNCTION.finditer(code)]
+    return found
+
+
 # --- self test ------------------------------------------------------------------------------------
 
 GOOD = '''# Offsets
@@ -205,6 +262,18 @@ BAD_SOURCE = {
     'src/web/a.html': '<p class="nobody">Looks at it</p>\n',
 }
 
+BAD_HEADERS = {
+    'include/everfold/a.h': '/*\n * a.h - tells\n */\nint somebody; /* `whoever` */\n',
+    'src/b.h': 'int a; // his\nconst char *s = "/* nobody */";\n',
+    'src/c.h': '/* It is set\n * aside. */\n',
+}
+
+BAD_FUNCTIONS = {
+    'src/base/a.c': 'static void look(int a)\n{\n}\nint take(void)\n{\n}\n',
+    'src/views/lmdb/b.c': '/* static void keep(void) { */\nstatic inline vl_row *put(\n    int a)\n{\n}\n',
+    'src/server/c.c': 'static void rest(int a);\nstatic void *rest(int a)\n{\n}\nstatic int read_row(int a)\n{\n}\n',
+}
+
 
 def write_tree(root, files):
     for name, text in files.items():
@@ -221,23 +290,27 @@ def self_test():
             problems = check_markdown(Path(folder))
         if bool(problems) != bool(expected):
             found.append(f'expected {expected} findings, found {problems} in\n{text[len(GOOD):] or text}')
-    with tempfile.TemporaryDirectory() as folder:
-        write_tree(Path(folder), BAD_SOURCE)
-        problems = check_source(Path(folder))
-    for name in BAD_SOURCE:
-        if sum(problem.startswith(name + ':') for problem in problems) != 1:
-            found.append(f'expected one finding in {name}, found {problems}')
+    for check, bad in ((check_source, BAD_SOURCE), (check_headers, BAD_HEADERS), (check_functions, BAD_FUNCTIONS)):
+        with tempfile.TemporaryDirectory() as folder:
+            write_tree(Path(folder), bad)
+            problems = check(Path(folder))
+        for name in bad:
+            if sum(problem.startswith(name + ':') for problem in problems) != 1:
+                found.append(f'expected one finding in {name}, found {problems}')
     return found
+
+
+CHECKS = {'markdown': check_markdown, 'source': check_source, 'headers': check_headers, 'functions': check_functions}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('what', nargs='?', choices=['markdown', 'source'])
+    parser.add_argument('what', nargs='?', choices=CHECKS)
     parser.add_argument('--self-test', action='store_true')
     parser.add_argument('--source', default='.')
     args = parser.parse_args()
     root = Path(args.source).resolve()
-    found = self_test() if args.self_test else {'markdown': check_markdown, 'source': check_source}[args.what](root)
+    found = self_test() if args.self_test else CHECKS[args.what](root)
     print('\n'.join(found), end='\n' if found else '')
     return 1 if found else 0
 

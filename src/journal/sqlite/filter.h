@@ -1,5 +1,5 @@
 /*
- * filter.h - a Bloom filter in blocks of one cache line: tells that an id is certainly new.
+ * filter.h - a Bloom filter in blocks of one cache line: shows that an id is certainly new.
  *
  * About 12 bits per entry give one false positive in a hundred lookups. A larger filter is filled
  * from scratch.

@@ -8,7 +8,7 @@
  *
  * Runs do not change while they are merged: their entries are copied to the output, which is not
  * searched before it has all of them. So at every commit an entry is searched in exactly one run, a
- * slice only writes at the end of the output, and the last entry of the output tells where to
+ * slice only writes at the end of the output, and the last entry of the output shows where to
  * resume. Merged runs are deleted, in slices too. A run is written in order of hash, so random ids
  * cost as much as ordered ones.
  */

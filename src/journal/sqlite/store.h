@@ -170,7 +170,7 @@ ef_status sq_read_lock(sq_store *store, sq_reader *reader, ef_error *err);
 /* --- shared by the store and the application's own transactions (open.c) ------------------------
  */
 
-/* Record damage that is not found by a call of the seam (damage.c); `err` says what it is. Best
+/* Records damage that was found outside the journal interface (damage.c); `err` describes it. Best
  * effort: where there is no head file, or none that may be written, nothing is recorded. */
 void sq_damage_record(sq_headfile *head, const char *path, const ef_journal_options *options,
                       bool at_open, const ef_error *err);

@@ -40,8 +40,8 @@ static ef_status follow_put(vl_txn *txn, int64_t generation, ef_str tenant, cons
 }
 
 /* The tenant whose time is over first, and when; *out_until_us is INT64_MAX where none is followed.
- * The tenant is copied to `room`: rows move when something is written. */
-static ef_status find_first(vl_txn *txn, int64_t generation, char room[VL_KEY_MAX],
+ * The tenant is copied to `buffer`: rows move when something is written. */
+static ef_status find_first(vl_txn *txn, int64_t generation, char buffer[VL_KEY_MAX],
                             ef_str *out_tenant, int64_t *out_until_us, ef_error *err)
 {
     vl_key prefix = vl_key_number(VL_FOLLOW_END, generation);
@@ -49,14 +49,14 @@ static ef_status find_first(vl_txn *txn, int64_t generation, char room[VL_KEY_MA
     ef_status st = vl_walk_open(txn, VL_STATE, &walk, err);
 
     *out_until_us = INT64_MAX;
-    *out_tenant = (ef_str){room, 0};
+    *out_tenant = (ef_str){buffer, 0};
     if (st == EF_OK)
         st = vl_walk_from(&walk, &prefix, err);
     if (st == EF_OK && walk.found && vl_has_prefix(walk.key, &prefix) &&
         walk.key.len >= prefix.len + 8) {
         *out_until_us = (int64_t)(vl_number_at(walk.key, prefix.len) ^ (UINT64_C(1) << 63));
         out_tenant->len = walk.key.len - prefix.len - 8;
-        memcpy(room, walk.key.ptr + prefix.len + 8, out_tenant->len);
+        memcpy(buffer, walk.key.ptr + prefix.len + 8, out_tenant->len);
     }
     vl_walk_close(&walk);
     return st;
@@ -126,10 +126,10 @@ static ef_status end_tenant(vl_txn *txn, int64_t generation, ef_str tenant, ef_e
 static ef_status end_one(vl_txn *txn, int64_t generation, int64_t now_us, bool *out_followed,
                          ef_error *err)
 {
-    char room[VL_KEY_MAX];
+    char buffer[VL_KEY_MAX];
     ef_str tenant;
     int64_t until_us;
-    ef_status st = find_first(txn, generation, room, &tenant, &until_us, err);
+    ef_status st = find_first(txn, generation, buffer, &tenant, &until_us, err);
 
     *out_followed = until_us != INT64_MAX;
     return st == EF_OK && until_us < now_us ? end_tenant(txn, generation, tenant, err) : st;

@@ -117,7 +117,7 @@ vl_entry vl_entry_of(int64_t shelf, int32_t index, ef_str key, ef_str id)
     return entry;
 }
 
-bool vl_entry_read(ef_str key, ef_str value, char room[EF__KEY_BYTES + 1], ef_str *out_key,
+bool vl_entry_read(ef_str key, ef_str value, char buffer[EF__KEY_BYTES + 1], ef_str *out_key,
                    ef_str *out_id)
 {
     size_t part = key.len - 10, head = part < VL_PART_BYTES ? 1 : VL_REST_BYTES + 1, rest;
@@ -127,10 +127,10 @@ bool vl_entry_read(ef_str key, ef_str value, char room[EF__KEY_BYTES + 1], ef_st
     rest = (uint8_t)value.ptr[head - 1];
     if (part + rest > EF__KEY_BYTES)
         return false;
-    memcpy(room, key.ptr + 10, part);
-    memcpy(room + part, value.ptr, rest);
-    room[part + rest] = '\0';
-    *out_key = (ef_str){room, part + rest};
+    memcpy(buffer, key.ptr + 10, part);
+    memcpy(buffer + part, value.ptr, rest);
+    buffer[part + rest] = '\0';
+    *out_key = (ef_str){buffer, part + rest};
     *out_id = (ef_str){value.ptr + head, value.len - head};
     return true;
 }

@@ -1,5 +1,5 @@
 /*
- * row.h - keys and values: how things are laid out, and getting at one by its key.
+ * row.h - the layout of keys and values, and access to a row by its key.
  *
  * Keys sort by their bytes. Numbers in keys are 8 bytes, big-endian, so that they sort too; names
  * are last, or have their length before them, so that nothing is ambiguous.
@@ -10,13 +10,13 @@
  *     index       shelf, idx (2 bytes), the first VL_PART_BYTES of the key; the rest of it and the
  *                 view's id are in the value (see vl_entry)
  *
- * A shelf is what one tenant has in one generation; (generation, tenant) -> shelf is a row of its
- * own. So no key is longer than LMDB's 511 bytes, however long the names are, and all of a tenant
- * is one range. Who wants all tenants goes through the shelves, which are in the tenants' order.
+ * A shelf is the number of one tenant in one generation; the row (generation, tenant) -> shelf
+ * assigns it. So no key exceeds LMDB's 511 bytes, however long the names are, and the data of a
+ * tenant is one range. A scan of all tenants iterates over the shelves, in the order of tenants.
  *
- * Values are structs with members of fixed size and no holes, followed by bytes; they are copied
- * out and in, for LMDB aligns to 2 only. Numbers are in the machine's own byte order, as LMDB's
- * pages are: a file moves between machines of a kind, and is refused by the others.
+ * Values are structs with members of fixed size and without padding, followed by bytes; they are
+ * copied in and out, because LMDB only aligns to 2. Numbers have the byte order of the machine, as
+ * in LMDB's pages: a machine with another byte order refuses the file.
  */
 #ifndef EF_VIEWS_LMDB_ROW_H
 #define EF_VIEWS_LMDB_ROW_H
@@ -135,13 +135,13 @@ vl_key vl_shelf_key(int64_t shelf, ef_str name); /* of a view or a watermark */
 /*
  * An entry of an index is in the order of (key, id), exactly:
  *
- *     a key below VL_PART_BYTES    in LMDB's key as it is       value: 0 (1 byte), id
- *     a longer one                 its first VL_PART_BYTES      value: the rest of it, filled up
+ *     a key below VL_PART_BYTES    the key of LMDB              value: 0 (1 byte), id
+ *     a longer one                 its first VL_PART_BYTES      value: the rest of it, padded
  *                                                               with 0; its length (1 byte); id
  *
- * LMDB sorts by its keys and then by the values under one of them. Keys that agree in all of their
- * first part are sorted by their rests; of two rests that differ in zeros at the end only, the
- * shorter one is before the other.
+ * LMDB sorts by its keys and then by the values under one of them. Keys with the same first part
+ * are sorted by their rests; of two rests that differ only in zeros at the end, the shorter one is
+ * first.
  */
 typedef struct vl_entry {
     vl_key key;
@@ -149,8 +149,8 @@ typedef struct vl_entry {
 } vl_entry;
 
 vl_entry vl_entry_of(int64_t shelf, int32_t index, ef_str key, ef_str id);
-/* Back again: `key` is written to `room`. False when it is none. */
-bool vl_entry_read(ef_str key, ef_str value, char room[EF__KEY_BYTES + 1], ef_str *out_key,
+/* The inverse; `*out_key` is stored in `buffer`. False: not an entry. */
+bool vl_entry_read(ef_str key, ef_str value, char buffer[EF__KEY_BYTES + 1], ef_str *out_key,
                    ef_str *out_id);
 
 static inline MDB_val vl_val(ef_str bytes)
@@ -180,7 +180,7 @@ static inline bool vl_has_prefix(ef_str key, const vl_key *prefix)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Copy the struct at the front of a value; false when it is shorter. */
+/* Copies the struct at the start of a value. False: the value is too short. */
 bool vl_row_read(ef_str value, void *out, size_t len);
 bool vl_generation_read(ef_str value, vl_generation *out);
 ef_status vl_row_damaged(vl_txn *txn, const char *what, ef_error *err);
@@ -189,8 +189,8 @@ ef_status vl_row_damaged(vl_txn *txn, const char *what, ef_error *err);
 ef_status vl_get(vl_txn *txn, vl_tree tree, vl_key key, ef_str *out, bool *out_found,
                  ef_error *err);
 ef_status vl_put(vl_txn *txn, vl_tree tree, vl_key key, ef_str value, ef_error *err);
-ef_status vl_delete(vl_txn *txn, vl_tree tree, vl_key key, ef_error *err); /* gone is fine */
-/* The same for a value that is a struct: damage where it is shorter. */
+ef_status vl_delete(vl_txn *txn, vl_tree tree, vl_key key, ef_error *err); /* may be missing */
+/* The same for a value that is a struct. EF_DAMAGED: the value is too short. */
 ef_status vl_row_get(vl_txn *txn, vl_tree tree, vl_key key, void *out, size_t len, bool *out_found,
                      ef_error *err);
 

@@ -253,14 +253,14 @@ static ef_status scan_entries(vl_walk *walk, int64_t shelf, const ef__view_scan 
                               const index_range *r, each_view *each, void *context, ef_error *err)
 {
     vl_key prefix = vl_entry_of(shelf, s->index, (ef_str){0}, (ef_str){0}).key;
-    char room[EF__KEY_BYTES + 1];
+    char buffer[EF__KEY_BYTES + 1];
     vl_entry start;
     ef_str key, id;
     bool more = true;
     ef_status st = find_start(walk, shelf, s, r, &start, err);
 
     while (st == EF_OK && more && walk->found && vl_has_prefix(walk->key, &prefix)) {
-        if (!vl_entry_read(walk->key, walk->value, room, &key, &id))
+        if (!vl_entry_read(walk->key, walk->value, buffer, &key, &id))
             return vl_row_damaged(walk->txn, "an index", err);
         if (compare_place(key, id, &r->from) < 0 ||
             (!r->open && compare_place(key, id, &r->to) >= 0))

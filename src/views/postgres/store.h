@@ -1,5 +1,5 @@
 /*
- * store.h - the view store on PostgreSQL: a pool of connections (room postgres), and locks.
+ * store.h - the view store on PostgreSQL: a connection pool (module postgres), and locks.
  *
  * Everything stands in the schema everfold_views. Strings are compared by their bytes.
  *
@@ -13,13 +13,13 @@
  *     views             rows, by (generation, tenant, id); with a view come its index entries
  *     counts            rows of this connection's shard, by generation
  *     failures          rows
- *     followed tenants  rows, by (generation, tenant); behind those of a generation its floor. One
- *                       whose time is over is not waited for
+ *     followed tenants  rows, by (generation, tenant); after those of a generation, its floor. An
+ *                       expired row is not waited for
  *
- * The first two are locks of tables that only workers may lock, some generations to a table: rows
- * would do, but who wants a row alone waits for ever while others share it by turns. Since
- * all processes take them in this order no ring can form; if it happens all the same the server
- * breaks it, and the room tries again.
+ * The first two are locks of tables that only workers may lock, several generations per table: row
+ * locks would do, but a request for an exclusive row lock starves while others share it in turns.
+ * All processes acquire locks in this order, so no deadlock can occur; should one occur
+ * nevertheless, the server breaks it and the transaction is retried.
  */
 #ifndef EF_VIEWS_POSTGRES_STORE_H
 #define EF_VIEWS_POSTGRES_STORE_H

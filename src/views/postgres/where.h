@@ -2,8 +2,8 @@
  * where.h - the part of a query's filter that the server tests on a view: a text that is in the
  * data of every view that matches.
  *
- * It is a sieve: the server may send more views than the filter accepts, never fewer, and the
- * caller tests those that arrive. It also sends each view that would end the query by breaking a
+ * It only preselects: the server may return more views than match the filter, never fewer, and the
+ * caller evaluates the filter on each. It also returns each view whose evaluation would exceed a
  * budget of the fold language.
  */
 #ifndef EF_VIEWS_POSTGRES_WHERE_H

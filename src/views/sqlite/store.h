@@ -117,9 +117,9 @@ typedef struct vq_snapshot {
 } vq_snapshot;
 
 enum {
-    VQ_KEPT = 16,              /* views that a series has at hand … */
-    VQ_KEPT_VIEW_BYTES = 2048, /* … each of at most so much data … */
-    VQ_KEPT_BYTES = 65536      /* … and so much in all; then it begins anew */
+    VQ_KEPT = 16,              /* views that a series caches … */
+    VQ_KEPT_VIEW_BYTES = 2048, /* … with at most this much data each … */
+    VQ_KEPT_BYTES = 65536      /* … and in all; a full cache is emptied */
 };
 
 typedef struct vq_kept {
@@ -127,7 +127,8 @@ typedef struct vq_kept {
     ef__view view;
 } vq_kept;
 
-/* Reads in a row: from the second on in a transaction, until somebody has committed, or rest. */
+/* Consecutive reads: from the second on in one transaction, until another connection commits or the
+ * snapshot is released. */
 typedef struct vq_series {
     ef_views base; /* first, so that an ef_views * is this */
     vq_store *store;
