@@ -69,7 +69,7 @@ ALLOWED_VIEWS = {
     "generation_add": ("SCAN (subquery-1)", "one row: the next number"),
     "generation_all": ("SCAN g", FEW),
 }
-ALLOWED = {"journal": ALLOWED_JOURNAL, "views": ALLOWED_VIEWS}  # by the seam the folder is behind
+ALLOWED = {"journal": ALLOWED_JOURNAL, "views": ALLOWED_VIEWS}  # by interface
 
 
 def statements(folder):
@@ -138,7 +138,7 @@ HEAD = """\
 """
 
 
-def seam(folder):
+def interface_of(folder):
     return os.path.basename(os.path.dirname(folder.rstrip("/")))
 
 
@@ -167,7 +167,7 @@ def main():
     if what == "print-schema":
         sys.stdout.write(HEAD + schema(migrated(folder)))
         return 0
-    wrong = {"plans": lambda: check_plans(migrated(folder), statements(folder), ALLOWED[seam(folder)]),
+    wrong = {"plans": lambda: check_plans(migrated(folder), statements(folder), ALLOWED[interface_of(folder)]),
              "schema": lambda: check_schema(folder), "self-test": self_test}[what]()
     for line in wrong:
         print(line, file=sys.stderr)

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""house.py - holds the source tree to the house rules.
+"""tree.py - checks the rules of the source tree.
 
-    house.py rooms    --source DIR          who includes whom (ARCHITECTURE.md, "Modules")
-    house.py headers  --source DIR --cc CC --cxx CXX
-    house.py sql      --source DIR          back ends of a seam have the same statements
-    house.py banned   --source DIR          calls that are not used here
-    house.py audit    --source DIR          no code reads audit entries to decide something
-    house.py exports  --library FILE        only ef_ symbols leave the library
-    house.py tidy     --source DIR          long files, trailing space, paths of somebody's machine
-    house.py --self-test --cc CC --cxx CXX  each check finds what it should
+    tree.py modules  --source DIR          includes between modules (ARCHITECTURE.md, "Modules")
+    tree.py headers  --source DIR --cc CC --cxx CXX
+    tree.py sql      --source DIR          back ends of an interface have the same statements
+    tree.py banned   --source DIR          calls of unsafe functions
+    tree.py audit    --source DIR          no code reads audit entries to decide something
+    tree.py exports  --library FILE        only ef_ symbols leave the library
+    tree.py tidy     --source DIR          long files, trailing space, paths of one machine
+    tree.py --self-test --cc CC --cxx CXX  each check reports its bad examples
 
 A check is a function that returns what it found, a line each; none means that all is well. The self
 test runs every check on a small good tree and on bad ones made from it, so that a check that has
-gone blind is noticed.
+stopped working is noticed.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def c_files(folder):
     return sorted(p for p in folder.rglob('*') if p.suffix in ('.c', '.h')) if folder.is_dir() else []
 
 
-# --- rooms ------------------------------------------------------------------------------------
+# --- modules ----------------------------------------------------------------------------------
 
 MAY_INCLUDE = {
     'base': set(),
@@ -94,8 +94,8 @@ CORE_MAY_USE = {'assert.h', 'inttypes.h', 'limits.h', 'stdbool.h', 'stddef.h', '
                 'string.h'}
 
 
-def room_of(relative):
-    """('journal', 'journal/sqlite') for journal/sqlite/x.c: the room, and the folder in it."""
+def module_of(relative):
+    """('journal', 'journal/sqlite') for journal/sqlite/x.c: the module and the folder."""
     parts = relative.parts[:-1]
     return (parts[0] if parts else ''), '/'.join(parts)
 
@@ -111,50 +111,50 @@ def library_finding(name, folder):
     return None
 
 
-def angle_finding(name, room, folder, public):
+def angle_finding(name, module, folder, public):
     if name.startswith('everfold/'):
         return None if (public / name).is_file() else f'<{name}> is not a public header'
-    if room == 'core' and name not in CORE_MAY_USE:
+    if module == 'core' and name not in CORE_MAY_USE:
         return f'<{name}>: core is pure, it may use {", ".join(sorted(CORE_MAY_USE))}'
     return library_finding(name, folder)
 
 
-def quoted_finding(name, path, room, folder, src):
+def quoted_finding(name, path, module, folder, src):
     for base in (path.parent, src):
         target = Path(os.path.normpath(base / name))
         if target.is_file():
             break
     else:
-        # Made by the build (SQL, the monitor's files): it belongs to the room it is named in.
+        # Made by the build (SQL, the monitor's files): it belongs to the module of its includer.
         return f'"{name}" does not exist' if '/' in name else None
     if src not in target.parents:
         return f'"{name}" is outside src/: public headers are <everfold/...>'
-    other, other_folder = room_of(target.relative_to(src))
-    if other != room and other not in MAY_INCLUDE[room]:
-        return f'"{name}": {room or "src"} may not know {other or "src"}'
-    # Folders of a seam are back ends: what others need of one stands in the seam's header.
+    other, other_folder = module_of(target.relative_to(src))
+    if other != module and other not in MAY_INCLUDE[module]:
+        return f'"{name}": {module or "src"} may not include {other or "src"}'
+    # Folders of an interface are back ends: others include the header of the interface only.
     if '/' in other_folder and other in ('journal', 'views', 'bus') and not under(folder, other_folder):
         return f'"{name}" belongs to the back end {other_folder}'
     return None
 
 
-def check_rooms(args):
+def check_modules(args):
     root = Path(args.source).resolve()
     src, public, found = root / 'src', root / 'include', []
     for path in c_files(src):
-        room, folder = room_of(path.relative_to(src))
-        if room not in MAY_INCLUDE:
-            found.append(f'{path.relative_to(root)}: there is no room {room}')
+        module, folder = module_of(path.relative_to(src))
+        if module not in MAY_INCLUDE:
+            found.append(f'{path.relative_to(root)}: there is no module {module}')
             continue
         for line, kind, name in includes_of(path):
-            problem = (angle_finding(name, room, folder, public) if kind == '<'
-                       else quoted_finding(name, path, room, folder, src))
+            problem = (angle_finding(name, module, folder, public) if kind == '<'
+                       else quoted_finding(name, path, module, folder, src))
             if problem:
                 found.append(f'{path.relative_to(root)}:{line}: {problem}')
     for path in c_files(public) + c_files(root / 'examples'):
         for line, kind, name in includes_of(path):
             if kind == '"' and (public in path.parents or '..' in name):
-                found.append(f'{path.relative_to(root)}:{line}: "{name}": the front door is '
+                found.append(f'{path.relative_to(root)}:{line}: "{name}": a public header is '
                              '<everfold/...>')
     return found
 
@@ -237,12 +237,12 @@ def statements_of(path):
 
 
 def read_backend(folder, root, found):
-    """Names of its statements -> whether the statement is marked "only"."""
+    """Names of its statements -> whether the statement has "only"."""
     names = {}
     for path in sorted(folder.rglob('*.sql')):
-        # A mark for a whole file would exempt statements that are added to the file later.
+        # An "only" for a whole file would exempt statements that are added to the file later.
         if SQL_ONLY.search(SQL_NAME.split(path.read_text(encoding='utf-8'), maxsplit=1)[0]):
-            found.append(f'{path.relative_to(root)}: "only" is before the first statement: mark each statement')
+            found.append(f'{path.relative_to(root)}: "only" is before the first statement: repeat it for each statement')
         for line, name, text in statements_of(path):
             where = f'{path.relative_to(root)}:{line}: {name}'
             only = SQL_ONLY.search(text)
@@ -250,9 +250,9 @@ def read_backend(folder, root, found):
                 found.append(f'{where} is there twice')
             names[name] = only is not None
             if only and only.group(1).rstrip(':,') != folder.name:
-                found.append(f'{where} is marked "only: {only.group(1)}" in {folder.name}')
+                found.append(f'{where} has "only: {only.group(1)}" in {folder.name}')
             if only and len(only.group(2).split()) < 2:
-                found.append(f'{where} is marked "only" without a reason')
+                found.append(f'{where} has "only" without a reason')
             if SQL_PARAMETER.search(SQL_NOISE.sub(blank, text)) and not SQL_BINDS.search(text):
                 found.append(f'{where} has parameters and no "-- binds:"')
     return names
@@ -260,18 +260,18 @@ def read_backend(folder, root, found):
 
 def check_sql(args):
     root, found = Path(args.source).resolve(), []
-    for seam in ('journal', 'views'):
-        folders = sorted({p.parent for p in (root / 'src' / seam).glob('*/*.sql')})
+    for interface in ('journal', 'views'):
+        folders = sorted({p.parent for p in (root / 'src' / interface).glob('*/*.sql')})
         backends = {f.name: read_backend(f, root, found) for f in folders}
         for name in sorted({n for names in backends.values() for n in names}):
             having = [b for b, names in backends.items() if name in names]
             lacking = [b for b in backends if b not in having]
             if lacking and not all(backends[b][name] for b in having):
-                found.append(f'src/{seam}: {name} is in {", ".join(having)} and not in '
-                             f'{", ".join(lacking)} (mark it "-- only: {having[0]} why")')
-            marked = [b for b in having if backends[b][name]]
-            if marked and not lacking:
-                found.append(f'src/{seam}: {name} is marked "only: {marked[0]}" and all back ends have it')
+                found.append(f'src/{interface}: {name} is in {", ".join(having)} and not in '
+                             f'{", ".join(lacking)} (add "-- only: {having[0]} why")')
+            exempt = [b for b in having if backends[b][name]]
+            if exempt and not lacking:
+                found.append(f'src/{interface}: {name} has "only: {exempt[0]}" and all back ends have it')
     return found
 
 
@@ -369,13 +369,13 @@ def check_tidy(args):
             if line != line.rstrip():
                 found.append(f'{name}:{number}: trailing white space')
             if MACHINE_PATH.search(line):
-                found.append(f'{name}:{number}: a path of somebody\'s machine: {line.strip()}')
+                found.append(f'{name}:{number}: a path of one machine: {line.strip()}')
     return found
 
 
 # --- self test --------------------------------------------------------------------------------
 
-CHECKS = {'rooms': check_rooms, 'headers': check_headers, 'sql': check_sql,
+CHECKS = {'modules': check_modules, 'headers': check_headers, 'sql': check_sql,
           'banned': check_banned, 'audit': check_audit, 'exports': check_exports, 'tidy': check_tidy}
 
 GOOD_TREE = {
@@ -395,24 +395,24 @@ GOOD_TREE = {
 
 # check, file, its text, what must be found
 BAD_FILES = [
-    ('rooms', 'src/base/b.c', '#include "../core/r.h"\n', 'does not exist'),
-    ('rooms', 'src/base/b.c', '#include "../journal/journal.h"\n', 'base may not know journal'),
-    ('rooms', 'src/cli/b.c', '#include "../journal/journal.h"\n', 'cli may not know journal'),
-    ('rooms', 'src/cli/b.c', '#include "journal/journal.h"\n', 'cli may not know journal'),
-    ('rooms', 'src/cli/b.c', '#include <sqlite3.h>\n', 'is for journal/sqlite'),
-    ('rooms', 'src/journal/b.c', '#include <sqlite3.h>\n', 'is for journal/sqlite'),
-    ('rooms', 'src/journal/sqlite/b.c', '#include <libpq-fe.h>\n', 'is for journal/postgres'),
-    ('rooms', 'src/engine/b.c', '#include <libpq-fe.h>\n', 'is for journal/postgres'),
-    ('rooms', 'src/journal/memory/b.c', '#include "../sqlite/own.h"\n', 'belongs to the back end'),
-    ('rooms', 'src/core/b.c', '#include <stdio.h>\n', 'core is pure'),
-    ('rooms', 'src/core/b.c', '  #  include <time.h>\n', 'core is pure'),
-    ('rooms', 'src/core/b.c', '#include <unistd.h>\n', 'core is pure'),
-    ('rooms', 'src/core/b.c', '#include <pthread.h>\n', 'core is pure'),
-    ('rooms', 'src/attic/b.c', '', 'no room attic'),
-    ('rooms', 'src/cli/b.c', '#include <everfold/none.h>\n', 'not a public header'),
-    ('rooms', 'src/cli/b.c', '#include "../../include/everfold/a.h"\n', 'outside src/'),
-    ('rooms', 'include/everfold/b.h', '#include "a.h"\n', 'the front door'),
-    ('rooms', 'examples/b.c', '#include "../src/base/a.h"\n', 'the front door'),
+    ('modules', 'src/base/b.c', '#include "../core/r.h"\n', 'does not exist'),
+    ('modules', 'src/base/b.c', '#include "../journal/journal.h"\n', 'base may not include journal'),
+    ('modules', 'src/cli/b.c', '#include "../journal/journal.h"\n', 'cli may not include journal'),
+    ('modules', 'src/cli/b.c', '#include "journal/journal.h"\n', 'cli may not include journal'),
+    ('modules', 'src/cli/b.c', '#include <sqlite3.h>\n', 'is for journal/sqlite'),
+    ('modules', 'src/journal/b.c', '#include <sqlite3.h>\n', 'is for journal/sqlite'),
+    ('modules', 'src/journal/sqlite/b.c', '#include <libpq-fe.h>\n', 'is for journal/postgres'),
+    ('modules', 'src/engine/b.c', '#include <libpq-fe.h>\n', 'is for journal/postgres'),
+    ('modules', 'src/journal/memory/b.c', '#include "../sqlite/own.h"\n', 'belongs to the back end'),
+    ('modules', 'src/core/b.c', '#include <stdio.h>\n', 'core is pure'),
+    ('modules', 'src/core/b.c', '  #  include <time.h>\n', 'core is pure'),
+    ('modules', 'src/core/b.c', '#include <unistd.h>\n', 'core is pure'),
+    ('modules', 'src/core/b.c', '#include <pthread.h>\n', 'core is pure'),
+    ('modules', 'src/attic/b.c', '', 'no module attic'),
+    ('modules', 'src/cli/b.c', '#include <everfold/none.h>\n', 'not a public header'),
+    ('modules', 'src/cli/b.c', '#include "../../include/everfold/a.h"\n', 'outside src/'),
+    ('modules', 'include/everfold/b.h', '#include "a.h"\n', 'a public header is'),
+    ('modules', 'examples/b.c', '#include "../src/base/a.h"\n', 'a public header is'),
     ('headers', 'include/everfold/b.h', 'size_t ef_b(void);\n', 'alone as c17'),
     ('headers', 'include/everfold/b.h', 'int ef_b(int class);\n', 'alone as c++17'),
     ('headers', 'include/everfold/b.h', 'typedef struct b { int a; } b;\n', 'alone as c17'),
@@ -423,11 +423,11 @@ BAD_FILES = [
     ('sql', 'src/journal/postgres/y.sql', '-- name: two\nselect 1;\n-- name: two\nselect 1;\n',
      'is there twice'),
     ('sql', 'src/journal/postgres/y.sql', '-- name: four\n-- only: sqlite for a reason\nselect 1;\n',
-     'is marked "only: sqlite" in postgres'),
+     'has "only: sqlite" in postgres'),
     ('sql', 'src/journal/sqlite/y.sql', '-- name: four\n-- only: sqlite\nselect 1;\n',
      'without a reason'),
     ('sql', 'src/journal/sqlite/y.sql', '-- only: sqlite for a reason\n-- name: four\nselect 1;\n',
-     'mark each statement'),
+     'repeat it for each statement'),
     ('sql', 'src/journal/sqlite/y.sql', '-- name: six\n-- only: sqlite for a reason\nselect 1;\n',
      'all back ends have it'),
     ('sql', 'src/journal/postgres/y.sql', '-- name: four\n-- only: postgres it can\nselect 1;\n'
@@ -443,8 +443,8 @@ BAD_FILES = [
     ('tidy', 'src/base/b.c', 'int b; \n', 'b.c:1: trailing white space'),
     ('tidy', 'README.md', 'a\t\n', 'trailing white space'),
     ('tidy', 'src/base/b.c', '\n' * 1001, '1001 lines'),
-    ('tidy', 'docs/b.md', 'see /' + 'home/me/notes\n', "somebody's machine"),
-    ('tidy', 'docs/b.md', 'in "/' + 'work/tree"\n', "somebody's machine"),
+    ('tidy', 'docs/b.md', 'see /' + 'home/me/notes\n', "a path of one machine"),
+    ('tidy', 'docs/b.md', 'in "/' + 'work/tree"\n', "a path of one machine"),
 ]
 
 # C text, link arguments, what must be found (None: nothing)
@@ -492,7 +492,7 @@ def judge(what, found, expected):
 
 def self_test(args):
     found = []
-    for check in ('rooms', 'headers', 'sql', 'banned', 'audit', 'tidy'):
+    for check in ('modules', 'headers', 'sql', 'banned', 'audit', 'tidy'):
         found += self_test_tree(args, check, {}, None)
     for check, name, text, expected in BAD_FILES:
         found += self_test_tree(args, check, {name: text}, expected)
