@@ -191,6 +191,7 @@ typedef struct ef_failure {
     ef_str event_id;
     ef_str code; /* stable: "fold_error" … */
     ef_str message;
+    int32_t line;     /* of the program of `version`; 0: no line of it caused the failure */
     int32_t attempts; /* number of failures */
     bool open;        /* the event is still not applied, ignored or skipped */
     int64_t recorded_us;

@@ -30,7 +30,7 @@ static ef_str copy_message(ef__generation_work *work, const char *text)
 }
 
 static ef_status add_failure(ef__generation_work *work, const ef_event *event, ef_str code,
-                             ef_str message, ef_error *err)
+                             ef_str message, uint32_t line, ef_error *err)
 {
     if (!work->failures) /* allocated at the first failure, which is rare */
         work->failures =
@@ -46,6 +46,7 @@ static ef_status add_failure(ef__generation_work *work, const ef_event *event, e
                       .event_id = event->id,
                       .code = code,
                       .message = message,
+                      .line = (int32_t)line,
                       .attempts = 1,
                       .open = true,
                       .recorded_us = ef__engine_now(work->engine)};
@@ -81,7 +82,7 @@ static ef_status fail_unreadable(ef__generation_work *work, const ef_event *even
                   event->position, EF_STR_ARG(event->data));
     out->verdict = EF__VERDICT_FAILED;
     out->message = copy_message(work, why.text);
-    return add_failure(work, event, EF_STR("unreadable"), out->message, err);
+    return add_failure(work, event, EF_STR("unreadable"), out->message, 0, err);
 }
 
 static bool is_skipped(const ef__generation_work *work, const ef__apply_event *item)
@@ -111,7 +112,8 @@ static ef_status fold_program(ef__generation_work *work, size_t index, ef__apply
                                                         : EF__VERDICT_FAILED;
     if (out->verdict == EF__VERDICT_FAILED) {
         out->message = copy_message(work, outcome.error.text);
-        return add_failure(work, item->event, EF_STR("fold_error"), out->message, err);
+        return add_failure(work, item->event, EF_STR("fold_error"), out->message, outcome.line,
+                           err);
     }
     return EF_OK;
 }
@@ -134,7 +136,7 @@ static ef_status raise_alarm(ef__generation_work *work, const ef_event *event, i
             EF_LOG_TEXT_FIELD("error", ef_str_from(alarm.text)));
     out->verdict = EF__VERDICT_FAILED;
     out->message = copy_message(work, alarm.text);
-    return add_failure(work, event, EF_STR("hash_mismatch"), out->message, err);
+    return add_failure(work, event, EF_STR("hash_mismatch"), out->message, 0, err);
 }
 
 static void defer_event(ef__generation_work *work, const ef__watermark *now, ef__apply_result *out)
@@ -311,7 +313,7 @@ static ef_status stop_tenant(ef__generation_work *work, size_t index,
 
     if (st == EF_OK && result->verdict == EF__VERDICT_DEFERRED)
         st = add_failure(work, work->apply->events[index].event, EF_STR("seq_gap"), result->message,
-                         err);
+                         0, err);
     if (st == EF_OK)
         st = ef__tenant_stop(work->engine, work->apply, &work->stopped, index, may_skip, err);
     work->apply->stopped = work->apply->tenant != NULL;

@@ -220,6 +220,7 @@ static const ef__field failure_fields[] = {
     FIELD(ef_failure, "event_id", STR, event_id),
     FIELD(ef_failure, "code", STR, code),
     FIELD(ef_failure, "message", STR, message),
+    FIELD(ef_failure, "line", INT32, line),
     FIELD(ef_failure, "attempts", INT32, attempts),
     FIELD(ef_failure, "open", BOOL, open),
     FIELD(ef_failure, "recorded_at", TIME, recorded_us),

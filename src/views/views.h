@@ -156,6 +156,7 @@ typedef struct ef__failure {
     ef_str event_id;
     ef_str code; /* stable: "fold_error", "hash_mismatch" … */
     ef_str message;
+    int32_t line;     /* of the program; 0: no line of it caused the failure */
     int32_t attempts; /* set by the store: 1, plus 1 for each repetition */
     bool open;
     int64_t recorded_us, resolved_us;

@@ -32,7 +32,7 @@ on counted
 """
 
 FAILURE_KEYS = ["projection", "version", "generation", "tenant", "stream", "seq", "position",
-                "event_id", "code", "message", "attempts", "open", "recorded_at", "resolved_at"]
+                "event_id", "code", "message", "line", "attempts", "open", "recorded_at", "resolved_at"]
 
 
 class Projection(Case):
@@ -248,6 +248,7 @@ class Projection(Case):
                          tuple(failure[k] for k in ("projection", "tenant", "stream", "seq", "position",
                                                     "event_id", "code", "open", "resolved_at")))
         self.assertIn("data.by", failure["message"])
+        self.assertEqual("  n += data.by", COUNTER.split("\n")[failure["line"] - 1])
         self.assertRegex(failure["recorded_at"], TIME)
         out = self.ok("projection", "failures", "counter").out
         self.assertIn("bad seq 1  position 1  version 1  attempts 1  since ", out)

@@ -398,6 +398,7 @@ static void fail_event(fixture *t, int64_t g, const char *stream, int64_t seq, c
                            .event_id = str("e"),
                            .code = str("fold_error"),
                            .message = str(message),
+                           .line = (int32_t)strlen(message),
                            .attempts = 77};
     ef__generation_change change = {.generation = g, .failures = &failure, .failure_count = 1};
 
@@ -423,6 +424,8 @@ CONTRACT(a_failure_is_open_once_and_counts_up)
     CHECK_INT(g, list.items[1].generation);
     CHECK_INT(2, list.items[1].attempts);
     CHECK_STR("twice", list.items[1].message);
+    CHECK_INT(5, list.items[1].line);
+    CHECK_INT(7, list.items[0].line);
     CHECK_STR("fold_error", list.items[1].code);
     CHECK_STR("e", list.items[1].event_id);
     CHECK(list.items[1].open);

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { dag } from "./dag.js";
 import { deployAct } from "./projections.js";
 import { actButton, badge, changes, code, empty, facts, heading, href, link, notice, pager, progress, table, when } from "./parts.js";
-import { because, command, count, failedLine, num, plural, seconds, words } from "./words.js";
+import { because, command, count, num, plural, seconds, words } from "./words.js";
 
 const FAILURES_SHOWN = 8;
 const OPEN_RUN = new Set(["queued", "running"]);
@@ -164,7 +164,7 @@ function failures(items) {
 }
 
 function program(p, explained, failed) {
-  const bad = new Set(failed.filter((f) => num(f.version) === num(p.version)).map((f) => failedLine(f.message, p.program)));
+  const bad = new Set(failed.filter((f) => num(f.version) === num(p.version)).map((f) => num(f.line)));
   return h("section", { class: "panel" }, h("h2", {}, "Program"),
     h("ol", { class: "program", tabindex: "0", role: "region", "aria-label": "Program text" },
       p.program.replace(/\n$/, "").split("\n").map((line, i) =>

@@ -5,7 +5,7 @@ import { h, replace } from "./dom.js";
 import { integer } from "./json.js";
 import { eventFacts } from "./event.js";
 import { actButton, badge, changes, code, commandLine, facts, heading, href, json, link, notice, table, when } from "./parts.js";
-import { because, command, count, failedLine, forTenant, num, plural } from "./words.js";
+import { because, command, count, forTenant, num, plural } from "./words.js";
 
 // The result of a dry run with the newest program, requested while the dialog is open.
 function preview({ lane, stream, seq, tenant }) {
@@ -117,12 +117,12 @@ const newest = (items) => items.reduce((a, b) => (a && num(a.generation) > num(b
 
 // The line that failed, while the program is still the one in which it failed.
 function errorBox(row, projection, failed) {
-  const line = projection ? failedLine(row.last_error, projection.program) : 0;
   const last = newest(failed.filter((f) => f.open)) ?? failed[0];
+  const line = last ? num(last.line) : 0;
   const since = projection && last && num(projection.version) > num(last.version);
   const next = projection && last && !since && newest(projection.generations.filter((g) =>
     g.state !== "retired" && num(g.version) > num(last.version)));
-  const source = line > 0 && !since && projection.program.split("\n")[line - 1];
+  const source = projection && line > 0 && num(projection.version) === num(last.version) && projection.program.split("\n")[line - 1];
   return notice(row.status === "dead" ? "bad" : "warn", row.last_error || "It is blocked by an earlier event of its stream.",
     source && h("pre", { class: "excerpt" }, h("span", { class: "quiet" }, `${line}  `), source),
     since && h("p", {}, `It failed in version ${last.version}. Version ${projection.version} is active now: try it below, then release.`),

@@ -65,15 +65,6 @@ export function clock(ms) {
 // catching_up as "catching up".
 export function words(name) { return String(name ?? "").replaceAll("_", " "); }
 
-// The line of a program that a failure names; 0 when it names none, or one outside its handler: the program has
-// changed since.
-export function failedLine(message, program) {
-  const line = Number(/line (\d+)/.exec(message)?.[1] ?? 0);
-  const handler = /^handler ([^\s,]+)/.exec(message)?.[1];
-  const head = program.split("\n").slice(0, line).findLast((text) => /^\S/.test(text) && !text.startsWith("#"));
-  return !handler || head?.startsWith(`on ${handler}`) ? line : 0;
-}
-
 function quote(word) {
   const text = String(word);
   // Control characters are written by their number.

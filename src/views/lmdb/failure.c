@@ -107,6 +107,7 @@ static ef_status open_failure(vl_part *part, const ef__failure *f, ef_error *err
     row.seq = f->seq;
     row.position = f->position;
     row.attempts++;
+    row.line = (uint32_t)f->line;
     row.tenant_bytes = (uint32_t)f->tenant.len;
     row.stream_bytes = (uint32_t)f->stream.len;
     row.event_id_bytes = (uint32_t)f->event_id.len;
@@ -219,6 +220,7 @@ static ef_status read_failure(vl_txn *txn, int64_t generation, int64_t id, ef__a
                          .event_id = ef__arena_copy(arena, t.event_id),
                          .code = ef__arena_copy(arena, t.code),
                          .message = ef__arena_copy(arena, t.message),
+                         .line = (int32_t)head.line,
                          .attempts = head.attempts,
                          .open = head.open != 0,
                          .recorded_us = head.recorded_us,

@@ -98,7 +98,8 @@ typedef struct vl_failure {
     int64_t seq, position, recorded_us, resolved_us;
     int32_t attempts;
     uint32_t open;
-    uint32_t tenant_bytes, stream_bytes, event_id_bytes, code_bytes, message_bytes, unused;
+    uint32_t tenant_bytes, stream_bytes, event_id_bytes, code_bytes, message_bytes;
+    uint32_t line; /* 0 in rows of earlier versions */
 } vl_failure;
 
 /* Followed by the data, and then by its packed keys (keys.h). */

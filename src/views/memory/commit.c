@@ -144,7 +144,7 @@ static ef__failure *failure_make(const ef__failure *from)
 
     if (!f)
         return NULL;
-    *f = (ef__failure){.seq = from->seq, .position = from->position};
+    *f = (ef__failure){.seq = from->seq, .position = from->position, .line = from->line};
     f->tenant = mem_put(&at, from->tenant);
     f->stream = mem_put(&at, from->stream);
     f->event_id = mem_put(&at, from->event_id);

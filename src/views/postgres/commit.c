@@ -379,6 +379,7 @@ static ef_status open_failure(const commit_work *w, ef__pg_conn *conn, int64_t g
     ef__pg_add_str(&params, f->code);
     ef__pg_add_str(&params, message);
     ef__pg_add_int(&params, w->now_us);
+    ef__pg_add_int(&params, f->line);
     return send_one(conn, VP_FAILURE_PUT, &params, err);
 }
 

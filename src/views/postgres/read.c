@@ -272,6 +272,7 @@ static bool read_failure(const PGresult *rows, int row, ef__arena *arena, ef__fa
         .open = ef__pg_bool(rows, row, 10),
         .recorded_us = ef__pg_int(rows, row, 11),
         .resolved_us = ef__pg_int(rows, row, 12),
+        .line = (int32_t)ef__pg_int(rows, row, 13),
     };
     return f->tenant.ptr && f->stream.ptr && f->event_id.ptr && f->code.ptr && f->message.ptr;
 }

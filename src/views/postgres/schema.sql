@@ -49,7 +49,8 @@ CREATE TABLE everfold_views.failure (
     attempts integer NOT NULL,
     open boolean NOT NULL,
     recorded bigint NOT NULL,
-    resolved bigint NOT NULL
+    resolved bigint NOT NULL,
+    line integer DEFAULT 0 NOT NULL
 );
 ALTER TABLE everfold_views.failure ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME everfold_views.failure_id_seq

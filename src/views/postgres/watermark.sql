@@ -67,13 +67,14 @@ SELECT p.scope, g.token, p.token
 -- name: failure_put
 -- Open it, or count up the one that is open for this event.
 -- binds: 1 generation, 2 tenant, 3 stream, 4 seq, 5 position, 6 event_id, 7 code, 8 message,
---        9 recorded
+--        9 recorded, 10 line
 INSERT INTO everfold_views.failure AS f (generation, tenant, stream, seq, position, event_id, code,
-                                         message, attempts, open, recorded, resolved)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, true, $9, 0)
+                                         message, attempts, open, recorded, resolved, line)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, true, $9, 0, $10)
     ON CONFLICT (generation, tenant, stream, seq) WHERE open
     DO UPDATE SET attempts = f.attempts + 1, position = excluded.position,
-                  event_id = excluded.event_id, code = excluded.code, message = excluded.message;
+                  event_id = excluded.event_id, code = excluded.code, message = excluded.message,
+                  line = excluded.line;
 
 -- name: failure_any_open
 -- binds: 1 generation bigint[]
@@ -91,14 +92,14 @@ UPDATE everfold_views.failure f SET open = false, resolved = $6
 -- name: failure_newest
 -- binds: 1 generation, 2 limit, 3 of all tenants, 4 tenant
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
-       recorded, resolved
+       recorded, resolved, line
   FROM everfold_views.failure WHERE generation = $1 AND ($3 OR tenant = $4)
  ORDER BY id DESC LIMIT $2;
 
 -- name: failure_newest_open
 -- binds: 1 generation, 2 limit, 3 of all tenants, 4 tenant
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
-       recorded, resolved
+       recorded, resolved, line
   FROM everfold_views.failure WHERE generation = $1 AND open AND ($3 OR tenant = $4)
  ORDER BY id DESC LIMIT $2;
 

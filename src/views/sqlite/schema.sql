@@ -1,6 +1,6 @@
 -- The schema as the migrations make it, for reading: one statement a line, comments are in the
 -- migrations. Made by: python3 tests/check/sql_plans.py print-schema src/journal/sqlite
-CREATE TABLE failure(id INTEGER PRIMARY KEY AUTOINCREMENT, generation INTEGER NOT NULL, tenant TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL, code TEXT NOT NULL, message TEXT NOT NULL, attempts INTEGER NOT NULL, open INTEGER NOT NULL, recorded INTEGER NOT NULL, resolved INTEGER NOT NULL);
+CREATE TABLE failure(id INTEGER PRIMARY KEY AUTOINCREMENT, generation INTEGER NOT NULL, tenant TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL, position INTEGER NOT NULL, event_id TEXT NOT NULL, code TEXT NOT NULL, message TEXT NOT NULL, attempts INTEGER NOT NULL, open INTEGER NOT NULL, recorded INTEGER NOT NULL, resolved INTEGER NOT NULL, line INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX failure_all ON failure(generation);
 CREATE INDEX failure_open ON failure(generation) WHERE open = 1;
 CREATE UNIQUE INDEX failure_open_once ON failure(generation, tenant, stream, seq) WHERE open = 1;

@@ -53,14 +53,15 @@ INSERT INTO fence(scope, token) VALUES (?1, ?2)
 -- name: failure_put
 -- Open it, or count up the one that is open for this event.
 -- binds: 1 generation int, 2 f.tenant text, 3 f.stream text, 4 f.seq int, 5 f.position int,
---        6 f.event_id text, 7 f.code text, 8 f.message text, 9 recorded int
+--        6 f.event_id text, 7 f.code text, 8 f.message text, 9 recorded int, 10 f.line int
 -- from: f ef__failure
 INSERT INTO failure(generation, tenant, stream, seq, position, event_id, code, message, attempts,
-                    open, recorded, resolved)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 1, ?9, 0)
+                    open, recorded, resolved, line)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, 1, ?9, 0, ?10)
     ON CONFLICT (generation, tenant, stream, seq) WHERE open = 1
     DO UPDATE SET attempts = attempts + 1, position = excluded.position,
-                  event_id = excluded.event_id, code = excluded.code, message = excluded.message;
+                  event_id = excluded.event_id, code = excluded.code, message = excluded.message,
+                  line = excluded.line;
 
 -- name: failure_any_open
 -- binds: 1 generation int
@@ -78,9 +79,9 @@ UPDATE failure SET open = 0, resolved = ?6
 -- binds: 1 generation int, 2 limit int, 3 any_tenant bool, 4 tenant text
 -- list ef__failure: id int, generation int, tenant text, stream text, seq int, position int,
 --        event_id text, code text, message text, attempts int, open bool, recorded_us int,
---        resolved_us int
+--        resolved_us int, line int
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
-       recorded, resolved
+       recorded, resolved, line
   FROM failure WHERE generation = ?1 AND (?3 OR tenant = ?4)
  ORDER BY id DESC LIMIT ?2;
 
@@ -88,7 +89,7 @@ SELECT id, generation, tenant, stream, seq, position, event_id, code, message, a
 -- binds: as failure_newest
 -- list: as failure_newest
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
-       recorded, resolved
+       recorded, resolved, line
   FROM failure WHERE generation = ?1 AND open = 1 AND (?3 OR tenant = ?4)
  ORDER BY id DESC LIMIT ?2;
 
