@@ -1,5 +1,5 @@
 /*
- * run.h - jobs with a record: replay, rebuild, catch_up, gap_repair, verify, seed.
+ * run.h - jobs with a record: replay, rebuild, verify, seed.
  *
  *     queued ─► running ─► completed | failed | cancelled
  *       └──────────────────────────────────► cancelled
@@ -16,14 +16,7 @@
 extern "C" {
 #endif
 
-typedef enum ef_run_mode {
-    EF_RUN_REPLAY,
-    EF_RUN_REBUILD,
-    EF_RUN_CATCH_UP,
-    EF_RUN_GAP_REPAIR,
-    EF_RUN_VERIFY,
-    EF_RUN_SEED
-} ef_run_mode;
+typedef enum ef_run_mode { EF_RUN_REPLAY, EF_RUN_REBUILD, EF_RUN_VERIFY, EF_RUN_SEED } ef_run_mode;
 
 typedef enum ef_run_state {
     EF_RUN_QUEUED,
@@ -33,7 +26,7 @@ typedef enum ef_run_state {
     EF_RUN_CANCELLED
 } ef_run_state;
 
-const char *ef_run_mode_name(ef_run_mode mode);    /* "gap_repair" */
+const char *ef_run_mode_name(ef_run_mode mode);    /* "rebuild" */
 const char *ef_run_state_name(ef_run_state state); /* "queued" */
 
 typedef struct ef_run {

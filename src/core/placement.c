@@ -116,15 +116,3 @@ ef__partition_set ef__placement_targets(const ef_str *workers, size_t worker_cou
     }
     return ef__placement_share(index, live, partitions);
 }
-
-ef__placement_plan ef__placement_plan_make(const ef__partition_set *owned,
-                                           const ef__partition_set *targets)
-{
-    ef__placement_plan plan;
-
-    for (size_t i = 0; i < WORDS; i++) {
-        plan.acquire.bits[i] = targets->bits[i] & ~owned->bits[i];
-        plan.release.bits[i] = owned->bits[i] & ~targets->bits[i];
-    }
-    return plan;
-}

@@ -50,13 +50,4 @@ ef__partition_set ef__placement_share(size_t index, size_t live, int32_t partiti
 ef__partition_set ef__placement_targets(const ef_str *workers, size_t worker_count, ef_str self,
                                         int32_t partitions);
 
-typedef struct ef__placement_plan {
-    ef__partition_set acquire; /* targets that are not owned */
-    ef__partition_set release; /* owned, but no targets; including those above a lowered count */
-} ef__placement_plan;
-
-/* `owned` is everything that is held. */
-ef__placement_plan ef__placement_plan_make(const ef__partition_set *owned,
-                                           const ef__partition_set *targets);
-
 #endif

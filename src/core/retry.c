@@ -3,7 +3,6 @@
 #define JITTER_PERMILLE_MAX 500 /* with more, retries after one outage would gather near zero */
 
 const ef__retry_policy ef__retry_apply = {
-    .kind = EF__RETRY_EXPONENTIAL,
     .base_ms = 1000,
     .factor = 2,
     .cap_ms = 300 * 1000,
@@ -11,7 +10,6 @@ const ef__retry_policy ef__retry_apply = {
 };
 
 const ef__retry_policy ef__retry_publish = {
-    .kind = EF__RETRY_EXPONENTIAL,
     .base_ms = 60 * 1000,
     .factor = 1,
     .cap_ms = 3600 * 1000,
@@ -19,7 +17,6 @@ const ef__retry_policy ef__retry_publish = {
 
 /* 250, 500, 1000, 2000, 4000 ms: five retries, so the sixth failure is the last. */
 const ef__retry_policy ef__retry_cursor = {
-    .kind = EF__RETRY_EXPONENTIAL,
     .base_ms = 250,
     .factor = 2,
     .cap_ms = 300 * 1000,
@@ -27,7 +24,6 @@ const ef__retry_policy ef__retry_cursor = {
 };
 
 const ef__retry_policy ef__retry_store = {
-    .kind = EF__RETRY_EXPONENTIAL,
     .base_ms = 250,
     .factor = 2,
     .cap_ms = 30 * 1000,
@@ -41,7 +37,7 @@ static int64_t nominal_delay_ms(const ef__retry_policy *policy, int64_t n)
     int64_t cap_ms = policy->cap_ms > 0 ? policy->cap_ms : INT64_MAX;
     int64_t delay_ms = policy->base_ms > 0 ? policy->base_ms : 0;
 
-    if (policy->kind == EF__RETRY_EXPONENTIAL && policy->factor > 1 && delay_ms > 0) {
+    if (policy->factor > 1 && delay_ms > 0) {
         for (; n > 1 && delay_ms < cap_ms; n--) {
             if (__builtin_mul_overflow(delay_ms, policy->factor, &delay_ms))
                 delay_ms = INT64_MAX;

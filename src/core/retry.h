@@ -10,15 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum ef__retry_kind {
-    EF__RETRY_FIXED,      /* base_ms each time */
-    EF__RETRY_EXPONENTIAL /* base_ms, then times factor for each further failure */
-} ef__retry_kind;
-
 typedef struct ef__retry_policy {
-    ef__retry_kind kind;
-    int64_t base_ms;
-    int64_t factor;          /* exponential only; below 2 the delay does not grow */
+    int64_t base_ms;         /* delay after the first failure */
+    int64_t factor;          /* of the delay after each further one; below 2 it does not grow */
     int64_t cap_ms;          /* maximum delay; 0: none */
     int32_t jitter_permille; /* random part by which a delay is shortened; at most 500 is used */
     int64_t attempts_max;    /* dead at this failure; 0: never */

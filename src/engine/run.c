@@ -231,12 +231,10 @@ static ef_status step_mode(ef__run_drive *drive, ef_error *err)
 {
     switch (drive->run.mode) {
     case EF_RUN_REPLAY:
-    case EF_RUN_CATCH_UP:
         return ef__replay_step(drive, err);
     case EF_RUN_REBUILD:
     case EF_RUN_VERIFY:
         return ef__rebuild_step(drive, err);
-    case EF_RUN_GAP_REPAIR:
     case EF_RUN_SEED:
         break;
     }

@@ -240,9 +240,14 @@ static bool is_listed(const int32_t *versions, size_t count, int32_t version)
     return false;
 }
 
-ef_status ef__versions_blocked(ef_engine *engine, const ef__generation_list *list,
-                               const ef_row *row, ef__arena *arena, const int32_t **out,
-                               size_t *out_count, ef_error *err)
+/*
+ * The versions of a row's projection that are blocked at exactly its event, in the arena. A version
+ * is blocked if a generation of it that keeps rows has everything before the event and has failed
+ * on it, and no generation of it has the event. A generation that is catching up is never blocked.
+ */
+static ef_status versions_blocked(ef_engine *engine, const ef__generation_list *list,
+                                  const ef_row *row, ef__arena *arena, const int32_t **out,
+                                  size_t *out_count, ef_error *err)
 {
     int32_t *versions = ef__arena_zalloc(arena, list->count + 1, sizeof *versions);
     ef_status st = versions ? EF_OK : ef__no_memory(err);
@@ -311,8 +316,8 @@ ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_
     if (st == EF_OK && is_projection(&list, act->lane)) {
         st = ef__retry_rows_of_event(engine, act, &rows, err);
         if (st == EF_OK && rows.count)
-            st = ef__versions_blocked(engine, &list, &rows.items[0], &rows.room->arena,
-                                      &chosen.versions, &chosen.version_count, err);
+            st = versions_blocked(engine, &list, &rows.items[0], &rows.room->arena,
+                                  &chosen.versions, &chosen.version_count, err);
         if (st == EF_OK && rows.count && !chosen.version_count)
             st = not_blocked(&rows.items[0], err);
         if (st == EF_OK && !rows.count)
@@ -338,8 +343,8 @@ static ef_status choose_versions(void *context, const ef_row *row, ef__arena *ar
 
     if (!is_projection(&bulk->list, row->lane))
         return EF_OK;
-    st = ef__versions_blocked(bulk->engine, &bulk->list, row, arena, &revised->versions,
-                              &revised->version_count, err);
+    st = versions_blocked(bulk->engine, &bulk->list, row, arena, &revised->versions,
+                          &revised->version_count, err);
     *wanted = st == EF_OK && revised->version_count > 0;
     return st;
 }

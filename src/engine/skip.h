@@ -26,13 +26,4 @@ ef_status ef__skips_add(ef_engine *engine, const ef__generation *generation, con
                         ef_str reason, ef_error *err);
 void ef__skips_release(ef_engine *engine);
 
-/*
- * The versions of a row's projection that are blocked at exactly its event, in the arena. A version
- * is blocked if a generation of it that keeps rows has everything before the event and has failed
- * on it, and no generation of it has the event. A generation that is catching up is never blocked.
- */
-ef_status ef__versions_blocked(ef_engine *engine, const ef__generation_list *list,
-                               const ef_row *row, ef__arena *arena, const int32_t **out,
-                               size_t *out_count, ef_error *err);
-
 #endif

@@ -251,8 +251,7 @@ static ef_status check_request(const ef_run *run, ef_error *err)
     ef_status st = ef__range_check("mode", run->mode, 0, EF_RUN_SEED, err);
 
     /* A verify run without a projection checks the journal itself. */
-    bool for_all =
-        run->mode == EF_RUN_VERIFY || run->mode == EF_RUN_REPLAY || run->mode == EF_RUN_GAP_REPAIR;
+    bool for_all = run->mode == EF_RUN_VERIFY || run->mode == EF_RUN_REPLAY;
     if (st == EF_OK)
         st = ef__name_parse("projection", run->projection, for_all ? 0 : 1, false, err);
     if (st == EF_OK)

@@ -28,9 +28,10 @@ static const char *const lease_kinds[] = {
 };
 
 static const char *const run_modes[] = {
-    [EF_RUN_REPLAY] = "replay",     [EF_RUN_REBUILD] = "rebuild",
-    [EF_RUN_CATCH_UP] = "catch_up", [EF_RUN_GAP_REPAIR] = "gap_repair",
-    [EF_RUN_VERIFY] = "verify",     [EF_RUN_SEED] = "seed",
+    [EF_RUN_REPLAY] = "replay",
+    [EF_RUN_REBUILD] = "rebuild",
+    [EF_RUN_VERIFY] = "verify",
+    [EF_RUN_SEED] = "seed",
 };
 
 static const char *const run_states[] = {

@@ -25,11 +25,6 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-bool ef__pg_is_url(const char *url)
-{
-    return starts_with(url, "postgres:") || starts_with(url, "postgresql:");
-}
-
 /* Settings of Everfold that are checked after all were parsed. */
 typedef struct own_settings {
     bool insecure;

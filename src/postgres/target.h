@@ -34,8 +34,6 @@ typedef struct ef__pg_target {
     ef__schema_names schemas;
 } ef__pg_target;
 
-/* Whether the URL is that of a PostgreSQL server. */
-bool ef__pg_is_url(const char *url);
 /* EF_BAD_INPUT: the URL is invalid, or its settings are refused. The message contains no password.
  */
 ef_status ef__pg_target_init(ef__pg_target *target, const char *url, ef_error *err);

@@ -558,9 +558,8 @@ static ef_status write_rebuilds(ef__buf *out, ef_journal *journal, ef_error *err
     write_family(out, "rebuild_progress_ratio", "gauge", "How much of an open rebuild is done.");
     for (size_t i = 0; st == EF_OK && i < runs.count; i++) {
         const ef_run *run = &runs.items[i];
-        bool shown = run->mode == EF_RUN_REBUILD || run->mode == EF_RUN_CATCH_UP;
         double total = run->total > 0 ? (double)run->total : 1;
-        if (!shown || run->total < 0)
+        if (run->mode != EF_RUN_REBUILD || run->total < 0)
             continue;
         write_label(out, "rebuild_progress_ratio", "projection", run->projection);
         ef__buf_printf(out, "} %.4f\n",

@@ -83,3 +83,17 @@ class Upgrade(Case):
         self.assertEqual({"n": 1}, self.ok("view", "get", "counts", "a", "-o", "json").json()["data"])
         with contextlib.closing(sqlite3.connect(self.data / "views.db")) as db:
             self.assertEqual([("counts", 3)], db.execute("SELECT name, version FROM retired_version").fetchall())
+
+    def test_the_modes_of_runs_are_renumbered(self):
+        self.init()
+        self.ok("projection", "deploy", self.write("counts.fold", "projection counts version 1\non placed\n  n += 1\n"))
+        self.append("a", "placed")
+        self.ok("work", "--drain")
+        self.ok("projection", "rebuild", "counts")
+        self.ok("projection", "verify", "counts")
+        before = self.ok("run", "ls", "-o", "json").out
+        self.write_as_schema(9)
+        with contextlib.closing(sqlite3.connect(self.journal())) as db, db:
+            self.assertEqual(1, db.execute("UPDATE run SET mode = 4 WHERE mode = 2").rowcount)
+        self.ok("init")
+        self.assertEqual(before, self.ok("run", "ls", "-o", "json").out)

@@ -286,7 +286,7 @@ CONTRACT(enums_have_words_and_words_are_read_back)
     CHECK_INT(-1, ef_row_status_parse(EF_STR(""), &status));
     CHECK_TEXT("processing", ef_row_status_name(EF_ROW_PROCESSING));
     CHECK_TEXT("run", ef_lease_kind_name(EF_LEASE_RUN));
-    CHECK_TEXT("gap_repair", ef_run_mode_name(EF_RUN_GAP_REPAIR));
+    CHECK_TEXT("seed", ef_run_mode_name(EF_RUN_SEED));
     CHECK_TEXT("cancelled", ef_run_state_name(EF_RUN_CANCELLED));
     CHECK_TEXT("unknown", ef_run_state_name((ef_run_state)99));
 }

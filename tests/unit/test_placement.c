@@ -211,47 +211,6 @@ TEST(a_partition_no_set_can_hold_is_in_none)
     CHECK_INT(-1, ef__partition_set_next(&set, INT32_MAX));
 }
 
-TEST(the_plan_is_what_is_missing_and_what_is_too_much)
-{
-    for (unsigned owned_bits = 0; owned_bits < 64; owned_bits++) {
-        for (unsigned target_bits = 0; target_bits < 64; target_bits++) {
-            ef__partition_set owned = {{owned_bits}}, targets = {{target_bits}};
-            ef__placement_plan plan = ef__placement_plan_make(&owned, &targets);
-            for (int32_t p = 0; p < EF_LIMIT_PARTITIONS; p++) {
-                bool has = p < 6 && (owned_bits >> p & 1), wants = p < 6 && (target_bits >> p & 1);
-                CHECK_INT(wants && !has, ef__partition_set_has(&plan.acquire, p));
-                CHECK_INT(has && !wants, ef__partition_set_has(&plan.release, p));
-            }
-        }
-    }
-}
-
-TEST(a_joining_worker_shrinks_what_the_first_one_keeps)
-{
-    ef_str joined[] = {EF_STR("b")};
-    ef__partition_set owned = ef__placement_targets(NULL, 0, EF_STR("a"), 4);
-    ef__partition_set targets = ef__placement_targets(joined, 1, EF_STR("a"), 4);
-    ef__placement_plan plan = ef__placement_plan_make(&owned, &targets);
-
-    CHECK_INT(0, set_count(&plan.acquire));
-    CHECK_INT(2, set_count(&plan.release));
-    CHECK(ef__partition_set_has(&plan.release, 1));
-    CHECK(ef__partition_set_has(&plan.release, 3));
-}
-
-TEST(partitions_beyond_a_lowered_count_are_released_and_new_ones_acquired)
-{
-    ef__partition_set sixteen = ef__placement_targets(NULL, 0, EF_STR("a"), 16);
-    ef__partition_set eight = ef__placement_targets(NULL, 0, EF_STR("a"), 8);
-    ef__placement_plan lowered = ef__placement_plan_make(&sixteen, &eight);
-    ef__placement_plan raised = ef__placement_plan_make(&eight, &sixteen);
-
-    CHECK_INT(8, set_count(&lowered.release));
-    CHECK_INT(8, ef__partition_set_next(&lowered.release, 0));
-    CHECK_INT(8, set_count(&raised.acquire));
-    CHECK_INT(0, set_count(&raised.release));
-}
-
 TEST_MAIN(TEST_CASE(a_partition_is_the_crc32_of_the_stream_modulo_the_count),
           TEST_CASE(one_partition_or_fewer_is_partition_0),
           TEST_CASE(a_character_moved_between_tenant_and_stream_counts),
@@ -264,7 +223,4 @@ TEST_MAIN(TEST_CASE(a_partition_is_the_crc32_of_the_stream_modulo_the_count),
           TEST_CASE(a_worker_counts_itself_before_it_is_seen),
           TEST_CASE(a_single_worker_gets_all_and_zero_partitions_give_none),
           TEST_CASE(more_workers_than_partitions_leaves_some_with_none),
-          TEST_CASE(a_partition_no_set_can_hold_is_in_none),
-          TEST_CASE(the_plan_is_what_is_missing_and_what_is_too_much),
-          TEST_CASE(a_joining_worker_shrinks_what_the_first_one_keeps),
-          TEST_CASE(partitions_beyond_a_lowered_count_are_released_and_new_ones_acquired))
+          TEST_CASE(a_partition_no_set_can_hold_is_in_none))

@@ -100,10 +100,7 @@ TEST(nothing_overflows_at_the_ends_of_the_numbers)
     static const int64_t factors[] = {2, 3, 10, INT64_MAX};
 
     for (size_t f = 0; f < 4; f++) {
-        ef__retry_policy policy = {.kind = EF__RETRY_EXPONENTIAL,
-                                   .base_ms = 3,
-                                   .factor = factors[f],
-                                   .jitter_permille = 500};
+        ef__retry_policy policy = {.base_ms = 3, .factor = factors[f], .jitter_permille = 500};
         int64_t before = 0;
         for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
             ef__retry_step step = ef__retry_decide(&policy, failures[i], EF__ERROR_TRANSIENT, 0);
@@ -125,7 +122,7 @@ TEST(failures_below_zero_count_as_none)
 
 TEST(a_policy_of_zeros_tries_again_at_once_and_for_ever)
 {
-    ef__retry_policy none = {.kind = EF__RETRY_EXPONENTIAL, .factor = 2};
+    ef__retry_policy none = {.factor = 2};
     ef__retry_step step = ef__retry_decide(&none, INT64_MAX - 1, EF__ERROR_PERMANENT, 7);
 
     CHECK_INT(0, step.delay_ms);
@@ -136,8 +133,7 @@ TEST(a_policy_of_zeros_tries_again_at_once_and_for_ever)
 TEST(a_factor_below_2_does_not_grow)
 {
     for (int64_t factor = -1; factor < 2; factor++) {
-        ef__retry_policy flat = {
-            .kind = EF__RETRY_EXPONENTIAL, .base_ms = 40, .factor = factor, .cap_ms = 30};
+        ef__retry_policy flat = {.base_ms = 40, .factor = factor, .cap_ms = 30};
         CHECK_INT(30, delay_after(&flat, INT64_MAX));
         flat.cap_ms = 0;
         CHECK_INT(40, delay_after(&flat, INT64_MAX));
@@ -148,8 +144,7 @@ TEST(jitter_stays_between_half_and_all_of_the_delay)
 {
     for (int32_t permille = -100; permille <= 1100; permille += 50) {
         for (int64_t base_ms = 1; base_ms <= 60; base_ms++) {
-            ef__retry_policy policy = {
-                .kind = EF__RETRY_FIXED, .base_ms = base_ms, .jitter_permille = permille};
+            ef__retry_policy policy = {.base_ms = base_ms, .jitter_permille = permille};
             for (uint64_t random = 0; random < 64; random++) {
                 int64_t delay_ms =
                     ef__retry_decide(&policy, 0, EF__ERROR_TRANSIENT, random).delay_ms;
@@ -162,7 +157,7 @@ TEST(jitter_stays_between_half_and_all_of_the_delay)
 
 TEST(jitter_uses_its_whole_range_and_nothing_else)
 {
-    ef__retry_policy policy = {.kind = EF__RETRY_FIXED, .base_ms = 1000, .jitter_permille = 200};
+    ef__retry_policy policy = {.base_ms = 1000, .jitter_permille = 200};
     bool seen[1001] = {false};
 
     for (uint64_t random = 0; random < 1000; random++)

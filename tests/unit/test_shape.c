@@ -79,7 +79,7 @@ TEST(what_is_written_is_read_back)
                                 .lag_us = 12345678000,
                                 .digest = "00ff"};
     ef_run run = {.id = EF_STR("r"),
-                  .mode = EF_RUN_GAP_REPAIR,
+                  .mode = EF_RUN_VERIFY,
                   .state = EF_RUN_FAILED,
                   .total = -1,
                   .cancel = true,
