@@ -92,9 +92,22 @@ typedef struct ef_event {
     uint8_t hash[EF_HASH_BYTES]; /* SHA-256 over the event and the hash of the previous event */
 } ef_event;
 
+struct ef__batch_memory;
+/* Frees the memory of a result; *room may be NULL. For callers that cannot use NAME_release. */
+void ef_memory_release(struct ef__batch_memory **room);
+/* Declares NAME_release, which frees and empties a result of the library; it accepts NULL. */
+#define EF_RESULT(name)                                                                            \
+    static inline void name##_release(name *result)                                                \
+    {                                                                                              \
+        if (result) {                                                                              \
+            ef_memory_release(&result->room);                                                      \
+            memset(result, 0, sizeof *result);                                                     \
+        }                                                                                          \
+    }
+
 /*
- * Events that were read. They live in the batch until it is reset or released; a call that reads
- * into a batch resets it first. Start with ef_batch batch = EF_BATCH_INIT;
+ * Events that were read. They live in the batch until it is released; a call that reads into a
+ * batch empties it first. Start with ef_batch batch = EF_BATCH_INIT;
  */
 typedef struct ef_batch {
     const ef_event *events;
@@ -108,8 +121,7 @@ typedef struct ef_batch {
         NULL, 0, false, NULL                                                                       \
     }
 
-void ef_batch_reset(ef_batch *batch);
-void ef_batch_release(ef_batch *batch);
+EF_RESULT(ef_batch)
 
 /* What events of a type are used for. */
 typedef enum ef_intent {

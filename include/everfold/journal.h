@@ -55,14 +55,6 @@ typedef struct ef_journal_options {
 ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_journal,
                           ef_error *err);
 
-/*
- * Passes the SQL that creates the schema of a store on a server to `write`, for migration by hand.
- * Only the kind and the schemas of `url` are used. EF_UNSUPPORTED: the store is a file, or this
- * build does not support it.
- */
-ef_status ef_journal_schema(const char *url, void (*write)(void *context, ef_str text),
-                            void *context, ef_error *err);
-
 /* The caller must wait for calls in flight to finish. NULL is ignored. */
 void ef_journal_close(ef_journal *journal);
 
@@ -218,7 +210,7 @@ typedef struct ef_stream_list {
 /* Streams in the order of their first event. `after` is "" or the cursor of the previous page. */
 ef_status ef_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
                        size_t limit, ef_stream_list *out, ef_error *err);
-void ef_stream_list_release(ef_stream_list *list);
+EF_RESULT(ef_stream_list)
 
 typedef struct ef_type_list {
     const ef_type *items;
@@ -233,7 +225,7 @@ ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err);
 ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_error *err);
 /* All types, by name. */
 ef_status ef_type_ls(ef_journal *journal, ef_type_list *out, ef_error *err);
-void ef_type_list_release(ef_type_list *list);
+EF_RESULT(ef_type_list)
 
 typedef struct ef_verify_result {
     int64_t checked; /* events */

@@ -62,7 +62,7 @@ typedef struct ef_scope_list {
     struct ef__batch_memory *room;
 } ef_scope_list;
 
-void ef_scope_list_release(ef_scope_list *list);
+EF_RESULT(ef_scope_list)
 
 typedef struct ef_projection {
     ef_str name;
@@ -103,7 +103,7 @@ typedef struct ef_projection_list {
     struct ef__batch_memory *room;
 } ef_projection_list;
 
-void ef_projection_list_release(ef_projection_list *list);
+EF_RESULT(ef_projection_list)
 
 /*
  * Deploys a program. Deploying the same text again changes nothing. A new projection or version
@@ -114,31 +114,11 @@ void ef_projection_list_release(ef_projection_list *list);
 ef_status ef_projection_deploy(ef_engine *engine, const char *file_name, ef_str text,
                                ef_projection_list *out, ef_text *out_report, ef_error *err);
 
-/*
- * Deploys a program in place: it replaces the program of the active generation, whose views are
- * migrated to its `schema` by its `migrate` blocks, instead of being built from position 1. Name,
- * order and indexes stay; version and schema are higher. First all views are migrated in memory, so
- * that a view that cannot be migrated is found before anything changes. Then a worker rewrites them
- * in small commits, and the projection catches up. Until then ef_view_get migrates what it reads,
- * and queries and exports wait within their timeout, or return EF_BUSY. Only another deployment
- * brings the old program back. Deploying the same text again changes nothing.
- * EF_BAD_INPUT    the program has an error (see out_report), or cannot replace the active one: the
- *                 same or a lower version or schema, no migrate from the present schema, another
- *                 order; or it cannot migrate a view, which err names. Nothing is changed
- * EF_UNSUPPORTED  the indexes differ, or the projection is written in C: deploy it beside
- * EF_CONFLICT     the version is deployed with another text; or the projection is paused, has
- *                 failed, is being migrated, or a run of it is open
- * EF_NOT_FOUND    the projection is not deployed
- */
-ef_status ef_projection_deploy_in_place(ef_engine *engine, const char *file_name, ef_str text,
-                                        ef_projection_list *out, ef_text *out_report,
-                                        ef_error *err);
-
 /* A program to deploy; actor and reason are kept in an audit entry (ef_audit_ls): "deploy". */
 typedef struct ef_deploy {
     const char *file_name;
     ef_str text;
-    bool in_place; /* like ef_projection_deploy_in_place */
+    bool in_place; /* see below */
     /* EF_EXISTS, and nothing changes, if the projection has no such version now and its active
      * version is higher, or this version was retired: for programs that a process deploys at each
      * start. */
@@ -147,6 +127,22 @@ typedef struct ef_deploy {
     ef_str reason;
 } ef_deploy;
 
+/*
+ * As ef_projection_deploy. With `in_place` the program replaces the program of the active
+ * generation, whose views are migrated to its `schema` by its `migrate` blocks, instead of being
+ * built from position 1. Name, order and indexes stay; version and schema are higher. First all
+ * views are migrated in memory, so that a view that cannot be migrated is found before anything
+ * changes. Then a worker rewrites them in small commits, and the projection catches up. Until then
+ * ef_view_get migrates what it reads, and queries and exports wait within their timeout, or return
+ * EF_BUSY. Only another deployment brings the old program back. Deploying the same text again
+ * changes nothing. EF_BAD_INPUT    the program has an error (see out_report), or cannot replace the
+ * active one: the same or a lower version or schema, no migrate from the present schema, another
+ *                 order; or it cannot migrate a view, which err names. Nothing is changed
+ * EF_UNSUPPORTED  the indexes differ, or the projection is written in C: deploy it beside
+ * EF_CONFLICT     the version is deployed with another text; or the projection is paused, has
+ *                 failed, is being migrated, or a run of it is open
+ * EF_NOT_FOUND    the projection is not deployed
+ */
 ef_status ef_projection_deploy_by(ef_engine *engine, const ef_deploy *deploy,
                                   ef_projection_list *out, ef_text *out_report, ef_error *err);
 
@@ -204,7 +200,7 @@ typedef struct ef_failure_list {
     struct ef__batch_memory *room;
 } ef_failure_list;
 
-void ef_failure_list_release(ef_failure_list *list);
+EF_RESULT(ef_failure_list)
 
 /* The failures of the generations of a projection, newest first in each: open ones, with `resolved`
  * also resolved ones; up to `limit` (0 means 100, at most 10,000). EF_NOT_FOUND for an unknown

@@ -70,7 +70,7 @@ typedef struct ef_gap_list {
     struct ef__batch_memory *room;
 } ef_gap_list;
 
-void ef_gap_list_release(ef_gap_list *list);
+EF_RESULT(ef_gap_list)
 
 /* Compares every stream with every live stream-ordered projection. */
 ef_status ef_gap_ls(ef_engine *engine, ef_gap_list *out, ef_error *err);

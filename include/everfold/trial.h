@@ -44,7 +44,7 @@ typedef struct ef_trial {
     struct ef__batch_memory *room;
 } ef_trial;
 
-void ef_trial_release(ef_trial *trial);
+EF_RESULT(ef_trial)
 
 /* An event, and a generation by its number; 0: the newest version. */
 typedef struct ef_trial_ask {

@@ -44,7 +44,7 @@ typedef struct ef_view_list {
     struct ef__batch_memory *room;
 } ef_view_list;
 
-void ef_view_list_release(ef_view_list *list);
+EF_RESULT(ef_view_list)
 
 /* EF_NOT_FOUND: no such projection, or no such view. */
 ef_status ef_view_get(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
@@ -130,7 +130,7 @@ typedef struct ef_view_past {
     struct ef__batch_memory *room;
 } ef_view_past;
 
-void ef_view_past_release(ef_view_past *past);
+EF_RESULT(ef_view_past)
 
 /* The last changes of a view, up to `limit` (0 means 100, at most 1,000), each with the view after
  * it; fewer if views are large. EF_NOT_FOUND: no event created the view. */
@@ -187,7 +187,7 @@ typedef struct ef_view_change_list {
     struct ef__batch_memory *room;
 } ef_view_change_list;
 
-void ef_view_change_list_release(ef_view_change_list *list);
+EF_RESULT(ef_view_change_list)
 
 /*
  * The views that were changed after `place`, each once, as they are now. *place is moved to where

@@ -47,7 +47,7 @@ typedef struct ef_worker_list {
 
 /* All workers, by id. */
 ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
-void ef_worker_list_release(ef_worker_list *list);
+EF_RESULT(ef_worker_list)
 
 /*
  * The partitions, of `partitions`, that the worker at `index` of the list should hold: a stable

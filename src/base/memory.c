@@ -20,7 +20,7 @@ ef_status ef__memory_prepare(struct ef__batch_memory **room, ef_error *err)
     return EF_OK;
 }
 
-void ef__memory_release(struct ef__batch_memory **room)
+void ef_memory_release(struct ef__batch_memory **room)
 {
     if (!*room)
         return;
@@ -34,21 +34,4 @@ ef_status ef__no_memory(ef_error *err)
     return ef_fail(err, EF_NO_MEMORY,
                    "memory ran out, or a result is larger than the limit of %d bytes",
                    EF_LIMIT_BATCH_BYTES);
-}
-
-void ef_batch_reset(ef_batch *batch)
-{
-    batch->events = NULL;
-    batch->count = 0;
-    batch->more = false;
-    if (batch->room)
-        ef__arena_reset(&batch->room->arena);
-}
-
-void ef_batch_release(ef_batch *batch)
-{
-    if (!batch)
-        return;
-    ef__memory_release(&batch->room);
-    ef_batch_reset(batch);
 }

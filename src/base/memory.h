@@ -17,7 +17,6 @@ typedef struct ef__batch_memory {
 
 /* Creates the memory, or empties it. EF_NO_MEMORY. */
 ef_status ef__memory_prepare(struct ef__batch_memory **room, ef_error *err);
-void ef__memory_release(struct ef__batch_memory **room);
 /* EF_NO_MEMORY: the system has no memory, or the arena has reached its maximum. */
 ef_status ef__no_memory(ef_error *err);
 

@@ -163,7 +163,7 @@ static ef_status request_status(ef_client *client, read_status *read, void *out,
 
     if (st == EF_OK)
         st = read(reply.json, out, err);
-    ef__memory_release(&room);
+    ef_memory_release(&room);
     return st;
 }
 

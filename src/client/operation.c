@@ -293,7 +293,7 @@ ef_status ef__operation_number(ef_client *client, const ef__operation *operation
     number = st == EF_OK ? ef__json_get(reply.json, key) : NULL;
     if (st == EF_OK && (!number || ef__json_int64(number, out) != 0))
         st = ef_fail(err, EF_IO, "invalid response from the server: %s is missing", key);
-    ef__memory_release(&room);
+    ef_memory_release(&room);
     return st;
 }
 

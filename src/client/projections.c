@@ -110,7 +110,7 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
         st = ef__shape_read(reply.json, &ef__shape_draft_result, out, err);
     if (st == EF_OK)
         st = deliver_rows(reply.json, each, context, err);
-    ef__memory_release(&room);
+    ef_memory_release(&room);
     return st;
 }
 
@@ -229,7 +229,7 @@ ef_status ef_client_projection_diff(ef_client *client, const ef_generation_choic
         st = ef__shape_read(reply.json, &ef__shape_diff, out, err);
     if (st == EF_OK)
         st = deliver_differences(reply.json, each, context, err);
-    ef__memory_release(&room);
+    ef_memory_release(&room);
     return st;
 }
 

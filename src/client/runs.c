@@ -67,7 +67,7 @@ ef_status ef_client_replay_dry_run(ef_client *client, const ef_replay *replay, b
         st = ef__shape_read(reply.json, &ef__shape_replay_result, out, err);
     if (st == EF_OK)
         st = deliver_warnings(reply.json, failed, context, err);
-    ef__memory_release(&room);
+    ef_memory_release(&room);
     return st;
 }
 

@@ -22,12 +22,6 @@ static const ef__field token_fields[] = {
 };
 static const ef__shape token_shape = {token_fields, sizeof(ef_client_token)};
 
-void ef_client_token_list_release(ef_client_token_list *list)
-{
-    ef__memory_release(&list->room);
-    *list = (ef_client_token_list){0};
-}
-
 /* ["append","read"] as "append,read". */
 static ef_status join_scopes(const ef__json *array, ef__arena *arena, ef_str *out, ef_error *err)
 {

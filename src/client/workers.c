@@ -41,7 +41,7 @@ ef_status ef_client_partition_sync(ef_client *client, const ef_partition_change 
 
     if (st == EF_OK)
         *out = *(const ef_partition_sync_result *)reply.items;
-    ef__memory_release(&room);
+    ef_memory_release(&room);
     return st;
 }
 

@@ -218,6 +218,6 @@ ef_status ef_engine_backlog(ef_engine *engine, ef_backlog *out, ef_error *err)
         st = add_lanes(engine, &list, out, err);
     if (st == EF_OK)
         st = add_runs(engine, out, err);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }

@@ -275,14 +275,6 @@ static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
     return st;
 }
 
-void ef_view_change_list_release(ef_view_change_list *list)
-{
-    if (!list)
-        return;
-    ef__memory_release(&list->room);
-    *list = (ef_view_change_list){0};
-}
-
 ef_status ef_view_changes(ef_engine *e, const ef_view_changes_query *query, ef_view_place *place,
                           ef_view_change_list *out, ef_error *err)
 {

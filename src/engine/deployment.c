@@ -132,7 +132,7 @@ static ef_status describe_generation(ef_engine *engine, const ef__generation_lis
     if (st == EF_OK)
         st =
             ef__scopes_describe(engine, generation, &failures, now->head.position, arena, out, err);
-    ef__memory_release(&failures.room);
+    ef_memory_release(&failures.room);
     return st == EF_OK && (!out->name.ptr || !out->program.ptr) ? ef__no_memory(err) : st;
 }
 
@@ -187,17 +187,8 @@ ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *o
         out->count += st == EF_OK;
     }
     put_active_first(items, out->count);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
-}
-
-void ef_projection_list_release(ef_projection_list *list)
-{
-    if (!list)
-        return;
-    ef__memory_release(&list->room);
-    list->items = NULL;
-    list->count = 0;
 }
 
 /* The lowest position of an open failure, or INT64_MAX. */
@@ -213,7 +204,7 @@ static ef_status first_failure(ef_engine *engine, const ef__generation *generati
                                             FAILURES_COUNTED_MAX, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         *out = list.items[i].position < *out ? list.items[i].position : *out;
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }
 
@@ -289,7 +280,7 @@ static ef_status refuse_superseded(ef_engine *engine, const ef__program *program
             engine->views->ops->generation_ls(engine->views, ef__program_name(program), &list, err);
     if (st == EF_OK)
         st = check_superseded(engine, &list, program, err);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }
 
@@ -320,7 +311,7 @@ static ef_status compare_deployed(ef_engine *engine, const ef__program *program,
                                  "\" in the program and deploy it again",
                                  EF_STR_ARG(name), version, newest + 1);
     }
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }
 
@@ -445,14 +436,6 @@ ef_status ef_projection_deploy(ef_engine *engine, const char *file_name, ef_str 
                                    out_report, err);
 }
 
-ef_status ef_projection_deploy_in_place(ef_engine *engine, const char *file_name, ef_str text,
-                                        ef_projection_list *out, ef_text *out_report, ef_error *err)
-{
-    return ef_projection_deploy_by(
-        engine, &(ef_deploy){.file_name = file_name, .text = text, .in_place = true}, out,
-        out_report, err);
-}
-
 /* --- pause and resume ------------------------------------------------------------------------- */
 
 static ef_status set_states(ef_engine *engine, const ef__generation_list *list, bool pause,
@@ -503,7 +486,7 @@ static ef_status set_state(ef_engine *engine, ef_str name, bool pause, ef_str ac
     ef__read_targets_invalidate(engine);
     if (st == EF_OK)
         ef__journal_wake(engine->journal);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }
 

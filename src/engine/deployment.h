@@ -22,7 +22,7 @@ ef_status ef__deploy_check_lookups(ef_engine *engine, const ef__program *program
  */
 ef_status ef__deploy_keep_place(ef_engine *engine, const ef__generation *generation, ef_error *err);
 
-/* See ef_projection_deploy_in_place. */
+/* See ef_deploy.in_place. */
 ef_status ef__deploy_in_place(ef_engine *engine, const ef__program *program, ef_str text,
                               ef_error *err);
 

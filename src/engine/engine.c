@@ -276,7 +276,7 @@ ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__liv
 void ef__live_set_release(ef__live_set *set)
 {
     free(set->items);
-    ef__memory_release(&set->list.room);
+    ef_memory_release(&set->list.room);
     *set = (ef__live_set){0};
 }
 

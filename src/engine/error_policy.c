@@ -100,7 +100,7 @@ static ef_status pass_all(ef_engine *engine, ef_tick *tick, ef_error *err)
         if (first && generation->on_error == EF_ON_ERROR_SKIP)
             st = pass_lane(engine, &list, generation->name, tick, err);
     }
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }
 
@@ -144,6 +144,6 @@ ef_status ef_projection_on_error(ef_engine *engine, ef_str name, ef_on_error wha
     for (size_t i = 0; st == EF_OK && what == EF_ON_ERROR_SKIP && i < list.count; i++)
         if (ef_str_equal(list.items[i].name, name))
             st = ef__tenants_resume(engine, &list.items[i], err);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st == EF_OK && what == EF_ON_ERROR_SKIP ? pass_all(engine, &ignored, err) : st;
 }

@@ -43,7 +43,7 @@ static ef_status add_failures(ef_engine *engine, const ef__generation *generatio
         else
             out->count++;
     }
-    ef__memory_release(&found.room);
+    ef_memory_release(&found.room);
     return st;
 }
 
@@ -75,7 +75,7 @@ ef_status ef_projection_failures_of(ef_engine *engine, ef_str name, const ef_str
     for (size_t i = 0; st == EF_OK && i < list.count && out->count < limit; i++)
         if (list.items[i].state != EF__GENERATION_RETIRED)
             st = add_failures(engine, &list.items[i], tenant, resolved, limit, items, out, err);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }
 
@@ -83,12 +83,4 @@ ef_status ef_projection_failures(ef_engine *engine, ef_str name, bool resolved, 
                                  ef_failure_list *out, ef_error *err)
 {
     return ef_projection_failures_of(engine, name, NULL, resolved, limit, out, err);
-}
-
-void ef_failure_list_release(ef_failure_list *list)
-{
-    if (!list)
-        return;
-    ef__memory_release(&list->room);
-    *list = (ef_failure_list){0};
 }

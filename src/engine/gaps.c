@@ -347,15 +347,6 @@ ef_status ef_gap_ls(ef_engine *engine, ef_gap_list *out, ef_error *err)
     return find_gaps(engine, out, &items, err);
 }
 
-void ef_gap_list_release(ef_gap_list *list)
-{
-    if (!list)
-        return;
-    ef__memory_release(&list->room);
-    list->items = NULL;
-    list->count = 0;
-}
-
 /* --- repairing -------------------------------------------------------------------------------- */
 
 /* Checks how much of a gap is closed, and adds rows for the rest. *out_left: events that are left.

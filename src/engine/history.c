@@ -160,7 +160,7 @@ static void close_past(struct view_history *past)
     ef__folder_close(past->folder);
     ef__buf_release(&past->data);
     ef__pair_map_release(&past->blocked);
-    ef__memory_release(&past->list.room);
+    ef_memory_release(&past->list.room);
 }
 
 /* --- explain ---------------------------------------------------------------------------------- */
@@ -449,12 +449,4 @@ ef_status ef_view_history(ef_engine *engine, ef_str projection, ef_str tenant, e
     close_past(&past);
     release_steps(&steps);
     return st;
-}
-
-void ef_view_past_release(ef_view_past *past)
-{
-    if (!past)
-        return;
-    ef__memory_release(&past->room);
-    *past = (ef_view_past){0};
 }

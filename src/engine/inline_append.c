@@ -92,7 +92,7 @@ static ef_status read_cursors(ef_engine *engine, int64_t last, bool *out_behind,
         *out_behind = *out_behind || (generation->state == EF__GENERATION_LIVE &&
                                       generation->by_log && generation->position < last);
     }
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }
 

@@ -90,7 +90,7 @@ static ef_status sweep_page(ef_engine *engine, ef_str lane, int64_t from, int64_
         *out_next = rows.items[rows.count - 1].position + 1;
     free(unneeded);
     ef_row_list_release(&rows);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st == EF_NOT_FOUND ? EF_OK : st; /* a lane that was never created has no rows */
 }
 
@@ -252,6 +252,6 @@ ef_status ef__lanes_step(ef_engine *engine, ef_tick *tick, ef_error *err)
         st = sweep_generation(engine, &list, generation, err);
         tick->more = true;
     }
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }

@@ -36,7 +36,7 @@ ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err)
                       EF_STR_ARG(name), near);
     else
         (void)ef_fail(err, EF_NOT_FOUND, "not found: projection \"%.*s\"", EF_STR_ARG(name));
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     ef__arena_release(&arena);
     return EF_NOT_FOUND;
 }

@@ -207,8 +207,8 @@ static ef_status check_unchanged(check_state *check, int64_t id)
                      "when its workers are idle",
                      EF_STR_ARG(now->name));
     }
-    ef__memory_release(&before.room);
-    ef__memory_release(&after.room);
+    ef_memory_release(&before.room);
+    ef_memory_release(&after.room);
     return st;
 }
 
@@ -236,6 +236,6 @@ ef_status ef_projection_check(ef_engine *engine,
     for (size_t i = 0; st == EF_OK && i < list.count && !check.stopped; i++)
         st = check_unchanged(&check, list.items[i].id);
     ef__buf_release(&check.tenant_room);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }

@@ -350,15 +350,6 @@ ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *
     return st;
 }
 
-void ef_publisher_list_release(ef_publisher_list *list)
-{
-    if (!list)
-        return;
-    list->items = NULL;
-    list->count = 0;
-    ef__memory_release(&list->room);
-}
-
 static ef_status pause_once(ef_journal *journal, ef_str name, bool paused, ef_error *err)
 {
     ef__arena arena = EF__ARENA_INIT(SETTINGS_ARENA);

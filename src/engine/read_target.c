@@ -24,7 +24,7 @@ static void release_reference(ef__read_target *target)
 {
     if (--target->references > 0)
         return;
-    ef__memory_release(&target->list.room);
+    ef_memory_release(&target->list.room);
     free(target->lag);
     free(target);
 }

@@ -208,14 +208,6 @@ ef_status ef_projection_scope(ef_engine *engine, ef_str name, ef_str tenant, ef_
     out->items = scope;
     out->count = st == EF_OK;
     ef__failure_list_release(&failures);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
-}
-
-void ef_scope_list_release(ef_scope_list *list)
-{
-    if (!list)
-        return;
-    ef__memory_release(&list->room);
-    *list = (ef_scope_list){0};
 }

@@ -69,8 +69,8 @@ ef_status ef_shadow_report(ef_shadow *shadow, ef_shadow_result *out, size_t max,
                                       sizeof generation->digest) == 0;
             }
     }
-    ef__memory_release(&copies.room);
-    ef__memory_release(&live.room);
+    ef_memory_release(&copies.room);
+    ef_memory_release(&live.room);
     return st;
 }
 

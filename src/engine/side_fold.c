@@ -74,7 +74,7 @@ ef_status ef__side_fold_add_active(ef__side_fold *fold, const ef__live_choice *c
         st = views->ops->generation_add(views, &copy, &id, err);
         *out_added = true;
     }
-    ef__memory_release(&copies.room);
+    ef_memory_release(&copies.room);
     ef__live_set_release(&set);
     return st;
 }

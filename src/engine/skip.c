@@ -126,7 +126,7 @@ static ef_status read_new(ef_engine *engine, ef__skips *skips, ef_error *err)
             skips->read_to = st == EF_OK ? page.items[page.count - 1].id : skips->read_to;
         }
     } while (st == EF_OK && page.count == SKIPS_AT_ONCE);
-    ef__memory_release(&page.room);
+    ef_memory_release(&page.room);
     return st;
 }
 
@@ -326,7 +326,7 @@ ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_
     if (st == EF_OK)
         st = ef__outbox_skip(engine->journal, &chosen, out, err);
     ef_row_list_release(&rows);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }
 
@@ -374,6 +374,6 @@ ef_status ef_projection_skip_dead(ef_engine *engine, const ef_outbox_bulk *bulk,
         st = ef__bulk_revise(engine->journal, &run, err);
     if (out_count)
         *out_count = run.count;
-    ef__memory_release(&context.list.room);
+    ef_memory_release(&context.list.room);
     return st;
 }

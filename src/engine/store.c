@@ -3,14 +3,11 @@
  */
 #include "engine_priv.h"
 
+#include "../journal/journal.h"
+
 #include <everfold/store.h>
 
 #define SCHEMA_BYTES_MAX (4u << 20)
-
-static void add_schema(void *context, ef_str text)
-{
-    ef__buf_add_str(context, text);
-}
 
 ef_status ef_stores_schema(const char *journal_url, const char *views_url, ef_text *out,
                            ef_error *err)
@@ -22,7 +19,7 @@ ef_status ef_stores_schema(const char *journal_url, const char *views_url, ef_te
         return ef_fail(err, EF_BAD_INPUT, "two URLs and out are needed");
     *out = (ef_text){0};
     /* A journal without a server has no schema to print, which is not an error here. */
-    st = ef_journal_schema(journal_url, add_schema, &text, err);
+    st = ef__journal_schema(journal_url, &text, err);
     if (st == EF_OK || st == EF_UNSUPPORTED)
         st = ef__views_schema(views_url, &text, err);
     if (st == EF_OK && text.failed)

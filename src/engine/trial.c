@@ -19,14 +19,6 @@ const char *ef_trial_outcome_name(ef_trial_outcome outcome)
     return names[outcome];
 }
 
-void ef_trial_release(ef_trial *trial)
-{
-    if (!trial)
-        return;
-    ef__memory_release(&trial->room);
-    *trial = (ef_trial){0};
-}
-
 /* By its number, or the newest version that is not retired. */
 static const ef__generation *choose_generation(const ef__generation_list *list, int32_t number)
 {
@@ -200,6 +192,6 @@ ef_status ef_projection_try(ef_engine *engine, const ef_trial_ask *ask, ef_trial
         st = try_event(engine, generation, &batch.events[0], out, err);
     }
     ef_batch_release(&batch);
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }

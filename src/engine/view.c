@@ -18,14 +18,6 @@ static ef_status list_ready(ef_view_list *out, ef_error *err)
     return ef__memory_prepare(&out->room, err);
 }
 
-void ef_view_list_release(ef_view_list *list)
-{
-    if (!list)
-        return;
-    ef__memory_release(&list->room);
-    *list = (ef_view_list){0};
-}
-
 static bool is_whole(const ef_view *view)
 {
     return view->view_type.ptr && view->tenant.ptr && view->view_id.ptr && view->data.ptr;

@@ -126,7 +126,7 @@ static ef_status read_lookup(void *context, ef_str projection, ef_str tenant, ef
         out->data = view.data;
         out->schema = view.schema;
     }
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }
 

@@ -150,31 +150,13 @@ ef_status ef_journal_open(const ef_journal_options *options, ef_journal **out_jo
     return EF_OK;
 }
 
-#ifdef EF_HAVE_POSTGRES
-static ef_status postgres_schema(const char *url, void (*write)(void *context, ef_str text),
-                                 void *context, ef_error *err)
+ef_status ef__journal_schema(const char *url, ef__buf *out, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(EF_LIMIT_APPEND_BYTES);
-    ef_status st = ef__journal_postgres_schema(url, &text, err);
-
-    if (st == EF_OK)
-        write(context, ef__buf_str(&text));
-    ef__buf_release(&text);
-    return st;
-}
-#endif
-
-ef_status ef_journal_schema(const char *url, void (*write)(void *context, ef_str text),
-                            void *context, ef_error *err)
-{
-    ef_status st = ef__need(url, "url", err);
-
-    if (st != EF_OK)
-        return st;
 #ifdef EF_HAVE_POSTGRES
     if (is_postgres(url))
-        return postgres_schema(url, write, context, err);
+        return ef__journal_postgres_schema(url, out, err);
 #endif
+    (void)url, (void)out;
     return ef_fail(err, EF_UNSUPPORTED, "only a journal on PostgreSQL has a schema to print");
 }
 

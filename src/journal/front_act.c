@@ -304,8 +304,3 @@ ef_status ef_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit
     st = journal->control->records->audit_ls(journal->control, &whole, out, err);
     return EF__LIST_FINISH(out, st);
 }
-
-void ef_audit_list_release(ef_audit_list *list)
-{
-    EF__LIST_RELEASE(list);
-}

@@ -99,11 +99,6 @@ ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
     return EF__LIST_FINISH(out, st);
 }
 
-void ef_lane_list_release(ef_lane_list *list)
-{
-    EF__LIST_RELEASE(list);
-}
-
 /* --- claims ----------------------------------------------------------------------------------- */
 
 /* Every partition once, under a token. */
@@ -405,11 +400,6 @@ ef_status ef_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
              : journal->control->outbox->ls(journal->control, query, out, err);
     (void)ef__damage_note(journal, st, err);
     return EF__LIST_FINISH(out, st);
-}
-
-void ef_row_list_release(ef_row_list *list)
-{
-    EF__LIST_RELEASE(list);
 }
 
 ef_status ef_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,

@@ -59,14 +59,6 @@ ef_status ef__wake_on_success(ef_journal *journal, ef_status st);
 /* Empties the list of a failed call. */
 #define EF__LIST_FINISH(list, st)                                                                  \
     ((st) == EF_OK ? (st) : ((list)->items = NULL, (list)->count = 0, (st)))
-#define EF__LIST_RELEASE(list)                                                                     \
-    do {                                                                                           \
-        if (list) {                                                                                \
-            (list)->items = NULL;                                                                  \
-            (list)->count = 0;                                                                     \
-            ef__memory_release(&(list)->room);                                                     \
-        }                                                                                          \
-    } while (0)
 
 /* The text of a generated event id. */
 typedef struct ef__made_id {

@@ -202,12 +202,6 @@ ef_status ef__retry_streams(ef_journal *journal, const ef__retry_query *query,
                        : st;
 }
 
-void ef__retry_stream_list_release(ef__retry_stream_list *list)
-{
-    ef__memory_release(&list->room);
-    *list = (ef__retry_stream_list){0};
-}
-
 /* --- groups ----------------------------------------------------------------------------------- */
 
 static ef_row_group *find_group(ef_row_group *groups, size_t count, const ef_row *row)
@@ -294,9 +288,4 @@ ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_
         qsort(groups, out->count, sizeof *groups, compare_groups);
     ef_row_list_release(&page);
     return EF__LIST_FINISH(out, st);
-}
-
-void ef_row_groups_release(ef_row_groups *groups)
-{
-    EF__LIST_RELEASE(groups);
 }

@@ -57,11 +57,6 @@ ef_status ef_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_s
     return EF__LIST_FINISH(out, st);
 }
 
-void ef_stream_list_release(ef_stream_list *list)
-{
-    EF__LIST_RELEASE(list);
-}
-
 /* --- types ------------------------------------------------------------------------------------ */
 
 ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
@@ -141,9 +136,4 @@ ef_status ef__type_create_check(const ef_journal_options *options, ef_str tenant
                                " types, which is the limit",
                                EF_STR_ARG(type), all);
     return EF_OK;
-}
-
-void ef_type_list_release(ef_type_list *list)
-{
-    EF__LIST_RELEASE(list);
 }

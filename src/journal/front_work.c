@@ -42,8 +42,8 @@ static ef_status apply_call(ef_journal *journal, ef_lease_call *call, ef_error *
 }
 
 ef_status ef__lease_acquire_one(ef_journal *journal, const ef_lease_key *key, ef_str holder,
-                            int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
-                            ef_error *err)
+                                int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
+                                ef_error *err)
 {
     ef_lease_call call = {
         .verb = EF_LEASE_ACQUIRE, .key = *key, .holder = holder, .lease_ms = lease_ms};
@@ -58,7 +58,7 @@ ef_status ef__lease_acquire_one(ef_journal *journal, const ef_lease_key *key, ef
 }
 
 ef_status ef__lease_release_one(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                            ef_error *err)
+                                ef_error *err)
 {
     ef_lease_call call = {.verb = EF_LEASE_RELEASE, .key = *key, .token = token};
 
@@ -80,11 +80,6 @@ ef_status ef_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_l
         return st;
     st = journal->control->leases->lease_ls(journal->control, kind, out, err);
     return EF__LIST_FINISH(out, st);
-}
-
-void ef_lease_list_release(ef_lease_list *list)
-{
-    EF__LIST_RELEASE(list);
 }
 
 /* --- workers ---------------------------------------------------------------------------------- */
@@ -126,11 +121,6 @@ const char *ef_worker_state_name(ef_worker_state state)
     static const char *const names[] = {"working", "idle", "late", "stale"};
 
     return names[state];
-}
-
-void ef_worker_list_release(ef_worker_list *list)
-{
-    EF__LIST_RELEASE(list);
 }
 
 /* A heartbeat, and its first half, expire by the rule of leases. */
@@ -184,11 +174,6 @@ ef_status ef_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_l
     return EF__LIST_FINISH(out, st);
 }
 
-void ef_throughput_list_release(ef_throughput_list *list)
-{
-    EF__LIST_RELEASE(list);
-}
-
 /* --- partitions ------------------------------------------------------------------------------- */
 
 _Static_assert(EF_PARTITIONS_MAX == EF_LIMIT_PARTITIONS, "one limit, seen from two sides");
@@ -219,11 +204,6 @@ ef_status ef_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error 
         return st;
     st = journal->control->leases->partition_ls(journal->control, out, err);
     return EF__LIST_FINISH(out, st);
-}
-
-void ef_partition_list_release(ef_partition_list *list)
-{
-    EF__LIST_RELEASE(list);
 }
 
 ef_status ef_partition_sync(ef_journal *journal, const ef_partition_change *change,
@@ -395,9 +375,4 @@ bool ef_run_is_of(const ef_run *run, ef_str tenant)
     if (!run || !ef_str_equal(run->tenant, tenant))
         return false;
     return tenant.len > 0 || (run->mode == EF_RUN_REPLAY && !asks_for_all_tenants(run->detail));
-}
-
-void ef_run_list_release(ef_run_list *list)
-{
-    EF__LIST_RELEASE(list);
 }

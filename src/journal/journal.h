@@ -115,7 +115,10 @@ ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journa
 /* options->url names the broker and the stream, options->control the control journal. */
 ef_status ef__journal_jetstream_open(const ef_journal_options *options, ef_journal **out,
                                      ef_error *err);
-/* The SQL that creates its schema, for migration by hand. */
+/* The SQL that creates the schema of a store on a server, for migration by hand. Only the kind and
+ * the schemas of `url` are used. EF_UNSUPPORTED: the store is a file, or this build does not
+ * support it. */
+ef_status ef__journal_schema(const char *url, ef__buf *out, ef_error *err);
 ef_status ef__journal_postgres_schema(const char *url, ef__buf *out, ef_error *err);
 /* EF_DAMAGED: the journal at `shown` is known to be damaged, so an append is refused (damage.c). */
 ef_status ef__damage_fail(const char *shown, const ef__damage *damage, ef_error *err);

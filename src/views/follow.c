@@ -40,6 +40,6 @@ ef_status ef__change_list_add(ef__change_list *list, ef__change_record **items, 
 
 void ef__change_list_release(ef__change_list *list)
 {
-    ef__memory_release(&list->room);
+    ef_memory_release(&list->room);
     *list = (ef__change_list){0};
 }

@@ -428,6 +428,6 @@ ef_status ef__query_run(ef_views *views, const ef__query *query, ef__query_resul
 
 void ef__query_result_release(ef__query_result *result)
 {
-    ef__memory_release(&result->room);
+    ef_memory_release(&result->room);
     *result = (ef__query_result)EF__QUERY_RESULT_INIT;
 }

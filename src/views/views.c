@@ -138,19 +138,19 @@ int ef__str_compare(ef_str a, ef_str b)
 
 void ef__generation_list_release(ef__generation_list *list)
 {
-    ef__memory_release(&list->room);
+    ef_memory_release(&list->room);
     *list = (ef__generation_list){0};
 }
 
 void ef__failure_list_release(ef__failure_list *list)
 {
-    ef__memory_release(&list->room);
+    ef_memory_release(&list->room);
     *list = (ef__failure_list){0};
 }
 
 void ef__tenant_cursor_list_release(ef__tenant_cursor_list *list)
 {
-    ef__memory_release(&list->room);
+    ef_memory_release(&list->room);
     *list = (ef__tenant_cursor_list){0};
 }
 

@@ -17,7 +17,7 @@ static ef__skip_list skips_of(contract *t, const char *projection, int32_t versi
 
 static void release(ef__skip_list *list)
 {
-    ef__memory_release(&list->room);
+    ef_memory_release(&list->room);
     *list = (ef__skip_list){0};
 }
 

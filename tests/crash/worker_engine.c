@@ -84,14 +84,13 @@ ef_status open_engine(struct worker *w, const char *name, ef_engine **out)
 /* --- deploy ------------------------------------------------------------------------------------
  */
 
-typedef ef_status deploy_fn(ef_engine *engine, const char *file_name, ef_str text,
-                            ef_projection_list *out, ef_text *out_report, ef_error *err);
-
-static ef_status deploy_by(struct worker *w, ef_engine *engine, deploy_fn *fn, const char *program)
+static ef_status deploy_by(struct worker *w, ef_engine *engine, bool in_place, const char *program)
 {
     ef_projection_list list = {0};
     ef_text text = {0};
-    ef_status st = fn(engine, "crash.fold", ef_str_from(program), &list, &text, &w->err);
+    ef_deploy deployed = {
+        .file_name = "crash.fold", .text = ef_str_from(program), .in_place = in_place};
+    ef_status st = ef_projection_deploy_by(engine, &deployed, &list, &text, &w->err);
 
     if (st != EF_OK && text.ptr)
         fprintf(stderr, "%s\n", text.ptr);
@@ -102,7 +101,7 @@ static ef_status deploy_by(struct worker *w, ef_engine *engine, deploy_fn *fn, c
 
 static ef_status deploy(struct worker *w, ef_engine *engine, const char *program)
 {
-    return deploy_by(w, engine, ef_projection_deploy, program);
+    return deploy_by(w, engine, false, program);
 }
 
 static ef_status deploy_first(struct worker *w, ef_engine *engine, int64_t count)
@@ -210,7 +209,7 @@ int verb_migrate(struct worker *w, const struct numbers *n)
     ef_status st = open_engine(w, WORKER_NAME, &engine);
 
     if (st == EF_OK)
-        st = deploy_by(w, engine, ef_projection_deploy_in_place, TRAIL_2);
+        st = deploy_by(w, engine, true, TRAIL_2);
     if (st == EF_OK)
         st = settle(w, engine, n->at[0], n->at[1], n->at[2], &settled);
     ef_engine_close(engine);

@@ -33,7 +33,7 @@ static int64_t generation_of(fixture *f, const char *name)
 
     OK(ef__engine_active_generation(f->engine, ef_str_from(name), &list, &found, &f->err));
     id = found->id;
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return id;
 }
 
@@ -68,7 +68,7 @@ static void set_mark_of(fixture *f, const char *name, const char *stream, ef__wa
                                                                     .watermark_count = 1},
                             .generation_count = 1},
         &f->err));
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
 }
 
 static void set_mark(fixture *f, const char *stream, ef__watermark after, int64_t applied)
@@ -435,7 +435,7 @@ static void set_cursor(fixture *f, const char *name, int64_t position)
                                                                     .cursor_after = position},
                             .generation_count = 1},
         &f->err));
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     for (ef__scope *scope = f->engine->cursor.scopes; scope; scope = scope->next)
         scope->placed = false;
 }

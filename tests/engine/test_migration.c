@@ -50,8 +50,10 @@ static ef_status in_place(fixture *f, const char *program)
 {
     ef_projection_list list = {0};
     ef_text report = {0};
-    ef_status st = ef_projection_deploy_in_place(f->engine, "test.fold", ef_str_from(program),
-                                                 &list, &report, &f->err);
+    ef_status st = ef_projection_deploy_by(
+        f->engine,
+        &(ef_deploy){.file_name = "test.fold", .text = ef_str_from(program), .in_place = true},
+        &list, &report, &f->err);
 
     ef_projection_list_release(&list);
     ef_text_release(&report);

@@ -271,9 +271,9 @@ TEST(batch_memory_is_created_once_and_then_emptied)
     CHECK_STATUS(EF_OK, ef__memory_prepare(&room, &err), &err);
     assert_ptr_equal(first, room);
     CHECK_INT(0, room->arena.used_bytes);
-    ef__memory_release(&room);
+    ef_memory_release(&room);
     assert_null(room);
-    ef__memory_release(&room);
+    ef_memory_release(&room);
 }
 
 TEST(full_batch_memory_is_an_error_that_names_the_limit)
@@ -293,21 +293,6 @@ static void fill_batch(ef_batch *batch)
     assert_non_null(batch->events);
     batch->count = 3;
     batch->more = true;
-}
-
-TEST(a_batch_is_empty_after_reset_and_keeps_its_memory)
-{
-    ef_batch batch = EF_BATCH_INIT;
-
-    ef_batch_reset(&batch);
-    fill_batch(&batch);
-    ef_batch_reset(&batch);
-    assert_null(batch.events);
-    CHECK_INT(0, batch.count);
-    CHECK(!batch.more);
-    assert_non_null(batch.room);
-    CHECK_INT(0, batch.room->arena.used_bytes);
-    ef_batch_release(&batch);
 }
 
 TEST(a_batch_is_released_twice_or_never_filled_without_harm)
@@ -364,5 +349,4 @@ TEST_MAIN(SANITIZER_CASES TEST_CASE(an_allocation_of_every_size_is_aligned_and_s
           TEST_CASE(an_arena_that_was_released_can_be_used_again),
           TEST_CASE(batch_memory_is_created_once_and_then_emptied),
           TEST_CASE(full_batch_memory_is_an_error_that_names_the_limit),
-          TEST_CASE(a_batch_is_empty_after_reset_and_keeps_its_memory),
           TEST_CASE(a_batch_is_released_twice_or_never_filled_without_harm))

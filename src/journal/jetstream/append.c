@@ -93,17 +93,30 @@ static ef_status report_refusal(jet_message *message, natsStatus result, jsErrCo
     return ef_fail(err, EF_BUSY, "%s: %s (%d)", shown, natsStatus_GetText(result), (int)code);
 }
 
-/* The broker reported a duplicate id: compares the stored event with this one. */
+/* The broker reported a duplicate id: compares the stored event with this one. It is read as it was
+ * appended, because its type may have become an alias since. */
 static ef_status compare_duplicate(jet_message *message, int64_t position, ef_error *err)
 {
     const ef_new_event *event = &message->arrival->event;
+    jet_store *store = message->store;
     ef_batch batch = EF_BATCH_INIT;
-    ef_status st = ef_journal_read_stream(&message->store->base, event->tenant, event->stream,
-                                          position, 1, &batch, err);
+    jet_reader reader;
+    int64_t seq = 0, reached;
+    bool is_same = true; /* unless it is found and differs: an expired event cannot be compared */
+    ef_status st = ef__memory_prepare(&batch.room, err);
 
-    if (st == EF_NOT_FOUND || (st == EF_OK && batch.count &&
-                               (batch.events[0].position != position ||
-                                !ef__event_same(message->arrival, &batch.events[0]))))
+    jet_reader_init(&reader, "", message->subject.ptr);
+    if (st == EF_OK)
+        st = jet_reader_read(store, &reader, position - 1, 1, &batch, &reached, err);
+    jet_reader_release(store, &reader);
+    if (st == EF_OK && batch.count)
+        is_same = batch.events[0].position == position &&
+                  ef__event_same(message->arrival, &batch.events[0]);
+    else if (st == EF_OK) {
+        st = jet_stream_head(&store->base, event->tenant, event->stream, &seq, &reached, err);
+        is_same = seq > 0;
+    }
+    if (st == EF_OK && !is_same)
         st = ef_fail(err, EF_ID_CONFLICT,
                      "id \"%.*s\" belongs to another event, at position %" PRId64,
                      EF_STR_ARG(event->id), position);

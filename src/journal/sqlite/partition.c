@@ -197,7 +197,7 @@ static ef_status prune_leases(sq_store *store, const sync_job *job, ef_error *er
         if (goes && !job->change->dry_run)
             st = prune_lease(conn, &list.items[i], err);
     }
-    ef__memory_release(&list.room);
+    ef_memory_release(&list.room);
     return st;
 }
 
