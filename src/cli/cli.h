@@ -306,6 +306,8 @@ typedef struct cli_list {
 void cli_list_next(cli *c, cli_list *list);     /* call before an item */
 bool cli_list_item_end(cli *c, cli_list *list); /* call after an item; result as cli_flush */
 void cli_list_end(cli *c, cli_list *list);
+/* Prints a whole list of objects by their shape. */
+void cli_list_shapes(cli *c, const ef__shape *shape, const void *items, size_t count);
 
 /* Prints an event; data and meta are unchanged. `one_line`: newlines in them become spaces. */
 void cli_json_event(cli *c, const ef_event *event, bool one_line);

@@ -7,15 +7,6 @@
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 10000
 
-static void print_entry(cli *c, cli_list *list, const ef_audit_entry *entry)
-{
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-
-    cli_list_next(c, list);
-    ef__shape_write(&w, &ef__shape_audit_entry, entry);
-    (void)cli_list_item_end(c, list);
-}
-
 static void add_text_or_dash(cli_table *table, ef_str text)
 {
     cli_table_text(table, text.len > 0 ? text : EF_STR("-"));
@@ -47,7 +38,6 @@ static int run_ls(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_audit_list entries = {0};
-    cli_list list = {.lines = c->format == CLI_NDJSON};
     int64_t limit = LIMIT_DEFAULT;
     ef_status st = cli_number(c, "limit", 1, LIMIT_MAX, &limit, &err);
     int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
@@ -56,14 +46,12 @@ static int run_ls(cli *c)
         return rc;
     if (cli_audit_ls(c, &(ef_audit_query){.limit = (size_t)limit}, &entries, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
-    else if (c->format == CLI_TABLE && entries.count == 0)
+    else if (c->format != CLI_TABLE)
+        cli_list_shapes(c, &ef__shape_audit_entry, entries.items, entries.count);
+    else if (entries.count == 0)
         cli_say(c, "no audit entries");
-    else if (c->format == CLI_TABLE)
+    else
         print_table(c, &entries);
-    for (size_t i = 0; rc == 0 && c->format != CLI_TABLE && i < entries.count; i++)
-        print_entry(c, &list, &entries.items[i]);
-    if (rc == 0 && c->format != CLI_TABLE)
-        cli_list_end(c, &list);
     ef_audit_list_release(&entries);
     return rc;
 }

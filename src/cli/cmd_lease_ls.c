@@ -10,15 +10,6 @@ static cli_hold hold_of(const ef_lease *lease)
     return (cli_hold){lease->holder, lease->until_us, lease->live};
 }
 
-static void print_lease(cli *c, cli_list *list, const ef_lease *lease)
-{
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-
-    cli_list_next(c, list);
-    ef__shape_write(&w, &ef__shape_lease, lease);
-    (void)cli_list_item_end(c, list);
-}
-
 static void print_table(cli *c, const ef_lease_list *leases)
 {
     static const char *const heads[] = {"KIND", "NAME", "PARTITION", "TTL", "TOKEN", "HOLDER"};
@@ -66,7 +57,6 @@ static int run_ls(cli *c)
     ef_lease_list leases = {0};
     ef_lease_kind room;
     const ef_lease_kind *kind;
-    cli_list list = {.lines = c->format == CLI_NDJSON};
     int rc = read_kind(c, &room, &kind, &err) == EF_OK ? cli_journal_need(c, true)
                                                        : cli_fail(c, &err, NULL);
 
@@ -74,14 +64,12 @@ static int run_ls(cli *c)
         return rc;
     if (cli_lease_ls(c, kind, &leases, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
-    if (c->format == CLI_TABLE && leases.count == 0)
-        cli_say(c, "no leases: no worker has run yet");
-    else if (c->format == CLI_TABLE)
-        print_table(c, &leases);
-    for (size_t i = 0; c->format != CLI_TABLE && i < leases.count; i++)
-        print_lease(c, &list, &leases.items[i]);
     if (c->format != CLI_TABLE)
-        cli_list_end(c, &list);
+        cli_list_shapes(c, &ef__shape_lease, leases.items, leases.count);
+    else if (leases.count == 0)
+        cli_say(c, "no leases: no worker has run yet");
+    else
+        print_table(c, &leases);
     ef_lease_list_release(&leases);
     return 0;
 }

@@ -10,15 +10,6 @@ static cli_hold hold_of(const ef_partition *partition)
     return (cli_hold){partition->holder, partition->until_us, partition->live};
 }
 
-static void print_partition(cli *c, cli_list *list, const ef_partition *partition)
-{
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-
-    cli_list_next(c, list);
-    ef__shape_write(&w, &ef__shape_partition, partition);
-    (void)cli_list_item_end(c, list);
-}
-
 static void print_table(cli *c, const ef_partition_list *partitions)
 {
     static const char *const heads[] = {"PARTITION", "TTL",        "EPOCH", "PENDING",
@@ -46,7 +37,6 @@ static int run_ls(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_partition_list partitions = {0};
-    cli_list list = {.lines = c->format == CLI_NDJSON};
     int rc = cli_journal_need(c, true);
 
     if (rc != 0)
@@ -55,10 +45,8 @@ static int run_ls(cli *c)
         return cli_fail(c, &err, NULL);
     if (c->format == CLI_TABLE)
         print_table(c, &partitions);
-    for (size_t i = 0; c->format != CLI_TABLE && i < partitions.count; i++)
-        print_partition(c, &list, &partitions.items[i]);
-    if (c->format != CLI_TABLE)
-        cli_list_end(c, &list);
+    else
+        cli_list_shapes(c, &ef__shape_partition, partitions.items, partitions.count);
     ef_partition_list_release(&partitions);
     return 0;
 }

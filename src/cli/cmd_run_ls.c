@@ -5,20 +5,6 @@
 #include "calls.h"
 #include "run.h"
 
-static void print_list(cli *c, const ef_run_list *runs)
-{
-    cli_list list = {.lines = c->format == CLI_NDJSON};
-
-    for (size_t i = 0; i < runs->count; i++) {
-        ef__json_writer w = EF__JSON_WRITER(&c->out);
-        cli_list_next(c, &list);
-        ef__shape_write(&w, &ef__shape_run, &runs->items[i]);
-        if (!cli_list_item_end(c, &list))
-            return;
-    }
-    cli_list_end(c, &list);
-}
-
 static int run_ls(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
@@ -32,7 +18,7 @@ static int run_ls(cli *c)
     if (cli_run_ls(c, cli_has(c, "open"), (size_t)limit, &runs, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else if (c->format != CLI_TABLE)
-        print_list(c, &runs);
+        cli_list_shapes(c, &ef__shape_run, runs.items, runs.count);
     else if (runs.count == 0)
         cli_say(c, "no runs");
     else

@@ -7,8 +7,6 @@
 #include "overview.h"
 #include "projection.h"
 
-#include "../shape/overview.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -53,7 +51,7 @@ static void write_scopes(cli *c, const ef_projection *p)
                        p->scopes_behind - SCOPES_SHOWN);
 }
 
-static void write_outbox(cli *c, const cli_overview *o)
+static void write_outbox(cli *c, const ef__overview *o)
 {
     const char *colour = o->outbox.dead > 0 ? cli_colour(c, CLI_RED) : "";
 
@@ -74,7 +72,7 @@ static void write_outbox(cli *c, const cli_overview *o)
 }
 
 /* Workers, partitions and runs. */
-static void write_membership(cli *c, const cli_overview *o)
+static void write_membership(cli *c, const ef__overview *o)
 {
     ef__buf_printf(&c->out, "partitions  %d\n", (int)o->facts.partitions);
     ef__buf_printf(&c->out, "workers     %zu live of %zu, %zu idle\n", o->workers_live,
@@ -119,12 +117,12 @@ static void write_publishers(cli *c)
     ef_publisher_list_release(&list);
 }
 
-static void write_text(cli *c, const cli_overview *o)
+static void write_text(cli *c, const ef__overview *o)
 {
     ef__buf *out = &c->out;
     char time[EF_TIME_TEXT_MAX] = "never", health[EF__HEALTH_TEXT];
 
-    (void)cli_overview_health(o, health);
+    (void)ef__overview_health(o, health);
     ef__buf_add_text(out, "health      ");
     cli_escape(out, ef_str_from(health));
     ef__buf_add_char(out, '\n');
@@ -162,29 +160,14 @@ static void write_text(cli *c, const cli_overview *o)
     }
 }
 
-static void write_json(cli *c, const cli_overview *o)
+static void write_json(cli *c, const ef__overview *o)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
-    char health[EF__HEALTH_TEXT];
 
     ef__json_open(&w, '{');
-    ef__overview_write(&w, &(ef__overview){.mode = o->mode,
-                                           .url = c->journal_shown,
-                                           .head = &o->head,
-                                           .facts = &o->facts,
-                                           .outbox = &o->outbox,
-                                           .oldest_ms = o->oldest_ms,
-                                           .blocked_ms = o->blocked_ms,
-                                           .workers_live = o->workers_live,
-                                           .workers_known = o->workers.count,
-                                           .workers_idle = o->workers_idle,
-                                           .runs_queued = o->runs_queued,
-                                           .runs_running = o->runs_running,
-                                           .projections = &o->projections,
-                                           .unaccounted = o->unaccounted,
-                                           .views_error = &o->views_error});
+    ef__overview_write(&w, o, c->journal_shown);
     ef__json_member_text(&w, "views_url", c->views_shown);
-    ef__health_write(&w, cli_overview_health(o, health), health);
+    ef__overview_write_health(&w, o);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
@@ -192,7 +175,7 @@ static void write_json(cli *c, const cli_overview *o)
 static int run_status(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    cli_overview o;
+    ef__overview o;
     int rc = cli_journal_need(c, true);
 
     if (rc != 0)
@@ -204,7 +187,7 @@ static int run_status(cli *c)
     else
         write_json(c, &o);
     rc = o.views_error.status != EF_OK ? EXIT_UNHEALTHY : 0;
-    cli_overview_release(&o);
+    ef__overview_release(&o);
     return rc;
 }
 

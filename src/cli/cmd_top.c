@@ -27,7 +27,7 @@ typedef struct top {
     int64_t started_us; /* monotonic */
     int64_t next_us;    /* when to read the overview again */
     int64_t read_us;    /* when it was read last */
-    cli_overview overview;
+    ef__overview overview;
     cli_rate rate; /* of events appended */
     bool has_overview;
 } top;
@@ -41,7 +41,7 @@ static int64_t mono_us(void)
 
 static ef_status read_overview(top *t, ef_error *err)
 {
-    cli_overview found;
+    ef__overview found;
     ef_status st = cli_overview_read(t->c, true, &found, err);
     int64_t now_us = mono_us();
 
@@ -52,7 +52,7 @@ static ef_status read_overview(top *t, ef_error *err)
         cli_rate_spread(&t->rate, t->read_us, now_us,
                         found.head.position - t->overview.head.position);
     t->read_us = now_us;
-    cli_overview_release(&t->overview);
+    ef__overview_release(&t->overview);
     t->overview = found;
     t->has_overview = true;
     return EF_OK;
@@ -131,12 +131,12 @@ static void add_counts(ef__json_writer *w, const ef_outbox_summary *rows, int64_
     ef__json_member_int(w, "dead", rows->dead);
     ef__json_member_int(w, "blocked", rows->blocked);
     add_seconds(w, "oldest_seconds",
-                rows->oldest.count > 0 ? cli_age_ms(now_us, rows->oldest.items[0].enqueued_us)
+                rows->oldest.count > 0 ? ef__age_ms(now_us, rows->oldest.items[0].enqueued_us)
                                        : -1);
-    add_seconds(w, "blocked_seconds", cli_age_ms(now_us, rows->blocked_oldest_us));
+    add_seconds(w, "blocked_seconds", ef__age_ms(now_us, rows->blocked_oldest_us));
 }
 
-static void add_lanes(ef__json_writer *w, const cli_overview *o)
+static void add_lanes(ef__json_writer *w, const ef__overview *o)
 {
     ef__json_member_open(w, "lanes", '[');
     for (size_t i = 0; i < o->lane_count; i++) {
@@ -148,7 +148,7 @@ static void add_lanes(ef__json_writer *w, const cli_overview *o)
     ef__json_close(w, ']');
 }
 
-static void add_projections(ef__json_writer *w, const cli_overview *o)
+static void add_projections(ef__json_writer *w, const ef__overview *o)
 {
     ef__json_member_open(w, "projections", '[');
     for (size_t i = 0; i < o->projections.count; i++)
@@ -158,7 +158,7 @@ static void add_projections(ef__json_writer *w, const cli_overview *o)
     ef__json_member_name(w, "views_error", ef_str_from(o->views_error.text));
 }
 
-static void add_membership(ef__json_writer *w, const cli_overview *o)
+static void add_membership(ef__json_writer *w, const ef__overview *o)
 {
     int64_t owned = cli_overview_owned(o, EF_STR(""));
 
@@ -171,7 +171,7 @@ static void add_membership(ef__json_writer *w, const cli_overview *o)
         ef__json_member_int(w, "pid", worker->pid);
         ef__json_member_bool(w, "live", worker->live);
         ef__json_member_name(w, "state", ef_str_from(ef_worker_state_name(worker->state)));
-        add_seconds(w, "heartbeat_seconds", cli_age_ms(o->read_us, worker->updated_us));
+        add_seconds(w, "heartbeat_seconds", ef__age_ms(o->read_us, worker->updated_us));
         ef__json_member_int(w, "partitions", cli_overview_owned(o, worker->id));
         ef__json_close(w, '}');
     }
@@ -190,7 +190,7 @@ static void add_membership(ef__json_writer *w, const cli_overview *o)
 static void print_object(top *t)
 {
     ef__json_writer w = EF__JSON_WRITER(&t->c->out);
-    const cli_overview *o = &t->overview;
+    const ef__overview *o = &t->overview;
     char rate[40];
 
     (void)snprintf(rate, sizeof rate, "%.1f", cli_rate_over(&t->rate, mono_us(), WINDOW_S));
@@ -273,7 +273,7 @@ static int run_top(cli *c)
         st = !cli_has(c, "once") && cli_screen_possible(c)
                  ? show_panel(&t, &err)
                  : print_frames(&t, cli_has(c, "once"), &err);
-    cli_overview_release(&t.overview);
+    ef__overview_release(&t.overview);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 

@@ -24,25 +24,18 @@ static int run_ls(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_type_list types = {0};
-    cli_list list = {.lines = c->format == CLI_NDJSON};
     int rc = cli_journal_need(c, true);
 
     if (rc != 0)
         return rc;
     if (cli_type_ls(c, &types, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
-    if (c->format == CLI_TABLE && types.count == 0)
-        cli_say(c, "no types");
-    else if (c->format == CLI_TABLE)
-        cli_table_types(c, types.items, types.count);
-    for (size_t i = 0; c->format != CLI_TABLE && i < types.count; i++) {
-        ef__json_writer w = EF__JSON_WRITER(&c->out);
-        cli_list_next(c, &list);
-        ef__shape_write(&w, &ef__shape_type, &types.items[i]);
-        (void)cli_list_item_end(c, &list);
-    }
     if (c->format != CLI_TABLE)
-        cli_list_end(c, &list);
+        cli_list_shapes(c, &ef__shape_type, types.items, types.count);
+    else if (types.count == 0)
+        cli_say(c, "no types");
+    else
+        cli_table_types(c, types.items, types.count);
     ef_type_list_release(&types);
     return 0;
 }

@@ -209,6 +209,20 @@ void cli_list_end(cli *c, cli_list *list)
         ef__buf_add_text(&c->out, list->count == 0 ? "[]\n" : "]\n");
 }
 
+void cli_list_shapes(cli *c, const ef__shape *shape, const void *items, size_t count)
+{
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+
+    for (size_t i = 0; i < count; i++) {
+        ef__json_writer w = EF__JSON_WRITER(&c->out);
+        cli_list_next(c, &list);
+        ef__shape_write(&w, shape, (const char *)items + i * shape->size);
+        if (!cli_list_item_end(c, &list))
+            return;
+    }
+    cli_list_end(c, &list);
+}
+
 /* --- objects -------------------------------------------------------------------
  */
 

@@ -10,11 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RUNS_MAX 1000
-
-void cli_troubles_add(cli_troubles *t, int64_t at_us, const char *text)
+void cli_troubles_add(ef__troubles *t, int64_t at_us, const char *text)
 {
-    ef_str kept = ef__utf8_cut(ef_str_from(text), CLI_TROUBLE_BYTES - 1);
+    ef_str kept = ef__utf8_cut(ef_str_from(text), EF__TROUBLE_BYTES - 1);
     size_t at = 0, gone = 0;
 
     while (gone < t->count && !ef_str_equal(ef_str_from(t->items[gone].text), kept))
@@ -23,23 +21,16 @@ void cli_troubles_add(cli_troubles *t, int64_t at_us, const char *text)
         return;
     while (at < t->count && t->items[at].at_us > at_us)
         at++;
-    if (at == CLI_TROUBLES_MAX)
+    if (at == EF__TROUBLES_MAX)
         return;
     if (gone == t->count)
-        gone = t->count < CLI_TROUBLES_MAX ? t->count++ : CLI_TROUBLES_MAX - 1;
+        gone = t->count < EF__TROUBLES_MAX ? t->count++ : EF__TROUBLES_MAX - 1;
     memmove(&t->items[at + 1], &t->items[at], (gone - at) * sizeof t->items[0]);
     t->items[at].at_us = at_us;
     (void)snprintf(t->items[at].text, sizeof t->items[at].text, "%.*s", EF_STR_ARG(kept));
 }
 
-int64_t cli_age_ms(int64_t now_us, int64_t then_us)
-{
-    if (then_us == 0)
-        return -1;
-    return now_us > then_us ? (now_us - then_us) / 1000 : 0;
-}
-
-int64_t cli_overview_owned(const cli_overview *o, ef_str holder)
+int64_t cli_overview_owned(const ef__overview *o, ef_str holder)
 {
     int64_t count = 0;
 
@@ -54,14 +45,14 @@ int64_t cli_overview_owned(const cli_overview *o, ef_str holder)
  */
 
 /* The newest open failures of one projection. */
-static ef_status read_troubles(cli *c, const ef_projection *p, cli_troubles *out, ef_error *err)
+static ef_status read_troubles(cli *c, const ef_projection *p, ef__troubles *out, ef_error *err)
 {
     ef_failure_list list = {0};
-    ef_status st = cli_projection_failures(c, p->name, false, CLI_TROUBLES_MAX, &list, err);
+    ef_status st = cli_projection_failures(c, p->name, false, EF__TROUBLES_MAX, &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef_failure *f = &list.items[i];
-        char text[2 * CLI_TROUBLE_BYTES];
+        char text[2 * EF__TROUBLE_BYTES];
         (void)snprintf(text, sizeof text, "%.*s: %.*s seq %" PRId64 ": %.*s", EF_STR_ARG(p->name),
                        EF_STR_ARG(f->stream), f->seq, EF_STR_ARG(f->message));
         cli_troubles_add(out, f->recorded_us, text);
@@ -71,7 +62,7 @@ static ef_status read_troubles(cli *c, const ef_projection *p, cli_troubles *out
 }
 
 /* A journal without a view store is complete: another process may keep the views. */
-static void read_projections(cli *c, cli_overview *o)
+static void read_projections(cli *c, ef__overview *o)
 {
     ef_error *err = &o->views_error;
     ef_status st = c->engine || c->client ? EF_OK : cli_engine_open(c, false, true, err);
@@ -80,7 +71,6 @@ static void read_projections(cli *c, cli_overview *o)
         st = cli_projection_ls(c, EF_STR(""), &o->projections, err);
     for (size_t i = 0; st == EF_OK && i < o->projections.count; i++) {
         const ef_projection *p = &o->projections.items[i];
-        o->unaccounted += p->unaccounted;
         if (p->failures > 0)
             st = read_troubles(c, p, &o->troubles, err);
     }
@@ -93,20 +83,7 @@ static void read_projections(cli *c, cli_overview *o)
 /* --- journal --------------------------------------------------------------------------------
  */
 
-static ef_status read_runs(cli *c, cli_overview *o, ef_error *err)
-{
-    ef_run_list runs = {0};
-    ef_status st = cli_run_ls(c, true, RUNS_MAX, &runs, err);
-
-    for (size_t i = 0; st == EF_OK && i < runs.count; i++) {
-        o->runs_queued += runs.items[i].state == EF_RUN_QUEUED ? 1 : 0;
-        o->runs_running += runs.items[i].state == EF_RUN_RUNNING ? 1 : 0;
-    }
-    ef_run_list_release(&runs);
-    return st;
-}
-
-static ef_status read_lanes(cli *c, cli_overview *o, ef_error *err)
+static ef_status read_lanes(cli *c, ef__overview *o, ef_error *err)
 {
     ef_status st = cli_lane_ls(c, &o->lane_names, err);
 
@@ -116,7 +93,7 @@ static ef_status read_lanes(cli *c, cli_overview *o, ef_error *err)
     if (!o->lanes)
         return ef_fail(err, EF_NO_MEMORY, "out of memory while reading the lanes");
     for (; st == EF_OK && o->lane_count < o->lane_names.count; o->lane_count++) {
-        cli_lane *lane = &o->lanes[o->lane_count];
+        ef__overview_lane *lane = &o->lanes[o->lane_count];
         lane->name = o->lane_names.items[o->lane_count].name;
         st = cli_outbox_summarise(c, &(ef_outbox_query){.any_tenant = true, .lane = lane->name},
                                   &lane->rows, err);
@@ -124,7 +101,7 @@ static ef_status read_lanes(cli *c, cli_overview *o, ef_error *err)
     return st;
 }
 
-static ef_status read_journal(cli *c, bool all, cli_overview *o, ef_error *err)
+static ef_status read_journal(cli *c, bool all, ef__overview *o, ef_error *err)
 {
     ef_status st = cli_head(c, &o->head, err);
 
@@ -139,7 +116,7 @@ static ef_status read_journal(cli *c, bool all, cli_overview *o, ef_error *err)
     if (st == EF_OK)
         st = cli_worker_ls(c, &o->workers, err);
     if (st == EF_OK)
-        st = read_runs(c, o, err);
+        st = cli_run_ls(c, true, EF__OVERVIEW_RUNS_MAX, &o->runs, err);
     if (st == EF_OK && all)
         st = read_lanes(c, o, err);
     if (st == EF_OK && all)
@@ -154,54 +131,21 @@ static ef__disk read_disk(const cli *c, const ef_store_facts *facts)
                      : ef__disk_of(c->journal_url, c->views_url);
 }
 
-ef__health cli_overview_health(const cli_overview *o, char out[EF__HEALTH_TEXT])
-{
-    ef__health_facts facts = {.outbox = &o->outbox,
-                              .projections = &o->projections,
-                              .workers_live = o->workers_live,
-                              .shadow_only = strcmp(o->mode, "shadow_only") == 0,
-                              .unaccounted = o->unaccounted,
-                              .views_unreadable = o->views_error.status != EF_OK,
-                              .disk = o->disk,
-                              .damaged = o->facts.damaged,
-                              .publisher_down = ef_str_from(o->publisher_down)};
-
-    return ef__health_of(&facts, out);
-}
-
-ef_status cli_overview_read(cli *c, bool all, cli_overview *o, ef_error *err)
+ef_status cli_overview_read(cli *c, bool all, ef__overview *o, ef_error *err)
 {
     const ef_clock *clock = ef_clock_system();
     ef_status st;
 
-    *o = (cli_overview){.views_error = EF_ERROR_INIT};
+    *o = (ef__overview)EF__OVERVIEW_INIT;
     st = read_journal(c, all, o, err);
     if (st != EF_OK) {
-        cli_overview_release(o);
+        ef__overview_release(o);
         return st;
     }
     read_projections(c, o);
     ef__health_publisher_down(c->client ? NULL : c->engine, o->publisher_down);
     o->disk = read_disk(c, &o->facts);
     o->read_us = clock->wall_us(clock->context);
-    o->workers_idle = ef__workers_in_state(&o->workers, EF_WORKER_IDLE);
-    o->workers_live = o->workers_idle + ef__workers_in_state(&o->workers, EF_WORKER_WORKING);
-    o->oldest_ms = o->outbox.oldest.count > 0
-                       ? cli_age_ms(o->read_us, o->outbox.oldest.items[0].enqueued_us)
-                       : -1;
-    o->blocked_ms = cli_age_ms(o->read_us, o->outbox.blocked_oldest_us);
+    ef__overview_derive(o);
     return EF_OK;
-}
-
-void cli_overview_release(cli_overview *o)
-{
-    ef_row_list_release(&o->outbox.oldest);
-    ef_worker_list_release(&o->workers);
-    ef_projection_list_release(&o->projections);
-    ef_partition_list_release(&o->partitions);
-    for (size_t i = 0; i < o->lane_count; i++)
-        ef_row_list_release(&o->lanes[i].rows.oldest);
-    free(o->lanes);
-    ef_lane_list_release(&o->lane_names);
-    *o = (cli_overview){.views_error = EF_ERROR_INIT};
 }

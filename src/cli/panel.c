@@ -87,7 +87,7 @@ static void add_durability(cli_flow *flow, const char *text)
 
 static void add_summary(const cli_panel_facts *f, cli_section *section, size_t width)
 {
-    const cli_overview *o = f->overview;
+    const ef__overview *o = f->overview;
     cli_flow flow;
     char age[32];
 
@@ -161,7 +161,7 @@ static void add_throughput(const cli_panel_facts *f, cli_section *section, size_
 
 static void add_outbox(const cli_panel_facts *f, cli_section *section, size_t width)
 {
-    const cli_overview *o = f->overview;
+    const ef__overview *o = f->overview;
     cli_flow flow;
     char age[32];
 
@@ -178,7 +178,7 @@ static void add_outbox(const cli_panel_facts *f, cli_section *section, size_t wi
 
 static void add_partitions(const cli_panel_facts *f, cli_section *section, size_t width)
 {
-    const cli_overview *o = f->overview;
+    const ef__overview *o = f->overview;
     int64_t owned = cli_overview_owned(o, EF_STR("")), pending = 0, in_flight = 0, retry_rows = 0;
     cli_flow flow;
 
@@ -261,7 +261,7 @@ static void add_projections(const cli_panel_facts *f, cli_section *section, size
                                         "VIEWS",      "FAIL",  "UNACC", "BLOCK"};
     bool blocked = any_blocked(&f->overview->projections); /* the column is shown only if needed */
     cli_grid grid = CLI_GRID_INIT(width < SHORT_HEADS ? brief : heads, blocked ? 8 : 7, 0xFC);
-    const cli_overview *o = f->overview;
+    const ef__overview *o = f->overview;
 
     for (size_t i = 0; i < o->projections.count; i++) {
         const ef_projection *p = &o->projections.items[i];
@@ -291,17 +291,17 @@ static void add_projections(const cli_panel_facts *f, cli_section *section, size
     }
 }
 
-static bool has_trouble(const cli_lane *lane)
+static bool has_trouble(const ef__overview_lane *lane)
 {
     return lane->rows.failed + lane->rows.dead + lane->rows.blocked > 0;
 }
 
-static void add_lane(const cli_panel_facts *f, const cli_lane *lane, cli_grid *grid)
+static void add_lane(const cli_panel_facts *f, const ef__overview_lane *lane, cli_grid *grid)
 {
     const ef_row_list *oldest = &lane->rows.oldest;
     char age[32];
 
-    age_text(cli_age_ms(f->now_us, oldest->count > 0 ? oldest->items[0].enqueued_us
+    age_text(ef__age_ms(f->now_us, oldest->count > 0 ? oldest->items[0].enqueued_us
                                                      : lane->rows.blocked_oldest_us),
              age);
     add_name(grid, lane->name, "");
@@ -333,7 +333,7 @@ static void add_workers(const cli_panel_facts *f, cli_section *section, size_t w
     static const char *const heads[] = {"WORKER", "PID", "STATE", "HEARTBEAT", "UP", "PARTITIONS"};
     static const char *const brief[] = {"WORKER", "PID", "STATE", "BEAT", "UP", "PARTS"};
     cli_grid grid = CLI_GRID_INIT(width < SHORT_LISTS ? brief : heads, 6, 0x3A);
-    const cli_overview *o = f->overview;
+    const ef__overview *o = f->overview;
 
     for (size_t i = 0; i < o->workers.count; i++) {
         const ef_worker *w = &o->workers.items[i];
@@ -344,9 +344,9 @@ static void add_workers(const cli_panel_facts *f, cli_section *section, size_t w
         silent = w->state == EF_WORKER_LATE || w->state == EF_WORKER_STALE;
         cli_grid_printf(&grid, "%s%s%s", silent ? CLI_MARK_YELLOW : "",
                         ef_worker_state_name(w->state), silent ? CLI_MARK_PLAIN : "");
-        age_text(cli_age_ms(f->now_us, w->updated_us), age);
+        age_text(ef__age_ms(f->now_us, w->updated_us), age);
         cli_grid_printf(&grid, "%s", age);
-        age_text(cli_age_ms(f->now_us, w->started_us), age);
+        age_text(ef__age_ms(f->now_us, w->started_us), age);
         cli_grid_printf(&grid, "%s", age);
         cli_grid_printf(&grid, "%" PRId64, cli_overview_owned(o, w->id));
     }
@@ -361,9 +361,9 @@ static void add_errors(const cli_panel_facts *f, cli_section *section, size_t wi
     cli_grid grid = CLI_GRID_INIT(heads, 2, 0);
 
     for (size_t i = 0; i < f->troubles->count; i++) {
-        const cli_trouble *t = &f->troubles->items[i];
+        const ef__trouble *t = &f->troubles->items[i];
         char age[32];
-        age_text(cli_age_ms(f->now_us, t->at_us), age);
+        age_text(ef__age_ms(f->now_us, t->at_us), age);
         cli_grid_printf(&grid, CLI_MARK_YELLOW "%s" CLI_MARK_PLAIN, age);
         add_name(&grid, ef_str_from(t->text), "");
     }
@@ -413,10 +413,10 @@ static void draw_errors(const cli_panel_facts *f, const cli_panel_view *v, size_
     cli_section section = CLI_SECTION_INIT;
 
     for (size_t i = 0; i < f->troubles->count; i++) {
-        const cli_trouble *t = &f->troubles->items[i];
+        const ef__trouble *t = &f->troubles->items[i];
         ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
         char age[32];
-        age_text(cli_age_ms(f->now_us, t->at_us), age);
+        age_text(ef__age_ms(f->now_us, t->at_us), age);
         ef__buf_printf(&line, "%s ago: ", age);
         cli_escape(&line, ef_str_from(t->text));
         add_wrapped(&section, ef__buf_str(&line), v->width, 4);
@@ -510,7 +510,7 @@ static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef_
 {
     static const char *const marks[] = {CLI_MARK_PLAIN, CLI_MARK_YELLOW, CLI_MARK_RED};
     char text[EF__HEALTH_TEXT];
-    ef__health health = cli_overview_health(f->overview, text);
+    ef__health health = ef__overview_health(f->overview, text);
     ef__buf sentence = EF__BUF_INIT(CLI_OUT_MAX);
     cli_section lines = CLI_SECTION_INIT;
     size_t count;

@@ -24,8 +24,8 @@ typedef struct cli_panel_work {
 typedef struct cli_panel_facts {
     const char *title; /* "work", "top" */
     const char *mode;
-    const cli_overview *overview;
-    const cli_troubles *troubles;
+    const ef__overview *overview;
+    const ef__troubles *troubles;
     const cli_panel_work *work; /* NULL in `top` */
     int64_t now_us;             /* wall clock; ages are relative to it */
     int64_t up_ms;

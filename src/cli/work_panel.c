@@ -125,7 +125,7 @@ void cli_work_panel_report(cli_work_panel *p, const char *task, const ef_tick *t
  */
 
 /* The engine generates the name; the worker list shows host and pid. */
-static ef_str own_name(const cli_work_panel *p, const cli_overview *o)
+static ef_str own_name(const cli_work_panel *p, const ef__overview *o)
 {
     char host[256] = "";
 
@@ -139,15 +139,15 @@ static ef_str own_name(const cli_work_panel *p, const cli_overview *o)
 
 /* Reads the overview again. If that fails, the old one stays and the reason is listed as an error.
  * Returns the time of the next read: later if reading is slow. */
-static int64_t reread_stores(cli_work_panel *p, cli_overview *o)
+static int64_t reread_stores(cli_work_panel *p, ef__overview *o)
 {
     ef_error err = EF_ERROR_INIT;
-    cli_overview found;
+    ef__overview found;
     int64_t began_us = mono_us();
     int64_t rest_us = (p->interval_ms > READ_MS_MIN ? p->interval_ms : READ_MS_MIN) * 1000;
 
     if (cli_overview_read(p->c, false, &found, &err) == EF_OK) {
-        cli_overview_release(o);
+        ef__overview_release(o);
         *o = found;
     } else {
         add_trouble(p, err.text);
@@ -157,14 +157,14 @@ static int64_t reread_stores(cli_work_panel *p, cli_overview *o)
 }
 
 static void show_frame(cli_work_panel *p, cli_screen *screen, ef_supervisor *supervisor,
-                       const cli_overview *o, int64_t next_us)
+                       const ef__overview *o, int64_t next_us)
 {
     ef_task tasks[TASKS_MAX];
     size_t task_count = ef_supervisor_tasks(supervisor, tasks, TASKS_MAX);
     cli_panel_work work = {.worker = own_name(p, o),
                            .tasks = tasks,
                            .task_count = task_count < TASKS_MAX ? task_count : TASKS_MAX};
-    cli_troubles troubles = o->troubles;
+    ef__troubles troubles = o->troubles;
     int64_t now_us = mono_us();
     cli_panel_facts facts = {.title = "work",
                              .mode = cli_mode_name(p->c->mode),
@@ -196,7 +196,7 @@ static void set_shown(cli_work_panel *p, bool shown)
 
 void cli_work_panel_run(cli_work_panel *p, ef_supervisor *supervisor)
 {
-    cli_overview overview = {.views_error = EF_ERROR_INIT};
+    ef__overview overview = {.views_error = EF_ERROR_INIT};
     cli_screen screen;
     int64_t next_us = reread_stores(p, &overview);
 
@@ -209,7 +209,7 @@ void cli_work_panel_run(cli_work_panel *p, ef_supervisor *supervisor)
     }
     cli_screen_close(&screen);
     set_shown(p, false);
-    cli_overview_release(&overview);
+    ef__overview_release(&overview);
 }
 
 void cli_work_panel_release(cli_work_panel *p)

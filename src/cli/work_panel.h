@@ -25,7 +25,7 @@ typedef struct cli_work_panel {
     ef_tick sum;
     int64_t beat_us; /* time of the last heartbeat */
     cli_rate rate;
-    cli_troubles troubles;
+    ef__troubles troubles;
 } cli_work_panel;
 
 /* Call before the journal is opened: redirects the log. `c`, `interval_ms`, `window_s` and

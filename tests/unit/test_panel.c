@@ -85,7 +85,7 @@ static const ef_partition partitions[] = {
     {.number = 1, .retry_rows = 3},
 };
 static const ef_row oldest[] = {{.enqueued_us = NOW_US - 9000000}};
-static cli_lane lanes[] = {
+static ef__overview_lane lanes[] = {
     {{"*", 1}, {.pending = 11, .processing = 22, .oldest = {.items = oldest, .count = 1}}},
     {{"counter", 7}, {.failed = 33, .dead = 44, .blocked = 55}},
 };
@@ -95,8 +95,8 @@ static const ef_task tasks[] = {
 };
 
 typedef struct scene {
-    cli_overview overview;
-    cli_troubles troubles;
+    ef__overview overview;
+    ef__troubles troubles;
     cli_panel_work work;
     cli_panel_facts facts;
     ef__buf out;
@@ -359,7 +359,7 @@ TEST(colours_have_no_width)
 
 TEST(the_newest_five_errors_are_kept)
 {
-    cli_troubles t = {0};
+    ef__troubles t = {0};
     char text[8];
 
     for (int i = 1; i <= 7; i++) {
