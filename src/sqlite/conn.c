@@ -11,6 +11,7 @@
 #include <everfold/clock.h>
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -325,6 +326,14 @@ ef_status ef__sq_number(ef__sq_conn *conn, const char *sql, int64_t *out, ef_err
     st = ef__sq_fail(conn, rc, sql, err);
     sqlite3_finalize(stmt);
     return st;
+}
+
+ef_status ef__sq_set_number(ef__sq_conn *conn, const char *pragma, int64_t value, ef_error *err)
+{
+    char sql[80];
+
+    (void)snprintf(sql, sizeof sql, "PRAGMA %s=%" PRId64, pragma, value);
+    return ef__sq_exec(conn, sql, err);
 }
 
 /* The first region of the wal-index, which this connection has mapped already. The mapping stays

@@ -89,6 +89,9 @@ ef_status ef__sq_exec(ef__sq_conn *conn, const char *sql, ef_error *err);
 /* Runs SQL that returns one number. */
 ef_status ef__sq_number(ef__sq_conn *conn, const char *sql, int64_t *out, ef_error *err);
 
+/* Sets a pragma of the file: its application_id, its user_version. */
+ef_status ef__sq_set_number(ef__sq_conn *conn, const char *pragma, int64_t value, ef_error *err);
+
 /* Converts a SQLite result code; EF_OK for SQLITE_OK, DONE and ROW. */
 ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err);
 

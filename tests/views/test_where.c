@@ -96,7 +96,7 @@ TEST(how_large_a_view_may_be_follows_from_the_budget)
     CHECK(make("a == \"x\""));
     CHECK_INT(EF_FOLD_LIMIT_VIEW_BYTES, made.bytes_max);
     CHECK(make("a == \"x\" and (b == 1 or c < 2)"));
-    CHECK_INT(EF_FOLD_LIMIT_VIEW_BYTES / 2, made.bytes_max);
+    CHECK_INT(EF_FOLD_LIMIT_VIEW_BYTES, made.bytes_max);
     CHECK(make("a in [1] and b"));
     CHECK_INT(8192, made.bytes_max);
     CHECK(make("lower(b) == \"x\" and a"));

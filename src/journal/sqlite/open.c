@@ -18,14 +18,6 @@
 #define WAY_OUT                                                                                    \
     "; nothing is read from it: restore a backup, or verify the journal and accept its head"
 
-static ef_status set_number(ef__sq_conn *conn, const char *pragma, int64_t value, ef_error *err)
-{
-    char sql[80];
-
-    (void)snprintf(sql, sizeof sql, "PRAGMA %s=%" PRId64, pragma, value);
-    return ef__sq_exec(conn, sql, err);
-}
-
 static ef_status init_store(ef__sq_conn *conn, const ef_journal_options *options, ef_error *err)
 {
     char id[EF_EVENT_ID_TEXT_MAX];
@@ -44,7 +36,7 @@ static ef_status init_store(ef__sq_conn *conn, const ef_journal_options *options
                            err);
     if (st == EF_OK)
         st = ef__sq_run(conn, SQ_LANE_INIT, err);
-    return st == EF_OK ? set_number(conn, "application_id", APPLICATION_ID, err) : st;
+    return st == EF_OK ? ef__sq_set_number(conn, "application_id", APPLICATION_ID, err) : st;
 }
 
 /* All missing migrations, and the first rows of a new store, in one transaction: a crash leaves the
@@ -59,7 +51,7 @@ static ef_status run_migrations(ef__sq_conn *conn, int64_t version,
                          "migrating the schema", err);
     if (st == EF_OK && version == 0)
         st = init_store(conn, options, err);
-    return st == EF_OK ? set_number(conn, "user_version", sq_migration_count, err) : st;
+    return st == EF_OK ? ef__sq_set_number(conn, "user_version", sq_migration_count, err) : st;
 }
 
 /* Reads the version again under the write lock: another process may have migrated. */

@@ -21,19 +21,12 @@ const ef__sq_statements vq_texts = {vq_sql, vq_names, VQ_COUNT};
 
 /* --- the schema ------------------------------------------------------------------------------- */
 
-static ef_status set_number(ef__sq_conn *conn, const char *pragma, int64_t value, ef_error *err)
-{
-    char sql[80];
-
-    (void)snprintf(sql, sizeof sql, "PRAGMA %s=%" PRId64, pragma, value);
-    return ef__sq_exec(conn, sql, err);
-}
-
 static ef_status fill_new(vq_store *store, ef_error *err)
 {
     ef_status st = vq_run_state_init(&store->conn, vq_now_us(store), err);
 
-    return st == EF_OK ? set_number(&store->conn, "application_id", APPLICATION_ID, err) : st;
+    return st == EF_OK ? ef__sq_set_number(&store->conn, "application_id", APPLICATION_ID, err)
+                       : st;
 }
 
 /* All missing migrations in one transaction: a crash leaves the old schema or the new one. The
@@ -52,7 +45,7 @@ static ef_status migrate(vq_store *store, ef_error *err)
     if (st == EF_OK && version == 0)
         st = fill_new(store, err);
     if (st == EF_OK)
-        st = set_number(conn, "user_version", vq_migration_count, err);
+        st = ef__sq_set_number(conn, "user_version", vq_migration_count, err);
     return vq_write_end(store, st, err);
 }
 
