@@ -11,7 +11,6 @@
 #include "../../base/logger.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #define APPLICATION_ID 0x45664a31 /* "EfJ1" */
 #define PARTITIONS_DEFAULT 16

@@ -8,7 +8,6 @@
 #include "../../base/logger.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define APPLICATION_ID 0x45665631    /* "EfV1" */
