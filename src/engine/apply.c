@@ -109,8 +109,8 @@ static bool may_be_lost(const ef_engine *engine, const ef__apply *apply)
     return by_cursor && !ef__journal_is_acknowledged(engine->journal);
 }
 
-static ef_status commit(ef_engine *engine, ef__apply *apply, const ef__generation_change *changes,
-                        size_t count, ef_error *err)
+static ef_status commit_batch(ef_engine *engine, ef__apply *apply,
+                              const ef__generation_change *changes, size_t count, ef_error *err)
 {
     ef_status st =
         engine->views->ops->commit(engine->views,
@@ -220,7 +220,7 @@ ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err)
     if (st == EF_OK && apply->adds_retry_rows)
         st = add_waiting_rows(engine, apply, err);
     if (st == EF_OK)
-        st = commit(engine, apply, changes, generations, err);
+        st = commit_batch(engine, apply, changes, generations, err);
     ef__read_targets_invalidate(engine);
     if (st == EF_OK) {
         sum_counts(apply, works);
@@ -301,9 +301,9 @@ ef_status ef__apply_live(ef_engine *engine, const ef_event *events, size_t count
                        .event_count = count,
                        .adds_retry_rows = engine->options.mode == EF_MODE_INLINE_APPLY_ONLY,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st = items ? ef__apply_run_live(engine, &(ef__live_choice){.by_queue = true}, &set,
-                                              &apply, err)
-                         : no_memory(err);
+    ef_status st =
+        items ? ef__apply_run_live(engine, &(ef__live_choice){.by_queue = true}, &set, &apply, err)
+              : no_memory(err);
 
     ef__apply_release(&apply);
     ef__live_set_release(&set);

@@ -209,9 +209,7 @@ ef_status ef_engine_backlog(ef_engine *engine, ef_backlog *out, ef_error *err)
     if (!engine || !out)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
     *out = (ef_backlog){0};
-    st = ef__memory_prepare(&list.room, err);
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, (ef_str){0}, &list, err);
+    st = ef__engine_generations(engine, (ef_str){0}, &list, err);
     if (st == EF_OK)
         st = add_generations(engine, &list, out, err);
     if (st == EF_OK)

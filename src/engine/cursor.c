@@ -132,11 +132,11 @@ static ef_status continue_generation(ef_engine *engine, const ef__live *live, ef
 static ef_status has_read_all(ef_engine *engine, const ef__generation *generation,
                               const ef__scope *scope, bool *out, ef_error *err)
 {
-    bool at_ease = generation->state == EF__GENERATION_LIVE && cursor_is_checked(engine, scope);
+    bool may_be_done = generation->state == EF__GENERATION_LIVE && cursor_is_checked(engine, scope);
     ef_head head = {0};
-    ef_status st = at_ease ? ef_journal_head(engine->journal, &head, err) : EF_OK;
+    ef_status st = may_be_done ? ef_journal_head(engine->journal, &head, err) : EF_OK;
 
-    *out = at_ease && st == EF_OK && generation->position >= head.position;
+    *out = may_be_done && st == EF_OK && generation->position >= head.position;
     return st;
 }
 

@@ -249,9 +249,7 @@ ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__liv
      * apply starts over. */
     st = engine->views->ops->live_set_get(engine->views, &out->number, err);
     if (st == EF_OK)
-        st = ef__memory_prepare(&out->list.room, err);
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, (ef_str){0}, &out->list, err);
+        st = ef__engine_generations(engine, (ef_str){0}, &out->list, err);
     if (st == EF_OK) {
         out->items = calloc(out->list.count + 1, sizeof *out->items);
         st = out->items ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
@@ -280,13 +278,19 @@ void ef__live_set_release(ef__live_set *set)
     *set = (ef__live_set){0};
 }
 
+ef_status ef__engine_generations(ef_engine *engine, ef_str name, ef__generation_list *out,
+                                 ef_error *err)
+{
+    ef_status st = ef__memory_prepare(&out->room, err);
+
+    return st == EF_OK ? engine->views->ops->generation_ls(engine->views, name, out, err) : st;
+}
+
 ef_status ef__engine_active_generation(ef_engine *engine, ef_str name, ef__generation_list *list,
                                        const ef__generation **out, ef_error *err)
 {
-    ef_status st = ef__memory_prepare(&list->room, err);
+    ef_status st = ef__engine_generations(engine, name, list, err);
 
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, name, list, err);
     *out = NULL;
     for (size_t i = 0; st == EF_OK && i < list->count; i++)
         if (list->items[i].active)

@@ -36,7 +36,8 @@ ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation,
                                 watermark.applied_seq + 1, GAP_BATCH, &batch, err);
     if (st == EF_OK) {
         rows = malloc((batch.count + 1) * sizeof *rows);
-        st = rows ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out while filing a gap");
+        st =
+            rows ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out while adding rows for a gap");
     }
     for (size_t i = 0; st == EF_OK && i < batch.count && batch.events[i].seq < event->seq; i++)
         rows[count++] = (ef_retry_row){.lane = generation->name,
@@ -151,8 +152,8 @@ static ef_status check_page(ef_engine *engine, int64_t only, char after[EF_CURSO
     return st;
 }
 
-static ef_status look_at_all(ef_engine *engine, int64_t only, each_gap *each, void *context,
-                             ef_error *err)
+static ef_status check_all_pages(ef_engine *engine, int64_t only, each_gap *each, void *context,
+                                 ef_error *err)
 {
     char after[EF_CURSOR_MAX] = "";
     ef_status st;
@@ -163,17 +164,18 @@ static ef_status look_at_all(ef_engine *engine, int64_t only, each_gap *each, vo
     return st;
 }
 
-/* --- filing ----------------------------------------------------------------------------------- */
+/* --- adding rows ------------------------------------------------------------------------------ */
 
-static ef_status file_gap(ef_engine *engine, const ef__generation *generation, ef_str tenant,
-                          ef_str stream, int64_t head, ef_error *err)
+static ef_status add_gap_rows(ef_engine *engine, const ef__generation *generation, ef_str tenant,
+                              ef_str stream, int64_t head, ef_error *err)
 {
     return ef__gap_add_rows(engine, generation,
                             &(ef_event){.tenant = tenant, .stream = stream, .seq = head + 1}, err);
 }
 
-static ef_status file_each(void *context, const ef__generation *generation, const ef_stream *stream,
-                           const ef__gap *gap, int64_t applied_seq, ef_error *err)
+static ef_status add_rows_of_gap(void *context, const ef__generation *generation,
+                                 const ef_stream *stream, const ef__gap *gap, int64_t applied_seq,
+                                 ef_error *err)
 {
     ef_engine *engine = context;
 
@@ -186,12 +188,12 @@ static ef_status file_each(void *context, const ef__generation *generation, cons
             EF_LOG_NUMBER_FIELD("journal_seq", stream->seq));
     return gap->kind == EF__GAP_AHEAD
                ? EF_OK
-               : file_gap(engine, generation, stream->tenant, stream->name, gap->to_seq, err);
+               : add_gap_rows(engine, generation, stream->tenant, stream->name, gap->to_seq, err);
 }
 
 /* Do the counts of a generation add up? Then it has no gap, and no stream is checked. */
-static ef_status adds_up(ef_engine *engine, const ef__generation *generation, bool *out,
-                         ef_error *err)
+static ef_status counts_add_up(ef_engine *engine, const ef__generation *generation, bool *out,
+                               ef_error *err)
 {
     ef__lag lag;
     ef_head head;
@@ -210,17 +212,17 @@ ef_status ef__gaps_add_rows(ef_engine *engine, const ef__generation *generation,
                             ef_error *err)
 {
     ef__gap_pass *pass = &engine->runs.gap_pass;
-    bool fine = generation->by_log;
+    bool is_complete = generation->by_log;
     ef_status st = EF_OK;
 
     assert(ef__mutex_is_locked(&engine->runs.lock));
     *out_done = true;
-    if (!fine && pass->generation != generation->id) {
+    if (!is_complete && pass->generation != generation->id) {
         *pass = (ef__gap_pass){.generation = generation->id};
-        st = adds_up(engine, generation, &fine, err);
+        st = counts_add_up(engine, generation, &is_complete, err);
     }
-    if (st == EF_OK && !fine)
-        st = check_page(engine, generation->id, pass->after, file_each, engine, err);
+    if (st == EF_OK && !is_complete)
+        st = check_page(engine, generation->id, pass->after, add_rows_of_gap, engine, err);
     *out_done = st == EF_OK && !pass->after[0];
     if (*out_done)
         *pass = (ef__gap_pass){0};
@@ -247,7 +249,7 @@ static ef_status count_next(ef_engine *engine, bool *out_more, ef_error *err)
 {
     ef__live_set set = {0};
     const ef__generation *next = NULL;
-    bool fine = true;
+    bool is_complete = true;
     size_t left = 0;
     ef_status st = ef__live_set_read(engine, true, &set, err);
 
@@ -261,10 +263,10 @@ static ef_status count_next(ef_engine *engine, bool *out_more, ef_error *err)
     }
     *out_more = left > 1;
     if (next)
-        st = adds_up(engine, next, &fine, err);
+        st = counts_add_up(engine, next, &is_complete, err);
     if (next && st == EF_OK) {
         engine->queue.gaps.counted = next->id;
-        engine->queue.gaps.found = engine->queue.gaps.found || !fine;
+        engine->queue.gaps.found = engine->queue.gaps.found || !is_complete;
     }
     ef__live_set_release(&set);
     return st;
@@ -283,7 +285,7 @@ ef_status ef__gaps_startup_check(ef_engine *engine, ef_tick *tick, ef_error *err
     if (!engine->queue.gaps.after[0])
         st = count_next(engine, &more, err);
     if (st == EF_OK && !more && engine->queue.gaps.found)
-        st = check_page(engine, 0, engine->queue.gaps.after, file_each, engine, err);
+        st = check_page(engine, 0, engine->queue.gaps.after, add_rows_of_gap, engine, err);
     engine->queue.gaps.is_done = st == EF_OK && !more && !engine->queue.gaps.after[0];
     if (more || engine->queue.gaps.found)
         tick->more = true; /* more pages, or the rows that were added */
@@ -334,7 +336,7 @@ static ef_status find_gaps(ef_engine *engine, ef_gap_list *out, ef_gap **items, 
     st = ef__memory_prepare(&out->room, err);
     if (st == EF_OK) {
         all.items = ef__arena_zalloc(&out->room->arena, GAPS_MAX + 1, sizeof *all.items);
-        st = all.items ? look_at_all(engine, 0, add_gap, &all, err) : ef__no_memory(err);
+        st = all.items ? check_all_pages(engine, 0, add_gap, &all, err) : ef__no_memory(err);
     }
     out->items = *items = all.items;
     return st;
@@ -373,7 +375,7 @@ static ef_status repair_gap(ef_engine *engine, const ef__live_set *set, ef_gap *
     if (watermark.applied_seq >= gap->journal_seq)
         return EF_OK;
     *out_left += gap->journal_seq - watermark.applied_seq;
-    return file_gap(engine, generation, gap->tenant, gap->stream, gap->journal_seq, err);
+    return add_gap_rows(engine, generation, gap->tenant, gap->stream, gap->journal_seq, err);
 }
 
 static ef_status repair_pass(ef_engine *engine, ef_gap *items, size_t count, int64_t *out_left,

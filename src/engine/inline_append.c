@@ -79,11 +79,9 @@ static ef_status read_cursors(ef_engine *engine, int64_t last, bool *out_behind,
                               bool *out_catching_up, ef_error *err)
 {
     ef__generation_list list = {0};
-    ef_status st = ef__memory_prepare(&list.room, err);
+    ef_status st = ef__engine_generations(engine, (ef_str){0}, &list, err);
 
     *out_behind = *out_catching_up = false;
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, (ef_str){0}, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef__generation *generation = &list.items[i];
         if (!ef__generation_by_cursor(generation) || ef__c_function_missing(engine, generation))

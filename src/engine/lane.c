@@ -69,9 +69,7 @@ static ef_status sweep_page(ef_engine *engine, ef_str lane, int64_t from, int64_
 
     *out_next = 0;
     if (st == EF_OK && rows.count)
-        st = ef__memory_prepare(&list.room, err);
-    if (st == EF_OK && rows.count)
-        st = engine->views->ops->generation_ls(engine->views, lane, &list, err);
+        st = ef__engine_generations(engine, lane, &list, err);
     if (st == EF_OK && !(unneeded = malloc((rows.count + 1) * sizeof *unneeded)))
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out while removing retry rows");
     for (size_t i = 0; st == EF_OK && i < rows.count; i++) {
@@ -177,7 +175,7 @@ ef_status ef__lane_refile(ef_engine *engine, const ef__generation *generation, e
 
 /* Changes whenever a generation is added, removed, goes live or becomes active: the sweep starts
  * again, because its index refers to the list. */
-static int64_t fingerprint(const ef__generation_list *list)
+static int64_t list_fingerprint(const ef__generation_list *list)
 {
     uint64_t sum = 1;
 
@@ -242,11 +240,9 @@ ef_status ef__lanes_step(ef_engine *engine, ef_tick *tick, ef_error *err)
     assert(ef__mutex_is_locked(&engine->queue.lock));
     if (!ef__membership_is_first(&engine->queue.membership))
         return EF_OK;
-    st = ef__memory_prepare(&list.room, err);
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, (ef_str){0}, &list, err);
-    if (st == EF_OK && fingerprint(&list) != engine->queue.sweep.of)
-        engine->queue.sweep = (ef__lane_sweep_state){.of = fingerprint(&list), .from = 1};
+    st = ef__engine_generations(engine, (ef_str){0}, &list, err);
+    if (st == EF_OK && list_fingerprint(&list) != engine->queue.sweep.of)
+        engine->queue.sweep = (ef__lane_sweep_state){.of = list_fingerprint(&list), .from = 1};
     generation = st == EF_OK ? next_generation(&engine->queue.sweep, &list) : NULL;
     if (generation) {
         st = sweep_generation(engine, &list, generation, err);

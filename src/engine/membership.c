@@ -388,9 +388,9 @@ static void schedule_beat(ef__membership *membership, heartbeat_step *beat)
     membership->next_beat_us = beat->asked_us + (in_us < usual_us ? in_us : usual_us);
 }
 
-/* A worker without partitions that waits for a release is woken by it (or by something else, and
- * asks once too often). All live workers release within one interval; after that only the end of a
- * lease helps. */
+/* A release wakes a worker without partitions that waits for one; another wake-up costs one request
+ * in vain. All live workers release within one interval; after that only the end of a lease helps.
+ */
 static void advance_beat(ef__membership *membership)
 {
     int64_t soonest_us = membership->beaten_us + RETRY_MS * INT64_C(1000);

@@ -28,8 +28,7 @@ ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err)
     ef__arena arena = EF__ARENA_INIT(1 << 20);
     const char *near = NULL;
 
-    if (ef__memory_prepare(&list.room, NULL) == EF_OK &&
-        engine->views->ops->generation_ls(engine->views, EF_STR(""), &list, NULL) == EF_OK)
+    if (ef__engine_generations(engine, (ef_str){0}, &list, NULL) == EF_OK)
         near = nearest_name(&list, name, &arena);
     if (near)
         (void)ef_fail(err, EF_NOT_FOUND, "not found: projection \"%.*s\"; did you mean \"%s\"?",

@@ -165,12 +165,9 @@ static ef_status check_generation(check_state *check)
 static ef_status read_generation(const check_state *check, int64_t id, ef__generation_list *list,
                                  const ef__generation **out)
 {
-    ef_status st = ef__memory_prepare(&list->room, check->err);
+    ef_status st = ef__engine_generations(check->engine, (ef_str){0}, list, check->err);
 
     *out = NULL;
-    if (st == EF_OK)
-        st = check->engine->views->ops->generation_ls(check->engine->views, (ef_str){0}, list,
-                                                      check->err);
     for (size_t i = 0; st == EF_OK && i < list->count; i++)
         if (list->items[i].id == id && list->items[i].state != EF__GENERATION_RETIRED)
             *out = &list->items[i];
@@ -228,9 +225,7 @@ ef_status ef_projection_check(ef_engine *engine,
     if (!engine || !out)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
     *out = (ef_projection_check_result){0};
-    st = ef__memory_prepare(&list.room, err);
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, (ef_str){0}, &list, err);
+    st = ef__engine_generations(engine, (ef_str){0}, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         check.total += list.items[i].views;
     for (size_t i = 0; st == EF_OK && i < list.count && !check.stopped; i++)

@@ -74,7 +74,7 @@ static ef_status add_publisher(ef_engine *engine, ef_str name, ef_error *err)
     return EF_OK;
 }
 
-static void let_go(ef__publisher_task *publisher, bool abandon)
+static void release_publisher(ef__publisher_task *publisher, bool abandon)
 {
     ef__bus_close(publisher->bus);
     if (!abandon)
@@ -85,7 +85,7 @@ static void let_go(ef__publisher_task *publisher, bool abandon)
     free(publisher);
 }
 
-static bool is_gone(ef_engine *engine, const ef__publisher_task *publisher)
+static bool publisher_is_removed(ef_engine *engine, const ef__publisher_task *publisher)
 {
     pthread_mutex_lock(&engine->publishers.health_lock);
     bool is_removed = publisher->is_removed;
@@ -98,7 +98,7 @@ static void remove_deleted(ef_engine *engine)
 {
     for (ef__publisher_task **at = &engine->publishers.first; *at;) {
         ef__publisher_task *publisher = *at;
-        if (!is_gone(engine, publisher)) {
+        if (!publisher_is_removed(engine, publisher)) {
             at = &publisher->next;
             continue;
         }
@@ -110,7 +110,7 @@ static void remove_deleted(ef_engine *engine)
         pthread_mutex_lock(&engine->publishers.health_lock);
         *at = publisher->next;
         pthread_mutex_unlock(&engine->publishers.health_lock);
-        let_go(publisher, false);
+        release_publisher(publisher, false);
     }
 }
 
@@ -292,6 +292,6 @@ void ef__publisher_driver_close(ef_engine *engine, bool abandon)
     while (engine->publishers.first) {
         ef__publisher_task *publisher = engine->publishers.first;
         engine->publishers.first = publisher->next;
-        let_go(publisher, abandon);
+        release_publisher(publisher, abandon);
     }
 }

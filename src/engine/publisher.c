@@ -17,8 +17,7 @@
 #define RETRY_MS 60000
 #define RETRY_MS_MAX (24LL * 3600 * 1000)
 #define TIMEOUT_MS_MAX 300000
-#define RETAIN_MS                                                                                  \
-    3600000 /* an operator asks within the hour whether a message was sent, and when */
+#define RETAIN_MS 3600000 /* time for an operator to check whether and when a message was sent */
 /* Five times as long as a broker may keep messages unsynced; not longer, because a broker that lost
  * some gets all retained messages again. */
 #define NATS_RETAIN_MS 600000

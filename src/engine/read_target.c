@@ -9,7 +9,7 @@
 #include <time.h>
 
 #define KEPT_US 5000
-#define ROUTES_MAX 64
+#define TARGETS_MAX 64
 
 /* The machine's coarse clock: a test that stops the engine's clock must not extend the cache. */
 static int64_t now_us(void)
@@ -59,7 +59,7 @@ static ef__read_target *find_cached(ef_engine *engine, ef_str name, const ef_str
     for (ef__read_target **at = &engine->read_targets; *at; count++) {
         ef__read_target *target = *at;
         bool old = at_us - target->read_us > KEPT_US || target->changes != engine->changes ||
-                   count >= ROUTES_MAX;
+                   count >= TARGETS_MAX;
         if (!old && is_for(target, name, tenant))
             return target;
         if (!old) {
@@ -72,7 +72,7 @@ static ef__read_target *find_cached(ef_engine *engine, ef_str name, const ef_str
     return NULL;
 }
 
-static ef_status read_route(ef_engine *engine, ef_str name, ef__read_target *target, ef_error *err)
+static ef_status read_target(ef_engine *engine, ef_str name, ef__read_target *target, ef_error *err)
 {
     ef_status st =
         ef__engine_active_generation(engine, name, &target->list, &target->generation, err);
@@ -85,7 +85,7 @@ static ef_status read_route(ef_engine *engine, ef_str name, ef__read_target *tar
                        : st;
 }
 
-static ef__read_target *make(const ef_str *tenant, int64_t at_us, int64_t changes)
+static ef__read_target *make_target(const ef_str *tenant, int64_t at_us, int64_t changes)
 {
     size_t length = tenant ? tenant->len : 0;
     ef__read_target *target = calloc(1, sizeof *target + length);
@@ -119,10 +119,10 @@ ef_status ef__read_target_acquire(ef_engine *engine, ef_str name, const ef_str *
     *out = target;
     if (target)
         return EF_OK;
-    target = make(tenant, at_us, changes);
+    target = make_target(tenant, at_us, changes);
     if (!target)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a read");
-    st = read_route(engine, name, target, err);
+    st = read_target(engine, name, target, err);
     pthread_mutex_lock(&engine->lock);
     if (st != EF_OK) {
         release_reference(target);

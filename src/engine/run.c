@@ -491,7 +491,7 @@ static ef_status foreground_step(ef_engine *engine, ef_str id, bool *out_idle, e
     return st;
 }
 
-static bool continues(const ef_run_options *options, const ef_run *run, bool idle)
+static bool run_continues(const ef_run_options *options, const ef_run *run, bool idle)
 {
     return options && options->progress ? options->progress(options->context, run, idle) : !idle;
 }
@@ -509,7 +509,7 @@ static ef_status step_and_read(ef_engine *engine, ef_str id, const ef_run_option
     if (st == EF_OK) {
         ef_run_list_release(list);
         *list = fresh;
-        *out_go_on = continues(options, &list->items[0], idle);
+        *out_go_on = run_continues(options, &list->items[0], idle);
         return EF_OK;
     }
     ef_run_list_release(&fresh);
@@ -517,7 +517,7 @@ static ef_status step_and_read(ef_engine *engine, ef_str id, const ef_run_option
         return st;
     ef_run reported = list->items[0];
     reported.error = err ? ef_str_from(err->text) : ef_str_from(ef_status_message(st));
-    *out_go_on = continues(options, &reported, true);
+    *out_go_on = run_continues(options, &reported, true);
     return EF_OK;
 }
 

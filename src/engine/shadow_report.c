@@ -42,16 +42,11 @@ ef_status ef_shadow_report(ef_shadow *shadow, ef_shadow_result *out, size_t max,
                            ef_error *err)
 {
     ef__generation_list copies = {0}, live = {0};
-    ef_status st = ef__memory_prepare(&copies.room, err);
+    ef_status st = ef__engine_generations(shadow->fold.side, (ef_str){0}, &copies, err);
 
     *out_count = 0;
     if (st == EF_OK)
-        st = ef__memory_prepare(&live.room, err);
-    if (st == EF_OK)
-        st =
-            shadow->fold.side->views->ops->generation_ls(shadow->fold.side->views, (ef_str){0}, &copies, err);
-    if (st == EF_OK)
-        st = shadow->live->views->ops->generation_ls(shadow->live->views, (ef_str){0}, &live, err);
+        st = ef__engine_generations(shadow->live, (ef_str){0}, &live, err);
     for (size_t i = 0; st == EF_OK && i < copies.count && *out_count < max; i++) {
         const ef__generation *generation = &copies.items[i];
         ef_shadow_result *result = &out[*out_count];

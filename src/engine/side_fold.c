@@ -61,9 +61,7 @@ ef_status ef__side_fold_add_active(ef__side_fold *fold, const ef__live_choice *c
     *out_added = false;
     fold->reads_skips = true;
     if (st == EF_OK)
-        st = ef__memory_prepare(&copies.room, err);
-    if (st == EF_OK)
-        st = views->ops->generation_ls(views, (ef_str){0}, &copies, err);
+        st = ef__engine_generations(fold->side, (ef_str){0}, &copies, err);
     for (size_t i = 0; st == EF_OK && i < set.count; i++) {
         ef__generation copy = *set.items[i].generation;
         int64_t id;
