@@ -66,7 +66,7 @@ typedef struct ef__record_ops {
                          size_t limit, ef__skip_list *out, ef_error *err);
 } ef__record_ops;
 
-/* Adds a run. Mode, projection ("" for all: replay, gap_repair and verify), tenant, from, to,
+/* Adds a run. Mode, projection ("" for all: replay and verify), tenant, from, to,
  * total, reason, requester and detail are used. `out` holds the run with its id. EF_EXISTS: a run
  * is open for the same tenant and projection, or for all. */
 ef_status ef__run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err);

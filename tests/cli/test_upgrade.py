@@ -89,8 +89,9 @@ class Upgrade(Case):
         self.ok("projection", "deploy", self.write("counts.fold", "projection counts version 1\non placed\n  n += 1\n"))
         self.append("a", "placed")
         self.ok("work", "--drain")
-        self.ok("projection", "rebuild", "counts")
-        self.ok("projection", "verify", "counts")
+        for run in ("rebuild", "verify"):
+            self.ok("projection", run, "counts")
+            self.ok("work", "--drain")
         before = self.ok("run", "ls", "-o", "json").out
         self.write_as_schema(9)
         with contextlib.closing(sqlite3.connect(self.journal())) as db, db:

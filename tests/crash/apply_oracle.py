@@ -12,7 +12,7 @@ import struct
 from oracle import DEAD, Copy, need
 
 CATCHING_UP, LIVE, PAUSED, FAILED, RETIRED = range(5)
-SEED = 5  # mode of a run
+SEED = 3  # mode of a run
 U64 = 1 << 64
 
 
