@@ -31,7 +31,7 @@ static ef_status syntax_error(reader *r, int32_t line, const char *text)
     return ef_fail(r->err, EF_BAD_INPUT, "%s:%d: %s", r->path, (int)line, text);
 }
 
-static void *make(reader *r, size_t size)
+static void *allocate(reader *r, size_t size)
 {
     return ef__arena_zalloc(r->arena, 1, size);
 }
@@ -105,7 +105,7 @@ static ef_str read_object(reader *r, ef_str first)
 static ef_status add_event(reader *r, ef_str json, int32_t line)
 {
     ef_error inner = EF_ERROR_INIT;
-    cli_test_event *event = make(r, sizeof(*event));
+    cli_test_event *event = allocate(r, sizeof(*event));
 
     if (!event)
         return out_of_memory(r);
@@ -158,7 +158,7 @@ static ef_status add_view(reader *r, ef_str json, int32_t line)
 {
     ef_error inner = EF_ERROR_INIT;
     ef__json *object = NULL;
-    cli_test_view *view = make(r, sizeof(*view));
+    cli_test_view *view = allocate(r, sizeof(*view));
 
     if (!view)
         return out_of_memory(r);
@@ -192,7 +192,7 @@ static ef_status read_json_line(reader *r, ef_str first)
 
 static ef_status add_program(reader *r, ef_str name)
 {
-    cli_test_program *program = make(r, sizeof(*program));
+    cli_test_program *program = allocate(r, sizeof(*program));
     const char *slash = strrchr(r->path, '/');
     ef__buf path = EF__BUF_INIT(PATH_MAX * 2);
 
@@ -226,7 +226,7 @@ static ef_status end_case(reader *r)
 static ef_status begin_case(reader *r, ef_str name)
 {
     ef_status st = end_case(r);
-    cli_test_case *one = make(r, sizeof(*one));
+    cli_test_case *one = allocate(r, sizeof(*one));
 
     if (st != EF_OK)
         return st;
@@ -250,7 +250,7 @@ static ef_status begin_case(reader *r, ef_str name)
 
 static ef_status add_fail(reader *r, ef_str text)
 {
-    cli_test_fail *fail = make(r, sizeof(*fail));
+    cli_test_fail *fail = allocate(r, sizeof(*fail));
 
     if (!fail)
         return out_of_memory(r);

@@ -78,11 +78,15 @@ ef_status ef__operation_number(ef_client *client, const ef__operation *operation
 /* Calls an operation and sets items and count of a list. `reply` is an ef__reply. */
 #define EF__OPERATION_LIST(client, operation, request, out, reply, err)                            \
     ({                                                                                             \
-        ef_status st_ = ef__operation_call(client, operation, request, &(out)->room, reply, err);  \
-        (out)->items = (reply)->items;                                                             \
-        (out)->count = (reply)->count;                                                             \
+        ef__reply *reply_ = (reply);                                                               \
+        ef_status st_ = ef__operation_call(client, operation, request, &(out)->room, reply_, err); \
+        (out)->items = reply_->items;                                                              \
+        (out)->count = reply_->count;                                                              \
         st_;                                                                                       \
     })
+/* The same where the rest of the response is not needed. */
+#define EF__OPERATION_ITEMS(client, operation, request, out, err)                                  \
+    EF__OPERATION_LIST(client, operation, request, out, &(ef__reply){.json = NULL}, err)
 
 /* A member of a response; "" or 0 without it. */
 ef_str ef__reply_text(const ef__json *json, const char *key);

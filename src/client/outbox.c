@@ -140,15 +140,11 @@ ef_status ef_client_outbox_skip_dead(ef_client *client, const ef_outbox_bulk *bu
 
 ef_status ef_client_lane_ls(ef_client *client, ef_lane_list *out, ef_error *err)
 {
-    ef__reply reply;
-
-    return EF__OPERATION_LIST(client, &ef__op_list_lanes, NULL, out, &reply, err);
+    return EF__OPERATION_ITEMS(client, &ef__op_list_lanes, NULL, out, err);
 }
 
 ef_status ef_client_audit_ls(ef_client *client, const ef_audit_query *query, ef_audit_list *out,
                              ef_error *err)
 {
-    ef__reply reply;
-
-    return EF__OPERATION_LIST(client, &ef__op_audit, query, out, &reply, err);
+    return EF__OPERATION_ITEMS(client, &ef__op_audit, query, out, err);
 }

@@ -118,18 +118,16 @@ ef_status ef_client_projection_scope(ef_client *client, ef_str name, ef_str tena
                                      ef_scope_list *out, ef_error *err)
 {
     ef__object_request request = {.name = name, .tenant = tenant};
-    ef__reply reply;
 
-    return EF__OPERATION_LIST(client, &ef__op_show_scope, &request, out, &reply, err);
+    return EF__OPERATION_ITEMS(client, &ef__op_show_scope, &request, out, err);
 }
 
 ef_status ef_client_projection_failures(ef_client *client, ef_str name, bool resolved, size_t limit,
                                         ef_failure_list *out, ef_error *err)
 {
     ef__object_request request = {.name = name, .flag = resolved, .limit = (int64_t)limit};
-    ef__reply reply;
 
-    return EF__OPERATION_LIST(client, &ef__op_list_failures, &request, out, &reply, err);
+    return EF__OPERATION_ITEMS(client, &ef__op_list_failures, &request, out, err);
 }
 
 /* --- actions ------------------------------------------------------------------------------------

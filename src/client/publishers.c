@@ -5,9 +5,7 @@
 
 ef_status ef_client_publisher_ls(ef_client *client, ef_publisher_list *out, ef_error *err)
 {
-    ef__reply reply;
-
-    return EF__OPERATION_LIST(client, &ef__op_list_publishers, NULL, out, &reply, err);
+    return EF__OPERATION_ITEMS(client, &ef__op_list_publishers, NULL, out, err);
 }
 
 ef_status ef_client_publisher_get(ef_client *client, ef_str name, ef_publisher_list *out,

@@ -76,9 +76,7 @@ ef_status ef_client_replay_dry_run(ef_client *client, const ef_replay *replay, b
 
 ef_status ef_client_gap_ls(ef_client *client, ef_gap_list *out, ef_error *err)
 {
-    ef__reply reply;
-
-    return EF__OPERATION_LIST(client, &ef__op_list_gaps, NULL, out, &reply, err);
+    return EF__OPERATION_ITEMS(client, &ef__op_list_gaps, NULL, out, err);
 }
 
 ef_status ef_client_gap_repair(ef_client *client, ef_str reason, ef_gap_list *out, ef_error *err)

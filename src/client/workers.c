@@ -20,16 +20,12 @@ ef_status ef_client_lease_ls(ef_client *client, const ef_lease_kind *kind, ef_le
 
 ef_status ef_client_worker_ls(ef_client *client, ef_worker_list *out, ef_error *err)
 {
-    ef__reply reply;
-
-    return EF__OPERATION_LIST(client, &ef__op_list_workers, NULL, out, &reply, err);
+    return EF__OPERATION_ITEMS(client, &ef__op_list_workers, NULL, out, err);
 }
 
 ef_status ef_client_partition_ls(ef_client *client, ef_partition_list *out, ef_error *err)
 {
-    ef__reply reply;
-
-    return EF__OPERATION_LIST(client, &ef__op_list_partitions, NULL, out, &reply, err);
+    return EF__OPERATION_ITEMS(client, &ef__op_list_partitions, NULL, out, err);
 }
 
 ef_status ef_client_partition_sync(ef_client *client, const ef_partition_change *change,
@@ -57,15 +53,11 @@ ef_status ef_client_type_set(ef_client *client, const ef_type *type, ef_error *e
 
 ef_status ef_client_type_get(ef_client *client, ef_str name, ef_type_list *out, ef_error *err)
 {
-    ef__reply reply;
-
-    return EF__OPERATION_LIST(client, &ef__op_show_type, &(ef__object_request){.name = name}, out,
-                              &reply, err);
+    return EF__OPERATION_ITEMS(client, &ef__op_show_type, &(ef__object_request){.name = name}, out,
+                               err);
 }
 
 ef_status ef_client_type_ls(ef_client *client, ef_type_list *out, ef_error *err)
 {
-    ef__reply reply;
-
-    return EF__OPERATION_LIST(client, &ef__op_list_types, NULL, out, &reply, err);
+    return EF__OPERATION_ITEMS(client, &ef__op_list_types, NULL, out, err);
 }

@@ -1,8 +1,8 @@
 /*
- * openapi.c - /openapi.json: what the server answers, made from the tables that it answers by.
+ * openapi.c - /openapi.json, generated from the tables that the server runs on.
  *
- * Paths come from the routes, objects from the shapes. Only what is put together by hand in a
- * handler (a page, a summary) has its schema here, as text.
+ * Paths, parameters and bodies come from the operations, objects from the shapes. Only what a
+ * handler writes by itself (a page, a summary) has its schema here, as text.
  */
 #include "openapi.h"
 #include "request.h"
@@ -15,11 +15,11 @@
 /* --- objects ------------------------------------------------------------------------------------
  */
 
-/* An object of one shape, with more members behind it: "as_of":{"type":"integer"} */
+/* An object of a shape, with further members: "as_of":{"type":"integer"} */
 typedef struct schema {
     const char *name;
     const ef__shape *shape; /* NULL: `text` is all of it */
-    const char *text;       /* members of "properties" behind those of the shape */
+    const char *text;       /* further members of "properties" */
     const char *needed;     /* those of `text` that are always there: "as_of" */
 } schema;
 
@@ -423,7 +423,7 @@ static void write_responses(ef__json_writer *w, const ef__operation *route)
     ef__json_close(w, '}');
 }
 
-/* Which scope it asks for; an empty list: it is open to everybody. */
+/* The required scope; an empty list: no token is needed. */
 static void write_security(ef__json_writer *w, const ef__operation *route)
 {
     ef__json_open(w, '[');
@@ -441,7 +441,7 @@ static void write_security(ef__json_writer *w, const ef__operation *route)
     ef__json_close(w, ']');
 }
 
-/* What a token that is bound to one tenant gets of it. */
+/* What a token that is bound to one tenant gets. */
 static void write_tenancy(ef__json_writer *w, const ef__operation *route)
 {
     static const char *const words[] = {

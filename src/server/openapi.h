@@ -1,5 +1,5 @@
 /*
- * openapi.h - what the files behind /openapi.json share.
+ * openapi.h - shared declarations of the files that write /openapi.json.
  */
 #ifndef EF_SERVER_OPENAPI_H
 #define EF_SERVER_OPENAPI_H

@@ -1,9 +1,9 @@
 /*
- * route.c - from a method and a path to a handler.
+ * route.c - finds the operation of a method and a path.
  *
- * A pattern is compared segment by segment with the path as it came, escapes and all, so that an
- * escaped slash is part of a name. A segment {name} takes anything but nothing; {name}:verb takes
- * what ends in :verb.
+ * A pattern is compared with the raw path segment by segment, including escapes, so that an escaped
+ * slash is part of a name. A segment {name} matches any non-empty text; {name}:verb matches text
+ * that ends in :verb.
  */
 #include "route.h"
 
@@ -31,7 +31,7 @@ static ef_str next_segment(ef_str *path)
     return out;
 }
 
-/* Does a segment fit its pattern? Then *out_name is what stands for the name, if there is one. */
+/* Whether a segment matches its pattern; *out_name is the text of the name, if it has one. */
 static bool segment_fits(ef_str pattern, ef_str text, ef_str *out_name)
 {
     const char *close = memchr(pattern.ptr, '}', pattern.len);
@@ -47,8 +47,8 @@ static bool segment_fits(ef_str pattern, ef_str text, ef_str *out_name)
     return true;
 }
 
-/* All routes in the order of their tables, each with the letter that its paths have behind "/v1/",
- * or 0: it tells nearly all of them from a path without a look at the tables, which are large. */
+/* All routes in the order of their tables, each with the letter after "/v1/" in its path, or 0. The
+ * letter excludes nearly all routes without reading the tables, which are large. */
 typedef struct lead {
     const ef__http_route *route;
     char letter;
@@ -98,7 +98,7 @@ size_t ef__route_number(const ef__operation *operation)
     return operation && leads[number].route ? number : EF__ROUTES_MAX;
 }
 
-/* The same up to the pattern's first name, or to the end of both: most patterns end here. */
+/* Compares up to the first name of the pattern, which excludes most patterns. */
 static bool begins_alike(const char *pattern, ef_str path)
 {
     size_t i = 0;

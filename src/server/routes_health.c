@@ -1,9 +1,9 @@
 /*
- * routes_health.c - is it alive, is it ready, what is it.
+ * routes_health.c - liveness, readiness and version.
  *
- * Alive: this process answers. Ready: the stores can be read, what is in them adds up, whoever
- * works here gets on, the disk has room. Health is progress: a worker that runs and gets nowhere is
- * not ready.
+ * Alive: this process responds. Ready: the stores can be read, every event is accounted for, the
+ * tasks of this process make progress, and the disk has space. A worker that runs without progress
+ * is not ready.
  */
 #include "request.h"
 
@@ -31,7 +31,7 @@ static ef_status livez(ef__request *r, ef_error *err)
 
 /* --- readiness ----------------------------------------------------------------------------------
  *
- * Whoever can reach the server may ask: what a store says of its paths and streams is in the log.
+ * No token is needed, so messages of a store, which may name paths and streams, are only logged.
  */
 
 typedef struct check {
@@ -53,7 +53,7 @@ static void check_journal(const ef__server *server, check *out)
         (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_message(err.status));
 }
 
-/* Counted over several reads, while others work: what does not add up has to stay so. */
+/* Counts several times, because workers write meanwhile: only a lasting difference is an error. */
 static ef_status count_unaccounted(const ef__server *server, size_t *out_generations, int64_t *out,
                                    ef_error *err)
 {
@@ -84,9 +84,8 @@ static size_t read_tasks(const ef__server *server, ef_task tasks[TASKS_MAX])
     return count < TASKS_MAX ? count : TASKS_MAX;
 }
 
-/* Whoever reads compares hashes, so that a store which is not as it was written is noticed by those
- * who work on it, or by who has just counted (`st`); to read all of it here would take as long as
- * it is large. */
+/* Every read compares hashes, so damage is detected by the tasks of this process, or by the count
+ * that returned `st`. Reading the whole store here would take too long. */
 static void check_integrity(const ef__server *server, ef_status st, int64_t unaccounted, check *out)
 {
     ef_task tasks[TASKS_MAX];
@@ -129,7 +128,7 @@ static void check_views(const ef__server *server, check *out, check *integrity)
     check_integrity(server, st, st == EF_OK ? unaccounted : 0, integrity);
 }
 
-/* A quota refuses writes too, though the file system has room. */
+/* A quota refuses writes even if the file system has space. */
 ef__disk ef__server_disk(const ef__server *server)
 {
     ef__disk disk = ef__disk_of(server->options.url, server->options.views_url);
@@ -180,7 +179,8 @@ static void check_tasks(const ef__server *server, check *out)
         }
 }
 
-/* Numbers are not for a page that was served under a name pointed at this address. */
+/* Without details for another host name: it may be a page that was served under a name of an
+ * attacker. */
 static void write_check(ef__request *r, const check *c)
 {
     bool details = r->host_kind != EF__HOST_OTHER;

@@ -72,6 +72,8 @@ class Views(Case):
                    .get("total") == 11)
         then = self.get(f"/v1/views/customers/past?position={first['position']}").json()
         self.assertEqual(5, then["data"]["total"])
+        for freshness in ("current=true", f"at_least={first['token']}", "wait=1s"):
+            self.refused(400, "bad_input", self.get(f"/v1/views/customers/past?position=1&{freshness}"))
         wait_until(lambda: [first["position"], second["position"]] ==
                    [e["position"] for e in self.get("/v1/views/customers/past/explain").json()])
 
