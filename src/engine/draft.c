@@ -27,24 +27,16 @@ typedef struct draft_state {
     ef_draft_result *out;
 } draft_state;
 
-static int compare_text(ef_str a, ef_str b)
-{
-    size_t shorter = a.len < b.len ? a.len : b.len;
-    int order = shorter ? memcmp(a.ptr, b.ptr, shorter) : 0;
-
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 static int compare_rows(const void *left, const void *right)
 {
-    const ef_draft_row *row = left, *b = right;
-    int order = compare_text(row->tenant, b->tenant);
+    const ef_draft_row *row = left, *other = right;
+    int order = ef__str_compare(row->tenant, other->tenant);
 
     if (order == 0)
-        order = compare_text(row->stream, b->stream);
+        order = ef__str_compare(row->stream, other->stream);
     if (order == 0)
-        order = (row->seq > b->seq) - (row->seq < b->seq);
-    return order ? order : (row->version < b->version) - (row->version > b->version);
+        order = (row->seq > other->seq) - (row->seq < other->seq);
+    return order ? order : (row->version < other->version) - (row->version > other->version);
 }
 
 static bool same_event(const ef_draft_row *row, const ef_draft_row *b)

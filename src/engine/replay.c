@@ -12,14 +12,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The bounds and filters of a replay, and its progress. */
+/* A replay and its progress. */
 typedef struct replay_read {
     ef_engine *engine;
-    ef_str tenant;
-    bool any_tenant;
-    ef_str stream, type;
-    int64_t from, to; /* positions; `to` is never 0 */
-    int64_t from_us, to_us, after_seq, until_seq;
+    ef_replay what;        /* `to` is never 0 */
     int64_t position, seq; /* done up to here */
     bool over;
     bool fits_only; /* return only matching events */
@@ -27,12 +23,12 @@ typedef struct replay_read {
 
 static bool matches_filter(const replay_read *reading, const ef_event *event)
 {
-    return event->position >= reading->from && event->position <= reading->to &&
-           (reading->from_us == 0 || event->time_us >= reading->from_us) &&
-           (reading->to_us == 0 || event->time_us <= reading->to_us) &&
-           event->seq > reading->after_seq &&
-           (reading->until_seq == 0 || event->seq <= reading->until_seq) &&
-           ef__type_matches(event->type, reading->type);
+    return event->position >= reading->what.from && event->position <= reading->what.to &&
+           (reading->what.from_us == 0 || event->time_us >= reading->what.from_us) &&
+           (reading->what.to_us == 0 || event->time_us <= reading->what.to_us) &&
+           event->seq > reading->what.after_seq &&
+           (reading->what.until_seq == 0 || event->seq <= reading->what.until_seq) &&
+           ef__type_matches(event->type, reading->what.type);
 }
 
 static ef_status read_stream(replay_read *reading, ef_batch *batch, ef_error *err)
@@ -40,10 +36,10 @@ static ef_status read_stream(replay_read *reading, ef_batch *batch, ef_error *er
     int64_t from = reading->seq + 1;
     ef_status st;
 
-    if (reading->fits_only && from <= reading->after_seq)
-        from = reading->after_seq + 1;
-    st = ef_journal_read_stream(reading->engine->journal, reading->tenant, reading->stream, from,
-                                reading->engine->run_batch, batch, err);
+    if (reading->fits_only && from <= reading->what.after_seq)
+        from = reading->what.after_seq + 1;
+    st = ef_journal_read_stream(reading->engine->journal, reading->what.tenant,
+                                reading->what.stream, from, reading->engine->run_batch, batch, err);
     if (st == EF_NOT_FOUND) /* no such stream: no events */
         st = EF_OK;
     reading->over = !batch->more;
@@ -51,8 +47,8 @@ static ef_status read_stream(replay_read *reading, ef_batch *batch, ef_error *er
         const ef_event *last = &batch->events[batch->count - 1];
         reading->seq = last->seq;
         reading->position = last->position;
-        reading->over = reading->over || last->position >= reading->to ||
-                        (reading->until_seq != 0 && last->seq >= reading->until_seq);
+        reading->over = reading->over || last->position >= reading->what.to ||
+                        (reading->what.until_seq != 0 && last->seq >= reading->what.until_seq);
     }
     return st;
 }
@@ -62,21 +58,21 @@ static ef_status read_log(replay_read *reading, ef_batch *batch, ef_error *err)
     int64_t after = reading->position, reached;
     ef_status st;
 
-    if (reading->fits_only && after < reading->from - 1)
-        after = reading->from - 1;
+    if (reading->fits_only && after < reading->what.from - 1)
+        after = reading->what.from - 1;
     reached = after;
     st = ef_journal_read_log(
         reading->engine->journal,
-        &(ef_log_query){.tenant = reading->tenant,
-                        .any_tenant = reading->any_tenant,
+        &(ef_log_query){.tenant = reading->what.tenant,
+                        .any_tenant = reading->what.any_tenant,
                         .after = after,
-                        .type = reading->fits_only ? reading->type : (ef_str){0},
+                        .type = reading->fits_only ? reading->what.type : (ef_str){0},
                         .limit = reading->engine->run_batch,
                         .out_reached = &reached},
         batch, err);
     if (st == EF_OK) {
-        reading->over = !batch->more || reached >= reading->to;
-        reading->position = reached < reading->to ? reached : reading->to;
+        reading->over = !batch->more || reached >= reading->what.to;
+        reading->position = reached < reading->what.to ? reached : reading->what.to;
     }
     return st;
 }
@@ -86,12 +82,12 @@ static ef_status read_next(replay_read *reading, ef_batch *batch, ef__apply_even
                            size_t *out_count, ef_error *err)
 {
     ef_status st =
-        reading->stream.len ? read_stream(reading, batch, err) : read_log(reading, batch, err);
+        reading->what.stream.len ? read_stream(reading, batch, err) : read_log(reading, batch, err);
 
     *out_count = 0;
     for (size_t i = 0; st == EF_OK && i < batch->count; i++)
         if (reading->fits_only ? matches_filter(reading, &batch->events[i])
-                               : batch->events[i].position <= reading->to)
+                               : batch->events[i].position <= reading->what.to)
             out[(*out_count)++] = (ef__apply_event){&batch->events[i], false};
     return st;
 }
@@ -159,19 +155,21 @@ static ef_status set_upper_bound(ef__run_drive *drive, ef_error *err)
 
 static replay_read reading_of(const ef__run_drive *drive)
 {
+    const ef__detail *detail = &drive->detail;
+
     return (replay_read){.engine = drive->engine,
-                         .tenant = drive->run.tenant,
-                         .any_tenant = drive->detail.all_tenants,
-                         .stream = drive->detail.stream,
-                         .type = drive->detail.type,
-                         .from = drive->run.from,
-                         .to = drive->detail.upper,
-                         .from_us = drive->detail.from_us,
-                         .to_us = drive->detail.to_us,
-                         .after_seq = drive->detail.after_seq,
-                         .until_seq = drive->detail.until_seq,
+                         .what = {.tenant = drive->run.tenant,
+                                  .any_tenant = detail->all_tenants,
+                                  .stream = detail->stream,
+                                  .type = detail->type,
+                                  .from = drive->run.from,
+                                  .to = detail->upper,
+                                  .from_us = detail->from_us,
+                                  .to_us = detail->to_us,
+                                  .after_seq = detail->after_seq,
+                                  .until_seq = detail->until_seq},
                          .position = drive->run.last_position,
-                         .seq = drive->detail.last_seq,
+                         .seq = detail->last_seq,
                          .fits_only = true};
 }
 
@@ -354,18 +352,8 @@ ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool val
         st = open_side_fold(&run, engine, replay->projection, err);
     if (st == EF_OK) {
         *out = (ef_replay_result){0};
-        run.reading = (replay_read){.engine = engine,
-                                    .tenant = replay->tenant,
-                                    .any_tenant = replay->any_tenant,
-                                    .stream = replay->stream,
-                                    .type = replay->type,
-                                    .from = replay->from,
-                                    .to = replay->to ? replay->to : head.position,
-                                    .from_us = replay->from_us,
-                                    .to_us = replay->to_us,
-                                    .after_seq = replay->after_seq,
-                                    .until_seq = replay->until_seq,
-                                    .fits_only = !validate};
+        run.reading = (replay_read){.engine = engine, .what = *replay, .fits_only = !validate};
+        run.reading.what.to = replay->to ? replay->to : head.position;
         events = malloc(engine->run_batch * sizeof *events);
         st = events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
     }
