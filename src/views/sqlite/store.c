@@ -71,7 +71,7 @@ static ef_status schema_ready(vq_store *store, bool create, ef_error *err)
     if (version < vq_migration_count && store->base.read_only)
         return ef_fail(err, version == 0 ? EF_NOT_FOUND : EF_MISUSE,
                        "the view store %s has schema %" PRId64
-                       " and was opened read-only: everfold init brings it up to %d",
+                       " and was opened read-only: open it for writing to migrate it to %d",
                        store->path, version, vq_migration_count);
     if (version == 0 && !create)
         return ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", store->path);
