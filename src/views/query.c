@@ -1,7 +1,6 @@
 /*
- * query.c - running a query: candidates in, the first `limit` that match and lie behind the cursor
- * out. Where candidates come in another order than the answer's, a heap keeps the best so far, the
- * worst of them on top.
+ * query.c - runs a query: selects the first `limit` candidates that match and follow the cursor. If
+ * candidates are not in the order of the result, a heap keeps the best so far, the worst on top.
  */
 #include "query.h"
 
@@ -9,8 +8,8 @@
 
 #include <stdlib.h>
 
-/* A view that may be in the answer: one block of memory with its bytes behind it. Of candidates in
- * order none is dropped again, so they go to the answer's memory at once. */
+/* A view that may be in the result: one block of memory that includes its strings. Candidates in
+ * order are never dropped again, so they are allocated in the memory of the result. */
 typedef struct found {
     ef__view view;
     ef__query_place place;
@@ -20,7 +19,7 @@ typedef struct found {
 typedef struct run {
     const ef__query *query;
     ef__query_plan plan;
-    ef__match *match; /* made when a view is looked into: an index may tell enough */
+    ef__match *match; /* opened when a view is read: the index may suffice */
     size_t limit;
     bool has_cursor;
     ef__query_place cursor;
@@ -28,7 +27,7 @@ typedef struct run {
     size_t count;
     size_t bytes;
     int64_t views_read, matched;
-    bool more; /* something behind the cursor was left out */
+    bool more; /* there are matches after the page */
     ef__buf keys[EF__QUERY_SORTS_MAX];
     ef__arena arena;
     ef__arena *answer;
@@ -123,7 +122,7 @@ static ef_status make_place(run *r, const ef__view *view, ef__query_place *out)
     return st;
 }
 
-/* With a NUL behind it, as all that is handed out has. */
+/* With a terminating NUL, like all strings of a result. */
 static ef_str append_text(char **at, ef_str text)
 {
     ef_str copy = {*at, text.len};
@@ -167,8 +166,8 @@ static found *found_make(const run *r, const ef__view *view, const ef__query_pla
     return f;
 }
 
-/* Keep it if it is among the first. A full page of large views gets shorter, never wrong: what is
- * dropped is the last of all, and the cursor leads to it. */
+/* Keeps the view if it is among the first. A page of large views becomes shorter: its last views
+ * are dropped, and the cursor leads to them. */
 static ef_status keep_view(run *r, const ef__view *view, const ef__query_place *place)
 {
     found *f;
@@ -201,7 +200,7 @@ static ef_status keep_view(run *r, const ef__view *view, const ef__query_place *
     return EF_OK;
 }
 
-/* Does the key by which the candidate was found say that it matches? */
+/* Whether the key by which the candidate was found proves that it matches. */
 static bool is_covered(const run *r, ef_str key)
 {
     const ef__query_plan *plan = &r->plan;
@@ -211,8 +210,7 @@ static bool is_covered(const run *r, ef_str key)
            (!plan->has_high || ef__sort_key_is_plain(key, ef__buf_str(&plan->high)));
 }
 
-/* Test a candidate and say where it stands. What the index knows is not read from the view again.
- */
+/* Tests a candidate and finds its place. Values that the index has are not read from the view. */
 static ef_status test_view(run *r, ef_str key, const ef__view *view, bool *out_holds,
                            ef__query_place *out)
 {
@@ -231,7 +229,7 @@ static ef_status test_view(run *r, ef_str key, const ef__view *view, bool *out_h
     return st;
 }
 
-/* What was done since the last call, and one for the view itself. */
+/* Charges the steps since the last call, and one for the view. */
 static ef_status charge_meter(run *r)
 {
     return r->query->meter ? ef__meter_charge(r->query->meter,
@@ -255,7 +253,7 @@ static bool look_at(void *context, ef_str key, const ef__view *view)
     if (r->st == EF_OK &&
         (!r->has_cursor || ef__query_place_compare(r->query, &place, &r->cursor) > 0))
         r->st = keep_view(r, view, &place);
-    /* In order, one more than the page is enough to know that there is a next one. */
+    /* In order, one view more than the page shows that there is a next page. */
     return r->st == EF_OK && !(r->plan.in_order && r->more && !r->query->count);
 }
 
@@ -309,7 +307,7 @@ static ef_status print_fields(run *r, const ef__view *view, ef__buf *out)
     return st == EF_OK && out->failed ? ef__no_memory(r->err) : st;
 }
 
-/* What was found in order is in the answer's memory already. */
+/* Views found in order are in the memory of the result already. */
 static ef_str result_text(const run *r, ef__arena *arena, ef_str text)
 {
     return r->plan.in_order ? text : ef__arena_copy(arena, text);
@@ -338,7 +336,7 @@ static ef_status fill_row(run *r, const found *f, ef__buf *scratch, ef__arena *a
     return st != EF_OK ? st : out->id.ptr && out->data.ptr ? EF_OK : ef__no_memory(r->err);
 }
 
-/* A heap gives its last one first: the answer is filled from behind. */
+/* A heap returns the last view first, so the result is filled from its end. */
 static void sort_heap(run *r)
 {
     size_t all = r->count;

@@ -1,13 +1,13 @@
 /*
  * query_cursor.c - cursors of queries, as base64url of:
  *
- *     sum of the question and the rest (8 bytes)  then for each sort key, the tenant where all are
- *     asked for, and the id:
+ *     checksum of the query and the rest (8 bytes)
+ *     for each sort key, the tenant (with any_tenant) and the id:
  *     length (4 bytes, big-endian)  bytes
  *
- * The sum is no secret: it catches cut, mistyped and foreign text, and a cursor of another
- * question. A forged one starts a page elsewhere in the same answer, which its owner may read
- * anyway.
+ * The checksum is not secret: it detects truncated, mistyped and foreign text, and a cursor of
+ * another query. A forged cursor starts a page elsewhere in the same result, which the client may
+ * read anyway.
  */
 #include "query_priv.h"
 
@@ -94,7 +94,7 @@ static uint64_t get_number(const char *bytes, int count)
     return value;
 }
 
-/* Bytes of the text; len 0 when it has other letters. */
+/* The decoded bytes; len 0: the text has other letters. */
 static ef_str decode_base64(ef_str text, ef__arena *arena)
 {
     size_t len = text.len * 6 / 8;

@@ -1,10 +1,10 @@
 /*
- * query_plan.c - which range of which index to look at.
+ * query_plan.c - chooses the range of an index to scan.
  *
- * The filter is a row of conditions joined by `and`, if only of one. A condition that compares an
- * indexed path, or view_id, with a literal gives a range; what lies outside cannot match. There is
- * nothing to know about how many views lie inside, so the rule is plain: one value first, then a
- * range (best of the path that is sorted by), then the index that is sorted by, then all.
+ * The filter is a conjunction of one or more conditions. A condition that compares an indexed path,
+ * or view_id, with a literal gives a range; views outside it cannot match. There are no statistics
+ * about the number of views in a range, so the rule is fixed: a single value first, then a range
+ * (preferably of the sort path), then the index of the sort path, then all views.
  */
 #include "query_priv.h"
 
@@ -15,7 +15,7 @@
 #define BOUND_MAX (64 * 1024)
 enum { PATH_MAX_BYTES = 1024, INDEXES_MAX = EF_FOLD_LIMIT_INDEXES, BY_ID = INDEXES_MAX };
 
-/* The range that the conditions on one path leave. */
+/* The range allowed by the conditions on one path. */
 typedef struct range {
     bool used, has_low, has_high, low_open, high_open, is_point;
     int conditions; /* that it is made of, none of them cut */
@@ -44,8 +44,7 @@ static bool is_name(ef_str field)
     return field.len > 0;
 }
 
-/* "stats.total" for a path of the view that is made of plain names; false for others, which have no
- * one spelling. */
+/* "stats.total" for a path of plain names. False for other paths, which have several spellings. */
 static bool path_text(const ef__expr *expr, char out[PATH_MAX_BYTES])
 {
     size_t len = 0;
@@ -98,7 +97,7 @@ static int32_t index_of(const planner *p, const ef__expr *expr)
 
 /* --- conditions ------------------------------------------------------------------------------- */
 
-/* null is left out: it is equal to what is missing, and compares with nothing. */
+/* Not null, which equals a missing value and is not ordered. */
 static bool literal_value(planner *p, const ef__expr *expr, ef__value *out)
 {
     ef__number zero = ef__number_from_int64(0), negative;
@@ -121,7 +120,7 @@ static bool literal_value(planner *p, const ef__expr *expr, ef__value *out)
     }
 }
 
-/* The bytes that the range goes by; false when the literal cannot bound it. */
+/* The key of a literal. False: the literal cannot bound a range. */
 static bool bound_key(int32_t index, ef__value v, ef__buf *out, bool *out_cut)
 {
     *out_cut = false;
@@ -130,7 +129,7 @@ static bool bound_key(int32_t index, ef__value v, ef__buf *out, bool *out_cut)
     return ef__sort_key(v, EF__KEY_BYTES, out, out_cut, NULL) == EF_OK && !out->failed;
 }
 
-/* Keep the higher of two low ends, or the lower of two high ones; of equal ones the open one. */
+/* Keeps the higher of two low ends, or the lower of two high ends; of equal ones the open one. */
 static void narrow_bound(ef__buf *bound, bool *has, bool *open, ef_str key, bool key_open,
                          bool is_low)
 {
@@ -167,7 +166,7 @@ static void add_range(planner *p, int32_t index, ef__expr_kind kind, ef__value v
     bool cut, open;
 
     if (bound_key(index, v, &key, &cut)) {
-        /* A key that was cut stands for larger values too: the end has to be within. */
+        /* A truncated key also stands for larger values, so the end must be inclusive. */
         open = !cut && (kind == EF__EXPR_LT || kind == EF__EXPR_GT);
         r->used = true;
         r->conditions += !cut;
@@ -224,7 +223,7 @@ static int32_t choose_range(const planner *p, int32_t sorted_by)
     return best < 0 ? BY_ID : best;
 }
 
-/* Move what was chosen into the plan, which then owns the bounds. */
+/* Moves the chosen range into the plan, which then owns the bounds. */
 static void take_range(planner *p, int32_t chosen, ef__query_plan *out)
 {
     range *r = &p->ranges[chosen];
@@ -258,7 +257,7 @@ ef_status ef__query_plan_make(const ef__query *query, ef__query_plan *out, ef_er
         split_paths(p);
         if (query->filter)
             read_conditions(p, query->filter->expr);
-        /* Only one sort key: an index knows nothing of a second. */
+        /* Only with one sort key, because an index has one. */
         if (query->sort_count == 1)
             sorted_by = index_of(p, query->sorts[0].by->expr);
     }

@@ -52,7 +52,7 @@ static void id_ends(const ef__view_scan *s, ef__view_place *from, ef__view_place
 
 /* --- an index --------------------------------------------------------------------------------- */
 
-/* No key is longer than EF__KEY_BYTES, so none lies above one more byte of 255. */
+/* No key is longer than EF__KEY_BYTES, so no key is above one with a further byte of 255. */
 static void above_all_keys(ef__view_place *p, int32_t index)
 {
     char bytes[EF__KEY_BYTES + 1];

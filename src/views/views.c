@@ -1,5 +1,5 @@
 /*
- * views.c - opening a view store by its URL, and what back ends do alike.
+ * views.c - opens a view store by its URL; functions shared by back ends.
  */
 #include "views.h"
 
@@ -47,7 +47,7 @@ ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_er
         taken.busy_ms = 10000;
     if (!taken.clock)
         taken.clock = ef_clock_system();
-    /* A store that is only read is never made. */
+    /* A read-only store is never created. */
     if (taken.read_only)
         taken.create = false;
     if (strcmp(url, "memory:") == 0)
@@ -75,8 +75,8 @@ void ef__views_close(ef_views *views)
 
 /* --- what back ends do alike ------------------------------------------------------------------ */
 
-/* Two seeds make two sums of 64 bits. Sums of single views are added up, so that a change costs one
- * subtraction and one addition, and the order in which views came does not show. */
+/* Two seeds give two sums of 64 bits. The sums of views are added, so a change costs one
+ * subtraction and one addition, and the digest does not depend on the order of changes. */
 #define SEED_A UINT64_C(0x76696577732d3031)
 #define SEED_B UINT64_C(0x9e3779b97f4a7c15)
 
@@ -87,11 +87,11 @@ static void put_u64(uint8_t *out, uint64_t value)
 }
 
 /*
- * Each part is hashed by itself, and the sums are put side by side with the lengths:
+ * Each part is hashed separately, and the hashes are concatenated with the lengths:
  *
  *     lengths of tenant, id, data · schema · XXH3 of tenant, id, data       8 bytes each
  *
- * This is as good as hashing them with their lengths before them, and copies no data.
+ * This is as strong as hashing the parts with their lengths, and copies no data.
  */
 static uint64_t view_sum(const ef__view *view, uint64_t seed)
 {

@@ -1,9 +1,9 @@
 /*
  * change.c - writing changed views and their index entries.
  *
- * In the order of keys, so that neighbours share pages and the cursor has a short way. A view is
- * found, compared with the digest it was read with, and written where it stands; its packed keys
- * say which index entries stay, go and come.
+ * Views are written in the order of keys, because neighbours share pages. The cursor finds a view,
+ * compares its digest with the one that was read, and writes it in place; its packed keys show
+ * which index entries to keep, delete and add.
  */
 #include "store.h"
 
@@ -52,7 +52,7 @@ static ef_status change_entries(vl_txn *txn, bool remove, int64_t shelf, ef_str 
 
 /* --- views ------------------------------------------------------------------------------------ */
 
-/* At the view as it was read, or nowhere; its packed keys are in s->old_keys. */
+/* Moves to the view if it is unchanged since it was read; its packed keys are in s->old_keys. */
 static ef_status find_view(scratch *s, const vl_key *key, const ef__view_change *change,
                            ef_error *err)
 {
@@ -69,7 +69,7 @@ static ef_status find_view(scratch *s, const vl_key *key, const ef__view_change 
     return st == EF_OK ? ef__view_compare(change, is.digest, err) : st;
 }
 
-/* Room is made in the page, and filled: the data is copied once. */
+/* Reserves the space in the page and fills it, so the data is copied once. */
 static int put_view(scratch *s, const vl_key *key, const ef__view *view, const uint64_t digest[2])
 {
     vl_view row = {.last_position = view->last_position,

@@ -1,6 +1,6 @@
 /*
- * commit.c - what an apply changes, in one transaction: fences and eras first, for they say whether
- * the rest is still ours to write.
+ * commit.c - commits an apply in one transaction. Fences and eras are compared first: they decide
+ * whether the caller may still write.
  */
 #include "store.h"
 
@@ -11,7 +11,7 @@
 
 /* --- fences ----------------------------------------------------------------------------------- */
 
-/* The scope of a lease may be longer than a key. Only whether two are the same is ever asked. */
+/* The scope of a lease may be longer than a key. Scopes are only compared for equality. */
 static ef_status fence_key(ef_str scope, vl_key *out, ef_error *err)
 {
     uint8_t hash[EF_HASH_BYTES];
@@ -73,7 +73,7 @@ ef_status vl_part_shelf(vl_part *part, ef_str tenant, int64_t *out, ef_error *er
     return st;
 }
 
-/* At the watermark as it was read, or nowhere. */
+/* Moves to the watermark if it is unchanged since it was read. */
 static ef_status find_watermark(vl_walk *walk, const vl_key *key,
                                 const ef__watermark_change *change, ef_error *err)
 {
@@ -136,8 +136,8 @@ typedef struct committing {
     bool live;
 } committing;
 
-/* The seam: live only if nothing lies behind the cursor, asked while nobody else can commit here.
- */
+/* Goes live only if the head of the journal is at the cursor, read while no other transaction can
+ * commit to the views. */
 static ef_status try_go_live(vl_txn *txn, committing *c, vl_generation *g, ef_error *err)
 {
     int64_t head = 0;

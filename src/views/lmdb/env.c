@@ -1,6 +1,6 @@
 /*
- * env.c - opening and closing: the list of what the process has open, and what kind of environment
- * it is.
+ * env.c - opens and closes environments: the list of those that the process has open, and the check
+ * of their kind.
  */
 #include "env.h"
 
@@ -38,7 +38,7 @@ static bool file_of(const char *folder, const char *name, char out[PATH_BYTES])
     return n > 0 && n < PATH_BYTES;
 }
 
-/* A name that was never synced is gone after a power cut. */
+/* A power cut may lose a directory entry that was not synced. */
 static void sync_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -63,9 +63,9 @@ static ef_status make_folder(const char *folder, ef_error *err)
     return EF_OK;
 }
 
-/* The folder is there, with or without a store in it; *out_made tells. */
-static ef_status look_at_folder(const char *folder, bool create, struct stat *out, bool *out_made,
-                                ef_error *err)
+/* Creates the folder if needed. *out_made: it contains a store. */
+static ef_status check_folder(const char *folder, bool create, struct stat *out, bool *out_made,
+                              ef_error *err)
 {
     char path[PATH_BYTES];
     struct stat file;
@@ -126,7 +126,7 @@ static int open_trees(vl_txn *txn, unsigned flags)
     return rc;
 }
 
-/* How many named databases, and whatever else, are in the unnamed one. */
+/* The number of entries in the unnamed database: named databases and anything else. */
 static int count_all(vl_txn *txn, size_t *out)
 {
     MDB_dbi unnamed;
@@ -139,7 +139,7 @@ static int count_all(vl_txn *txn, size_t *out)
     return rc;
 }
 
-/* In a writing transaction: another process may have filled it meanwhile. */
+/* In a write transaction, because another process may have filled it meanwhile. */
 static ef_status fill_new(vl_txn *txn, void *context, ef_error *err)
 {
     vl_format format = {.version = FORMAT_VERSION, .created_us = *(int64_t *)context};
@@ -189,7 +189,7 @@ static ef_status look_inside(vl_env *env, bool *out_new, ef_error *err)
     return rc == 0 ? EF_OK : vl_failed(&txn, rc, "opening", err);
 }
 
-/* A map that is longer than its file ends the process where it is read. */
+/* Reading a map beyond the end of its file kills the process. */
 static ef_status check_size(vl_env *env, ef_error *err)
 {
     MDB_envinfo info;
@@ -348,7 +348,7 @@ ef_status vl_env_open(const char *folder, const vl_env_options *options, vl_env 
 
     *out = NULL;
     pthread_mutex_lock(&list_lock);
-    st = look_at_folder(folder, options->create, &is, &is_made, err);
+    st = check_folder(folder, options->create, &is, &is_made, err);
     for (vl_env *env = list; st == EF_OK && env && !*out; env = env->next)
         if (env->device == is.st_dev && env->inode == is.st_ino && env->pid == getpid())
             *out = env;

@@ -145,7 +145,8 @@ static ef_status resolve_one(vl_part *part, int64_t id, ef_error *err)
                      vl_key_numbers(VL_FAILURE_OPEN, part->change->generation, id), err);
 }
 
-/* Open ones of the stream that the watermark passes, each found anew: the one before is gone. */
+/* Resolves the open failures of the stream that the watermark passes. Each is searched from the
+ * start, because the previous one was deleted. */
 static ef_status resolve_failures(vl_part *part, vl_walk *walk, const ef__watermark_change *w,
                                   ef_error *err)
 {
@@ -173,8 +174,8 @@ static ef_status resolve_failures(vl_part *part, vl_walk *walk, const ef__waterm
     }
 }
 
-/* Open first, then resolve: what the watermark passes in this very commit is not left open. Where
- * nothing is open, as nearly always, the streams are not looked at. */
+/* Opens first, then resolves, so that a failure that the watermark passes in this commit does not
+ * stay open. If none is open, as usual, the streams are not searched. */
 ef_status vl_failures_write(vl_part *part, ef_error *err)
 {
     vl_key open = vl_key_number(VL_FAILURE_OPEN, part->change->generation);

@@ -1,6 +1,6 @@
 /*
- * follow.c - followed tenants: beginning, recording what a commit changed, reading the record. Each
- * has a second row, in the order in which their time is over.
+ * follow.c - followed tenants: follow, record the changes of a commit, list them. Each tenant has a
+ * second row, ordered by its expiry.
  */
 #include "store.h"
 
@@ -39,8 +39,8 @@ static ef_status follow_put(vl_txn *txn, int64_t generation, ef_str tenant, cons
                   vl_bytes(&row, sizeof row), err);
 }
 
-/* The tenant whose time is over first, and when; *out_until_us is INT64_MAX where none is followed.
- * The tenant is copied to `buffer`: rows move when something is written. */
+/* The tenant that expires first, and when; *out_until_us is INT64_MAX if none is followed. The
+ * tenant is copied to `buffer`, because rows move when something is written. */
 static ef_status find_first(vl_txn *txn, int64_t generation, char buffer[VL_KEY_MAX],
                             ef_str *out_tenant, int64_t *out_until_us, ef_error *err)
 {
@@ -121,8 +121,8 @@ static ef_status end_tenant(vl_txn *txn, int64_t generation, ef_str tenant, ef_e
                        : st;
 }
 
-/* Remove one row whose time is over, with its records: each commit removes one at most.
- * *out_followed: there was a row, whether or not it is removed. */
+/* Removes one expired row with its records; a commit removes at most one. *out_followed: there was
+ * a row, expired or not. */
 static ef_status end_one(vl_txn *txn, int64_t generation, int64_t now_us, bool *out_followed,
                          ef_error *err)
 {
@@ -219,7 +219,7 @@ static ef_status add_record(vl_txn *txn, int64_t shelf, int64_t number,
                   vl_bytes(bytes, sizeof row + id.len), err);
 }
 
-/* The number of the oldest record; 0 where there is none. */
+/* The number of the oldest record; 0: none. */
 static ef_status first_number(vl_txn *txn, int64_t shelf, int64_t *out, ef_error *err)
 {
     vl_key prefix = vl_key_number(VL_CHANGE, shelf);
@@ -252,7 +252,7 @@ static ef_status trim_changes(vl_txn *txn, int64_t shelf, ef__follow_row *f, ef_
     return st;
 }
 
-/* The changes of one tenant; nothing where it is not followed. */
+/* Records the changes of one tenant, if it is followed. */
 static ef_status record_tenant(vl_part *part, const ef__view_change **changes, size_t count,
                                ef_error *err)
 {

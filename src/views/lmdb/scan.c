@@ -1,18 +1,18 @@
 /*
  * scan.c - ranges of views, by id or by an index.
  *
- * A range goes from one place up to, but not including, another. Bounds, pages and directions only
- * choose the two places. Texts are compared by bytes, so that the place right behind x is x with a
- * NUL behind it: nothing fits in between.
+ * A range is half-open: from one place up to, but not including, another. Bounds, pages and
+ * directions only choose the two places. Texts are compared by bytes, so the immediate successor of
+ * x is x followed by a NUL.
  *
- * The read transaction lasts as long as the scan: `each` should not dwell, for pages that are
- * written meanwhile add up, and the map cannot grow.
+ * The read transaction lasts as long as the scan, so `each` must be fast: pages written meanwhile
+ * accumulate, and the map cannot grow.
  */
 #include "store.h"
 
 typedef bool each_view(void *context, ef_str key, const ef__view *view);
 
-/* A text that is longer than any that is kept is cut: what is kept is on the same side of both. */
+/* Truncates a text that is longer than any stored one, which does not change its order to them. */
 typedef struct place_text {
     size_t len;
     char bytes[EF__KEY_BYTES + 1];
@@ -60,7 +60,7 @@ static id_range id_bounds(const ef__view_scan *s)
     return r;
 }
 
-/* Only what is behind `after`, where that is inside. */
+/* Starts after `after`, if that is inside the range. */
 static void id_go_on(id_range *r, ef_str after, bool descending)
 {
     if (descending && (r->open || ef__str_compare(after, text_str(&r->to)) < 0)) {
@@ -229,7 +229,7 @@ static ef_status find_start(vl_walk *walk, int64_t shelf, const ef__view_scan *s
     return vl_walk_before_entry(walk, start, err);
 }
 
-/* The view of an entry. None is damage that the deep check names; a scan goes past it. */
+/* The view of an index entry. A scan skips an entry without a view; the deep check reports it. */
 static ef_status scan_entry(vl_txn *txn, int64_t shelf, const ef__view_scan *s, ef_str key,
                             ef_str id, each_view *each, void *context, bool *more, ef_error *err)
 {

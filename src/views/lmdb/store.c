@@ -1,5 +1,5 @@
 /*
- * store.c - opening and closing, and the table of what the store does.
+ * store.c - opens and closes the store, and its table of functions.
  */
 #include "store.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Address space, not memory or disk: the file is as long as what is in it. */
+/* Address space, not memory or disk: the file is as long as its content. */
 #define MAP_BYTES ((size_t)1 << 30)
 
 static const ef__views_ops OPS;
@@ -86,7 +86,7 @@ static ef_status vl_backup(ef_views *views, const ef_backup_options *options, ef
                                     : EF_IO,
                      "%s: %s", options->path, strerror(rc));
     } else if ((rc = mdb_env_copy2(txn.env->mdb, options->path, MDB_CP_COMPACT)) != 0) {
-        /* A write that is short for want of room is reported as EIO. */
+        /* LMDB reports a short write on a full disk as EIO. */
         st = ef_fail(err, rc == ENOSPC || rc == EIO ? EF_FULL : EF_IO,
                      "copying the views to %s: %s", options->path, mdb_strerror(rc));
     }

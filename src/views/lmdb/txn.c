@@ -19,7 +19,7 @@
 #define FREE_BYTES_MIN ((uint64_t)1 << 20)
 #define LOOK_EVERY 1024 /* commits, for readers that were killed */
 
-/* Reads that this thread has open: it must not wait for the gate, which waits for it. */
+/* Open reads of this thread: with one, it must not wait for the gate, which waits for the read. */
 static _Thread_local int open_here;
 
 /* --- errors ----------------------------------------------------------------------------------- */
@@ -105,9 +105,9 @@ static void map_leave(vl_env *env)
 
 /* --- growing ---------------------------------------------------------------------------------- */
 
-/* LMDB gives up the old map before it makes the new one, and cannot go back: so it is tried first
- * whether there is room for it. */
-static bool has_room(size_t bytes)
+/* LMDB unmaps the old map before it maps the new one, and cannot go back. So this tries first
+ * whether the address space suffices. */
+static bool has_address_space(size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -117,7 +117,7 @@ static bool has_room(size_t bytes)
     return true;
 }
 
-/* While nobody has a transaction. `follow`: as large as another process has made it. */
+/* While no transaction is open. `follow`: adopt the size that another process set. */
 static ef_status set_map(vl_env *env, bool follow, ef_error *err)
 {
     MDB_envinfo info = {0};
@@ -126,7 +126,7 @@ static ef_status set_map(vl_env *env, bool follow, ef_error *err)
 
     more = info.me_mapsize < GROW_STEP_MAX ? info.me_mapsize : GROW_STEP_MAX;
     size = follow ? 0 : info.me_mapsize + more;
-    if (rc == 0 && !has_room(follow ? info.me_mapsize : size))
+    if (rc == 0 && !has_address_space(follow ? info.me_mapsize : size))
         return ef_fail(err, EF_NO_MEMORY,
                        "%s cannot grow to %zu MB: the address space is exhausted", env->folder,
                        size >> 20);
@@ -138,7 +138,7 @@ static ef_status set_map(vl_env *env, bool follow, ef_error *err)
     return ef_fail(err, EF_NO_MEMORY, "%s could not grow: %s", env->folder, mdb_strerror(rc));
 }
 
-/* EF_BUSY: somebody reads for too long, or this very thread does. */
+/* EF_BUSY: a read transaction, perhaps of this thread, was open for too long. */
 static ef_status map_grow(vl_env *env, bool follow, int64_t busy_ms, ef_error *err)
 {
     struct timespec end = ef__deadline(CLOCK_MONOTONIC, open_here ? 0 : busy_ms);
@@ -146,7 +146,7 @@ static ef_status map_grow(vl_env *env, bool follow, int64_t busy_ms, ef_error *e
     ef_status st;
 
     pthread_mutex_lock(&env->gate);
-    while (env->growing && !late) /* another one that follows */
+    while (env->growing && !late) /* another thread grows the map */
         late = pthread_cond_timedwait(&env->moved, &env->gate, &end) == ETIMEDOUT;
     if (!late) {
         env->growing = true;
@@ -236,7 +236,7 @@ void vl_read_end(vl_txn *txn)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* Once. *out_again: the map has to grow; `follow` as another process has made it. */
+/* One attempt. *out_again: the map must grow, or (`follow`) adopt another process's size. */
 static ef_status write_once(vl_env *env, bool lazy, vl_work *work, void *context, bool *out_again,
                             bool *follow, ef_error *err)
 {
@@ -279,7 +279,7 @@ static ef_status write_growing(vl_env *env, bool lazy, int64_t busy_ms, vl_work 
         map_leave(env);
         if (!again)
             break;
-        /* Those who were killed may be all that keeps old pages from being used again. */
+        /* Slots of killed readers may prevent the reuse of old pages. */
         if (!follow)
             (void)mdb_reader_check(env->mdb, &dead);
         st = map_grow(env, follow, busy_ms, err);
@@ -298,7 +298,7 @@ ef_status vl_write(vl_env *env, bool lazy, int64_t busy_ms, vl_work *work, void 
     if (env->lock_fd < 0)
         return ef_fail(err, EF_MISUSE, "the view store was opened read-only");
     pthread_mutex_lock(&env->writer);
-    /* LMDB's own lock has no limit to how long it waits. */
+    /* LMDB's own lock has no timeout. */
     if (ef__lock_wait(env->lock_fd, F_WRLCK, 0, busy_ms)) {
         st = write_growing(env, lazy, busy_ms, work, context, err);
         if (++env->commits % LOOK_EVERY == 0)

@@ -1,5 +1,5 @@
 /*
- * walk.c - going through a tree in the order of its keys.
+ * walk.c - iterates over a tree in the order of its keys.
  */
 #include "row.h"
 
@@ -19,7 +19,7 @@ void vl_walk_close(vl_walk *walk)
     walk->mdb = NULL;
 }
 
-/* `key` and `value` go in where the operation asks for them. */
+/* `key` and `value` are the arguments of the operations that have any. */
 static ef_status walk_move(vl_walk *walk, MDB_cursor_op op, ef_str key, ef_str value, ef_error *err)
 {
     MDB_val at = vl_val(key), with = vl_val(value);
@@ -59,7 +59,7 @@ ef_status vl_walk_on(vl_walk *walk, bool back, ef_error *err)
     return walk_step(walk, back ? MDB_PREV : MDB_NEXT, err);
 }
 
-/* At the entry's key, if it is there: *out_at. Otherwise at the key behind it, if there is one. */
+/* Moves to the entry's key (*out_at: it exists), otherwise to the next key, if there is one. */
 static ef_status find_key(vl_walk *walk, const vl_entry *entry, bool *out_at, ef_error *err)
 {
     ef_status st = vl_walk_from(walk, &entry->key, err);

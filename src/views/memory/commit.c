@@ -1,6 +1,6 @@
 /*
- * commit.c - everything or nothing, in three steps: look whether all is as it was read, make all
- * that needs memory, then change. The last step cannot fail.
+ * commit.c - commits all changes or none, in three steps: compare with what was read, allocate all
+ * memory, then change. The last step cannot fail.
  */
 #include "memory.h"
 
@@ -67,7 +67,7 @@ static ef_status check_generation(mem_store *store, const ef__generation_change 
     return st;
 }
 
-/* *out_head is asked for only when a generation wants to go live; -1 otherwise. */
+/* *out_head is only read if a generation is about to go live; otherwise -1. */
 static ef_status check_all(mem_store *store, const ef__views_commit *commit, int64_t *out_head,
                            ef_error *err)
 {
@@ -165,7 +165,7 @@ static mem_fence *fence_make(const ef__fence *from)
     return f;
 }
 
-/* What was made, in the order of the commit; taken out one by one from the front. */
+/* Allocated items in the order of the commit; removed one by one from the front. */
 typedef struct made {
     mem_list items;
     size_t next;
@@ -185,7 +185,7 @@ static void *made_next(made *m)
 {
     void *item = m->items.items[m->next];
 
-    m->items.items[m->next++] = NULL; /* free(NULL) when the list goes */
+    m->items.items[m->next++] = NULL; /* free(NULL) when the list is released */
     return item;
 }
 

@@ -1,5 +1,5 @@
 /*
- * read.c - reading views, watermarks, failures and fences. An index is made when it is asked for.
+ * read.c - reads views, watermarks, failures and fences. An index is built when it is read.
  */
 #include "memory.h"
 
