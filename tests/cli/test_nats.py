@@ -171,7 +171,7 @@ class Nats(Case):
     def test_one_of_which_there_are_enough_by_its_subject_does(self):
         self.check_held_back(max_msgs_per_subject=1, discard="new", discard_new_per_subject=True)
 
-    def test_somebody_else_who_writes_to_the_stream_disturbs_nobody(self):
+    def test_another_writer_of_the_stream_delays_no_publisher(self):
         self.broker.make_stream()
         self.add()
         self.send(3, 400)
@@ -269,7 +269,7 @@ class Nats(Case):
         self.assertIn("redelivering", interrupt(worker).err)
         self.check_inbox([json.loads(base64.b64decode(m["data"])) for m in self.broker.messages()], 1, 5)
 
-    def test_a_stream_that_is_made_anew_under_an_idle_worker_gets_everything(self):
+    def test_a_stream_that_is_recreated_under_an_idle_worker_gets_everything(self):
         self.broker.make_stream()
         self.add()
         worker = self.start("work", "--no-leasing", "--silent")
@@ -282,7 +282,7 @@ class Nats(Case):
         interrupt(worker)
         self.check(2, 3)
 
-    def test_what_is_lost_and_no_longer_kept_is_told_loudly(self):
+    def test_lost_messages_that_are_no_longer_kept_are_logged_as_errors(self):
         self.broker.make_stream()
         self.add("--retain", "0")
         self.send(2, 3)
@@ -390,7 +390,7 @@ class Secure(Case):
         self.assertEqual(0, count)
         self.assertIn("sink unavailable", said)
 
-    def test_one_whose_authority_nobody_knows_is_not(self):
+    def test_a_certificate_of_an_unknown_authority_is_refused(self):
         stranger = Authority(self.dir / "stranger", "IP:127.0.0.1")
         self.assertEqual(0, self.published_by_tls("IP:127.0.0.1", known=stranger)[0])
 

@@ -285,7 +285,7 @@ class Projection(Case):
         self.init()
         self.assertEqual([], self.ok("projection", "ls", "-o", "json").json())
 
-    def test_status_tells_of_projections(self):
+    def test_status_shows_projections(self):
         self.deploy()
         self.count()
         found, = self.ok("status", "-o", "json").json()["projections"]

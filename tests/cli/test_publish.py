@@ -199,7 +199,7 @@ class Publish(Case):
         answer = self.ok("view", "query", "counts", "-o", "json").json()
         return sum(view["data"]["n"] for view in answer["items"])
 
-    def test_sinks_that_hang_answer_slowly_or_endlessly_delay_nobody_else(self):
+    def test_sinks_that_hang_answer_slowly_or_endlessly_delay_no_other_publisher(self):
         sinks = {answer: self.receiver(lambda event, _, answer=answer: answer)
                  for answer in ("hang", "drip", "endless")}
         for name, receiver in sinks.items():

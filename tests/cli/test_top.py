@@ -35,7 +35,7 @@ class Top(Counter):
         self.wait_until(lambda: self.once()["partitions"]["owned"] == 16)
         return worker
 
-    def test_an_object_tells_lanes_projections_workers_and_partitions(self):
+    def test_an_object_has_lanes_projections_workers_and_partitions(self):
         self.ok("work", "--drain")
         self.count()
         self.count()

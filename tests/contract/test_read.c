@@ -198,7 +198,7 @@ CONTRACT(what_is_followed_has_no_limit_but_the_one_that_is_given)
 }
 
 /* However soon he comes for it: nothing is left out, and he gets somewhere. */
-CONTRACT(who_waits_for_what_he_follows_gets_it_all_in_pieces)
+CONTRACT(a_waiting_follower_gets_all_events_in_pieces)
 {
     contract *t = *state;
     static const char *const streams[] = {"a", "b", "c"};
@@ -643,7 +643,7 @@ CONTRACT_MAIN(
     CASE(interleaved_streams_are_read_apart), CASE(a_stream_that_does_not_exist_is_not_found),
     CASE(an_event_is_read_by_its_id_and_tenant), CASE(the_log_is_read_in_pages_by_position),
     CASE(what_is_followed_has_no_limit_but_the_one_that_is_given),
-    CASE(who_waits_for_what_he_follows_gets_it_all_in_pieces),
+    CASE(a_waiting_follower_gets_all_events_in_pieces),
     CASE(who_follows_gets_the_events_that_others_read),
     CASE(each_event_of_a_page_has_its_own_names), CASE(the_log_is_filtered_by_tenant_and_type),
     CASE(a_batch_that_ends_exactly_at_its_limit_says_whether_there_is_more),

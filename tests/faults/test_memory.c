@@ -397,13 +397,13 @@ static void run_everywhere(bool for_good)
     CHECK_INT(0, wrong);
 }
 
-TEST(an_allocation_that_fails_once_is_told_and_nothing_is_lost)
+TEST(an_allocation_that_fails_once_is_reported_and_nothing_is_lost)
 {
     (void)state;
     run_everywhere(false);
 }
 
-TEST(memory_that_stays_away_is_told_and_nothing_is_lost)
+TEST(memory_that_stays_exhausted_is_reported_and_nothing_is_lost)
 {
     (void)state;
     run_everywhere(true);
@@ -412,8 +412,8 @@ TEST(memory_that_stays_away_is_told_and_nothing_is_lost)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST_CASE(an_allocation_that_fails_once_is_told_and_nothing_is_lost),
-        TEST_CASE(memory_that_stays_away_is_told_and_nothing_is_lost)};
+        TEST_CASE(an_allocation_that_fails_once_is_reported_and_nothing_is_lost),
+        TEST_CASE(memory_that_stays_exhausted_is_reported_and_nothing_is_lost)};
     const char *today = getenv("EVERFOLD_SEED");
 
     backend = argc > 1 ? argv[1] : backend;

@@ -52,7 +52,7 @@ class LocalUser(Journey):
                       ("publisher", "add", "q", "--to", "https://example.org/", "--secret-env", "EVERFOLD_SECRET_Q"),
                       ("publisher", "rm", "p"), ("token", "ls"), ("token", "create", "--scope", "read")]
 
-    def test_another_user_is_refused_and_told_the_way(self):
+    def test_another_user_is_refused_with_a_hint(self):
         self.assertEqual(0, self.run_as(OTHER_UID, *self.through("event", "append", "s", "--type", "t", "--data", "{}")).code)
         for words in self.ADMINISTRATION:
             answer = self.run_as(OTHER_UID, *self.through(*words))
@@ -97,7 +97,7 @@ class LocalUser(Journey):
         self.assertEqual(0, self.run_as(SERVER_UID, *way, "token", "revoke", token["id"]).code)
         self.assertEqual(2, self.run_as(OTHER_UID, *self.through("token", "ls"), EVERFOLD_TOKEN=token["token"]).code)
 
-    def test_a_process_that_took_the_port_steers_nobody_to_a_socket_of_its_own(self):
+    def test_a_process_that_took_the_port_cannot_redirect_clients_to_its_socket(self):
         """It answers as a server would, and names a socket that it listens on."""
         script = """
 import http.server, os, socket, sys, threading

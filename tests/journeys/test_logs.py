@@ -58,7 +58,7 @@ class JsonLog(Journey):
             self.assertEqual(1, len(errors), errors)
             self.assertIn("code", errors[0])
 
-    def test_a_store_error_is_told_once(self):
+    def test_a_store_error_is_logged_once(self):
         """Another program holds the view store: each step of a worker fails until it lets go."""
         self.ef("init")
         self.deploy(CUSTOMERS_FOLD)

@@ -22,7 +22,7 @@ class TokenFile(Journey):
     def create(self):
         return self.ef("token", "create", "--scope", "admin", "-o", "json").json()["token"]
 
-    def test_a_damaged_file_lets_nobody_in_without_a_valid_token(self):
+    def test_a_damaged_token_file_admits_only_valid_tokens(self):
         self.ef("init")
         process = self.serve()
         self.assertEqual(200, self.status())            # no token yet: this machine may do everything

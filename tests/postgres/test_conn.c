@@ -151,7 +151,7 @@ TEST(a_failure_takes_what_was_sent_behind_it_and_the_connection_goes_on)
     ef__pg_pool_close(pool);
 }
 
-TEST(a_result_that_nobody_asked_for_is_not_waited_for)
+TEST(an_unexpected_result_is_not_waited_for)
 {
     ef__pg_pool *pool = open_pool("", 5000);
     ef__pg_conn *conn = get(pool);
@@ -382,7 +382,7 @@ TEST(of_several_hosts_the_one_that_takes_writes_is_used)
     ef__pg_target_release(&target);
 }
 
-TEST(a_word_on_a_channel_is_heard)
+TEST(a_notification_on_a_channel_is_received)
 {
     ef__pg_pool *pool = open_pool("", 5000);
     ef__pg_conn *conn = get(pool);
@@ -406,7 +406,7 @@ static void *migrate_beside(void *context)
     return (void *)(intptr_t)ef__pg_migrate(context, "test", MIGRATIONS, 2, NULL);
 }
 
-TEST(migrations_are_done_once_whoever_comes_together)
+TEST(migrations_run_once_for_concurrent_openers)
 {
     ef__pg_pool *pool = open_pool("", 10000);
     pthread_t threads[4];
@@ -431,7 +431,7 @@ TEST(migrations_are_done_once_whoever_comes_together)
 TEST_MAIN(TEST_CASE(values_come_back_as_they_went), TEST_CASE(arrays_carry_many_values_and_nulls),
           TEST_CASE(what_was_sent_together_is_taken_in_order),
           TEST_CASE(a_failure_takes_what_was_sent_behind_it_and_the_connection_goes_on),
-          TEST_CASE(a_result_that_nobody_asked_for_is_not_waited_for),
+          TEST_CASE(an_unexpected_result_is_not_waited_for),
           TEST_CASE(a_transaction_is_tried_again_and_done_once),
           TEST_CASE(a_connection_that_is_lost_in_the_commit_is_unsure),
           TEST_CASE(a_pool_has_a_bound_and_hands_on_what_comes_back),
@@ -440,5 +440,5 @@ TEST_MAIN(TEST_CASE(values_come_back_as_they_went), TEST_CASE(arrays_carry_many_
           TEST_CASE(a_url_that_is_none_is_refused_without_its_password),
           TEST_CASE(who_cannot_be_reached_is_busy_and_what_is_not_there_is_named),
           TEST_CASE(of_several_hosts_the_one_that_takes_writes_is_used),
-          TEST_CASE(a_word_on_a_channel_is_heard),
-          TEST_CASE(migrations_are_done_once_whoever_comes_together))
+          TEST_CASE(a_notification_on_a_channel_is_received),
+          TEST_CASE(migrations_run_once_for_concurrent_openers))

@@ -329,7 +329,7 @@ class Served(Case):
         thread.join()
         self.assertEqual((201, 2), (answers[0].status, answers[0].json()['seq']))
 
-    def test_a_request_that_is_held_up_for_long_is_told_to_come_again(self):
+    def test_a_request_that_is_blocked_for_long_gets_503(self):
         began = time.monotonic()
         answer = self.post('held')
         self.assertGreater(time.monotonic() - began, 3)

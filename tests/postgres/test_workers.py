@@ -154,7 +154,7 @@ class Crew(network.Case):
         found = [r for r in self.run_it('doctor', '--deep').stdout.splitlines() if r.startswith('FAIL')]
         self.assertEqual(['durability'], [r.split()[1] for r in found])
 
-    def test_whoever_is_killed_stopped_or_cut_off_every_view_is_what_it_must_be(self):
+    def test_views_are_correct_after_workers_are_killed_stopped_or_cut_off(self):
         acts = ([self.kill_one] * KILLS + [self.stop_one_past_its_leases] * ZOMBIES + [self.stop_server] * STOPS)
         self.dice.shuffle(acts)
         for act in acts:

@@ -133,7 +133,7 @@ static ef_place append(served *t, const char *stream, const char *data)
 /* --- events ------------------------------------------------------------------------------------
  */
 
-TEST(an_append_is_told_its_place_and_the_same_id_again_the_first_one)
+TEST(an_append_returns_its_place_and_a_duplicate_returns_the_first_one)
 {
     served *t = *state;
     ef_new_event events[] = {event_of("a-1", "{\"n\":1}"), event_of("a-1", "{\"n\":2}")};
@@ -212,7 +212,7 @@ static void *append_later(void *context)
     return st == EF_OK ? NULL : (void *)"not appended";
 }
 
-TEST(whoever_follows_is_told_of_the_next_event_and_of_a_time_without_any)
+TEST(a_follower_gets_the_next_event_and_a_timeout_without_any)
 {
     served *t = *state;
     ef_head head;
@@ -425,10 +425,10 @@ TEST(a_server_that_dies_fails_who_waits_and_all_that_follow)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST_CASE(an_append_is_told_its_place_and_the_same_id_again_the_first_one),
+        TEST_CASE(an_append_returns_its_place_and_a_duplicate_returns_the_first_one),
         TEST_CASE(a_seq_that_has_been_passed_is_a_conflict_that_says_what_was_found),
         TEST_CASE(what_was_appended_is_read_back_by_stream_by_position_and_by_id),
-        TEST_CASE(whoever_follows_is_told_of_the_next_event_and_of_a_time_without_any),
+        TEST_CASE(a_follower_gets_the_next_event_and_a_timeout_without_any),
         TEST_CASE(projections_views_and_publishers_are_listed),
         TEST_CASE(a_url_that_is_none_is_refused),
         TEST_CASE(what_is_too_large_is_refused_and_changes_nothing),

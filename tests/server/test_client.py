@@ -180,7 +180,7 @@ class Alike(Case):
         done = run("status", "--data", str(self.server.data), env={"EVERFOLD_SERVER": "http://127.0.0.1:1"})
         self.assertEqual(0, done.returncode, done.stderr)
 
-    def test_a_doctor_tells_what_the_server_knows(self):
+    def test_doctor_reports_the_checks_of_the_server(self):
         here = json.loads(run("doctor", "-o", "json", "--data", str(self.server.data)).stdout)
         done = run("doctor", "-o", "json", "--server", self.server.url)
         self.assertEqual(0, done.returncode, done.stderr)

@@ -49,7 +49,7 @@ class Demo(Case):
         wait_until(lambda: len(self.get("/v1/events?after=2010&limit=20").json()) == 20)
         self.assertTrue(first)
 
-    def test_a_poison_order_holds_back_nobody_else(self):
+    def test_a_poison_order_blocks_only_its_stream(self):
         row = wait_until(lambda: self.get("/v1/outbox?status=failed&lane=customer_orders")
                          .json()["rows"])[0]
         self.assertIn("unknown", row["last_error"])

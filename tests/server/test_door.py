@@ -35,7 +35,7 @@ class Door(Case):
             self.refused(400, "bad_input", self.get("/v1/events", Everfold_Actor=bad))
         self.assertEqual("Ann (loopback)", self.get("/v1/whoami", Everfold_Actor="Ann").json()["name"])
 
-    def test_a_length_told_twice_is_refused_and_the_connection_closed(self):
+    def test_a_repeated_content_length_is_refused_and_the_connection_closed(self):
         host = f"Host: 127.0.0.1:{self.server.port}\r\n".encode()
         head = b"POST /v1/streams/x/events HTTP/1.1\r\n" + host
         for framing in (b"Content-Length: 2\r\nContent-Length: 3\r\n",

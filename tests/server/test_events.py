@@ -64,7 +64,7 @@ class Append(Case):
         body = self.get("/v1/streams/raw/events").body.decode()
         self.assertIn('"data":{ "n" : 1.50, "big":9007199254740993 },"meta":{"who": "é"}', body)
 
-    def test_whoever_posts_at_the_same_time_gets_an_answer_of_their_own(self):
+    def test_concurrent_appends_get_their_own_responses(self):
         """More than are begun with early (EARLY_COUNT); each connection asks again."""
         clients = [self.server.connect() for _ in range(48)]
         for turn in range(4):

@@ -63,7 +63,7 @@ class Hostile(Case):
         self.refused_and_closed(request(self.server, post, "Content-Length: 17000000"), 413)
         self.assertEqual(404, self.get("/v1/streams/nothing/events").status)
 
-    def test_a_length_told_twice_or_besides_chunks(self):
+    def test_a_repeated_content_length_or_one_with_chunks(self):
         post = "POST /v1/streams/x/events HTTP/1.1"
         smuggled = b"0\r\n\r\nGET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
         for lines in (["Content-Length: 2", "Content-Length: 2"],
@@ -156,7 +156,7 @@ class Hostile(Case):
         self.assertIn(answer[9:12], (b"413", b""), answer[:200])
         self.serves()
 
-    def test_headers_that_are_none(self):
+    def test_invalid_headers_are_refused(self):
         get = "GET /livez HTTP/1.1"
         self.refused_and_closed(request(self.server, get, "X: " + "y" * 40000), 400, 413, 414, 431)
         self.refused_and_closed(request(self.server, get, *[f"X-{i}: y" for i in range(5000)]),
@@ -254,7 +254,7 @@ class Slow(Case):
         self.assertTrue(closed)
         self.assertLess(len(total), 40 * 200000)
 
-    def test_a_thousand_idle_connections_are_let_go_and_nobody_notices(self):
+    def test_a_thousand_idle_connections_are_closed_without_effect_on_others(self):
         idle = [open_to(self.server) for _ in range(1000)]
         worst = 0
         for _ in range(20):

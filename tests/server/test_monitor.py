@@ -81,7 +81,7 @@ class Off(Case):
 
 
 class Answers(Case):
-    def test_a_poison_event_is_tried_aside_and_changes_nothing(self):
+    def test_a_dry_run_of_a_poison_event_changes_nothing(self):
         self.ask("PUT", "/v1/projections/strict", POISON.format(1, "data.amount / (data.count - 2)"))
         self.append("p-1", data={"customer": "p", "amount": 6})
         wait_until(lambda: self.get("/v1/projections/strict/failures").json())

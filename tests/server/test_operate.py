@@ -27,7 +27,7 @@ class Operate(Case):
         self.assertIn("the path says", self.refused(400, "bad_input",
                                                     self.deploy("other", CUSTOMERS)))
 
-    def test_a_projection_is_told_to_skip_what_it_cannot_digest(self):
+    def test_a_projection_with_on_error_skip_skips_failed_events(self):
         path = "/v1/projections/lenient"
         text = POISON.format(1, "data.amount").replace("strict", "lenient")
         self.assertEqual("stop", self.ask("PUT", path, text).json()["on_error"])
@@ -59,7 +59,7 @@ class Operate(Case):
         acts = [a for a in self.get("/v1/audit").json() if a["action"] == "skip"]
         self.assertEqual(("a test", "loopback"), (acts[0]["reason"], acts[0]["actor"]))
 
-    def test_what_was_published_is_told_with_its_time_page_by_page(self):
+    def test_published_rows_are_listed_with_their_time_page_by_page(self):
         self.assertEqual(200, self.ask("PUT", "/v1/types/sold", {"publish": True}).status)
         self.server.ask_as_owner("PUT", "/v1/publishers/sink", {"url": f"file:{self.server.dir}/sold", "types": "sold"})
         for seq in (1, 2, 3):

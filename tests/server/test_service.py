@@ -50,7 +50,7 @@ class Manager(unittest.TestCase):
         except socket.timeout:
             return [w for w in self.words if w.startswith(word)]
 
-    def test_it_tells_when_it_is_ready_reloads_and_stops_and_feeds_the_watchdog(self):
+    def test_systemd_is_notified_of_ready_reload_stop_and_watchdog(self):
         self.start(*self.serve(), WATCHDOG_USEC="5000000")
         wait_until(lambda: self.hears("READY=1"))
         self.assertTrue(wait_until(lambda: self.hears("STATUS=serves at http://127.0.0.1:")))

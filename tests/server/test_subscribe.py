@@ -101,7 +101,7 @@ class Subscribe(Case):
         for path in ("/v1/subscribe/views/customers", "/v1/subscribe/views/customers/one"):
             self.refused(400, "bad_input", self.get(path + "?after=3"))
 
-    def test_a_follower_without_news_is_told_so(self):
+    def test_an_idle_follower_gets_heartbeats(self):
         quiet = Follower(self.server, "/v1/subscribe/events", {"X-Tenant-Id": "quiet"})
         wait_until(lambda: quiet.beats > 2)
         self.assertEqual(([], False), (quiet.frames, quiet.ended))
@@ -134,7 +134,7 @@ class Subscribe(Case):
         wait_until(lambda: len(back.frames) == 60 - len(told))
         self.assertEqual(list(range(len(told), 60)), [x[2]["data"]["i"] for x in back.frames])
 
-    def test_whoever_is_far_behind_catches_up_on_one_connection(self):
+    def test_a_follower_that_lags_far_behind_catches_up_on_one_connection(self):
         for _ in range(5):
             self.ask("POST", "/v1/streams/far/events",
                      [{"type": "t", "data": {"text": "x" * 2000}} for _ in range(1000)],
@@ -147,7 +147,7 @@ class Subscribe(Case):
             frames += (edge + piece).count(b"\nid: ")
             edge = (edge + piece)[-4:]  # one that is cut is counted with the next piece
 
-    def test_other_tenants_are_not_heard(self):
+    def test_a_follower_gets_no_events_of_other_tenants(self):
         f = Follower(self.server, "/v1/subscribe/events", {"X-Tenant-Id": "here"})
         self.ask("POST", "/v1/streams/x/events", {"type": "t", "data": {}},
                  headers={"X-Tenant-Id": "there"})
@@ -227,7 +227,7 @@ class Followed(Case):
         wait_until(lambda: len(whole.frames) == 105)
         self.assertEqual([], whole.resets)
 
-    def test_a_neighbour_that_changes_a_lot_is_not_heard(self):
+    def test_a_follower_gets_no_changes_of_a_busy_other_tenant(self):
         f, one = self.follow("quiet"), self.follow("quiet", view="/q")
         wait_until(lambda: f.resets and one.resets)
         for n in range(10):
@@ -292,7 +292,7 @@ class Failing(Case):
         rows = self.get("/v1/outbox?lane=setting&limit=1000").json()["rows"]
         return [r for r in rows if r["position"] == position]
 
-    def test_others_are_heard_and_the_late_ones_too(self):
+    def test_commits_of_other_processes_are_followed_also_late_ones(self):
         live = Follower(self.server, "/v1/subscribe/views/setting")
         self.set("a", "no number")
         poison = self.add("a", "a", 1)

@@ -161,12 +161,12 @@ class Matrix(Case):
                                  (401, 403, 405))
         self.assertGreater(count, 25)
 
-    def test_without_a_token_no_path_is_told_from_another(self):
+    def test_without_a_token_existing_paths_cannot_be_distinguished(self):
         self.assertEqual(self.get("/v1/events").body, self.get("/v1/there/is/nothing").body)
         in_url = self.ask("GET", "/v1/events?access_token=" + self.tokens["admin"])
         self.assertEqual(401, in_url.status)
 
-    def test_what_is_another_tenants_looks_like_what_nobody_has(self):
+    def test_data_of_another_tenant_is_not_found(self):
         for path in ("/v1/events/{}", "/v1/streams/{}/events", "/v1/views/customers/{}",
                      "/v1/views/customers/{}/explain", "/v1/runs/{}"):
             there = {"e": f"{SECRET}-id-0", "s": f"{SECRET}-0", "v": SECRET, "r": SECRET}[path[4]]

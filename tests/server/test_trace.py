@@ -75,7 +75,7 @@ class Trace(Case):
 
 
 class Trouble(Case):
-    def test_a_collector_that_is_not_there_holds_up_nobody(self):
+    def test_an_unavailable_collector_delays_no_request(self):
         server = Server(env={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1/v1/traces"})
         self.assertEqual(200, server.ask("GET", "/v1/events").status)
         wait_until(lambda: b'everfold_trace_spans_total{outcome="failed"} 1' in

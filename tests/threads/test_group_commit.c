@@ -358,7 +358,7 @@ CONTRACT(handles_may_come_and_go_while_another_one_works)
     crowd_free(c);
 }
 
-CONTRACT(closing_after_the_last_call_of_every_thread_keeps_all_they_were_told)
+CONTRACT(closing_after_the_last_call_keeps_all_acknowledged_appends)
 {
     contract *t = *state;
     crowd *c = crowd_new(t);
@@ -487,5 +487,5 @@ CONTRACT(settling_hides_nothing_from_those_who_look_meanwhile)
 CONTRACT_MAIN(CASE(appends_reads_and_takes_of_many_threads_are_as_if_one_came_after_another),
               CASE(two_handles_on_one_journal_number_their_events_together),
               CASE(handles_may_come_and_go_while_another_one_works),
-              CASE(closing_after_the_last_call_of_every_thread_keeps_all_they_were_told),
+              CASE(closing_after_the_last_call_keeps_all_acknowledged_appends),
               CASE(settling_hides_nothing_from_those_who_look_meanwhile))

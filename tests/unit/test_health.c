@@ -70,7 +70,7 @@ TEST(what_may_heal_by_itself_is_behind)
     check_says(EF__HEALTH_BEHIND, "Projection cold is paused.", &o);
 }
 
-TEST(what_needs_somebody_is_trouble)
+TEST(health_is_trouble_when_an_operator_is_needed)
 {
     facts o = calm();
 
@@ -94,7 +94,7 @@ TEST(what_needs_somebody_is_trouble)
 }
 
 /* The sum is read from two stores, so it moves while events are folded. */
-TEST(what_does_not_add_up_while_events_are_folded_is_not_told)
+TEST(unaccounted_events_are_not_reported_while_events_are_folded)
 {
     facts o = calm();
 
@@ -174,5 +174,6 @@ TEST(a_full_disk_is_named_before_what_follows_from_it)
 
 TEST_MAIN(TEST_CASE(blocked_events_are_apart_from_the_lag),
           TEST_CASE(a_full_disk_is_named_before_what_follows_from_it), TEST_CASE(all_is_well),
-          TEST_CASE(what_may_heal_by_itself_is_behind), TEST_CASE(what_needs_somebody_is_trouble),
-          TEST_CASE(what_does_not_add_up_while_events_are_folded_is_not_told))
+          TEST_CASE(what_may_heal_by_itself_is_behind),
+          TEST_CASE(health_is_trouble_when_an_operator_is_needed),
+          TEST_CASE(unaccounted_events_are_not_reported_while_events_are_folded))

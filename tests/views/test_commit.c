@@ -65,7 +65,7 @@ CONTRACT(a_view_is_changed_and_deleted)
     CHECK_INT(0, generation(t, g).views);
 }
 
-CONTRACT(a_view_that_somebody_else_wrote_is_a_conflict)
+CONTRACT(a_concurrently_written_view_is_a_conflict)
 {
     fixture *t = *state;
     int64_t g = add_generation(t, "a", "");
@@ -174,7 +174,7 @@ CONTRACT(an_empty_scope_needs_no_fence)
     CHECK_INT(0, token_of(t, ""));
 }
 
-CONTRACT(scopes_as_long_as_the_name_of_a_lease_are_told_apart)
+CONTRACT(long_fence_scopes_are_distinguished)
 {
     fixture *t = *state;
     char one[601], other[601];
@@ -559,7 +559,7 @@ CONTRACT(the_digest_of_a_view_depends_on_every_part_and_on_where_parts_end)
     CHECK(is[0] == other[0] && is[1] == other[1]);
 }
 
-CONTRACT(the_digest_does_not_tell_the_way_that_led_to_the_views)
+CONTRACT(the_digest_does_not_depend_on_the_order_of_changes)
 {
     fixture *t = *state;
     int64_t a = add_generation(t, "a", ""), b = add_generation(t, "b", "");
@@ -582,7 +582,7 @@ CONTRACT(the_digest_does_not_tell_the_way_that_led_to_the_views)
 
 /* --- snapshots -------------------------------------------------------------------------------- */
 
-CONTRACT(a_snapshot_stands_still_while_somebody_else_writes)
+CONTRACT(a_snapshot_does_not_change_during_other_writes)
 {
     fixture *t = *state;
     int64_t g = add_generation(t, "a", "");
@@ -617,10 +617,9 @@ CONTRACT(a_snapshot_stands_still_while_somebody_else_writes)
 }
 
 CONTRACT_MAIN(CASE(a_view_is_read_as_it_was_written), CASE(a_view_is_changed_and_deleted),
-              CASE(a_view_that_somebody_else_wrote_is_a_conflict), CASE(a_commit_is_all_or_nothing),
+              CASE(a_concurrently_written_view_is_a_conflict), CASE(a_commit_is_all_or_nothing),
               CASE(a_fence_refuses_a_lower_token_and_keeps_the_highest),
-              CASE(an_empty_scope_needs_no_fence),
-              CASE(scopes_as_long_as_the_name_of_a_lease_are_told_apart),
+              CASE(an_empty_scope_needs_no_fence), CASE(long_fence_scopes_are_distinguished),
               CASE(a_lost_lease_leaves_no_view), CASE(another_era_is_a_conflict),
               CASE(another_live_set_is_a_conflict),
               CASE(a_cursor_moves_only_from_where_it_was_read),
@@ -634,5 +633,5 @@ CONTRACT_MAIN(CASE(a_view_is_read_as_it_was_written), CASE(a_view_is_changed_and
               CASE(a_watermark_that_was_held_resolves_the_failure_it_was_held_by),
               CASE(failures_are_listed_up_to_the_limit_and_per_generation),
               CASE(the_digest_of_a_view_depends_on_every_part_and_on_where_parts_end),
-              CASE(the_digest_does_not_tell_the_way_that_led_to_the_views),
-              CASE(a_snapshot_stands_still_while_somebody_else_writes))
+              CASE(the_digest_does_not_depend_on_the_order_of_changes),
+              CASE(a_snapshot_does_not_change_during_other_writes))

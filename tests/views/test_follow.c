@@ -56,7 +56,7 @@ static bool is_valid(fixture *t, int64_t g, const char *tenant, int64_t number)
     return valid;
 }
 
-CONTRACT(nothing_is_recorded_while_nobody_follows)
+CONTRACT(nothing_is_recorded_without_followed_tenants)
 {
     fixture *t = *state;
     int64_t g = add_generation(t, "a", "");
@@ -386,7 +386,7 @@ CONTRACT(records_of_writers_at_the_same_time_are_read_in_order_and_none_is_misse
     }
 }
 
-CONTRACT_MAIN(CASE(nothing_is_recorded_while_nobody_follows),
+CONTRACT_MAIN(CASE(nothing_is_recorded_without_followed_tenants),
               CASE(a_commit_records_what_it_created_updated_and_deleted),
               CASE(a_commit_that_is_refused_records_nothing),
               CASE(tenants_and_generations_are_recorded_apart),

@@ -383,7 +383,7 @@ CONTRACT(a_store_that_is_not_there_is_not_found)
     REFUSED(EF_BAD_INPUT, ef__views_open(&options, &views, &t->err));
 }
 
-CONTRACT(a_change_of_what_somebody_else_has_changed_is_a_conflict)
+CONTRACT(a_change_with_an_outdated_era_is_a_conflict)
 {
     fixture *t = *state;
     int64_t id = add_generation(t, "a", ""), other = add_generation(t, "b", "");
@@ -403,7 +403,7 @@ CONTRACT(a_change_of_what_somebody_else_has_changed_is_a_conflict)
     OK(ops->generation_activate(t->views, other, 0, 0, &t->err));
 }
 
-CONTRACT_MAIN(CASE(a_change_of_what_somebody_else_has_changed_is_a_conflict),
+CONTRACT_MAIN(CASE(a_change_with_an_outdated_era_is_a_conflict),
               CASE(a_new_generation_is_kept_as_it_was_given),
               CASE(generations_are_listed_by_name_and_number), CASE(an_id_is_never_given_again),
               CASE(a_number_that_is_given_has_to_be_the_next),

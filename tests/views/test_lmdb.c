@@ -115,7 +115,7 @@ CONTRACT(the_map_grows_with_what_is_in_it)
     remove_small(&s);
 }
 
-CONTRACT(a_map_that_cannot_grow_while_somebody_reads_is_busy_and_changes_nothing)
+CONTRACT(a_map_that_cannot_grow_during_a_read_is_busy_and_changes_nothing)
 {
     fixture *t = *state;
     small s = make_small(t);
@@ -471,7 +471,7 @@ CONTRACT(a_generation_of_an_earlier_version_is_read_and_becomes_one_of_this_vers
 
 CONTRACT_MAIN(CASE(the_map_grows_with_what_is_in_it),
               CASE(a_generation_of_an_earlier_version_is_read_and_becomes_one_of_this_version),
-              CASE(a_map_that_cannot_grow_while_somebody_reads_is_busy_and_changes_nothing),
+              CASE(a_map_that_cannot_grow_during_a_read_is_busy_and_changes_nothing),
               CASE(a_read_inside_of_another_does_not_wait_for_the_map_to_grow),
               CASE(a_map_that_another_process_has_made_larger_is_followed),
               CASE(a_reader_that_was_killed_does_not_keep_old_pages),

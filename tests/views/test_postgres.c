@@ -270,7 +270,7 @@ CONTRACT(a_dropped_connection_is_made_again)
 
 /* --- the schema ------------------------------------------------------------------------------- */
 
-CONTRACT(a_database_without_views_is_told_from_one_with)
+CONTRACT(a_database_without_views_is_recognised)
 {
     fixture *t = *state;
     ef_views *other = NULL;
@@ -554,9 +554,8 @@ CONTRACT(a_view_that_ends_a_query_is_not_left_at_the_server)
 CONTRACT_MAIN(CASE(no_update_is_lost_however_many_write_the_same_views),
               CASE(nothing_is_missed_at_the_seam_while_the_queue_commits),
               CASE(a_dropped_connection_is_made_again),
-              CASE(a_database_without_views_is_told_from_one_with),
-              CASE(the_schema_can_be_made_by_hand), CASE(a_newer_schema_is_left_alone),
-              CASE(views_are_read_with_plain_sql),
+              CASE(a_database_without_views_is_recognised), CASE(the_schema_can_be_made_by_hand),
+              CASE(a_newer_schema_is_left_alone), CASE(views_are_read_with_plain_sql),
               CASE(a_role_sees_the_tenant_that_it_has_set_and_no_other),
               CASE(only_views_that_may_match_come_from_the_server),
               CASE(a_view_that_ends_a_query_is_not_left_at_the_server))

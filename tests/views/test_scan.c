@@ -472,7 +472,7 @@ static int64_t log_is_held(fixture *t, ef__sq_conn *conn)
     return held;
 }
 
-CONTRACT(a_reader_that_rests_holds_nobody_up)
+CONTRACT(a_reader_that_released_its_snapshot_blocks_no_writer)
 {
     fixture *t = *state;
     int64_t g = add_generation(t, "a", "");
@@ -502,4 +502,4 @@ CONTRACT_MAIN(CASE(ids_are_scanned_in_both_directions), CASE(ids_are_scanned_bet
               CASE(a_scan_sees_one_tenant_whatever_its_name), CASE(many_are_read_as_each_by_itself),
               CASE(a_reader_shows_what_was_committed_last_by_whomever),
               CASE(a_reader_takes_no_view_for_another), CASE(a_reader_shows_a_view_of_any_size),
-              CASE(a_reader_that_rests_holds_nobody_up))
+              CASE(a_reader_that_released_its_snapshot_blocks_no_writer))

@@ -123,7 +123,7 @@ class Rebuild(Page):
         b.wait_words("2,000 of 2,000 events")
         self.nothing_wrong()
 
-    def test_a_sink_that_is_away_is_told_at_a_glance(self):
+    def test_an_unavailable_sink_is_shown_on_the_overview(self):
         everfold(self.server.data, "type", "set", "sent", "--publish", "yes")
         self.server.ask_as_owner("PUT", "/v1/publishers/hook", {"url": "http://127.0.0.1:9/x", "allow_private": True})
         self.server.ask("POST", "/v1/streams/out-1/events", {"type": "sent", "data": {}})
@@ -136,7 +136,7 @@ class Rebuild(Page):
         self.b.wait("!document.body.innerText.includes('cannot deliver')")
         self.nothing_wrong(allowed=["404"])
 
-    def test_what_cannot_be_read_is_told_in_the_dialog(self):
+    def test_an_invalid_program_is_reported_in_the_dialog(self):
         self.b.go("projections")
         self.b.press("Deploy a program")
         self.b.fill("Program", "projection broken version 1\n  view data.x\n\non a\n  y ++ 1\n")
