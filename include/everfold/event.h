@@ -93,7 +93,7 @@ typedef struct ef_event {
 } ef_event;
 
 struct ef__batch_memory;
-/* Frees the memory of a result; *room may be NULL. For callers that cannot use NAME_release. */
+/* Frees the memory of a result; `*room` may be NULL. For callers that cannot use NAME_release. */
 void ef_memory_release(struct ef__batch_memory **room);
 /* Declares NAME_release, which frees and empties a result of the library; it accepts NULL. */
 #define EF_RESULT(name)                                                                            \

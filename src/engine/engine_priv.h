@@ -163,7 +163,7 @@ ef_status ef__engine_audit(ef_engine *engine, const char *action, ef_str project
 
 /* EF_NOT_FOUND, with the most similar name (name_suggestion.c). */
 ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err);
-/* The generations of `name`, "": of all projections. Release out->room. */
+/* The generations of `name`, "": of all projections. Release `out->room`. */
 ef_status ef__engine_generations(ef_engine *engine, ef_str name, ef__generation_list *out,
                                  ef_error *err);
 /* The active generation of `name`; EF_NOT_FOUND. Owned by `list`. */
