@@ -69,11 +69,6 @@ static ef_status fold_all(ef__generation_work *works, size_t count, size_t event
 
 /* --- the batch -------------------------------------------------------------------------------- */
 
-static int compare_type(const void *name, const void *type)
-{
-    return ef__str_compare(*(const ef_str *)name, ((const ef_type *)type)->name);
-}
-
 /* For each event: is its type one that is not folded? */
 static ef_status read_intents(ef_engine *engine, ef__apply *apply, bool **out, ef_error *err)
 {
@@ -84,8 +79,7 @@ static ef_status read_intents(ef_engine *engine, ef__apply *apply, bool **out, e
     if (st == EF_OK && !*out)
         st = no_memory(err);
     for (size_t n = 0; st == EF_OK && types.count && n < apply->event_count; n++)
-        (*out)[n] = bsearch(&apply->events[n].event->type, types.items, types.count,
-                            sizeof *types.items, compare_type) != NULL;
+        (*out)[n] = ef__types_has(&types, apply->events[n].event->type);
     ef_type_list_release(&types);
     return st;
 }

@@ -23,6 +23,7 @@ struct view_history {
     const ef__generation *generation;
     ef__folder *folder;
     ef__skips *skips;
+    ef_type_list not_folded;
     ef_str tenant, id;
     int64_t upto;
     ef__meter meter;
@@ -65,6 +66,13 @@ static bool is_blocked(const struct view_history *past, const ef_event *event)
     return past->blocks && ef__pair_map_find(&past->blocked, event->tenant, event->stream);
 }
 
+/* The same events as in a rebuild: also the types are those of now. */
+static bool is_left_out(const struct view_history *past, const ef_event *event)
+{
+    return ef__types_has(&past->not_folded, event->type) ||
+           ef__skips_has(past->engine, past->skips, event) || is_blocked(past, event);
+}
+
 static ef_status block_stream(struct view_history *past, const ef_event *event, ef_error *err)
 {
     bool is_new;
@@ -96,8 +104,7 @@ static ef_status refold_batch(struct view_history *past, const ef_batch *batch, 
             *out_go_on = false;
             break;
         }
-        if (ef__skips_has(past->engine, past->skips, &batch->events[i]) ||
-            is_blocked(past, &batch->events[i]))
+        if (is_left_out(past, &batch->events[i]))
             continue;
         st = ef__folder_apply(past->folder, &batch->events[i], &outcome, err);
         if (st == EF_OK)
@@ -149,6 +156,8 @@ static ef_status open_past(struct view_history *past, ef_str projection, const e
     if (st == EF_OK)
         st = ef__skips_read(past->engine, past->generation, &past->skips, err);
     if (st == EF_OK)
+        st = ef__types_not_folded(past->engine->journal, &past->not_folded, err);
+    if (st == EF_OK)
         st = ef__folder_open(
             &(ef__folder_options){.program = program, .max_bytes = REFOLD_BYTES_MAX}, &past->folder,
             err);
@@ -160,6 +169,7 @@ static void close_past(struct view_history *past)
     ef__folder_close(past->folder);
     ef__buf_release(&past->data);
     ef__pair_map_release(&past->blocked);
+    ef_type_list_release(&past->not_folded);
     ef_memory_release(&past->list.room);
 }
 

@@ -62,3 +62,19 @@ class TimeTravel(Journey):
         self.deploy(CUSTOMERS_FOLD)
         self.ef("work", "--drain", "--silent")
         self.assertEqual(customer_totals(self.events), self.customer_views())
+
+
+class TypesThatAreNotFolded(Journey):
+    def test_the_past_of_a_view_has_the_same_events_as_the_view(self):
+        self.ef("init")
+        self.ef("type", "set", "order.noted", "--intent", "audit_only")
+        self.deploy("projection notes version 1\n  view stream\non *\n  events += 1\n")
+        self.import_events({"stream": f"s{n % 100}", "type": "order.noted" if n % 3 == 0 else "order.placed", "data": {}}
+                           for n in range(3_000))
+        self.ef("work", "--drain", "--silent")
+        for stream in ("s0", "s1", "s99"):
+            now = self.ef("view", "get", "notes", stream, "-o", "json").json()
+            past = self.ef("view", "at", "notes", stream, "--position", 3_000, "-o", "json").json()
+            self.assertEqual(({"events": 20}, now["data"]), (past["data"], now["data"]))
+            listed = self.ef("view", "explain", "notes", stream, "-o", "ndjson").lines()
+            self.assertEqual((20, {"order.placed"}), (len(listed), {row["type"] for row in listed}))
