@@ -104,7 +104,7 @@ static const char *append_hint(ef_status status)
 {
     switch (status) {
     case EF_CONFLICT:
-        return "read the stream again (everfold event ls STREAM) and decide again";
+        return "everfold event ls STREAM shows the stream as it is now";
     case EF_UNKNOWN_TYPE:
         return "run: everfold type set TYPE";
     case EF_UNSURE:

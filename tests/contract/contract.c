@@ -178,7 +178,7 @@ static const struct {
     {"interleaved_streams_are_read_apart", ONE_BY_ONE},
     {"an_event_is_read_by_its_id_and_tenant", NO_IDS},
     {"what_is_followed_has_no_limit_but_the_one_that_is_given", ONE_BY_ONE},
-    {"who_waits_for_what_he_follows_gets_it_all_in_pieces", ONE_BY_ONE},
+    {"a_waiting_follower_gets_all_events_in_pieces", ONE_BY_ONE},
     {"who_follows_gets_the_events_that_others_read",
      "the texts of an event are parts of its message, and no NUL follows them"},
     {"the_log_is_filtered_by_tenant_and_type",
