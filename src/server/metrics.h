@@ -18,6 +18,7 @@ struct ef__server;
 struct ef__request;
 
 #define EF__BUCKETS 14
+extern const int64_t ef__bucket_us[EF__BUCKETS]; /* upper bounds */
 
 /* Durations, in buckets that grow from 100 µs to 10 s. */
 typedef struct ef__histogram {
