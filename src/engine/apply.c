@@ -69,6 +69,17 @@ static ef_status fold_all(ef__generation_work *works, size_t count, size_t event
 
 /* --- the batch -------------------------------------------------------------------------------- */
 
+static int compare_type(const void *name, const void *type)
+{
+    return ef__str_compare(*(const ef_str *)name, ((const ef_type *)type)->name);
+}
+
+bool ef__types_has(const ef_type_list *types, ef_str name)
+{
+    return types->count &&
+           bsearch(&name, types->items, types->count, sizeof *types->items, compare_type);
+}
+
 /* For each event: is its type one that is not folded? */
 static ef_status read_intents(ef_engine *engine, ef__apply *apply, bool **out, ef_error *err)
 {

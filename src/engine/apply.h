@@ -102,5 +102,7 @@ ef_status ef__apply_live(ef_engine *engine, const ef_event *events, size_t count
 ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena *arena,
                          ef__view_change *change, ef_error *err);
 void ef__apply_release(ef__apply *apply);
+/* Is `name` in the list, which is sorted by name? */
+bool ef__types_has(const ef_type_list *types, ef_str name);
 
 #endif

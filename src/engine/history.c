@@ -3,6 +3,7 @@
  *
  * Both fold the journal from scratch, in memory. Programs are pure, so the result equals what was.
  */
+#include "apply.h"
 #include "skip.h"
 #include "view_cache.h"
 

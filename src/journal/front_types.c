@@ -4,7 +4,6 @@
 #include "front_priv.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 /* --- streams ---------------------------------------------------------------------------------- */
 
@@ -118,17 +117,6 @@ ef_status ef_type_ls(ef_journal *journal, ef_type_list *out, ef_error *err)
 ef_status ef__types_not_folded(ef_journal *journal, ef_type_list *out, ef_error *err)
 {
     return list_types(journal, &(ef__type_query){.not_folded = true}, out, err);
-}
-
-static int compare_type(const void *name, const void *type)
-{
-    return ef__str_compare(*(const ef_str *)name, ((const ef_type *)type)->name);
-}
-
-bool ef__types_has(const ef_type_list *types, ef_str name)
-{
-    return types->count &&
-           bsearch(&name, types->items, types->count, sizeof *types->items, compare_type);
 }
 
 ef_status ef__type_create_check(const ef_journal_options *options, ef_str tenant, ef_str type,

@@ -82,8 +82,6 @@ ef_status ef__run_update(ef_journal *journal, const ef_run *run, const ef_lease_
 
 /* The types that are not folded, by name. */
 ef_status ef__types_not_folded(ef_journal *journal, ef_type_list *out, ef_error *err);
-/* Is `name` in the list, which is sorted by name? */
-bool ef__types_has(const ef_type_list *types, ef_str name);
 /* May an append of `tenant`, which has created `created` of the journal's `all` types, create one
  * more? EF_UNKNOWN_TYPE: no, it must be registered. */
 ef_status ef__type_create_check(const ef_journal_options *options, ef_str tenant, ef_str type,

@@ -11,15 +11,14 @@ class Poison(Page):
 
     @classmethod
     def setUpClass(cls):
-        first = Server()
+        first = Server(env={"EVERFOLD_RETRY_APPLY_BASE": "1ms"})
         first.ask("PUT", "/v1/projections/strict", STRICT.format(1, "data.amount / data.count"))
         wait_until(lambda: first.ask("GET", "/v1/projections/strict").json()["state"] == "live")
-        first.stop()
         for count in (0, 2):
-            everfold(first.data, "event", "append", "p-1", "--type", "order.placed", "--data",
-                     '{"customer":"eve","amount":6,"count":%d}' % count)
-        fixture(first.data, "strict", "p-1", 1, "dead", "handler order.placed, line 6: division by 0", "p-1", 2,
-                "pending", "")
+            first.ask("POST", "/v1/streams/p-1/events",
+                      {"type": "order.placed", "data": {"customer": "eve", "amount": 6, "count": count}})
+        wait_until(lambda: first.ask("GET", "/v1/outbox?status=dead").json()["rows"])
+        first.stop()
         cls.data = first.data
         cls.first = first
         super().setUpClass()

@@ -162,7 +162,7 @@ class Commands(Page):
                            (("Stream", "bad-1"), ["bad-1"]), (("Stream", ""), ["bad-0", "bad-1", "bad-2", "bad-3"]),
                            (("Error", "LINE 8"), ["bad-0", "bad-1", "bad-2", "bad-3"]), (("Error", "line 9"), []),
                            (("Error", ""), ["bad-0", "bad-1", "bad-2", "bad-3"]), (("Type", "person.*"), ["bad-0", "bad-1", "bad-2", "bad-3"]),
-                           (("Waits for longer", "1h"), []), (("Waits for longer", ""), ["bad-0", "bad-1", "bad-2", "bad-3"])):
+                           (("Older than", "1h"), []), (("Older than", ""), ["bad-0", "bad-1", "bad-2", "bad-3"])):
             self.b.fill(*fill)
             self.b.wait(f"JSON.stringify({rows}) === {json.dumps(json.dumps(left, separators=(',', ':')))}")
         self.b.press("Failed")

@@ -73,7 +73,7 @@ class Pages(Page):
         self.assertEqual("  total  += data.amount / data.count",
                          self.b.js("document.querySelector('.program li.bad code').textContent"))
 
-    def test_an_event_that_failed_in_an_older_version_is_offered_for_a_dry_run(self):
+    def test_with_a_new_version_an_older_failure_is_offered_for_a_dry_run(self):
         self.b.go("row/strict/o-bad/1")
         self.b.wait("document.querySelector('.notice .excerpt')?.textContent.includes('data.amount / data.count')")
         self.ask("PUT", "/v1/projections/strict", STRICT.format(2, "data.amount"))
