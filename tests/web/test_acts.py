@@ -33,7 +33,7 @@ class Poison(Page):
         b.press("Outbox")
         b.press("Dead")
         b.press("p-1 · 1")
-        b.wait_words("division by 0")
+        b.wait_words("division by zero")
         b.wait_words("total  += data.amount / data.count")
         b.press("Try it")
         b.wait_words("It would fail.")
