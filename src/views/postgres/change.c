@@ -1,7 +1,6 @@
 /*
- * change.c - what a commit changes, in the order of locks and as arrays: one statement for all
- * views, one for their index entries, one for watermarks, one for counts, whatever generations they
- * are of.
+ * change.c - the changes of a commit, in the order of locks and as arrays: one statement for the
+ * views of all generations, one for their index entries, one for watermarks, one for counts.
  */
 #include "store.h"
 
@@ -34,7 +33,7 @@ static int by_view(const void *a, const void *b)
 
 static int by_stream(const void *a, const void *b)
 {
-    const struct vp_mark_at *x = a, *y = b;
+    const struct vp_watermark_at *x = a, *y = b;
     int order = by_number(x->generation, y->generation);
 
     if (order == 0)
@@ -57,23 +56,23 @@ static void sort_into(const ef__generation_change *change, vp_sorted *out)
         out->view_count++;
     }
     for (size_t i = 0; i < change->watermark_count; i++)
-        out->marks[out->mark_count++] =
-            (struct vp_mark_at){change->generation, &change->watermarks[i]};
+        out->watermarks[out->watermark_count++] =
+            (struct vp_watermark_at){change->generation, &change->watermarks[i]};
 }
 
 ef_status vp_sort(const ef__views_commit *commit, vp_sorted *out, ef_error *err)
 {
-    size_t views = 0, marks = 0;
+    size_t views = 0, watermarks = 0;
 
     *out = (vp_sorted){0};
     for (size_t i = 0; i < commit->generation_count; i++) {
         views += commit->generations[i].view_count;
-        marks += commit->generations[i].watermark_count;
+        watermarks += commit->generations[i].watermark_count;
     }
     out->generations = malloc((commit->generation_count + 1) * sizeof *out->generations);
     out->views = malloc((views + 1) * sizeof *out->views);
-    out->marks = malloc((marks + 1) * sizeof *out->marks);
-    if (!out->generations || !out->views || !out->marks)
+    out->watermarks = malloc((watermarks + 1) * sizeof *out->watermarks);
+    if (!out->generations || !out->views || !out->watermarks)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a commit");
     for (size_t i = 0; i < commit->generation_count; i++)
         out->generations[i] = &commit->generations[i];
@@ -81,7 +80,7 @@ ef_status vp_sort(const ef__views_commit *commit, vp_sorted *out, ef_error *err)
     for (size_t i = 0; i < commit->generation_count; i++)
         sort_into(out->generations[i], out);
     qsort(out->views, out->view_count, sizeof *out->views, by_view);
-    qsort(out->marks, out->mark_count, sizeof *out->marks, by_stream);
+    qsort(out->watermarks, out->watermark_count, sizeof *out->watermarks, by_stream);
     return EF_OK;
 }
 
@@ -89,7 +88,7 @@ void vp_sorted_release(vp_sorted *sorted)
 {
     free(sorted->generations);
     free(sorted->views);
-    free(sorted->marks);
+    free(sorted->watermarks);
     *sorted = (vp_sorted){0};
 }
 
@@ -103,7 +102,7 @@ typedef struct columns {
     int count;
 } columns;
 
-/* Types by a letter each: i bigint, t text, b bytea. */
+/* `types` has a letter for each column: i bigint, t text, b bytea. */
 static columns columns_of(const char *types)
 {
     columns c = {.count = (int)strlen(types)};
@@ -186,7 +185,7 @@ static void put_i64(uint8_t *out, int64_t value)
         out[i] = (uint8_t)((uint64_t)value >> (56 - 8 * i));
 }
 
-static bool is_no_mark(const ef__watermark *w)
+static bool is_no_watermark(const ef__watermark *w)
 {
     static const uint8_t NO_HASH[EF_HASH_BYTES];
 
@@ -194,23 +193,23 @@ static bool is_no_mark(const ef__watermark *w)
            memcmp(w->hash, NO_HASH, sizeof w->hash) == 0;
 }
 
-ef_status vp_send_marks(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err)
+ef_status vp_send_watermarks(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err)
 {
     columns c = columns_of("ittiib");
 
-    for (size_t i = 0; i < sorted->mark_count; i++) {
-        const ef__watermark_change *w = sorted->marks[i].change;
+    for (size_t i = 0; i < sorted->watermark_count; i++) {
+        const ef__watermark_change *w = sorted->watermarks[i].change;
         uint8_t hash[2 * EF_HASH_BYTES + 16];
         memcpy(hash, w->after.hash, EF_HASH_BYTES);
         memcpy(hash + EF_HASH_BYTES, w->before.hash, EF_HASH_BYTES);
         put_i64(hash + 2 * EF_HASH_BYTES, w->before.applied_seq);
         put_i64(hash + 2 * EF_HASH_BYTES + 8, w->before.expected_next_seq);
-        add_key(&c, sorted->marks[i].generation, w->tenant, w->stream);
+        add_key(&c, sorted->watermarks[i].generation, w->tenant, w->stream);
         ef__pg_array_int(&c.arrays[3], w->after.applied_seq);
         ef__pg_array_int(&c.arrays[4], w->after.expected_next_seq);
-        ef__pg_array_str(&c.arrays[5],
-                         (ef_str){(const char *)hash,
-                                  is_no_mark(&w->before) ? (size_t)EF_HASH_BYTES : sizeof hash});
+        ef__pg_array_str(&c.arrays[5], (ef_str){(const char *)hash, is_no_watermark(&w->before)
+                                                                        ? (size_t)EF_HASH_BYTES
+                                                                        : sizeof hash});
     }
     return send_columns(conn, VP_WATERMARK_PUT, &c, NULL, err);
 }
@@ -219,9 +218,9 @@ ef_status vp_send_resolve(ef__pg_conn *conn, const vp_sorted *sorted, int64_t no
 {
     columns c = columns_of("ittii");
 
-    for (size_t i = 0; i < sorted->mark_count; i++) {
-        const ef__watermark_change *w = sorted->marks[i].change;
-        add_key(&c, sorted->marks[i].generation, w->tenant, w->stream);
+    for (size_t i = 0; i < sorted->watermark_count; i++) {
+        const ef__watermark_change *w = sorted->watermarks[i].change;
+        add_key(&c, sorted->watermarks[i].generation, w->tenant, w->stream);
         ef__pg_array_int(&c.arrays[3], w->before.expected_next_seq);
         ef__pg_array_int(&c.arrays[4], w->after.expected_next_seq);
     }

@@ -1,19 +1,19 @@
 /*
- * commit.c - what an apply changes, in one transaction and two trips to the server:
+ * commit.c - the changes of an apply, in one transaction and two round trips:
  *
- *     there   locks; fences, live set, eras and cursors to be compared; and, at a venture, all
- *             watermarks, views, index entries and counts, one statement each
- *     back    what was found. Anything that is not as it was read ends the transaction
- *     there   what is rare (deletions, failures, going live, the record of changes for followed
- *             tenants), and the commit
+ *     request   locks; fences, live set, eras and cursors to be compared; all watermarks, views,
+ *               index entries and counts, one statement each, before the comparisons are known
+ *     response  the results. A row that differs from what was read ends the transaction
+ *     request   rare changes (deletions, failures, going live, the record of changes for followed
+ *               tenants), and the commit
  *
- * The isolation is READ COMMITTED: each statement sees what was committed before it began. That
- * nothing changes between a comparison and the commit is seen to by locks (store.h): a row that was
- * inserted or updated is ours until the end, and so is a fence; eras and the live set are read
- * after their locks were granted, by a statement of its own, and who changes them needs those locks
- * alone. A row that is not there cannot be locked, and need not be: two that insert it meet at its
- * primary key, where the second waits for the first and then finds a row that is not what it has
- * read.
+ * The isolation is READ COMMITTED: each statement sees what was committed before it began. Locks
+ * (store.h) make sure that nothing changes between a comparison and the commit. This transaction
+ * keeps the lock of a row that it inserted or updated, and of a fence, until it ends. Eras and the
+ * live set are read by a separate statement after their locks were granted; changing them needs
+ * those locks exclusively. A missing row cannot be locked and need not be: of two transactions that
+ * insert it, the second waits at the primary key for the first, and then finds a row that differs
+ * from what it has read.
  */
 #include "store.h"
 
@@ -23,7 +23,7 @@
 
 #include <stdlib.h>
 
-enum { TAKE_EVERY = 64 }; /* statements on their way: the room has a limit */
+enum { RECEIVE_EVERY = 64 }; /* statements: conn.h has a limit for those in flight */
 
 typedef struct commit_work {
     vp_store *store;
@@ -39,12 +39,12 @@ typedef struct commit_work {
         bool is_there;
         int64_t era, position;
         size_t index_count;
-        bool followed;          /* one of its tenants, at least */
+        bool followed;          /* at least one of its tenants */
         int64_t follow_ends_us; /* the earliest `until` of those */
     } * found;                  /* of the generations, in their order */
 } commit_work;
 
-/* --- there ------------------------------------------------------------------------------------ */
+/* --- first request ---------------------------------------------------------------------------- */
 
 static int by_scope(const void *a, const void *b)
 {
@@ -59,14 +59,14 @@ static bool goes_live(const ef__views_commit *commit)
     return false;
 }
 
-/* Who goes live changes the live set and an era. Cursors of tenants are compared with the
- * generation's, so nobody may move either meanwhile. All others share. */
-static bool is_alone(const ef__generation_change *g)
+/* Whether the change needs its locks exclusively. Going live changes the live set and an era;
+ * cursors of tenants are compared with the generation's, which must not move meanwhile. */
+static bool is_exclusive(const ef__generation_change *g)
 {
     return g->go_live || g->tenant_count > 0;
 }
 
-/* In their order; neighbours that are locked alike by one statement. */
+/* In the order of ids. One statement locks neighbours that need the same kind of lock. */
 static ef_status send_locks(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
     const ef__views_commit *commit = w->commit;
@@ -80,9 +80,9 @@ static ef_status send_locks(commit_work *w, ef__pg_conn *conn, ef_error *err)
         w->lock_count++;
     }
     while (st == EF_OK && from < count) {
-        bool alone = is_alone(w->sorted.generations[from]);
+        bool alone = is_exclusive(w->sorted.generations[from]);
         size_t to = from;
-        for (; to < count && is_alone(w->sorted.generations[to]) == alone; to++)
+        for (; to < count && is_exclusive(w->sorted.generations[to]) == alone; to++)
             w->ids[to] = w->sorted.generations[to]->generation;
         st = vp_lock(conn, alone, w->ids + from, to - from, err);
         w->lock_count++;
@@ -148,8 +148,8 @@ static ef_status send_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
     ef_status st = send_cursors(w, conn, err);
 
-    if (st == EF_OK && w->sorted.mark_count)
-        st = vp_send_marks(conn, &w->sorted, err);
+    if (st == EF_OK && w->sorted.watermark_count)
+        st = vp_send_watermarks(conn, &w->sorted, err);
     if (st == EF_OK && w->sorted.view_count)
         st = vp_send_views(conn, &w->sorted, err);
     if (st == EF_OK && w->sorted.key_count)
@@ -175,9 +175,9 @@ static ef_status send_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-/* --- back ------------------------------------------------------------------------------------- */
+/* --- response --------------------------------------------------------------------------------- */
 
-static ef_status take_fences(ef__pg_conn *conn, ef_error *err)
+static ef_status receive_fences(ef__pg_conn *conn, ef_error *err)
 {
     PGresult *rows = NULL;
     ef_status st = ef__pg_receive(conn, &rows, err);
@@ -189,7 +189,7 @@ static ef_status take_fences(ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-static ef_status take_live_set(ef__pg_conn *conn, int64_t asked, ef_error *err)
+static ef_status receive_live_set(ef__pg_conn *conn, int64_t asked, ef_error *err)
 {
     PGresult *rows = NULL;
     ef_status st = ef__pg_receive(conn, &rows, err);
@@ -208,7 +208,7 @@ static size_t count_paths(ef_str paths)
     return count;
 }
 
-static ef_status take_generations(commit_work *w, ef__pg_conn *conn, ef_error *err)
+static ef_status receive_generations(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
     PGresult *rows = NULL;
     ef_status st = ef__pg_receive(conn, &rows, err);
@@ -228,9 +228,9 @@ static ef_status take_generations(commit_work *w, ef__pg_conn *conn, ef_error *e
     return st;
 }
 
-/* The number that a statement answers has to be `wanted`: otherwise one of the rows that it was
- * about is not what was read. */
-static ef_status take_count(ef__pg_conn *conn, size_t wanted, const char *what, ef_error *err)
+/* Fails unless the number that a statement returns is `wanted`: otherwise one of its rows differs
+ * from what was read. */
+static ef_status receive_count(ef__pg_conn *conn, size_t wanted, const char *what, ef_error *err)
 {
     PGresult *rows = NULL;
     ef_status st = ef__pg_receive(conn, &rows, err);
@@ -244,8 +244,8 @@ static ef_status take_count(ef__pg_conn *conn, size_t wanted, const char *what, 
                            (long long)found, wanted, what);
 }
 
-static ef_status take_cursor(ef__pg_conn *conn, const ef__generation_change *change,
-                             struct found *found, ef_error *err)
+static ef_status receive_cursor(ef__pg_conn *conn, const ef__generation_change *change,
+                                struct found *found, ef_error *err)
 {
     PGresult *done = NULL;
     ef_status st = ef__pg_receive(conn, &done, err);
@@ -258,18 +258,18 @@ static ef_status take_cursor(ef__pg_conn *conn, const ef__generation_change *cha
     return st;
 }
 
-static ef_status take_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
+static ef_status receive_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
     PGresult *rows = NULL;
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++)
         if (w->sorted.generations[i]->cursor_after)
-            st = take_cursor(conn, w->sorted.generations[i], &w->found[i], err);
-    if (st == EF_OK && w->sorted.mark_count)
-        st = take_count(conn, w->sorted.mark_count, "watermarks", err);
+            st = receive_cursor(conn, w->sorted.generations[i], &w->found[i], err);
+    if (st == EF_OK && w->sorted.watermark_count)
+        st = receive_count(conn, w->sorted.watermark_count, "watermarks", err);
     if (st == EF_OK && w->sorted.view_count)
-        st = take_count(conn, w->sorted.view_count, "views", err);
+        st = receive_count(conn, w->sorted.view_count, "views", err);
     if (st == EF_OK && w->sorted.key_count)
         st = ef__pg_receive(conn, NULL, err);
     if (st == EF_OK)
@@ -281,33 +281,33 @@ static ef_status take_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-static ef_status take_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
+static ef_status receive_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < w->lock_count; i++)
         st = ef__pg_receive(conn, NULL, err);
     if (st == EF_OK && w->fence_count)
-        st = take_fences(conn, err);
+        st = receive_fences(conn, err);
     if (st == EF_OK && w->commit->live_set)
-        st = take_live_set(conn, w->commit->live_set, err);
+        st = receive_live_set(conn, w->commit->live_set, err);
     if (st == EF_OK && w->commit->generation_count) {
-        st = take_generations(w, conn, err);
+        st = receive_generations(w, conn, err);
         for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++)
             st = ef__era_compare(w->sorted.generations[i], w->found[i].is_there, w->found[i].era,
                                  err);
         if (st == EF_OK)
-            st = take_changes(w, conn, err);
+            st = receive_changes(w, conn, err);
     }
     return st;
 }
 
-/* --- there again: what is rare ---------------------------------------------------------------- */
+/* --- second request: rare changes ------------------------------------------------------------- */
 
-/* One statement a row; now and then the answers are taken. */
+/* One statement a row. Results are received every RECEIVE_EVERY statements. */
 static ef_status send_one(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
 {
-    ef_status st = conn->sent >= TAKE_EVERY ? ef__pg_receive_all(conn, err) : EF_OK;
+    ef_status st = conn->sent >= RECEIVE_EVERY ? ef__pg_receive_all(conn, err) : EF_OK;
 
     return st == EF_OK ? ef__pg_send(conn, which, params, err) : st;
 }
@@ -319,8 +319,8 @@ static void add_view_key(ef__pg_params *params, const struct vp_view_at *at)
     ef__pg_add_str(params, at->change->view.id);
 }
 
-/* Entries of indexes that the view is no longer in. */
-static ef_status trim(ef__pg_conn *conn, const struct vp_view_at *at, ef_error *err)
+/* Deletes entries of indexes that the view is no longer in. */
+static ef_status trim_index_entries(ef__pg_conn *conn, const struct vp_view_at *at, ef_error *err)
 {
     ef__pg_params params = {0};
     ef__pg_array stay;
@@ -355,7 +355,7 @@ static ef_status write_rest_of_views(const commit_work *w, ef__pg_conn *conn, ef
             add_view_key(&params, at);
             st = send_one(conn, VP_VIEW_DELETE, &params, err);
         } else if (at->change->key_count < index_count_of(w, at->generation)) {
-            st = trim(conn, at, err);
+            st = trim_index_entries(conn, at, err);
         }
     }
     return st;
@@ -367,7 +367,7 @@ static ef_status open_failure(const commit_work *w, ef__pg_conn *conn, int64_t g
     ef__pg_params params = {0};
     ef_str message = f->message;
 
-    /* A message that was cut may end in the middle of a character, which no text column takes. */
+    /* A truncated message may end inside a character, which no text column accepts. */
     while (message.len && !ef__utf8_valid(message))
         message.len--;
     ef__pg_add_int(&params, generation);
@@ -383,8 +383,8 @@ static ef_status open_failure(const commit_work *w, ef__pg_conn *conn, int64_t g
     return send_one(conn, VP_FAILURE_PUT, &params, err);
 }
 
-/* Open first, then resolve: what the watermark passes in this very commit is not left open. Where
- * nothing is open, as nearly always, the streams are not looked at. */
+/* Opens failures first, then resolves: a failure that the watermark passes in the same commit does
+ * not stay open. When nothing is open, as in most commits, the streams are not read. */
 static ef_status write_failures(const commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
     bool open = w->any_open;
@@ -397,13 +397,13 @@ static ef_status write_failures(const commit_work *w, ef__pg_conn *conn, ef_erro
             open = true;
         }
     }
-    return st == EF_OK && open && w->sorted.mark_count
+    return st == EF_OK && open && w->sorted.watermark_count
                ? vp_send_resolve(conn, &w->sorted, w->now_us, err)
                : st;
 }
 
-/* The seam: live only if nothing lies behind the cursor, asked while nobody can commit what the
- * queue has brought: all who do share the lock of the live set, and we have it alone. */
+/* Goes live only if the journal has no event after the cursor. No events of the queue can be
+ * committed meanwhile: such a commit shares the lock of the live set, which is exclusive here. */
 static ef_status try_go_live(commit_work *w, ef__pg_conn *conn, size_t at, ef_error *err)
 {
     ef__pg_params params = {0};
@@ -420,8 +420,8 @@ static ef_status try_go_live(commit_work *w, ef__pg_conn *conn, size_t at, ef_er
     return st == EF_OK ? send_one(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
 }
 
-/* Last, so that the rows of followed tenants, which give the numbers, are locked for a short time.
- */
+/* Last, so that the rows of followed tenants, which assign the numbers, are locked for a short
+ * time. */
 static ef_status record_changes(const commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
     ef_status st = EF_OK;
@@ -457,7 +457,7 @@ static ef_status write_rest(commit_work *w, ef__pg_conn *conn, ef_error *err)
 
 /* --- the commit ------------------------------------------------------------------------------- */
 
-/* What was sent and not taken is taken with the commit. */
+/* Results that were not received yet are received with the commit. */
 static ef_status write_all(void *context, ef__pg_conn *conn, ef_error *err)
 {
     commit_work *w = context;
@@ -466,15 +466,16 @@ static ef_status write_all(void *context, ef__pg_conn *conn, ef_error *err)
     w->live = false;
     st = send_all(w, conn, err);
     if (st == EF_OK)
-        st = take_all(w, conn, err);
+        st = receive_all(w, conn, err);
     if (st == EF_OK)
         st = write_rest(w, conn, err);
-    /* Last, so that nobody waits for rows of ours while he has those of the other store. */
+    /* Last, so that no transaction waits for rows locked here while it has locked rows of the other
+     * store. */
     return st == EF_OK && w->commit->also ? w->commit->also(w->commit->also_context, conn, err)
                                           : st;
 }
 
-static ef_status prepare(commit_work *w, ef_error *err)
+static ef_status prepare_commit(commit_work *w, ef_error *err)
 {
     const ef__views_commit *commit = w->commit;
     ef_status st = vp_sort(commit, &w->sorted, err);
@@ -501,11 +502,11 @@ ef_status vp_commit(ef_views *views, const ef__views_commit *commit, ef_error *e
     w.now_us = vp_now_us(w.store);
     if (commit->out_live)
         *commit->out_live = false;
-    st = prepare(&w, err);
+    st = prepare_commit(&w, err);
     if (st == EF_OK)
         st = vp_write(w.store, commit->no_sync, write_all, &w, err);
-    /* Whether it is done shows in what it moved: who starts over finds other watermarks, and
-     * whoever comes second changes nothing. */
+    /* The caller starts over and reads the watermarks: they show whether this commit was done, and
+     * a commit that is repeated changes nothing. */
     if (st == EF_UNSURE)
         st = ef_fail(err, EF_CONFLICT,
                      "the connection was lost during a commit, which may have succeeded: read the "

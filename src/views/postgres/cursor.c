@@ -1,6 +1,6 @@
 /*
- * cursor.c - the cursors of single tenants: writing, finding, listing. They are few, and rarely
- * written, by those who have the generation's lock alone.
+ * cursor.c - the cursors of single tenants: writing, finding, listing. They are few and rarely
+ * written, under the exclusive lock of the generation.
  */
 #include "store.h"
 
@@ -12,7 +12,7 @@ static void add_cursor(ef__pg_params *params, const ef__tenant_cursor *c)
     ef__pg_add_int(params, c->due_us);
 }
 
-/* Run a change of one row: `which`, with `now` where it is bound first, and `was` behind it. */
+/* Runs the statement `which`, which changes one row. `now` is bound first, then `was`. */
 static ef_status run_change(ef__pg_conn *conn, int which, int64_t generation, ef_str tenant,
                             const ef__tenant_cursor *now, const ef__tenant_cursor *was,
                             int64_t now_us, ef_error *err)

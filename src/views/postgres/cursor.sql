@@ -1,4 +1,4 @@
--- The cursors of single tenants. Who writes them has the generation's lock alone.
+-- The cursors of single tenants. They are written under the exclusive lock of the generation.
 
 -- name: cursor_insert
 -- binds: 1 generation, 2 tenant, 3 position, 4 waiting, 5 attempts, 6 due, 7 updated
@@ -8,7 +8,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
     ON CONFLICT DO NOTHING;
 
 -- name: cursor_update
--- No row changed means that it is not what was read.
+-- No row is changed if the cursor differs from what was read.
 -- binds: 1 generation, 2 tenant, 3 position, 4 waiting, 5 attempts, 6 due; 7, 8, 9, 10 the same as
 --        read; 11 updated
 UPDATE everfold_views.tenant_cursor
@@ -17,7 +17,7 @@ UPDATE everfold_views.tenant_cursor
    AND position = $7 AND waiting = $8 AND attempts = $9 AND due = $10;
 
 -- name: cursor_delete
--- The tenant has come up. No row changed means that it is not what was read.
+-- The tenant has caught up. No row is changed if the cursor differs from what was read.
 -- binds: 1 generation, 2 tenant, 3 position, 4 waiting, 5 attempts, 6 due
 DELETE FROM everfold_views.tenant_cursor
  WHERE generation = $1 AND tenant = $2

@@ -1,9 +1,9 @@
 /*
  * follow.c - followed tenants: beginning, recording what a commit changed, reading the record.
  *
- * Commits share the generation's lock, and who begins to follow has it alone: so every commit
- * either has ended before, or finds the row. The rows of a commit's tenants are locked until it
- * ends, so numbers are in the order of commits.
+ * Commits share the generation's lock, and beginning to follow needs it exclusively: so every
+ * commit either has ended before, or finds the row. The rows of a commit's tenants are locked until
+ * it ends, so numbers are in the order of commits.
  */
 #include "store.h"
 
@@ -46,7 +46,7 @@ static ef_status put_row(const following *f, ef__pg_conn *conn, int which, bool 
     return st;
 }
 
-static ef_status check_room(const following *f, ef__pg_conn *conn, ef_error *err)
+static ef_status check_limit(const following *f, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params params = {0};
     PGresult *rows = NULL;
@@ -81,7 +81,7 @@ static ef_status check_generation(const following *f, ef__pg_conn *conn, ef_erro
     return st;
 }
 
-static ef_status follow(void *context, ef__pg_conn *conn, ef_error *err)
+static ef_status write_following(void *context, ef__pg_conn *conn, ef_error *err)
 {
     const following *f = context;
     bool found;
@@ -95,7 +95,7 @@ static ef_status follow(void *context, ef__pg_conn *conn, ef_error *err)
         st = vp_follow_end(conn, f->generation, vp_now_us(f->store), err);
     if (st != EF_OK || found)
         return st;
-    st = check_room(f, conn, err);
+    st = check_limit(f, conn, err);
     return st == EF_OK ? put_row(f, conn, VP_FOLLOW_ADD, &found, err) : st;
 }
 
@@ -107,10 +107,10 @@ ef_status vp_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t 
                    .tenant = tenant,
                    .until_us = until_us,
                    .out = out};
-    ef_status st = vp_write(f.store, false, follow, &f, err);
+    ef_status st = vp_write(f.store, false, write_following, &f, err);
 
-    /* Whether it is done or not, doing it again is right. */
-    return st == EF_UNSURE ? vp_write(f.store, false, follow, &f, err) : st;
+    /* Idempotent: safe to repeat whether or not it was committed. */
+    return st == EF_UNSURE ? vp_write(f.store, false, write_following, &f, err) : st;
 }
 
 ef_status vp_follow_end(ef__pg_conn *conn, int64_t generation, int64_t now_us, ef_error *err)

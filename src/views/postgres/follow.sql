@@ -1,5 +1,5 @@
--- Followed tenants, and the record of what commits changed. The time in numbers is the server's, so that clocks
--- of several workers do not matter.
+-- Followed tenants, and the record of the changes of commits. Times are of the server's clock, so the clocks of
+-- the workers do not matter.
 
 -- name: follow_extend
 -- only: postgres SQLite puts the row, because it has one writer
@@ -8,7 +8,7 @@ UPDATE everfold_views.follow SET until = greatest(until, $3) WHERE generation = 
 RETURNING until, low, last, kept;
 
 -- name: follow_add
--- Under the generation's lock, alone: no commit is under way that has found the tenant not followed.
+-- Under the exclusive lock of the generation: no commit is in progress that found the tenant not followed.
 -- only: postgres SQLite puts the row, because it has one writer
 -- binds: 1 generation, 2 tenant, 3 until
 INSERT INTO everfold_views.follow AS f (generation, tenant, until, low, last, kept)
@@ -33,7 +33,7 @@ SELECT 1 FROM everfold_views.follow f
    FOR UPDATE OF f;
 
 -- name: follow_end
--- Removes one row whose time is over, with its records. One that is locked is in use, or is being ended.
+-- Removes one expired row, with its records. A row that is locked is in use, or is being removed.
 -- only: postgres SQLite finds it and deletes it, because it has one writer
 -- binds: 1 generation, 2 now
 WITH ended AS (
@@ -59,7 +59,7 @@ DELETE FROM everfold_views.follow
 DELETE FROM everfold_views.follow_floor WHERE generation = $1;
 
 -- name: change_add
--- The changes of a commit, as far as their tenants are followed; these rows are locked (follow_lock).
+-- The changes of a commit that are of followed tenants; the rows of these are locked (follow_lock).
 -- binds: 1 generation bigint[], 2 tenant text[], 3 id text[], 4 position and 5 kind bigint[]
 WITH given AS (
     SELECT g.generation, g.tenant, g.id, g.position, g.kind,
@@ -81,9 +81,9 @@ SELECT g.generation, g.tenant, m.before + g.place, g.id, g.position, g.kind
   FROM given g JOIN moved m ON m.generation = g.generation AND m.tenant = g.tenant;
 
 -- name: change_ls
--- The row of the tenant with every record, so that both are of one moment; once without a record where there
--- is none.
--- binds: 1 generation, 2 tenant, 3 number to go on behind, 4 limit
+-- The row of the tenant with every record, in one statement, so that both are of one snapshot; without a record
+-- there is one row.
+-- binds: 1 generation, 2 tenant, 3 number to continue after, 4 limit
 SELECT f.until, f.low, f.last, f.kept, c.number, c.id, c.position, c.kind
   FROM everfold_views.follow f
   LEFT JOIN LATERAL (

@@ -1,8 +1,9 @@
 /*
- * generation.c - builds of projections: adding, listing, states, routes, removing.
+ * generation.c - builds of projections: adding, listing, states, activating, removing.
  *
- * Whoever changes an era has the generation's lock alone, and that of the live set when its number
- * changes: so what a commit has compared under the shared locks stays so until it has ended.
+ * A transaction that changes an era has the generation's lock exclusively, and that of the live set
+ * when its number changes: so values that a commit has compared under the shared locks stay the
+ * same until it has ended.
  */
 #include "store.h"
 
@@ -13,14 +14,14 @@ typedef struct locked {
     bool active;
 } locked;
 
-/* What is asked for; every try of its transaction begins with this. */
+/* The requested change: the input of every attempt of its transaction. */
 typedef struct change {
     vp_store *store;
     int64_t id, era;
     int32_t replaced;                 /* by the generation that becomes active */
     ef__generation_state state;       /* to set */
-    const ef__generation *generation; /* to add, or whose program to take */
-    int64_t limit;                    /* of rows that go at a time … */
+    const ef__generation *generation; /* to add, or with the new program */
+    int64_t limit;                    /* of rows deleted at a time … */
     bool more;                        /* … and whether there are others */
 } change;
 
@@ -37,7 +38,7 @@ static ef_status run_with(ef__pg_conn *conn, int which, int64_t id, const int64_
     return ef__pg_send(conn, which, &params, err);
 }
 
-static ef_status look(ef__pg_conn *conn, int64_t id, locked *out, ef_error *err)
+static ef_status read_locked(ef__pg_conn *conn, int64_t id, locked *out, ef_error *err)
 {
     ef__pg_params params = {0};
     ef__pg_array ids;
@@ -62,16 +63,16 @@ static ef_status look(ef__pg_conn *conn, int64_t id, locked *out, ef_error *err)
     return st;
 }
 
-static ef_status look_at_era(ef__pg_conn *conn, const change *c, locked *out, ef_error *err)
+static ef_status read_expected_era(ef__pg_conn *conn, const change *c, locked *out, ef_error *err)
 {
-    ef_status st = look(conn, c->id, out, err);
+    ef_status st = read_locked(conn, c->id, out, err);
 
     if (st == EF_OK && c->era && c->era != out->era)
         st = ef__generation_moved(c->id, c->era, out->era, err);
     return st;
 }
 
-static ef_status put(vp_store *store, ef__pg_conn *conn, const locked *g, ef_error *err)
+static ef_status put_generation(vp_store *store, ef__pg_conn *conn, const locked *g, ef_error *err)
 {
     ef__pg_params params = {0};
 
@@ -83,9 +84,9 @@ static ef_status put(vp_store *store, ef__pg_conn *conn, const locked *g, ef_err
     return ef__pg_send(conn, VP_GENERATION_PUT, &params, err);
 }
 
-/* Under the lock of the live set, which keeps every other route away. The generation that loses the
- * route changes its era too: its commits are kept away like those of the one that gets it. */
-static ef_status lock_routes(ef__pg_conn *conn, int64_t id, ef_error *err)
+/* Called under the lock of the live set, so that no other generation is activated meanwhile. Locks
+ * the active generation too: its era changes as well, which refuses its commits. */
+static ef_status lock_active(ef__pg_conn *conn, int64_t id, ef_error *err)
 {
     int64_t ids[2] = {id, id};
     ef__pg_params params = {0};
@@ -103,7 +104,7 @@ static ef_status lock_routes(ef__pg_conn *conn, int64_t id, ef_error *err)
     return st == EF_OK ? vp_lock(conn, true, ids, 2, err) : st;
 }
 
-static ef_status activate(const change *c, ef__pg_conn *conn, ef_error *err)
+static ef_status activate_locked(const change *c, ef__pg_conn *conn, ef_error *err)
 {
     int64_t now_us = vp_now_us(c->store);
     ef__pg_params params = {0};
@@ -119,7 +120,8 @@ static ef_status activate(const change *c, ef__pg_conn *conn, ef_error *err)
 
 /* --- adding ----------------------------------------------------------------------------------- */
 
-static ef_status insert(const change *c, ef__pg_conn *conn, int64_t *out_id, ef_error *err)
+static ef_status insert_generation(const change *c, ef__pg_conn *conn, int64_t *out_id,
+                                   ef_error *err)
 {
     const ef__generation *g = c->generation;
     int64_t now_us = vp_now_us(c->store);
@@ -149,20 +151,20 @@ static ef_status insert(const change *c, ef__pg_conn *conn, int64_t *out_id, ef_
     return st;
 }
 
-/* One at a time, by the lock of the live set: its number is one above the highest. */
-static ef_status add(void *context, ef__pg_conn *conn, ef_error *err)
+/* Under the lock of the live set, because the new number is one above the highest. */
+static ef_status add_generation(void *context, ef__pg_conn *conn, ef_error *err)
 {
     change *c = context;
     ef_status st = vp_lock(conn, true, (int64_t[]){0}, 1, err);
 
     if (st == EF_OK)
-        st = insert(c, conn, &c->id, err);
+        st = insert_generation(c, conn, &c->id, err);
     if (st == EF_OK && c->generation->state == EF__GENERATION_LIVE)
         st = ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err);
     if (st == EF_OK && c->generation->active)
-        st = lock_routes(conn, c->id, err);
+        st = lock_active(conn, c->id, err);
     if (st == EF_OK && c->generation->active)
-        st = activate(c, conn, err);
+        st = activate_locked(c, conn, err);
     return st;
 }
 
@@ -170,7 +172,7 @@ ef_status vp_generation_add(ef_views *views, const ef__generation *generation, i
                             ef_error *err)
 {
     change c = {.store = vp_store_of(views), .generation = generation};
-    ef_status st = vp_write(c.store, false, add, &c, err);
+    ef_status st = vp_write(c.store, false, add_generation, &c, err);
 
     *out_id = st == EF_OK ? c.id : 0;
     return st;
@@ -266,12 +268,12 @@ static ef_status set_state(void *context, ef__pg_conn *conn, ef_error *err)
     ef_status st = vp_lock(conn, true, (int64_t[]){0, c->id}, 2, err);
 
     if (st == EF_OK)
-        st = look_at_era(conn, c, &g, err);
+        st = read_expected_era(conn, c, &g, err);
     if (st != EF_OK)
         return st;
     was_live = g.state == EF__GENERATION_LIVE;
     g.state = c->state;
-    st = put(c->store, conn, &g, err);
+    st = put_generation(c->store, conn, &g, err);
     if (st == EF_OK && was_live != (c->state == EF__GENERATION_LIVE))
         st = ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err);
     return st;
@@ -300,18 +302,18 @@ static ef_status put_program(const change *c, ef__pg_conn *conn, ef_error *err)
     return ef__pg_send(conn, VP_GENERATION_REPLACE, &params, err);
 }
 
-static ef_status replace(void *context, ef__pg_conn *conn, ef_error *err)
+static ef_status replace_program(void *context, ef__pg_conn *conn, ef_error *err)
 {
     const change *c = context;
     locked g;
     ef_status st = vp_lock(conn, true, (int64_t[]){0, c->id}, 2, err);
 
     if (st == EF_OK)
-        st = look_at_era(conn, c, &g, err);
+        st = read_expected_era(conn, c, &g, err);
     if (st != EF_OK)
         return st;
     g.state = c->generation->state;
-    st = put(c->store, conn, &g, err);
+    st = put_generation(c->store, conn, &g, err);
     if (st == EF_OK)
         st = put_program(c, conn, err);
     return st == EF_OK ? ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
@@ -322,7 +324,7 @@ ef_status vp_generation_replace(ef_views *views, int64_t id, int64_t era,
 {
     change c = {.store = vp_store_of(views), .id = id, .era = era, .generation = with};
 
-    return vp_write(c.store, false, replace, &c, err);
+    return vp_write(c.store, false, replace_program, &c, err);
 }
 
 static ef_status set_active(void *context, ef__pg_conn *conn, ef_error *err)
@@ -332,10 +334,10 @@ static ef_status set_active(void *context, ef__pg_conn *conn, ef_error *err)
     ef_status st = vp_lock(conn, true, (int64_t[]){0}, 1, err);
 
     if (st == EF_OK)
-        st = lock_routes(conn, c->id, err);
+        st = lock_active(conn, c->id, err);
     if (st == EF_OK)
-        st = look_at_era(conn, c, &g, err);
-    return st == EF_OK && !g.active ? activate(c, conn, err) : st;
+        st = read_expected_era(conn, c, &g, err);
+    return st == EF_OK && !g.active ? activate_locked(c, conn, err) : st;
 }
 
 ef_status vp_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
@@ -346,13 +348,13 @@ ef_status vp_generation_activate(ef_views *views, int64_t id, int64_t era, int32
     return vp_write(c.store, false, set_active, &c, err);
 }
 
-/* Lock a generation whose contents are to go, which may take long: commits of others wait for it
- * only if it is live, for then the live set changes and they are of it anyhow. */
+/* Locks a generation to delete its contents, which may take long. Commits of other generations wait
+ * for it only if it is live, because only then the live set changes. */
 static ef_status lock_contents(ef__pg_conn *conn, const change *c, locked *out, ef_error *err)
 {
     locked before;
     bool live;
-    ef_status st = look(conn, c->id, &before, err);
+    ef_status st = read_locked(conn, c->id, &before, err);
 
     if (st != EF_OK)
         return st;
@@ -360,13 +362,13 @@ static ef_status lock_contents(ef__pg_conn *conn, const change *c, locked *out, 
     st = live ? vp_lock(conn, true, (int64_t[]){0, c->id}, 2, err)
               : vp_lock(conn, true, &c->id, 1, err);
     if (st == EF_OK)
-        st = look_at_era(conn, c, out, err);
+        st = read_expected_era(conn, c, out, err);
     if (st == EF_OK && !live && out->state == EF__GENERATION_LIVE)
         st = ef__pg_request_retry(conn, "the generation went live meanwhile", err);
     return st;
 }
 
-/* Up to `limit` rows of all that is its own. *out_more: there may be others. */
+/* Deletes up to `limit` rows of the generation. *out_more: there may be others. */
 static ef_status cut_contents(ef__pg_conn *conn, int64_t id, int64_t limit, bool *out_more,
                               ef_error *err)
 {
@@ -386,7 +388,7 @@ static ef_status cut_contents(ef__pg_conn *conn, int64_t id, int64_t limit, bool
     return st;
 }
 
-static ef_status drop(void *context, ef__pg_conn *conn, ef_error *err)
+static ef_status remove_generation(void *context, ef__pg_conn *conn, ef_error *err)
 {
     change *c = context;
     locked g;
@@ -413,7 +415,7 @@ ef_status vp_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t
                                bool *out_more, ef_error *err)
 {
     change c = {.store = vp_store_of(views), .id = id, .era = era, .limit = limit};
-    ef_status st = vp_write(c.store, false, drop, &c, err);
+    ef_status st = vp_write(c.store, false, remove_generation, &c, err);
 
     *out_more = st == EF_OK && c.more;
     return st;

@@ -1,12 +1,12 @@
 -- Generations, the state row, locks and transactions.
 
 -- name: begin_read
--- A snapshot, for as long as it is held.
+-- A snapshot, until the transaction ends.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 
 -- name: lock_shared
--- Locks of tables, and not of rows: who wants one alone is not starved by those who share.
--- They are taken in the order of the array, and end with the transaction.
+-- Locks of tables, not of rows: shared locks do not starve a request for an exclusive one.
+-- They are acquired in the order of the array, and end with the transaction.
 -- only: postgres SQLite has one writer
 -- binds: 1 generations bigint[], 0 for the set of live ones
 SELECT everfold_views.lock_generations($1::bigint[], false);
@@ -79,28 +79,28 @@ SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g
  ORDER BY g.number;
 
 -- name: generation_get
--- What a commit compares. Read under the generation's lock, so that it stays so.
+-- The columns that a commit compares. Read under the generation's lock, so that they do not change meanwhile.
 -- binds: 1 ids bigint[]
 SELECT id, era, state, routed, position, seam, index_paths,
        (SELECT min(f.until) FROM everfold_views.follow f WHERE f.generation = g.id)
   FROM everfold_views.generation g WHERE id = ANY($1::bigint[]);
 
 -- name: generation_active
--- The one that queries go to now.
+-- The active generation.
 -- only: postgres SQLite deactivates it without reading it, because it has one writer
 -- binds: 1 id of a generation of the same projection
 SELECT id FROM everfold_views.generation
  WHERE name = (SELECT name FROM everfold_views.generation WHERE id = $1) AND routed;
 
 -- name: generation_put
--- The era grows with whatever is changed.
+-- Every change increments the era.
 -- binds: 1 id, 2 state, 3 position, 4 seam, 5 updated
 UPDATE everfold_views.generation
    SET era = era + 1, state = $2, position = $3, seam = $4, updated = $5
  WHERE id = $1;
 
 -- name: generation_move
--- The cursor; no row changed means that it is not where it was read.
+-- Moves the cursor; no row is changed if it is not where it was read.
 -- only: postgres SQLite puts the whole row, because it has one writer
 -- binds: 1 id, 2 position, 3 position as read
 UPDATE everfold_views.generation SET position = $2 WHERE id = $1 AND position = $3;
@@ -113,7 +113,7 @@ UPDATE everfold_views.generation
  WHERE id = $1;
 
 -- name: generation_count
--- Add to what is counted, in the shard of this connection.
+-- Adds to the counts, in the shard of this connection.
 -- only: postgres SQLite has one row, and one writer
 -- binds: 1 generation, 2 shard, 3 views, 4 applied, 5 ignored, 6 skipped, 7 digest_a and 8 digest_b
 --        bigint[], 9 updated

@@ -21,7 +21,7 @@ static void read_digest(ef_str bytes, uint64_t out[2])
         ef__digest_sums((const uint8_t *)bytes.ptr, out);
 }
 
-/* Of a row whose columns, from the first that is of the view, are in the order of view_get. */
+/* Reads a view from the columns `first` and after, which are in the order of view_get. */
 static ef_status copy_view(const PGresult *rows, int row, int first, ef_str tenant, ef_str id,
                            ef__arena *arena, ef__view *out, ef_error *err)
 {
@@ -39,9 +39,9 @@ static ef_status copy_view(const PGresult *rows, int row, int first, ef_str tena
                : ef_fail(err, EF_NO_MEMORY, "memory ran out for a view");
 }
 
-/* By a connection that is held, or one of the pool's. */
-static ef_status ask(vp_store *store, ef__pg_conn *conn, int which, const ef__pg_params *params,
-                     PGresult **out, ef_error *err)
+/* On the connection `conn`, or on one of the pool if it is NULL. */
+static ef_status query_one(vp_store *store, ef__pg_conn *conn, int which,
+                           const ef__pg_params *params, PGresult **out, ef_error *err)
 {
     return conn ? ef__pg_query(conn, which, params, out, err)
                 : ef__pg_read(store->pool, which, params, out, err);
@@ -57,7 +57,7 @@ static ef_status get_view(vp_store *store, ef__pg_conn *conn, int64_t generation
 
     *out_found = false;
     add_key(&params, generation, tenant, id);
-    st = ask(store, conn, VP_VIEW_GET, &params, &rows, err);
+    st = query_one(store, conn, VP_VIEW_GET, &params, &rows, err);
     if (st == EF_OK && PQntuples(rows) > 0) {
         *out_found = true;
         st = copy_view(rows, 0, 0, tenant, id, arena, out, err);
@@ -88,7 +88,7 @@ static ef_status get_watermark(vp_store *store, ef__pg_conn *conn, int64_t gener
     *out = (ef__watermark){0};
     *out_found = false;
     add_key(&params, generation, tenant, stream);
-    st = ask(store, conn, VP_WATERMARK_GET, &params, &rows, err);
+    st = query_one(store, conn, VP_WATERMARK_GET, &params, &rows, err);
     if (st == EF_OK && PQntuples(rows) > 0) {
         *out_found = true;
         *out = read_watermark(rows, 0, 0);
@@ -125,8 +125,8 @@ ef_status vp_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_err
 
 /* --- many at once ----------------------------------------------------------------------------- */
 
-static ef_status ask_many(vp_store *store, ef__pg_conn *conn, int which, int64_t generation,
-                          const ef__view_key *keys, size_t count, PGresult **out, ef_error *err)
+static ef_status query_many(vp_store *store, ef__pg_conn *conn, int which, int64_t generation,
+                            const ef__view_key *keys, size_t count, PGresult **out, ef_error *err)
 {
     ef__pg_params params = {0};
     ef__pg_array tenants, names;
@@ -141,7 +141,7 @@ static ef_status ask_many(vp_store *store, ef__pg_conn *conn, int which, int64_t
     ef__pg_add_int(&params, generation);
     ef__pg_add_array(&params, &tenants);
     ef__pg_add_array(&params, &names);
-    st = ask(store, conn, which, &params, out, err);
+    st = query_one(store, conn, which, &params, out, err);
     ef__pg_array_release(&tenants);
     ef__pg_array_release(&names);
     return st;
@@ -152,7 +152,7 @@ static ef_status get_views(vp_store *store, ef__pg_conn *conn, int64_t generatio
                            ef_error *err)
 {
     PGresult *rows = NULL;
-    ef_status st = ask_many(store, conn, VP_VIEW_GET_MANY, generation, keys, count, &rows, err);
+    ef_status st = query_many(store, conn, VP_VIEW_GET_MANY, generation, keys, count, &rows, err);
 
     memset(out, 0, count * sizeof *out);
     for (int i = 0; st == EF_OK && i < PQntuples(rows); i++) {
@@ -169,7 +169,7 @@ static ef_status get_watermarks(vp_store *store, ef__pg_conn *conn, int64_t gene
 {
     PGresult *rows = NULL;
     ef_status st =
-        ask_many(store, conn, VP_WATERMARK_GET_MANY, generation, keys, count, &rows, err);
+        query_many(store, conn, VP_WATERMARK_GET_MANY, generation, keys, count, &rows, err);
 
     memset(out, 0, count * sizeof *out);
     for (int i = 0; st == EF_OK && i < PQntuples(rows); i++)
@@ -192,35 +192,35 @@ ef_status vp_watermark_get_many(ef_views *views, int64_t generation, const ef__v
 
 /* --- all watermarks --------------------------------------------------------------------------- */
 
-enum { MARKS_A_PAGE = 2000 };
+enum { WATERMARKS_PER_PAGE = 2000 };
 
-typedef struct mark_scan {
+typedef struct watermark_scan {
     int64_t generation;
     bool (*each)(void *context, ef_str tenant, ef_str stream, const ef__watermark *watermark);
     void *context;
     bool begun;
-} mark_scan;
+} watermark_scan;
 
-/* A page behind (tenant, stream). The last of it is where the next one begins, so the rows are the
- * caller's to clear when that was sent. */
-static ef_status mark_page(const mark_scan *s, ef__pg_conn *conn, const PGresult *before,
-                           PGresult **out, ef_error *err)
+/* Reads the page after the last row of `before`. The caller clears `before` after this call,
+ * because the parameters point into it. */
+static ef_status read_watermark_page(const watermark_scan *s, ef__pg_conn *conn,
+                                     const PGresult *before, PGresult **out, ef_error *err)
 {
     int last = before ? PQntuples(before) - 1 : 0;
     ef__pg_params params = {0};
 
     add_key(&params, s->generation, before ? ef__pg_str(before, last, 3) : (ef_str){"", 0},
             before ? ef__pg_str(before, last, 4) : (ef_str){"", 0});
-    ef__pg_add_int(&params, MARKS_A_PAGE);
+    ef__pg_add_int(&params, WATERMARKS_PER_PAGE);
     return ef__pg_query(conn, VP_WATERMARK_SCAN, &params, out, err);
 }
 
-static ef_status walk_marks(void *context, ef__pg_conn *conn, ef_error *err)
+static ef_status scan_watermarks(void *context, ef__pg_conn *conn, ef_error *err)
 {
-    mark_scan *s = context;
+    watermark_scan *s = context;
     PGresult *rows = NULL, *next = NULL;
     bool more = true;
-    ef_status st = mark_page(s, conn, NULL, &rows, err);
+    ef_status st = read_watermark_page(s, conn, NULL, &rows, err);
 
     while (st == EF_OK && more) {
         int count = PQntuples(rows);
@@ -229,9 +229,9 @@ static ef_status walk_marks(void *context, ef__pg_conn *conn, ef_error *err)
             s->begun = true;
             more = s->each(s->context, ef__pg_str(rows, i, 3), ef__pg_str(rows, i, 4), &w);
         }
-        more = more && count == MARKS_A_PAGE;
+        more = more && count == WATERMARKS_PER_PAGE;
         if (more) {
-            st = mark_page(s, conn, rows, &next, err);
+            st = read_watermark_page(s, conn, rows, &next, err);
             PQclear(rows);
             rows = next;
             next = NULL;
@@ -240,7 +240,7 @@ static ef_status walk_marks(void *context, ef__pg_conn *conn, ef_error *err)
     PQclear(rows);
     if (st != EF_OK && s->begun)
         conn->fault =
-            EF__PG_NO_FAULT; /* what was shown is not shown again: the caller starts over */
+            EF__PG_NO_FAULT; /* no retry here: rows that were shown must not be shown twice */
     return st;
 }
 
@@ -249,9 +249,9 @@ ef_status vp_watermark_scan(ef_views *views, int64_t generation,
                                          const ef__watermark *watermark),
                             void *context, ef_error *err)
 {
-    mark_scan s = {generation, each, context, false};
+    watermark_scan s = {generation, each, context, false};
 
-    return ef__pg_transaction(vp_store_of(views)->pool, EF__PG_SNAPSHOT, walk_marks, &s, err);
+    return ef__pg_transaction(vp_store_of(views)->pool, EF__PG_SNAPSHOT, scan_watermarks, &s, err);
 }
 
 /* --- failures --------------------------------------------------------------------------------- */
@@ -311,7 +311,7 @@ ef_status vp_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
 
 /* --- snapshots -------------------------------------------------------------------------------- */
 
-/* A connection of its own, in a transaction from the first read to the end. */
+/* Has its own connection, in a transaction from the first read to the end. */
 typedef struct snapshot {
     ef_views base; /* first, so that an ef_views * is this */
     vp_store *store;

@@ -1,10 +1,10 @@
 /*
  * scan.c - ranges of views, by id or by an index.
  *
- * Rows come by pages, in one snapshot: the first are few, for most who ask want few, and none holds
- * much more than PAGE_BYTES. With a sieve (where.h) a page is what the server looks at, and only
- * what passes comes: so its work for a page has the same bounds, and there is always a next page to
- * go on with.
+ * Rows are read in pages, in one snapshot. The first page is small, because most queries want few
+ * rows, and no page has much more than PAGE_BYTES. With a needle (where.h) the server reads a page
+ * of the same size and sends only the rows that match it: so its work for a page has the same
+ * bounds, and the last row of a page is always known.
  */
 #include "store.h"
 
@@ -20,7 +20,7 @@ typedef struct scan {
     const ef__view_scan *asked;
     ef__view_place from, to;
     vp_where where;
-    bool sieved; /* by `where` */
+    bool sieved; /* the server preselects by `where` */
     bool (*each)(void *context, ef_str key, const ef__view *view);
     void *context;
     bool begun;
@@ -91,8 +91,8 @@ static ef_status read_page(const scan *s, ef__pg_conn *conn, int64_t limit, PGre
     return ef__pg_query(conn, WHICH[s->sieved][indexed][asked->descending], &params, out, err);
 }
 
-/* The next page begins, or going down ends, at the last row of this one. */
-static ef_status go_on_behind(scan *s, const PGresult *rows, int last, ef_error *err)
+/* The next page begins after the last row of this one, or ends before it if descending. */
+static ef_status set_next_page(scan *s, const PGresult *rows, int last, ef_error *err)
 {
     bool indexed = s->asked->index >= 0;
     bool down = s->asked->descending;
@@ -102,8 +102,9 @@ static ef_status go_on_behind(scan *s, const PGresult *rows, int last, ef_error 
         ef__pg_str(rows, last, 5), ef__pg_str(rows, last, indexed ? 4 : 6), !down, err);
 }
 
-/* Show a page; false when `each` has seen enough. A row without data was left out. */
-static bool show(scan *s, const PGresult *rows)
+/* Passes the rows of a page to `each`; false when it wants no more. Rows without data do not match.
+ */
+static bool show_page(scan *s, const PGresult *rows)
 {
     bool indexed = s->asked->index >= 0, more = true;
 
@@ -117,7 +118,7 @@ static bool show(scan *s, const PGresult *rows)
     return more;
 }
 
-/* How many rows were looked at for a page, and the bytes of their data. */
+/* The number of rows that the server read for a page, and the bytes of their data. */
 static void page_size(const scan *s, const PGresult *rows, long *out_rows, long *out_bytes)
 {
     int place = s->asked->index >= 0 ? 6 : 7, last = PQntuples(rows) - 1;
@@ -141,13 +142,12 @@ static long rows_next(long rows, long bytes)
     return next > 0 ? next : 1;
 }
 
-static ef_status walk(void *context, ef__pg_conn *conn, ef_error *err)
+static ef_status scan_pages(void *context, ef__pg_conn *conn, ef_error *err)
 {
     scan *s = context;
     long limit = ROWS_FIRST, row_count, bytes;
     bool more = true;
-    /* From the start, also when pages were gone through before in another snapshot and none of
-     * their rows was shown. */
+    /* A retry begins at the start again: it has another snapshot, and no row was shown yet. */
     ef_status st = ef__view_range(s->asked, &s->from, &s->to, err);
 
     while (st == EF_OK && more) {
@@ -155,17 +155,17 @@ static ef_status walk(void *context, ef__pg_conn *conn, ef_error *err)
         st = read_page(s, conn, limit, &rows, err);
         if (st == EF_OK) {
             page_size(s, rows, &row_count, &bytes);
-            more = show(s, rows) && row_count == limit;
+            more = show_page(s, rows) && row_count == limit;
         }
         if (st == EF_OK && more) {
-            st = go_on_behind(s, rows, PQntuples(rows) - 1, err);
+            st = set_next_page(s, rows, PQntuples(rows) - 1, err);
             limit = rows_next(limit, bytes);
         }
         PQclear(rows);
     }
     if (st != EF_OK && s->begun)
         conn->fault =
-            EF__PG_NO_FAULT; /* what was shown is not shown again: the caller starts over */
+            EF__PG_NO_FAULT; /* no retry here: rows that were shown must not be shown twice */
     return st;
 }
 
@@ -182,7 +182,7 @@ ef_status vp_view_scan(ef_views *views, const ef__view_scan *asked,
     ef_status st;
 
     s.sieved = vp_where_make(asked->filter, &s.where);
-    st = ef__pg_transaction(vp_store_of(views)->pool, EF__PG_SNAPSHOT, walk, &s, err);
+    st = ef__pg_transaction(vp_store_of(views)->pool, EF__PG_SNAPSHOT, scan_pages, &s, err);
     vp_where_release(&s.where);
     ef__view_place_release(&s.from);
     ef__view_place_release(&s.to);

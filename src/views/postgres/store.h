@@ -1,12 +1,12 @@
 /*
  * store.h - the view store on PostgreSQL: a connection pool (module postgres), and locks.
  *
- * Everything stands in the schema everfold_views. Strings are compared by their bytes.
+ * All tables are in the schema everfold_views. Strings are compared by their bytes.
  *
- * Locks of a writing transaction, in the order they are taken; all of them end with it:
+ * Locks of a writing transaction, in the order they are acquired; all of them end with it:
  *
- *     the live set      shared by those who compare its number, alone by those who change it
- *     generations       by id; shared by commits, alone by who changes an era
+ *     the live set      shared to compare its number, exclusive to change it
+ *     generations       by id; shared by commits, exclusive to change an era
  *     fences            rows, by scope
  *     cursors           rows of generation, by id
  *     watermarks        rows, by (generation, tenant, stream)
@@ -50,7 +50,7 @@ static inline int64_t vp_now_us(const vp_store *store)
 ef_status vp_write(vp_store *store, bool no_sync, ef__pg_work work, void *context, ef_error *err);
 
 /* Lock the live set (id 0) and generations, in the order of `ids`; several calls follow the order
- * above. Sent, not taken. */
+ * above. Sends the statement and does not receive its result. */
 ef_status vp_lock(ef__pg_conn *conn, bool alone, const int64_t *ids, size_t count, ef_error *err);
 
 /* generation.c */
@@ -77,7 +77,7 @@ ef_status vp_version_is_retired(ef_views *views, ef_str name, int32_t version, b
 /* commit.c */
 ef_status vp_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
 
-/* change.c: what a commit changes, as arrays. */
+/* change.c: the changes of a commit, as arrays. */
 
 /* The changes of a commit in the order of locks. `generations` are sorted too. */
 typedef struct vp_sorted {
@@ -88,18 +88,18 @@ typedef struct vp_sorted {
         uint64_t digest[2]; /* after; 0 when deleted */
     } * views;
     size_t view_count, key_count;
-    struct vp_mark_at {
+    struct vp_watermark_at {
         int64_t generation;
         const ef__watermark_change *change;
-    } * marks;
-    size_t mark_count;
+    } * watermarks;
+    size_t watermark_count;
 } vp_sorted;
 
 ef_status vp_sort(const ef__views_commit *commit, vp_sorted *out, ef_error *err);
 void vp_sorted_release(vp_sorted *sorted); /* also one that is zeroed */
 
-/* One statement each, for where there is something. */
-ef_status vp_send_marks(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
+/* Each sends one statement, or none if there are no such changes. */
+ef_status vp_send_watermarks(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
 ef_status vp_send_views(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
 ef_status vp_send_keys(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
 ef_status vp_send_counts(ef__pg_conn *conn, const ef__views_commit *commit, const vp_sorted *sorted,
@@ -107,8 +107,7 @@ ef_status vp_send_counts(ef__pg_conn *conn, const ef__views_commit *commit, cons
 ef_status vp_send_resolve(ef__pg_conn *conn, const vp_sorted *sorted, int64_t now_us,
                           ef_error *err);
 
-/* cursor.c. The generation's lock is held alone, and its own cursor, now at `position`, was moved.
- */
+/* cursor.c. Under the exclusive lock of the generation, whose cursor has moved to `position`. */
 ef_status vp_cursor_write(ef__pg_conn *conn, int64_t generation, int64_t position,
                           const ef__tenant_cursor_change *change, int64_t now_us, ef_error *err);
 ef_status vp_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
@@ -116,8 +115,8 @@ ef_status vp_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenan
 ef_status vp_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
                               ef__tenant_cursor_list *out, ef_error *err);
 
-/* follow.c. Sent, not taken: remove one row whose time is over; record the changes of one
- * generation, as far as their tenants are followed. */
+/* follow.c. Send the statements and do not receive their results: remove one expired row; record
+ * the changes of one generation that are of followed tenants. */
 ef_status vp_follow_end(ef__pg_conn *conn, int64_t generation, int64_t now_us, ef_error *err);
 ef_status vp_changes_record(ef__pg_conn *conn, const vp_sorted *sorted, int64_t generation,
                             ef_error *err);

@@ -1,14 +1,13 @@
 -- Views and their index entries.
 
 -- name: view_put
--- Insert what was not there, update what was read, and leave alone what another transaction has changed since:
--- one statement for a whole commit, that locks rows in the order of the arrays, which is that of keys.
+-- Inserts views that did not exist, updates views that are still as they were read, and leaves others unchanged:
+-- one statement for a whole commit, which locks rows in the order of the arrays, which is that of keys.
 --
--- What is put forward says what it was based on: its digest is the new one, and behind that the one
--- that was read (nothing, for a view that was not there). Where there is a row, it is updated if its
--- digest is the one that was read. Where there is none, what was put forward is inserted as it is; a
--- digest of 32 bytes is then a view that another transaction has deleted. So all went well if as many rows
--- as were given are counted as whole. If not, the transaction has to end; nothing of this is seen.
+-- The digest of a proposed row is the new digest followed by the digest that was read (nothing if the view did
+-- not exist). An existing row is updated if its digest is the one that was read. A missing row is inserted as
+-- proposed; if its digest then has 32 bytes, another transaction has deleted the view. The statement succeeded if
+-- the number of whole rows is the number of rows given. Otherwise the transaction must be rolled back.
 -- A view that is to be deleted is compared and locked like the others, and deleted next (view_delete).
 -- only: postgres SQLite has insert, update and delete, and needs no order of locks
 -- binds: 1 generation bigint[], 2 tenant text[], 3 id text[], 4 data text[], 5 last_position and
@@ -39,7 +38,7 @@ SELECT data, last_position, last_seq, schema, digest
   FROM everfold_views.view WHERE generation = $1 AND tenant = $2 AND id = $3;
 
 -- name: view_get_many
--- For each that was asked for and is there: its place in the arrays, from 1, and the view.
+-- For each key that has a view: the index of the key in the arrays, from 1, and the view.
 -- only: postgres each question is a round trip
 -- binds: 1 generation, 2 tenant text[], 3 id text[]
 SELECT a.n, v.data, v.last_position, v.last_seq, v.schema, v.digest
@@ -54,8 +53,8 @@ DELETE FROM everfold_views.view
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view WHERE generation = $1 LIMIT $2));
 
 -- name: index_put
--- Entries that are as they were are not touched. view_put holds the views' rows, so no other transaction writes
--- entries of them.
+-- Unchanged entries are not written. view_put has locked the views' rows, so no other transaction writes entries
+-- of them.
 -- only: postgres SQLite packs the keys beside the view, to know what has to go
 -- binds: 1 generation bigint[], 2 tenant text[], 3 id text[], 4 idx bigint[], 5 key bytea[]
 INSERT INTO everfold_views.view_index AS i (generation, tenant, id, idx, key)
@@ -64,8 +63,8 @@ SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::byt
  WHERE i.key <> excluded.key;
 
 -- name: index_trim
--- A view that is in fewer indexes than it was. Programs give every view a key in every index, so this
--- is rare.
+-- Deletes entries of a view that is in fewer indexes than before. Programs give every view a key in every index,
+-- so this is rare.
 -- only: postgres SQLite packs the keys beside the view, to know what has to go
 -- binds: 1 generation, 2 tenant, 3 id, 4 idx that stay bigint[]
 DELETE FROM everfold_views.view_index
@@ -76,8 +75,8 @@ DELETE FROM everfold_views.view_index
 DELETE FROM everfold_views.view_index
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view_index WHERE generation = $1 LIMIT $2));
 
--- Every scan is a range from a place to one before another (scan.c): places are whole keys, so that
--- one statement serves all bounds and pages, and is always one search of an index.
+-- Every scan is a range from one place up to another, which is excluded (scan.c). Places are whole keys, so one
+-- statement serves all bounds and pages, and is always one search of an index.
 
 -- name: view_scan_up
 -- binds: 1 generation, 2 tenant, 3 id to start with; 4, 5, 6 the same to end before; 7 limit

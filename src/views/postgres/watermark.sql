@@ -1,8 +1,8 @@
 -- Watermarks, fences and failures.
 
 -- name: watermark_put
--- As view_put does: the hash that is put forward is the new one, and behind it the watermark that was
--- read (hash, applied_seq, expected_next_seq), or nothing where there was none.
+-- As view_put does: the hash of a proposed row is the new hash followed by the watermark that was read (hash,
+-- applied_seq, expected_next_seq), or by nothing if there was none.
 -- only: postgres SQLite has insert and update, and needs no order of locks
 -- binds: 1 generation bigint[], 2 tenant text[], 3 stream text[], 4 applied_seq and
 --        5 expected_next_seq bigint[], 6 hash bytea[]
@@ -25,7 +25,7 @@ SELECT applied_seq, expected_next_seq, hash
   FROM everfold_views.watermark WHERE generation = $1 AND tenant = $2 AND stream = $3;
 
 -- name: watermark_get_many
--- For each that was asked for and is there: its place in the arrays, from 1, and the watermark.
+-- For each key that has a watermark: the index of the key in the arrays, from 1, and the watermark.
 -- only: postgres each question is a round trip
 -- binds: 1 generation, 2 tenant text[], 3 stream text[]
 SELECT a.n, w.applied_seq, w.expected_next_seq, w.hash
@@ -35,7 +35,7 @@ SELECT a.n, w.applied_seq, w.expected_next_seq, w.hash
         WHERE x.generation = $1 AND x.tenant = a.tenant AND x.stream = a.stream OFFSET 0) w;
 
 -- name: watermark_scan
--- binds: 1 generation, 2 tenant and 3 stream to go on behind, 4 limit
+-- binds: 1 generation, 2 tenant and 3 stream to continue after, 4 limit
 SELECT applied_seq, expected_next_seq, hash, tenant, stream
   FROM everfold_views.watermark
  WHERE generation = $1 AND (tenant, stream) > ($2, $3)
@@ -51,8 +51,8 @@ DELETE FROM everfold_views.watermark
 SELECT token FROM everfold_views.fence WHERE scope = $1;
 
 -- name: fence_pass
--- The highest token under each fence, of those that are not ours: no row means that all let us pass. The
--- rows stay locked, so that no higher token passes before this transaction has ended.
+-- The fences with a higher token than the one given: no row means that all of them are passed. The rows stay
+-- locked, so that no higher token passes before this transaction has ended.
 -- only: postgres SQLite reads and puts, because it has one writer
 -- binds: 1 scope text[], 2 token bigint[]
 WITH passed AS (
@@ -65,7 +65,7 @@ SELECT p.scope, g.token, p.token
  WHERE p.token > g.token;
 
 -- name: failure_put
--- Open it, or count up the one that is open for this event.
+-- Opens a failure, or increments the attempts of the one that is open for this event.
 -- binds: 1 generation, 2 tenant, 3 stream, 4 seq, 5 position, 6 event_id, 7 code, 8 message,
 --        9 recorded, 10 line
 INSERT INTO everfold_views.failure AS f (generation, tenant, stream, seq, position, event_id, code,

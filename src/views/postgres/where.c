@@ -34,7 +34,7 @@ static bool is_charged(const ef__expr *expr)
     return (expr->kind >= EF__EXPR_EQ && expr->kind <= EF__EXPR_IN) || expr->kind == EF__EXPR_CALL;
 }
 
-static void measure(const ef__expr *expr, int64_t *nodes, int64_t *charges)
+static void count_nodes(const ef__expr *expr, int64_t *nodes, int64_t *charges)
 {
     ef__expr_children children = ef__expr_children_of(expr);
     const ef__expr *child;
@@ -42,7 +42,7 @@ static void measure(const ef__expr *expr, int64_t *nodes, int64_t *charges)
     *nodes += 1;
     *charges += is_charged(expr);
     while ((child = ef__expr_child_next(&children)))
-        measure(child, nodes, charges);
+        count_nodes(child, nodes, charges);
 }
 
 /*
@@ -54,14 +54,14 @@ static int64_t bytes_max(const ef__filter *filter, bool meets_objects)
 {
     int64_t nodes = 0, charges = 1, bytes = EF_FOLD_LIMIT_VIEW_BYTES, steps;
 
-    measure(filter->expr, &nodes, &charges);
+    count_nodes(filter->expr, &nodes, &charges);
     steps = (EF_FOLD_LIMIT_STEPS - nodes) / charges - (int64_t)filter->source.len;
     while (bytes > 0 && bytes * 3 / 32 + (meets_objects ? bytes * bytes / 192 : 0) > steps)
         bytes /= 2;
     return bytes;
 }
 
-/* Those that make nothing larger than what they are given, and are charged for that. */
+/* Functions whose result is no larger than their arguments, and which are charged for that. */
 static bool is_bounded_call(const ef__function *function)
 {
     switch (function->id) {
@@ -226,7 +226,7 @@ static void search_condition(needle_search *search, const ef__expr *expr, bool w
                     wanted);
 }
 
-/* Searches in what is true of every view that matches: `expr`, or its opposite. */
+/* Searches `expr` if every view that matches makes it true (`wanted`), or false. */
 static void search_part(needle_search *search, const ef__expr *expr, bool wanted)
 {
     if (expr->kind == EF__EXPR_NOT) {
