@@ -1,9 +1,9 @@
 /*
  * change.c - writing changed views and their index entries.
  *
- * In the order of keys, so that neighbours share pages. A view is written by one statement that
- * compares the digest it was read with; only where the generation has indexes are its old keys read
- * first, so that entries that stay are left alone.
+ * Views are written in the order of keys, so that neighbours share pages. One statement writes a
+ * view and compares the digest it was read with. If the generation has indexes, the old keys of the
+ * view are read first, so that unchanged entries are not written.
  */
 #include "store.h"
 
@@ -47,8 +47,7 @@ static ef_status read_old_keys(ef__sq_conn *conn, int64_t generation, const ef__
     return ef__sq_rows_end(&rows);
 }
 
-/* Inserts, updates or deletes by what was there before. *out_changed is false if that has changed.
- */
+/* Inserts, updates or deletes a view. *out_changed is false if it differs from what was read. */
 static ef_status write_view(ef__sq_conn *conn, int64_t generation, const ef__view_change *change,
                             const ef__view *view, ef_str keys, bool *out_changed, ef_error *err)
 {

@@ -1,6 +1,6 @@
 /*
- * commit.c - what an apply changes, in one transaction: fences and eras first, for they say whether
- * the rest is still ours to write.
+ * commit.c - the changes of an apply, in one transaction: fences and eras first, because they show
+ * whether this process may still write the others.
  */
 #include "store.h"
 
@@ -71,8 +71,8 @@ static ef_status write_watermarks(ef__sq_conn *conn, const ef__generation_change
 
 /* --- failures --------------------------------------------------------------------------------- */
 
-/* Open first, then resolve: what the watermark passes in this very commit is not left open. Streams
- * are searched only where a failure is open, which is rare. */
+/* Opens failures first, then resolves: a failure that the watermark passes in the same commit does
+ * not stay open. Streams are searched only where a failure is open, which is rare. */
 static ef_status write_failures(vq_store *store, const ef__generation_change *change, ef_error *err)
 {
     ef__sq_conn *conn = &store->conn;
@@ -104,8 +104,8 @@ static ef_status find_unchanged(ef__sq_conn *conn, const ef__generation_change *
     return st == EF_OK ? ef__cursor_compare(change, out->position, err) : st;
 }
 
-/* The seam: live only if nothing lies behind the cursor, asked while nobody else can commit here.
- */
+/* Goes live only if the journal has no event after the cursor. This transaction has the write lock,
+ * so no events of the queue can be committed meanwhile. */
 static ef_status try_go_live(vq_store *store, const ef__views_commit *commit, vq_generation *g,
                              bool *out_live, ef_error *err)
 {

@@ -3,7 +3,7 @@
  */
 #include "store.h"
 
-/* A change that changed no row met a cursor that is not what was read. */
+/* A change that changed no row found a cursor that differs from what was read. */
 static ef_status check_changed(vq_store *store, ef_status st, ef_str tenant, ef_error *err)
 {
     return st != EF_OK || sqlite3_changes(store->conn.db) ? st

@@ -9,7 +9,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
     ON CONFLICT DO NOTHING;
 
 -- name: cursor_update
--- No row changed means that it is not what was read.
+-- No row is changed if the cursor differs from what was read.
 -- binds: 1 generation int, 2 c.tenant text, 3 c.after.position int, 4 c.after.waiting int,
 --        5 c.after.attempts int, 6 c.after.due_us int, 7 c.before.position int,
 --        8 c.before.waiting int, 9 c.before.attempts int, 10 c.before.due_us int, 11 updated int
@@ -19,7 +19,7 @@ UPDATE tenant_cursor SET position = ?3, waiting = ?4, attempts = ?5, due = ?6, u
    AND position = ?7 AND waiting = ?8 AND attempts = ?9 AND due = ?10;
 
 -- name: cursor_delete
--- The tenant has come up. No row changed means that it is not what was read.
+-- The tenant has caught up. No row is changed if the cursor differs from what was read.
 -- binds: 1 generation int, 2 tenant text, 3 is.position int, 4 is.waiting int, 5 is.attempts int,
 --        6 is.due_us int
 -- from: is ef__tenant_cursor

@@ -9,7 +9,7 @@
 
 /* --- ending ----------------------------------------------------------------------------------- */
 
-/* Removes one row whose time is over, with its records: each commit removes one at most. */
+/* Removes one expired row, with its records: each commit removes one at most. */
 static ef_status end_one(vq_store *store, int64_t generation, ef_error *err)
 {
     ef__sq_conn *conn = &store->conn;
@@ -36,8 +36,8 @@ static ef_status end_one(vq_store *store, int64_t generation, ef_error *err)
 
 /* --- beginning -------------------------------------------------------------------------------- */
 
-static ef_status begin(vq_store *store, int64_t generation, int64_t until_us, ef__follow_row *out,
-                       ef_error *err)
+static ef_status begin_row(vq_store *store, int64_t generation, int64_t until_us,
+                           ef__follow_row *out, ef_error *err)
 {
     ef__sq_conn *conn = &store->conn;
     vq_generation g;
@@ -58,8 +58,8 @@ static ef_status begin(vq_store *store, int64_t generation, int64_t until_us, ef
     return st;
 }
 
-static ef_status follow(vq_store *store, int64_t generation, ef_str tenant, int64_t until_us,
-                        ef__follow_row *out, ef_error *err)
+static ef_status write_following(vq_store *store, int64_t generation, ef_str tenant,
+                                 int64_t until_us, ef__follow_row *out, ef_error *err)
 {
     bool found;
     ef_status st = vq_one_follow_get(&store->conn, generation, tenant, out, &found, err);
@@ -69,7 +69,7 @@ static ef_status follow(vq_store *store, int64_t generation, ef_str tenant, int6
     else if (st == EF_OK)
         st = end_one(store, generation, err);
     if (st == EF_OK && !found)
-        st = begin(store, generation, until_us, out, err);
+        st = begin_row(store, generation, until_us, out, err);
     if (st == EF_OK)
         st = vq_run_follow_put(&store->conn, generation, tenant, out, err);
     return st == EF_OK && found ? end_one(store, generation, err) : st;
@@ -83,7 +83,7 @@ ef_status vq_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t 
 
     if (st != EF_OK)
         return st;
-    return vq_write_end(store, follow(store, generation, tenant, until_us, out, err), err);
+    return vq_write_end(store, write_following(store, generation, tenant, until_us, out, err), err);
 }
 
 /* --- recording -------------------------------------------------------------------------------- */

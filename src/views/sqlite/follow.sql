@@ -1,4 +1,4 @@
--- Followed tenants, and the record of what commits changed.
+-- Followed tenants, and the record of the changes of commits.
 
 -- name: follow_get
 -- only: sqlite on PostgreSQL the statements that write the row answer it
@@ -22,7 +22,7 @@ INSERT INTO follow(generation, tenant, until, low, last, kept) VALUES (?1, ?2, ?
 SELECT count(*) FROM follow WHERE generation = ?1;
 
 -- name: follow_ended
--- The tenant whose time was over first.
+-- The tenant that expired first.
 -- only: sqlite on PostgreSQL one statement finds it and ends it (follow_end)
 -- binds: 1 generation int, 2 now int
 -- row: tenant text, last int
@@ -63,8 +63,8 @@ INSERT INTO view_change(generation, tenant, number, id, position, kind)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: change_ls
--- The row of the tenant with every record, so that both are of one moment; once without a record
--- where there is none.
+-- The row of the tenant with every record, in one statement, so that both are of one snapshot; without a record
+-- there is one row.
 -- binds: 1 generation int, 2 tenant text, 3 after int (a number), 4 limit int
 -- rows vq_change_row: follow.until_us int, follow.low int, follow.last int, follow.kept int,
 --        number int?, change.view_id text, change.position int, change.kind int

@@ -1,9 +1,9 @@
 /*
- * generation.c - builds of projections: adding, listing, states, routes, removing.
+ * generation.c - builds of projections: adding, listing, states, activating, removing.
  */
 #include "store.h"
 
-static ef_status activate(vq_store *store, int64_t id, int32_t replaced, ef_error *err)
+static ef_status activate_generation(vq_store *store, int64_t id, int32_t replaced, ef_error *err)
 {
     int64_t now_us = vq_now_us(store);
     ef_status st = vq_run_generation_deactivate(
@@ -44,7 +44,7 @@ ef_status vq_generation_add(ef_views *views, const ef__generation *generation, i
     if (st == EF_OK && generation->state == EF__GENERATION_LIVE)
         st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
     if (st == EF_OK && generation->active)
-        st = activate(store, *out_id, 0, err);
+        st = activate_generation(store, *out_id, 0, err);
     return vq_write_end(store, st, err);
 }
 
@@ -100,7 +100,7 @@ ef_status vq_generation_put(vq_store *store, const vq_generation *g, ef_error *e
     return vq_run_generation_put(&store->conn, g, vq_now_us(store), err);
 }
 
-/* The generation, inside a writing transaction that is open when this answers EF_OK. */
+/* Begins a writing transaction and reads the generation. The transaction is open after EF_OK. */
 static ef_status begin_with(vq_store *store, int64_t id, int64_t era, vq_generation *out,
                             ef_error *err)
 {
@@ -146,7 +146,7 @@ ef_status vq_generation_activate(ef_views *views, int64_t id, int64_t era, int32
     if (st != EF_OK)
         return st;
     if (!g.active)
-        st = activate(store, id, replaced, err);
+        st = activate_generation(store, id, replaced, err);
     return vq_write_end(store, st, err);
 }
 
@@ -169,7 +169,7 @@ ef_status vq_generation_replace(ef_views *views, int64_t id, int64_t era,
     return vq_write_end(store, st, err);
 }
 
-/* Up to `limit` rows of all that is its own. *out_more: there may be others. */
+/* Deletes up to `limit` rows of the generation. *out_more: there may be others. */
 static ef_status cut_contents(ef__sq_conn *conn, int64_t id, int64_t limit, bool *out_more,
                               ef_error *err)
 {

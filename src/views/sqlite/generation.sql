@@ -1,14 +1,14 @@
 -- Generations, the state row, and transactions.
 
 -- name: begin
--- only: sqlite on PostgreSQL the room begins and ends transactions
+-- only: sqlite the module postgres begins and ends transactions of PostgreSQL
 BEGIN IMMEDIATE;
 
 -- name: begin_read
 BEGIN;
 
 -- name: commit
--- only: sqlite on PostgreSQL the room begins and ends transactions
+-- only: sqlite the module postgres begins and ends transactions of PostgreSQL
 COMMIT;
 
 -- name: state_init
@@ -65,7 +65,7 @@ SELECT id, name, version, number, by_log, program, program_hash, index_paths, sc
   FROM generation g WHERE name = ?1 ORDER BY number;
 
 -- name: generation_get
--- What a commit compares and counts on.
+-- The columns that a commit compares, and its counts.
 -- binds: 1 id int
 -- row vq_generation: era int, state int, active bool, position int, seam int, views int,
 --        applied int, ignored int, skipped int, digest[0] int, digest[1] int, indexed bool,
@@ -75,7 +75,7 @@ SELECT era, state, routed, position, seam, views, applied, ignored, skipped, dig
   FROM generation g WHERE id = ?1;
 
 -- name: generation_put
--- Sums are made in C: SQLite's + turns what does not fit into a float.
+-- C computes the sums, because an overflow of SQLite's + becomes a float.
 -- binds: 1 g.id int, 2 g.era int, 3 g.state int, 4 g.position int, 5 g.seam int, 6 g.views int,
 --        7 g.applied int, 8 g.ignored int, 9 g.skipped int, 10 g.digest[0] int,
 --        11 g.digest[1] int, 12 updated int

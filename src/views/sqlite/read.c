@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* With `shown`, without digest and seq, which are for those who write the view. */
+/* With `shown`, without digest and seq, which only a writer of the view needs. */
 static ef_status get_view(ef__sq_conn *conn, bool shown, int64_t generation, ef_str tenant,
                           ef_str id, ef__arena *arena, ef__view *out, bool *out_found,
                           ef_error *err)
@@ -247,20 +247,21 @@ ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
     return EF_OK;
 }
 
-/* --- reads in a row ---------------------------------------------------------------------------
+/* --- consecutive reads ------------------------------------------------------------------------
  *
- * A read by itself begins and ends a transaction, which takes and gives back a lock of the file:
- * two calls to the system, and as long as all the rest. The transaction is kept instead, and asked
- * before each read whether anything was committed since it began, by whomever. So an answer is
- * never older than that of a read by itself would be, whoever asked, and whatever he has seen.
+ * A single read begins and ends a transaction, which acquires and releases a lock of the file: two
+ * system calls, which take as long as the read itself. A series keeps the transaction open instead,
+ * and checks before each read whether any process has committed since it began. So a result is
+ * never older than that of a single read.
  *
- * It has a connection of its own, not the writing one: nobody who writes waits for it. The first
- * read is one by itself: a lone one is best off so.
+ * The series has its own connection, so no writer waits for it. Its first read is a single read,
+ * because that is the fastest way for a read that no other follows.
  *
- * What many ask for at once is read once: as long as the transaction stands it would read the same.
+ * Views are cached until the transaction ends, because it would read the same again.
  */
 
-/* Where a view is kept: ids that are asked for together mostly differ in their last letters. */
+/* The slot of a view in the cache. Ids that are read together mostly differ in their last letters.
+ */
 static vq_kept *kept_place(vq_series *series, ef_str id)
 {
     size_t number = id.len;
@@ -270,7 +271,7 @@ static vq_kept *kept_place(vq_series *series, ef_str id)
     return &series->kept[number % VQ_KEPT];
 }
 
-static void forget(vq_series *series)
+static void drop_kept_views(vq_series *series)
 {
     for (size_t i = 0; i < VQ_KEPT; i++)
         series->kept[i].generation = 0;
@@ -286,7 +287,7 @@ static bool copy_shown(const ef__view *from, ef__arena *arena, ef__view *out)
     return out->tenant.ptr && out->id.ptr && out->data.ptr;
 }
 
-static void keep(vq_series *series, int64_t generation, const ef__view *view)
+static void keep_view(vq_series *series, int64_t generation, const ef__view *view)
 {
     vq_kept *kept = kept_place(series, view->id);
 
@@ -296,7 +297,7 @@ static void keep(vq_series *series, int64_t generation, const ef__view *view)
     if (copy_shown(view, &series->arena, &kept->view))
         kept->generation = generation;
     else
-        forget(series);
+        drop_kept_views(series);
 }
 
 static const ef__view *find_kept(vq_series *series, int64_t generation, ef_str tenant, ef_str id)
@@ -313,7 +314,7 @@ static void end_series(vq_series *series)
 {
     if (!series->reader)
         return;
-    forget(series);
+    drop_kept_views(series);
     ef__sq_rollback(&series->reader->conn); /* it has only read */
     vq_read_end(series->store, series->reader);
     series->reader = NULL;
@@ -326,7 +327,7 @@ static ef_status begin_series(vq_series *series, ef_error *err)
 
     if (st != EF_OK)
         return st;
-    /* One that has not read yet has no mark: it reads this time by itself. */
+    /* A connection that has not read yet has no header of the log: this read is a single one. */
     if (ef__sq_wal_read_header(conn, &series->began))
         st = ef__sq_run(conn, VQ_BEGIN_READ, err);
     return st;
@@ -357,7 +358,7 @@ static ef_status series_view_get(ef_views *views, int64_t generation, ef_str ten
         st = get_view(&series->reader->conn, true, generation, tenant, id, arena, out, out_found,
                       err);
     if (st == EF_OK && *out_found)
-        keep(series, generation, out);
+        keep_view(series, generation, out);
     if (st == EF_OK)
         ef__sq_wal_map(&series->reader->conn);
     if (st != EF_OK || sqlite3_get_autocommit(series->reader->conn.db))

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 #define APPLICATION_ID 0x45665631    /* "EfV1" */
-#define WRITER_CACHE_KIB (12 * 1024) /* the upper pages; worksets keep what is changed often */
+#define WRITER_CACHE_KIB (12 * 1024) /* the upper pages; worksets cache views that change often */
 #define READER_CACHE_KIB (4 * 1024)  /* every commit empties it */
-#define CHECKPOINT_PAGES 4096        /* 16 MB: pages that change often are moved once for many */
+#define CHECKPOINT_PAGES 4096        /* 16 MB: a page that changes often is copied once */
 
 static const ef__views_ops OPS;
 const ef__sq_statements vq_texts = {vq_sql, vq_names, VQ_COUNT};
@@ -30,7 +30,7 @@ static ef_status fill_new(vq_store *store, ef_error *err)
 
 /* All missing migrations in one transaction: a crash leaves the old schema or the new one. The
  * version is read again under the lock: another process may have migrated meanwhile. */
-static ef_status migrate(vq_store *store, ef_error *err)
+static ef_status run_migrations(vq_store *store, ef_error *err)
 {
     ef__sq_conn *conn = &store->conn;
     int64_t version = 0;
@@ -76,7 +76,7 @@ static ef_status schema_ready(vq_store *store, bool create, ef_error *err)
     if (version == 0 && !create)
         return ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", store->path);
     st = ef__sq_use_wal(conn, store->base.read_only, err);
-    return st == EF_OK && version < vq_migration_count ? migrate(store, err) : st;
+    return st == EF_OK && version < vq_migration_count ? run_migrations(store, err) : st;
 }
 
 /* --- opening and closing ---------------------------------------------------------------------- */
@@ -101,8 +101,7 @@ static ef_status open_files(vq_store *store, bool create, ef_error *err)
                               .cache_kib = WRITER_CACHE_KIB};
     ef_status st = ef__sq_open(&store->conn, store->path, &options, err);
 
-    /* A file that is not there is the usual mistake, and SQLite says only that it cannot open it.
-     */
+    /* A missing file is a common mistake, and SQLite reports only that it cannot open it. */
     if (st != EF_OK)
         return st == EF_IO && !create
                    ? ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", store->path)
@@ -171,7 +170,7 @@ ef_status ef__views_sqlite_open(const ef__views_options *options, const char *pa
         .ops = &OPS, .clock = options->clock, .log = options->log, .read_only = options->read_only};
     store->busy_ms = options->busy_ms;
     store->guard.fd = -1;
-    (void)pthread_mutex_init(&store->writer, NULL); /* of the default kind: cannot fail on Linux */
+    (void)pthread_mutex_init(&store->writer, NULL); /* a default mutex: cannot fail on Linux */
     (void)pthread_mutex_init(&store->pool, NULL);
     st = open_files(store, options->create, err);
     if (st != EF_OK) {
@@ -184,13 +183,13 @@ ef_status ef__views_sqlite_open(const ef__views_options *options, const char *pa
 
 /* --- transactions ----------------------------------------------------------------------------- */
 
-static void leave(vq_store *store)
+static void release_writer(vq_store *store)
 {
     ef__sq_guard_commit_end(&store->guard);
     pthread_mutex_unlock(&store->writer);
 }
 
-/* Not inside a transaction: SQLite would take the new setting for the next one. */
+/* Not inside a transaction: SQLite would apply the new setting to the next one. */
 static ef_status set_sync(vq_store *store, bool lazy, ef_error *err)
 {
     ef_status st = EF_OK;
@@ -219,13 +218,13 @@ ef_status vq_write_begin(vq_store *store, bool lazy, ef_error *err)
     if (st == EF_OK)
         st = ef__sq_run(&store->conn, VQ_BEGIN, err);
     if (st != EF_OK)
-        leave(store);
+        release_writer(store);
     return st;
 }
 
-/* Frames in the log, as the commit that has just returned left it. Automatic checkpoints are off,
- * and a hook that only listens costs nothing. */
-static int note_log(void *context, sqlite3 *db, const char *schema, int pages)
+/* Records the number of frames in the log after a commit. Automatic checkpoints are off, and a hook
+ * that only reads a number costs nothing. */
+static int record_wal_length(void *context, sqlite3 *db, const char *schema, int pages)
 {
     (void)db, (void)schema;
     *(int *)context = pages;
@@ -237,12 +236,12 @@ ef_status vq_write_end(vq_store *store, ef_status st, ef_error *err)
     int pages = 0;
 
     if (st == EF_OK) {
-        (void)sqlite3_wal_hook(store->conn.db, note_log, &pages);
+        (void)sqlite3_wal_hook(store->conn.db, record_wal_length, &pages);
         st = ef__sq_run(&store->conn, VQ_COMMIT, err);
         (void)sqlite3_wal_hook(store->conn.db, NULL, NULL);
     }
     ef__sq_rollback(&store->conn);
-    leave(store);
+    release_writer(store);
     if (pages > 0)
         ef__sq_checkpointer_check(&store->checkpointer, pages);
     return st;

@@ -1,8 +1,9 @@
 /*
- * store.h - the view store on SQLite: one writing connection, and as many that read as are in use.
+ * store.h - the view store on SQLite: one writing connection, and a reading one per active reader.
  *
- * A connection belongs to one thread while it is held. Locks, in the order they are taken: writer,
- * then the lock file (guard.h), then SQLite's own. `pool` is taken alone and held for an instant.
+ * Only one thread at a time uses a connection. Locks, in the order they are acquired: writer, then
+ * the lock file (guard.h), then those of SQLite. `pool` is acquired without the others, for a
+ * moment.
  */
 #ifndef EF_VIEWS_SQLITE_STORE_H
 #define EF_VIEWS_SQLITE_STORE_H
@@ -15,13 +16,13 @@
 
 /* --- rows that the generated functions read --------------------------------------------------- */
 
-/* What a commit compares and counts on. */
+/* The columns that a commit compares, and its counts. */
 typedef struct vq_generation {
     int64_t id;
     int64_t era, position, seam;
     ef__generation_state state;
     bool active, indexed;
-    bool has_follow_ends_us; /* a tenant of it is followed */
+    bool has_follow_ends_us; /* one of its tenants is followed */
     int64_t follow_ends_us;  /* the earliest `until` of those */
     int64_t views, applied, ignored, skipped;
     uint64_t digest[2];
@@ -95,20 +96,20 @@ static inline int64_t vq_limit(size_t limit)
     return limit > INT32_MAX ? INT32_MAX : (int64_t)limit;
 }
 
-/* A writing transaction: begin, then end with how it went. End commits what is EF_OK and rolls the
- * rest back; it answers `st`, or why the commit failed. EF_BUSY: nothing has begun. The commit of a
- * `lazy` one is not synced. */
+/* A writing transaction: begin, then end with the status `st`. End commits if it is EF_OK, and
+ * rolls back otherwise; it returns `st`, or the reason why the commit failed. EF_BUSY: the
+ * transaction did not begin. The commit of a `lazy` one is not synced. */
 ef_status vq_write_begin(vq_store *store, bool lazy, ef_error *err);
 ef_status vq_write_end(vq_store *store, ef_status st, ef_error *err);
 
-/* A connection to read by. `*out` is to be given back. A `short_read` of a few rows may get the
- * writing connection when it is free: its cache is warm with what was written last, while every
- * commit empties the others'. */
+/* Gets a connection for reading; vq_read_end returns `*out`. A `short_read` of a few rows may get
+ * the writing connection when it is free: its cache has the rows that were written last, while
+ * every commit empties the caches of the others. */
 ef_status vq_read_begin(vq_store *store, bool short_read, vq_reader **out, ef__sq_conn **out_conn,
                         ef_error *err);
 void vq_read_end(vq_store *store, vq_reader *reader);
 
-/* A snapshot begins as a read does, and is a transaction to its end. */
+/* A snapshot begins like a read, and is one transaction until it is closed. */
 typedef struct vq_snapshot {
     ef_views base; /* first, so that an ef_views * is this */
     vq_store *store;
@@ -132,10 +133,10 @@ typedef struct vq_kept {
 typedef struct vq_series {
     ef_views base; /* first, so that an ef_views * is this */
     vq_store *store;
-    bool begun;              /* there was a read since the last rest */
+    bool begun;              /* there was a read since the last release */
     vq_reader *reader;       /* with the transaction; NULL: there is none */
     ef__sq_wal_header began; /* the log, before it */
-    vq_kept kept[VQ_KEPT];   /* what the transaction has read, in … */
+    vq_kept kept[VQ_KEPT];   /* views that the transaction has read, in … */
     ef__arena arena;         /* … this memory */
 } vq_series;
 

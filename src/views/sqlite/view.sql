@@ -91,7 +91,7 @@ SELECT data, last_position, last_seq, schema, digest_a, digest_b, tenant, id
  ORDER BY generation DESC, tenant DESC, id DESC;
 
 -- name: index_scan_up
--- A pair costs a comparison a row; the far end needs none, for only the start can lie in a key.
+-- Comparing a pair costs a comparison per row; the far end needs none, because only the start can lie in a key.
 -- binds: 1 generation int, 2 tenant text, 3 idx int, 4 key blob, 5 id text,
 --        6 end_key blob (starts with key and id, ends before end_key)
 -- rows vq_entry_row: view.data text, view.last_position int, view.last_seq int, view.schema int,

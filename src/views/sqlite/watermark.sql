@@ -11,7 +11,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 
 -- name: watermark_update
 -- only: sqlite on PostgreSQL one statement inserts and updates the rows of a whole commit
--- No row changed means that it is not what was read.
+-- No row is changed if the watermark differs from what was read.
 -- binds: 1 generation int, 2 c.tenant text, 3 c.stream text, 4 c.after.applied_seq int,
 --        5 c.after.expected_next_seq int, 6 c.after.hash bytes, 7 c.before.applied_seq int,
 --        8 c.before.expected_next_seq int, 9 c.before.hash bytes
@@ -51,7 +51,7 @@ INSERT INTO fence(scope, token) VALUES (?1, ?2)
     ON CONFLICT (scope) DO UPDATE SET token = excluded.token;
 
 -- name: failure_put
--- Open it, or count up the one that is open for this event.
+-- Opens a failure, or increments the attempts of the one that is open for this event.
 -- binds: 1 generation int, 2 f.tenant text, 3 f.stream text, 4 f.seq int, 5 f.position int,
 --        6 f.event_id text, 7 f.code text, 8 f.message text, 9 recorded int, 10 f.line int
 -- from: f ef__failure
