@@ -42,7 +42,7 @@ static void keep_here(ef_journal *journal, const ef__damage *damage)
     atomic_store(&journal->damage.state, (int)KNOWN);
 }
 
-static void record(ef_journal *journal, const ef__damage *damage)
+static void record_damage(ef_journal *journal, const ef__damage *damage)
 {
     ef_error why = EF_ERROR_INIT;
     bool can = journal->store->damage_set && !journal->options.archive;
@@ -72,7 +72,7 @@ ef_status ef__damage_note(ef_journal *journal, ef_status st, const ef_error *err
         ef__utf8_cut(ef_str_from(err ? err->text : ef_status_message(st)), sizeof damage.text - 1);
     memcpy(damage.text, text.ptr, text.len);
     damage.found_us = clock->wall_us(clock->context);
-    record(journal, &damage);
+    record_damage(journal, &damage);
     log_damage(journal, damage.text);
     return st;
 }

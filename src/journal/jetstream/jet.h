@@ -8,7 +8,7 @@
  *
  * Locks: jet_store.lock guards the link and the list of readers, jet_reader.lock one reader,
  * jet_reader.ack_lock its acknowledgements, jet_watch.lock what waiters share. A thread that holds
- * a reader's lock may take the store's lock or ack_lock; otherwise a thread holds one at a time.
+ * a reader's lock may acquire the store's lock or ack_lock; otherwise a thread holds one at a time.
  */
 #ifndef EF_JOURNAL_JETSTREAM_JET_H
 #define EF_JOURNAL_JETSTREAM_JET_H
@@ -180,7 +180,7 @@ void jet_reader_release(jet_store *store, jet_reader *reader);
  */
 ef_status jet_reader_read(jet_store *store, jet_reader *reader, int64_t after, size_t limit,
                           ef_batch *out, int64_t *out_reached, ef_error *err);
-/* Acknowledges what it has read up to `upto`. */
+/* Acknowledges the messages that it has read up to `upto`. */
 void jet_reader_ack(jet_store *store, jet_reader *reader, int64_t upto);
 
 ef_status jet_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,

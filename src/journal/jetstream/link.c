@@ -88,7 +88,7 @@ static bool is_disconnected(const jet_link *link)
     return natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED;
 }
 
-static ef_status reconnect(jet_store *store, ef_error *err)
+static ef_status reconnect_link(jet_store *store, ef_error *err)
 {
     jet_link_put(store->link);
     store->link = NULL;
@@ -109,7 +109,7 @@ ef_status jet_link_get(jet_store *store, jet_link **out, ef_error *err)
 
     (void)pthread_mutex_lock(&store->lock);
     if (!store->link || is_disconnected(store->link))
-        st = reconnect(store, err);
+        st = reconnect_link(store, err);
     *out = st == EF_OK ? store->link : NULL;
     if (*out)
         atomic_fetch_add(&(*out)->users, 1);
@@ -129,7 +129,7 @@ void jet_link_drop(jet_store *store, jet_link *link)
 
 /* --- the stream ------------------------------------------------------------------------------- */
 
-/* A broker that deletes what was read leaves nothing to rebuild from. */
+/* A broker that deletes acknowledged messages leaves nothing to rebuild from. */
 static ef_status check_retention(const jet_store *store, const jsStreamInfo *info, ef_error *err)
 {
     if (info->Config && info->Config->Retention != js_LimitsPolicy)

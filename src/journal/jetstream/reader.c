@@ -1,5 +1,5 @@
 /*
- * reader.c - reads a stream by sequence, independent of what the broker redelivers.
+ * reader.c - reads a stream by sequence, independent of the redeliveries of the broker.
  *
  * A reader is a pull consumer that starts at a given sequence. The broker numbers the deliveries of
  * a consumer 1, 2, 3 …; while these numbers arrive without a gap, every message of the stream

@@ -21,8 +21,8 @@
 /* --- messages --------------------------------------------------------------------------------- */
 
 /* A consumer for one message above `after`, without its data. */
-static natsStatus subscribe(const jet_store *store, jet_link *link, int64_t after,
-                            natsSubscription **out)
+static natsStatus subscribe_after(const jet_store *store, jet_link *link, int64_t after,
+                                  natsSubscription **out)
 {
     jsSubOptions options;
 
@@ -44,7 +44,7 @@ static natsStatus fetch_next_position(const jet_store *store, jet_link *link, in
     natsSubscription *sub = NULL;
     natsMsgList list = {0};
     jet_place place;
-    natsStatus result = subscribe(store, link, after, &sub);
+    natsStatus result = subscribe_after(store, link, after, &sub);
 
     if (result == NATS_OK)
         result = natsSubscription_Fetch(&list, sub, 1, FETCH_MS, NULL);

@@ -63,7 +63,7 @@ static bool moves_offset_past(const mem_lane *lane, const ef__ack_request *reque
     return false;
 }
 
-/* What the call does to one retry row, planned before anything is changed. */
+/* The change of one retry row, planned before any row is changed. */
 typedef struct mem_retry_change {
     size_t lane;
     ef_str error; /* owned until it is moved into the row */
@@ -178,7 +178,7 @@ static void move_offset(mem_journal *mem, size_t lane, const ef_partition_lease 
         part->first = part->count = 0;
 }
 
-/* Makes sure that recording what this call publishes cannot fail. */
+/* Reserves memory, so that recording the rows published by this call cannot fail. */
 static ef_status reserve_published(mem_journal *mem, size_t lane, const ef__ack_request *request,
                                    ef_error *err)
 {

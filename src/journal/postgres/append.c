@@ -432,7 +432,7 @@ static void set_results(pg_append_group *group, ef_status st, const ef_error *er
             it->place->position = group->accepted[it->accepted].position;
         }
         n += job->count;
-        /* A refusal stays, whatever the status of the transaction. */
+        /* The status of the transaction does not replace a refusal. */
         if (st != EF_OK && (job->status == EF_OK || st == EF_NO_MEMORY)) {
             job->status = st;
             if (job->err)
@@ -510,7 +510,7 @@ static void lead_appends(void *context, ef__batch_job *batch)
         lead_alone(context, job, LOCK_RETRY_WAIT_MS);
 }
 
-/* A leader whose own append is done passes the lead at once: a batch takes several round trips. */
+/* A leader whose own append is done passes the lead at once: a batch needs several round trips. */
 void pg_appends_init(pg_store *store)
 {
     store->appends = (ef__batcher){.run = lead_appends,

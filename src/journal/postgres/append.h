@@ -1,6 +1,6 @@
 /*
- * append.h - appends of several threads that share a transaction (append.c): what is looked up
- * before the decisions (append_lookup.c), and what is decided.
+ * append.h - appends of several threads that share a transaction (append.c): the rows that are
+ * looked up before the decisions (append_lookup.c), and the decisions.
  */
 #ifndef EF_JOURNAL_POSTGRES_APPEND_H
 #define EF_JOURNAL_POSTGRES_APPEND_H

@@ -1,6 +1,5 @@
 /*
- * append_lookup.c - see append.h: the streams, ids and types of appends, and what the store has of
- * them.
+ * append_lookup.c - see append.h: looks up the streams, ids and types of appends in the store.
  */
 #include "append.h"
 

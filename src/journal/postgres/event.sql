@@ -78,7 +78,7 @@ SELECT everfold.lock_sequencer($2)
 -- name: sequencer_begin
 -- only: postgres SQLite gives positions as row numbers, without a sequencer
 -- The end of the log, the last event without a position, and the settings that an event row depends
--- on. Runs after the lock was granted, in order to see what the previous holder committed.
+-- on. Runs after the lock was granted, in order to see the commits of the previous holder.
 -- binds: 1 clock
 SELECT coalesce(e.position, 0), coalesce(e.recorded, 0), e.hash, everfold.clock_us($1),
        s.partitions, (SELECT max(number) FROM everfold.arrival), s.damage, s.damaged

@@ -55,7 +55,7 @@ UPDATE everfold.worker w
 
 -- name: lease_lock_shared
 -- only: postgres SQLite has one writer at a time, which needs no lock
--- The leases under which a write is made. They cannot be taken over before its transaction ends.
+-- The leases under which a write is made. No take-over is possible before its transaction ends.
 -- binds: 1 kind, 2 name, 3 partitions, 4 clock
 SELECT l.partition, l.owner, l.token, l.until, l.updated, everfold.clock_us($4)
   FROM everfold.lease l

@@ -302,7 +302,7 @@ SELECT $1::integer, u.partition::integer FROM unnest($2) AS u(partition) ORDER B
 
 -- name: retry_row_lookup
 -- only: postgres SQLite reads and writes one row per statement
--- What is needed to write retry rows: the event, its row in the acknowledged lane, and the existing
+-- Reads the rows needed to write retry rows: the event, its row in the acknowledged lane, and the existing
 -- retry row.
 -- binds: 1 positions, 2 lanes of the retry rows, 3 acknowledged lane
 SELECT e.stream, e.seq, s.tenant, s.name, o.partition, x.partition, x.status, x.skip, x.attempts,

@@ -1,7 +1,7 @@
 /*
  * outbox_claim.c - claiming rows of the outbox on PostgreSQL.
  *
- * One transaction of two round trips: leases, offsets, rows and events; then the record of what is
+ * One transaction of two round trips: leases, offsets, rows and events; then the record of the rows
  * in flight, which must be committed before the caller gets the rows: after a crash the next owner
  * knows which events may have caused it. Leases and offsets stay locked. Rows are in order of
  * position, and positions are given one transaction at a time, so no row appears below one that was

@@ -1,6 +1,6 @@
 /*
- * run.c - runs on PostgreSQL. core/run_rule.h has the transitions; this file checks who may make
- * them.
+ * run.c - runs on PostgreSQL. core/run_rule.h has the transitions; this file checks which caller
+ * may make them.
  */
 #include "store.h"
 

@@ -353,9 +353,7 @@ ef_status pg_sequence(pg_store *store, ef_error *err)
     do
         st = ef__pg_transaction(store->pool, EF__PG_WRITE, sequence_work, &s, err);
     while (st == EF_OK && s.left);
-    /* Lost in the commit: whatever became of it, what still has_arrivals is found by the next who
-     * looks.
-     */
+    /* The result of the commit is unknown. If it failed, the next call finds the same arrivals. */
     return st == EF_UNSURE ? EF_OK : st;
 }
 

@@ -16,8 +16,8 @@ ef_status sq_damage_set(ef_journal *journal, const ef__damage *damage, ef_error 
 
     if (!damage)
         return sq_headfile_set_damage(&w->head, store->path, &(sq_damage){0}, err);
-    /* Where a file was moved or replaced, this process reads another journal than those that open
-     * it now: what it finds there is not theirs. */
+    /* If the file was moved or replaced, this process still reads the old one: its damage must not
+     * be recorded in the head file of the new one. */
     if (w->guard.fd >= 0)
         st = ef__sq_guard_check(&w->guard, err);
     return st == EF_OK

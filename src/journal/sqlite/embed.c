@@ -138,7 +138,7 @@ static ef_status append_arrivals(ef_sqlite *e, const ef__arrival *arrivals, size
 {
     ef_status st = sq_writer_append(&e->writer, arrivals, count, now_us, out_places, err);
 
-    if (st == EF_OK) /* now, for the application may look at them in its transaction */
+    if (st == EF_OK) /* now, because the application may read the events in its transaction */
         st = sq_writer_flush(&e->writer, err);
     if (st == EF_DAMAGED)
         sq_damage_record(&e->writer.head, sqlite3_db_filename(e->writer.conn.db, "main"),

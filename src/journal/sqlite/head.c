@@ -43,8 +43,8 @@ static uint64_t record_sum(const struct record *r)
     return ef__xxh3((ef_str){(const char *)r, offsetof(struct record, sum)}, 0);
 }
 
-/* A name that was never synced is gone after a power cut, and a journal without its head file is
- * refused. */
+/* A file whose directory entry was never synced may be lost in a power cut, and a journal without
+ * its head file is refused. */
 static bool sync_directory(const char *path)
 {
     char folder[4096];
@@ -93,7 +93,7 @@ ef_status sq_headfile_read(sq_headfile *file, sq_head_record *out, ef_error *err
     bool found = false;
 
     *out = (sq_head_record){0};
-    if (pread(file->fd, both, sizeof both, 0) < 0) /* what is not there is no whole record */
+    if (pread(file->fd, both, sizeof both, 0) < 0) /* a missing record is not whole */
         return ef_fail(err, EF_IO, "the head file could not be read: %s", strerror(errno));
     for (int slot = 0; slot < 2; slot++) {
         struct record r;
@@ -153,7 +153,7 @@ bool sq_headfile_advance(sq_headfile *file, int64_t from, int64_t to,
     set_lock(file, F_WRLCK);
     (void)sq_headfile_read(file, &record, NULL);
     if (record.position < to) {
-        /* What we appended behind a verified head is as we made it. */
+        /* Events that this process appended after a verified head need no verification. */
         if (record.verified == from)
             record.verified = to;
         record.position = to;

@@ -1,18 +1,16 @@
 /*
- * head.h - the journal's head, kept apart from the database.
+ * head.h - the position and hash of the last acknowledged event, in a file beside the database.
  *
- * SQLite drops commits in silence when a byte of its log is damaged, and cannot know that an older
- * copy of a file was put in its place. So the position and hash of the last acknowledged event are
- * also written to a small file beside it: after the commit and with no sync of its own, so it may
- * trail the database (by what a crash or power cut kept from it) but never lead it. At the start
- * the two are compared.
+ * SQLite drops commits without an error when a byte of its log is damaged, and cannot detect that a
+ * file was replaced by an older copy. The head file detects both: an open compares it with the
+ * database. It is written after a commit and not synced, so after a crash or power cut it may be
+ * lower than the last event of the database, but never higher. A head that is higher means damage.
  *
- * Two records take turns, each with a sum, so that a torn write leaves the other.
+ * Writes alternate between two records, each with a checksum, so that a torn write leaves one
+ * whole.
  *
- * Several processes write it, each after its own commits, and may come late: one that was stopped
- * between its commit and this finds the head farther on and leaves it alone. So the head never goes
- * back, and what it does not say yet is only what was committed and not answered. A head that
- * trails is no damage; one that leads is.
+ * Several processes write the file, each after its own commits. A process that is late finds a
+ * higher head and leaves it unchanged, so the head never decreases.
  *
  * The file also holds the record of damage that was found (sq_damage). It is not in the database,
  * because that may not be written any more; every process that appends has this file open; and a
@@ -26,7 +24,7 @@
 typedef struct sq_head_record {
     int64_t position;            /* 0: nothing has been acknowledged */
     uint8_t hash[EF_HASH_BYTES]; /* of that event */
-    int64_t verified;            /* up to here the chain has been recomputed or was made by us */
+    int64_t verified; /* up to here the chain was verified, or appended to a verified one */
 } sq_head_record;
 
 typedef struct sq_damage {
@@ -46,13 +44,13 @@ ef_status sq_headfile_open(sq_headfile *file, const char *database_path, bool cr
                            bool read_only, ef_error *err);
 /* EF_DAMAGED: neither record is whole. */
 ef_status sq_headfile_read(sq_headfile *file, sq_head_record *out, ef_error *err);
-/* Move the head from `from` to `to`, whose hash is given, unless it is there already. Failing to
- * write costs protection, never data: it is reported and life goes on. */
+/* Move the head from `from` to `to`, whose hash is given, unless it is there already. A failed
+ * write loses protection, not data: it returns false, and the journal continues. */
 bool sq_headfile_advance(sq_headfile *file, int64_t from, int64_t to,
                          const uint8_t hash[EF_HASH_BYTES]);
-/* Write a record unless the head is farther on … */
+/* Write a record unless the head is higher. */
 bool sq_headfile_raise(sq_headfile *file, const sq_head_record *record);
-/* … and whatever it is, to accept what there is. */
+/* Write a record even if the head is higher, to accept the database as it is. */
 bool sq_headfile_write(sq_headfile *file, const sq_head_record *record);
 /* A counter that changes with every wake-up. It is stored after the records and is not one of
  * them. 0: there was no wake-up yet, or it cannot be read. */

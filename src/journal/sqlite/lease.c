@@ -5,8 +5,8 @@
  * stores record the highest token of a write, and refuse lower ones. For rows that are pruned
  * (partition.c) state.token_floor keeps the highest token.
  *
- * Leases use the unmodified clock, not sq_now_us: after the clock was set back, that one stands
- * still, and no lease would expire. The rules handle a clock that goes back.
+ * Leases use the unmodified clock, not sq_now_us: after the clock was set back, sq_now_us does not
+ * advance, and no lease would expire. The rules handle a clock that was set back.
  */
 #include "outbox.h"
 
@@ -130,7 +130,10 @@ static ef_status run_calls(sq_store *store, sq_job *base, ef_error *err)
 ef_status sq_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
                         const ef__heartbeat *beat, ef_error *err)
 {
-    lease_job job = {.base = {.run = run_calls, .keeps_state = true}, .calls = calls, .count = count, .beat = beat};
+    lease_job job = {.base = {.run = run_calls, .keeps_state = true},
+                     .calls = calls,
+                     .count = count,
+                     .beat = beat};
     sq_store *store = sq_store_of(journal);
     ef_status st = sq_submit(store, &job.base, err);
 

@@ -150,7 +150,7 @@ SELECT id & 0xffffffffffff FROM outbox_published
 DELETE FROM outbox_published WHERE id = (?1 << 48 | ?2);
 
 -- name: published_before
--- What a lane has published, newest first. The caller stops stepping at its limit.
+-- The published rows of a lane, newest first. The caller stops stepping at its limit.
 -- binds: 1 lane int, 2 below int (a position), 3 from int (a position)
 -- rows: position int, published int
 SELECT id & 0xffffffffffff, published FROM outbox_published

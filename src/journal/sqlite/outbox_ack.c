@@ -113,7 +113,7 @@ static ef_status move_offsets(sq_store *store, const sq_lane *lane, const ack_jo
     }
     if (st != EF_OK || !highest)
         return st;
-    /* What a publisher has published is recorded for the retention time of the lane. */
+    /* Published rows of a publisher are recorded for the retention time of the lane. */
     if (lane->retain_us)
         st = sq_run_published_acked(
             conn, &(struct sq_published_acked){lane->id, lowest, highest, now_us}, err);

@@ -299,8 +299,7 @@ static ef_status read_batch(claim_job *job, ef_str lane, bool due, ef_error *err
     return st;
 }
 
-/* --- recording what is in flight
- * --------------------------------------------------------------------------------- */
+/* --- recording rows in flight ----------------------------------------------------------------- */
 
 /* Computes the new offsets; false when nothing changes. */
 static bool plan_offsets(claim_job *job)

@@ -109,7 +109,7 @@ static ef_status find_page(row_scan *scan, int64_t position, int64_t lane_id, sq
 /* --- a page of published rows --------------------------------------------------------------
  */
 
-/* Up to a page and one row of what a lane has published below a position. */
+/* Up to a page and one row of the published rows of a lane below a position. */
 static ef_status find_published(row_scan *scan, const sq_lane *lane, int64_t below,
                                 sq_row_places *places, ef_error *err)
 {
@@ -363,7 +363,7 @@ static ef_status show_oldest(row_scan *scan, const oldest *keep, ef_outbox_summa
     return st;
 }
 
-static ef_status summarise(row_scan *scan, ef_outbox_summary *out, ef_error *err)
+static ef_status summarise_outbox(row_scan *scan, ef_outbox_summary *out, ef_error *err)
 {
     oldest keep = {0};
     ef_status st = sq_lanes_load(scan->conn, scan->query->lane, scan->arena, &scan->lanes,
@@ -385,7 +385,7 @@ ef_status sq_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
     if (st != EF_OK)
         return st;
     scan.conn = &reader->conn;
-    st = summarise(&scan, out, err);
+    st = summarise_outbox(&scan, out, err);
     sq_read_end(store, reader);
     return st;
 }

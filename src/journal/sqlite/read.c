@@ -218,8 +218,8 @@ static ef_status read_link(ef__sq_conn *conn, int64_t position, struct link *out
     return st;
 }
 
-/* Goes back from `at` to the event with `seq`: by a jump if it does not go too far, else by a step.
- */
+/* Follows the links back from `at` to the event with `seq`: by a jump if it does not pass the
+ * event, else by a step. */
 static ef_status walk_back(ef__sq_conn *conn, struct link *at, int64_t seq, ef_error *err)
 {
     ef_status st = EF_OK;

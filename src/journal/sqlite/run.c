@@ -1,5 +1,6 @@
 /*
- * run.c - runs on SQLite. core/run_rule.h has the transitions; this file checks who may make them.
+ * run.c - runs on SQLite. core/run_rule.h has the transitions; this file checks which caller may
+ * make them.
  *
  * A run records the lease under which it was last driven, so that a cancellation without a lease
  * can check whether a worker still drives it.

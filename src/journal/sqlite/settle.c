@@ -8,8 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Entries that have to be due before a slice is done: a slice writes some pages whatever its size.
- */
+/* Entries that must be due before a slice is done, because even a small slice writes some pages. */
 #define SLICE_ENTRIES 512
 
 /* Radix sort by hash, a byte at a time from the lowest: this is part of a commit, and takes a sixth

@@ -13,8 +13,8 @@
 
 #include "store.h"
 
-/* Does a slice of what is due, in proportion to `events` new ones. Called before the first event of
- * the transaction is planned. */
+/* Does a slice of the work that is due, in proportion to `events` new events. Called before the
+ * first event of the transaction is planned. */
 ef_status sq_settle_slice(sq_writer *writer, size_t events, ef_error *err);
 
 #endif

@@ -6,7 +6,7 @@
  * order, a slice with each append (settle.c). state.settled in the store is the position up to
  * which this was done; the events after it, the tail, are few (SQ_TAIL_EVENTS and those that were
  * appended while settling), and each process keeps the ids and streams of the tail in memory. A
- * process that opens the journal, or finds commits of another one, reads what it lacks from the
+ * process that opens the journal, or finds commits of another one, reads the missing ones from the
  * event table.
  *
  *     1 ─────────────── settled ────── target ─────────── last
@@ -121,7 +121,7 @@ typedef struct sq_state {
     int32_t type_memo;
     sq_lane *lanes;
     size_t lane_count;
-    int64_t types_loaded, lanes_loaded; /* versions of what is loaded */
+    int64_t types_loaded, lanes_loaded; /* versions of the loaded types and lanes */
 } sq_state;
 
 void sq_state_init(sq_state *state);

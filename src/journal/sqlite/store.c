@@ -28,11 +28,11 @@
 #define WAL_RESET_FIXED 3051003 /* the first SQLite without the WAL-reset race */
 #define BUSY_MS_DEFAULT 10000
 #define CACHE_KIB 8192
-/* Pages of log that start a checkpoint: a commit beside its sync waits for them. Two are not
- * counted, for every commit writes the last pages of the events and of the queue again. */
+/* Pages of the WAL that start a checkpoint; a concurrent commit waits for its sync. Two pages are
+ * not counted, because every commit writes the last pages of the events and of the queue again. */
 #define WAL_STEP_PAGES 128
 #define WAL_REWRITTEN_PAGES 2
-#define WAL_WHOLE_PAGES 4096 /* of log make it a whole one: 16 MB, so that it is rare */
+#define WAL_WHOLE_PAGES 4096 /* 16 MB of WAL start a complete checkpoint, so that it is rare */
 
 static void set_interfaces(ef_journal *journal);
 static const ef__sq_statements TEXTS = {sq_sql, sq_names, SQ_COUNT};
@@ -103,8 +103,8 @@ static ef_status create_file(const char *path, const ef_journal_options *options
     return EF_OK;
 }
 
-/* The path with its folder resolved: SQLite refuses a link anywhere in a path, and we only mean the
- * file itself. malloc'ed; NULL when the folder is not there. */
+/* The path with its folder resolved: SQLite refuses a symbolic link anywhere in a path, but only
+ * the file itself must not be one. malloc'ed; NULL when the folder does not exist. */
 static char *resolve_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');

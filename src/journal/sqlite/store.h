@@ -77,7 +77,7 @@ typedef struct sq_watches {
     int count;
 } sq_watches;
 
-/* What the open transaction adds to the cached state after its commit. */
+/* The changes that the open transaction makes to the cached state after its commit. */
 typedef struct sq_txn {
     int64_t base; /* last position before it */
     sq_planned *planned;

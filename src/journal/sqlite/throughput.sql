@@ -1,4 +1,4 @@
--- What was done in each minute of the last day.
+-- Counts for each minute of the last day: events appended and applied, rows published, failed and dead.
 
 -- name: throughput_add
 -- Several processes add to the row of a minute. Appends are counted by the first process that sees

@@ -32,7 +32,7 @@ ef_status sq_writer_flush(sq_writer *writer, ef_error *err);
 /* Writes the queued outbox rows. */
 ef_status sq_writer_flush_queue(sq_writer *writer, ef_error *err);
 
-/* Before COMMIT: writes what is still planned. */
+/* Before COMMIT: writes the planned events that were not written yet. */
 ef_status sq_writer_finish(sq_writer *writer, ef_error *err);
 /* COMMIT, without the state lock. EF_UNSURE: the result is unknown. */
 ef_status sq_writer_commit(sq_writer *writer, ef_error *err);
