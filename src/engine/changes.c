@@ -1,9 +1,9 @@
 /*
- * changes.c - which views have changed since a place, as they are now.
+ * changes.c - the views that have changed since a place, in their current state.
  *
- * The view store records what commits change while a tenant is followed (views/views.h). Here the
- * record is read, and the views that it names with it. An idle follower costs a small write every
- * EF_VIEW_FOLLOW_MS.
+ * The view store records the changes of commits while a tenant is followed (views/views.h). This
+ * file reads the records, and then the views that they name. An idle follower costs a small write
+ * every EF_VIEW_FOLLOW_MS.
  */
 #include "migration.h"
 #include "read_target.h"
@@ -14,9 +14,9 @@
 
 #define CHANGES_LIMIT 100
 #define CHANGES_LIMIT_MAX 1000
-#define READ_TOGETHER 16      /* views that are read at once, where the store can */
-#define STEP_BYTES (4u << 20) /* of views; a step ends when it has so many */
-/* Extended when half of it is over: so a place lasts for the other half, at least. */
+#define READ_TOGETHER 16      /* views per read, if the store supports that */
+#define STEP_BYTES (4u << 20) /* of views: a step that has read this much ends */
+/* Extended when half of it is over, so a place is valid for at least the other half. */
 #define FOLLOW_US (2 * EF_VIEW_FOLLOW_MS * INT64_C(1000))
 
 /* --- places ----------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ void ef_view_place_format(const ef_view_place *place, char out[EF_VIEW_PLACE_MAX
                    place->number);
 }
 
-/* A whole number of at most 18 digits at the start of *text, which moves behind it. */
+/* Reads a whole number of at most 18 digits at the start of *text, and removes it from there. */
 static bool read_number(ef_str *text, int64_t *out)
 {
     size_t digits = 0;
@@ -68,15 +68,15 @@ const char *ef_view_reset_name(ef_view_reset reset)
     return reset >= 0 && reset < EF_VIEW_RESET_COUNT ? NAMES[reset] : "";
 }
 
-/* --- what the record names -------------------------------------------------------------------- */
+/* --- the records ------------------------------------------------------------------------------ */
 
 typedef struct changes {
     ef_engine *engine;
     const ef__generation *generation;
     const ef_view_changes_query *query;
     const ef__change_list *records;
-    bool *is_repeated; /* of each record: an earlier one of the step has the same view */
-    ef__arena *arena;  /* of the list that is filled */
+    bool *is_repeated; /* per record: an earlier record of the step has the same view */
+    ef__arena *arena;  /* of the result */
     ef_view_change *items;
     size_t count;
     size_t bytes; /* of views */
@@ -92,9 +92,9 @@ static int by_view(const void *a, const void *b)
     return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
-/* A view is reported in place of its first record: as it is now, which is what all later ones of
- * the step have led to. */
-static bool mark_repeated(changes *c)
+/* A view is reported once per step, at its first record and in its current state, which includes
+ * the changes of the later records. */
+static bool find_repeated(changes *c)
 {
     const ef__change_list *list = c->records;
     const ef__change_record **sorted = malloc((list->count + 1) * sizeof *sorted);
@@ -122,7 +122,7 @@ static bool is_wanted(const changes *c, size_t at)
 
 /* --- the views -------------------------------------------------------------------------------- */
 
-/* All of `keys`; one that is not there is left without data. */
+/* Reads the views of all keys; a missing view has no data. */
 static ef_status read_views(changes *c, const ef__view_key *keys, size_t count, ef__view *out,
                             ef_error *err)
 {
@@ -163,8 +163,8 @@ static ef_status add_view(changes *c, const ef__change_record *record, ef__view 
     return EF_OK;
 }
 
-/* The next few wanted views, from the record *at on, which moves behind them. */
-static ef_status add_some(changes *c, size_t *at, ef_error *err)
+/* Adds the next few wanted views, from the record *at on, and moves *at past them. */
+static ef_status add_next_views(changes *c, size_t *at, ef_error *err)
 {
     const ef__change_record *of[READ_TOGETHER];
     ef__view_key keys[READ_TOGETHER];
@@ -183,7 +183,7 @@ static ef_status add_some(changes *c, size_t *at, ef_error *err)
         return EF_OK;
     st = read_views(c, keys, count, views, err);
     for (size_t i = 0; st == EF_OK && i < count; i++) {
-        /* Everything before the next one to be reported has been. */
+        /* All records before that of the next view are reported. */
         if (c->count > 0)
             c->items[c->count - 1].number = of[i][-1].number;
         st = add_view(c, of[i], &views[i], err);
@@ -191,16 +191,16 @@ static ef_status add_some(changes *c, size_t *at, ef_error *err)
     return st;
 }
 
-/* *out_number: of the last record that is reported, or led to nothing. */
+/* *out_number: the number of the last record that was reported or needs no report. */
 static ef_status add_views(changes *c, int64_t *out_number, ef_error *err)
 {
     size_t at = 0;
     ef_status st = EF_OK;
 
-    if (!mark_repeated(c))
+    if (!find_repeated(c))
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for the changes of views");
     while (st == EF_OK && at < c->records->count && c->bytes < STEP_BYTES)
-        st = add_some(c, &at, err);
+        st = add_next_views(c, &at, err);
     if (at > 0)
         *out_number = c->records->items[at - 1].number;
     if (c->count > 0)
@@ -211,18 +211,18 @@ static ef_status add_views(changes *c, int64_t *out_number, ef_error *err)
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
-static ef_status follow(ef_engine *e, int64_t generation, ef_str tenant, ef__follow_row *out,
-                        ef_error *err)
+static ef_status follow_tenant(ef_engine *e, int64_t generation, ef_str tenant, ef__follow_row *out,
+                               ef_error *err)
 {
     return e->views->ops->follow(e->views, generation, tenant, ef__engine_now(e) + FOLLOW_US, out,
                                  err);
 }
 
-static ef_status begin(ef_engine *e, int64_t generation, ef_str tenant, ef_view_reset reset,
-                       ef_view_place *place, ef_view_change_list *out, ef_error *err)
+static ef_status begin_at_end(ef_engine *e, int64_t generation, ef_str tenant, ef_view_reset reset,
+                              ef_view_place *place, ef_view_change_list *out, ef_error *err)
 {
     ef__follow_row row;
-    ef_status st = follow(e, generation, tenant, &row, err);
+    ef_status st = follow_tenant(e, generation, tenant, &row, err);
 
     if (st == EF_OK) {
         *place = (ef_view_place){generation, row.last};
@@ -255,7 +255,7 @@ static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
 
     if (st == EF_OK && !is_recorded(&records, place->number)) {
         ef__change_list_release(&records);
-        return begin(e, g->id, query->tenant, EF_VIEW_RESET_EXPIRED, place, out, err);
+        return begin_at_end(e, g->id, query->tenant, EF_VIEW_RESET_EXPIRED, place, out, err);
     }
     if (st == EF_OK && records.count > 0) {
         c.name = ef__arena_copy(c.arena, g->name);
@@ -267,9 +267,9 @@ static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
         out->items = c.items;
         out->count = c.count;
         out->more = number < records.follow.last;
-        /* One that fails is tried again by the next step. */
+        /* If this fails, the next step tries again. */
         if (records.follow.until_us - ef__engine_now(e) < FOLLOW_US / 2)
-            (void)follow(e, g->id, query->tenant, &row, NULL);
+            (void)follow_tenant(e, g->id, query->tenant, &row, NULL);
     }
     ef__change_list_release(&records);
     return st;
@@ -286,7 +286,7 @@ ef_status ef_view_changes(ef_engine *e, const ef_view_changes_query *query, ef_v
         return ef_fail(err, EF_BAD_INPUT, "engine, query, place or out is NULL");
     *out = (ef_view_change_list){.room = out->room};
     st = ef__memory_prepare(&out->room, err);
-    /* How far it is comes first: the views that are read later have at least that. */
+    /* The position is read before the views, so that they have at least its events. */
     if (st == EF_OK)
         st = ef__read_target_acquire(e, query->projection, &query->tenant, false, &route, err);
     if (st != EF_OK)
@@ -296,9 +296,9 @@ ef_status ef_view_changes(ef_engine *e, const ef_view_changes_query *query, ef_v
     if (place->generation == id)
         st = read_changes(e, query, route->generation, place, out, err);
     else
-        st = begin(e, id, query->tenant,
-                   place->generation ? EF_VIEW_RESET_SWITCHED : EF_VIEW_RESET_STARTED, place, out,
-                   err);
+        st = begin_at_end(e, id, query->tenant,
+                          place->generation ? EF_VIEW_RESET_SWITCHED : EF_VIEW_RESET_STARTED, place,
+                          out, err);
     ef__read_target_release(e, route);
     return st;
 }

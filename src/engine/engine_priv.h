@@ -4,8 +4,8 @@
  * An engine has a journal, views and programs, and four drivers that move events from the one to
  * the other. Each driver has its own state, lock and invariants, in its header.
  *
- * Locks, in the order in which a thread may take them: the lock of one driver, which is held for a
- * whole step; a publisher's `stepping`; skips_lock; then `lock` or the health_lock of the
+ * Locks, in the order in which a thread may acquire them: the lock of one driver, which is held for
+ * a whole step; a publisher's `stepping`; skips_lock; then `lock` or the health_lock of the
  * publishers, which are held for memory accesses only, never during a call of a store.
  */
 #ifndef EF_ENGINE_ENGINE_PRIV_H

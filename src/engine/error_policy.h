@@ -1,7 +1,8 @@
 /*
  * error_policy.h - what happens to an event that fails in a projection, after its last attempt.
  *
- * By default it blocks its stream (its tenant in a log-ordered projection) until an operator acts.
+ * By default it blocks its stream (its tenant in a log-ordered projection) until an operator
+ * retries, requeues or skips it.
  * If the projection is set to skip and record, a worker skips the event like an operator would; the
  * event and the reason of its failure stay on record. An event that differs from the one that was
  * applied under its seq is an alarm, and is never skipped by the policy.

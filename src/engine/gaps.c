@@ -351,7 +351,7 @@ ef_status ef_gap_ls(ef_engine *engine, ef_gap_list *out, ef_error *err)
 
 /* --- repairing -------------------------------------------------------------------------------- */
 
-/* Checks how much of a gap is closed, and adds rows for the rest. *out_left: events that are left.
+/* Checks how much of a gap is closed, and adds rows for the other events. *out_left: their number.
  */
 static ef_status repair_gap(ef_engine *engine, const ef__live_set *set, ef_gap *gap,
                             int64_t *out_left, ef_error *err)

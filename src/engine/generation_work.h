@@ -41,7 +41,7 @@ typedef struct ef__generation_work {
 ef_status ef__generation_work_open(ef__generation_work *work, ef_error *err);
 /* Folds all events; the store is only read. Any thread. */
 ef_status ef__generation_work_fold(ef__generation_work *work, ef_error *err);
-/* What the commit has to compare and to write. Borrows from `work`. */
+/* The values that the commit compares and writes. Borrows from `work`. */
 void ef__generation_work_describe(const ef__generation_work *work, ef__generation_change *out);
 /* After the commit, or instead of it. */
 void ef__generation_work_close(ef__generation_work *work, const ef__generation_change *change,

@@ -1,7 +1,8 @@
 /*
  * history.c - the history of a view: the events that changed it, and its state at a position.
  *
- * Both fold the journal from scratch, in memory. Programs are pure, so the result equals what was.
+ * Both fold the journal from scratch, in memory. Programs are pure, so the result equals the
+ * earlier state.
  */
 #include "apply.h"
 #include "skip.h"
@@ -67,7 +68,7 @@ static bool is_blocked(const struct view_history *past, const ef_event *event)
     return past->blocks && ef__pair_map_find(&past->blocked, event->tenant, event->stream);
 }
 
-/* The same events as in a rebuild: also the types are those of now. */
+/* Selects the same events as a rebuild, by the current types. */
 static bool is_left_out(const struct view_history *past, const ef_event *event)
 {
     return ef__types_has(&past->not_folded, event->type) ||
@@ -407,8 +408,8 @@ static ef_status copy_result(const struct view_steps *s, ef_view_past *out, ef_e
     return s->before && !out->before.ptr ? ef__no_memory(err) : EF_OK;
 }
 
-/* A view may have events beyond the position that its projection has of all streams. Then the fold
- * goes up to the view's own last change, without events that are blocked. */
+/* A view may have events after the position up to which its projection has all streams. Then the
+ * fold ends at the last change of the view, and leaves out blocked events. */
 static ef_status up_to_now(struct view_history *past, ef_error *err)
 {
     ef__view view;

@@ -52,7 +52,7 @@ static ef_status is_left_behind(ef_engine *engine, const ef__generation *generat
                                                  err);
 }
 
-/* What an event at or below the cursor proves. */
+/* Compares an event at or below the cursor with the watermark of its stream. */
 static ef_status read_witness(ef_engine *engine, const ef__generation *generation,
                               const ef_event *event, witness *out, ef_error *err)
 {

@@ -91,7 +91,7 @@ static bool is_publishers(const ef__membership *membership)
 
 /* --- live workers ----------------------------------------------------------------------------- */
 
-/* What a beat has found. */
+/* The result of a beat. */
 typedef struct heartbeat_step {
     ef__partition_set targets;
     int64_t asked_us; /* monotonic, before the lease calls */
@@ -133,7 +133,7 @@ static ef__partition_set all_or_none(const ef__membership *membership,
                                                 : (ef__partition_set){{0}};
 }
 
-/* A late worker counts as dead. So its leases are acquired over when they end, and targets do not
+/* A late worker counts as dead. So its leases are taken over when they end, and targets do not
  * change again when its heartbeat ends later. */
 static ef_status share_partitions(ef__membership *membership, const ef_worker_list *list,
                                   heartbeat_step *beat, ef_error *err)
@@ -388,9 +388,9 @@ static void schedule_beat(ef__membership *membership, heartbeat_step *beat)
     membership->next_beat_us = beat->asked_us + (in_us < usual_us ? in_us : usual_us);
 }
 
-/* A release wakes a worker without partitions that waits for one; another wake-up costs one request
- * in vain. All live workers release within one interval; after that only the end of a lease helps.
- */
+/* A release wakes a worker that waits for a partition; any other wake-up costs it one useless
+ * request. All live workers release within one interval; after that, only the end of a lease
+ * releases a partition. */
 static void advance_beat(ef__membership *membership)
 {
     int64_t soonest_us = membership->beaten_us + RETRY_MS * INT64_C(1000);

@@ -1,9 +1,9 @@
 /*
  * pacing.h - the pace of a catch-up beside live work: events of its next step, and the pause.
  *
- * Live work is what the queue brings. Its lag is the age of the oldest row of the apply lane in the
- * journal, whichever process applies it. So a rebuild that one process drives yields to a worker in
- * another one. A row that no worker claims is not live work and slows nothing down.
+ * Live work is the work of the queue driver. Its lag is the age of the oldest row of the apply lane
+ * in the journal, whichever process applies it. So a rebuild that one process drives yields to a
+ * worker in another one. A row that no worker claims is not live work and slows nothing down.
  */
 #ifndef EF_ENGINE_PACING_H
 #define EF_ENGINE_PACING_H

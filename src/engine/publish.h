@@ -9,9 +9,9 @@
  *
  * Only delivered rows are acknowledged, so a crash between delivery and ack delivers again.
  * Published rows are retained for a while, and purged only after a check that the sink still has
- * what it acknowledged; a sink that lost messages gets all retained rows again. Order is kept per
- * stream: rows of a stream with a retry row are blocked behind it, and retry rows are delivered in
- * order. Each publisher has its own leases, sink, budget and health, and its own thread under a
+ * the acknowledged messages; a sink that lost messages gets all retained rows again. Order is kept
+ * per stream: rows of a stream with a retry row are blocked behind it, and retry rows are delivered
+ * in order. Each publisher has its own leases, sink, budget and health, and its own thread under a
  * supervisor (publish_threads.c), so that a hanging sink delays no other publisher.
  */
 #ifndef EF_ENGINE_PUBLISH_H
@@ -53,7 +53,7 @@ ef_status ef__publish_step(ef__publisher_task *p, const ef_work_options *options
                            ef_error *err);
 /* Updates the list of publishers from the journal. */
 ef_status ef__publishers_refresh(ef_engine *engine, ef_error *err);
-/* Adds what was done since the last report to `tick`. */
+/* Adds the work done since the last report to `tick`. */
 void ef__publishers_report(ef_engine *engine, ef_tick *tick);
 
 static inline int64_t ef__publish_mono_us(const ef__publisher_task *p)

@@ -184,7 +184,7 @@ static ef__publisher_task *publisher_of(const ef__task *task)
     return (ef__publisher_task *)((char *)task - offsetof(ef__publisher_task, task));
 }
 
-/* While its sink is unavailable a publisher ignores appends: they would wake it in vain. */
+/* While its sink is unavailable a publisher ignores appends: they would wake it without need. */
 static bool waits_for_appends(const ef__task *task)
 {
     const ef__publisher_task *publisher = publisher_of(task);

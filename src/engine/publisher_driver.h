@@ -4,8 +4,8 @@
  *
  * Invariants:
  * - the list changes only under both locks, so that either one is enough to read it;
- * - no thread waits for a sink while it holds a lock here: the lock of a publisher is taken under
- *   `lock` only while the publisher has no thread.
+ * - no thread waits for a sink while it holds a lock here: the lock of a publisher is
+ *   acquired under `lock` only while the publisher has no thread.
  */
 #ifndef EF_ENGINE_PUBLISHER_DRIVER_H
 #define EF_ENGINE_PUBLISHER_DRIVER_H
@@ -34,7 +34,7 @@ void ef__publisher_driver_release(ef__publisher_driver *driver); /* after it was
 /* A step of every publisher, one after the other, in the caller's thread. */
 ef_status ef__publisher_driver_step(ef_engine *engine, const ef_work_options *options,
                                     ef_tick *tick, ef_error *err);
-/* For a supervisor: gives each publisher a thread, and adds what they did to `tick`. */
+/* For a supervisor: gives each publisher a thread, and adds their work to `tick`. */
 ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_options *options,
                                          ef_tick *tick, ef_error *err);
 /* Stops the threads; a batch in flight is finished or abandoned. */

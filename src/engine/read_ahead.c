@@ -82,7 +82,7 @@ static void join_thread(ef__read_ahead *ahead)
     ahead->running = false;
 }
 
-/* Drops what was read. */
+/* Drops the events that were read. */
 static void drop_read(ef__read_ahead *ahead)
 {
     join_thread(ahead);

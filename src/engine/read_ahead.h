@@ -4,7 +4,7 @@
  *
  * The thread lives for one read, uses the journal only, and is started only if a full batch is
  * known to follow. Once the batch size is stable, the thread reads until its batch is wanted, so
- * that neither side waits: the batch is what was read by then, and at least half of the limit.
+ * that neither side waits: the batch has the events read by then, and at least half of the limit.
  */
 #ifndef EF_ENGINE_READ_AHEAD_H
 #define EF_ENGINE_READ_AHEAD_H

@@ -1,5 +1,5 @@
 /*
- * read_requirement.h - what a waiting read requires: streams up to a seq, or a position.
+ * read_requirement.h - the requirement of a waiting read: streams up to a seq, or a position.
  */
 #ifndef EF_ENGINE_READ_REQUIREMENT_H
 #define EF_ENGINE_READ_REQUIREMENT_H

@@ -7,8 +7,8 @@
  * both require the cursor of the tenant.
  *
  * Commits of this process wake waiting reads at once. Commits of other processes are not announced:
- * one of the waiting reads polls for all. Reads that check at the same moment share what they read
- * from the stores, so that many cost little more than one.
+ * one of the waiting reads polls for all. Reads that check at the same moment share the results of
+ * their lookups, so that many cost little more than one.
  */
 #ifndef EF_ENGINE_READ_WAIT_H
 #define EF_ENGINE_READ_WAIT_H

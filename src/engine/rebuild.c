@@ -145,7 +145,7 @@ static ef_status replace_active(ef__run_drive *drive, const rebuild_pair *builds
     ef_status st = EF_OK;
 
     if (!builds->built->active) {
-        /* A rollback passes over the generation that this run retires. */
+        /* A rollback skips the generation that this run retires. */
         st = views->ops->generation_activate(views, builds->built->id, builds->built->era,
                                              builds->active->replaced, err);
         ef__read_targets_invalidate(drive->engine);

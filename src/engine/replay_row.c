@@ -99,7 +99,7 @@ static bool is_ours(ef_engine *engine, int32_t partition)
     return ours;
 }
 
-/* Tries what is due in this process, if it holds the partition or no worker does. */
+/* Tries due rows in this process, if it holds the partition or no worker does. */
 static ef_status try_here(ef_engine *engine, int32_t partition, ef_error *err)
 {
     ef_tick tick = {0};

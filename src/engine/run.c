@@ -221,7 +221,7 @@ static bool is_outage(ef_status st)
     return st == EF_IO || next == EF_NEXT_CHECK || (next == EF_NEXT_RETRY && st != EF_LEASE_HELD);
 }
 
-/* Another worker drives the run now, or changed what the step had read. */
+/* Another worker drives the run now, or changed values that the step had read. */
 static bool is_overtaken(ef_status st)
 {
     return st == EF_CONFLICT || st == EF_LEASE_HELD || st == EF_LEASE_LOST;

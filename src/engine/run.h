@@ -94,8 +94,8 @@ ef_status ef__rebuild_is_done(ef__run_drive *drive, bool *out, ef_error *err);
 /* The run was cancelled or has failed: removes the incomplete generation. */
 ef_status ef__rebuild_undo(ef__run_drive *drive, ef_error *err);
 
-/* Is no other worker alive? Another worker would apply what is queued; without one, the caller that
- * needs the result has to. */
+/* Is no other worker alive? Another worker would apply the queued events; without one, the caller
+ * that needs the result must apply them. */
 ef_status ef__worker_is_alone(ef_engine *engine, bool *out, ef_error *err);
 /* Releases the lease of a run. */
 void ef__run_leave(ef_engine *engine);

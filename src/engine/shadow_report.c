@@ -12,7 +12,7 @@
 
 #define RESULTS_MAX 1000
 #define COMPARE_AGAIN_US 100000
-#define DIFFERS_US 5000000 /* longer than an append takes to fold its events */
+#define DIFFERS_US 5000000 /* longer than an append needs to fold its events */
 
 /* --- the report ------------------------------------------------------------------------------- */
 

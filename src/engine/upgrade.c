@@ -13,7 +13,7 @@
 
 #define ENTRIES_AT_ONCE 1000
 
-/* The generations of one projection, as they will be, and what its entries say. */
+/* The generations of one projection with their new values, and facts from its entries. */
 typedef struct projection_upgrade {
     ef_engine *engine;
     ef__generation *generations;
@@ -73,8 +73,8 @@ static ef_status read_entries(projection_upgrade *upgrade, ef_error *err)
     return st;
 }
 
-/* `replaced` is written last, because it marks the generation as done: after a crash everything is
- * read again. */
+/* `replaced` is written last, because it shows that the generation is done: after a crash all
+ * entries are read again. */
 static ef_status upgrade_projection(projection_upgrade *upgrade, ef_error *err)
 {
     ef_views *views = upgrade->engine->views;

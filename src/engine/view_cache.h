@@ -40,8 +40,7 @@ typedef struct ef__view_cache {
     /* The generation as of the last commit; another state makes the cache stale. */
     int64_t era, position, events;
     uint8_t digest[EF__DIGEST_BYTES];
-    bool is_complete; /* it started with an empty generation: what is not in here is not in the
-                       * store either */
+    bool is_complete; /* it started with an empty generation: the store has no other views */
     bool has_evicted; /* views with a digest in here may be missing from the folder */
     uint64_t batch;   /* number of the current batch, from 1 */
     ef__folder *folder;
@@ -90,7 +89,7 @@ void ef__view_caches_release(ef__view_cache **all);
 ef_status ef__view_cache_prefetch(ef__view_cache *cache, const ef__apply_event *events,
                                   size_t count, ef__stream_watermark **out_watermarks,
                                   ef_error *err);
-/* What a batch reads from: a snapshot of the store as of its first read. */
+/* The snapshot of the store that a batch reads from, opened by its first read. */
 ef_status ef__view_cache_snapshot(ef__view_cache *cache, ef_views **out, ef_error *err);
 /* The watermark of the event's stream, read on first use. */
 ef_status ef__view_cache_watermark(ef__view_cache *cache, const ef_event *event,

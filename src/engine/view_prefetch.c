@@ -1,6 +1,6 @@
 /*
- * view_prefetch.c - reads what a batch will need in advance: many keys per round trip to a server,
- * sorted, because neighbours share pages.
+ * view_prefetch.c - reads the views and watermarks of a batch in advance: many keys per round trip
+ * to a server, sorted, because neighbours share pages.
  *
  * The streams of a batch are known, and most events name their view. Other views (of a `for`, of a
  * C projection, lookups) are read on first use. A batch that has everything in memory reads
