@@ -225,14 +225,14 @@ ef_work_options cli_work_options(const cli *c);
 ef_retry_options cli_retry_options(const cli *c, const char *kind);
 /* Creates the data directory if it does not exist. */
 ef_status cli_data_make(const cli *c, ef_error *err);
-/* Opens both stores and creates what is missing: stores, and the data directory if one is in it. */
+/* Opens both stores, and creates missing ones and the data directory if one is in it. */
 ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err);
 /* Writes the stores that flags chose to the settings file of the data directory (init_settings.c).
  */
 ef_status cli_init_settings_write(cli *c, ef_error *err);
 /* Opens journal and engine or reports the error: 0, or the exit code. */
 int cli_engine_need(cli *c, bool read_only);
-/* Opens what an append needs: in the inline modes the engine, too. 0, or the exit code. */
+/* Opens the stores of an append, and the engine in the inline modes. 0, or the exit code. */
 int cli_append_need(cli *c);
 /* Appends in the way of the mode; after cli_append_need. */
 ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,

@@ -2,8 +2,8 @@
  * cmd_doctor.c - everfold doctor: problems, and the commands that fix them.
  *
  * Checks run from settings to views; a check whose failure makes the following ones meaningless
- * ends the list. Through a server it reports what the server knows; reading every event and view is
- * only possible on the machine with the stores.
+ * ends the list. Through a server it reports the checks of the server; reading every event and view
+ * is only possible on the machine with the stores.
  */
 #include "doctor.h"
 #include "commands.h"

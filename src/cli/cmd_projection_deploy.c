@@ -123,7 +123,7 @@ static ef_status catch_up(cli *c, ef_error *err)
     return st;
 }
 
-static int deploy(cli *c, const char *path, ef__buf *text, cli_list *list)
+static int deploy_program(cli *c, const char *path, ef__buf *text, cli_list *list)
 {
     ef_error err = EF_ERROR_INIT;
     ef_projection_list deployed = {0};
@@ -182,7 +182,7 @@ static int run_deploy(cli *c)
     if (rc == 0)
         rc = cli_engine_need(c, false);
     for (size_t i = 0; rc == 0 && i < c->argument_count; i++)
-        rc = deploy(c, c->arguments[i], &text, &list);
+        rc = deploy_program(c, c->arguments[i], &text, &list);
     if (c->format != CLI_TABLE && c->argument_count > 1 && list.count > 0)
         cli_list_end(c, &list);
     ef__buf_release(&text);

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 
 /* Reads --max-lag and opens the engine: 0, or the exit code. */
-static int prepare(cli *c, ef_generation_choice *choice)
+static int open_for_switch(cli *c, ef_generation_choice *choice)
 {
     ef_error err = EF_ERROR_INIT;
 
@@ -32,7 +32,7 @@ static int run_switch(cli *c)
     int rc = cli_generation_option(c, &choice);
 
     if (rc == 0)
-        rc = prepare(c, &choice);
+        rc = open_for_switch(c, &choice);
     return rc == 0 ? show_result(c, &choice, cli_projection_switch(c, &choice, &err), &err) : rc;
 }
 
@@ -41,7 +41,7 @@ static int run_rollback(cli *c)
     ef_error err = EF_ERROR_INIT;
     ef_generation_choice choice = {
         .projection = ef_str_from(c->arguments[0]), .actor = cli_actor(c), .reason = cli_reason(c)};
-    int rc = prepare(c, &choice);
+    int rc = open_for_switch(c, &choice);
 
     return rc == 0 ? show_result(c, &choice, cli_projection_rollback(c, &choice, &err), &err) : rc;
 }

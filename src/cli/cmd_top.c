@@ -1,7 +1,7 @@
 /*
  * cmd_top.c - everfold top: the live overview of a journal.
  *
- * It only reads and takes no lease. On a terminal it shows a panel; otherwise it prints a text
+ * It only reads and acquires no lease. On a terminal it shows a panel; otherwise it prints a text
  * frame or a JSON object per interval.
  */
 #include "commands.h"

@@ -31,7 +31,7 @@ static ef_status syntax_error(reader *r, int32_t line, const char *text)
     return ef_fail(r->err, EF_BAD_INPUT, "%s:%d: %s", r->path, (int)line, text);
 }
 
-static void *allocate(reader *r, size_t size)
+static void *allocate_item(reader *r, size_t size)
 {
     return ef__arena_zalloc(r->arena, 1, size);
 }
@@ -41,7 +41,7 @@ static ef_status out_of_memory(reader *r)
     return ef_fail(r->err, EF_NO_MEMORY, "%s: out of memory", r->path);
 }
 
-static ef_str trim(ef_str s)
+static ef_str trim_text(ef_str s)
 {
     while (s.len > 0 && (*s.ptr == ' ' || *s.ptr == '\t' || *s.ptr == '\r')) {
         s.ptr++;
@@ -92,20 +92,20 @@ static int bracket_depth(ef_str piece, int depth)
 /* Reads the object that starts at `first`; its lines are adjacent in the text. */
 static ef_str read_object(reader *r, ef_str first)
 {
-    ef_str object = trim(first), line;
+    ef_str object = trim_text(first), line;
     int depth = bracket_depth(object, 0);
 
     while (depth > 0 && next_line(r, &line)) {
         object.len = (size_t)(line.ptr + line.len - object.ptr);
         depth = bracket_depth(line, depth);
     }
-    return trim(object);
+    return trim_text(object);
 }
 
 static ef_status add_event(reader *r, ef_str json, int32_t line)
 {
     ef_error inner = EF_ERROR_INIT;
-    cli_test_event *event = allocate(r, sizeof(*event));
+    cli_test_event *event = allocate_item(r, sizeof(*event));
 
     if (!event)
         return out_of_memory(r);
@@ -158,7 +158,7 @@ static ef_status add_view(reader *r, ef_str json, int32_t line)
 {
     ef_error inner = EF_ERROR_INIT;
     ef__json *object = NULL;
-    cli_test_view *view = allocate(r, sizeof(*view));
+    cli_test_view *view = allocate_item(r, sizeof(*view));
 
     if (!view)
         return out_of_memory(r);
@@ -192,7 +192,7 @@ static ef_status read_json_line(reader *r, ef_str first)
 
 static ef_status add_program(reader *r, ef_str name)
 {
-    cli_test_program *program = allocate(r, sizeof(*program));
+    cli_test_program *program = allocate_item(r, sizeof(*program));
     const char *slash = strrchr(r->path, '/');
     ef__buf path = EF__BUF_INIT(PATH_MAX * 2);
 
@@ -226,7 +226,7 @@ static ef_status end_case(reader *r)
 static ef_status begin_case(reader *r, ef_str name)
 {
     ef_status st = end_case(r);
-    cli_test_case *one = allocate(r, sizeof(*one));
+    cli_test_case *one = allocate_item(r, sizeof(*one));
 
     if (st != EF_OK)
         return st;
@@ -250,7 +250,7 @@ static ef_status begin_case(reader *r, ef_str name)
 
 static ef_status add_fail(reader *r, ef_str text)
 {
-    cli_test_fail *fail = allocate(r, sizeof(*fail));
+    cli_test_fail *fail = allocate_item(r, sizeof(*fail));
 
     if (!fail)
         return out_of_memory(r);
@@ -269,7 +269,7 @@ static ef_status read_keyword_line(reader *r, ef_str line)
 
     while (n < line.len && line.ptr[n] != ' ' && line.ptr[n] != '\t')
         n++;
-    ef_str word = {line.ptr, n}, more = trim((ef_str){line.ptr + n, line.len - n});
+    ef_str word = {line.ptr, n}, more = trim_text((ef_str){line.ptr + n, line.len - n});
     bool given = ef_str_equal(word, EF_STR("given")), expect = ef_str_equal(word, EF_STR("expect"));
     bool fail = ef_str_equal(word, EF_STR("fail"));
 
@@ -303,7 +303,7 @@ ef_status cli_test_parse(const char *path, ef_str text, ef__arena *arena, cli_te
     r.program_end = &out->programs;
     r.case_end = &out->cases;
     while (st == EF_OK && next_line(&r, &line)) {
-        ef_str words = trim(line);
+        ef_str words = trim_text(line);
         if (words.len == 0 || words.ptr[0] == '#')
             continue;
         st = words.ptr[0] == '{' ? read_json_line(&r, line) : read_keyword_line(&r, words);

@@ -111,7 +111,7 @@ static ef_status fold_events(runner *r, ef_error *err)
 }
 
 /* Appends the events one by one, so that a refusal has a line number. */
-static bool append(runner *r)
+static bool append_events(runner *r)
 {
     int64_t time_us = TIME_FIRST_US;
 
@@ -201,7 +201,7 @@ static ef_status check_views(runner *r, ef_error *err)
     return st;
 }
 
-static bool contains(ef_str text, ef_str part)
+static bool text_contains(ef_str text, ef_str part)
 {
     return memmem(text.ptr ? text.ptr : "", text.len, part.ptr, part.len) != NULL;
 }
@@ -219,7 +219,7 @@ static void match_failures(runner *r, const ef_row_list *rows)
         const ef_row *row = &rows->items[i];
         bool expected = !is_failure(row);
         for (const cli_test_fail *f = r->one->fails; f; f = f->next)
-            expected = expected || contains(row->last_error, f->text);
+            expected = expected || text_contains(row->last_error, f->text);
         if (!expected)
             add_message(r, r->one->line, "%.*s seq %lld (%.*s) failed: %.*s",
                         EF_STR_ARG(row->stream), (long long)row->seq, EF_STR_ARG(row->event_type),
@@ -229,7 +229,7 @@ static void match_failures(runner *r, const ef_row_list *rows)
         bool happened = false;
         for (size_t i = 0; i < rows->count; i++)
             happened = happened || (is_failure(&rows->items[i]) &&
-                                    contains(rows->items[i].last_error, f->text));
+                                    text_contains(rows->items[i].last_error, f->text));
         if (!happened)
             add_message(r, f->line, "no event failed with a message that contains: %.*s",
                         EF_STR_ARG(f->text));
@@ -275,7 +275,7 @@ ef_status cli_test_run(const cli_test_file *file, const cli_test_case *one, ef__
         st = deploy_programs(&r, err);
     if (st == EF_OK)
         st = fold_events(&r, err); /* the projections must be live before the events are appended */
-    if (st == EF_OK && append(&r)) {
+    if (st == EF_OK && append_events(&r)) {
         st = fold_events(&r, err);
         if (st == EF_OK)
             st = check_failures(&r, err);

@@ -10,7 +10,7 @@ typedef struct diff {
     void *context;
 } diff;
 
-static void compare(diff *d, const ef__json *a, const ef__json *b);
+static void compare_values(diff *d, const ef__json *a, const ef__json *b);
 
 static void report_difference(diff *d, const ef__json *a, const ef__json *b)
 {
@@ -50,11 +50,11 @@ static void compare_member(diff *d, ef_str key, const ef__json *a, const ef__jso
         (void)ef__json_write_string(&d->path, key);
         ef__buf_add_char(&d->path, ']');
     }
-    compare(d, a, b);
+    compare_values(d, a, b);
     d->path.len = length;
 }
 
-static const ef__json *member(const ef__json *object, ef_str key)
+static const ef__json *find_member(const ef__json *object, ef_str key)
 {
     for (const ef__json *child = object->first; child; child = child->next)
         if (ef_str_equal(child->key, key))
@@ -65,9 +65,9 @@ static const ef__json *member(const ef__json *object, ef_str key)
 static void compare_objects(diff *d, const ef__json *a, const ef__json *b)
 {
     for (const ef__json *child = a->first; child; child = child->next)
-        compare_member(d, child->key, child, member(b, child->key));
+        compare_member(d, child->key, child, find_member(b, child->key));
     for (const ef__json *child = b->first; child; child = child->next)
-        if (!member(a, child->key))
+        if (!find_member(a, child->key))
             compare_member(d, child->key, NULL, child);
 }
 
@@ -78,14 +78,14 @@ static void compare_arrays(diff *d, const ef__json *a, const ef__json *b)
 
     for (size_t i = 0; x || y; i++) {
         ef__buf_printf(&d->path, "[%zu]", i);
-        compare(d, x, y);
+        compare_values(d, x, y);
         d->path.len = length;
         x = x ? x->next : NULL;
         y = y ? y->next : NULL;
     }
 }
 
-static void compare(diff *d, const ef__json *a, const ef__json *b)
+static void compare_values(diff *d, const ef__json *a, const ef__json *b)
 {
     if (!a || !b || a->kind != b->kind)
         report_difference(d, a, b);
@@ -103,7 +103,7 @@ bool cli_json_diff(const ef__json *expected, const ef__json *found, cli_json_dif
 {
     diff d = {.path = EF__BUF_INIT(CLI_OUT_MAX), .differs = differs, .context = context};
 
-    compare(&d, expected, found);
+    compare_values(&d, expected, found);
     bool fine = !d.path.failed;
     ef__buf_release(&d.path);
     return fine;

@@ -9,7 +9,7 @@
 #define GAP 2              /* gap between columns, items and cells */
 #define FIRST_COLUMN_MIN 6 /* of a grid */
 
-/* --- marks --------------------------------------------------------------------------------------
+/* --- colours ------------------------------------------------------------------------------------
  */
 
 static bool is_mark(char c)
@@ -17,7 +17,7 @@ static bool is_mark(char c)
     return c >= CLI_MARK_PLAIN[0] && c <= CLI_MARK_GREEN[0];
 }
 
-/* Length up to the next mark. */
+/* The text up to the next colour code. */
 static ef_str next_piece(ef_str text)
 {
     size_t n = 0;
@@ -41,7 +41,7 @@ static size_t marked_width(ef_str text)
     return width;
 }
 
-static void pad(ef__buf *out, size_t columns)
+static void write_spaces(ef__buf *out, size_t columns)
 {
     for (size_t i = 0; i < columns; i++)
         ef__buf_add_char(out, ' ');
@@ -54,9 +54,9 @@ static void write_mark(ef__buf *out, char mark)
     ef__buf_printf(out, "\033[%sm", codes[mark - CLI_MARK_PLAIN[0]]);
 }
 
-/* Writes `line` cut to `width` and returns the columns used. Marks are copied, replaced by colours,
- * or dropped. */
-typedef enum mark_use { MARKS_STAY, MARKS_COLOUR, MARKS_GO } mark_use;
+/* What write_cut does with the colour codes of a line: copies them, replaces them by escape
+ * sequences, or removes them. */
+typedef enum mark_use { MARKS_KEPT, MARKS_COLOUR, MARKS_DROPPED } mark_use;
 
 static size_t write_cut(ef__buf *out, ef_str line, size_t width, mark_use use)
 {
@@ -70,7 +70,7 @@ static size_t write_cut(ef__buf *out, ef_str line, size_t width, mark_use use)
         ef_str piece = next_piece(line);
         ef_str fits = cli_text_cut(piece, room - used);
         size_t step = piece.len > 0 ? piece.len : 1;
-        if (piece.len == 0 && use == MARKS_STAY)
+        if (piece.len == 0 && use == MARKS_KEPT)
             ef__buf_add_char(out, line.ptr[0]);
         if (piece.len == 0 && use == MARKS_COLOUR)
             write_mark(out, line.ptr[0]);
@@ -85,14 +85,14 @@ static size_t write_cut(ef__buf *out, ef_str line, size_t width, mark_use use)
     ef__buf_add_text(out, cut ? "…" : "");
     if (marked && use == MARKS_COLOUR)
         write_mark(out, CLI_MARK_PLAIN[0]);
-    if (marked && use == MARKS_STAY)
+    if (marked && use == MARKS_KEPT)
         ef__buf_add_text(out, CLI_MARK_PLAIN);
     return used + (cut ? 1 : 0);
 }
 
 void cli_line_write(ef__buf *out, ef_str line, size_t width, bool colour)
 {
-    (void)write_cut(out, line, width, colour ? MARKS_COLOUR : MARKS_GO);
+    (void)write_cut(out, line, width, colour ? MARKS_COLOUR : MARKS_DROPPED);
 }
 
 /* --- sections and flows -------------------------------------------------------------------------
@@ -124,7 +124,7 @@ void cli_flow_break(cli_flow *flow)
         return;
     cli_section_line(flow->section, ef__buf_str(&flow->line));
     ef__buf_reset(&flow->line);
-    pad(&flow->line, CLI_FLOW_INDENT);
+    write_spaces(&flow->line, CLI_FLOW_INDENT);
     flow->used = CLI_FLOW_INDENT;
 }
 
@@ -135,7 +135,7 @@ void cli_flow_add(cli_flow *flow, ef_str item)
     if (flow->used > CLI_FLOW_INDENT && flow->used + GAP + width > flow->width)
         cli_flow_break(flow);
     if (flow->used > CLI_FLOW_INDENT) {
-        pad(&flow->line, GAP);
+        write_spaces(&flow->line, GAP);
         flow->used += GAP;
     }
     ef__buf_add_str(&flow->line, item);
@@ -189,13 +189,13 @@ static void add_cell(ef__buf *line, const cli_grid *grid, size_t column, ef_str 
     size_t width = marked_width(cell), room = grid->widths[column];
     size_t gap = room > width ? room - width : 0;
 
-    pad(line, column > 0 && !(cell.len == 0 && column + 1 == grid->columns) ? GAP : 0);
-    pad(line, grid->right & 1U << column ? gap : 0);
-    (void)write_cut(line, cell, room, MARKS_STAY);
-    pad(line, grid->right & 1U << column || column + 1 == grid->columns ? 0 : gap);
+    write_spaces(line, column > 0 && !(cell.len == 0 && column + 1 == grid->columns) ? GAP : 0);
+    write_spaces(line, grid->right & 1U << column ? gap : 0);
+    (void)write_cut(line, cell, room, MARKS_KEPT);
+    write_spaces(line, grid->right & 1U << column || column + 1 == grid->columns ? 0 : gap);
 }
 
-/* The first column gets what the others leave, between its minimum and the width it needs. */
+/* The first column gets the width that is left: at least its minimum, at most what it needs. */
 static void fit_first_column(cli_grid *grid, size_t width)
 {
     size_t others = 0;
@@ -262,7 +262,7 @@ static void assign_columns(const cli_band *band, column columns[CLI_LAYOUT_COLUM
 
 /* Removes lines from the longest section, the last one first, until everything fits or each has
  * one. */
-static void shrink(column *c, size_t height)
+static void shrink_column(column *c, size_t height)
 {
     while (c->height > height) {
         size_t most = 0;
@@ -281,8 +281,8 @@ static bool is_cut(const column *c, size_t i)
     return c->shown[i] > 0 && c->shown[i] < c->sections[i]->count;
 }
 
-/* Heads without rows are useless: starting with the last such list, their lines go to the first
- * lists that were cut. */
+/* Headings without rows are useless: starting with the last such list, their lines are given to the
+ * first lists that were cut. */
 static void yield_heads(column *c)
 {
     for (size_t last = c->count; last-- > 1;) {
@@ -349,10 +349,11 @@ static bool write_row(const cli_band *band, const char **at, const char *const *
     for (size_t k = 0; any && k < band->columns; k++) {
         ef_str line = at[k] < end[k] ? ef_str_from(at[k]) : EF_STR("");
         if (line.len > 0) {
-            pad(out, missing);
+            write_spaces(out, missing);
             missing = 0;
         }
-        missing += GAP + room - write_cut(out, line, room, band->colour ? MARKS_COLOUR : MARKS_GO);
+        missing +=
+            GAP + room - write_cut(out, line, room, band->colour ? MARKS_COLOUR : MARKS_DROPPED);
         at[k] += at[k] < end[k] ? line.len + 1 : 0;
     }
     return any && ef__buf_add_char(out, '\n');
@@ -368,7 +369,7 @@ size_t cli_band_write(const cli_band *band, size_t height, ef__buf *out)
     assign_columns(band, columns);
     for (size_t k = 0; k < band->columns; k++) {
         lines[k] = (ef__buf)EF__BUF_INIT(CLI_OUT_MAX);
-        shrink(&columns[k], height);
+        shrink_column(&columns[k], height);
         if (band->lists)
             yield_heads(&columns[k]);
         join_sections(&columns[k], height, &lines[k]);

@@ -241,7 +241,7 @@ static int run_help(cli *c)
     return 0;
 }
 
-static int run(cli *c, int argc, char **argv)
+static int run_arguments(cli *c, int argc, char **argv)
 {
     ef_error err = EF_ERROR_INIT;
     char hint[512] = "";
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
     (void)setlocale(LC_CTYPE, "C.UTF-8"); /* only for character widths */
     (void)signal(SIGPIPE, SIG_IGN);
     ef_sqlite_uncounted();
-    int rc = run(&c, argc, argv);
+    int rc = run_arguments(&c, argc, argv);
     ef_client_close(c.client);
     ef_engine_close(c.engine);
     ef_journal_close(c.journal);

@@ -3,7 +3,7 @@
  *
  *     everfold [common] event [common] append [common and own] STREAM
  *
- * After the words of the command, an option of the command hides a common option of the same name:
+ * After the name of the command, an option of the command hides a common option of the same name:
  * --data is the data directory, but the data of the event in `event append`.
  */
 #include "cli.h"

@@ -124,7 +124,7 @@ static ef_status read_journal(cli *c, bool all, ef__overview *o, ef_error *err)
     return st;
 }
 
-/* Through a server, the free space is what the server reports. */
+/* Through a server, the free space is the one that the server reports. */
 static ef__disk read_disk(const cli *c, const ef_store_facts *facts)
 {
     return c->client ? (ef__disk){.free_bytes = facts->free_bytes}

@@ -14,7 +14,7 @@ static void advance_slots(cli_rate *rate, int64_t now_us)
         rate->slots[++rate->second % CLI_RATE_SECONDS_MAX] = 0;
 }
 
-static int64_t slot(const cli_rate *rate, int64_t second)
+static int64_t slot_count(const cli_rate *rate, int64_t second)
 {
     return second < 0 ? 0 : rate->slots[second % CLI_RATE_SECONDS_MAX];
 }
@@ -46,7 +46,7 @@ double cli_rate_over(cli_rate *rate, int64_t now_us, int64_t seconds)
     advance_slots(rate, now_us);
     seconds = seconds < CLI_RATE_SECONDS_MAX ? seconds : CLI_RATE_SECONDS_MAX;
     for (int64_t i = 0; i < seconds; i++)
-        sum += slot(rate, rate->second - i);
+        sum += slot_count(rate, rate->second - i);
     /* The current slot is not full: it counts for the time it has been open. */
     if (span_us > seconds * 1000000)
         span_us = (seconds - 1) * 1000000 + span_us % 1000000;
@@ -57,5 +57,5 @@ void cli_rate_history(cli_rate *rate, int64_t now_us, int64_t *out, size_t count
 {
     advance_slots(rate, now_us);
     for (size_t i = 0; i < count; i++)
-        out[i] = slot(rate, rate->second - (int64_t)(count - i));
+        out[i] = slot_count(rate, rate->second - (int64_t)(count - i));
 }

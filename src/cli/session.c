@@ -377,7 +377,7 @@ ef_status cli_settings_load(cli *c, ef_error *err)
     ef_status st = cli_settings_read(c, &c->settings, err);
 
     if (st != EF_OK) {
-        if (c->settings) /* what was read so far decides how the error is logged */
+        if (c->settings) /* the settings read so far decide how the error is logged */
             apply_log_style(c);
         return st;
     }
@@ -487,7 +487,7 @@ ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *er
         .accept_head = extra && extra->accept_head,
         .outbox_off = c->mode == CLI_MODE_INLINE_APPLY_ONLY,
         .types_strict = ef__settings_bool(c->settings, "types.strict"),
-        /* One that was set counts for appends by SQL too: a default must not take its place. */
+        /* The stored limit also holds for appends by SQL: a default must not replace it. */
         .types_max = cli_setting(c, "types.max").origin == EF__ORIGIN_DEFAULT
                          ? 0
                          : ef__settings_int(c->settings, "types.max"),

@@ -79,7 +79,7 @@ static ef_status wait_until_caught_up(cli *c, ef_str name, int32_t generation, v
     return st;
 }
 
-/* Callback that only lets the comparison count. */
+/* A callback that ignores the differences: the comparison counts them. */
 static bool count_only(void *context, const ef_difference *difference)
 {
     (void)context;

@@ -161,7 +161,7 @@ void cli_table_time(cli_table *table, int64_t time_us)
     cli_table_text(table, ef_str_from(text));
 }
 
-static void pad(ef__buf *out, size_t columns)
+static void write_spaces(ef__buf *out, size_t columns)
 {
     for (size_t i = 0; i < columns; i++)
         ef__buf_add_char(out, ' ');
@@ -178,13 +178,13 @@ static void write_cell(cli *c, const cli_table *table, size_t column, ef_str tex
     if (column + 1 == table->columns) {
         bool cut = room > 0 && width > room;
         if (table->right & 1U << column)
-            pad(&c->out, gap);
+            write_spaces(&c->out, gap);
         ef__buf_add_str(&c->out, cut ? cli_text_cut(text, room - 1) : text);
         ef__buf_add_text(&c->out, cut ? "…" : "");
     } else {
-        pad(&c->out, table->right & 1U << column ? gap : 0);
+        write_spaces(&c->out, table->right & 1U << column ? gap : 0);
         ef__buf_add_str(&c->out, text);
-        pad(&c->out, table->right & 1U << column ? 0 : gap);
+        write_spaces(&c->out, table->right & 1U << column ? 0 : gap);
     }
 }
 

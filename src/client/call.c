@@ -44,7 +44,7 @@ struct ef_client {
 /* --- open and close -----------------------------------------------------------------------------
  */
 
-static bool starts(const char *text, const char *with)
+static bool starts_with(const char *text, const char *with)
 {
     return strncasecmp(text, with, strlen(with)) == 0;
 }
@@ -86,15 +86,15 @@ static ef_status check_url(const ef_client_options *o, ef_error *err)
                          err, EF_BAD_INPUT,
                          "the server is '%s'; unix: must be followed by a path of at most %d bytes",
                          o->url, EF__CALL_SOCKET_MAX - 1);
-    if (!host || (!starts(o->url, "http://") && !starts(o->url, "https://")) || !host[3] ||
-        host[3] == '/')
+    if (!host || (!starts_with(o->url, "http://") && !starts_with(o->url, "https://")) ||
+        !host[3] || host[3] == '/')
         return ef_fail(err, EF_BAD_INPUT,
                        "the server is '%s'; a URL like http://127.0.0.1:7450 or unix:PATH is "
                        "needed",
                        o->url ? o->url : "");
     if (strpbrk(host + 3, "@?#"))
         return ef_fail(err, EF_BAD_INPUT, "the URL of the server must not have a user or a query");
-    if (o->token && !starts(o->url, "https://") && !is_here(o->url))
+    if (o->token && !starts_with(o->url, "https://") && !is_here(o->url))
         return ef_fail(err, EF_BAD_INPUT,
                        "'%s' is not this machine: a token is sent there over https only", o->url);
     return EF_OK;
@@ -403,8 +403,8 @@ static ef_status report_problem(const ef_client *client, const ef__client_call *
     return st;
 }
 
-static ef_status perform(ef_client *client, ef__client_call *call, const char *socket,
-                         const char *url, struct curl_slist *headers, ef_error *err)
+static ef_status perform_request(ef_client *client, ef__client_call *call, const char *socket,
+                                 const char *url, struct curl_slist *headers, ef_error *err)
 {
     CURLcode code;
     long http = 0;
@@ -436,7 +436,7 @@ static ef_status call_at(ef_client *client, ef__client_call *call, const char *s
     else
         st = make_headers(client, call, &headers, err);
     if (st == EF_OK)
-        st = perform(client, call, socket, url.ptr, headers, err);
+        st = perform_request(client, call, socket, url.ptr, headers, err);
     curl_slist_free_all(headers);
     ef__buf_release(&url);
     return st;

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* Sets the texts of what the query has pointers to. `label` lives as long as the request. */
+/* Converts a query to a request. `label` must live as long as the request. */
 static ef__rows_request rows_request(const ef_outbox_query *query,
                                      char label[EF_PARTITION_LABEL_MAX])
 {
