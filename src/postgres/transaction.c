@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool writes(ef__pg_mode mode)
+static bool is_write_mode(ef__pg_mode mode)
 {
     return mode == EF__PG_WRITE || mode == EF__PG_WRITE_LAX;
 }
@@ -37,7 +37,7 @@ static ef_status begin_transaction(ef__pg_pool *pool, ef__pg_conn *conn, ef__pg_
     if (st != EF_OK)
         return st;
     conn->in_transaction = true;
-    if (!writes(mode))
+    if (!is_write_mode(mode))
         return ef__pg_send_path(conn, err);
     (void)snprintf(lock, sizeof lock, "%lld", (long long)lock_ms);
     (void)snprintf(idle, sizeof idle, "%lld", (long long)(busy_ms < 5000 ? busy_ms : 5000));
@@ -81,7 +81,7 @@ static ef_status try_once(ef__pg_pool *pool, ef__pg_mode mode, ef__pg_lock_wait 
         st = work(context, conn, err);
     if (st == EF_OK)
         st = commit_transaction(conn, err);
-    if (st == EF_UNSURE && !writes(mode))
+    if (st == EF_UNSURE && !is_write_mode(mode))
         st = EF_OK; /* all results were received, and there was nothing to commit */
     *out_retry = st != EF_OK && st != EF_UNSURE && can_retry(conn);
     lock_wait->timed_out = st == EF_BUSY && conn->fault == EF__PG_LOCKED;

@@ -31,7 +31,7 @@
 #define UNANNOUNCED_US 1000000ll      /* interval of checking views for changes without an append */
 #define UNANNOUNCED_EACH_US 10000ll   /* at most 100 of these reads per second in all */
 #define BEHIND_MS 10                  /* poll interval while a projection lags */
-#define VAINLY_MAX 100                /* after so many steps without a change, poll as when idle */
+#define UNCHANGED_MAX 100             /* steps without a change until it polls as when idle */
 #define IDLE_MS 1000
 
 typedef struct topic {
@@ -41,7 +41,7 @@ typedef struct topic {
     int64_t head;       /* of the journal, in the last step */
     int64_t stepped_us; /* time of the last step */
     bool behind;        /* its projection lags behind the journal */
-    int64_t vainly;     /* consecutive steps without a change */
+    int64_t unchanged;  /* consecutive steps without a change */
     size_t limit;       /* events or changes of the next step */
     ef__follower *followers;
 } topic;
@@ -292,7 +292,7 @@ static bool topic_step(struct ef__hub *hub, topic *t, int64_t head)
         st = EF_NO_MEMORY;
     smaller = topic_adapt_limit(t, ef__server_mono(hub->server) - began_us, frames.len,
                                 st == EF_NO_MEMORY);
-    t->vainly = st != EF_OK || is_at(t, &place) ? t->vainly + 1 : 0;
+    t->unchanged = st != EF_OK || is_at(t, &place) ? t->unchanged + 1 : 0;
     if (st == EF_OK) {
         t->place = place;
         topic_give(hub, t, ef__buf_str(&frames), true);
@@ -408,7 +408,7 @@ static int64_t step_all(struct ef__hub *hub, bool *out_more, bool *out_behind)
         }
         if (is_due(hub, t, head.position) && topic_step(hub, t, head.position))
             *out_more = true;
-        *out_behind = *out_behind || (t->behind && t->vainly < VAINLY_MAX);
+        *out_behind = *out_behind || (t->behind && t->unchanged < UNCHANGED_MAX);
     }
     hub->topic_count = count;
     return head.position;

@@ -20,7 +20,7 @@ static bool has_parameter(const ef__operation *route, const char *name)
     return false;
 }
 
-static bool writes(const ef__operation *route)
+static bool is_write(const ef__operation *route)
 {
     return strcmp(route->method, "GET") != 0;
 }
@@ -33,17 +33,17 @@ static bool needs_token(const ef__operation *route)
     return route->scope != EF__SCOPE_OPEN;
 }
 
-static bool acts(const ef__operation *route)
+static bool needs_actor(const ef__operation *route)
 {
-    return needs_token(route) && writes(route);
+    return needs_token(route) && is_write(route);
 }
 
-static bool appends(const ef__operation *route)
+static bool is_append(const ef__operation *route)
 {
     return (route->flags & EF__ROUTE_APPEND) != 0;
 }
 
-static bool follows(const ef__operation *route)
+static bool is_event_stream(const ef__operation *route)
 {
     return (route->flags & EF__ROUTE_STREAM) != 0;
 }
@@ -64,12 +64,12 @@ typedef struct request_header {
 static const request_header request_headers[] = {
     {"Tenant", "X-Tenant-Id", TEXT, "the tenant; a token that is bound to one needs none",
      needs_token},
-    {"Actor", "Everfold-Actor", TEXT, "for whom it is done; kept in the audit log", acts},
+    {"Actor", "Everfold-Actor", TEXT, "for whom it is done; kept in the audit log", needs_actor},
     {"Traceparent", "traceparent", TEXT, "W3C trace context", needs_token},
-    {"Tracestate", "tracestate", TEXT, "W3C trace context", appends},
-    {"IfMatch", "If-Match", TEXT, "the seq that the stream is at; 0: it must be new", appends},
-    {"IdempotencyKey", "Idempotency-Key", TEXT, "the id of an event that has none", appends},
-    {"LastEventId", "Last-Event-ID", TEXT, "resume after this id", follows},
+    {"Tracestate", "tracestate", TEXT, "W3C trace context", is_append},
+    {"IfMatch", "If-Match", TEXT, "the seq that the stream is at; 0: it must be new", is_append},
+    {"IdempotencyKey", "Idempotency-Key", TEXT, "the id of an event that has none", is_append},
+    {"LastEventId", "Last-Event-ID", TEXT, "resume after this id", is_event_stream},
     {"AtLeast", "Everfold-Token", TEXT, "the token of an append; as at_least", waits_for_token},
 };
 #define REQUEST_HEADERS (sizeof(request_headers) / sizeof(request_headers[0]))
@@ -131,7 +131,7 @@ void ef__openapi_page_headers(ef__json_writer *w, const ef__operation *route)
 /* --- errors -------------------------------------------------------------------------------------
  */
 
-/* Is it a status of an error that the table has? The words of all that have it go into `out`. */
+/* Is it a status of an error that the table has? Adds the texts of all that have it to `out`. */
 static bool describe_http(int http, char *out, size_t size)
 {
     size_t used = 0;
@@ -158,22 +158,22 @@ static bool may_answer(const ef__operation *route, int http)
     case 404:
         return strchr(route->pattern, '{') != NULL;
     case 409:
-        return writes(route);
+        return is_write(route);
     case 413:
         return (route->flags & EF__ROUTE_BODY) != 0;
     case 415:
     case 422:
-        return appends(route);
+        return is_append(route);
     case 421:
         return !probe;
     case 503:
         return strcmp(route->answer, "Text") != 0; /* that of a probe is text */
     case 504:
-        return has_parameter(route, "wait") || writes(route);
+        return has_parameter(route, "wait") || is_write(route);
     case 405:
         return false;
     default: /* 500, and those of a store that cannot write */
-        return writes(route) || (http == 500 && !probe);
+        return is_write(route) || (http == 500 && !probe);
     }
 }
 

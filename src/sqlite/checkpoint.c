@@ -155,7 +155,7 @@ static ef_status copy_rest(ef__sq_checkpointer *c, ef_error *err)
     return st;
 }
 
-static ef_status checkpoint(ef__sq_checkpointer *c, ef_error *err)
+static ef_status run_checkpoint(ef__sq_checkpointer *c, ef_error *err)
 {
     bool whole = atomic_load(&c->wal_pages) >= c->whole_pages_min;
     ef_status st = open_connections(c, err);
@@ -178,7 +178,7 @@ static void checkpoint_once(ef__sq_checkpointer *c)
 
     if (!ef__sq_guard_checkpointer_begin(c->guard))
         return; /* another process checkpoints */
-    st = checkpoint(c, &err);
+    st = run_checkpoint(c, &err);
     ef__sq_guard_checkpointer_end(c->guard);
     if (st == EF_OK || st == EF_BUSY) {
         atomic_fetch_add(&c->done, 1);
