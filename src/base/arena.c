@@ -40,7 +40,7 @@ struct ef__arena_block {
     alignas(max_align_t) char bytes[];
 };
 
-/* Not inlined, because gcc takes the poisoning of new memory for a read of it, and warns. */
+/* Not inlined, because gcc treats the poisoning of new memory as a read of it, and warns. */
 static __attribute__((noinline)) void poison(char *ptr, size_t len)
 {
 #ifdef ARENA_POISONS

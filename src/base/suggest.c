@@ -6,7 +6,7 @@
  */
 #include "settings.h"
 
-enum { WORD_BYTES_MAX = 64 }; /* longer words are not compared: no setting or option is so long */
+enum { WORD_BYTES_MAX = 64 }; /* longer words are not compared: all known words are shorter */
 
 static char small_letter(char c)
 {

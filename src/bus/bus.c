@@ -160,7 +160,7 @@ bool ef__bus_write(ef__buf *out, const ef__bus_message *message)
     return true;
 }
 
-/* Escapes what is not printable ASCII, % and `other`. */
+/* Escapes %, `other`, and all bytes that are not printable ASCII. */
 static bool add_escaped(ef__buf *out, ef_str text, char other)
 {
     size_t done = 0;

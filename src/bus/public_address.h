@@ -1,9 +1,9 @@
 /*
  * public_address.h - which addresses a webhook or a broker may have.
  *
- * A client that configures one must not reach through Everfold what only this machine can reach:
- * the machine itself, the network around it, or the metadata service of a cloud. The check is on
- * the address that is connected to, not on the name.
+ * A client that configures one must not use Everfold to reach addresses that only this machine can
+ * reach: the machine itself, the network around it, or the metadata service of a cloud. The check
+ * is on the resolved address, not on the name.
  */
 #ifndef EF_BUS_PUBLIC_ADDRESS_H
 #define EF_BUS_PUBLIC_ADDRESS_H

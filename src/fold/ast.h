@@ -78,7 +78,7 @@ typedef enum ef__root {
     EF__ROOT_EXPR                 /* .base: lookup(…).total, first(data.items).sku */
 } ef__root;
 
-/* What an expression depends on. A let or loop name has the dependencies of its value. */
+/* The dependencies of an expression. A let or loop name has the dependencies of its value. */
 enum {
     EF__USES_VIEW = 1,  /* changes when a statement writes */
     EF__USES_EVENT = 2, /* the same for the whole event */

@@ -1,9 +1,9 @@
 /*
  * change.c - the list of changes, and the three that there are: set, insert, remove.
  *
- * An entry points at the array or object it changed. That stays alive as long as the entry: where
- * it was itself replaced later, a later entry owns it. Undone last first, every index is again what
- * it was when the entry was written.
+ * An entry points at the array or object it changed, which lives at least as long as the entry: if
+ * it was replaced later, a later entry owns it. Entries are undone in reverse order, so that every
+ * index is valid again when its entry is undone.
  */
 #include "change.h"
 
@@ -291,7 +291,7 @@ static ef_status put_value(ef__changes *changes, ef__slot *spot, ef__value owned
     return EF_OK;
 }
 
-/* Whatever it is, and whatever was there. */
+/* The general case: values of any kind, new and old. */
 static EF__SELDOM ef_status put_general(ef__changes *changes, ef__slot *spot, ef__value owned,
                                         ef_error *err)
 {

@@ -133,7 +133,7 @@ static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out)
     return st;
 }
 
-/* Reads a field of data, as long as no expression has needed all of it. */
+/* Reads a field of data that is not parsed, because no expression has needed all of it yet. */
 static ef_status peek_field(ef__eval *ev, ef_str field, ef__value *out, bool *out_peeked)
 {
     bool strict = false;

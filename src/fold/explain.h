@@ -38,9 +38,9 @@ typedef struct ef__shown_program {
 void ef__stmt_print(const ef__stmt *stmt, ef__buf *out);
 
 /*
- * Why `later` must come after `earlier`: it reads or changes what the other one writes. NULL: it
- * need not; otherwise the path or name, in `out`, which is emptied first. Two views with unknown
- * ids count as the same one.
+ * The path or name by which `later` must come after `earlier`, because it reads or changes a value
+ * that the other one writes; in `out`, which is emptied first. NULL: the order is free. Two views
+ * with unknown ids count as the same one.
  */
 const char *ef__stmt_depends(const ef__stmt *later, const ef__stmt *earlier, ef__buf *out);
 

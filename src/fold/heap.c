@@ -2,7 +2,7 @@
  * heap.c - lists of free pieces by size.
  *
  * Classes grow by about a third to a half, so that rounding up wastes little: 16, 32, 48, 64, 96,
- * 128, 192 … up to CLASS_BYTES_MAX. What is longer has a block of its own in a doubly linked list.
+ * 128, 192 … up to CLASS_BYTES_MAX. Longer values have their own blocks, in a doubly linked list.
  */
 #include "heap.h"
 
@@ -140,8 +140,8 @@ void *ef__heap_alloc(ef__heap *heap, size_t bytes)
         memcpy(&heap->free[class], ptr, sizeof(void *));
         return ptr;
     }
-    /* What is left of a block that is too short for this piece is given up: at most 16 of 256 KiB.
-     */
+    /* The free space of a block is given up if it is too short for this piece: at most 16 of 256
+     * KiB. */
     if ((size_t)(heap->end - heap->next) < len && !add_block(heap))
         return NULL;
     ptr = heap->next;

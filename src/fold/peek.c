@@ -58,7 +58,7 @@ static const char *skip_words(const char *p, const char *end, uint64_t *strange)
     return p + __builtin_ctz(stop);
 }
 #else
-/* The lowest top bit of `stop` marks the first stop; odd bytes up to there count. */
+/* The lowest top bit of `stop` is that of the first stop; odd bytes up to there count. */
 static const char *skip_words(const char *p, const char *end, uint64_t *strange)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);

@@ -169,15 +169,15 @@ static ef_status step_to_item(ef__eval *ev, const ef__expr *target, const ef__pa
     return EF_OK;
 }
 
-/* One step down. Without `create` a step into nothing ends the search: `*out_gone`. */
+/* One step down. Without `create` a step to a missing value ends the search: `*out_missing`. */
 static ef_status take_step(ef__eval *ev, const ef__expr *target, const ef__path_step *step,
-                           ef__value index, bool create, ef__slot *spot, bool *out_gone)
+                           ef__value index, bool create, ef__slot *spot, bool *out_missing)
 {
     bool by_field = step->field.ptr || index.kind == EF__VALUE_STRING;
     ef_status st = EF_OK;
 
     if (ef__slot_value(spot).kind <= EF__VALUE_NULL) {
-        *out_gone = !create;
+        *out_missing = !create;
         if (!create)
             return EF_OK;
         if (!by_field)
@@ -209,15 +209,16 @@ static bool step_by_name(const ef__path_step *step, ef__slot *spot)
     return true;
 }
 
-/* On from `out`, whatever the steps are and whatever they lead into. */
+/* Follows the remaining steps of a path from `out`: the general case, for steps and values of any
+ * kind. */
 static EF__SELDOM ef_status take_steps(ef__eval *ev, const ef__expr *target,
                                        const ef__path_step *step, unsigned depth, bool create,
                                        ef__slot *out)
 {
-    bool gone = false;
+    bool is_missing = false;
     ef_status st = EF_OK;
 
-    for (; step && st == EF_OK && !gone; step = step->next) {
+    for (; step && st == EF_OK && !is_missing; step = step->next) {
         ef__value index = EF__MISSING;
         if (step->expr)
             st = ef__eval_expr(ev, step->expr, &index);
@@ -229,9 +230,9 @@ static EF__SELDOM ef_status take_steps(ef__eval *ev, const ef__expr *target,
             return ef__eval_limit(ev, &target->span, "the view is nested deeper than %d",
                                   EF_LIMIT_JSON_DEPTH);
         if (st == EF_OK)
-            st = take_step(ev, target, step, index, create, out, &gone);
+            st = take_step(ev, target, step, index, create, out, &is_missing);
     }
-    if (gone)
+    if (is_missing)
         *out = (ef__slot){.there = false};
     return st;
 }

@@ -9,7 +9,7 @@
  * symbolic link is not followed, neither at the end of the path nor, below `directory`, on the way.
  *
  * A full file is renamed to PATH.1, the previous one to PATH.2 and so on; the oldest is replaced. A
- * lock on the open file keeps out writers of other processes; a process that gets the lock checks
+ * lock on the open file blocks writers of other processes; a process that gets the lock checks
  * whether the path still refers to that file.
  */
 #include "../bus.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- taking it apart -------------------------------------------------------------------------- */
+/* --- parsing ---------------------------------------------------------------------------------- */
 
 static const char *const names[] = {"{tenant}", "{type}", "{stream}", "{key}", NULL};
 

@@ -243,7 +243,7 @@ static void read_progress(ef__nats_bus *nats, ef_str noted, ef__arena *arena)
         nats->last_seq = (uint64_t)number;
 }
 
-/* Compares the stream with what it acknowledged; later comparisons start from its present state. */
+/* Compares the stream with the acknowledged sequence; later comparisons use its current state. */
 static ef_status compare_stream(ef__nats_bus *nats, ef__arena *arena, ef_error *err)
 {
     uint64_t has = 0;
