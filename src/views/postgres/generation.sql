@@ -135,7 +135,7 @@ SELECT c.*, $9
 DELETE FROM everfold_views.generation_sum WHERE generation = $1;
 
 -- name: generation_deactivate
--- binds: 1 id that is about to be routed, 2 updated
+-- binds: 1 id of the next active generation, 2 updated
 UPDATE everfold_views.generation
    SET routed = false, era = era + 1, updated = $2, superseded = $2
  WHERE name = (SELECT name FROM everfold_views.generation WHERE id = $1) AND routed;
