@@ -1,10 +1,10 @@
 /*
- * outbox_fixture.c - play a worker that fails: for tests that need failed and dead rows.
+ * outbox_fixture.c - acts as a worker that fails, for tests that need failed and dead rows.
  *
  *     outbox_fixture URL LANE STREAM SEQ STATUS ERROR [STREAM SEQ STATUS ERROR]…
  *
- * Takes everything that is queued for the apply lane, under leases of all partitions, and marks it
- * as taken; the events that are named become exceptions of LANE (STATUS pending, failed or dead).
+ * Claims all rows of the apply lane, under leases of all partitions, and acknowledges them; the
+ * events that are named get retry rows in LANE (STATUS pending, failed or dead).
  */
 #include "../../src/journal/journal.h"
 

@@ -124,7 +124,7 @@ class Terminal:
 
     def take_terminal(self):
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the program that runs the tests may ignore it
 
     def size(self, width, height):
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))

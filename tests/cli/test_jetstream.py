@@ -485,7 +485,7 @@ class Jetstream(Case):
         paused = workers.pop(self.owner())
         self.broker.kill()
         time.sleep(0.2) # it must not sleep in a commit: the others would wait for its lock
-        paused.send_signal(signal.SIGSTOP) # with a lease, and perhaps a batch in hand
+        paused.send_signal(signal.SIGSTOP) # with a lease, and perhaps a batch in flight
         self.broker.start()
         self.broker.publish(events[300:600])
         self.settled(600) # by another one
@@ -631,7 +631,7 @@ class Jetstream(Case):
         self.assertEqual(digest, self.settled(30)["digest"])
         self.deploy(version=2, factor=10)
         self.work()
-        self.assertEqual(before, self.totals()) # queries go to version 1 still
+        self.assertEqual(before, self.totals()) # queries still read version 1
         self.ok("projection", "switch", "totals", "--version", "2")
         self.assertEqual({k: (c, 10 * s) for k, (c, s) in before.items()}, self.totals())
         self.ok("projection", "rollback", "totals")

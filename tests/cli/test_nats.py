@@ -278,7 +278,7 @@ class Nats(Case):
         self.wait_until_published(work=False)
         self.broker.delete_stream()
         self.broker.make_stream()
-        self.wait_for_messages(6) # it is looked at every ten seconds
+        self.wait_for_messages(6) # it is checked every ten seconds
         interrupt(worker)
         self.check(2, 3)
 
@@ -302,7 +302,7 @@ class Nats(Case):
         self.send(4, 25)
         self.work(leaves=True)
         self.assertEqual(100, proxy.lost)
-        self.assertEqual(100, self.waiting()) # the stream has them all, and nobody was told
+        self.assertEqual(100, self.waiting()) # the stream has them all, and no acknowledgement arrived
         proxy.mute = False
         self.wait_until_published()
         self.check(4, 25)
@@ -332,7 +332,7 @@ class Nats(Case):
         self.wait_for_messages(160)
         self.put_back(self.dir / "copy") # its sequence is at 40 again
         load.join()
-        self.send(4, 10) # should all have been published before: what is new shows that it is gone
+        self.send(4, 10) # in case all were published before: new events show that the stream was lost
         self.wait_until_published(work=False)
         self.assertEqual(0, interrupt(worker).code)
         self.check(4, 120)

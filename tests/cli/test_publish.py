@@ -211,7 +211,7 @@ class Publish(Case):
         worker = self.start("work", "--no-leasing", "--silent")
         begun = time.monotonic()
         while not (sinks["hang"].tried and sinks["drip"].tried) and time.monotonic() < begun + 60:
-            self.send(4, 5) # they have begun to hang, and what comes now comes behind that
+            self.send(4, 5) # the deliveries hang, and new events follow them
             time.sleep(0.1)
         self.send(4, 25)
         count = self.ok("publisher", "show", "hang", "-o", "json").json()

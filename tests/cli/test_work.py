@@ -119,7 +119,7 @@ class Work(Counter):
                                         "json").json()["summary"]["processing"])
         worker.send_signal(signal.SIGTERM)
         time.sleep(1.5)  # a signal within a second of the first is the same request
-        self.assertIsNone(worker.poll())  # it waits for the views, to finish what is in hand
+        self.assertIsNone(worker.poll())  # it waits for the views, to finish the batch in flight
         asked = time.monotonic()
         worker.send_signal(signal.SIGTERM)
         worker.communicate(timeout=60)

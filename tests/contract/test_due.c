@@ -140,7 +140,7 @@ CONTRACT(outbox_has_work_reports_rows_that_need_a_worker)
 
     CHECK(!waits(t));
     fill(t, EF_ROW_DEAD, EF_ROW_PENDING);
-    CHECK(!waits(t)); /* what is dead, and what waits behind it, is an operator's */
+    CHECK(!waits(t)); /* a dead row, and the rows blocked by it, are left to an operator */
     append(t, "b", "t");
     CHECK(waits(t)); /* it is queued */
     fail_event(t, "orders", 5, EF_ROW_FAILED, 1, t->now_us + 1000 * SECOND, "x");

@@ -574,7 +574,7 @@ CONTRACT(a_database_in_memory_is_refused)
     REFUSED(EF_BAD_INPUT, try_attach(t, NULL));
 }
 
-/* In a process of its own, for it cannot be undone. */
+/* In its own process, because it cannot be undone. */
 CONTRACT(memory_is_not_counted_where_it_was_asked_for)
 {
     pid_t child = fork();

@@ -87,7 +87,7 @@ CONTRACT(a_publisher_gets_the_types_that_are_published_and_match)
     CHECK_INT(0, queued_in(t, "view"));
 }
 
-/* Whoever takes it reads the canonical name, so that is the one that counts. */
+/* A claim returns the canonical name, so the publisher is selected by that one. */
 CONTRACT(an_event_of_an_alias_is_published_as_its_canonical_type)
 {
     contract *t = *state;

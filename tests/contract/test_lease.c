@@ -195,7 +195,7 @@ CONTRACT(many_calls_are_answered_one_by_one)
     CHECK_INT(EF_LEASE_LOST, calls[3].status);
     CHECK_INT(EF_OK, calls[4].status);
     CHECK_INT(mine + 1, calls[4].token);
-    /* The first refusal is told in words. */
+    /* The error has the text of the first refusal. */
     CHECK_INT(EF_LEASE_HELD, t->err.status);
     CHECK(strstr(t->err.text, "\"other\"") != NULL);
     OK(lease_renew(t->journal, &calls[2].key, other, 1000, NULL, &t->err));

@@ -1,6 +1,6 @@
 /*
- * Who waits for whom on a PostgreSQL journal. A session of the test's own stands in the way of one
- * worker or appender, and the others are looked at.
+ * Which transactions wait for each other on a PostgreSQL journal. A session of the test blocks one
+ * worker or appender, and the test checks the others.
  */
 #include "contract.h"
 
@@ -174,8 +174,8 @@ static void *append_both(void *context)
     return NULL;
 }
 
-/* Streams are locked in the order of their names; the session takes them the other way round. The
- * append gives way, for it waits but a moment; or the server ends whoever has waited longer. */
+/* Appends lock streams in the order of their names; the session locks them in the opposite order.
+ * The append gives up after a short wait, or the server ends the transaction that waits longer. */
 static bool append_gives_way(contract *t, PGconn *session)
 {
     appending a = {.t = t, .err = EF_ERROR_INIT};
@@ -234,7 +234,7 @@ static void check_log(contract *t, int64_t count)
     CHECK_INT(count, head_of(t));
 }
 
-/* Somebody appends to a stream by SQL, and we to "a". */
+/* Another client appends to a stream by SQL, and the test to "a". */
 static void check_after_sql(contract *t, const char *append_sql, int64_t seq)
 {
     PGconn *session = open_session(t);
@@ -358,7 +358,7 @@ static void *append_held(void *context)
     return NULL;
 }
 
-/* The same id, of another stream: who has it is waited for too. */
+/* The same id in another stream: the append waits for the transaction that inserts it, too. */
 static void *append_held_id(void *context)
 {
     appending *a = context;

@@ -372,7 +372,7 @@ static void op_take(pair *p)
         }
         if (!once_in(p, 4)) {
             if (once_in(p, 5))
-                op_time(p); /* the lease may run out between taking and marking */
+                op_time(p); /* the lease may expire between claim and ack */
             settle(p, mail, due, held, count, &x);
         }
     }

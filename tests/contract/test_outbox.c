@@ -509,7 +509,7 @@ CONTRACT(a_retry_row_stays_in_the_lanes_and_partitions_of_its_ack)
     REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, two, 2, &t->err));
     REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &other, 1, &here, 1, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
-    CHECK_INT(2, lane_count(t)); /* a mark that is refused makes no lane */
+    CHECK_INT(2, lane_count(t)); /* a refused ack creates no lane */
     OK(ef__outbox_ack(t->journal, str("*"), &held, 1, &here, 1, &t->err));
     CHECK_INT(0, queued_in(t, "*"));
     CHECK_INT(1, queued_in(t, "orders"));

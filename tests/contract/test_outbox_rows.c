@@ -24,7 +24,7 @@ static void fill(contract *t)
     fail_event(t, "orders", 3, EF_ROW_FAILED, 2, t->now_us + 60 * SECOND, "timeout");
     append(t, "c", "t");
     fail_event(t, "other", 4, EF_ROW_DEAD, 8, 0, "poison too");
-    pass_time(t, 60 * SECOND); /* the fixture's leases run out: what is queued is not in hand */
+    pass_time(t, 60 * SECOND); /* the fixture's leases expire: queued rows are not in flight */
     append(t, "a", "t");
     append(t, "d", "t");
 }
@@ -491,7 +491,7 @@ CONTRACT(a_skipped_row_is_claimed_once_more_and_unblocks_its_stream)
     CHECK_INT(0, summary(t).blocked);
     hold_all(t, "w", held);
     OK(ef__outbox_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
-    CHECK_INT(3, batch.count); /* the skipped one, what waits behind it, the failed one of b */
+    CHECK_INT(3, batch.count); /* the skipped row, the row blocked by it, the failed row of b */
     for (size_t i = 0; i < batch.count; i++) {
         CHECK_INT(batch.items[i].event->position == 1, batch.items[i].skip);
         CHECK_INT(batch.items[i].event->position == 2, batch.items[i].follows);

@@ -100,7 +100,7 @@ CONTRACT(partitions_are_listed_with_their_owner_and_what_waits)
 
     append(t, stream, "a");
     append(t, stream, "b");
-    work_off(t, 2, "orders"); /* one exception, nothing queued */
+    work_off(t, 2, "orders"); /* one retry row, nothing queued */
     append(t, stream, "c");
     append(t, stream, "d");
     held.token = acquire(t, 2, "w");
@@ -180,7 +180,7 @@ CONTRACT(lowering_the_count_is_refused_while_rows_wait_beyond_it)
     REFUSED(EF_EXISTS, ef_partition_sync(t->journal, &change, &changed, &t->err));
     CHECK_INT(2, t->err.found);
     CHECK(strstr(t->err.text, "(p03 2)") != NULL);
-    work_off(t, 3, "orders"); /* the exception waits there too */
+    work_off(t, 3, "orders"); /* the retry row is there too */
     REFUSED(EF_EXISTS, ef_partition_sync(t->journal, &change, &changed, &t->err));
     CHECK_INT(1, t->err.found);
     CHECK_INT(PARTITIONS, partitions_of(t));
@@ -241,7 +241,7 @@ typedef struct crowd {
     _Atomic bool stop;
 } crowd;
 
-/* Keeps commits coming, so that what others write meanwhile shares one. */
+/* Commits all the time, so that concurrent writes share a commit. */
 static void *beat_on(void *context)
 {
     crowd *c = context;

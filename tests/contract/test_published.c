@@ -1,6 +1,6 @@
 /*
- * Publishers' lanes: settings and notes, what waits behind an exception, what was published and for
- * how long it is kept, and the end of a lane.
+ * Lanes of publishers: settings and sink positions, rows blocked by a retry row, published rows and
+ * their retention, and dropping a lane.
  */
 #include "contract.h"
 
@@ -325,7 +325,7 @@ static void check_note(contract *t, const char *progress)
     ef_lane_list_release(&list);
 }
 
-/* Somebody who slept past his lease, and the one who has it now. */
+/* A worker whose lease expired while it slept, and the present holder. */
 CONTRACT(progress_purge_and_requeue_are_refused_after_the_lease_was_lost)
 {
     contract *t = *state;
@@ -338,7 +338,7 @@ CONTRACT(progress_purge_and_requeue_are_refused_after_the_lease_was_lost)
     note(t, held, "{\"seq\":5}");
     late = held[0];
     pass_time(t, 11 * SECOND);
-    for (int taken = 0; taken < 2; taken++) { /* it has run out; somebody else has it */
+    for (int taken = 0; taken < 2; taken++) { /* it has expired; another worker holds it */
         REFUSED(EF_LEASE_LOST, ef__published_ack(t->journal, str(LANE), &late, 1, NULL, 0,
                                                  str("{\"seq\":4}"), &t->err));
         REFUSED(EF_LEASE_LOST,
@@ -405,7 +405,7 @@ static int64_t take_after(contract *t, const ef_partition_lease *held, int64_t a
     return digits;
 }
 
-/* One event to each of so many streams: s1 at position 1, and so on. */
+/* Appends one event to each of `streams` streams: s1 at position 1, and so on. */
 static void append_to_each(contract *t, int streams)
 {
     for (int i = 1; i <= streams; i++) {
@@ -447,7 +447,7 @@ CONTRACT(a_second_batch_is_claimed_while_the_first_is_in_flight)
     CHECK_INT(78, take_after(t, held, 6, 3, &more));
     CHECK(!more);
     CHECK_INT(0, take_after(t, held, 8, 3, &more));
-    mark_upto(t, held, 8); /* it was all in hand */
+    mark_upto(t, held, 8); /* all rows were in flight */
     CHECK_INT(8, published(t));
     CHECK_INT(0, take_after(t, held, 8, 3, &more));
     held[0].token = acquire(t, 0, "w");
@@ -689,8 +689,8 @@ CONTRACT(a_lane_with_rows_is_dropped_only_when_they_may_go)
     ef_lane_list_release(&list);
 }
 
-/* Nobody suspects a message of having ended a process; and by partition they would be reordered
- * where the number of partitions has changed, for a stream is in two then. */
+/* No message is suspected of a crash. Claimed by partition, they would be reordered after a change
+ * of the partition count, because a stream is in two partitions then. */
 CONTRACT(rows_in_flight_of_a_crashed_worker_are_claimed_again_in_order_of_position)
 {
     contract *t = *state;

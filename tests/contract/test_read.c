@@ -23,7 +23,7 @@ static void append_many(contract *t, const char *const *streams, size_t stream_c
     free(events);
 }
 
-/* Read and look at every seq, the number of events and whether there is more. */
+/* Reads and checks every seq, the number of events, and whether there are more. */
 static void reads(contract *t, const char *stream, int64_t length, int64_t from_seq, size_t limit)
 {
     ef_batch batch = EF_BATCH_INIT;
@@ -197,7 +197,7 @@ CONTRACT(what_is_followed_has_no_limit_but_the_one_that_is_given)
     ef_batch_release(&batch);
 }
 
-/* However soon he comes for it: nothing is left out, and he gets somewhere. */
+/* However early the follower reads: no event is left out, and each read makes progress. */
 CONTRACT(a_waiting_follower_gets_all_events_in_pieces)
 {
     contract *t = *state;
@@ -417,7 +417,7 @@ CONTRACT(a_wake_ends_a_wait_that_minds_it)
     OK(ef__journal_wait(t->journal, 0, &wake, 30000, &t->err));
     CHECK_INT(0, pthread_join(thread, NULL));
 
-    /* Once for everyone, however late he comes. */
+    /* Each waiter sees the wake-up once, however late it waits. */
     REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, 0, &wake, 0, &t->err));
     OK(ef__journal_wait(t->journal, 0, &other, 0, &t->err));
     REFUSED(EF_TIMEOUT, ef__journal_wait(t->journal, 0, &other, 0, &t->err));
@@ -426,7 +426,7 @@ CONTRACT(a_wake_ends_a_wait_that_minds_it)
     OK(ef__journal_wait(t->journal, 0, &wake, 30000, &t->err));
 }
 
-/* One who minds nudges only sleeps through appends. On PostgreSQL both are words on one channel. */
+/* A waiter for wake-ups only is not woken by appends. PostgreSQL notifies both on one channel. */
 CONTRACT(a_wait_for_wakes_alone_does_not_end_with_an_append)
 {
     contract *t = *state;
@@ -441,7 +441,7 @@ CONTRACT(a_wait_for_wakes_alone_does_not_end_with_an_append)
     CHECK_INT(0, pthread_join(thread, NULL));
 }
 
-/* A nudge is not lost with the handle that gave it, and no journal is the worse for it. */
+/* A wake-up outlives the handle that sent it, and works on every journal. */
 CONTRACT(a_wake_is_seen_through_another_handle)
 {
     contract *t = *state;

@@ -203,7 +203,7 @@ CONTRACT(rows_are_removed_without_a_lease_unless_they_were_filed_again)
     OK(ef__outbox_add_retry_rows(t->journal, &again, 1, &t->err)); /* another one lacks the event */
     OK(ef__outbox_remove(t->journal, gone, 2, &t->err));
     check_rows(t, "23");
-    OK(ef__outbox_remove(t->journal, gone, 2, &t->err)); /* again, with a row that is gone */
+    OK(ef__outbox_remove(t->journal, gone, 2, &t->err)); /* again, with a removed row */
     check_rows(t, "23");
     OK(ef__outbox_remove(t->journal, &gone[2], 1, &t->err));
     check_rows(t, "2");

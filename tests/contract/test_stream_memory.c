@@ -29,7 +29,7 @@ CONTRACT(reading_every_stream_keeps_only_some_in_memory)
     size_t seen = 0, most = 0;
 
     append_streams(t);
-    t->options.read_only = true; /* nobody writes, so nobody but the reader can forget */
+    t->options.read_only = true; /* without a writer, only the reader can evict streams */
     reopen(t);
     sq_state *picture = &((sq_store *)t->journal)->state;
     picture->streams_max = KEPT;

@@ -223,7 +223,7 @@ CONTRACT(live_workers_share_the_partitions_by_their_ids)
     beat(t, "c", 1000);
     beat(t, "b", 1000);
     OK(ef_worker_ls(t->journal, &list, &t->err));
-    CHECK_INT(0, ef_worker_targets(&list, 0, 5, targets)); /* "a" is gone */
+    CHECK_INT(0, ef_worker_targets(&list, 0, 5, targets)); /* "a" was removed */
     CHECK_INT(3, ef_worker_targets(&list, 1, 5, targets));
     CHECK_INT(0, targets[0]);
     CHECK_INT(2, targets[1]);

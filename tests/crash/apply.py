@@ -20,8 +20,8 @@ from harness import (FILES, MUTATING, VIEW_FILES, Place, count_calls, end_scratc
 from oracle import Ledger, Oracle, Violation, Workload, need
 
 ALL_FILES = FILES + VIEW_FILES
-# A batch grows fourfold, and what was in hand is taken up by whoever comes next: one by one when it
-# is 64 rows or fewer. The rest are the attempts of what fails.
+# A batch grows fourfold, and the next worker claims the rows that were in flight: one by one when
+# they are 64 rows or fewer. The others are attempts of failing events.
 WORK = ("work", 200, 20, 0)
 FIRST, MORE = Workload(60, 9, 20, 1, 20), Workload(120, 9, 20, 2, 20)
 
@@ -33,7 +33,7 @@ class Scenario:
     def __init__(self, prepared, oracle, victim, rest=(), always=()):
         self.prepared, self.oracle, self.victim, self.rest = prepared, oracle, victim, rest
         self.always = always  # calls that are met whole even where the others are sampled
-        self.end = None  # what a run leaves that nobody killed
+        self.end = None  # the result of a run that was not killed
 
     def clone(self, directory):
         return self.prepared.clone(directory)

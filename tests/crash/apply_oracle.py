@@ -80,8 +80,8 @@ def shown(name, view, schema):
     return view
 
 
-# Views of these are fed by several streams. A row that was in hand when its worker was killed comes
-# later than rows of other streams, so which event changed such a view last is not always the same.
+# Views of these are fed by several streams. A row that was in flight when its worker was killed is
+# applied after rows of other streams, so the last event of such a view is not always the same.
 SHARED = {"totals"}
 
 Event = collections.namedtuple("Event", "position tenant stream seq type data hash")

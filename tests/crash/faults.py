@@ -28,10 +28,10 @@ NAMED = {"disk_full", "io_error", "unsure", "busy", "damaged"}
 PAGE = 4096
 
 
-# What is told by the log alone, for nothing that was acknowledged depends on it.
+# Reported in the log only, because no acknowledged event depends on it.
 TOLD = ("checkpoint failed", "the head file could not be written")
 
-# What came of one fault: whether the call was met, and whether anybody was told.
+# The result of one fault: whether the call happened, and whether the failure was reported.
 Fate = collections.namedtuple("Fate", "inject code met noticed")
 
 
@@ -156,7 +156,7 @@ class Faults:
         need(worker.returncode == 0 and "resumed ok\n" in rest, "it did not go on: %r", rest)
         after = Ledger(place.ledger)
         need(len(after.places) > len(ledger.places), "nothing was appended after it")
-        # The copy of the oracle needs room too: let it look at a place with some.
+        # The copy of the oracle needs free space too: it gets a folder with some.
         elsewhere = Place(self.worker, self.directory())
         for suffix in ("", "-wal", "-head"):
             shutil.copyfile(place.database + suffix, elsewhere.database + suffix)

@@ -215,7 +215,7 @@ class Run:
     def try_cut(self, number, directory, seed):
         place = self.cut_at(number, directory, random.Random(seed) if seed else Worst)
         told = Ledger(place.ledger)
-        place.must("open")  # makes what is not there: nothing may have been told then
+        place.must("open")  # creates a missing store: nothing may have been acknowledged then
         self.fresh_oracle().check(place.database, told, alone=False)
         apply_oracle.look(place.database, waiting=False)
         self.doctor(place)

@@ -35,7 +35,7 @@ class Receiver(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], OSError):  # whoever was killed hangs up
+        if not isinstance(sys.exc_info()[1], OSError):  # a killed client closes its connection
             super().handle_error(request, client_address)
 
 

@@ -35,7 +35,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char paths[FDS_MAX][PATH_BYTES]; /* of the descriptors that are followed; "" the others */
 static int log_fd = -1;
 
-/* What stands behind ours. */
+/* The function that this one replaces. */
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static void __attribute__((noreturn)) give_up(const char *why)

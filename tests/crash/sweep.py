@@ -25,7 +25,7 @@ class Scenario:
         self.prepared, self.oracle, self.verb, self.args = prepared, oracle, verb, args
         self.trace = {key: more[key] for key in ("files", "ledger") if key in more}
         self.needs = more.get("needs", ())  # calls without which the run was not what it claims
-        self.proof = more.get("proof")      # looks at what a whole run leaves
+        self.proof = more.get("proof")      # checks the result of a whole run
 
     def place(self, worker, directory):
         return self.prepared.clone(directory) if self.prepared else Place(worker, directory)

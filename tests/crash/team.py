@@ -14,7 +14,7 @@ from oracle import Copy, Ledger, Oracle, Workload, need
 
 STREAMS, BATCH, WRITER_THREADS = 40, 3, 1
 NAMES = ("totals", "trail", "logged")  # the programs that fail on nothing
-LIVES_MS = 3600 * 1000  # nobody ends by itself
+LIVES_MS = 3600 * 1000  # no worker ends by itself
 QUIET_S = 90  # what is left is folded by then, also where a lease of a scope has to run out first
 
 

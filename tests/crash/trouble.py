@@ -20,7 +20,7 @@ from kills import progress
 from oracle import need
 from team import LIVES_MS, NAMES, Team, wait_until
 
-STOP_S = 60  # a worker has stopped by then; a store that is not at hand is asked for 10 s
+STOP_S = 60  # a worker has stopped by then; an unavailable store is tried for 10 s
 ALL = (*NAMES, "strict")
 
 
@@ -126,7 +126,7 @@ def stopped_while_stuck(tools, root):
     lock.close()
     wait_until(lambda: not command.rows("journal.db", "SELECT 1 FROM lease WHERE owner <> ''"
                                         " AND until > ?", time.time_ns() // 1000), 30, "a lease")
-    worker = command.start("work", "--silent")  # what was in hand is tried again in a moment
+    worker = command.start("work", "--silent")  # rows in flight are retried at once
     team.wait_quiet()
     worker.send_signal(signal.SIGTERM)
     ended(worker, 0)

@@ -1,6 +1,6 @@
 /*
  * worker.c - the program that the crash tests kill: it uses the journal through the public library
- * and keeps a ledger of what it was told (worker.h).
+ * and keeps a ledger of the results (worker.h).
  *
  *     worker DATABASE LEDGER VERB [NUMBER …]
  *
@@ -128,7 +128,7 @@ void pass_time(int64_t us)
     passed_us += us;
 }
 
-/* A file of eight bytes: by so much the wall clock is wrong. Whoever writes it makes it jump. */
+/* A file of eight bytes with the error of the wall clock. A write to it makes the clock jump. */
 static bool open_clock(const char *path)
 {
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;

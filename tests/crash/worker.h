@@ -1,17 +1,17 @@
 /*
- * worker.h - what the files of the crash tests' worker share: its journal, its ledger, its events.
+ * worker.h - shared by the files of the crash tests' worker: its journal, its ledger, its events.
  *
  * The ledger is a file of lines, each written by one write() to a descriptor opened O_APPEND, so it
- * survives SIGKILL of the worker. A line is written after the library has answered and before
- * anything else is done: what it says was acknowledged.
+ * survives SIGKILL of the worker. A line is written when a call of the library has returned and
+ * before the next one: everything in it was acknowledged.
  *
  *     a SEED I SEQ POSITION DUPLICATE   event I of SEED was appended
  *     e CODE                            a call failed with that status
- *     t POSITION PARTITION TOKEN        a row was taken
- *     m PARTITION UPTO                  a mark was moved
- *     x POSITION STATUS                 an exception was written
- *     q POSITION                        a dead row was put back
- *     s POSITION                        a dead row was let pass
+ *     t POSITION PARTITION TOKEN        a row was claimed
+ *     m PARTITION UPTO                  an offset was moved
+ *     x POSITION STATUS                 a retry row was written
+ *     q POSITION                        a dead row was requeued
+ *     s POSITION                        a dead row was skipped
  *     w CLAIMED APPLIED IGNORED FAILED  a tick of the engine ended
  */
 #ifndef EF_TESTS_CRASH_WORKER_H
@@ -43,8 +43,8 @@ struct numbers {
     int count;
 };
 
-/* An engine on the journal and the views beside it. Nobody else may have the name at the same time,
- * but whoever has it next goes on at once with what was leased under it. */
+/* An engine on the journal and the views beside it. No other process may use the name at the same
+ * time; the next one that does takes over the leases of that name at once. */
 ef_status open_engine(struct worker *w, const char *name, ef_engine **out);
 
 /* A line, or several, to the ledger. Ends the process when that fails: a test without its ledger
@@ -84,7 +84,7 @@ int verb_deploy(struct worker *w, const struct numbers *n);  /* HOW_MANY program
 int verb_upgrade(struct worker *w, const struct numbers *n); /* nothing: a second version of one */
 int verb_migrate(struct worker *w, const struct numbers *n); /* as work: another in place, first */
 int verb_work(struct worker *w, const struct numbers *n);    /* TICKS BATCH LEASING */
-/* Publish types 0 and 1 to WORKER_SINK, an address, beginning a new file at so many bytes. */
+/* Publishes types 0 and 1 to the address WORKER_SINK; a new file begins after FILE_BYTES. */
 int verb_publisher(struct worker *w, const struct numbers *n); /* FILE_BYTES */
 int verb_skip(struct worker *w, const struct numbers *n);      /* nothing: every dead row */
 int verb_live(struct worker *w, const struct numbers *n);      /* N STREAMS BATCH SEED PAD */
@@ -96,7 +96,7 @@ int verb_switch(struct worker *w, const struct numbers *n);   /* PROGRAM VERSION
 int verb_rollback(struct worker *w, const struct numbers *n); /* PROGRAM VERSION it leads to */
 int verb_retire(struct worker *w, const struct numbers *n);   /* PROGRAM VERSION */
 int verb_seed(struct worker *w, const struct numbers *n);     /* PROGRAM: its views as they are */
-/* Keep the drivers going until SIGTERM, at most so long; then say what was done. */
+/* Runs the drivers until SIGTERM or the time limit; then reports the work that was done. */
 int verb_serve(struct worker *w, const struct numbers *n); /* LEASE_MS HEARTBEAT_MS MS */
 /* Read the views of a program again and again: none is ever missing or smaller than it was. */
 int verb_read(struct worker *w, const struct numbers *n); /* PROGRAM MS */

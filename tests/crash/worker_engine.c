@@ -12,7 +12,7 @@
 #define RETRY_US INT64_C(600000000) /* longer than any lease or delay */
 #define SETTLING_TICKS 60           /* eight attempts and what follows them */
 
-/* Several streams feed a view; some types are nobody's; it has an index. */
+/* Several streams feed a view; some types have no handler; it has an index. */
 static const char TOTALS[] = "projection totals version 1\n"
                              "  view format(\"c{}\", data.i % 7)\n"
                              "  index sum\n"
@@ -151,7 +151,7 @@ static ef_status tick(struct worker *w, ef_engine *engine, int64_t batch, bool l
     return st;
 }
 
-/* Until what is to be tried again is due: a worker before this one may have let much time pass. */
+/* Waits until the retry is due, which may be late: an earlier worker may have set the time. */
 static void wait_for_retry(const ef_tick *done)
 {
     int64_t now_us = worker_clock.wall_us(worker_clock.context);
@@ -235,7 +235,7 @@ int verb_work(struct worker *w, const struct numbers *n)
 /* --- skip --------------------------------------------------------------------------------------
  */
 
-/* Let every dead row pass. One that was let pass before stays dead until the lane has passed it. */
+/* Skips every dead row. A skipped row stays dead until a worker has carried out the skip. */
 int verb_skip(struct worker *w, const struct numbers *n)
 {
     ef_row_status dead = EF_ROW_DEAD;

@@ -15,7 +15,7 @@
 /* --- serve -------------------------------------------------------------------------------------
  */
 
-/* Of all steps; they are told one at a time. */
+/* The sum of all steps; they are reported one at a time. */
 typedef struct served {
     struct worker *w;
     int64_t applied, failed, dead, lost, errors;

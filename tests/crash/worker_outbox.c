@@ -1,5 +1,5 @@
 /*
- * worker_outbox.c - the worker's verbs that take, mark and put back.
+ * worker_outbox.c - the worker's verbs that claim, acknowledge and requeue.
  */
 #include "worker.h"
 
@@ -10,8 +10,8 @@
 
 #define PARTITIONS 16
 #define HOLD_MS_MAX 20000             /* how long a holder asks for its leases */
-#define LANE "proj"                   /* whose exceptions are written */
-#define RETAIN_MS INT64_C(2592000000) /* a month: longer than any test lets pass */
+#define LANE "proj"                   /* of the retry rows */
+#define RETAIN_MS INT64_C(2592000000) /* a month: longer than any test runs */
 #define FILES_KEPT 20
 
 static int64_t now_ms(void)
@@ -129,7 +129,7 @@ int verb_take(struct worker *w, const struct numbers *n)
     return report(w, st);
 }
 
-/* Take, stop until somebody wakes us, then try to mark under the token we had. */
+/* Claims, stops until a signal continues it, then tries to acknowledge under its old token. */
 int verb_hold(struct worker *w, const struct numbers *n)
 {
     ef_partition_lease held[PARTITIONS];

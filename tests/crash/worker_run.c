@@ -125,7 +125,7 @@ int verb_replay(struct worker *w, const struct numbers *n)
     return run_verb(w, n, EF_RUN_REPLAY, request_replay);
 }
 
-/* Whoever drives it ends it at the next step; it may be over already. */
+/* The worker that drives the run ends it at the next step; it may have ended already. */
 int verb_cancel(struct worker *w, const struct numbers *n)
 {
     char id[64];
@@ -256,8 +256,8 @@ static ef_status seed(struct worker *w, ef_engine *engine, ef_str name)
     return st;
 }
 
-/* A seed whose process has ended cannot go on, for the views are gone with it: it ends as failed,
- * with nothing left of it, and is asked for anew. */
+/* A seed whose process has ended cannot continue, because its views are lost: the run fails, its
+ * generation is removed, and the seed is requested again. */
 int verb_seed(struct worker *w, const struct numbers *n)
 {
     ef_engine *engine = NULL;

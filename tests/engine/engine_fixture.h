@@ -45,7 +45,7 @@ ef_tick tick(fixture *f);
 ef_tick drain(fixture *f);
 /* The view's data as text; "" when there is none. Until the next call. */
 const char *view_data(fixture *f, const char *projection, const char *id);
-/* Drive a run for so many steps, to its end below 0; the state that it has then. */
+/* Drives a run for `steps` steps, or to its end if below 0; returns its state. */
 ef_run_state drive(fixture *f, const char *id, int steps);
 ef_outbox_summary summary_of(fixture *f, const char *lane);
 /* Its accounts: the state, the lag, and nothing unaccounted. */

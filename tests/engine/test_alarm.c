@@ -1,9 +1,9 @@
 /*
  * test_alarm.c - an event that is not the one that was applied under its seq.
  *
- * So it is when the journal was put back from an older copy: it has lost events that were folded,
- * and new ones take their seqs. Nobody can say what the views of that stream should be, so nothing
- * more of it is folded until somebody decides.
+ * This happens after the journal was restored from an older copy: it has lost events that were
+ * folded, and new ones have their seqs. The right views of the stream are not known, so no event of
+ * it is folded until an operator decides.
  */
 #include "engine_fixture.h"
 
@@ -371,7 +371,7 @@ static void replaced_events_below_the_watermark_block_one_by_one(void **state)
     fixture_close(f);
 }
 
-/* Each of them has to be let pass; only then is there something to go on from. */
+/* Each of them must be skipped; only then can the stream continue. */
 static void skips_of_all_replaced_events_unblock_the_stream_of_a_projection(void **state)
 {
     fixture fx, *f = &fx;
@@ -419,7 +419,7 @@ static void events_below_the_watermark_are_duplicates_in_the_restored_journal(vo
     fixture_close(f);
 }
 
-/* The projection has read up to `position`, and the process starts anew. */
+/* The projection has read up to `position`, and the process is restarted. */
 static void set_cursor(fixture *f, const char *name, int64_t position)
 {
     ef_views *views = f->engine->views;

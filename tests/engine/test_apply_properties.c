@@ -45,8 +45,8 @@ static const char SUMS[] = "projection sums version 1\n"
                            "  orders -= 1\n"
                            "  total -= data.amount\n";
 
-/* Depends on the order in each stream: a list, the last amount, a view that goes and comes again;
- * and it cannot digest a void event. */
+/* Depends on the order in each stream: a list, the last amount, a view that is deleted and created
+ * again; and it fails on a void event. */
 static const char STORY[] = "projection story version 1\n"
                             "  view stream\n"
                             "  index last\n"
@@ -269,7 +269,7 @@ static result catch_up(bench *b, const char *views, const char *program, const c
 
 /* --- the properties --------------------------------------------------------------------------- */
 
-/* The lines once more, each stream's in its order, the streams mixed anew. */
+/* The same lines, each stream in its order, with the streams interleaved differently. */
 static line *mixed(const line *lines, size_t count, uint64_t seed)
 {
     line *out = calloc(count, sizeof *out);

@@ -102,7 +102,7 @@ static void a_draft_that_fails_again_or_earlier_is_reported(void **state)
     check_row(&t, 0, "s", 2, 1, EF_TRIAL_FAILED);
     CHECK(strlen(t.rows[0].message) > 0);
     t = try_draft(f, "projection sums version 2\n  view data.of\non added\n  n += data.none\n");
-    CHECK_INT(1, t.counts.waits); /* s 2 comes behind s 1, which fails now */
+    CHECK_INT(1, t.counts.waits); /* s 2 follows s 1, which fails now */
     CHECK_INT(1, t.counts.newly_failed);
     CHECK_INT(1, t.counts.failed);
     CHECK_INT(3, t.count);

@@ -197,7 +197,7 @@ TEST(a_poison_event_blocks_its_stream_in_its_projection_only)
     check_accounts(&b, "orders", "live", 2);
     check_accounts(&b, "counts", "live", 0);
 
-    /* An operator lets the poison pass; what waits behind it comes next. */
+    /* An operator skips the poison event; the rows blocked by it are applied next. */
     ef_row_list rows = {0};
     CHECK_STATUS(EF_OK,
                  ef__outbox_skip(b.journal,
@@ -212,7 +212,7 @@ TEST(a_poison_event_blocks_its_stream_in_its_projection_only)
                  &b.err);
     ef_row_list_release(&rows);
     drain(&b);
-    usleep(1100000); /* what waited is looked at again after a second */
+    usleep(1100000); /* a waiting row is retried after a second */
     drain(&b);
     check_view(&b, "orders", "bob", "{\"orders\":1,\"total\":1}");
     check_accounts(&b, "orders", "live", 0);
@@ -367,7 +367,7 @@ TEST(a_read_waits_for_its_own_writes)
     close_bench(&b);
 }
 
-/* By the reader, twice: the second time what it began is at hand. */
+/* By the reader, twice: the second time its transaction is open already. */
 static void check_read(bench *b, ef_view_reader *reader, ef_view_list *list, const char *data)
 {
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
 /*
- * test_gaps.c - events that a projection lacks: found, told from what is only late, and brought.
+ * test_gaps.c - events that a projection lacks: found, distinguished from late ones, and applied.
  */
 #include "engine_fixture.h"
 
@@ -165,8 +165,8 @@ static void a_worker_closes_gaps_when_it_starts(void **state)
     fixture_close(f);
 }
 
-/* Two of a crew: who came later leaves the look to who holds the first partition; and looks when it
- * has that. */
+/* Of two workers only the holder of the first partition checks; the later one checks when it gets
+ * that partition. */
 static void only_one_worker_checks_for_gaps(void **state)
 {
     fixture fx, *f = &fx;
@@ -193,8 +193,8 @@ static void only_one_worker_checks_for_gaps(void **state)
     fixture_close(f);
 }
 
-/* A worker that has just started, with so many events in its queue. False: views in memory end with
- * their engine. */
+/* A worker that has just started, with `events` events in its queue. False: views in memory end
+ * with their engine. */
 static bool start_behind(fixture *f, int events)
 {
     if (strcmp(fixture_backend, "memory") == 0)

@@ -1,6 +1,6 @@
 /*
- * test_generations.c - a projection built anew: beside the old one, in place, compared, switched,
- * taken back and retired, while work goes on.
+ * test_generations.c - rebuilds of a projection: beside the old one, in place, compared, switched,
+ * rolled back and retired, during live work.
  */
 #include "engine_fixture.h"
 
@@ -204,7 +204,7 @@ static void an_event_that_fails_in_one_version_is_applied_in_the_other(void **st
 
     (void)state;
     start(f);
-    deploy(f, SUMS_2); /* digests what the first cannot */
+    deploy(f, SUMS_2); /* applies events that the first one fails on */
     drain(f);
     append(f, "s", "added", BAD);
     append(f, "s", "added", GOOD);
@@ -228,7 +228,7 @@ static void retry_rows_of_a_superseded_generation_are_removed_and_added_again(vo
 
     (void)state;
     start(f);
-    deploy(f, SUMS_2); /* digests what the first cannot */
+    deploy(f, SUMS_2); /* applies events that the first one fails on */
     drain(f);
     append(f, "s", "added", BAD);
     append(f, "s", "added", GOOD);
@@ -310,7 +310,7 @@ static void a_cancelled_rebuild_leaves_no_generation(void **state)
     fixture_close(f);
 }
 
-/* A journal in front of the real one: somebody cancels the run just when its end is written. */
+/* A journal in front of the real one: it cancels the run just before its end is written. */
 static struct {
     const ef__record_ops *real;
     ef__record_ops ops;
@@ -347,7 +347,7 @@ static void cancel_in_the_last_step(fixture *f, bool lost)
         (void)drive(f, g_race.id, 1);
     CHECK_INT(1, g_race.times);
     pass_time(f, 60 * SECOND);
-    /* Queries go to what was built, so it is not called cancelled, and nothing is taken away. */
+    /* Queries read the new generation, so the run is not cancelled, and nothing is removed. */
     CHECK_INT(EF_RUN_COMPLETED, drive(f, g_race.id, -1));
     f->journal->records = g_race.real;
     drain(f);
@@ -419,7 +419,7 @@ static void a_verification_finds_no_drift_and_leaves_no_trace(void **state)
     fixture_close(f);
 }
 
-/* Change a view behind the engine's back: by a commit that no event stands behind. */
+/* Changes a view without the engine: by a commit without an event. */
 static void tamper(fixture *f)
 {
     ef_views *views = f->engine->views;
@@ -612,7 +612,7 @@ static void a_superseded_generation_is_retired_after_the_grace_period(void **sta
     pass_time(f, 3500 * SECOND);
     drain(f);
     OK(route(f, "rollback", 0, 0));
-    OK(route(f, "rollback", 0, 0)); /* the time begins anew */
+    OK(route(f, "rollback", 0, 0)); /* the grace period begins again */
     pass_time(f, 3500 * SECOND);
     drain(f);
     CHECK(build_of(f, "sums", 1).there);

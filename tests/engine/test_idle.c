@@ -28,7 +28,7 @@ static ef_tick watch(fixture *f)
     return t;
 }
 
-/* So many seconds go by, two at a time. Returns how often the heartbeat was written. */
+/* Advances the clock by `seconds`, two at a time. Returns how often the heartbeat was written. */
 static int watch_for(fixture *f, int seconds)
 {
     int beats = 0;
@@ -137,7 +137,7 @@ static void a_worker_that_waits_for_a_retry_is_not_idle(void **state)
                          &(ef_outbox_action){.stream = EF_STR("s"), .seq = 1, .actor = EF_STR("t")},
                          &rows, &f->err));
     ef_row_list_release(&rows);
-    CHECK_INT(1, watch(f).failed); /* … and is tried when he says so */
+    CHECK_INT(1, watch(f).failed); /* … and is tried when the operator requests it */
     fixture_close(f);
 }
 
@@ -239,8 +239,7 @@ static void a_worker_whose_other_tasks_work_is_not_idle(void **state)
     fixture_close(f);
 }
 
-/* It has seen the event, and nobody nudges: that there is something to do is only found by looking.
- */
+/* It has seen the event, and no wake-up is sent: the work is only found by polling. */
 static void an_idle_worker_takes_over_rows_of_a_crashed_one(void **state)
 {
     fixture fx, *f = &fx;
@@ -363,7 +362,7 @@ static void a_run_and_a_call_are_noticed_at_once(void **state)
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
     do {
         nap();
-        pass_time(f, SECOND / 10); /* its driver looks again soon */
+        pass_time(f, SECOND / 10); /* its driver polls again soon */
         ef_run_list_release(&runs);
         OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
     } while (runs.items[0].state != EF_RUN_COMPLETED && real_ms() < until);
@@ -382,7 +381,7 @@ static void a_run_and_a_call_are_noticed_at_once(void **state)
     fixture_close(f);
 }
 
-/* --- a post that fails ------------------------------------------------------------------------ */
+/* --- a task that fails ------------------------------------------------------------------------ */
 
 static _Atomic bool broken;
 static ef_status (*real_live_set_get)(ef_views *views, int64_t *out, ef_error *err);

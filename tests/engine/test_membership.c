@@ -121,7 +121,7 @@ static ef_tick tick(team *t, int i)
     return found;
 }
 
-/* All of them tick once a second, for so many seconds. */
+/* All workers tick once a second, for `seconds` seconds. */
 static void work_for(team *t, int seconds)
 {
     for (int s = 0; s < seconds; s++) {
@@ -247,7 +247,7 @@ TEST(a_beat_is_one_commit_and_there_is_none_between_beats)
     hire(&t, 0);
     (void)tick(&t, 0);
     pass_time(&t, SECOND);
-    CHECK(tick(&t, 0).renewed_heartbeat); /* has somebody come at the same time? */
+    CHECK(tick(&t, 0).renewed_heartbeat); /* has another worker joined at the same time? */
     if (strcmp(g_backend, "sqlite") == 0) {
         before = commits(&t, 0);
         pass_time(&t, 3 * SECOND);
@@ -357,7 +357,7 @@ TEST(workers_that_start_at_once_share_within_a_second)
         hire(&t, i);
         (void)tick(&t, i);
     }
-    CHECK_INT(PARTITIONS, held_by(&t, "w0", NULL)); /* who is first finds nobody else */
+    CHECK_INT(PARTITIONS, held_by(&t, "w0", NULL)); /* the first worker finds no other */
     for (int step = 0; step < 20; step++) {
         pass_time(&t, SECOND / 20);
         for (int i = 0; i < PARTITIONS; i++)
@@ -476,8 +476,8 @@ TEST(a_release_wakes_workers_without_partitions)
     close_team(&t);
 }
 
-/* Some other program holds partitions from this one on and never gives them back: they are not
- * asked for all the time, by who has others and by who has nothing. */
+/* Another program holds the partitions from `from` on and never releases them: workers request them
+ * at the usual interval only, with and without other partitions. */
 static void check_usual_pace(int32_t from)
 {
     team t;
@@ -613,7 +613,7 @@ TEST(partitions_of_a_dead_worker_change_holder_once)
         (void)tick(&t, 0);
         (void)tick(&t, 2);
     }
-    for (int s = 0; s < 4; s++) { /* two of them settle who has what */
+    for (int s = 0; s < 4; s++) { /* two of them settle the shares */
         pass_time(&t, SECOND);
         (void)tick(&t, 0);
         (void)tick(&t, 2);
@@ -910,7 +910,7 @@ TEST(a_worker_stops_when_its_lease_ends_by_its_own_clock)
     open_team(&t);
     hire(&t, 0);
     (void)tick(&t, 0);
-    t.mono_us += 10 * SECOND - 1; /* the wall clock stands still: the store would let it go on */
+    t.mono_us += 10 * SECOND - 1; /* the wall clock stands still: by the store, the lease is live */
     CHECK_INT(PARTITIONS, ef__membership_leases(&t.engines[0]->queue.membership, held));
     t.mono_us += 1;
     CHECK_INT(0, ef__membership_leases(&t.engines[0]->queue.membership, held));
@@ -976,7 +976,7 @@ TEST(tokens_grow_past_those_that_the_view_store_has_seen)
     for (int i = 0; i < 5; i++) {
         CHECK_STATUS(EF_OK, ef__membership_recheck(&t.engines[0]->queue.membership, &found, &t.err),
                      &t.err);
-        CHECK_INT(0, tick(&t, 0).owned_count); /* nobody spins */
+        CHECK_INT(0, tick(&t, 0).owned_count); /* no busy loop */
         pass_time(&t, SECOND / 20);
         CHECK_INT(PARTITIONS, tick(&t, 0).owned_count);
     }

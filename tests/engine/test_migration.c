@@ -331,7 +331,7 @@ static void another_worker_continues_a_migration_after_a_crash(void **state)
     (void)state;
     if (strcmp(fixture_backend, "sqlite") != 0)
         return;                               /* what is in memory dies with its worker */
-    for (int steps = 0; steps < 5; steps++) { /* dead before, between, at and behind the last */
+    for (int steps = 0; steps < 5; steps++) { /* dead before, between, at and after the last */
         start(f, TALLY, VIEWS);
         OK(in_place(f, TALLY_2));
         for (int i = 0; i < steps; i++)

@@ -1,5 +1,5 @@
 /*
- * test_pacing.c - a catch-up yields to live work that is late, and to nobody else.
+ * test_pacing.c - a catch-up yields to late live work, and to nothing else.
  */
 #include "engine_fixture.h"
 
@@ -16,7 +16,7 @@ static const char COUNTS[] = "projection counts version 1\n"
                              "on added\n"
                              "  n += 1\n";
 
-/* Every look at it takes 20 ms, so that work takes time. */
+/* Every read of the clock advances it by 20 ms, so that work takes time. */
 static int64_t slow_clock(void *context)
 {
     return atomic_fetch_add((_Atomic int64_t *)context, 20000) + 20000;
@@ -41,7 +41,7 @@ static void start(fixture *f)
     deploy(f, COUNTS);
 }
 
-/* A step of the cursors alone: the queue is somebody else's. */
+/* A step of the cursors only: another worker has the queue. */
 static ef_tick read_on(fixture *f)
 {
     ef_tick t = {0};
@@ -100,7 +100,7 @@ static void a_catch_up_beside_live_work_has_short_steps(void **state)
     fixture_close(f);
 }
 
-/* Somebody takes from the queue, and is late. */
+/* Another worker claims from the queue, and is late. */
 static void a_catch_up_pauses_while_live_work_is_late(void **state)
 {
     fixture fx, *f = &fx;
@@ -154,7 +154,7 @@ static void a_tick_has_more_until_a_paused_catch_up_is_done(void **state)
     fixture_close(f);
 }
 
-/* Without a worker the queue is nobody's, and a rebuild does not wait for it. */
+/* Without a worker no process claims from the queue, and a rebuild does not wait for it. */
 static void rows_that_no_worker_claims_do_not_slow_a_catch_up(void **state)
 {
     fixture fx, *f = &fx;

@@ -1,6 +1,6 @@
 /*
- * test_publish.c - the publisher driver: order, failures, sinks that are not at hand or forget,
- * owners that vanish between delivery and mark.
+ * test_publish.c - the publisher driver: order, failures, sinks that are unavailable or lose
+ * messages, owners that crash between delivery and ack.
  */
 #include "engine_fixture.h"
 
@@ -13,7 +13,7 @@
 
 #define DELIVERED_MAX 4096
 
-/* A sink that remembers, and fails where it is told to. */
+/* A sink that records its messages, and fails where the test sets it to. */
 typedef struct fake {
     ef__bus base;
     fixture *f;
@@ -22,12 +22,12 @@ typedef struct fake {
     int64_t fails[8]; /* positions that fail */
     int64_t refuses;  /* one that is refused for good */
     bool down;
-    int64_t takes_us;  /* a call takes so long */
+    int64_t takes_us;  /* duration of a call */
     size_t at_most;    /* messages of a call; 0: all */
     bool forgets;      /* it has lost something, which a look shows */
-    int64_t forgotten; /* so many messages */
+    int64_t forgotten; /* number of lost messages */
     int looks;         /* that asked it */
-    char noted[64];    /* what the last of them was told */
+    char noted[64];    /* the sink position of the last check */
     const char *says;  /* its progress */
     ef_engine *other;  /* works while the next call lasts, and the sink forgets what it had */
     char queued[256];  /* overlapping: rows that were there while messages were on their way */
@@ -64,7 +64,7 @@ static void overtake(fake *s)
     s->base.lost = true;
 }
 
-/* Rows of the lane, in hand or not. */
+/* Rows of the lane, in flight or not. */
 static int64_t queued_of(fixture *f)
 {
     ef_outbox_summary summary = summary_of(f, "mail");
@@ -348,7 +348,7 @@ static void a_message_refused_for_good_is_dead_at_once_and_can_be_skipped(void *
     fixture_close(f);
 }
 
-/* --- a sink that is not at hand --------------------------------------------------------------- */
+/* --- an unavailable sink ---------------------------------------------------------------------- */
 
 static void a_sink_that_is_down_costs_no_attempts_and_nothing_is_lost(void **state)
 {
@@ -363,7 +363,7 @@ static void a_sink_that_is_down_costs_no_attempts_and_nothing_is_lost(void **sta
         drain(f);
         pass_time(f, 31 * SECOND);
     }
-    CHECK_INT(20, s.calls + s.looks); /* whoever takes over looks first */
+    CHECK_INT(20, s.calls + s.looks); /* the next holder checks first */
     CHECK_INT(EF_PUBLISHER_RETRYING, health(f).state);
     CHECK_TEXT("it is down", health(f).last_error.text);
     CHECK_INT(0, summary_of(f, "mail").failed);
@@ -391,7 +391,7 @@ static void a_message_that_was_not_tried_in_time_stays_queued(void **state)
     fixture_close(f);
 }
 
-/* What the journal was told of how far the sink is. */
+/* The stored sink position. */
 static void check_noted(fixture *f, const char *expected)
 {
     ef_lane_list lanes = {0};
@@ -462,7 +462,8 @@ static void a_sink_that_goes_down_between_batches_loses_nothing(void **state)
     fixture_close(f);
 }
 
-/* A mark without its note would hide the loss from whoever takes over before it is handed back. */
+/* An ack without the sink position would hide the loss from a worker that takes over before the
+ * redelivery. */
 static void a_message_lost_between_batches_is_not_acknowledged(void **state)
 {
     fixture fx, *f = &fx;
@@ -509,7 +510,7 @@ static void a_lease_lost_before_the_ack_delivers_again(void **state)
     start(f, &s, (ef_publisher){0});
     send(f, "a");
     send(f, "a");
-    tick(f); /* delivered, but the mark came too late */
+    tick(f); /* delivered, but the ack came too late */
     CHECK_TEXT("a1 a2 ", s.got);
     s.takes_us = 0;
     drain(f);
@@ -713,7 +714,7 @@ static void a_late_worker_stores_no_sink_position_and_redelivers_nothing(void **
     late->takes_us = 3600 * SECOND;
     late->other = s.got[0] ? second : f->engine;
     send_many(f, second, 3, 4);
-    CHECK(!late->other && !late->base.lost); /* it is not his any more */
+    CHECK(!late->other && !late->base.lost); /* another worker holds it now */
     CHECK_TEXT("s3-1 ", now->got);
     check_noted(f, "{\"at\":9}");
     send_many(f, second, 4, 5);
@@ -781,7 +782,7 @@ static void a_sink_is_checked_before_retained_rows_are_purged(void **state)
         drain(f);
     }
     CHECK_TEXT("a1 b1 a1 b1 ", s.got);
-    s.down = true; /* nobody can say whether it has them */
+    s.down = true; /* whether it has them is unknown */
     for (int i = 0; i < 10; i++) {
         pass_time(f, 31 * SECOND);
         drain(f);
@@ -821,7 +822,7 @@ static void an_idle_sink_is_checked_only_before_a_purge(void **state)
     fixture_close(f);
 }
 
-/* The last warning or error that the log was told. */
+/* The last warning or error that was logged. */
 typedef struct told {
     ef_log_level level;
     char text[160];

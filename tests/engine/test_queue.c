@@ -295,7 +295,7 @@ static void with_many_projections_batches_grow_less(void **state)
     fixture_close(f);
 }
 
-/* --- what a process that ended leaves in hand --------------------------------------------------
+/* --- rows in flight of a crashed process -------------------------------------------------------
  */
 
 /* Take a batch as a worker would that then ends: the lease runs out. */
@@ -355,7 +355,7 @@ a_row_alone_in_flight_at_a_crash_counts_an_attempt_in_every_projection_that_lack
     CHECK_INT(0, summary_of(f, "counts").pending);
     CHECK_INT(1, summary_of(f, "sums").failed);
     CHECK_INT(1, summary_of(f, "sums").pending);
-    /* One attempt when it was set aside, one that failed at once, six more. */
+    /* One attempt when it was isolated, one that failed at once, six more. */
     CHECK(seconds_until_dead(f) < 127);
     fixture_close(f);
 }
@@ -374,7 +374,7 @@ static void a_worker_that_lost_its_leases_changes_nothing(void **state)
         return; /* stores in memory belong to one engine; the simulator has several on them */
     start(f);
     append(f, "s", "added", GOOD);
-    pass_time(f, 60 * SECOND); /* the first is paused so long */
+    pass_time(f, 60 * SECOND); /* the first worker is paused for that time */
     second = fixture_engine(f, "w1");
     OK(ef_engine_work(second, NULL, &t, &f->err));
     CHECK_INT(1, t.claimed);
@@ -398,8 +398,8 @@ static void take_over(fixture *f, ef_engine *engine, int64_t claimed)
     CHECK_INT(claimed, t.claimed);
 }
 
-/* Views and watermarks stay in memory from batch to batch. Nobody notices, not even where a view is
- * only read: there is nothing that the commit could compare. */
+/* Views and watermarks stay in memory from batch to batch. The results are the same, even where a
+ * view is only read and the commit has nothing to compare. */
 static void the_view_cache_equals_the_store(void **state)
 {
     static const char FLAGS[] = "projection flags version 1\n"
@@ -434,8 +434,8 @@ static void the_view_cache_equals_the_store(void **state)
     fixture_close(f);
 }
 
-/* What 1,000 events come to, folded in batches of this size: those of other streams wait behind
- * one that fails. */
+/* The result of 1,000 events, folded in batches of this size. The events after a failed one of its
+ * stream are blocked. */
 static void fold_many(size_t batch, char sums[200], ef_outbox_summary *lane)
 {
     fixture fx, *f = &fx;
@@ -457,7 +457,7 @@ static void fold_many(size_t batch, char sums[200], ef_outbox_summary *lane)
     fixture_close(f);
 }
 
-/* Two threads share the projections of a large batch; of a small one nobody does. */
+/* Two threads share the projections of a large batch, but not of a small one. */
 static void large_batches_give_the_same_views_as_small_ones(void **state)
 {
     ef_outbox_summary few, many;

@@ -1,5 +1,5 @@
 /*
- * test_runs.c - runs: one a scope, driven by one, gone on with by another; and replays.
+ * test_runs.c - runs: one per scope, driven by one worker, continued by another; and replays.
  */
 #include "engine_fixture.h"
 
@@ -314,7 +314,7 @@ static ef_status refuse_commit(ef_views *views, const ef__views_commit *commit, 
     return ef_fail(err, broken_with, "the disk is out");
 }
 
-/* From here on every commit of the views fails; whole again by mend(). */
+/* From here on every commit of the views fails, until repair_views(). */
 static void break_views(fixture *f, ef_status with)
 {
     static ef__views_ops broken;
@@ -326,7 +326,7 @@ static void break_views(fixture *f, ef_status with)
     f->engine->views->ops = &broken;
 }
 
-static void mend(fixture *f)
+static void repair_views(fixture *f)
 {
     f->engine->views->ops = whole_ops;
 }
@@ -367,7 +367,7 @@ static void an_outage_keeps_a_run_running_with_the_reason(void **state)
         step_runs(f, 200, 10 * SECOND); /* more than half an hour */
         CHECK_INT(EF_RUN_RUNNING, state_of(f, id, error));
         CHECK_TEXT("the disk is out", error);
-        mend(f);
+        repair_views(f);
         pass_time(f, 31 * SECOND);
         CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
         CHECK_INT(EF_RUN_COMPLETED, state_of(f, id, error));
@@ -392,7 +392,7 @@ static void a_run_backs_off_during_an_outage(void **state)
     OK(ef__run_driver_step(f->engine, NULL, &t, &f->err));
     CHECK(!t.more);
     CHECK(t.due_us > f->now_us && t.due_us <= f->now_us + SECOND / 4);
-    mend(f);
+    repair_views(f);
     step_runs(f, 3, SECOND / 100); /* it is too early */
     CHECK_INT(0, replayed(f, id).applied);
     pass_time(f, SECOND / 4);
@@ -415,7 +415,7 @@ static void a_run_in_back_off_does_not_delay_others(void **state)
     step_runs(f, 1, 0);
     break_views(f, EF_IO);
     step_runs(f, 1, 0);
-    mend(f);
+    repair_views(f);
     OK(ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("other")}, &runs,
                              &f->err));
     (void)snprintf(other, sizeof other, "%.*s", EF_STR_ARG(runs.items[0].id));
@@ -438,7 +438,7 @@ static void damage_ends_a_run(void **state)
     step_runs(f, 3, SECOND);
     CHECK_INT(EF_RUN_FAILED, state_of(f, id, error));
     CHECK_TEXT("the disk is out", error);
-    mend(f);
+    repair_views(f);
     fixture_close(f);
 }
 

@@ -10,7 +10,7 @@
 
 #include <inttypes.h>
 
-static bool g_broken; /* the function cannot digest what is "bad"; set before anything is folded */
+static bool g_broken; /* the function fails on "bad" events; set before anything is folded */
 
 static ef_status count_events(ef_fold *fold, const ef_event *event, void *context, ef_error *err)
 {
@@ -275,7 +275,7 @@ TEST(a_failed_tenant_is_retried_at_once_when_resumed)
     let_fail(f);
     OK(ef_projection_resume(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
     drain(f);
-    check_scope(f, "b", "retrying", 5, 2, 1); /* it begins to count anew */
+    check_scope(f, "b", "retrying", 5, 2, 1); /* its failures are counted from 0 again */
     g_broken = false;
     OK(ef_projection_resume(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
     drain(f);
@@ -443,7 +443,7 @@ TEST(a_dead_row_of_one_tenant_does_not_block_reads_of_another)
 /* --- a journal that is acknowledged ------------------------------------------------------------
  */
 
-/* What the stores are told, in its order. */
+/* The calls of the stores, in their order. */
 static struct {
     ef__events_ops events;
     ef__views_ops views;

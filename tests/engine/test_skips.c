@@ -1,5 +1,5 @@
 /*
- * test_skips.c - what an operator let a projection pass stays passed, however often it is folded.
+ * test_skips.c - an event that an operator skipped stays skipped, however often it is folded.
  */
 #include "engine_fixture.h"
 
@@ -7,7 +7,7 @@
 
 #include <everfold/replay.h>
 
-/* It digests what version 1 cannot. */
+/* It applies the events that version 1 fails on. */
 static const char SUMS_2[] = "projection sums version 2\n"
                              "  view data.of\n"
                              "on added\n"
@@ -355,7 +355,8 @@ static void a_projection_set_back_to_stop_stops(void **state)
     fixture_close(f);
 }
 
-/* Whoever counted the last attempt died in it: the row is dead, and nobody has looked. */
+/* The worker that counted the last attempt crashed in it: the row is dead, and no worker has
+ * checked it. */
 static void a_row_that_died_with_its_worker_is_skipped_later(void **state)
 {
     fixture fx, *f = &fx;

@@ -6,7 +6,7 @@
  * A run opens a journal and an engine, deploys, appends, folds, fails, reads in every way and
  * closes. Each call must answer EF_OK or EF_NO_MEMORY; one that failed is made again once there is
  * memory, and has to succeed; and in the end everything is there, once. A run is a process of its
- * own: the sanitizers tell of its crash or leak.
+ * own: the sanitizers report its crash or leak.
  */
 #include "memory.h"
 #include "test.h"

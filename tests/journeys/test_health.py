@@ -61,7 +61,7 @@ class AFullDisk(Health):
         found = self.health()
         self.assertEqual("trouble", found["state"])
         self.assertRegex(found["message"], sentence)
-        # Another process sees the room that is left, not that a write was refused.
+        # Another process sees the free space, not that a write was refused.
         sentence = sentence.replace("is full", "is (almost )?full")
         found = self.ef("status", "-o", "json").json()["health"]
         self.assertEqual("trouble", found["state"])

@@ -48,7 +48,7 @@ class History(Journey):
         self.assertEqual((0, 0), (first.second, first.microsecond))
         self.assertLess(abs((begun - first).total_seconds()), 300)
 
-        # The server is another one after a restart, and its own samples begin anew.
+        # After a restart the server is a new process, and its own samples start from scratch.
         self.end(server)
         self.serve("--workers", "0")
         self.assertEqual(rows, self.minutes())

@@ -71,7 +71,7 @@ class LocalUser(Journey):
             for server in (way, self.through()):
                 answer = self.run_as(OTHER_UID, *server, *words)
                 self.assertEqual(2, answer.code, str(answer))
-        # A token goes to a socket of another user from nobody, not even from root.
+        # No user sends a token to a socket of another user, not even root.
         for uid in (OTHER_UID, 0):
             answer = self.run_as(uid, *way, "token", "ls", EVERFOLD_TOKEN="evf_a_b")
             self.assertEqual(2, answer.code)

@@ -100,7 +100,7 @@ class Recovered(Retrying):
         self.try_drafts()
         self.ef("projection", "deploy", "fixed.fold", "--switch", "--reason", "amounts that are texts")
         self.assertEqual(["switch", "deploy"], [a["action"] for a in self.ef("audit", "ls", "-o", "json").json()[:2]])
-        # Nothing else is needed: rows that only version 1 needed are gone.
+        # Nothing else is needed: rows that only version 1 needed were removed.
         wait_until(lambda: sum(self.counts()[k] for k in ("pending", "failed", "dead")) == 0, "no retry row is left")
         self.assertEqual(totals(events), self.customer_views())
         self.assert_well()

@@ -102,7 +102,7 @@ class TokenFile(Journey):
         token = self.create()
         wait_until(lambda: self.status() == 401, "the machine is locked out")
         self.assertEqual(200, self.status(token))
-        # A file that root wrote by other means: nobody gets in without a token that was read before.
+        # A file that root wrote by other means: only tokens that were read before are accepted.
         os.chown(self.path(), 0, 0)
         os.utime(self.path())
         wait_until(lambda: self.status() and "token file unreadable" in service.log.read_text(), "it is logged")

@@ -138,7 +138,7 @@ def outcome(text, cycles):
         return broken.group(1), count
     if re.search(r"^pan:\d+: non-progress cycle", text, re.MULTILINE):
         return CYCLES, count
-    # Nothing was found: then everything has to have been looked at, and the judge has judged.
+    # Nothing was found: then everything must have been checked, and the judge has judged.
     if int(errors.group(1)) or "Search not completed" in text or "depth too small" in text:
         raise NotSearched(text)
     if not cycles and not re.search(r"unreached in proctype judge\n\s*\(0 of", text):

@@ -7,12 +7,12 @@
  * Each writer appends EVENTS events, by the library or by everfold.append in transactions of its
  * own. Of the latter one in seven is rolled back, which is one in ten of all where three in four
  * writers are of that kind, and one in twenty is left open for about HOLD_MS.
- * Whatever fails because the server or the connection is gone is done again with the same id. The
- * reader follows the log meanwhile: positions must be dense, seqs of a stream rise by one, and no
- * id come twice. A worker folds meanwhile, into views in the same database: one a stream, that
- * counts its events. In the end exactly what was committed has to be there, each event in its view
- * once, and the chain has to verify. Prints what it counted; exit code 1, with a word, when
- * something is wrong.
+ * An append that fails because the server or the connection is lost is repeated with the same id.
+ * The reader follows the log meanwhile: positions must be dense, seqs of a stream increase by one,
+ * and no id occur twice. A worker folds meanwhile, into views in the same database: one per stream,
+ * which counts its events. In the end exactly the committed events must exist, each in its view
+ * once, and the chain must verify. Prints its counts; exit code 1, with a message, when a check
+ * fails.
  */
 #include <everfold/everfold.h>
 
@@ -39,7 +39,7 @@ static atomic_bool writing = true;
 static atomic_int failed;
 static atomic_long committed, rolled_back, repeated;
 static atomic_uchar *seen; /* by writer and event: 1 committed, 2 read, 4 rolled back, 8 unsure */
-static bool alone; /* nobody else appends, and ids are made: what is guessed is mostly right */
+static bool alone; /* no other process appends, and ids are generated: most guesses are right */
 
 typedef struct writer {
     pthread_t thread;
@@ -118,8 +118,8 @@ static bool run(PGconn *conn, const char *sql, const char *wanted)
     return ok;
 }
 
-/* One transaction of so many is left open for a while: of a long run no more than some 100 of each
- * writer, for whoever wants its stream waits for it. */
+/* One of this many transactions is left open for a while: in a long run at most some 100 per
+ * writer, because other appends to its stream wait for it. */
 static unsigned held_of(void)
 {
     return events_each > 2000 ? (unsigned)events_each / 100 : 20;

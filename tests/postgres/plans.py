@@ -55,8 +55,8 @@ SLICED = {'outbox_claim': f'1, {PARTITIONS}, 100, 1000000, 0',
           'event_after': "39000, 100, true, '', '', 1000000",
           'event_of_stream': "'t1', 's1', 1, 100, 1000000",
           'row_count': "'calm', true, '', 1"}  # a lane that has nothing, beside long ones
-# Where all but the last of a lane were dropped: what is behind its marks is not walked over. The server may be
-# quicker with that than we are with the look, so buffers tell.
+# All rows of a lane but the last were dropped: the rows before its offsets are not scanned. The server may be
+# too fast to measure, so the number of buffers is checked.
 DROPPED = '''
 BEGIN;
 UPDATE everfold.lane_offset SET position = 39990 WHERE lane = 1;

@@ -286,7 +286,7 @@ static ef_status refuse(const char *url)
     return st;
 }
 
-/* What libpq is told of TLS; "" where that is left to it. */
+/* The TLS options passed to libpq; "" for its defaults. */
 static const char *tls_of(const char *url)
 {
     static char mode[32];

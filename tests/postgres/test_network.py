@@ -35,7 +35,7 @@ on spoiled
 '''
 TIME_LIMIT_S = 120
 QUICK = {'EVERFOLD_WORKER_LEASE_TTL': '2s', 'EVERFOLD_STORE_BUSY': '3s'}
-# Ends the back end that moves a mark, the first time that one is moved. Numbers of a sequence are not
+# Ends the back end that moves an offset, the first time that one is moved. Numbers of a sequence are not
 # given back when a transaction is rolled back.
 KILL_ONCE = '''
 CREATE SEQUENCE public.moves;
@@ -59,7 +59,7 @@ BEGIN
 END $$;
 CREATE TRIGGER deadlock BEFORE INSERT OR UPDATE ON {1}.{0} FOR EACH ROW EXECUTE FUNCTION {0}_deadlock();
 '''
-# Notes with each mark that is moved how many watermarks its own transaction has written.
+# Records with each offset that is moved how many watermarks its own transaction has written.
 WATCH = '''
 CREATE TABLE moved(watermarks bigint);
 CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -304,7 +304,7 @@ class Network(Case):
             self.wait_for('a listener', self.listeners)
             before = self.listeners()
             self.psql(f'SELECT pg_terminate_backend({before})')
-            self.append(5)  # nobody may be listening
+            self.append(5)  # possibly no server is listening
             self.wait_for_views()
             self.wait_for('another listener', lambda b=before: self.listeners() not in ('', b))
         self.end_worker(worker, said)
@@ -347,8 +347,8 @@ class Tls(Case):
         own = self.where['right'], self.where['wrong']
         self.ok('init', url=right.format(own[0], ''))
         self.ok('event', 'append', 's', '--type', 'bought', '--data', '{}', url=right.format(own[0], ''))
-        for url in (right.format(own[1], ''),  # somebody whom we do not know vouches for it
-                    wrong.format(own[1], '')):  # it is somebody else, as he says himself
+        for url in (right.format(own[1], ''),  # signed by an unknown authority
+                    wrong.format(own[1], '')):  # the certificate is of another server
             done = self.run_it('init', url=url)
             self.assertNotEqual(0, done.returncode)
             self.assertIn('certificate', done.stderr)

@@ -7,7 +7,7 @@ import time
 from support import Case, Server, wait_until
 
 LIMIT_S = 1.0  # server.request of these tests
-LATE_S = 30.0  # the reaper looks once a second, and the machine may be busy
+LATE_S = 30.0  # the reaper runs once a second, and the machine may be busy
 
 
 def request(server, *lines, body=b""):

@@ -137,7 +137,7 @@ class Answers(Case):
         self.append("h-bad", data={"customer": "bad", "amount": 1, "n": 0})
         for n in (1, 2):
             self.append("h-1", data={"customer": "good", "amount": 2, "n": n})
-        self.append("h-bad", data={"customer": "good", "amount": 99, "n": 1})  # waits behind the first
+        self.append("h-bad", data={"customer": "good", "amount": 99, "n": 1})  # blocked by the first
         wait_until(lambda: self.get("/v1/views/halted/good").status == 200 and
                    self.get("/v1/views/halted/good").json()["data"]["total"] == 3)
         past = self.get("/v1/views/halted/good/history").json()

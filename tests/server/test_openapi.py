@@ -68,7 +68,7 @@ class OpenApi(Case):
         cls.run_id = run.json()["id"]
         wait_until(lambda: cls.server.ask("GET", f"/v1/runs/{cls.run_id}").json()["state"] == "completed")
 
-    token = None  # from the moment that one is made, nobody is served without
+    token = None  # once one is created, no request is served without
 
     def ask(self, *arguments, **named):
         return super().ask(*arguments, **{"token": self.token, **named})

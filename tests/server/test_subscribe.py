@@ -296,7 +296,7 @@ class Failing(Case):
         live = Follower(self.server, "/v1/subscribe/views/setting")
         self.set("a", "no number")
         poison = self.add("a", "a", 1)
-        self.add("b", "a", 5)  # waits behind it, though nothing is wrong with it
+        self.add("b", "a", 5)  # blocked by it, though nothing is wrong with it
         wait_until(lambda: self.failed(poison["position"]))
         self.set("c", 1)
         wait_until(lambda: self.told(live, "c"))

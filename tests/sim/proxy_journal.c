@@ -106,7 +106,7 @@ static ef_status proxy_wait(ef_journal *journal, int64_t after, int64_t *wake, i
 
 static ef_status proxy_wake(ef_journal *journal, ef_error *err)
 {
-    (void)journal; /* … so there is nobody to wake */
+    (void)journal; /* … so there is no thread to wake */
     (void)err;
     return EF_OK;
 }

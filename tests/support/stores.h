@@ -8,8 +8,8 @@
  *     sqlite+lmdb
  *
  * A database is named after the folder, on the server that the test was started with
- * (postgres_server.py). It is made when it is asked for first, and the one before it goes if nobody
- * uses it any more.
+ * (postgres_server.py). It is created on first use, and the one before it is dropped if it is not
+ * in use any more.
  */
 #ifndef EF_TEST_STORES_H
 #define EF_TEST_STORES_H

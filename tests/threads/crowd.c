@@ -70,7 +70,7 @@ ef_status member_append(member *m, ef_status refusal, const ef_new_event *events
     return st;
 }
 
-/* Every event is the one that somebody was told of. */
+/* Every event is the one that an append returned. */
 static void check_event(crowd *c, const ef_event *event, int64_t position)
 {
     const told *slot = &c->told[position];

@@ -1,8 +1,8 @@
 /*
- * crowd.h - many threads on one journal, and what each of them was told.
+ * crowd.h - many threads on one journal, and the results of their appends.
  *
- * A check that fails in a thread is noted (the first one in words) and the thread goes on: only the
- * test's own thread may leave a test. `told` holds, for every position, what its append answered.
+ * A check that fails in a thread is recorded (the first one with a text) and the thread continues:
+ * only the thread of the test may end it. `told` has the result of the append at each position.
  */
 #ifndef EF_TEST_CROWD_H
 #define EF_TEST_CROWD_H
@@ -15,7 +15,7 @@
 #define NAME_MAX_BYTES 32
 
 typedef struct told {
-    _Atomic int times; /* how many appends were told that they wrote here */
+    _Atomic int times; /* number of appends that returned this position as new */
     int64_t seq;
     char stream[NAME_MAX_BYTES];
     char id[NAME_MAX_BYTES];
@@ -32,7 +32,7 @@ typedef struct crowd {
     _Atomic bool over;       /* the writers are done */
 } crowd;
 
-/* A member of a crowd: one thread. */
+/* One of the threads. */
 typedef struct member {
     crowd *crowd;
     ef_journal *journal;
@@ -56,7 +56,7 @@ void crowd_note(crowd *c, const char *file, int line, const char *what, const ch
 ef_status member_append(member *m, ef_status refusal, const ef_new_event *events, size_t count,
                         ef_place *places);
 
-/* At the end: no failure was noted, and the journal holds what was told, dense in every way. */
+/* At the end: no failure was recorded, and the journal has all results, without gaps. */
 void crowd_check(crowd *c, ef_journal *journal);
 
 #endif

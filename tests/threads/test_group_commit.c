@@ -1,5 +1,5 @@
 /*
- * Many threads on one journal: they share commits, and each is told the truth.
+ * Many threads on one journal: they share commits, and each gets the right result.
  *
  * Run under the thread sanitizer too (meson setup -Db_sanitize=thread): there the reports are the
  * test, and the checks only see to it that everything is reached.
@@ -13,7 +13,7 @@
 #define ROUNDS 30
 #define SHARED_STREAMS 3
 
-/* What all writers of the large test share, beside the crowd. */
+/* Shared by all writers of the large test. */
 static _Atomic int64_t contested[ROUNDS];          /* position of each round's contested event */
 static _Atomic int rounds_done[WRITERS];           /* a reader may ask for ids below this */
 static _Atomic int taken_times[POSITIONS_MAX + 1]; /* by the taker */
@@ -83,8 +83,8 @@ static void append_refused(writer *w, int round)
     MUST(w->m, w->m->err.found == w->seq);
 }
 
-/* A shared stream at the seq that was read: somebody else may have been faster, and then we decide
- * anew. */
+/* Appends to a shared stream at the seq that was read. Another thread may have been faster; then it
+ * reads and decides again. */
 static void append_decided(writer *w, int round)
 {
     char id[NAME_MAX_BYTES];
@@ -104,7 +104,7 @@ static void append_decided(writer *w, int round)
     }
 }
 
-/* Everybody sends the same event: one writes it, all are told the same place. */
+/* All threads send the same event: one writes it, and all get the same position. */
 static void append_contested(writer *w, int round)
 {
     char id[NAME_MAX_BYTES];
@@ -376,8 +376,8 @@ CONTRACT(closing_after_the_last_call_keeps_all_acknowledged_appends)
 
 /* --- settling --------------------------------------------------------------------------------- */
 
-/* Heads and ids are written later, in slices, once the tail is long (state.h): so many events that
- * it happens while others look, after an opening, when nothing is in memory yet. */
+/* Heads and ids are written later, in slices, once the tail is long (state.h). There are enough
+ * events for that to happen during lookups, after an open, when nothing is cached yet. */
 #define MANY_STREAMS 900
 #define MANY_EVENTS 9000
 #define MANY_BATCH 300

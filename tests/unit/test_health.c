@@ -1,5 +1,5 @@
 /*
- * test_health.c - how it is, in one sentence: the most serious thing first.
+ * test_health.c - the summary of the health: the most serious problem first.
  */
 #include "../../src/shape/health.h"
 

@@ -1,5 +1,5 @@
 /*
- * kill_worker.c - commits without end until it is killed; or looks at what is left.
+ * kill_worker.c - commits until it is killed; or checks the result.
  *
  *     kill_worker write URL     every commit moves all counters, the cursor and a watermark by one
  *     kill_worker check URL     prints where they are; fails unless all are at the same number

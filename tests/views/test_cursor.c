@@ -1,5 +1,6 @@
 /*
- * The cursors of single tenants: compared, counted, listed, and gone when the tenant has come up.
+ * The cursors of single tenants: compared, counted, listed, and removed when the tenant has caught
+ * up.
  */
 #include "views_fixture.h"
 
@@ -112,7 +113,7 @@ CONTRACT(a_tenant_that_has_come_up_goes_by_the_generations_cursor)
     OK(move(t, g, "t", (ef__tenant_cursor){.position = 12}, 0));
     CHECK_INT(0, cursor_of(t, g, "t").position);
     CHECK_INT(0, generation(t, g).own_cursors);
-    /* Whoever has left out its events meanwhile would lose them. */
+    /* A commit that excluded its events meanwhile would lose them. */
     late.after.waiting++;
     REFUSED(EF_CONFLICT, commit_change(t, &change));
     CHECK_INT(12, generation(t, g).position);

@@ -370,7 +370,7 @@ CONTRACT(a_folder_that_is_something_else_is_refused)
     remove_small(&s);
 }
 
-/* Somebody else's environment: with a named database, or with a row called as ours. */
+/* An environment of another program: with a named database, or with a row that has our name. */
 static void make_foreign(const small *s, const char *name, bool is_row)
 {
     MDB_env *env;

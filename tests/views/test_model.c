@@ -162,7 +162,7 @@ static void plan_view(pair *p, plan *c, int64_t g, size_t at, size_t id)
     (void)snprintf(c->data[at], sizeof c->data[at], "{\"n\":%u}", roll(&p->dice, 1000));
     *view = change_of(&p->memory, g, tenant, c->ids[id], deleted ? NULL : c->data[at]);
     if (roll(&p->dice, 200) == 0)
-        view->before[roll(&p->dice, 2)] ^= 1; /* somebody else was there */
+        view->before[roll(&p->dice, 2)] ^= 1; /* as if another transaction had written it */
     view->view.last_position = roll(&p->dice, 1000);
     view->view.last_seq = roll(&p->dice, 100);
     view->keys = c->keys[at];
@@ -480,7 +480,7 @@ static void ask_long(pair *p, const ef__view_scan *scan, size_t limit)
     ef__buf_release(&answers[1].text);
 }
 
-/* A scan goes on behind a place that it has shown, so that lies within the bounds. */
+/* A scan continues after a place that it has returned, which is within the bounds. */
 static void stay_inside(ef__view_scan *scan)
 {
     ef_str at = scan->index < 0 ? scan->after_id : scan->after_key;

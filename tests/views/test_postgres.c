@@ -129,7 +129,7 @@ CONTRACT(no_update_is_lost_however_many_write_the_same_views)
 }
 
 /* The queue commits under the number of the live set; meanwhile a generation goes live again and
- * again. The head is what the queue has committed: whoever goes live at it must find it still so.
+ * again. The head is the last commit of the queue: it must not move while a generation goes live.
  */
 typedef struct seam {
     fixture *t;
@@ -152,8 +152,8 @@ static ef_status seam_head(void *context, int64_t *out, ef_error *err)
     return EF_OK;
 }
 
-/* Asked inside the transaction that goes live. It answers late: an event that is applied meanwhile,
- * by somebody who has not seen the new one, is lost to it. */
+/* Called inside the transaction that goes live. It returns late: an event applied meanwhile by a
+ * worker that does not know the new generation would be missing in it. */
 static ef_status seam_head_late(void *context, int64_t *out, ef_error *err)
 {
     const seam *s = context;
@@ -450,7 +450,7 @@ CONTRACT(only_views_that_may_match_come_from_the_server)
     ef__filter_close(id);
 }
 
-/* The same question here and in memory: what comes of it, in words. */
+/* The result of the same query here and in memory, as text. */
 static const char *outcome(fixture *t, int64_t g, const ef__filter *filter)
 {
     ef__query query = {.generation = g, .filter = filter};
@@ -505,8 +505,8 @@ static const char *large_view(fixture *t, int members, int letters)
     return copy.ptr;
 }
 
-/* `BEFORE(CLAUSE WORD CLAUSE WORD …)AFTER`: one comparison of a large object costs a part of what a
- * view may cost a filter, so many are too large. */
+/* `BEFORE(CLAUSE WORD CLAUSE WORD …)AFTER`: one comparison of a large object costs a part of the
+ * budget of a filter, so this number of comparisons exceeds it. */
 static const char *repeated(fixture *t, const char *before, const char *clause, const char *word,
                             const char *after)
 {

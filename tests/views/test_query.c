@@ -244,7 +244,7 @@ CONTRACT(a_cursor_of_another_query_is_refused)
         text[i] = text[i] == 'A' ? 'B' : 'A';
         query.cursor = str(text);
         if (ef__query_run(t->views, &query, &second, &t->err) == EF_OK)
-            CHECK_INT(first.cursor.len - 1, i); /* bits behind the last byte do not count */
+            CHECK_INT(first.cursor.len - 1, i); /* bits after the last byte do not count */
     }
     query.cursor = str("%%%");
     REFUSED(EF_BAD_INPUT, ef__query_run(t->views, &query, &second, &t->err));
@@ -333,7 +333,7 @@ static const char FAR_NUMBERS[] =
 static const char ODD_KEYS[] =
     "|\\\"|\\\\|.|a.b|$|$v0|@|0|*|x y|\\u0001|\xc3\xa9|k|'|[0]|\\n|==|)|type()";
 
-/* One of the words of a list, which | separates; the first may be empty. */
+/* A random word of a list separated by |; the first may be empty. */
 static void random_word(dice *d, const char *list, ef__buf *out)
 {
     uint32_t count = 1;
@@ -557,7 +557,7 @@ static void random_filter(dice *d, ef__buf *out, int depth)
     }
 }
 
-/* All pages, put together; the views that were looked at are added to *views_read. */
+/* All pages, concatenated; adds the number of views that were read to *views_read. */
 static const char *all_pages(fixture *t, ef__query query, int64_t *views_read)
 {
     ef__query_result result = EF__QUERY_RESULT_INIT;

@@ -368,7 +368,7 @@ static const char *read_by(fixture *t, ef_views *reader, int64_t g, const char *
     return found ? view.data.ptr : "";
 }
 
-/* As many reads as it takes until the reader has something at hand that could be too old. */
+/* Reads until the reader has cached a view that could be too old. */
 static void read_often(fixture *t, ef_views *reader, int64_t g, const char *wanted)
 {
     for (int i = 0; i < 4; i++)
@@ -416,7 +416,7 @@ static void check_shown(fixture *t, ef_views *reader, int64_t g, const char *ten
     CHECK_TEXT(tenant, view.tenant.ptr);
 }
 
-/* More than a reader has at hand, of names that differ in one part of the key only. */
+/* More views than a reader caches, with names that differ in one part of the key only. */
 CONTRACT(a_reader_takes_no_view_for_another)
 {
     enum { VIEWS = 40 };
@@ -463,7 +463,7 @@ CONTRACT(a_reader_shows_a_view_of_any_size)
     ef__views_close(reader);
 }
 
-/* 1: somebody who reads keeps the log from being emptied. */
+/* 1: a reader prevents that the log is emptied. */
 static int64_t log_is_held(fixture *t, ef__sq_conn *conn)
 {
     int64_t held = -1;

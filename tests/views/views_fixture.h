@@ -1,5 +1,5 @@
 /*
- * views_fixture.h - what the seam of the views promises, run on every back end.
+ * views_fixture.h - tests of the interface of the view stores, run on every back end.
  *
  * Each test gets a new, empty store of the back end that the program was started with (its first
  * argument): "memory", "sqlite", "lmdb" or "postgres". The wall clock is the test's; it stands
@@ -77,7 +77,7 @@ void digest_from_scratch(fixture *t, int64_t generation, uint8_t out[EF__DIGEST_
 /* "key/tenant/id " for each view of a scan; at most `limit`. */
 const char *scan_text(fixture *t, const ef__view_scan *scan, size_t limit);
 
-/* A small generator, so that a seed tells the whole run. */
+/* A small random generator, so that a seed determines the whole run. */
 typedef struct dice {
     uint64_t state;
 } dice;

@@ -25,7 +25,7 @@ window.field = (label) => {
 };
 """ + (Path(__file__).parent / "look.js").read_text()
 
-# Roles that a person is told of by name.
+# Roles that assistive technology announces by name.
 NAMED = {"button", "link", "textbox", "searchbox", "combobox", "checkbox", "slider", "progressbar", "img", "image", "dialog",
          "table", "region", "navigation", "option", "listbox", "tab", "form", "columnheader"}
 

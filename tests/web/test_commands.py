@@ -139,7 +139,7 @@ class Commands(Page):
 
     def shown(self, page, words, fields):
         """The command beside a button, with what is filled in."""
-        self.b.go("audit")  # so that it is drawn anew
+        self.b.go("audit")  # so that it is drawn again
         self.b.go(page)
         self.b.wait(f"find({json.dumps(words)}, 'button')")
         if not self.b.js(f"find({json.dumps(words)}, 'button').dataset.command"):
@@ -234,7 +234,7 @@ class Commands(Page):
     def test_what_is_shown_beside_a_button_does_what_it_does(self):
         buttons, lines = self.look_around()
         self.assertGreater(len(lines), 12)
-        for line in lines - {f"everfold run watch {self.run_id}"}:  # which waits for somebody who works
+        for line in lines - {f"everfold run watch {self.run_id}"}:  # which waits for a worker
             fails = "--validate" in line and "bad-" in line
             self.assertEqual(int(fails), (done := self.shell(line))[0], (line, done))
         for page, words, *more in BUTTONS:
@@ -247,7 +247,7 @@ class Commands(Page):
                 self.assertEqual("everfold " + self.named(command), line)
                 if "Program" in fields:
                     (Path(self.place.name) / line.split()[-1]).write_text(fields["Program"])
-                if "404" in answer:  # an open page would ask for what is gone
+                if "404" in answer:  # an open page would request removed items
                     self.b.go("crew")
                 self.assertEqual(code, (done := self.shell(line, self.place.name))[0], done)
                 self.assertIn(answer, self.get(self.named(path)).body.decode())

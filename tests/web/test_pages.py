@@ -161,7 +161,7 @@ class Pages(Page):
         for _ in range(3):
             self.b.js("find('◀').click()")
         self.b.wait_words("197 of 200")
-        # A list that has moved on is told by what came and what went.
+        # A list that has changed is described by its new and removed items.
         self.assertEqual([["last[0]", "199", None], ["last[2]", None, "202"], ["n", "201", "202"]], self.b.js(
             "[...document.querySelectorAll('.changes li')].map((l) => ['code', 'del', 'ins'].map((k) => l.querySelector(k)?.textContent ?? null))"))
         listed(range(206, 211))
