@@ -90,8 +90,8 @@ static ef_status set_on_error(cli *c, ef_str text, ef_projection_list *deployed,
     return st == EF_OK ? reread_projection(c, name, deployed, err) : st;
 }
 
-/* In inline_apply_only and shadow_only no worker catches the projection up, so the deployment does:
- * what other processes hold is waited for while it moves. */
+/* In inline_apply_only and shadow_only no worker catches the projection up, so the deployment does.
+ * It waits for work of other processes while that progresses. */
 static ef_status catch_up(cli *c, ef_error *err)
 {
     const ef_clock *clock = ef_clock_system();

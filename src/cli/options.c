@@ -109,7 +109,7 @@ static ef_status unknown_option(const cli *c, const option_set *set, const char 
     return ef_fail(err, EF_BAD_INPUT, "%s has no option %s", what, text);
 }
 
-/* Reports what getopt_long refused; the word is in argv. */
+/* Reports the word in argv that getopt_long refused. */
 static ef_status refused_option(const cli *c, const option_set *set, int sign, char **argv,
                                 char *hint, size_t hint_size, ef_error *err)
 {

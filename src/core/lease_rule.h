@@ -1,5 +1,5 @@
 /*
- * lease_rule.h - who may hold a lease: a pure decision on the row of the lease.
+ * lease_rule.h - which owner may hold a lease: a pure decision on the row of the lease.
  *
  *     free ── acquire: token + 1 ──► held ── renew, acquire by its owner: token stays ──► held
  *       ▲                             │

@@ -137,7 +137,7 @@ static void move_place(ef__migration_cursor *place, const ef__view *view)
     memcpy(place->id, view->id.ptr, view->id.len);
 }
 
-static bool look_at(void *context, ef_str key, const ef__view *view)
+static bool add_old_view(void *context, ef_str key, const ef__view *view)
 {
     view_page *page = context;
 
@@ -175,7 +175,7 @@ static ef_status read_page(ef_engine *engine, const ef__generation *generation, 
                          .has_after = from.begun,
                          .after_tenant = {from.tenant, from.tenant_len},
                          .after_id = {from.id, from.id_len}},
-        look_at, page, page->err);
+        add_old_view, page, page->err);
     return st == EF_OK ? page->st : st;
 }
 

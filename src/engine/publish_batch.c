@@ -353,7 +353,7 @@ static ef_status ack_batch(publish_pass *pass, ef_tick *tick, ef_error *err)
     return EF_OK;
 }
 
-static ef_status take_batch(publish_pass *pass, int64_t after, ef_error *err)
+static ef_status claim_batch(publish_pass *pass, int64_t after, ef_error *err)
 {
     return ef__outbox_claim_after(pass->p->engine->journal, ef_str_from(pass->p->name), pass->held,
                                   pass->held_count, after, pass->p->batch, &pass->claimed, err);
@@ -370,9 +370,9 @@ static bool work_meanwhile(void *context)
         return flow->st == EF_OK && flow->next;
     }
     if (flow->next)
-        (void)take_batch(flow->next,
-                         flow->now->claimed.items[flow->now->claimed.count - 1].event->position,
-                         NULL);
+        (void)claim_batch(flow->next,
+                          flow->now->claimed.items[flow->now->claimed.count - 1].event->position,
+                          NULL);
     return false;
 }
 
@@ -442,7 +442,7 @@ ef_status ef__publish_queued(ef__publisher_task *publisher, ef_partition_lease *
     if (!publisher->batch || publisher->batch > publisher->bus->ops->batch_max)
         publisher->batch =
             usual < publisher->bus->ops->batch_max ? usual : publisher->bus->ops->batch_max;
-    st = take_batch(flow.now, 0, err);
+    st = claim_batch(flow.now, 0, err);
     for (size_t n = 1; st == EF_OK && flow.now; n++) {
         publish_pass *room = &ring[n % 3];
         st = check_partitions(flow.now, tick, &whole, err);

@@ -209,8 +209,8 @@ static int64_t round_of(const ef__waiting_read *read)
     return read->round_us ? read->round_us : now_us();
 }
 
-static ef_status look_at_streams(ef_engine *engine, const ef__generation *generation,
-                                 ef__waiting_read *read, bool *out_fresh, ef_error *err)
+static ef_status check_streams(ef_engine *engine, const ef__generation *generation,
+                               ef__waiting_read *read, bool *out_fresh, ef_error *err)
 {
     int64_t at_us = round_of(read);
     int64_t pause_us =
@@ -277,9 +277,9 @@ static ef_status read_lag(ef_engine *engine, ef__read_target *target, const ef_s
     return st;
 }
 
-static ef_status look_at_position(ef_engine *engine, ef__read_target *target, const ef_str *tenant,
-                                  int64_t wanted, int64_t at_us, bool *out_fresh,
-                                  int64_t *out_blocked, ef_error *err)
+static ef_status check_position(ef_engine *engine, ef__read_target *target, const ef_str *tenant,
+                                int64_t wanted, int64_t at_us, bool *out_fresh,
+                                int64_t *out_blocked, ef_error *err)
 {
     ef__lag lag = {0};
     ef_status st = read_lag(engine, target, tenant, at_us, &lag, err);
@@ -321,8 +321,8 @@ static ef_status check_cursors(ef_engine *engine, ef__read_target *target, ef__w
         if (st == EF_OK && stream->position == 0)
             *out_fresh = false;
         else if (st == EF_OK)
-            st = look_at_position(engine, target, &stream->tenant, stream->position, round_of(read),
-                                  out_fresh, &blocked, err);
+            st = check_position(engine, target, &stream->tenant, stream->position, round_of(read),
+                                out_fresh, &blocked, err);
     }
     return st;
 }
@@ -339,10 +339,10 @@ static ef_status check_target(ef_engine *engine, ef__read_target *target, const 
     if (read->count && target->generation->by_log)
         st = check_cursors(engine, target, read, out_fresh, err);
     else if (read->count)
-        st = look_at_streams(engine, target->generation, read, out_fresh, err);
+        st = check_streams(engine, target->generation, read, out_fresh, err);
     if (st == EF_OK && *out_fresh && read->position)
-        st = look_at_position(engine, target, tenant, read->position, round_of(read), out_fresh,
-                              out_blocked, err);
+        st = check_position(engine, target, tenant, read->position, round_of(read), out_fresh,
+                            out_blocked, err);
     return st;
 }
 

@@ -65,7 +65,7 @@ static void poll_when_due(const ef_engine *engine, const ef__scope *scope, ef_ti
                      ef__engine_now(engine) + scope->next_try_us - ef__engine_mono_us(engine));
 }
 
-static ef_status take_lease(ef_engine *engine, ef__scope *scope, int64_t now_us, ef_error *err)
+static ef_status acquire_lease(ef_engine *engine, ef__scope *scope, int64_t now_us, ef_error *err)
 {
     ef_lease_key key = lease_of(scope);
     int64_t lease_ms = engine->lease_ms;
@@ -100,7 +100,7 @@ ef_status ef__scope_ready(ef_engine *engine, ef__scope *scope, ef_tick *tick, bo
         return EF_OK;
     }
     if (!scope->token || now_us >= scope->renew_us)
-        st = take_lease(engine, scope, now_us, err);
+        st = acquire_lease(engine, scope, now_us, err);
     *out = st == EF_OK && scope->token && now_us < scope->until_us;
     if (st == EF_OK && !*out)
         poll_when_due(engine, scope, tick);

@@ -91,7 +91,7 @@ static bool is_given(const seed_run *seeding, const ef_seed_view *view)
     return false;
 }
 
-static ef_status take_view(seed_run *seeding, const ef_seed_view *view, ef_error *err)
+static ef_status add_view(seed_run *seeding, const ef_seed_view *view, ef_error *err)
 {
     ef__view_change *change = &seeding->changes[seeding->count];
     ef__view *to = &change->view;
@@ -147,7 +147,7 @@ static ef_status load_views(seed_run *seeding, ef_error *err)
         ef_seed_view view = {0};
         st = seeding->seed->next(seeding->seed->context, &view, &more, err);
         if (st == EF_OK && more)
-            st = take_view(seeding, &view, err);
+            st = add_view(seeding, &view, err);
         if (st == EF_OK && seeding->count && (!more || seeding->count == SEED_VIEWS))
             st = write_views(seeding, err);
     }

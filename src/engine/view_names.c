@@ -18,7 +18,7 @@ typedef struct name_search {
     bool found;
 } name_search;
 
-static bool look_into_view(void *context, ef_str key, const ef__view *view)
+static bool search_view(void *context, ef_str key, const ef__view *view)
 {
     name_search *search = context;
 
@@ -44,9 +44,9 @@ static bool is_in_views(void *context, ef_str name)
     search->wanted = ef__buf_str(&text);
     search->found = false;
     if (search->status == EF_OK)
-        search->status =
-            text.failed ? ef_fail(search->err, EF_NO_MEMORY, "memory ran out in a query")
-                        : views->ops->view_scan(views, &all, look_into_view, search, search->err);
+        search->status = text.failed
+                             ? ef_fail(search->err, EF_NO_MEMORY, "memory ran out in a query")
+                             : views->ops->view_scan(views, &all, search_view, search, search->err);
     ef__buf_release(&text);
     return search->found || search->status != EF_OK;
 }

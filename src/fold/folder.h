@@ -9,7 +9,7 @@
  *     for each event: ef__folder_apply(folder, &event, &outcome, &err)
  *     for (size_t at = 0; ef__folder_next(folder, &at, &view, &err) == EF_OK && view.view_id.len;)
  *         store view
- *     ef__folder_settle(folder)       stored: go on with the views still decoded
+ *     ef__folder_settle(folder)       stored: continue with the views still decoded
  *     ef__folder_reset(folder)        not stored, or enough memory used: forget them all
  *
  * An event that fails leaves no trace in any view. The result of an event depends only on the

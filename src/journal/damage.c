@@ -1,10 +1,10 @@
 /*
- * damage.c - a journal that was found damaged takes no more events.
+ * damage.c - a damaged journal refuses appends.
  *
  * The damage that a call finds is recorded in the store, where every process finds it before its
  * next append; the store's record is the truth, and an operator removes it (ef_journal_accept).
- * Where it cannot be recorded this handle alone knows: none -> noting -> known, which is final.
- * Reads go on, because what is not damaged is still right.
+ * If it cannot be recorded, only this handle knows it: none -> noting -> known, which is final.
+ * Reads continue, because undamaged events are still correct.
  */
 #include "front_priv.h"
 
@@ -32,7 +32,7 @@ static bool is_known_here(const ef_journal *journal)
     return atomic_load_explicit(&journal->damage.state, memory_order_acquire) == KNOWN;
 }
 
-static void keep_here(ef_journal *journal, const ef__damage *damage)
+static void cache_damage(ef_journal *journal, const ef__damage *damage)
 {
     int none = NONE;
 
@@ -49,7 +49,7 @@ static void record_damage(ef_journal *journal, const ef__damage *damage)
 
     if (can && journal->store->damage_set(journal, damage, &why) == EF_OK)
         return;
-    keep_here(journal, damage);
+    cache_damage(journal, damage);
     if (can)
         ef__log(journal->options.log, EF_LOG_WARN,
                 "damage is not recorded in the store; other processes do not know of it",

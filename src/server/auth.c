@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define LOOK_AGAIN_US 1000000
+#define RELOAD_US 1000000
 
 /* Identifies a state of the file: each change replaces the file. */
 typedef struct file_identity {
@@ -30,7 +30,7 @@ struct ef__tokens {
     ef__token_list list;
     file_identity identity; /* of the file at the last attempt to read it */
     bool unreadable;        /* reading the file failed; it is retried each second */
-    int64_t looked_us;
+    int64_t checked_us;
 };
 
 static file_identity identity_of(const char *path)
@@ -154,14 +154,14 @@ static bool reload_if_changed(ef__server *server, bool retry)
     return !same;
 }
 
-/* Tokens may have been revoked since the file was read. */
-static void look_again(ef__server *server, int64_t now_us)
+/* Reads the token file again if it has changed, because tokens may have been revoked. */
+static void reload_at_interval(ef__server *server, int64_t now_us)
 {
     struct ef__tokens *tokens = server->tokens;
-    int64_t before = __atomic_load_n(&tokens->looked_us, __ATOMIC_RELAXED);
+    int64_t before = __atomic_load_n(&tokens->checked_us, __ATOMIC_RELAXED);
 
-    if (now_us - before < LOOK_AGAIN_US || !server->options.tokens ||
-        !__atomic_compare_exchange_n(&tokens->looked_us, &before, now_us, false, __ATOMIC_RELAXED,
+    if (now_us - before < RELOAD_US || !server->options.tokens ||
+        !__atomic_compare_exchange_n(&tokens->checked_us, &before, now_us, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         return;
     (void)reload_if_changed(server, true);
@@ -215,7 +215,7 @@ ef_status ef__token_check(ef__server *server, ef_str authorization, const ef__pe
 {
     bool admitted;
 
-    look_again(server, now_us);
+    reload_at_interval(server, now_us);
     if (authorization.len > 7 && strncasecmp(authorization.ptr, "Bearer ", 7) == 0)
         return check_token(server, (ef_str){authorization.ptr + 7, authorization.len - 7}, out,
                            err);
@@ -233,7 +233,7 @@ bool ef__principal_stands(ef__server *server, const ef__principal *who)
 {
     bool stands;
 
-    look_again(server, ef__server_mono(server));
+    reload_at_interval(server, ef__server_mono(server));
     pthread_rwlock_rdlock(&server->tokens->lock);
     stands = who->owner || (who->token[0] == '\0' && is_unlocked(server->tokens));
     for (size_t i = 0; who->token[0] && i < server->tokens->list.count; i++) {

@@ -245,7 +245,7 @@ static bool is_quick(const ef__request *r)
 }
 
 /* Passes the request to the pool or the committer. False: its queue is full. */
-static bool hand_on(ef__request *r)
+static bool queue_request(ef__request *r)
 {
     if ((r->route->flags & EF__ROUTE_APPEND) && r->body.len <= EF__COMMITTED_BYTES_MAX) {
         (void)ef__buf_reserve(&r->out, PLACE_BYTES - 1);
@@ -283,7 +283,7 @@ static enum MHD_Result exchange_run(exchange *x)
         return send_answer(x);
     }
     MHD_suspend_connection(r->connection);
-    if (!hand_on(r)) {
+    if (!queue_request(r)) {
         (void)ef_fail(&r->error, EF_BUSY, "too many requests wait already; try again in a second");
         ef__dispatch_problem(r);
         ef__http_ready(r);

@@ -97,7 +97,7 @@ static void drop_last(run *r)
 
 /* --- candidates ------------------------------------------------------------------------------- */
 
-static ef_status look_into(run *r, const ef__view *view)
+static ef_status open_match(run *r, const ef__view *view)
 {
     ef_status st = r->match ? EF_OK : ef__match_open(&r->match, r->err);
 
@@ -221,7 +221,7 @@ static ef_status test_view(run *r, ef_str key, const ef__view *view, bool *out_h
     *out_holds = true;
     *out = (ef__query_place){.tenant = view->tenant, .id = view->id, .keys = {key}};
     if (!covered || !placed)
-        st = look_into(r, view);
+        st = open_match(r, view);
     if (st == EF_OK && !covered)
         st = ef__match_test(r->match, r->query->filter, out_holds, r->err);
     if (st == EF_OK && *out_holds && !placed)
@@ -237,7 +237,7 @@ static ef_status charge_meter(run *r)
                            : EF_OK;
 }
 
-static bool look_at(void *context, ef_str key, const ef__view *view)
+static bool scan_view(void *context, ef_str key, const ef__view *view)
 {
     run *r = context;
     ef__query_place place;
@@ -280,7 +280,7 @@ static ef_status scan_views(run *r, ef_views *views)
         s.after_tenant = r->cursor.tenant;
         s.after_id = r->cursor.id;
     }
-    st = views->ops->view_scan(views, &s, look_at, r, r->err);
+    st = views->ops->view_scan(views, &s, scan_view, r, r->err);
     return st == EF_OK ? r->st : st;
 }
 
@@ -290,7 +290,7 @@ static ef_status print_fields(run *r, const ef__view *view, ef__buf *out)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
     ef__value v;
-    ef_status st = look_into(r, view);
+    ef_status st = open_match(r, view);
 
     ef__buf_reset(out);
     ef__json_open(&w, '{');

@@ -160,9 +160,9 @@ static ef_status fill_new(vl_txn *txn, void *context, ef_error *err)
     return st == EF_OK ? vl_state_put(txn, &state, err) : st;
 }
 
-/* *out_new: there is nothing in it yet. Handles last when the transaction that opened them is
- * committed, also one that only reads. */
-static ef_status look_inside(vl_env *env, bool *out_new, ef_error *err)
+/* Opens the trees of an environment; *out_new: it is empty. Handles stay valid after the
+ * transaction that opened them is committed, also one that only reads. */
+static ef_status open_existing(vl_env *env, bool *out_new, ef_error *err)
 {
     vl_txn txn = {.env = env};
     size_t has = 0;
@@ -267,7 +267,7 @@ static ef_status open_env(vl_env *env, const vl_env_options *options, bool is_ma
     if (st == EF_OK)
         st = check_size(env, err);
     if (st == EF_OK)
-        st = look_inside(env, &is_new, err);
+        st = open_existing(env, &is_new, err);
     if (st != EF_OK)
         return st;
     (void)mdb_reader_check(env->mdb, &dead); /* those that were killed keep old pages */
