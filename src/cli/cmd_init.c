@@ -37,7 +37,7 @@ static int print_schema(cli *c)
     if (st == EF_OK && text.len == 0)
         st = ef_fail(
             &err, EF_BAD_INPUT,
-            "neither %s nor %s is on a database server: --print-schema has nothing to print",
+            "neither %s nor %s is on a database server: --sql has nothing to print",
             c->journal_shown, c->views_shown);
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
@@ -80,10 +80,11 @@ static int run_init(cli *c)
 const cli_command cli_cmd_init = {
     .name = "init",
     .summary = "create the data directory and the stores; idempotent",
-    .options = CLI_OPTIONS({"partitions", 0, "N", "outbox.partitions", NULL,
-                            "partitions of a new journal (default 16)"},
-                           {"sql", 0, NULL, NULL, NULL,
-                            "make nothing: print the SQL that would, for stores on a server"}),
+    .options =
+        CLI_OPTIONS({"partitions", 0, "N", "outbox.partitions", NULL,
+                     "partitions of a new journal (default 16)"},
+                    {"sql", 0, NULL, NULL, NULL,
+                     "print the SQL that creates the stores on a server, and create nothing"}),
     .more = "The stores that --journal and --views name are written to everfold.conf in the data\n"
             "directory, so that later commands find them. A URL with a password is not written;\n"
             "neither is anything if --config names another settings file.",

@@ -77,8 +77,9 @@ static int run_ls(cli *c)
 const cli_command cli_cmd_lease_ls = {
     .name = "lease ls",
     .summary = "list leases: holder, expiry and fencing token",
-    .options = CLI_OPTIONS({"kind", 0, "KIND", NULL, "partition,publisher,scope,run,sequencer",
-                            "only leases of this kind"}),
+    .options =
+        CLI_OPTIONS({"kind", 0, "KIND", NULL, "partition,publisher,scope,run,sequencer",
+                     "only leases of this kind: partition, publisher, scope, run, sequencer"}),
     .more = "The token grows with every take-over; a write under an older token is refused. A\n"
             "released lease is free and keeps its token.",
     .example = "everfold lease ls --kind partition",

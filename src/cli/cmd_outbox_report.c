@@ -218,7 +218,8 @@ const cli_command cli_cmd_outbox_report = {
         {"partition", 0, "PARTITION", NULL, NULL, "only rows of this partition: p07"},
         {"error", 0, "TEXT", NULL, NULL, "only rows whose last error contains this text"},
         {"older", 0, "TIME", NULL, NULL, "only rows enqueued longer ago than this: 10m"},
-        {"by", 0, "WHAT", NULL, "error", "count rows by lane and error (default: dead rows)"},
+        {"by", 0, "WHAT", NULL, "error",
+         "error: count rows by lane and error (default: dead rows)"},
         {"limit", 0, "N", NULL, NULL, "at most N rows (default 50)"},
         {"after", 0, "CURSOR", NULL, NULL, "continue an earlier report after its cursor"}),
     .more =

@@ -38,10 +38,7 @@ static int report_refusal(cli *c, const char *path, const ef_text *report, const
         cli_lines_say((ef_str){report->ptr, report->len});
     if (err->status == EF_CONFLICT && !cli_has(c, "in-place")) {
         ef__buf hint = EF__BUF_INIT(8192);
-        ef__buf_printf(&hint,
-                       "raise the version in the program's first line, then run: "
-                       "everfold projection deploy %s",
-                       path);
+        ef__buf_printf(&hint, "after that, run: everfold projection deploy %s", path);
         int rc = cli_fail(c, err, hint.ptr);
         ef__buf_release(&hint);
         return rc;

@@ -50,7 +50,7 @@ static int run_failures(cli *c)
         return rc;
     st = cli_projection_failures(c, name, cli_has(c, "all"), (size_t)limit, &found, &err);
     if (st != EF_OK)
-        rc = cli_fail(c, &err, NULL);
+        rc = cli_fail(c, &err, cli_projection_hint(st));
     else if (c->format == CLI_TABLE)
         print_text(c, &found);
     else

@@ -16,7 +16,7 @@ static int set_paused(cli *c, bool paused)
         return rc;
     st = paused ? cli_projection_pause(c, name, cli_actor(c), cli_reason(c), &err)
                 : cli_projection_resume(c, name, cli_actor(c), cli_reason(c), &err);
-    return st == EF_OK ? cli_show_projection(c, name) : cli_fail(c, &err, NULL);
+    return st == EF_OK ? cli_show_projection(c, name) : cli_fail(c, &err, cli_projection_hint(st));
 }
 
 static int run_pause(cli *c)

@@ -3,6 +3,7 @@
  */
 #include "commands.h"
 #include "calls.h"
+#include "projection.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -78,7 +79,7 @@ static int run_rebuild(cli *c)
     if (cli_projection_rebuild(c, &rebuild, &runs, &err) == EF_OK)
         rc = finish_rebuild(c, &runs);
     else
-        rc = cli_fail(c, &err, err.status == EF_EXISTS ? "see: everfold run ls --open" : NULL);
+        rc = cli_fail(c, &err, cli_projection_hint(err.status));
     ef_run_list_release(&runs);
     return rc;
 }

@@ -138,7 +138,7 @@ static int run_show(cli *c)
         st = c->format == CLI_TABLE ? write_lines(c, &found.items[0], &err)
                                     : write_json(c, &found.items[0], &err);
     if (st != EF_OK)
-        rc = cli_fail(c, &err, NULL);
+        rc = cli_fail(c, &err, cli_projection_hint(st));
     ef_projection_list_release(&found);
     return rc;
 }

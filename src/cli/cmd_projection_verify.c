@@ -3,6 +3,7 @@
  */
 #include "commands.h"
 #include "calls.h"
+#include "projection.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -60,8 +61,7 @@ static int run_verify(cli *c)
         return rc;
     ef_status st = cli_projection_verify(c, ef_str_from(c->arguments[0]), cli_actor(c),
                                          cli_reason(c), &runs, &err);
-    rc = st == EF_OK ? verify_projection(c, &runs)
-                     : cli_fail(c, &err, st == EF_EXISTS ? "see: everfold run ls --open" : NULL);
+    rc = st == EF_OK ? verify_projection(c, &runs) : cli_fail(c, &err, cli_projection_hint(st));
     ef_run_list_release(&runs);
     return rc;
 }

@@ -40,14 +40,14 @@ static ef_status report_timeout(cli *c, ef_str name, int64_t reached, int64_t po
 
     if (st == EF_OK && p->scopes_behind > 0 && p->scope_count > 1)
         st = ef_fail_numbers(err, EF_TIMEOUT, position, reached,
-                             "projection %.*s (%.*s) is at position %" PRId64
-                             " and has not reached %" PRId64 ": scope %.*s is %.*s",
+                             "projection \"%.*s\" (%.*s) has reached position %" PRId64
+                             ", not %" PRId64 ": scope %.*s is %.*s",
                              EF_STR_ARG(p->name), EF_STR_ARG(p->state), reached, position,
                              EF_STR_ARG(p->scopes[1].name), EF_STR_ARG(p->scopes[1].state));
     else if (st == EF_OK)
         st = ef_fail_numbers(err, EF_TIMEOUT, position, reached,
-                             "projection %.*s (%.*s) is at position %" PRId64
-                             " and has not reached %" PRId64,
+                             "projection \"%.*s\" (%.*s) has reached position %" PRId64
+                             ", not %" PRId64,
                              EF_STR_ARG(p->name), EF_STR_ARG(p->state), reached, position);
     ef_projection_list_release(&found);
     return st;
@@ -110,7 +110,7 @@ static int run_wait(cli *c)
         st = wait_for(c, ef_str_from(c->arguments[0]), position, timeout_ms, &err);
     if (st == EF_OK)
         return cli_show_projection(c, ef_str_from(c->arguments[0]));
-    return cli_fail(c, &err, cli_view_hint(st));
+    return cli_fail(c, &err, st == EF_NOT_FOUND ? cli_projection_hint(st) : cli_view_hint(st));
 }
 
 const cli_command cli_cmd_projection_wait = {

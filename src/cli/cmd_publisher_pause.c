@@ -15,7 +15,7 @@ static int set_paused(cli *c, bool paused)
         return rc;
     if (cli_publisher_pause(c, name, paused, cli_reason(c), &err) != EF_OK ||
         cli_note(c, paused ? "publisher_pause" : "publisher_resume", name, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
+        return cli_fail(c, &err, err.status == EF_NOT_FOUND ? "see: everfold publisher ls" : NULL);
     return cli_show_publisher(c, name);
 }
 

@@ -16,7 +16,7 @@ static int run_rm(cli *c)
         return rc;
     if (cli_publisher_remove(c, name, cli_has(c, "discard"), cli_reason(c), &rows, &err) != EF_OK ||
         cli_note(c, "publisher_remove", name, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
+        return cli_fail(c, &err, err.status == EF_NOT_FOUND ? "see: everfold publisher ls" : NULL);
     if (rows)
         cli_say(c, "publisher %.*s removed; %lld unpublished row%s discarded", EF_STR_ARG(name),
                 (long long)rows, cli_plural(rows));

@@ -3,6 +3,7 @@
  */
 #include "commands.h"
 #include "calls.h"
+#include "projection.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -166,7 +167,7 @@ static int replay_now(cli *c, const ef_replay *replay)
     if (rc != 0)
         return rc;
     if (cli_replay_request(c, replay, &runs, &err) != EF_OK)
-        rc = cli_fail(c, &err, err.status == EF_EXISTS ? "see: everfold run ls --open" : NULL);
+        rc = cli_fail(c, &err, cli_projection_hint(err.status));
     else
         rc = finish_replay(c, &runs);
     ef_run_list_release(&runs);
@@ -206,7 +207,7 @@ static const cli_option options[] = {
 
 const cli_command cli_cmd_replay = {
     .name = "replay",
-    .summary = "apply events to projections again; events that were applied are skipped",
+    .summary = "deliver events to projections again; those that were applied have no effect",
     .options = options,
     .more =
         "An event that a projection has applied is a duplicate and changes nothing; a missing\n"

@@ -13,9 +13,11 @@
 #include <everfold/supervisor.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -129,9 +131,9 @@ static ef_status deploy_all(cli *c, const char *directory, ef_error *err)
 {
     struct dirent **names = NULL;
     int count = directory ? scandir(directory, &names, is_program, alphasort) : 0;
-    ef_status st = count < 0
-                       ? ef_fail(err, EF_NOT_FOUND, "--projections %s cannot be read", directory)
-                       : EF_OK;
+    ef_status st = count >= 0 ? EF_OK
+                              : ef_fail(err, EF_NOT_FOUND, "--projections %s cannot be read: %s",
+                                        directory, strerror(errno));
 
     for (int i = 0; i < count; i++) {
         char path[PATH_MAX];

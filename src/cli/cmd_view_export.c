@@ -3,6 +3,7 @@
  */
 #include "commands.h"
 #include "calls.h"
+#include "projection.h"
 #include "view.h"
 
 typedef struct exporting {
@@ -33,7 +34,7 @@ static int run_export(cli *c)
         return rc;
     ef_status st = cli_view_export(c, ef_str_from(c->arguments[0]), cli_tenant(c), any,
                                    print_view_line, &x, &x.as_of, &err);
-    return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+    return st == EF_OK ? 0 : cli_fail(c, &err, cli_projection_hint(st));
 }
 
 const cli_command cli_cmd_view_export = {

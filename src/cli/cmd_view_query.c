@@ -3,6 +3,7 @@
  */
 #include "commands.h"
 #include "calls.h"
+#include "projection.h"
 #include "view.h"
 #include "../base/limits.h"
 
@@ -158,7 +159,7 @@ static int run_query(cli *c)
         cli_lines_say(ef_str_from(err.text));
         return ef_status_exit(st);
     }
-    return cli_fail(c, &err, cli_view_hint(st));
+    return cli_fail(c, &err, st == EF_NOT_FOUND ? cli_projection_hint(st) : cli_view_hint(st));
 }
 
 const cli_command cli_cmd_view_query = {

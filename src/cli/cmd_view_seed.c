@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LINE_MAX_BYTES (32 * 1024 * 1024)
 
@@ -118,7 +119,8 @@ static int run_seed(cli *c)
         return rc;
     s.file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     if (!s.file) {
-        (void)ef_fail(&err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s cannot be opened", path);
+        (void)ef_fail(&err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s cannot be opened: %s", path,
+                      strerror(errno));
         return cli_fail(c, &err, NULL);
     }
     rc = seed_generation(c, &s);

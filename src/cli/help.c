@@ -68,8 +68,8 @@ void cli_help_all(cli *c)
     }
     ef__buf_add_text(out, "\nCommon options:\n");
     write_options(out, cli_common_options, NULL);
-    ef__buf_add_text(out, "\nExit: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 timed out, "
-                          "6 unhealthy.\n"
+    ef__buf_add_text(out, "\nExit: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 busy "
+                          "or timed out, 6 unhealthy.\n"
                           "More: everfold help COMMAND, everfold config show\n");
 }
 

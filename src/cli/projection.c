@@ -99,12 +99,19 @@ void cli_show_scope(cli *c, const ef_scope *s, const char *indent)
     ef__buf_add_char(&c->out, '\n');
 }
 
+const char *cli_projection_hint(ef_status status)
+{
+    return status == EF_NOT_FOUND ? "see: everfold projection ls"
+           : status == EF_EXISTS  ? "see: everfold run ls --open"
+                                  : NULL;
+}
+
 int cli_show_projection(cli *c, ef_str name)
 {
     ef_error err = EF_ERROR_INIT;
     ef_projection_list list = {0};
     ef_status st = cli_projection_ls(c, name, &list, &err);
-    int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+    int rc = st == EF_OK ? 0 : cli_fail(c, &err, cli_projection_hint(st));
 
     if (rc == 0)
         cli_print_projection(c, &list.items[0]);

@@ -16,5 +16,7 @@ void cli_show_failure(cli *c, const ef_failure *failure, const char *indent);
 void cli_show_scope(cli *c, const ef_scope *scope, const char *indent);
 /* Reads the projection and prints it: 0, or the exit code. */
 int cli_show_projection(cli *c, ef_str name);
+/* The hint after a call about a projection failed; NULL if there is none. */
+const char *cli_projection_hint(ef_status status);
 
 #endif

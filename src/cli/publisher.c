@@ -93,7 +93,7 @@ int cli_show_publisher(cli *c, ef_str name)
     int rc;
 
     if (cli_publisher_get(c, name, &list, &err) != EF_OK)
-        rc = cli_fail(c, &err, "run: everfold publisher ls");
+        rc = cli_fail(c, &err, "see: everfold publisher ls");
     else
         rc = cli_show_publishers(c, &list, true);
     ef_publisher_list_release(&list);

@@ -248,7 +248,7 @@ static ef_status check_replay(ef_engine *engine, const ef_replay *replay, ef_err
         st = check_pair("seqs", replay->until_seq ? replay->after_seq + 1 : replay->after_seq,
                         replay->until_seq, err);
     if (st == EF_OK && (replay->after_seq || replay->until_seq) && replay->stream.len == 0)
-        st = ef_fail(err, EF_BAD_INPUT, "bounds of seqs need a stream");
+        st = ef_fail(err, EF_BAD_INPUT, "bounds of seqs (after_seq, until_seq) need a stream");
     if (st == EF_OK && replay->stream.len && replay->any_tenant)
         st = ef_fail(err, EF_BAD_INPUT, "a stream belongs to one tenant");
     return st == EF_OK ? check_projection(engine, replay->projection, err) : st;

@@ -181,9 +181,10 @@ ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *act, int64
     if (st == EF_OK && out->count)
         st = make_due(engine, act, out, &due, err);
     if (st == EF_OK && due.count == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "stream \"%.*s\" seq %lld: no retry row%s%.*s",
-                     EF_STR_ARG(act->stream), (long long)act->seq, act->lane.len ? " in lane " : "",
-                     EF_STR_ARG(act->lane));
+        st = ef_fail(err, EF_NOT_FOUND, "stream \"%.*s\", seq %lld: no retry row%s%.*s%s",
+                     EF_STR_ARG(act->stream), (long long)act->seq,
+                     act->lane.len ? " in lane \"" : "", EF_STR_ARG(act->lane),
+                     act->lane.len ? "\"" : "");
     if (st == EF_OK)
         st = poll_rows(engine, act, &due, timeout_ms ? timeout_ms : EF_REPLAY_WAIT_MS, out, err);
     ef_row_list_release(&due);

@@ -145,6 +145,6 @@ ef_status ef_token_parse(ef_str token, ef_token *out, ef_error *err)
         return ef_fail(err, EF_BAD_INPUT, "the token is empty");
     if (token.ptr[0] == 's' ? parse_stream(token, out) : parse_positions(token, out))
         return EF_OK;
-    return ef_fail(err, EF_BAD_INPUT, "\"%.*s\" is not a token that append gave",
+    return ef_fail(err, EF_BAD_INPUT, "\"%.*s\" is not the token of an append",
                    token.len < 100 ? (int)token.len : 100, token.ptr);
 }

@@ -50,7 +50,8 @@ static ef_status bind_to(const struct addrinfo *a, const char *text, int *out_fd
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, a->ai_addr, a->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
         ef_status st = ef_fail(err, errno == EADDRINUSE ? EF_EXISTS : EF_BAD_INPUT,
-                               "cannot listen on %.200s: %s", text, strerror(errno));
+                               "cannot listen on %.200s: %s%s", text, strerror(errno),
+                               errno == EADDRINUSE ? "; name another port" : "");
         (void)close(fd);
         return st;
     }
