@@ -100,13 +100,22 @@ static const char *server_hint(const cli *c)
                : NULL;
 }
 
+static const char *default_hint(const cli *c, ef_status status)
+{
+    if (!c->client)
+        return NULL;
+    return status == EF_BUSY           ? server_hint(c)
+           : status == EF_UNAUTHORIZED ? "set EVERFOLD_TOKEN or --token-file FILE; "
+                                         "everfold token create makes a token"
+                                       : NULL;
+}
+
 int cli_fail(const cli *c, const ef_error *err, const char *hint)
 {
     ef__buf out = EF__BUF_INIT(64 * 1024);
     ef__json_writer w = EF__JSON_WRITER(&out);
 
-    if (!hint && c->client && err->status == EF_BUSY)
-        hint = server_hint(c);
+    hint = hint ? hint : default_hint(c, err->status);
     if (cli_logs_messages(c)) {
         log_message(
             EF_LOG_ERROR, err->text[0] ? err->text : ef_status_message(err->status),
