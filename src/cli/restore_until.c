@@ -151,6 +151,9 @@ static ef_status deploy_programs(const rewinding *r, ef_engine *from, ef_engine 
                      EF_STR_ARG(p->name));
         else
             st = ef_projection_deploy(to, NULL, p->program, &deployed, &report, err);
+        if (st == EF_OK && p->skips_errors && p->program.len > 0)
+            st = ef_projection_on_error(to, p->name, EF_ON_ERROR_SKIP, cli_actor(r->c),
+                                        EF_STR("restore"), err);
         ef_text_release(&report);
         ef_projection_list_release(&deployed);
     }

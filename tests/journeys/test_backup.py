@@ -102,7 +102,7 @@ class Live(Backed):
     def test_a_backup_is_restored_up_to_a_position_and_a_time(self):
         self.ef("init")
         self.add_publisher()
-        self.deploy(CUSTOMERS_FOLD)
+        self.deploy(CUSTOMERS_FOLD, "--on-error", "skip")
         self.import_events(orders(10_000))
         self.ef("work", "--drain", "--silent")
         events = self.events_of()
@@ -114,6 +114,8 @@ class Live(Backed):
                 self.ef("restore", backup, "--until", until, env=copy)
                 kept = self.events_of(copy)
                 self.assertEqual(events[:len(kept)], kept)
+                projections = self.ef("projection", "ls", "-o", "json", env=copy).json()
+                self.assertEqual(["skip"], [p["on_error"] for p in projections])
                 self.assertEqual("ok", self.doctor(copy, "--deep")["events"])
                 if name == "by-position":
                     self.assertEqual(4321, len(kept))
