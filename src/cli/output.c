@@ -100,14 +100,12 @@ static const char *server_hint(const cli *c)
                : NULL;
 }
 
-static const char *default_hint(const cli *c, ef_status status)
+/* A refused token is refused for every command, whatever the hint of this one is. */
+static const char *choose_hint(const cli *c, ef_status status, const char *hint)
 {
-    if (!c->client)
-        return NULL;
-    return status == EF_BUSY           ? server_hint(c)
-           : status == EF_UNAUTHORIZED ? "set EVERFOLD_TOKEN or --token-file FILE; "
-                                         "everfold token create makes a token"
-                                       : NULL;
+    if (c->client && status == EF_UNAUTHORIZED)
+        return "set EVERFOLD_TOKEN or --token-file FILE; everfold token create makes a token";
+    return !hint && c->client && status == EF_BUSY ? server_hint(c) : hint;
 }
 
 int cli_fail(const cli *c, const ef_error *err, const char *hint)
@@ -115,7 +113,7 @@ int cli_fail(const cli *c, const ef_error *err, const char *hint)
     ef__buf out = EF__BUF_INIT(64 * 1024);
     ef__json_writer w = EF__JSON_WRITER(&out);
 
-    hint = hint ? hint : default_hint(c, err->status);
+    hint = choose_hint(c, err->status, hint);
     if (cli_logs_messages(c)) {
         log_message(
             EF_LOG_ERROR, err->text[0] ? err->text : ef_status_message(err->status),
