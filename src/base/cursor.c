@@ -31,7 +31,8 @@ static uint32_t cursor_sum(const char *text)
     return (uint32_t)ef__xxh3((ef_str){text, SUM_AT}, SUM_SEED);
 }
 
-static bool is_kind(char kind)
+/* Used by an assert only. */
+static __attribute__((unused)) bool is_kind(char kind)
 {
     return (kind >= 'a' && kind <= 'z') || (kind >= 'A' && kind <= 'Z');
 }

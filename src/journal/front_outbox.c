@@ -102,7 +102,8 @@ ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
 /* --- claims ----------------------------------------------------------------------------------- */
 
 /* Every partition once, under a token. */
-static bool is_held_set(const ef_partition_lease *held, size_t count)
+/* Used by an assert only. */
+static __attribute__((unused)) bool is_held_set(const ef_partition_lease *held, size_t count)
 {
     ef__partition_set seen = {{0}};
 
@@ -182,7 +183,8 @@ void ef__claimed_batch_release(ef_claimed_batch *batch)
 
 /* --- acknowledgements ------------------------------------------------------------------------- */
 
-static bool is_retry_row(const ef_retry_row *row)
+/* Used by an assert only. */
+static __attribute__((unused)) bool is_retry_row(const ef_retry_row *row)
 {
     return row->lane.len > 0 && !is_apply_lane(row->lane) && row->position > 0 &&
            row->attempts >= 0 && row->due_us >= 0 && row->due_us <= EF__TIME_US_MAX &&
