@@ -267,7 +267,8 @@ static void check_commits_are_shared(contract *t, const crowd *c)
     CHECK_INT(c->written, facts.appended);
     if (!survives(t))
         return; /* in memory there is nothing to share */
-    CHECK(facts.commits < facts.appended);
+    /* Not compared with the events: the thread that claims commits as often as it finds time, which
+     * was more often than there are events on a machine that writes slowly. */
     CHECK(facts.commits < c->calls);
 }
 
