@@ -41,6 +41,7 @@ typedef struct topic {
     int64_t head;       /* of the journal, in the last step */
     int64_t stepped_us; /* time of the last step */
     bool behind;        /* its projection lags behind the journal */
+    bool has_more;      /* the last step did not read everything that there is */
     int64_t unchanged;  /* consecutive steps without a change */
     size_t limit;       /* events or changes of the next step */
     ef__follower *followers;
@@ -308,6 +309,7 @@ static bool topic_step(struct ef__hub *hub, topic *t, int64_t head)
         }
     }
     ef__buf_release(&frames);
+    t->has_more = more;
     return more;
 }
 
@@ -383,7 +385,7 @@ static bool is_due(const struct ef__hub *hub, const topic *t, int64_t head)
 {
     int64_t wait_us = UNANNOUNCED_US;
 
-    if (t->behind || t->stepped_us == 0)
+    if (t->behind || t->has_more || t->stepped_us == 0)
         return true;
     if (t->key.kind == EF__TOPIC_EVENTS)
         return t->place.number < head;
