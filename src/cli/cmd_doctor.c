@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "calls.h"
 
-#include "../shape/disk.h"
+#include "../shape/overview.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -10,7 +10,7 @@
  *     q quit  p pause …
  */
 #include "panel.h"
-#include "../shape/health.h"
+#include "../shape/overview.h"
 #include "layout.h"
 
 #include <inttypes.h>

@@ -41,8 +41,7 @@ struct ef_client {
     curl_socket_t fd; /* of the connection to a Unix socket that was made last */
 };
 
-/* --- open and close -----------------------------------------------------------------------------
- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 static bool starts_with(const char *text, const char *with)
 {
@@ -190,8 +189,7 @@ void ef__client_call_release(ef__client_call *call)
     ef__buf_release(&call->response);
 }
 
-/* --- one call -----------------------------------------------------------------------------------
- */
+/* --- one call --------------------------------------------------------------------------------- */
 
 static size_t receive_body(char *bytes, size_t size, size_t count, void *context)
 {

@@ -48,8 +48,7 @@ ef_status ef__client_call_json(ef_client *client, ef__client_call *call, ef__are
                                const ef__json **out, ef_error *err);
 void ef__client_call_release(ef__client_call *call);
 
-/* --- operations (operation.c) -------------------------------------------------------------------
- */
+/* --- operations (operation.c) ----------------------------------------------------------------- */
 
 /* A response. `items` are its objects by the shape of the operation; all of it is in the memory of
  * a list. */

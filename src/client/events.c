@@ -6,8 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* --- appending ----------------------------------------------------------------------------------
- */
+/* --- appending -------------------------------------------------------------------------------- */
 
 static void write_text(ef__json_writer *w, const char *key, ef_str value)
 {
@@ -23,19 +22,15 @@ static void write_event(ef__json_writer *w, const ef_new_event *event)
     write_text(w, "stream", event->stream);
     write_text(w, "type", event->type);
     write_text(w, "id", event->id);
-    if (ef_seq_is_expected(event->expected_seq)) {
+    if (ef_seq_is_expected(event->expected_seq))
         ef__json_member_int(w, "expected_seq", event->expected_seq.plus_one - 1);
-    }
-    if (event->schema != 0) {
+    if (event->schema != 0)
         ef__json_member_int(w, "schema", event->schema);
-    }
-    if (event->time_us != 0) {
+    if (event->time_us != 0)
         ef__json_member_time(w, "time", event->time_us);
-    }
     ef__json_member_raw(w, "data", event->data);
-    if (event->meta.len > 0) {
+    if (event->meta.len > 0)
         ef__json_member_raw(w, "meta", event->meta);
-    }
     ef__json_close(w, '}');
 }
 
@@ -84,8 +79,7 @@ ef_status ef_client_append(ef_client *client, const ef_new_event *events, size_t
     return st;
 }
 
-/* --- reading ------------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static ef_status read_batch(ef_client *client, const ef__operation *operation, const void *request,
                             ef_batch *out, int64_t *out_next, ef_error *err)
@@ -150,8 +144,7 @@ ef_status ef_client_wait(ef_client *client, int64_t after, int64_t timeout_ms, e
     return st;
 }
 
-/* --- the store ----------------------------------------------------------------------------------
- */
+/* --- the store -------------------------------------------------------------------------------- */
 
 typedef ef_status read_status(const ef__json *response, void *out, ef_error *err);
 

@@ -7,8 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* --- the request --------------------------------------------------------------------------------
- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 static void add_escaped(ef__buf *out, ef_str text)
 {
@@ -184,8 +183,7 @@ void ef__operation_write(const ef__operation *operation, const void *request, ef
     call->tenant = tenant_of(operation, request);
 }
 
-/* --- the response -------------------------------------------------------------------------------
- */
+/* --- the response ----------------------------------------------------------------------------- */
 
 ef_status ef__client_call_json(ef_client *client, ef__client_call *call, ef__arena *arena,
                                const ef__json **out, ef_error *err)

@@ -81,8 +81,7 @@ ef_status ef_client_outbox_summarise(ef_client *client, const ef_outbox_query *q
     return st == EF_OK ? read_summary(ef__json_get(reply.json, "summary"), out, err) : st;
 }
 
-/* --- actions ------------------------------------------------------------------------------------
- */
+/* --- actions ---------------------------------------------------------------------------------- */
 
 static ef_status act_on_row(ef_client *client, const ef__operation *operation,
                             const ef_outbox_action *action, ef_row_list *out, ef_error *err)

@@ -130,8 +130,7 @@ ef_status ef_client_projection_failures(ef_client *client, ef_str name, bool res
     return EF__OPERATION_ITEMS(client, &ef__op_list_failures, &request, out, err);
 }
 
-/* --- actions ------------------------------------------------------------------------------------
- */
+/* --- actions ---------------------------------------------------------------------------------- */
 
 ef_status ef_client_projection_pause(ef_client *client, ef_str name, ef_str reason, ef_error *err)
 {
@@ -183,8 +182,7 @@ ef_status ef_client_projection_verify(ef_client *client, ef_str projection, ef_s
                               err);
 }
 
-/* --- generations --------------------------------------------------------------------------------
- */
+/* --- generations ------------------------------------------------------------------------------ */
 
 static ef_status deliver_differences(const ef__json *answer,
                                      bool (*each)(void *context, const ef_difference *difference),
@@ -234,13 +232,11 @@ ef_status ef_client_projection_diff(ef_client *client, const ef_generation_choic
 static void write_view(ef__json_writer *w, const ef_seed_view *view)
 {
     ef__json_open(w, '{');
-    if (view->tenant.len > 0) {
+    if (view->tenant.len > 0)
         ef__json_member_str(w, "tenant", view->tenant);
-    }
     ef__json_member_str(w, "view_id", view->view_id);
-    if (view->last_event_sequence != 0) {
+    if (view->last_event_sequence != 0)
         ef__json_member_int(w, "last_event_sequence", view->last_event_sequence);
-    }
     ef__json_member_raw(w, "data", view->data);
     ef__json_close(w, '}');
 }

@@ -25,8 +25,7 @@ ef_status ef_client_run_cancel(ef_client *client, ef_str id, ef_str reason, ef_e
                              &(ef__object_request){.name = id, .reason = reason}, err);
 }
 
-/* --- replays ------------------------------------------------------------------------------------
- */
+/* --- replays ---------------------------------------------------------------------------------- */
 
 ef_status ef_client_replay_request(ef_client *client, const ef_replay *replay, ef_run_list *out,
                                    ef_error *err)
@@ -71,8 +70,7 @@ ef_status ef_client_replay_dry_run(ef_client *client, const ef_replay *replay, b
     return st;
 }
 
-/* --- gaps ---------------------------------------------------------------------------------------
- */
+/* --- gaps ------------------------------------------------------------------------------------- */
 
 ef_status ef_client_gap_ls(ef_client *client, ef_gap_list *out, ef_error *err)
 {

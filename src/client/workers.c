@@ -41,8 +41,7 @@ ef_status ef_client_partition_sync(ef_client *client, const ef_partition_change 
     return st;
 }
 
-/* --- types --------------------------------------------------------------------------------------
- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 ef_status ef_client_type_set(ef_client *client, const ef_type *type, ef_error *err)
 {

@@ -207,8 +207,7 @@ static void write_places(ef__request *r, const ef__append_request *a)
     r->status = all_known ? 200 : 201;
 }
 
-/* --- the request --------------------------------------------------------------------------------
- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 ef_status ef__append_request_read(ef__request *r, ef__append_request *a, ef_error *err)
 {

@@ -61,12 +61,10 @@ ef_status ef__cloudevent_from_headers(ef__request *r, ef_str *out, ef_error *err
         return st;
     ef__json_open(&w, '{');
     ef__request_each_header(r, take_header, &walk);
-    if (content.len > 0) {
+    if (content.len > 0)
         ef__json_member_str(&w, "datacontenttype", content);
-    }
-    if (r->body.len > 0) {
+    if (r->body.len > 0)
         ef__json_member_raw(&w, "data", ef__buf_str(&r->body));
-    }
     ef__json_close(&w, '}');
     if (walk.st == EF_OK)
         walk.st = text.failed
@@ -88,8 +86,7 @@ bool ef__cloudevent_wanted(const ef__request *r)
     return accept.len > 0 && memmem(accept.ptr, accept.len, MEDIA, strlen(MEDIA)) != NULL;
 }
 
-/* --- trace context -------------------------------------------------------------------------------
- */
+/* --- trace context ---------------------------------------------------------------------------- */
 
 /* 00-32 digits-16 digits-2 digits, of a version that we know or a later one. */
 static bool is_trace_parent(ef_str text)
@@ -123,9 +120,8 @@ ef_status ef__trace_meta(ef__request *r, ef_str *out, ef_error *err)
                        EF_STR_ARG(parent));
     ef__json_open(&w, '{');
     ef__json_member_str(&w, "traceparent", parent);
-    if (state.len > 0 && state.len <= 512) {
+    if (state.len > 0 && state.len <= 512)
         ef__json_member_str(&w, "tracestate", state);
-    }
     ef__json_close(&w, '}');
     *out = ef__arena_copy(&r->arena, ef__buf_str(&text));
     ef__buf_release(&text);

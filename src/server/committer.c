@@ -21,13 +21,14 @@
 
 #include <stdlib.h>
 
-#define QUEUE_MAX 4096   /* queued requests; further ones get EF_BUSY */
-#define BATCH_MAX 256    /* requests per call of the journal */
-#define EARLY_COUNT 24   /* requests with which a batch starts before the network round ends */
-#define EARLY_US 500     /* a commit up to this, … */
-#define EARLY_EACH_US 20 /* … plus this per request, is fast: the network needs less per request \
-                          */
-#define HELD_MAX 16      /* blocked appends: each retry of one delays the others a little */
+#define QUEUE_MAX 4096 /* queued requests; further ones get EF_BUSY */
+#define BATCH_MAX 256  /* requests per call of the journal */
+#define EARLY_COUNT 24 /* requests with which a batch starts before the network round ends */
+#define EARLY_US 500   /* a commit up to this, … */
+#define EARLY_EACH_US                                                                              \
+    20              /* … plus this per request, is fast: the network needs less per request      \
+                     */
+#define HELD_MAX 16 /* blocked appends: each retry of one delays the others a little */
 #define HELD_FOR_US 5000000
 #define HELD_PAUSE_US 20000
 

@@ -26,9 +26,10 @@
 
 #define ADDRESSES 4096 /* counters of connections by hashed address */
 #define REAP_MS 500
-#define CROWDED_US (2 * 1000000) /* request time of an address with a large share of connections   \
-                                  */
-#define EVENTS_MAX 256           /* of one call to the kernel */
+#define CROWDED_US                                                                                 \
+    (2 * 1000000)      /* request time of an address with a large share of connections             \
+                        */
+#define EVENTS_MAX 256 /* of one call to the kernel */
 
 struct ef__connection {
     struct ef__connection *before, *next;
@@ -49,8 +50,7 @@ struct ef__connections {
     bool running, ending;
 };
 
-/* --- the list -----------------------------------------------------------------------------------
- */
+/* --- the list --------------------------------------------------------------------------------- */
 
 ef__connection *ef__connection_add(ef__server *server, struct MHD_Connection *connection)
 {
@@ -105,8 +105,7 @@ void ef__connection_turn(ef__server *server, ef__connection *c, bool is_clients_
                          __ATOMIC_RELAXED);
 }
 
-/* --- slow clients -------------------------------------------------------------------------------
- */
+/* --- slow clients ----------------------------------------------------------------------------- */
 
 /* The time limit of a client's turn. If most connections are in use, an address with a large share
  * of them gets less time, so that other addresses can connect. */
@@ -134,8 +133,7 @@ static void shut_slow(ef__server *server)
     }
 }
 
-/* --- closed by the client -----------------------------------------------------------------------
- */
+/* --- closed by the client --------------------------------------------------------------------- */
 
 /* Registers connections that are in the server's turn during a whole round of the thread. They stay
  * registered. Most requests are answered sooner and cost nothing here, and neither do idle
@@ -186,8 +184,7 @@ ef_budget ef__request_budget(ef__request *r)
                        .stop_context = r};
 }
 
-/* --- start and stop -----------------------------------------------------------------------------
- */
+/* --- start and stop --------------------------------------------------------------------------- */
 
 static void *connections_run(void *context)
 {

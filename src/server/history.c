@@ -29,8 +29,7 @@ struct ef__history {
     bool running, ending;
 };
 
-/* --- sampling -----------------------------------------------------------------------------------
- */
+/* --- sampling --------------------------------------------------------------------------------- */
 
 static void add_projections(const ef_projection_list *list, ef__sample *out)
 {
@@ -102,8 +101,7 @@ static void *history_run(void *context)
     return NULL;
 }
 
-/* --- start and stop -----------------------------------------------------------------------------
- */
+/* --- start and stop --------------------------------------------------------------------------- */
 
 ef_status ef__history_start(ef__server *server, ef_error *err)
 {
@@ -138,8 +136,7 @@ void ef__history_stop(ef__server *server)
     server->history = NULL;
 }
 
-/* --- the route ----------------------------------------------------------------------------------
- */
+/* --- the route -------------------------------------------------------------------------------- */
 
 static ef_status write_minutes(ef__request *r, ef_error *err)
 {

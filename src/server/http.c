@@ -54,8 +54,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
         ef__connection_remove(cls, *context);
 }
 
-/* --- answers ------------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static void add_headers(struct MHD_Response *response, const ef__request *r, bool close)
 {
@@ -134,8 +133,7 @@ static enum MHD_Result send_answer(exchange *x)
     return sent;
 }
 
-/* --- phases of a request ------------------------------------------------------------------------
- */
+/* --- phases of a request ---------------------------------------------------------------------- */
 
 /* A zeroed exchange with an empty arena and body. In a reused one, the arrays that have a count are
  * not cleared: they are most of it. */
@@ -329,8 +327,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     *context = NULL;
 }
 
-/* --- start and stop -----------------------------------------------------------------------------
- */
+/* --- start and stop --------------------------------------------------------------------------- */
 
 /* Keeps escapes: the library would decode %2F, which is part of a name. */
 static size_t leave_escapes(void *cls, struct MHD_Connection *connection, char *text)

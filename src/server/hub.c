@@ -61,8 +61,7 @@ struct ef__hub {
     int64_t beat_us, checked_us;
 };
 
-/* --- topics --------------------------------------------------------------------------------------
- */
+/* --- topics ----------------------------------------------------------------------------------- */
 
 static bool same_key(const ef__topic_key *a, const ef__topic_key *b)
 {
@@ -161,8 +160,7 @@ static void topic_give(struct ef__hub *hub, topic *t, ef_str text, bool to_all)
         ef__chunk_drop(c);
 }
 
-/* --- reading
- * -------------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void frame_begin(ef__buf *out, const char *event, const char *id)
 {
@@ -226,12 +224,9 @@ void ef__frame_reset(ef__buf *out, ef_str projection, const ef_view_place *place
     ef_view_place_format(place, id);
     frame_begin(out, "reset", id);
     ef__json_open(&w, '{');
-    ef__json_key(&w, "projection");
-    ef__json_str(&w, projection);
-    ef__json_key(&w, "reason");
-    ef__json_str(&w, ef_str_from(ef_view_reset_name(list->reset)));
-    ef__json_key(&w, "as_of");
-    ef__json_int(&w, list->as_of);
+    ef__json_member_str(&w, "projection", projection);
+    ef__json_member_text(&w, "reason", ef_view_reset_name(list->reset));
+    ef__json_member_int(&w, "as_of", list->as_of);
     ef__json_close(&w, '}');
     ef__buf_add_text(out, "\n\n");
 }
@@ -440,8 +435,7 @@ static void *hub_run(void *context)
     return NULL;
 }
 
-/* --- for the server
- * -------------------------------------------------------------------------------- */
+/* --- for the server --------------------------------------------------------------------------- */
 
 /* Under the lock. */
 static int64_t count_of_token(const struct ef__hub *hub, const ef__principal *who)

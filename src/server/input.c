@@ -47,8 +47,7 @@ static void list_inputs(const ef__operation *operation, ef__input_place place, c
                                      in->name, typed ? ":" : "", typed ? ef__input_type(in) : "");
 }
 
-/* --- parameters ---------------------------------------------------------------------------------
- */
+/* --- parameters ------------------------------------------------------------------------------- */
 
 static const ef__parameter *find_parameter(const ef__request *r, const char *name)
 {
@@ -92,8 +91,7 @@ ef_status ef__request_check_all_tenants(const ef__request *r, bool all, ef_error
     return ef_fail(err, EF_BAD_INPUT, "all_tenants is not for a request of one tenant");
 }
 
-/* --- values -------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static void store_int(const ef__input *in, void *value, int64_t number)
 {
@@ -192,8 +190,7 @@ static ef_status parse_parameter(const ef__input *in, ef_str text, void *value, 
     return EF_OK;
 }
 
-/* --- members of the body ------------------------------------------------------------------------
- */
+/* --- members of the body ---------------------------------------------------------------------- */
 
 static ef_status parse_body(ef__request *r, const ef__json **out, ef_error *err)
 {
@@ -245,8 +242,7 @@ static ef_status read_member(const ef__input *in, const ef__json *json, void *va
     return EF_OK;
 }
 
-/* --- the request --------------------------------------------------------------------------------
- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 static bool has_members(const ef__operation *operation)
 {

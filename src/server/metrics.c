@@ -32,8 +32,7 @@ static int64_t counter_load(const int64_t *from)
     return __atomic_load_n(from, __ATOMIC_RELAXED);
 }
 
-/* --- the format ---------------------------------------------------------------------------------
- */
+/* --- the format ------------------------------------------------------------------------------- */
 
 static void write_family(ef__buf *out, const char *name, const char *type, const char *help)
 {
@@ -103,8 +102,7 @@ static void write_histogram(ef__buf *out, const char *name, const char *help,
     write_buckets(out, name, NULL, h);
 }
 
-/* --- the server ---------------------------------------------------------------------------------
- */
+/* --- the server ------------------------------------------------------------------------------- */
 
 static void write_requests(ef__buf *out, const ef__server_meter *m)
 {
@@ -263,8 +261,7 @@ static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
     return EF_OK;
 }
 
-/* --- the stores ---------------------------------------------------------------------------------
- */
+/* --- the stores ------------------------------------------------------------------------------- */
 
 static void write_broker(ef__buf *out, const ef_store_facts *facts)
 {
@@ -372,8 +369,7 @@ static ef_status write_outbox(ef__buf *out, ef_journal *journal, ef_error *err)
     return st;
 }
 
-/* --- projections --------------------------------------------------------------------------------
- */
+/* --- projections ------------------------------------------------------------------------------ */
 
 typedef struct gauge {
     const char *name, *help;

@@ -12,8 +12,7 @@
 
 #include <stdio.h>
 
-/* --- objects ------------------------------------------------------------------------------------
- */
+/* --- objects ---------------------------------------------------------------------------------- */
 
 /* An object of a shape, with further members: "as_of":{"type":"integer"} */
 typedef struct schema {
@@ -237,7 +236,7 @@ static void write_field(ef__json_writer *w, const ef__field *field)
 static void write_shape(ef__json_writer *w, const schema *s)
 {
     ef__json_open(w, '{');
-    ef__json_member_str(w, "type", EF_STR("object"));
+    ef__json_member_text(w, "type", "object");
     ef__json_member_open(w, "properties", '{');
     for (const ef__field *field = s->shape->fields; field->key; field++)
         write_field(w, field);
@@ -273,8 +272,7 @@ static void write_components(ef__json_writer *w)
     ef__json_close(w, '}');
 }
 
-/* --- operations ---------------------------------------------------------------------------------
- */
+/* --- operations ------------------------------------------------------------------------------- */
 
 static void write_input_schema(ef__json_writer *w, const ef__input *in)
 {
@@ -283,9 +281,8 @@ static void write_input_schema(ef__json_writer *w, const ef__input *in)
 
     ef__json_open(w, '{');
     ef__json_member_str(w, "type", duration ? EF_STR("string") : type);
-    if (duration) {
-        ef__json_member_str(w, "pattern", EF_STR("^[0-9]+(ms|s|m)?$"));
-    }
+    if (duration)
+        ef__json_member_text(w, "pattern", "^[0-9]+(ms|s|m)?$");
     ef__json_close(w, '}');
 }
 
@@ -320,7 +317,7 @@ static void write_parameters(ef__json_writer *w, const ef__operation *route)
 static void write_members(ef__json_writer *w, const ef__operation *route)
 {
     ef__json_open(w, '{');
-    ef__json_member_str(w, "type", EF_STR("object"));
+    ef__json_member_text(w, "type", "object");
     ef__json_member_open(w, "properties", '{');
     for (const ef__input *in = route->inputs; in && in->name; in++)
         if (in->place == EF__INPUT_MEMBER) {
@@ -474,8 +471,7 @@ static void write_operation(ef__json_writer *w, const ef__operation *route)
     ef__json_close(w, '}');
 }
 
-/* --- the document -------------------------------------------------------------------------------
- */
+/* --- the document ----------------------------------------------------------------------------- */
 
 /* Is it the first operation with its pattern? Others with the same pattern are written with it. */
 static bool is_first(const ef__operation *operation)
@@ -507,16 +503,16 @@ static ef_status write_document(ef__request *r, ef_error *err)
 
     (void)err;
     ef__json_open(&w, '{');
-    ef__json_member_str(&w, "openapi", EF_STR("3.1.0"));
+    ef__json_member_text(&w, "openapi", "3.1.0");
     ef__json_member_open(&w, "info", '{');
-    ef__json_member_str(&w, "title", EF_STR("Everfold"));
+    ef__json_member_text(&w, "title", "Everfold");
     ef__json_member_text(&w, "version", ef_version());
     ef__json_member_raw(&w, "license", EF_STR("{\"name\":\"MIT\",\"identifier\":\"MIT\"}"));
     ef__json_close(&w, '}');
     ef__json_member_open(&w, "servers", '[');
     ef__json_open(&w, '{');
     ef__json_member_text(&w, "url", r->server->options.path[0] ? r->server->options.path : "/");
-    ef__json_member_str(&w, "description", EF_STR("this server"));
+    ef__json_member_text(&w, "description", "this server");
     ef__json_close(&w, '}');
     ef__json_close(&w, ']');
     ef__json_member_open(&w, "paths", '{');

@@ -25,8 +25,7 @@ static bool is_write(const ef__operation *route)
     return strcmp(route->method, "GET") != 0;
 }
 
-/* --- headers of requests ------------------------------------------------------------------------
- */
+/* --- headers of requests ---------------------------------------------------------------------- */
 
 static bool needs_token(const ef__operation *route)
 {
@@ -99,7 +98,7 @@ static void write_parameters(ef__json_writer *w)
         ef__json_key(w, h->part);
         ef__json_open(w, '{');
         ef__json_member_text(w, "name", h->name);
-        ef__json_member_str(w, "in", EF_STR("header"));
+        ef__json_member_text(w, "in", "header");
         ef__json_member_text(w, "description", h->words);
         ef__json_member_raw(w, "schema", ef_str_from(h->schema));
         ef__json_close(w, '}');
@@ -107,8 +106,7 @@ static void write_parameters(ef__json_writer *w)
     ef__json_close(w, '}');
 }
 
-/* --- headers of answers -------------------------------------------------------------------------
- */
+/* --- headers of answers ----------------------------------------------------------------------- */
 
 static const char headers_text[] =
     "{\"Next\":{\"description\":\"where the next page begins\",\"schema\":{\"type\":\"integer\"}},"
@@ -128,8 +126,7 @@ void ef__openapi_page_headers(ef__json_writer *w, const ef__operation *route)
     ef__json_close(w, '}');
 }
 
-/* --- errors -------------------------------------------------------------------------------------
- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 /* Is it a status of an error that the table has? Adds the texts of all that have it to `out`. */
 static bool describe_http(int http, char *out, size_t size)

@@ -113,8 +113,7 @@ void ef__request_add_header(ef__request *r, const char *name, const char *value)
         r->headers[r->header_count++] = (ef__header){name, value};
 }
 
-/* --- the body ------------------------------------------------------------------------------------
- */
+/* --- the body --------------------------------------------------------------------------------- */
 
 ef_str ef__request_media(ef__request *r)
 {

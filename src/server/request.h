@@ -103,8 +103,7 @@ ef_status ef__request_target(ef__request *r, ef_str target, ef_error *err);
 /* Decodes %XX. EF_BAD_INPUT: a bad escape or a NUL. `plus`: + is a space. */
 ef_status ef__request_decode(ef__request *r, ef_str text, bool plus, ef_str *out, ef_error *err);
 
-/* --- inputs of the operation (input.c) ---------------------------------------------------------
- */
+/* --- inputs of the operation (input.c) -------------------------------------------------------- */
 
 /* Reads the inputs of the operation into its request struct. An input that is not given, or is
  * null, leaves its field unchanged. EF_BAD_INPUT names the input and what is needed. */

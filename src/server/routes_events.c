@@ -20,8 +20,7 @@ static ef_status append_events(ef__request *r, ef_error *err)
     return ef__append_request_end(r, &a, st, began_us);
 }
 
-/* --- reading ------------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static void write_batch(ef__request *r, const ef_batch *batch)
 {

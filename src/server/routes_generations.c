@@ -9,8 +9,7 @@
 
 #include <inttypes.h>
 
-/* --- retire --------------------------------------------------------------------------------------
- */
+/* --- retire ----------------------------------------------------------------------------------- */
 
 static ef_status retire_generation(ef__request *r, void *request, ef_error *err)
 {
@@ -26,8 +25,7 @@ static ef_status retire_generation(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
-/* --- diff ----------------------------------------------------------------------------------------
- */
+/* --- diff ------------------------------------------------------------------------------------- */
 
 typedef struct difference_writer {
     ef__json_writer writer;
@@ -67,8 +65,7 @@ static ef_status diff_generations(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
-/* --- seed ----------------------------------------------------------------------------------------
- */
+/* --- seed ------------------------------------------------------------------------------------- */
 
 /* The body is a view a line, as `view export` writes them. */
 typedef struct seed_reader {

@@ -51,7 +51,7 @@ static void write_report(ef__request *r, const ef_outbox_summary *summary, const
     ef__json_writer w = ef__request_writer(r);
 
     ef__json_open(&w, '{');
-    ef__json_member_str(&w, "mode", EF_STR("outbox"));
+    ef__json_member_text(&w, "mode", "outbox");
     write_summary(&w, summary);
     write_row_list(&w, rows);
     ef__json_member_name(&w, "next", ef_str_from(rows->next));
@@ -104,8 +104,7 @@ static ef_status group_outbox(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
-/* --- actions ------------------------------------------------------------------------------------
- */
+/* --- actions ---------------------------------------------------------------------------------- */
 
 static ef_status answer_action(ef__request *r, ef_status st, const char *mode, const char *key,
                                int64_t count, ef_row_list *rows)

@@ -46,9 +46,8 @@ static void begin_projection(ef__json_writer *w, const ef_projection *p, bool pr
     ef__shape_members(w, &ef__shape_projection_more, p);
     ef__json_key(w, "scopes");
     ef__shape_write_array(w, &ef__shape_scope, NULL, p->scopes, p->scope_count);
-    if (program) {
+    if (program)
         ef__json_member_str(w, "program", p->program);
-    }
 }
 
 /* Writes one generation as the tenant of the request may see it; the object stays open. */
@@ -160,8 +159,7 @@ static ef_status deploy_projection(ef__request *r, void *request, ef_error *err)
     return answer_projection(r, st, err);
 }
 
-/* --- actions ------------------------------------------------------------------------------------
- */
+/* --- actions ---------------------------------------------------------------------------------- */
 
 static ef_status pause_projection(ef__request *r, void *request, ef_error *err)
 {
@@ -222,8 +220,7 @@ static ef_status rollback_projection(ef__request *r, void *request, ef_error *er
     return answer_projection(r, ef_projection_rollback(ef__request_engine(r), request, err), err);
 }
 
-/* --- failures and progress ----------------------------------------------------------------------
- */
+/* --- failures and progress -------------------------------------------------------------------- */
 
 static ef_status list_failures(ef__request *r, void *request, ef_error *err)
 {

@@ -62,8 +62,7 @@ static ef_status cancel_run(ef__request *r, void *request, ef_error *err)
     return st == EF_OK ? show_run(r, request, err) : st;
 }
 
-/* --- gaps ---------------------------------------------------------------------------------------
- */
+/* --- gaps ------------------------------------------------------------------------------------- */
 
 static ef_status answer_gaps(ef__request *r, ef_status st, const char *mode, ef_gap_list *gaps)
 {
@@ -100,8 +99,7 @@ static ef_status repair_gaps(ef__request *r, void *request, ef_error *err)
     return st == EF_OK ? ef__request_note(r, "gap_repair", EF_STR(""), asked->reason, err) : st;
 }
 
-/* --- replays ------------------------------------------------------------------------------------
- */
+/* --- replays ---------------------------------------------------------------------------------- */
 
 static const ef_replay *replay_of(ef__replay_request *asked)
 {

@@ -70,9 +70,8 @@ static void write_token(ef__request *r, const ef__api_token *token, const char *
 
     ef__json_open(&w, '{');
     ef__token_members(&w, token, ef__server_now(r->server));
-    if (text) {
+    if (text)
         ef__json_member_text(&w, "token", text);
-    }
     ef__json_close(&w, '}');
 }
 

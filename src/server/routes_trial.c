@@ -8,8 +8,7 @@
 #include <everfold/projection.h>
 #include <everfold/trial.h>
 
-/* --- the program --------------------------------------------------------------------------------
- */
+/* --- the program ------------------------------------------------------------------------------ */
 
 static const ef_projection *generation_of(const ef_projection_list *list, int64_t number)
 {
@@ -47,8 +46,7 @@ static ef_status explain_projection(ef__request *r, void *request, ef_error *err
     return st;
 }
 
-/* --- one event ----------------------------------------------------------------------------------
- */
+/* --- one event -------------------------------------------------------------------------------- */
 
 static void write_trial(ef__json_writer *w, const ef_trial *trial)
 {
@@ -78,8 +76,7 @@ static ef_status try_event(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
-/* --- a draft of a program -----------------------------------------------------------------------
- */
+/* --- a draft of a program --------------------------------------------------------------------- */
 
 static bool write_draft_row(void *context, const ef_draft_row *row)
 {

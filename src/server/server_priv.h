@@ -8,7 +8,7 @@
 #include "server.h"
 
 #include "../base/logger.h"
-#include "../shape/disk.h"
+#include "../shape/overview.h"
 
 #include <everfold/view.h>
 
@@ -89,8 +89,7 @@ int64_t ef__server_now(const ef__server *server);   /* wall */
 int64_t ef__server_mono(const ef__server *server);  /* for durations */
 ef__disk ef__server_disk(const ef__server *server); /* disk space of the stores */
 
-/* --- http.c, loop.c: the HTTP library -----------------------------------------------------------
- */
+/* --- http.c, loop.c: the HTTP library --------------------------------------------------------- */
 
 ef_status ef__http_start(ef__server *server, ef_error *err);
 void ef__http_quiesce(ef__server *server); /* accept no new connection */
@@ -98,8 +97,7 @@ void ef__http_stop(ef__server *server);
 /* The response is ready: the network thread continues with the request. From any thread. */
 void ef__http_ready(struct ef__request *r);
 
-/* --- pool.c: threads for handlers that may block -----------------------------------------------
- */
+/* --- pool.c: threads for handlers that may block ---------------------------------------------- */
 
 typedef struct ef__pool ef__pool;
 ef_status ef__pool_start(ef__server *server, ef_error *err);
@@ -109,8 +107,7 @@ bool ef__pool_put(ef__pool *pool, struct ef__request *r);
 void ef__pool_stop(ef__server *server);  /* answers queued requests and refuses new ones */
 void ef__pool_close(ef__server *server); /* frees it, after the network thread has ended */
 
-/* --- waiters.c: requests that wait for an event or a fold --------------------------------------
- */
+/* --- waiters.c: requests that wait for an event or a fold ------------------------------------- */
 
 ef_status ef__waiters_start(ef__server *server, ef_error *err);
 /* Called by a handler, which then returns EF_OK: the request waits without a thread, and its
@@ -122,8 +119,7 @@ void ef__waiters_put(struct ef__request *r); /* called by the pool after the han
 void ef__waiters_stop(ef__server *server);   /* resumes all waiting requests */
 void ef__waiters_close(ef__server *server);  /* frees the memory */
 
-/* --- committer.c: group commit of appends -------------------------------------------------------
- */
+/* --- committer.c: group commit of appends ----------------------------------------------------- */
 
 #define EF__COMMITTED_BYTES_MAX 65536 /* of a body: parsing a larger one would delay the others */
 
@@ -135,8 +131,7 @@ void ef__committer_go(ef__committer *committer);
 void ef__committer_stop(ef__server *server); /* this and close: as for the pool */
 void ef__committer_close(ef__server *server);
 
-/* --- dispatch.c: from the headers to the handler -----------------------------------------------
- */
+/* --- dispatch.c: from the headers to the handler ---------------------------------------------- */
 
 /* After the headers: finds the route, and checks host, origin and token. On failure the response
  * has been written. */
@@ -148,21 +143,18 @@ void ef__dispatch_end(struct ef__request *r, ef_status st);
 /* Writes r->error as the response. */
 void ef__dispatch_problem(struct ef__request *r);
 
-/* --- hub.c: subscriptions -----------------------------------------------------------------------
- */
+/* --- hub.c: subscriptions --------------------------------------------------------------------- */
 
 ef_status ef__hub_start(ef__server *server, ef_error *err);
 void ef__hub_stop(ef__server *server);  /* ends all subscriptions */
 void ef__hub_close(ef__server *server); /* frees the memory, after the last follower was released */
 
-/* --- history.c: samples of the last hour ---------------------------------------------------------
- */
+/* --- history.c: samples of the last hour ------------------------------------------------------ */
 
 ef_status ef__history_start(ef__server *server, ef_error *err);
 void ef__history_stop(ef__server *server);
 
-/* --- tls.c: certificate and key ------------------------------------------------------------------
- */
+/* --- tls.c: certificate and key --------------------------------------------------------------- */
 
 /* Reads the files of the options, if they are set. */
 ef_status ef__tls_open(ef__server *server, ef_error *err);
@@ -170,8 +162,7 @@ ef_status ef__tls_open(ef__server *server, ef_error *err);
 ef_status ef__tls_reload(ef__server *server, ef_error *err);
 void ef__tls_close(ef__server *server); /* after the network thread has ended */
 
-/* --- auth.c -------------------------------------------------------------------------------------
- */
+/* --- auth.c ----------------------------------------------------------------------------------- */
 
 /* The principal of a request, by its Authorization header or else by its origin: EF_OK, or
  * EF_UNAUTHORIZED. `now_us` is a time of ef__server_mono. */

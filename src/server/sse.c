@@ -14,8 +14,7 @@
 #define FIRST_FRAME_MAX 4096   /* a projection's name, escaped, and three numbers */
 #define POSITION_DIGITS_MAX 18 /* below 10^18 */
 
-/* --- the answer
- * ----------------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 static void connection_suspend(void *connection)
 {
@@ -69,8 +68,7 @@ struct MHD_Response *ef__http_follow_head(struct ef__follower *follower)
                                              NULL);
 }
 
-/* --- the routes
- * ----------------------------------------------------------------------------------- */
+/* --- the routes ------------------------------------------------------------------------------- */
 
 static ef_status copy_text(const char *what, ef_str from, char to[256], ef_error *err)
 {

@@ -102,8 +102,7 @@ const ef__api_token *ef__token_find(const ef__token_list *list, ef_str text)
     return found;
 }
 
-/* --- the file -----------------------------------------------------------------------------------
- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 /* A token as a line of the file. */
 typedef struct token_line {
@@ -408,8 +407,7 @@ void ef__token_list_release(ef__token_list *list)
     *list = (ef__token_list){NULL, 0};
 }
 
-/* --- as text ------------------------------------------------------------------------------------
- */
+/* --- as text ---------------------------------------------------------------------------------- */
 
 const char *ef__token_state(const ef__api_token *token, int64_t now_us)
 {
@@ -420,10 +418,8 @@ const char *ef__token_state(const ef__api_token *token, int64_t now_us)
 
 void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t now_us)
 {
-    ef__json_key(w, "id");
-    ef__json_str(w, ef_str_from(token->id));
-    ef__json_key(w, "scopes");
-    ef__json_open(w, '[');
+    ef__json_member_text(w, "id", token->id);
+    ef__json_member_open(w, "scopes", '[');
     for (unsigned bit = 1; bit <= EF__SCOPE_ADMIN; bit <<= 1)
         if (token->scopes & bit)
             ef__json_str(w, ef_str_from(ef__token_scope(bit)));
@@ -433,14 +429,9 @@ void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t n
         ef__json_str(w, ef_str_from(token->tenant));
     else
         ef__json_null(w);
-    ef__json_key(w, "note");
-    ef__json_str(w, ef_str_from(token->note));
-    ef__json_key(w, "state");
-    ef__json_str(w, ef_str_from(ef__token_state(token, now_us)));
-    ef__json_key(w, "created_at");
-    ef__json_time(w, token->created_us);
-    ef__json_key(w, "expires_at");
-    ef__json_time(w, token->expires_us);
-    ef__json_key(w, "revoked_at");
-    ef__json_time(w, token->revoked_us);
+    ef__json_member_text(w, "note", token->note);
+    ef__json_member_text(w, "state", ef__token_state(token, now_us));
+    ef__json_member_time(w, "created_at", token->created_us);
+    ef__json_member_time(w, "expires_at", token->expires_us);
+    ef__json_member_time(w, "revoked_at", token->revoked_us);
 }

@@ -50,8 +50,7 @@ struct ef__tracer {
     ef__trace_counts counts; /* under the lock */
 };
 
-/* --- spans
- * ----------------------------------------------------------------------------------------- */
+/* --- spans ------------------------------------------------------------------------------------ */
 
 static void random_hex(char *out, size_t digits)
 {
@@ -120,16 +119,13 @@ ef__trace_counts ef__tracer_counts(const ef__server *server)
     return counts;
 }
 
-/* --- as OTLP
- * --------------------------------------------------------------------------------------- */
+/* --- as OTLP ---------------------------------------------------------------------------------- */
 
 static void begin_attribute(ef__json_writer *w, const char *key, const char *kind)
 {
     ef__json_open(w, '{');
-    ef__json_key(w, "key");
-    ef__json_str(w, ef_str_from(key));
-    ef__json_key(w, "value");
-    ef__json_open(w, '{');
+    ef__json_member_text(w, "key", key);
+    ef__json_member_open(w, "value", '{');
     ef__json_key(w, kind);
 }
 
@@ -159,8 +155,7 @@ static void add_number(ef__json_writer *w, const char *key, int64_t value)
 
 static void add_member(ef__json_writer *w, const char *key, const char *value)
 {
-    ef__json_key(w, key);
-    ef__json_str(w, ef_str_from(value));
+    ef__json_member_text(w, key, value);
 }
 
 static void add_nanos(ef__json_writer *w, const char *key, int64_t us)
@@ -182,23 +177,19 @@ static void write_span(ef__json_writer *w, const span *s)
     if (s->parent[0])
         add_member(w, "parentSpanId", s->parent);
     add_member(w, "name", s->route[0] ? name : s->method);
-    ef__json_key(w, "kind");
-    ef__json_int(w, 2); /* a server's */
+    ef__json_member_int(w, "kind", 2); /* a server's */
     add_nanos(w, "startTimeUnixNano", s->began_us);
     add_nanos(w, "endTimeUnixNano", s->ended_us);
-    ef__json_key(w, "attributes");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "attributes", '[');
     add_text(w, "http.request.method", s->method);
     add_text(w, "http.route", s->route);
     add_number(w, "http.response.status_code", s->status);
     add_number(w, "http.request.body.size", s->body_bytes);
     add_number(w, "http.response.body.size", s->answer_bytes);
     ef__json_close(w, ']');
-    ef__json_key(w, "status");
-    ef__json_open(w, '{');
+    ef__json_member_open(w, "status", '{');
     if (s->status >= 500) {
-        ef__json_key(w, "code");
-        ef__json_int(w, 2);
+        ef__json_member_int(w, "code", 2);
     }
     ef__json_close(w, '}');
     ef__json_close(w, '}');
@@ -210,26 +201,20 @@ static void write_batch(const ef__tracer *t, ef__buf *out, const span *spans, si
     ef__json_writer writer = EF__JSON_WRITER(out), *w = &writer;
 
     ef__json_open(w, '{');
-    ef__json_key(w, "resourceSpans");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "resourceSpans", '[');
     ef__json_open(w, '{');
-    ef__json_key(w, "resource");
-    ef__json_open(w, '{');
-    ef__json_key(w, "attributes");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "resource", '{');
+    ef__json_member_open(w, "attributes", '[');
     add_text(w, "service.name", name ? name : "everfold");
     add_text(w, "service.version", ef_version());
     ef__json_close(w, ']');
     ef__json_close(w, '}');
-    ef__json_key(w, "scopeSpans");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "scopeSpans", '[');
     ef__json_open(w, '{');
-    ef__json_key(w, "scope");
-    ef__json_open(w, '{');
+    ef__json_member_open(w, "scope", '{');
     add_member(w, "name", "everfold");
     ef__json_close(w, '}');
-    ef__json_key(w, "spans");
-    ef__json_open(w, '[');
+    ef__json_member_open(w, "spans", '[');
     for (size_t i = 0; i < count; i++)
         write_span(w, &spans[i]);
     ef__json_close(w, ']');
@@ -240,8 +225,7 @@ static void write_batch(const ef__tracer *t, ef__buf *out, const span *spans, si
     ef__json_close(w, '}');
 }
 
-/* --- sending
- * --------------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 static size_t ignore_response(char *bytes, size_t size, size_t count, void *context)
 {

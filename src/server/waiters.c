@@ -94,8 +94,7 @@ static ef__request *remove_ready(wait_list *queue,
     return over;
 }
 
-/* --- events -------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static bool has_events(const wait_list *queue, const ef__request *r)
 {
@@ -129,8 +128,7 @@ static void *watch_log(void *context)
     return NULL;
 }
 
-/* --- views --------------------------------------------------------------------------------------
- */
+/* --- views ------------------------------------------------------------------------------------ */
 
 static bool has_views(const wait_list *queue, const ef__request *r)
 {
@@ -208,8 +206,7 @@ static void *watch_views(void *context)
     return NULL;
 }
 
-/* --- for the server -----------------------------------------------------------------------------
- */
+/* --- for the server --------------------------------------------------------------------------- */
 
 /* Under the lock: the number of waiting requests with the same token. */
 static int64_t count_of_token(const wait_list *queue, const ef__request *r)

@@ -108,8 +108,7 @@ typedef struct ef__operation {
         0                                                                                          \
     }
 
-/* --- request structs that are not public --------------------------------------------------------
- */
+/* --- request structs that are not public ------------------------------------------------------ */
 
 /* An object by its name, and what many operations on one object have. */
 typedef struct ef__object_request {

@@ -16,6 +16,9 @@
 #define ACTOR(type, member) EF__INPUT(type, member, "actor", ACTOR, TEXT, )
 #define END EF__INPUT_END
 
+/* Defines an operation. */
+#define OPERATION(name, ...) const ef__operation ef__op_##name = {__VA_ARGS__}
+
 /* An object by the name in the path. */
 #define NAMED TEXT(ef__object_request, name, "name", PATH), ACTOR(ef__object_request, actor)
 #define REASON TEXT(ef__object_request, reason, "reason", MEMBER)

@@ -1,12 +1,19 @@
 /*
- * operations.c - operations on the outbox, runs, workers, publishers, tokens and types.
+ * operations.c - the operations, and their inputs.
  */
 #include "operation_table.h"
 
 #include <everfold/partition.h>
+#include <everfold/trial.h>
 
-/* --- outbox -------------------------------------------------------------------------------------
- */
+#define WAIT_MS_MAX 30000
+#define PROJECTION "/v1/projections/{name}"
+
+static const ef__input named_inputs[] = {NAMED, END};
+static const ef__input noted_inputs[] = {NAMED, REASON, END};
+static const ef__input of_tenant_inputs[] = {NAMED, TENANT(ef__object_request, tenant), END};
+
+/* --- outbox ----------------------------------------------------------------------------------- */
 
 #define ROW_FILTERS                                                                                \
     TEXT(ef__rows_request, query.stream, "stream", QUERY),                                         \
@@ -26,27 +33,18 @@ static const ef__input report_inputs[] = {
     INT(ef__rows_request, query.upto, "upto", QUERY, 1, INT64_MAX),
     ROW_FILTERS,
 };
-const ef__operation ef__op_report_outbox = {GET,
-                                            "/v1/outbox",
-                                            READS(QUERY),
-                                            "reportOutbox",
-                                            "counts and rows",
-                                            REQUEST(report_inputs, ef__rows_request),
-                                            MEMBER("Outbox", "rows", row),
-                                            .more = &ef__shape_row_more};
+OPERATION(report_outbox, GET, "/v1/outbox", READS(QUERY), "reportOutbox", "counts and rows",
+          REQUEST(report_inputs, ef__rows_request), MEMBER("Outbox", "rows", row),
+          .more = &ef__shape_row_more);
 
 static const ef__input group_inputs[] = {
     TEXT(ef__rows_request, status, "status", QUERY),
     TEXT(ef__rows_request, query.lane, "lane", QUERY),
     ROW_FILTERS,
 };
-const ef__operation ef__op_group_outbox = {GET,
-                                           "/v1/outbox/groups",
-                                           READS(QUERY),
-                                           "groupOutbox",
-                                           "dead rows, or those of a status, by lane and error",
-                                           REQUEST(group_inputs, ef__rows_request),
-                                           MEMBER("RowGroups", "groups", row_group)};
+OPERATION(group_outbox, GET, "/v1/outbox/groups", READS(QUERY), "groupOutbox",
+          "dead rows, or those of a status, by lane and error",
+          REQUEST(group_inputs, ef__rows_request), MEMBER("RowGroups", "groups", row_group));
 
 static const ef__input action_inputs[] = {
     TEXT(ef_outbox_action, stream, "stream", MEMBER, .required = true),
@@ -57,18 +55,14 @@ static const ef__input action_inputs[] = {
     ACTOR(ef_outbox_action, actor),
     END,
 };
-#define ROW_ACTION(verb, id, summary, schema)                                                      \
-    {                                                                                              \
-        POST, "/v1/outbox:" verb, OPERATES(QUERY), id, summary,                                    \
-            REQUEST(action_inputs, ef_outbox_action), MEMBER(schema, "rows", row),                 \
-            .more = &ef__shape_row_more                                                            \
-    }
-const ef__operation ef__op_requeue =
-    ROW_ACTION("requeue", "requeue", "requeue a dead row", "Requeued");
-const ef__operation ef__op_skip =
-    ROW_ACTION("skip", "skip", "skip an event in a lane, with a reason", "Skipped");
-const ef__operation ef__op_replay_row = ROW_ACTION(
-    "replay", "replayRow", "retry a failed event now; returns its remaining rows", "Left");
+#define ROW_ACTION(name, verb, id, summary, schema)                                                \
+    OPERATION(name, POST, "/v1/outbox:" verb, OPERATES(QUERY), id, summary,                        \
+              REQUEST(action_inputs, ef_outbox_action), MEMBER(schema, "rows", row),               \
+              .more = &ef__shape_row_more)
+ROW_ACTION(requeue, "requeue", "requeue", "requeue a dead row", "Requeued");
+ROW_ACTION(skip, "skip", "skip", "skip an event in a lane, with a reason", "Skipped");
+ROW_ACTION(replay_row, "replay", "replayRow",
+           "retry a failed event now; returns its remaining rows", "Left");
 
 static const ef__input bulk_inputs[] = {
     TEXT(ef__bulk_request, bulk.lane, "lane", MEMBER),
@@ -85,16 +79,14 @@ static const ef__input bulk_inputs[] = {
     ACTOR(ef__bulk_request, bulk.actor),
     END,
 };
-#define BULK_ACTION(verb, id, summary, schema)                                                     \
-    {                                                                                              \
-        POST, "/v1/outbox:" verb, OPERATES(UNBOUND), id, summary,                                  \
-            REQUEST(bulk_inputs, ef__bulk_request), MEMBER(schema, "rows", row),                   \
-            .more = &ef__shape_row_more                                                            \
-    }
-const ef__operation ef__op_requeue_dead =
-    BULK_ACTION("requeue-dead", "requeueDead", "requeue dead rows, oldest first", "Requeued");
-const ef__operation ef__op_skip_dead = BULK_ACTION(
-    "skip-dead", "skipDead", "skip dead rows of a lane, oldest first, with a reason", "Skipped");
+#define BULK_ACTION(name, verb, id, summary, schema)                                               \
+    OPERATION(name, POST, "/v1/outbox:" verb, OPERATES(UNBOUND), id, summary,                      \
+              REQUEST(bulk_inputs, ef__bulk_request), MEMBER(schema, "rows", row),                 \
+              .more = &ef__shape_row_more)
+BULK_ACTION(requeue_dead, "requeue-dead", "requeueDead", "requeue dead rows, oldest first",
+            "Requeued");
+BULK_ACTION(skip_dead, "skip-dead", "skipDead",
+            "skip dead rows of a lane, oldest first, with a reason", "Skipped");
 
 static const ef__input audit_inputs[] = {
     INT(ef_audit_query, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
@@ -103,44 +95,24 @@ static const ef__input audit_inputs[] = {
     TEXT(ef_audit_query, lane, "lane", QUERY),
     END,
 };
-const ef__operation ef__op_audit = {GET,
-                                    "/v1/audit",
-                                    READS(PART),
-                                    "audit",
-                                    "actions of operators, newest first",
-                                    REQUEST(audit_inputs, ef_audit_query),
-                                    ARRAY("AuditEntries", audit_entry)};
+OPERATION(audit, GET, "/v1/audit", READS(PART), "audit", "actions of operators, newest first",
+          REQUEST(audit_inputs, ef_audit_query), ARRAY("AuditEntries", audit_entry));
 
-/* --- runs ---------------------------------------------------------------------------------------
- */
+/* --- runs ------------------------------------------------------------------------------------- */
 
 static const ef__input runs_inputs[] = {
     INT(ef__object_request, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
     BOOL(ef__object_request, flag, "open", QUERY),
     END,
 };
-const ef__operation ef__op_list_runs = {GET,
-                                        "/v1/runs",
-                                        READS(PART),
-                                        "listRuns",
-                                        "runs, newest first",
-                                        REQUEST(runs_inputs, ef__object_request),
-                                        ARRAY("Runs", run)};
+OPERATION(list_runs, GET, "/v1/runs", READS(PART), "listRuns", "runs, newest first",
+          REQUEST(runs_inputs, ef__object_request), ARRAY("Runs", run));
 
-static const ef__input run_inputs[] = {NAMED, END};
-const ef__operation ef__op_show_run = {GET,
-                                       "/v1/runs/{id}",
-                                       READS(PART),
-                                       "showRun",
-                                       "one run",
-                                       REQUEST(run_inputs, ef__object_request),
-                                       ONE("Run", run)};
+OPERATION(show_run, GET, "/v1/runs/{id}", READS(PART), "showRun", "one run",
+          REQUEST(named_inputs, ef__object_request), ONE("Run", run));
 
-static const ef__input cancel_inputs[] = {NAMED, REASON, END};
-const ef__operation ef__op_cancel_run = {POST,           "/v1/runs/{id}:cancel",
-                                         OPERATES(PART), "cancelRun",
-                                         "end a run",    REQUEST(cancel_inputs, ef__object_request),
-                                         ONE("Run", run)};
+OPERATION(cancel_run, POST, "/v1/runs/{id}:cancel", OPERATES(PART), "cancelRun", "end a run",
+          REQUEST(noted_inputs, ef__object_request), ONE("Run", run));
 
 #define REPLAY_INPUTS                                                                              \
     TEXT(ef__replay_request, replay.projection, "projection", MEMBER),                             \
@@ -157,14 +129,9 @@ const ef__operation ef__op_cancel_run = {POST,           "/v1/runs/{id}:cancel",
         ANY_TENANT(ef__replay_request, replay.any_tenant), ACTOR(ef__replay_request, replay.actor)
 
 static const ef__input replay_inputs[] = {REPLAY_INPUTS, END};
-const ef__operation ef__op_replay = {POST,
-                                     "/v1/replay",
-                                     OPERATES(QUERY),
-                                     "replay",
-                                     "apply events that projections miss",
-                                     REQUEST(replay_inputs, ef__replay_request),
-                                     ONE("Run", run),
-                                     .answer_status = 202};
+OPERATION(replay, POST, "/v1/replay", OPERATES(QUERY), "replay",
+          "apply events that projections miss", REQUEST(replay_inputs, ef__replay_request),
+          ONE("Run", run), .answer_status = 202);
 
 static const ef__input preview_inputs[] = {
     REPLAY_INPUTS,
@@ -172,52 +139,30 @@ static const ef__input preview_inputs[] = {
     INT(ef__replay_request, limit, "limit", MEMBER, 0, 10000, .otherwise = 25),
     END,
 };
-const ef__operation ef__op_look_at_replay = {POST,
-                                             "/v1/replay:look",
-                                             EF__SCOPE_READ,
-                                             EF__TENANCY_QUERY,
-                                             EF__ROUTE_BODY | EF__ROUTE_LONG,
-                                             "lookAtReplay",
-                                             "what a replay would apply; changes nothing",
-                                             REQUEST(preview_inputs, ef__replay_request),
-                                             ANSWER("ReplayLooked")};
+OPERATION(look_at_replay, POST, "/v1/replay:look", EF__SCOPE_READ, EF__TENANCY_QUERY,
+          EF__ROUTE_BODY | EF__ROUTE_LONG, "lookAtReplay",
+          "what a replay would apply; changes nothing", REQUEST(preview_inputs, ef__replay_request),
+          ANSWER("ReplayLooked"));
 
-const ef__operation ef__op_list_gaps = {GET,
-                                        "/v1/gaps",
-                                        READS(PART),
-                                        "listGaps",
-                                        "streams with events that a projection misses",
-                                        MEMBER("Gaps", "gaps", gap)};
+OPERATION(list_gaps, GET, "/v1/gaps", READS(PART), "listGaps",
+          "streams with events that a projection misses", MEMBER("Gaps", "gaps", gap));
 
-static const ef__input note_inputs[] = {ACTOR(ef__object_request, actor), REASON, END};
-const ef__operation ef__op_repair_gaps = {POST,
-                                          "/v1/gaps:repair",
-                                          OPERATES(UNBOUND),
-                                          "repairGaps",
-                                          "apply the missing events",
-                                          REQUEST(note_inputs, ef__object_request),
-                                          MEMBER("Gaps", "gaps", gap)};
+static const ef__input repair_inputs[] = {ACTOR(ef__object_request, actor), REASON, END};
+OPERATION(repair_gaps, POST, "/v1/gaps:repair", OPERATES(UNBOUND), "repairGaps",
+          "apply the missing events", REQUEST(repair_inputs, ef__object_request),
+          MEMBER("Gaps", "gaps", gap));
 
-/* --- workers ------------------------------------------------------------------------------------
- */
+/* --- workers ---------------------------------------------------------------------------------- */
 
-const ef__operation ef__op_list_lanes = {GET,         "/v1/lanes",           READS(UNBOUND),
-                                         "listLanes", "lanes of the outbox", ARRAY("Lanes", lane)};
-const ef__operation ef__op_list_leases = {
-    GET, "/v1/leases", READS(UNBOUND), "listLeases", "leases of all kinds", ARRAY("Leases", lease)};
-const ef__operation ef__op_list_workers = {GET,
-                                           "/v1/workers",
-                                           READS(UNBOUND),
-                                           "listWorkers",
-                                           "workers and their target partitions",
-                                           ARRAY("Workers", worker),
-                                           .more = &ef__shape_worker_more};
-const ef__operation ef__op_list_partitions = {GET,
-                                              "/v1/partitions",
-                                              READS(UNBOUND),
-                                              "listPartitions",
-                                              "partitions, their holders and queued rows",
-                                              ARRAY("Partitions", partition)};
+OPERATION(list_lanes, GET, "/v1/lanes", READS(UNBOUND), "listLanes", "lanes of the outbox",
+          ARRAY("Lanes", lane));
+OPERATION(list_leases, GET, "/v1/leases", READS(UNBOUND), "listLeases", "leases of all kinds",
+          ARRAY("Leases", lease));
+OPERATION(list_workers, GET, "/v1/workers", READS(UNBOUND), "listWorkers",
+          "workers and their target partitions", ARRAY("Workers", worker),
+          .more = &ef__shape_worker_more);
+OPERATION(list_partitions, GET, "/v1/partitions", READS(UNBOUND), "listPartitions",
+          "partitions, their holders and queued rows", ARRAY("Partitions", partition));
 
 static const ef__input sync_inputs[] = {
     INT(ef_partition_change, count, "count", MEMBER, 0, EF_PARTITIONS_MAX),
@@ -225,47 +170,23 @@ static const ef__input sync_inputs[] = {
     BOOL(ef_partition_change, dry_run, "dry_run", MEMBER),
     END,
 };
-const ef__operation ef__op_sync_partitions = {POST,
-                                              "/v1/partitions:sync",
-                                              OPERATES(UNBOUND),
-                                              "syncPartitions",
-                                              "change the number of partitions",
-                                              REQUEST(sync_inputs, ef_partition_change),
-                                              ONE("PartitionChanged", partition_sync_result)};
+OPERATION(sync_partitions, POST, "/v1/partitions:sync", OPERATES(UNBOUND), "syncPartitions",
+          "change the number of partitions", REQUEST(sync_inputs, ef_partition_change),
+          ONE("PartitionChanged", partition_sync_result));
 
-/* --- publishers ---------------------------------------------------------------------------------
- */
+/* --- publishers ------------------------------------------------------------------------------- */
 
-static const ef__input publisher_inputs[] = {NAMED, END};
-static const ef__input publisher_note_inputs[] = {NAMED, REASON, END};
-
-const ef__operation ef__op_list_publishers = {GET,
-                                              "/v1/publishers",
-                                              READS(UNBOUND),
-                                              "listPublishers",
-                                              "publishers, and rows in their lanes",
-                                              ARRAY("Publishers", publisher)};
-const ef__operation ef__op_show_publisher = {GET,
-                                             "/v1/publishers/{name}",
-                                             READS(UNBOUND),
-                                             "showPublisher",
-                                             "one publisher, and the rows in its lane",
-                                             REQUEST(publisher_inputs, ef__object_request),
-                                             ONE("Publisher", publisher)};
-const ef__operation ef__op_pause_publisher = {POST,
-                                              "/v1/publishers/{name}:pause",
-                                              OPERATES(UNBOUND),
-                                              "pausePublisher",
-                                              "stop delivering; events stay queued",
-                                              REQUEST(publisher_note_inputs, ef__object_request),
-                                              ANSWER("Publisher")};
-const ef__operation ef__op_resume_publisher = {POST,
-                                               "/v1/publishers/{name}:resume",
-                                               OPERATES(UNBOUND),
-                                               "resumePublisher",
-                                               "continue delivering",
-                                               REQUEST(publisher_note_inputs, ef__object_request),
-                                               ANSWER("Publisher")};
+OPERATION(list_publishers, GET, "/v1/publishers", READS(UNBOUND), "listPublishers",
+          "publishers, and rows in their lanes", ARRAY("Publishers", publisher));
+OPERATION(show_publisher, GET, "/v1/publishers/{name}", READS(UNBOUND), "showPublisher",
+          "one publisher, and the rows in its lane", REQUEST(named_inputs, ef__object_request),
+          ONE("Publisher", publisher));
+OPERATION(pause_publisher, POST, "/v1/publishers/{name}:pause", OPERATES(UNBOUND), "pausePublisher",
+          "stop delivering; events stay queued", REQUEST(noted_inputs, ef__object_request),
+          ANSWER("Publisher"));
+OPERATION(resume_publisher, POST, "/v1/publishers/{name}:resume", OPERATES(UNBOUND),
+          "resumePublisher", "continue delivering", REQUEST(noted_inputs, ef__object_request),
+          ANSWER("Publisher"));
 
 /* retain_ms 0 retains nothing; without it, the default of the sink holds. */
 static const ef__input set_publisher_inputs[] = {
@@ -285,14 +206,9 @@ static const ef__input set_publisher_inputs[] = {
     BOOL(ef_publisher, paused, "paused", MEMBER),
     END,
 };
-const ef__operation ef__op_set_publisher = {"PUT",
-                                            "/v1/publishers/{name}",
-                                            ADMINISTERS,
-                                            EF__ROUTE_BODY,
-                                            "setPublisher",
-                                            "create or change a publisher",
-                                            REQUEST(set_publisher_inputs, ef_publisher),
-                                            ANSWER("Publisher")};
+OPERATION(set_publisher, "PUT", "/v1/publishers/{name}", ADMINISTERS, EF__ROUTE_BODY,
+          "setPublisher", "create or change a publisher",
+          REQUEST(set_publisher_inputs, ef_publisher), ANSWER("Publisher"));
 
 static const ef__input remove_publisher_inputs[] = {
     NAMED,
@@ -300,27 +216,16 @@ static const ef__input remove_publisher_inputs[] = {
     TEXT(ef__object_request, reason, "reason", QUERY),
     END,
 };
-const ef__operation ef__op_remove_publisher = {"DELETE",
-                                               "/v1/publishers/{name}",
-                                               ADMINISTERS,
-                                               0,
-                                               "removePublisher",
-                                               "remove a publisher",
-                                               REQUEST(remove_publisher_inputs, ef__object_request),
-                                               ANSWER("Discarded")};
+OPERATION(remove_publisher, "DELETE", "/v1/publishers/{name}", ADMINISTERS, 0, "removePublisher",
+          "remove a publisher", REQUEST(remove_publisher_inputs, ef__object_request),
+          ANSWER("Discarded"));
 
-/* --- tokens -------------------------------------------------------------------------------------
- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 #define EXPIRES_MAX_S (100ll * 365 * 86400)
 
-const ef__operation ef__op_list_tokens = {GET,
-                                          "/v1/tokens",
-                                          ADMINISTERS,
-                                          0,
-                                          "listTokens",
-                                          "tokens, without their secrets",
-                                          ANSWER("Tokens")};
+OPERATION(list_tokens, GET, "/v1/tokens", ADMINISTERS, 0, "listTokens",
+          "tokens, without their secrets", ANSWER("Tokens"));
 
 static const ef__input create_token_inputs[] = {
     TEXT(ef__token_request, scopes, "scopes", MEMBER, .required = true),
@@ -329,40 +234,21 @@ static const ef__input create_token_inputs[] = {
     TEXT(ef__token_request, note, "note", MEMBER),
     END,
 };
-const ef__operation ef__op_create_token = {POST,
-                                           "/v1/tokens",
-                                           ADMINISTERS,
-                                           EF__ROUTE_BODY,
-                                           "createToken",
-                                           "create a token; its secret is returned once",
-                                           REQUEST(create_token_inputs, ef__token_request),
-                                           ANSWER("MadeToken"),
-                                           .answer_status = 201};
+OPERATION(create_token, POST, "/v1/tokens", ADMINISTERS, EF__ROUTE_BODY, "createToken",
+          "create a token; its secret is returned once",
+          REQUEST(create_token_inputs, ef__token_request), ANSWER("MadeToken"),
+          .answer_status = 201);
 
-static const ef__input revoke_inputs[] = {NAMED, REASON, END};
-const ef__operation ef__op_revoke_token = {POST,
-                                           "/v1/tokens/{id}:revoke",
-                                           ADMINISTERS,
-                                           EF__ROUTE_BODY,
-                                           "revokeToken",
-                                           "revoke a token",
-                                           REQUEST(revoke_inputs, ef__object_request),
-                                           ANSWER("Token")};
+OPERATION(revoke_token, POST, "/v1/tokens/{id}:revoke", ADMINISTERS, EF__ROUTE_BODY, "revokeToken",
+          "revoke a token", REQUEST(noted_inputs, ef__object_request), ANSWER("Token"));
 
-/* --- types and the store ------------------------------------------------------------------------
- */
+/* --- types and the store ---------------------------------------------------------------------- */
 
-const ef__operation ef__op_list_types = {GET,         "/v1/types",   READS(UNBOUND),
-                                         "listTypes", "event types", ARRAY("Types", type)};
+OPERATION(list_types, GET, "/v1/types", READS(UNBOUND), "listTypes", "event types",
+          ARRAY("Types", type));
 
-static const ef__input type_inputs[] = {NAMED, END};
-const ef__operation ef__op_show_type = {GET,
-                                        "/v1/types/{type}",
-                                        READS(UNBOUND),
-                                        "showType",
-                                        "one event type",
-                                        REQUEST(type_inputs, ef__object_request),
-                                        ONE("Type", type)};
+OPERATION(show_type, GET, "/v1/types/{type}", READS(UNBOUND), "showType", "one event type",
+          REQUEST(named_inputs, ef__object_request), ONE("Type", type));
 
 /* The handler reads the stored type first: members that are not given keep their values. */
 static const ef__input set_type_inputs[] = {
@@ -373,13 +259,215 @@ static const ef__input set_type_inputs[] = {
     TEXT(ef__type_request, type.alias_of, "alias_of", MEMBER),
     END,
 };
-const ef__operation ef__op_set_type = {"PUT",
-                                       "/v1/types/{type}",
-                                       OPERATES(UNBOUND),
-                                       "setType",
-                                       "create or change an event type",
-                                       .inputs = set_type_inputs,
-                                       ANSWER("Type")};
+OPERATION(set_type, "PUT", "/v1/types/{type}", OPERATES(UNBOUND), "setType",
+          "create or change an event type", .inputs = set_type_inputs, ANSWER("Type"));
 
-const ef__operation ef__op_status = {
-    GET, "/v1/status", READS(PART), "status", "the store and its head", ANSWER("Status")};
+OPERATION(status, GET, "/v1/status", READS(PART), "status", "the store and its head",
+          ANSWER("Status"));
+
+/* --- projections ------------------------------------------------------------------------------ */
+
+OPERATION(list_projections, GET, "/v1/projections", READS(PART), "listProjections",
+          "all projections", ANSWER("Projections"));
+
+OPERATION(show_projection, GET, PROJECTION, READS(PART), "showProjection",
+          "one projection, its program and generations", REQUEST(named_inputs, ef__object_request),
+          ANSWER("Projection"));
+
+OPERATION(show_scope, GET, PROJECTION "/scope", READS(QUERY), "showScope",
+          "progress for one tenant", REQUEST(of_tenant_inputs, ef__object_request),
+          ONE("Scope", scope));
+
+static const ef__input failures_inputs[] = {
+    NAMED,
+    INT(ef__object_request, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
+    BOOL(ef__object_request, flag, "resolved", QUERY),
+    END,
+};
+OPERATION(list_failures, GET, PROJECTION "/failures", READS(PART), "listFailures",
+          "events on which its program failed", REQUEST(failures_inputs, ef__object_request),
+          ARRAY("Failures", failure));
+
+static const ef__input deploy_inputs[] = {
+    TEXT(ef__deploy_request, name, "name", PATH),
+    BOOL(ef__deploy_request, in_place, "in_place", QUERY),
+    TEXT(ef__deploy_request, on_error, "on_error", QUERY),
+    TEXT(ef__deploy_request, reason, "reason", QUERY),
+    TEXT(ef__deploy_request, text, "text/plain", CONTENT),
+    ACTOR(ef__deploy_request, actor),
+    END,
+};
+OPERATION(deploy_projection, "PUT", PROJECTION, OPERATES(UNBOUND), "deployProjection",
+          "deploy a program (text)", REQUEST(deploy_inputs, ef__deploy_request), .body = "Program",
+          ANSWER("Projection"));
+
+static const ef__input draft_inputs[] = {
+    TEXT(ef__draft_request, name, "name", PATH),
+    INT(ef__draft_request, limit, "limit", QUERY, 1, EF_DRAFT_ROWS_MAX),
+    TEXT(ef__draft_request, text, "text/plain", CONTENT),
+    TENANT(ef__draft_request, tenant),
+    ANY_TENANT(ef__draft_request, any_tenant),
+    END,
+};
+OPERATION(try_draft, POST, PROJECTION ":try-draft", EF__SCOPE_OPERATE, EF__TENANCY_QUERY,
+          EF__ROUTE_BODY | EF__ROUTE_LONG, "tryDraft",
+          "fold a program (text) over the streams with failed events, in memory",
+          REQUEST(draft_inputs, ef__draft_request), .body = "Program", ANSWER("Drafted"));
+
+#define NOTE(name, verb, id, summary, ...)                                                         \
+    OPERATION(name, POST, PROJECTION ":" verb, OPERATES(UNBOUND), id, summary,                     \
+              REQUEST(noted_inputs, ef__object_request), __VA_ARGS__)
+NOTE(pause_projection, "pause", "pauseProjection", "stop applying events", ANSWER("Projection"));
+NOTE(resume_projection, "resume", "resumeProjection", "continue applying events",
+     ANSWER("Projection"));
+NOTE(verify_projection, "verify", "verifyProjection", "fold from scratch beside it and compare",
+     ONE("Run", run), .answer_status = 202);
+
+static const ef__input rebuild_inputs[] = {
+    TEXT(ef_rebuild, projection, "name", PATH),
+    TEXT(ef_rebuild, reason, "reason", MEMBER),
+    BOOL(ef_rebuild, in_place, "in_place", MEMBER),
+    BOOL(ef_rebuild, no_switch, "no_switch", MEMBER),
+    BOOL(ef_rebuild, switch_anyway, "switch_anyway", MEMBER),
+    ACTOR(ef_rebuild, actor),
+    END,
+};
+OPERATION(rebuild_projection, POST, PROJECTION ":rebuild", OPERATES(UNBOUND), "rebuildProjection",
+          "fold all events from scratch", REQUEST(rebuild_inputs, ef_rebuild), ONE("Run", run),
+          .answer_status = 202);
+
+/* --- generations ------------------------------------------------------------------------------ */
+
+#define CHOICE                                                                                     \
+    TEXT(ef_generation_choice, projection, "name", PATH), ACTOR(ef_generation_choice, actor),      \
+        TEXT(ef_generation_choice, reason, "reason", MEMBER),                                      \
+        INT(ef_generation_choice, version, "version", MEMBER, 1, INT32_MAX),                       \
+        INT(ef_generation_choice, generation, "generation", MEMBER, 1, INT32_MAX)
+
+static const ef__input switch_inputs[] = {
+    CHOICE,
+    INT(ef_generation_choice, lag_max, "lag_max", MEMBER, 0, INT64_MAX),
+    END,
+};
+OPERATION(switch_projection, POST, PROJECTION ":switch", OPERATES(UNBOUND), "switchProjection",
+          "make another generation active", REQUEST(switch_inputs, ef_generation_choice),
+          ANSWER("Projection"));
+OPERATION(rollback_projection, POST, PROJECTION ":rollback", OPERATES(UNBOUND),
+          "rollbackProjection", "make the previous generation active again",
+          REQUEST(switch_inputs, ef_generation_choice), ANSWER("Projection"));
+
+static const ef__input retire_inputs[] = {CHOICE, END};
+OPERATION(retire_projection, POST, PROJECTION ":retire", OPERATES(UNBOUND), "retireProjection",
+          "remove a generation, or all of a version", REQUEST(retire_inputs, ef_generation_choice),
+          ANSWER("Retired"));
+
+static const ef__input seed_inputs[] = {
+    TEXT(ef__seed_request, name, "name", PATH),
+    INT(ef__seed_request, position, "position", QUERY, 0, INT64_MAX, .otherwise = -1),
+    TEXT(ef__seed_request, reason, "reason", QUERY),
+    TEXT(ef__seed_request, views, "application/x-ndjson", CONTENT),
+    ACTOR(ef__seed_request, actor),
+    END,
+};
+OPERATION(seed_projection, POST, PROJECTION ":seed", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND,
+          EF__ROUTE_BODY | EF__ROUTE_LONG, "seedProjection",
+          "start a generation with known views, one per line",
+          REQUEST(seed_inputs, ef__seed_request), .body = "Program", ONE("Run", run));
+
+static const ef__input diff_inputs[] = {
+    TEXT(ef__diff_request, left.projection, "name", PATH),
+    INT(ef__diff_request, left.version, "left_version", QUERY, 1, INT32_MAX),
+    INT(ef__diff_request, left.generation, "left_generation", QUERY, 1, INT32_MAX),
+    INT(ef__diff_request, right.version, "right_version", QUERY, 1, INT32_MAX),
+    INT(ef__diff_request, right.generation, "right_generation", QUERY, 1, INT32_MAX),
+    INT(ef__diff_request, limit, "limit", QUERY, 0, 10000, .otherwise = 20),
+    END,
+};
+OPERATION(diff_projection, GET, PROJECTION "/diff", EF__SCOPE_READ, EF__TENANCY_UNBOUND,
+          EF__ROUTE_LONG, "diffProjection", "views that differ between two generations",
+          REQUEST(diff_inputs, ef__diff_request), ANSWER("Diff"));
+
+/* --- views ------------------------------------------------------------------------------------ */
+
+#define FRESHNESS(type)                                                                            \
+    TEXT(type, freshness.at_least, "at_least", QUERY),                                             \
+        BOOL(type, freshness.current, "current", QUERY),                                           \
+        EF__INPUT(type, freshness.timeout_ms, "wait", QUERY, DURATION, .max = WAIT_MS_MAX)
+#define VIEW                                                                                       \
+    TEXT(ef__view_request, projection, "projection", PATH),                                        \
+        TEXT(ef__view_request, id, "id", PATH), TENANT(ef__view_request, tenant)
+
+static const ef__input view_inputs[] = {
+    VIEW,
+    FRESHNESS(ef__view_request),
+    INT(ef__view_request, position, "position", QUERY, 1, INT64_MAX),
+    END,
+};
+OPERATION(get_view, GET, "/v1/views/{projection}/{id}", EF__SCOPE_READ, EF__TENANCY_QUERY,
+          EF__ROUTE_QUICK_PLAIN, "getView", "one view; position: as of then", .inputs = view_inputs,
+          .size = sizeof(ef__view_request), ONE("View", view));
+
+static const ef__input explain_inputs[] = {
+    VIEW,
+    INT(ef__view_request, limit, "limit", QUERY, 1, EF_READ_LIMIT_MAX, .otherwise = 1000),
+    END,
+};
+OPERATION(explain_view, GET, "/v1/views/{projection}/{id}/explain", READS(QUERY), "explainView",
+          "the events that produced a view", REQUEST(explain_inputs, ef__view_request),
+          ARRAY("Events", event));
+
+static const ef__input find_inputs[] = {
+    TEXT(ef_view_query, projection, "projection", PATH),
+    TEXT(ef_view_query, where, "where", QUERY),
+    TEXT(ef_view_query, sort, "sort", QUERY),
+    INT(ef_view_query, limit, "limit", QUERY, 1, 10000),
+    TEXT(ef_view_query, after, "after", QUERY),
+    TEXT(ef_view_query, fields, "fields", QUERY),
+    BOOL(ef_view_query, any_tenant, "all_tenants", QUERY),
+    BOOL(ef_view_query, count_only, "count", QUERY),
+    BOOL(ef_view_query, explain, "explain", QUERY),
+    FRESHNESS(ef_view_query),
+    TENANT(ef_view_query, tenant),
+    END,
+};
+OPERATION(find_views, GET, "/v1/views/{projection}", READS(QUERY), "findViews",
+          "views by filter, sort and page", REQUEST(find_inputs, ef_view_query),
+          MEMBER("Views", "items", view));
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static const ef__input append_inputs[] = {EF__INPUT_ONLY("stream", PATH, TEXT), END};
+OPERATION(append_to_stream, POST, "/v1/streams/{stream}/events", EF__SCOPE_APPEND,
+          EF__TENANCY_QUERY, EF__ROUTE_BODY | EF__ROUTE_APPEND, "appendToStream",
+          "append one event, or an array of them, to a stream", .inputs = append_inputs,
+          .body = "Append", ANSWER("Placed"), .answer_status = 201);
+OPERATION(append_many, POST, "/v1/events", EF__SCOPE_APPEND, EF__TENANCY_QUERY,
+          EF__ROUTE_BODY | EF__ROUTE_APPEND, "appendMany",
+          "append a batch to many streams, atomically", .body = "AppendMany", ANSWER("Placed"),
+          .answer_status = 201);
+
+static const ef__input stream_inputs[] = {
+    TEXT(ef__stream_request, stream, "stream", PATH),
+    INT(ef__stream_request, from_seq, "from_seq", QUERY, 1, INT64_MAX, .otherwise = 1),
+    INT(ef__stream_request, limit, "limit", QUERY, 1, EF_READ_LIMIT_MAX, .otherwise = 100),
+    TENANT(ef__stream_request, tenant),
+    END,
+};
+OPERATION(read_stream, GET, "/v1/streams/{stream}/events", READS(QUERY), "readStream",
+          "events of a stream by seq", REQUEST(stream_inputs, ef__stream_request),
+          ARRAY("Events", event));
+
+static const ef__input log_inputs[] = {
+    INT(ef__log_request, query.after, "after", QUERY, 0, INT64_MAX),
+    TEXT(ef__log_request, query.type, "type", QUERY),
+    INT(ef__log_request, query.limit, "limit", QUERY, 1, EF_READ_LIMIT_MAX, .otherwise = 100),
+    BOOL(ef__log_request, query.any_tenant, "all_tenants", QUERY),
+    EF__INPUT(ef__log_request, wait_ms, "wait", QUERY, DURATION, .max = WAIT_MS_MAX),
+    TENANT(ef__log_request, query.tenant),
+    END,
+};
+OPERATION(read_log, GET, "/v1/events", READS(QUERY), "readLog", "events by position",
+          REQUEST(log_inputs, ef__log_request), ARRAY("Events", event));
+
+OPERATION(read_event, GET, "/v1/events/{id}", READS(QUERY), "readEvent", "one event by its id",
+          REQUEST(of_tenant_inputs, ef__object_request), ONE("Event", event));

@@ -7,9 +7,268 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
 
-/* --- what follows from what was read ------------------------------------------------------------
- */
+#define PUBLISHERS_MAX 64 /* publishers that are checked */
+
+/* --- disk ------------------------------------------------------------------------------------- */
+
+static const char *path_of(const char *url)
+{
+    static const char *const kinds[] = {"sqlite:", "lmdb:"};
+
+    for (size_t i = 0; url && i < sizeof kinds / sizeof *kinds; i++)
+        if (strncmp(url, kinds[i], strlen(kinds[i])) == 0)
+            return url + strlen(kinds[i]);
+    return NULL;
+}
+
+static void add_store(ef__disk *disk, const char *url)
+{
+    const char *path = path_of(url);
+    struct statvfs is;
+    int64_t free_bytes;
+    char *whole;
+
+    if (!path || statvfs(path, &is) != 0)
+        return;
+    free_bytes = (int64_t)(is.f_bavail * is.f_frsize);
+    if (disk->free_bytes >= 0 && disk->free_bytes <= free_bytes)
+        return;
+    disk->free_bytes = free_bytes;
+    whole = realpath(path, NULL);
+    (void)snprintf(disk->path, sizeof disk->path, "%s", whole ? whole : path);
+    free(whole);
+}
+
+ef__disk ef__disk_of(const char *journal_url, const char *views_url)
+{
+    ef__disk disk = {.free_bytes = -1};
+
+    add_store(&disk, journal_url);
+    add_store(&disk, views_url);
+    return disk;
+}
+
+/* --- health ----------------------------------------------------------------------------------- */
+
+const char *ef__health_name(ef__health health)
+{
+    static const char *const words[] = {"well", "behind", "trouble"};
+
+    return words[health];
+}
+
+static const char *plural_suffix(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* The active projection with the largest lag; NULL if none lags. */
+static const ef_projection *most_lagging(const ef__health_facts *o)
+{
+    const ef_projection *last = NULL;
+
+    for (size_t i = 0; i < o->projections->count; i++) {
+        const ef_projection *p = &o->projections->items[i];
+        if (p->active && p->lag_events > 0 && (!last || p->lag_events > last->lag_events))
+            last = p;
+    }
+    return last;
+}
+
+static const ef_projection *find_in_state(const ef__health_facts *o, const char *state)
+{
+    for (size_t i = 0; i < o->projections->count; i++)
+        if (ef_str_equal(o->projections->items[i].state, ef_str_from(state)))
+            return &o->projections->items[i];
+    return NULL;
+}
+
+/* The sum varies while events are applied, because it is read from two stores: it is an error only
+ * when idle. */
+static bool has_unaccounted(const ef__health_facts *o)
+{
+    return o->unaccounted != 0 && o->outbox->pending == 0 && o->outbox->processing == 0 &&
+           !most_lagging(o);
+}
+
+/* --- blocked events --------------------------------------------------------------------------- */
+
+typedef struct blocked {
+    int64_t events, streams, tenants;
+} blocked;
+
+static blocked count_blocked(const ef__health_facts *o)
+{
+    blocked sum = {0, 0, 0};
+
+    for (size_t i = 0; i < o->projections->count; i++) {
+        const ef_projection *p = &o->projections->items[i];
+        sum.events += p->active ? p->blocked_events : 0;
+        *(p->by_log ? &sum.tenants : &sum.streams) += p->active ? p->blocked_streams : 0;
+    }
+    return sum;
+}
+
+/* "; 5 events of 2 streams are blocked", or "". */
+static void format_blocked(const ef__health_facts *o, char *out, size_t size)
+{
+    blocked b = count_blocked(o);
+    char streams[40] = "", tenants[40] = "";
+
+    if (b.streams > 0)
+        (void)snprintf(streams, sizeof streams, " of %" PRId64 " stream%s", b.streams,
+                       plural_suffix(b.streams));
+    if (b.tenants > 0)
+        (void)snprintf(tenants, sizeof tenants, "%s %" PRId64 " tenant%s",
+                       b.streams > 0 ? " and" : " of", b.tenants, plural_suffix(b.tenants));
+    if (b.events == 0) /* blocked rows of publishers */
+        b.events = o->outbox->blocked;
+    out[0] = '\0';
+    if (b.events > 0)
+        (void)snprintf(out, size, "; %" PRId64 " event%s%s%s %s blocked", b.events,
+                       plural_suffix(b.events), streams, tenants, b.events == 1 ? "is" : "are");
+}
+
+static bool has_scope(const ef_projection *p, const char *state)
+{
+    for (size_t i = 0; i < p->scope_count; i++)
+        if (!p->scopes[i].any_tenant && ef_str_equal(p->scopes[i].state, ef_str_from(state)))
+            return true;
+    return false;
+}
+
+/* A log-ordered projection with a tenant in `state`; these have no outbox rows. */
+static const ef_projection *find_with_tenant(const ef__health_facts *o, const char *state)
+{
+    for (size_t i = 0; i < o->projections->count; i++)
+        if (o->projections->items[i].active && has_scope(&o->projections->items[i], state))
+            return &o->projections->items[i];
+    return NULL;
+}
+
+/* --- message ---------------------------------------------------------------------------------- */
+
+static void write_disk(const ef__disk *disk, char out[EF__HEALTH_TEXT])
+{
+    char space[32] = "";
+
+    if (disk->free_bytes >= 0)
+        (void)snprintf(space, sizeof space, ", %" PRId64 " MiB free", disk->free_bytes >> 20);
+    (void)snprintf(out, EF__HEALTH_TEXT, "The disk is %s: %s%s. %s",
+                   ef__disk_is_full(disk) ? "full" : "almost full",
+                   disk->path[0] ? disk->path : "the journal's", space,
+                   "Free space on it; work continues by itself.");
+}
+
+static void write_rows(int64_t count, const char *one, const char *many, const ef__health_facts *o,
+                       char out[EF__HEALTH_TEXT])
+{
+    char blocked_text[160];
+
+    format_blocked(o, blocked_text, sizeof blocked_text);
+    (void)snprintf(out, EF__HEALTH_TEXT, "%" PRId64 " %s%s.", count, count == 1 ? one : many,
+                   blocked_text);
+}
+
+static void write_tenant(const ef_projection *p, const char *what, const ef__health_facts *o,
+                         char out[EF__HEALTH_TEXT])
+{
+    char blocked_text[160];
+
+    format_blocked(o, blocked_text, sizeof blocked_text);
+    (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s fails for a tenant and %s%s.",
+                   EF_STR_ARG(p->name), what, blocked_text);
+}
+
+/* Problems that need an operator. */
+static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
+{
+    const ef_projection *failed = find_in_state(o, "failed"),
+                        *stopped = find_with_tenant(o, "failed");
+    int64_t waiting = o->outbox->pending + o->outbox->processing;
+
+    if (o->damaged)
+        (void)snprintf(out, EF__HEALTH_TEXT,
+                       "The journal is damaged and refuses appends; see: everfold doctor --deep.");
+    else if (ef__disk_is_low(&o->disk))
+        write_disk(&o->disk, out);
+    else if (o->views_unreadable)
+        (void)snprintf(out, EF__HEALTH_TEXT, "The views cannot be read; see: everfold doctor.");
+    else if (has_unaccounted(o))
+        (void)snprintf(out, EF__HEALTH_TEXT,
+                       "%" PRId64 " event%s neither applied nor queued: this must be 0.",
+                       o->unaccounted, o->unaccounted == 1 ? " is" : "s are");
+    else if (o->outbox->dead > 0)
+        write_rows(o->outbox->dead, "event is dead and needs an operator",
+                   "events are dead and need an operator", o, out);
+    else if (failed)
+        (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s has failed and is stopped.",
+                       EF_STR_ARG(failed->name));
+    else if (stopped)
+        write_tenant(stopped, "needs an operator", o, out);
+    else if (o->workers_live == 0 && waiting > 0 && !o->shadow_only)
+        (void)snprintf(out, EF__HEALTH_TEXT,
+                       "No worker is running, and %" PRId64 " event%s queued.", waiting,
+                       waiting == 1 ? " is" : "s are");
+    else
+        return false;
+    return true;
+}
+
+static bool is_behind(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
+{
+    const ef_projection *last = most_lagging(o), *paused = find_in_state(o, "paused"),
+                        *retries = find_with_tenant(o, "retrying");
+
+    if (o->publisher_down.len > 0)
+        (void)snprintf(out, EF__HEALTH_TEXT, "Publisher %.*s cannot deliver and retries.",
+                       EF_STR_ARG(o->publisher_down));
+    else if (o->outbox->failed > 0)
+        write_rows(o->outbox->failed, "event failed and will be retried",
+                   "events failed and will be retried", o, out);
+    else if (retries)
+        write_tenant(retries, "is retried", o, out);
+    else if (paused)
+        (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s is paused.",
+                       EF_STR_ARG(paused->name));
+    else if (last)
+        (void)snprintf(out, EF__HEALTH_TEXT,
+                       "Catching up: %.*s lags by %" PRId64 " event%s, %" PRId64 " s.",
+                       EF_STR_ARG(last->name), last->lag_events, plural_suffix(last->lag_events),
+                       last->lag_us / 1000000);
+    else
+        return false;
+    return true;
+}
+
+ef__health ef__health_of(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
+{
+    if (is_trouble(o, out))
+        return EF__HEALTH_TROUBLE;
+    if (is_behind(o, out))
+        return EF__HEALTH_BEHIND;
+    (void)snprintf(out, EF__HEALTH_TEXT, "All is well: every event is in every view.");
+    if (o->projections->count == 0)
+        (void)snprintf(out, EF__HEALTH_TEXT, "All is well; no projection is deployed yet.");
+    return EF__HEALTH_WELL;
+}
+
+void ef__health_publisher_down(ef_engine *engine, char out[EF__HEALTH_NAME])
+{
+    ef_publisher_health *is = engine ? calloc(PUBLISHERS_MAX, sizeof *is) : NULL;
+    size_t count = is ? ef_engine_publishers(engine, is, PUBLISHERS_MAX) : 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < count && i < PUBLISHERS_MAX && !out[0]; i++)
+        if (is[i].state == EF_PUBLISHER_RETRYING)
+            (void)snprintf(out, EF__HEALTH_NAME, "%s", is[i].name);
+    free(is);
+}
+
+/* --- what follows from what was read ---------------------------------------------------------- */
 
 static size_t count_workers(const ef_worker_list *workers, ef_worker_state state)
 {
@@ -72,8 +331,7 @@ void ef__overview_release(ef__overview *o)
     *o = (ef__overview)EF__OVERVIEW_INIT;
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------
- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static void add_number(ef__json_writer *w, const char *key, int64_t number)
 {
@@ -159,8 +417,8 @@ void ef__overview_write(ef__json_writer *w, const ef__overview *o, const char *u
     for (size_t i = 0; i < o->projections.count; i++)
         ef__projection_write(w, &o->projections.items[i]);
     ef__json_close(w, ']');
-    ef__json_key(w, "unaccounted");
-    ef__json_int(w, o->unaccounted); /* a negative value is an error as well and is shown */
+    ef__json_member_int(w, "unaccounted",
+                        o->unaccounted); /* a negative value is an error as well and is shown */
     ef__json_key(w, "views_error");
     if (o->views_error.status != EF_OK)
         ef__json_str(w, ef_str_from(o->views_error.text));

@@ -1,15 +1,76 @@
 /*
  * overview.h - the overview of `status`, `top`, /v1/overview and the monitor: what was read at one
- * time, what follows from it, and its JSON.
+ * time, what follows from it, and its JSON. Health is a state and a message, the same in `top`, in
+ * the panel of `work` and in the monitor.
  */
 #ifndef EF_SHAPE_OVERVIEW_H
 #define EF_SHAPE_OVERVIEW_H
 
 #include "../base/json.h"
-#include "health.h"
 
 #include <everfold/client.h>
 #include <everfold/everfold.h>
+
+/* --- disk ------------------------------------------------------------------------------------- */
+
+#define EF__DISK_PATH 512
+/* Below this a store has no space for its WAL and a checkpoint: not ready. */
+#define EF__DISK_FREE_MIN (INT64_C(64) << 20)
+/* Below this nothing can be written. */
+#define EF__DISK_FULL (INT64_C(1) << 20)
+
+/* Free space of the stores: the file system with the least, of those of journal and views. */
+typedef struct ef__disk {
+    char path[EF__DISK_PATH]; /* path of the store; "" if it is not local */
+    int64_t free_bytes;       /* -1: unknown */
+    bool refused;             /* a write failed for lack of space or a quota */
+} ef__disk;
+
+/* Determined from the URLs: sqlite:PATH and lmdb:PATH are local. */
+ef__disk ef__disk_of(const char *journal_url, const char *views_url);
+
+static inline bool ef__disk_is_low(const ef__disk *disk)
+{
+    return disk->refused || (disk->free_bytes >= 0 && disk->free_bytes < EF__DISK_FREE_MIN);
+}
+
+static inline bool ef__disk_is_full(const ef__disk *disk)
+{
+    return disk->refused || (disk->free_bytes >= 0 && disk->free_bytes < EF__DISK_FULL);
+}
+
+/* --- health ----------------------------------------------------------------------------------- */
+
+typedef enum ef__health {
+    EF__HEALTH_WELL,   /* everything is applied or in flight */
+    EF__HEALTH_BEHIND, /* lag or retries: may recover without an operator */
+    EF__HEALTH_TROUBLE /* an operator must act */
+} ef__health;
+
+/* Input; borrowed. */
+typedef struct ef__health_facts {
+    const ef_outbox_summary *outbox; /* of all lanes and tenants */
+    const ef_projection_list *projections;
+    size_t workers_live;
+    int64_t unaccounted; /* of all projections */
+    bool views_unreadable;
+    ef_str publisher_down; /* a publisher whose sink is unavailable, as seen by this process; "":
+                              none */
+    ef__disk disk;
+    bool damaged;     /* the journal is damaged: appends are refused */
+    bool shadow_only; /* appends apply inline; rows stay queued until a worker is enabled */
+} ef__health_facts;
+
+#define EF__HEALTH_TEXT 1024
+#define EF__HEALTH_NAME 256
+
+const char *ef__health_name(ef__health health); /* "well" */
+/* Reports the most serious problem. */
+ef__health ef__health_of(const ef__health_facts *facts, char out[EF__HEALTH_TEXT]);
+/* Finds publisher_down among the publishers of the engine; "" if none is down. */
+void ef__health_publisher_down(ef_engine *engine, char out[EF__HEALTH_NAME]);
+
+/* --- overview --------------------------------------------------------------------------------- */
 
 #define EF__TROUBLES_MAX 5
 #define EF__TROUBLE_BYTES 512

@@ -127,8 +127,7 @@ ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *t
 ef_status ef__shape_read_more(const ef__json *object, const ef__shape *shape, void *thing,
                               ef_error *err);
 
-/* --- JSON of several objects (response.c) ------------------------------------------------------
- */
+/* --- JSON of several objects ------------------------------------------------------------------ */
 
 /* problem+json; `hint` may be NULL. */
 void ef__problem_write(ef__json_writer *w, const ef_error *err, const char *hint);

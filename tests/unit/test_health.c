@@ -1,7 +1,7 @@
 /*
  * test_health.c - the summary of the health: the most serious problem first.
  */
-#include "../../src/shape/health.h"
+#include "../../src/shape/overview.h"
 
 #include "test.h"
 
