@@ -1,5 +1,5 @@
 /*
- * same.h - compares short names inline, because folding an event does this some twenty times.
+ * same.h - compares names inline, because folding an event does this some twenty times.
  */
 #ifndef EF_BASE_SAME_H
 #define EF_BASE_SAME_H
@@ -41,6 +41,15 @@ static inline bool ef__bytes_same(const char *a, const char *b, size_t len)
 static inline bool ef__str_same(ef_str a, ef_str b)
 {
     return a.len == b.len && ef__bytes_same(a.ptr, b.ptr, a.len);
+}
+
+/* The order of names: by bytes, a shorter one first. As memcmp returns it. */
+static inline int ef__str_compare(ef_str a, ef_str b)
+{
+    size_t shorter = a.len < b.len ? a.len : b.len;
+    int order = shorter ? memcmp(a.ptr, b.ptr, shorter) : 0;
+
+    return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
 #endif

@@ -1,73 +1,41 @@
 /*
- * call.c - calling a function: its arguments, their kinds, its code. And the functions that are
- * about any value.
+ * call.c - the table of functions; calling one: its arguments, their kinds, its code. And the
+ * functions that are about any value.
  */
 #include "call.h"
 
 #include "../base/hash.h"
+#include "../base/settings.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-static ef__call_fn *const codes[EF__FN_COUNT_ALL] = {
-    [EF__FN_LOWER] = ef__call_lower,
-    [EF__FN_UPPER] = ef__call_upper,
-    [EF__FN_TRIM] = ef__call_trim,
-    [EF__FN_LENGTH] = ef__call_length,
-    [EF__FN_SUBSTR] = ef__call_substr,
-    [EF__FN_STARTS_WITH] = ef__call_starts_with,
-    [EF__FN_ENDS_WITH] = ef__call_ends_with,
-    [EF__FN_CONTAINS] = ef__call_contains,
-    [EF__FN_SPLIT] = ef__call_split,
-    [EF__FN_JOIN] = ef__call_join,
-    [EF__FN_REPLACE] = ef__call_replace,
-    [EF__FN_TEXT] = ef__call_text,
-    [EF__FN_FORMAT] = ef__call_format,
-    [EF__FN_PAD] = ef__call_pad,
-    [EF__FN_ABS] = ef__call_abs,
-    [EF__FN_MIN] = ef__call_min,
-    [EF__FN_MAX] = ef__call_max,
-    [EF__FN_ROUND] = ef__call_round,
-    [EF__FN_FLOOR] = ef__call_floor,
-    [EF__FN_CEIL] = ef__call_ceil,
-    [EF__FN_SIGN] = ef__call_sign,
-    [EF__FN_NUMBER] = ef__call_number,
-    [EF__FN_DATE] = ef__call_date,
-    [EF__FN_YEAR] = ef__call_year,
-    [EF__FN_MONTH] = ef__call_month,
-    [EF__FN_DAY] = ef__call_day,
-    [EF__FN_HOUR] = ef__call_hour,
-    [EF__FN_DATE_PART] = ef__call_date_part,
-    [EF__FN_TO_HOUR] = ef__call_to_hour,
-    [EF__FN_TO_DAY] = ef__call_to_day,
-    [EF__FN_TO_MONTH] = ef__call_to_month,
-    [EF__FN_COUNT] = ef__call_count,
-    [EF__FN_FIRST] = ef__call_first,
-    [EF__FN_LAST] = ef__call_last,
-    [EF__FN_SUM] = ef__call_sum,
-    [EF__FN_AVG] = ef__call_avg,
-    [EF__FN_MIN_OF] = ef__call_min_of,
-    [EF__FN_MAX_OF] = ef__call_max_of,
-    [EF__FN_SORT] = ef__call_sort,
-    [EF__FN_UNIQUE] = ef__call_unique,
-    [EF__FN_REVERSE] = ef__call_reverse,
-    [EF__FN_SLICE] = ef__call_slice,
-    [EF__FN_PLUCK] = ef__call_pluck,
-    [EF__FN_KEYS] = ef__call_keys,
-    [EF__FN_VALUES] = ef__call_values,
-    [EF__FN_HAS] = ef__call_has,
-    [EF__FN_MERGE] = ef__call_merge,
-    [EF__FN_SHA256] = ef__call_sha256,
-    [EF__FN_CRC32] = ef__call_crc32,
-    [EF__FN_HASH] = ef__call_hash,
-    [EF__FN_TYPE_OF] = ef__call_type_of,
-    [EF__FN_IS_NULL] = ef__call_is_null,
-    [EF__FN_IS_BOOLEAN] = ef__call_is_boolean,
-    [EF__FN_IS_NUMBER] = ef__call_is_number,
-    [EF__FN_IS_TEXT] = ef__call_is_text,
-    [EF__FN_IS_ARRAY] = ef__call_is_array,
-    [EF__FN_IS_OBJECT] = ef__call_is_object,
-};
+#define EF__FUNCTION_ROW(id, name, code, min, max, a, b, c, result, help, example)                 \
+    {EF__FN_##id, name, min, max, {a, b, c}, result, help, example},
+const ef__function ef__functions[EF__FN_COUNT_ALL] = {EF__FUNCTION_MAP(EF__FUNCTION_ROW)};
+#undef EF__FUNCTION_ROW
+
+#define EF__FUNCTION_CODE(id, name, code, ...) ef__call_##code,
+static ef__call_fn *const codes[EF__FN_COUNT_ALL] = {EF__FUNCTION_MAP(EF__FUNCTION_CODE)};
+#undef EF__FUNCTION_CODE
+
+const ef__function *ef__function_find(ef_str name)
+{
+    for (size_t i = 0; i < EF__FN_COUNT_ALL; i++)
+        if (ef_str_equal(name, ef_str_from(ef__functions[i].name)))
+            return &ef__functions[i];
+    return NULL;
+}
+
+const char *ef__function_suggest(ef_str name)
+{
+    const char *names[EF__FN_COUNT_ALL];
+
+    for (size_t i = 0; i < EF__FN_COUNT_ALL; i++)
+        names[i] = ef__functions[i].name;
+    return ef__suggest(name, names, EF__FN_COUNT_ALL);
+}
 
 /* EF__KIND_… of a value. */
 static unsigned kind_bit(ef__value v)
@@ -210,38 +178,12 @@ ef_status ef__call_type_of(ef__call *call, ef__value *out)
     return EF_OK;
 }
 
-static ef_status return_kind_test(ef__call *call, unsigned kind, ef__value *out)
+/* is_null … is_object: the functions are in the order of the kinds' bits. */
+ef_status ef__call_is_kind(ef__call *call, ef__value *out)
 {
+    unsigned kind = 1u << (call->expr->function->id - EF__FN_IS_NULL);
+
+    static_assert(1u << (EF__FN_IS_OBJECT - EF__FN_IS_NULL) == EF__KIND_OBJECT, "one for each");
     *out = ef__value_bool(kind_bit(call->args[0]) == kind);
     return EF_OK;
-}
-
-ef_status ef__call_is_null(ef__call *call, ef__value *out)
-{
-    return return_kind_test(call, EF__KIND_NULL, out);
-}
-
-ef_status ef__call_is_boolean(ef__call *call, ef__value *out)
-{
-    return return_kind_test(call, EF__KIND_BOOL, out);
-}
-
-ef_status ef__call_is_number(ef__call *call, ef__value *out)
-{
-    return return_kind_test(call, EF__KIND_NUMBER, out);
-}
-
-ef_status ef__call_is_text(ef__call *call, ef__value *out)
-{
-    return return_kind_test(call, EF__KIND_TEXT, out);
-}
-
-ef_status ef__call_is_array(ef__call *call, ef__value *out)
-{
-    return return_kind_test(call, EF__KIND_ARRAY, out);
-}
-
-ef_status ef__call_is_object(ef__call *call, ef__value *out)
-{
-    return return_kind_test(call, EF__KIND_OBJECT, out);
 }

@@ -83,9 +83,10 @@ ef_status ef__call_avg(ef__call *call, ef__value *out)
                          ef__value_int((int64_t)count), out);
 }
 
-/* The least (by -1) or greatest (by 1) item that is not null. */
-static ef_status find_extreme(ef__call *call, int by, ef__value *out)
+/* min_of and max_of: the least or greatest item that is not null. */
+ef_status ef__call_extreme_item(ef__call *call, ef__value *out)
 {
+    int by = call->expr->function->id == EF__FN_MIN_OF ? -1 : 1;
     ef__value_walk walk = ef__value_walk_of(call->args[0]);
     ef__value best = EF__NULL;
     ef_status st = ef__eval_charge(call->ev, call->expr, ef__value_count(call->args[0]));
@@ -98,16 +99,6 @@ static ef_status find_extreme(ef__call *call, int by, ef__value *out)
     }
     *out = best;
     return st;
-}
-
-ef_status ef__call_min_of(ef__call *call, ef__value *out)
-{
-    return find_extreme(call, -1, out);
-}
-
-ef_status ef__call_max_of(ef__call *call, ef__value *out)
-{
-    return find_extreme(call, 1, out);
 }
 
 static int compare_by(const ef__call *call, ef__value a, ef__value b)
@@ -309,8 +300,10 @@ static ef_status copy_members(ef__call *call, ef__value object, ef__object *to)
     return st;
 }
 
-static ef_status list_members(ef__call *call, bool keys, ef__value *out)
+/* keys and values */
+ef_status ef__call_members(ef__call *call, ef__value *out)
 {
+    bool keys = call->expr->function->id == EF__FN_KEYS;
     size_t count = ef__value_count(call->args[0]);
     ef__object *object = ef__object_make(call->ev->arena, count);
     ef__array *array;
@@ -325,16 +318,6 @@ static ef_status list_members(ef__call *call, bool keys, ef__value *out)
     for (size_t i = 0; i < count; i++)
         ef__array_put(array, keys ? object->members[i].key : object->members[i].value);
     return return_array(call, array, out);
-}
-
-ef_status ef__call_keys(ef__call *call, ef__value *out)
-{
-    return list_members(call, true, out);
-}
-
-ef_status ef__call_values(ef__call *call, ef__value *out)
-{
-    return list_members(call, false, out);
 }
 
 ef_status ef__call_has(ef__call *call, ef__value *out)

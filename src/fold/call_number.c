@@ -38,9 +38,10 @@ ef_status ef__call_sign(ef__call *call, ef__value *out)
     return return_number(call, st, &n, &err, out);
 }
 
-/* The least (by -1) or greatest (by 1) argument. */
-static ef_status find_extreme(ef__call *call, int by, ef__value *out)
+/* min and max */
+ef_status ef__call_extreme(ef__call *call, ef__value *out)
 {
+    int by = call->expr->function->id == EF__FN_MIN ? -1 : 1;
     ef__value best = call->args[0];
 
     for (size_t i = 1; i < call->count; i++) {
@@ -53,16 +54,6 @@ static ef_status find_extreme(ef__call *call, int by, ef__value *out)
     }
     *out = best;
     return EF_OK;
-}
-
-ef_status ef__call_min(ef__call *call, ef__value *out)
-{
-    return find_extreme(call, -1, out);
-}
-
-ef_status ef__call_max(ef__call *call, ef__value *out)
-{
-    return find_extreme(call, 1, out);
 }
 
 typedef enum rounding { ROUND_HALF_EVEN, ROUND_DOWN, ROUND_UP } rounding;
@@ -111,14 +102,12 @@ ef_status ef__call_round(ef__call *call, ef__value *out)
     return ok ? round_call(call, (int32_t)decimals, ROUND_HALF_EVEN, out) : st;
 }
 
-ef_status ef__call_floor(ef__call *call, ef__value *out)
+/* floor and ceil */
+ef_status ef__call_whole(ef__call *call, ef__value *out)
 {
-    return round_call(call, 0, ROUND_DOWN, out);
-}
+    bool down = call->expr->function->id == EF__FN_FLOOR;
 
-ef_status ef__call_ceil(ef__call *call, ef__value *out)
-{
-    return round_call(call, 0, ROUND_UP, out);
+    return round_call(call, 0, down ? ROUND_DOWN : ROUND_UP, out);
 }
 
 ef_status ef__call_number(ef__call *call, ef__value *out)

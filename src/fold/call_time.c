@@ -70,33 +70,18 @@ static int weekday_of(parts p)
     return days % 7 + 1;
 }
 
-static ef_status cut_time(ef__call *call, size_t len, ef__value *out)
+/* date, to_day, to_hour and to_month: the beginning of the text */
+ef_status ef__call_cut_time(ef__call *call, ef__value *out)
 {
+    ef__function_id id = call->expr->function->id;
+    size_t len = strlen(id == EF__FN_TO_MONTH  ? "2026-11"
+                        : id == EF__FN_TO_HOUR ? "2026-11-16T09"
+                                               : "2026-11-16");
     char text[EF_TIME_TEXT_MAX];
     bool ok;
     ef_status st = read_time(call, 0, text, &ok, out);
 
     return ok ? ef__eval_text(call->ev, call->expr, (ef_str){text, len}, out) : st;
-}
-
-ef_status ef__call_date(ef__call *call, ef__value *out)
-{
-    return cut_time(call, sizeof("2026-11-16") - 1, out);
-}
-
-ef_status ef__call_to_day(ef__call *call, ef__value *out)
-{
-    return cut_time(call, sizeof("2026-11-16") - 1, out);
-}
-
-ef_status ef__call_to_hour(ef__call *call, ef__value *out)
-{
-    return cut_time(call, sizeof("2026-11-16T09") - 1, out);
-}
-
-ef_status ef__call_to_month(ef__call *call, ef__value *out)
-{
-    return cut_time(call, sizeof("2026-11") - 1, out);
 }
 
 static bool part_named(parts p, ef_str name, int *out)
@@ -146,24 +131,10 @@ static ef_status read_part(ef__call *call, size_t time_arg, ef_str name, ef__val
     return EF_OK;
 }
 
-ef_status ef__call_year(ef__call *call, ef__value *out)
+/* year, month, day and hour */
+ef_status ef__call_time_part(ef__call *call, ef__value *out)
 {
-    return read_part(call, 0, EF_STR("year"), out);
-}
-
-ef_status ef__call_month(ef__call *call, ef__value *out)
-{
-    return read_part(call, 0, EF_STR("month"), out);
-}
-
-ef_status ef__call_day(ef__call *call, ef__value *out)
-{
-    return read_part(call, 0, EF_STR("day"), out);
-}
-
-ef_status ef__call_hour(ef__call *call, ef__value *out)
-{
-    return read_part(call, 0, EF_STR("hour"), out);
+    return read_part(call, 0, ef_str_from(call->expr->function->name), out);
 }
 
 ef_status ef__call_date_part(ef__call *call, ef__value *out)

@@ -10,6 +10,7 @@
 #include "dag.h"
 #include "expr.h"
 
+#include "../base/same.h"
 #include "../base/settings.h"
 
 #include <stdlib.h>
@@ -33,11 +34,7 @@ typedef struct reader {
 
 static int compare_names(const void *a, const void *b)
 {
-    const ef_str *x = a;
-    const ef_str *y = b;
-    int order = memcmp(x->ptr, y->ptr, x->len < y->len ? x->len : y->len);
-
-    return order ? order : (x->len > y->len) - (x->len < y->len);
+    return ef__str_compare(*(const ef_str *)a, *(const ef_str *)b);
 }
 
 static void collect_block(const ef__block *block, names *out)

@@ -29,6 +29,8 @@ uint64_t ef__expr_hash(const ef__expr *expr);
 
 /* Prints it as source. */
 void ef__expr_print(const ef__expr *expr, ef__buf *out);
+/* The statement's own line, without its body. */
+void ef__stmt_print(const ef__stmt *stmt, ef__buf *out);
 
 /* Letters, digits and _: may follow a point. */
 bool ef__name_is_plain(ef_str text);

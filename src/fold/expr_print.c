@@ -242,3 +242,61 @@ void ef__kinds_print(uint32_t kinds, ef__buf *out)
             ef__buf_add_text(out, (left & (left - 1)) ? ", " : " or ");
     }
 }
+
+static void print_for(const ef__stmt *stmt, ef__buf *out)
+{
+    ef__buf_printf(out, "for %.*s in ", EF_STR_ARG(stmt->name));
+    ef__expr_print(stmt->value, out);
+    if (stmt->when) {
+        ef__buf_add_text(out, " when ");
+        ef__expr_print(stmt->when, out);
+    }
+    if (stmt->view_id) {
+        ef__buf_add_text(out, " view ");
+        ef__expr_print(stmt->view_id, out);
+    }
+}
+
+static void print_change(const ef__stmt *stmt, ef__buf *out)
+{
+    static const char *const operators[] = {
+        [EF__STMT_SET] = "=",     [EF__STMT_INCREASE] = "+=", [EF__STMT_DECREASE] = "-=",
+        [EF__STMT_PUSH] = "push", [EF__STMT_ADD] = "add",     [EF__STMT_REMOVE] = "remove",
+    };
+
+    ef__expr_print(stmt->target, out);
+    ef__buf_printf(out, " %s ", operators[stmt->kind]);
+    ef__expr_print(stmt->value, out);
+    if (stmt->keep > 0)
+        ef__buf_printf(out, " keep %lld", (long long)stmt->keep);
+}
+
+void ef__stmt_print(const ef__stmt *stmt, ef__buf *out)
+{
+    switch (stmt->kind) {
+    case EF__STMT_UNSET:
+        ef__buf_add_text(out, "unset ");
+        ef__expr_print(stmt->target, out);
+        break;
+    case EF__STMT_DELETE:
+        ef__buf_add_text(out, "delete");
+        break;
+    case EF__STMT_LET:
+        ef__buf_printf(out, "let %.*s = ", EF_STR_ARG(stmt->name));
+        ef__expr_print(stmt->value, out);
+        break;
+    case EF__STMT_IF:
+        ef__buf_add_text(out, "if ");
+        ef__expr_print(stmt->value, out);
+        break;
+    case EF__STMT_FOR:
+        print_for(stmt, out);
+        break;
+    case EF__STMT_VIEW:
+        ef__buf_add_text(out, "view ");
+        ef__expr_print(stmt->view_id, out);
+        break;
+    default:
+        print_change(stmt, out);
+    }
+}

@@ -7,21 +7,13 @@
 #include "ast.h"
 #include "check.h"
 
+#include "../base/same.h"
+
 #include <stdlib.h>
-
-static int compare_types(ef_str a, ef_str b)
-{
-    int order = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
-
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
 
 static int compare_routes(const void *a, const void *b)
 {
-    const ef__type_route *x = a;
-    const ef__type_route *y = b;
-
-    return compare_types(x->type, y->type);
+    return ef__str_compare(((const ef__type_route *)a)->type, ((const ef__type_route *)b)->type);
 }
 
 static bool handler_takes(const ef__handler *handler, ef_str type, bool by_prefix_only)

@@ -128,14 +128,6 @@ void ef__digest_sums(const uint8_t bytes[EF__DIGEST_BYTES], uint64_t out[2])
         out[i / 8] = out[i / 8] << 8 | bytes[i];
 }
 
-int ef__str_compare(ef_str a, ef_str b)
-{
-    size_t shorter = a.len < b.len ? a.len : b.len;
-    int order = shorter ? memcmp(a.ptr, b.ptr, shorter) : 0;
-
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 void ef__generation_list_release(ef__generation_list *list)
 {
     ef_memory_release(&list->room);

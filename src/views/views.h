@@ -16,6 +16,7 @@
 #include "../base/arena.h"
 #include "../base/buf.h"
 #include "../base/memory.h"
+#include "../base/same.h"
 #include "../core/watermark.h"
 
 #include <everfold/everfold.h>
@@ -516,9 +517,6 @@ ef_status ef__generation_is_active(int64_t id, ef_error *err);
 ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error *err);
 /* EF_CONFLICT: its number would not be `wanted`. */
 ef_status ef__generation_number_exists(ef_str name, int32_t wanted, ef_error *err);
-
-/* By bytes; a prefix sorts first. The order of every back end. */
-int ef__str_compare(ef_str a, ef_str b);
 
 void ef__generation_list_release(ef__generation_list *list);
 void ef__failure_list_release(ef__failure_list *list);

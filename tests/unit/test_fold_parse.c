@@ -2,7 +2,6 @@
  * test_fold_parse.c - parses programs to trees, and refuses texts past the limits.
  */
 #include "../../src/fold/ast.h"
-#include "../../src/fold/explain.h"
 #include "../../src/fold/expr.h"
 
 #include "test.h"

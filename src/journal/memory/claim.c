@@ -246,7 +246,7 @@ static void update_next_due(mem_claim *claim, int64_t due_us)
 static bool is_due_before(const mem_journal *mem, size_t a, size_t b)
 {
     const mem_retry_row *retry = &mem->retry_rows[a], *other = &mem->retry_rows[b];
-    int order = ef__mem_compare(mem->lanes[retry->lane].name, mem->lanes[other->lane].name);
+    int order = ef__str_compare(mem->lanes[retry->lane].name, mem->lanes[other->lane].name);
 
     if (order)
         return order < 0;

@@ -88,7 +88,7 @@ ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, const ef_la
 
 static int compare_lanes(const void *a, const void *b)
 {
-    return ef__mem_compare(((const ef_lane *)a)->name, ((const ef_lane *)b)->name);
+    return ef__str_compare(((const ef_lane *)a)->name, ((const ef_lane *)b)->name);
 }
 
 static ef_status list_lanes(const mem_journal *mem, ef_lane_list *out, ef_error *err)

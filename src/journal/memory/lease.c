@@ -15,7 +15,7 @@ static int compare_keys(const ef_lease_key *a, const ef_lease_key *b)
 
     if (a->kind != b->kind)
         return a->kind < b->kind ? -1 : 1;
-    names = ef__mem_compare(a->name, b->name);
+    names = ef__str_compare(a->name, b->name);
     if (names)
         return names;
     return (a->partition > b->partition) - (a->partition < b->partition);

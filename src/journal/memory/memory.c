@@ -140,14 +140,6 @@ ef_status ef__mem_no_memory(ef_error *err)
     return ef_fail(err, EF_NO_MEMORY, "memory ran out in the memory journal");
 }
 
-int ef__mem_compare(ef_str a, ef_str b)
-{
-    size_t shorter = a.len < b.len ? a.len : b.len;
-    int order = shorter ? memcmp(a.ptr, b.ptr, shorter) : 0;
-
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 /* --- the journal as a whole ------------------------------------------------------------------- */
 
 static ef_status memory_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,

@@ -15,6 +15,7 @@
 #include "../journal.h"
 
 #include "../../base/limits.h"
+#include "../../base/same.h"
 #include "../../core/lease_rule.h"
 
 #include <pthread.h>
@@ -188,7 +189,6 @@ mem_journal *ef__mem_lock(ef_journal *journal);
 void ef__mem_unlock(mem_journal *mem);
 int64_t ef__mem_now(const mem_journal *mem);
 ef_status ef__mem_no_memory(ef_error *err);
-int ef__mem_compare(ef_str a, ef_str b); /* by bytes */
 /* Called by close. */
 void ef__mem_leases_release(mem_journal *mem);
 void ef__mem_workers_release(mem_journal *mem);

@@ -225,7 +225,7 @@ ef_status ef__mem_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant,
 
 static int compare_types(const void *a, const void *b)
 {
-    return ef__mem_compare(((const ef_type *)a)->name, ((const ef_type *)b)->name);
+    return ef__str_compare(((const ef_type *)a)->name, ((const ef_type *)b)->name);
 }
 
 static ef_status list_types(const mem_journal *mem, const ef__type_query *query, ef_type_list *out,

@@ -13,7 +13,7 @@ size_t ef__mem_retry_row_find(const mem_journal *mem, int64_t position, size_t l
         const mem_retry_row *retry = &mem->retry_rows[middle];
         bool before = retry->position < position ||
                       (retry->position == position &&
-                       ef__mem_compare(mem->lanes[retry->lane].name, mem->lanes[lane].name) < 0);
+                       ef__str_compare(mem->lanes[retry->lane].name, mem->lanes[lane].name) < 0);
         if (before)
             low = middle + 1;
         else

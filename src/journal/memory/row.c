@@ -89,7 +89,7 @@ static int compare_found(const void *a, const void *b, void *context)
 
     if (retry->position != y->position)
         return retry->position < y->position ? -1 : 1;
-    return ef__mem_compare(mem->lanes[retry->lane].name, mem->lanes[y->lane].name);
+    return ef__str_compare(mem->lanes[retry->lane].name, mem->lanes[y->lane].name);
 }
 
 /* All rows of the lane and tenant of the query, in order. The caller frees the items. */

@@ -11,7 +11,7 @@ static size_t worker_at(const mem_journal *mem, ef_str id, bool *found)
 {
     size_t at = 0;
 
-    while (at < mem->worker_count && ef__mem_compare(mem->workers[at].id, id) < 0)
+    while (at < mem->worker_count && ef__str_compare(mem->workers[at].id, id) < 0)
         at++;
     *found = at < mem->worker_count && ef_str_equal(mem->workers[at].id, id);
     return at;

@@ -3,6 +3,8 @@
  */
 #include "append.h"
 
+#include "../../base/same.h"
+
 #include <stdlib.h>
 
 /* --- indexing -------------------------------------------------------------------------------- */
@@ -12,20 +14,12 @@ typedef struct numbered {
     size_t index;
 } numbered;
 
-static int compare_str(ef_str a, ef_str b)
-{
-    size_t shorter = a.len < b.len ? a.len : b.len;
-    int order = shorter ? memcmp(a.ptr, b.ptr, shorter) : 0;
-
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 static int compare_numbered(const void *x, const void *y)
 {
     const numbered *a = x, *b = y;
-    int order = compare_str(a->pair.a, b->pair.a);
+    int order = ef__str_compare(a->pair.a, b->pair.a);
 
-    return order ? order : compare_str(a->pair.b, b->pair.b);
+    return order ? order : ef__str_compare(a->pair.b, b->pair.b);
 }
 
 /* The distinct pairs of `all`, sorted by bytes, and the index of each among them. */
@@ -274,7 +268,7 @@ static ef_status read_types(pg_append_group *group, ef__pg_conn *conn, ef_error 
         size_t low = 0, high = group->type_count;
         while (low < high) {
             size_t middle = low + (high - low) / 2;
-            if (compare_str(group->types[middle].b, name) < 0)
+            if (ef__str_compare(group->types[middle].b, name) < 0)
                 low = middle + 1;
             else
                 high = middle;

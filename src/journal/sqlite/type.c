@@ -1,5 +1,7 @@
 #include "type.h"
 
+#include "../../base/same.h"
+
 #include <stdlib.h>
 
 struct type_job {
@@ -71,11 +73,7 @@ ef_status sq_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
 
 static int by_name(const void *a, const void *b)
 {
-    const ef_type *x = a, *y = b;
-    size_t n = x->name.len < y->name.len ? x->name.len : y->name.len;
-    int order = memcmp(x->name.ptr, y->name.ptr, n);
-
-    return order ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
+    return ef__str_compare(((const ef_type *)a)->name, ((const ef_type *)b)->name);
 }
 
 /* Adds the requested types. Called under the state lock. */
