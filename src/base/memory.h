@@ -17,6 +17,9 @@ typedef struct ef__batch_memory {
 
 /* Creates the memory, or empties it. EF_NO_MEMORY. */
 ef_status ef__memory_prepare(struct ef__batch_memory **room, ef_error *err);
+/* The same for a list with `items`, `count` and `room`, which becomes empty. */
+#define ef__list_prepare(list, err)                                                                \
+    ((list)->items = NULL, (list)->count = 0, ef__memory_prepare(&(list)->room, (err)))
 /* EF_NO_MEMORY: the system has no memory, or the arena has reached its maximum. */
 ef_status ef__no_memory(ef_error *err);
 

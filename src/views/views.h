@@ -303,6 +303,11 @@ typedef struct ef__view_scan {
     ef_str after_id;
 } ef__view_scan;
 
+/* What a scan calls for each row; false: it ends. */
+typedef bool ef__each_view(void *context, ef_str key, const ef__view *view);
+typedef bool ef__each_watermark(void *context, ef_str tenant, ef_str stream,
+                                const ef__watermark *watermark);
+
 typedef struct ef__view_key {
     ef_str tenant;
     ef_str name; /* a view's id, or a stream */
@@ -405,8 +410,7 @@ struct ef__views_ops {
                           ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
     /* Calls `each` in order until it returns false; the view lives for the call. One snapshot.
      * `key` is "" for a scan of ids. `each` may read from the store, but not write to it. */
-    ef_status (*view_scan)(ef_views *views, const ef__view_scan *scan,
-                           bool (*each)(void *context, ef_str key, const ef__view *view),
+    ef_status (*view_scan)(ef_views *views, const ef__view_scan *scan, ef__each_view *each,
                            void *context, ef_error *err);
     /* Appends the part of the filter that a scan evaluates in the store, as an expression; nothing
      * if there is none. NULL: the store never evaluates filters. */
@@ -422,9 +426,7 @@ struct ef__views_ops {
                                size_t count, ef__arena *arena, ef__view *out, ef_error *err);
     ef_status (*watermark_get_many)(ef_views *views, int64_t generation, const ef__view_key *keys,
                                     size_t count, ef__watermark *out, ef_error *err);
-    ef_status (*watermark_scan)(ef_views *views, int64_t generation,
-                                bool (*each)(void *context, ef_str tenant, ef_str stream,
-                                             const ef__watermark *watermark),
+    ef_status (*watermark_scan)(ef_views *views, int64_t generation, ef__each_watermark *each,
                                 void *context, ef_error *err);
     ef_status (*tenant_cursor_get)(ef_views *views, int64_t generation, ef_str tenant,
                                    ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
@@ -457,6 +459,9 @@ struct ef__views_ops {
      * waits. */
     void (*release_snapshot)(ef_views *reader);
 };
+
+/* Declares a function of a back end with the type of its member. */
+#define EF__VIEWS_OP(member) __typeof__(*((ef__views_ops *)0)->member)
 
 typedef struct ef__views_options {
     const char *url; /* "sqlite:PATH", "lmdb:FOLDER", "postgres://…" or "memory:" */

@@ -403,9 +403,9 @@ CONTRACT(an_environment_of_another_program_is_refused)
     }
 }
 
-static ef_status write_format(vl_txn *txn, void *context, ef_error *err)
+static void write_format(vl_txn *txn, void *context)
 {
-    return vl_put(txn, VL_STATE, vl_key_of(VL_FORMAT), vl_bytes(context, sizeof(vl_format)), err);
+    vl_put(txn, vl_key_of(VL_FORMAT), vl_bytes(context, sizeof(vl_format)));
 }
 
 CONTRACT(a_store_of_a_newer_everfold_is_refused)
@@ -440,15 +440,13 @@ CONTRACT(a_file_that_was_cut_off_is_damage)
 
 /* --- earlier versions ------------------------------------------------------------------------- */
 
-static ef_status cut_generation_row(vl_txn *txn, void *context, ef_error *err)
+static void cut_generation_row(vl_txn *txn, void *context)
 {
     vl_key key = vl_key_number(VL_GENERATION, *(const int64_t *)context);
     vl_generation row;
-    bool found;
-    ef_status st = vl_generation_get(txn, *(const int64_t *)context, &row, &found, err);
 
-    CHECK(st == EF_OK && found);
-    return vl_put(txn, VL_STATE, key, vl_bytes(&row, VL_GENERATION_BYTES_MIN), err);
+    CHECK(vl_generation_get(txn, *(const int64_t *)context, &row));
+    vl_put(txn, key, vl_bytes(&row, VL_GENERATION_BYTES_MIN));
 }
 
 CONTRACT(a_generation_of_an_earlier_version_is_read_and_becomes_one_of_this_version)

@@ -1,131 +1,237 @@
 /*
  * commit.c - commits an apply in one transaction. Fences and eras are compared first: they decide
  * whether the caller may still write.
+ *
+ * Views are written in the order of keys, because neighbours share pages. The cursor finds a view,
+ * compares its digest with the one that was read, and writes it in place; its packed keys show
+ * which index entries to keep, delete and add.
  */
 #include "store.h"
 
 #include "../../base/hash.h"
 #include "../compare.h"
+#include "../keys.h"
 
 #include <stdlib.h>
 
 /* --- fences ----------------------------------------------------------------------------------- */
 
 /* The scope of a lease may be longer than a key. Scopes are only compared for equality. */
-static ef_status fence_key(ef_str scope, vl_key *out, ef_error *err)
+static vl_key fence_key(vl_txn *txn, ef_str scope)
 {
+    bool is_long = scope.len > VL_NAME_MAX;
+    vl_key key = vl_key_of(is_long ? VL_FENCE_LONG : VL_FENCE);
     uint8_t hash[EF_HASH_BYTES];
 
-    if (scope.len <= VL_NAME_MAX) {
-        *out = vl_key_of(VL_FENCE);
-        vl_key_add(out, scope.ptr, scope.len);
-        return EF_OK;
-    }
-    if (!ef__sha256(scope, (ef_str){0}, hash))
-        return ef_fail(err, EF_IO, "the crypto library failed");
-    *out = vl_key_of(VL_FENCE_LONG);
-    vl_key_add(out, hash, sizeof hash);
-    return EF_OK;
+    if (!is_long)
+        vl_key_add(&key, scope.ptr, scope.len);
+    else if (ef__sha256(scope, (ef_str){0}, hash))
+        vl_key_add(&key, hash, sizeof hash);
+    else
+        vl_try(txn, ef_fail(txn->err, EF_IO, "the crypto library failed"));
+    return key;
 }
 
-ef_status vl_fence_find(vl_txn *txn, ef_str scope, int64_t *out, ef_error *err)
+int64_t vl_fence_find(vl_txn *txn, ef_str scope)
 {
-    bool found;
-    vl_key key;
-    ef_status st = fence_key(scope, &key, err);
+    int64_t token;
 
-    return st == EF_OK ? vl_row_get(txn, VL_STATE, key, out, sizeof *out, &found, err) : st;
+    (void)vl_row_get(txn, fence_key(txn, scope), &token, sizeof token);
+    return token;
 }
 
-ef_status vl_fence_put(vl_txn *txn, ef_str scope, int64_t token, ef_error *err)
+static void pass_fence(vl_txn *txn, const ef__fence *fence)
 {
-    vl_key key;
-    ef_status st = fence_key(scope, &key, err);
-
-    return st == EF_OK ? vl_put(txn, VL_STATE, key, vl_bytes(&token, sizeof token), err) : st;
-}
-
-static ef_status pass_fence(vl_txn *txn, const ef__fence *fence, ef_error *err)
-{
-    int64_t seen = 0;
-    ef_status st;
+    int64_t seen;
 
     if (fence->scope.len == 0)
-        return EF_OK;
-    st = vl_fence_find(txn, fence->scope, &seen, err);
-    if (st == EF_OK)
-        st = ef__fence_compare(fence, seen, err);
-    return st == EF_OK && seen != fence->token ? vl_fence_put(txn, fence->scope, fence->token, err)
-                                               : st;
+        return;
+    seen = vl_fence_find(txn, fence->scope);
+    vl_try(txn, ef__fence_compare(fence, seen, txn->err));
+    if (seen != fence->token)
+        vl_put(txn, fence_key(txn, fence->scope), vl_bytes(&fence->token, sizeof fence->token));
 }
 
 /* --- watermarks ------------------------------------------------------------------------------- */
 
-ef_status vl_part_shelf(vl_part *part, ef_str tenant, int64_t *out, ef_error *err)
+int64_t vl_part_shelf(vl_part *part, ef_str tenant)
 {
-    ef_status st = EF_OK;
-
     if (part->shelf == 0 || !ef_str_equal(part->tenant, tenant)) {
         part->tenant = tenant;
-        st = vl_shelf_make(part->txn, part->change->generation, tenant, &part->shelf, err);
+        part->shelf = vl_shelf_make(part->txn, part->change->generation, tenant);
     }
-    *out = part->shelf;
-    return st;
+    return part->shelf;
 }
 
-/* Moves to the watermark if it is unchanged since it was read. */
-static ef_status find_watermark(vl_walk *walk, const vl_key *key,
-                                const ef__watermark_change *change, ef_error *err)
+/* At the row at which the walk stands, which is compared before it is written. */
+static void write_watermark(vl_part *part, vl_walk *walk, const ef__watermark_change *change)
 {
-    ef__watermark is = {0};
-    ef_status st = vl_walk_at(walk, key, err);
-
-    if (st == EF_OK && walk->found && !vl_watermark_read(walk->value, &is))
-        st = vl_row_damaged(walk->txn, "a watermark", err);
-    return st == EF_OK ? ef__watermark_compare(change, &is, err) : st;
-}
-
-static ef_status write_watermark(vl_part *part, vl_walk *walk, const ef__watermark_change *change,
-                                 ef_error *err)
-{
+    vl_txn *txn = part->txn;
     vl_watermark row = {.applied_seq = change->after.applied_seq,
                         .expected_next_seq = change->after.expected_next_seq};
     MDB_val at, value = vl_val(vl_bytes(&row, sizeof row));
-    vl_key key;
-    int64_t shelf;
+    vl_key key = vl_shelf_key(vl_part_shelf(part, change->tenant), change->stream);
+    ef__watermark is = {0};
     int rc;
-    ef_status st = vl_part_shelf(part, change->tenant, &shelf, err);
 
-    if (st != EF_OK)
-        return st;
-    key = vl_shelf_key(shelf, change->stream);
-    st = find_watermark(walk, &key, change, err);
-    if (st != EF_OK)
-        return st;
     memcpy(row.hash, change->after.hash, sizeof row.hash);
     at = vl_val(vl_key_str(&key));
+    vl_walk_at(walk, &key);
+    if (walk->found)
+        vl_watermark_read(txn, walk->value, &is);
+    vl_try(txn, ef__watermark_compare(change, &is, txn->err));
+    if (txn->st != EF_OK)
+        return;
     rc = key.too_long ? MDB_BAD_VALSIZE
                       : mdb_cursor_put(walk->mdb, &at, &value, walk->found ? MDB_CURRENT : 0);
-    return rc == 0 ? EF_OK : vl_failed(part->txn, rc, "writing a watermark", err);
+    (void)vl_failed(txn, rc, "writing a watermark");
 }
 
-static ef_status write_watermarks(vl_part *part, ef_error *err)
+static void write_watermarks(vl_part *part)
 {
     const ef__watermark_change **sorted;
     vl_walk walk;
-    ef_status st = EF_OK;
 
     if (part->change->watermark_count == 0)
-        return EF_OK;
+        return;
     sorted = ef__watermarks_sorted(part->change);
     if (!sorted)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a commit");
-    st = vl_walk_open(part->txn, VL_WATERMARK, &walk, err);
-    for (size_t i = 0; st == EF_OK && i < part->change->watermark_count; i++)
-        st = write_watermark(part, &walk, sorted[i], err);
+        vl_try(part->txn, ef_fail(part->txn->err, EF_NO_MEMORY, "memory ran out for a commit"));
+    walk = vl_walk_open(part->txn, VL_WATERMARK, VL_NO_PREFIX);
+    for (size_t i = 0; part->txn->st == EF_OK && i < part->change->watermark_count; i++)
+        write_watermark(part, &walk, sorted[i]);
     vl_walk_close(&walk);
     free(sorted);
-    return st;
+}
+
+/* --- index entries ---------------------------------------------------------------------------- */
+
+typedef struct scratch {
+    vl_walk views;
+    ef__buf old_keys, new_keys;
+} scratch;
+
+static void change_entry(vl_txn *txn, bool remove, const vl_entry *entry)
+{
+    MDB_val key = vl_val(vl_key_str(&entry->key)), value = vl_val(vl_key_str(&entry->value));
+    MDB_dbi index = txn->env->trees[VL_INDEX];
+    int rc = MDB_BAD_VALSIZE;
+
+    if (!entry->key.too_long && !entry->value.too_long)
+        rc = remove ? mdb_del(txn->mdb, index, &key, &value)
+                    : mdb_put(txn->mdb, index, &key, &value, MDB_NODUPDATA);
+    if (rc != MDB_NOTFOUND && rc != MDB_KEYEXIST)
+        (void)vl_failed(txn, rc, "writing an index");
+}
+
+/* For every key of `these` that is not in `those`. */
+static void change_entries(vl_txn *txn, bool remove, int64_t shelf, ef_str id, ef_str these,
+                           ef_str those)
+{
+    ef__index_key key;
+
+    while (txn->st == EF_OK && ef__keys_next(&these, &key)) {
+        vl_entry entry;
+        if (ef__keys_have(those, &key))
+            continue;
+        entry = vl_entry_of(shelf, key.index, key.key, id);
+        change_entry(txn, remove, &entry);
+    }
+}
+
+/* --- views ------------------------------------------------------------------------------------ */
+
+/* Moves to the view, which must be unchanged since it was read; its packed keys are copied. */
+static void find_view(vl_txn *txn, scratch *s, const vl_key *key, const ef__view_change *change)
+{
+    ef__view is = {.digest = {0, 0}};
+    ef_str keys = {0};
+
+    vl_walk_at(&s->views, key);
+    if (s->views.found)
+        vl_view_read(txn, s->views.value, &is, &keys);
+    ef__buf_reset(&s->old_keys);
+    ef__buf_add_str(&s->old_keys, keys);
+    if (s->old_keys.failed || s->new_keys.failed)
+        vl_try(txn, ef_fail(txn->err, EF_NO_MEMORY, "memory ran out for the keys of a view"));
+    vl_try(txn, ef__view_compare(change, is.digest, txn->err));
+}
+
+/* Reserves the space in the page and fills it, so the data is copied once. */
+static int put_view(scratch *s, const vl_key *key, const ef__view *view, const uint64_t digest[2])
+{
+    vl_view row = {.last_position = view->last_position,
+                   .last_seq = view->last_seq,
+                   .digest = {digest[0], digest[1]},
+                   .schema = view->schema,
+                   .data_bytes = (uint32_t)view->data.len};
+    MDB_val at = vl_val(vl_key_str(key));
+    MDB_val value = {sizeof row + view->data.len + s->new_keys.len, NULL};
+    unsigned how = MDB_RESERVE | (s->views.found ? MDB_CURRENT : 0);
+    int rc = mdb_cursor_put(s->views.mdb, &at, &value, how);
+    char *to = value.mv_data;
+
+    if (rc != 0)
+        return rc;
+    memcpy(to, &row, sizeof row);
+    if (view->data.len)
+        memcpy(to + sizeof row, view->data.ptr, view->data.len);
+    if (s->new_keys.len)
+        memcpy(to + sizeof row + view->data.len, s->new_keys.ptr, s->new_keys.len);
+    return 0;
+}
+
+static void write_change(vl_part *part, scratch *s, const ef__view_change *change)
+{
+    vl_txn *txn = part->txn;
+    uint64_t digest[2] = {0, 0};
+    ef_str id = change->view.id, old_keys, new_keys;
+    vl_key key;
+    int64_t shelf;
+    int rc = MDB_BAD_VALSIZE;
+
+    if (ef__view_change_is_nothing(change))
+        return;
+    shelf = vl_part_shelf(part, change->view.tenant);
+    key = vl_shelf_key(shelf, id);
+    ef__keys_pack(&s->new_keys, change);
+    if (!change->deleted)
+        ef__view_digest(&change->view, digest);
+    find_view(txn, s, &key, change);
+    if (txn->st != EF_OK)
+        return;
+    if (!key.too_long && change->view.data.len <= UINT32_MAX)
+        rc = change->deleted ? mdb_cursor_del(s->views.mdb, 0)
+                             : put_view(s, &key, &change->view, digest);
+    (void)vl_failed(txn, rc, "writing a view");
+    old_keys = ef__buf_str(&s->old_keys);
+    new_keys = ef__buf_str(&s->new_keys);
+    change_entries(txn, true, shelf, id, old_keys, new_keys);
+    change_entries(txn, false, shelf, id, new_keys, old_keys);
+    part->generation->views +=
+        (change->deleted ? 0 : 1) - (ef__digest_is_none(change->before) ? 0 : 1);
+    ef__digest_subtract(part->generation->digest, change->before);
+    ef__digest_add(part->generation->digest, digest);
+}
+
+static void write_views(vl_part *part)
+{
+    scratch s = {.old_keys = EF__BUF_INIT(EF__PACKED_MAX),
+                 .new_keys = EF__BUF_INIT(EF__PACKED_MAX)};
+    const ef__view_change **sorted;
+
+    if (part->change->view_count == 0)
+        return;
+    sorted = ef__views_sorted(part->change);
+    if (!sorted)
+        vl_try(part->txn, ef_fail(part->txn->err, EF_NO_MEMORY, "memory ran out for a commit"));
+    s.views = vl_walk_open(part->txn, VL_VIEW, VL_NO_PREFIX);
+    for (size_t i = 0; part->txn->st == EF_OK && i < part->change->view_count; i++)
+        write_change(part, &s, sorted[i]);
+    vl_walk_close(&s.views);
+    free(sorted);
+    ef__buf_release(&s.old_keys);
+    ef__buf_release(&s.new_keys);
 }
 
 /* --- the commit ------------------------------------------------------------------------------- */
@@ -138,75 +244,58 @@ typedef struct committing {
 
 /* Goes live only if the head of the journal is at the cursor, read while no other transaction can
  * commit to the views. */
-static ef_status try_go_live(vl_txn *txn, committing *c, vl_generation *g, ef_error *err)
+static void try_go_live(vl_txn *txn, committing *c, vl_generation *g)
 {
     int64_t head = 0;
-    ef_status st = ef__commit_head(c->commit, &head, err);
 
-    if (st != EF_OK || head != g->position)
-        return st;
+    vl_try(txn, ef__commit_head(c->commit, &head, txn->err));
+    if (txn->st != EF_OK || head != g->position)
+        return;
     g->state = EF__GENERATION_LIVE;
     g->seam = g->position;
     g->era++;
     c->live = true;
-    return vl_live_set_grow(txn, err);
+    vl_live_set_grow(txn);
 }
 
-static ef_status write_parts(vl_part *part, ef_error *err)
-{
-    ef_status st = write_watermarks(part, err);
-
-    if (st == EF_OK)
-        st = vl_cursors_write(part, err);
-    if (st == EF_OK)
-        st = vl_views_write(part, err);
-    if (st == EF_OK)
-        st = vl_changes_record(part, err);
-    return st == EF_OK ? vl_failures_write(part, err) : st;
-}
-
-static ef_status write_generation(vl_txn *txn, committing *c, const ef__generation_change *change,
-                                  ef_error *err)
+static void write_generation(vl_txn *txn, committing *c, const ef__generation_change *change)
 {
     vl_generation g;
     vl_part part = {.txn = txn, .change = change, .generation = &g, .now_us = vl_now_us(c->store)};
-    bool found;
-    ef_status st = vl_generation_get(txn, change->generation, &g, &found, err);
+    bool found = vl_generation_get(txn, change->generation, &g);
 
-    if (st == EF_OK)
-        st = ef__era_compare(change, found, g.era, err);
-    if (st == EF_OK)
-        st = ef__cursor_compare(change, g.position, err);
-    if (st != EF_OK)
-        return st;
+    vl_try(txn, ef__era_compare(change, found, g.era, txn->err));
+    vl_try(txn, ef__cursor_compare(change, g.position, txn->err));
+    if (txn->st != EF_OK)
+        return;
     if (change->cursor_after != 0)
         g.position = change->cursor_after;
     g.applied += change->applied;
     g.ignored += change->ignored;
     g.skipped += change->skipped;
-    st = write_parts(&part, err);
-    if (st == EF_OK && change->go_live)
-        st = try_go_live(txn, c, &g, err);
-    return st == EF_OK ? vl_generation_put(txn, change->generation, &g, part.now_us, err) : st;
+    write_watermarks(&part);
+    vl_cursors_write(&part);
+    write_views(&part);
+    vl_changes_record(&part);
+    vl_failures_write(&part);
+    if (change->go_live)
+        try_go_live(txn, c, &g);
+    vl_generation_put(txn, change->generation, &g, part.now_us);
 }
 
-static ef_status write_all(vl_txn *txn, void *context, ef_error *err)
+static void write_all(vl_txn *txn, void *context)
 {
     committing *c = context;
     const ef__views_commit *commit = c->commit;
     vl_state state;
-    ef_status st = EF_OK;
 
     c->live = false;
-    for (size_t i = 0; st == EF_OK && i < commit->fence_count; i++)
-        st = pass_fence(txn, &commit->fences[i], err);
-    if (st == EF_OK)
-        st = vl_state_get(txn, &state, err);
-    if (st == EF_OK)
-        st = ef__live_set_compare(commit->live_set, state.live_set, err);
-    for (size_t i = 0; st == EF_OK && i < commit->generation_count; i++)
-        st = write_generation(txn, c, &commit->generations[i], err);
-    return st;
+    for (size_t i = 0; i < commit->fence_count; i++)
+        pass_fence(txn, &commit->fences[i]);
+    state = vl_state_get(txn);
+    vl_try(txn, ef__live_set_compare(commit->live_set, state.live_set, txn->err));
+    for (size_t i = 0; i < commit->generation_count; i++)
+        write_generation(txn, c, &commit->generations[i]);
 }
 
 ef_status vl_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)

@@ -96,24 +96,21 @@ static ef_status wrong_store(const vl_env *env, ef_error *err)
                    env->folder);
 }
 
-static ef_status check_format(vl_txn *txn, ef_error *err)
+static ef_status check_format(vl_txn *txn)
 {
-    vl_format format;
+    vl_format format = {.version = 0};
     ef_str value;
-    bool found;
-    ef_status st = vl_get(txn, VL_STATE, vl_key_of(VL_FORMAT), &value, &found, err);
 
-    if (st != EF_OK)
-        return st;
-    if (!found || !vl_row_read(value, &format, sizeof format) ||
+    if (!vl_get(txn, VL_STATE, vl_key_of(VL_FORMAT), &value) ||
+        !vl_row_read(value, &format, sizeof format) ||
         memcmp(format.magic, VL_MAGIC, sizeof format.magic) != 0)
-        return wrong_store(txn->env, err);
+        vl_try(txn, wrong_store(txn->env, txn->err));
     if (format.version > FORMAT_VERSION)
-        return ef_fail_numbers(err, EF_NEWER_SCHEMA, FORMAT_VERSION, format.version,
-                               "the view store has format %" PRIu32
-                               " and this Everfold knows up to %d: use a newer Everfold",
-                               format.version, FORMAT_VERSION);
-    return EF_OK;
+        vl_try(txn, ef_fail_numbers(txn->err, EF_NEWER_SCHEMA, FORMAT_VERSION, format.version,
+                                    "the view store has format %" PRIu32
+                                    " and this Everfold knows up to %d: use a newer Everfold",
+                                    format.version, FORMAT_VERSION));
+    return txn->st;
 }
 
 static int open_trees(vl_txn *txn, unsigned flags)
@@ -140,53 +137,49 @@ static int count_all(vl_txn *txn, size_t *out)
 }
 
 /* In a write transaction, because another process may have filled it meanwhile. */
-static ef_status fill_new(vl_txn *txn, void *context, ef_error *err)
+static void fill_new(vl_txn *txn, void *context)
 {
-    vl_format format = {.version = FORMAT_VERSION, .created_us = *(int64_t *)context};
-    vl_state state = {.live_set = 1};
+    vl_format format = {
+        .magic = VL_MAGIC, .version = FORMAT_VERSION, .created_us = *(int64_t *)context};
     size_t had;
     int rc = count_all(txn, &had);
-    ef_status st;
 
     if (rc == 0)
         rc = open_trees(txn, MDB_CREATE);
-    if (rc != 0)
-        return rc == MDB_INCOMPATIBLE ? wrong_store(txn->env, err)
-                                      : vl_failed(txn, rc, "making a view store", err);
-    if (had > 0)
-        return check_format(txn, err);
-    memcpy(format.magic, VL_MAGIC, sizeof format.magic);
-    st = vl_put(txn, VL_STATE, vl_key_of(VL_FORMAT), vl_bytes(&format, sizeof format), err);
-    return st == EF_OK ? vl_state_put(txn, &state, err) : st;
+    if (rc == MDB_INCOMPATIBLE)
+        vl_try(txn, wrong_store(txn->env, txn->err));
+    else
+        (void)vl_failed(txn, rc, "making a view store");
+    if (had > 0) {
+        (void)check_format(txn);
+        return;
+    }
+    vl_put(txn, vl_key_of(VL_FORMAT), vl_bytes(&format, sizeof format));
+    vl_state_put(txn, &(vl_state){.live_set = 1});
 }
 
 /* Opens the trees of an environment; *out_new: it is empty. Handles stay valid after the
  * transaction that opened them is committed, also one that only reads. */
 static ef_status open_existing(vl_env *env, bool *out_new, ef_error *err)
 {
-    vl_txn txn = {.env = env};
+    vl_txn txn = {.env = env, .err = err};
     size_t has = 0;
     int rc = mdb_txn_begin(env->mdb, NULL, MDB_RDONLY, &txn.mdb);
-    ef_status st = EF_OK;
 
     if (rc != 0)
-        return vl_failed(&txn, rc, "opening", err);
+        return vl_failed(&txn, rc, "opening");
     rc = count_all(&txn, &has);
     *out_new = rc == 0 && has == 0;
     if (rc == 0 && !*out_new)
         rc = open_trees(&txn, 0);
     if (rc == MDB_NOTFOUND || rc == MDB_INCOMPATIBLE)
-        st = wrong_store(env, err);
-    else if (rc != 0)
-        st = vl_failed(&txn, rc, "opening", err);
-    else if (!*out_new)
-        st = check_format(&txn, err);
-    if (st != EF_OK) {
-        mdb_txn_abort(txn.mdb);
-        return st;
-    }
-    rc = mdb_txn_commit(txn.mdb);
-    return rc == 0 ? EF_OK : vl_failed(&txn, rc, "opening", err);
+        vl_try(&txn, wrong_store(env, err));
+    else if (vl_failed(&txn, rc, "opening") == EF_OK && !*out_new)
+        (void)check_format(&txn);
+    if (txn.st == EF_OK)
+        return vl_failed(&txn, mdb_txn_commit(txn.mdb), "opening");
+    mdb_txn_abort(txn.mdb);
+    return txn.st;
 }
 
 /* Reading a map beyond the end of its file kills the process. */
@@ -219,7 +212,7 @@ static ef_status open_failed(const vl_env *env, int rc, ef_error *err)
         return ef_fail(err, EF_WRONG_STORE,
                        "%s/data.mdb is no LMDB file that this machine can read: %s", env->folder,
                        mdb_strerror(rc));
-    return vl_failed(&(vl_txn){.env = (vl_env *)env}, rc, "opening", err);
+    return vl_failed(&(vl_txn){.env = (vl_env *)env, .err = err}, rc, "opening");
 }
 
 /* For writing also where it is only read, so that a writer of the same process can share it; but

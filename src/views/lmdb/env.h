@@ -67,27 +67,43 @@ ef_status vl_env_open(const char *folder, const vl_env_options *options, vl_env 
                       ef_error *err);
 void vl_env_close(vl_env *env); /* accepts NULL */
 
+/*
+ * A transaction keeps its first failure: after it, every function of the transaction does nothing
+ * and finds nothing (its results are zero). So a series of calls is checked once, at its end, and a
+ * loop over rows ends.
+ */
 typedef struct vl_txn {
     vl_env *env;
-    MDB_txn *mdb;
+    MDB_txn *mdb; /* NULL: it did not begin */
+    ef_error *err;
+    ef_status st;
     bool full; /* the map is full: the work is repeated after it has grown */
 } vl_txn;
 
+/* Makes a call that returns a status, unless the transaction has failed. */
+#define vl_try(txn, call)                                                                          \
+    do {                                                                                           \
+        ef_status vl_st = (txn)->st == EF_OK ? (call) : EF_OK;                                     \
+        if ((txn)->st == EF_OK)                                                                    \
+            (txn)->st = vl_st;                                                                     \
+    } while (0)
+
 /* EF_BUSY: there is no free reader slot, or growing the map took longer than busy_ms. */
-ef_status vl_read_begin(vl_env *env, int64_t busy_ms, vl_txn *out, ef_error *err);
-void vl_read_end(vl_txn *txn);
+vl_txn vl_read_begin(vl_env *env, int64_t busy_ms, ef_error *err);
+/* The status of the transaction. */
+ef_status vl_read_end(vl_txn *txn);
 
 /*
- * Calls `work` in a write transaction and commits if it returns EF_OK. `work` is called again from
- * the start if the map had to grow. The meta page of a `lazy` commit is not synced: a power cut may
+ * Calls `work` in a write transaction and commits unless it failed. `work` is called again from the
+ * start if the map had to grow. The meta page of a `lazy` commit is not synced: a power cut may
  * lose the commit, but its pages are on the disk before the next commit's meta page, so the file
  * stays consistent.
  */
-typedef ef_status vl_work(vl_txn *txn, void *context, ef_error *err);
+typedef void vl_work(vl_txn *txn, void *context);
 ef_status vl_write(vl_env *env, bool lazy, int64_t busy_ms, vl_work *work, void *context,
                    ef_error *err);
 
-/* The error for a result code of LMDB; `doing` names the operation. */
-ef_status vl_failed(vl_txn *txn, int rc, const char *doing, ef_error *err);
+/* Fails with a result code of LMDB, unless it is 0; `doing` names the operation. */
+ef_status vl_failed(vl_txn *txn, int rc, const char *doing);
 
 #endif

@@ -11,93 +11,81 @@
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-ef_status vl_generation_get(vl_txn *txn, int64_t id, vl_generation *out, bool *out_found,
-                            ef_error *err)
+bool vl_generation_get(vl_txn *txn, int64_t id, vl_generation *out)
 {
     ef_str row;
-    ef_status st = vl_get(txn, VL_STATE, vl_key_number(VL_GENERATION, id), &row, out_found, err);
+    bool found = vl_get(txn, VL_STATE, vl_key_number(VL_GENERATION, id), &row);
 
-    return st == EF_OK && *out_found && !vl_generation_read(row, out)
-               ? vl_row_damaged(txn, "a generation", err)
-               : st;
+    *out = (vl_generation){0};
+    if (found && !vl_generation_read(row, out))
+        vl_row_damaged(txn, "a generation");
+    return found;
 }
 
-ef_status vl_generation_put(vl_txn *txn, int64_t id, vl_generation *generation, int64_t now_us,
-                            ef_error *err)
+void vl_generation_put(vl_txn *txn, int64_t id, vl_generation *generation, int64_t now_us)
 {
     generation->updated_us = now_us;
-    return vl_put(txn, VL_STATE, vl_key_number(VL_GENERATION, id),
-                  vl_bytes(generation, sizeof *generation), err);
+    vl_put(txn, vl_key_number(VL_GENERATION, id), vl_bytes(generation, sizeof *generation));
 }
 
 typedef struct texts {
     ef_str name, program, index_paths;
 } texts;
 
-static ef_status texts_get(vl_txn *txn, int64_t id, texts *out, ef_error *err)
+static texts texts_get(vl_txn *txn, int64_t id)
 {
     vl_program head;
+    texts t = {.name = {0}};
     ef_str row;
-    bool found;
-    ef_status st = vl_get(txn, VL_STATE, vl_key_number(VL_PROGRAM, id), &row, &found, err);
 
-    if (st != EF_OK)
-        return st;
-    if (!found || !vl_row_read(row, &head, sizeof head) ||
+    if (!vl_get(txn, VL_STATE, vl_key_number(VL_PROGRAM, id), &row) ||
+        !vl_row_read(row, &head, sizeof head) ||
         row.len - sizeof head !=
-            (uint64_t)head.name_bytes + head.program_bytes + head.index_paths_bytes)
-        return vl_row_damaged(txn, "a program", err);
-    out->name = (ef_str){row.ptr + sizeof head, head.name_bytes};
-    out->program = (ef_str){out->name.ptr + head.name_bytes, head.program_bytes};
-    out->index_paths = (ef_str){out->program.ptr + head.program_bytes, head.index_paths_bytes};
-    return EF_OK;
+            (uint64_t)head.name_bytes + head.program_bytes + head.index_paths_bytes) {
+        vl_row_damaged(txn, "a program");
+        return t;
+    }
+    t.name = (ef_str){row.ptr + sizeof head, head.name_bytes};
+    t.program = (ef_str){t.name.ptr + head.name_bytes, head.program_bytes};
+    t.index_paths = (ef_str){t.program.ptr + head.program_bytes, head.index_paths_bytes};
+    return t;
 }
 
-static ef_status texts_put(vl_txn *txn, int64_t id, const texts *t, ef_error *err)
+static void texts_put(vl_txn *txn, int64_t id, const texts *t)
 {
     vl_program head = {.name_bytes = (uint32_t)t->name.len,
                        .program_bytes = (uint32_t)t->program.len,
                        .index_paths_bytes = (uint32_t)t->index_paths.len};
     ef__buf row = EF__BUF_INIT(PROGRAM_MAX);
-    ef_status st;
 
     ef__buf_add(&row, &head, sizeof head);
     ef__buf_add_str(&row, t->name);
     ef__buf_add_str(&row, t->program);
     ef__buf_add_str(&row, t->index_paths);
-    st = row.failed ? ef_fail(err, EF_NO_MEMORY, "memory ran out for a generation")
-                    : vl_put(txn, VL_STATE, vl_key_number(VL_PROGRAM, id), ef__buf_str(&row), err);
+    if (row.failed)
+        vl_try(txn, ef_fail(txn->err, EF_NO_MEMORY, "memory ran out for a generation"));
+    vl_put(txn, vl_key_number(VL_PROGRAM, id), ef__buf_str(&row));
     ef__buf_release(&row);
-    return st;
 }
 
-/* Call `each` for every generation until it fails. */
-typedef ef_status each_generation(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
-                                  void *context, ef_error *err);
+/* Calls `each` for every generation. */
+typedef void each_generation(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
+                             void *context);
 
-static ef_status for_all(vl_txn *txn, each_generation *each, void *context, ef_error *err)
+static void for_all(vl_txn *txn, each_generation *each, void *context)
 {
-    vl_key prefix = vl_key_of(VL_GENERATION);
-    vl_walk walk;
-    ef_status st = vl_walk_open(txn, VL_STATE, &walk, err);
+    vl_walk walk = vl_walk_first(txn, VL_STATE, vl_key_of(VL_GENERATION));
 
-    if (st == EF_OK)
-        st = vl_walk_from(&walk, &prefix, err);
-    while (st == EF_OK && walk.found && vl_has_prefix(walk.key, &prefix)) {
+    for (; walk.found; vl_walk_on(&walk, false)) {
         int64_t id = (int64_t)vl_number_at(walk.key, 1);
         vl_generation g;
-        texts t;
+        texts t = texts_get(txn, id);
         if (!vl_generation_read(walk.value, &g))
-            st = vl_row_damaged(txn, "a generation", err);
-        if (st == EF_OK)
-            st = texts_get(txn, id, &t, err);
-        if (st == EF_OK)
-            st = each(txn, id, &g, &t, context, err);
-        if (st == EF_OK)
-            st = vl_walk_on(&walk, false, err);
+            vl_row_damaged(txn, "a generation");
+        if (txn->st == EF_OK)
+            each(txn, id, &g, &t, context);
     }
     vl_walk_close(&walk);
-    return st;
 }
 
 /* --- adding and routing ----------------------------------------------------------------------- */
@@ -110,44 +98,38 @@ typedef struct namesakes {
     uint8_t on_error;
 } namesakes;
 
-static ef_status note_namesake(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
-                               void *context, ef_error *err)
+static void note_namesake(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
+                          void *context)
 {
     namesakes *n = context;
 
-    (void)txn, (void)err;
+    (void)txn;
     if (!ef_str_equal(n->name, t->name))
-        return EF_OK;
+        return;
     if (g->number > n->highest)
         n->highest = g->number;
     n->on_error = g->on_error;
     if (g->active)
         n->active = id;
-    return EF_OK;
 }
 
-static ef_status make_active(vl_txn *txn, int64_t id, vl_generation *g, ef_str name, int64_t now_us,
-                             ef_error *err)
+static void make_active(vl_txn *txn, int64_t id, vl_generation *g, ef_str name, int64_t now_us)
 {
     namesakes others = {.name = name};
     vl_generation old;
-    bool found = false;
-    ef_status st = for_all(txn, note_namesake, &others, err);
 
-    if (st == EF_OK && others.active)
-        st = vl_generation_get(txn, others.active, &old, &found, err);
-    if (st == EF_OK && found) {
+    for_all(txn, note_namesake, &others);
+    if (others.active && vl_generation_get(txn, others.active, &old)) {
         old.active = false;
         old.superseded_us = now_us;
         old.era++;
-        st = vl_generation_put(txn, others.active, &old, now_us, err);
+        vl_generation_put(txn, others.active, &old, now_us);
     }
     g->active = true;
     g->superseded_us = 0;
     g->era++;
-    if (st == EF_OK)
-        st = vl_generation_put(txn, id, g, now_us, err);
-    return st == EF_OK ? vl_live_set_grow(txn, err) : st;
+    vl_generation_put(txn, id, g, now_us);
+    vl_live_set_grow(txn);
 }
 
 typedef struct adding {
@@ -156,16 +138,7 @@ typedef struct adding {
     int64_t id;
 } adding;
 
-static ef_status take_id(vl_txn *txn, int64_t *out, ef_error *err)
-{
-    vl_state state;
-    ef_status st = vl_state_get(txn, &state, err);
-
-    *out = ++state.last_generation;
-    return st == EF_OK ? vl_state_put(txn, &state, err) : st;
-}
-
-static ef_status add_generation(vl_txn *txn, void *context, ef_error *err)
+static void add_generation(vl_txn *txn, void *context)
 {
     adding *a = context;
     const ef__generation *from = a->from;
@@ -181,23 +154,22 @@ static ef_status add_generation(vl_txn *txn, void *context, ef_error *err)
                        .state = (int32_t)from->state,
                        .by_log = from->by_log,
                        .indexed = from->index_paths.len > 0};
-    ef_status st = for_all(txn, note_namesake, &others, err);
+    vl_state state;
 
+    for_all(txn, note_namesake, &others);
     g.number = others.highest + 1;
     g.on_error = others.on_error;
-    if (st == EF_OK && from->number && from->number != g.number)
-        st = ef__generation_number_exists(from->name, from->number, err);
-    if (st == EF_OK)
-        st = take_id(txn, &a->id, err);
-    if (st == EF_OK)
-        st = texts_put(txn, a->id, &(texts){from->name, from->program, from->index_paths}, err);
-    if (st == EF_OK)
-        st = vl_generation_put(txn, a->id, &g, now_us, err);
-    if (st == EF_OK && from->state == EF__GENERATION_LIVE)
-        st = vl_live_set_grow(txn, err);
-    if (st == EF_OK && from->active)
-        st = make_active(txn, a->id, &g, from->name, now_us, err);
-    return st;
+    if (from->number && from->number != g.number)
+        vl_try(txn, ef__generation_number_exists(from->name, from->number, txn->err));
+    state = vl_state_get(txn);
+    a->id = ++state.last_generation;
+    vl_state_put(txn, &state);
+    texts_put(txn, a->id, &(texts){from->name, from->program, from->index_paths});
+    vl_generation_put(txn, a->id, &g, now_us);
+    if (from->state == EF__GENERATION_LIVE)
+        vl_live_set_grow(txn);
+    if (from->active)
+        make_active(txn, a->id, &g, from->name, now_us);
 }
 
 ef_status vl_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
@@ -219,18 +191,20 @@ typedef struct listing {
     size_t cap;
 } listing;
 
-static ef_status add_to_list(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
-                             void *context, ef_error *err)
+static void add_to_list(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
+                        void *context)
 {
     listing *l = context;
     ef__arena *arena = &l->out->room->arena;
     ef__generation *to;
 
     if (l->only_name.len && !ef_str_equal(l->only_name, t->name))
-        return EF_OK;
+        return;
     l->items = ef__arena_grow(arena, l->items, l->out->count, sizeof *l->items, &l->cap);
-    if (!l->items)
-        return ef__no_memory(err);
+    if (!l->items) {
+        vl_try(txn, ef__no_memory(txn->err));
+        return;
+    }
     to = &l->items[l->out->count];
     *to = (ef__generation){.id = id,
                            .name = ef__arena_copy(arena, t->name),
@@ -258,8 +232,9 @@ static ef_status add_to_list(vl_txn *txn, int64_t id, const vl_generation *g, co
     ef__digest_bytes(g->digest, to->digest);
     l->out->items = l->items;
     l->out->count++;
-    return to->name.ptr && to->program.ptr && to->index_paths.ptr ? vl_cursors_sum(txn, to, err)
-                                                                  : ef__no_memory(err);
+    if (!to->name.ptr || !to->program.ptr || !to->index_paths.ptr)
+        vl_try(txn, ef__no_memory(txn->err));
+    vl_cursors_sum(txn, to);
 }
 
 static int by_name(const void *a, const void *b)
@@ -275,19 +250,15 @@ ef_status vl_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
 {
     listing l = {.only_name = only_name, .out = out};
     vl_txn txn;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef_status st = ef__list_prepare(out, err);
 
-    out->items = NULL;
-    out->count = 0;
-    if (st == EF_OK)
-        st = vl_begin(views, &txn, err);
     if (st != EF_OK)
         return st;
-    st = for_all(&txn, add_to_list, &l, err);
-    vl_read_end(&txn);
-    if (out->count)
+    txn = vl_begin(views, err);
+    for_all(&txn, add_to_list, &l);
+    if (txn.st == EF_OK && out->count)
         qsort(l.items, out->count, sizeof *l.items, by_name);
-    return st;
+    return vl_end(views, &txn);
 }
 
 /* --- one generation --------------------------------------------------------------------------- */
@@ -303,23 +274,20 @@ struct act {
     const ef__generation *with;
     int64_t limit;
     bool more;
-    ef_status (*run)(vl_txn *txn, act *act, vl_generation *g, ef_error *err);
+    void (*run)(vl_txn *txn, act *act, vl_generation *g);
 };
 
-static ef_status run_act(vl_txn *txn, void *context, ef_error *err)
+static void run_act(vl_txn *txn, void *context)
 {
     act *a = context;
     vl_generation g;
-    bool found;
-    ef_status st = vl_generation_get(txn, a->id, &g, &found, err);
 
-    if (st != EF_OK)
-        return st;
-    if (!found)
-        return ef__generation_missing(a->id, err);
+    if (!vl_generation_get(txn, a->id, &g))
+        vl_try(txn, ef__generation_missing(a->id, txn->err));
     if (a->era && a->era != g.era)
-        return ef__generation_moved(a->id, a->era, g.era, err);
-    return a->run(txn, a, &g, err);
+        vl_try(txn, ef__generation_moved(a->id, a->era, g.era, txn->err));
+    if (txn->st == EF_OK)
+        a->run(txn, a, &g);
 }
 
 static ef_status do_act(ef_views *views, act *a, ef_error *err)
@@ -328,16 +296,15 @@ static ef_status do_act(ef_views *views, act *a, ef_error *err)
     return vl_change(views, false, run_act, a, err);
 }
 
-static ef_status set_state(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
+static void set_state(vl_txn *txn, act *a, vl_generation *g)
 {
     bool was_live = g->state == EF__GENERATION_LIVE;
-    ef_status st;
 
     g->state = (int32_t)a->state;
     g->era++;
-    st = vl_generation_put(txn, a->id, g, a->now_us, err);
-    return st == EF_OK && was_live != (a->state == EF__GENERATION_LIVE) ? vl_live_set_grow(txn, err)
-                                                                        : st;
+    vl_generation_put(txn, a->id, g, a->now_us);
+    if (was_live != (a->state == EF__GENERATION_LIVE))
+        vl_live_set_grow(txn);
 }
 
 ef_status vl_generation_set_state(ef_views *views, int64_t id, int64_t era,
@@ -348,15 +315,14 @@ ef_status vl_generation_set_state(ef_views *views, int64_t id, int64_t era,
     return do_act(views, &a, err);
 }
 
-static ef_status activate_it(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
+static void activate_it(vl_txn *txn, act *a, vl_generation *g)
 {
-    texts t;
-    ef_status st = texts_get(txn, a->id, &t, err);
+    texts t = texts_get(txn, a->id);
 
-    if (st != EF_OK || g->active)
-        return st;
+    if (txn->st != EF_OK || g->active)
+        return;
     g->replaced = a->replaced;
-    return make_active(txn, a->id, g, t.name, a->now_us, err);
+    make_active(txn, a->id, g, t.name, a->now_us);
 }
 
 ef_status vl_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
@@ -367,19 +333,12 @@ ef_status vl_generation_activate(ef_views *views, int64_t id, int64_t era, int32
     return do_act(views, &a, err);
 }
 
-/* The old texts are in the page that is about to be written: they are copied first. */
-static ef_status replace_program(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
+/* The row of the texts is built before it replaces the one that some of them are in. */
+static void replace_program(vl_txn *txn, act *a, vl_generation *g)
 {
-    ef__arena arena = EF__ARENA_INIT(PROGRAM_MAX);
-    texts t;
-    ef_status st = texts_get(txn, a->id, &t, err);
+    texts t = texts_get(txn, a->id);
 
-    if (st != EF_OK)
-        return st;
-    t = (texts){ef__arena_copy(&arena, t.name), a->with->program,
-                ef__arena_copy(&arena, t.index_paths)};
-    if (!t.name.ptr || !t.index_paths.ptr)
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a generation");
+    t.program = a->with->program;
     g->version = a->with->version;
     g->program_hash = a->with->program_hash;
     g->schema = a->with->schema;
@@ -387,12 +346,9 @@ static ef_status replace_program(vl_txn *txn, act *a, vl_generation *g, ef_error
     g->superseded_us = a->with->superseded_us;
     g->state = (int32_t)a->with->state;
     g->era++;
-    if (st == EF_OK)
-        st = texts_put(txn, a->id, &t, err);
-    ef__arena_release(&arena);
-    if (st == EF_OK)
-        st = vl_generation_put(txn, a->id, g, a->now_us, err);
-    return st == EF_OK ? vl_live_set_grow(txn, err) : st;
+    texts_put(txn, a->id, &t);
+    vl_generation_put(txn, a->id, g, a->now_us);
+    vl_live_set_grow(txn);
 }
 
 ef_status vl_generation_replace(ef_views *views, int64_t id, int64_t era,
@@ -411,21 +367,20 @@ typedef struct on_error_change {
 } on_error_change;
 
 /* LMDB keeps the cursor of the walk valid when the row that it is at is replaced. */
-static ef_status put_on_error(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
-                              void *context, ef_error *err)
+static void put_on_error(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
+                         void *context)
 {
     const on_error_change *change = context;
     vl_generation changed = *g;
 
     changed.on_error = change->on_error;
-    return ef_str_equal(change->name, t->name)
-               ? vl_generation_put(txn, id, &changed, g->updated_us, err)
-               : EF_OK;
+    if (ef_str_equal(change->name, t->name))
+        vl_generation_put(txn, id, &changed, g->updated_us);
 }
 
-static ef_status set_on_error(vl_txn *txn, void *context, ef_error *err)
+static void set_on_error(vl_txn *txn, void *context)
 {
-    return for_all(txn, put_on_error, context, err);
+    for_all(txn, put_on_error, context);
 }
 
 ef_status vl_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err)
@@ -435,9 +390,9 @@ ef_status vl_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef
     return vl_change(views, false, set_on_error, &change, err);
 }
 
-static ef_status retire_version(vl_txn *txn, void *context, ef_error *err)
+static void retire_version(vl_txn *txn, void *context)
 {
-    return vl_put(txn, VL_STATE, *(const vl_key *)context, (ef_str){"", 0}, err);
+    vl_put(txn, *(const vl_key *)context, (ef_str){"", 0});
 }
 
 ef_status vl_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err)
@@ -451,86 +406,65 @@ ef_status vl_version_is_retired(ef_views *views, ef_str name, int32_t version, b
                                 ef_error *err)
 {
     ef_str nothing;
-    vl_txn txn;
-    ef_status st = vl_begin(views, &txn, err);
+    vl_txn txn = vl_begin(views, err);
 
-    *out = false;
-    if (st != EF_OK)
-        return st;
-    st = vl_get(&txn, VL_STATE, vl_key_name(VL_RETIRED, version, name), &nothing, out, err);
-    vl_read_end(&txn);
-    return st;
+    *out = vl_get(&txn, VL_STATE, vl_key_name(VL_RETIRED, version, name), &nothing);
+    return vl_end(views, &txn);
 }
 
 /* --- removing -------------------------------------------------------------------- */
 
-static ef_status cut_shelf(vl_txn *txn, int64_t shelf, int64_t *limit, ef_error *err)
+static void cut_shelf(vl_txn *txn, int64_t shelf, int64_t *limit)
 {
     static const vl_tree TREES[] = {VL_VIEW, VL_INDEX, VL_WATERMARK};
-    vl_key prefix = vl_shelf_key(shelf, (ef_str){0});
-    vl_key failures = vl_key_number(VL_FAILURE_AT, shelf);
-    vl_key records = vl_key_number(VL_CHANGE, shelf);
-    ef_status st = EF_OK;
 
-    for (size_t i = 0; st == EF_OK && i < sizeof TREES / sizeof TREES[0]; i++)
-        st = vl_cut(txn, TREES[i], &prefix, limit, err);
-    if (st == EF_OK)
-        st = vl_cut(txn, VL_STATE, &failures, limit, err);
-    return st == EF_OK ? vl_cut(txn, VL_STATE, &records, limit, err) : st;
+    for (size_t i = 0; i < sizeof TREES / sizeof TREES[0]; i++)
+        vl_cut(txn, TREES[i], vl_shelf_key(shelf, (ef_str){0}), limit);
+    vl_cut(txn, VL_STATE, vl_key_number(VL_FAILURE_AT, shelf), limit);
+    vl_cut(txn, VL_STATE, vl_key_number(VL_CHANGE, shelf), limit);
 }
 
 /* A shelf goes when nothing is left on it. */
-static ef_status cut_shelves(vl_txn *txn, int64_t id, int64_t *limit, ef_error *err)
+static void cut_shelves(vl_txn *txn, int64_t id, int64_t *limit)
 {
     vl_key prefix = vl_key_number(VL_SHELF, id);
-    vl_walk walk;
-    ef_status st = vl_walk_open(txn, VL_STATE, &walk, err);
+    vl_walk walk = vl_walk_first(txn, VL_STATE, prefix);
 
-    while (st == EF_OK && *limit > 0) {
-        int64_t shelf = 0, one = 1;
-        st = vl_walk_from(&walk, &prefix, err);
-        if (st != EF_OK || !walk.found || !vl_has_prefix(walk.key, &prefix))
-            break;
-        if (!vl_row_read(walk.value, &shelf, sizeof shelf))
-            st = vl_row_damaged(txn, "a shelf", err);
-        if (st == EF_OK)
-            st = cut_shelf(txn, shelf, limit, err);
-        if (st == EF_OK && *limit > 0)
-            st = vl_cut(txn, VL_STATE, &prefix, &one, err);
+    for (; *limit > 0 && walk.found; vl_walk_from(&walk, &prefix)) {
+        int64_t shelf, one = 1;
+        vl_row_take(txn, walk.value, &shelf, sizeof shelf, "a shelf");
+        cut_shelf(txn, shelf, limit);
+        if (*limit > 0)
+            vl_cut(txn, VL_STATE, prefix, &one);
     }
     vl_walk_close(&walk);
-    return st;
 }
 
 /* Up to *limit rows of all that is its own. */
-static ef_status cut_contents(vl_txn *txn, int64_t id, int64_t *limit, ef_error *err)
+static void cut_contents(vl_txn *txn, int64_t id, int64_t *limit)
 {
     static const vl_kind KINDS[] = {VL_CURSOR, VL_DUE,        VL_FAILURE,     VL_FAILURE_OPEN,
                                     VL_FOLLOW, VL_FOLLOW_END, VL_FOLLOW_FLOOR};
-    ef_status st = cut_shelves(txn, id, limit, err);
 
-    for (size_t i = 0; st == EF_OK && i < sizeof KINDS / sizeof KINDS[0]; i++) {
-        vl_key prefix = vl_key_number(KINDS[i], id);
-        st = vl_cut(txn, VL_STATE, &prefix, limit, err);
-    }
-    return st;
+    cut_shelves(txn, id, limit);
+    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
+        vl_cut(txn, VL_STATE, vl_key_number(KINDS[i], id), limit);
 }
 
-static ef_status remove_some(vl_txn *txn, act *a, vl_generation *g, ef_error *err)
+static void remove_some(vl_txn *txn, act *a, vl_generation *g)
 {
     int64_t left = a->limit;
-    ef_status st;
 
     if (g->active)
-        return ef__generation_is_active(a->id, err);
-    st = cut_contents(txn, a->id, &left, err);
+        vl_try(txn, ef__generation_is_active(a->id, txn->err));
+    cut_contents(txn, a->id, &left);
     a->more = left <= 0;
-    if (st != EF_OK || a->more)
-        return st;
-    st = vl_delete(txn, VL_STATE, vl_key_number(VL_GENERATION, a->id), err);
-    if (st == EF_OK)
-        st = vl_delete(txn, VL_STATE, vl_key_number(VL_PROGRAM, a->id), err);
-    return st == EF_OK && g->state == EF__GENERATION_LIVE ? vl_live_set_grow(txn, err) : st;
+    if (a->more)
+        return;
+    vl_delete(txn, vl_key_number(VL_GENERATION, a->id));
+    vl_delete(txn, vl_key_number(VL_PROGRAM, a->id));
+    if (g->state == EF__GENERATION_LIVE)
+        vl_live_set_grow(txn);
 }
 
 ef_status vl_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,

@@ -1,5 +1,5 @@
 /*
- * row.c - keys, single rows, and shelves.
+ * row.c - keys, single rows, shelves, and iterating over a tree in the order of its keys.
  */
 #include "row.h"
 
@@ -16,6 +16,8 @@ _Static_assert(sizeof(vl_watermark) == 16 + EF_HASH_BYTES, "no holes");
 _Static_assert(8 + 2 + VL_PART_BYTES <= VL_KEY_MAX, "an index key fits");
 _Static_assert(VL_REST_BYTES + 1 + VL_NAME_MAX <= VL_KEY_MAX, "and so does its value");
 _Static_assert(VL_PART_BYTES + VL_REST_BYTES > EF__KEY_BYTES, "with a place behind the longest");
+
+#define TIME_SIGN (UINT64_C(1) << 63) /* inverted in keys: times before 1970 sort first */
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
@@ -81,6 +83,19 @@ vl_key vl_key_name(vl_kind kind, int64_t number, ef_str name)
     vl_key_add(&key, name.ptr, name.len);
     key.too_long = key.too_long || name.len > VL_NAME_MAX;
     return key;
+}
+
+vl_key vl_key_time(vl_kind kind, int64_t number, int64_t time_us, ef_str name)
+{
+    vl_key key = vl_key_numbers(kind, number, (int64_t)((uint64_t)time_us ^ TIME_SIGN));
+
+    vl_key_add(&key, name.ptr, name.len);
+    return key;
+}
+
+int64_t vl_time_at(ef_str key)
+{
+    return (int64_t)(vl_number_at(key, 9) ^ TIME_SIGN);
 }
 
 vl_key vl_shelf_key(int64_t shelf, ef_str name)
@@ -158,95 +173,249 @@ bool vl_generation_read(ef_str value, vl_generation *out)
     return true;
 }
 
-ef_status vl_row_damaged(vl_txn *txn, const char *what, ef_error *err)
+void vl_row_damaged(vl_txn *txn, const char *what)
 {
-    return ef_fail(err, EF_DAMAGED, "%s: %s is not as it was written", txn->env->folder, what);
+    vl_try(txn, ef_fail(txn->err, EF_DAMAGED, "%s: %s is not as it was written", txn->env->folder,
+                        what));
 }
 
-ef_status vl_get(vl_txn *txn, vl_tree tree, vl_key key, ef_str *out, bool *out_found, ef_error *err)
+void vl_row_take(vl_txn *txn, ef_str value, void *out, size_t len, const char *what)
+{
+    memset(out, 0, len);
+    if (!vl_row_read(value, out, len))
+        vl_row_damaged(txn, what);
+}
+
+bool vl_get(vl_txn *txn, vl_tree tree, vl_key key, ef_str *out)
 {
     MDB_val at = vl_val(vl_key_str(&key)), value = {0, NULL};
-    int rc = key.too_long ? MDB_NOTFOUND : mdb_get(txn->mdb, txn->env->trees[tree], &at, &value);
+    int rc = MDB_NOTFOUND;
 
+    if (txn->st == EF_OK && !key.too_long)
+        rc = mdb_get(txn->mdb, txn->env->trees[tree], &at, &value);
     *out = vl_str(value);
-    *out_found = rc == 0;
-    return rc == 0 || rc == MDB_NOTFOUND ? EF_OK : vl_failed(txn, rc, "reading a row", err);
+    if (rc != MDB_NOTFOUND)
+        (void)vl_failed(txn, rc, "reading a row");
+    return rc == 0;
 }
 
-ef_status vl_row_get(vl_txn *txn, vl_tree tree, vl_key key, void *out, size_t len, bool *out_found,
-                     ef_error *err)
+bool vl_row_get(vl_txn *txn, vl_key key, void *out, size_t len)
 {
     ef_str value;
-    ef_status st = vl_get(txn, tree, key, &value, out_found, err);
+    bool found = vl_get(txn, VL_STATE, key, &value);
 
     memset(out, 0, len);
-    if (st == EF_OK && *out_found && !vl_row_read(value, out, len))
-        return vl_row_damaged(txn, "a row", err);
-    return st;
+    if (found)
+        vl_row_take(txn, value, out, len, "a row");
+    return found;
 }
 
-ef_status vl_put(vl_txn *txn, vl_tree tree, vl_key key, ef_str value, ef_error *err)
+void vl_put(vl_txn *txn, vl_key key, ef_str value)
 {
     MDB_val at = vl_val(vl_key_str(&key)), put = vl_val(value);
-    int rc =
-        key.too_long ? MDB_BAD_VALSIZE : mdb_put(txn->mdb, txn->env->trees[tree], &at, &put, 0);
+    int rc = MDB_BAD_VALSIZE;
 
-    return rc == 0 ? EF_OK : vl_failed(txn, rc, "writing a row", err);
+    if (txn->st == EF_OK && !key.too_long)
+        rc = mdb_put(txn->mdb, txn->env->trees[VL_STATE], &at, &put, 0);
+    (void)vl_failed(txn, rc, "writing a row");
 }
 
-ef_status vl_delete(vl_txn *txn, vl_tree tree, vl_key key, ef_error *err)
+void vl_delete(vl_txn *txn, vl_key key)
 {
     MDB_val at = vl_val(vl_key_str(&key));
-    int rc = key.too_long ? MDB_NOTFOUND : mdb_del(txn->mdb, txn->env->trees[tree], &at, NULL);
+    int rc = MDB_NOTFOUND;
 
-    return rc == 0 || rc == MDB_NOTFOUND ? EF_OK : vl_failed(txn, rc, "deleting a row", err);
+    if (txn->st == EF_OK && !key.too_long)
+        rc = mdb_del(txn->mdb, txn->env->trees[VL_STATE], &at, NULL);
+    if (rc != MDB_NOTFOUND)
+        (void)vl_failed(txn, rc, "deleting a row");
 }
 
-ef_status vl_state_get(vl_txn *txn, vl_state *out, ef_error *err)
-{
-    bool found;
-    ef_status st =
-        vl_row_get(txn, VL_STATE, vl_key_of(VL_STATE_ROW), out, sizeof *out, &found, err);
-
-    return st != EF_OK || found ? st : vl_row_damaged(txn, "its state", err);
-}
-
-ef_status vl_state_put(vl_txn *txn, const vl_state *state, ef_error *err)
-{
-    return vl_put(txn, VL_STATE, vl_key_of(VL_STATE_ROW), vl_bytes(state, sizeof *state), err);
-}
-
-ef_status vl_live_set_grow(vl_txn *txn, ef_error *err)
+vl_state vl_state_get(vl_txn *txn)
 {
     vl_state state;
-    ef_status st = vl_state_get(txn, &state, err);
+
+    if (!vl_row_get(txn, vl_key_of(VL_STATE_ROW), &state, sizeof state))
+        vl_row_damaged(txn, "its state");
+    return state;
+}
+
+void vl_state_put(vl_txn *txn, const vl_state *state)
+{
+    vl_put(txn, vl_key_of(VL_STATE_ROW), vl_bytes(state, sizeof *state));
+}
+
+void vl_live_set_grow(vl_txn *txn)
+{
+    vl_state state = vl_state_get(txn);
 
     state.live_set++;
-    return st == EF_OK ? vl_state_put(txn, &state, err) : st;
+    vl_state_put(txn, &state);
 }
 
 /* --- shelves ---------------------------------------------------------------------------------- */
 
-ef_status vl_shelf_find(vl_txn *txn, int64_t generation, ef_str tenant, int64_t *out, ef_error *err)
+int64_t vl_shelf_find(vl_txn *txn, int64_t generation, ef_str tenant)
 {
-    bool found;
+    int64_t shelf;
 
-    return vl_row_get(txn, VL_STATE, vl_key_name(VL_SHELF, generation, tenant), out, sizeof *out,
-                      &found, err);
+    (void)vl_row_get(txn, vl_key_name(VL_SHELF, generation, tenant), &shelf, sizeof shelf);
+    return shelf;
 }
 
-ef_status vl_shelf_make(vl_txn *txn, int64_t generation, ef_str tenant, int64_t *out, ef_error *err)
+int64_t vl_shelf_make(vl_txn *txn, int64_t generation, ef_str tenant)
 {
+    int64_t shelf = vl_shelf_find(txn, generation, tenant);
     vl_state state;
-    ef_status st = vl_shelf_find(txn, generation, tenant, out, err);
 
-    if (st != EF_OK || *out != 0)
-        return st;
-    st = vl_state_get(txn, &state, err);
-    if (st != EF_OK)
-        return st;
-    *out = ++state.last_shelf;
-    st = vl_put(txn, VL_STATE, vl_key_name(VL_SHELF, generation, tenant),
-                vl_bytes(out, sizeof *out), err);
-    return st == EF_OK ? vl_state_put(txn, &state, err) : st;
+    if (txn->st != EF_OK || shelf != 0)
+        return shelf;
+    state = vl_state_get(txn);
+    shelf = ++state.last_shelf;
+    vl_put(txn, vl_key_name(VL_SHELF, generation, tenant), vl_bytes(&shelf, sizeof shelf));
+    vl_state_put(txn, &state);
+    return shelf;
+}
+
+/* --- walking ---------------------------------------------------------------------------------- */
+
+vl_walk vl_walk_open(vl_txn *txn, vl_tree tree, vl_key prefix)
+{
+    vl_walk walk = {.txn = txn, .tree = tree, .prefix = prefix};
+
+    if (txn->st == EF_OK)
+        (void)vl_failed(txn, mdb_cursor_open(txn->mdb, txn->env->trees[tree], &walk.mdb),
+                        "reading rows");
+    return walk;
+}
+
+vl_walk vl_walk_first(vl_txn *txn, vl_tree tree, vl_key prefix)
+{
+    vl_walk walk = vl_walk_open(txn, tree, prefix);
+
+    vl_walk_from(&walk, &prefix);
+    return walk;
+}
+
+void vl_walk_close(vl_walk *walk)
+{
+    if (walk->mdb)
+        mdb_cursor_close(walk->mdb);
+    walk->mdb = NULL;
+}
+
+/* `key` and `value` are the arguments of the operations that have any. */
+static void move_cursor(vl_walk *walk, MDB_cursor_op op, ef_str key, ef_str value)
+{
+    MDB_val at = vl_val(key), with = vl_val(value);
+    int rc = MDB_NOTFOUND;
+
+    if (walk->txn->st == EF_OK)
+        rc = mdb_cursor_get(walk->mdb, &at, &with, op);
+    if (rc != MDB_NOTFOUND)
+        (void)vl_failed(walk->txn, rc, "reading rows");
+    walk->found = rc == 0;
+    walk->key = vl_str(at);
+    walk->value = vl_str(with);
+}
+
+static void step_cursor(vl_walk *walk, MDB_cursor_op op)
+{
+    move_cursor(walk, op, (ef_str){0}, (ef_str){0});
+}
+
+static void find_from(vl_walk *walk, const vl_key *key)
+{
+    move_cursor(walk, MDB_SET_RANGE, vl_key_str(key), (ef_str){0});
+}
+
+static void end_behind_prefix(vl_walk *walk)
+{
+    const vl_key *prefix = &walk->prefix;
+
+    walk->found = walk->found && walk->key.len >= prefix->len &&
+                  memcmp(walk->key.ptr, prefix->bytes, prefix->len) == 0;
+}
+
+void vl_walk_at(vl_walk *walk, const vl_key *key)
+{
+    walk->found = false;
+    if (!key->too_long)
+        move_cursor(walk, MDB_SET_KEY, vl_key_str(key), (ef_str){0});
+}
+
+void vl_walk_from(vl_walk *walk, const vl_key *key)
+{
+    find_from(walk, key);
+    end_behind_prefix(walk);
+}
+
+void vl_walk_before(vl_walk *walk, const vl_key *key)
+{
+    find_from(walk, key);
+    step_cursor(walk, walk->found ? MDB_PREV : MDB_LAST);
+    end_behind_prefix(walk);
+}
+
+void vl_walk_on(vl_walk *walk, bool back)
+{
+    step_cursor(walk, back ? MDB_PREV : MDB_NEXT);
+    end_behind_prefix(walk);
+}
+
+/* Moves to the entry's key if it exists, otherwise to the next key, if there is one. */
+static bool find_key(vl_walk *walk, const vl_entry *entry)
+{
+    find_from(walk, &entry->key);
+    return walk->found && ef_str_equal(walk->key, vl_key_str(&entry->key));
+}
+
+/* To the first value of the entry's key that is not below its own. A cursor that finds nothing
+ * stands nowhere: then to the key again. */
+static bool find_value(vl_walk *walk, const vl_entry *entry)
+{
+    move_cursor(walk, MDB_GET_BOTH_RANGE, vl_key_str(&entry->key), vl_key_str(&entry->value));
+    if (walk->found)
+        return true;
+    (void)find_key(walk, entry);
+    return false;
+}
+
+void vl_walk_from_entry(vl_walk *walk, const vl_entry *entry)
+{
+    if (find_key(walk, entry)) {
+        if (find_value(walk, entry))
+            walk->key = vl_key_str(&entry->key);
+        else
+            step_cursor(walk, MDB_NEXT_NODUP); /* all under this key are before it */
+    }
+    end_behind_prefix(walk);
+}
+
+void vl_walk_before_entry(vl_walk *walk, const vl_entry *entry)
+{
+    if (!find_key(walk, entry)) {
+        step_cursor(walk, walk->found ? MDB_PREV : MDB_LAST);
+    } else if (find_value(walk, entry)) {
+        step_cursor(walk, MDB_PREV);
+    } else {
+        step_cursor(walk, MDB_LAST_DUP);
+        walk->key = vl_key_str(&entry->key);
+    }
+    end_behind_prefix(walk);
+}
+
+/* A row at a time from the front: LMDB 0.9.24 loses its way when a cursor deletes values of one key
+ * again and again. */
+void vl_cut(vl_txn *txn, vl_tree tree, vl_key prefix, int64_t *limit)
+{
+    vl_walk walk = vl_walk_open(txn, tree, prefix);
+
+    for (; *limit > 0; (*limit)--) {
+        vl_walk_from(&walk, &prefix);
+        if (!walk.found)
+            break;
+        (void)vl_failed(txn, mdb_cursor_del(walk.mdb, 0), "deleting rows");
+    }
+    vl_walk_close(&walk);
 }

@@ -127,10 +127,16 @@ void vl_key_add(vl_key *key, const void *bytes, size_t len);
 void vl_key_add_number(vl_key *key, uint64_t number);
 uint64_t vl_number_at(ef_str key, size_t at); /* 0 where it is not */
 
+#define VL_NO_PREFIX ((vl_key){.len = 0})
+
 vl_key vl_key_of(vl_kind kind);
 vl_key vl_key_number(vl_kind kind, int64_t number);
 vl_key vl_key_numbers(vl_kind kind, int64_t number, int64_t second);
 vl_key vl_key_name(vl_kind kind, int64_t number, ef_str name);
+/* In the order of times, also of those before 1970; and the time in it, in its bytes 9 to 16. */
+vl_key vl_key_time(vl_kind kind, int64_t number, int64_t time_us, ef_str name);
+int64_t vl_time_at(ef_str key);
+#define VL_TIME_KEY_BYTES 17                     /* before its name */
 vl_key vl_shelf_key(int64_t shelf, ef_str name); /* of a view or a watermark */
 
 /*
@@ -174,59 +180,68 @@ static inline ef_str vl_key_str(const vl_key *key)
     return (ef_str){(const char *)key->bytes, key->len};
 }
 
-static inline bool vl_has_prefix(ef_str key, const vl_key *prefix)
+/* A key without its first `at` bytes. */
+static inline ef_str vl_key_rest(ef_str key, size_t at)
 {
-    return key.len >= prefix->len && memcmp(key.ptr, prefix->bytes, prefix->len) == 0;
+    return (ef_str){key.ptr + at, key.len - at};
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
 /* Copies the struct at the start of a value. False: the value is too short. */
 bool vl_row_read(ef_str value, void *out, size_t len);
+/* The same; a value that is too short is damage, and `*out` is zero. */
+void vl_row_take(vl_txn *txn, ef_str value, void *out, size_t len, const char *what);
 bool vl_generation_read(ef_str value, vl_generation *out);
-ef_status vl_row_damaged(vl_txn *txn, const char *what, ef_error *err);
+void vl_row_damaged(vl_txn *txn, const char *what);
 
-/* `*out` lives as long as the transaction, or until the next write. */
-ef_status vl_get(vl_txn *txn, vl_tree tree, vl_key key, ef_str *out, bool *out_found,
-                 ef_error *err);
-ef_status vl_put(vl_txn *txn, vl_tree tree, vl_key key, ef_str value, ef_error *err);
-ef_status vl_delete(vl_txn *txn, vl_tree tree, vl_key key, ef_error *err); /* may be missing */
-/* The same for a value that is a struct. EF_DAMAGED: the value is too short. */
-ef_status vl_row_get(vl_txn *txn, vl_tree tree, vl_key key, void *out, size_t len, bool *out_found,
-                     ef_error *err);
+/* Is there such a row? `*out` lives as long as the transaction, or until the next write. */
+bool vl_get(vl_txn *txn, vl_tree tree, vl_key key, ef_str *out);
+/* Rows of the tree `state`. */
+void vl_put(vl_txn *txn, vl_key key, ef_str value);
+void vl_delete(vl_txn *txn, vl_key key); /* may be missing */
+/* A value that is a struct; zero if it is missing. EF_DAMAGED: the value is too short. */
+bool vl_row_get(vl_txn *txn, vl_key key, void *out, size_t len);
 
-ef_status vl_state_get(vl_txn *txn, vl_state *out, ef_error *err);
-ef_status vl_state_put(vl_txn *txn, const vl_state *state, ef_error *err);
-ef_status vl_live_set_grow(vl_txn *txn, ef_error *err);
+vl_state vl_state_get(vl_txn *txn);
+void vl_state_put(vl_txn *txn, const vl_state *state);
+void vl_live_set_grow(vl_txn *txn);
 
-/* *out is 0 where the tenant has nothing in the generation. */
-ef_status vl_shelf_find(vl_txn *txn, int64_t generation, ef_str tenant, int64_t *out,
-                        ef_error *err);
-ef_status vl_shelf_make(vl_txn *txn, int64_t generation, ef_str tenant, int64_t *out,
-                        ef_error *err);
+/* 0: the tenant has nothing in the generation. */
+int64_t vl_shelf_find(vl_txn *txn, int64_t generation, ef_str tenant);
+int64_t vl_shelf_make(vl_txn *txn, int64_t generation, ef_str tenant);
 
 /* --- walking ---------------------------------------------------------------------------------- */
 
+/* Iterates over the rows of a tree whose keys begin with `prefix`, which may be changed. */
 typedef struct vl_walk {
     vl_txn *txn;
     vl_tree tree;
     MDB_cursor *mdb;
+    vl_key prefix;     /* the walk ends before a row without it */
     bool found;        /* key and value show where it stands */
     ef_str key, value; /* live as those of vl_get */
 } vl_walk;
 
-ef_status vl_walk_open(vl_txn *txn, vl_tree tree, vl_walk *out, ef_error *err);
-void vl_walk_close(vl_walk *walk); /* also one that is zeroed */
+/* It stands nowhere; vl_walk_first is on the first row. */
+vl_walk vl_walk_open(vl_txn *txn, vl_tree tree, vl_key prefix);
+vl_walk vl_walk_first(vl_txn *txn, vl_tree tree, vl_key prefix);
+void vl_walk_close(vl_walk *walk);
 /* To this key, or nowhere; to the first with it or one behind it; to the last before it; on. */
-ef_status vl_walk_at(vl_walk *walk, const vl_key *key, ef_error *err);
-ef_status vl_walk_from(vl_walk *walk, const vl_key *key, ef_error *err);
-ef_status vl_walk_before(vl_walk *walk, const vl_key *key, ef_error *err);
-ef_status vl_walk_on(vl_walk *walk, bool back, ef_error *err);
+void vl_walk_at(vl_walk *walk, const vl_key *key);
+void vl_walk_from(vl_walk *walk, const vl_key *key);
+void vl_walk_before(vl_walk *walk, const vl_key *key);
+void vl_walk_on(vl_walk *walk, bool back);
 /* To the first entry of an index at this one or behind it; to the last before it. */
-ef_status vl_walk_from_entry(vl_walk *walk, const vl_entry *entry, ef_error *err);
-ef_status vl_walk_before_entry(vl_walk *walk, const vl_entry *entry, ef_error *err);
+void vl_walk_from_entry(vl_walk *walk, const vl_entry *entry);
+void vl_walk_before_entry(vl_walk *walk, const vl_entry *entry);
+/* The name in the key behind the prefix. */
+static inline ef_str vl_walk_name(const vl_walk *walk)
+{
+    return vl_key_rest(walk->key, walk->prefix.len);
+}
 
-/* Delete up to *limit rows whose keys begin so, and take them off the limit. */
-ef_status vl_cut(vl_txn *txn, vl_tree tree, const vl_key *prefix, int64_t *limit, ef_error *err);
+/* Deletes up to *limit rows whose keys begin so, and takes them off the limit. */
+void vl_cut(vl_txn *txn, vl_tree tree, vl_key prefix, int64_t *limit);
 
 #endif

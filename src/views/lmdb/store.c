@@ -52,11 +52,22 @@ ef_status ef__views_lmdb_open(const ef__views_options *options, const char *fold
     return vl_open(options, folder, MAP_BYTES, out, err);
 }
 
-ef_status vl_begin(ef_views *views, vl_txn *out, ef_error *err)
+vl_txn vl_begin(ef_views *views, ef_error *err)
 {
     vl_store *store = vl_store_of(views);
+    vl_txn txn = store->snapshot;
 
-    return vl_read_begin(store->env, store->busy_ms, out, err);
+    if (!txn.mdb)
+        txn = vl_read_begin(store->env, store->busy_ms, err);
+    if (store->is_snapshot)
+        store->snapshot = txn;
+    txn.err = err;
+    return txn;
+}
+
+ef_status vl_end(ef_views *views, vl_txn *txn)
+{
+    return vl_store_of(views)->is_snapshot ? txn->st : vl_read_end(txn);
 }
 
 ef_status vl_change(ef_views *views, bool lazy, vl_work *work, void *context, ef_error *err)
@@ -72,26 +83,52 @@ ef_status vl_change(ef_views *views, bool lazy, vl_work *work, void *context, ef
  * copy holds a read transaction. */
 static ef_status vl_backup(ef_views *views, const ef_backup_options *options, ef_error *err)
 {
-    vl_txn txn;
-    ef_status st = vl_begin(views, &txn, err);
-    int rc;
+    vl_txn txn = vl_begin(views, err);
+    int rc = 0;
 
-    if (st != EF_OK)
-        return st;
-    if (mkdir(options->path, 0700) != 0) {
+    if (txn.st == EF_OK && mkdir(options->path, 0700) != 0) {
         rc = errno;
-        st = ef_fail(err,
-                     rc == EEXIST   ? EF_EXISTS
-                     : rc == ENOSPC ? EF_FULL
-                                    : EF_IO,
-                     "%s: %s", options->path, strerror(rc));
-    } else if ((rc = mdb_env_copy2(txn.env->mdb, options->path, MDB_CP_COMPACT)) != 0) {
-        /* LMDB reports a short write on a full disk as EIO. */
-        st = ef_fail(err, rc == ENOSPC || rc == EIO ? EF_FULL : EF_IO,
-                     "copying the views to %s: %s", options->path, mdb_strerror(rc));
+        vl_try(&txn, ef_fail(err,
+                             rc == EEXIST   ? EF_EXISTS
+                             : rc == ENOSPC ? EF_FULL
+                                            : EF_IO,
+                             "%s: %s", options->path, strerror(rc)));
     }
-    vl_read_end(&txn);
-    return st;
+    if (txn.st == EF_OK)
+        rc = mdb_env_copy2(txn.env->mdb, options->path, MDB_CP_COMPACT);
+    if (rc != 0) /* LMDB reports a short write on a full disk as EIO. */
+        vl_try(&txn, ef_fail(err, rc == ENOSPC || rc == EIO ? EF_FULL : EF_IO,
+                             "copying the views to %s: %s", options->path, mdb_strerror(rc)));
+    return vl_end(views, &txn);
+}
+
+/* --- snapshots -------------------------------------------------------------------------------- */
+
+static void snapshot_close(ef_views *views)
+{
+    (void)vl_read_end(&vl_store_of(views)->snapshot);
+    free(views);
+}
+
+static const ef__views_ops SNAPSHOT_OPS = {
+    .name = "lmdb snapshot",
+    .close = snapshot_close,
+    .view_get = vl_view_get,
+    .watermark_get = vl_watermark_get,
+};
+
+static ef_status vl_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
+{
+    vl_store *snapshot = malloc(sizeof *snapshot);
+
+    *out = NULL;
+    if (!snapshot)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a snapshot");
+    *snapshot = *vl_store_of(views);
+    snapshot->base.ops = &SNAPSHOT_OPS;
+    snapshot->is_snapshot = true;
+    *out = &snapshot->base;
+    return EF_OK;
 }
 
 static const ef__views_ops OPS = {

@@ -13,6 +13,8 @@ typedef struct vl_store {
     ef_views base; /* first: an ef_views * is cast to vl_store * */
     vl_env *env;
     int64_t busy_ms;
+    bool is_snapshot;
+    vl_txn snapshot; /* begun by the first read */
 } vl_store;
 
 /* As ef__views_lmdb_open; a new environment begins with a map of this size. */
@@ -29,35 +31,29 @@ static inline int64_t vl_now_us(const vl_store *store)
     return store->base.clock->wall_us(store->base.clock->context);
 }
 
-/* Transactions of the store: vl_read_begin and vl_write with its limits. */
-ef_status vl_begin(ef_views *views, vl_txn *out, ef_error *err);
+/* Transactions of the store, with its limits. vl_end returns the status of the reads. */
+vl_txn vl_begin(ef_views *views, ef_error *err);
+ef_status vl_end(ef_views *views, vl_txn *txn);
 ef_status vl_change(ef_views *views, bool lazy, vl_work *work, void *context, ef_error *err);
 
 /* generation.c */
-ef_status vl_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
-                            ef_error *err);
-ef_status vl_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
-                           ef_error *err);
-ef_status vl_generation_set_state(ef_views *views, int64_t id, int64_t era,
-                                  ef__generation_state state, ef_error *err);
-ef_status vl_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
-                                 ef_error *err);
-ef_status vl_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                const ef__generation *with, ef_error *err);
-ef_status vl_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
-                               bool *out_more, ef_error *err);
-ef_status vl_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err);
-ef_status vl_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err);
-ef_status vl_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
-                                ef_error *err);
-ef_status vl_generation_get(vl_txn *txn, int64_t id, vl_generation *out, bool *out_found,
-                            ef_error *err);
+EF__VIEWS_OP(generation_add) vl_generation_add;
+EF__VIEWS_OP(generation_ls) vl_generation_ls;
+EF__VIEWS_OP(generation_set_state) vl_generation_set_state;
+EF__VIEWS_OP(generation_activate) vl_generation_activate;
+EF__VIEWS_OP(generation_replace) vl_generation_replace;
+EF__VIEWS_OP(generation_remove) vl_generation_remove;
+EF__VIEWS_OP(on_error_set) vl_on_error_set;
+EF__VIEWS_OP(version_retire) vl_version_retire;
+EF__VIEWS_OP(version_is_retired) vl_version_is_retired;
+bool vl_generation_get(vl_txn *txn, int64_t id, vl_generation *out);
 /* updated_us is set to now_us. */
-ef_status vl_generation_put(vl_txn *txn, int64_t id, vl_generation *generation, int64_t now_us,
-                            ef_error *err);
+void vl_generation_put(vl_txn *txn, int64_t id, vl_generation *generation, int64_t now_us);
 
 /* commit.c */
-ef_status vl_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
+EF__VIEWS_OP(commit) vl_commit;
+/* The token of a scope; 0: none. */
+int64_t vl_fence_find(vl_txn *txn, ef_str scope);
 
 /* The context of the parts of a commit. */
 typedef struct vl_part {
@@ -70,54 +66,35 @@ typedef struct vl_part {
 } vl_part;
 
 /* The tenant's shelf, created if it does not exist. Changes are in the order of tenants. */
-ef_status vl_part_shelf(vl_part *part, ef_str tenant, int64_t *out, ef_error *err);
-
-/* change.c: the changed views and their index entries; counts and digest follow. */
-ef_status vl_views_write(vl_part *part, ef_error *err);
+int64_t vl_part_shelf(vl_part *part, ef_str tenant);
 
 /* failure.c: opens the failures of the change, then resolves those that its watermarks pass. */
-ef_status vl_failures_write(vl_part *part, ef_error *err);
-ef_status vl_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
-                        size_t limit, ef__failure_list *out, ef_error *err);
+void vl_failures_write(vl_part *part);
+EF__VIEWS_OP(failure_ls) vl_failure_ls;
 
 /* cursor.c. The generation's own cursor has been moved. */
-ef_status vl_cursors_write(vl_part *part, ef_error *err);
+void vl_cursors_write(vl_part *part);
 /* Sets the number of own cursors, the lowest one, and the sum of waiting events. */
-ef_status vl_cursors_sum(vl_txn *txn, ef__generation *generation, ef_error *err);
-ef_status vl_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
-                               ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
-ef_status vl_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
-                              ef__tenant_cursor_list *out, ef_error *err);
+void vl_cursors_sum(vl_txn *txn, ef__generation *generation);
+EF__VIEWS_OP(tenant_cursor_get) vl_tenant_cursor_get;
+EF__VIEWS_OP(tenant_cursor_ls) vl_tenant_cursor_ls;
 
 /* follow.c: record the changed views of followed tenants. */
-ef_status vl_changes_record(vl_part *part, ef_error *err);
-ef_status vl_follow_begin(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
-                          ef__follow_row *out, ef_error *err);
-ef_status vl_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
-                       size_t limit, ef__change_list *out, ef_error *err);
+void vl_changes_record(vl_part *part);
+EF__VIEWS_OP(follow) vl_follow_begin;
+EF__VIEWS_OP(change_ls) vl_change_ls;
 
 /* read.c, scan.c */
-ef_status vl_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
-ef_status vl_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
-                      ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
-ef_status vl_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
-                           ef__watermark *out, bool *out_found, ef_error *err);
-ef_status vl_watermark_scan(ef_views *views, int64_t generation,
-                            bool (*each)(void *context, ef_str tenant, ef_str stream,
-                                         const ef__watermark *watermark),
-                            void *context, ef_error *err);
-ef_status vl_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
-ef_status vl_live_set_get(ef_views *views, int64_t *out, ef_error *err);
-ef_status vl_view_scan(ef_views *views, const ef__view_scan *scan,
-                       bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
-                       ef_error *err);
+EF__VIEWS_OP(view_get) vl_view_get;
+EF__VIEWS_OP(view_scan) vl_view_scan;
+EF__VIEWS_OP(watermark_get) vl_watermark_get;
+EF__VIEWS_OP(watermark_scan) vl_watermark_scan;
+EF__VIEWS_OP(fence_get) vl_fence_get;
+EF__VIEWS_OP(live_set_get) vl_live_set_get;
 
-/* The token of a scope; 0: none. */
-ef_status vl_fence_find(vl_txn *txn, ef_str scope, int64_t *out, ef_error *err);
-ef_status vl_fence_put(vl_txn *txn, ef_str scope, int64_t token, ef_error *err);
 /* The view in a row, without tenant and id; `data` points into the row. *out_keys, unless NULL, are
- * its packed keys. False: the row is damaged. */
-bool vl_view_read(ef_str row, ef__view *out, ef_str *out_keys);
-bool vl_watermark_read(ef_str row, ef__watermark *out);
+ * its packed keys. */
+void vl_view_read(vl_txn *txn, ef_str row, ef__view *out, ef_str *out_keys);
+void vl_watermark_read(vl_txn *txn, ef_str row, ef__watermark *out);
 
 #endif

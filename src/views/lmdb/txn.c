@@ -58,15 +58,17 @@ static bool is_disk_full(const char *folder)
     return statvfs(folder, &disk) == 0 && disk.f_bavail * disk.f_frsize < FREE_BYTES_MIN;
 }
 
-ef_status vl_failed(vl_txn *txn, int rc, const char *doing, ef_error *err)
+ef_status vl_failed(vl_txn *txn, int rc, const char *doing)
 {
     if (rc == EIO && is_disk_full(txn->env->folder))
         rc = ENOSPC;
     if (rc == MDB_MAP_FULL)
         txn->full = true;
-    return ef_fail(err, status_of(rc), "%s: %s failed: %s%s", txn->env->folder, doing,
-                   mdb_strerror(rc),
-                   rc == MDB_PANIC ? "; it has to be closed and opened again" : "");
+    if (rc != 0)
+        vl_try(txn, ef_fail(txn->err, status_of(rc), "%s: %s failed: %s%s", txn->env->folder, doing,
+                            mdb_strerror(rc),
+                            rc == MDB_PANIC ? "; it has to be closed and opened again" : ""));
+    return txn->st;
 }
 
 /* --- the gate --------------------------------------------------------------------------------- */
@@ -195,33 +197,35 @@ static int begin_read(vl_env *env, MDB_txn **out)
     return rc;
 }
 
-ef_status vl_read_begin(vl_env *env, int64_t busy_ms, vl_txn *out, ef_error *err)
+vl_txn vl_read_begin(vl_env *env, int64_t busy_ms, ef_error *err)
 {
-    ef_status st;
+    vl_txn txn;
     int rc;
 
-    *out = (vl_txn){.env = env};
     for (int i = 0; i < TRIES_MAX; i++) {
-        st = map_enter(env, busy_ms, err);
-        if (st != EF_OK)
-            return st;
-        rc = begin_read(env, &out->mdb);
-        if (rc == 0)
-            return EF_OK;
-        map_leave(env);
-        st = vl_failed(out, rc, "reading", err);
-        if (rc == MDB_MAP_RESIZED)
-            st = map_grow(env, true, busy_ms, err);
-        if (st != EF_OK)
+        txn = (vl_txn){.env = env, .err = err, .st = map_enter(env, busy_ms, err)};
+        if (txn.st != EF_OK)
             break;
+        rc = begin_read(env, &txn.mdb);
+        if (rc == 0)
+            break;
+        map_leave(env);
+        if (rc == MDB_MAP_RESIZED)
+            txn.st = map_grow(env, true, busy_ms, err);
+        if (txn.st != EF_OK || rc != MDB_MAP_RESIZED || i + 1 == TRIES_MAX) {
+            (void)vl_failed(&txn, rc, "reading");
+            break;
+        }
     }
-    return st;
+    return txn;
 }
 
-void vl_read_end(vl_txn *txn)
+ef_status vl_read_end(vl_txn *txn)
 {
     vl_env *env = txn->env;
 
+    if (!txn->mdb)
+        return txn->st;
     mdb_txn_reset(txn->mdb);
     pthread_mutex_lock(&env->gate);
     if (env->idle_count < VL_READERS_KEPT) {
@@ -232,6 +236,7 @@ void vl_read_end(vl_txn *txn)
     if (txn->mdb)
         mdb_txn_abort(txn->mdb);
     map_leave(env);
+    return txn->st;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -240,9 +245,8 @@ void vl_read_end(vl_txn *txn)
 static ef_status write_once(vl_env *env, bool lazy, vl_work *work, void *context, bool *out_again,
                             bool *follow, ef_error *err)
 {
-    vl_txn txn = {.env = env};
+    vl_txn txn = {.env = env, .err = err};
     int rc = 0;
-    ef_status st;
 
     if (env->lazy != lazy)
         rc = mdb_env_set_flags(env->mdb, MDB_NOMETASYNC, lazy);
@@ -251,17 +255,14 @@ static ef_status write_once(vl_env *env, bool lazy, vl_work *work, void *context
         rc = mdb_txn_begin(env->mdb, NULL, 0, &txn.mdb);
     *out_again = *follow = rc == MDB_MAP_RESIZED;
     if (rc != 0)
-        return vl_failed(&txn, rc, "beginning to write", err);
-    st = work(&txn, context, err);
-    if (st == EF_OK) {
-        rc = mdb_txn_commit(txn.mdb);
-        if (rc != 0)
-            st = vl_failed(&txn, rc, "committing", err);
-    } else {
+        return vl_failed(&txn, rc, "beginning to write");
+    work(&txn, context);
+    if (txn.st == EF_OK)
+        (void)vl_failed(&txn, mdb_txn_commit(txn.mdb), "committing");
+    else
         mdb_txn_abort(txn.mdb);
-    }
     *out_again = txn.full;
-    return st;
+    return txn.st;
 }
 
 static ef_status write_growing(vl_env *env, bool lazy, int64_t busy_ms, vl_work *work,
