@@ -41,13 +41,10 @@ struct ef__connection {
 };
 
 struct ef__connections {
-    pthread_mutex_t lock;
-    pthread_cond_t end;
+    ef__service service;
     ef__connection *first;
     int64_t by_address[ADDRESSES]; /* number of connections */
     int epoll_fd;
-    pthread_t thread;
-    bool running, ending;
 };
 
 /* --- the list --------------------------------------------------------------------------------- */
@@ -64,13 +61,13 @@ ef__connection *ef__connection_add(ef__server *server, struct MHD_Connection *co
     c->fd = info ? info->connect_fd : -1;
     c->since_us = ef__server_mono(server);
     c->address = ef__peer_hash(connection) % ADDRESSES;
-    pthread_mutex_lock(&all->lock);
+    pthread_mutex_lock(&all->service.lock);
     all->by_address[c->address]++;
     c->next = all->first;
     if (all->first)
         all->first->before = c;
     all->first = c;
-    pthread_mutex_unlock(&all->lock);
+    pthread_mutex_unlock(&all->service.lock);
     __atomic_add_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
     return c;
 }
@@ -81,7 +78,7 @@ void ef__connection_remove(ef__server *server, ef__connection *c)
 
     if (!c)
         return;
-    pthread_mutex_lock(&all->lock);
+    pthread_mutex_lock(&all->service.lock);
     /* The library closes the socket after this call, so the number is still that of `c`. */
     if (c->registered)
         (void)epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
@@ -92,7 +89,7 @@ void ef__connection_remove(ef__server *server, ef__connection *c)
         all->first = c->next;
     if (c->next)
         c->next->before = c->before;
-    pthread_mutex_unlock(&all->lock);
+    pthread_mutex_unlock(&all->service.lock);
     free(c);
     __atomic_sub_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
 }
@@ -191,58 +188,33 @@ static void *connections_run(void *context)
     ef__server *server = context;
     struct ef__connections *all = server->connections;
 
-    pthread_mutex_lock(&all->lock);
-    while (!all->ending) {
+    pthread_mutex_lock(&all->service.lock);
+    while (!all->service.ending) {
         struct timespec until = ef__deadline(CLOCK_MONOTONIC, REAP_MS);
-        (void)pthread_cond_timedwait(&all->end, &all->lock, &until);
+        (void)pthread_cond_timedwait(&all->service.changed, &all->service.lock, &until);
         shut_slow(server);
         register_parked(all);
         find_closed(all);
     }
-    pthread_mutex_unlock(&all->lock);
+    pthread_mutex_unlock(&all->service.lock);
     return NULL;
 }
 
 ef_status ef__connections_start(ef__server *server, ef_error *err)
 {
-    struct ef__connections *all = calloc(1, sizeof *all);
+    struct ef__connections *all = server->connections = ef__service_new(sizeof *all, err);
 
     if (!all)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
-    server->connections = all;
-    pthread_mutex_init(&all->lock, NULL);
-    ef__cond_init(&all->end);
+        return EF_NO_MEMORY;
     all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (all->epoll_fd < 0)
         return ef_fail(err, EF_IO, "epoll_create1: %s", strerror(errno));
-    all->running = pthread_create(&all->thread, NULL, connections_run, server) == 0;
-    return all->running ? EF_OK : ef_fail(err, EF_NO_MEMORY, "no thread for the connections");
-}
-
-void ef__connections_stop(ef__server *server)
-{
-    struct ef__connections *all = server->connections;
-
-    if (!all || !all->running)
-        return;
-    pthread_mutex_lock(&all->lock);
-    all->ending = true;
-    pthread_cond_signal(&all->end);
-    pthread_mutex_unlock(&all->lock);
-    (void)pthread_join(all->thread, NULL);
-    all->running = false;
+    return ef__service_start(&all->service, connections_run, server, "the connections", err);
 }
 
 void ef__connections_close(ef__server *server)
 {
-    struct ef__connections *all = server->connections;
-
-    if (!all)
-        return;
-    if (all->epoll_fd >= 0)
-        (void)close(all->epoll_fd);
-    pthread_cond_destroy(&all->end);
-    pthread_mutex_destroy(&all->lock);
-    free(all);
-    server->connections = NULL;
+    if (server->connections && server->connections->epoll_fd >= 0)
+        (void)close(server->connections->epoll_fd);
+    ef__service_free(server->connections);
 }

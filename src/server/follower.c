@@ -1,7 +1,7 @@
 /*
- * follower.c - see follower.h.
+ * follower.c - one subscription and the data queued for it: see hub.h.
  */
-#include "follower.h"
+#include "hub.h"
 
 #include <stdlib.h>
 

@@ -10,23 +10,16 @@
 
 #include "../shape/operation_table.h"
 
-#include "../base/deadline.h"
-
 #include <everfold/outbox.h>
 #include <everfold/throughput.h>
-
-#include <stdlib.h>
 
 #define STEP_S 10
 #define SAMPLES_MAX 361 /* an hour, including its start */
 
 struct ef__history {
-    pthread_mutex_t lock;
-    pthread_cond_t end;
+    ef__service service;
     ef__sample ring[SAMPLES_MAX];
     size_t first, count;
-    pthread_t thread;
-    bool running, ending;
 };
 
 /* --- sampling --------------------------------------------------------------------------------- */
@@ -83,57 +76,31 @@ static void *history_run(void *context)
     struct timespec next;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &next);
-    pthread_mutex_lock(&h->lock);
-    while (!h->ending) {
+    pthread_mutex_lock(&h->service.lock);
+    while (!h->service.ending) {
         ef__sample sample;
         ef_error err = EF_ERROR_INIT;
         ef_status st;
-        pthread_mutex_unlock(&h->lock);
+        pthread_mutex_unlock(&h->service.lock);
         st = read_sample(server, &sample, &err);
-        pthread_mutex_lock(&h->lock);
+        pthread_mutex_lock(&h->service.lock);
         if (st == EF_OK)
             keep_sample(h, &sample);
         next.tv_sec += STEP_S;
-        while (!h->ending && pthread_cond_timedwait(&h->end, &h->lock, &next) == 0)
+        while (!h->service.ending &&
+               pthread_cond_timedwait(&h->service.changed, &h->service.lock, &next) == 0)
             ;
     }
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_unlock(&h->service.lock);
     return NULL;
 }
 
-/* --- start and stop --------------------------------------------------------------------------- */
-
 ef_status ef__history_start(ef__server *server, ef_error *err)
 {
-    struct ef__history *h = calloc(1, sizeof *h);
+    struct ef__history *h = server->history = ef__service_new(sizeof *h, err);
 
-    if (!h)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
-    pthread_mutex_init(&h->lock, NULL);
-    ef__cond_init(&h->end);
-    server->history = h;
-    if (pthread_create(&h->thread, NULL, history_run, server) != 0)
-        return ef_fail(err, EF_NO_MEMORY, "no thread for the history");
-    h->running = true;
-    return EF_OK;
-}
-
-void ef__history_stop(ef__server *server)
-{
-    struct ef__history *h = server->history;
-
-    if (!h)
-        return;
-    pthread_mutex_lock(&h->lock);
-    h->ending = true;
-    pthread_cond_signal(&h->end);
-    pthread_mutex_unlock(&h->lock);
-    if (h->running)
-        (void)pthread_join(h->thread, NULL);
-    pthread_cond_destroy(&h->end);
-    pthread_mutex_destroy(&h->lock);
-    free(h);
-    server->history = NULL;
+    return h ? ef__service_start(&h->service, history_run, server, "the history", err)
+             : EF_NO_MEMORY;
 }
 
 /* --- the route -------------------------------------------------------------------------------- */
@@ -168,10 +135,10 @@ static ef_status get_history(ef__request *r, ef_error *err)
     if (by.len)
         return write_minutes(r, err);
     ef__json_open(&w, '[');
-    pthread_mutex_lock(&h->lock);
+    pthread_mutex_lock(&h->service.lock);
     for (size_t i = 0; i < h->count; i++)
         ef__shape_write(&w, &ef__shape_sample, &h->ring[(h->first + i) % SAMPLES_MAX]);
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_unlock(&h->service.lock);
     ef__json_close(&w, ']');
     return EF_OK;
 }

@@ -10,10 +10,8 @@
  * Requests that a proxy may read differently are refused (framing.c). connections.c closes slow
  * clients and detects disconnected ones.
  */
-#include "cloudevent.h"
 #include "http_priv.h"
 #include "hub.h"
-#include "trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -443,7 +441,7 @@ void ef__http_stop(ef__server *server)
 
     if (!http)
         return;
-    ef__connections_stop(server);
+    ef__service_stop(server->connections);
     ef__loop_stop(server);
     if (http->daemon)
         MHD_stop_daemon(http->daemon);

@@ -25,11 +25,11 @@ ef_status ef__framing_check(struct ef__request *r, const char *method, const cha
 /* Checks received bytes of the body. False: the chunk line before them does not end in CR LF. */
 bool ef__framing_body(const ef__framing *framing, const char *data);
 
-/* Opens the listening socket of the options (listen.c). Sets host, loopback and url. */
+/* Opens the listening socket of the options (address.c). Sets host, loopback and url. */
 ef_status ef__listen(ef__server *server, int *out_fd, ef_error *err);
 
 /*
- * Listens on a Unix socket, mode 0600, and replaces the file of a server that crashed (socket.c).
+ * Listens on a Unix socket, mode 0600, and replaces the file of a server that crashed (address.c).
  * EF_EXISTS     a live server listens there, or the file is not a socket
  * EF_BAD_INPUT  the path is longer than the system allows
  */
@@ -37,7 +37,7 @@ ef_status ef__socket_open(const char *path, ef__socket *out, ef_error *err);
 /* Removes its file. The HTTP library closes the descriptor. */
 void ef__socket_remove(const ef__socket *s);
 
-/* The address of the client (peer.c): "10.0.0.7", "::1", "unix"; `out` holds the text. */
+/* The address of the client (address.c): "10.0.0.7", "::1", "unix"; `out` holds the text. */
 #define EF__PEER_ADDRESS_MAX 46
 ef_str ef__peer_address(const struct ef__request *r, char out[EF__PEER_ADDRESS_MAX]);
 /* A hash of the address. */
@@ -48,7 +48,6 @@ ef__peer ef__peer_of(const struct ef__request *r);
 /* The open connections (connections.c): in its turn a client must send or receive, otherwise it
  * waits for the server. */
 ef_status ef__connections_start(ef__server *server, ef_error *err);
-void ef__connections_stop(ef__server *server);  /* ends the thread */
 void ef__connections_close(ef__server *server); /* frees the memory, after the last connection */
 ef__connection *ef__connection_add(ef__server *server, struct MHD_Connection *connection);
 void ef__connection_remove(ef__server *server, ef__connection *c); /* accepts NULL, as the next */

@@ -48,16 +48,12 @@ typedef struct topic {
 } topic;
 
 struct ef__hub {
+    ef__service service;
     ef__server *server;
-    pthread_t thread;
-    bool running;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
     topic *topics;
     int64_t topic_count; /* in the last round */
     ef__follower *fresh; /* joined, without a topic yet */
     ef__follower *all;
-    bool ending;
     int64_t beat_us, checked_us;
 };
 
@@ -83,14 +79,14 @@ static void topic_add(topic *t, ef__follower *f)
 /* Releases a follower, which must not be in a topic. */
 static void hub_release(struct ef__hub *hub, ef__follower *f)
 {
-    pthread_mutex_lock(&hub->lock);
+    pthread_mutex_lock(&hub->service.lock);
     if (f->before_all)
         f->before_all->next_all = f->next_all;
     else
         hub->all = f->next_all;
     if (f->next_all)
         f->next_all->before_all = f->before_all;
-    pthread_mutex_unlock(&hub->lock);
+    pthread_mutex_unlock(&hub->service.lock);
     __atomic_sub_fetch(&hub->server->counts.followers, 1, __ATOMIC_RELAXED);
     ef__follower_drop(f);
 }
@@ -351,20 +347,20 @@ static void hub_wait(struct ef__hub *hub, int64_t head, int64_t ms)
 {
     struct timespec until;
 
-    if (!hub->topics && !hub->fresh && !hub->ending) {
-        pthread_cond_wait(&hub->changed, &hub->lock);
+    if (!hub->topics && !hub->fresh && !hub->service.ending) {
+        pthread_cond_wait(&hub->service.changed, &hub->service.lock);
         return;
     }
-    if (hub->fresh || hub->ending)
+    if (hub->fresh || hub->service.ending)
         return;
     if (ms < IDLE_MS) {
         until = ef__deadline(CLOCK_MONOTONIC, ms);
-        (void)pthread_cond_timedwait(&hub->changed, &hub->lock, &until);
+        (void)pthread_cond_timedwait(&hub->service.changed, &hub->service.lock, &until);
         return;
     }
-    pthread_mutex_unlock(&hub->lock);
+    pthread_mutex_unlock(&hub->service.lock);
     (void)ef_journal_wait(hub->server->options.journal, head, 200, NULL);
-    pthread_mutex_lock(&hub->lock);
+    pthread_mutex_lock(&hub->service.lock);
 }
 
 /* The only follower of a topic sets its pace, because that delays no other follower. With several
@@ -415,23 +411,23 @@ static void *hub_run(void *context)
 {
     struct ef__hub *hub = context;
 
-    pthread_mutex_lock(&hub->lock);
-    while (!hub->ending) {
+    pthread_mutex_lock(&hub->service.lock);
+    while (!hub->service.ending) {
         ef__follower *fresh = hub->fresh;
         bool more, behind;
         int64_t head;
         hub->fresh = NULL;
-        pthread_mutex_unlock(&hub->lock);
+        pthread_mutex_unlock(&hub->service.lock);
         assign_topics(hub, fresh);
         head = step_all(hub, &more, &behind);
         check_followers(hub);
         send_heartbeats(hub);
         merge_topics(hub);
-        pthread_mutex_lock(&hub->lock);
+        pthread_mutex_lock(&hub->service.lock);
         if (!more)
             hub_wait(hub, head, behind ? BEHIND_MS : IDLE_MS);
     }
-    pthread_mutex_unlock(&hub->lock);
+    pthread_mutex_unlock(&hub->service.lock);
     return NULL;
 }
 
@@ -454,7 +450,7 @@ static ef_status add_follower(struct ef__hub *hub, ef__follower *f, ef_error *er
 
     if (f->who.token[0] && count_of_token(hub, &f->who) >= most)
         return ef_fail(err, EF_BUSY, "this token has %lld subscriptions already", (long long)most);
-    if (hub->ending)
+    if (hub->service.ending)
         return ef_fail(err, EF_BUSY, "the server is stopping");
     f->next = hub->fresh;
     hub->fresh = f;
@@ -463,7 +459,7 @@ static ef_status add_follower(struct ef__hub *hub, ef__follower *f, ef_error *er
         hub->all->before_all = f;
     hub->all = f;
     __atomic_add_fetch(&hub->server->counts.followers, 1, __ATOMIC_RELAXED);
-    pthread_cond_signal(&hub->changed);
+    pthread_cond_signal(&hub->service.changed);
     return EF_OK;
 }
 
@@ -479,10 +475,10 @@ ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_vi
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
     if (chunk)
         ef__chunk_drop(chunk);
-    pthread_mutex_lock(&hub->lock);
+    pthread_mutex_lock(&hub->service.lock);
     if (st == EF_OK)
         st = add_follower(hub, f, err);
-    pthread_mutex_unlock(&hub->lock);
+    pthread_mutex_unlock(&hub->service.lock);
     if (st == EF_OK) {
         *out = f;
     } else if (f) {
@@ -494,19 +490,13 @@ ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_vi
 
 ef_status ef__hub_start(ef__server *server, ef_error *err)
 {
-    struct ef__hub *hub = calloc(1, sizeof *hub);
+    struct ef__hub *hub = server->hub = ef__service_new(sizeof *hub, err);
 
     if (!hub)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+        return EF_NO_MEMORY;
     hub->server = server;
     hub->beat_us = ef__server_mono(server);
-    pthread_mutex_init(&hub->lock, NULL);
-    ef__cond_init(&hub->changed);
-    server->hub = hub;
-    if (pthread_create(&hub->thread, NULL, hub_run, hub) != 0)
-        return ef_fail(err, EF_NO_MEMORY, "no thread for subscriptions");
-    hub->running = true;
-    return EF_OK;
+    return ef__service_start(&hub->service, hub_run, hub, "subscriptions", err);
 }
 
 static void end_followers(ef__follower *list)
@@ -523,14 +513,9 @@ void ef__hub_stop(ef__server *server)
 {
     struct ef__hub *hub = server->hub;
 
-    if (!hub || !hub->running)
+    if (!hub)
         return;
-    pthread_mutex_lock(&hub->lock);
-    hub->ending = true;
-    pthread_cond_signal(&hub->changed);
-    pthread_mutex_unlock(&hub->lock);
-    (void)pthread_join(hub->thread, NULL);
-    hub->running = false;
+    ef__service_stop(hub);
     end_followers(hub->fresh);
     hub->fresh = NULL;
     while (hub->topics) {
@@ -539,14 +524,4 @@ void ef__hub_stop(ef__server *server)
         end_followers(t->followers);
         free(t);
     }
-}
-
-void ef__hub_close(ef__server *server)
-{
-    if (!server->hub)
-        return;
-    pthread_cond_destroy(&server->hub->changed);
-    pthread_mutex_destroy(&server->hub->lock);
-    free(server->hub);
-    server->hub = NULL;
 }

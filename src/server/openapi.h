@@ -5,7 +5,7 @@
 #define EF_SERVER_OPENAPI_H
 
 #include "../base/json.h"
-#include "route.h"
+#include "../shape/operation.h"
 
 /* Members of "components": parameters, headers and responses that operations refer to. */
 void ef__openapi_parts(ef__json_writer *w);

@@ -5,9 +5,7 @@
 
 #include "../base/limits.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <assert.h>
 
 static int hex_digit(char c)
 {
@@ -127,6 +125,19 @@ ef_str ef__request_media(ef__request *r)
         ((char *)(uintptr_t)type.ptr)[n++] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
     }
     return (ef_str){type.ptr, n};
+}
+
+void ef__request_write(ef__request *r, const void *items, size_t count)
+{
+    const ef__operation *route = r->route;
+    ef__json_writer w = ef__request_writer(r);
+
+    assert(route->shape && (!route->member || count > 0));
+    if (route->member)
+        ef__shape_write(&w, route->shape, items);
+    else
+        ef__shape_write_array(&w, route->shape, route->more, items, count);
+    r->status = route->answer_status;
 }
 
 ef_status ef__request_note(ef__request *r, const char *action, ef_str what, ef_str reason,

@@ -9,8 +9,8 @@
 
 #include "../base/arena.h"
 #include "../base/buf.h"
+#include "../shape/operation.h"
 #include "../shape/shape.h"
-#include "route.h"
 #include "server_priv.h"
 
 #define EF__REQUEST_PARTS 4       /* names in a path: {stream}, {projection} and {id} … */
@@ -18,6 +18,9 @@
 #define EF__REQUEST_HEADERS 8     /* that an answer may add */
 #define EF__REQUEST_ARENA (4 << 20)
 #define EF__ANSWER_BYTES_MAX (64 << 20) /* a page of the largest views; more is an error */
+
+typedef struct ef__request ef__request;
+typedef struct ef__http_route ef__http_route;
 
 typedef struct ef__parameter {
     ef_str name, value;
@@ -36,7 +39,7 @@ typedef enum ef__host_kind {
     EF__HOST_OTHER    /* another name, or none */
 } ef__host_kind;
 
-typedef struct ef__request {
+struct ef__request {
     ef__server *server;
     void *connection;           /* http.c's; NULL in tests */
     ef__connection *client;     /* of connections.c; may be NULL */
@@ -79,7 +82,7 @@ typedef struct ef__request {
 
     ef__parameter parameters[EF__REQUEST_PARAMETERS]; /* parameter_count of them are set */
     ef_error error;                                   /* of dispatch or of the handler */
-} ef__request;
+};
 
 /* A hash bit of a header name, ignoring case: a quick test that a header is absent, as most are.
  * With these factors, no name that this server reads shares its bit with a common header. */
@@ -112,6 +115,8 @@ ef_status ef__request_read(ef__request *r, void *request, ef_error *err);
 ef_status ef__request_check_parameters(const ef__request *r, ef_error *err);
 /* Runs the handler of the operation. */
 ef_status ef__request_serve(ef__request *r, ef_error *err);
+/* Reads the events of the body, appends them and writes their places. (append.c) */
+ef_status ef__append_events(ef__request *r, ef_error *err);
 /* "string", "integer" … */
 const char *ef__input_type(const ef__input *in);
 
@@ -123,23 +128,22 @@ ef_status ef__request_check_all_tenants(const ef__request *r, bool all, ef_error
 
 /* The media type of the body in lower case, without parameters. */
 ef_str ef__request_media(ef__request *r);
-/* Checks that the body is a program of the projection that the path names. (program.c) */
-ef_status ef__request_program(ef__request *r, ef_str text, ef_error *err);
-/* Writes the problem with the diagnostics of the program. */
-ef_status ef__request_mistakes(ef__request *r, ef_str text, ef_error *err);
 static inline ef__json_writer ef__request_writer(ef__request *r)
 {
     return (ef__json_writer)EF__JSON_WRITER(&r->out);
 }
 
-/* Writes an array of objects as the response. */
-static inline void ef__request_write_array(ef__request *r, const ef__shape *shape,
-                                           const void *items, size_t count)
-{
-    ef__json_writer w = ef__request_writer(r);
-
-    ef__shape_write_array(&w, shape, NULL, items, count);
-}
+/* Writes objects as the operation describes its response: an array of its shape, or one. */
+void ef__request_write(ef__request *r, const void *items, size_t count);
+/* The same with a list that `call` has read; releases the list. Returns the status of the call. */
+#define EF__ANSWER(r, call, list)                                                                  \
+    ({                                                                                             \
+        ef_status st_ = (call);                                                                    \
+        if (st_ == EF_OK)                                                                          \
+            ef__request_write(r, (list)->items, (list)->count);                                    \
+        ef_memory_release(&(list)->room);                                                          \
+        st_;                                                                                       \
+    })
 
 static inline ef_journal *ef__request_journal(const ef__request *r)
 {
@@ -163,5 +167,59 @@ void ef__request_release(ef__request *r);
 bool ef__request_is_abandoned(const ef__request *r);
 /* The budget of a query or a history; it is used up when the client disconnects. */
 ef_budget ef__request_budget(ef__request *r);
+
+/* --- routes: the handlers of the operations --------------------------------------------------- */
+
+/* The handler of an operation: one of `run` and `serve`. `serve` gets the request struct of the
+ * operation; `run` reads the request itself, after unknown parameters were refused. */
+struct ef__http_route {
+    const ef__operation *operation;
+    ef_status (*run)(ef__request *r, ef_error *err);
+    ef_status (*serve)(ef__request *r, void *request, ef_error *err);
+};
+
+#define EF__RUN(name, handler)                                                                     \
+    {                                                                                              \
+        &ef__op_##name, handler, NULL                                                              \
+    }
+#define EF__SERVE(name, handler)                                                                   \
+    {                                                                                              \
+        &ef__op_##name, NULL, handler                                                              \
+    }
+/* An operation that only the server knows. */
+#define EF__RUN_OPERATION(handler, ...)                                                            \
+    {                                                                                              \
+        &(const ef__operation){__VA_ARGS__}, handler, NULL                                         \
+    }
+#define EF__SERVE_OPERATION(handler, ...)                                                          \
+    {                                                                                              \
+        &(const ef__operation){__VA_ARGS__}, NULL, handler                                         \
+    }
+
+/* The tables of the handlers' files; each ends with a NULL operation. */
+extern const ef__http_route ef__routes_events[], ef__routes_views[], ef__routes_projections[],
+    ef__routes_types[], ef__routes_status[], ef__routes_outbox[], ef__routes_runs[],
+    ef__routes_workers[], ef__routes_subscribe[], ef__routes_health[], ef__routes_metrics[],
+    ef__routes_openapi[], ef__routes_overview[], ef__routes_trial[], ef__routes_history[],
+    ef__routes_monitor[], ef__routes_publishers[], ef__routes_tokens[], ef__routes_streams[];
+extern const ef__http_route *const ef__route_tables[]; /* all of them; ends in NULL */
+
+#define EF__ROUTE_METHODS_MAX 64
+
+/* EF_MISUSE names a route of `tables` (NULL: ef__route_tables) that declares no tenancy. */
+ef_status ef__routes_check(const ef__http_route *const *tables, ef_error *err);
+
+/* Index of the operation among all routes; EF__ROUTES_MAX for NULL. */
+size_t ef__route_number(const ef__operation *operation);
+
+/*
+ * The route of a method and a raw path; `parts` gets the raw segments of the names. HEAD finds the
+ * route of GET, OPTIONS the first route of the path. `allowed` lists the methods of the path.
+ *
+ * EF_NOT_FOUND   no route has this path
+ * EF_BAD_METHOD  a route has it, but not with that method
+ */
+ef_status ef__route_find(ef_str method, ef_str path, const ef__http_route **out, ef_str *parts,
+                         size_t part_max, char allowed[EF__ROUTE_METHODS_MAX], ef_error *err);
 
 #endif

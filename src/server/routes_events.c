@@ -1,31 +1,28 @@
 /*
- * routes_events.c - appending and reading events.
- *
- * Small appends are committed together by committer.c.
+ * routes_events.c - reading events, streams and event types.
  */
-#include "append.h"
-#include "cloudevent.h"
 #include "request.h"
+
+#include "../base/cloudevent.h"
+#include "../shape/operation_table.h"
 
 #include <stdio.h>
 
-static ef_status append_events(ef__request *r, ef_error *err)
+#define CLOUDEVENTS "application/cloudevents"
+
+/* Whether the client asks for CloudEvents. */
+static bool wants_cloudevents(const ef__request *r)
 {
-    ef__append_request a = {0};
-    int64_t began_us = ef__server_mono(r->server);
-    ef_status st = ef__append_request_read(r, &a, err);
+    ef_str accept = ef__request_header(r, "Accept");
 
-    if (st == EF_OK)
-        st = ef_engine_append(r->server->options.engine, a.events, a.count, a.places, err);
-    return ef__append_request_end(r, &a, st, began_us);
+    return accept.len > 0 &&
+           memmem(accept.ptr, accept.len, CLOUDEVENTS, strlen(CLOUDEVENTS)) != NULL;
 }
-
-/* --- reading ---------------------------------------------------------------------------------- */
 
 static void write_batch(ef__request *r, const ef_batch *batch)
 {
     ef__json_writer w = ef__request_writer(r);
-    bool cloud = ef__cloudevent_wanted(r);
+    bool cloud = wants_cloudevents(r);
 
     if (cloud)
         r->type = "application/cloudevents-batch+json";
@@ -110,7 +107,7 @@ static ef_status read_event(ef__request *r, void *request, ef_error *err)
     ef_status st =
         ef_journal_read_id(ef__request_journal(r), asked->tenant, asked->name, &batch, err);
 
-    if (st == EF_OK && ef__cloudevent_wanted(r)) {
+    if (st == EF_OK && wants_cloudevents(r)) {
         r->type = "application/cloudevents+json";
         ef__cloudevent_write(&w, &batch.events[0], NULL);
     } else if (st == EF_OK) {
@@ -120,8 +117,128 @@ static ef_status read_event(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
+/* --- streams ---------------------------------------------------------------------------------- */
+
+typedef struct streams_request {
+    ef_str name, tenant, after;
+    bool any_tenant;
+    size_t limit;
+} streams_request;
+
+static ef_status list_streams(ef__request *r, void *request, ef_error *err)
+{
+    const streams_request *asked = request;
+    ef__json_writer w = ef__request_writer(r);
+    ef_stream_list found = {0};
+    ef_status st = ef_stream_ls(ef__request_journal(r), asked->tenant, asked->any_tenant,
+                                asked->after, asked->limit, &found, err);
+
+    if (st == EF_OK) {
+        ef__json_open(&w, '{');
+        ef__json_key(&w, "streams");
+        ef__shape_write_array(&w, &ef__shape_stream, NULL, found.items, found.count);
+        ef__json_member_name(&w, "next", ef_str_from(found.next));
+        ef__json_close(&w, '}');
+    }
+    ef_stream_list_release(&found);
+    return st;
+}
+
+static ef_status show_stream(ef__request *r, void *request, ef_error *err)
+{
+    const streams_request *asked = request;
+    ef__json_writer w = ef__request_writer(r);
+    ef_stream stream = {.tenant = asked->tenant, .name = asked->name};
+    ef_status st = ef_stream_head(ef__request_journal(r), asked->tenant, asked->name, &stream.seq,
+                                  &stream.position, err);
+
+    if (st == EF_OK && stream.seq == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no stream '%.*s'", EF_STR_ARG(asked->name));
+    if (st == EF_OK)
+        ef__shape_write(&w, &ef__shape_stream, &stream);
+    return st;
+}
+
+static const ef__input streams_inputs[] = {
+    TEXT(streams_request, after, "after", QUERY),
+    INT(streams_request, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
+    TENANT(streams_request, tenant),
+    ANY_TENANT(streams_request, any_tenant),
+    END,
+};
+
+static const ef__input stream_inputs[] = {
+    TEXT(streams_request, name, "stream", PATH),
+    TENANT(streams_request, tenant),
+    END,
+};
+
+/* --- types ------------------------------------------------------------------------------------ */
+
+static ef_status list_types(ef__request *r, ef_error *err)
+{
+    ef_type_list types = {0};
+
+    return EF__ANSWER(r, ef_type_ls(ef__request_journal(r), &types, err), &types);
+}
+
+static ef_status show_type(ef__request *r, ef_error *err)
+{
+    ef_type_list types = {0};
+
+    return EF__ANSWER(r, ef_type_get(ef__request_journal(r), r->parts[0], &types, err), &types);
+}
+
+static ef_status read_type(ef__request *r, ef__type_request *out, ef_error *err)
+{
+    ef_status st = ef__request_read(r, out, err);
+
+    if (st == EF_OK && out->intent.len > 0 && ef_intent_parse(out->intent, &out->type.intent) != 0)
+        st = ef_fail(err, EF_BAD_INPUT,
+                     "intent is '%.*s'; there are projection_and_replay, replay_only, audit_only",
+                     EF_STR_ARG(out->intent));
+    return st;
+}
+
+/* Members that the body does not have keep their values. */
+static ef_status set_type(ef__request *r, ef_error *err)
+{
+    ef__type_request asked = {.intent = {NULL, 0}};
+    ef_type_list types = {0};
+    ef_status st = ef_type_get(ef__request_journal(r), r->parts[0], &types, err);
+
+    if (st == EF_OK)
+        asked.type = types.items[0];
+    if (st == EF_OK || st == EF_NOT_FOUND)
+        st = read_type(r, &asked, err);
+    if (st == EF_OK)
+        st = ef_type_set(ef__request_journal(r), &asked.type, err);
+    ef_type_list_release(&types);
+    return st == EF_OK ? show_type(r, err) : st;
+}
+
 const ef__http_route ef__routes_events[] = {
-    EF__RUN(append_to_stream, append_events), EF__RUN(append_many, append_events),
-    EF__SERVE(read_stream, read_stream),      EF__SERVE(read_log, read_log),
-    EF__SERVE(read_event, read_event),        {0},
+    EF__RUN(append_to_stream, ef__append_events),
+    EF__RUN(append_many, ef__append_events),
+    EF__SERVE(read_stream, read_stream),
+    EF__SERVE(read_log, read_log),
+    EF__SERVE(read_event, read_event),
+    {0},
+};
+
+const ef__http_route ef__routes_types[] = {
+    EF__RUN(list_types, list_types),
+    EF__RUN(show_type, show_type),
+    EF__RUN(set_type, set_type),
+    {0},
+};
+
+const ef__http_route ef__routes_streams[] = {
+    EF__SERVE_OPERATION(list_streams, GET, "/v1/streams", READS(QUERY), "listStreams",
+                        "streams, in the order of their first event",
+                        REQUEST(streams_inputs, streams_request), ANSWER("Streams")),
+    EF__SERVE_OPERATION(show_stream, GET, "/v1/streams/{stream}", READS(QUERY), "showStream",
+                        "the last event of a stream", REQUEST(stream_inputs, streams_request),
+                        ANSWER("StreamHead")),
+    {0},
 };

@@ -180,14 +180,9 @@ static ef_status list_audit(ef__request *r, void *request, ef_error *err)
 {
     ef_audit_query *query = request;
     ef_audit_list entries = {0};
-    ef_status st;
 
     query->tenant = r->who.bound ? &r->tenant : NULL;
-    st = ef_audit_ls(ef__request_journal(r), query, &entries, err);
-    if (st == EF_OK)
-        ef__request_write_array(r, &ef__shape_audit_entry, entries.items, entries.count);
-    ef_audit_list_release(&entries);
-    return st;
+    return EF__ANSWER(r, ef_audit_ls(ef__request_journal(r), query, &entries, err), &entries);
 }
 
 const ef__http_route ef__routes_outbox[] = {

@@ -1,10 +1,17 @@
 /*
- * routes_projections.c - projections: deployment, progress and operations on them.
+ * routes_projections.c - projections: deployment, trials, progress, operations on them and on their
+ * generations.
  */
 #include "request.h"
 
+#include "../base/incoming.h"
+#include "../shape/operation_table.h"
+
 #include <everfold/generation.h>
 #include <everfold/projection.h>
+#include <everfold/trial.h>
+
+#include <inttypes.h>
 
 #define FAILURES_COUNTED 10000
 
@@ -123,11 +130,45 @@ static ef_status parse_on_error(ef_str word, ef_on_error *out, ef_error *err)
     return ef_fail(err, EF_BAD_INPUT, "on_error is '%.*s'; it is stop or skip", EF_STR_ARG(word));
 }
 
+/* Checks that the text is a program of the projection that the path names. */
+static ef_status check_program(const ef__request *r, ef_str text, ef_error *err)
+{
+    char name[256];
+    ef_status st = ef_program_name(text, name, sizeof(name), err);
+
+    if (st == EF_OK && !ef_str_equal(ef_str_from(name), r->parts[0]))
+        st = ef_fail(err, EF_BAD_INPUT, "the program is of projection '%s', the path says '%.*s'",
+                     name, EF_STR_ARG(r->parts[0]));
+    return st;
+}
+
+/* Answers with the problem and the diagnostics of the program. */
+static ef_status answer_mistakes(ef__request *r, ef_str text, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_text report = {0};
+
+    err->status = EF_BAD_INPUT;
+    (void)ef_program_check("program", text, EF_TEXT_JSON, &report, NULL);
+    ef__buf_reset(&r->out);
+    ef__problem_write(&w, err, NULL);
+    if (report.len > 0 && !r->out.failed && r->out.len > 0) {
+        r->out.len--; /* the closing bracket: one more member */
+        ef__buf_add_text(&r->out, ",\"mistakes\":");
+        ef__buf_add(&r->out, report.ptr, report.len);
+        ef__buf_add_char(&r->out, '}');
+    }
+    r->status = ef_status_http(EF_BAD_INPUT);
+    r->type = "application/problem+json";
+    ef_text_release(&report);
+    return EF_OK;
+}
+
 static ef_status deploy_program(ef__request *r, const ef__deploy_request *asked, ef_error *err)
 {
     ef_projection_list deployed = {0};
     ef_text report = {0};
-    ef_status st = ef__request_program(r, asked->text, err);
+    ef_status st = check_program(r, asked->text, err);
 
     if (st == EF_OK)
         st = ef_projection_deploy_by(ef__request_engine(r),
@@ -152,7 +193,7 @@ static ef_status deploy_projection(ef__request *r, void *request, ef_error *err)
         return st;
     st = deploy_program(r, asked, err);
     if (st == EF_BAD_INPUT)
-        return ef__request_mistakes(r, asked->text, err);
+        return answer_mistakes(r, asked->text, err);
     if (st == EF_OK && asked->on_error.len > 0)
         st = ef_projection_on_error(ef__request_engine(r), asked->name, on_error, asked->actor,
                                     asked->reason, err);
@@ -181,33 +222,22 @@ static ef_status resume_projection(ef__request *r, void *request, ef_error *err)
         err);
 }
 
-static ef_status answer_run(ef__request *r, ef_status st, ef_run_list *runs)
-{
-    ef__json_writer w = ef__request_writer(r);
-
-    if (st == EF_OK) {
-        ef__shape_write(&w, &ef__shape_run, &runs->items[0]);
-        r->status = r->route->answer_status;
-    }
-    ef_run_list_release(runs);
-    return st;
-}
-
 static ef_status rebuild_projection(ef__request *r, void *request, ef_error *err)
 {
     ef_run_list runs = {0};
 
-    return answer_run(r, ef_projection_rebuild(ef__request_engine(r), request, &runs, err), &runs);
+    return EF__ANSWER(r, ef_projection_rebuild(ef__request_engine(r), request, &runs, err), &runs);
 }
 
 static ef_status verify_projection(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
     ef_run_list runs = {0};
-    ef_status st = ef_projection_verify(ef__request_engine(r), asked->name, asked->actor,
-                                        asked->reason, &runs, err);
 
-    return answer_run(r, st, &runs);
+    return EF__ANSWER(r,
+                      ef_projection_verify(ef__request_engine(r), asked->name, asked->actor,
+                                           asked->reason, &runs, err),
+                      &runs);
 }
 
 static ef_status switch_projection(ef__request *r, void *request, ef_error *err)
@@ -249,16 +279,274 @@ static ef_status list_failures(ef__request *r, void *request, ef_error *err)
 static ef_status show_scope(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
-    ef__json_writer w = ef__request_writer(r);
     ef_scope_list one = {0};
-    ef_status st =
-        ef_projection_scope(ef__request_engine(r), asked->name, asked->tenant, &one, err);
 
+    return EF__ANSWER(
+        r, ef_projection_scope(ef__request_engine(r), asked->name, asked->tenant, &one, err), &one);
+}
+
+/* --- the program ------------------------------------------------------------------------------ */
+
+static const ef_projection *generation_of(const ef_projection_list *list, int64_t number)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (number == 0 || list->items[i].generation == number)
+            return &list->items[i];
+    return NULL;
+}
+
+typedef struct explain_request {
+    ef_str name;
+    int64_t generation; /* 0: the active one */
+} explain_request;
+
+static ef_status explain_projection(ef__request *r, void *request, ef_error *err)
+{
+    const explain_request *asked = request;
+    ef_projection_list found = {0};
+    ef_text report = {0};
+    const ef_projection *p = NULL;
+    ef_status st = ef_projection_ls(ef__request_engine(r), asked->name, &found, err);
+
+    if (st == EF_OK && !(p = generation_of(&found, asked->generation)))
+        st = ef_fail(err, EF_NOT_FOUND, "projection '%.*s' has no generation %lld",
+                     EF_STR_ARG(asked->name), (long long)asked->generation);
+    if (st == EF_OK && p->program.len == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "projection '%.*s' is written in C: there is no program",
+                     EF_STR_ARG(asked->name));
     if (st == EF_OK)
-        ef__shape_write(&w, &ef__shape_scope, &one.items[0]);
-    ef_scope_list_release(&one);
+        st = ef_program_explain("program", p->program, EF_TEXT_JSON, &report, err);
+    if (st == EF_OK)
+        ef__buf_add(&r->out, report.ptr, report.len);
+    ef_text_release(&report);
+    ef_projection_list_release(&found);
     return st;
 }
+
+/* --- one event -------------------------------------------------------------------------------- */
+
+static void write_trial(ef__json_writer *w, const ef_trial *trial)
+{
+    ef__json_open(w, '{');
+    ef__shape_members(w, &ef__shape_trial, trial);
+    ef__json_member_open(w, "views", '[');
+    for (size_t i = 0; i < trial->view_count; i++) {
+        ef__json_open(w, '{');
+        ef__json_member_str(w, "view_id", trial->views[i].view_id);
+        ef__json_member_raw(w, "before", trial->views[i].before);
+        ef__json_member_raw(w, "after", trial->views[i].after);
+        ef__json_close(w, '}');
+    }
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+}
+
+static ef_status try_event(ef__request *r, void *request, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    ef_trial trial = {0};
+    ef_status st = ef_projection_try(ef__request_engine(r), request, &trial, err);
+
+    if (st == EF_OK)
+        write_trial(&w, &trial);
+    ef_trial_release(&trial);
+    return st;
+}
+
+/* --- a draft of a program --------------------------------------------------------------------- */
+
+static bool write_draft_row(void *context, const ef_draft_row *row)
+{
+    ef__shape_write(context, &ef__shape_draft_row, row);
+    return true;
+}
+
+static ef_status try_draft(ef__request *r, void *request, ef_error *err)
+{
+    const ef__draft_request *asked = request;
+    ef__json_writer w = ef__request_writer(r);
+    ef_draft_result counts = {0};
+    ef_status st = check_program(r, asked->text, err);
+
+    ef__json_open(&w, '{');
+    ef__json_member_open(&w, "rows", '[');
+    if (st == EF_OK)
+        st =
+            ef_projection_try_draft(ef__request_engine(r),
+                                    &(ef_draft){.file_name = "program",
+                                                .text = asked->text,
+                                                .tenant = asked->any_tenant ? NULL : &asked->tenant,
+                                                .limit = asked->limit},
+                                    write_draft_row, &w, &counts, NULL, err);
+    ef__json_close(&w, ']');
+    ef__shape_members(&w, &ef__shape_draft_result, &counts);
+    ef__json_close(&w, '}');
+    if (st == EF_BAD_INPUT) {
+        ef__buf_reset(&r->out);
+        return answer_mistakes(r, asked->text, err);
+    }
+    return st;
+}
+
+/* --- retire ----------------------------------------------------------------------------------- */
+
+static ef_status retire_generation(ef__request *r, void *request, ef_error *err)
+{
+    ef__json_writer w = ef__request_writer(r);
+    int64_t count = 0;
+    ef_status st = ef_projection_retire(ef__request_engine(r), request, &count, err);
+
+    if (st == EF_OK) {
+        ef__json_open(&w, '{');
+        ef__json_member_int(&w, "retired", count);
+        ef__json_close(&w, '}');
+    }
+    return st;
+}
+
+/* --- diff ------------------------------------------------------------------------------------- */
+
+typedef struct difference_writer {
+    ef__json_writer writer;
+    int64_t limit, count;
+} difference_writer;
+
+static bool write_difference(void *context, const ef_difference *d)
+{
+    difference_writer *list = context;
+
+    if (list->count++ >= list->limit)
+        return true; /* counted, but not listed */
+    ef__json_open(&list->writer, '{');
+    ef__json_member_str(&list->writer, "tenant", d->tenant);
+    ef__json_member_str(&list->writer, "view_id", d->view_id);
+    ef__json_member_raw(&list->writer, "left", d->left);
+    ef__json_member_raw(&list->writer, "right", d->right);
+    ef__json_close(&list->writer, '}');
+    return true;
+}
+
+static ef_status diff_generations(ef__request *r, void *request, ef_error *err)
+{
+    ef__diff_request *asked = request;
+    difference_writer list = {.writer = ef__request_writer(r), .limit = asked->limit};
+    ef_diff counts = {0};
+    ef_status st;
+
+    asked->right.projection = asked->left.projection;
+    ef__json_open(&list.writer, '{');
+    ef__json_member_open(&list.writer, "differences", '[');
+    st = ef_projection_diff(ef__request_engine(r), &asked->left, &asked->right, write_difference,
+                            &list, &counts, err);
+    ef__json_close(&list.writer, ']');
+    ef__shape_members(&list.writer, &ef__shape_diff, &counts);
+    ef__json_close(&list.writer, '}');
+    return st;
+}
+
+/* --- seed ------------------------------------------------------------------------------------- */
+
+/* The body is a view a line, as `view export` writes them. */
+typedef struct seed_reader {
+    ef_str rest;
+    int64_t line;
+    ef__arena arena;
+} seed_reader;
+
+static ef_status read_text(const ef__json *line, const char *key, bool needed, ef_str *out,
+                           ef_error *err)
+{
+    const ef__json *value = ef__json_get(line, key);
+
+    if (!value || value->kind == EF__JSON_NULL)
+        return needed ? ef_fail(err, EF_BAD_INPUT, "%s is missing", key) : EF_OK;
+    if (value->kind != EF__JSON_STRING)
+        return ef_fail(err, EF_BAD_INPUT, "%s is not a string", key);
+    *out = value->text;
+    return EF_OK;
+}
+
+static ef_status read_view(seed_reader *s, const ef__json *line, ef_seed_view *out, ef_error *err)
+{
+    const ef__json *data = ef__json_get(line, "data");
+    const ef__json *seq = ef__json_get(line, "last_event_sequence");
+    ef_status st = read_text(line, "view_id", true, &out->view_id, err);
+
+    if (st == EF_OK)
+        st = read_text(line, "tenant", false, &out->tenant, err);
+    if (st == EF_OK && seq && seq->kind != EF__JSON_NULL &&
+        (seq->kind != EF__JSON_NUMBER || ef__json_int64(seq, &out->last_event_sequence) != 0 ||
+         out->last_event_sequence < 0))
+        st = ef_fail(err, EF_BAD_INPUT,
+                     "last_event_sequence is not a whole number from 0 to %" PRId64, INT64_MAX);
+    if (st == EF_OK && (!data || data->kind != EF__JSON_OBJECT))
+        st = ef_fail(err, EF_BAD_INPUT, "line %lld: data is missing, or not an object",
+                     (long long)s->line);
+    if (st == EF_OK)
+        out->data = data->text;
+    return st;
+}
+
+static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_error *err)
+{
+    seed_reader *s = context;
+    ef__json *line = NULL;
+    ef_str text = {NULL, 0};
+    ef_status st;
+
+    *out = (ef_seed_view){{NULL, 0}, {NULL, 0}, {NULL, 0}, 0};
+    while (text.len == 0 && s->rest.len > 0) {
+        const char *end = memchr(s->rest.ptr, '\n', s->rest.len);
+        size_t length = end ? (size_t)(end - s->rest.ptr) : s->rest.len;
+        text = (ef_str){s->rest.ptr, length};
+        length += end ? 1 : 0;
+        s->rest = (ef_str){s->rest.ptr + length, s->rest.len - length};
+        s->line++;
+    }
+    *out_more = text.len > 0;
+    if (text.len == 0)
+        return EF_OK;
+    ef__arena_reset(&s->arena);
+    st = ef__json_parse_envelope(text, text.len, &s->arena, &line, err);
+    return st == EF_OK ? read_view(s, line, out, err) : st;
+}
+
+static ef_status seed_generation(ef__request *r, void *request, ef_error *err)
+{
+    const ef__seed_request *asked = request;
+    seed_reader reader = {.rest = asked->views, .arena = EF__ARENA_INIT(EF__ANSWER_BYTES_MAX)};
+    ef_seed seed = {.projection = asked->name,
+                    .position = asked->position,
+                    .next = next_view,
+                    .context = &reader,
+                    .actor = asked->actor,
+                    .reason = asked->reason};
+    ef_run_list runs = {0};
+    ef_status st = EF_OK;
+
+    if (asked->position < 0)
+        st = ef_fail(err, EF_BAD_INPUT, "position is missing: the views are as of then");
+    if (st == EF_OK)
+        st = ef_projection_seed(ef__request_engine(r), &seed, &runs, err);
+    st = EF__ANSWER(r, st, &runs);
+    ef__arena_release(&reader.arena);
+    return st;
+}
+
+static const ef__input explain_inputs[] = {
+    TEXT(explain_request, name, "name", PATH),
+    INT(explain_request, generation, "generation", QUERY, 1, INT32_MAX),
+    END,
+};
+
+static const ef__input try_inputs[] = {
+    TEXT(ef_trial_ask, projection, "name", PATH),
+    TENANT(ef_trial_ask, tenant),
+    TEXT(ef_trial_ask, stream, "stream", MEMBER, .required = true),
+    INT(ef_trial_ask, seq, "seq", MEMBER, 1, INT64_MAX, .required = true),
+    INT(ef_trial_ask, generation, "generation", MEMBER, 1, INT32_MAX),
+    END,
+};
 
 const ef__http_route ef__routes_projections[] = {
     EF__SERVE(pause_projection, pause_projection),
@@ -272,5 +560,19 @@ const ef__http_route ef__routes_projections[] = {
     EF__RUN(show_projection, show_projection),
     EF__SERVE(deploy_projection, deploy_projection),
     EF__RUN(list_projections, list_projections),
+    EF__SERVE(retire_projection, retire_generation),
+    EF__SERVE(seed_projection, seed_generation),
+    EF__SERVE(diff_projection, diff_generations),
+    {0},
+};
+
+const ef__http_route ef__routes_trial[] = {
+    EF__SERVE_OPERATION(explain_projection, GET, "/v1/projections/{name}/explain", READS(NONE),
+                        "explainProjection", "the program as a graph",
+                        REQUEST(explain_inputs, explain_request), ANSWER("Explained")),
+    EF__SERVE_OPERATION(try_event, POST, "/v1/projections/{name}:try", READS_BODY(QUERY),
+                        "tryEvent", "fold an event without effect: what it would change",
+                        REQUEST(try_inputs, ef_trial_ask), ANSWER("Trial")),
+    EF__SERVE(try_draft, try_draft),
     {0},
 };

@@ -11,13 +11,11 @@ static ef_status list_runs(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
     ef_run_list runs = {0};
-    ef_status st = ef_run_ls_of(ef__request_journal(r), r->who.bound ? &r->tenant : NULL,
-                                asked->flag, (size_t)asked->limit, &runs, err);
 
-    if (st == EF_OK)
-        ef__request_write_array(r, &ef__shape_run, runs.items, runs.count);
-    ef_run_list_release(&runs);
-    return st;
+    return EF__ANSWER(r,
+                      ef_run_ls_of(ef__request_journal(r), r->who.bound ? &r->tenant : NULL,
+                                   asked->flag, (size_t)asked->limit, &runs, err),
+                      &runs);
 }
 
 /* To a bound token, a run of another tenant does not exist. */
@@ -30,22 +28,12 @@ static ef_status find_run(ef__request *r, ef_str id, ef_run_list *out, ef_error 
     return st;
 }
 
-static ef_status answer_run(ef__request *r, ef_status st, ef_run_list *runs)
-{
-    ef__json_writer w = ef__request_writer(r);
-
-    if (st == EF_OK)
-        ef__shape_write(&w, &ef__shape_run, &runs->items[0]);
-    ef_run_list_release(runs);
-    return st;
-}
-
 static ef_status show_run(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
     ef_run_list runs = {0};
 
-    return answer_run(r, find_run(r, asked->name, &runs, err), &runs);
+    return EF__ANSWER(r, find_run(r, asked->name, &runs, err), &runs);
 }
 
 static ef_status cancel_run(ef__request *r, void *request, ef_error *err)
@@ -110,10 +98,9 @@ static const ef_replay *replay_of(ef__replay_request *asked)
 static ef_status request_replay(ef__request *r, void *request, ef_error *err)
 {
     ef_run_list runs = {0};
-    ef_status st = ef_replay_request(ef__request_engine(r), replay_of(request), &runs, err);
 
-    r->status = st == EF_OK ? 202 : 0;
-    return answer_run(r, st, &runs);
+    return EF__ANSWER(r, ef_replay_request(ef__request_engine(r), replay_of(request), &runs, err),
+                      &runs);
 }
 
 typedef struct warning_writer {

@@ -160,7 +160,7 @@ static ef_status explain_view(ef__request *r, void *request, ef_error *err)
                                    asked->id, (size_t)asked->limit, &budget, &batch, err);
 
     if (st == EF_OK) {
-        ef__request_write_array(r, &ef__shape_event, batch.events, batch.count);
+        ef__request_write(r, batch.events, batch.count);
         if (batch.more)
             ef__request_add_header(r, "Everfold-More", "true");
     }

@@ -11,12 +11,8 @@
 static ef_status list_leases(ef__request *r, ef_error *err)
 {
     ef_lease_list leases = {0};
-    ef_status st = ef_lease_ls(ef__request_journal(r), NULL, &leases, err);
 
-    if (st == EF_OK)
-        ef__request_write_array(r, &ef__shape_lease, leases.items, leases.count);
-    ef_lease_list_release(&leases);
-    return st;
+    return EF__ANSWER(r, ef_lease_ls(ef__request_journal(r), NULL, &leases, err), &leases);
 }
 
 static void write_worker(ef__json_writer *w, const ef_worker_list *workers, size_t index,
@@ -63,34 +59,25 @@ static ef_status list_workers(ef__request *r, ef_error *err)
 static ef_status list_partitions(ef__request *r, ef_error *err)
 {
     ef_partition_list partitions = {0};
-    ef_status st = ef_partition_ls(ef__request_journal(r), &partitions, err);
 
-    if (st == EF_OK)
-        ef__request_write_array(r, &ef__shape_partition, partitions.items, partitions.count);
-    ef_partition_list_release(&partitions);
-    return st;
+    return EF__ANSWER(r, ef_partition_ls(ef__request_journal(r), &partitions, err), &partitions);
 }
 
 static ef_status sync_partitions(ef__request *r, void *request, ef_error *err)
 {
-    ef__json_writer w = ef__request_writer(r);
     ef_partition_sync_result result = {0};
     ef_status st = ef_partition_sync(ef__request_journal(r), request, &result, err);
 
     if (st == EF_OK)
-        ef__shape_write(&w, &ef__shape_partition_sync_result, &result);
+        ef__request_write(r, &result, 1);
     return st;
 }
 
 static ef_status list_lanes(ef__request *r, ef_error *err)
 {
     ef_lane_list lanes = {0};
-    ef_status st = ef_lane_ls(ef__request_journal(r), &lanes, err);
 
-    if (st == EF_OK)
-        ef__request_write_array(r, &ef__shape_lane, lanes.items, lanes.count);
-    ef_lane_list_release(&lanes);
-    return st;
+    return EF__ANSWER(r, ef_lane_ls(ef__request_journal(r), &lanes, err), &lanes);
 }
 
 const ef__http_route ef__routes_workers[] = {

@@ -6,8 +6,9 @@
  */
 #include "server.h"
 
-#include "server_priv.h"
-#include "trace.h"
+#include "request.h"
+
+#include "../base/deadline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,52 @@ ef_status ef__server_path_check(ef_str path, ef_error *err)
                    "server.path is '%.*s'; it begins with a slash and does not end in one, as "
                    "/everfold, with letters, digits and -._~ between slashes",
                    (int)(path.len < 255 ? path.len : 255), path.ptr);
+}
+
+void *ef__service_new(size_t bytes, ef_error *err)
+{
+    ef__service *service = calloc(1, bytes);
+
+    if (!service) {
+        (void)ef_fail(err, EF_NO_MEMORY, "memory ran out");
+        return NULL;
+    }
+    pthread_mutex_init(&service->lock, NULL);
+    ef__cond_init(&service->changed);
+    return service;
+}
+
+ef_status ef__service_start(ef__service *service, void *(*run)(void *), void *context,
+                            const char *purpose, ef_error *err)
+{
+    service->running = pthread_create(&service->thread, NULL, run, context) == 0;
+    return service->running ? EF_OK : ef_fail(err, EF_NO_MEMORY, "no thread for %s", purpose);
+}
+
+void ef__service_stop(void *object)
+{
+    ef__service *service = object;
+
+    if (!service || !service->running)
+        return;
+    pthread_mutex_lock(&service->lock);
+    service->ending = true;
+    pthread_cond_signal(&service->changed);
+    pthread_mutex_unlock(&service->lock);
+    (void)pthread_join(service->thread, NULL);
+    service->running = false;
+}
+
+void ef__service_free(void *object)
+{
+    ef__service *service = object;
+
+    if (!service)
+        return;
+    ef__service_stop(service);
+    pthread_cond_destroy(&service->changed);
+    pthread_mutex_destroy(&service->lock);
+    free(service);
 }
 
 ef_status ef__server_start(const ef__server_options *options, ef__server **out, ef_error *err)
@@ -159,15 +206,16 @@ void ef__server_stop(ef__server *server, int64_t drain_ms)
     ef__hub_stop(server);
     ef__waiters_stop(server);
     drain_requests(server, drain_ms);
-    ef__committer_stop(server);
+    ef__service_stop(server->committer);
     ef__pool_stop(server);
     ef__http_stop(server);
-    ef__committer_close(server);
+    ef__service_free(server->committer);
     ef__pool_close(server);
-    ef__waiters_close(server);
+    ef__service_free(server->event_waiters);
+    ef__service_free(server->view_waiters);
     ef__tracer_stop(server);
-    ef__history_stop(server);
-    ef__hub_close(server);
+    ef__service_free(server->history);
+    ef__service_free(server->hub);
     ef__tls_close(server);
     ef__tokens_close(server);
     free(server);

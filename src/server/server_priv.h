@@ -4,7 +4,6 @@
 #ifndef EF_SERVER_SERVER_PRIV_H
 #define EF_SERVER_SERVER_PRIV_H
 
-#include "metrics.h"
 #include "server.h"
 
 #include "../base/logger.h"
@@ -34,7 +33,7 @@ typedef struct ef__peer {
     unsigned uid;
 } ef__peer;
 
-/* A listening Unix socket (socket.c). */
+/* A listening Unix socket (address.c). */
 typedef struct ef__socket {
     int fd;
     char path[108]; /* of its file; "": none */
@@ -52,11 +51,46 @@ typedef struct ef__principal {
     char token[40]; /* the token's id; "": no token */
 } ef__principal;
 
+#define EF__ROUTES_MAX 128 /* of all tables; a test counts them */
+#define EF__BUCKETS 14
+
+/* Durations, in buckets that grow from 100 µs to 10 s. */
+typedef struct ef__histogram {
+    int64_t counts[EF__BUCKETS + 1]; /* the last: above all bounds */
+    int64_t sum_us;
+} ef__histogram;
+
+typedef struct ef__server_meter {
+    int64_t appended[4]; /* events: ok, duplicate, conflict, error */
+    ef__histogram append, request;
+    ef__histogram waits[2]; /* reads that asked for freshness: in time, or timed out */
+    int64_t requests[EF__ROUTES_MAX + 1][5]; /* by operation and first digit of the status; the last
+                                              * row: unknown operation */
+} ef__server_meter;
+
 /* Current numbers, and (`refused`) the number of slow connections closed so far. Atomic. */
 typedef struct ef__server_counts {
     int64_t in_flight, connections, followers;
     int64_t refused;
 } ef__server_counts;
+
+/* A thread of the server, with the lock of its data and the condition that it sleeps on. */
+typedef struct ef__service {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* its timed waits use the monotonic clock */
+    bool running;           /* the thread has to be joined */
+    bool ending;            /* the thread has to end; under the lock */
+} ef__service;
+
+/* A zeroed object of `bytes` that begins with an ef__service. NULL: EF_NO_MEMORY. */
+void *ef__service_new(size_t bytes, ef_error *err);
+ef_status ef__service_start(ef__service *service, void *(*run)(void *), void *context,
+                            const char *purpose, ef_error *err);
+/* Ends the thread, if it was started. This and the next accept NULL. */
+void ef__service_stop(void *object);
+/* Stops, and frees the object. */
+void ef__service_free(void *object);
 
 struct ef__server {
     ef__server_options options; /* defaults filled in */
@@ -68,7 +102,7 @@ struct ef__server {
     struct ef__connections *connections;
     struct ef__loop *loop;
     struct ef__pool *pool, *probes;
-    struct ef__waiters *waiters;
+    struct ef__waiters *event_waiters, *view_waiters;
     struct ef__committer *committer;
     struct ef__tokens *tokens;
     struct ef__tls *tls; /* NULL: plain HTTP */
@@ -117,9 +151,8 @@ ef_status ef__waiters_start(ef__server *server, ef_error *err);
 bool ef__waiters_park(struct ef__request *r, int64_t end_us, int64_t after, ef_view_wait *view);
 void ef__waiters_put(struct ef__request *r); /* called by the pool after the handler */
 void ef__waiters_stop(ef__server *server);   /* resumes all waiting requests */
-void ef__waiters_close(ef__server *server);  /* frees the memory */
 
-/* --- committer.c: group commit of appends ----------------------------------------------------- */
+/* --- append.c: group commit of appends -------------------------------------------------------- */
 
 #define EF__COMMITTED_BYTES_MAX 65536 /* of a body: parsing a larger one would delay the others */
 
@@ -128,8 +161,6 @@ ef_status ef__committer_start(ef__server *server, ef_error *err);
 /* Like ef__pool_put, for an append with a small body. Starts with the next ef__committer_go. */
 bool ef__committer_put(ef__committer *committer, struct ef__request *r);
 void ef__committer_go(ef__committer *committer);
-void ef__committer_stop(ef__server *server); /* this and close: as for the pool */
-void ef__committer_close(ef__server *server);
 
 /* --- dispatch.c: from the headers to the handler ---------------------------------------------- */
 
@@ -146,13 +177,11 @@ void ef__dispatch_problem(struct ef__request *r);
 /* --- hub.c: subscriptions --------------------------------------------------------------------- */
 
 ef_status ef__hub_start(ef__server *server, ef_error *err);
-void ef__hub_stop(ef__server *server);  /* ends all subscriptions */
-void ef__hub_close(ef__server *server); /* frees the memory, after the last follower was released */
+void ef__hub_stop(ef__server *server); /* ends all subscriptions */
 
 /* --- history.c: samples of the last hour ------------------------------------------------------ */
 
 ef_status ef__history_start(ef__server *server, ef_error *err);
-void ef__history_stop(ef__server *server);
 
 /* --- tls.c: certificate and key --------------------------------------------------------------- */
 
@@ -161,6 +190,40 @@ ef_status ef__tls_open(ef__server *server, ef_error *err);
 /* Reads the files again. On failure the old pair stays in use. */
 ef_status ef__tls_reload(ef__server *server, ef_error *err);
 void ef__tls_close(ef__server *server); /* after the network thread has ended */
+
+/* --- metrics.c: what the server counts -------------------------------------------------------- */
+
+/* Counting is an atomic addition, whose cost per request is not measurable. Labels have values from
+ * fixed sets (outcomes, operations, states) or small sets that operators define (projections,
+ * lanes), never a tenant, stream or id. */
+
+/* Counts an append; `places` are read if `status` is EF_OK. */
+void ef__meter_append(struct ef__server *server, ef_status status, const ef_place *places,
+                      size_t count, int64_t us);
+/* Counts a read that asked for freshness. */
+void ef__meter_wait(struct ef__server *server, ef_status status, int64_t us);
+/* Counts a request that has its response. */
+void ef__meter_request(const struct ef__request *r);
+
+/* --- trace.c: spans of requests --------------------------------------------------------------- */
+
+typedef struct ef__tracer ef__tracer;
+
+/* Spans by result, since the start. */
+typedef struct ef__trace_counts {
+    int64_t sent, failed, dropped;
+} ef__trace_counts;
+
+/* Without options.otlp_url, server->tracer stays NULL. */
+ef_status ef__tracer_start(ef__server *server, ef_error *err);
+/* Sends the queued spans, within a few seconds. */
+void ef__tracer_stop(ef__server *server);
+/* Queues the span of a request that has its response. */
+void ef__trace_request(const struct ef__request *r);
+/* Zeros without a tracer. */
+ef__trace_counts ef__tracer_counts(const ef__server *server);
+/* The trace id in a traceparent; "" if it is invalid. */
+ef_str ef__trace_id(ef_str parent);
 
 /* --- auth.c ----------------------------------------------------------------------------------- */
 

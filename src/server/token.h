@@ -8,7 +8,7 @@
 #define EF_SERVER_TOKEN_H
 
 #include "../base/json.h"
-#include "route.h"
+#include "../shape/operation.h"
 
 #include <everfold/event.h>
 

@@ -1,12 +1,15 @@
 /*
- * trace.c - see trace.h.
+ * trace.c - spans of requests for OpenTelemetry: OTLP over HTTP, as JSON.
+ *
+ * Off unless an endpoint is configured; then it costs one comparison per request. If on, a request
+ * puts its span into a bounded queue and does not wait; a thread sends the queued spans. If the
+ * queue is full, the span is dropped and counted.
+ *
+ * A request whose traceparent is not sampled has no span.
  *
  * The lock only guards the queue. The thread removes the queued spans under it, and formats and
  * sends them without it.
  */
-#include "trace.h"
-
-#include "cloudevent.h"
 #include "request.h"
 
 #include "../base/deadline.h"
@@ -38,19 +41,36 @@ typedef struct span {
 } span;
 
 struct ef__tracer {
+    ef__service service;
     ef__server *server;
     CURL *curl;
     struct curl_slist *headers;
-    pthread_t thread;
-    bool running, ending;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
     span queue[QUEUE_SPANS];
     size_t first, count;
     ef__trace_counts counts; /* under the lock */
 };
 
 /* --- spans ------------------------------------------------------------------------------------ */
+
+/* 00-32 digits-16 digits-2 digits, of a version that we know or a later one. */
+static bool is_trace_parent(ef_str text)
+{
+    static const char form[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+
+    if (text.len < sizeof(form) - 1 || text.len > 256)
+        return false;
+    for (size_t i = 0; i < sizeof(form) - 1; i++) {
+        char c = text.ptr[i];
+        if (form[i] == '-' ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+    }
+    return true;
+}
+
+ef_str ef__trace_id(ef_str parent)
+{
+    return is_trace_parent(parent) ? (ef_str){parent.ptr + 3, 32} : EF_STR("");
+}
 
 static void random_hex(char *out, size_t digits)
 {
@@ -78,15 +98,15 @@ static bool take_parent(ef_str parent, span *out)
 
 static void queue_span(ef__tracer *t, const span *s)
 {
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(&t->service.lock);
     if (t->count < QUEUE_SPANS) {
         t->queue[(t->first + t->count++) % QUEUE_SPANS] = *s;
         if (t->count == 1 || t->count == BATCH_SPANS)
-            pthread_cond_signal(&t->changed);
+            pthread_cond_signal(&t->service.changed);
     } else {
         t->counts.dropped++;
     }
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(&t->service.lock);
 }
 
 void ef__trace_request(const ef__request *r)
@@ -113,9 +133,9 @@ ef__trace_counts ef__tracer_counts(const ef__server *server)
 
     if (!server->tracer)
         return counts;
-    pthread_mutex_lock(&server->tracer->lock);
+    pthread_mutex_lock(&server->tracer->service.lock);
     counts = server->tracer->counts;
-    pthread_mutex_unlock(&server->tracer->lock);
+    pthread_mutex_unlock(&server->tracer->service.lock);
     return counts;
 }
 
@@ -263,9 +283,9 @@ static void send_batch(ef__tracer *t, const span *spans, size_t count)
     write_batch(t, &body, spans, count);
     sent = !body.failed && post_spans(t, &body);
     ef__buf_release(&body);
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(&t->service.lock);
     *(sent ? &t->counts.sent : &t->counts.failed) += (int64_t)count;
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(&t->service.lock);
 }
 
 /* Under the lock: waits until there are BATCH_SPANS spans, the first one is GATHER_MS old, or the
@@ -274,11 +294,11 @@ static void wait_for_spans(ef__tracer *t)
 {
     struct timespec until;
 
-    while (t->count == 0 && !t->ending)
-        pthread_cond_wait(&t->changed, &t->lock);
+    while (t->count == 0 && !t->service.ending)
+        pthread_cond_wait(&t->service.changed, &t->service.lock);
     until = ef__deadline(CLOCK_MONOTONIC, GATHER_MS);
-    while (t->count < BATCH_SPANS && !t->ending)
-        if (pthread_cond_timedwait(&t->changed, &t->lock, &until) == ETIMEDOUT)
+    while (t->count < BATCH_SPANS && !t->service.ending)
+        if (pthread_cond_timedwait(&t->service.changed, &t->service.lock, &until) == ETIMEDOUT)
             break;
 }
 
@@ -287,22 +307,23 @@ static void *tracer_run(void *context)
     static _Thread_local span batch[BATCH_SPANS];
     ef__tracer *t = context;
 
-    pthread_mutex_lock(&t->lock);
-    while (!t->ending || t->count > 0) {
+    pthread_mutex_lock(&t->service.lock);
+    while (!t->service.ending || t->count > 0) {
         size_t count = 0;
         wait_for_spans(t);
         for (; count < BATCH_SPANS && t->count > 0; t->count--) {
             batch[count++] = t->queue[t->first];
             t->first = (t->first + 1) % QUEUE_SPANS;
         }
-        pthread_mutex_unlock(&t->lock);
+        pthread_mutex_unlock(&t->service.lock);
         if (count > 0)
             send_batch(t, batch, count);
-        pthread_mutex_lock(&t->lock);
-        if (t->ending && t->counts.failed > 0) /* the collector is down: do not delay the stop */
+        pthread_mutex_lock(&t->service.lock);
+        if (t->service.ending &&
+            t->counts.failed > 0) /* the collector is down: do not delay the stop */
             break;
     }
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(&t->service.lock);
     return NULL;
 }
 
@@ -337,19 +358,15 @@ ef_status ef__tracer_start(ef__server *server, ef_error *err)
     if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
         return ef_fail(err, EF_BAD_INPUT, "the collector of traces is '%s'; http://… is needed",
                        url);
-    t = server->tracer = calloc(1, sizeof *t);
+    t = server->tracer = ef__service_new(sizeof *t, err);
     if (!t)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+        return EF_NO_MEMORY;
     t->server = server;
-    pthread_mutex_init(&t->lock, NULL);
-    ef__cond_init(&t->changed);
     (void)curl_global_init(CURL_GLOBAL_DEFAULT);
     t->curl = curl_easy_init();
-    if (!t->curl || !make_headers(t, server->options.otlp_headers) ||
-        pthread_create(&t->thread, NULL, tracer_run, t) != 0)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out, or no thread for traces");
-    t->running = true;
-    return EF_OK;
+    if (!t->curl || !make_headers(t, server->options.otlp_headers))
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    return ef__service_start(&t->service, tracer_run, t, "traces", err);
 }
 
 void ef__tracer_stop(ef__server *server)
@@ -358,16 +375,9 @@ void ef__tracer_stop(ef__server *server)
 
     if (!t)
         return;
-    pthread_mutex_lock(&t->lock);
-    t->ending = true;
-    pthread_cond_signal(&t->changed);
-    pthread_mutex_unlock(&t->lock);
-    if (t->running)
-        (void)pthread_join(t->thread, NULL);
+    ef__service_stop(t);
     server->tracer = NULL;
     curl_slist_free_all(t->headers);
     curl_easy_cleanup(t->curl);
-    pthread_mutex_destroy(&t->lock);
-    pthread_cond_destroy(&t->changed);
-    free(t);
+    ef__service_free(t);
 }

@@ -15,27 +15,17 @@
 
 #include "../base/deadline.h"
 
-#include <stdlib.h>
-
 #define CHECK_MAX 256    /* waits per call of ef_view_wait_check */
 #define WATCH_MS 200     /* the longest sleep: limits the delay after changes of other processes */
 #define SHARE 4          /* a check that took t is followed by a pause of SHARE * t … */
 #define PAUSE_MS_MAX 250 /* … up to this */
 
-typedef struct wait_list {
+typedef struct ef__waiters {
+    ef__service service;
     ef__server *server;
-    pthread_t thread;
-    bool running; /* the thread has to be joined */
-    pthread_mutex_t lock;
-    pthread_cond_t work;
     ef__request *first;
     int64_t head; /* of the journal, when it was read last */
-    bool ending;
 } wait_list;
-
-struct ef__waiters {
-    wait_list log, views;
-};
 
 /* Runs the handler again, unless the client has disconnected: then the request ends here. */
 static void resume_request(ef__request *r)
@@ -64,9 +54,9 @@ static void release_all(ef__request *list)
 /* Under the lock: waits until there are requests. False: the server stops. */
 static bool has_work(wait_list *queue)
 {
-    while (!queue->first && !queue->ending)
-        pthread_cond_wait(&queue->work, &queue->lock);
-    return !queue->ending;
+    while (!queue->first && !queue->service.ending)
+        pthread_cond_wait(&queue->service.changed, &queue->service.lock);
+    return !queue->service.ending;
 }
 
 /* Under the lock: removes and returns the requests that are ready, late or abandoned.
@@ -106,25 +96,25 @@ static void *watch_log(void *context)
     wait_list *queue = context;
     ef_journal *journal = queue->server->options.journal;
 
-    pthread_mutex_lock(&queue->lock);
+    pthread_mutex_lock(&queue->service.lock);
     while (has_work(queue)) {
         ef_head head = {0};
         int64_t left_ms;
         ef__request *over;
-        pthread_mutex_unlock(&queue->lock);
+        pthread_mutex_unlock(&queue->service.lock);
         if (ef_journal_head(journal, &head, NULL) != EF_OK)
             head.position = INT64_MAX; /* the handlers fail with the error */
-        pthread_mutex_lock(&queue->lock);
+        pthread_mutex_lock(&queue->service.lock);
         queue->head = head.position;
         over = remove_ready(queue, has_events, &left_ms);
         if (head.position == INT64_MAX)
             queue->head = 0;
-        pthread_mutex_unlock(&queue->lock);
+        pthread_mutex_unlock(&queue->service.lock);
         release_all(over);
         (void)ef_journal_wait(journal, head.position, left_ms, NULL);
-        pthread_mutex_lock(&queue->lock);
+        pthread_mutex_lock(&queue->service.lock);
     }
-    pthread_mutex_unlock(&queue->lock);
+    pthread_mutex_unlock(&queue->service.lock);
     return NULL;
 }
 
@@ -173,15 +163,15 @@ static int64_t check_all_views(wait_list *queue, int64_t *out_left_ms)
     int64_t began_us = ef__server_mono(queue->server), took_us;
 
     queue->first = NULL;
-    pthread_mutex_unlock(&queue->lock);
+    pthread_mutex_unlock(&queue->service.lock);
     check_views(list);
     took_us = ef__server_mono(queue->server) - began_us;
-    pthread_mutex_lock(&queue->lock);
+    pthread_mutex_lock(&queue->service.lock);
     prepend_list(queue, list);
     over = remove_ready(queue, has_views, out_left_ms);
-    pthread_mutex_unlock(&queue->lock);
+    pthread_mutex_unlock(&queue->service.lock);
     release_all(over);
-    pthread_mutex_lock(&queue->lock);
+    pthread_mutex_lock(&queue->service.lock);
     return took_us;
 }
 
@@ -190,19 +180,19 @@ static void *watch_views(void *context)
     wait_list *queue = context;
     int64_t turn = 0;
 
-    pthread_mutex_lock(&queue->lock);
+    pthread_mutex_lock(&queue->service.lock);
     while (has_work(queue)) {
         int64_t left_ms, pause_ms = check_all_views(queue, &left_ms) * SHARE / 1000;
         pause_ms = pause_ms < PAUSE_MS_MAX ? pause_ms : PAUSE_MS_MAX;
-        if (pause_ms > 0 && !queue->ending) {
+        if (pause_ms > 0 && !queue->service.ending) {
             struct timespec until = ef__deadline(CLOCK_MONOTONIC, pause_ms);
-            (void)pthread_cond_timedwait(&queue->work, &queue->lock, &until);
+            (void)pthread_cond_timedwait(&queue->service.changed, &queue->service.lock, &until);
         }
-        pthread_mutex_unlock(&queue->lock);
+        pthread_mutex_unlock(&queue->service.lock);
         turn = ef_view_wait_next(queue->server->options.engine, turn, left_ms);
-        pthread_mutex_lock(&queue->lock);
+        pthread_mutex_lock(&queue->service.lock);
     }
-    pthread_mutex_unlock(&queue->lock);
+    pthread_mutex_unlock(&queue->service.lock);
     return NULL;
 }
 
@@ -220,14 +210,14 @@ static int64_t count_of_token(const wait_list *queue, const ef__request *r)
 
 bool ef__waiters_park(ef__request *r, int64_t end_us, int64_t after, ef_view_wait *view)
 {
-    struct ef__waiters *waiters = r->server->waiters;
-    wait_list *queue = view ? &waiters->views : &waiters->log;
+    wait_list *queue = view ? r->server->view_waiters : r->server->event_waiters;
     int64_t most = EF__OF_ONE_TOKEN(r->server->options.connections_max);
     bool parks = ef__server_mono(r->server) < end_us;
 
-    pthread_mutex_lock(&queue->lock);
-    parks = parks && !queue->ending && (r->who.token[0] == '\0' || count_of_token(queue, r) < most);
-    pthread_mutex_unlock(&queue->lock);
+    pthread_mutex_lock(&queue->service.lock);
+    parks = parks && !queue->service.ending &&
+            (r->who.token[0] == '\0' || count_of_token(queue, r) < most);
+    pthread_mutex_unlock(&queue->service.lock);
     r->waiting.began_us = r->began_us;
     r->waiting.end_us = end_us;
     r->waiting.after = after;
@@ -240,82 +230,51 @@ bool ef__waiters_park(ef__request *r, int64_t end_us, int64_t after, ef_view_wai
 
 void ef__waiters_put(ef__request *r)
 {
-    struct ef__waiters *waiters = r->server->waiters;
-    wait_list *queue = r->waiting.view ? &waiters->views : &waiters->log;
+    wait_list *queue = r->waiting.view ? r->server->view_waiters : r->server->event_waiters;
     bool taken;
 
     r->waiting.parks = false;
-    pthread_mutex_lock(&queue->lock);
-    taken = !queue->ending && (r->waiting.view || !has_events(queue, r));
+    pthread_mutex_lock(&queue->service.lock);
+    taken = !queue->service.ending && (r->waiting.view || !has_events(queue, r));
     if (taken) {
         r->waiting.next = queue->first;
         queue->first = r;
-        pthread_cond_signal(&queue->work);
+        pthread_cond_signal(&queue->service.changed);
     }
-    pthread_mutex_unlock(&queue->lock);
+    pthread_mutex_unlock(&queue->service.lock);
     if (!taken)
         resume_request(r);
 }
 
-static ef_status wait_list_start(wait_list *queue, ef__server *server, void *(*watch)(void *),
+static ef_status wait_list_start(ef__server *server, void *(*watch)(void *), wait_list **out,
                                  ef_error *err)
 {
+    wait_list *queue = *out = ef__service_new(sizeof *queue, err);
+
+    if (!queue)
+        return EF_NO_MEMORY;
     queue->server = server;
-    pthread_mutex_init(&queue->lock, NULL);
-    ef__cond_init(&queue->work);
-    if (pthread_create(&queue->thread, NULL, watch, queue) != 0)
-        return ef_fail(err, EF_NO_MEMORY, "no thread for requests that wait");
-    queue->running = true;
-    return EF_OK;
+    return ef__service_start(&queue->service, watch, queue, "requests that wait", err);
 }
 
 ef_status ef__waiters_start(ef__server *server, ef_error *err)
 {
-    ef_status st;
+    ef_status st = wait_list_start(server, watch_log, &server->event_waiters, err);
 
-    server->waiters = calloc(1, sizeof *server->waiters);
-    if (!server->waiters)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
-    st = wait_list_start(&server->waiters->log, server, watch_log, err);
-    return st == EF_OK ? wait_list_start(&server->waiters->views, server, watch_views, err) : st;
+    return st == EF_OK ? wait_list_start(server, watch_views, &server->view_waiters, err) : st;
 }
 
 static void wait_list_stop(wait_list *queue)
 {
-    if (!queue->running)
+    if (!queue)
         return;
-    pthread_mutex_lock(&queue->lock);
-    queue->ending = true;
-    pthread_cond_signal(&queue->work);
-    pthread_mutex_unlock(&queue->lock);
-    (void)pthread_join(queue->thread, NULL);
-    queue->running = false;
+    ef__service_stop(queue);
     release_all(queue->first);
     queue->first = NULL;
 }
 
 void ef__waiters_stop(ef__server *server)
 {
-    if (!server->waiters)
-        return;
-    wait_list_stop(&server->waiters->log);
-    wait_list_stop(&server->waiters->views);
-}
-
-static void wait_list_close(wait_list *queue)
-{
-    if (!queue->server)
-        return;
-    pthread_cond_destroy(&queue->work);
-    pthread_mutex_destroy(&queue->lock);
-}
-
-void ef__waiters_close(ef__server *server)
-{
-    if (!server->waiters)
-        return;
-    wait_list_close(&server->waiters->log);
-    wait_list_close(&server->waiters->views);
-    free(server->waiters);
-    server->waiters = NULL;
+    wait_list_stop(server->event_waiters);
+    wait_list_stop(server->view_waiters);
 }

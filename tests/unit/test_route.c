@@ -2,7 +2,7 @@
  * test_route.c - each route declares what a token of one tenant gets of it, and the inputs of each
  * operation fit its pattern and its request struct.
  */
-#include "../../src/server/route.h"
+#include "../../src/server/request.h"
 
 #include "test.h"
 
