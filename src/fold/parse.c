@@ -68,7 +68,7 @@ bool ef__parse_accept_word(ef__parser *parser, const char *word)
     return true;
 }
 
-void ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion, const char *format,
+bool ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion, const char *format,
                      ...)
 {
     char text[512];
@@ -78,6 +78,7 @@ void ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion, 
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     ef__diagnostics_add(parser->diagnostics, EF__SEVERITY_ERROR, span, suggestion, "%s", text);
+    return false;
 }
 
 static void describe_token(const ef__lexeme *token, char *out, size_t size)
@@ -98,25 +99,23 @@ static void describe_token(const ef__lexeme *token, char *out, size_t size)
                        token->text.ptr);
 }
 
-void ef__parse_unexpected(ef__parser *parser, const char *what, const char *suggestion)
+bool ef__parse_unexpected(ef__parser *parser, const char *what, const char *suggestion)
 {
     char found[80];
 
-    if (parser->token.kind == EF__TOKEN_WRONG) {
-        ef__parse_error(parser, parser->token.span, parser->token.suggestion, "%s",
-                        parser->token.wrong);
-        return;
-    }
+    if (parser->token.kind == EF__TOKEN_WRONG)
+        return ef__parse_error(parser, parser->token.span, parser->token.suggestion, "%s",
+                               parser->token.wrong);
     describe_token(&parser->token, found, sizeof found);
-    ef__parse_error(parser, parser->token.span, suggestion, "expected %s, found %s", what, found);
+    return ef__parse_error(parser, parser->token.span, suggestion, "expected %s, found %s", what,
+                           found);
 }
 
 bool ef__parse_expect(ef__parser *parser, const char *mark, const char *what)
 {
     if (ef__parse_accept(parser, mark))
         return true;
-    ef__parse_unexpected(parser, what, NULL);
-    return false;
+    return ef__parse_unexpected(parser, what, NULL);
 }
 
 bool ef__parse_expect_line_end(ef__parser *parser)
@@ -126,28 +125,21 @@ bool ef__parse_expect_line_end(ef__parser *parser)
         return true;
     }
     if (ef__token_word(&parser->token, "then"))
-        ef__parse_unexpected(parser,
-                             "the end of the line: the statements of an if stand below it, "
-                             "deeper, without \"then\"",
-                             NULL);
-    else if (ef__token_is(&parser->token, "="))
-        ef__parse_unexpected(parser, "the end of the line", "==");
-    else
-        ef__parse_unexpected(parser, "the end of the line", NULL);
-    return false;
+        return ef__parse_unexpected(parser,
+                                    "the end of the line: the statements of an if stand below it, "
+                                    "deeper, without \"then\"",
+                                    NULL);
+    return ef__parse_unexpected(parser, "the end of the line",
+                                ef__token_is(&parser->token, "=") ? "==" : NULL);
 }
 
 bool ef__parse_int(ef__parser *parser, const char *what, int64_t max, int64_t *out)
 {
-    if (parser->token.kind != EF__TOKEN_NUMBER) {
-        ef__parse_unexpected(parser, what, NULL);
-        return false;
-    }
-    if (!ef__number_is_int64(&parser->token.number, out) || *out < 1 || *out > max) {
-        ef__parse_error(parser, parser->token.span, NULL, "%s is a whole number from 1 to %" PRId64,
-                        what, max);
-        return false;
-    }
+    if (parser->token.kind != EF__TOKEN_NUMBER)
+        return ef__parse_unexpected(parser, what, NULL);
+    if (!ef__number_is_int64(&parser->token.number, out) || *out < 1 || *out > max)
+        return ef__parse_error(parser, parser->token.span, NULL,
+                               "%s is a whole number from 1 to %" PRId64, what, max);
     ef__parse_advance(parser);
     return true;
 }

@@ -23,8 +23,8 @@ static bool enter_level(ef__parser *parser)
 {
     if (++parser->depth <= 3 * EF_FOLD_LIMIT_DEPTH)
         return true;
-    ef__parse_error(parser, parser->token.span, NULL, "this expression is nested too deeply");
-    return false;
+    return ef__parse_error(parser, parser->token.span, NULL,
+                           "this expression is nested too deeply");
 }
 
 static ef__expr *make_expr(ef__parser *parser, ef__expr_kind kind, ef__span span)
@@ -109,17 +109,13 @@ static bool parse_items(ef__parser *parser, ef__expr *parent, const char *close,
 
 static bool parse_key(ef__parser *parser, const ef__expr *parent, ef_str *out_key)
 {
-    if (parser->token.kind != EF__TOKEN_NAME && parser->token.kind != EF__TOKEN_TEXT) {
-        ef__parse_unexpected(parser, "a key", NULL);
-        return false;
-    }
+    if (parser->token.kind != EF__TOKEN_NAME && parser->token.kind != EF__TOKEN_TEXT)
+        return ef__parse_unexpected(parser, "a key", NULL);
     *out_key = parser->token.text;
     for (const ef__expr *arg = parent->args; arg; arg = arg->next) {
-        if (ef_str_equal(arg->key, *out_key)) {
-            ef__parse_error(parser, parser->token.span, NULL, "the key \"%.*s\" is there twice",
-                            EF_STR_ARG(*out_key));
-            return false;
-        }
+        if (ef_str_equal(arg->key, *out_key))
+            return ef__parse_error(parser, parser->token.span, NULL,
+                                   "the key \"%.*s\" is there twice", EF_STR_ARG(*out_key));
     }
     ef__parse_advance(parser);
     return ef__parse_expect(parser, ":", "\":\" after a key");
@@ -132,11 +128,9 @@ static bool parse_items(ef__parser *parser, ef__expr *parent, const char *close,
     while (!ef__parse_accept(parser, close)) {
         ef_str key = {NULL, 0};
 
-        if (parent->arg_count == EF_FOLD_LIMIT_ITEMS) {
-            ef__parse_error(parser, parser->token.span, NULL, "at most %d items",
-                            EF_FOLD_LIMIT_ITEMS);
-            return false;
-        }
+        if (parent->arg_count == EF_FOLD_LIMIT_ITEMS)
+            return ef__parse_error(parser, parser->token.span, NULL, "at most %d items",
+                                   EF_FOLD_LIMIT_ITEMS);
         if (keys && !parse_key(parser, parent, &key))
             return false;
         ef__expr *item = ef__parse_expr(parser);
@@ -243,10 +237,8 @@ static bool parse_bracket_step(ef__parser *parser, ef__path_step *step)
         step->field = expr->text.ptr ? expr->text : EF_STR("");
     } else if (expr->kind == EF__EXPR_NUMBER) {
         if (!ef__number_is_int64(&expr->number, &step->index) || step->index > INT32_MAX ||
-            step->index < INT32_MIN) {
-            ef__parse_error(parser, expr->span, NULL, "an index is a whole number");
-            return false;
-        }
+            step->index < INT32_MIN)
+            return ef__parse_error(parser, expr->span, NULL, "an index is a whole number");
     } else if (!(expr->kinds & (EF__KIND_TEXT | EF__KIND_NUMBER))) {
         ef__parse_error(parser, expr->span, NULL, "brackets hold a key or an index");
         return false;
@@ -264,10 +256,8 @@ static bool parse_step(ef__parser *parser, ef__path_step *step)
             return false;
     } else {
         ef__parse_advance(parser); /* the point */
-        if (parser->token.kind != EF__TOKEN_NAME) {
-            ef__parse_unexpected(parser, "a field after \".\"", NULL);
-            return false;
-        }
+        if (parser->token.kind != EF__TOKEN_NAME)
+            return ef__parse_unexpected(parser, "a field after \".\"", NULL);
         step->field = parser->token.text;
         ef__parse_advance(parser);
     }

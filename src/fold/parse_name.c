@@ -51,11 +51,10 @@ static bool refuse_view(ef__parser *parser, ef__lexeme name)
                        (int)(name.text.len > 50 ? 50 : name.text.len), name.text.ptr);
         field = guess;
     }
-    ef__parse_error(parser, name.span, field, "\"%.*s\" would be a field of the view, and %s",
-                    EF_STR_ARG(name.text),
-                    parser->where & EF__IN_UPCAST ? "an upcast has no view"
-                                                  : "a view's id cannot depend on a view");
-    return false;
+    return ef__parse_error(parser, name.span, field,
+                           "\"%.*s\" would be a field of the view, and %s", EF_STR_ARG(name.text),
+                           parser->where & EF__IN_UPCAST ? "an upcast has no view"
+                                                         : "a view's id cannot depend on a view");
 }
 
 static bool resolve_in_query(ef__parser *parser, ef__lexeme name, ef__expr *path)
@@ -108,26 +107,19 @@ static bool may_declare(ef__parser *parser, ef__lexeme name)
 {
     ef__root root;
 
-    if (name.kind != EF__TOKEN_NAME || ef__parse_is_reserved(name.text)) {
-        ef__parse_unexpected(parser, "a name", NULL);
-        return false;
-    }
-    if (ef__root_of_event(name.text, &root)) {
-        ef__parse_error(parser, name.span, NULL,
-                        "\"%.*s\" is a field of the event; choose another name",
-                        EF_STR_ARG(name.text));
-        return false;
-    }
-    if (find_in_scope(parser, name.text)) {
-        ef__parse_error(parser, name.span, NULL,
-                        "\"%.*s\" has a value already; choose another name", EF_STR_ARG(name.text));
-        return false;
-    }
-    if (parser->block->slot_count == EF_FOLD_LIMIT_SLOTS) {
-        ef__parse_error(parser, name.span, NULL, "a block has at most %d let and loop names",
-                        EF_FOLD_LIMIT_SLOTS);
-        return false;
-    }
+    if (name.kind != EF__TOKEN_NAME || ef__parse_is_reserved(name.text))
+        return ef__parse_unexpected(parser, "a name", NULL);
+    if (ef__root_of_event(name.text, &root))
+        return ef__parse_error(parser, name.span, NULL,
+                               "\"%.*s\" is a field of the event; choose another name",
+                               EF_STR_ARG(name.text));
+    if (find_in_scope(parser, name.text))
+        return ef__parse_error(parser, name.span, NULL,
+                               "\"%.*s\" has a value already; choose another name",
+                               EF_STR_ARG(name.text));
+    if (parser->block->slot_count == EF_FOLD_LIMIT_SLOTS)
+        return ef__parse_error(parser, name.span, NULL, "a block has at most %d let and loop names",
+                               EF_FOLD_LIMIT_SLOTS);
     return true;
 }
 
@@ -152,11 +144,10 @@ bool ef__parse_note_lookup(ef__parser *parser, ef__lexeme name)
     for (; *end; end = &(*end)->next, count++)
         if (ef_str_equal((*end)->name, name.text))
             return true;
-    if (count == EF_FOLD_LIMIT_LOOKUPS) {
-        ef__parse_error(parser, name.span, NULL, "a program looks up at most %d other projections",
-                        EF_FOLD_LIMIT_LOOKUPS);
-        return false;
-    }
+    if (count == EF_FOLD_LIMIT_LOOKUPS)
+        return ef__parse_error(parser, name.span, NULL,
+                               "a program looks up at most %d other projections",
+                               EF_FOLD_LIMIT_LOOKUPS);
     ef__lookup_name *lookup = ef__parse_alloc(parser, sizeof *lookup);
     if (!lookup)
         return false;

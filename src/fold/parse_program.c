@@ -12,10 +12,9 @@ static bool expect_word(ef__parser *parser, const char *word, const char *what)
 {
     if (ef__parse_accept_word(parser, word))
         return true;
-    ef__parse_unexpected(
+    return ef__parse_unexpected(
         parser, what,
         parser->token.kind == EF__TOKEN_NAME ? ef__suggest(parser->token.text, &word, 1) : NULL);
-    return false;
 }
 
 static bool parse_head(ef__parser *parser)
@@ -26,15 +25,12 @@ static bool parse_head(ef__parser *parser)
         return false;
     program->name = parser->token.text;
     program->name_span = parser->token.span;
-    if (parser->token.kind != EF__TOKEN_NAME || ef__parse_is_reserved(parser->token.text)) {
-        ef__parse_unexpected(parser, "the projection's name", NULL);
-        return false;
-    }
-    if (parser->token.text.len > EF_FOLD_LIMIT_NAME_BYTES) {
-        ef__parse_error(parser, parser->token.span, NULL,
-                        "a projection's name has at most %d characters", EF_FOLD_LIMIT_NAME_BYTES);
-        return false;
-    }
+    if (parser->token.kind != EF__TOKEN_NAME || ef__parse_is_reserved(parser->token.text))
+        return ef__parse_unexpected(parser, "the projection's name", NULL);
+    if (parser->token.text.len > EF_FOLD_LIMIT_NAME_BYTES)
+        return ef__parse_error(parser, parser->token.span, NULL,
+                               "a projection's name has at most %d characters",
+                               EF_FOLD_LIMIT_NAME_BYTES);
     ef__parse_advance(parser);
     return expect_word(parser, "version", "\"version N\"") &&
            ef__parse_int(parser, "a version", EF_FOLD_LIMIT_VERSION, &program->version) &&
@@ -49,11 +45,9 @@ static bool parse_order(ef__parser *parser)
         return false;
     if (ef__token_word(&parser->token, "log")) {
         parser->program->order = EF__FOLD_BY_LOG;
-    } else if (!ef__token_word(&parser->token, "stream")) {
-        ef__parse_unexpected(parser, "\"stream\" or \"log\"",
-                             ef__suggest(parser->token.text, words, 2));
-        return false;
-    }
+    } else if (!ef__token_word(&parser->token, "stream"))
+        return ef__parse_unexpected(parser, "\"stream\" or \"log\"",
+                                    ef__suggest(parser->token.text, words, 2));
     ef__parse_advance(parser);
     return true;
 }
@@ -87,10 +81,8 @@ static bool parse_index(ef__parser *parser, ef__index **end)
 
     if (!index)
         return false;
-    if (parser->token.kind != EF__TOKEN_NAME) {
-        ef__parse_unexpected(parser, "a path of the view", NULL);
-        return false;
-    }
+    if (parser->token.kind != EF__TOKEN_NAME)
+        return ef__parse_unexpected(parser, "a path of the view", NULL);
     /* An index is always the view's, so that its fields need no view. before them. */
     parser->where = EF__IN_QUERY;
     index->path = ef__parse_path(parser);
@@ -123,11 +115,9 @@ static bool parse_indexes(ef__parser *parser)
     int count = 0;
 
     do {
-        if (count++ == EF_FOLD_LIMIT_INDEXES) {
-            ef__parse_error(parser, parser->token.span, NULL, "a projection has at most %d indexes",
-                            EF_FOLD_LIMIT_INDEXES);
-            return false;
-        }
+        if (count++ == EF_FOLD_LIMIT_INDEXES)
+            return ef__parse_error(parser, parser->token.span, NULL,
+                                   "a projection has at most %d indexes", EF_FOLD_LIMIT_INDEXES);
         if (!parse_index(parser, end) || !name_index(parser, *end))
             return false;
         end = &(*end)->next;
@@ -143,15 +133,12 @@ static bool parse_setting(ef__parser *parser, uint32_t *seen)
 
     while (which < 4 && !ef__token_word(&word, words[which]))
         which++;
-    if (which == 4) {
-        ef__parse_unexpected(parser, "order, view, index or schema",
-                             word.kind == EF__TOKEN_NAME ? ef__suggest(word.text, words, 4) : NULL);
-        return false;
-    }
-    if (*seen & 1u << which) {
-        ef__parse_error(parser, word.span, NULL, "%s is set twice", words[which]);
-        return false;
-    }
+    if (which == 4)
+        return ef__parse_unexpected(parser, "order, view, index or schema",
+                                    word.kind == EF__TOKEN_NAME ? ef__suggest(word.text, words, 4)
+                                                                : NULL);
+    if (*seen & 1u << which)
+        return ef__parse_error(parser, word.span, NULL, "%s is set twice", words[which]);
     *seen |= 1u << which;
     ef__parse_advance(parser);
     if (which == 0)
@@ -185,14 +172,10 @@ static bool parse_type(ef__parser *parser, const char *what, ef_str *out, ef__sp
     ef_error err = EF_ERROR_INIT;
 
     ef__lexer_type(&parser->lexer, &parser->token);
-    if (parser->token.kind != EF__TOKEN_TYPE && parser->token.kind != EF__TOKEN_TEXT) {
-        ef__parse_unexpected(parser, what, NULL);
-        return false;
-    }
-    if (ef__name_check("type", parser->token.text, 1, true, &err) != EF_OK) {
-        ef__parse_error(parser, parser->token.span, NULL, "%s", err.text);
-        return false;
-    }
+    if (parser->token.kind != EF__TOKEN_TYPE && parser->token.kind != EF__TOKEN_TEXT)
+        return ef__parse_unexpected(parser, what, NULL);
+    if (ef__name_check("type", parser->token.text, 1, true, &err) != EF_OK)
+        return ef__parse_error(parser, parser->token.span, NULL, "%s", err.text);
     *out = parser->token.text;
     *out_span = parser->token.span;
     ef__parse_advance(parser);
@@ -209,11 +192,9 @@ static bool parse_pattern(ef__parser *parser, ef__pattern *pattern)
     if (!star || quoted)
         return true;
     size_t before = (size_t)(star - pattern->text.ptr);
-    if (before + 1 != pattern->text.len || (before > 0 && star[-1] != '.')) {
-        ef__parse_error(parser, pattern->span, NULL,
-                        "a * must be alone, or at the end after a point: order.*");
-        return false;
-    }
+    if (before + 1 != pattern->text.len || (before > 0 && star[-1] != '.'))
+        return ef__parse_error(parser, pattern->span, NULL,
+                               "a * must be alone, or at the end after a point: order.*");
     pattern->prefix = true;
     pattern->text.len = before;
     return true;
@@ -225,16 +206,13 @@ static bool parse_patterns(ef__parser *parser, ef__handler *handler)
     int count = 0;
 
     do {
-        if (count++ == EF_FOLD_LIMIT_PATTERNS) {
-            ef__parse_error(parser, parser->token.span, NULL, "a handler has at most %d types",
-                            EF_FOLD_LIMIT_PATTERNS);
-            return false;
-        }
-        if (parser->type_count++ >= EF_FOLD_LIMIT_TYPES) {
-            ef__parse_error(parser, parser->token.span, NULL,
-                            "the handlers of a program have at most %d types", EF_FOLD_LIMIT_TYPES);
-            return false;
-        }
+        if (count++ == EF_FOLD_LIMIT_PATTERNS)
+            return ef__parse_error(parser, parser->token.span, NULL,
+                                   "a handler has at most %d types", EF_FOLD_LIMIT_PATTERNS);
+        if (parser->type_count++ >= EF_FOLD_LIMIT_TYPES)
+            return ef__parse_error(parser, parser->token.span, NULL,
+                                   "the handlers of a program have at most %d types",
+                                   EF_FOLD_LIMIT_TYPES);
         *end = ef__parse_alloc(parser, sizeof **end);
         if (!*end || !parse_pattern(parser, *end))
             return false;
@@ -275,8 +253,7 @@ static bool parse_from_to(ef__parser *parser, int64_t *from, int64_t *to)
         return false;
     if (*to > *from)
         return true;
-    ef__parse_error(parser, parser->last, NULL, "the version must increase: from 1 to 2");
-    return false;
+    return ef__parse_error(parser, parser->last, NULL, "the version must increase: from 1 to 2");
 }
 
 static bool parse_upcast(ef__parser *parser, ef__span span)

@@ -49,9 +49,8 @@ static bool may_write(ef__parser *parser, const ef__expr *target, ef__stmt_kind 
         return refuse_target(parser, target);
     if (target->step_count > 0 || kind == EF__STMT_SET)
         return true;
-    ef__parse_error(parser, target->span, NULL,
-                    "%s as a whole can only be set with =", ef__root_name(wanted));
-    return false;
+    return ef__parse_error(parser, target->span, NULL,
+                           "%s as a whole can only be set with =", ef__root_name(wanted));
 }
 
 static bool operator_of_statement(ef__parser *parser, ef__stmt_kind *out)
@@ -71,12 +70,11 @@ static bool operator_of_statement(ef__parser *parser, ef__stmt_kind *out)
             return true;
         }
     }
-    ef__parse_unexpected(parser, "=, +=, -=, push, add or remove",
-                         parser->token.kind == EF__TOKEN_NAME
-                             ? ef__suggest(parser->token.text, words, 3)
-                         : ef__token_is(&parser->token, "==") ? "="
-                                                              : NULL);
-    return false;
+    return ef__parse_unexpected(parser, "=, +=, -=, push, add or remove",
+                                parser->token.kind == EF__TOKEN_NAME
+                                    ? ef__suggest(parser->token.text, words, 3)
+                                : ef__token_is(&parser->token, "==") ? "="
+                                                                     : NULL);
 }
 
 static ef__stmt *parse_change(ef__parser *parser)
@@ -198,22 +196,16 @@ static bool parse_for_head(ef__parser *parser, ef__stmt *stmt)
 {
     ef__lexeme name = parser->token;
 
-    if (name.kind != EF__TOKEN_NAME) {
-        ef__parse_unexpected(parser, "a name after for", NULL);
-        return false;
-    }
+    if (name.kind != EF__TOKEN_NAME)
+        return ef__parse_unexpected(parser, "a name after for", NULL);
     ef__parse_advance(parser);
-    if (!ef__parse_accept_word(parser, "in")) {
-        ef__parse_unexpected(parser, "\"in\"", NULL);
-        return false;
-    }
+    if (!ef__parse_accept_word(parser, "in"))
+        return ef__parse_unexpected(parser, "\"in\"", NULL);
     if (!(stmt->value = ef__parse_expr(parser)))
         return false;
-    if (stmt->value->uses & (EF__USES_VIEW | EF__USES_LOOKUP)) {
-        ef__parse_error(parser, stmt->value->span, NULL,
-                        "a loop runs over an array of the event, not of a view");
-        return false;
-    }
+    if (stmt->value->uses & (EF__USES_VIEW | EF__USES_LOOKUP))
+        return ef__parse_error(parser, stmt->value->span, NULL,
+                               "a loop runs over an array of the event, not of a view");
     stmt->name = name.text;
     stmt->slot = ef__parse_declare(parser, name, true, stmt->value);
     if (stmt->slot < 0)
