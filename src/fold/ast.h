@@ -192,25 +192,17 @@ struct ef__handler {
     ef__block block;
 };
 
-/* upcast TYPE from N to M: makes data of schema N one of schema M. M is above N. */
-typedef struct ef__upcast ef__upcast;
+/* A step from schema N to schema M, which is above N: upcast TYPE from N to M changes the data of
+ * an event, migrate from N to M a view. */
+typedef struct ef__step ef__step;
 
-struct ef__upcast {
-    ef__upcast *next;
+struct ef__step {
+    ef__step *next;
     ef__span span;
-    ef_str type; /* an exact type, after aliases */
+    ef_str type; /* UPCAST: an exact type, after aliases */
     int64_t from, to;
-    ef__block block; /* targets are ROOT_DATA */
-};
-
-/* migrate from N to M: makes a view of schema N one of schema M. */
-typedef struct ef__migration ef__migration;
-
-struct ef__migration {
-    ef__migration *next;
-    ef__span span;
-    int64_t from, to;
-    ef__block block; /* targets are ROOT_VIEW, no event, no lookup, no delete */
+    ef__block block; /* an upcast's targets are ROOT_DATA; a migration's ROOT_VIEW: no event, no
+                        lookup, no delete */
 };
 
 /* alias OLD = NEW: events stored as OLD are handled as NEW. One step: NEW is no OLD of another. */
@@ -261,8 +253,8 @@ struct ef__program {
     int32_t view_id_nodes;
     ef__index *indexes;
     ef__handler *handlers;
-    ef__upcast *upcasts;
-    ef__migration *migrations;
+    ef__step *upcasts;
+    ef__step *migrations;
     ef__alias *aliases;
     ef__lookup_name *lookups;
     int32_t handler_count;
@@ -279,6 +271,8 @@ struct ef__program {
 
 /* Fill in routes and wild; false when memory ran out. route.c */
 bool ef__program_route(ef__program *program);
+/* The step that starts at schema `from`, of an upcast's type or "", or NULL. */
+const ef__step *ef__step_from(const ef__step *first, ef_str type, int64_t from);
 
 /* A query's expression; fold.h shows it as an opaque ef__filter. */
 struct ef__filter {

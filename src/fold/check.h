@@ -22,9 +22,6 @@ void ef__check_view_id(const ef__expr *expr, ef__diagnostics *diagnostics);
 /* Names that nothing writes. check_names.c. False when memory ran out. */
 bool ef__check_names(ef__program *program, ef__diagnostics *diagnostics);
 
-/* Aliases, upcasts and migrations fit together. check_schema.c */
-void ef__check_schemas(const ef__program *program, ef__diagnostics *diagnostics);
-
 /* Does a pattern match every type that the other matches? */
 bool ef__pattern_covers(const ef__pattern *pattern, const ef__pattern *other);
 

@@ -61,17 +61,15 @@ static bool collect_fields(ef__program *program)
 
     for (const ef__handler *handler = program->handlers; handler; handler = handler->next)
         max += (size_t)handler->block.stmt_count;
-    for (const ef__migration *migration = program->migrations; migration;
-         migration = migration->next)
-        max += (size_t)migration->block.stmt_count;
+    for (const ef__step *step = program->migrations; step; step = step->next)
+        max += (size_t)step->block.stmt_count;
     out.items = ef__arena_zalloc(&program->arena, max, sizeof *out.items);
     if (!out.items)
         return false;
     for (const ef__handler *handler = program->handlers; handler; handler = handler->next)
         collect_block(&handler->block, &out);
-    for (const ef__migration *migration = program->migrations; migration;
-         migration = migration->next)
-        collect_block(&migration->block, &out);
+    for (const ef__step *step = program->migrations; step; step = step->next)
+        collect_block(&step->block, &out);
     qsort(out.items, out.count, sizeof *out.items, compare_names);
     program->fields = out.items;
     program->field_count = out.count;

@@ -165,24 +165,17 @@ static bool prepare_handler(ef__arena *arena, const ef__handler *handler, ef__bu
            prepare_block(arena, &handler->block, handler->when, out);
 }
 
-static bool prepare_upcast(ef__arena *arena, const ef__upcast *upcast, ef__buf *title,
-                           shown_block *out)
+static bool prepare_step(ef__arena *arena, const ef__step *step, const char *kind, ef__buf *title,
+                         shown_block *out)
 {
-    out->kind = "upcast";
-    out->span = upcast->span;
-    ef__buf_printf(title, "upcast %.*s from %lld to %lld", EF_STR_ARG(upcast->type),
-                   (long long)upcast->from, (long long)upcast->to);
-    return copy_title(arena, title, out) && prepare_block(arena, &upcast->block, NULL, out);
-}
-
-static bool prepare_migration(ef__arena *arena, const ef__migration *migration, ef__buf *title,
-                              shown_block *out)
-{
-    out->kind = "migration";
-    out->span = migration->span;
-    ef__buf_printf(title, "migrate from %lld to %lld", (long long)migration->from,
-                   (long long)migration->to);
-    return copy_title(arena, title, out) && prepare_block(arena, &migration->block, NULL, out);
+    out->kind = kind;
+    out->span = step->span;
+    if (step->type.len)
+        ef__buf_printf(title, "upcast %.*s", EF_STR_ARG(step->type));
+    else
+        ef__buf_add_text(title, "migrate");
+    ef__buf_printf(title, " from %lld to %lld", (long long)step->from, (long long)step->to);
+    return copy_title(arena, title, out) && prepare_block(arena, &step->block, NULL, out);
 }
 
 static bool prepare_program(const ef__program *program, ef__arena *arena, shown_program *out)
@@ -193,19 +186,17 @@ static bool prepare_program(const ef__program *program, ef__arena *arena, shown_
 
     for (const ef__handler *handler = program->handlers; handler; handler = handler->next)
         count++;
-    for (const ef__upcast *upcast = program->upcasts; upcast; upcast = upcast->next)
+    for (const ef__step *step = program->upcasts; step; step = step->next)
         count++;
-    for (const ef__migration *migration = program->migrations; migration;
-         migration = migration->next)
+    for (const ef__step *step = program->migrations; step; step = step->next)
         count++;
     out->program = program;
     out->blocks = ef__arena_zalloc(arena, count, sizeof *out->blocks);
     good = out->blocks != NULL;
-    for (const ef__upcast *upcast = program->upcasts; upcast && good; upcast = upcast->next)
-        good = prepare_upcast(arena, upcast, &title, &out->blocks[out->block_count++]);
-    for (const ef__migration *migration = program->migrations; migration && good;
-         migration = migration->next)
-        good = prepare_migration(arena, migration, &title, &out->blocks[out->block_count++]);
+    for (const ef__step *step = program->upcasts; step && good; step = step->next)
+        good = prepare_step(arena, step, "upcast", &title, &out->blocks[out->block_count++]);
+    for (const ef__step *step = program->migrations; step && good; step = step->next)
+        good = prepare_step(arena, step, "migration", &title, &out->blocks[out->block_count++]);
     for (const ef__handler *handler = program->handlers; handler && good; handler = handler->next)
         good = prepare_handler(arena, handler, &title, &out->blocks[out->block_count++]);
     ef__buf_release(&title);

@@ -39,9 +39,8 @@ static int32_t memo_count(const ef__program *program)
 
     for (const ef__handler *handler = program->handlers; handler; handler = handler->next)
         most = handler->block.memo_count > most ? handler->block.memo_count : most;
-    for (const ef__migration *migration = program->migrations; migration;
-         migration = migration->next)
-        most = migration->block.memo_count > most ? migration->block.memo_count : most;
+    for (const ef__step *step = program->migrations; step; step = step->next)
+        most = step->block.memo_count > most ? step->block.memo_count : most;
     return most;
 }
 
@@ -234,20 +233,13 @@ static ef_status run_program(ef__folder *folder, const ef__known_type *known, bo
     return st;
 }
 
-static const ef__upcast *next_upcast(const ef__folder *folder)
-{
-    for (const ef__upcast *upcast = folder->program->upcasts; upcast; upcast = upcast->next)
-        if (upcast->from == folder->ev.schema && ef_str_equal(upcast->type, folder->ev.type))
-            return upcast;
-    return NULL;
-}
-
 /* Runs upcasts until none applies; each one raises the version, so the loop ends. Data that is to
  * be changed is copied into the heap first. */
 static ef_status run_upcasts(ef__folder *folder)
 {
     ef__eval *ev = &folder->ev;
-    const ef__upcast *upcast = next_upcast(folder);
+    const ef__step *all = folder->program->upcasts;
+    const ef__step *upcast = ef__step_from(all, ev->type, ev->schema);
     ef__value owned;
 
     if (!upcast)
@@ -261,7 +253,7 @@ static ef_status run_upcasts(ef__folder *folder)
         return st;
     ev->data = owned;
     ev->data_bytes = (int64_t)ef__value_size(owned);
-    for (; st == EF_OK && upcast; upcast = next_upcast(folder)) {
+    for (; st == EF_OK && upcast; upcast = ef__step_from(all, ev->type, ev->schema)) {
         st = ef__run_block(ev, &upcast->block);
         ev->schema = upcast->to;
     }

@@ -76,15 +76,6 @@ static void drop_view(ef__folder *folder, ef__decoded_view *view)
     ef__heap_free(&folder->heap, view, sizeof(*view) + view->tenant_len + view->id_len);
 }
 
-static const ef__migration *migration_from(const ef__program *program, int64_t schema)
-{
-    for (const ef__migration *migration = program->migrations; migration;
-         migration = migration->next)
-        if (migration->from == schema)
-            return migration;
-    return NULL;
-}
-
 /* Migrates a stored view of an older schema to that of the program. A migration reads only the
  * view, so the result does not depend on the event that caused it. The event pays for its steps. */
 static ef_status migrate_view(ef__folder *folder, ef__decoded_view *view, int64_t schema)
@@ -92,7 +83,7 @@ static ef_status migrate_view(ef__folder *folder, ef__decoded_view *view, int64_
     ef__eval *ev = &folder->ev;
     ef__eval saved = *ev;
     const char *where = folder->where;
-    const ef__migration *migration;
+    const ef__step *migration;
     ef__value slots[EF_FOLD_LIMIT_SLOTS];
     ef_status st = EF_OK;
 
@@ -102,7 +93,7 @@ static ef_status migrate_view(ef__folder *folder, ef__decoded_view *view, int64_
     ev->memos = NULL;
     folder->where = "migrate";
     while (st == EF_OK && schema < folder->program->schema &&
-           (migration = migration_from(folder->program, schema)) != NULL) {
+           (migration = ef__step_from(folder->program->migrations, EF_STR(""), schema)) != NULL) {
         st = ef__run_block(ev, &migration->block);
         schema = migration->to;
     }
@@ -275,7 +266,7 @@ static bool fill_type(ef__folder *folder, ef_str stored, ef__known_type *known)
     known->type = type;
     for (size_t i = 0; i < count; i++)
         known->handlers[i] = handler = ef__program_handler_next(program, type, handler);
-    for (const ef__upcast *upcast = program->upcasts; upcast; upcast = upcast->next)
+    for (const ef__step *upcast = program->upcasts; upcast; upcast = upcast->next)
         known->upcasts |= ef_str_equal(upcast->type, type);
     return true;
 }

@@ -256,39 +256,22 @@ static bool parse_from_to(ef__parser *parser, int64_t *from, int64_t *to)
     return ef__parse_error(parser, parser->last, NULL, "the version must increase: from 1 to 2");
 }
 
-static bool parse_upcast(ef__parser *parser, ef__span span)
+static bool parse_schema_step(ef__parser *parser, ef__span span, bool upcast)
 {
-    ef__upcast **end = &parser->program->upcasts;
-    ef__upcast *upcast = ef__parse_alloc(parser, sizeof *upcast);
+    ef__step **end = upcast ? &parser->program->upcasts : &parser->program->migrations;
+    uint32_t where = upcast ? EF__MAY_EVENT | EF__IN_UPCAST : EF__MAY_VIEW | EF__IN_MIGRATE;
+    ef__step *step = ef__parse_alloc(parser, sizeof *step);
     ef__span type_span;
 
-    if (!upcast || !parse_type(parser, "an event type", &upcast->type, &type_span) ||
-        !parse_from_to(parser, &upcast->from, &upcast->to))
+    if (!step || (upcast && !parse_type(parser, "an event type", &step->type, &type_span)) ||
+        !parse_from_to(parser, &step->from, &step->to))
         return false;
-    upcast->span = ef__span_join(span, parser->last);
-    if (!ef__parse_expect_line_end(parser) ||
-        !ef__parse_block(parser, &upcast->block, EF__MAY_EVENT | EF__IN_UPCAST))
-        return false;
-    while (*end)
-        end = &(*end)->next;
-    *end = upcast;
-    return true;
-}
-
-static bool parse_migration(ef__parser *parser, ef__span span)
-{
-    ef__migration **end = &parser->program->migrations;
-    ef__migration *migration = ef__parse_alloc(parser, sizeof *migration);
-
-    if (!migration || !parse_from_to(parser, &migration->from, &migration->to))
-        return false;
-    migration->span = ef__span_join(span, parser->last);
-    if (!ef__parse_expect_line_end(parser) ||
-        !ef__parse_block(parser, &migration->block, EF__MAY_VIEW | EF__IN_MIGRATE))
+    step->span = ef__span_join(span, parser->last);
+    if (!ef__parse_expect_line_end(parser) || !ef__parse_block(parser, &step->block, where))
         return false;
     while (*end)
         end = &(*end)->next;
-    *end = migration;
+    *end = step;
     return true;
 }
 
@@ -317,9 +300,9 @@ static bool parse_item(ef__parser *parser)
     if (ef__parse_accept_word(parser, "on"))
         return parse_handler(parser, span);
     if (ef__parse_accept_word(parser, "upcast"))
-        return parse_upcast(parser, span);
+        return parse_schema_step(parser, span, true);
     if (ef__parse_accept_word(parser, "migrate"))
-        return parse_migration(parser, span);
+        return parse_schema_step(parser, span, false);
     if (ef__parse_accept_word(parser, "alias"))
         return parse_alias(parser);
     if (ef__token_word(&parser->token, "projection"))

@@ -92,11 +92,11 @@ static bool number_all(ef__program *program)
         good = ef__dag_number(&h->block, h->when, false, &scratch);
         ef__arena_reset(&scratch);
     }
-    for (ef__upcast *u = program->upcasts; u && good; u = u->next) {
+    for (ef__step *u = program->upcasts; u && good; u = u->next) {
         good = ef__dag_number(&u->block, NULL, true, &scratch);
         ef__arena_reset(&scratch);
     }
-    for (ef__migration *m = program->migrations; m && good; m = m->next) {
+    for (ef__step *m = program->migrations; m && good; m = m->next) {
         good = ef__dag_number(&m->block, NULL, false, &scratch);
         ef__arena_reset(&scratch);
     }

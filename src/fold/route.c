@@ -137,10 +137,15 @@ int64_t ef__program_version(const ef__program *program)
 
 bool ef__program_migrates(const ef__program *program, int64_t from_schema)
 {
-    for (const ef__migration *m = program->migrations; m; m = m->next)
-        if (m->from == from_schema)
-            return true; /* check_schema.c has checked that there is no gap after it */
-    return false;
+    /* check.c has checked that there is no gap after it */
+    return ef__step_from(program->migrations, EF_STR(""), from_schema) != NULL;
+}
+
+const ef__step *ef__step_from(const ef__step *first, ef_str type, int64_t from)
+{
+    while (first && (first->from != from || !ef_str_equal(first->type, type)))
+        first = first->next;
+    return first;
 }
 
 int64_t ef__program_schema(const ef__program *program)
