@@ -129,14 +129,10 @@ ef_status ef__call_ends_with(ef__call *call, ef__value *out)
 
 ef_status ef__call_contains(ef__call *call, ef__value *out)
 {
-    ef__value item = call->args[1].kind == EF__VALUE_MISSING ? EF__NULL : call->args[1];
+    ef__value item = call->args[1];
 
     if (call->args[0].kind == EF__VALUE_ARRAY) {
-        ef__value_walk walk = ef__value_walk_of(call->args[0]);
-        bool found = false;
-        while (!found && ef__value_next(&walk))
-            found = ef__value_compare(walk.value, item) == 0;
-        *out = ef__value_bool(found);
+        *out = ef__value_bool(ef__value_in_array(call->args[0], item));
         return EF_OK;
     }
     if (item.kind != EF__VALUE_STRING)

@@ -9,128 +9,11 @@
 
 #include <everfold/clock.h>
 
-static ef_status eval_args2(ef__eval *ev, const ef__expr *expr, ef__value *a, ef__value *b);
-static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status peek_field(ef__eval *ev, ef_str field, ef__value *out, bool *out_peeked);
-static ef_status eval_root(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status eval_step(ef__eval *ev, const ef__expr *path, const ef__path_step *step,
-                           ef__value *value);
-static ef_status eval_array(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status eval_object(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status eval_lookup(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status eval_logic(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status eval_order(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status eval_in(ef__eval *ev, const ef__expr *expr, ef__value *out);
-static ef_status eval_kind(ef__eval *ev, const ef__expr *expr, ef__value *out);
-
-ef_status ef__eval_expr(ef__eval *ev, const ef__expr *expr, ef__value *out)
-{
-    if (--ev->steps_left < 0)
-        return ef__eval_charge(ev, expr, 1);
-    if (expr->memo < 0 || !ev->memos)
-        return expr->kind == EF__EXPR_PATH ? eval_path(ev, expr, out) : eval_kind(ev, expr, out);
-    if (ev->memos[expr->memo].kind == EF__MEMO_NONE) {
-        ef_status st = eval_kind(ev, expr, out);
-        if (st != EF_OK)
-            return st;
-        ev->memos[expr->memo] = *out;
-    }
-    *out = ev->memos[expr->memo];
-    return EF_OK;
-}
-
-static ef_status eval_kind(ef__eval *ev, const ef__expr *expr, ef__value *out)
-{
-    ef__value a;
-    ef__value b;
-    bool truth = false;
-    ef_status st;
-
-    switch (expr->kind) {
-    case EF__EXPR_NULL:
-        *out = EF__NULL;
-        return EF_OK;
-    case EF__EXPR_BOOL:
-        *out = ef__value_bool(expr->truth);
-        return EF_OK;
-    case EF__EXPR_NUMBER:
-        if (!ef__value_short_number(&expr->number, out))
-            *out = (ef__value){.kind = EF__VALUE_DECIMAL, .as.number = &expr->number};
-        return EF_OK;
-    case EF__EXPR_TEXT:
-        *out = ef__value_literal(expr->text, expr->text_plain);
-        return EF_OK;
-    case EF__EXPR_ARRAY:
-        return eval_array(ev, expr, out);
-    case EF__EXPR_OBJECT:
-        return eval_object(ev, expr, out);
-    case EF__EXPR_PATH:
-        return eval_path(ev, expr, out);
-    case EF__EXPR_LOOKUP:
-        return eval_lookup(ev, expr, out);
-    case EF__EXPR_CALL:
-        return ef__eval_call(ev, expr, out);
-    case EF__EXPR_NOT:
-        st = ef__eval_truth(ev, expr->args, &truth);
-        *out = ef__value_bool(!truth);
-        return st;
-    case EF__EXPR_NEGATE:
-        st = ef__eval_expr(ev, expr->args, &a);
-        return st == EF_OK ? ef__eval_math(ev, expr, NULL, expr->args, EF__EXPR_SUB,
-                                           ef__value_int(0), a, out)
-                           : st;
-    case EF__EXPR_IF:
-        st = ef__eval_truth(ev, expr->args, &truth);
-        if (st != EF_OK)
-            return st;
-        return ef__eval_expr(ev, truth ? expr->args->next : expr->args->next->next, out);
-    case EF__EXPR_DEFAULT:
-        st = ef__eval_expr(ev, expr->args, out);
-        if (st != EF_OK || out->kind > EF__VALUE_NULL)
-            return st;
-        return ef__eval_expr(ev, expr->args->next, out);
-    case EF__EXPR_AND:
-    case EF__EXPR_OR:
-        return eval_logic(ev, expr, out);
-    case EF__EXPR_EQ:
-    case EF__EXPR_NE:
-    case EF__EXPR_LT:
-    case EF__EXPR_LE:
-    case EF__EXPR_GT:
-    case EF__EXPR_GE:
-        return eval_order(ev, expr, out);
-    case EF__EXPR_IN:
-        return eval_in(ev, expr, out);
-    default:
-        st = eval_args2(ev, expr, &a, &b);
-        if (st != EF_OK)
-            return st;
-        return ef__eval_math(ev, expr, expr->args, expr->args->next, expr->kind, a, b, out);
-    }
-}
-
 static ef_status eval_args2(ef__eval *ev, const ef__expr *expr, ef__value *a, ef__value *b)
 {
     ef_status st = ef__eval_expr(ev, expr->args, a);
 
     return st == EF_OK ? ef__eval_expr(ev, expr->args->next, b) : st;
-}
-
-static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out)
-{
-    const ef__path_step *step = expr->steps;
-    bool peeked = false;
-    ef_status st = EF_OK;
-
-    if (expr->root == EF__ROOT_DATA && !ev->data_read && step && step->field.ptr)
-        st = peek_field(ev, step->field, out, &peeked);
-    if (peeked)
-        step = step->next;
-    else if (st == EF_OK)
-        st = eval_root(ev, expr, out);
-    for (; step && st == EF_OK; step = step->next)
-        st = eval_step(ev, expr, step, out);
-    return st;
 }
 
 /* Reads a field of data that is not parsed, because no expression has needed all of it yet. */
@@ -422,18 +305,6 @@ static ef_status eval_order(ef__eval *ev, const ef__expr *expr, ef__value *out)
     return EF_OK;
 }
 
-static bool is_in_array(ef__value array, ef__value item)
-{
-    ef__value_walk walk = ef__value_walk_of(array);
-
-    if (item.kind == EF__VALUE_MISSING)
-        item = EF__NULL;
-    while (ef__value_next(&walk))
-        if (ef__value_compare(walk.value, item) == 0)
-            return true;
-    return false;
-}
-
 static ef_status eval_in(ef__eval *ev, const ef__expr *expr, ef__value *out)
 {
     ef__value a;
@@ -448,7 +319,7 @@ static ef_status eval_in(ef__eval *ev, const ef__expr *expr, ef__value *out)
     if (b.kind <= EF__VALUE_NULL)
         return EF_OK;
     if (b.kind == EF__VALUE_ARRAY) {
-        *out = ef__value_bool(is_in_array(b, a));
+        *out = ef__value_bool(ef__value_in_array(b, a));
         return EF_OK;
     }
     if (b.kind != EF__VALUE_STRING && b.kind != EF__VALUE_OBJECT)
@@ -486,4 +357,107 @@ ef_status ef__eval_id_of(ef__eval *ev, const ef__expr *expr, ef__value v, ef_str
                                 "the id of a view has 1 to %d bytes, this one has %zu",
                                 EF_LIMIT_NAME_BYTES, out->len);
     return st;
+}
+
+static ef_status eval_path(ef__eval *ev, const ef__expr *expr, ef__value *out)
+{
+    const ef__path_step *step = expr->steps;
+    bool peeked = false;
+    ef_status st = EF_OK;
+
+    if (expr->root == EF__ROOT_DATA && !ev->data_read && step && step->field.ptr)
+        st = peek_field(ev, step->field, out, &peeked);
+    if (peeked)
+        step = step->next;
+    else if (st == EF_OK)
+        st = eval_root(ev, expr, out);
+    for (; step && st == EF_OK; step = step->next)
+        st = eval_step(ev, expr, step, out);
+    return st;
+}
+
+static ef_status eval_kind(ef__eval *ev, const ef__expr *expr, ef__value *out)
+{
+    ef__value a;
+    ef__value b;
+    bool truth = false;
+    ef_status st;
+
+    switch (expr->kind) {
+    case EF__EXPR_NULL:
+        *out = EF__NULL;
+        return EF_OK;
+    case EF__EXPR_BOOL:
+        *out = ef__value_bool(expr->truth);
+        return EF_OK;
+    case EF__EXPR_NUMBER:
+        if (!ef__value_short_number(&expr->number, out))
+            *out = (ef__value){.kind = EF__VALUE_DECIMAL, .as.number = &expr->number};
+        return EF_OK;
+    case EF__EXPR_TEXT:
+        *out = ef__value_literal(expr->text, expr->text_plain);
+        return EF_OK;
+    case EF__EXPR_ARRAY:
+        return eval_array(ev, expr, out);
+    case EF__EXPR_OBJECT:
+        return eval_object(ev, expr, out);
+    case EF__EXPR_PATH:
+        return eval_path(ev, expr, out);
+    case EF__EXPR_LOOKUP:
+        return eval_lookup(ev, expr, out);
+    case EF__EXPR_CALL:
+        return ef__eval_call(ev, expr, out);
+    case EF__EXPR_NOT:
+        st = ef__eval_truth(ev, expr->args, &truth);
+        *out = ef__value_bool(!truth);
+        return st;
+    case EF__EXPR_NEGATE:
+        st = ef__eval_expr(ev, expr->args, &a);
+        return st == EF_OK ? ef__eval_math(ev, expr, NULL, expr->args, EF__EXPR_SUB,
+                                           ef__value_int(0), a, out)
+                           : st;
+    case EF__EXPR_IF:
+        st = ef__eval_truth(ev, expr->args, &truth);
+        if (st != EF_OK)
+            return st;
+        return ef__eval_expr(ev, truth ? expr->args->next : expr->args->next->next, out);
+    case EF__EXPR_DEFAULT:
+        st = ef__eval_expr(ev, expr->args, out);
+        if (st != EF_OK || out->kind > EF__VALUE_NULL)
+            return st;
+        return ef__eval_expr(ev, expr->args->next, out);
+    case EF__EXPR_AND:
+    case EF__EXPR_OR:
+        return eval_logic(ev, expr, out);
+    case EF__EXPR_EQ:
+    case EF__EXPR_NE:
+    case EF__EXPR_LT:
+    case EF__EXPR_LE:
+    case EF__EXPR_GT:
+    case EF__EXPR_GE:
+        return eval_order(ev, expr, out);
+    case EF__EXPR_IN:
+        return eval_in(ev, expr, out);
+    default:
+        st = eval_args2(ev, expr, &a, &b);
+        if (st != EF_OK)
+            return st;
+        return ef__eval_math(ev, expr, expr->args, expr->args->next, expr->kind, a, b, out);
+    }
+}
+
+ef_status ef__eval_expr(ef__eval *ev, const ef__expr *expr, ef__value *out)
+{
+    if (--ev->steps_left < 0)
+        return ef__eval_charge(ev, expr, 1);
+    if (expr->memo < 0 || !ev->memos)
+        return expr->kind == EF__EXPR_PATH ? eval_path(ev, expr, out) : eval_kind(ev, expr, out);
+    if (ev->memos[expr->memo].kind == EF__MEMO_NONE) {
+        ef_status st = eval_kind(ev, expr, out);
+        if (st != EF_OK)
+            return st;
+        ev->memos[expr->memo] = *out;
+    }
+    *out = ev->memos[expr->memo];
+    return EF_OK;
 }

@@ -12,75 +12,11 @@
 #include <inttypes.h>
 
 static ef_status run_stmts(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_stmt(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_set(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_increase(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_push(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_add(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_remove(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_unset(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_delete(ef__eval *ev);
-static ef_status run_let(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_for(ef__eval *ev, const ef__stmt *stmt);
-static ef_status run_view(ef__eval *ev, const ef__stmt *stmt, const ef__expr *view_id);
 
 void ef__eval_fresh(ef__eval *ev, const ef__block *block)
 {
     for (int32_t i = 0; i < block->memo_count; i++)
         ev->memos[i].kind = EF__MEMO_NONE;
-}
-
-ef_status ef__run_block(ef__eval *ev, const ef__block *block)
-{
-    return run_stmts(ev, block->first);
-}
-
-static ef_status run_stmts(ef__eval *ev, const ef__stmt *stmt)
-{
-    ef_status st = EF_OK;
-
-    for (; stmt && st == EF_OK; stmt = stmt->next) {
-        if (--ev->steps_left < 0)
-            return ef__eval_limit(ev, &stmt->span, "more than %d steps for one event",
-                                  EF_FOLD_LIMIT_STEPS);
-        st = run_stmt(ev, stmt);
-        if (st != EF_OK && ev->line == 0)
-            ev->line = stmt->span.line;
-    }
-    return st;
-}
-
-static ef_status run_stmt(ef__eval *ev, const ef__stmt *stmt)
-{
-    bool truth;
-    ef_status st;
-
-    switch (stmt->kind) {
-    case EF__STMT_SET:
-        return run_set(ev, stmt);
-    case EF__STMT_INCREASE:
-    case EF__STMT_DECREASE:
-        return run_increase(ev, stmt);
-    case EF__STMT_PUSH:
-        return run_push(ev, stmt);
-    case EF__STMT_ADD:
-        return run_add(ev, stmt);
-    case EF__STMT_REMOVE:
-        return run_remove(ev, stmt);
-    case EF__STMT_UNSET:
-        return run_unset(ev, stmt);
-    case EF__STMT_DELETE:
-        return run_delete(ev);
-    case EF__STMT_LET:
-        return run_let(ev, stmt);
-    case EF__STMT_IF:
-        st = ef__eval_truth(ev, stmt->value, &truth);
-        return st == EF_OK ? run_stmts(ev, truth ? stmt->body : stmt->otherwise) : st;
-    case EF__STMT_FOR:
-        return run_for(ev, stmt);
-    default:
-        return run_view(ev, stmt, stmt->view_id);
-    }
 }
 
 /* --- places ----------------------------------------------------------------------------------- */
@@ -536,6 +472,20 @@ static ef_status run_let(ef__eval *ev, const ef__stmt *stmt)
     return st;
 }
 
+static ef_status run_view(ef__eval *ev, const ef__stmt *stmt, const ef__expr *view_id)
+{
+    ef__target *outer = ev->view;
+    ef_str id;
+    ef_status st = ef__eval_view_id(ev, view_id, &id);
+
+    if (st == EF_OK)
+        st = ev->ops->select(ev, id, &ev->view);
+    if (st == EF_OK)
+        st = run_stmts(ev, stmt->body);
+    ev->view = outer;
+    return st;
+}
+
 static ef_status run_for(ef__eval *ev, const ef__stmt *stmt)
 {
     ef__value array;
@@ -558,16 +508,55 @@ static ef_status run_for(ef__eval *ev, const ef__stmt *stmt)
     return st;
 }
 
-static ef_status run_view(ef__eval *ev, const ef__stmt *stmt, const ef__expr *view_id)
+static ef_status run_stmt(ef__eval *ev, const ef__stmt *stmt)
 {
-    ef__target *outer = ev->view;
-    ef_str id;
-    ef_status st = ef__eval_view_id(ev, view_id, &id);
+    bool truth;
+    ef_status st;
 
-    if (st == EF_OK)
-        st = ev->ops->select(ev, id, &ev->view);
-    if (st == EF_OK)
-        st = run_stmts(ev, stmt->body);
-    ev->view = outer;
+    switch (stmt->kind) {
+    case EF__STMT_SET:
+        return run_set(ev, stmt);
+    case EF__STMT_INCREASE:
+    case EF__STMT_DECREASE:
+        return run_increase(ev, stmt);
+    case EF__STMT_PUSH:
+        return run_push(ev, stmt);
+    case EF__STMT_ADD:
+        return run_add(ev, stmt);
+    case EF__STMT_REMOVE:
+        return run_remove(ev, stmt);
+    case EF__STMT_UNSET:
+        return run_unset(ev, stmt);
+    case EF__STMT_DELETE:
+        return run_delete(ev);
+    case EF__STMT_LET:
+        return run_let(ev, stmt);
+    case EF__STMT_IF:
+        st = ef__eval_truth(ev, stmt->value, &truth);
+        return st == EF_OK ? run_stmts(ev, truth ? stmt->body : stmt->otherwise) : st;
+    case EF__STMT_FOR:
+        return run_for(ev, stmt);
+    default:
+        return run_view(ev, stmt, stmt->view_id);
+    }
+}
+
+static ef_status run_stmts(ef__eval *ev, const ef__stmt *stmt)
+{
+    ef_status st = EF_OK;
+
+    for (; stmt && st == EF_OK; stmt = stmt->next) {
+        if (--ev->steps_left < 0)
+            return ef__eval_limit(ev, &stmt->span, "more than %d steps for one event",
+                                  EF_FOLD_LIMIT_STEPS);
+        st = run_stmt(ev, stmt);
+        if (st != EF_OK && ev->line == 0)
+            ev->line = stmt->span.line;
+    }
     return st;
+}
+
+ef_status ef__run_block(ef__eval *ev, const ef__block *block)
+{
+    return run_stmts(ev, block->first);
 }

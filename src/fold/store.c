@@ -69,12 +69,10 @@ size_t ef__object_search(const ef__object *object, ef_str key, bool *out_found)
     *out_found = true;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        ef_str other = ef__value_text(object->members[middle].key);
-        size_t shared = key.len < other.len ? key.len : other.len;
-        int diff = shared ? memcmp(key.ptr, other.ptr, shared) : 0;
-        if (diff == 0 && key.len == other.len)
+        int order = ef__str_compare(key, ef__value_text(object->members[middle].key));
+        if (order == 0)
             return middle;
-        if (diff < 0 || (diff == 0 && key.len < other.len))
+        if (order < 0)
             high = middle;
         else
             low = middle + 1;

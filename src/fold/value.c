@@ -134,14 +134,6 @@ ef__value ef__value_get(ef__value object, ef_str key)
     return found ? object.as.object->members[at].value : EF__MISSING;
 }
 
-static int compare_text(ef_str a, ef_str b)
-{
-    size_t shared = a.len < b.len ? a.len : b.len;
-    int diff = shared ? memcmp(a.ptr, b.ptr, shared) : 0;
-
-    return diff ? diff : a.len < b.len ? -1 : a.len > b.len;
-}
-
 static int kind_rank(ef__value v)
 {
     return v.kind == EF__VALUE_DECIMAL ? EF__VALUE_INT : v.kind;
@@ -155,7 +147,7 @@ int ef__value_compare(ef__value a, ef__value b)
     case EF__VALUE_INT:
         return compare_numbers(a, b);
     case EF__VALUE_STRING:
-        return compare_text(ef__value_text(a), ef__value_text(b));
+        return ef__str_compare(ef__value_text(a), ef__value_text(b));
     case EF__VALUE_ARRAY:
         return compare_arrays(a, b);
     case EF__VALUE_OBJECT:
@@ -247,6 +239,18 @@ static int compare_objects(ef__value a, ef__value b)
         if (diff)
             return diff;
     }
+}
+
+bool ef__value_in_array(ef__value array, ef__value item)
+{
+    ef__value_walk walk = ef__value_walk_of(array);
+
+    if (item.kind == EF__VALUE_MISSING)
+        item = EF__NULL;
+    while (ef__value_next(&walk))
+        if (ef__value_compare(walk.value, item) == 0)
+            return true;
+    return false;
 }
 
 size_t ef__value_weight(ef__value v)

@@ -222,6 +222,8 @@ static inline bool ef__value_next(ef__value_walk *walk)
  * values. 0 means equal by value: 1 and 1.0 are, and numbers of any size are compared exactly.
  */
 int ef__value_compare(ef__value a, ef__value b);
+/* Is an equal item in the array? A missing one counts as null. */
+bool ef__value_in_array(ef__value array, ef__value item);
 
 /* Does a text print without an escape? */
 bool ef__text_is_plain(ef_str text);
