@@ -1,19 +1,27 @@
 /*
- * publish.c - see publish.h: a step of one publisher.
+ * publish.c - see publish.h: a step of one publisher, and its sink: availability, stored position,
+ * lost messages.
  */
 #include "publish.h"
 
-#include "publish_batch.h"
-#include "publish_sink.h"
-
+#include "../base/below.h"
 #include "../base/logger.h"
+#include "../core/retry.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define BATCH_USUAL 1000
 #define PURGE_ROWS 1000
 #define PURGE_US 10000000
+#define AGAIN_ROWS 1000
+#define AGAIN_ROUNDS 20 /* per step of a redelivery */
+#define SECRET_BYTES 4096
+
+/* --- the sink ----------------------------------------------------------------------------------
+ */
 
 static void set_state(ef__publisher_task *publisher, ef_publisher_state state)
 {
@@ -22,12 +30,218 @@ static void set_state(ef__publisher_task *publisher, ef_publisher_state state)
     pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
 }
 
+void ef__sink_failed(ef__publisher_task *publisher, const ef_error *why)
+{
+    ef__retry_step step;
+
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
+    step = ef__retry_decide(&ef__retry_store, publisher->health.failures_in_a_row++,
+                            EF__ERROR_TRANSIENT, (uint64_t)ef__publish_mono_us(publisher));
+    publisher->health.last_error = *why;
+    publisher->health.state = EF_PUBLISHER_RETRYING;
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
+    publisher->next_try_us = ef__publish_mono_us(publisher) + step.delay_ms * 1000;
+    ef__log(publisher->engine->options.log, EF_LOG_WARN, "sink unavailable",
+            EF_LOG_TEXT_FIELD("publisher", ef_str_from(publisher->name)),
+            EF_LOG_TEXT_FIELD("error", ef_str_from(why->text)),
+            EF_LOG_NUMBER_FIELD("after_ms", step.delay_ms));
+}
+
+void ef__sink_recovered(ef__publisher_task *publisher)
+{
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
+    publisher->health.failures_in_a_row = 0;
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
+}
+
+/* Within a confined directory no link is followed; elsewhere a file may be a link, like mounted
+ * secrets. */
+static ef_status read_file(const char *path, const char *directory, char out[SECRET_BYTES],
+                           ef_error *err)
+{
+    const char *name;
+    int folder = ef__parent_open(path, directory, &name);
+    int fd = folder < 0 ? -1
+                        : openat(folder, name,
+                                 O_RDONLY | O_CLOEXEC | O_NOCTTY | (directory[0] ? O_NOFOLLOW : 0));
+    ssize_t got = fd < 0 ? -1 : read(fd, out, SECRET_BYTES - 1);
+
+    if (fd >= 0)
+        (void)close(fd);
+    if (folder >= 0)
+        (void)close(folder);
+    if (got < 0)
+        return ef_fail(err, EF_NOT_FOUND, "the secret in %s cannot be read", path);
+    while (got > 0 && (out[got - 1] == '\n' || out[got - 1] == '\r'))
+        got--;
+    out[got] = '\0';
+    return EF_OK;
+}
+
+/* Reads the secret from its variable or file. */
+static ef_status read_secret(ef_str where, ef_str directory, char out[SECRET_BYTES], ef_error *err)
+{
+    char name[SECRET_BYTES], below[SECRET_BYTES];
+    const char *value;
+
+    out[0] = '\0';
+    if (!where.len)
+        return EF_OK;
+    (void)snprintf(name, sizeof name, "%.*s", EF_STR_ARG(where));
+    (void)snprintf(below, sizeof below, "%.*s", EF_STR_ARG(directory));
+    if (strncmp(name, "file:", 5) == 0)
+        return read_file(name + 5, below, out, err);
+    value = getenv(name + 4);
+    if (!value)
+        return ef_fail(err, EF_NOT_FOUND, "the secret in environment variable %s is not set",
+                       name + 4);
+    (void)snprintf(out, SECRET_BYTES, "%s", value);
+    return EF_OK;
+}
+
+static ef_status open_sink(ef__publisher_task *publisher, ef_str progress, ef_error *err)
+{
+    ef__bus_options options = ef__publisher_bus_options(&publisher->definition);
+    char secret[SECRET_BYTES];
+    ef_status st = read_secret(publisher->definition.secret, publisher->definition.secret_directory,
+                               secret, err);
+
+    options.secret = ef_str_from(secret);
+    options.progress = progress;
+    options.stop = &publisher->stop;
+    options.clock = publisher->engine->options.clock;
+    options.log = publisher->engine->options.log;
+    if (st == EF_OK)
+        st = publisher->engine->publishers.sink_open(&options, &publisher->bus, err);
+    explicit_bzero(secret, sizeof secret);
+    return st;
+}
+
+static void close_sink(ef__publisher_task *publisher)
+{
+    ef__bus_close(publisher->bus);
+    publisher->bus = NULL;
+}
+
+/* The position to store; "": unchanged, or it must stay until lost messages are redelivered. */
+static ef_str position_to_store(const ef__publisher_task *publisher, bool lost)
+{
+    ef_str at = publisher->bus->ops->progress && !lost
+                    ? publisher->bus->ops->progress(publisher->bus)
+                    : EF_STR("");
+
+    return at.len < sizeof publisher->stored_progress &&
+                   !ef_str_equal(at, ef_str_from(publisher->stored_progress))
+               ? at
+               : EF_STR("");
+}
+
+static ef_status ack_rows(ef__publisher_task *publisher, ef_str news,
+                          const ef_partition_lease *held, size_t held_count,
+                          const ef_retry_row *retry_rows, size_t retry_row_count, ef_error *err)
+{
+    ef_status st = ef__published_ack(publisher->engine->journal, ef_str_from(publisher->name), held,
+                                     held_count, retry_rows, retry_row_count, news, err);
+
+    if (st == EF_OK && news.len)
+        (void)snprintf(publisher->stored_progress, sizeof publisher->stored_progress, "%.*s",
+                       EF_STR_ARG(news));
+    return st;
+}
+
+ef_status ef__sink_ack(ef__publisher_task *publisher, const ef_partition_lease *held,
+                       size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
+                       ef_error *err)
+{
+    return ack_rows(publisher, position_to_store(publisher, publisher->bus->lost), held, held_count,
+                    retry_rows, retry_row_count, err);
+}
+
+/* The lease of the first partition, under which state of the whole publisher is written. */
+static ef_partition_lease sink_lease(const ef__publisher_task *publisher)
+{
+    return (ef_partition_lease){.partition = 0, .token = publisher->token};
+}
+
+/* Whether the sink still has all messages that it acknowledged. False also if it does not know.
+ * Without `ask_now` the answer is cached while the connection lasts. */
+static bool sink_is_complete(ef__publisher_task *publisher, bool ask_now)
+{
+    ef_error why = EF_ERROR_INIT;
+    ef_status st = EF_OK;
+
+    if (publisher->bus->ops->check_loss)
+        st = publisher->bus->ops->check_loss(
+            publisher->bus, ef_str_from(publisher->stored_progress), ask_now, &why);
+    if (st != EF_OK && st != EF_NOT_FOUND)
+        ef__sink_failed(publisher, &why);
+    return st == EF_OK && !publisher->bus->lost;
+}
+
+/* Another worker had the publisher meanwhile: a loss that was found before is its to handle. */
+static void forget_lost(ef__publisher_task *publisher)
+{
+    if (publisher->bus) {
+        publisher->bus->lost = false;
+        publisher->bus->lost_count = 0;
+    }
+    publisher->redelivered = 0;
+}
+
+static bool sink_is_available(const ef__publisher_task *publisher)
+{
+    return ef__publish_mono_us(publisher) >= publisher->next_try_us;
+}
+
+/* --- lost messages ---------------------------------------------------------------------------- */
+
+/* Retained rows are delivered again. If the sink lost more, those are lost for good; it counts the
+ * messages of all producers, so that possibly none of them is ours. */
+static void log_loss(const ef__publisher_task *publisher)
+{
+    bool all = publisher->redelivered >= publisher->bus->lost_count;
+
+    ef__log(publisher->engine->options.log, all ? EF_LOG_WARN : EF_LOG_ERROR,
+            all ? "sink lost messages, redelivering" : "sink lost messages, more than are retained",
+            EF_LOG_TEXT_FIELD("publisher", ef_str_from(publisher->name)),
+            EF_LOG_NUMBER_FIELD("lost", publisher->bus->lost_count),
+            EF_LOG_NUMBER_FIELD("messages", publisher->redelivered));
+}
+
+/* Makes retained rows due again, before new rows, so that the order of streams is kept. A bounded
+ * step. The new position is stored after the redelivery: a worker that takes over before detects
+ * the loss itself. */
+static ef_status redeliver_lost(ef__publisher_task *publisher, ef_tick *tick, ef_error *err)
+{
+    ef_partition_lease held = sink_lease(publisher);
+    int64_t handed = AGAIN_ROWS, sum = 0;
+    ef_status st = EF_OK;
+
+    for (int i = 0; st == EF_OK && handed == AGAIN_ROWS && i < AGAIN_ROUNDS; i++) {
+        st = ef__published_requeue(publisher->engine->journal, ef_str_from(publisher->name), &held,
+                                   AGAIN_ROWS, &handed, err);
+        sum += st == EF_OK ? handed : 0;
+    }
+    tick->more = true;
+    publisher->redelivered += sum;
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
+    publisher->health.republished += sum;
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
+    if (st == EF_OK && handed < AGAIN_ROWS)
+        st = ack_rows(publisher, position_to_store(publisher, false), &held, 1, NULL, 0, err);
+    if (st != EF_OK || handed == AGAIN_ROWS)
+        return st;
+    log_loss(publisher);
+    forget_lost(publisher);
+    return EF_OK;
+}
+
+/* --- the definition --------------------------------------------------------------------------- */
+
 static bool is_sending(const ef__publisher_task *publisher)
 {
     return !publisher->definition.paused && !publisher->is_copy;
 }
-
-/* --- the definition --------------------------------------------------------------------------- */
 
 /* Changed settings close the sink and end its back-off. */
 static ef_status set_definition(ef__publisher_task *publisher, const ef_lane *lane, ef_error *err)
@@ -38,7 +252,7 @@ static ef_status set_definition(ef__publisher_task *publisher, const ef_lane *la
     if (publisher->settings.ptr && ef_str_equal(publisher->settings, lane->settings) &&
         ef_str_equal(publisher->definition.types, lane->types))
         return EF_OK;
-    ef__sink_close(publisher);
+    close_sink(publisher);
     ef__arena_reset(&publisher->arena);
     own.settings = publisher->settings = ef__arena_copy(&publisher->arena, lane->settings);
     own.types = ef__arena_copy(&publisher->arena, lane->types);
@@ -89,14 +303,10 @@ static ef_status prepare_sink(ef__publisher_task *publisher, ef_error *err)
     if (st == EF_OK && found && !publisher->bus)
         st = check_copy(publisher, err);
     if (st == EF_OK && found && is_sending(publisher) && !publisher->bus &&
-        ef__sink_is_available(publisher) &&
-        ef__sink_open(publisher, found->progress, &why) != EF_OK)
+        sink_is_available(publisher) && open_sink(publisher, found->progress, &why) != EF_OK)
         ef__sink_failed(publisher, &why);
-    if (st == EF_OK && !found) {
-        pthread_mutex_lock(&publisher->engine->publishers.health_lock);
+    if (st == EF_OK && !found)
         publisher->is_removed = true;
-        pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
-    }
     ef_lane_list_release(&lanes);
     return st;
 }
@@ -110,11 +320,11 @@ static ef_status read_progress(ef__publisher_task *publisher, ef_error *err)
     ef_status st = EF_OK;
 
     if (token != publisher->token)
-        ef__sink_forget_lost(publisher);
+        forget_lost(publisher);
     if (token && token != publisher->token)
         st = prepare_sink(publisher, err);
     if (st == EF_OK && token && token != publisher->token && publisher->bus)
-        (void)ef__sink_is_complete(publisher, true);
+        (void)sink_is_complete(publisher, true);
     if (st == EF_OK)
         publisher->token = token;
     return st;
@@ -126,12 +336,12 @@ static ef_status read_progress(ef__publisher_task *publisher, ef_error *err)
 static ef_status purge_published(ef__publisher_task *publisher, ef_error *err)
 {
     bool kept = publisher->definition.retain_ms > 0;
-    ef_partition_lease held = ef__sink_lease(publisher);
+    ef_partition_lease held = sink_lease(publisher);
     int64_t purged = 0;
     ef_status st = EF_OK;
 
     if (ef__publish_mono_us(publisher) < publisher->next_purge_us ||
-        !ef__publish_token(publisher) || !ef__sink_is_complete(publisher, true))
+        !ef__publish_token(publisher) || !sink_is_complete(publisher, true))
         return EF_OK;
     for (size_t done = 0; st == EF_OK && done <= 2 * publisher->batch; done += PURGE_ROWS) {
         st = ef__published_purge(publisher->engine->journal, ef_str_from(publisher->name), &held,
@@ -148,7 +358,7 @@ static ef_status purge_published(ef__publisher_task *publisher, ef_error *err)
 
 static bool is_ready(const ef__publisher_task *publisher)
 {
-    return publisher->bus && !publisher->bus->lost && ef__sink_is_available(publisher);
+    return publisher->bus && !publisher->bus->lost && sink_is_available(publisher);
 }
 
 /* Checks that the sink still has its messages, before anything else. */
@@ -157,7 +367,7 @@ static ef_status check_sink(ef__publisher_task *publisher, ef_error *err)
     ef_status st = read_progress(publisher, err);
 
     if (st == EF_OK && is_ready(publisher) && ef__publish_token(publisher))
-        (void)ef__sink_is_complete(publisher, false);
+        (void)sink_is_complete(publisher, false);
     return st == EF_OK && is_ready(publisher) ? purge_published(publisher, err) : st;
 }
 
@@ -218,7 +428,7 @@ static ef_status publish_rows(ef__publisher_task *publisher, const ef_work_optio
     if (st == EF_OK)
         st = check_sink(publisher, err);
     if (st == EF_OK && publisher->bus && publisher->bus->lost)
-        st = ef__sink_redeliver(publisher, &own, err);
+        st = redeliver_lost(publisher, &own, err);
     if (st == EF_OK && is_ready(publisher))
         st = make_passes(publisher, options, &own, err);
     if (st == EF_OK && is_ready(publisher) && own.claimed == 0 && publisher->bus->ops->check_loss)
@@ -230,7 +440,7 @@ static ef_status publish_rows(ef__publisher_task *publisher, const ef_work_optio
     }
     tick->claimed += own.claimed;
     tick->more = tick->more || own.more ||
-                 (publisher->bus && publisher->bus->lost && ef__sink_is_available(publisher));
+                 (publisher->bus && publisher->bus->lost && sink_is_available(publisher));
     ef__tick_wake_at(tick, own.due_us);
     return st;
 }
@@ -242,29 +452,25 @@ ef_status ef__publish_step(ef__publisher_task *publisher, const ef_work_options 
     ef_status st;
 
     pthread_mutex_lock(&publisher->stepping);
-    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     publisher->step_us = ef__publish_mono_us(publisher);
-    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
     st = prepare_sink(publisher, err);
     if (st == EF_OK && (publisher->is_removed || !is_sending(publisher))) {
-        ef__sink_close(publisher);
+        close_sink(publisher);
         ef__membership_leave(&publisher->membership);
         publisher->membership.next_beat_us = 0;
         set_state(publisher, EF_PUBLISHER_PAUSED);
-    } else if (st == EF_OK && publisher->bus && ef__sink_is_available(publisher)) {
+    } else if (st == EF_OK && publisher->bus && sink_is_available(publisher)) {
         st = publish_rows(publisher, options, &own, err);
-        if (ef__sink_is_available(publisher))
+        if (sink_is_available(publisher))
             set_state(publisher, own.more ? EF_PUBLISHER_WORKING : EF_PUBLISHER_IDLE);
     }
-    if (!ef__sink_is_available(publisher))
+    if (!sink_is_available(publisher))
         ef__tick_wake_at(&own, ef__engine_now(publisher->engine) + publisher->next_try_us -
                                    ef__publish_mono_us(publisher));
     tick->claimed += own.claimed;
     tick->more = tick->more || own.more;
     ef__tick_wake_at(tick, own.due_us);
-    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
     publisher->step_us = 0;
-    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
     pthread_mutex_unlock(&publisher->stepping);
     return st;
 }

@@ -38,21 +38,19 @@ typedef struct ef__publisher_task {
     int64_t token;                      /* under which it was read */
     bool is_copy;                       /* the journal is a copy that was not adopted */
     int64_t redelivered;                /* rows that the sink got again so far */
-    ef_publisher_health health;         /* guarded by health_lock, like the next five */
-    int64_t step_us;                    /* when the current step started; 0: none */
-    int64_t reported_published, reported_failed,
-        reported_dead; /* counts that ticks have reported */
-    bool is_removed;   /* it is no longer in the journal */
-    ef__task task;     /* under a supervisor */
-    atomic_bool stop;  /* ends a call of the sink */
+    ef_publisher_health health;         /* guarded by health_lock, like the next one */
+    ef_publisher_health reported;       /* its counts as ticks have reported them */
+    _Atomic int64_t step_us;            /* when the current step started; 0: none */
+    atomic_bool is_removed;             /* it is no longer in the journal */
+    ef__task task;                      /* under a supervisor … */
+    ef_work_options options;            /* … with these options */
+    atomic_bool stop;                   /* ends a call of the sink */
     struct ef__publisher_task *next;
 } ef__publisher_task;
 
 /* A bounded step of one publisher. An unavailable sink does not fail the step. */
 ef_status ef__publish_step(ef__publisher_task *p, const ef_work_options *options, ef_tick *tick,
                            ef_error *err);
-/* Updates the list of publishers from the journal. */
-ef_status ef__publishers_refresh(ef_engine *engine, ef_error *err);
 /* Adds the work done since the last report to `tick`. */
 void ef__publishers_report(ef_engine *engine, ef_tick *tick);
 
@@ -82,7 +80,26 @@ ef_status ef__publisher_read(const ef_lane *lane, ef__arena *arena, ef_publisher
                              ef_error *err);
 ef__bus_options ef__publisher_bus_options(const ef_publisher *publisher);
 
-/* --- keys (publish_key.c) --------------------------------------------------------------------- */
+/* --- the sink (publish.c) --------------------------------------------------------------------- */
+
+/* The sink is unavailable: it is tried again later, and logged. Messages do not count as failed. */
+void ef__sink_failed(ef__publisher_task *publisher, const ef_error *why);
+void ef__sink_recovered(ef__publisher_task *publisher);
+/* Acknowledges a batch, and stores the sink's position in the same transaction if it has changed:
+ * after any crash, a message below the offset is known to have reached that position. */
+ef_status ef__sink_ack(ef__publisher_task *publisher, const ef_partition_lease *held,
+                       size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
+                       ef_error *err);
+
+/* --- batches (publish_batch.c) ---------------------------------------------------------------- */
+
+/* Delivers due retry rows, up to a limit. */
+ef_status ef__publish_due(ef__publisher_task *p, ef_partition_lease *held, size_t held_count,
+                          ef_tick *tick, ef_error *err);
+/* Delivers queued rows, `usual` at first. While all deliveries succeed and the sink overlaps
+ * batches, several batches per call. On return no delivered row is in flight. */
+ef_status ef__publish_queued(ef__publisher_task *p, ef_partition_lease *held, size_t held_count,
+                             size_t usual, ef_tick *tick, ef_error *err);
 
 /* Sets keys and groups of messages: messages that share a stream or a key are in one group. */
 ef_status ef__publish_keys(const ef_publisher *publisher, ef__bus_message *messages, size_t count,

@@ -1,31 +1,24 @@
 /*
- * publish_batch.c - see publish_batch.h.
+ * publish_batch.c - see publish.h: batches of a publisher's lane, due retry rows and queued rows;
+ * and the partitioner: the key of a message, and which messages must keep their order.
  */
-#include "publish_batch.h"
+#include "publish.h"
 
-#include "publish_sink.h"
-
+#include "../base/json.h"
 #include "../base/limits.h"
 #include "../base/logger.h"
 #include "../base/pair_map.h"
 #include "../core/retry.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 #define DUE_MAX 1000 /* retry rows per claim */
 #define STEP_BYTES (256u * 1024 * 1024)
 #define BLOCKED_BYTES (16u * 1024 * 1024)
 #define STEP_US 1000000 /* a step that took longer starts no further batch */
-
-static void count_results(ef__publisher_task *publisher, int64_t published, int64_t failed,
-                          int64_t dead)
-{
-    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
-    publisher->health.published += published;
-    publisher->health.failed += failed;
-    publisher->health.dead += dead;
-    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
-}
+#define TREE_BYTES (32u * EF_LIMIT_DATA_BYTES)
+#define MAP_BYTES (64u * 1024 * 1024)
 
 /* --- a batch ---------------------------------------------------------------------------------- */
 
@@ -177,7 +170,11 @@ static void report_batch(publish_pass *pass, ef_tick *tick)
 {
     ef__publisher_task *publisher = pass->p;
 
-    count_results(publisher, pass->published, pass->failed, pass->dead);
+    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
+    publisher->health.published += pass->published;
+    publisher->health.failed += pass->failed;
+    publisher->health.dead += pass->dead;
+    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
     report_dead_messages(pass);
     tick->claimed += (int64_t)pass->claimed.count;
     tick->more = tick->more || (pass->claimed.more && !pass->down);
@@ -459,4 +456,98 @@ ef_status ef__publish_queued(ef__publisher_task *publisher, ef_partition_lease *
     for (size_t i = 0; i < 3; i++)
         end_pass(&ring[i]);
     return st;
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+/* The value at "data.a.b" as text; {NULL}: no such value, or an object or array. */
+static ef_str member_at(const ef_event *event, ef_str path, ef__arena *arena)
+{
+    ef__arena scratch = EF__ARENA_INIT(TREE_BYTES);
+    ef__json *at = NULL;
+    ef_str found = {0}, rest = {path.ptr + 5, path.len - 5};
+    char name[EF_LIMIT_REASON_BYTES];
+
+    if (ef__json_parse(event->data, EF_LIMIT_DATA_BYTES, &scratch, &at, NULL) != EF_OK)
+        at = NULL;
+    while (at && rest.len) {
+        const char *dot = memchr(rest.ptr, '.', rest.len);
+        size_t len = dot ? (size_t)(dot - rest.ptr) : rest.len;
+        if (len >= sizeof name)
+            break;
+        memcpy(name, rest.ptr, len);
+        name[len] = '\0';
+        at = (ef__json *)ef__json_get(at, name);
+        rest = (ef_str){rest.ptr + len + (dot != NULL), rest.len - len - (dot != NULL)};
+    }
+    if (at && !rest.len && (at->kind == EF__JSON_STRING || at->kind == EF__JSON_NUMBER))
+        found = ef__arena_copy(arena, at->text);
+    ef__arena_release(&scratch);
+    return found;
+}
+
+static ef_str key_of(const ef_publisher *publisher, const ef_event *event, ef__arena *arena)
+{
+    ef_str found;
+
+    if (ef_str_equal(publisher->partition_by, EF_STR("tenant")))
+        return event->tenant;
+    if (ef_str_equal(publisher->partition_by, EF_STR("type")))
+        return event->type;
+    if (ef_str_equal(publisher->partition_by, EF_STR("stream")))
+        return event->stream;
+    found = member_at(event, publisher->partition_by, arena);
+    return found.ptr && found.len <= EF_LIMIT_NAME_BYTES ? found : event->stream;
+}
+
+/* --- groups: messages are in one group if they share a stream or a key ------------------------ */
+
+static uint32_t find_group(ef__bus_message *messages, uint32_t i)
+{
+    while (messages[i].group != i) {
+        messages[i].group = messages[messages[i].group].group;
+        i = messages[i].group;
+    }
+    return i;
+}
+
+/* Joins message `i` with the last one of the same name, if any. */
+static bool join_groups(ef__pair_map *map, ef__bus_message *messages, uint32_t i, ef_str tenant,
+                        ef_str name)
+{
+    bool is_new = false;
+    uint64_t *first = ef__pair_map_at(map, tenant, name, &is_new);
+    uint32_t a, b;
+
+    if (!first)
+        return false;
+    if (is_new)
+        *first = i;
+    a = find_group(messages, (uint32_t)*first);
+    b = find_group(messages, i);
+    messages[a > b ? a : b].group = a > b ? b : a; /* the first message represents the group */
+    return true;
+}
+
+ef_status ef__publish_keys(const ef_publisher *publisher, ef__bus_message *messages, size_t count,
+                           bool grouped, ef__arena *arena, ef_error *err)
+{
+    ef__pair_map streams = EF__PAIR_MAP_INIT(uint64_t, MAP_BYTES);
+    ef__pair_map keys = EF__PAIR_MAP_INIT(uint64_t, MAP_BYTES);
+    bool by_stream = ef_str_equal(publisher->partition_by, EF_STR("stream")), fits = true;
+
+    for (uint32_t i = 0; i < count; i++) {
+        messages[i].key = key_of(publisher, messages[i].event, arena);
+        messages[i].group = i;
+    }
+    for (uint32_t i = 0; grouped && fits && i < count; i++) {
+        const ef_event *event = messages[i].event;
+        fits = join_groups(&streams, messages, i, event->tenant, event->stream) &&
+               (by_stream || join_groups(&keys, messages, i, event->tenant, messages[i].key));
+    }
+    for (uint32_t i = 0; grouped && i < count; i++)
+        messages[i].group = find_group(messages, i);
+    ef__pair_map_release(&streams);
+    ef__pair_map_release(&keys);
+    return fits ? EF_OK : ef__publish_no_memory(err);
 }

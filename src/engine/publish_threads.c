@@ -57,7 +57,7 @@ static ef_status add_publisher(ef_engine *engine, ef_str name, ef_error *err)
     if (!publisher || count >= PUBLISHERS_MAX) {
         free(publisher);
         return publisher ? ef_fail(err, EF_TOO_LARGE, "more than %d publishers", PUBLISHERS_MAX)
-                         : ef_fail(err, EF_NO_MEMORY, "memory ran out while publishing");
+                         : ef__publish_no_memory(err);
     }
     publisher->engine = engine;
     (void)snprintf(publisher->name, sizeof publisher->name, "%.*s", EF_STR_ARG(name));
@@ -85,20 +85,12 @@ static void release_publisher(ef__publisher_task *publisher, bool abandon)
     free(publisher);
 }
 
-static bool publisher_is_removed(ef_engine *engine, const ef__publisher_task *publisher)
-{
-    pthread_mutex_lock(&engine->publishers.health_lock);
-    bool is_removed = publisher->is_removed;
-    pthread_mutex_unlock(&engine->publishers.health_lock);
-    return is_removed;
-}
-
 /* Removes publishers that are no longer in the journal. */
 static void remove_deleted(ef_engine *engine)
 {
     for (ef__publisher_task **at = &engine->publishers.first; *at;) {
         ef__publisher_task *publisher = *at;
-        if (!publisher_is_removed(engine, publisher)) {
+        if (!publisher->is_removed) {
             at = &publisher->next;
             continue;
         }
@@ -114,7 +106,8 @@ static void remove_deleted(ef_engine *engine)
     }
 }
 
-ef_status ef__publishers_refresh(ef_engine *engine, ef_error *err)
+/* Updates the list of publishers from the journal. */
+static ef_status refresh_list(ef_engine *engine, ef_error *err)
 {
     ef_lane_list lanes = {0};
     ef_status st = ef_lane_ls(engine->journal, &lanes, err);
@@ -132,19 +125,17 @@ void ef__publishers_report(ef_engine *engine, ef_tick *tick)
     pthread_mutex_lock(&engine->publishers.health_lock);
     for (ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next) {
-        tick->published += publisher->health.published - publisher->reported_published;
-        tick->failed += publisher->health.failed - publisher->reported_failed;
-        tick->dead += publisher->health.dead - publisher->reported_dead;
-        publisher->reported_published = publisher->health.published;
-        publisher->reported_failed = publisher->health.failed;
-        publisher->reported_dead = publisher->health.dead;
+        tick->published += publisher->health.published - publisher->reported.published;
+        tick->failed += publisher->health.failed - publisher->reported.failed;
+        tick->dead += publisher->health.dead - publisher->reported.dead;
+        publisher->reported = publisher->health;
     }
     pthread_mutex_unlock(&engine->publishers.health_lock);
 }
 
 size_t ef_engine_publishers(ef_engine *engine, ef_publisher_health *out, size_t max)
 {
-    int64_t now_us = ef__engine_mono_us(engine);
+    int64_t now_us = ef__engine_mono_us(engine), began_us;
     size_t count = 0;
 
     pthread_mutex_lock(&engine->publishers.health_lock);
@@ -153,7 +144,8 @@ size_t ef_engine_publishers(ef_engine *engine, ef_publisher_health *out, size_t 
         if (count >= max)
             continue;
         out[count] = publisher->health;
-        out[count].stalled_us = publisher->step_us ? now_us - publisher->step_us : 0;
+        if ((began_us = publisher->step_us))
+            out[count].stalled_us = now_us - began_us;
     }
     pthread_mutex_unlock(&engine->publishers.health_lock);
     return count;
@@ -167,7 +159,7 @@ ef_status ef__publisher_driver_step(ef_engine *engine, const ef_work_options *op
     ef_status st;
 
     pthread_mutex_lock(&engine->publishers.lock);
-    st = ef__publishers_refresh(engine, err);
+    st = refresh_list(engine, err);
     for (ef__publisher_task *publisher = engine->publishers.first; st == EF_OK && publisher;
          publisher = publisher->next)
         if (!publisher->task.is_running)
@@ -206,27 +198,18 @@ static void report_failure(ef__task *task, const ef_tick *tick, const ef_error *
     pthread_mutex_unlock(&task->engine->publishers.health_lock);
 }
 
-/* A copy: the supervisor may change the options while publishers work. */
-static ef_work_options options_of(ef_engine *engine)
-{
-    ef_work_options options;
-
-    pthread_mutex_lock(&engine->publishers.health_lock);
-    options = engine->publishers.options;
-    pthread_mutex_unlock(&engine->publishers.health_lock);
-    return options;
-}
-
 static ef_status step_publisher(ef__task *task, ef_tick *tick, ef_error *err)
 {
-    ef_work_options options = options_of(task->engine);
+    ef__publisher_task *publisher = publisher_of(task);
 
-    return ef__publish_step(publisher_of(task), &options, tick, err);
+    return ef__publish_step(publisher, &publisher->options, tick, err);
 }
 
-static ef_status start_thread(ef__publisher_task *publisher, ef_error *err)
+static ef_status start_thread(ef__publisher_task *publisher, const ef_work_options *options,
+                              ef_error *err)
 {
-    atomic_store(&publisher->stop, false);
+    publisher->stop = false;
+    publisher->options = *options;
     publisher->task = (ef__task){.engine = publisher->engine,
                                  .name = publisher->name,
                                  .interval_ms = POLL_MS,
@@ -237,32 +220,17 @@ static ef_status start_thread(ef__publisher_task *publisher, ef_error *err)
     return ef__task_start(&publisher->task, err);
 }
 
-static void stop_thread(ef__publisher_task *publisher)
-{
-    atomic_store(&publisher->stop, true);
-    ef__task_request_stop(&publisher->task);
-}
-
-static void join_thread(ef__publisher_task *publisher)
-{
-    ef__task_join(&publisher->task);
-    atomic_store(&publisher->stop, false);
-}
-
 ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_options *options,
                                          ef_tick *tick, ef_error *err)
 {
     ef_status st;
 
     pthread_mutex_lock(&engine->publishers.lock);
-    pthread_mutex_lock(&engine->publishers.health_lock);
-    engine->publishers.options = *options;
-    pthread_mutex_unlock(&engine->publishers.health_lock);
-    st = ef__publishers_refresh(engine, err);
+    st = refresh_list(engine, err);
     for (ef__publisher_task *publisher = engine->publishers.first; st == EF_OK && publisher;
          publisher = publisher->next)
         if (!publisher->task.is_running)
-            st = start_thread(publisher, err);
+            st = start_thread(publisher, options, err);
     pthread_mutex_unlock(&engine->publishers.lock);
     ef__publishers_report(engine, tick);
     return st;
@@ -276,13 +244,16 @@ void ef__publisher_driver_stop(ef_engine *engine)
     for (ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next) {
         any = any || publisher->task.is_running;
-        stop_thread(publisher);
+        publisher->stop = true;
+        ef__task_request_stop(&publisher->task);
     }
     if (any)
         ef__journal_wake(engine->journal);
     for (ef__publisher_task *publisher = engine->publishers.first; publisher;
-         publisher = publisher->next)
-        join_thread(publisher);
+         publisher = publisher->next) {
+        ef__task_join(&publisher->task);
+        publisher->stop = false;
+    }
     pthread_mutex_unlock(&engine->publishers.lock);
 }
 

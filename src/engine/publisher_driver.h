@@ -19,8 +19,7 @@ struct ef__bus_options;
 
 typedef struct ef__publisher_driver {
     pthread_mutex_t lock;             /* one step at a time; guards the threads of publishers */
-    pthread_mutex_t health_lock;      /* innermost: the health of publishers, and … */
-    ef_work_options options;          /* … those of the threads */
+    pthread_mutex_t health_lock;      /* innermost: the health of publishers */
     struct ef__publisher_task *first; /* sorted by name */
     ef_status (*sink_open)(const struct ef__bus_options *options, struct ef__bus **out,
                            ef_error *err); /* ef__bus_open; tests have their own sinks */
