@@ -4,8 +4,7 @@
 #include "apply.h"
 #include "generation_work.h"
 #include "queue.h"
-#include "read_target.h"
-#include "read_wait.h"
+#include "read.h"
 #include "view_cache.h"
 
 #include "../journal/journal.h"

@@ -6,7 +6,7 @@
  * every EF_VIEW_FOLLOW_MS.
  */
 #include "migration.h"
-#include "read_target.h"
+#include "read.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
  */
 #include "deployment.h"
 #include "lag.h"
-#include "lane.h"
+#include "queue.h"
 #include "migration.h"
-#include "read_target.h"
+#include "read.h"
 #include "run.h"
 #include "tenant.h"
 #include "view_cache.h"

@@ -5,7 +5,7 @@
  */
 #include "deployment.h"
 #include "migration.h"
-#include "read_target.h"
+#include "read.h"
 #include "run.h"
 
 #include "../journal/journal.h"

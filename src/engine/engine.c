@@ -1,24 +1,151 @@
 /*
- * engine.c - opening and closing an engine, and its programs.
+ * engine.c - opening and closing an engine, its options, its programs and generations, and a tick.
  */
-#include "read_wait.h"
-#include "lane.h"
+#include "engine_priv.h"
+#include "queue.h"
 #include "publish.h"
+#include "read.h"
 #include "run.h"
-#include "read_target.h"
 #include "scope.h"
 #include "skip.h"
 #include "upgrade.h"
 #include "view_cache.h"
 
 #include "../base/hash.h"
-#include "../journal/journal.h"
+#include "../base/limits.h"
 #include "../base/logger.h"
+#include "../base/settings.h"
+#include "../journal/journal.h"
+
+#include <everfold/store.h>
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define ATTEMPTS_NEVER (-1)
+#define FACTOR_MAX 100
+#define NAMES_MAX 1000
+#define SCHEMA_BYTES_MAX (4u << 20)
+
+/* --- retry policies --------------------------------------------------------------------------- */
+
+static ef_status check_policy(const char *name, const ef__retry_policy *policy, ef_error *err)
+{
+    if (policy->base_ms < 1)
+        return ef_fail(err, EF_BAD_INPUT, "%s: base_ms is %" PRId64 ", minimum is 1", name,
+                       policy->base_ms);
+    if (policy->factor < 1 || policy->factor > FACTOR_MAX)
+        return ef_fail(err, EF_BAD_INPUT, "%s: factor is %" PRId64 ", it is 1 to %d", name,
+                       policy->factor, FACTOR_MAX);
+    if (policy->cap_ms < policy->base_ms)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "%s: cap_ms is %" PRId64 ", which is less than base_ms, %" PRId64, name,
+                       policy->cap_ms, policy->base_ms);
+    if (policy->attempts_max < 0 || policy->attempts_max > INT32_MAX)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "%s: attempts_max is %" PRId64 ", it is 1 to %d, or -1 for no limit", name,
+                       policy->attempts_max, INT32_MAX);
+    return EF_OK;
+}
+
+/* Fields that are not set get the default; a cap that is not set is at least the base. */
+static ef_status choose_policy(const char *name, const ef__retry_policy *standard,
+                               const ef_retry_options *given, ef__retry_policy *out, ef_error *err)
+{
+    *out = *standard;
+    if (given->base_ms)
+        out->base_ms = given->base_ms;
+    if (given->factor)
+        out->factor = given->factor;
+    if (given->cap_ms)
+        out->cap_ms = given->cap_ms;
+    else if (out->cap_ms < out->base_ms)
+        out->cap_ms = out->base_ms;
+    if (given->attempts_max)
+        out->attempts_max = given->attempts_max == ATTEMPTS_NEVER ? 0 : given->attempts_max;
+    return check_policy(name, out, err);
+}
+
+/* EF_BAD_INPUT names the policy and the value. */
+static ef_status choose_policies(const ef_engine_options *options, ef__retry_policies *out,
+                                 ef_error *err)
+{
+    ef_status st =
+        choose_policy("retry_apply", &ef__retry_apply, &options->retry_apply, &out->apply, err);
+
+    if (st == EF_OK)
+        st = choose_policy("retry_cursor", &ef__retry_cursor, &options->retry_cursor, &out->cursor,
+                           err);
+    if (st == EF_OK)
+        st = choose_policy("retry_publish", &ef__retry_publish, &options->retry_publish,
+                           &out->publish, err);
+    return st;
+}
+
+ef__retry_policy ef__retry_of_publisher(const ef__retry_policies *policies, int64_t retry_ms,
+                                        int64_t attempts_max)
+{
+    ef__retry_policy policy = policies->publish;
+
+    policy.base_ms = retry_ms;
+    policy.attempts_max = attempts_max;
+    if (policy.cap_ms < retry_ms)
+        policy.cap_ms = retry_ms;
+    return policy;
+}
+
+/* --- leases and heartbeats -------------------------------------------------------------------- */
+
+ef__lease_times ef__lease_times_of(const ef_work_options *options)
+{
+    ef__lease_times times = {.lease_ms = options && options->lease_ms ? options->lease_ms
+                                                                      : EF__ENGINE_LEASE_MS};
+
+    times.heartbeat_ms =
+        options && options->heartbeat_ms ? options->heartbeat_ms : 2 * times.lease_ms;
+    if (times.heartbeat_ms > EF_LIMIT_LEASE_MS)
+        times.heartbeat_ms = EF_LIMIT_LEASE_MS;
+    times.renew_ms = options ? options->renew_ms : 0;
+    if (!times.renew_ms) {
+        /* A third of the shorter one: the lease, or the time after which the worker is late. */
+        int64_t late_ms = times.heartbeat_ms / 2;
+        times.renew_ms = (late_ms < times.lease_ms ? late_ms : times.lease_ms) / 3;
+    }
+    if (times.renew_ms < 1)
+        times.renew_ms = 1;
+    return times;
+}
+
+ef_status ef__work_options_check(const ef_work_options *options, ef_error *err)
+{
+    ef__lease_times times = ef__lease_times_of(options);
+
+    if (!options)
+        return EF_OK;
+    if (options->lease_ms < 0 || options->renew_ms < 0 || options->heartbeat_ms < 0)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "lease_ms, renew_ms and heartbeat_ms must not be negative");
+    if (times.lease_ms > 1 && times.renew_ms >= times.lease_ms)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "renew_ms is %" PRId64 " and lease_ms is %" PRId64
+                       ": a lease has to be renewed before it ends",
+                       times.renew_ms, times.lease_ms);
+    if (times.heartbeat_ms < times.lease_ms)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "heartbeat_ms is %" PRId64 " and lease_ms is %" PRId64
+                       ": a heartbeat has to last as long as a lease",
+                       times.heartbeat_ms, times.lease_ms);
+    if (times.heartbeat_ms > 2 && times.renew_ms >= times.heartbeat_ms / 2)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "renew_ms is %" PRId64 " and heartbeat_ms is %" PRId64
+                       ": a worker is late when half of its heartbeat passes without a renewal",
+                       times.renew_ms, times.heartbeat_ms);
+    return EF_OK;
+}
+
+/* --- opening and closing ---------------------------------------------------------------------- */
 
 int64_t ef__engine_now(const ef_engine *engine)
 {
@@ -93,7 +220,7 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     ef__run_driver_init(&engine->runs);
     ef__publisher_driver_init(&engine->publishers);
     name_worker(engine);
-    st = ef__retry_policies_choose(options, &engine->retry, err);
+    st = choose_policies(options, &engine->retry, err);
     if (st == EF_OK)
         st = ef__membership_open(&engine->queue.membership, err);
     if (st != EF_OK) {
@@ -146,6 +273,29 @@ ef_status ef_engine_backup_views(ef_engine *engine, const ef_backup_options *opt
                        "views on %s are not copied to a file: use the backup of that store",
                        engine->views->ops->name);
     return engine->views->ops->backup(engine->views, options, err);
+}
+
+ef_status ef_stores_schema(const char *journal_url, const char *views_url, ef_text *out,
+                           ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(SCHEMA_BYTES_MAX);
+    ef_status st;
+
+    if (!journal_url || !views_url || !out)
+        return ef_fail(err, EF_BAD_INPUT, "two URLs and out are needed");
+    *out = (ef_text){0};
+    /* A journal without a server has no schema to print, which is not an error here. */
+    st = ef__journal_schema(journal_url, &text, err);
+    if (st == EF_OK || st == EF_UNSUPPORTED)
+        st = ef__views_schema(views_url, &text, err);
+    if (st == EF_OK && text.failed)
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a schema");
+    if (st != EF_OK) {
+        ef__buf_release(&text);
+        return st;
+    }
+    *out = (ef_text){text.ptr, text.len};
+    return EF_OK;
 }
 
 void ef_engine_close(ef_engine *engine)
@@ -278,12 +428,47 @@ void ef__live_set_release(ef__live_set *set)
     *set = (ef__live_set){0};
 }
 
+/* --- generations ------------------------------------------------------------------------------ */
+
 ef_status ef__engine_generations(ef_engine *engine, ef_str name, ef__generation_list *out,
                                  ef_error *err)
 {
     ef_status st = ef__memory_prepare(&out->room, err);
 
     return st == EF_OK ? engine->views->ops->generation_ls(engine->views, name, out, err) : st;
+}
+
+static const char *nearest_name(const ef__generation_list *list, ef_str name, ef__arena *arena)
+{
+    const char **names = ef__arena_zalloc(arena, NAMES_MAX, sizeof *names);
+    size_t count = 0;
+
+    for (size_t i = 0; names && i < list->count && count < NAMES_MAX; i++) {
+        const char *copy = list->items[i].state == EF__GENERATION_RETIRED
+                               ? NULL
+                               : ef__arena_copy(arena, list->items[i].name).ptr;
+        if (copy)
+            names[count++] = copy;
+    }
+    return names ? ef__suggest(name, names, count) : NULL;
+}
+
+ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef__arena arena = EF__ARENA_INIT(1 << 20);
+    const char *near = NULL;
+
+    if (ef__engine_generations(engine, (ef_str){0}, &list, NULL) == EF_OK)
+        near = nearest_name(&list, name, &arena);
+    if (near)
+        (void)ef_fail(err, EF_NOT_FOUND, "not found: projection \"%.*s\"; did you mean \"%s\"?",
+                      EF_STR_ARG(name), near);
+    else
+        (void)ef_fail(err, EF_NOT_FOUND, "not found: projection \"%.*s\"", EF_STR_ARG(name));
+    ef_memory_release(&list.room);
+    ef__arena_release(&arena);
+    return EF_NOT_FOUND;
 }
 
 ef_status ef__engine_active_generation(ef_engine *engine, ef_str name, ef__generation_list *list,
@@ -312,4 +497,53 @@ ef_status ef__engine_audit(ef_engine *engine, const char *act, ef_str projection
                                           .lane = projection,
                                           .seq = number},
                         err);
+}
+
+/* --- a tick ----------------------------------------------------------------------------------- */
+
+ef_status ef_engine_catch_up(ef_engine *engine, ef_tick *out, ef_error *err)
+{
+    ef_status st;
+
+    if (!engine || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
+    if (engine->options.read_only)
+        return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
+    *out = (ef_tick){0};
+    st = ef__cursor_driver_step(engine, NULL, out, err);
+    out->more = out->more || atomic_load(&engine->cursor.pauses);
+    return st;
+}
+
+ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_tick *out,
+                         ef_error *err)
+{
+    ef_work_options defaults = {0};
+    const ef_clock *clock;
+    ef_tick tick = {0};
+    int64_t began_us;
+    ef_status st;
+
+    if (!engine || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
+    if (engine->options.read_only)
+        return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
+    st = ef__work_options_check(options, err);
+    if (st != EF_OK)
+        return st;
+    clock = engine->options.clock;
+    began_us = clock->mono_us(clock->context);
+    options = options ? options : &defaults;
+    st = ef__queue_driver_step(engine, options, &tick, err);
+    if (st == EF_OK)
+        st = ef__cursor_driver_step(engine, options, &tick, err);
+    tick.more = tick.more || atomic_load(&engine->cursor.pauses);
+    if (st == EF_OK)
+        st = ef__run_driver_step(engine, options, &tick, err);
+    if (st == EF_OK)
+        st = ef__publisher_driver_step(engine, options, &tick, err);
+    tick.duration_us = clock->mono_us(clock->context) - began_us;
+    ef__count_tick(engine, "all", &tick, st);
+    *out = tick;
+    return st;
 }

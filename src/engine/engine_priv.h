@@ -2,7 +2,7 @@
  * engine_priv.h - the engine: declarations that are private to the module.
  *
  * An engine has a journal, views and programs, and four drivers that move events from the one to
- * the other. Each driver has its own state, lock and invariants, in its header.
+ * the other. Each driver has its own state, lock and invariants, in drivers.h.
  *
  * Locks, in the order in which a thread may acquire them: the lock of one driver, which is held for
  * a whole step; a publisher's `stepping`; skips_lock; then `lock` or the health_lock of the
@@ -13,15 +13,11 @@
 
 #include "c_function.h"
 #include "counters.h"
-#include "cursor_driver.h"
-#include "options.h"
-#include "publisher_driver.h"
-#include "queue_driver.h"
-#include "run_driver.h"
-#include "view_size.h"
+#include "drivers.h"
 
 #include "../base/buf.h"
 #include "../base/limits.h"
+#include "../core/retry.h"
 #include "../fold/fold.h"
 #include "../views/views.h"
 
@@ -33,11 +29,22 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#define EF__ENGINE_LEASE_MS 10000
 #define EF__ENGINE_BATCH 1000           /* events of a batch, by default */
 #define EF__ENGINE_CATCH_UP_BATCH 10000 /* catching up: large commits, hot views stay in memory */
 #define EF__ENGINE_BATCH_MAX 100000
 #define EF__ENGINE_LIVE_LAG_MS 100
 #define EF__ENGINE_RESTARTS_MAX 8 /* of an apply whose commit found a concurrent change */
+
+/* One policy per kind of lane, and one for the cursor driver. */
+typedef struct ef__retry_policies {
+    ef__retry_policy apply, cursor;
+    ef__retry_policy publish; /* `base_ms` and `attempts_max` are set per publisher */
+} ef__retry_policies;
+
+typedef struct ef__lease_times {
+    int64_t lease_ms, renew_ms, heartbeat_ms;
+} ef__lease_times;
 
 /* A compiled program of a generation. A generation may get another program; the old one is kept
  * until the engine is closed, because another thread may still fold with it. */
@@ -48,7 +55,7 @@ typedef struct ef__compiled {
     struct ef__compiled *next;
 } ef__compiled;
 
-/* Reads that wait for an append to be applied: see read_wait.h. */
+/* Reads that wait for an append to be applied: see read.h. */
 typedef struct ef__read_waits {
     pthread_mutex_t lock; /* guards changed, version, has_poller and poll_ms */
     pthread_cond_t changed;
@@ -89,7 +96,7 @@ struct ef_engine {
     pthread_mutex_t lock; /* guards the next four */
     ef__compiled *compiled;
     ef__c_function *functions;
-    struct ef__read_target *read_targets; /* cached for milliseconds: see read_target.h */
+    struct ef__read_target *read_targets; /* cached for milliseconds: see read.h */
     int64_t changes; /* incremented when this engine changed something that reads see */
 
     pthread_mutex_t skips_lock; /* guards … */
@@ -117,7 +124,7 @@ static inline bool ef__mutex_is_locked(pthread_mutex_t *mutex)
 typedef struct ef__live {
     const ef__generation *generation;
     const ef__program *program;
-    bool keeps_rows; /* its failures get a retry row: see lane.h */
+    bool keeps_rows; /* its failures get a retry row: see queue.h */
 } ef__live;
 
 /* The generations that are fed by the queue, at one moment. */
@@ -140,6 +147,13 @@ static inline int64_t ef__engine_mono_us(const ef_engine *engine)
 {
     return engine->options.clock->mono_us(engine->options.clock->context);
 }
+/* The policy of a publisher. */
+ef__retry_policy ef__retry_of_publisher(const ef__retry_policies *policies, int64_t retry_ms,
+                                        int64_t attempts_max);
+/* NULL: all defaults. */
+ef__lease_times ef__lease_times_of(const ef_work_options *options);
+/* Refuses times by which a worker would lose its leases between two renewals. */
+ef_status ef__work_options_check(const ef_work_options *options, ef_error *err);
 /* Sets the lease times of scopes and runs; NULL: the defaults. */
 void ef__engine_lease_times(ef_engine *engine, const ef_work_options *options);
 /* Does this engine feed the program by a cursor? Always on a journal without an outbox. */
@@ -161,7 +175,7 @@ ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_s
 ef_status ef__engine_audit(ef_engine *engine, const char *action, ef_str projection, int64_t number,
                            ef_str actor, ef_str reason, ef_error *err);
 
-/* EF_NOT_FOUND, with the most similar name (name_suggestion.c). */
+/* EF_NOT_FOUND, with the most similar name. */
 ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err);
 /* The generations of `name`, "": of all projections. Release `out->room`. */
 ef_status ef__engine_generations(ef_engine *engine, ef_str name, ef__generation_list *out,

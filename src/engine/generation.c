@@ -1,9 +1,9 @@
 /*
  * generation.c - the active generation of a projection: switch, rollback, retire.
  */
-#include "lane.h"
+#include "queue.h"
 #include "migration.h"
-#include "read_target.h"
+#include "read.h"
 #include "run.h"
 #include "view_cache.h"
 

@@ -1,11 +1,11 @@
 /*
- * lane.c - see lane.h.
+ * lane.c - see queue.h: the generations that retry rows of a projection's lane are kept for.
  *
  * Rows are removed without a lease. That is safe because rows are read before the generations: a
  * process that makes a generation one that keeps rows files existing rows again after that, and a
  * row that was filed again since it was read is not removed.
  */
-#include "lane.h"
+#include "queue.h"
 #include "run.h"
 
 #include "../journal/journal.h"

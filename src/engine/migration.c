@@ -3,7 +3,7 @@
  */
 #include "migration.h"
 #include "apply.h"
-#include "read_target.h"
+#include "read.h"
 
 #include "../base/logger.h"
 #include "../fold/folder.h"

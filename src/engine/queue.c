@@ -1,19 +1,19 @@
 /*
- * queue.c - the queued rows of the queue driver: see queue.h.
+ * queue.c - see queue.h: the queued rows, and when a worker without work becomes idle.
  */
 #include "queue.h"
-#include "error_policy.h"
 #include "journal_loss.h"
-#include "lane.h"
 #include "run.h"
 #include "view_cache.h"
 
 #include "../base/logger.h"
+#include "../core/retry.h"
 #include "../journal/journal.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define LATELY_MS 60000 /* longer than a lease, and than the longest back-off of a task */
 #define BATCH_GROWTH 16 /* limit for a backlog, in usual batches */
@@ -21,6 +21,8 @@
 /* Events times projections of a batch: all changes are in memory at once, and if every event
  * failed, one ack would write all of the rows. */
 #define BATCH_OUTCOMES ((size_t)5 * EF_LIMIT_CLAIM_ROWS)
+#define IDLE_AFTER_MS                                                                              \
+    10000 /* as long as a lease: a worker with more frequent work keeps its leases */
 
 /* A claimed batch until it is acknowledged. */
 typedef struct queue_pass {
@@ -37,6 +39,121 @@ typedef struct queue_pass {
 static ef_status no_memory(ef_error *err)
 {
     return ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
+}
+
+/* --- shared by both passes -------------------------------------------------------------------- */
+
+ef_status ef__partition_leases_read(ef_engine *engine, ef_partition_lease **out, size_t *out_count,
+                                    ef_error *err)
+{
+    ef__queue_driver *driver = &engine->queue;
+
+    *out_count = 0;
+    *out = ef__arena_alloc(&driver->arena, (size_t)driver->membership.partitions * sizeof **out);
+    if (!*out)
+        return no_memory(err);
+    *out_count = ef__membership_leases(&driver->membership, *out);
+    return EF_OK;
+}
+
+static bool has_items(int32_t partition, const ef_claimed_row *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (items[i].partition == partition)
+            return true;
+    return false;
+}
+
+ef_status ef__fences_make(ef__arena *arena, const ef_partition_lease *held, size_t held_count,
+                          const ef_claimed_row *items, size_t item_count, ef__fence **out,
+                          size_t *out_count, ef_error *err)
+{
+    char(*names)[32] = ef__arena_alloc(arena, (held_count + 1) * sizeof *names);
+
+    *out_count = 0;
+    *out = ef__arena_alloc(arena, (held_count + 1) * sizeof **out);
+    if (!*out || !names)
+        return no_memory(err);
+    for (size_t h = 0; h < held_count; h++) {
+        char *name = names[*out_count];
+        if (!has_items(held[h].partition, items, item_count))
+            continue;
+        (void)snprintf(name, sizeof *names, "partition/%d", (int)held[h].partition);
+        (*out)[(*out_count)++] = (ef__fence){ef_str_from(name), held[h].token};
+    }
+    return EF_OK;
+}
+
+bool ef__verdict_waits(ef__verdict verdict)
+{
+    return verdict == EF__VERDICT_FAILED || verdict == EF__VERDICT_DEFERRED;
+}
+
+ef_retry_row ef__retry_row_make(const ef_engine *engine, ef_str lane, int64_t position,
+                                const ef__apply_result *result, int32_t failures_before)
+{
+    int64_t now_us = ef__engine_now(engine);
+    ef_retry_row row = {.lane = lane,
+                        .position = position,
+                        .status = EF_ROW_PENDING,
+                        .attempts = failures_before,
+                        .due_us = now_us,
+                        .error = result->message};
+
+    if (result->verdict == EF__VERDICT_DEFERRED)
+        return row;
+    ef__retry_step step = ef__retry_decide(&engine->retry.apply, failures_before,
+                                           EF__ERROR_PERMANENT, (uint64_t)now_us);
+    row.attempts = (int32_t)step.attempts;
+    row.status = step.dead ? EF_ROW_DEAD : EF_ROW_FAILED;
+    row.due_us = now_us + step.delay_ms * 1000;
+    return row;
+}
+
+/* The worst result of an event among the generations first … end - 1, which share a lane, as far as
+ * they keep rows. NULL: no row is needed. */
+static const ef__apply_result *worst_result(const ef__apply *apply, size_t first, size_t end,
+                                            size_t event)
+{
+    const ef__apply_result *found = NULL;
+
+    for (size_t g = first; g < end; g++) {
+        const ef__apply_result *result = &apply->results[g * apply->event_count + event];
+        if (apply->generations[g].keeps_rows && ef__verdict_waits(result->verdict) &&
+            (!found || result->verdict == EF__VERDICT_FAILED))
+            found = result;
+    }
+    return found;
+}
+
+size_t ef__retry_rows_collect(const ef_engine *engine, const ef__apply *apply, ef_retry_row *out)
+{
+    size_t count = 0, end;
+
+    for (size_t first = 0; first < apply->generation_count; first = end) {
+        ef_str lane = apply->generations[first].generation->name;
+        for (end = first + 1; end < apply->generation_count; end++)
+            if (!ef_str_equal(apply->generations[end].generation->name, lane))
+                break;
+        for (size_t i = 0; i < apply->event_count; i++) {
+            const ef__apply_result *result = worst_result(apply, first, end, i);
+            if (result)
+                out[count++] =
+                    ef__retry_row_make(engine, lane, apply->events[i].event->position, result, 0);
+        }
+    }
+    return count;
+}
+
+void ef__tick_add(ef_tick *tick, const ef__apply *apply)
+{
+    size_t results = apply->generation_count * apply->event_count;
+
+    tick->applied += apply->applied;
+    tick->ignored += apply->ignored;
+    tick->failed += apply->failed;
+    for (size_t i = 0; i < results; i++)
+        tick->deferred += apply->results[i].verdict == EF__VERDICT_DEFERRED;
 }
 
 /* --- acknowledging ---------------------------------------------------------------------------- */
@@ -321,6 +438,86 @@ ef_status ef__queue_driver_step(ef_engine *engine, const ef_work_options *option
 
     pthread_mutex_lock(&engine->queue.lock);
     st = ef__queue_step(engine, options, tick, err);
+    pthread_mutex_unlock(&engine->queue.lock);
+    return st;
+}
+
+/* --- idle ------------------------------------------------------------------------------------- */
+
+/*
+ *     working ── quiet for IDLE_AFTER_MS, and no row waits ──► idle
+ *        ▲────── the journal grows, a row waits, or a task works ──┘
+ *
+ * Leases and heartbeats are writes, and without work they protect nothing. An idle worker has
+ * released its leases and writes its heartbeat, with the state idle, once a minute. It keeps
+ * polling the queue, because another worker may crash with rows in flight.
+ */
+
+static bool is_quiet(const ef_engine *engine, const ef_tick *tick, int64_t head)
+{
+    const ef__idle_state *idle = &engine->queue.idle;
+
+    return idle->since_us && head == idle->head && engine->worked_us <= idle->since_us &&
+           !ef__gaps_check_is_pending(engine) && !tick->more && !tick->claimed && !tick->due_us &&
+           !tick->leased_count && !tick->released_count && !tick->lost_count;
+}
+
+/* Becomes or stays idle. */
+static ef_status keep_idle(ef__queue_driver *driver, ef_tick *tick, ef_error *err)
+{
+    ef_status st = ef__membership_idle(&driver->membership, tick, err);
+
+    driver->idle.is_idle = st == EF_OK || driver->idle.is_idle;
+    return st;
+}
+
+/* A run may have acquired leases meanwhile, or a cursor or publisher has worked. */
+static bool is_idle(ef_engine *engine)
+{
+    ef__queue_driver *driver = &engine->queue;
+
+    if (driver->idle.is_idle &&
+        (driver->membership.next_beat_us || engine->worked_us > driver->idle.since_us))
+        driver->idle = (ef__idle_state){0};
+    return driver->idle.is_idle;
+}
+
+static ef_status watch_queue(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                             ef_error *err)
+{
+    ef__queue_driver *driver = &engine->queue;
+    bool waits = false;
+    ef_head head;
+    ef_status st = ef_journal_head(engine->journal, &head, err);
+
+    if (st == EF_OK && is_idle(engine)) {
+        st = ef__outbox_has_work(engine->journal, &waits, err);
+        if (st == EF_OK && !waits && head.position == driver->idle.head)
+            return keep_idle(driver, tick, err);
+        if (st != EF_OK)
+            return st;
+    }
+    if (st == EF_OK)
+        st = ef__queue_step(engine, options, tick, err);
+    if (st != EF_OK || driver->idle.is_idle || !is_quiet(engine, tick, head.position)) {
+        driver->idle =
+            (ef__idle_state){.head = head.position, .since_us = ef__engine_mono_us(engine)};
+        return st;
+    }
+    if (ef__engine_mono_us(engine) - driver->idle.since_us < IDLE_AFTER_MS * INT64_C(1000))
+        return EF_OK;
+    st = ef__outbox_has_work(engine->journal, &waits, err);
+    driver->idle.since_us = ef__engine_mono_us(engine);
+    return st == EF_OK && !waits ? keep_idle(driver, tick, err) : st;
+}
+
+ef_status ef__queue_driver_watch(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                                 ef_error *err)
+{
+    ef_status st;
+
+    pthread_mutex_lock(&engine->queue.lock);
+    st = watch_queue(engine, options, tick, err);
     pthread_mutex_unlock(&engine->queue.lock);
     return st;
 }

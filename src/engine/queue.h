@@ -25,7 +25,7 @@ ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_t
 /* Claims due retry rows and tries them again. The caller holds the lock of the queue driver. */
 ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err);
 
-/* --- shared by both passes (retry_row.c) ------------------------------------------------------ */
+/* --- shared by both passes -------------------------------------------------------------------- */
 
 /* The leases of partitions that this worker holds, `*out_count` of them, in the arena of the step.
  */
@@ -55,5 +55,54 @@ ef_status ef__shadow_work(ef_engine *engine, const ef_work_options *options, ef_
                           ef_error *err);
 
 void ef__tick_add(ef_tick *tick, const ef__apply *apply);
+
+/* --- lanes (lane.c) --------------------------------------------------------------------------- */
+
+/*
+ * Retry rows are kept for the active generation and for those that were created after it, its
+ * candidates. A superseded generation keeps its watermarks only. When it becomes active again, rows
+ * for the events that it lacks are added; when another one becomes active, rows that only it needed
+ * are removed.
+ */
+
+/* Are retry rows kept for the generation? `list` has all generations of its projection. */
+bool ef__generation_keeps_rows(const ef__generation_list *list, const ef__generation *generation);
+
+/* Removes the rows of the lane that no generation of the projection needs. */
+ef_status ef__lane_sweep(ef_engine *engine, ef_str lane, ef_error *err);
+
+/*
+ * Adds rows for all events that a live generation lacks, except those that are queued and not in
+ * flight. The generation was superseded until now, so workers have added none for it, and a worker
+ * may be about to acknowledge a batch for which it read the old list of generations. Existing rows
+ * are filed again, so that a concurrent removal of unneeded rows leaves them.
+ */
+ef_status ef__lane_refile(ef_engine *engine, const ef__generation *generation, ef_error *err);
+
+/* A bounded step of removing and adding rows after the list of generations has changed, in case the
+ * process that changed it did not finish. One of the workers does it. */
+ef_status ef__lanes_step(ef_engine *engine, ef_tick *tick, ef_error *err);
+
+/* The retry rows of the action's event, in its lane or in all. (replay_row.c) */
+ef_status ef__retry_rows_of_event(ef_engine *engine, const ef_outbox_action *action,
+                                  ef_row_list *out, ef_error *err);
+
+/* --- the error policy (failure.c) ------------------------------------------------------------- */
+
+/*
+ * By default an event that fails after its last attempt blocks its stream (its tenant in a
+ * log-ordered projection) until an operator retries, requeues or skips it. If the projection is set
+ * to skip and record (`on_error` of its generations), a worker skips the event like an operator
+ * would; the event and the reason of its failure stay on record. An event that differs from the one
+ * that was applied under its seq is an alarm, and is never skipped by the policy.
+ */
+#define EF__ERROR_POLICY_REASON "the projection is set to skip and record failed events"
+
+/* Is the event's stream blocked by an alarm in this generation? Then the policy skips nothing. */
+ef_status ef__error_policy_is_alarm(ef_engine *engine, const ef__generation *generation,
+                                    ef_str tenant, ef_str stream, bool *out, ef_error *err);
+/* Skips dead events in the lanes of projections that are set to skip. Checks after an event died,
+ * and at an interval, because the worker that counted the death may have crashed. */
+ef_status ef__error_policy_step(ef_engine *engine, ef_tick *tick, ef_error *err);
 
 #endif

@@ -1,10 +1,9 @@
 /*
- * read_wait.c - see read_wait.h.
+ * read_wait.c - see read.h.
  */
-#include "read_wait.h"
+#include "read.h"
 #include "lag.h"
 #include "migration.h"
-#include "read_requirement.h"
 
 #include "../base/deadline.h"
 

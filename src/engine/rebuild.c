@@ -10,9 +10,9 @@
  * In place, the new generation becomes active as soon as it exists, and the old one is retired:
  * queries read the views that are built so far.
  */
-#include "lane.h"
+#include "queue.h"
 #include "migration.h"
-#include "read_target.h"
+#include "read.h"
 #include "run.h"
 #include "tenant.h"
 

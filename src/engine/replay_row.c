@@ -4,7 +4,7 @@
  * The rows become due, which wakes the workers. If no worker holds the partition, this process
  * acquires its lease and does the work. Then the rows are polled until each was tried.
  */
-#include "lane.h"
+#include "queue.h"
 #include "run.h"
 
 #include "../journal/journal.h"

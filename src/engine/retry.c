@@ -8,12 +8,11 @@
  *
  *     pending | failed -> trying -> done | failed | dead | pending (an earlier event is missing)
  *
- * A row is removed when every generation of its projection that keeps rows has the event (lane.h).
+ * A row is removed when every generation of its projection that keeps rows has the event (queue.h).
  * An operator's skip holds for the versions recorded with it (skip.h); other versions try the
  * event. A version that skips the event does not run its program, so the skip is carried out even
  * if the event crashes processes, before the row becomes dead.
  */
-#include "lane.h"
 #include "queue.h"
 #include "skip.h"
 

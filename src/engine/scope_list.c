@@ -2,7 +2,7 @@
  * scope_list.c - lists scopes: one for all tenants that share the generation's cursor, and one for
  * each tenant with its own cursor.
  */
-#include "read_target.h"
+#include "read.h"
 #include "scope.h"
 #include "tenant.h"
 #include "view_cache.h"

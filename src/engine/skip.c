@@ -5,7 +5,7 @@
  * folded from scratch or has a row to retry; after that only new entries are read.
  */
 #include "skip.h"
-#include "lane.h"
+#include "queue.h"
 #include "run.h"
 
 #include "../base/limits.h"

@@ -3,7 +3,7 @@
  */
 #include "tenant.h"
 
-#include "error_policy.h"
+#include "queue.h"
 #include "scope.h"
 #include "skip.h"
 #include "view_cache.h"

@@ -1,9 +1,8 @@
 /*
  * view.c - reads views: one, several, all.
  */
-#include "read_wait.h"
+#include "read.h"
 #include "migration.h"
-#include "view_names.h"
 
 #include "../journal/journal.h"
 #include "../views/query.h"
@@ -148,6 +147,107 @@ void ef_view_reader_close(ef_view_reader *reader)
     free(reader);
 }
 
+/* --- names in queries ------------------------------------------------------------------------- */
+
+/* EF_BAD_INPUT; the message shows the place in the expression with a caret. */
+static ef_status fail_shown(const char *what, ef_str source, const ef__diagnostics *diagnostics,
+                            ef_error *err)
+{
+    ef__buf shown = EF__BUF_INIT(4096);
+    ef_status st;
+
+    (void)ef__diagnostic_render(diagnostics, 0, source, &shown);
+    while (shown.len && shown.ptr[shown.len - 1] == '\n')
+        shown.ptr[--shown.len] = '\0';
+    st = ef_fail(err, EF_BAD_INPUT, "%s: %.*s", what, EF_STR_ARG(ef__buf_str(&shown)));
+    ef__buf_release(&shown);
+    return st;
+}
+
+/*
+ * The program declares the fields that it writes. A view may have others: from a seed, or from an
+ * earlier program. So a name that the program does not write is an error only if no view of the
+ * query has it, which costs one scan, like the query itself.
+ */
+typedef struct name_search {
+    ef_engine *engine;
+    const ef__query *query;
+    ef_error *err;
+    ef_status status;
+    ef_str wanted; /* as written in the JSON of a view: "name": */
+    bool found;
+} name_search;
+
+static bool search_view(void *context, ef_str key, const ef__view *view)
+{
+    name_search *search = context;
+
+    (void)key;
+    search->found =
+        memmem(view->data.ptr, view->data.len, search->wanted.ptr, search->wanted.len) != NULL;
+    return !search->found;
+}
+
+/* True also if the views could not be read. */
+static bool is_in_views(void *context, ef_str name)
+{
+    name_search *search = context;
+    ef_views *views = search->engine->views;
+    ef__buf text = EF__BUF_INIT(1 << 20);
+    ef__view_scan all = {.generation = search->query->generation,
+                         .tenant = search->query->tenant,
+                         .any_tenant = search->query->any_tenant,
+                         .index = -1};
+
+    ef__json_write_string(&text, name);
+    ef__buf_add_char(&text, ':');
+    search->wanted = ef__buf_str(&text);
+    search->found = false;
+    if (search->status == EF_OK)
+        search->status = text.failed
+                             ? ef_fail(search->err, EF_NO_MEMORY, "memory ran out in a query")
+                             : views->ops->view_scan(views, &all, search_view, search, search->err);
+    ef__buf_release(&text);
+    return search->found || search->status != EF_OK;
+}
+
+static ef_status check_filter(name_search *search, const ef__program *program, const char *what,
+                              const ef__filter *filter, ef__diagnostics *diagnostics)
+{
+    if (!filter || search->status != EF_OK)
+        return search->status;
+    ef__diagnostics_init(diagnostics, EF_STR(""));
+    ef__filter_check_names(filter, program, is_in_views, search, diagnostics);
+    if (search->status == EF_OK && diagnostics->count)
+        search->status = fail_shown(what, ef__filter_source(filter), diagnostics, search->err);
+    return search->status;
+}
+
+/* EF_BAD_INPUT: the filter, the sort order or the field list of the query uses a field that the
+ * generation's program does not write and that no view of the result has. */
+static ef_status check_names(ef_engine *engine, const ef__generation *generation,
+                             const ef__query *query, ef_error *err)
+{
+    name_search search = {.engine = engine, .query = query, .err = err};
+    const ef__program *program = NULL;
+    ef__diagnostics *diagnostics;
+
+    if ((!query->filter && !query->sort_count && !query->field_count) ||
+        generation->program.len == 0 ||
+        ef__engine_program(engine, generation, &program, NULL) != EF_OK)
+        return EF_OK;
+    diagnostics = malloc(sizeof *diagnostics);
+    if (!diagnostics)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out in a query");
+    (void)check_filter(&search, program, "where", query->filter, diagnostics);
+    for (size_t i = 0; i < query->sort_count; i++)
+        (void)check_filter(&search, program, "sort", query->sorts[i].by, diagnostics);
+    for (size_t i = 0; i < query->field_count; i++)
+        (void)check_filter(&search, program, "fields", query->fields[i], diagnostics);
+    free(diagnostics);
+    return search.status;
+}
+
 /* --- queries ---------------------------------------------------------------------------------- */
 
 /* The compiled parts of a query. */
@@ -170,23 +270,16 @@ static void close_question(struct question *question)
         ef__filter_close(question->fields[i]);
 }
 
-/* Compiles an expression; the error shows its place with a caret. */
 static ef_status compile_expression(const char *what, ef_str text, ef__filter **out, ef_error *err)
 {
     ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
-    ef__buf shown = EF__BUF_INIT(4096);
     ef_status st;
 
     if (!diagnostics)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out in a query");
     st = ef__filter_compile(text, out, diagnostics, err);
-    if (st == EF_BAD_INPUT && diagnostics->count) {
-        (void)ef__diagnostic_render(diagnostics, 0, text, &shown);
-        while (shown.len && shown.ptr[shown.len - 1] == '\n')
-            shown.ptr[--shown.len] = '\0';
-        st = ef_fail(err, EF_BAD_INPUT, "%s: %.*s", what, EF_STR_ARG(ef__buf_str(&shown)));
-    }
-    ef__buf_release(&shown);
+    if (st == EF_BAD_INPUT && diagnostics->count)
+        st = fail_shown(what, text, diagnostics, err);
     free(diagnostics);
     return st;
 }
@@ -319,7 +412,7 @@ ef_status ef_view_find(ef_engine *engine, const ef_view_query *query, ef_view_li
                                      .count = query->count_only};
         meter = ef__meter_begin(&query->budget, engine->options.clock);
         result.room = out->room;
-        st = ef__view_names_check(engine, generation, &question.query, err);
+        st = check_names(engine, generation, &question.query, err);
         if (st == EF_OK)
             st = ef__query_run(engine->views, &question.query, &result, err);
     }
