@@ -12,7 +12,7 @@
 
 static ef_status check_fence(const mem_store *store, const ef__fence *fence, ef_error *err)
 {
-    const mem_fence *seen = mem_fence_find(store, fence->scope);
+    const mem_fence *seen = mem_list_named(&store->fences, fence->scope, NULL);
 
     return ef__fence_compare(fence, seen ? seen->token : 0, err);
 }
@@ -20,18 +20,17 @@ static ef_status check_fence(const mem_store *store, const ef__fence *fence, ef_
 static ef_status check_watermark(const mem_generation *g, const ef__watermark_change *change,
                                  ef_error *err)
 {
-    ef__watermark none = {0};
     bool found;
-    size_t at = mem_watermark_find(g, change->tenant, change->stream, &found);
+    size_t at = mem_list_find(&g->watermarks, change->tenant, change->stream, &found);
+    const mem_watermark *w = found ? g->watermarks.items[at] : &(mem_watermark){0};
 
-    return ef__watermark_compare(
-        change, found ? &((const mem_watermark *)g->watermarks.items[at])->watermark : &none, err);
+    return ef__watermark_compare(change, &w->watermark, err);
 }
 
 static ef_status check_view(const mem_generation *g, const ef__view_change *change, ef_error *err)
 {
     bool found;
-    size_t at = mem_view_find(g, change->view.tenant, change->view.id, &found);
+    size_t at = mem_list_find(&g->views, change->view.tenant, change->view.id, &found);
     uint64_t is[2] = {0, 0};
 
     if (found)
@@ -42,7 +41,7 @@ static ef_status check_view(const mem_generation *g, const ef__view_change *chan
 static ef_status check_tenant(const mem_generation *g, const ef__tenant_cursor_change *change,
                               ef_error *err)
 {
-    const ef__tenant_cursor_item *t = mem_tenant_find(g, change->tenant);
+    const ef__tenant_cursor_item *t = mem_list_named(&g->tenants, change->tenant, NULL);
     ef__tenant_cursor is = t ? t->cursor : (ef__tenant_cursor){0};
 
     return ef__tenant_cursor_equal(&is, &change->before)
@@ -105,6 +104,7 @@ static mem_view *view_make(const ef__view_change *change)
     v->view.tenant = mem_put(&at, from->tenant);
     v->view.id = mem_put(&at, from->id);
     v->view.data = mem_put(&at, from->data);
+    v->at = (ef__view_key){v->view.tenant, v->view.id};
     ef__view_digest(from, v->view.digest);
     v->key_count = change->key_count;
     for (size_t i = 0; i < change->key_count; i++)
@@ -112,58 +112,13 @@ static mem_view *view_make(const ef__view_change *change)
     return v;
 }
 
-static mem_watermark *watermark_make(const ef__watermark_change *change)
-{
-    mem_watermark *w = malloc(sizeof *w + change->tenant.len + change->stream.len);
-    char *at = (char *)(w + 1);
-
-    if (!w)
-        return NULL;
-    w->tenant = mem_put(&at, change->tenant);
-    w->stream = mem_put(&at, change->stream);
-    w->watermark = change->after;
-    return w;
-}
-
-static ef__tenant_cursor_item *tenant_make(const ef__tenant_cursor_change *change)
-{
-    ef__tenant_cursor_item *t = malloc(sizeof *t + change->tenant.len);
-    char *at = (char *)(t + 1);
-
-    if (!t)
-        return NULL;
-    *t = (ef__tenant_cursor_item){mem_put(&at, change->tenant), change->after, 0};
-    return t;
-}
-
-static ef__failure *failure_make(const ef__failure *from)
-{
-    ef__failure *f = malloc(sizeof *f + from->tenant.len + from->stream.len + from->event_id.len +
-                            from->code.len + from->message.len);
-    char *at = (char *)(f + 1);
-
-    if (!f)
-        return NULL;
-    *f = (ef__failure){.seq = from->seq, .position = from->position, .line = from->line};
-    f->tenant = mem_put(&at, from->tenant);
-    f->stream = mem_put(&at, from->stream);
-    f->event_id = mem_put(&at, from->event_id);
-    f->code = mem_put(&at, from->code);
-    f->message = mem_put(&at, from->message);
-    return f;
-}
-
-static mem_fence *fence_make(const ef__fence *from)
-{
-    mem_fence *f = malloc(sizeof *f + from->scope.len);
-    char *at = (char *)(f + 1);
-
-    if (!f)
-        return NULL;
-    f->scope = mem_put(&at, from->scope);
-    f->token = from->token;
-    return f;
-}
+static const mem_layout WATERMARK = {
+    sizeof(mem_watermark),
+    2,
+    {offsetof(mem_watermark, at.tenant), offsetof(mem_watermark, at.name)}};
+static const mem_layout TENANT = {
+    sizeof(ef__tenant_cursor_item), 1, {offsetof(ef__tenant_cursor_item, tenant)}};
+static const mem_layout FENCE = {sizeof(mem_fence), 1, {offsetof(mem_fence, scope)}};
 
 /* Allocated items in the order of the commit; removed one by one from the front. */
 typedef struct made {
@@ -174,7 +129,7 @@ typedef struct made {
 static bool made_add(made *m, void *item)
 {
     if (item && mem_list_reserve(&m->items, 1)) {
-        mem_list_insert(&m->items, m->items.count, item);
+        mem_list_add(&m->items, item);
         return true;
     }
     free(item);
@@ -194,7 +149,7 @@ static mem_follow *follow_of(const mem_generation *g, const ef__view_change *cha
 {
     return g->follows.count == 0 || ef__view_change_is_nothing(change)
                ? NULL
-               : mem_follow_find(g, change->view.tenant);
+               : mem_list_named(&g->follows, change->view.tenant, NULL);
 }
 
 static bool make_records(mem_generation *g, const ef__generation_change *change, made *m)
@@ -217,14 +172,18 @@ static bool make_generation(mem_store *store, const ef__generation_change *chang
               mem_list_reserve(&g->tenants, change->tenant_count) &&
               mem_list_reserve(&g->failures, change->failure_count);
 
-    for (size_t i = 0; ok && i < change->watermark_count; i++)
-        ok = made_add(m, watermark_make(&change->watermarks[i]));
+    for (size_t i = 0; ok && i < change->watermark_count; i++) {
+        const ef__watermark_change *c = &change->watermarks[i];
+        ok = made_add(m, mem_copy(&WATERMARK, &(mem_watermark){{c->tenant, c->stream}, c->after}));
+    }
     for (size_t i = 0; ok && i < change->view_count; i++)
         ok = change->views[i].deleted || made_add(m, view_make(&change->views[i]));
-    for (size_t i = 0; ok && i < change->tenant_count; i++)
-        ok = made_add(m, tenant_make(&change->tenants[i]));
+    for (size_t i = 0; ok && i < change->tenant_count; i++) {
+        const ef__tenant_cursor_change *c = &change->tenants[i];
+        ok = made_add(m, mem_copy(&TENANT, &(ef__tenant_cursor_item){c->tenant, c->after, 0}));
+    }
     for (size_t i = 0; ok && i < change->failure_count; i++)
-        ok = made_add(m, failure_make(&change->failures[i]));
+        ok = made_add(m, mem_copy(&mem_failure_layout, &change->failures[i]));
     return ok && make_records(g, change, m);
 }
 
@@ -233,7 +192,8 @@ static bool make_all(mem_store *store, const ef__views_commit *commit, made *m)
     bool ok = mem_list_reserve(&store->fences, commit->fence_count);
 
     for (size_t i = 0; ok && i < commit->fence_count; i++)
-        ok = made_add(m, fence_make(&commit->fences[i]));
+        ok = made_add(
+            m, mem_copy(&FENCE, &(mem_fence){commit->fences[i].scope, commit->fences[i].token}));
     for (size_t i = 0; ok && i < commit->generation_count; i++)
         ok = make_generation(store, &commit->generations[i], m);
     return ok;
@@ -243,54 +203,40 @@ static bool make_all(mem_store *store, const ef__views_commit *commit, made *m)
 
 static void put_fence(mem_store *store, mem_fence *fence)
 {
-    mem_fence *seen = mem_fence_find(store, fence->scope);
+    mem_fence *seen = mem_list_named(&store->fences, fence->scope, NULL);
 
     if (seen)
         seen->token = fence->token;
     if (seen || fence->scope.len == 0)
         free(fence);
     else
-        mem_list_insert(&store->fences, store->fences.count, fence);
+        mem_list_add(&store->fences, fence);
 }
 
-static void put_watermark(mem_generation *g, mem_watermark *w)
+/* In a list by tenant and name; NULL: only removes. */
+static void put_item(mem_list *list, ef_str tenant, ef_str name, void *item)
 {
     bool found;
-    size_t at = mem_watermark_find(g, w->tenant, w->stream, &found);
+    size_t at = mem_list_find(list, tenant, name, &found);
 
     if (found)
-        free(mem_list_remove(&g->watermarks, at));
-    mem_list_insert(&g->watermarks, at, w);
-}
-
-static void put_view(mem_generation *g, const ef__view_change *change, made *m)
-{
-    bool found;
-    size_t at = mem_view_find(g, change->view.tenant, change->view.id, &found);
-
-    if (ef__view_change_is_nothing(change))
-        return;
-    if (found)
-        free(mem_list_remove(&g->views, at));
-    if (!change->deleted)
-        mem_list_insert(&g->views, at, made_next(m));
+        free(mem_list_remove(list, at));
+    if (item)
+        mem_list_insert(list, at, item);
 }
 
 /* The cursor of the generation has been moved. */
 static void put_tenant(mem_store *store, mem_generation *g, ef__tenant_cursor_item *t)
 {
-    for (size_t i = 0; i < g->tenants.count; i++) {
-        const ef__tenant_cursor_item *old = g->tenants.items[i];
-        if (ef_str_equal(old->tenant, t->tenant)) {
-            free(mem_list_remove(&g->tenants, i));
-            break;
-        }
-    }
+    size_t at;
+
+    if (mem_list_named(&g->tenants, t->tenant, &at))
+        free(mem_list_remove(&g->tenants, at));
     t->updated_us = mem_now_us(store);
     if (t->cursor.position == g->about.position)
         free(t);
     else
-        mem_list_insert(&g->tenants, g->tenants.count, t);
+        mem_list_add(&g->tenants, t);
 }
 
 static void put_failure(mem_store *store, mem_generation *g, ef__failure *f)
@@ -298,6 +244,7 @@ static void put_failure(mem_store *store, mem_generation *g, ef__failure *f)
     f->generation = g->about.id;
     f->open = true;
     f->attempts = 1;
+    f->resolved_us = 0;
     f->recorded_us = mem_now_us(store);
     for (size_t i = 0; i < g->failures.count; i++) {
         ef__failure *old = g->failures.items[i];
@@ -312,7 +259,7 @@ static void put_failure(mem_store *store, mem_generation *g, ef__failure *f)
         }
     }
     f->id = ++store->last_failure;
-    mem_list_insert(&g->failures, g->failures.count, f);
+    mem_list_add(&g->failures, f);
 }
 
 static void resolve_failures(mem_store *store, mem_generation *g,
@@ -335,9 +282,13 @@ static bool put_generation(mem_store *store, const ef__generation_change *change
     mem_generation *g = mem_generation_find(store, change->generation);
 
     for (size_t i = 0; i < change->watermark_count; i++)
-        put_watermark(g, made_next(m));
-    for (size_t i = 0; i < change->view_count; i++)
-        put_view(g, &change->views[i], m);
+        put_item(&g->watermarks, change->watermarks[i].tenant, change->watermarks[i].stream,
+                 made_next(m));
+    for (size_t i = 0; i < change->view_count; i++) {
+        const ef__view_change *c = &change->views[i];
+        if (!ef__view_change_is_nothing(c))
+            put_item(&g->views, c->view.tenant, c->view.id, c->deleted ? NULL : made_next(m));
+    }
     if (change->cursor_after != 0)
         g->about.position = change->cursor_after;
     for (size_t i = 0; i < change->tenant_count; i++)
@@ -379,19 +330,17 @@ static bool put_all(mem_store *store, const ef__views_commit *commit, int64_t he
 
 ef_status mem_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
+    mem_store *store = mem_lock(views);
     made m = {0};
     int64_t head;
     bool live = false;
-    ef_status st;
+    ef_status st = check_all(store, commit, &head, err);
 
-    pthread_mutex_lock(&store->lock);
-    st = check_all(store, commit, &head, err);
     if (st == EF_OK && !make_all(store, commit, &m))
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a commit");
     if (st == EF_OK)
         live = put_all(store, commit, head, &m);
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     mem_list_release(&m.items);
     if (commit->out_live)
         *commit->out_live = live;

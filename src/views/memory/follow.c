@@ -7,27 +7,9 @@
 
 #include <stdlib.h>
 
-mem_follow *mem_follow_find(const mem_generation *g, ef_str tenant)
-{
-    for (size_t i = 0; i < g->follows.count; i++) {
-        mem_follow *f = g->follows.items[i];
-        if (ef_str_equal(f->tenant, tenant))
-            return f;
-    }
-    return NULL;
-}
-
-static mem_follow *follow_make(ef_str tenant, int64_t until_us, int64_t number)
-{
-    mem_follow *f = malloc(sizeof *f + tenant.len);
-    char *at = (char *)(f + 1);
-
-    if (!f)
-        return NULL;
-    *f = (mem_follow){.follow = {.until_us = until_us, .low = number, .last = number}};
-    f->tenant = mem_put(&at, tenant);
-    return f;
-}
+static const mem_layout FOLLOW = {sizeof(mem_follow), 1, {offsetof(mem_follow, tenant)}};
+static const mem_layout RECORD = {
+    sizeof(ef__change_record), 1, {offsetof(ef__change_record, view_id)}};
 
 static void follow_free(mem_follow *f)
 {
@@ -39,22 +21,16 @@ static void follow_free(mem_follow *f)
 
 ef__change_record *mem_record_make(const ef__view_change *change)
 {
-    ef__change_record *r = malloc(sizeof *r + change->view.id.len);
-    char *at = (char *)(r + 1);
-
-    if (!r)
-        return NULL;
-    *r = (ef__change_record){.position = change->view.last_position,
-                             .kind = ef__change_kind_of(change),
-                             .view_id = mem_put(&at, change->view.id)};
-    return r;
+    return mem_copy(&RECORD, &(ef__change_record){.position = change->view.last_position,
+                                                  .kind = ef__change_kind_of(change),
+                                                  .view_id = change->view.id});
 }
 
 void mem_record_put(mem_store *store, mem_follow *f, ef__change_record *record)
 {
     record->number = f->follow.last = ef__follow_next(&f->follow, mem_now_us(store));
     f->follow.kept++;
-    mem_list_insert(&f->records, f->records.count, record);
+    mem_list_add(&f->records, record);
 }
 
 static void trim_changes(mem_follow *f)
@@ -110,30 +86,24 @@ void mem_follows_cut(mem_generation *g, int64_t *limit)
     }
 }
 
-void mem_follows_release(mem_generation *g)
-{
-    for (size_t i = 0; i < g->follows.count; i++)
-        mem_list_release(&((mem_follow *)g->follows.items[i])->records);
-    mem_list_release(&g->follows);
-}
-
 /* --- beginning -------------------------------------------------------------------------------- */
 
 static ef_status follow_begin(mem_store *store, mem_generation *g, ef_str tenant, int64_t until_us,
                               mem_follow **out, ef_error *err)
 {
-    ef__follow_row before = {0};
+    mem_follow made = {.tenant = tenant, .follow = {.until_us = until_us}};
 
     end_one(store, g);
     if (g->follows.count >= EF_LIMIT_FOLLOWED_TENANTS)
         return ef__follow_crowded(g->about.id, err);
-    before.last = g->follow_floor;
-    *out = follow_make(tenant, until_us, ef__follow_next(&before, mem_now_us(store)));
+    made.follow.last = g->follow_floor;
+    made.follow.low = made.follow.last = ef__follow_next(&made.follow, mem_now_us(store));
+    *out = mem_copy(&FOLLOW, &made);
     if (!*out || !mem_list_reserve(&g->follows, 1)) {
         free(*out);
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a follower");
     }
-    mem_list_insert(&g->follows, g->follows.count, *out);
+    mem_list_add(&g->follows, *out);
     return EF_OK;
 }
 
@@ -141,13 +111,10 @@ ef_status mem_follow_begin(ef_views *views, int64_t generation, ef_str tenant, i
                            ef__follow_row *out, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
-    mem_generation *g;
-    mem_follow *f = NULL;
+    mem_generation *g = mem_generation_lock(views, generation);
+    mem_follow *f = g ? mem_list_named(&g->follows, tenant, NULL) : NULL;
     ef_status st = EF_OK;
 
-    pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, generation);
-    f = g ? mem_follow_find(g, tenant) : NULL;
     if (!g) {
         st = ef__generation_missing(generation, err);
     } else if (!f) {
@@ -158,7 +125,7 @@ ef_status mem_follow_begin(ef_views *views, int64_t generation, ef_str tenant, i
     }
     if (st == EF_OK)
         *out = f->follow;
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return st;
 }
 
@@ -184,18 +151,16 @@ static ef_status list_records(const mem_follow *f, int64_t after, size_t limit,
 ef_status mem_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
                         size_t limit, ef__change_list *out, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
     const mem_generation *g;
     const mem_follow *f;
     ef_status st = ef__change_list_ready(out, err);
 
     if (st != EF_OK)
         return st;
-    pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, generation);
-    f = g ? mem_follow_find(g, tenant) : NULL;
+    g = mem_generation_lock(views, generation);
+    f = g ? mem_list_named(&g->follows, tenant, NULL) : NULL;
     if (f)
         st = list_records(f, after, limit, out, err);
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return st;
 }

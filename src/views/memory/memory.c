@@ -33,6 +33,11 @@ void mem_list_insert(mem_list *list, size_t at, void *item)
     list->count++;
 }
 
+void mem_list_add(mem_list *list, void *item)
+{
+    mem_list_insert(list, list->count, item);
+}
+
 void *mem_list_remove(mem_list *list, size_t at)
 {
     void *item = list->items[at];
@@ -50,6 +55,83 @@ void mem_list_release(mem_list *list)
     *list = (mem_list){0};
 }
 
+size_t mem_list_find(const mem_list *list, ef_str tenant, ef_str name, bool *out_found)
+{
+    size_t low = 0, high = list->count;
+
+    *out_found = false;
+    while (low < high && !*out_found) {
+        size_t middle = low + (high - low) / 2;
+        const ef__view_key *key = list->items[middle];
+        int order = ef__str_compare(key->tenant, tenant);
+        if (order == 0)
+            order = ef__str_compare(key->name, name);
+        *out_found = order == 0;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return *out_found ? high : low;
+}
+
+void *mem_list_named(const mem_list *list, ef_str name, size_t *out_at)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (ef_str_equal(*(const ef_str *)list->items[i], name)) {
+            if (out_at)
+                *out_at = i;
+            return list->items[i];
+        }
+    return NULL;
+}
+
+/* --- items ------------------------------------------------------------------------------------ */
+
+#define ABOUT_TEXTS                                                                                \
+    {                                                                                              \
+        offsetof(ef__generation, name), offsetof(ef__generation, program),                         \
+            offsetof(ef__generation, index_paths)                                                  \
+    }
+
+static const mem_layout ABOUT = {sizeof(ef__generation), 3, ABOUT_TEXTS};
+static const mem_layout GENERATION = {sizeof(mem_generation), 3, ABOUT_TEXTS}; /* begins with it */
+
+static ef_str *text_at(const mem_layout *layout, const void *item, size_t i)
+{
+    return (ef_str *)((char *)item + layout->texts[i]);
+}
+
+void *mem_copy(const mem_layout *layout, const void *from)
+{
+    size_t bytes = layout->bytes;
+    char *item, *at;
+
+    for (size_t i = 0; i < layout->text_count; i++)
+        bytes += text_at(layout, from, i)->len;
+    item = malloc(bytes);
+    if (!item)
+        return NULL;
+    memcpy(item, from, layout->bytes);
+    at = item + layout->bytes;
+    for (size_t i = 0; i < layout->text_count; i++)
+        *text_at(layout, item, i) = mem_put(&at, *text_at(layout, item, i));
+    return item;
+}
+
+bool mem_copy_out(const mem_layout *layout, const void *from, ef__arena *arena, void *out)
+{
+    bool copied = true;
+
+    memcpy(out, from, layout->bytes);
+    for (size_t i = 0; i < layout->text_count; i++) {
+        ef_str *text = text_at(layout, out, i);
+        *text = ef__arena_copy(arena, *text);
+        copied = copied && text->ptr;
+    }
+    return copied;
+}
+
 ef_str mem_put(char **at, ef_str text)
 {
     ef_str copy = {*at, text.len};
@@ -60,7 +142,20 @@ ef_str mem_put(char **at, ef_str text)
     return copy;
 }
 
-/* --- finding ---------------------------------------------------------------------------------- */
+/* --- locking ---------------------------------------------------------------------------------- */
+
+mem_store *mem_lock(ef_views *views)
+{
+    mem_store *store = (mem_store *)views;
+
+    pthread_mutex_lock(&store->lock);
+    return store;
+}
+
+void mem_unlock(ef_views *views)
+{
+    pthread_mutex_unlock(&((mem_store *)views)->lock);
+}
 
 mem_generation *mem_generation_find(mem_store *store, int64_t id)
 {
@@ -72,67 +167,9 @@ mem_generation *mem_generation_find(mem_store *store, int64_t id)
     return NULL;
 }
 
-static int compare_pair(ef_str a1, ef_str a2, ef_str b1, ef_str b2)
+mem_generation *mem_generation_lock(ef_views *views, int64_t id)
 {
-    int order = ef__str_compare(a1, b1);
-
-    return order ? order : ef__str_compare(a2, b2);
-}
-
-size_t mem_view_find(const mem_generation *g, ef_str tenant, ef_str id, bool *out_found)
-{
-    size_t low = 0, high = g->views.count;
-
-    *out_found = false;
-    while (low < high && !*out_found) {
-        size_t middle = low + (high - low) / 2;
-        const ef__view *v = &((mem_view *)g->views.items[middle])->view;
-        int order = compare_pair(v->tenant, v->id, tenant, id);
-        *out_found = order == 0;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return *out_found ? high : low;
-}
-
-size_t mem_watermark_find(const mem_generation *g, ef_str tenant, ef_str stream, bool *out_found)
-{
-    size_t low = 0, high = g->watermarks.count;
-
-    *out_found = false;
-    while (low < high && !*out_found) {
-        size_t middle = low + (high - low) / 2;
-        const mem_watermark *w = g->watermarks.items[middle];
-        int order = compare_pair(w->tenant, w->stream, tenant, stream);
-        *out_found = order == 0;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return *out_found ? high : low;
-}
-
-ef__tenant_cursor_item *mem_tenant_find(const mem_generation *g, ef_str tenant)
-{
-    for (size_t i = 0; i < g->tenants.count; i++) {
-        ef__tenant_cursor_item *t = g->tenants.items[i];
-        if (ef_str_equal(t->tenant, tenant))
-            return t;
-    }
-    return NULL;
-}
-
-mem_fence *mem_fence_find(const mem_store *store, ef_str scope)
-{
-    for (size_t i = 0; i < store->fences.count; i++) {
-        mem_fence *fence = store->fences.items[i];
-        if (ef_str_equal(fence->scope, scope))
-            return fence;
-    }
-    return NULL;
+    return mem_generation_find(mem_lock(views), id);
 }
 
 /* --- generations ------------------------------------------------------------------------------ */
@@ -162,39 +199,21 @@ static void make_active(mem_store *store, mem_generation *g, int32_t replaced)
     store->live_set++;
 }
 
-/* An empty one that has its own texts. NULL when memory ran out. */
-static mem_generation *copy_about(const ef__generation *from)
-{
-    mem_generation *g =
-        malloc(sizeof *g + from->name.len + from->program.len + from->index_paths.len);
-    char *at = (char *)(g + 1);
-
-    if (!g)
-        return NULL;
-    *g = (mem_generation){.about = *from};
-    g->about.name = mem_put(&at, from->name);
-    g->about.program = mem_put(&at, from->program);
-    g->about.index_paths = mem_put(&at, from->index_paths);
-    return g;
-}
-
 static mem_generation *generation_make(mem_store *store, const ef__generation *from)
 {
-    mem_generation *g = copy_about(from);
+    mem_generation made = {.about = *from};
 
-    if (!g)
-        return NULL;
-    g->about.number = 1;
-    g->about.era = 1;
-    g->about.active = false;
-    g->about.replaced = 0;
-    g->about.superseded_us = 0;
-    g->about.applied = g->about.ignored = g->about.skipped = 0;
-    g->about.own_cursors = g->about.own_lowest = g->about.own_waiting = 0;
-    g->about.updated_us = mem_now_us(store);
-    if (g->about.created_us == 0)
-        g->about.created_us = g->about.updated_us;
-    return g;
+    made.about.number = 1;
+    made.about.era = 1;
+    made.about.active = false;
+    made.about.replaced = 0;
+    made.about.superseded_us = 0;
+    made.about.applied = made.about.ignored = made.about.skipped = 0;
+    made.about.own_cursors = made.about.own_lowest = made.about.own_waiting = 0;
+    made.about.updated_us = mem_now_us(store);
+    if (made.about.created_us == 0)
+        made.about.created_us = made.about.updated_us;
+    return mem_copy(&GENERATION, &made);
 }
 
 static ef_status add_generation(mem_store *store, const ef__generation *generation, int64_t *out_id,
@@ -233,12 +252,9 @@ static ef_status add_generation(mem_store *store, const ef__generation *generati
 static ef_status mem_generation_add(ef_views *views, const ef__generation *generation,
                                     int64_t *out_id, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    ef_status st;
+    ef_status st = add_generation(mem_lock(views), generation, out_id, err);
 
-    pthread_mutex_lock(&store->lock);
-    st = add_generation(store, generation, out_id, err);
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return st;
 }
 
@@ -252,7 +268,8 @@ static bool describe_generation(const mem_generation *g, ef__arena *arena, ef__g
         ef__view_digest(&((const mem_view *)g->views.items[i])->view, one);
         ef__digest_add(sums, one);
     }
-    *out = g->about;
+    if (!mem_copy_out(&ABOUT, &g->about, arena, out))
+        return false;
     out->views = (int64_t)g->views.count;
     out->own_cursors = (int64_t)g->tenants.count;
     for (size_t i = 0; i < g->tenants.count; i++) {
@@ -262,10 +279,7 @@ static bool describe_generation(const mem_generation *g, ef__arena *arena, ef__g
             out->own_lowest = c->position;
     }
     ef__digest_bytes(sums, out->digest);
-    out->name = ef__arena_copy(arena, g->about.name);
-    out->program = ef__arena_copy(arena, g->about.program);
-    out->index_paths = ef__arena_copy(arena, g->about.index_paths);
-    return out->name.ptr && out->program.ptr && out->index_paths.ptr;
+    return true;
 }
 
 static ef_status list_generations(mem_store *store, ef_str only_name, ef__generation_list *out,
@@ -291,24 +305,20 @@ static ef_status list_generations(mem_store *store, ef_str only_name, ef__genera
 static ef_status mem_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
                                    ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef_status st = ef__list_prepare(out, err);
 
-    out->items = NULL;
-    out->count = 0;
     if (st != EF_OK)
         return st;
-    pthread_mutex_lock(&store->lock);
-    st = list_generations(store, only_name, out, err);
-    pthread_mutex_unlock(&store->lock);
+    st = list_generations(mem_lock(views), only_name, out, err);
+    mem_unlock(views);
     return st;
 }
 
-/* The generation in the era that was read; 0: in any. NULL, and why in *out. */
-static mem_generation *find_in_era(mem_store *store, int64_t id, int64_t era, ef_status *out,
+/* Locks the store. The generation in the era that was read; 0: in any. NULL, and why in *out. */
+static mem_generation *lock_in_era(ef_views *views, int64_t id, int64_t era, ef_status *out,
                                    ef_error *err)
 {
-    mem_generation *g = mem_generation_find(store, id);
+    mem_generation *g = mem_generation_lock(views, id);
 
     *out = EF_OK;
     if (!g)
@@ -322,33 +332,28 @@ static ef_status mem_generation_set_state(ef_views *views, int64_t id, int64_t e
                                           ef__generation_state state, ef_error *err)
 {
     mem_store *store = (mem_store *)views;
-    mem_generation *g;
     ef_status st;
+    mem_generation *g = lock_in_era(views, id, era, &st, err);
 
-    pthread_mutex_lock(&store->lock);
-    g = find_in_era(store, id, era, &st, err);
     if (g) {
         if ((g->about.state == EF__GENERATION_LIVE) != (state == EF__GENERATION_LIVE))
             store->live_set++;
         g->about.state = state;
         generation_changed(store, g);
     }
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return st;
 }
 
 static ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
                                          ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    mem_generation *g;
     ef_status st;
+    mem_generation *g = lock_in_era(views, id, era, &st, err);
 
-    pthread_mutex_lock(&store->lock);
-    g = find_in_era(store, id, era, &st, err);
     if (g)
-        make_active(store, g, replaced);
-    pthread_mutex_unlock(&store->lock);
+        make_active((mem_store *)views, g, replaced);
+    mem_unlock(views);
     return st;
 }
 
@@ -356,25 +361,18 @@ static ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t er
 static ef_status replace_program(mem_store *store, mem_generation *g, const ef__generation *with,
                                  ef_error *err)
 {
-    ef__generation about = g->about;
-    mem_generation *made;
+    mem_generation changed = *g, *made;
 
-    about.version = with->version;
-    about.program = with->program;
-    about.program_hash = with->program_hash;
-    about.schema = with->schema;
-    about.state = with->state;
-    about.replaced = with->replaced;
-    about.superseded_us = with->superseded_us;
-    made = copy_about(&about);
+    changed.about.version = with->version;
+    changed.about.program = with->program;
+    changed.about.program_hash = with->program_hash;
+    changed.about.schema = with->schema;
+    changed.about.state = with->state;
+    changed.about.replaced = with->replaced;
+    changed.about.superseded_us = with->superseded_us;
+    made = mem_copy(&GENERATION, &changed);
     if (!made)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a generation");
-    made->views = g->views;
-    made->watermarks = g->watermarks;
-    made->tenants = g->tenants;
-    made->failures = g->failures;
-    made->follows = g->follows;
-    made->follow_floor = g->follow_floor;
     for (size_t i = 0; i < store->generations.count; i++)
         if (store->generations.items[i] == g)
             store->generations.items[i] = made;
@@ -387,25 +385,13 @@ static ef_status replace_program(mem_store *store, mem_generation *g, const ef__
 static ef_status mem_generation_replace(ef_views *views, int64_t id, int64_t era,
                                         const ef__generation *with, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    mem_generation *g;
     ef_status st;
+    mem_generation *g = lock_in_era(views, id, era, &st, err);
 
-    pthread_mutex_lock(&store->lock);
-    g = find_in_era(store, id, era, &st, err);
     if (g)
-        st = replace_program(store, g, with, err);
-    pthread_mutex_unlock(&store->lock);
+        st = replace_program((mem_store *)views, g, with, err);
+    mem_unlock(views);
     return st;
-}
-
-static void release_contents(mem_generation *g)
-{
-    mem_list_release(&g->views);
-    mem_list_release(&g->watermarks);
-    mem_list_release(&g->tenants);
-    mem_list_release(&g->failures);
-    mem_follows_release(g);
 }
 
 /* Up to `limit` rows, last ones first. Are there others? */
@@ -420,16 +406,21 @@ static bool cut_contents(mem_generation *g, int64_t limit)
     return limit <= 0;
 }
 
-static ef_status remove_generation(mem_store *store, int64_t id, int64_t era, int64_t limit,
-                                   bool *out_more, ef_error *err)
+static void generation_release(mem_generation *g)
 {
-    ef_status st;
-    mem_generation *g = find_in_era(store, id, era, &st, err);
+    (void)cut_contents(g, INT64_MAX);
+    mem_list_release(&g->views);
+    mem_list_release(&g->watermarks);
+    mem_list_release(&g->tenants);
+    mem_list_release(&g->failures);
+    mem_list_release(&g->follows);
+}
 
-    if (!g)
-        return st;
+static ef_status remove_some(mem_store *store, mem_generation *g, int64_t limit, bool *out_more,
+                             ef_error *err)
+{
     if (g->about.active)
-        return ef__generation_is_active(id, err);
+        return ef__generation_is_active(g->about.id, err);
     *out_more = cut_contents(g, limit);
     if (*out_more)
         return EF_OK;
@@ -438,7 +429,7 @@ static ef_status remove_generation(mem_store *store, int64_t id, int64_t era, in
     for (size_t i = 0; i < store->generations.count; i++)
         if (store->generations.items[i] == g)
             (void)mem_list_remove(&store->generations, i);
-    release_contents(g);
+    generation_release(g);
     free(g);
     return EF_OK;
 }
@@ -446,13 +437,13 @@ static ef_status remove_generation(mem_store *store, int64_t id, int64_t era, in
 static ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
                                        bool *out_more, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
     ef_status st;
+    mem_generation *g = lock_in_era(views, id, era, &st, err);
 
     *out_more = false;
-    pthread_mutex_lock(&store->lock);
-    st = remove_generation(store, id, era, limit, out_more, err);
-    pthread_mutex_unlock(&store->lock);
+    if (g)
+        st = remove_some((mem_store *)views, g, limit, out_more, err);
+    mem_unlock(views);
     return st;
 }
 
@@ -460,69 +451,62 @@ static ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era,
 
 static ef_status mem_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
+    mem_store *store = mem_lock(views);
 
     (void)err;
-    pthread_mutex_lock(&store->lock);
     for (size_t i = 0; i < store->generations.count; i++) {
         mem_generation *g = store->generations.items[i];
         if (ef_str_equal(g->about.name, name))
             g->about.on_error = on_error;
     }
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return EF_OK;
 }
 
-static bool has_retired(const mem_store *store, ef_str name, int32_t version)
-{
-    for (size_t i = 0; i < store->retired.count; i++) {
-        const mem_retired *r = store->retired.items[i];
-        if (r->version == version && ef_str_equal(r->name, name))
-            return true;
-    }
-    return false;
-}
+typedef struct retired {
+    ef_str name;
+    int32_t version;
+} retired;
 
-static ef_status mem_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err)
-{
-    mem_store *store = (mem_store *)views;
-    mem_retired *added = malloc(sizeof *added + name.len);
-    char *at = (char *)(added + 1);
-    ef_status st = EF_OK;
-
-    pthread_mutex_lock(&store->lock);
-    if (!added || !mem_list_reserve(&store->retired, 1)) {
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a retired version");
-    } else if (!has_retired(store, name, version)) {
-        *added = (mem_retired){mem_put(&at, name), version};
-        mem_list_insert(&store->retired, store->retired.count, added);
-        added = NULL;
-    }
-    pthread_mutex_unlock(&store->lock);
-    free(added);
-    return st;
-}
+static const mem_layout RETIRED = {sizeof(retired), 1, {offsetof(retired, name)}};
 
 static ef_status mem_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
                                         ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
+    const mem_store *store = mem_lock(views);
 
     (void)err;
-    pthread_mutex_lock(&store->lock);
-    *out = has_retired(store, name, version);
-    pthread_mutex_unlock(&store->lock);
+    *out = false;
+    for (size_t i = 0; i < store->retired.count; i++) {
+        const retired *r = store->retired.items[i];
+        *out = *out || (r->version == version && ef_str_equal(r->name, name));
+    }
+    mem_unlock(views);
     return EF_OK;
+}
+
+static ef_status mem_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err)
+{
+    mem_store *store = mem_lock(views);
+    retired *added = mem_copy(&RETIRED, &(retired){name, version});
+    bool has;
+    ef_status st = mem_version_is_retired(views, name, version, &has, err);
+
+    if (!added || !mem_list_reserve(&store->retired, 1))
+        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a retired version");
+    if (st == EF_OK && !has)
+        mem_list_add(&store->retired, added);
+    else
+        free(added);
+    mem_unlock(views);
+    return st;
 }
 
 static ef_status mem_live_set_get(ef_views *views, int64_t *out, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-
     (void)err;
-    pthread_mutex_lock(&store->lock);
-    *out = store->live_set;
-    pthread_mutex_unlock(&store->lock);
+    *out = mem_lock(views)->live_set;
+    mem_unlock(views);
     return EF_OK;
 }
 
@@ -533,7 +517,7 @@ static void mem_close(ef_views *views)
     mem_store *store = (mem_store *)views;
 
     for (size_t i = 0; i < store->generations.count; i++)
-        release_contents(store->generations.items[i]);
+        generation_release(store->generations.items[i]);
     mem_list_release(&store->generations);
     mem_list_release(&store->fences);
     mem_list_release(&store->retired);

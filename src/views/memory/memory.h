@@ -1,9 +1,8 @@
 /*
  * memory.h - the view store in memory: the model with which tests compare the other stores.
  *
- * Plain sorted lists. Derived values (digests, counts, indexes) are computed on demand, so that
- * none can be inconsistent. One recursive lock guards everything; `each` of a scan may read under
- * it.
+ * Plain lists. Derived values (digests, counts, indexes) are computed on demand, so that none can
+ * be inconsistent. One recursive lock guards everything; `each` of a scan may read under it.
  */
 #ifndef EF_VIEWS_MEMORY_MEMORY_H
 #define EF_VIEWS_MEMORY_MEMORY_H
@@ -11,6 +10,7 @@
 #include "../views.h"
 
 #include <pthread.h>
+#include <stddef.h>
 
 /* Pointers that grow; the list does not own what they point at. */
 typedef struct mem_list {
@@ -20,19 +20,40 @@ typedef struct mem_list {
 
 bool mem_list_reserve(mem_list *list, size_t more);
 void mem_list_insert(mem_list *list, size_t at, void *item); /* after mem_list_reserve */
+void mem_list_add(mem_list *list, void *item);               /* the same, at the end */
 void *mem_list_remove(mem_list *list, size_t at);
 /* Free the items, then the list. */
 void mem_list_release(mem_list *list);
+/* In a list by tenant and name, whose items begin with an ef__view_key: the index of the item, or
+ * the index at which to insert it. */
+size_t mem_list_find(const mem_list *list, ef_str tenant, ef_str name, bool *out_found);
+/* In a list in no order, whose items begin with their name: the item, or NULL. */
+void *mem_list_named(const mem_list *list, ef_str name, size_t *out_at);
 
-/* Each item is one block of memory that includes its strings: free() releases it. */
+/* A struct and the offsets of its texts. An item of a list is one block of memory that includes its
+ * texts: free() releases it. */
+typedef struct mem_layout {
+    size_t bytes, text_count, texts[5];
+} mem_layout;
+
+extern const mem_layout mem_failure_layout; /* of ef__failure */
+
+/* A new item; NULL: memory ran out. */
+void *mem_copy(const mem_layout *layout, const void *from);
+/* A struct with its texts in the arena. False: memory ran out. */
+bool mem_copy_out(const mem_layout *layout, const void *from, ef__arena *arena, void *out);
+/* Copies `text` to `*at` and advances it. */
+ef_str mem_put(char **at, ef_str text);
+
 typedef struct mem_view {
+    ef__view_key at; /* as in `view` */
     ef__view view;
     size_t key_count;
     ef__index_key keys[];
 } mem_view;
 
 typedef struct mem_watermark {
-    ef_str tenant, stream;
+    ef__view_key at;
     ef__watermark watermark;
 } mem_watermark;
 
@@ -40,11 +61,6 @@ typedef struct mem_fence {
     ef_str scope;
     int64_t token;
 } mem_fence;
-
-typedef struct mem_retired {
-    ef_str name;
-    int32_t version;
-} mem_retired;
 
 typedef struct mem_follow {
     ef_str tenant;
@@ -66,8 +82,8 @@ typedef struct mem_store {
     ef_views base; /* first: an ef_views * is cast to mem_store * */
     pthread_mutex_t lock;
     mem_list generations; /* mem_generation, by name and number */
-    mem_list fences;
-    mem_list retired; /* mem_retired, in no order */
+    mem_list fences;      /* mem_fence, in no order */
+    mem_list retired;     /* in no order */
     int64_t last_generation, last_failure, live_set;
 } mem_store;
 
@@ -76,23 +92,16 @@ static inline int64_t mem_now_us(const mem_store *store)
     return store->base.clock->wall_us(store->base.clock->context);
 }
 
-/* Copies `text` to `*at` and advances it. */
-ef_str mem_put(char **at, ef_str text);
-
+mem_store *mem_lock(ef_views *views);
+void mem_unlock(ef_views *views);
 mem_generation *mem_generation_find(mem_store *store, int64_t id);
-/* The index of the view or watermark, or the index at which to insert it. */
-size_t mem_view_find(const mem_generation *g, ef_str tenant, ef_str id, bool *out_found);
-size_t mem_watermark_find(const mem_generation *g, ef_str tenant, ef_str stream, bool *out_found);
-/* NULL: the tenant uses the generation's cursor. */
-ef__tenant_cursor_item *mem_tenant_find(const mem_generation *g, ef_str tenant);
-mem_fence *mem_fence_find(const mem_store *store, ef_str scope);
+/* Locks the store, also if it does not have the generation: NULL. */
+mem_generation *mem_generation_lock(ef_views *views, int64_t id);
 
 /* commit.c */
-ef_status mem_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
+EF__VIEWS_OP(commit) mem_commit;
 
-/* follow.c. NULL: the tenant is not followed. */
-mem_follow *mem_follow_find(const mem_generation *g, ef_str tenant);
-/* The record of a change, without its number; NULL: memory ran out. */
+/* follow.c. The record of a change, without its number; NULL: memory ran out. */
 ef__change_record *mem_record_make(const ef__view_change *change);
 /* After mem_list_reserve. */
 void mem_record_put(mem_store *store, mem_follow *follow, ef__change_record *record);
@@ -100,30 +109,17 @@ void mem_record_put(mem_store *store, mem_follow *follow, ef__change_record *rec
 void mem_records_tidy(mem_store *store, mem_generation *g);
 /* Removes up to *limit rows and subtracts their number from it. */
 void mem_follows_cut(mem_generation *g, int64_t *limit);
-void mem_follows_release(mem_generation *g);
-ef_status mem_follow_begin(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
-                           ef__follow_row *out, ef_error *err);
-ef_status mem_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
-                        size_t limit, ef__change_list *out, ef_error *err);
+EF__VIEWS_OP(follow) mem_follow_begin;
+EF__VIEWS_OP(change_ls) mem_change_ls;
 
 /* read.c */
-ef_status mem_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
-                       ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
-ef_status mem_view_scan(ef_views *views, const ef__view_scan *scan,
-                        bool (*each)(void *context, ef_str key, const ef__view *view),
-                        void *context, ef_error *err);
-ef_status mem_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
-                            ef__watermark *out, bool *out_found, ef_error *err);
-ef_status mem_watermark_scan(ef_views *views, int64_t generation,
-                             bool (*each)(void *context, ef_str tenant, ef_str stream,
-                                          const ef__watermark *watermark),
-                             void *context, ef_error *err);
-ef_status mem_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
-                                ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
-ef_status mem_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
-                               ef__tenant_cursor_list *out, ef_error *err);
-ef_status mem_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
-                         size_t limit, ef__failure_list *out, ef_error *err);
-ef_status mem_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
+EF__VIEWS_OP(view_get) mem_view_get;
+EF__VIEWS_OP(view_scan) mem_view_scan;
+EF__VIEWS_OP(watermark_get) mem_watermark_get;
+EF__VIEWS_OP(watermark_scan) mem_watermark_scan;
+EF__VIEWS_OP(tenant_cursor_get) mem_tenant_cursor_get;
+EF__VIEWS_OP(tenant_cursor_ls) mem_tenant_cursor_ls;
+EF__VIEWS_OP(failure_ls) mem_failure_ls;
+EF__VIEWS_OP(fence_get) mem_fence_get;
 
 #endif

@@ -5,32 +5,32 @@
 
 #include <stdlib.h>
 
-static bool copy_view(const ef__view *from, ef__arena *arena, ef__view *out)
-{
-    *out = *from;
-    out->tenant = ef__arena_copy(arena, from->tenant);
-    out->id = ef__arena_copy(arena, from->id);
-    out->data = ef__arena_copy(arena, from->data);
-    return out->tenant.ptr && out->id.ptr && out->data.ptr;
-}
+const mem_layout mem_failure_layout = {
+    sizeof(ef__failure),
+    5,
+    {offsetof(ef__failure, tenant), offsetof(ef__failure, stream), offsetof(ef__failure, event_id),
+     offsetof(ef__failure, code), offsetof(ef__failure, message)}};
+
+static const mem_layout VIEW = {
+    sizeof(ef__view),
+    3,
+    {offsetof(ef__view, tenant), offsetof(ef__view, id), offsetof(ef__view, data)}};
 
 ef_status mem_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                        ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    const mem_generation *g;
+    const mem_generation *g = mem_generation_lock(views, generation);
     size_t at;
     ef_status st = EF_OK;
 
     *out_found = false;
-    pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, generation);
     if (g) {
-        at = mem_view_find(g, tenant, id, out_found);
-        if (*out_found && !copy_view(&((const mem_view *)g->views.items[at])->view, arena, out))
+        at = mem_list_find(&g->views, tenant, id, out_found);
+        if (*out_found &&
+            !mem_copy_out(&VIEW, &((const mem_view *)g->views.items[at])->view, arena, out))
             st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a view");
     }
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return st;
 }
 
@@ -113,8 +113,7 @@ static entry *collect_entries(const mem_generation *g, const ef__view_scan *scan
 }
 
 static ef_status scan_generation(const mem_generation *g, const ef__view_scan *scan,
-                                 bool (*each)(void *context, ef_str key, const ef__view *view),
-                                 void *context, ef_error *err)
+                                 ef__each_view *each, void *context, ef_error *err)
 {
     size_t count;
     entry *found = collect_entries(g, scan, &count);
@@ -129,19 +128,13 @@ static ef_status scan_generation(const mem_generation *g, const ef__view_scan *s
     return EF_OK;
 }
 
-ef_status mem_view_scan(ef_views *views, const ef__view_scan *scan,
-                        bool (*each)(void *context, ef_str key, const ef__view *view),
+ef_status mem_view_scan(ef_views *views, const ef__view_scan *scan, ef__each_view *each,
                         void *context, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    const mem_generation *g;
-    ef_status st = EF_OK;
+    const mem_generation *g = mem_generation_lock(views, scan->generation);
+    ef_status st = g ? scan_generation(g, scan, each, context, err) : EF_OK;
 
-    pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, scan->generation);
-    if (g)
-        st = scan_generation(g, scan, each, context, err);
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return st;
 }
 
@@ -150,59 +143,47 @@ ef_status mem_view_scan(ef_views *views, const ef__view_scan *scan,
 ef_status mem_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
                             ef__watermark *out, bool *out_found, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    const mem_generation *g;
+    const mem_generation *g = mem_generation_lock(views, generation);
     size_t at;
 
     (void)err;
     *out = (ef__watermark){0};
     *out_found = false;
-    pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, generation);
     if (g) {
-        at = mem_watermark_find(g, tenant, stream, out_found);
+        at = mem_list_find(&g->watermarks, tenant, stream, out_found);
         if (*out_found)
             *out = ((const mem_watermark *)g->watermarks.items[at])->watermark;
     }
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return EF_OK;
 }
 
-ef_status mem_watermark_scan(ef_views *views, int64_t generation,
-                             bool (*each)(void *context, ef_str tenant, ef_str stream,
-                                          const ef__watermark *watermark),
+ef_status mem_watermark_scan(ef_views *views, int64_t generation, ef__each_watermark *each,
                              void *context, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    const mem_generation *g;
+    const mem_generation *g = mem_generation_lock(views, generation);
     bool more = true;
 
     (void)err;
-    pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, generation);
     for (size_t i = 0; g && more && i < g->watermarks.count; i++) {
         const mem_watermark *w = g->watermarks.items[i];
-        more = each(context, w->tenant, w->stream, &w->watermark);
+        more = each(context, w->at.tenant, w->at.name, &w->watermark);
     }
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return EF_OK;
 }
 
 ef_status mem_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
                                 ef__tenant_cursor_item *out, bool *out_found, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    const mem_generation *g;
-    const ef__tenant_cursor_item *t;
+    const mem_generation *g = mem_generation_lock(views, generation);
+    const ef__tenant_cursor_item *t = g ? mem_list_named(&g->tenants, tenant, NULL) : NULL;
 
     (void)err;
-    pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, generation);
-    t = g ? mem_tenant_find(g, tenant) : NULL;
     *out_found = t != NULL;
     *out = t ? *t : (ef__tenant_cursor_item){0};
     out->tenant = tenant;
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return EF_OK;
 }
 
@@ -241,32 +222,16 @@ static ef_status list_tenants(const mem_generation *g, int64_t due_us, size_t li
 ef_status mem_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
                                ef__tenant_cursor_list *out, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
     const mem_generation *g;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef_status st = ef__list_prepare(out, err);
 
-    out->items = NULL;
-    out->count = 0;
     if (st != EF_OK)
         return st;
-    pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, generation);
+    g = mem_generation_lock(views, generation);
     if (g)
         st = list_tenants(g, due_us, limit, out, err);
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return st;
-}
-
-static bool copy_failure(const ef__failure *from, ef__arena *arena, ef__failure *out)
-{
-    *out = *from;
-    out->tenant = ef__arena_copy(arena, from->tenant);
-    out->stream = ef__arena_copy(arena, from->stream);
-    out->event_id = ef__arena_copy(arena, from->event_id);
-    out->code = ef__arena_copy(arena, from->code);
-    out->message = ef__arena_copy(arena, from->message);
-    return out->tenant.ptr && out->stream.ptr && out->event_id.ptr && out->code.ptr &&
-           out->message.ptr;
 }
 
 static ef_status list_failures(const mem_generation *g, const ef_str *tenant, bool open_only,
@@ -282,7 +247,7 @@ static ef_status list_failures(const mem_generation *g, const ef_str *tenant, bo
         const ef__failure *f = g->failures.items[i - 1];
         if ((open_only && !f->open) || (tenant && !ef_str_equal(f->tenant, *tenant)))
             continue;
-        if (!copy_failure(f, arena, &items[out->count]))
+        if (!mem_copy_out(&mem_failure_layout, f, arena, &items[out->count]))
             return ef__no_memory(err);
         out->count++;
     }
@@ -292,31 +257,24 @@ static ef_status list_failures(const mem_generation *g, const ef_str *tenant, bo
 ef_status mem_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
                          size_t limit, ef__failure_list *out, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
     const mem_generation *g;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef_status st = ef__list_prepare(out, err);
 
-    out->items = NULL;
-    out->count = 0;
     if (st != EF_OK)
         return st;
-    pthread_mutex_lock(&store->lock);
-    g = mem_generation_find(store, generation);
+    g = mem_generation_lock(views, generation);
     if (g)
         st = list_failures(g, tenant, open_only, limit, out, err);
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return st;
 }
 
 ef_status mem_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    const mem_fence *fence;
+    const mem_fence *fence = mem_list_named(&mem_lock(views)->fences, scope, NULL);
 
     (void)err;
-    pthread_mutex_lock(&store->lock);
-    fence = mem_fence_find(store, scope);
     *out_token = fence ? fence->token : 0;
-    pthread_mutex_unlock(&store->lock);
+    mem_unlock(views);
     return EF_OK;
 }
