@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Turn the .sql files of a back end into C: the texts of its statements, and a function for each.
 
-usage: sqlgen.py PREFIX OUT.h OUT.c [--sqlite HEADER] FILE.sql… [MIGRATION.sql…]
+usage: sqlgen.py PREFIX OUT.h OUT.c [--sqlite HEADER | --postgres HEADER] FILE.sql… [MIGRATION.sql…]
 
 A line `-- name: WORD` starts a statement. It becomes the constant PREFIX_WORD, and its text an entry
 of the array PREFIX_sql. Files in a folder called migrations become, in the order of their names,
 the entries of PREFIX_migrations. Comments stay in the .sql file.
 
-With --sqlite, the comments below the name also describe values, and functions are generated from
-them (the preamble of OUT.h lists them). HEADER declares the C types that are mentioned, and includes
-OUT.h after them; OUT.c includes HEADER.
+With --sqlite or --postgres, the comments below the name also describe values, and functions are
+generated from them (the preamble of OUT.h lists them). HEADER declares the C types that are
+mentioned, and includes OUT.h after them; OUT.c includes HEADER.
 
     -- binds: 1 lane int, 2 error text (why the row failed), 3 tenant text?
     -- binds: 1 now int, 2 run.id text, 3 run.lease.token int
@@ -21,17 +21,20 @@ OUT.h after them; OUT.c includes HEADER.
     -- list ef_lease: …                … read into an array
     -- rows: as NAME                   the row of a statement above
     -- row: -, count int               the first column is not read
+    -- row: ignored                    a SELECT for its effect: as a statement without rows
 
 A description continues on lines that begin with `--` and three spaces. A remark is in parentheses.
 Types: int (64 bits), bool, text, blob, bytes (a fixed array of a C type). `?` after a type: may be null;
-the member of a row is NAME with has_NAME, a bind is a pointer. Arguments of one type could be swapped
-by mistake: a function that would have two takes all of them in a `struct PREFIX_WORD`.
+the member of a row is NAME with has_NAME, a bind is a pointer. Only PostgreSQL: int[], text[], blob[],
+and clock (the time of a test, or null for that of the server). Arguments of one type could be swapped by
+mistake: a function that would have two takes all of them in a `struct PREFIX_WORD`.
 """
 import os
 import re
 import sys
 
-C_TYPES = {"int": "int64_t", "bool": "bool", "text": "ef_str", "blob": "ef_str", "bytes": None}
+C_TYPES = {"int": "int64_t", "bool": "bool", "text": "ef_str", "blob": "ef_str", "bytes": None,
+           "clock": "ef__pg_clock", "int[]": "ef__pg_array", "text[]": "ef__pg_array", "blob[]": "ef__pg_array"}
 SCALARS = ("int64_t", "bool", "ef_str")
 DIRECTIVE = re.compile(r"--\s*(binds|from|row|rows|list)(?:\s+(\w+))?:\s*(.*)$")
 
@@ -58,7 +61,7 @@ class Statement:
         self.path, self.name, self.lines = path, name, []
         self.binds, self.by_hand = [], False
         self.sources = {}  # the C type of each structure that binds are read from
-        self.kind = None  # row, rows or list
+        self.kind, self.is_ignored = None, False  # row, rows or list; rows that nobody reads
         self.columns, self.row_type = None, None
         self.same_binds = self.same_row = None  # the statement whose C types these are
 
@@ -80,6 +83,10 @@ class Statement:
             if argument not in found:
                 found.append(argument)
         return found
+
+    @property
+    def arrays(self):
+        return [bind for bind in self.binds if bind.kind.endswith("[]")]
 
     @property
     def copies(self):
@@ -154,6 +161,8 @@ def parse_row(statement, c_type, text, above):
         if other.columns is None:
             fail("%s: %s has no row" % (statement.where, text[3:]))
         statement.same_row, statement.columns = other.same_row or other, other.columns
+    elif text == "ignored":
+        statement.kind, statement.is_ignored = None, True
     elif text != "by hand":
         statement.row_type, statement.columns = c_type, []
         for index, words in enumerate(items(statement, text, "NAME TYPE")):
@@ -166,10 +175,10 @@ def parse_row(statement, c_type, text, above):
             statement.columns.append(column)
 
 
-def check_binds(statement):
-    used = {int(n) for n in re.findall(r"\?(\d+)", re.sub(r"'[^']*'", "", statement.sql))}
+def check_binds(statement, mark):
+    used = {int(n) for n in re.findall(mark + r"(\d+)", re.sub(r"'[^']*'", "", statement.sql))}
     for number in sorted(used - set(range(1, len(statement.binds) + 1))):
-        fail("%s: no bind describes ?%d" % (statement.where, number))
+        fail("%s: no bind describes %s%d" % (statement.where, mark[-1], number))
     for number in sorted(set(range(1, len(statement.binds) + 1)) - used):
         fail("%s: bind %d is not used" % (statement.where, number))
     owners = {bind.name.split(".")[0] for bind in statement.binds if "." in bind.name}
@@ -177,7 +186,7 @@ def check_binds(statement):
         fail("%s: no line `-- from:` and binds agree on %s" % (statement.where, name))
 
 
-def describe(named):
+def describe(named, mark):
     above = {}
     for statement in named:
         for word, c_type, text in descriptions(statement):
@@ -191,8 +200,8 @@ def describe(named):
                 statement.kind = word
                 parse_row(statement, c_type, text, above)
         if not statement.by_hand:
-            check_binds(statement)
-            if statement.sql.startswith("SELECT") and not statement.kind:
+            check_binds(statement, mark)
+            if statement.sql.startswith("SELECT") and not (statement.kind or statement.is_ignored):
                 fail("%s: returns rows that no line describes" % statement.where)
         above[statement.name] = statement
 
@@ -200,26 +209,8 @@ def describe(named):
 # --- writing --------------------------------------------------------------------------------------
 
 
-class Sqlite:
-    """The functions of a back end on src/sqlite/conn.h."""
-
-    PREAMBLE = """
- * run_NAME    runs a statement without rows
- * one_NAME    reads the row of a statement; *out is unchanged when there is none, and out_found may
- *             be NULL
- * list_NAME   reads all rows into an array in the arena
- * each_NAME   starts reading rows; each is read by next_NAME, and ef__sq_rows_end must follow:
- *                 ef__sq_rows rows = each_NAME(conn, …, arena, err);
- *                 while (next_NAME(&rows, &row))
- *                     rows.status = …;  a failure ends the loop
- *                 return ef__sq_rows_end(&rows);
- * All reset the statement, also on failure. Texts of rows are copied into the arena; those of
- * each_NAME with the arena NULL are borrowed until the next row. Texts that are bound are borrowed
- * for the call, and by each_NAME until its end. ef__sq_run runs a statement without binds and rows."""
-    BIND = {"int": "sqlite3_bind_int64", "bool": "sqlite3_bind_int", "text": "ef__sq_bind_str",
-            "blob": "ef__sq_bind_blob"}
-    READ = {"int": "sqlite3_column_int64(rows->stmt, %d)", "bool": "sqlite3_column_int(rows->stmt, %d) != 0",
-            "text": "ef__sq_rows_text(rows, %d)", "blob": "ef__sq_rows_blob(rows, %d)"}
+class Writer:
+    """The functions of a back end: what all have in common."""
 
     def __init__(self, prefix):
         self.prefix, self.h, self.c = prefix, [], []
@@ -267,6 +258,57 @@ class Sqlite:
             self.h.append(head + ";\n")
         self.c.append("%s%s\n{\n%s}\n\n" % ("" if public else "static ", head, body))
 
+    def constant(self, s):
+        return ("%s_%s" % (self.prefix, s.name)).upper()
+
+    def write_next(self, s, public):
+        """The function that reads a row; statements with the same row share it."""
+        if s.same_row:
+            return "%snext_%s" % (self.prefix + "_" if s.same_row.kind == "rows" else "", s.same_row.name)
+        name = "%snext_%s" % (self.prefix + "_" if public else "", s.name)
+        body = "    if (!%s_next(rows))\n        return false;\n" % self.ROWS
+        if self.row_type(s) in SCALARS:
+            body += "    *out = %s;\n" % self.read(s.columns[0])
+        elif s.columns:
+            body += "    *out = (%s){\n" % self.row_type(s)
+            body += "".join("        .%s = %s,\n" % (c.name, self.read(c)) for c in s.columns if c.kind != "bytes")
+            body += "".join("        .has_%s = %s,\n" % (c.name, self.NOT_NULL % c.index)
+                            for c in s.columns if c.nullable)
+            body += "    };\n"
+            body += "".join("    %s, %d, out->%s, sizeof out->%s);\n"
+                            % (self.BYTES, c.index, c.name, c.name) for c in s.columns if c.kind == "bytes")
+        body += "    return %s;\n" % (self.ROWS + "_check(rows)" if s.copies else "true")
+        out = ", %s *out" % self.row_type(s) if s.columns else ""
+        self.function("bool %s(%s *rows%s)" % (name, self.ROWS, out), body, public)
+        return name
+
+    def read(self, column):
+        return self.READ[column.kind] % column.index
+
+
+class Sqlite(Writer):
+    """The functions of a back end on src/sqlite/conn.h."""
+
+    MARK, ROWS, BYTES = r"\?", "ef__sq_rows", "ef__sq_column_bytes(rows->stmt"
+    NOT_NULL = "sqlite3_column_type(rows->stmt, %d) != SQLITE_NULL"
+    PREAMBLE = """
+ * run_NAME    runs a statement without rows
+ * one_NAME    reads the row of a statement; *out is unchanged when there is none, and out_found may
+ *             be NULL
+ * list_NAME   reads all rows into an array in the arena
+ * each_NAME   starts reading rows; each is read by next_NAME, and ef__sq_rows_end must follow:
+ *                 ef__sq_rows rows = each_NAME(conn, …, arena, err);
+ *                 while (next_NAME(&rows, &row))
+ *                     rows.status = …;  a failure ends the loop
+ *                 return ef__sq_rows_end(&rows);
+ * All reset the statement, also on failure. Texts of rows are copied into the arena; those of
+ * each_NAME with the arena NULL are borrowed until the next row. Texts that are bound are borrowed
+ * for the call, and by each_NAME until its end. ef__sq_run runs a statement without binds and rows."""
+    BIND = {"int": "sqlite3_bind_int64", "bool": "sqlite3_bind_int", "text": "ef__sq_bind_str",
+            "blob": "ef__sq_bind_blob"}
+    READ = {"int": "sqlite3_column_int64(rows->stmt, %d)", "bool": "sqlite3_column_int(rows->stmt, %d) != 0",
+            "text": "ef__sq_rows_text(rows, %d)", "blob": "ef__sq_rows_blob(rows, %d)"}
+
     def write(self, s):
         self.write_structs(s)
         if s.by_hand or not (s.binds or s.kind):
@@ -299,9 +341,6 @@ class Sqlite:
                       % (s.name, self.params_of(s)), body + "    return EF_OK;\n", public=False)
         return "bind_%s(conn, %s%%s, err)" % (s.name, self.passed(s))
 
-    def constant(self, s):
-        return ("%s_%s" % (self.prefix, s.name)).upper()
-
     def write_rows(self, s, start):
         has_arena, each = s.copies or s.kind == "list", s.kind == "rows"
         arena = "ef__arena *arena, " if has_arena else ""
@@ -326,29 +365,110 @@ class Sqlite:
                           "    while (%s(&rows, &row))\n        *out = ef__sq_rows_add(&rows, *out, out_count,"
                           " &row, sizeof row);\n    return ef__sq_rows_end(&rows);\n" % (begin, row, step))
 
-    def write_next(self, s, public):
-        """The function that reads a row; statements with the same row share it."""
-        if s.same_row:
-            return "%snext_%s" % (self.prefix + "_" if s.same_row.kind == "rows" else "", s.same_row.name)
-        name = "%snext_%s" % (self.prefix + "_" if public else "", s.name)
-        body = "    if (!ef__sq_rows_next(rows))\n        return false;\n"
-        if self.row_type(s) in SCALARS:
-            body += "    *out = %s;\n" % self.read(s.columns[0])
-        elif s.columns:
-            body += "    *out = (%s){\n" % self.row_type(s)
-            body += "".join("        .%s = %s,\n" % (c.name, self.read(c)) for c in s.columns if c.kind != "bytes")
-            body += "".join("        .has_%s = sqlite3_column_type(rows->stmt, %d) != SQLITE_NULL,\n"
-                            % (c.name, c.index) for c in s.columns if c.nullable)
-            body += "    };\n"
-            body += "".join("    ef__sq_column_bytes(rows->stmt, %d, out->%s, sizeof out->%s);\n"
-                            % (c.index, c.name, c.name) for c in s.columns if c.kind == "bytes")
-        body += "    return %s;\n" % ("ef__sq_rows_check(rows)" if s.copies else "true")
-        out = ", %s *out" % self.row_type(s) if s.columns else ""
-        self.function("bool %s(ef__sq_rows *rows%s)" % (name, out), body, public)
-        return name
 
-    def read(self, column):
-        return self.READ[column.kind] % column.index
+class Postgres(Writer):
+    """The functions of a back end on src/postgres/rows.h."""
+
+    MARK, ROWS, BYTES, NOT_NULL = r"\$", "ef__pg_rows", "ef__pg_rows_bytes(rows", "!ef__pg_rows_null(rows, %d)"
+    PREAMBLE = """
+ * send_NAME     sends a statement, whose result has to be received
+ * run_NAME      runs a statement without rows; out_changed may be NULL
+ * one_NAME      reads the row of a statement; *out is unchanged when there is none, and out_found may
+ *               be NULL
+ * receive_NAME  the same for one that was sent
+ * list_NAME     reads all rows into an array in the arena
+ * each_NAME     reads the rows, which next_NAME returns one by one; see ef__pg_rows
+ * Arrays are filled by the caller, and released by all of these. Texts of rows are copied into the
+ * arena; those of each_NAME with the arena NULL are borrowed until ef__pg_rows_end."""
+    READ = {"int": "ef__pg_rows_int(rows, %d)", "bool": "ef__pg_rows_bool(rows, %d)",
+            "text": "ef__pg_rows_text(rows, %d)", "blob": "ef__pg_rows_text(rows, %d)"}
+    ELEMENTS = {"int[]": "INT", "text[]": "TEXT", "blob[]": "BYTES"}
+
+    def params_of(self, s):
+        text = super().params_of(s)
+        if not s.arrays:
+            return text
+        return text.replace("const ", "", 1) if self.takes_struct(s) else text.replace("_array ", "_array *")
+
+    def write(self, s):
+        self.write_structs(s)
+        if s.by_hand:
+            return
+        self.write_bind(s)
+        if s.binds:
+            self.function("ef_status %s_send_%s(ef__pg_conn *conn, %sef_error *err)" % self.named(s, self.params_of(s)),
+                          self.bound(s, "ef_status st", "ef__pg_send(conn, %s, %s, err)"))
+        if not s.kind:
+            self.function("ef_status %s_run_%s(ef__pg_on on, %sint64_t *out_changed, ef_error *err)"
+                          % self.named(s, self.params_of(s)),
+                          self.bound(s, "ef_status st", "ef__pg_run(on, %s, %s, out_changed, err)"))
+        else:
+            self.write_rows(s)
+
+    def named(self, s, *more):
+        return (self.prefix, s.name, *more)
+
+    def write_bind(self, s):
+        if not s.binds:
+            return
+        body = ""
+        for bind in s.binds:
+            value, kind = self.value_of(s, bind), bind.kind
+            if kind.endswith("[]"):
+                pointer = "&" + value if self.takes_struct(s) else value
+                body += "    ef__pg_add_array_of(out, %s, EF__PG_%s);\n" % (pointer, self.ELEMENTS[kind])
+            elif kind == "bytes":
+                body += "    ef__pg_add_bytes(out, (ef_str){(const char *)%s, sizeof %s});\n" % (value, value)
+            else:
+                value = "(int64_t)" + value if kind == "int" else value
+                body += "    ef__pg_add_%s(out, %s);\n" % ({"text": "str", "blob": "bytes"}.get(kind, kind), value)
+        self.function("void bind_%s(%sef__pg_params *out)" % (s.name, self.params_of(s)), body, public=False)
+
+    def bound(self, s, result, call):
+        """The body of a function that binds, calls, and releases the arrays."""
+        name = result.split()[-1]
+        if not s.binds:
+            return "    return %s;\n" % (call % (self.constant(s), "NULL"))
+        body = "    ef__pg_params bound = {0};\n    %s;\n\n" % result
+        body += "    bind_%s(%s&bound);\n" % (s.name, self.passed(s))
+        body += "    %s = %s;\n" % (name, call % (self.constant(s), "&bound"))
+        for array in s.arrays:
+            value = self.value_of(s, array)
+            body += "    ef__pg_array_release(%s%s);\n" % ("&" if self.takes_struct(s) else "", value)
+        return body + "    return %s;\n" % name
+
+    def write_rows(self, s):
+        arena = "ef__arena *arena, " if s.copies else ""
+        each = "%s_each_%s" % (self.prefix, s.name) if s.kind == "rows" else "each_%s" % s.name
+        self.function("ef__pg_rows %s(ef__pg_on on, %s%sef_error *err)" % (each, self.params_of(s), arena),
+                      self.bound(s, "ef__pg_rows rows", "ef__pg_rows_of(on, %%s, %%s, %s, err)" % ("arena" if arena else "NULL")),
+                      s.kind == "rows")
+        if s.columns is None:
+            return
+        step = self.write_next(s, s.kind == "rows")
+        begin = "%s(on, %s%serr)" % (each, self.passed(s), "arena, " if arena else "")
+        row, out = self.row_type(s), ", out" if s.columns else ""
+        takes = arena + (row + " *out, " if s.columns else "") + "bool *out_found, ef_error *err"
+        if s.kind == "row":
+            self.function("ef_status read_%s(ef__pg_rows rows%s, bool *out_found)"
+                          % (s.name, ", %s *out" % row if s.columns else ""),
+                          "    bool found = %s(&rows%s);\n\n    if (out_found)\n        *out_found = found;\n"
+                          "    return ef__pg_rows_end(&rows);\n" % (step, out), public=False)
+            self.function("ef_status %s_one_%s(ef__pg_on on, %s%s)" % self.named(s, self.params_of(s), takes),
+                          "    return read_%s(%s%s, out_found);\n" % (s.name, begin, out))
+            self.function("ef_status %s_receive_%s(ef__pg_conn *conn, %s)" % self.named(s, takes),
+                          "    return read_%s(ef__pg_rows_receive(conn, %s, err)%s, out_found);\n"
+                          % (s.name, "arena" if arena else "NULL", out))
+        elif s.kind == "list":
+            self.function("ef_status %s_list_%s(ef__pg_on on, %sef__arena *arena, const %s **out, size_t *out_count, ef_error *err)"
+                          % self.named(s, self.params_of(s), row),
+                          "    ef__pg_rows rows = %s;\n    %s *items;\n\n%s    items = ef__pg_rows_items(&rows, sizeof *items);\n"
+                          "    *out = items;\n    *out_count = 0;\n    while (%s(&rows, &items[*out_count]))\n        ++*out_count;\n"
+                          "    return ef__pg_rows_end(&rows);\n"
+                          % (begin, row, "" if arena else "    rows.arena = arena;\n", step))
+
+
+WRITERS = {"--sqlite": Sqlite, "--postgres": Postgres}
 
 
 def write_texts(prefix, named, migrations, h, c):
@@ -375,15 +495,15 @@ def write_texts(prefix, named, migrations, h, c):
 def main():
     prefix, out_h, out_c, files = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
     header, writer = os.path.basename(out_h), None
-    if files[0] == "--sqlite":
-        header, writer, files = files[1], Sqlite(prefix), files[2:]
+    if files[0] in WRITERS:
+        header, writer, files = files[1], WRITERS[files[0]](prefix), files[2:]
     migrations = sorted(f for f in files if os.path.basename(os.path.dirname(f)) == "migrations")
     named = [s for f in files if f not in migrations for s in statements(f)]
     names = [s.name for s in named]
     for twice in (n for n in names if names.count(n) > 1):
         fail("two statements are called %s" % twice)
     if writer:
-        describe(named)
+        describe(named, writer.MARK)
         for s in named:
             writer.write(s)
     with open(out_h, "w", encoding="utf-8") as h, open(out_c, "w", encoding="utf-8") as c:

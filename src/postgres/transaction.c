@@ -204,24 +204,19 @@ ef_status ef__pg_with_conn(ef__pg_pool *pool, ef__pg_work work, void *context, e
     return st;
 }
 
-typedef struct single_read {
-    int which;
-    const ef__pg_params *params;
-    PGresult **out;
-} single_read;
-
-static ef_status run_single_read(void *context, ef__pg_conn *conn, ef_error *err)
+ef_status ef__pg_run_statement(void *context, ef__pg_conn *conn, ef_error *err)
 {
-    const single_read *read = context;
+    const ef__pg_statement *statement = context;
 
-    return ef__pg_query(conn, read->which, read->params, read->out, err);
+    PQclear(*statement->out);
+    return ef__pg_query(conn, statement->which, statement->params, statement->out, err);
 }
 
 ef_status ef__pg_read(ef__pg_pool *pool, int which, const ef__pg_params *params, PGresult **out,
                       ef_error *err)
 {
-    single_read read = {which, params, out};
+    ef__pg_statement statement = {which, params, out};
 
     *out = NULL;
-    return ef__pg_with_conn(pool, run_single_read, &read, err);
+    return ef__pg_with_conn(pool, ef__pg_run_statement, &statement, err);
 }

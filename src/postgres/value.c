@@ -10,7 +10,7 @@
 
 #include <endian.h>
 
-enum { ARRAY_HEAD_BYTES = 20, ARRAY_NULLS_AT = 4, ARRAY_COUNT_AT = 12 };
+enum { ARRAY_NULLS_AT = 4, ARRAY_ELEMENT_AT = 8, ARRAY_COUNT_AT = 12 };
 
 static void add_value(ef__pg_params *params, ef__pg_type type, const char *bytes, size_t length)
 {
@@ -54,9 +54,44 @@ void ef__pg_add_null(ef__pg_params *params, ef__pg_type type)
     add_value(params, type, NULL, 0);
 }
 
+static void put_u32(ef__buf *buf, uint32_t value)
+{
+    uint32_t wire = htobe32(value);
+
+    (void)ef__buf_add(buf, &wire, sizeof wire);
+}
+
+/* Writes the head, unless it is there. */
+static void begin_array(ef__pg_array *array)
+{
+    if (array->buf.len > 0)
+        return;
+    array->buf.max_bytes = EF_LIMIT_BATCH_BYTES;
+    put_u32(&array->buf, 1);
+    put_u32(&array->buf, 0);
+    put_u32(&array->buf, 0); /* the type of an element */
+    put_u32(&array->buf, 0); /* their number */
+    put_u32(&array->buf, 1);
+}
+
+void ef__pg_add_clock(ef__pg_params *params, ef__pg_clock clock)
+{
+    if (clock.is_given)
+        ef__pg_add_int(params, clock.now_us);
+    else
+        ef__pg_add_null(params, EF__PG_INT);
+}
+
+void ef__pg_add_array_of(ef__pg_params *params, ef__pg_array *array, ef__pg_type element)
+{
+    begin_array(array);
+    array->element = element;
+    ef__pg_add_array(params, array);
+}
+
 void ef__pg_add_array(ef__pg_params *params, ef__pg_array *array)
 {
-    uint32_t count = htobe32((uint32_t)array->count);
+    uint32_t count = htobe32((uint32_t)array->count), element = htobe32((uint32_t)array->element);
     ef__pg_type type = array->element == EF__PG_INT    ? EF__PG_INT_ARRAY
                        : array->element == EF__PG_TEXT ? EF__PG_TEXT_ARRAY
                                                        : EF__PG_BYTES_ARRAY;
@@ -65,15 +100,9 @@ void ef__pg_add_array(ef__pg_params *params, ef__pg_array *array)
         params->failed = true;
         return;
     }
+    memcpy(array->buf.ptr + ARRAY_ELEMENT_AT, &element, sizeof element);
     memcpy(array->buf.ptr + ARRAY_COUNT_AT, &count, sizeof count);
     add_value(params, type, array->buf.ptr, array->buf.len);
-}
-
-static void put_u32(ef__buf *buf, uint32_t value)
-{
-    uint32_t wire = htobe32(value);
-
-    (void)ef__buf_add(buf, &wire, sizeof wire);
 }
 
 void ef__pg_array_init(ef__pg_array *array, ef__pg_type element)
@@ -86,11 +115,7 @@ void ef__pg_array_reset(ef__pg_array *array)
 {
     ef__buf_reset(&array->buf);
     array->count = 0;
-    put_u32(&array->buf, 1);
-    put_u32(&array->buf, 0);
-    put_u32(&array->buf, (uint32_t)array->element);
-    put_u32(&array->buf, 0);
-    put_u32(&array->buf, 1);
+    begin_array(array);
 }
 
 void ef__pg_array_release(ef__pg_array *array)
@@ -102,6 +127,7 @@ void ef__pg_array_int(ef__pg_array *array, int64_t value)
 {
     uint64_t wire = htobe64((uint64_t)value);
 
+    begin_array(array);
     put_u32(&array->buf, sizeof wire);
     (void)ef__buf_add(&array->buf, &wire, sizeof wire);
     array->count++;
@@ -109,6 +135,7 @@ void ef__pg_array_int(ef__pg_array *array, int64_t value)
 
 void ef__pg_array_str(ef__pg_array *array, ef_str text)
 {
+    begin_array(array);
     put_u32(&array->buf, (uint32_t)text.len);
     (void)ef__buf_add(&array->buf, text.ptr, text.len);
     array->count++;
@@ -118,6 +145,7 @@ void ef__pg_array_null(ef__pg_array *array)
 {
     uint32_t yes = htobe32(1);
 
+    begin_array(array);
     put_u32(&array->buf, UINT32_MAX);
     if (!array->buf.failed)
         memcpy(array->buf.ptr + ARRAY_NULLS_AT, &yes, sizeof yes);

@@ -41,11 +41,19 @@ typedef struct ef__pg_params {
     bool failed; /* an array ran out of memory */
 } ef__pg_params;
 
+/* Starts as {0}, and has no memory before the first element. Lack of memory is reported when it is
+ * added to parameters. */
 typedef struct ef__pg_array {
     ef__buf buf;
     ef__pg_type element; /* EF__PG_INT, EF__PG_TEXT or EF__PG_BYTES */
     int32_t count;
 } ef__pg_array;
+
+/* A time that a test sets; otherwise null, which means the clock of the server. */
+typedef struct ef__pg_clock {
+    bool is_given;
+    int64_t now_us;
+} ef__pg_clock;
 
 void ef__pg_add_int(ef__pg_params *params, int64_t value);
 void ef__pg_add_bool(ef__pg_params *params, bool value);
@@ -54,6 +62,8 @@ void ef__pg_add_bytes(ef__pg_params *params, ef_str bytes);
 void ef__pg_add_null(ef__pg_params *params, ef__pg_type type);
 /* The array is borrowed, and can be extended again after the statement was sent. */
 void ef__pg_add_array(ef__pg_params *params, ef__pg_array *array);
+void ef__pg_add_array_of(ef__pg_params *params, ef__pg_array *array, ef__pg_type element);
+void ef__pg_add_clock(ef__pg_params *params, ef__pg_clock clock);
 
 /* An empty array. Lack of memory is reported when it is added to parameters. `release` accepts a
  * zeroed array. */

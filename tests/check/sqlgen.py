@@ -26,13 +26,13 @@ class Generator(unittest.TestCase):
                 return None, None, done.stderr
             return (*(pathlib.Path(f).read_text(encoding="utf-8") for f in made), "")
 
-    def generate(self, sql):
-        h, c, error = self.run_generator(sql, "--sqlite", "store.h")
+    def generate(self, sql, backend="--sqlite"):
+        h, c, error = self.run_generator(sql, backend, "store.h")
         self.assertEqual("", error)
         return h, c
 
-    def refuse(self, sql, *words):
-        _, _, error = self.run_generator(sql, "--sqlite", "store.h")
+    def refuse(self, sql, *words, backend="--sqlite"):
+        _, _, error = self.run_generator(sql, backend, "store.h")
         self.assertTrue(error.startswith("sqlgen: x.sql: "), error)
         for word in words:
             self.assertIn(word, error)
@@ -90,10 +90,53 @@ class Generator(unittest.TestCase):
         self.assertIn(".at.id = sqlite3_column_int64(rows->stmt, 1),", c)
         self.assertEqual(1, c.count("static bool next_"))
 
+    # --- what is made for PostgreSQL ---
+
+    def test_a_statement_without_rows_can_be_sent_and_run(self):
+        h, c = self.generate("-- name: a\n-- binds: 1 id int, 2 now clock\nDELETE FROM t WHERE id = $1 AND at < $2;\n",
+                             "--postgres")
+        self.assertIn("ef_status p_send_a(ef__pg_conn *conn, int64_t id, ef__pg_clock now, ef_error *err);", h)
+        self.assertIn("ef_status p_run_a(ef__pg_on on, int64_t id, ef__pg_clock now, int64_t *out_changed, "
+                      "ef_error *err);", h)
+        self.assertIn("ef__pg_add_int(out, (int64_t)id);\n    ef__pg_add_clock(out, now);", c)
+
+    def test_arrays_are_bound_and_released(self):
+        h, c = self.generate("-- name: a\n-- binds: 1 ids int[], 2 names text[]\nDELETE FROM t USING unnest($1, $2);\n"
+                             "-- name: b\n-- binds: 1 names text[]\nDELETE FROM t WHERE n = ANY ($1);\n", "--postgres")
+        self.assertIn("struct p_a {\n    ef__pg_array ids;\n    ef__pg_array names;\n};", h)
+        self.assertIn("ef_status p_send_a(ef__pg_conn *conn, struct p_a *params, ef_error *err);", h)
+        self.assertIn("ef_status p_send_b(ef__pg_conn *conn, ef__pg_array *names, ef_error *err);", h)
+        self.assertIn("ef__pg_add_array_of(out, &params->names, EF__PG_TEXT);", c)
+        self.assertIn("ef__pg_array_release(&params->names);\n    return st;", c)
+
+    def test_a_row_is_read_at_once_or_received(self):
+        h, c = self.generate("-- name: a\n-- binds: 1 id int\n-- row ef_x: id int, name text, hash bytes\n"
+                             "SELECT id, n, h FROM t WHERE id = $1;\n", "--postgres")
+        self.assertIn("p_one_a(ef__pg_on on, int64_t id, ef__arena *arena, ef_x *out, bool *out_found, ef_error *err);", h)
+        self.assertIn("p_receive_a(ef__pg_conn *conn, ef__arena *arena, ef_x *out, bool *out_found, ef_error *err);", h)
+        self.assertIn(".name = ef__pg_rows_text(rows, 1),", c)
+        self.assertIn("ef__pg_rows_bytes(rows, 2, out->hash, sizeof out->hash);", c)
+
+    def test_rows_are_read_one_by_one_or_into_a_list(self):
+        h, c = self.generate("-- name: a\n-- rows: id int?\nSELECT id FROM t;\n"
+                             "-- name: b\n-- list ef_x: id int\nSELECT id FROM t;\n"
+                             "-- name: c\n-- rows: by hand\nSELECT id FROM t;\n", "--postgres")
+        self.assertIn("ef__pg_rows p_each_a(ef__pg_on on, ef_error *err);", h)
+        self.assertIn("bool p_next_a(ef__pg_rows *rows, struct p_a_row *out);", h)
+        self.assertIn(".has_id = !ef__pg_rows_null(rows, 0),", c)
+        self.assertIn("p_list_b(ef__pg_on on, ef__arena *arena, const ef_x **out, size_t *out_count, ef_error *err);", h)
+        self.assertIn("ef__pg_rows p_each_c(ef__pg_on on, ef_error *err);", h)
+        self.assertNotIn("p_next_c", h)
+
+    def test_a_select_for_its_effect_has_no_rows(self):
+        h, _ = self.generate("-- name: a\n-- row: ignored\nSELECT pg_notify('a', '');\n", "--postgres")
+        self.assertIn("p_run_a(ef__pg_on on, int64_t *out_changed, ef_error *err);", h)
+
     # --- what is refused ---
 
     def test_a_parameter_that_no_bind_describes_is_refused(self):
         self.refuse("-- name: a\n-- binds: 1 id int, 2 x int\nDELETE FROM t WHERE id = ?1 + ?2 + ?3;\n", "a:", "?3")
+        self.refuse("-- name: a\n-- binds: 1 id int\nDELETE FROM t WHERE id = $1 + $2;\n", "a:", "$2", backend="--postgres")
 
     def test_a_bind_that_is_not_used_is_refused(self):
         self.refuse("-- name: a\n-- binds: 1 id int, 2 x int\nDELETE FROM t WHERE id = ?1;\n", "bind 2 is not used")

@@ -169,54 +169,31 @@ static void decide_appends(pg_append_group *group)
 /* Only given ids have a row; a generated one is found by its event. */
 static ef_status send_ids(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array tenants, ids, numbers;
-    ef_status st = EF_OK;
+    struct pj_id_insert given = {0};
 
-    ef__pg_array_init(&tenants, EF__PG_TEXT);
-    ef__pg_array_init(&ids, EF__PG_TEXT);
-    ef__pg_array_init(&numbers, EF__PG_INT);
     for (size_t i = 0; i < group->accepted_count; i++) {
         const ef_new_event *event = &group->accepted[i].item->arrival->event;
         if (group->accepted[i].item->arrival->id_made)
             continue;
-        ef__pg_array_str(&tenants, event->tenant);
-        ef__pg_array_str(&ids, event->id);
-        ef__pg_array_int(&numbers, group->accepted[i].stream);
-        ef__pg_array_int(&numbers, group->accepted[i].seq);
+        ef__pg_array_str(&given.tenants, event->tenant);
+        ef__pg_array_str(&given.ids, event->id);
+        ef__pg_array_int(&given.numbers, group->accepted[i].stream);
+        ef__pg_array_int(&given.numbers, group->accepted[i].seq);
     }
-    ef__pg_add_array(&params, &tenants);
-    ef__pg_add_array(&params, &ids);
-    ef__pg_add_array(&params, &numbers);
-    if (ids.count)
-        st = ef__pg_send(conn, PJ_ID_INSERT, &params, err);
-    ef__pg_array_release(&tenants);
-    ef__pg_array_release(&ids);
-    ef__pg_array_release(&numbers);
-    return st;
+    return given.ids.count ? pj_send_id_insert(conn, &given, err) : EF_OK;
 }
 
 /* Sets streams back that were advanced for events which were not accepted. */
 static ef_status send_heads(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array streams, seqs;
-    ef_status st = EF_OK;
+    struct pj_stream_set set = {0};
 
-    ef__pg_array_init(&streams, EF__PG_INT);
-    ef__pg_array_init(&seqs, EF__PG_INT);
     for (size_t i = 0; i < group->stream_count; i++)
         if (group->heads[i].seq != group->heads[i].written) {
-            ef__pg_array_int(&streams, group->heads[i].id);
-            ef__pg_array_int(&seqs, group->heads[i].seq);
+            ef__pg_array_int(&set.streams, group->heads[i].id);
+            ef__pg_array_int(&set.seqs, group->heads[i].seq);
         }
-    ef__pg_add_array(&params, &streams);
-    ef__pg_add_array(&params, &seqs);
-    if (streams.count)
-        st = ef__pg_send(conn, PJ_STREAM_SET, &params, err);
-    ef__pg_array_release(&streams);
-    ef__pg_array_release(&seqs);
-    return st;
+    return set.streams.count ? pj_send_stream_set(conn, &set, err) : EF_OK;
 }
 
 /* The rows of one statement share their recording time: rows with another time are sent before. The
@@ -352,41 +329,33 @@ static ef_status append_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-/* --- an uncertain commit ------------------------------------------------------------------------
- */
+/* --- an uncertain commit ---------------------------------------------------------------------- */
 
 /* Whether the events exist, under the sequencer lock, so that the lost transaction has ended. */
 static ef_status resolve_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     pg_append_group *group = context;
-    ef__pg_params params = {0};
-    ef__pg_array streams, seqs;
-    PGresult *result = NULL;
-    ef_status st;
+    struct pj_event_places places = {0};
+    struct pj_event_places_row row;
+    ef__pg_rows rows;
+    ef_status st = pg_sequencer_lock(group->store, conn, err);
 
-    ef__pg_array_init(&streams, EF__PG_INT);
-    ef__pg_array_init(&seqs, EF__PG_INT);
+    if (st != EF_OK)
+        return st;
     for (size_t i = 0; i < group->accepted_count; i++) {
-        ef__pg_array_int(&streams, group->accepted[i].stream);
-        ef__pg_array_int(&seqs, group->accepted[i].seq);
+        ef__pg_array_int(&places.streams, group->accepted[i].stream);
+        ef__pg_array_int(&places.seqs, group->accepted[i].seq);
     }
-    ef__pg_add_array(&params, &streams);
-    ef__pg_add_array(&params, &seqs);
-    st = pg_sequencer_lock(group->store, conn, err);
-    if (st == EF_OK)
-        st = ef__pg_query(conn, PJ_EVENT_PLACES, &params, &result, err);
-    group->nothing = st == EF_OK && PQntuples(result) == 0;
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        accepted *a = &group->accepted[ef__pg_int(result, i, 0) - 1];
-        a->position = ef__pg_int(result, i, 1);
+    rows = pj_each_event_places(ef__pg_on_conn(conn), &places, NULL, err);
+    group->nothing = rows.status == EF_OK && rows.count == 0;
+    while (pj_next_event_places(&rows, &row)) {
+        accepted *a = &group->accepted[row.n - 1];
+        a->position = row.position;
         /* Another event has this seq: ours was not written. */
-        if (!ef_str_equal(ef__pg_str(result, i, 2), a->item->arrival->event.id))
+        if (!ef_str_equal(row.id, a->item->arrival->event.id))
             group->nothing = true;
     }
-    PQclear(result);
-    ef__pg_array_release(&streams);
-    ef__pg_array_release(&seqs);
-    return st;
+    return ef__pg_rows_end(&rows);
 }
 
 static ef_status write_once(pg_append_group *group, ef_error *err)
@@ -470,7 +439,7 @@ static bool lead_group(pg_store *store, pg_append *jobs, size_t event_count, int
     else if (!group.nothing)
         pg_assumption_record(&group);
     set_results(&group, st, &err);
-    PQclear(group.stored);
+    (void)ef__pg_rows_end(&group.stored);
     ef__arena_release(&group.arena);
     ef__pair_map_release(&group.types_wanted);
     ef__pair_map_release(&group.types_created);

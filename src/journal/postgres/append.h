@@ -70,7 +70,7 @@ typedef struct pg_append_group {
     int64_t types_all;          /* types in the journal, if any is new */
     accepted *accepted;
     size_t accepted_count;
-    PGresult *stored; /* memory of the events in `knowns` */
+    ef__pg_rows stored; /* memory of the events in `knowns` */
     ef__buf scratch;
     bool sequenced; /* this transaction holds the sequencer lock, and `end` is the end of the log */
     pg_end end;
@@ -86,10 +86,6 @@ ef_status pg_group_collect(pg_append_group *group, ef_error *err);
 ef_status pg_group_lookup(pg_append_group *group, ef__pg_conn *conn, ef_error *err);
 /* Sends the new types that were accepted, if any. */
 ef_status pg_group_send_new_types(const pg_append_group *group, ef__pg_conn *conn, ef_error *err);
-/* Sends a statement with the names of the types, or of those in `only`, if any. */
-ef_status pg_group_send_types(const pg_append_group *group, ef__pg_conn *conn, int which,
-                              const bool *only, ef_error *err);
-
 /*
  * Optimistic appends (append_optimistic.c): heads, types and the end of the log are assumed to be
  * as the previous append left them, so that everything is decided, sealed and sent in one round

@@ -87,8 +87,7 @@ ef_status pg_group_collect(pg_append_group *group, ef_error *err)
     size_t n = 0;
     ef_status st;
 
-    PQclear(group->stored);
-    group->stored = NULL;
+    (void)ef__pg_rows_end(&group->stored);
     ef__arena_reset(&group->arena);
     group->nothing = false;
     group->accepted_count = 0;
@@ -127,144 +126,91 @@ ef_status pg_group_collect(pg_append_group *group, ef_error *err)
     return st;
 }
 
-/* --- the first round trip: streams, ids, types
- * ------------------------------------------------------ */
+/* --- the first round trip: streams, ids, types ------------------------------------------------ */
 
 static ef_status send_streams(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array tenants, names, more;
-    ef_status st;
+    struct pj_stream_advance advance = {0};
 
-    ef__pg_array_init(&tenants, EF__PG_TEXT);
-    ef__pg_array_init(&names, EF__PG_TEXT);
-    ef__pg_array_init(&more, EF__PG_INT);
     for (size_t i = 0; i < group->stream_count; i++) {
-        ef__pg_array_str(&tenants, group->streams[i].a);
-        ef__pg_array_str(&names, group->streams[i].b);
-        ef__pg_array_int(&more, group->heads[i].more);
+        ef__pg_array_str(&advance.tenants, group->streams[i].a);
+        ef__pg_array_str(&advance.names, group->streams[i].b);
+        ef__pg_array_int(&advance.more, group->heads[i].more);
     }
-    ef__pg_add_array(&params, &tenants);
-    ef__pg_add_array(&params, &names);
-    ef__pg_add_array(&params, &more);
-    st = ef__pg_send(conn, PJ_STREAM_ADVANCE, &params, err);
-    ef__pg_array_release(&tenants);
-    ef__pg_array_release(&names);
-    ef__pg_array_release(&more);
-    return st;
+    return pj_send_stream_advance(conn, &advance, err);
 }
 
 static ef_status send_id_find(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array tenants, ids;
-    ef_status st;
+    struct pj_id_find find = {0};
 
-    ef__pg_array_init(&tenants, EF__PG_TEXT);
-    ef__pg_array_init(&ids, EF__PG_TEXT);
     for (size_t i = 0; i < group->id_count; i++) {
-        ef__pg_array_str(&tenants, group->ids[i].a);
-        ef__pg_array_str(&ids, group->ids[i].b);
+        ef__pg_array_str(&find.tenants, group->ids[i].a);
+        ef__pg_array_str(&find.ids, group->ids[i].b);
     }
-    ef__pg_add_array(&params, &tenants);
-    ef__pg_add_array(&params, &ids);
-    st = ef__pg_send(conn, PJ_ID_FIND, &params, err);
-    ef__pg_array_release(&tenants);
-    ef__pg_array_release(&ids);
-    return st;
+    return pj_send_id_find(conn, &find, err);
 }
 
 ef_status pg_group_send_new_types(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array names, tenants;
-    ef_status st = EF_OK;
+    struct pj_type_insert types = {0};
 
-    ef__pg_array_init(&names, EF__PG_TEXT);
-    ef__pg_array_init(&tenants, EF__PG_TEXT);
     for (size_t i = 0; i < group->type_count; i++)
         if (group->types_new[i]) {
-            ef__pg_array_str(&names, group->types[i].b);
-            ef__pg_array_str(&tenants, group->type_tenants[i]);
+            ef__pg_array_str(&types.names, group->types[i].b);
+            ef__pg_array_str(&types.tenants, group->type_tenants[i]);
         }
-    ef__pg_add_array(&params, &names);
-    ef__pg_add_array(&params, &tenants);
-    if (names.count)
-        st = ef__pg_send(conn, PJ_TYPE_INSERT, &params, err);
-    ef__pg_array_release(&names);
-    ef__pg_array_release(&tenants);
-    return st;
+    return types.names.count ? pj_send_type_insert(conn, &types, err) : EF_OK;
 }
 
-/* `more` (may be NULL) is the parameter after the names. */
-static ef_status send_types(const pg_append_group *group, ef__pg_conn *conn, int which,
-                            const bool *only, const int64_t *more, ef_error *err)
+static ef__pg_array array_of_types(const pg_append_group *group)
 {
-    ef__pg_params params = {0};
-    ef__pg_array names;
-    ef_status st = EF_OK;
+    ef__pg_array names = {0};
 
-    ef__pg_array_init(&names, EF__PG_TEXT);
     for (size_t i = 0; i < group->type_count; i++)
-        if (!only || only[i])
-            ef__pg_array_str(&names, group->types[i].b);
-    ef__pg_add_array(&params, &names);
-    if (more)
-        ef__pg_add_int(&params, *more);
-    if (names.count || !only)
-        st = ef__pg_send(conn, which, &params, err);
-    ef__pg_array_release(&names);
-    return st;
-}
-
-ef_status pg_group_send_types(const pg_append_group *group, ef__pg_conn *conn, int which,
-                              const bool *only, ef_error *err)
-{
-    return send_types(group, conn, which, only, NULL, err);
+        ef__pg_array_str(&names, group->types[i].b);
+    return names;
 }
 
 static ef_status read_heads(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = ef__pg_receive(conn, &result, err);
+    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
+    struct pj_stream_advance_row row;
 
-    if (st == EF_OK && (size_t)PQntuples(result) != group->stream_count)
-        st = ef_fail(err, EF_IO, "%zu streams were requested and %d returned", group->stream_count,
-                     PQntuples(result));
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        head *h = &group->heads[i];
-        h->id = ef__pg_int(result, i, 0);
-        h->written = ef__pg_int(result, i, 1);
+    if (rows.status == EF_OK && (size_t)rows.count != group->stream_count)
+        rows.status = ef_fail(err, EF_IO, "%zu streams were requested and %d returned",
+                              group->stream_count, rows.count);
+    while (pj_next_stream_advance(&rows, &row)) {
+        head *h = &group->heads[rows.at];
+        h->id = row.id;
+        h->written = row.seq;
         h->seq = h->written - h->more;
     }
-    PQclear(result);
-    return st;
+    return ef__pg_rows_end(&rows);
 }
 
 static ef_status read_ids(pg_append_group *group, ef__pg_conn *conn, size_t *out_there,
                           ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = ef__pg_receive(conn, &result, err);
+    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
+    struct pj_id_find_row row;
 
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        known *k = &group->knowns[ef__pg_int(result, i, 0) - 1];
+    while (pj_next_id_find(&rows, &row)) {
+        known *k = &group->knowns[row.n - 1];
         k->exists = true;
-        k->stream = ef__pg_int(result, i, 1);
-        k->seq = ef__pg_int(result, i, 2);
+        k->stream = row.stream;
+        k->seq = row.seq;
         (*out_there)++;
     }
-    PQclear(result);
-    return st;
+    return ef__pg_rows_end(&rows);
 }
 
 static ef_status read_types(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = ef__pg_receive(conn, &result, err);
+    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
+    ef_str name;
 
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        ef_str name = ef__pg_str(result, i, 0);
+    while (pj_next_type_known(&rows, &name)) {
         size_t low = 0, high = group->type_count;
         while (low < high) {
             size_t middle = low + (high - low) / 2;
@@ -276,8 +222,7 @@ static ef_status read_types(pg_append_group *group, ef__pg_conn *conn, ef_error 
         if (low < group->type_count && ef_str_equal(group->types[low].b, name))
             group->types_known[low] = true;
     }
-    PQclear(result);
-    return st;
+    return ef__pg_rows_end(&rows);
 }
 
 /* Reads the events with ids of this group. *out_missing: one of them has no position yet. */
@@ -285,100 +230,92 @@ static ef_status load_known(pg_append_group *group, ef__pg_conn *conn, bool *out
                             ef_error *err)
 {
     size_t *which = ef__arena_zalloc(&group->arena, group->id_count + 1, sizeof *which), count = 0;
-    ef__pg_params params = {0};
-    ef__pg_array streams, seqs;
-    ef_status st = which ? EF_OK : ef__no_memory(err);
+    struct pj_event_places places = {0};
+    ef__pg_rows *stored = &group->stored;
 
-    ef__pg_array_init(&streams, EF__PG_INT);
-    ef__pg_array_init(&seqs, EF__PG_INT);
-    for (size_t i = 0; st == EF_OK && i < group->id_count; i++)
+    if (!which)
+        return ef__no_memory(err);
+    for (size_t i = 0; i < group->id_count; i++)
         if (group->knowns[i].exists) {
-            ef__pg_array_int(&streams, group->knowns[i].stream);
-            ef__pg_array_int(&seqs, group->knowns[i].seq);
+            ef__pg_array_int(&places.streams, group->knowns[i].stream);
+            ef__pg_array_int(&places.seqs, group->knowns[i].seq);
             which[count++] = i;
         }
-    ef__pg_add_array(&params, &streams);
-    ef__pg_add_array(&params, &seqs);
-    PQclear(group->stored);
-    group->stored = NULL;
-    if (st == EF_OK)
-        st = ef__pg_query(conn, PJ_EVENT_BY_KEY, &params, &group->stored, err);
-    for (int i = 0; st == EF_OK && i < PQntuples(group->stored); i++) {
-        known *k = &group->knowns[which[ef__pg_int(group->stored, i, PG_EVENT_COLUMNS) - 1]];
-        st = pg_event_read(group->stored, i, &group->scratch, &k->event, NULL, err);
-        k->found = st == EF_OK;
+    (void)ef__pg_rows_end(stored);
+    *stored = pj_each_event_by_key(ef__pg_on_conn(conn), &places, err);
+    for (int i = 0; stored->status == EF_OK && i < stored->count; i++) {
+        known *k = &group->knowns[which[ef__pg_int(stored->result, i, PG_EVENT_COLUMNS) - 1]];
+        stored->status = pg_event_read(stored->result, i, &group->scratch, &k->event, NULL, err);
+        k->found = stored->status == EF_OK;
     }
-    *out_missing = st == EF_OK && (size_t)PQntuples(group->stored) < count;
-    ef__pg_array_release(&streams);
-    ef__pg_array_release(&seqs);
-    return st;
+    *out_missing = stored->status == EF_OK && (size_t)stored->count < count;
+    return stored->status;
 }
 
 /* The lock of a given id may be held by another transaction, so the sequencer lock is acquired
  * later. */
 static ef_status send_lookup(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
+    int64_t busy_ms = group->store->base.options.busy_ms;
+    ef__pg_array names;
     ef_status st = send_streams(group, conn, err);
 
-    if (st == EF_OK)
-        st = pg_group_send_types(group, conn, PJ_TYPE_KNOWN, NULL, err);
+    if (st != EF_OK)
+        return st;
+    names = array_of_types(group);
+    st = pj_send_type_known(conn, &names, err);
     if (st == EF_OK && group->id_count)
         return send_id_find(group, conn, err);
-    if (st == EF_OK)
-        st = send_types(group, conn, PJ_SEQUENCER_LOCK_IF, NULL,
-                        &group->store->base.options.busy_ms, err);
+    if (st != EF_OK)
+        return st;
+    names = array_of_types(group);
+    st = pj_send_sequencer_lock_if(conn, &names, busy_ms, err);
     return st == EF_OK ? pg_sequence_send_begin(group->store, conn, err) : st;
 }
 
 static ef_status receive_sequencer(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    PGresult *locked = NULL;
-    ef_status st = ef__pg_receive(conn, &locked, err);
+    bool locked = false;
+    ef_status st = pj_receive_sequencer_lock_if(conn, &locked, err);
 
-    group->sequenced = st == EF_OK && PQntuples(locked) == 1;
-    PQclear(locked);
+    group->sequenced = locked;
     if (st != EF_OK)
         return st;
     return group->sequenced ? pg_sequence_receive(group->store, conn, &group->end, err)
                             : ef__pg_receive(conn, NULL, err);
 }
 
-static ef_status read_counts(pg_append_group *group, const PGresult *result, ef_error *err)
+static ef_status read_counts(pg_append_group *group, ef__pg_rows *rows, ef_error *err)
 {
-    for (int i = 0; i < PQntuples(result); i++) {
+    struct pj_type_counts_row row;
+
+    while (pj_next_type_counts(rows, &row)) {
         bool is_new;
         int64_t *created = &group->types_all;
-        if (!ef__pg_null(result, i, 0))
-            created = ef__pair_map_at(&group->types_created, ef__pg_str(result, i, 0), (ef_str){0},
-                                      &is_new);
+        if (row.has_creator)
+            created = ef__pair_map_at(&group->types_created, row.creator, (ef_str){0}, &is_new);
         if (!created)
             return ef__no_memory(err);
-        *created = ef__pg_int(result, i, 1);
+        *created = row.count;
     }
-    return EF_OK;
+    return rows->status;
 }
 
 /* How many types the tenants of new types have created: an extra round trip, because a new type is
  * rare. */
 static ef_status count_types(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array tenants;
-    PGresult *result = NULL;
-    ef_status st = EF_OK;
+    ef__pg_array tenants = {0};
+    ef__pg_rows rows;
 
-    ef__pg_array_init(&tenants, EF__PG_TEXT);
     for (size_t i = 0; i < group->event_count; i++)
         if (!group->types_known[group->items[i].type])
             ef__pg_array_str(&tenants, group->items[i].arrival->event.tenant);
-    ef__pg_add_array(&params, &tenants);
-    if (tenants.count)
-        st = ef__pg_query(conn, PJ_TYPE_COUNTS, &params, &result, err);
-    if (st == EF_OK && result)
-        st = read_counts(group, result, err);
-    PQclear(result);
-    ef__pg_array_release(&tenants);
-    return st;
+    if (tenants.count == 0)
+        return EF_OK;
+    rows = pj_each_type_counts(ef__pg_on_conn(conn), &tenants, NULL, err);
+    rows.status = read_counts(group, &rows, err);
+    return ef__pg_rows_end(&rows);
 }
 
 ef_status pg_group_lookup(pg_append_group *group, ef__pg_conn *conn, ef_error *err)

@@ -36,8 +36,7 @@ void pg_assumption_release(pg_assumption *assumption)
     ef__pair_map_release(&assumption->types);
 }
 
-/* --- assuming -----------------------------------------------------------------------------------
- */
+/* --- assuming --------------------------------------------------------------------------------- */
 
 static bool assume_end(const pg_store *store, pg_end *end)
 {
@@ -103,42 +102,32 @@ bool pg_assume(pg_append_group *group)
 
 static ef_status send_move(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array streams, guessed, seqs;
-    ef_status st;
+    struct pj_stream_move move = {0};
 
-    ef__pg_array_init(&streams, EF__PG_INT);
-    ef__pg_array_init(&guessed, EF__PG_INT);
-    ef__pg_array_init(&seqs, EF__PG_INT);
     for (size_t i = 0; i < group->stream_count; i++) {
-        ef__pg_array_int(&streams, group->heads[i].id);
-        ef__pg_array_int(&guessed, group->heads[i].written);
-        ef__pg_array_int(&seqs, group->heads[i].seq);
+        ef__pg_array_int(&move.streams, group->heads[i].id);
+        ef__pg_array_int(&move.assumed, group->heads[i].written);
+        ef__pg_array_int(&move.seqs, group->heads[i].seq);
     }
-    ef__pg_add_array(&params, &streams);
-    ef__pg_add_array(&params, &guessed);
-    ef__pg_add_array(&params, &seqs);
-    st = ef__pg_send(conn, PJ_STREAM_MOVE, &params, err);
-    ef__pg_array_release(&streams);
-    ef__pg_array_release(&guessed);
-    ef__pg_array_release(&seqs);
-    return st;
+    return pj_send_stream_move(conn, &move, err);
 }
 
 ef_status pg_assumption_send(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
+    const pg_end *end = &group->end;
     ef_status st = send_move(group, conn, err);
 
     if (st == EF_OK)
         st = pg_sequencer_lock(group->store, conn, err);
-    ef__pg_add_int(&params, group->end.position);
-    ef__pg_add_bytes(&params, (ef_str){(const char *)group->end.hash, sizeof group->end.hash});
-    ef__pg_add_int(&params, group->end.partitions);
     if (st == EF_OK)
-        st = ef__pg_send(conn, PJ_SEQUENCER_GUESS, &params, err);
-    return st == EF_OK ? ef__pg_flush(conn, err)
-                       : st; /* the server works while events are sealed */
+        st = pj_send_sequencer_guess(
+            conn,
+            &(struct pj_sequencer_guess){.position = end->position,
+                                         .hash = {(const char *)end->hash, sizeof end->hash},
+                                         .partitions = end->partitions},
+            err);
+    /* the server works while events are sealed */
+    return st == EF_OK ? ef__pg_flush(conn, err) : st;
 }
 
 /* --- recording ------------------------------------------------------------------------------ */

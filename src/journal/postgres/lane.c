@@ -1,8 +1,10 @@
 /*
- * lane.c - lanes of the outbox on PostgreSQL. Lanes are never removed and keep their kind and id,
- * so the store caches them.
+ * lane.c - lanes of the outbox on PostgreSQL, and the published rows of publishers. Lanes are never
+ * removed and keep their kind and id, so the store caches them.
  */
 #include "store.h"
+
+#include "../../core/placement.h"
 
 #include <stdlib.h>
 
@@ -45,34 +47,24 @@ static void cache_lane(pg_store *store, ef_str name, pg_lane lane)
     free(copy);
 }
 
-static ef_status send_name(ef__pg_conn *conn, int which, ef_str name, PGresult **out, ef_error *err)
+static ef_status read_lane(ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array names;
-    ef_status st;
+    ef__pg_array names = {0};
 
-    ef__pg_array_init(&names, EF__PG_TEXT);
     ef__pg_array_str(&names, name);
-    ef__pg_add_array(&params, &names);
-    st = ef__pg_query(conn, which, &params, out, err);
-    ef__pg_array_release(&names);
-    return st;
+    return pj_one_lane_by_name(ef__pg_on_conn(conn), &names, out, NULL, err);
 }
 
 ef_status pg_lane_find(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err)
 {
-    PGresult *result = NULL;
     ef_status st;
 
     *out = (pg_lane){0};
     if (find_cached(store, name, out))
         return EF_OK;
-    st = send_name(conn, PJ_LANE_BY_NAME, name, &result, err);
-    if (st == EF_OK && PQntuples(result)) {
-        *out = (pg_lane){(int32_t)ef__pg_int(result, 0, 1), (ef_lane_kind)ef__pg_int(result, 0, 2)};
+    st = read_lane(conn, name, out, err);
+    if (st == EF_OK && out->id)
         cache_lane(store, name, *out);
-    }
-    PQclear(result);
     return st;
 }
 
@@ -89,97 +81,218 @@ ef_status pg_lane_get(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *
 ef_status pg_lane_find_or_create(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out,
                                  ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = EF_OK;
+    ef__pg_array names = {0};
+    ef_status st;
 
     if (find_cached(store, name, out))
         return EF_OK;
-    st = send_name(conn, PJ_LANE_MAKE, name, NULL, err);
-    if (st == EF_OK)
-        st = send_name(conn, PJ_LANE_BY_NAME, name, &result, err);
-    if (st == EF_OK)
-        *out = (pg_lane){(int32_t)ef__pg_int(result, 0, 1), (ef_lane_kind)ef__pg_int(result, 0, 2)};
-    PQclear(result);
-    return st;
+    ef__pg_array_str(&names, name);
+    st = pj_run_lane_make(ef__pg_on_conn(conn), &names, NULL, err);
+    return st == EF_OK ? read_lane(conn, name, out, err) : st;
 }
 
-typedef struct lane_job {
+typedef struct set_job {
     const ef_lane *lane, *expected;
-} lane_job;
-
-static ef_status check_expected(ef__pg_conn *conn, const ef_lane *expected, ef_error *err)
-{
-    ef__pg_params params = {0};
-    PGresult *found = NULL;
-    ef_status st;
-
-    ef__pg_add_str(&params, expected->name);
-    ef__pg_add_bool(&params, expected->enabled);
-    ef__pg_add_str(&params, expected->types);
-    ef__pg_add_str(&params, expected->settings);
-    ef__pg_add_int(&params, expected->retain_us);
-    st = ef__pg_query(conn, PJ_LANE_MATCHES, &params, &found, err);
-    if (st == EF_OK && PQntuples(found) == 0)
-        st = ef__lane_changed(expected->name, err);
-    PQclear(found);
-    return st;
-}
+} set_job;
 
 static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
-    const lane_job *job = context;
-    const ef_lane *lane = job->lane;
-    ef__pg_params params = {0};
-    PGresult *result = NULL;
-    ef_status st = job->expected ? check_expected(conn, job->expected, err) : EF_OK;
+    const set_job *job = context;
+    ef__pg_on on = ef__pg_on_conn(conn);
+    bool found = true;
+    ef_status st = EF_OK;
 
-    if (st != EF_OK)
-        return st;
-    ef__pg_add_str(&params, lane->name);
-    ef__pg_add_int(&params, lane->kind);
-    ef__pg_add_bool(&params, lane->enabled);
-    ef__pg_add_str(&params, lane->types);
-    ef__pg_add_str(&params, lane->settings);
-    ef__pg_add_int(&params, lane->retain_us);
-    st = ef__pg_query(conn, PJ_LANE_PUT, &params, &result, err);
+    if (job->expected)
+        st = pj_one_lane_matches(on, job->expected, &found, err);
+    if (st == EF_OK && !found)
+        st = ef__lane_changed(job->expected->name, err);
+    if (st == EF_OK)
+        st = pj_one_lane_put(on, job->lane, &found, err);
     /* Its rows are claimed under leases of its kind, which another kind would not have. */
-    if (st == EF_OK && PQntuples(result) == 0)
-        st = ef__refuse_lane_kind(lane->name, err);
-    PQclear(result);
+    if (st == EF_OK && !found)
+        st = ef__refuse_lane_kind(job->lane->name, err);
     return st;
 }
 
 ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
                       ef_error *err)
 {
-    lane_job job = {lane, expected};
+    set_job job = {lane, expected};
 
     return pg_write_idempotent(pg_store_of(journal), set_work, &job, err);
 }
 
 ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
 {
-    ef__arena *arena = &out->room->arena;
-    PGresult *result = NULL;
-    ef_lane *items = NULL;
-    ef_status st = ef__pg_read(pg_store_of(journal)->pool, PJ_LANE_IN_ORDER, NULL, &result, err);
+    return pj_list_lane_in_order(pg_on_pool(pg_store_of(journal)), &out->room->arena, &out->items,
+                                 &out->count, err);
+}
 
-    if (st == EF_OK && !(items = pg_items_alloc(arena, PQntuples(result), sizeof *items)))
-        st = ef__no_memory(err);
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        items[i] = (ef_lane){.name = pg_copy_text(result, i, 0, arena),
-                             .kind = (ef_lane_kind)ef__pg_int(result, i, 1),
-                             .enabled = ef__pg_bool(result, i, 2),
-                             .types = pg_copy_text(result, i, 3, arena),
-                             .settings = pg_copy_text(result, i, 4, arena),
-                             .retain_us = ef__pg_int(result, i, 5),
-                             .progress = pg_copy_text(result, i, 6, arena)};
-        if (!items[i].name.ptr || !items[i].types.ptr || !items[i].settings.ptr ||
-            !items[i].progress.ptr)
-            st = ef__no_memory(err);
-        out->count++;
+/* --- lanes of publishers ---------------------------------------------------------------------- */
+
+typedef struct lane_job {
+    pg_store *store;
+    ef_str lane;
+    bool discard;
+    const ef_partition_lease *held;
+    size_t limit;
+    int64_t *out;
+} lane_job;
+
+static ef_status get_publisher_lane(const lane_job *job, ef__pg_conn *conn, pg_lane *out,
+                                    ef_error *err)
+{
+    ef_status st = pg_lane_get(job->store, conn, job->lane, out, err);
+
+    return st == EF_OK ? ef__lane_publishes(job->lane, out->kind, err) : st;
+}
+
+static ef_status drop_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const lane_job *job = context;
+    pg_lane lane;
+    ef_status st = get_publisher_lane(job, conn, &lane, err);
+
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_RETRY_ROW_LOCK, NULL, err);
+    if (st == EF_OK)
+        st = pj_one_lane_rows(ef__pg_on_conn(conn), lane.id, job->out, NULL, err);
+    if (st == EF_OK)
+        st = ef__lane_drop_check(job->lane, *job->out, job->discard, err);
+    return st == EF_OK ? pj_send_lane_clear(conn, lane.id, err) : st;
+}
+
+ef_status pg_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                       ef_error *err)
+{
+    lane_job job = {
+        .store = pg_store_of(journal), .lane = lane, .discard = discard, .out = out_rows};
+    ef_status st = pg_sequence_arrivals(
+        job.store, err); /* arrivals become rows of the lane when they get positions */
+
+    return st == EF_OK ? pg_write(job.store, drop_work, &job, err) : st;
+}
+
+/* --- published rows --------------------------------------------------------------------------- */
+
+static ef_status get_held_lane(const lane_job *job, ef__pg_conn *conn, pg_lane *out, ef_error *err)
+{
+    ef_status st = get_publisher_lane(job, conn, out, err);
+
+    if (st == EF_OK)
+        st = pg_leases_send(job->store, conn, out, job->lane, job->held, 1, err);
+    return st == EF_OK ? pg_leases_receive(conn, out, job->lane, job->held, 1, err) : st;
+}
+
+static ef_status write_under_lease(ef_journal *journal, ef__pg_work work, ef_str lane,
+                                   const ef_partition_lease *held, size_t limit, int64_t *out_count,
+                                   ef_error *err)
+{
+    lane_job job = {.store = pg_store_of(journal),
+                    .lane = lane,
+                    .held = held,
+                    .limit = limit,
+                    .out = out_count};
+
+    return pg_write_idempotent(job.store, work, &job, err);
+}
+
+static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const lane_job *job = context;
+    pg_lane lane;
+    ef_status st = get_held_lane(job, conn, &lane, err);
+
+    if (st != EF_OK)
+        return st;
+    return pj_run_published_purge(ef__pg_on_conn(conn),
+                                  &(struct pj_published_purge){.lane = lane.id,
+                                                               .limit = (int64_t)job->limit,
+                                                               .now = pg_clock(job->store)},
+                                  job->out, err);
+}
+
+ef_status pg_published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                             size_t limit, int64_t *out_count, ef_error *err)
+{
+    return write_under_lease(journal, purge_work, lane, held, limit, out_count, err);
+}
+
+/* Creates a pending retry row for each, unless it has one. */
+static ef_status requeue_rows(ef__pg_rows *rows, ef__pg_conn *conn, int32_t lane, int64_t now_us,
+                              ef_error *err)
+{
+    struct pj_retry_row_put put = {0};
+    struct pj_retry_row_set_first touched = {0};
+    struct pj_published_drain_row row;
+    ef_status st;
+
+    while (pj_next_published_drain(rows, &row)) {
+        pg_retry_row retry = {.lane = lane,
+                              .position = row.position,
+                              .partition =
+                                  ef__partition_of(row.tenant, row.name, (int32_t)row.partitions),
+                              .is = {.stream = row.stream,
+                                     .seq = row.seq,
+                                     .due_us = now_us,
+                                     .error = EF_STR(""),
+                                     .updated_us = now_us}};
+        if (row.has_retry_row)
+            continue;
+        pg_retry_row_add(&put, &retry);
+        ef__pg_array_int(&touched.lanes, lane);
+        ef__pg_array_int(&touched.streams, row.stream);
     }
-    out->items = items;
-    PQclear(result);
+    if (put.lanes.count == 0)
+        return EF_OK;
+    st = pj_send_retry_row_put(conn, &put, err);
+    return st == EF_OK ? pj_send_retry_row_set_first(conn, &touched, err) : st;
+}
+
+static ef_status requeue_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const lane_job *job = context;
+    struct pj_published_drain drain = {.limit = (int64_t)job->limit};
+    ef__pg_on on = ef__pg_on_conn(conn);
+    int64_t now_us = 0;
+    ef__pg_rows rows;
+    pg_lane lane;
+    ef_status st = get_held_lane(job, conn, &lane, err);
+
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_RETRY_ROW_LOCK, NULL, err);
+    if (st == EF_OK)
+        st = pg_clock_now(job->store, on, &now_us, err);
+    if (st != EF_OK)
+        return st;
+    drain.lane = lane.id;
+    rows = pj_each_published_drain(on, &drain, NULL, err);
+    *job->out = rows.count;
+    if (rows.status == EF_OK)
+        rows.status = requeue_rows(&rows, conn, lane.id, now_us, err);
+    return ef__pg_rows_end(&rows);
+}
+
+ef_status pg_published_requeue(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                               size_t limit, int64_t *out_count, ef_error *err)
+{
+    /* A repeated commit requeues further rows, and none is lost. */
+    return write_under_lease(journal, requeue_work, lane, held, limit, out_count, err);
+}
+
+ef_status pg_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
+                             ef_error *err)
+{
+    struct pj_published_count_row row = {0};
+    bool found;
+    ef_status st = pj_one_published_count(pg_on_pool(pg_store_of(journal)), lane, (int64_t)most,
+                                          &row, &found, err);
+
+    if (st == EF_OK && !found)
+        st = ef__refuse_unknown_lane(lane, err);
+    if (st == EF_OK)
+        st = ef__lane_publishes(lane, (ef_lane_kind)row.kind, err);
+    if (st == EF_OK)
+        *out_count = row.count;
     return st;
 }

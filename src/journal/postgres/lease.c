@@ -1,6 +1,7 @@
 /*
- * lease.c - leases on PostgreSQL: the rules of core/lease_rule.h, by the server clock, on locked
- * rows. A write locks the row of its lease, so that it cannot be taken over before the commit.
+ * lease.c - leases, workers with their heartbeats, and counters per minute on PostgreSQL: the rules
+ * of core/lease_rule.h, by the server clock, on locked rows. A write locks the row of its lease, so
+ * that it cannot be taken over before the commit.
  */
 #include "store.h"
 
@@ -8,11 +9,13 @@
 
 /* --- under a lease ---------------------------------------------------------------------------- */
 
-void pg_array_of_partitions(ef__pg_array *array, const ef_partition_lease *held_parts, size_t count)
+ef__pg_array pg_array_of_partitions(const ef_partition_lease *held, size_t count)
 {
-    ef__pg_array_init(array, EF__PG_INT);
+    ef__pg_array array = {0};
+
     for (size_t i = 0; i < count; i++)
-        ef__pg_array_int(array, held_parts[i].partition);
+        ef__pg_array_int(&array, held[i].partition);
+    return array;
 }
 
 static ef_lease_key lane_lease(const pg_lane *lane, ef_str name, int32_t partition)
@@ -22,80 +25,56 @@ static ef_lease_key lane_lease(const pg_lane *lane, ef_str name, int32_t partiti
     return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
 }
 
-static ef_status send_lock_shared(pg_store *store, ef__pg_conn *conn, const ef_lease_key *key,
-                                  ef__pg_array *partitions, ef_error *err)
-{
-    ef__pg_params params = {0};
-
-    ef__pg_add_int(&params, key->kind);
-    ef__pg_add_str(&params, key->name);
-    ef__pg_add_array(&params, partitions);
-    pg_add_clock(store, &params);
-    return ef__pg_send(conn, PJ_LEASE_LOCK_SHARED, &params, err);
-}
-
 ef_status pg_leases_send(pg_store *store, ef__pg_conn *conn, const pg_lane *lane, ef_str name,
-                         const ef_partition_lease *held_parts, size_t count, ef_error *err)
+                         const ef_partition_lease *held, size_t count, ef_error *err)
 {
     ef_lease_key key = lane_lease(lane, name, 0);
-    ef__pg_array partitions;
-    ef_status st;
+    ef__pg_array partitions = pg_array_of_partitions(held, count);
 
-    pg_array_of_partitions(&partitions, held_parts, count);
-    st = send_lock_shared(store, conn, &key, &partitions, err);
-    ef__pg_array_release(&partitions);
-    return st;
+    return pj_send_lease_lock_shared(conn, key.kind, key.name, &partitions, pg_clock(store), err);
 }
 
 /* Checks that the lease of a key is live under `token`. */
-static ef_status check_lease(const PGresult *result, const ef_lease_key *key, int64_t token,
+static ef_status check_lease(ef__pg_rows rows, const ef_lease_key *key, int64_t token,
                              ef_error *err)
 {
-    int64_t found = 0;
+    pg_lease_row found;
+    int64_t found_token = 0;
 
-    for (int i = 0; i < PQntuples(result); i++) {
-        ef__lease_row row = {ef__pg_str(result, i, 1), ef__pg_int(result, i, 2),
-                             ef__pg_int(result, i, 3), ef__pg_int(result, i, 4)};
-        if (ef__pg_int(result, i, 0) != key->partition)
+    while (pj_next_lease_lock_shared(&rows, &found)) {
+        if (found.key.partition != key->partition)
             continue;
-        if (ef__lease_check(&row, token, ef__pg_int(result, i, 5)) == EF_OK)
+        if (ef__lease_check(&found.row, token, found.now_us) == EF_OK)
             return EF_OK;
-        found = row.token;
+        found_token = found.row.token;
     }
-    return ef__refuse_lost_lease(key, token, found, err);
+    return ef__refuse_lost_lease(key, token, found_token, err);
 }
 
 ef_status pg_leases_receive(ef__pg_conn *conn, const pg_lane *lane, ef_str name,
-                            const ef_partition_lease *held_parts, size_t count, ef_error *err)
+                            const ef_partition_lease *held, size_t count, ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = ef__pg_receive(conn, &result, err);
+    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
 
-    for (size_t i = 0; st == EF_OK && i < count; i++) {
-        ef_lease_key key = lane_lease(lane, name, held_parts[i].partition);
-        st = check_lease(result, &key, held_parts[i].token, err);
+    for (size_t i = 0; rows.status == EF_OK && i < count; i++) {
+        ef_lease_key key = lane_lease(lane, name, held[i].partition);
+        rows.status = check_lease(rows, &key, held[i].token, err);
     }
-    PQclear(result);
-    return st;
+    return ef__pg_rows_end(&rows);
 }
 
 ef_status pg_token_check(pg_store *store, ef__pg_conn *conn, const ef_lease_key *key, int64_t token,
                          ef_error *err)
 {
-    ef__pg_array partitions;
-    PGresult *result = NULL;
-    ef_status st;
+    ef__pg_array partitions = {0};
+    ef__pg_rows rows;
 
-    ef__pg_array_init(&partitions, EF__PG_INT);
     ef__pg_array_int(&partitions, key->partition);
-    st = send_lock_shared(store, conn, key, &partitions, err);
-    if (st == EF_OK)
-        st = ef__pg_receive(conn, &result, err);
-    if (st == EF_OK)
-        st = check_lease(result, key, token, err);
-    PQclear(result);
-    ef__pg_array_release(&partitions);
-    return st;
+    rows = pj_each_lease_lock_shared(ef__pg_on_conn(conn), key->kind, key->name, &partitions,
+                                     pg_clock(store), NULL, err);
+    if (rows.status == EF_OK)
+        rows.status = check_lease(rows, key, token, err);
+    return ef__pg_rows_end(&rows);
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
@@ -109,89 +88,62 @@ typedef struct lease_job {
     bool refused;
 } lease_job;
 
-typedef struct key_arrays {
-    ef__pg_array kinds, names, partitions;
-} key_arrays;
-
-static void keys_init(key_arrays *keys)
-{
-    ef__pg_array_init(&keys->kinds, EF__PG_INT);
-    ef__pg_array_init(&keys->names, EF__PG_TEXT);
-    ef__pg_array_init(&keys->partitions, EF__PG_INT);
-}
-
-static void keys_release(key_arrays *keys)
-{
-    ef__pg_array_release(&keys->kinds);
-    ef__pg_array_release(&keys->names);
-    ef__pg_array_release(&keys->partitions);
-}
-
-static void keys_add(key_arrays *keys, const ef_lease_key *key)
-{
-    ef__pg_array_int(&keys->kinds, key->kind);
-    ef__pg_array_str(&keys->names, key->name);
-    ef__pg_array_int(&keys->partitions, key->partition);
-}
-
-static void keys_bind(key_arrays *keys, ef__pg_params *params)
-{
-    ef__pg_add_array(params, &keys->kinds);
-    ef__pg_add_array(params, &keys->names);
-    ef__pg_add_array(params, &keys->partitions);
-}
-
 static bool may_create(const ef_lease_call *call)
 {
     return call->verb == EF_LEASE_ACQUIRE || call->verb == EF_LEASE_RENEW_OR_ACQUIRE;
 }
 
-/* Creates the rows of leases that may be acquired, then reads and locks all. */
-static ef_status lock_rows(const lease_job *job, ef__pg_conn *conn, PGresult **out, ef_error *err)
+static ef_status send_create(const lease_job *job, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params make = {0}, lock = {0};
-    key_arrays made, all;
-    ef_status st = EF_OK;
+    struct pj_lease_create made = {0};
 
-    keys_init(&made);
-    keys_init(&all);
     for (size_t i = 0; i < job->count; i++) {
-        keys_add(&all, &job->calls[i].key);
-        if (may_create(&job->calls[i]))
-            keys_add(&made, &job->calls[i].key);
+        if (!may_create(&job->calls[i]))
+            continue;
+        ef__pg_array_int(&made.kinds, job->calls[i].key.kind);
+        ef__pg_array_str(&made.names, job->calls[i].key.name);
+        ef__pg_array_int(&made.partitions, job->calls[i].key.partition);
     }
-    keys_bind(&made, &make);
-    keys_bind(&all, &lock);
-    pg_add_clock(job->store, &lock);
-    if (made.kinds.count)
-        st = ef__pg_send(conn, PJ_LEASE_CREATE, &make, err);
-    if (st == EF_OK)
-        st = ef__pg_query(conn, PJ_LEASE_LOCK, &lock, out, err);
-    keys_release(&made);
-    keys_release(&all);
-    return st;
+    return made.kinds.count ? pj_send_lease_create(conn, &made, err) : EF_OK;
+}
+
+/* Creates the rows of leases that may be acquired, then reads and locks all. */
+static ef__pg_rows lock_rows(const lease_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    struct pj_lease_lock all = {.now = pg_clock(job->store)};
+    ef_status st = send_create(job, conn, err);
+
+    if (st != EF_OK)
+        return (ef__pg_rows){.status = st};
+    for (size_t i = 0; i < job->count; i++) {
+        ef__pg_array_int(&all.kinds, job->calls[i].key.kind);
+        ef__pg_array_str(&all.names, job->calls[i].key.name);
+        ef__pg_array_int(&all.partitions, job->calls[i].key.partition);
+    }
+    return pj_each_lease_lock(ef__pg_on_conn(conn), &all, NULL, err);
 }
 
 /* A row, changed call by call. */
 typedef struct lease_state {
-    ef_lease_key key;
-    ef__lease_row row;
+    pg_lease_row is;
     bool changed;
 } lease_state;
 
 static lease_state *find_state(lease_state *states, int count, const ef_lease_key *key)
 {
-    for (int i = 0; i < count; i++)
-        if (states[i].key.kind == key->kind && states[i].key.partition == key->partition &&
-            ef_str_equal(states[i].key.name, key->name))
+    for (int i = 0; i < count; i++) {
+        const ef_lease_key *found = &states[i].is.key;
+        if (found->kind == key->kind && found->partition == key->partition &&
+            ef_str_equal(found->name, key->name))
             return &states[i];
+    }
     return NULL;
 }
 
 static ef_status call_one(lease_state *state, ef_lease_call *call, int64_t now_us, ef_error *err)
 {
     ef__lease_row none = {0};
-    ef__lease_row *row = state ? &state->row : &none;
+    ef__lease_row *row = state ? &state->is.row : &none;
     ef_status st = ef__lease_call_decide(call, row, now_us, row, err);
 
     if (state)
@@ -202,86 +154,40 @@ static ef_status call_one(lease_state *state, ef_lease_call *call, int64_t now_u
 static ef_status send_changes(const lease_state *states, int count, ef__pg_conn *conn,
                               ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array owners, tokens, untils, updated;
-    key_arrays keys;
-    ef_status st = EF_OK;
+    struct pj_lease_put put = {0};
 
-    keys_init(&keys);
-    ef__pg_array_init(&owners, EF__PG_TEXT);
-    ef__pg_array_init(&tokens, EF__PG_INT);
-    ef__pg_array_init(&untils, EF__PG_INT);
-    ef__pg_array_init(&updated, EF__PG_INT);
     for (int i = 0; i < count; i++) {
+        const pg_lease_row *lease = &states[i].is;
         if (!states[i].changed)
             continue;
-        keys_add(&keys, &states[i].key);
-        ef__pg_array_str(&owners, states[i].row.owner);
-        ef__pg_array_int(&tokens, states[i].row.token);
-        ef__pg_array_int(&untils, states[i].row.until_us);
-        ef__pg_array_int(&updated, states[i].row.updated_us);
+        ef__pg_array_int(&put.kinds, lease->key.kind);
+        ef__pg_array_str(&put.names, lease->key.name);
+        ef__pg_array_int(&put.partitions, lease->key.partition);
+        ef__pg_array_str(&put.owners, lease->row.owner);
+        ef__pg_array_int(&put.tokens, lease->row.token);
+        ef__pg_array_int(&put.untils, lease->row.until_us);
+        ef__pg_array_int(&put.updated, lease->row.updated_us);
     }
-    keys_bind(&keys, &params);
-    ef__pg_add_array(&params, &owners);
-    ef__pg_add_array(&params, &tokens);
-    ef__pg_add_array(&params, &untils);
-    ef__pg_add_array(&params, &updated);
-    if (tokens.count)
-        st = ef__pg_send(conn, PJ_LEASE_PUT, &params, err);
-    keys_release(&keys);
-    ef__pg_array_release(&owners);
-    ef__pg_array_release(&tokens);
-    ef__pg_array_release(&untils);
-    ef__pg_array_release(&updated);
-    return st;
+    return put.tokens.count ? pj_send_lease_put(conn, &put, err) : EF_OK;
 }
 
-static ef_status send_bring_back(const lease_job *job, ef__pg_conn *conn, ef_error *err)
-{
-    ef__pg_params params[2] = {0};
-    ef_status st;
-
-    for (int i = 0; i < 2; i++) {
-        pg_add_clock(job->store, &params[i]);
-        ef__pg_add_int(&params[i], EF__CLOCK_SLACK_US);
-    }
-    st = ef__pg_send(conn, PJ_LEASE_BRING_BACK, &params[0], err);
-    return st == EF_OK ? ef__pg_send(conn, PJ_WORKER_BRING_BACK, &params[1], err) : st;
-}
-
-static ef_status send_beat(const lease_job *job, ef__pg_conn *conn, ef_error *err)
-{
-    ef__pg_params params = {0};
-
-    ef__pg_add_str(&params, job->beat->worker->id);
-    ef__pg_add_str(&params, job->beat->worker->host);
-    ef__pg_add_int(&params, job->beat->worker->pid);
-    pg_add_clock(job->store, &params);
-    ef__pg_add_int(&params, job->beat->heartbeat_ms * 1000);
-    ef__pg_add_int(&params, job->beat->worker->state == EF_WORKER_IDLE);
-    return ef__pg_send(conn, PJ_WORKER_BEAT, &params, err);
-}
-
-static ef_status call_all(lease_job *job, ef__pg_conn *conn, const PGresult *rows, ef_error *err)
+static ef_status call_all(lease_job *job, ef__pg_conn *conn, ef__pg_rows *rows, ef_error *err)
 {
     ef__arena arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES);
-    int count = PQntuples(rows);
-    lease_state *states = pg_items_alloc(&arena, count, sizeof *states);
-    int64_t now_us = count ? ef__pg_int(rows, 0, 7) : 0;
-    ef_status st = states ? EF_OK : ef__no_memory(err);
+    lease_state *states = ef__arena_zalloc(&arena, (size_t)rows->count + 1, sizeof *states);
+    int count = 0;
+    ef_status st = states ? rows->status : ef__no_memory(err);
 
-    for (int i = 0; st == EF_OK && i < count; i++)
-        states[i] = (lease_state){.key = {(ef_lease_kind)ef__pg_int(rows, i, 0),
-                                          ef__pg_str(rows, i, 1), (int32_t)ef__pg_int(rows, i, 2)},
-                                  .row = {ef__pg_str(rows, i, 3), ef__pg_int(rows, i, 4),
-                                          ef__pg_int(rows, i, 5), ef__pg_int(rows, i, 6)}};
+    while (st == EF_OK && pj_next_lease_lock(rows, &states[count].is))
+        count++;
     for (size_t i = 0; st == EF_OK && i < job->count; i++) {
         ef_lease_call *call = &job->calls[i];
         lease_state *state = find_state(states, count, &call->key);
         if (!state && may_create(call))
             st = ef__pg_request_retry(conn, "a lease was pruned at the same time", err);
         else
-            call->status = call_one(state, call, now_us, job->refused ? NULL : job->refusal);
+            call->status =
+                call_one(state, call, states[0].is.now_us, job->refused ? NULL : job->refusal);
         job->refused = job->refused || call->status != EF_OK;
     }
     if (st == EF_OK)
@@ -290,24 +196,70 @@ static ef_status call_all(lease_job *job, ef__pg_conn *conn, const PGresult *row
     return st;
 }
 
+static ef_status lock_and_call(lease_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_rows rows = lock_rows(job, conn, err);
+
+    if (rows.status == EF_OK)
+        rows.status = call_all(job, conn, &rows, err);
+    return ef__pg_rows_end(&rows);
+}
+
+/* --- heartbeats and throughput ---------------------------------------------------------------- */
+
+static ef_status send_bring_back(const lease_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_clock now = pg_clock(job->store);
+    ef_status st = pj_send_lease_bring_back(conn, now, EF__CLOCK_SLACK_US, err);
+
+    return st == EF_OK ? pj_send_worker_bring_back(conn, now, EF__CLOCK_SLACK_US, err) : st;
+}
+
+/* Adds to the rows of these minutes, and drops those that are older than a day. */
+static ef_status send_throughput(ef__pg_conn *conn, const ef_throughput *minutes, size_t count,
+                                 ef_error *err)
+{
+    int64_t newest_us = 0;
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        st = pj_send_throughput_add(conn, &minutes[i], err);
+        newest_us = minutes[i].at_us > newest_us ? minutes[i].at_us : newest_us;
+    }
+    if (st != EF_OK)
+        return st;
+    return pj_send_throughput_drop(conn, newest_us - (EF_THROUGHPUT_MINUTES - 1) * EF__MINUTE_US,
+                                   err);
+}
+
+ef_status pg_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                           ef_error *err)
+{
+    return pj_list_throughput_all(pg_on_pool(pg_store_of(journal)), from_us, &out->room->arena,
+                                  &out->items, &out->count, err);
+}
+
 static ef_status many_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     lease_job *job = context;
-    PGresult *rows = NULL;
+    const ef__heartbeat *beat = job->beat;
     ef_status st = EF_OK;
 
     job->refused = false;
-    if (job->beat->worker)
+    if (beat->worker)
         st = send_bring_back(job, conn, err);
     if (st == EF_OK && job->count)
-        st = lock_rows(job, conn, &rows, err);
-    if (st == EF_OK && job->count)
-        st = call_all(job, conn, rows, err);
-    if (st == EF_OK && job->beat->worker)
-        st = send_beat(job, conn, err);
-    if (st == EF_OK && job->beat->minute_count)
-        st = pg_throughput_send(conn, job->beat->minutes, job->beat->minute_count, err);
-    PQclear(rows);
+        st = lock_and_call(job, conn, err);
+    if (st == EF_OK && beat->worker)
+        st = pj_send_worker_beat(
+            conn,
+            &(struct pj_worker_beat){.worker = beat->worker,
+                                     .now = pg_clock(job->store),
+                                     .heartbeat_us = beat->heartbeat_ms * 1000,
+                                     .idle = beat->worker->state == EF_WORKER_IDLE},
+            err);
+    if (st == EF_OK && beat->minute_count)
+        st = send_throughput(conn, beat->minutes, beat->minute_count, err);
     return st;
 }
 
@@ -328,39 +280,78 @@ ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
     return st;
 }
 
-/* --- listing ---------------------------------------------------------------------------------- */
+/* --- leases and workers in lists -------------------------------------------------------------- */
 
 ef_status pg_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                       ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
-    ef__arena *arena = &out->room->arena;
-    ef__pg_params params = {0};
-    PGresult *result = NULL;
-    ef_lease *items = NULL;
-    ef_status st;
+    ef__pg_rows rows = pj_each_lease_all(pg_on_pool(store), kind ? (int64_t)*kind : -1,
+                                         pg_clock(store), &out->room->arena, err);
+    ef_lease *items = ef__pg_rows_items(&rows, sizeof *items);
+    pg_lease_row lease;
 
-    ef__pg_add_int(&params, kind ? (int64_t)*kind : -1);
-    pg_add_clock(store, &params);
-    st = ef__pg_read(store->pool, PJ_LEASE_ALL, &params, &result, err);
-    if (st == EF_OK && !(items = pg_items_alloc(arena, PQntuples(result), sizeof *items)))
-        st = ef__no_memory(err);
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        ef__lease_row row = {pg_copy_text(result, i, 3, arena), ef__pg_int(result, i, 4),
-                             ef__pg_int(result, i, 5), ef__pg_int(result, i, 6)};
-        items[i] = (ef_lease){.key = {(ef_lease_kind)ef__pg_int(result, i, 0),
-                                      pg_copy_text(result, i, 1, arena),
-                                      (int32_t)ef__pg_int(result, i, 2)},
-                              .holder = row.owner,
-                              .token = row.token,
-                              .until_us = row.until_us,
-                              .updated_us = row.updated_us,
-                              .live = ef__lease_live(&row, ef__pg_int(result, i, 7))};
-        if (!items[i].key.name.ptr || !items[i].holder.ptr)
-            st = ef__no_memory(err);
-        out->count++;
-    }
     out->items = items;
-    PQclear(result);
+    while (pj_next_lease_lock(&rows, &lease))
+        items[out->count++] = (ef_lease){.key = lease.key,
+                                         .holder = lease.row.owner,
+                                         .token = lease.row.token,
+                                         .until_us = lease.row.until_us,
+                                         .updated_us = lease.row.updated_us,
+                                         .live = ef__lease_live(&lease.row, lease.now_us)};
+    return ef__pg_rows_end(&rows);
+}
+
+ef_status pg_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
+{
+    pg_store *store = pg_store_of(journal);
+    ef__pg_rows rows =
+        pj_each_worker_all(pg_on_pool(store), pg_clock(store), &out->room->arena, err);
+    ef_worker *items = ef__pg_rows_items(&rows, sizeof *items);
+    pg_worker_row row;
+
+    out->items = items;
+    while (pj_next_worker_all(&rows, &row)) {
+        row.worker.state = row.idle ? EF_WORKER_IDLE : EF_WORKER_WORKING;
+        ef__worker_judge(&row.worker, row.now_us);
+        items[out->count++] = row.worker;
+    }
+    return ef__pg_rows_end(&rows);
+}
+
+/* --- workers that end ------------------------------------------------------------------------- */
+
+ef_status pg_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
+{
+    return pj_run_worker_leave(pg_on_write_idempotent(pg_store_of(journal)), id, NULL, err);
+}
+
+typedef struct purge_job {
+    pg_store *store;
+    int64_t older_than_ms, interval_ms;
+    int64_t purged;
+} purge_job;
+
+static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    purge_job *job = context;
+    ef__pg_clock now = pg_clock(job->store);
+    ef__pg_on on = ef__pg_on_conn(conn);
+    int64_t claimed = 0;
+    ef_status st = pj_run_worker_purge_claim(on, now, job->interval_ms * 1000, &claimed, err);
+
+    job->purged = 0;
+    if (st != EF_OK || claimed == 0)
+        return st;
+    return pj_run_worker_purge(on, now, job->older_than_ms * 1000, &job->purged, err);
+}
+
+ef_status pg_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                          int64_t *out_purged, ef_error *err)
+{
+    purge_job job = {pg_store_of(journal), older_than_ms, interval_ms, 0};
+    ef_status st = pg_write_idempotent(job.store, purge_work, &job, err);
+
+    *out_purged = st == EF_OK ? job.purged : 0;
     return st;
 }

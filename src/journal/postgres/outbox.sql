@@ -4,16 +4,19 @@
 -- that): so the status alone distinguishes the row that blocks a stream from rows that can be claimed.
 
 -- name: lane_by_name
--- binds: 1 names
+-- binds: 1 names text[]
+-- row pg_lane: -, id int, kind int
 SELECT name, id, kind FROM everfold.lane WHERE name = ANY ($1);
 
 -- name: lane_in_order
+-- list ef_lane: name text, kind int, enabled bool, types text, settings text, retain_us int,
+--        progress text
 SELECT name, kind, enabled, types, settings, retain, progress FROM everfold.lane ORDER BY name;
 
 -- name: lane_make
 -- only: postgres SQLite inserts each lane by lane_insert
 -- Creates the lanes of projections that are new.
--- binds: 1 names
+-- binds: 1 names text[]
 INSERT INTO everfold.lane(name, kind, enabled, types)
 SELECT DISTINCT u.name, 1, true, '' FROM unnest($1) AS u(name) ORDER BY 1
     ON CONFLICT DO NOTHING;
@@ -21,7 +24,10 @@ SELECT DISTINCT u.name, 1, true, '' FROM unnest($1) AS u(name) ORDER BY 1
 -- name: lane_put
 -- only: postgres SQLite has lane_insert and lane_update
 -- No row: the lane exists and is of another kind.
--- binds: 1 name, 2 kind, 3 enabled, 4 types, 5 settings, 6 retain
+-- binds: 1 lane.name text, 2 lane.kind int, 3 lane.enabled bool, 4 lane.types text, 5 lane.settings
+--        text, 6 lane.retain_us int
+-- from: lane ef_lane
+-- row: -
 INSERT INTO everfold.lane AS l(name, kind, enabled, types, settings, retain)
 VALUES ($1, $2::integer, $3, $4, $5, $6)
     ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled, types = excluded.types,
@@ -31,21 +37,25 @@ RETURNING id;
 
 -- name: lane_matches
 -- The lane, locked, if it is as it was read before.
--- binds: 1 name, 2 enabled, 3 types, 4 settings, 5 retain
+-- binds: 1 lane.name text, 2 lane.enabled bool, 3 lane.types text, 4 lane.settings text, 5
+--        lane.retain_us int
+-- from: lane ef_lane
+-- row: -
 SELECT id FROM everfold.lane
  WHERE name = $1 AND enabled = $2 AND types = $3 AND settings = $4 AND retain = $5 FOR UPDATE;
 
 -- name: lane_progress_set
--- binds: 1 id, 2 progress
+-- binds: 1 id int, 2 progress text
 UPDATE everfold.lane SET progress = $2 WHERE id = $1;
 
 -- name: lane_rows
--- binds: 1 lane
+-- binds: 1 lane int
+-- row: count int
 SELECT (SELECT count(*) FROM everfold.outbox WHERE lane = $1)
      + (SELECT count(*) FROM everfold.retry_row WHERE lane = $1);
 
 -- name: lane_clear
--- binds: 1 id
+-- binds: 1 id int
 WITH queued AS (DELETE FROM everfold.outbox WHERE lane = $1),
 retried AS (DELETE FROM everfold.retry_row WHERE lane = $1),
 published AS (DELETE FROM everfold.outbox_published WHERE lane = $1),
@@ -55,7 +65,8 @@ UPDATE everfold.lane SET enabled = false, types = '', settings = '', retain = 0,
 
 -- name: published_acked
 -- Records the rows that outbox_delete_acked is about to delete, except those with a retry row.
--- binds: 1 to 4 as in outbox_delete_acked, 5 now
+-- binds: 1 lane int, 2 offsets int[], 3 lowest int, 4 highest int (as in outbox_delete_acked), 5
+--        now int
 INSERT INTO everfold.outbox_published(lane, position, published)
 SELECT o.lane, o.position, $5
   FROM everfold.lane l
@@ -68,7 +79,7 @@ SELECT o.lane, o.position, $5
 
 -- name: published_put
 -- Retry rows that were published.
--- binds: 1 lane, 2 positions, 3 now
+-- binds: 1 lane int, 2 positions int[], 3 now int
 INSERT INTO everfold.outbox_published(lane, position, published)
 SELECT DISTINCT l.id, u.position, $3::bigint FROM everfold.lane l, unnest($2) AS u(position)
  WHERE l.id = $1 AND l.retain > 0
@@ -76,7 +87,7 @@ SELECT DISTINCT l.id, u.position, $3::bigint FROM everfold.lane l, unnest($2) AS
 
 -- name: published_purge
 -- Deletes the expired ones among the oldest `limit` entries.
--- binds: 1 lane, 2 limit, 3 clock
+-- binds: 1 lane int, 2 limit int, 3 now clock
 DELETE FROM everfold.outbox_published d
  USING (SELECT p.lane, p.position, p.published FROM everfold.outbox_published p
          WHERE p.lane = $1 ORDER BY p.position LIMIT $2) f, everfold.lane l
@@ -87,7 +98,9 @@ RETURNING d.position;
 -- name: published_drain
 -- only: postgres SQLite has published_first and published_delete
 -- Deletes and returns the oldest entries.
--- binds: 1 lane, 2 limit
+-- binds: 1 lane int, 2 limit int
+-- rows: position int, stream int, seq int, tenant text, name text, partitions int, has_retry_row
+--        bool
 WITH first AS (SELECT p.position FROM everfold.outbox_published p
                 WHERE p.lane = $1 ORDER BY p.position LIMIT $2),
 drained AS (DELETE FROM everfold.outbox_published d USING first f
@@ -103,8 +116,12 @@ SELECT g.position, e.stream, e.seq, s.tenant, s.name, t.partitions,
 -- name: published_before
 -- What lanes have published, newest first, from a position on. Each lane is read along its key, and
 -- events are looked up one by one, only for the rows that are returned.
--- binds: 1 lane name, or '' for all, 2 from position, 3 up to position, 4 id of the lane that
--- binds: precedes at that position, 5 limit
+-- binds: 1 lane text (name, or '' for all), 2 from int, 3 upto int (positions), 4 lane_id int (of
+--        the lane that precedes at that position), 5 limit int
+-- rows pg_row: row.lane text, row.tenant text, row.stream text, row.seq int, row.position int,
+--        row.event_type text, row.status int, row.blocked bool, row.skip bool, row.partition int,
+--        row.attempt_count int, row.next_attempt_us int, row.last_error text, row.enqueued_us int,
+--        row.updated_us int, lane_id int, partitions int
 SELECT r.name, e.tenant, e.stream, e.seq, r.position, e.type, 5 AS status, false AS blocked,
        false AS skip, 0 AS partition, 0 AS attempts, 0::bigint AS due, '' AS error,
        e.recorded AS enqueued, r.published AS updated, r.id AS lane_id, t.partitions
@@ -125,14 +142,16 @@ SELECT r.name, e.tenant, e.stream, e.seq, r.position, e.type, 5 AS status, false
  ORDER BY r.position DESC, r.name DESC;
 
 -- name: published_count
--- binds: 1 lane name, 2 at most
+-- binds: 1 lane text, 2 most int
+-- row: kind int, count int
 SELECT l.kind, (SELECT count(*) FROM (SELECT FROM everfold.outbox_published p
                                        WHERE p.lane = l.id LIMIT $2) c)
   FROM everfold.lane l WHERE l.name = $1;
 
 -- name: retry_row_before
 -- Which events are blocked: their stream has a retry row before them.
--- binds: 1 lane, 2 positions
+-- binds: 1 lane int, 2 positions int[]
+-- rows: position int
 SELECT u.position FROM unnest($2) AS u(position) JOIN everfold.event e ON e.position = u.position
  WHERE EXISTS (SELECT FROM everfold.retry_row x
                 WHERE x.lane = $1 AND x.stream = e.stream AND x.seq < e.seq);
@@ -142,7 +161,8 @@ SELECT u.position FROM unnest($2) AS u(position) JOIN everfold.event e ON e.posi
 -- The queued rows of a lane in some partitions in order of position, with the events. Rows are above
 -- the offsets, so the lowest offset is only where to start. An event above the byte limit comes
 -- without its data. The names of an event are looked up in one subquery: the server caches its results.
--- binds: 1 lane, 2 partitions, 3 limit, 4 byte limit of an event, 5 after
+-- binds: 1 lane int, 2 partitions int[], 3 limit int, 4 bytes int (limit of an event), 5 after int
+-- rows: by hand
 SELECT e.position, n.tenant, n.stream, e.seq, e.id, n.stored_type, n.type, e.schema, e.time,
        e.recorded, CASE WHEN octet_length(e.data) + octet_length(e.meta) <= $4 THEN e.data END,
        e.meta, e.sum, e.hash, o.partition
@@ -166,7 +186,8 @@ SELECT e.position, n.tenant, n.stream, e.seq, e.id, n.stored_type, n.type, e.sch
 -- only: postgres SQLite steps through outbox_after and reads each event
 -- The same where events are large: events beyond the byte limit of a batch come without data. Adding
 -- up the bytes costs half as much again.
--- binds: 1 lane, 2 partitions, 3 limit, 4 byte limit, 5 after
+-- binds: as outbox_claim
+-- rows: by hand
 SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
        e.recorded, CASE WHEN e.bytes <= $4 THEN e.data END, e.meta, e.sum, e.hash, e.partition
   FROM (SELECT l.*, o.partition, coalesce(sum(octet_length(l.data) + octet_length(l.meta))
@@ -185,7 +206,8 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
 -- name: outbox_claim_suspect
 -- only: postgres SQLite steps through outbox_after and reads each event
 -- The same for one partition, up to the last row that was in flight when its owner crashed.
--- binds: 1 lane, 2 partition, 3 after, 4 upto, 5 limit, 6 byte limit
+-- binds: 1 lane int, 2 partition int, 3 after int, 4 upto int, 5 limit int, 6 bytes int (limit)
+-- rows: by hand
 SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
        e.recorded, CASE WHEN e.bytes <= $6 THEN e.data END, e.meta, e.sum, e.hash, e.partition
   FROM (SELECT l.*, o.partition, coalesce(sum(octet_length(l.data) + octet_length(l.meta))
@@ -200,18 +222,21 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
 -- name: outbox_has_work
 -- Whether anything is queued for "*", or is the first row of its stream in the lane of a projection
 -- and not dead.
+-- row: has_work bool
 SELECT EXISTS (SELECT 1 FROM everfold.lane l JOIN everfold.outbox q ON q.lane = l.id
                 WHERE l.kind = 0)
     OR EXISTS (SELECT 1 FROM everfold.lane l JOIN everfold.retry_row x ON x.lane = l.id
                 WHERE l.kind = 1 AND x.first AND x.status < 3);
 
 -- name: lane_offset_get
--- binds: 1 lane, 2 partitions
+-- binds: 1 lane int, 2 partitions int[]
+-- rows pg_offset_row: partition int, position int, in_flight int, in_flight_token int, suspect int
 SELECT partition, position, in_flight, in_flight_token, suspect FROM everfold.lane_offset
  WHERE lane = $1 AND partition = ANY ($2) ORDER BY partition FOR UPDATE;
 
 -- name: lane_offset_put
--- binds: 1 lane, 2 partitions, 3 positions, 4 in_flight, 5 in_flight_tokens, 6 suspects, 7 clock
+-- binds: 1 lane int, 2 partitions int[], 3 positions int[], 4 in_flight int[], 5 in_flight_tokens
+--        int[], 6 suspects int[], 7 now clock
 INSERT INTO everfold.lane_offset(lane, partition, position, in_flight, in_flight_token, suspect, updated)
 SELECT $1::integer, u.partition::integer, u.position, u.in_flight, u.token, u.suspect,
        everfold.clock_us($7)
@@ -225,8 +250,8 @@ SELECT $1::integer, u.partition::integer, u.position, u.in_flight, u.token, u.su
 -- Deletes the rows that the offsets have just moved past, in all partitions at once. Queued rows are
 -- always above the offset of their partition, so rows at or below it are acknowledged. The offsets are
 -- a parameter, because looking up the offset of each row costs more than deleting the row.
--- binds: 1 lane, 2 offsets of the partitions from 0 on, 0 where nothing is to be deleted,
--- binds: 3 the lowest offset before, 4 the highest offset now
+-- binds: 1 lane int, 2 offsets int[] (of the partitions from 0 on, 0 where nothing is to be
+--        deleted), 3 lowest int (offset before), 4 highest int (offset now)
 DELETE FROM everfold.outbox o
  WHERE o.lane = $1 AND o.position > $3 AND o.position <= $4 AND o.position <= $2[o.partition + 1];
 
@@ -235,8 +260,9 @@ DELETE FROM everfold.outbox o
 -- them. The index is by due time and holds only first rows that are not dead: dead rows, rows that are
 -- blocked after them and rows that are due later do not slow this down. A row that another transaction
 -- is changing (a skip by an operator, say) is left to the next poll, with the rows after it.
--- binds: 1 lane, or 0 for the lanes of all projections, 2 partitions, 3 clock, 4 limit,
--- binds: 5 byte limit
+-- binds: 1 lane int (or 0 for the lanes of all projections), 2 partitions int[], 3 now int, 4 limit
+--        int, 5 bytes int (limit)
+-- rows: by hand
 WITH due AS (
     SELECT x.*, l.name AS lane_name
       FROM everfold.lane l
@@ -272,7 +298,8 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
 
 -- name: retry_row_next_due
 -- When the next of them is due, by the same index.
--- binds: 1 lane, or 0 for the lanes of all projections, 2 partitions, 3 now
+-- binds: 1 lane int (or 0 for the lanes of all projections), 2 partitions int[], 3 now int
+-- row: due int
 SELECT coalesce(min(x.due), 0)
   FROM everfold.lane l
   JOIN LATERAL (SELECT x.due FROM everfold.retry_row x
@@ -295,7 +322,7 @@ LOCK TABLE everfold.retry_row_lock IN ROW SHARE MODE;
 -- name: retry_row_lock_partitions
 -- only: postgres SQLite has one writer at a time, which needs no lock
 -- … and excludes others from its partitions. A row that exists is locked and not changed.
--- binds: 1 lane of a publisher, or 0 for the lanes of all projections, 2 partitions
+-- binds: 1 lane int (of a publisher, or 0 for the lanes of all projections), 2 partitions int[]
 INSERT INTO everfold.retry_row_partition(lane, partition)
 SELECT $1::integer, u.partition::integer FROM unnest($2) AS u(partition) ORDER BY u.partition
     ON CONFLICT (lane, partition) DO UPDATE SET lane = excluded.lane WHERE false;
@@ -304,7 +331,10 @@ SELECT $1::integer, u.partition::integer FROM unnest($2) AS u(partition) ORDER B
 -- only: postgres SQLite reads and writes one row per statement
 -- Reads the rows needed to write retry rows: the event, its row in the acknowledged lane, and the existing
 -- retry row.
--- binds: 1 positions, 2 lanes of the retry rows, 3 acknowledged lane
+-- binds: 1 positions int[], 2 lanes int[] (of the retry rows), 3 lane int (that is acknowledged)
+-- rows: stream int?, seq int, tenant text, name text, queued_in int?, filed_in int?, status int,
+--        skip bool, attempts int, due_us int, error text, updated_us int, filed int, partitions
+--        int, trying bool
 SELECT e.stream, e.seq, s.tenant, s.name, o.partition, x.partition, x.status, x.skip, x.attempts,
        x.due, x.error, x.updated, x.filed, t.partitions, x.trying
   FROM everfold.state t, unnest($1, $2) WITH ORDINALITY AS u(position, lane, n)
@@ -316,8 +346,9 @@ SELECT e.stream, e.seq, s.tenant, s.name, o.partition, x.partition, x.status, x.
 
 -- name: retry_row_put
 -- only: postgres SQLite has retry_row_insert and retry_row_update
--- binds: 1 lanes, 2 positions, 3 partitions, 4 streams, 5 seqs, 6 statuses, 7 skips (0, 1),
--- binds: 8 attempts, 9 dues, 10 errors, 11 updated, 12 filed, 13 trying (0, 1)
+-- binds: 1 lanes int[], 2 positions int[], 3 partitions int[], 4 streams int[], 5 seqs int[], 6
+--        statuses int[], 7 skips int[] (0, 1), 8 attempts int[], 9 dues int[], 10 errors text[], 11
+--        updated int[], 12 filed int[], 13 trying int[] (0, 1)
 INSERT INTO everfold.retry_row(lane, position, partition, stream, seq, status, skip, first,
                                       attempts, due, error, updated, filed, trying)
 SELECT u.lane::integer, u.position, u.partition::integer, u.stream, u.seq, u.status::integer,
@@ -331,13 +362,13 @@ SELECT u.lane::integer, u.position, u.partition::integer, u.stream, u.seq, u.sta
                   filed = excluded.filed, trying = excluded.trying;
 
 -- name: retry_row_delete
--- binds: 1 lanes, 2 positions
+-- binds: 1 lanes int[], 2 positions int[]
 DELETE FROM everfold.retry_row x USING unnest($1, $2) AS u(lane, position)
  WHERE x.lane = u.lane AND x.position = u.position;
 
 -- name: retry_row_set_first
 -- Recomputes which retry row is the first of its stream in its lane, after rows were added or deleted.
--- binds: 1 lanes, 2 streams
+-- binds: 1 lanes int[], 2 streams int[]
 UPDATE everfold.retry_row x SET first = x.position = h.position
   FROM (SELECT t.lane, t.stream, f.position
           FROM (SELECT DISTINCT u.lane, u.stream FROM unnest($1, $2) AS u(lane, stream)) t
@@ -349,7 +380,8 @@ UPDATE everfold.retry_row x SET first = x.position = h.position
 -- name: retry_row_from_queue
 -- only: postgres SQLite reads and writes one row per statement
 -- A queued row of a publisher becomes a retry row when it is skipped.
--- binds: 1 lane names, 2 positions, 3 now
+-- binds: 1 lanes text[] (names), 2 positions int[], 3 now int
+-- rows: lane int, stream int
 WITH queued AS (
     DELETE FROM everfold.outbox q
      USING unnest($1, $2) AS u(lane, position) JOIN everfold.lane l ON l.name = u.lane
@@ -366,7 +398,8 @@ RETURNING lane, stream;
 -- only: postgres SQLite reads and writes one row per statement
 -- An action of an operator on rows: 0 requeue (dead ones), 1 skip, 2 replay. A dead row becomes
 -- pending.
--- binds: 1 lane names, 2 positions, 3 action, 4 now
+-- binds: 1 lanes text[] (names), 2 positions int[], 3 action int, 4 now int
+-- rows: lane int, position int
 UPDATE everfold.retry_row x
    SET status = CASE WHEN $3 <> 2 OR x.status = 3 THEN 0 ELSE x.status END,
        skip = $3 = 1 OR (x.skip AND $3 = 2),
@@ -380,7 +413,8 @@ RETURNING x.lane, x.position;
 -- name: skip_insert_of_rows
 -- only: postgres SQLite reads and writes one row per statement
 -- The same for events that have a retry row, by their positions.
--- binds: 1 projections, 2 versions, 3 positions, 4 actor, 5 reason, 6 now
+-- binds: 1 projections text[], 2 versions int[], 3 positions int[], 4 actor text, 5 reason text, 6
+--        now int
 INSERT INTO everfold.skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
 SELECT u.projection, u.version::integer, e.tenant, e.stream, e.seq, $4, $5, $6, false
   FROM unnest($1, $2, $3) AS u(projection, version, position)
@@ -390,7 +424,9 @@ SELECT u.projection, u.version::integer, e.tenant, e.stream, e.seq, $4, $5, $6, 
  ORDER BY u.position, u.version;
 
 -- name: skip_insert
--- binds: 1 projection, 2 version, 3 tenant, 4 stream, 5 seq, 6 actor, 7 reason, 8 clock
+-- binds: 1 entry.projection text, 2 entry.version int, 3 entry.tenant text, 4 entry.stream text, 5
+--        entry.seq int, 6 entry.actor text, 7 entry.reason text, 8 now clock
+-- from: entry ef__skip_entry
 INSERT INTO everfold.skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
 VALUES ($1, $2::integer, $3, $4, $5, $6, $7, everfold.clock_us($8), false);
 
@@ -401,7 +437,7 @@ LOCK TABLE everfold.skip_lock IN EXCLUSIVE MODE;
 
 -- name: skip_withdraw
 -- Adds entries that withdraw the last one about each event, for each version that has one.
--- binds: 1 lanes, 2 streams, 3 seqs, 4 at
+-- binds: 1 lanes int[], 2 streams int[], 3 seqs int[], 4 now int
 INSERT INTO everfold.skip(projection, version, tenant, stream, seq, actor, reason, at, withdrawn)
 SELECT s.projection, s.version, s.tenant, s.stream, s.seq, s.actor, s.reason, $4, true
   FROM unnest($1, $2, $3) AS u(lane, stream, seq)
@@ -415,14 +451,18 @@ SELECT s.projection, s.version, s.tenant, s.stream, s.seq, s.actor, s.reason, $4
                       AND n.id > s.id);
 
 -- name: skip_after
--- binds: 1 projection, 2 version, 3 after, 4 limit
+-- binds: 1 projection text, 2 version int, 3 after int, 4 limit int
+-- list ef__skip: id int, tenant text, stream text, seq int, withdrawn bool
 SELECT id, tenant, stream, seq, withdrawn FROM everfold.skip
  WHERE projection = $1 AND version = $2 AND id > $3 ORDER BY id LIMIT $4;
 
 -- name: retry_streams
 -- Streams with retry rows in a lane, in order of their first row.
--- binds: 1 lane name, 2 after position, 3 any tenant, 4 tenant, 5 rows above this seq, 6 whether to count,
--- binds: 7 limit
+-- binds: 1 query.lane text, 2 query.after int, 3 query.any_tenant bool, 4 query.tenant text, 5
+--        query.above_seq int, 6 query.counts bool, 7 query.limit int
+-- from: query ef__retry_query
+-- list ef__retry_stream: tenant text, stream text, seq int, position int, status int, error text,
+--        last_seq int, rows int
 SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
        (SELECT max(r.seq) FROM everfold.retry_row r
          WHERE r.lane = x.lane AND r.stream = x.stream),
@@ -436,7 +476,10 @@ SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
 
 -- name: retry_stream
 -- The same for one stream: one row, or none.
--- binds: 1 lane name, 2 tenant, 3 stream, 4 rows above this seq, 5 whether to count
+-- binds: 1 query.lane text, 2 query.tenant text, 3 query.stream text, 4 query.above_seq int, 5
+--        query.counts bool
+-- from: query ef__retry_query
+-- list: as retry_streams
 SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
        (SELECT max(r.seq) FROM everfold.retry_row r
          WHERE r.lane = x.lane AND r.stream = x.stream),
@@ -450,7 +493,11 @@ SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
 
 -- name: retry_row_details
 -- only: postgres SQLite lists rows by retry_row_after and row_event
--- binds: 1 lanes, 2 positions
+-- binds: 1 lanes int[], 2 positions int[]
+-- rows pg_row: row.lane text, row.tenant text, row.stream text, row.seq int, row.position int,
+--        row.event_type text, row.status int, row.blocked bool, row.skip bool, row.partition int,
+--        row.attempt_count int, row.next_attempt_us int, row.last_error text, row.enqueued_us int,
+--        row.updated_us int, lane_id int, row.filed int, row.trying bool
 SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocked, r.skip,
        r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id,
        r.filed, r.trying
@@ -462,9 +509,11 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
 -- only: postgres SQLite lists rows by retry_row_after and outbox_after
 -- Rows in order of position and lane, from a place on. Each lane is read along its index, starting at
 -- its lowest offset: deleted rows below it are not visited until they are vacuumed.
--- binds: 1 lane name, or '' for all, 2 any tenant, 3 tenant, 4 status, or -1 for all,
--- binds: 5 0 all rows, 1 blocked rows, 2 pending and failed rows that are not blocked, 6 from position,
--- binds: 7 after position, 8 id of the last lane at that position, 9 limit, 10 now
+-- binds: 1 lane text (name, or '' for all), 2 any_tenant bool, 3 tenant text, 4 status int (or -1
+--        for all), 5 show int (0 all rows, 1 blocked rows, 2 pending and failed rows that are not
+--        blocked), 6 from int, 7 after int (positions), 8 after_lane int (id of the last lane at
+--        that position), 9 limit int, 10 now int
+-- rows: as retry_row_details
 SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocked, r.skip,
        r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id,
        r.filed, r.trying
@@ -510,7 +559,10 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
 -- them. Each lane is counted along its index (OFFSET 0: without it the server may look up the lane of
 -- every row). Rows in flight are read in one range for all partitions of a lane, as in
 -- outbox_delete_acked.
--- binds: 1 lane name, or '' for all, 2 any tenant, 3 tenant, 4 clock
+-- binds: 1 query.lane text, 2 query.any_tenant bool, 3 query.tenant text, 4 now int
+-- from: query ef_outbox_query
+-- row: queued int, in_flight int, pending int, failed int, dead int, blocked int, blocked_oldest
+--        int
 WITH lanes AS MATERIALIZED (
     SELECT a.id, (SELECT min(coalesce(m.position, 0))
                     FROM everfold.state s
@@ -574,18 +626,25 @@ blocked AS (
 SELECT q.n, h.n, f.pending, f.failed, f.dead, b.n, b.oldest FROM queued q, in_flight h, filed f, blocked b;
 
 -- name: audit_insert
--- binds: 1 clock, 2 action, 3 actor, 4 reason, 5 lane, 6 tenant, 7 stream, 8 seq, 9 rows
+-- binds: 1 now clock, 2 entry.action text, 3 entry.actor text, 4 entry.reason text, 5 entry.lane
+--        text, 6 entry.tenant text, 7 entry.stream text, 8 entry.seq int, 9 count int
+-- from: entry ef_audit_entry
+-- row: id int
 INSERT INTO everfold.audit(at, action, actor, reason, lane, tenant, stream, seq, rows)
 VALUES (everfold.clock_us($1), $2, $3, $4, $5, $6, $7, $8, $9)
 RETURNING id;
 
 -- name: audit_grow
--- binds: 1 id, 2 rows
+-- binds: 1 id int, 2 rows int
 UPDATE everfold.audit SET rows = rows + $2 WHERE id = $1;
 
 -- name: audit_newest
 -- An entry about all tenants is kept under the tenant '' without a stream.
--- binds: 1 after, 2 before, 3 action or '', 4 lane or '', 5 limit, 6 any tenant, 7 tenant
+-- binds: 1 query.after int, 2 query.before int, 3 query.action text, 4 query.lane text (or ''), 5
+--        query.limit int, 6 any_tenant bool, 7 tenant text
+-- from: query ef_audit_query
+-- list ef_audit_entry: id int, at_us int, action text, actor text, reason text, lane text, tenant
+--        text, stream text, seq int, rows int
 SELECT id, at, action, actor, reason, lane, tenant, stream, seq, rows
   FROM everfold.audit
  WHERE id > $1 AND id < $2 AND ($3 = '' OR action = $3) AND ($4 = '' OR lane = $4)
@@ -594,7 +653,9 @@ SELECT id, at, action, actor, reason, lane, tenant, stream, seq, rows
 
 -- name: partition_all
 -- only: postgres SQLite has partition_queued and partition_retry_rows
--- binds: 1 clock
+-- binds: 1 now clock
+-- rows ef_partition: number int, holder text, token int, until_us int, live bool, pending int,
+--        in_flight int, retry_rows int
 SELECT p.number, coalesce(l.owner, ''), coalesce(l.token, 0), coalesce(l.until, 0),
        coalesce(everfold.lease_live(l.owner, l.until, l.updated, everfold.clock_us($1)), false),
        coalesce(q.rows, 0), coalesce(h.rows, 0), coalesce(x.rows, 0)
@@ -616,7 +677,8 @@ SELECT p.number, coalesce(l.owner, ''), coalesce(l.token, 0), coalesce(l.until, 
 -- name: partition_waiting
 -- only: postgres SQLite has partition_queued and partition_retry_rows
 -- Queued and retry rows of all lanes, in partitions from the lowest one on.
--- binds: 1 the lowest partition
+-- binds: 1 from int
+-- rows: partition int, rows int
 SELECT partition, sum(rows)::bigint
   FROM (SELECT partition, count(*) AS rows FROM everfold.outbox WHERE partition >= $1
          GROUP BY partition

@@ -7,12 +7,11 @@
  * position, and positions are given one transaction at a time, so no row appears below one that was
  * read.
  */
-#include "outbox.h"
+#include "store.h"
 
 #include <inttypes.h>
 
-/* --- offsets ------------------------------------------------------------------------------------
- */
+/* --- offsets ---------------------------------------------------------------------------------- */
 
 void pg_held_map_init(pg_held_map *map, const ef_partition_lease *held, size_t count)
 {
@@ -29,30 +28,20 @@ int pg_held_find(const pg_held_map *map, int32_t partition)
 ef_status pg_offsets_send(ef__pg_conn *conn, int32_t lane, const ef_partition_lease *held,
                           size_t count, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array partitions;
-    ef_status st;
+    ef__pg_array partitions = pg_array_of_partitions(held, count);
 
-    pg_array_of_partitions(&partitions, held, count);
-    ef__pg_add_int(&params, lane);
-    ef__pg_add_array(&params, &partitions);
-    st = ef__pg_send(conn, PJ_LANE_OFFSET_GET, &params, err);
-    ef__pg_array_release(&partitions);
-    return st;
+    return pj_send_lane_offset_get(conn, lane, &partitions, err);
 }
 
 ef_status pg_offsets_receive(ef__pg_conn *conn, const pg_held_map *map, pg_offset_row *out,
                              ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = ef__pg_receive(conn, &result, err);
+    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
+    pg_offset_row row;
 
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++)
-        out[pg_held_find(map, (int32_t)ef__pg_int(result, i, 0))] =
-            (pg_offset_row){ef__pg_int(result, i, 1), ef__pg_int(result, i, 2),
-                            ef__pg_int(result, i, 3), ef__pg_int(result, i, 4)};
-    PQclear(result);
-    return st;
+    while (pj_next_lane_offset_get(&rows, &row))
+        out[pg_held_find(map, row.partition)] = row;
+    return ef__pg_rows_end(&rows);
 }
 
 static bool same_offset(const pg_offset_row *a, const pg_offset_row *b)
@@ -65,34 +54,21 @@ ef_status pg_offsets_put(pg_store *store, ef__pg_conn *conn, int32_t lane,
                          const ef_partition_lease *held, size_t count, const pg_offset_row *before,
                          const pg_offset_row *now, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array columns[5];
-    ef_status st = EF_OK;
+    struct pj_lane_offset_put put = {.lane = lane, .now = pg_clock(store)};
 
-    for (int c = 0; c < 5; c++)
-        ef__pg_array_init(&columns[c], EF__PG_INT);
     for (size_t i = 0; i < count; i++) {
         if (same_offset(&before[i], &now[i]))
             continue;
-        ef__pg_array_int(&columns[0], held[i].partition);
-        ef__pg_array_int(&columns[1], now[i].position);
-        ef__pg_array_int(&columns[2], now[i].in_flight);
-        ef__pg_array_int(&columns[3], now[i].in_flight_token);
-        ef__pg_array_int(&columns[4], now[i].suspect);
+        ef__pg_array_int(&put.partitions, held[i].partition);
+        ef__pg_array_int(&put.positions, now[i].position);
+        ef__pg_array_int(&put.in_flight, now[i].in_flight);
+        ef__pg_array_int(&put.in_flight_tokens, now[i].in_flight_token);
+        ef__pg_array_int(&put.suspects, now[i].suspect);
     }
-    ef__pg_add_int(&params, lane);
-    for (int c = 0; c < 5; c++)
-        ef__pg_add_array(&params, &columns[c]);
-    pg_add_clock(store, &params);
-    if (columns[0].count)
-        st = ef__pg_send(conn, PJ_LANE_OFFSET_PUT, &params, err);
-    for (int c = 0; c < 5; c++)
-        ef__pg_array_release(&columns[c]);
-    return st;
+    return put.partitions.count ? pj_send_lane_offset_put(conn, &put, err) : EF_OK;
 }
 
-/* --- claim_job -----------------------------------------------------------------------------------
- */
+/* --- claiming --------------------------------------------------------------------------------- */
 
 typedef struct claim_job {
     pg_store *store;
@@ -131,30 +107,30 @@ static ef_status fill_row(const claim_job *job, const PGresult *result, int row,
         item->lane = row ? job->out->items[0].lane : ef__arena_copy(arena, job->lane_name);
         return item->lane.ptr ? EF_OK : ef__no_memory(err);
     }
-    item->lane = pg_copy_text(result, row, AT_LANE, arena);
+    item->lane = ef__arena_copy(arena, ef__pg_str(result, row, AT_LANE));
     item->attempts = (int32_t)ef__pg_int(result, row, AT_ATTEMPTS);
     item->skip = ef__pg_bool(result, row, AT_SKIP);
     item->follows = ef__pg_bool(result, row, AT_FOLLOWS);
-    item->error = pg_copy_text(result, row, AT_ERROR, arena);
+    item->error = ef__arena_copy(arena, ef__pg_str(result, row, AT_ERROR));
     item->filed = ef__pg_int(result, row, AT_FILED);
     item->interrupted = ef__pg_bool(result, row, AT_TRYING);
     return item->lane.ptr && item->error.ptr ? EF_OK : ef__no_memory(err);
 }
 
 /* Fills the batch with the rows of a result; it ends early at the byte limit. */
-static ef_status fill_batch(claim_job *job, const PGresult *result, size_t limit, bool suspect,
+static ef_status fill_batch(claim_job *job, const ef__pg_rows *rows, size_t limit, bool suspect,
                             ef_error *err)
 {
     ef_claimed_batch *out = job->out;
     ef_claimed_row *items =
-        pg_items_alloc(&out->events.room->arena, PQntuples(result), sizeof *items);
+        ef__arena_zalloc(&out->events.room->arena, (size_t)rows->count + 1, sizeof *items);
     ef_status st =
-        items ? pg_events_copy(result, limit, false, &out->events, err) : ef__no_memory(err);
+        items ? pg_events_copy(rows, limit, false, &out->events, err) : ef__no_memory(err);
 
     out->items = items;
     for (size_t i = 0; st == EF_OK && i < out->events.count; i++) {
         items[i].suspect = suspect;
-        st = fill_row(job, result, (int)i, &items[i], err);
+        st = fill_row(job, rows->result, (int)i, &items[i], err);
     }
     if (st != EF_OK)
         return st;
@@ -179,22 +155,23 @@ static ef_status claim_suspects(claim_job *job, ef__pg_conn *conn, ef_error *err
 
     for (size_t h = 0; st == EF_OK && job->out->count == 0 && h < job->held_count; h++) {
         int64_t upto = suspect_upto(&job->before[h], job->held[h].token);
-        ef__pg_params params = {0};
-        PGresult *result = NULL;
+        ef__pg_rows rows;
 
         if (upto <= job->before[h].position)
             continue;
-        ef__pg_add_int(&params, job->lane.id);
-        ef__pg_add_int(&params, job->held[h].partition);
-        ef__pg_add_int(&params, job->before[h].position);
-        ef__pg_add_int(&params, upto);
-        ef__pg_add_int(&params, EF_SUSPECT_PIECE + 1);
-        ef__pg_add_int(&params, PG_CLAIM_BYTES_ENOUGH);
-        st = ef__pg_query(conn, PJ_OUTBOX_CLAIM_SUSPECT, &params, &result, err);
-        if (st == EF_OK && PQntuples(result))
-            st = fill_batch(job, result, PQntuples(result) > EF_SUSPECT_PIECE ? piece : 1, true,
-                            err);
-        PQclear(result);
+        rows = pj_each_outbox_claim_suspect(
+            ef__pg_on_conn(conn),
+            &(struct pj_outbox_claim_suspect){.lane = job->lane.id,
+                                              .partition = job->held[h].partition,
+                                              .after = job->before[h].position,
+                                              .upto = upto,
+                                              .limit = EF_SUSPECT_PIECE + 1,
+                                              .bytes = PG_CLAIM_BYTES_ENOUGH},
+            err);
+        if (rows.count)
+            rows.status =
+                fill_batch(job, &rows, rows.count > EF_SUSPECT_PIECE ? piece : 1, true, err);
+        st = ef__pg_rows_end(&rows);
     }
     return st;
 }
@@ -233,47 +210,44 @@ static int64_t small_bytes(const claim_job *job)
 
 static ef_status send_claim(const claim_job *job, ef__pg_conn *conn, bool bounded, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array partitions;
-    ef_status st;
+    struct pj_outbox_claim claim = {
+        .lane = job->lane.id,
+        .partitions = pg_array_of_partitions(job->held, job->held_count),
+        .limit = (int64_t)job->limit + 1,
+        .bytes = bounded ? PG_CLAIM_BYTES_ENOUGH : small_bytes(job),
+        .after = job->after,
+    };
 
-    pg_array_of_partitions(&partitions, job->held, job->held_count);
-    ef__pg_add_int(&params, job->lane.id);
-    ef__pg_add_array(&params, &partitions);
-    ef__pg_add_int(&params, (int64_t)job->limit + 1);
-    ef__pg_add_int(&params, bounded ? PG_CLAIM_BYTES_ENOUGH : small_bytes(job));
-    ef__pg_add_int(&params, job->after);
-    st = ef__pg_send(conn, bounded ? PJ_OUTBOX_CLAIM_BOUNDED : PJ_OUTBOX_CLAIM, &params, err);
-    ef__pg_array_release(&partitions);
-    return st;
+    return bounded ? pj_send_outbox_claim_bounded(conn, &claim, err)
+                   : pj_send_outbox_claim(conn, &claim, err);
 }
 
-static bool any_large(const claim_job *job, const PGresult *rows)
+static bool any_large(const claim_job *job, const ef__pg_rows *rows)
 {
     int64_t small = small_bytes(job);
 
-    for (int i = 0; i < PQntuples(rows); i++)
-        if (ef__pg_null(rows, i, PG_EVENT_DATA) || PQgetlength(rows, i, PG_EVENT_DATA) > small)
+    for (int i = 0; i < rows->count; i++)
+        if (ef__pg_null(rows->result, i, PG_EVENT_DATA) ||
+            PQgetlength(rows->result, i, PG_EVENT_DATA) > small)
             return true;
     return false;
 }
 
 /* Receives the rows; reads them again `bounded` if one is large. */
-static ef_status receive_rows(const claim_job *job, ef__pg_conn *conn, bool bounded, PGresult **out,
-                              ef_error *err)
+static ef__pg_rows receive_rows(const claim_job *job, ef__pg_conn *conn, bool bounded,
+                                ef_error *err)
 {
-    ef_status st = ef__pg_receive(conn, out, err);
-    bool large = st == EF_OK && any_large(job, *out);
+    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
+    bool large = any_large(job, &rows);
 
-    if (st != EF_OK)
-        return st;
+    if (rows.status != EF_OK)
+        return rows;
     atomic_store(&job->store->large_events, large);
     if (!large || bounded)
-        return EF_OK;
-    PQclear(*out);
-    *out = NULL;
-    st = send_claim(job, conn, true, err);
-    return st == EF_OK ? ef__pg_receive(conn, out, err) : st;
+        return rows;
+    (void)ef__pg_rows_end(&rows);
+    rows.status = send_claim(job, conn, true, err);
+    return rows.status == EF_OK ? ef__pg_rows_receive(conn, NULL, err) : rows;
 }
 
 static bool any_suspect(const claim_job *job)
@@ -288,29 +262,23 @@ static bool any_suspect(const claim_job *job)
 static ef_status find_blocked(claim_job *job, ef__pg_conn *conn, ef_error *err)
 {
     ef_claimed_row *items = (ef_claimed_row *)job->out->items; /* allocated by fill_batch */
-    ef__pg_params params = {0};
-    ef__pg_array positions;
-    PGresult *rows = NULL;
-    ef_status st;
+    ef__pg_array positions = {0};
+    ef__pg_rows rows;
+    int64_t position;
 
-    ef__pg_array_init(&positions, EF__PG_INT);
     for (size_t i = 0; i < job->out->count; i++)
         ef__pg_array_int(&positions, items[i].event->position);
-    ef__pg_add_int(&params, job->lane.id);
-    ef__pg_add_array(&params, &positions);
-    st = ef__pg_query(conn, PJ_RETRY_ROW_BEFORE, &params, &rows, err);
-    for (int r = 0; st == EF_OK && r < PQntuples(rows); r++)
+    rows = pj_each_retry_row_before(ef__pg_on_conn(conn), job->lane.id, &positions, err);
+    while (pj_next_retry_row_before(&rows, &position))
         for (size_t i = 0; i < job->out->count; i++)
-            if (items[i].event->position == ef__pg_int(rows, r, 0))
+            if (items[i].event->position == position)
                 items[i].waits = true;
-    PQclear(rows);
-    ef__pg_array_release(&positions);
-    return st;
+    return ef__pg_rows_end(&rows);
 }
 
 static ef_status claim_queued(claim_job *job, ef__pg_conn *conn, ef_error *err)
 {
-    PGresult *rows = NULL;
+    ef__pg_rows rows = {0};
     bool bounded = atomic_load(&job->store->large_events);
     ef_status st = pg_offsets_send(conn, job->lane.id, job->held, job->held_count, err);
 
@@ -320,13 +288,15 @@ static ef_status claim_queued(claim_job *job, ef__pg_conn *conn, ef_error *err)
         st = pg_leases_receive(conn, &job->lane, job->lane_name, job->held, job->held_count, err);
     if (st == EF_OK)
         st = pg_offsets_receive(conn, &job->map, job->before, err);
-    if (st == EF_OK)
-        st = receive_rows(job, conn, bounded, &rows, err);
+    if (st == EF_OK) {
+        rows = receive_rows(job, conn, bounded, err);
+        st = rows.status;
+    }
     if (st == EF_OK && job->lane.kind != EF_LANE_KIND_PUBLISHER && any_suspect(job))
         st = claim_suspects(job, conn, err);
     if (st == EF_OK && job->out->count == 0)
-        st = fill_batch(job, rows, job->limit, false, err);
-    PQclear(rows);
+        st = fill_batch(job, &rows, job->limit, false, err);
+    (void)ef__pg_rows_end(&rows);
     if (st == EF_OK && job->out->count && job->lane.kind == EF_LANE_KIND_PUBLISHER)
         st = find_blocked(job, conn, err);
     if (st != EF_OK)
@@ -336,65 +306,46 @@ static ef_status claim_queued(claim_job *job, ef__pg_conn *conn, ef_error *err)
                           job->now, err);
 }
 
-static ef_status clock_now(const claim_job *job, ef__pg_conn *conn, int64_t *out, ef_error *err)
+static ef_status send_due(const claim_job *job, ef__pg_conn *conn, int64_t now_us, ef_error *err)
 {
-    ef__pg_params params = {0};
-    PGresult *result = NULL;
-    ef_status st;
+    struct pj_retry_row_due due = {
+        .lane = job->lane.id,
+        .partitions = pg_array_of_partitions(job->held, job->held_count),
+        .now = now_us,
+        .limit = (int64_t)job->limit + 1,
+        .bytes = PG_CLAIM_BYTES_ENOUGH,
+    };
+    struct pj_retry_row_next_due next = {.lane = due.lane, .now = now_us};
+    ef_status st = pj_send_retry_row_due(conn, &due, err);
 
-    pg_add_clock(job->store, &params);
-    st = ef__pg_query(conn, PJ_CLOCK, &params, &result, err);
-    if (st == EF_OK)
-        *out = ef__pg_int(result, 0, 0);
-    PQclear(result);
-    return st;
-}
-
-static ef_status read_due(claim_job *job, ef__pg_conn *conn, ef__pg_array *partitions,
-                          ef_error *err)
-{
-    ef__pg_params due = {0}, next = {0};
-    PGresult *rows = NULL, *then = NULL;
-    int64_t now_us = 0;
-    ef_status st = clock_now(job, conn, &now_us, err);
-
-    ef__pg_add_int(&due, job->lane.id);
-    ef__pg_add_array(&due, partitions);
-    ef__pg_add_int(&due, now_us);
-    ef__pg_add_int(&due, (int64_t)job->limit + 1);
-    ef__pg_add_int(&due, PG_CLAIM_BYTES_ENOUGH);
-    ef__pg_add_int(&next, job->lane.id);
-    ef__pg_add_array(&next, partitions);
-    ef__pg_add_int(&next, now_us);
-    if (st == EF_OK)
-        st = ef__pg_send(conn, PJ_RETRY_ROW_DUE, &due, err);
-    if (st == EF_OK)
-        st = ef__pg_send(conn, PJ_RETRY_ROW_NEXT_DUE, &next, err);
-    if (st == EF_OK)
-        st = ef__pg_receive(conn, &rows, err);
-    if (st == EF_OK)
-        st = ef__pg_receive(conn, &then, err);
-    if (st == EF_OK)
-        st = fill_batch(job, rows, job->limit, false, err);
-    if (st == EF_OK)
-        job->out->next_due_us = ef__pg_int(then, 0, 0);
-    PQclear(rows);
-    PQclear(then);
-    return st;
+    if (st != EF_OK)
+        return st;
+    next.partitions = pg_array_of_partitions(job->held, job->held_count);
+    return pj_send_retry_row_next_due(conn, &next, err);
 }
 
 /* Due rows are not recorded as in flight: a retry row counts its own attempts. */
 static ef_status claim_due(claim_job *job, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_array partitions;
+    int64_t now_us = 0, next_due_us = 0;
+    ef__pg_rows rows;
     ef_status st =
         pg_leases_receive(conn, &job->lane, job->lane_name, job->held, job->held_count, err);
 
-    pg_array_of_partitions(&partitions, job->held, job->held_count);
     if (st == EF_OK)
-        st = read_due(job, conn, &partitions, err);
-    ef__pg_array_release(&partitions);
-    return st;
+        st = pg_clock_now(job->store, ef__pg_on_conn(conn), &now_us, err);
+    if (st == EF_OK)
+        st = send_due(job, conn, now_us, err);
+    if (st != EF_OK)
+        return st;
+    rows = ef__pg_rows_receive(conn, NULL, err);
+    if (rows.status == EF_OK)
+        rows.status = pj_receive_retry_row_next_due(conn, &next_due_us, NULL, err);
+    if (rows.status == EF_OK)
+        rows.status = fill_batch(job, &rows, job->limit, false, err);
+    if (rows.status == EF_OK)
+        job->out->next_due_us = next_due_us;
+    return ef__pg_rows_end(&rows);
 }
 
 static ef_status claim_work(void *context, ef__pg_conn *conn, ef_error *err)

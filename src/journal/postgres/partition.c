@@ -9,32 +9,16 @@
 ef_status pg_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
-    ef__arena *arena = &out->room->arena;
-    ef__pg_params params = {0};
-    PGresult *result = NULL;
-    ef_partition *items = NULL;
-    ef_status st;
+    ef__pg_rows rows =
+        pj_each_partition_all(pg_on_log(store), pg_clock(store), &out->room->arena, err);
+    ef_partition *items = ef__pg_rows_items(&rows, sizeof *items);
 
-    pg_add_clock(store, &params);
-    st = pg_read(store, PJ_PARTITION_ALL, &params, &result, err);
-    if (st == EF_OK && !(items = pg_items_alloc(arena, PQntuples(result), sizeof *items)))
-        st = ef__no_memory(err);
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
-        items[i] = (ef_partition){.number = (int32_t)ef__pg_int(result, i, 0),
-                                  .holder = pg_copy_text(result, i, 1, arena),
-                                  .token = ef__pg_int(result, i, 2),
-                                  .until_us = ef__pg_int(result, i, 3),
-                                  .live = ef__pg_bool(result, i, 4),
-                                  .in_flight = ef__pg_int(result, i, 6),
-                                  .retry_rows = ef__pg_int(result, i, 7)};
-        items[i].pending = ef__pg_int(result, i, 5) - items[i].in_flight;
-        if (!items[i].holder.ptr)
-            st = ef__no_memory(err);
+    out->items = items;
+    while (pj_next_partition_all(&rows, &items[out->count])) {
+        items[out->count].pending -= items[out->count].in_flight;
         out->count++;
     }
-    out->items = items;
-    PQclear(result);
-    return st;
+    return ef__pg_rows_end(&rows);
 }
 
 typedef struct sync_job {
@@ -46,44 +30,36 @@ typedef struct sync_job {
 static ef_status check_waiting(ef__pg_conn *conn, int32_t count, ef_error *err)
 {
     ef__waiting_rows waiting = {.count = count};
-    ef__pg_params params = {0};
-    PGresult *result = NULL;
+    ef__pg_rows rows = pj_each_partition_waiting(ef__pg_on_conn(conn), count, err);
+    struct pj_partition_waiting_row row;
     ef_status st;
 
-    ef__pg_add_int(&params, count);
-    st = ef__pg_query(conn, PJ_PARTITION_WAITING, &params, &result, err);
-    for (int i = 0; st == EF_OK && i < PQntuples(result); i++)
-        ef__waiting_add(&waiting, (int32_t)ef__pg_int(result, i, 0), ef__pg_int(result, i, 1));
-    PQclear(result);
+    while (pj_next_partition_waiting(&rows, &row))
+        ef__waiting_add(&waiting, (int32_t)row.partition, row.rows);
+    st = ef__pg_rows_end(&rows);
     return st == EF_OK ? ef__waiting_check(&waiting, err) : st;
 }
 
 static ef_status prune_leases(const sync_job *job, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params count = {0}, prune = {0};
-    PGresult *result = NULL;
-    ef_status st;
+    ef_partition_sync_result *out = job->out;
+    ef__pg_clock now = pg_clock(job->store);
+    struct pj_lease_beyond_row beyond = {0};
+    ef_status st = pj_one_lease_beyond(ef__pg_on_conn(conn), out->after, now, &beyond, NULL, err);
 
-    ef__pg_add_int(&count, job->out->after);
-    pg_add_clock(job->store, &count);
-    ef__pg_add_int(&prune, job->out->after);
-    pg_add_clock(job->store, &prune);
-    st = ef__pg_query(conn, PJ_LEASE_BEYOND, &count, &result, err);
-    if (st == EF_OK) {
-        job->out->kept = ef__pg_int(result, 0, 0);
-        job->out->pruned = job->change->prune ? ef__pg_int(result, 0, 1) : 0;
-    }
-    PQclear(result);
-    if (st == EF_OK && job->out->pruned && !job->change->dry_run)
-        st = ef__pg_query(conn, PJ_LEASE_PRUNE, &prune, NULL, err);
-    return st;
+    if (st != EF_OK)
+        return st;
+    out->kept = beyond.held;
+    out->pruned = job->change->prune ? beyond.free : 0;
+    if (out->pruned == 0 || job->change->dry_run)
+        return EF_OK;
+    return pj_run_lease_prune(ef__pg_on_conn(conn), out->after, now, NULL, err);
 }
 
 static ef_status sync_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     const sync_job *job = context;
     ef_partition_sync_result *out = job->out;
-    ef__pg_params params = {0};
     pg_end end = {0};
     ef_status st = ef__pg_send(conn, PJ_RETRY_ROW_LOCK, NULL, err);
 
@@ -96,9 +72,8 @@ static ef_status sync_work(void *context, ef__pg_conn *conn, ef_error *err)
         st = check_waiting(conn, out->after, err);
     if (st == EF_OK)
         st = prune_leases(job, conn, err);
-    ef__pg_add_int(&params, out->after);
     if (st == EF_OK && out->after != out->before && !job->change->dry_run)
-        st = ef__pg_query(conn, PJ_STATE_PARTITIONS_SET, &params, NULL, err);
+        st = pj_run_state_partitions_set(ef__pg_on_conn(conn), out->after, NULL, err);
     return st;
 }
 

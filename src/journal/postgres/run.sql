@@ -6,8 +6,10 @@
 LOCK TABLE everfold.run_lock IN EXCLUSIVE MODE;
 
 -- name: run_file
--- binds: 1 id, 2 mode, 3 projection, 4 tenant, 5 clock, 6 first, 7 last, 8 total, 9 reason,
--- binds: 10 requester, 11 detail
+-- binds: 1 run.id text, 2 run.mode int, 3 run.projection text, 4 run.tenant text, 5 now clock, 6
+--        run.from int, 7 run.to int, 8 run.total int, 9 run.reason text, 10 run.requester text, 11
+--        run.detail text
+-- from: run ef_run
 INSERT INTO everfold.run(id, mode, projection, tenant, state, requested, started, finished, first,
                          last, processed, total, last_position, error, reason, requester,
                          lease_kind, lease_name, lease_partition, detail, cancel)
@@ -17,13 +19,16 @@ VALUES ($1, $2::integer, $3, $4, 0, everfold.clock_us($5), 0, 0, $6, $7, 0, $8, 
 -- name: run_open
 -- The open run that excludes another one of the same scope; a run over all projections has an empty
 -- name.
--- binds: 1 tenant, 2 projection
+-- binds: 1 run.tenant text, 2 run.projection text
+-- from: run ef_run
+-- rows: id text, projection text, state int
 SELECT id, projection, state FROM everfold.run
  WHERE tenant = $1 AND state < 2 AND ($2 = '' OR projection IN ($2, '')) ORDER BY number LIMIT 1;
 
 -- name: run_driver
 -- The run, locked, and whether the lease under which it was last driven is live.
--- binds: 1 id, 2 clock
+-- binds: 1 id text, 2 now clock
+-- row: state int, started int, now int, driven bool
 SELECT r.state, r.started, c.now,
        coalesce((SELECT everfold.lease_live(l.owner, l.until, l.updated, c.now)
                    FROM everfold.lease l WHERE l.kind = r.lease_kind AND l.name = r.lease_name
@@ -31,9 +36,11 @@ SELECT r.state, r.started, c.now,
   FROM everfold.run r, everfold.clock_us($2) AS c(now) WHERE r.id = $1 FOR UPDATE OF r;
 
 -- name: run_move
--- binds: 1 id, 2 state, 3 started, 4 finished, 5 processed, 6 total, 7 last_position, 8 error,
--- binds: 9 detail, or empty to leave it, 10 lease_kind, or -1 to leave it, 11 lease_name,
--- binds: 12 lease_partition
+-- binds: 1 run.id text, 2 run.state int, 3 started int, 4 finished int, 5 run.processed int, 6
+--        run.total int, 7 run.last_position int, 8 run.error text, 9 run.detail text (or empty to
+--        leave it), 10 lease_kind int (or -1 to leave it), 11 lease_name text, 12 lease_partition
+--        int
+-- from: run ef_run
 UPDATE everfold.run SET state = $2::integer, started = $3, finished = $4, processed = $5, total = $6,
        last_position = $7, error = $8, detail = CASE WHEN $9 = '' THEN detail ELSE $9 END,
        lease_kind = CASE WHEN $10 < 0 THEN lease_kind ELSE $10::integer END,
@@ -43,25 +50,30 @@ UPDATE everfold.run SET state = $2::integer, started = $3, finished = $4, proces
 
 -- name: run_cancel
 -- A queued run ends at once.
--- binds: 1 id, 2 now
+-- binds: 1 id text, 2 now int
 UPDATE everfold.run SET cancel = true, finished = CASE state WHEN 0 THEN $2 ELSE 0 END,
        state = CASE state WHEN 0 THEN 4 ELSE state END WHERE id = $1;
 
 -- name: run_get
--- binds: 1 id
+-- binds: 1 id text
+-- list ef_run: id text, mode int, projection text, tenant text, state int, requested_us int,
+--        started_us int, finished_us int, from int, to int, processed int, total int, last_position
+--        int, error text, reason text, requester text, detail text, cancel bool
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
   FROM everfold.run WHERE id = $1;
 
 -- name: run_newest
--- binds: 1 limit
+-- binds: 1 limit int
+-- list: as run_get
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
   FROM everfold.run ORDER BY number DESC LIMIT $1;
 
 -- name: run_newest_open
 -- Workers run this at every tick, however many runs have ended: by the index of open runs.
--- binds: 1 limit
+-- binds: 1 limit int
+-- list: as run_get
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
   FROM everfold.run WHERE state < 2 ORDER BY number DESC LIMIT $1;
@@ -69,7 +81,8 @@ SELECT id, mode, projection, tenant, state, requested, started, finished, first,
 -- name: run_newest_tenant
 -- The runs of one tenant. Runs over all tenants are stored under the tenant '': every mode but replay
 -- (0), and a replay whose detail has all_tenants.
--- binds: 1 limit, 2 tenant, 3 open only
+-- binds: 1 limit int, 2 tenant text, 3 open_only bool
+-- list: as run_get
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
   FROM everfold.run

@@ -25,15 +25,7 @@
 
 void pg_rows_init(pg_rows *rows)
 {
-    rows->first = 0;
-    rows->hashes = (ef__buf)EF__BUF_INIT(EF_LIMIT_BATCH_BYTES);
-    ef__pg_array_init(&rows->types, EF__PG_TEXT);
-    ef__pg_array_init(&rows->numbers, EF__PG_INT);
-    ef__pg_array_init(&rows->ids, EF__PG_TEXT);
-    ef__pg_array_init(&rows->data, EF__PG_TEXT);
-    ef__pg_array_init(&rows->meta, EF__PG_TEXT);
-    ef__pg_array_init(&rows->queued, EF__PG_INT);
-    ef__pg_array_init(&rows->queued_numbers, EF__PG_INT);
+    *rows = (pg_rows){.hashes = EF__BUF_INIT(EF_LIMIT_BATCH_BYTES)};
 }
 
 void pg_rows_release(pg_rows *rows)
@@ -100,9 +92,9 @@ static ef_status send_outbox(pg_rows *rows, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_params params = {0};
 
-    ef__pg_add_array(&params, &rows->queued);
-    ef__pg_add_array(&params, &rows->queued_numbers);
-    ef__pg_add_array(&params, &rows->types);
+    ef__pg_add_array_of(&params, &rows->queued, EF__PG_INT);
+    ef__pg_add_array_of(&params, &rows->queued_numbers, EF__PG_INT);
+    ef__pg_add_array_of(&params, &rows->types, EF__PG_TEXT);
     return ef__pg_send(conn, PJ_OUTBOX_INSERT, &params, err);
 }
 
@@ -112,12 +104,12 @@ ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_e
     ef_status st;
 
     ef__pg_add_int(&params, rows->first);
-    ef__pg_add_array(&params, &rows->numbers);
-    ef__pg_add_array(&params, &rows->types);
+    ef__pg_add_array_of(&params, &rows->numbers, EF__PG_INT);
+    ef__pg_add_array_of(&params, &rows->types, EF__PG_TEXT);
     ef__pg_add_int(&params, end->recorded_us);
-    ef__pg_add_array(&params, &rows->ids);
-    ef__pg_add_array(&params, &rows->data);
-    ef__pg_add_array(&params, &rows->meta);
+    ef__pg_add_array_of(&params, &rows->ids, EF__PG_TEXT);
+    ef__pg_add_array_of(&params, &rows->data, EF__PG_TEXT);
+    ef__pg_add_array_of(&params, &rows->meta, EF__PG_TEXT);
     ef__pg_add_bytes(&params, (ef_str){rows->hashes.ptr, rows->hashes.len});
     st = ef__pg_send(conn, PJ_EVENT_INSERT, &params, err);
     if (st == EF_OK && rows->queued.count)
@@ -126,8 +118,7 @@ ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_e
     return st == EF_OK ? ef__pg_flush(conn, err) : st;
 }
 
-/* --- what has_arrivals
- * ------------------------------------------------------------------------------- */
+/* --- arrivals --------------------------------------------------------------------------------- */
 
 static ef_event arrival_event(const PGresult *result, int row)
 {
@@ -144,8 +135,8 @@ static ef_event arrival_event(const PGresult *result, int row)
 
 /* The index of the type of a row, from 1; a new name is added. Searched from the last row
  * backwards, because neighbours often have the same type. */
-static int32_t number_type(const PGresult *result, int row, int32_t *numbers, ef__pg_array *names,
-                           ef__pg_array *tenants)
+static int32_t number_type(const PGresult *result, int row, int32_t *numbers,
+                           struct pj_type_insert *types, ef__pg_array *names)
 {
     ef_str name = ef__pg_str(result, row, 2);
 
@@ -153,39 +144,37 @@ static int32_t number_type(const PGresult *result, int row, int32_t *numbers, ef
         if (ef_str_equal(ef__pg_str(result, i, 2), name))
             return numbers[row] = numbers[i];
     ef__pg_array_str(names, name);
-    ef__pg_array_str(tenants, ef__pg_str(result, row, 9));
+    ef__pg_array_str(&types->names, name);
+    ef__pg_array_str(&types->tenants, ef__pg_str(result, row, 9));
     return numbers[row] = names->count;
 }
 
 static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end *end, ef_error *err)
 {
     int32_t numbers[BATCH_ARRIVALS];
-    ef__pg_params params = {0};
-    ef__pg_array tenants;
+    struct pj_type_insert types = {0};
     pg_rows rows;
     ef_status st = EF_OK;
 
     pg_rows_init(&rows);
-    ef__pg_array_init(&tenants, EF__PG_TEXT);
     for (int i = 0; st == EF_OK && i < PQntuples(result); i++) {
         ef_event event = arrival_event(result, i);
         st = pg_rows_add(&rows, end, ef__pg_int(result, i, 0),
-                         number_type(result, i, numbers, &rows.types, &tenants), &event, false,
+                         number_type(result, i, numbers, &types, &rows.types), &event, false,
                          ef__pg_bool(result, i, 8), err);
     }
     /* everfold.append creates no types: the open transaction of an application would keep them
      * locked. */
-    ef__pg_add_array(&params, &rows.types);
-    ef__pg_add_array(&params, &tenants);
     if (st == EF_OK)
-        st = ef__pg_send(conn, PJ_TYPE_INSERT, &params, err);
+        st = pj_send_type_insert(conn, &types, err);
     if (st == EF_OK)
         st = pg_rows_send(&rows, end, conn, err);
     if (st == EF_OK)
         st = ef__pg_send(conn, PJ_NOTIFY, NULL, err);
     if (st == EF_OK)
         st = ef__pg_receive_all(conn, err);
-    ef__pg_array_release(&tenants);
+    ef__pg_array_release(&types.names);
+    ef__pg_array_release(&types.tenants);
     pg_rows_release(&rows);
     return st;
 }
@@ -194,21 +183,16 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
  * left. */
 static ef_status sequence_batch(ef__pg_conn *conn, pg_end *end, int64_t *out_last, ef_error *err)
 {
-    ef__pg_params params = {0};
-    PGresult *result = NULL;
-    int count;
-    ef_status st;
+    ef__pg_rows rows = pj_each_arrival_drain(
+        ef__pg_on_conn(conn),
+        &(struct pj_arrival_drain){
+            .upto = end->arrivals, .limit = BATCH_ARRIVALS, .bytes = BATCH_BYTES_ENOUGH},
+        err);
 
-    ef__pg_add_int(&params, end->arrivals);
-    ef__pg_add_int(&params, BATCH_ARRIVALS);
-    ef__pg_add_int(&params, BATCH_BYTES_ENOUGH);
-    st = ef__pg_query(conn, PJ_ARRIVAL_DRAIN, &params, &result, err);
-    count = st == EF_OK ? PQntuples(result) : 0;
-    *out_last = count ? ef__pg_int(result, count - 1, 11) : end->arrivals;
-    if (count)
-        st = add_arrivals(conn, result, end, err);
-    PQclear(result);
-    return st;
+    *out_last = rows.count ? ef__pg_int(rows.result, rows.count - 1, 11) : end->arrivals;
+    if (rows.count)
+        rows.status = add_arrivals(conn, rows.result, end, err);
+    return ef__pg_rows_end(&rows);
 }
 
 /* Gives positions to at most `batches` batches of arrivals; *out_left: more are waiting. */
@@ -226,56 +210,44 @@ static ef_status drain_arrivals(ef__pg_conn *conn, pg_end *end, int batches, boo
 
 ef_status pg_sequencer_lock(pg_store *store, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-
-    ef__pg_add_int(&params, store->base.options.busy_ms);
-    return ef__pg_send(conn, PJ_SEQUENCER_LOCK, &params, err);
+    return pj_send_sequencer_lock(conn, store->base.options.busy_ms, err);
 }
 
 ef_status pg_sequence_send_begin(pg_store *store, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-
-    pg_add_clock(store, &params);
-    return ef__pg_send(conn, PJ_SEQUENCER_BEGIN, &params, err);
+    return pj_send_sequencer_begin(conn, pg_clock(store), err);
 }
 
-static void read_end(const PGresult *result, pg_end *end)
+/* Reads the end of the log, and releases `rows`. */
+static ef_status read_end(ef__pg_rows rows, pg_end *end, ef_error *err)
 {
-    int64_t last_us = ef__pg_int(result, 0, 1), now_us = ef__pg_int(result, 0, 3);
     const ef_clock *clock = ef_clock_system();
-
-    end->clock_us = now_us;
-    end->clock_read_us = clock->mono_us(clock->context);
-    end->position = ef__pg_int(result, 0, 0);
-    end->recorded_us = now_us > last_us ? now_us : last_us; /* recording times never decrease */
-    end->partitions = (int32_t)ef__pg_int(result, 0, 4);
-    end->arrivals = ef__pg_int(result, 0, 5);
-    pg_damage_read(result, 6, &end->damage);
-}
-
-/* Reads the end of the log from `result`, and releases it. */
-static ef_status init_end(PGresult *result, pg_end *end, ef_error *err)
-{
-    ef_str hash = ef__pg_str(result, 0, 2);
-    ef_status st = EF_OK;
+    struct pj_sequencer_begin_row row;
 
     *end = (pg_end){.scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
-    read_end(result, end);
-    if (hash.len == sizeof end->hash)
-        memcpy(end->hash, hash.ptr, hash.len);
+    if (!pj_next_sequencer_begin(&rows, &row))
+        return ef__pg_rows_end(&rows);
+    end->clock_us = row.now;
+    end->clock_read_us = clock->mono_us(clock->context);
+    end->position = row.position;
+    /* recording times never decrease */
+    end->recorded_us = row.now > row.recorded ? row.now : row.recorded;
+    end->partitions = (int32_t)row.partitions;
+    end->arrivals = row.arrivals;
+    end->damage = pg_damage_of(row.damage, row.damaged);
+    if (row.hash.len == sizeof end->hash)
+        memcpy(end->hash, row.hash.ptr, row.hash.len);
     else if (end->position > 0)
-        st = ef_fail(err, EF_DAMAGED, "the last event has no hash");
-    PQclear(result);
-    return st;
+        rows.status = ef_fail(err, EF_DAMAGED, "the last event has no hash");
+    return ef__pg_rows_end(&rows);
 }
 
 /* Gives positions to arrivals first; EF_BUSY when they are too many for this transaction. */
-static ef_status begin_after_arrivals(pg_store *store, ef__pg_conn *conn, PGresult *result,
+static ef_status begin_after_arrivals(pg_store *store, ef__pg_conn *conn, ef__pg_rows rows,
                                       pg_end *end, ef_error *err)
 {
     bool left = false;
-    ef_status st = init_end(result, end, err);
+    ef_status st = read_end(rows, end, err);
 
     if (st == EF_OK && end->arrivals)
         st = drain_arrivals(conn, end, BATCHES_WITH_WORK, &left, err);
@@ -287,30 +259,22 @@ static ef_status begin_after_arrivals(pg_store *store, ef__pg_conn *conn, PGresu
 
 ef_status pg_sequence_receive(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = ef__pg_receive(conn, &result, err);
-
-    *end = (pg_end){0};
-    return st == EF_OK ? begin_after_arrivals(store, conn, result, end, err) : st;
+    return begin_after_arrivals(store, conn, ef__pg_rows_receive(conn, NULL, err), end, err);
 }
 
-static ef_status lock_and_read_end(pg_store *store, ef__pg_conn *conn, PGresult **out,
-                                   ef_error *err)
+/* Acquires the sequencer lock and reads the end of the log, in one round trip. */
+static ef__pg_rows lock_and_read_end(pg_store *store, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
     ef_status st = pg_sequencer_lock(store, conn, err);
 
-    pg_add_clock(store, &params);
-    return st == EF_OK ? ef__pg_query(conn, PJ_SEQUENCER_BEGIN, &params, out, err) : st;
+    if (st != EF_OK)
+        return (ef__pg_rows){.status = st};
+    return pj_each_sequencer_begin(ef__pg_on_conn(conn), pg_clock(store), NULL, err);
 }
 
 ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = lock_and_read_end(store, conn, &result, err);
-
-    *end = (pg_end){0};
-    return st == EF_OK ? begin_after_arrivals(store, conn, result, end, err) : st;
+    return begin_after_arrivals(store, conn, lock_and_read_end(store, conn, err), end, err);
 }
 
 void pg_end_release(pg_end *end)
@@ -318,7 +282,7 @@ void pg_end_release(pg_end *end)
     ef__buf_release(&end->scratch);
 }
 
-/* What has_arrivals when it begins, and no more: arrivals may come as fast as they get positions.
+/* Arrivals that wait when it begins, and no more: others may come as fast as these get positions.
  */
 typedef struct sequence_job {
     pg_store *store;
@@ -329,13 +293,10 @@ typedef struct sequence_job {
 static ef_status sequence_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     sequence_job *s = context;
-    PGresult *result = NULL;
-    pg_end end = {0};
-    ef_status st = lock_and_read_end(s->store, conn, &result, err);
+    pg_end end;
+    ef_status st = read_end(lock_and_read_end(s->store, conn, err), &end, err);
 
     s->left = false;
-    if (st == EF_OK)
-        st = init_end(result, &end, err);
     if (st == EF_OK && s->upto && end.arrivals > s->upto)
         end.arrivals = s->upto;
     if (st == EF_OK && end.arrivals)
@@ -386,17 +347,15 @@ typedef struct read_job {
 static ef_status read_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     read_job *job = context;
-    PGresult *any = NULL;
     ef_status st = ef__pg_send(conn, PJ_ARRIVAL_ANY, NULL, err);
 
     PQclear(job->result);
     job->result = NULL;
     if (st == EF_OK)
         st = ef__pg_send(conn, job->which, job->params, err);
+    job->has_arrivals = false;
     if (st == EF_OK)
-        st = ef__pg_receive(conn, &any, err);
-    job->has_arrivals = st == EF_OK && ef__pg_bool(any, 0, 0);
-    PQclear(any);
+        st = pj_receive_arrival_any(conn, &job->has_arrivals, NULL, err);
     return st == EF_OK ? ef__pg_receive(conn, &job->result, err) : st;
 }
 
@@ -424,12 +383,9 @@ ef_status pg_read(pg_store *store, int which, const ef__pg_params *params, PGres
 
 ef_status pg_sequence_arrivals(pg_store *store, ef_error *err)
 {
-    PGresult *result = NULL;
-    bool has_arrivals;
-    ef_status st = ef__pg_read(store->pool, PJ_ARRIVAL_ANY, NULL, &result, err);
+    bool has_arrivals = false;
+    ef_status st = pj_one_arrival_any(pg_on_pool(store), &has_arrivals, NULL, err);
 
-    has_arrivals = st == EF_OK && ef__pg_bool(result, 0, 0);
-    PQclear(result);
     if (has_arrivals)
         st = pg_sequence(store, err);
     return st == EF_MISUSE && store->base.options.read_only ? EF_OK : st;

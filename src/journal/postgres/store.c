@@ -3,9 +3,8 @@
  */
 #include "store.h"
 
-#include "../../base/limits.h"
+#include "../../base/utf8.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +17,57 @@ static const ef__pg_statements STATEMENTS = {.sql = pj_sql, .names = pj_names, .
 
 /* --- shared ----------------------------------------------------------------------------------- */
 
-void pg_add_clock(const pg_store *store, ef__pg_params *params)
+ef__pg_clock pg_clock(const pg_store *store)
 {
     const ef_clock *clock = store->base.options.clock;
 
-    if (store->given_clock)
-        ef__pg_add_int(params, clock->wall_us(clock->context));
-    else
-        ef__pg_add_null(params, EF__PG_INT);
+    if (!store->given_clock)
+        return (ef__pg_clock){0};
+    return (ef__pg_clock){.is_given = true, .now_us = clock->wall_us(clock->context)};
+}
+
+ef_status pg_clock_now(const pg_store *store, ef__pg_on on, int64_t *out, ef_error *err)
+{
+    return pj_one_clock(on, pg_clock(store), out, NULL, err);
+}
+
+static ef_status read_log(void *store, int which, const ef__pg_params *params, PGresult **out,
+                          ef_error *err)
+{
+    return pg_read(store, which, params, out, err);
+}
+
+static ef_status run_write(void *store, int which, const ef__pg_params *params, PGresult **out,
+                           ef_error *err)
+{
+    return pg_write(store, ef__pg_run_statement, &(ef__pg_statement){which, params, out}, err);
+}
+
+static ef_status run_idempotent(void *store, int which, const ef__pg_params *params, PGresult **out,
+                                ef_error *err)
+{
+    return pg_write_idempotent(store, ef__pg_run_statement, &(ef__pg_statement){which, params, out},
+                               err);
+}
+
+ef__pg_on pg_on_log(pg_store *store)
+{
+    return (ef__pg_on){.run = read_log, .context = store};
+}
+
+ef__pg_on pg_on_pool(const pg_store *store)
+{
+    return ef__pg_on_pool(store->pool);
+}
+
+ef__pg_on pg_on_write(pg_store *store)
+{
+    return (ef__pg_on){.run = run_write, .context = store};
+}
+
+ef__pg_on pg_on_write_idempotent(pg_store *store)
+{
+    return (ef__pg_on){.run = run_idempotent, .context = store};
 }
 
 void pg_record_seen(pg_store *store, int64_t position)
@@ -81,8 +123,10 @@ ef_status pg_count_refused(pg_store *store, ef_status st)
 static ef_status check_server(void *context, ef__pg_conn *conn, ef_error *err)
 {
     pg_store *store = context;
-    int64_t seen = atomic_load(&store->seen), there = 0;
-    PGresult *state = NULL, *last = NULL;
+    int64_t seen = atomic_load(&store->seen);
+    ef_head last = {0};
+    struct pj_state_get_row state = {0};
+    ef__pg_rows states;
     ef_status st;
 
     if (!store->journal_id[0])
@@ -90,42 +134,31 @@ static ef_status check_server(void *context, ef__pg_conn *conn, ef_error *err)
     st = ef__pg_send(conn, PJ_STATE_GET, NULL, err);
     if (st == EF_OK)
         st = ef__pg_send(conn, PJ_EVENT_LAST, NULL, err);
-    if (st == EF_OK)
-        st = ef__pg_receive(conn, &state, err);
-    if (st == EF_OK)
-        st = ef__pg_receive(conn, &last, err);
-    if (st == EF_OK && PQntuples(last))
-        there = ef__pg_int(last, 0, 0);
-    if (st == EF_OK && (PQntuples(state) == 0 ||
-                        !ef_str_equal(ef__pg_str(state, 0, 0), ef_str_from(store->journal_id))))
-        st = ef_fail(err, EF_WRONG_STORE, "the server has another journal than %s",
-                     store->journal_id);
-    if (st == EF_OK && there < seen)
-        st = ef_fail_numbers(err, EF_DAMAGED, seen, there,
-                             "the journal of the server ends at position %" PRId64 ", but %" PRId64
-                             " was acknowledged: it is an older copy",
-                             there, seen);
-    PQclear(state);
-    PQclear(last);
-    return st;
-}
-
-static ef_status set_partitions(void *context, ef__pg_conn *conn, ef_error *err)
-{
-    ef__pg_params params = {0};
-
-    ef__pg_add_int(&params, *(const int32_t *)context);
-    return ef__pg_query(conn, PJ_STATE_PARTITIONS_SET, &params, NULL, err);
+    if (st != EF_OK)
+        return st;
+    states = ef__pg_rows_receive(conn, NULL, err);
+    if (states.status == EF_OK)
+        states.status = pj_receive_event_last(conn, &last, NULL, err);
+    if (states.status == EF_OK && (!pj_next_state_get(&states, &state) ||
+                                   !ef_str_equal(state.journal_id, ef_str_from(store->journal_id))))
+        states.status = ef_fail(err, EF_WRONG_STORE, "the server has another journal than %s",
+                                store->journal_id);
+    if (states.status == EF_OK && last.position < seen)
+        states.status = ef_fail_numbers(err, EF_DAMAGED, seen, last.position,
+                                        "the journal of the server ends at position %" PRId64
+                                        ", but %" PRId64 " was acknowledged: it is an older copy",
+                                        last.position, seen);
+    return ef__pg_rows_end(&states);
 }
 
 static ef_status create_schema(pg_store *store, const ef_journal_options *options, int done,
                                ef_error *err)
 {
-    int32_t partitions = options->partitions;
     ef_status st = ef__pg_migrate(store->pool, "journal", pj_migrations, pj_migration_count, err);
 
     if (st == EF_OK && done == 0)
-        st = ef__pg_transaction(store->pool, EF__PG_WRITE, set_partitions, &partitions, err);
+        st = pj_run_state_partitions_set(ef__pg_on_write(store->pool), options->partitions, NULL,
+                                         err);
     return st;
 }
 
@@ -141,95 +174,83 @@ typedef struct move_job {
  */
 static ef_status move_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
-    move_job *m = context;
-    ef__pg_params params = {0};
-    PGresult *result = NULL;
-    bool is_copy;
-    ef_status st;
+    static const int DROPS[] = {PJ_COPY_DROP_LEASES, PJ_COPY_DROP_WORKERS, PJ_COPY_RELEASE_BATCHES};
+    const move_job *m = context;
+    bool is_copy = false;
+    ef_status st = pj_one_state_moved(ef__pg_on_conn(conn), ef_str_from(m->database),
+                                      pg_clock(m->store), &is_copy, NULL, err);
 
-    ef__pg_add_str(&params, ef_str_from(m->database));
-    pg_add_clock(m->store, &params);
-    st = ef__pg_query(conn, PJ_STATE_MOVED, &params, &result, err);
-    is_copy = st == EF_OK && PQntuples(result) > 0 && ef__pg_bool(result, 0, 0);
-    PQclear(result);
-    if (is_copy)
-        st = ef__pg_send(conn, PJ_COPY_DROP_LEASES, NULL, err);
-    if (is_copy && st == EF_OK)
-        st = ef__pg_send(conn, PJ_COPY_DROP_WORKERS, NULL, err);
-    if (is_copy && st == EF_OK)
-        st = ef__pg_send(conn, PJ_COPY_RELEASE_BATCHES, NULL, err);
-    return is_copy && st == EF_OK ? ef__pg_receive_all(conn, err) : st;
+    for (size_t i = 0; st == EF_OK && is_copy && i < sizeof DROPS / sizeof DROPS[0]; i++)
+        st = ef__pg_send(conn, DROPS[i], NULL, err);
+    return st == EF_OK ? ef__pg_receive_all(conn, err) : st;
 }
 
-/* Records the database of the journal, and compares it at every open. A role without the privilege
- * leaves it to the next open. */
+/* A role that may not write leaves it to one that may. */
+static ef_status unless_refused(ef_status st, const ef_error *refused, ef_error *err)
+{
+    if (st != EF_OK && st != EF_MISUSE && err)
+        *err = *refused;
+    return st == EF_MISUSE ? EF_OK : st;
+}
+
+/* Records the database of the journal, and compares it at every open. */
 static ef_status record_database(pg_store *store, ef_error *err)
 {
     char database[EF__PG_DATABASE_MAX];
-    ef_error ignored = EF_ERROR_INIT;
-    PGresult *result = NULL;
-    ef_status st = ef__pg_database(store->pool, database, err);
+    ef_error refused = EF_ERROR_INIT;
+    ef__pg_rows rows;
+    ef_str recorded;
     bool known;
+    ef_status st = ef__pg_database(store->pool, database, err);
 
     if (st != EF_OK || database[0] == '\0')
         return st;
-    st = ef__pg_read(store->pool, PJ_STATE_DATABASE, NULL, &result, err);
-    known = st == EF_OK && ef_str_equal(ef__pg_str(result, 0, 0), ef_str_from(database));
-    PQclear(result);
+    rows = pj_each_state_database(pg_on_pool(store), NULL, err);
+    known =
+        pj_next_state_database(&rows, &recorded) && ef_str_equal(recorded, ef_str_from(database));
+    st = ef__pg_rows_end(&rows);
     if (st != EF_OK || known)
         return st;
     st = ef__pg_transaction(store->pool, EF__PG_WRITE, move_work, &(move_job){store, database},
-                            &ignored);
-    if (st != EF_OK && st != EF_MISUSE && err)
-        *err = ignored;
-    return st == EF_MISUSE ? EF_OK : st;
+                            &refused);
+    return unless_refused(st, &refused, err);
 }
 
 static ef_status pg_copied_get(ef_journal *journal, int64_t *out_us, ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = ef__pg_read(pg_store_of(journal)->pool, PJ_STATE_COPIED, NULL, &result, err);
-
-    *out_us = st == EF_OK ? ef__pg_int(result, 0, 0) : 0;
-    PQclear(result);
-    return st;
-}
-
-static ef_status adopt_work(void *context, ef__pg_conn *conn, ef_error *err)
-{
-    (void)context;
-    return ef__pg_query(conn, PJ_STATE_ADOPT, NULL, NULL, err);
+    *out_us = 0;
+    return pj_one_state_copied(pg_on_pool(pg_store_of(journal)), out_us, NULL, err);
 }
 
 static ef_status pg_adopt(ef_journal *journal, ef_error *err)
 {
-    return ef__pg_transaction(pg_store_of(journal)->pool, EF__PG_WRITE, adopt_work, NULL, err);
-}
-
-static ef_status set_types_max(void *context, ef__pg_conn *conn, ef_error *err)
-{
-    ef__pg_params params = {0};
-
-    ef__pg_add_int(&params, *(const int64_t *)context);
-    return ef__pg_query(conn, PJ_STATE_TYPES_MAX, &params, NULL, err);
+    return pj_run_state_adopt(ef__pg_on_write(pg_store_of(journal)->pool), NULL, err);
 }
 
 /* For appends by SQL, which have no settings. */
 static ef_status record_types_max(pg_store *store, int64_t types_max, ef_error *err)
 {
-    ef_error ignored = EF_ERROR_INIT;
-    ef_status st =
-        ef__pg_transaction(store->pool, EF__PG_WRITE, set_types_max, &types_max, &ignored);
+    ef_error refused = EF_ERROR_INIT;
+    ef_status st = pj_run_state_types_max(ef__pg_on_write(store->pool), types_max, NULL, &refused);
 
-    if (st != EF_OK && st != EF_MISUSE && err)
-        *err = ignored;
-    return st == EF_MISUSE ? EF_OK : st; /* a role that may not leaves it to one that may */
+    return unless_refused(st, &refused, err);
+}
+
+static ef_status read_state(pg_store *store, int64_t *out_types_max, ef_error *err)
+{
+    ef__pg_rows rows = pj_each_state_get(pg_on_pool(store), NULL, err);
+    struct pj_state_get_row state = {0};
+
+    if (pj_next_state_get(&rows, &state))
+        (void)snprintf(store->journal_id, sizeof store->journal_id, "%.*s",
+                       EF_STR_ARG(state.journal_id));
+    *out_types_max = state.types_max;
+    return ef__pg_rows_end(&rows);
 }
 
 static ef_status open_schema(pg_store *store, const ef_journal_options *options, ef_error *err)
 {
-    PGresult *result = NULL;
-    int64_t recorded;
+    int64_t recorded = 0;
     int done;
     ef_status st = ef__pg_migrated(store->pool, "journal", &done, err);
 
@@ -252,12 +273,7 @@ static ef_status open_schema(pg_store *store, const ef_journal_options *options,
     if (done < pj_migration_count)
         st = create_schema(store, options, done, err);
     if (st == EF_OK)
-        st = ef__pg_read(store->pool, PJ_STATE_GET, NULL, &result, err);
-    if (st == EF_OK)
-        (void)snprintf(store->journal_id, sizeof store->journal_id, "%.*s",
-                       EF_STR_ARG(ef__pg_str(result, 0, 0)));
-    recorded = st == EF_OK ? ef__pg_int(result, 0, 2) : 0;
-    PQclear(result);
+        st = read_state(store, &recorded, err);
     if (st == EF_OK && !options->read_only && options->types_max && options->types_max != recorded)
         st = record_types_max(store, options->types_max, err);
     return st == EF_OK && !options->read_only ? record_database(store, err) : st;
@@ -331,19 +347,12 @@ ef_status ef__journal_postgres_schema(const char *url, ef__buf *out, ef_error *e
 ef_status pg_head(ef_journal *journal, ef_head *out, ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
-    PGresult *result = NULL;
-    ef_status st = pg_read(store, PJ_EVENT_LAST, NULL, &result, err);
+    ef_status st;
 
     *out = (ef_head){0};
-    if (st == EF_OK && PQntuples(result)) {
-        ef_str hash = ef__pg_str(result, 0, 2);
-        out->position = ef__pg_int(result, 0, 0);
-        out->recorded_us = ef__pg_int(result, 0, 1);
-        if (hash.len == sizeof out->hash)
-            memcpy(out->hash, hash.ptr, hash.len);
+    st = pj_one_event_last(pg_on_log(store), out, NULL, err);
+    if (st == EF_OK)
         pg_record_seen(store, out->position);
-    }
-    PQclear(result);
     return st;
 }
 
@@ -414,15 +423,11 @@ static bool is_woken(pg_store *store, int64_t *wake)
 
 static ef_status pg_wake(ef_journal *journal, ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = pg_read(pg_store_of(journal), PJ_NOTIFY, NULL, &result, err);
-
-    PQclear(result);
-    return st;
+    return pj_run_notify(pg_on_log(pg_store_of(journal)), NULL, err);
 }
 
-ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
-                  ef_error *err)
+static ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
+                         ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
     int64_t until_ms = mono_ms() + timeout_ms, left;
@@ -442,11 +447,29 @@ ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t tim
     }
 }
 
-ef_status pg_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
+static void set_facts(const struct pj_facts_row *row, ef_store_facts *out)
+{
+    bool sound = row->fsync && row->full_page_writes;
+
+    (void)snprintf(out->version, sizeof out->version, "%.*s", EF_STR_ARG(row->version));
+    (void)snprintf(out->journal_id, sizeof out->journal_id, "%.*s", EF_STR_ARG(row->journal_id));
+    (void)snprintf(out->durability, sizeof out->durability,
+                   "answers survive: process crash yes, power loss %s; fsync %s, "
+                   "full_page_writes %s, synchronous_commit %.*s%s",
+                   sound ? "yes" : "NO", row->fsync ? "on" : "OFF",
+                   row->full_page_writes ? "on" : "OFF", EF_STR_ARG(row->synchronous_commit),
+                   row->has_standbys ? ", synchronous standbys" : "");
+    out->power_loss_unsafe = !sound;
+    out->partitions = (int32_t)row->partitions;
+    out->store_bytes = row->bytes;
+    out->streams = row->streams;
+}
+
+static ef_status pg_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
-    PGresult *result = NULL;
-    ef_status st = pg_read(store, PJ_FACTS, NULL, &result, err);
+    ef__pg_rows rows = pj_each_facts(pg_on_log(store), NULL, err);
+    struct pj_facts_row row;
 
     *out = (ef_store_facts){.backend = "postgres",
                             .schema = pj_migration_count,
@@ -454,40 +477,55 @@ ef_status pg_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
                             .free_bytes = -1,
                             .checkpoints = -1,
                             .checkpoint_errors = -1};
-    if (st == EF_OK) {
-        bool sound = ef__pg_bool(result, 0, 5) && ef__pg_bool(result, 0, 6);
-        (void)snprintf(out->version, sizeof out->version, "%.*s",
-                       EF_STR_ARG(ef__pg_str(result, 0, 4)));
-        (void)snprintf(out->journal_id, sizeof out->journal_id, "%.*s",
-                       EF_STR_ARG(ef__pg_str(result, 0, 0)));
-        (void)snprintf(out->durability, sizeof out->durability,
-                       "answers survive: process crash yes, power loss %s; fsync %s, "
-                       "full_page_writes %s, synchronous_commit %.*s%s",
-                       sound ? "yes" : "NO", ef__pg_bool(result, 0, 5) ? "on" : "OFF",
-                       ef__pg_bool(result, 0, 6) ? "on" : "OFF",
-                       EF_STR_ARG(ef__pg_str(result, 0, 7)),
-                       ef__pg_bool(result, 0, 8) ? ", synchronous standbys" : "");
-        out->power_loss_unsafe = !sound;
-        out->partitions = (int32_t)ef__pg_int(result, 0, 1);
-        out->store_bytes = ef__pg_int(result, 0, 2);
-        out->streams = ef__pg_int(result, 0, 3);
-    }
-    PQclear(result);
+    if (pj_next_facts(&rows, &row))
+        set_facts(&row, out);
     out->commits = atomic_load(&store->commits);
     out->appended = atomic_load(&store->appended);
     out->stale_refused = atomic_load(&store->stale_refused);
-    return st;
+    return ef__pg_rows_end(&rows);
 }
 
 static ef_status pg_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
 {
-    PGresult *result = NULL;
-    ef_status st = ef__pg_read(pg_store_of(journal)->pool, PJ_STATE_GET, NULL, &result, err);
+    ef__pg_rows rows = pj_each_state_get(pg_on_pool(pg_store_of(journal)), NULL, err);
+    struct pj_state_get_row state;
 
-    if (st == EF_OK)
-        *out = (int32_t)ef__pg_int(result, 0, 1);
-    PQclear(result);
-    return st;
+    if (pj_next_state_get(&rows, &state))
+        *out = (int32_t)state.partitions;
+    return ef__pg_rows_end(&rows);
+}
+
+/* --- damage ----------------------------------------------------------------------------------- */
+
+/* An append reads it with the end of the log, so that it costs no statement. everfold.append has a
+ * trigger for it. */
+ef__damage pg_damage_of(ef_str text, int64_t found_us)
+{
+    ef__damage damage = {.found_us = found_us};
+    ef_str found = ef__utf8_cut(text, sizeof damage.text - 1);
+
+    if (found_us)
+        memcpy(damage.text, found.ptr, found.len);
+    return damage;
+}
+
+static ef_status pg_damage_set(ef_journal *journal, const ef__damage *damage, ef_error *err)
+{
+    ef__pg_on on = ef__pg_on_write(pg_store_of(journal)->pool);
+
+    if (!damage)
+        return pj_run_state_damage_clear(on, NULL, err);
+    return pj_run_state_damage_set(on, ef_str_from(damage->text), damage->found_us, NULL, err);
+}
+
+static ef_status pg_damage_get(ef_journal *journal, ef__damage *out, ef_error *err)
+{
+    ef__pg_rows rows = pj_each_state_damage(pg_on_pool(pg_store_of(journal)), NULL, err);
+    struct pj_state_damage_row row;
+
+    if (pj_next_state_damage(&rows, &row))
+        *out = pg_damage_of(row.damage, row.damaged);
+    return ef__pg_rows_end(&rows);
 }
 
 static const ef__store_ops store_ops = {

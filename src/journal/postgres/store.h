@@ -15,8 +15,7 @@
 #include "../../base/batcher.h"
 #include "../../base/pair_map.h"
 #include "../../core/lease_rule.h"
-#include "../../postgres/pool.h"
-#include "journal_postgres_sql.h"
+#include "../../postgres/rows.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,10 +23,44 @@
 #define PG_READ_BYTES_ENOUGH (64 << 20) /* a read ends here even if more events were requested */
 #define PG_CLAIM_BYTES_ENOUGH (16 << 20)
 
+/* --- rows of statements ----------------------------------------------------------------------- */
+
 typedef struct pg_lane {
     int32_t id; /* 0: no such lane */
     ef_lane_kind kind;
 } pg_lane;
+
+typedef struct pg_lease_row {
+    ef_lease_key key;
+    ef__lease_row row;
+    int64_t now_us;
+} pg_lease_row;
+
+typedef struct pg_worker_row {
+    ef_worker worker;
+    int64_t now_us;
+    bool idle;
+} pg_worker_row;
+
+/*
+ * The offset of a lane in a partition: all queued rows are above `position`. `in_flight` is the
+ * last row of a claimed batch, or 0. Rows that were in flight under an older token are suspect
+ * until they are acknowledged.
+ */
+typedef struct pg_offset_row {
+    int32_t partition;
+    int64_t position, in_flight, in_flight_token, suspect;
+} pg_offset_row;
+
+typedef struct pg_row {
+    ef_row row;
+    int64_t lane_id;
+    int32_t partitions; /* of the journal; published rows only */
+} pg_row;
+
+#include "journal_postgres_sql.h"
+
+/* --- the store -------------------------------------------------------------------------------- */
 
 /* Lanes are never removed and keep their kind, so a cached one stays valid. */
 typedef struct pg_known_lane {
@@ -80,8 +113,15 @@ static inline pg_store *pg_store_of(ef_journal *journal)
     return (pg_store *)journal;
 }
 
-/* The clock as a parameter: null for that of the server. */
-void pg_add_clock(const pg_store *store, ef__pg_params *params);
+/* The clock of the server, unless a test has its own. */
+ef__pg_clock pg_clock(const pg_store *store);
+ef_status pg_clock_now(const pg_store *store, ef__pg_on on, int64_t *out, ef_error *err);
+/* Reads of the log, after arrivals have got their positions; other reads. */
+ef__pg_on pg_on_log(pg_store *store);
+ef__pg_on pg_on_pool(const pg_store *store);
+/* Transactions of one statement: pg_write, and pg_write_idempotent. */
+ef__pg_on pg_on_write(pg_store *store);
+ef__pg_on pg_on_write_idempotent(pg_store *store);
 void pg_record_seen(pg_store *store, int64_t position);
 /* Runs a transaction that writes, and counts it. */
 ef_status pg_write(pg_store *store, ef__pg_work work, void *context, ef_error *err);
@@ -95,12 +135,7 @@ void pg_assumption_release(pg_assumption *assumption);
 /* Counts EF_LEASE_LOST, and returns the status. */
 ef_status pg_count_refused(pg_store *store, ef_status st);
 
-/* --- results (row.c) -------------------------------------------------------------------------- */
-
-/* A copy of a text of a result; its pointer is NULL when the arena is full. */
-ef_str pg_copy_text(const PGresult *result, int row, int column, ef__arena *arena);
-/* Memory for the items of a list; NULL when the arena is full. */
-void *pg_items_alloc(ef__arena *arena, int count, size_t size);
+/* --- results (read.c) ------------------------------------------------------------------------- */
 
 /* Every statement that returns events starts with these columns. */
 enum { PG_EVENT_DATA = 10, PG_EVENT_COLUMNS = 14 };
@@ -111,7 +146,7 @@ ef_status pg_event_read(const PGresult *result, int row, ef__buf *scratch, ef_ev
                         ef_str *out_type, ef_error *err);
 /* Copies the events of a result into a batch, up to `limit` or the first one without data; `more`
  * is set if one is left. */
-ef_status pg_events_copy(const PGresult *result, size_t limit, bool stored_types, ef_batch *out,
+ef_status pg_events_copy(const ef__pg_rows *rows, size_t limit, bool stored_types, ef_batch *out,
                          ef_error *err);
 
 /* --- sequencing (sequence.c) ------------------------------------------------------------------ */
@@ -169,12 +204,8 @@ ef_status pg_read(pg_store *store, int which, const ef__pg_params *params, PGres
 /* Gives positions to arrivals, if there are any. */
 ef_status pg_sequence_arrivals(pg_store *store, ef_error *err);
 
-/* --- damage (damage.c) ------------------------------------------------------------------------ */
-
-/* Reads columns `text` and `text + 1`: the description, and the time. */
-void pg_damage_read(const PGresult *result, int text, ef__damage *out);
-ef_status pg_damage_set(ef_journal *journal, const ef__damage *damage, ef_error *err);
-ef_status pg_damage_get(ef_journal *journal, ef__damage *out, ef_error *err);
+/* The record of damage that was found: its description is cut to the size of `text`. */
+ef__damage pg_damage_of(ef_str text, int64_t found_us);
 
 /* --- lanes and leases ------------------------------------------------------------------------- */
 
@@ -195,7 +226,44 @@ ef_status pg_leases_receive(ef__pg_conn *conn, const pg_lane *lane, ef_str name,
 /* Checks one lease of any kind. */
 ef_status pg_token_check(pg_store *store, ef__pg_conn *conn, const ef_lease_key *key, int64_t token,
                          ef_error *err);
-void pg_array_of_partitions(ef__pg_array *array, const ef_partition_lease *held, size_t count);
+ef__pg_array pg_array_of_partitions(const ef_partition_lease *held, size_t count);
+
+/* --- the outbox ------------------------------------------------------------------------------- */
+
+/* The index of a partition in the array of held leases, plus 1; 0: not held. */
+typedef struct pg_held_map {
+    uint16_t of[EF_LIMIT_PARTITIONS];
+} pg_held_map;
+
+void pg_held_map_init(pg_held_map *map, const ef_partition_lease *held, size_t count);
+/* The index of the lease, or -1. */
+int pg_held_find(const pg_held_map *map, int32_t partition);
+
+/* Sends the statement that reads and locks the offsets of partitions … */
+ef_status pg_offsets_send(ef__pg_conn *conn, int32_t lane, const ef_partition_lease *held,
+                          size_t count, ef_error *err);
+/* … and receives them: all zero where nothing was ever claimed. */
+ef_status pg_offsets_receive(ef__pg_conn *conn, const pg_held_map *map, pg_offset_row *out,
+                             ef_error *err);
+/* Sends the offsets that have changed. */
+ef_status pg_offsets_put(pg_store *store, ef__pg_conn *conn, int32_t lane,
+                         const ef_partition_lease *held, size_t count, const pg_offset_row *before,
+                         const pg_offset_row *now, ef_error *err);
+
+/* A retry row that is written. */
+typedef struct pg_retry_row {
+    int32_t lane;
+    int64_t position;
+    int32_t partition;
+    struct pj_retry_row_lookup_row is; /* as it was read, with changes */
+} pg_retry_row;
+
+void pg_retry_row_add(struct pj_retry_row_put *put, const pg_retry_row *row);
+
+/* Lists up to `limit` rows of a result, with a cursor if there are more, and releases it. `next`
+ * reads a row. */
+ef_status pg_rows_list(ef__pg_rows rows, bool (*next)(ef__pg_rows *rows, pg_row *out), size_t limit,
+                       ef_row_list *out);
 
 /* --- the operations --------------------------------------------------------------------------- */
 
@@ -207,8 +275,6 @@ ef_status pg_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
                          size_t limit, ef_batch *out, ef_error *err);
 ef_status pg_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err);
 ef_status pg_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out, ef_error *err);
-ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
-                  ef_error *err);
 ef_status pg_head(ef_journal *journal, ef_head *out, ef_error *err);
 ef_status pg_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
                          int64_t *out_position, ef_error *err);
@@ -220,7 +286,6 @@ ef_status pg_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_l
 ef_status pg_verify(ef_journal *journal, int64_t from,
                     bool (*progress)(void *context, int64_t done, int64_t total), void *context,
                     ef_verify_result *out, ef_error *err);
-ef_status pg_facts(ef_journal *journal, ef_store_facts *out, ef_error *err);
 ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
                       ef_error *err);
 ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
@@ -253,9 +318,6 @@ ef_status pg_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit
                       ef_error *err);
 ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
                         const ef__heartbeat *beat, ef_error *err);
-/* Add to the rows of these minutes, and drop those that are older than a day; in a transaction. */
-ef_status pg_throughput_send(ef__pg_conn *conn, const ef_throughput *minutes, size_t count,
-                             ef_error *err);
 ef_status pg_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
                            ef_error *err);
 ef_status pg_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,

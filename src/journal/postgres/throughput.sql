@@ -3,7 +3,9 @@
 -- name: throughput_add
 -- Several processes add to the row of a minute. Appends are counted by the first process that sees
 -- them: from the highest position of any row.
--- binds: 1 minute (its beginning), 2 position, 3 applied, 4 published, 5 failed, 6 dead
+-- binds: 1 minute.at_us int (its beginning), 2 minute.position int, 3 minute.applied int, 4
+--        minute.published int, 5 minute.failed int, 6 minute.dead int
+-- from: minute ef_throughput
 INSERT INTO everfold.throughput AS t(minute, position, appended, applied, published, failed, dead)
 VALUES ($1, $2, greatest(0, $2 - coalesce((SELECT max(position) FROM everfold.throughput), 0)), $3,
         $4, $5, $6)
@@ -15,10 +17,12 @@ VALUES ($1, $2, greatest(0, $2 - coalesce((SELECT max(position) FROM everfold.th
                   failed = t.failed + excluded.failed, dead = t.dead + excluded.dead;
 
 -- name: throughput_drop
--- binds: 1 minutes that began before this
+-- binds: 1 before int (minutes that began before this)
 DELETE FROM everfold.throughput WHERE minute < $1;
 
 -- name: throughput_all
--- binds: 1 minutes that began at or after this
+-- binds: 1 from int (minutes that began at or after this)
+-- list ef_throughput: at_us int, position int, appended int, applied int, published int, failed
+--        int, dead int
 SELECT minute, position, appended, applied, published, failed, dead FROM everfold.throughput
  WHERE minute >= $1 ORDER BY minute;

@@ -3,14 +3,16 @@
 
 -- name: follow_extend
 -- only: postgres SQLite puts the row, because it has one writer
--- binds: 1 generation, 2 tenant, 3 until
+-- binds: 1 generation int, 2 tenant text, 3 until_us int
+-- row ef__follow_row: until_us int, low int, last int, kept int
 UPDATE everfold_views.follow SET until = greatest(until, $3) WHERE generation = $1 AND tenant = $2
 RETURNING until, low, last, kept;
 
 -- name: follow_add
 -- Under the exclusive lock of the generation: no commit is in progress that found the tenant not followed.
 -- only: postgres SQLite puts the row, because it has one writer
--- binds: 1 generation, 2 tenant, 3 until
+-- binds: as follow_extend
+-- row: as follow_extend
 INSERT INTO everfold_views.follow AS f (generation, tenant, until, low, last, kept)
 SELECT $1, $2, $3, n.number, n.number, 0
   FROM (SELECT greatest((SELECT number + 1 FROM everfold_views.follow_floor WHERE generation = $1),
@@ -19,13 +21,15 @@ SELECT $1, $2, $3, n.number, n.number, 0
 RETURNING until, low, last, kept;
 
 -- name: follow_count
--- binds: 1 generation
+-- binds: 1 generation int
+-- row: count int
 SELECT count(*) FROM everfold_views.follow WHERE generation = $1;
 
 -- name: follow_lock
 -- The rows of these tenants, in the order of keys. The transaction that locks one assigns numbers until its commit.
 -- only: postgres SQLite has one writer
--- binds: 1 generation bigint[], 2 tenant text[]
+-- binds: 1 generations int[], 2 tenants text[]
+-- row: ignored
 SELECT 1 FROM everfold_views.follow f
   JOIN unnest($1::bigint[], $2::text[]) AS k(generation, tenant)
     ON f.generation = k.generation AND f.tenant = k.tenant
@@ -35,7 +39,7 @@ SELECT 1 FROM everfold_views.follow f
 -- name: follow_end
 -- Removes one expired row, with its records. A row that is locked is in use, or is being removed.
 -- only: postgres SQLite finds it and deletes it, because it has one writer
--- binds: 1 generation, 2 now
+-- binds: 1 generation int, 2 now int
 WITH ended AS (
     DELETE FROM everfold_views.follow f
      WHERE f.generation = $1
@@ -50,17 +54,17 @@ SELECT e.generation, e.last FROM ended e
     ON CONFLICT (generation) DO UPDATE SET number = greatest(o.number, excluded.number);
 
 -- name: follow_cut
--- binds: 1 generation, 2 limit
+-- binds: as cursor_cut
 DELETE FROM everfold_views.follow
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.follow WHERE generation = $1 LIMIT $2));
 
 -- name: follow_floor_cut
--- binds: 1 generation
+-- binds: 1 generation int
 DELETE FROM everfold_views.follow_floor WHERE generation = $1;
 
 -- name: change_add
 -- The changes of a commit that are of followed tenants; the rows of these are locked (follow_lock).
--- binds: 1 generation bigint[], 2 tenant text[], 3 id text[], 4 position and 5 kind bigint[]
+-- binds: 1 generations int[], 2 tenants text[], 3 ids text[], 4 positions int[], 5 kinds int[]
 WITH given AS (
     SELECT g.generation, g.tenant, g.id, g.position, g.kind,
            row_number() OVER (PARTITION BY g.generation, g.tenant ORDER BY g.n) AS place
@@ -83,7 +87,9 @@ SELECT g.generation, g.tenant, m.before + g.place, g.id, g.position, g.kind
 -- name: change_ls
 -- The row of the tenant with every record, in one statement, so that both are of one snapshot; without a record
 -- there is one row.
--- binds: 1 generation, 2 tenant, 3 number to continue after, 4 limit
+-- binds: 1 generation int, 2 tenant text, 3 after int (number to continue after), 4 limit int
+-- rows vp_change_row: follow.until_us int, follow.low int, follow.last int, follow.kept int, number
+--        int?, view_id text, position int, kind int
 SELECT f.until, f.low, f.last, f.kept, c.number, c.id, c.position, c.kind
   FROM everfold_views.follow f
   LEFT JOIN LATERAL (
@@ -95,7 +101,7 @@ SELECT f.until, f.low, f.last, f.kept, c.number, c.id, c.position, c.kind
 
 -- name: change_trim
 -- Deletes the oldest records of tenants that have too many; these rows are locked (follow_lock).
--- binds: 1 generation bigint[], 2 tenant text[], 3 the most that are kept, 4 how many are left
+-- binds: 1 generations int[], 2 tenants text[], 3 most int (that are kept), 4 left int
 WITH crowded AS (
     SELECT f.generation, f.tenant,
            (SELECT c.number FROM everfold_views.view_change c
@@ -112,6 +118,6 @@ UPDATE everfold_views.follow f SET low = o.number, kept = $4
   FROM crowded o WHERE f.generation = o.generation AND f.tenant = o.tenant;
 
 -- name: change_cut
--- binds: 1 generation, 2 limit
+-- binds: as cursor_cut
 DELETE FROM everfold_views.view_change
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view_change WHERE generation = $1 LIMIT $2));

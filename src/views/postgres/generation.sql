@@ -8,24 +8,30 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 -- Locks of tables, not of rows: shared locks do not starve a request for an exclusive one.
 -- They are acquired in the order of the array, and end with the transaction.
 -- only: postgres SQLite has one writer
--- binds: 1 generations bigint[], 0 for the set of live ones
+-- binds: 1 ids int[] (of generations; 0 for the set of live ones)
+-- row: ignored
 SELECT everfold_views.lock_generations($1::bigint[], false);
 
 -- name: lock_alone
 -- only: postgres SQLite has one writer
--- binds: 1 generations bigint[], 0 for the set of live ones
+-- binds: 1 ids int[] (of generations; 0 for the set of live ones)
+-- row: ignored
 SELECT everfold_views.lock_generations($1::bigint[], true);
 
 -- name: live_set_get
+-- row: number int
 SELECT live_set FROM everfold_views.state WHERE one = 1;
 
 -- name: live_set_changed
 UPDATE everfold_views.state SET live_set = live_set + 1 WHERE one = 1;
 
 -- name: generation_add
--- binds: 1 name, 2 version, 3 by_log, 4 program, 5 program_hash, 6 index_paths, 7 schema, 8 state,
---        9 position, 10 seam, 11 created, 12 updated, 13 the number it is to get, or 0,
---        14 on_error of the first generation
+-- binds: 1 g.name text, 2 g.version int, 3 g.by_log bool, 4 g.program text, 5 g.program_hash int, 6
+--        g.index_paths text, 7 g.schema int, 8 g.state int, 9 g.position int, 10 g.seam int, 11
+--        created_us int, 12 updated_us int, 13 g.number int (that it is to get, or 0), 14
+--        g.on_error int (of the first generation)
+-- from: g ef__generation
+-- row: id int
 INSERT INTO everfold_views.generation(name, version, number, by_log, program, program_hash,
                                       index_paths, schema, state, routed, era, position, seam,
                                       created, updated, on_error, replaced)
@@ -37,6 +43,12 @@ RETURNING id;
 
 -- name: generation_all
 -- In the order of (name, number).
+-- rows vp_generation_row: is.id int, is.name text, is.version int, is.number int, is.by_log bool,
+--        is.program text, is.program_hash int, is.index_paths text, is.schema int, is.state int,
+--        is.active bool, is.era int, is.position int, is.seam int, is.created_us int, is.updated_us
+--        int, is.views int, is.applied int, is.ignored int, is.skipped int, digest[0] int,
+--        digest[1] int, is.own_cursors int, is.own_lowest int, is.own_waiting int, is.on_error int,
+--        is.replaced int, is.superseded_us int
 SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g.index_paths,
        g.schema, g.state, g.routed, g.era, g.position, g.seam, g.created,
        greatest(g.updated, s.updated), s.views, s.applied, s.ignored, s.skipped, s.digest_a,
@@ -57,7 +69,8 @@ SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g
  ORDER BY g.name, g.number;
 
 -- name: generation_of_name
--- binds: 1 name
+-- binds: 1 name text
+-- rows: as generation_all
 SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g.index_paths,
        g.schema, g.state, g.routed, g.era, g.position, g.seam, g.created,
        greatest(g.updated, s.updated), s.views, s.applied, s.ignored, s.skipped, s.digest_a,
@@ -80,7 +93,9 @@ SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g
 
 -- name: generation_get
 -- The columns that a commit compares. Read under the generation's lock, so that they do not change meanwhile.
--- binds: 1 ids bigint[]
+-- binds: 1 ids int[]
+-- rows: id int, era int, state int, active bool, position int, seam int, index_paths text,
+--        follow_ends_us int?
 SELECT id, era, state, routed, position, seam, index_paths,
        (SELECT min(f.until) FROM everfold_views.follow f WHERE f.generation = g.id)
   FROM everfold_views.generation g WHERE id = ANY($1::bigint[]);
@@ -88,13 +103,14 @@ SELECT id, era, state, routed, position, seam, index_paths,
 -- name: generation_active
 -- The active generation.
 -- only: postgres SQLite deactivates it without reading it, because it has one writer
--- binds: 1 id of a generation of the same projection
+-- binds: 1 id int (of a generation of the same projection)
+-- row: id int
 SELECT id FROM everfold_views.generation
  WHERE name = (SELECT name FROM everfold_views.generation WHERE id = $1) AND routed;
 
 -- name: generation_put
 -- Every change increments the era.
--- binds: 1 id, 2 state, 3 position, 4 seam, 5 updated
+-- binds: 1 id int, 2 state int, 3 position int, 4 seam int, 5 updated_us int
 UPDATE everfold_views.generation
    SET era = era + 1, state = $2, position = $3, seam = $4, updated = $5
  WHERE id = $1;
@@ -102,12 +118,12 @@ UPDATE everfold_views.generation
 -- name: generation_move
 -- Moves the cursor; no row is changed if it is not where it was read.
 -- only: postgres SQLite puts the whole row, because it has one writer
--- binds: 1 id, 2 position, 3 position as read
+-- binds: 1 id int, 2 after int (position), 3 before int (position as read)
 UPDATE everfold_views.generation SET position = $2 WHERE id = $1 AND position = $3;
 
 -- name: generation_go_live
 -- only: postgres SQLite puts the whole row
--- binds: 1 id, 2 state, 3 updated
+-- binds: 1 id int, 2 state int, 3 updated_us int
 UPDATE everfold_views.generation
    SET era = era + 1, state = $2, seam = position, updated = $3
  WHERE id = $1;
@@ -115,8 +131,8 @@ UPDATE everfold_views.generation
 -- name: generation_count
 -- Adds to the counts, in the shard of this connection.
 -- only: postgres SQLite has one row, and one writer
--- binds: 1 generation, 2 shard, 3 views, 4 applied, 5 ignored, 6 skipped, 7 digest_a and 8 digest_b
---        bigint[], 9 updated
+-- binds: 1 generations int[], 2 shards int[], 3 views int[], 4 applied int[], 5 ignored int[], 6
+--        skipped int[], 7 digests_a int[], 8 digests_b int[], 9 updated_us int
 INSERT INTO everfold_views.generation_sum AS s (generation, shard, views, applied, ignored, skipped,
                                                 digest_a, digest_b, updated)
 SELECT c.*, $9
@@ -131,27 +147,29 @@ SELECT c.*, $9
 
 -- name: generation_uncount
 -- only: postgres SQLite has the counts in the generation's row
--- binds: 1 generation
+-- binds: 1 generation int
 DELETE FROM everfold_views.generation_sum WHERE generation = $1;
 
 -- name: generation_deactivate
--- binds: 1 id of the next active generation, 2 updated
+-- binds: 1 id int (of the next active generation), 2 updated_us int
 UPDATE everfold_views.generation
    SET routed = false, era = era + 1, updated = $2, superseded = $2
  WHERE name = (SELECT name FROM everfold_views.generation WHERE id = $1) AND routed;
 
 -- name: generation_replace
--- binds: 1 id, 2 version, 3 program, 4 program_hash, 5 schema, 6 replaced, 7 superseded
+-- binds: 1 id int, 2 with.version int, 3 with.program text, 4 with.program_hash int, 5 with.schema
+--        int, 6 with.replaced int, 7 with.superseded_us int
+-- from: with ef__generation
 UPDATE everfold_views.generation
    SET version = $2, program = $3, program_hash = $4, schema = $5, replaced = $6, superseded = $7
  WHERE id = $1;
 
 -- name: generation_activate
--- binds: 1 id, 2 updated, 3 replaced
+-- binds: 1 id int, 2 updated_us int, 3 replaced int
 UPDATE everfold_views.generation
    SET routed = true, era = era + 1, updated = $2, replaced = $3, superseded = 0
  WHERE id = $1;
 
 -- name: generation_remove
--- binds: 1 id
+-- binds: 1 id int
 DELETE FROM everfold_views.generation WHERE id = $1;

@@ -10,8 +10,9 @@
 -- the number of whole rows is the number of rows given. Otherwise the transaction must be rolled back.
 -- A view that is to be deleted is compared and locked like the others, and deleted next (view_delete).
 -- only: postgres SQLite has insert, update and delete, and needs no order of locks
--- binds: 1 generation bigint[], 2 tenant text[], 3 id text[], 4 data text[], 5 last_position and
---        6 last_seq and 7 schema bigint[], 8 digest bytea[]
+-- binds: 1 generations int[], 2 tenants text[], 3 ids text[], 4 data text[], 5 last_positions
+--        int[], 6 last_seqs int[], 7 schemas int[], 8 digests blob[]
+-- row: whole int
 WITH put AS (
     INSERT INTO everfold_views.view AS v (generation, tenant, id, data, last_position, last_seq,
                                           schema, digest)
@@ -27,20 +28,24 @@ SELECT count(*) FROM put WHERE whole;
 
 -- name: view_delete
 -- Views that view_put has locked, with their index entries.
--- binds: 1 generation, 2 tenant, 3 id
+-- binds: 1 generation int, 2 tenant text, 3 id text
 WITH gone AS (
     DELETE FROM everfold_views.view_index WHERE generation = $1 AND tenant = $2 AND id = $3)
 DELETE FROM everfold_views.view WHERE generation = $1 AND tenant = $2 AND id = $3;
 
 -- name: view_get
--- binds: 1 generation, 2 tenant, 3 id
+-- binds: 1 generation int, 2 tenant text, 3 name text
+-- rows vp_view_row: view.data text, view.last_position int, view.last_seq int, view.schema int,
+--        digest blob
 SELECT data, last_position, last_seq, schema, digest
   FROM everfold_views.view WHERE generation = $1 AND tenant = $2 AND id = $3;
 
 -- name: view_get_many
 -- For each key that has a view: the index of the key in the arrays, from 1, and the view.
 -- only: postgres each question is a round trip
--- binds: 1 generation, 2 tenant text[], 3 id text[]
+-- binds: 1 generation int, 2 tenants text[], 3 names text[]
+-- rows vp_view_row: n int, view.data text, view.last_position int, view.last_seq int, view.schema
+--        int, digest blob
 SELECT a.n, v.data, v.last_position, v.last_seq, v.schema, v.digest
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS a(tenant, id, n)
  CROSS JOIN LATERAL (
@@ -48,7 +53,7 @@ SELECT a.n, v.data, v.last_position, v.last_seq, v.schema, v.digest
         WHERE w.generation = $1 AND w.tenant = a.tenant AND w.id = a.id OFFSET 0) v;
 
 -- name: view_cut
--- binds: 1 generation, 2 limit
+-- binds: 1 generation int, 2 limit int
 DELETE FROM everfold_views.view
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view WHERE generation = $1 LIMIT $2));
 
@@ -56,7 +61,7 @@ DELETE FROM everfold_views.view
 -- Unchanged entries are not written. view_put has locked the views' rows, so no other transaction writes entries
 -- of them.
 -- only: postgres SQLite packs the keys beside the view, to know what has to go
--- binds: 1 generation bigint[], 2 tenant text[], 3 id text[], 4 idx bigint[], 5 key bytea[]
+-- binds: 1 generations int[], 2 tenants text[], 3 ids text[], 4 indexes int[], 5 keys blob[]
 INSERT INTO everfold_views.view_index AS i (generation, tenant, id, idx, key)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
     ON CONFLICT (generation, tenant, id, idx) DO UPDATE SET key = excluded.key
@@ -66,12 +71,12 @@ SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::byt
 -- Deletes entries of a view that is in fewer indexes than before. Programs give every view a key in every index,
 -- so this is rare.
 -- only: postgres SQLite packs the keys beside the view, to know what has to go
--- binds: 1 generation, 2 tenant, 3 id, 4 idx that stay bigint[]
+-- binds: 1 generation int, 2 tenant text, 3 id text, 4 stay int[] (indexes)
 DELETE FROM everfold_views.view_index
  WHERE generation = $1 AND tenant = $2 AND id = $3 AND idx <> ALL ($4::bigint[]);
 
 -- name: index_cut
--- binds: 1 generation, 2 limit
+-- binds: 1 generation int, 2 limit int
 DELETE FROM everfold_views.view_index
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view_index WHERE generation = $1 LIMIT $2));
 
@@ -79,21 +84,21 @@ DELETE FROM everfold_views.view_index
 -- statement serves all bounds and pages, and is always one search of an index.
 
 -- name: view_scan_up
--- binds: 1 generation, 2 tenant, 3 id to start with; 4, 5, 6 the same to end before; 7 limit
+-- binds: by hand, 1 generation, 2 tenant, 3 id to start with; 4, 5, 6 the same to end before; 7 limit
 SELECT data, last_position, last_seq, schema, digest, tenant, id
   FROM everfold_views.view
  WHERE (generation, tenant, id) >= ($1, $2, $3) AND (generation, tenant, id) < ($4, $5, $6)
  ORDER BY generation, tenant, id LIMIT $7;
 
 -- name: view_scan_down
--- binds: 1 generation, 2 tenant, 3 id of the low end; 4, 5, 6 the same to start before; 7 limit
+-- binds: by hand, 1 generation, 2 tenant, 3 id of the low end; 4, 5, 6 the same to start before; 7 limit
 SELECT data, last_position, last_seq, schema, digest, tenant, id
   FROM everfold_views.view
  WHERE (generation, tenant, id) >= ($1, $2, $3) AND (generation, tenant, id) < ($4, $5, $6)
  ORDER BY generation DESC, tenant DESC, id DESC LIMIT $7;
 
 -- name: index_scan_up
--- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start with; 6 key and 7 id to end before;
+-- binds: by hand, 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start with; 6 key and 7 id to end before;
 --        8 limit
 SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
   FROM (SELECT id, key FROM everfold_views.view_index
@@ -106,7 +111,7 @@ SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
  ORDER BY i.key, i.id;
 
 -- name: index_scan_down
--- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id of the low end; 6 key and 7 id to start before;
+-- binds: by hand, 1 generation, 2 tenant, 3 idx, 4 key and 5 id of the low end; 6 key and 7 id to start before;
 --        8 limit
 SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
   FROM (SELECT id, key FROM everfold_views.view_index
@@ -126,7 +131,7 @@ SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
 
 -- name: view_sieve_up
 -- only: postgres a row that does not cross the network is one gained
--- binds: 1 generation, 2 tenant, 3 id to start with; 4, 5, 6 the same to end before; 7 limit;
+-- binds: by hand, 1 generation, 2 tenant, 3 id to start with; 4, 5, 6 the same to end before; 7 limit;
 --        8 bytes_max, 9 needle
 SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, digest, tenant, id, place, bytes
   FROM (SELECT v.*,
@@ -144,7 +149,7 @@ SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, digest, ten
 
 -- name: view_sieve_down
 -- only: postgres a row that does not cross the network is one gained
--- binds: 1 generation, 2 tenant, 3 id of the low end; 4, 5, 6 the same to start before; 7 limit;
+-- binds: by hand, 1 generation, 2 tenant, 3 id of the low end; 4, 5, 6 the same to start before; 7 limit;
 --        8 bytes_max, 9 needle
 SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, digest, tenant, id, place, bytes
   FROM (SELECT v.*,
@@ -162,7 +167,7 @@ SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, digest, ten
 
 -- name: index_sieve_up
 -- only: postgres a row that does not cross the network is one gained
--- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start with; 6 key and 7 id to end before;
+-- binds: by hand, 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start with; 6 key and 7 id to end before;
 --        8 limit; 9 bytes_max, 10 needle
 SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, id, key, place, bytes
   FROM (SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key,
@@ -183,7 +188,7 @@ SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, id, key, pl
 
 -- name: index_sieve_down
 -- only: postgres a row that does not cross the network is one gained
--- binds: 1 generation, 2 tenant, 3 idx, 4 key and 5 id of the low end; 6 key and 7 id to start before;
+-- binds: by hand, 1 generation, 2 tenant, 3 idx, 4 key and 5 id of the low end; 6 key and 7 id to start before;
 --        8 limit; 9 bytes_max, 10 needle
 SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, id, key, place, bytes
   FROM (SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key,

@@ -4,8 +4,9 @@
 -- As view_put does: the hash of a proposed row is the new hash followed by the watermark that was read (hash,
 -- applied_seq, expected_next_seq), or by nothing if there was none.
 -- only: postgres SQLite has insert and update, and needs no order of locks
--- binds: 1 generation bigint[], 2 tenant text[], 3 stream text[], 4 applied_seq and
---        5 expected_next_seq bigint[], 6 hash bytea[]
+-- binds: 1 generations int[], 2 tenants text[], 3 streams text[], 4 applied int[], 5 expected
+--        int[], 6 hashes blob[]
+-- row: whole int
 WITH put AS (
     INSERT INTO everfold_views.watermark AS w (generation, tenant, stream, applied_seq,
                                                expected_next_seq, hash)
@@ -20,14 +21,17 @@ WITH put AS (
 SELECT count(*) FROM put WHERE whole;
 
 -- name: watermark_get
--- binds: 1 generation, 2 tenant, 3 stream
+-- binds: 1 generation int, 2 tenant text, 3 name text
+-- row ef__watermark: applied_seq int, expected_next_seq int, hash bytes
 SELECT applied_seq, expected_next_seq, hash
   FROM everfold_views.watermark WHERE generation = $1 AND tenant = $2 AND stream = $3;
 
 -- name: watermark_get_many
 -- For each key that has a watermark: the index of the key in the arrays, from 1, and the watermark.
 -- only: postgres each question is a round trip
--- binds: 1 generation, 2 tenant text[], 3 stream text[]
+-- binds: 1 generation int, 2 tenants text[], 3 names text[]
+-- rows vp_watermark_row: n int, watermark.applied_seq int, watermark.expected_next_seq int,
+--        watermark.hash bytes
 SELECT a.n, w.applied_seq, w.expected_next_seq, w.hash
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS a(tenant, stream, n)
  CROSS JOIN LATERAL (
@@ -35,26 +39,30 @@ SELECT a.n, w.applied_seq, w.expected_next_seq, w.hash
         WHERE x.generation = $1 AND x.tenant = a.tenant AND x.stream = a.stream OFFSET 0) w;
 
 -- name: watermark_scan
--- binds: 1 generation, 2 tenant and 3 stream to continue after, 4 limit
+-- binds: 1 generation int, 2 tenant text, 3 stream text (to continue after), 4 limit int
+-- rows vp_watermark_row: watermark.applied_seq int, watermark.expected_next_seq int, watermark.hash
+--        bytes, tenant text, stream text
 SELECT applied_seq, expected_next_seq, hash, tenant, stream
   FROM everfold_views.watermark
  WHERE generation = $1 AND (tenant, stream) > ($2, $3)
  ORDER BY tenant, stream LIMIT $4;
 
 -- name: watermark_cut
--- binds: 1 generation, 2 limit
+-- binds: 1 generation int, 2 limit int
 DELETE FROM everfold_views.watermark
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.watermark WHERE generation = $1 LIMIT $2));
 
 -- name: fence_get
--- binds: 1 scope
+-- binds: 1 scope text
+-- row: token int
 SELECT token FROM everfold_views.fence WHERE scope = $1;
 
 -- name: fence_pass
 -- The fences with a higher token than the one given: no row means that all of them are passed. The rows stay
 -- locked, so that no higher token passes before this transaction has ended.
 -- only: postgres SQLite reads and puts, because it has one writer
--- binds: 1 scope text[], 2 token bigint[]
+-- binds: 1 scopes text[], 2 tokens int[]
+-- rows: scope text, given int, found int
 WITH passed AS (
     INSERT INTO everfold_views.fence AS f (scope, token)
     SELECT * FROM unnest($1::text[], $2::bigint[])
@@ -66,8 +74,9 @@ SELECT p.scope, g.token, p.token
 
 -- name: failure_put
 -- Opens a failure, or increments the attempts of the one that is open for this event.
--- binds: 1 generation, 2 tenant, 3 stream, 4 seq, 5 position, 6 event_id, 7 code, 8 message,
---        9 recorded, 10 line
+-- binds: 1 generation int, 2 f.tenant text, 3 f.stream text, 4 f.seq int, 5 f.position int, 6
+--        f.event_id text, 7 f.code text, 8 message text, 9 recorded_us int, 10 f.line int
+-- from: f ef__failure
 INSERT INTO everfold_views.failure AS f (generation, tenant, stream, seq, position, event_id, code,
                                          message, attempts, open, recorded, resolved, line)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, true, $9, 0, $10)
@@ -77,12 +86,13 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, true, $9, 0, $10)
                   line = excluded.line;
 
 -- name: failure_any_open
--- binds: 1 generation bigint[]
+-- binds: 1 generations int[]
+-- row: -
 SELECT 1 FROM everfold_views.failure WHERE generation = ANY ($1::bigint[]) AND open LIMIT 1;
 
 -- name: failure_resolve
--- binds: 1 generation bigint[], 2 tenant text[], 3 stream text[], 4 seq from and 5 seq before bigint[],
---        6 resolved
+-- binds: 1 generations int[], 2 tenants text[], 3 streams text[], 4 first int[], 5 next int[], 6
+--        resolved_us int
 UPDATE everfold_views.failure f SET open = false, resolved = $6
   FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
        AS w(generation, tenant, stream, first, next)
@@ -90,20 +100,24 @@ UPDATE everfold_views.failure f SET open = false, resolved = $6
    AND f.seq >= w.first AND f.seq < w.next AND f.open;
 
 -- name: failure_newest
--- binds: 1 generation, 2 limit, 3 of all tenants, 4 tenant
+-- binds: 1 generation int, 2 limit int, 3 all_tenants bool, 4 tenant text
+-- list ef__failure: id int, generation int, tenant text, stream text, seq int, position int,
+--        event_id text, code text, message text, attempts int, open bool, recorded_us int,
+--        resolved_us int, line int
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
        recorded, resolved, line
   FROM everfold_views.failure WHERE generation = $1 AND ($3 OR tenant = $4)
  ORDER BY id DESC LIMIT $2;
 
 -- name: failure_newest_open
--- binds: 1 generation, 2 limit, 3 of all tenants, 4 tenant
+-- binds: as failure_newest
+-- list: as failure_newest
 SELECT id, generation, tenant, stream, seq, position, event_id, code, message, attempts, open,
        recorded, resolved, line
   FROM everfold_views.failure WHERE generation = $1 AND open AND ($3 OR tenant = $4)
  ORDER BY id DESC LIMIT $2;
 
 -- name: failure_cut
--- binds: 1 generation, 2 limit
+-- binds: 1 generation int, 2 limit int
 DELETE FROM everfold_views.failure
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.failure WHERE generation = $1 LIMIT $2));
