@@ -3,7 +3,7 @@
  *
  * Five interfaces, one header each: events.h (the event source), outbox.h, lease.h (leases,
  * workers, partitions), record.h (types, runs, audit entries, skips), and the store as a whole
- * here. A back end has one const table per interface at the end of its main file.
+ * here. A back end has one const table per interface.
  *
  * The public API (front*.c) checks every argument, fills in defaults and generates ids, so a back
  * end can rely on it: names and JSON are valid, limits are kept, `limit` is 1 … EF_LIMIT_LIST_ROWS,

@@ -51,6 +51,7 @@ ALLOWED_JOURNAL = {
     "type_aliases_to": ("SCAN a", "types are few, and this is asked only to make one an alias"),
     "lane_all": ("SCAN lane", FEW),
     "lane_in_order": ("SCAN lane", FEW),
+    "lane_kinds": ("SCAN lane", FEW),
     "retry_row_due": ("SCAN l", "lanes are few; the exceptions of each are searched"),
     "outbox_has_work": ("SCAN l", "lanes are few; the rows of each are searched, for one"),
     "retry_row_pending": ("USE TEMP B-TREE", "for a report: what waits in one lane, by stream"),

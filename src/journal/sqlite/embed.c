@@ -5,10 +5,7 @@
  * thread at a time, so there is no group commit, no state lock and no checkpoint thread: the WAL is
  * checkpointed by processes that use ef_journal_open, and at detach if it is long.
  */
-#include "store.h"
 #include "writer.h"
-
-#include "settle.h"
 
 #include "../front_priv.h"
 

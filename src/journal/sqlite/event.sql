@@ -168,7 +168,7 @@ SELECT count(*) FROM event_type a JOIN event_type t ON t.id = a.alias_of WHERE t
 
 -- name: lane_all
 -- only: sqlite PostgreSQL selects the lanes of an event in outbox_insert
--- rows: id int, name text, kind int, enabled bool, types text
+-- rows sq_lane: id int, name text, kind int, enabled bool, types text
 SELECT id, name, kind, enabled, types FROM lane ORDER BY id;
 
 -- name: outbox_insert

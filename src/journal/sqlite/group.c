@@ -1,8 +1,6 @@
 /*
  * group.c - group commit: jobs of several threads in one transaction (base/batcher.h).
  */
-#include "settle.h"
-#include "store.h"
 #include "writer.h"
 
 #include "../../base/limits.h"
@@ -10,6 +8,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define GROUPS_A_LEADER 16
@@ -45,7 +44,7 @@ static void run_job(sq_store *store, sq_job *job, bool *out_fatal)
     if (job->status == EF_OK && !job->plans_first)
         job->status = ef__sq_run(conn, SQ_SAVEPOINT, err);
     if (job->status == EF_OK)
-        job->status = job->run(store, job, err);
+        job->status = job->call(store, conn, job->asked, job->out, err);
     if (!job->plans_first && sqlite3_get_autocommit(conn->db) == 0) {
         if (job->status != EF_OK)
             (void)ef__sq_run(conn, SQ_SAVEPOINT_ROLLBACK, NULL);
@@ -225,4 +224,68 @@ ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err)
     job->queued.sibling = NULL;
     sq_submit_all(store, job);
     return job->status;
+}
+
+ef_status sq_write(ef_journal *journal, sq_call *call, const void *asked, void *out, ef_error *err)
+{
+    sq_job job = {.call = call, .asked = asked, .out = out};
+
+    return sq_submit(sq_store_of(journal), &job, err);
+}
+
+/* --- appends ---------------------------------------------------------------------------------- */
+
+/* `asked` is a checked append. */
+static ef_status run_append(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
+                            ef_error *err)
+{
+    const ef__append *append = asked;
+    ef_status st;
+
+    (void)conn;
+    pthread_mutex_lock(&store->state_lock);
+    st = sq_writer_append(&store->writer, append->events, append->of->count, sq_now_us(store), out,
+                          err);
+    pthread_mutex_unlock(&store->state_lock);
+    return st;
+}
+
+static sq_job append_job(const ef__append *append)
+{
+    return (sq_job){.call = run_append,
+                    .asked = append,
+                    .out = append->of->out_places,
+                    .plans_first = true,
+                    .keeps_state = true,
+                    .queued.weight = append->of->count,
+                    .err = append->of->err};
+}
+
+ef_status sq_append(ef_journal *journal, const ef__arrival *events, size_t count, ef_place *out,
+                    ef_error *err)
+{
+    ef_append of = {.count = count, .out_places = out};
+    sq_job job = append_job(&(ef__append){.events = events, .of = &of});
+
+    return sq_submit(sq_store_of(journal), &job, err);
+}
+
+void sq_append_each(ef_journal *journal, const ef__append *appends, size_t count)
+{
+    sq_job *jobs = calloc(count, sizeof *jobs);
+
+    for (size_t i = 0; i < count; i++) {
+        ef_append *of = appends[i].of;
+        if (!jobs) {
+            of->status = ef_fail(of->err, EF_NO_MEMORY, "out of memory to append %zu times", count);
+            continue;
+        }
+        jobs[i] = append_job(&appends[i]);
+        jobs[i].queued.sibling = i + 1 < count ? &jobs[i + 1].queued : NULL;
+    }
+    if (jobs)
+        sq_submit_all(sq_store_of(journal), jobs);
+    for (size_t i = 0; jobs && i < count; i++)
+        appends[i].of->status = jobs[i].status;
+    free(jobs);
 }

@@ -1,7 +1,7 @@
 /*
- * ids.c - see ids.h.
+ * ids.c - the index of event ids (state.h), and a filter in memory in front of it.
  */
-#include "ids.h"
+#include "state.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,6 +11,8 @@
 #define CHUNK_ENTRIES 280
 #define FILTER_AFTER 64 /* lookups before the filter is filled */
 #define RUNS_MAX 1024
+#define FILTER_ENTRY_BITS 12
+#define FILTER_PROBES 6
 #define DROP_FASTER 16 /* deleting entries is cheap: many per page, without reading them */
 
 static ef_status no_memory(ef_error *err)
@@ -346,6 +348,66 @@ void sq_merge_release(sq_merge *merge)
     *merge = (sq_merge){0};
 }
 
+/* --- the filter ------------------------------------------------------------------------------ */
+
+static bool make_filter(sq_filter *filter, size_t capacity)
+{
+    size_t blocks = 2;
+    unsigned shift = 63;
+
+    for (; blocks * 512 < capacity * FILTER_ENTRY_BITS && blocks * 64 < SQ_FILTER_BYTES_MAX;
+         shift--)
+        blocks *= 2;
+    sq_filter_release(filter);
+    filter->words = aligned_alloc(64, blocks * 64);
+    if (!filter->words)
+        return false;
+    memset(filter->words, 0, blocks * 64);
+    filter->blocks = blocks;
+    filter->shift = shift;
+    filter->capacity = blocks * 512 / FILTER_ENTRY_BITS;
+    return true;
+}
+
+void sq_filter_release(sq_filter *filter)
+{
+    free(filter->words);
+    *filter = (sq_filter){0};
+}
+
+/* The high bits select the block without mixing: runs are sorted by hash, so filling the filter
+ * from one accesses memory in order. The six bits in a block come from the hash mixed once more. */
+static uint64_t *block_of(const sq_filter *filter, int64_t hash)
+{
+    return filter->words + ((uint64_t)hash >> filter->shift) * 8;
+}
+
+static uint64_t bits_of(int64_t hash)
+{
+    return ((uint64_t)hash * UINT64_C(0x9E3779B97F4A7C15)) >> 10;
+}
+
+void sq_filter_add(sq_filter *filter, int64_t hash)
+{
+    uint64_t *block = block_of(filter, hash);
+    uint64_t bits = bits_of(hash);
+
+    for (int i = 0; i < FILTER_PROBES; i++, bits >>= 9)
+        block[(bits >> 6) & 7] |= UINT64_C(1) << (bits & 63);
+    filter->count++;
+}
+
+static bool filter_may_have(const sq_filter *filter, int64_t hash)
+{
+    const uint64_t *block = block_of(filter, hash);
+    uint64_t bits = bits_of(hash);
+
+    for (int i = 0; i < FILTER_PROBES; i++, bits >>= 9)
+        if (!(block[(bits >> 6) & 7] & UINT64_C(1) << (bits & 63)))
+            return false;
+    return true;
+}
+
 /* --- look-up -----------------------------------------------------------------------------------
  */
 
@@ -424,7 +486,7 @@ static ef_status fill_filter(sq_state *state, ef__sq_conn *conn, ef_error *err)
     ef_str chunk;
     ef_status st;
 
-    if (!sq_filter_make(&state->filter, capacity < 262144 ? 262144 : capacity))
+    if (!make_filter(&state->filter, capacity < 262144 ? 262144 : capacity))
         return no_memory(err);
     rows = sq_each_id_chunk_all(conn, NULL, err);
     while (sq_next_id_chunk_all(&rows, &chunk)) {
@@ -452,7 +514,7 @@ static ef_status find_in_runs(sq_state *state, ef__sq_conn *conn, ef_str tenant,
         if (++state->id_lookups >= FILTER_AFTER && !full_size)
             st = fill_filter(state, conn, err);
     }
-    if (st != EF_OK || (state->filter.words && !sq_filter_may_have(&state->filter, hash)))
+    if (st != EF_OK || (state->filter.words && !filter_may_have(&state->filter, hash)))
         return st;
     st = read_runs(conn, runs, &count, err);
     int64_t output = st == EF_OK ? merge_output(runs, count) : 0;

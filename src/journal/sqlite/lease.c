@@ -1,25 +1,23 @@
 /*
- * lease.c - leases on SQLite: the rules of core/lease_rule.h on stored rows.
+ * lease.c - workers on SQLite: leases, heartbeats, throughput and partitions. The rules of leases
+ * are in core/lease_rule.h.
  *
- * A row stays after its lease was released, because its token must never be given again: view
+ * A row of a lease stays after it was released, because its token must never be given again: view
  * stores record the highest token of a write, and refuse lower ones. For rows that are pruned
- * (partition.c) state.token_floor keeps the highest token.
+ * state.token_floor keeps the highest token.
  *
  * Leases use the unmodified clock, not sq_now_us: after the clock was set back, sq_now_us does not
  * advance, and no lease would expire. The rules handle a clock that was set back.
+ *
+ * The number of partitions is in the state row, and so in the cached state of every process
+ * (state.h), which is compared with the store in each writing transaction.
  */
 #include "outbox.h"
 
 #include "../lease_call.h"
 
+#include <errno.h>
 #include <inttypes.h>
-
-typedef struct lease_job {
-    sq_job base;
-    ef_lease_call *calls;
-    size_t count;
-    const ef__heartbeat *beat;
-} lease_job;
 
 ef_status sq_lease_get(ef__sq_conn *conn, const ef_lease_key *key, sq_lease_row *out, ef_error *err)
 {
@@ -86,13 +84,18 @@ ef_status sq_count_refused(sq_store *store, ef_status st)
     return st;
 }
 
-/* --- calls ------------------------------------------------------------------------------------ */
+/* --- calls and heartbeats --------------------------------------------------------------------- */
+
+typedef struct lease_calls {
+    ef_lease_call *calls;
+    size_t count;
+} lease_calls;
 
 /* Runs one call; the status is that of the store. `refusal` (may be NULL) gets the reason of a
  * refusal. */
-static ef_status call_one(sq_store *store, ef_lease_call *call, ef_error *refusal, ef_error *err)
+static ef_status call_one(sq_store *store, ef__sq_conn *conn, ef_lease_call *call,
+                          ef_error *refusal, ef_error *err)
 {
-    ef__sq_conn *conn = &store->writer.conn;
     sq_lease_row found;
     ef__lease_row changed;
     ef_status st = sq_lease_get(conn, &call->key, &found, err);
@@ -103,49 +106,78 @@ static ef_status call_one(sq_store *store, ef_lease_call *call, ef_error *refusa
     return sq_run_lease_put(conn, &call->key, &changed, err);
 }
 
-static ef_status run_calls(sq_store *store, sq_job *base, ef_error *err)
+/* Joins, or extends the heartbeat. */
+static ef_status beat_worker(sq_store *store, ef__sq_conn *conn, const ef__heartbeat *beat,
+                             ef_error *err)
 {
-    lease_job *job = (lease_job *)base;
-    ef__sq_conn *conn = &store->writer.conn;
-    struct sq_lease_bring_back clock = {.now = sq_clock_us(store), .slack = EF__CLOCK_SLACK_US};
+    int64_t now_us = sq_clock_us(store);
+    struct sq_lease_bring_back clock = {.now = now_us, .slack = EF__CLOCK_SLACK_US};
+    ef_status st = sq_run_lease_bring_back(conn, &clock, err);
+
+    if (st == EF_OK)
+        st = sq_run_worker_bring_back(conn, &clock, err);
+    if (st != EF_OK)
+        return st;
+    return sq_run_worker_beat(
+        conn,
+        &(struct sq_worker_beat){.worker = beat->worker,
+                                 .now = now_us,
+                                 .heartbeat_until = now_us + beat->heartbeat_ms * 1000,
+                                 .idle = beat->worker->state == EF_WORKER_IDLE},
+        err);
+}
+
+/* Adds to the rows of these minutes, and deletes rows older than a day. */
+static ef_status add_throughput(ef__sq_conn *conn, const ef_throughput *minutes, size_t count,
+                                ef_error *err)
+{
+    int64_t newest_us = 0;
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        st = sq_run_throughput_add(conn, &minutes[i], err);
+        newest_us = minutes[i].at_us > newest_us ? minutes[i].at_us : newest_us;
+    }
+    newest_us -= (EF_THROUGHPUT_MINUTES - 1) * EF__MINUTE_US;
+    return st == EF_OK ? sq_run_throughput_drop(conn, newest_us, err) : st;
+}
+
+static ef_status run_calls(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
+                           ef_error *err)
+{
+    const ef__heartbeat *beat = asked;
+    const lease_calls *these = out;
     ef_error *refusal = err;
     ef_status st = EF_OK;
 
-    if (job->beat->worker)
-        st = sq_run_lease_bring_back(conn, &clock, err);
-    if (st == EF_OK && job->beat->worker)
-        st = sq_run_worker_bring_back(conn, &clock, err);
-    if (st == EF_OK && job->beat->worker)
-        st = sq_worker_beat(store, job->beat->worker, job->beat->heartbeat_ms, err);
-    if (st == EF_OK && job->beat->minute_count)
-        st = sq_throughput_add(store, job->beat->minutes, job->beat->minute_count, err);
-    for (size_t i = 0; st == EF_OK && i < job->count; i++) {
-        st = call_one(store, &job->calls[i], refusal, err);
-        if (job->calls[i].status != EF_OK)
+    if (beat->worker)
+        st = beat_worker(store, conn, beat, err);
+    if (st == EF_OK && beat->minute_count)
+        st = add_throughput(conn, beat->minutes, beat->minute_count, err);
+    for (size_t i = 0; st == EF_OK && i < these->count; i++) {
+        st = call_one(store, conn, &these->calls[i], refusal, err);
+        if (these->calls[i].status != EF_OK)
             refusal = NULL; /* the first refusal is reported */
     }
     return st;
 }
 
-ef_status sq_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                        const ef__heartbeat *beat, ef_error *err)
+static ef_status lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                            const ef__heartbeat *beat, ef_error *err)
 {
-    lease_job job = {.base = {.run = run_calls, .keeps_state = true},
-                     .calls = calls,
-                     .count = count,
-                     .beat = beat};
+    lease_calls these = {calls, count};
+    sq_job job = {.call = run_calls, .asked = beat, .out = &these, .keeps_state = true};
     sq_store *store = sq_store_of(journal);
-    ef_status st = sq_submit(store, &job.base, err);
+    ef_status st = sq_submit(store, &job, err);
 
     for (size_t i = 0; st == EF_OK && i < count; i++)
         (void)sq_count_refused(store, calls[i].status);
     return st;
 }
 
-/* --- listing ---------------------------------------------------------------------------------- */
-
-ef_status sq_leases_load(sq_store *store, ef__sq_conn *conn, const ef_lease_kind *kind,
-                         ef_lease_list *out, ef_error *err)
+/* All leases, or those of a kind. */
+static ef_status list_leases(sq_store *store, ef__sq_conn *conn, const ef_lease_kind *kind,
+                             ef_lease_list *out, ef_error *err)
 {
     ef__sq_rows rows = sq_each_lease_all(conn, kind ? (int64_t)*kind : -1, &out->room->arena, err);
     ef_lease lease;
@@ -158,16 +190,319 @@ ef_status sq_leases_load(sq_store *store, ef__sq_conn *conn, const ef_lease_kind
     return ef__sq_rows_end(&rows);
 }
 
-ef_status sq_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
-                      ef_error *err)
+static ef_status lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
+                          ef_error *err)
 {
-    sq_store *store = sq_store_of(journal);
     sq_reader *reader;
-    ef_status st = sq_read_begin(store, &reader, err);
+    ef_status st = sq_read_begin(journal, &reader, err);
+
+    if (st == EF_OK)
+        st = list_leases(reader->store, &reader->conn, kind, out, err);
+    return sq_read_end(reader, st);
+}
+
+static ef_status throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                               ef_error *err)
+{
+    sq_reader *reader;
+    ef_status st = sq_read_begin(journal, &reader, err);
+
+    if (st == EF_OK)
+        st = sq_list_throughput_all(&reader->conn, from_us, &out->room->arena, &out->items,
+                                    &out->count, err);
+    return sq_read_end(reader, st);
+}
+
+/* --- workers ---------------------------------------------------------------------------------- */
+
+static ef_status delete_worker(sq_store *store, ef__sq_conn *conn, const void *id, void *out,
+                               ef_error *err)
+{
+    (void)store, (void)out;
+    return sq_run_worker_leave(conn, *(const ef_str *)id, err);
+}
+
+static ef_status worker_leave(ef_journal *journal, ef_str id, ef_error *err)
+{
+    sq_job job = {.call = delete_worker, .asked = &id, .plans_first = true};
+
+    return sq_submit(sq_store_of(journal), &job, err);
+}
+
+typedef struct worker_purge_request {
+    int64_t older_than_ms, interval_ms;
+} worker_purge_request;
+
+static ef_status purge_workers(sq_store *store, ef__sq_conn *conn, const void *asked,
+                               void *out_purged, ef_error *err)
+{
+    const worker_purge_request *is = asked;
+    int64_t *purged = out_purged, now_us = sq_clock_us(store);
+    ef_status st = sq_run_worker_purge_claim(
+        conn, &(struct sq_worker_purge_claim){.now = now_us, .interval = is->interval_ms * 1000},
+        err);
+
+    *purged = 0;
+    if (st != EF_OK || sqlite3_changes(conn->db) == 0)
+        return st;
+    st = sq_run_worker_purge(conn, now_us - is->older_than_ms * 1000, err);
+    *purged = st == EF_OK ? sqlite3_changes64(conn->db) : 0;
+    return st;
+}
+
+static ef_status worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                              int64_t *out_purged, ef_error *err)
+{
+    worker_purge_request asked = {older_than_ms, interval_ms};
+
+    return sq_write(journal, purge_workers, &asked, out_purged, err);
+}
+
+static ef_status worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
+{
+    int64_t now_us = sq_clock_us(sq_store_of(journal));
+    sq_reader *reader;
+    ef__sq_rows rows;
+    ef_worker worker;
+    ef_status st = sq_read_begin(journal, &reader, err);
 
     if (st != EF_OK)
         return st;
-    st = sq_leases_load(store, &reader->conn, kind, out, err);
-    sq_read_end(store, reader);
+    rows = sq_each_worker_all(&reader->conn, &out->room->arena, err);
+    while (sq_next_worker_all(&rows, &worker)) {
+        worker.state = worker.state ? EF_WORKER_IDLE : EF_WORKER_WORKING;
+        ef__worker_judge(&worker, now_us);
+        out->items = ef__sq_rows_add(&rows, out->items, &out->count, &worker, sizeof worker);
+    }
+    return sq_read_end(reader, ef__sq_rows_end(&rows));
+}
+
+/* --- partitions ------------------------------------------------------------------------------- */
+
+static ef_status partition_count(ef_journal *journal, int32_t *out, ef_error *err)
+{
+    int64_t count = 0;
+    sq_reader *reader;
+    ef_status st = sq_read_begin(journal, &reader, err);
+
+    if (st == EF_OK)
+        st = sq_one_state_partitions(&reader->conn, &count, NULL, err);
+    *out = (int32_t)count;
+    return sq_read_end(reader, st);
+}
+
+typedef struct partition_listing {
+    ef_partition *items;
+    int32_t count;
+} partition_listing;
+
+static ef_status set_rows(ef__sq_conn *conn, int64_t lane, partition_listing *l, ef_error *err)
+{
+    ef__sq_rows rows =
+        sq_each_partition_queued(conn, &(struct sq_partition_queued){.lane = lane}, err);
+    struct sq_partition_queued_row row;
+    ef_status st;
+
+    while (sq_next_partition_queued(&rows, &row))
+        if (row.partition < l->count)
+            l->items[row.partition].pending = row.count;
+    st = ef__sq_rows_end(&rows);
+    if (st != EF_OK)
+        return st;
+    rows = sq_each_partition_retry_rows(
+        conn, &(struct sq_partition_retry_rows){.kind = EF_LANE_KIND_PROJECTION}, err);
+    while (sq_next_partition_queued(&rows, &row))
+        if (row.partition < l->count)
+            l->items[row.partition].retry_rows = row.count;
+    return ef__sq_rows_end(&rows);
+}
+
+/* A queued row in flight is not pending. */
+static ef_status set_in_flight(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
+                               partition_listing *l, ef_error *err)
+{
+    sq_in_flight hands;
+    ef_status st = sq_hands_load(store, conn, lane, &hands, err);
+
+    for (int32_t p = 0; st == EF_OK && p < l->count; p++) {
+        if (hands.of[p].upto == 0)
+            continue;
+        st = sq_one_outbox_count_in_flight(
+            conn,
+            &(struct sq_outbox_count_in_flight){.lane = lane->id,
+                                                .partition = p,
+                                                .offset = hands.of[p].mark,
+                                                .in_flight = hands.of[p].upto,
+                                                .any_tenant = true},
+            &l->items[p].in_flight, NULL, err);
+        l->items[p].pending -= l->items[p].in_flight;
+    }
     return st;
 }
+
+static ef_status set_owner(sq_store *store, ef__sq_conn *conn, ef__arena *arena, ef_partition *out,
+                           ef_error *err)
+{
+    ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = out->number};
+    sq_lease_row lease;
+    ef_status st = sq_lease_get(conn, &key, &lease, err);
+
+    if (st != EF_OK)
+        return st;
+    out->holder = ef__arena_copy(arena, lease.row.owner);
+    out->token = lease.row.token;
+    out->until_us = lease.row.until_us;
+    out->live = ef__lease_live(&lease.row, sq_clock_us(store));
+    return out->holder.ptr ? EF_OK : ef__no_memory(err);
+}
+
+static ef_status list_partitions(sq_store *store, ef__sq_conn *conn, ef_partition_list *out,
+                                 ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    sq_lane lane;
+    int64_t count = 0;
+    partition_listing l;
+    ef_status st = sq_one_state_partitions(conn, &count, NULL, err);
+
+    if (st == EF_OK)
+        st = sq_lane_need(conn, EF_STR(EF_LANE_APPLY), &lane, err);
+    if (st != EF_OK)
+        return st;
+    l = (partition_listing){ef__arena_zalloc(arena, (size_t)count, sizeof *l.items),
+                            (int32_t)count};
+    if (!l.items)
+        return ef__no_memory(err);
+    for (int32_t p = 0; st == EF_OK && p < l.count; p++) {
+        l.items[p].number = p;
+        st = set_owner(store, conn, arena, &l.items[p], err);
+    }
+    if (st == EF_OK)
+        st = set_rows(conn, lane.id, &l, err);
+    if (st == EF_OK)
+        st = set_in_flight(store, conn, &lane, &l, err);
+    out->items = l.items;
+    out->count = (size_t)l.count;
+    return st;
+}
+
+static ef_status partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err)
+{
+    sq_reader *reader;
+    ef_status st = sq_read_begin(journal, &reader, err);
+
+    if (st == EF_OK)
+        st = list_partitions(reader->store, &reader->conn, out, err);
+    return sq_read_end(reader, st);
+}
+
+/* --- the number of partitions ----------------------------------------------------------------- */
+
+static ef_status add_waiting(ef__sq_rows rows, ef__waiting_rows *waiting)
+{
+    struct sq_partition_queued_row row;
+
+    while (sq_next_partition_queued(&rows, &row))
+        ef__waiting_add(waiting, (int32_t)row.partition, row.count);
+    return ef__sq_rows_end(&rows);
+}
+
+static ef_status check_waiting(sq_writer *writer, int32_t count, ef_error *err)
+{
+    ef__sq_conn *conn = &writer->conn;
+    ef__waiting_rows waiting = {.count = count};
+    ef_status st = add_waiting(
+        sq_each_partition_queued(conn, &(struct sq_partition_queued){.lowest = count}, err),
+        &waiting);
+
+    /* Rows that were queued in this transaction are not written yet. */
+    for (size_t i = 0; i < writer->txn.queued_count; i++)
+        ef__waiting_add(&waiting, writer->txn.queued[i].partition, 1);
+    if (st == EF_OK)
+        st = add_waiting(
+            sq_each_partition_retry_rows(
+                conn, &(struct sq_partition_retry_rows){.kind = -1, .lowest = count}, err),
+            &waiting);
+    return st == EF_OK ? ef__waiting_check(&waiting, err) : st;
+}
+
+static ef_status prune_lease(ef__sq_conn *conn, const ef_lease *lease, ef_error *err)
+{
+    ef_status st = sq_run_lease_token_floor_raise(conn, lease->token, err);
+
+    return st == EF_OK ? sq_run_lease_prune(conn, &lease->key, err) : st;
+}
+
+static bool is_beyond(const ef_lease_key *key, int32_t count)
+{
+    return (key->kind == EF_LEASE_PARTITION || key->kind == EF_LEASE_PUBLISHER) &&
+           key->partition >= count;
+}
+
+static ef_status prune_leases(sq_store *store, ef__sq_conn *conn, const ef_partition_change *change,
+                              ef_partition_sync_result *out, ef_error *err)
+{
+    ef_lease_list list = {0};
+    ef_status st = ef__memory_prepare(&list.room, err);
+
+    if (st == EF_OK)
+        st = list_leases(store, conn, NULL, &list, err);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        bool live = list.items[i].live, goes = !live && change->prune;
+        if (!is_beyond(&list.items[i].key, out->after))
+            continue;
+        out->kept += live;
+        out->pruned += goes;
+        if (goes && !change->dry_run)
+            st = prune_lease(conn, &list.items[i], err);
+    }
+    ef_memory_release(&list.room);
+    return st;
+}
+
+static ef_status sync_partitions(sq_store *store, ef__sq_conn *conn, const void *asked,
+                                 void *result, ef_error *err)
+{
+    const ef_partition_change *change = asked;
+    ef_partition_sync_result *out = result;
+    int32_t *partitions = &store->writer.txn.progress.partitions;
+    ef_status st;
+
+    *out = (ef_partition_sync_result){.before = *partitions};
+    out->after = change->count ? change->count : out->before;
+    st = check_waiting(&store->writer, out->after, err);
+    if (st == EF_OK)
+        st = prune_leases(store, conn, change, out, err);
+    if (st != EF_OK || out->after == out->before || change->dry_run)
+        return st;
+    st = sq_run_state_partitions_set(conn, out->after, err);
+    if (st == EF_OK)
+        *partitions = out->after; /* for later jobs of this transaction */
+    return st;
+}
+
+static ef_status partition_sync(ef_journal *journal, const ef_partition_change *change,
+                                ef_partition_sync_result *out, ef_error *err)
+{
+    return sq_write(journal, sync_partitions, change, out, err);
+}
+
+static ef_status wake_waiters(ef_journal *journal, ef_error *err)
+{
+    if (!sq_headfile_set_wake(&sq_store_of(journal)->writer.head))
+        return ef_fail(err, EF_IO, "the head file could not be written: %s", strerror(errno));
+    return EF_OK;
+}
+
+const ef__lease_ops sq_lease_ops = {
+    .lease_many = lease_many,
+    .lease_ls = lease_ls,
+    .worker_leave = worker_leave,
+    .worker_purge = worker_purge,
+    .worker_ls = worker_ls,
+    .throughput_ls = throughput_ls,
+    .partition_ls = partition_ls,
+    .partition_sync = partition_sync,
+    .partition_count = partition_count,
+    .wake = wake_waiters,
+};

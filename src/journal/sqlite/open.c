@@ -4,8 +4,6 @@
  */
 #include "store.h"
 
-#include "verify.h"
-
 #include "../../base/hash.h"
 #include "../../base/limits.h"
 #include "../../base/logger.h"

@@ -7,7 +7,6 @@
 #ifndef EF_JOURNAL_SQLITE_OUTBOX_H
 #define EF_JOURNAL_SQLITE_OUTBOX_H
 
-#include "ops.h"
 #include "store.h"
 
 #include "../../base/limits.h"
@@ -20,7 +19,7 @@
  * `count` only. */
 void *sq_list_grow(ef__arena *arena, void *items, size_t count, size_t size);
 
-/* --- lanes (lane.c) --------------------------------------------------------------------------- */
+/* --- lanes (outbox.c) ------------------------------------------------------------------------- */
 
 /* Finds a lane; id 0 when there is none. Its name is the given one, its types are "". */
 ef_status sq_lane_find(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err);
@@ -28,9 +27,6 @@ ef_status sq_lane_find(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *e
 ef_status sq_lane_need(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err);
 /* The same, or a new lane of a projection. */
 ef_status sq_lane_find_or_make(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err);
-/* All lanes in order of name, or only the lane `only`; may be none. */
-ef_status sq_lanes_load(ef__sq_conn *conn, ef_str only, ef__arena *arena, sq_lane **out,
-                        size_t *count, ef_error *err);
 
 /* --- leases (lease.c) ------------------------------------------------------------------------- */
 
@@ -42,9 +38,6 @@ typedef struct sq_lease_row {
 /* A lease that was never acquired, or was pruned, is free. */
 ef_status sq_lease_get(ef__sq_conn *conn, const ef_lease_key *key, sq_lease_row *out,
                        ef_error *err);
-/* All leases, or those of a kind, in the prepared memory of the list. */
-ef_status sq_leases_load(sq_store *store, ef__sq_conn *conn, const ef_lease_kind *kind,
-                         ef_lease_list *out, ef_error *err);
 /* The time for leases and heartbeats: the unmodified clock. */
 int64_t sq_clock_us(const sq_store *store);
 /* The lease that allows work on a partition of a lane. */
@@ -59,15 +52,6 @@ ef_status sq_held_check(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
                         const ef_partition_lease *held, size_t count, ef_error *err);
 /* Counts EF_LEASE_LOST, and returns the status. */
 ef_status sq_count_refused(sq_store *store, ef_status st);
-
-/* --- workers (worker.c) ----------------------------------------------------------------------- */
-
-/* Adds to the rows of these minutes, and deletes rows older than a day; in a job. */
-ef_status sq_throughput_add(sq_store *store, const ef_throughput *minutes, size_t count,
-                            ef_error *err);
-/* Joins, or extends the heartbeat; in a job. */
-ef_status sq_worker_beat(sq_store *store, const ef_worker *worker, int64_t heartbeat_ms,
-                         ef_error *err);
 
 /* --- lane offsets (outbox_ack.c)
  * -------------------------------------------------------------------- */
@@ -155,5 +139,24 @@ ef_status sq_spots_of_retry_rows(ef__sq_conn *conn, const sq_lane *lane,
                                  const ef_row_status *status, int64_t after,
                                  const ef_outbox_query *query, size_t limit, sq_row_places *spots,
                                  ef_error *err);
+
+/* --- the interface ---------------------------------------------------------------------------- */
+
+/* outbox_claim.c */
+ef_status sq_claim(ef_journal *journal, const ef__claim_request *request, ef_claimed_batch *out,
+                   ef_error *err);
+/* outbox_ack.c */
+ef_status sq_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
+                 ef_error *err);
+
+/* outbox_ls.c */
+ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                       ef_error *err);
+ef_status sq_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
+                              ef_outbox_summary *out, ef_error *err);
+
+/* outbox_revision.c */
+ef_status sq_revise(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
+                    ef_error *err);
 
 #endif

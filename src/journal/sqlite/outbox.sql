@@ -5,13 +5,19 @@
 
 -- name: lane_by_name
 -- binds: 1 name text
--- row: id int, kind int, enabled bool, retain int
+-- row sq_lane: id int, kind int, enabled bool, retain_us int
 SELECT id, kind, enabled, retain FROM lane WHERE name = ?1;
 
 -- name: lane_in_order
--- rows: id int, name text, kind int, enabled bool, types text, settings text, retain int,
+-- list ef_lane: name text, kind int, enabled bool, types text, settings text, retain_us int,
 --        progress text
-SELECT id, name, kind, enabled, types, settings, retain, progress FROM lane ORDER BY name;
+SELECT name, kind, enabled, types, settings, retain, progress FROM lane ORDER BY name;
+
+-- name: lane_kinds
+-- only: sqlite PostgreSQL reads the rows of all lanes in one statement
+-- binds: 1 only text (or '' for all)
+-- list sq_lane: id int, name text, kind int
+SELECT id, name, kind FROM lane WHERE ?1 IN ('', name) ORDER BY name;
 
 -- name: lane_insert
 -- only: sqlite PostgreSQL inserts and updates in lane_put

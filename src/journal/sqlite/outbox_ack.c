@@ -35,7 +35,6 @@ ef_status sq_offset_get(ef__sq_conn *conn, int64_t lane, int32_t partition, sq_o
 /* --- acks ---------------------------------------------------------------------------------- */
 
 typedef struct ack_job {
-    sq_job base;
     const ef__ack_request *is;
     sq_held_map map;
 } ack_job;
@@ -320,14 +319,15 @@ static ef_status set_progress(ef__sq_conn *conn, const sq_lane *lane, ef_str pro
     return st == EF_OK ? sq_run_lane_progress_set(conn, lane->id, progress, err) : st;
 }
 
-static ef_status run_ack(sq_store *store, sq_job *base, ef_error *err)
+static ef_status run_ack(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
+                         ef_error *err)
 {
-    ack_job *job = (ack_job *)base;
-    ef__sq_conn *conn = &store->writer.conn;
+    const ack_job *job = asked;
     int64_t now_us = sq_now_us(store);
     sq_lane lane;
     ef_status st = sq_lane_need(conn, job->is->lane, &lane, err);
 
+    (void)out;
     if (st == EF_OK)
         st = sq_held_check(store, conn, &lane, job->is->held, job->is->held_count, err);
     if (st == EF_OK && job->is->progress.len)
@@ -349,13 +349,14 @@ ef_status sq_ack(ef_journal *journal, void *connection, const ef__ack_request *m
      * A publisher has no watermark, and the attempts of a retry row must not be lost: those are
      * synced. */
     bool is_apply = ef_str_equal(mark->lane, EF_STR(EF_LANE_APPLY));
-    ack_job job = {.base = {.run = run_ack,
-                            .lazy_sync = is_apply && mark->retry_row_count == 0,
-                            .keeps_state = is_apply},
-                   .is = mark};
+    ack_job ack = {.is = mark};
+    sq_job job = {.call = run_ack,
+                  .asked = &ack,
+                  .lazy_sync = is_apply && mark->retry_row_count == 0,
+                  .keeps_state = is_apply};
 
     assert(!connection);
     (void)connection;
-    sq_held_map_init(&job.map, mark->held, mark->held_count);
-    return sq_count_refused(store, sq_submit(store, &job.base, err));
+    sq_held_map_init(&ack.map, mark->held, mark->held_count);
+    return sq_count_refused(store, sq_submit(store, &job, err));
 }

@@ -33,7 +33,6 @@ typedef struct pick {
 } pick;
 
 typedef struct claim_job {
-    sq_job base; /* the write */
     sq_store *store;
     ef__sq_conn *conn; /* while reading */
     sq_lane lane;
@@ -277,7 +276,7 @@ static ef_status read_batch(claim_job *job, ef_str lane, bool due, ef_error *err
 {
     sq_reader *reader;
     ef_str name = {0};
-    ef_status st = sq_read_begin(job->store, &reader, err);
+    ef_status st = sq_read_begin(&job->store->base, &reader, err);
 
     if (st != EF_OK)
         return st;
@@ -295,8 +294,7 @@ static ef_status read_batch(claim_job *job, ef_str lane, bool due, ef_error *err
         st = due ? find_due(job, err) : find_queued(job, name, err);
     if (st == EF_OK)
         st = load_picks(job, due, err);
-    sq_read_end(job->store, reader);
-    return st;
+    return sq_read_end(reader, st);
 }
 
 /* --- recording rows in flight ----------------------------------------------------------------- */
@@ -330,14 +328,15 @@ static bool plan_offsets(claim_job *job)
     return any;
 }
 
-static ef_status run_claim(sq_store *store, sq_job *base, ef_error *err)
+static ef_status record_claim(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
+                              ef_error *err)
 {
-    claim_job *job = (claim_job *)base;
-    ef__sq_conn *conn = &store->writer.conn;
+    claim_job *job = out;
     int64_t now_us = sq_now_us(store);
     sq_offset_row now;
     ef_status st = sq_held_check(store, conn, &job->lane, job->held, job->held_count, err);
 
+    (void)asked;
     job->changed = false;
     for (size_t h = 0; st == EF_OK && h < job->held_count; h++) {
         st = sq_offset_get(conn, job->lane.id, job->held[h].partition, &now, err);
@@ -355,6 +354,10 @@ static ef_status run_claim(sq_store *store, sq_job *base, ef_error *err)
 
 static ef_status claim_once(claim_job *job, ef_str lane, bool due, ef_error *err)
 {
+    /* The record is for the next owner after a crash of the process, so it need not survive a power
+     * cut: a power cut ends all processes, for which no event is suspect. So it needs no sync of
+     * its own. */
+    sq_job write = {.call = record_claim, .out = job, .lazy_sync = true, .keeps_state = true};
     ef_status st = ef__memory_prepare(&job->out->events.room, err);
 
     job->arena = &job->out->events.room->arena;
@@ -368,17 +371,13 @@ static ef_status claim_once(claim_job *job, ef_str lane, bool due, ef_error *err
      * nothing writes nothing. */
     if (st != EF_OK || due || !plan_offsets(job))
         return st;
-    return sq_submit(job->store, &job->base, err);
+    return sq_submit(job->store, &write, err);
 }
 
 ef_status sq_claim(ef_journal *journal, const ef__claim_request *request, ef_claimed_batch *out,
                    ef_error *err)
 {
-    /* The record is for the next owner after a crash of the process, so it need not survive a power
-     * cut: a power cut ends all processes, for which no event is suspect. So it needs no sync of
-     * its own. */
-    claim_job job = {.base = {.run = run_claim, .lazy_sync = true, .keeps_state = true},
-                     .store = sq_store_of(journal),
+    claim_job job = {.store = sq_store_of(journal),
                      .held = request->held,
                      .held_count = request->held_count,
                      .after = request->after,

@@ -18,7 +18,7 @@ typedef struct row_scan {
     ef__sq_conn *conn;
     ef__arena *arena;
     const ef_outbox_query *query;
-    sq_lane *lanes; /* by name */
+    const sq_lane *lanes; /* by name */
     size_t lane_count;
     sq_in_flight in_flight; /* of the current lane */
     int32_t partitions;
@@ -161,8 +161,8 @@ static ef_status list_page(row_scan *scan, int64_t position, int64_t lane_id, ef
     bool published = ef__query_published(scan->query);
     sq_row_places places = {.arena = scan->arena};
     size_t count;
-    ef_status st =
-        sq_lanes_load(scan->conn, (ef_str){0}, scan->arena, &scan->lanes, &scan->lane_count, err);
+    ef_status st = sq_list_lane_kinds(scan->conn, EF_STR(""), scan->arena, &scan->lanes,
+                                      &scan->lane_count, err);
 
     if (st == EF_OK)
         st = published ? find_published_page(scan, position, lane_id, &places, err)
@@ -203,20 +203,20 @@ static ef_status page_begin(const ef_outbox_query *query, int64_t *position, int
 ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                        ef_error *err)
 {
-    sq_store *store = sq_store_of(journal);
-    row_scan scan = {.store = store, .arena = &out->room->arena, .query = query};
-    sq_reader *reader;
+    sq_reader *reader = NULL;
     int64_t position, lane_id;
     ef_status st = page_begin(query, &position, &lane_id, err);
 
     if (st == EF_OK)
-        st = sq_read_begin(store, &reader, err);
-    if (st != EF_OK)
-        return st;
-    scan.conn = &reader->conn;
-    st = list_page(&scan, position, lane_id, out, err);
-    sq_read_end(store, reader);
-    return st;
+        st = sq_read_begin(journal, &reader, err);
+    if (st == EF_OK) {
+        row_scan scan = {.store = reader->store,
+                         .conn = &reader->conn,
+                         .arena = &out->room->arena,
+                         .query = query};
+        st = list_page(&scan, position, lane_id, out, err);
+    }
+    return sq_read_end(reader, st);
 }
 
 /* --- the summary ------------------------------------------------------------------------------ */
@@ -363,11 +363,11 @@ static ef_status show_oldest(row_scan *scan, const oldest *keep, ef_outbox_summa
     return st;
 }
 
-static ef_status summarise_outbox(row_scan *scan, ef_outbox_summary *out, ef_error *err)
+static ef_status summarise_lanes(row_scan *scan, ef_outbox_summary *out, ef_error *err)
 {
     oldest keep = {0};
-    ef_status st = sq_lanes_load(scan->conn, scan->query->lane, scan->arena, &scan->lanes,
-                                 &scan->lane_count, err);
+    ef_status st = sq_list_lane_kinds(scan->conn, scan->query->lane, scan->arena, &scan->lanes,
+                                      &scan->lane_count, err);
 
     for (size_t i = 0; st == EF_OK && i < scan->lane_count; i++)
         st = sum_lane(scan, &scan->lanes[i], out, &keep, err);
@@ -377,29 +377,15 @@ static ef_status summarise_outbox(row_scan *scan, ef_outbox_summary *out, ef_err
 ef_status sq_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err)
 {
-    sq_store *store = sq_store_of(journal);
-    row_scan scan = {.store = store, .arena = &out->oldest.room->arena, .query = query};
     sq_reader *reader;
-    ef_status st = sq_read_begin(store, &reader, err);
+    ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st != EF_OK)
-        return st;
-    scan.conn = &reader->conn;
-    st = summarise_outbox(&scan, out, err);
-    sq_read_end(store, reader);
-    return st;
-}
-
-ef_status sq_outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
-{
-    sq_store *store = sq_store_of(journal);
-    sq_reader *reader;
-    ef_status st = sq_read_begin(store, &reader, err);
-
-    if (st != EF_OK)
-        return st;
-    *out = false;
-    st = sq_one_outbox_has_work(&reader->conn, out, NULL, err);
-    sq_read_end(store, reader);
-    return st;
+    if (st == EF_OK) {
+        row_scan scan = {.store = reader->store,
+                         .conn = &reader->conn,
+                         .arena = &out->oldest.room->arena,
+                         .query = query};
+        st = summarise_lanes(&scan, out, err);
+    }
+    return sq_read_end(reader, st);
 }

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 
 typedef struct revise_job {
-    sq_job base;
     const ef__revision_request *is;
     ef_row_list *out;
     int64_t now_us;
@@ -83,11 +82,12 @@ static ef_status find_retry_row(sq_store *store, ef__revision what, const sq_lan
 
 /* `lane` is that of the previous row, which is mostly the same. */
 static ef_status revise_one(sq_store *store, const revise_job *job, const ef__revised_row *row,
-                            sq_lane *lane, sq_blocker *blocker, ef_row *items, ef_error *err)
+                            sq_lane *lane, ef_row *items, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
     ef__arena *arena = &job->out->room->arena;
     sq_row_place spot = {.lane = lane, .position = row->position};
+    sq_blocker blocker = {0}; /* the previous row may have blocked this one */
     sq_retry_row x;
     ef_status st = EF_OK;
 
@@ -102,111 +102,30 @@ static ef_status revise_one(sq_store *store, const revise_job *job, const ef__re
     st = sq_run_retry_row_update(conn, &(struct sq_retry_row_update){lane->id, row->position, &x},
                                  err);
     if (st == EF_OK)
-        st = sq_row_make(conn, &spot, blocker, arena, &items[job->out->count], err);
+        st = sq_row_make(conn, &spot, &blocker, arena, &items[job->out->count], err);
     if (st == EF_OK)
         st = add_skips(conn, job, row, &items[job->out->count], err);
     job->out->count += st == EF_OK;
     return st;
 }
 
-static ef_status run_revise(sq_store *store, sq_job *base, ef_error *err)
+static ef_status revise_rows(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
+                             ef_error *err)
 {
-    revise_job *job = (revise_job *)base;
-    ef__sq_conn *conn = &store->writer.conn;
-    ef_row *items = ef__arena_zalloc(&job->out->room->arena, job->is->count + 1, sizeof *items);
-    sq_blocker blocker = {0};
+    revise_job job = {.is = asked, .out = out, .now_us = sq_now_us(store)};
+    ef_row *items = ef__arena_zalloc(&job.out->room->arena, job.is->count + 1, sizeof *items);
     sq_lane lane = {0};
     ef_status st = items ? EF_OK : ef__no_memory(err);
 
-    job->out->items = items;
-    job->out->count = 0;
-    job->now_us = sq_now_us(store);
-    for (size_t i = 0; st == EF_OK && i < job->is->count; i++) {
-        blocker = (sq_blocker){0}; /* the previous row may have blocked this one */
-        st = revise_one(store, job, &job->is->rows[i], &lane, &blocker, items, err);
-    }
-    return st == EF_OK ? audit_revision(conn, job, err) : st;
+    job.out->items = items;
+    job.out->count = 0;
+    for (size_t i = 0; st == EF_OK && i < job.is->count; i++)
+        st = revise_one(store, &job, &job.is->rows[i], &lane, items, err);
+    return st == EF_OK ? audit_revision(conn, &job, err) : st;
 }
 
 ef_status sq_revise(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
                     ef_error *err)
 {
-    revise_job job = {.base = {.run = run_revise}, .is = revise, .out = out};
-
-    return sq_submit(sq_store_of(journal), &job.base, err);
-}
-
-/* --- skips ------------------------------------------------------------------------------------ */
-
-typedef struct skip_job {
-    sq_job base;
-    const ef__skip_entry *entry;
-} skip_job;
-
-static ef_status run_skip_add(sq_store *store, sq_job *base, ef_error *err)
-{
-    return sq_run_skip_insert(&store->writer.conn, ((skip_job *)base)->entry, sq_now_us(store),
-                              err);
-}
-
-ef_status sq_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
-{
-    skip_job job = {.base = {.run = run_skip_add}, .entry = entry};
-
-    return sq_submit(sq_store_of(journal), &job.base, err);
-}
-
-ef_status sq_skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
-                     size_t limit, ef__skip_list *out, ef_error *err)
-{
-    sq_store *store = sq_store_of(journal);
-    sq_reader *reader;
-    ef_status st = sq_read_begin(store, &reader, err);
-
-    if (st != EF_OK)
-        return st;
-    st = sq_list_skip_after(
-        &reader->conn,
-        &(struct sq_skip_after){
-            .projection = projection, .version = version, .after = after, .limit = (int64_t)limit},
-        &out->room->arena, &out->items, &out->count, err);
-    sq_read_end(store, reader);
-    return st;
-}
-
-/* --- the audit log ---------------------------------------------------------------------------- */
-
-typedef struct audit_job {
-    sq_job base;
-    const ef_audit_entry *act;
-} audit_job;
-
-static ef_status run_audit(sq_store *store, sq_job *base, ef_error *err)
-{
-    return sq_run_audit_insert(
-        &store->writer.conn,
-        &(struct sq_audit_insert){.at = sq_now_us(store), .entry = ((audit_job *)base)->act}, err);
-}
-
-ef_status sq_audit_add(ef_journal *journal, const ef_audit_entry *act, ef_error *err)
-{
-    audit_job job = {.base = {.run = run_audit}, .act = act};
-
-    return sq_submit(sq_store_of(journal), &job.base, err);
-}
-
-ef_status sq_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
-                      ef_error *err)
-{
-    sq_store *store = sq_store_of(journal);
-    sq_reader *reader;
-    ef_status st = sq_read_begin(store, &reader, err);
-
-    if (st != EF_OK)
-        return st;
-    st = sq_list_audit_newest(&reader->conn, query, query->tenant == NULL,
-                              query->tenant ? *query->tenant : EF_STR(""), &out->room->arena,
-                              &out->items, &out->count, err);
-    sq_read_end(store, reader);
-    return st;
+    return sq_write(journal, revise_rows, revise, out, err);
 }

@@ -1,9 +1,7 @@
 /*
- * read.c - see read.h. A read is one short read transaction on a connection from the pool.
+ * read.c - reading events and streams. A read is one short read transaction on a connection from
+ * the pool.
  */
-#include "read.h"
-
-#include "ids.h"
 #include "row.h"
 
 #include "../../base/cursor.h"
@@ -30,6 +28,7 @@ static ef_status open_reader(sq_store *store, sq_reader *reader, ef_error *err)
     int rc;
     ef_status st;
 
+    reader->store = store;
     how.cache_kib = READER_CACHE_KIB;
     st = ef__sq_open(&reader->conn, store->path, &how, err);
     if (st != EF_OK)
@@ -65,18 +64,11 @@ static ef_status get_reader(sq_store *store, sq_reader **out, ef_error *err)
     return st;
 }
 
-static void put_reader(sq_store *store, sq_reader *reader)
-{
-    pthread_mutex_lock(&store->readers_lock);
-    reader->next = store->readers;
-    store->readers = reader;
-    pthread_mutex_unlock(&store->readers_lock);
-}
-
 /* Under the state lock no commit of this process can be added to the cached state between the start
  * of the transaction and the sync, so the state is exactly what the transaction sees. */
-static ef_status begin_with_state(sq_store *store, sq_reader *reader, ef_error *err)
+static ef_status begin_with_state(sq_reader *reader, ef_error *err)
 {
+    sq_store *store = reader->store;
     ef_status st = ef__sq_run(&reader->conn, SQ_BEGIN_READ, err);
 
     sq_state_bound_streams(&store->state); /* a long read can load every stream */
@@ -87,43 +79,52 @@ static ef_status begin_with_state(sq_store *store, sq_reader *reader, ef_error *
     return st;
 }
 
-ef_status sq_read_lock(sq_store *store, sq_reader *reader, ef_error *err)
+ef_status sq_read_lock(sq_reader *reader, ef_error *err)
 {
+    sq_store *store = reader->store;
     ef_status st = EF_OK;
 
     pthread_mutex_lock(&store->state_lock);
     if (reader->last != store->state.last || reader->settled != store->state.progress.settled) {
         ef__sq_rollback(&reader->conn);
-        st = begin_with_state(store, reader, err);
+        st = begin_with_state(reader, err);
     }
     if (st != EF_OK)
         pthread_mutex_unlock(&store->state_lock);
     return st;
 }
 
-ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err)
+ef_status sq_read_begin(ef_journal *journal, sq_reader **out, ef_error *err)
 {
+    sq_store *store = sq_store_of(journal);
     ef_status st;
 
+    *out = NULL;
     if (getpid() != store->pid)
         return ef_fail(err, EF_MISUSE, "a journal may not be used in a child after fork()");
     st = get_reader(store, out, err);
     if (st != EF_OK)
         return st;
     pthread_mutex_lock(&store->state_lock);
-    st = begin_with_state(store, *out, err);
+    st = begin_with_state(*out, err);
     pthread_mutex_unlock(&store->state_lock);
     if (st != EF_OK) {
-        sq_read_end(store, *out);
+        (void)sq_read_end(*out, st);
         *out = NULL;
     }
     return st;
 }
 
-void sq_read_end(sq_store *store, sq_reader *reader)
+ef_status sq_read_end(sq_reader *reader, ef_status st)
 {
+    if (!reader)
+        return st;
     ef__sq_rollback(&reader->conn);
-    put_reader(store, reader);
+    pthread_mutex_lock(&reader->store->readers_lock);
+    reader->next = reader->store->readers;
+    reader->store->readers = reader;
+    pthread_mutex_unlock(&reader->store->readers_lock);
+    return st;
 }
 
 /* --- collecting
@@ -144,20 +145,20 @@ struct gather {
     ef_error *err;
 };
 
-static ef_status gather_open(struct gather *g, sq_store *store, size_t limit, ef_batch *out,
+static ef_status gather_open(struct gather *g, ef_journal *journal, size_t limit, ef_batch *out,
                              ef_error *err)
 {
     ef_status st;
 
-    *g = (struct gather){.store = store, .out = out, .cap = limit};
+    *g = (struct gather){.store = sq_store_of(journal), .out = out, .cap = limit};
     g->events = ef__arena_alloc(&out->room->arena, limit * sizeof *g->events);
     if (!g->events)
         return ef__no_memory(err);
     out->events = g->events;
-    st = sq_read_begin(store, &g->reader, err);
+    st = sq_read_begin(journal, &g->reader, err);
     g->bytes_max = out->room->arena.used_bytes + READ_BYTES_ENOUGH;
     if (st == EF_OK)
-        st = sq_rows_init(&g->rows, store, &g->reader->conn, &out->room->arena, limit, err);
+        st = sq_rows_init(&g->rows, g->store, &g->reader->conn, &out->room->arena, limit, err);
     return st;
 }
 
@@ -189,13 +190,12 @@ static ef_status gather_at(struct gather *g, int64_t position, ef_error *err)
     return ef__sq_rows_end(&rows);
 }
 
-static void gather_close(struct gather *g, ef_status st)
+static ef_status gather_close(struct gather *g, ef_status st)
 {
     sq_rows_release(&g->rows);
-    if (g->reader)
-        sq_read_end(g->store, g->reader);
     if (st != EF_OK)
         g->out->count = 0;
+    return sq_read_end(g->reader, st);
 }
 
 /* --- by stream
@@ -253,11 +253,12 @@ static ef_status collect_positions(ef__sq_conn *conn, int64_t head_position, int
     return st;
 }
 
-static ef_status committed_head(sq_store *store, sq_reader *reader, ef_str tenant, ef_str name,
-                                int64_t *out_seq, int64_t *out_position, ef_error *err)
+static ef_status committed_head(sq_reader *reader, ef_str tenant, ef_str name, int64_t *out_seq,
+                                int64_t *out_position, ef_error *err)
 {
+    sq_store *store = reader->store;
     sq_stream *stream;
-    ef_status st = sq_read_lock(store, reader, err);
+    ef_status st = sq_read_lock(reader, err);
 
     if (st != EF_OK)
         return st;
@@ -270,15 +271,15 @@ static ef_status committed_head(sq_store *store, sq_reader *reader, ef_str tenan
     return st;
 }
 
-ef_status sq_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
-                         size_t limit, ef_batch *out, ef_error *err)
+static ef_status read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
+                             size_t limit, ef_batch *out, ef_error *err)
 {
     struct gather g;
     int64_t seq = 0, head_position = 0, last, *positions = NULL;
-    ef_status st = gather_open(&g, sq_store_of(journal), limit, out, err);
+    ef_status st = gather_open(&g, journal, limit, out, err);
 
     if (st == EF_OK)
-        st = committed_head(g.store, g.reader, tenant, stream, &seq, &head_position, err);
+        st = committed_head(g.reader, tenant, stream, &seq, &head_position, err);
     if (st == EF_OK && seq == 0)
         st = ef__refuse_unknown_stream(stream, err);
     if (st == EF_OK && from_seq <= seq) {
@@ -292,8 +293,7 @@ ef_status sq_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
         out->more = st == EF_OK && from_seq + (int64_t)out->count - 1 < seq;
     }
     free(positions);
-    gather_close(&g, st);
-    return st;
+    return gather_close(&g, st);
 }
 
 /* --- by position and id
@@ -346,17 +346,17 @@ static ef_status gather_log(struct gather *g, const ef_log_query *query, ef_erro
     return st;
 }
 
-ef_status sq_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err)
+static ef_status read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
+                          ef_error *err)
 {
     struct gather g;
-    ef_status st = gather_open(&g, sq_store_of(journal), query->limit, out, err);
+    ef_status st = gather_open(&g, journal, query->limit, out, err);
 
     g.rows.stored_types = query->stored_types;
     *query->out_reached = query->after;
     if (st == EF_OK)
         st = gather_log(&g, query, err);
-    gather_close(&g, st);
-    return st;
+    return gather_close(&g, st);
 }
 
 /* The SQL function accept_event: whether the event was added to the batch. After a full batch or a
@@ -396,29 +396,29 @@ static ef_status gather_followed(struct gather *g, int64_t after, int64_t *out_r
     return st;
 }
 
-ef_status sq_follow(ef_journal *journal, const ef__follow *follow, ef_batch *out,
-                    int64_t *out_reached, ef_error *err)
+static ef_status follow_log(ef_journal *journal, const ef__follow *follow, ef_batch *out,
+                            int64_t *out_reached, ef_error *err)
 {
     struct gather g;
-    ef_status st = gather_open(&g, sq_store_of(journal), follow->limit, out, err);
+    ef_status st = gather_open(&g, journal, follow->limit, out, err);
 
     g.wanted = follow->wanted;
     g.least = follow->least ? follow->least : 1; /* a read always makes progress */
     *out_reached = follow->after;
     if (st == EF_OK)
         st = gather_followed(&g, follow->after, out_reached, err);
-    gather_close(&g, st);
-    return st;
+    return gather_close(&g, st);
 }
 
-ef_status sq_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out, ef_error *err)
+static ef_status read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
+                         ef_error *err)
 {
     struct gather g;
     int64_t position = 0;
-    ef_status st = gather_open(&g, sq_store_of(journal), 1, out, err);
+    ef_status st = gather_open(&g, journal, 1, out, err);
 
     if (st == EF_OK)
-        st = sq_read_lock(g.store, g.reader, err);
+        st = sq_read_lock(g.reader, err);
     if (st == EF_OK) {
         st = sq_id_find(&g.store->state, &g.reader->conn, tenant, id, sq_id_hash(tenant, id),
                         &position, err);
@@ -428,8 +428,7 @@ ef_status sq_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *ou
         st = ef__refuse_unknown_event(id, err);
     if (st == EF_OK)
         st = gather_at(&g, position, err);
-    gather_close(&g, st);
-    return st;
+    return gather_close(&g, st);
 }
 
 /* --- heads
@@ -439,7 +438,7 @@ ef_status sq_head_get(ef_journal *journal, ef_head *out, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
     sq_reader *reader;
-    ef_status st = sq_read_begin(store, &reader, err);
+    ef_status st = sq_read_begin(journal, &reader, err);
 
     if (st != EF_OK)
         return st;
@@ -448,37 +447,22 @@ ef_status sq_head_get(ef_journal *journal, ef_head *out, ef_error *err)
                      .recorded_us = store->state.last ? store->state.last_recorded_us : 0};
     memcpy(out->hash, store->state.last_hash, sizeof out->hash);
     pthread_mutex_unlock(&store->state_lock);
-    sq_read_end(store, reader);
-    return EF_OK;
+    return sq_read_end(reader, EF_OK);
 }
 
-ef_status sq_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
-                         int64_t *out_position, ef_error *err)
+static ef_status stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
+                             int64_t *out_position, ef_error *err)
 {
-    sq_store *store = sq_store_of(journal);
     sq_reader *reader;
-    ef_status st = sq_read_begin(store, &reader, err);
+    ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st != EF_OK)
-        return st;
-    st = committed_head(store, reader, tenant, stream, out_seq, out_position, err);
-    sq_read_end(store, reader);
-    return st;
+    if (st == EF_OK)
+        st = committed_head(reader, tenant, stream, out_seq, out_position, err);
+    return sq_read_end(reader, st);
 }
 
-static ef_status add_heads(sq_store *store, sq_reader *reader, ef_stream *items, size_t count,
-                           ef_error *err)
-{
-    ef_status st = EF_OK;
-
-    for (size_t i = 0; st == EF_OK && i < count; i++)
-        st = committed_head(store, reader, items[i].tenant, items[i].name, &items[i].seq,
-                            &items[i].position, err);
-    return st;
-}
-
-static ef_status list_streams(sq_store *store, sq_reader *reader, int64_t after, ef_str tenant,
-                              bool any_tenant, size_t limit, ef_stream_list *out, ef_error *err)
+static ef_status list_streams(sq_reader *reader, int64_t after, ef_str tenant, bool any_tenant,
+                              size_t limit, ef_stream_list *out, ef_error *err)
 {
     ef_stream *items = ef__arena_alloc(&out->room->arena, limit * sizeof *items);
     struct sq_stream_after_row row;
@@ -496,26 +480,38 @@ static ef_status list_streams(sq_store *store, sq_reader *reader, int64_t after,
         items[out->count++] = (ef_stream){.tenant = row.tenant, .name = row.name};
     }
     st = ef__sq_rows_end(&rows);
-    if (st == EF_OK)
-        st = add_heads(store, reader, items, out->count, err);
+    for (size_t i = 0; st == EF_OK && i < out->count; i++)
+        st = committed_head(reader, items[i].tenant, items[i].name, &items[i].seq,
+                            &items[i].position, err);
     if (st == EF_OK && more)
         ef__cursor_format('s', id, 0, out->next);
     return st;
 }
 
-ef_status sq_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
-                       size_t limit, ef_stream_list *out, ef_error *err)
+static ef_status stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
+                           size_t limit, ef_stream_list *out, ef_error *err)
 {
-    sq_store *store = sq_store_of(journal);
-    sq_reader *reader;
+    sq_reader *reader = NULL;
     int64_t id, unused;
     ef_status st = ef__cursor_parse('s', after, &id, &unused, err);
 
     if (st == EF_OK)
-        st = sq_read_begin(store, &reader, err);
-    if (st != EF_OK)
-        return st;
-    st = list_streams(store, reader, id, tenant, any_tenant, limit, out, err);
-    sq_read_end(store, reader);
-    return st;
+        st = sq_read_begin(journal, &reader, err);
+    if (st == EF_OK)
+        st = list_streams(reader, id, tenant, any_tenant, limit, out, err);
+    return sq_read_end(reader, st);
 }
+
+const ef__events_ops sq_events_ops = {
+    .append = sq_append,
+    .append_each = sq_append_each,
+    .read_stream = read_stream,
+    .read_log = read_log,
+    .read_id = read_id,
+    .follow = follow_log,
+    .wait = sq_wait,
+    .head = sq_head_get,
+    .stream_head = stream_head,
+    .stream_ls = stream_ls,
+    .verify = sq_verify,
+};

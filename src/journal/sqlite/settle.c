@@ -1,9 +1,14 @@
 /*
- * settle.c - see settle.h.
+ * settle.c - settling: the deferred writes of appends, which are stream heads and the index of ids.
+ *
+ * Runs in slices inside the transactions of appends, so it needs no commit of its own and delays no
+ * writer for long. The progress is in the state row and the run tables, so any process can do the
+ * next slice.
+ *
+ * When the tail is long enough, a part of it (up to `target`) is written in sorted order: head rows
+ * by stream, then id entries by hash into a new run (ids.c).
  */
-#include "settle.h"
-
-#include "ids.h"
+#include "writer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

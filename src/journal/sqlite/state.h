@@ -19,12 +19,56 @@
 #ifndef EF_JOURNAL_SQLITE_STATE_H
 #define EF_JOURNAL_SQLITE_STATE_H
 
-#include "filter.h"
-#include "sq.h"
-
 #include "../journal.h"
 
 #include "../../base/pair_map.h"
+#include "../../core/lease_rule.h"
+#include "../../sqlite/conn.h"
+
+/* --- rows that the generated functions read and write ----------------------------------------- */
+
+typedef struct sq_offset_row {
+    int64_t position, in_flight, in_flight_token, suspect;
+} sq_offset_row;
+
+/* A dead row is never flagged to be skipped: see outbox.sql. */
+typedef struct sq_retry_row {
+    bool found;
+    int32_t partition;
+    int64_t stream, seq;
+    ef_row_status status;
+    bool skip;
+    int32_t attempts;
+    int64_t due_us;
+    ef_str error; /* in the arena; "" without one */
+    int64_t updated_us;
+    int64_t filed; /* kept by an update */
+    bool trying;   /* an attempt is under way */
+} sq_retry_row;
+
+/* The state row. */
+typedef struct sq_progress {
+    int64_t settled, target, heads_after, ids_after, next_run, types_version, lanes_version;
+    int32_t partitions;
+} sq_progress;
+
+/* A sorted run of the index of ids (ids.c). */
+typedef struct sq_run {
+    int64_t run, level, into;
+} sq_run;
+
+typedef struct sq_lane {
+    int64_t id;
+    ef_lane_kind kind;
+    ef_str name;
+    bool enabled;      /* not set when lanes are listed, */
+    ef_str types;      /* only set in the cached state, */
+    int64_t retain_us; /* only set when it is found by name */
+} sq_lane;
+
+#include "journal_sqlite_sql.h"
+
+/* --- the state -------------------------------------------------------------------------------- */
 
 #define SQ_TAIL_EVENTS 8192      /* length of the tail at which settling begins */
 #define SQ_STREAMS_CACHED 131072 /* streams kept in memory: about 16 MB */
@@ -71,18 +115,22 @@ typedef struct sq_type {
     ef_str name;
 } sq_type;
 
-typedef struct sq_lane {
-    int64_t id;
-    ef_lane_kind kind;
-    bool enabled;
-    ef_str name, types;
-    int64_t retain_us;         /* set when it is found by name, or listed */
-    ef_str settings, progress; /* set when it is listed */
-} sq_lane;
-
 typedef struct sq_id_entry {
     int64_t hash, position;
 } sq_id_entry;
+
+/* beyond 22 million ids false positives become more frequent */
+#define SQ_FILTER_BYTES_MAX (32u << 20)
+
+/* A Bloom filter in blocks of one cache line: shows that an id is certainly new. About 12 bits per
+ * entry give one false positive in a hundred lookups. A larger filter is filled from scratch. */
+typedef struct sq_filter {
+    uint64_t *words; /* NULL: not filled */
+    size_t blocks;   /* of 8 words; a power of two */
+    unsigned shift;  /* shift of a hash that leaves the index of a block */
+    size_t count;    /* entries added */
+    size_t capacity; /* number of entries it is sized for */
+} sq_filter;
 
 typedef struct sq_state {
     bool loaded;
@@ -181,7 +229,7 @@ static inline int64_t sq_head_position(const sq_head *head)
     return head->count ? head->rungs[head->count - 1] : 0;
 }
 
-/* --- types (state_type.c) --------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------ */
 
 /* Finds a type; NULL: unknown. */
 const sq_type *sq_state_type(sq_state *state, ef_str name);
@@ -191,6 +239,68 @@ ef_status sq_state_type_add(sq_state *state, int64_t id, ef_str name, const ef_s
                             ef_error *err);
 /* How many types the appends of a tenant have created. */
 int64_t sq_state_types_of(const sq_state *state, ef_str tenant);
-ef_status sq_state_load_types(sq_state *state, ef__sq_conn *conn, ef_error *err);
+
+/* --- ids (ids.c) ------------------------------------------------------------------------------ */
+
+/*
+ * The index of event ids, which costs an append next to nothing.
+ *
+ * Sorted runs of (hash of tenant and id, position), in chunks. Settling adds a run of level 0;
+ * SQ_RUNS_A_LEVEL runs of a level are merged into one of the next, a slice at a time:
+ *
+ *     whole ──► merging into an output ──► merged ──► deleted
+ *
+ * Runs do not change while they are merged: their entries are copied to the output, which is not
+ * searched before it has all of them. So at every commit an entry is searched in exactly one run, a
+ * slice only writes at the end of the output, and the last entry of the output shows where to
+ * resume. Merged runs are deleted, in slices too. A run is written in order of hash, so random ids
+ * cost as much as ordered ones.
+ */
+
+#define SQ_RUNS_A_LEVEL 16
+#define SQ_RUN_MERGED (-1) /* level of a merged run: all entries are in another run */
+
+/* A run that is being merged: its next entries, and the chunk that they are from. */
+typedef struct sq_merge_input {
+    int64_t run, lo;
+    sq_id_entry *entries;
+    size_t count, cap, at;
+    bool ends; /* all entries were read */
+} sq_merge_input;
+
+/* The last merge of this process, which can be resumed without reading its inputs again. */
+typedef struct sq_merge {
+    int64_t output; /* 0: none is loaded */
+    bool any;       /* the output has entries … */
+    int64_t end;    /* … and ends with this hash */
+    sq_merge_input inputs[SQ_RUNS_A_LEVEL];
+    size_t count;
+    sq_id_entry *chunk; /* memory for the next chunk */
+    size_t chunk_cap;
+    int64_t idle_at; /* no merge was due at this number of the next run; 0: unknown */
+} sq_merge;
+
+/* Writes sorted entries to the end of a run, at least `budget` of them if there are as many. */
+ef_status sq_ids_put(ef__sq_conn *conn, int64_t run, const sq_id_entry *entries, size_t count,
+                     size_t budget, size_t *out_done, ef_error *err);
+/* Completes a run: from this commit on it is searched. */
+ef_status sq_ids_add_run(ef__sq_conn *conn, int64_t run, int64_t level, ef_error *err);
+
+/* Does a slice of the current merge, or begins one that is due and allowed. A new run gets its
+ * number from *next_run. *out_done is the used part of the budget, or more. */
+ef_status sq_ids_merge(ef__sq_conn *conn, sq_merge *merge, size_t budget, bool may_begin,
+                       int64_t *next_run, size_t *out_done, ef_error *err);
+void sq_merge_release(sq_merge *merge);
+
+/*
+ * The position of an id; 0 when the tenant has no such event. Searches the tail, then the runs, and
+ * compares the event itself, because two ids can have the same hash.
+ */
+ef_status sq_id_find(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_str id, int64_t id_hash,
+                     int64_t *out_position, ef_error *err);
+
+/* Adds an entry to a filter that is filled. */
+void sq_filter_add(sq_filter *filter, int64_t hash);
+void sq_filter_release(sq_filter *filter);
 
 #endif

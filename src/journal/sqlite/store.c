@@ -1,19 +1,17 @@
 /*
- * store.c - opening and closing a journal on SQLite, appends, facts, and its table of functions.
+ * store.c - a journal on SQLite as a whole: opening and closing, facts, the record of damage,
+ * copies.
  */
 #include "store.h"
 
-#include "ops.h"
 #include "outbox.h"
-#include "read.h"
-#include "type.h"
-#include "verify.h"
-#include "wait.h"
 #include "writer.h"
 
 #include "../../base/limits.h"
 #include "../../base/logger.h"
 #include "../../base/owner.h"
+#include "../../base/utf8.h"
+#include "../../sqlite/backup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +32,6 @@
 #define WAL_REWRITTEN_PAGES 2
 #define WAL_WHOLE_PAGES 4096 /* 16 MB of WAL start a complete checkpoint, so that it is rare */
 
-static void set_interfaces(ef_journal *journal);
 static const ef__sq_statements TEXTS = {sq_sql, sq_names, SQ_COUNT};
 
 ef__sq_options sq_options(bool read_only, int64_t busy_ms)
@@ -239,43 +236,7 @@ static void init_locks(sq_store *store)
     pthread_mutex_init(&store->watches.lock, NULL);
 }
 
-ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char *path,
-                                  ef_journal **out, ef_error *err)
-{
-    sq_store *store = calloc(1, sizeof *store);
-    ef_status st;
-
-    *out = NULL;
-    if (!store)
-        return ef_fail(err, EF_NO_MEMORY, "out of memory while opening %s", path);
-    set_interfaces(&store->base);
-    store->base.options = *options;
-    if (!store->base.options.clock)
-        store->base.options.clock = ef_clock_system();
-    if (!store->base.options.busy_ms)
-        store->base.options.busy_ms = BUSY_MS_DEFAULT;
-    store->pid = getpid();
-    store->path = resolve_folder(path);
-    sq_state_init(&store->state);
-    sq_writer_init(&store->writer, &store->state, &store->base.options);
-    init_locks(store);
-    st = store->path
-             ? open_files(store, err)
-             : ef_fail(err, EF_NOT_FOUND, "there is no folder for %s: %s", path, strerror(errno));
-    if (st == EF_DAMAGED)
-        sq_damage_record(&store->writer.head, store->path, &store->base.options, true, err);
-    if (st != EF_OK) {
-        sq_close(&store->base);
-        return st;
-    }
-    *out = &store->base;
-    return EF_OK;
-}
-
-/* --- close ---------------------------------------------------------------------------------------
- */
-
-void sq_close(ef_journal *journal)
+static void close_store(ef_journal *journal)
 {
     sq_store *store = sq_store_of(journal);
 
@@ -299,70 +260,6 @@ void sq_close(ef_journal *journal)
     free(store);
 }
 
-/* --- append --------------------------------------------------------------------------------------
- */
-
-struct append_job {
-    sq_job base;
-    const ef__arrival *events;
-    size_t count;
-    ef_place *out;
-};
-
-static ef_status run_append(sq_store *store, sq_job *base, ef_error *err)
-{
-    struct append_job *job = (struct append_job *)base;
-    ef_status st;
-
-    pthread_mutex_lock(&store->state_lock);
-    st = sq_writer_append(&store->writer, job->events, job->count, sq_now_us(store), job->out, err);
-    pthread_mutex_unlock(&store->state_lock);
-    return st;
-}
-
-static ef_status sq_append(ef_journal *journal, const ef__arrival *events, size_t count,
-                           ef_place *out, ef_error *err)
-{
-    struct append_job job = {.base = {.run = run_append,
-                                      .plans_first = true,
-                                      .keeps_state = true,
-                                      .queued.weight = count},
-                             .events = events,
-                             .count = count,
-                             .out = out};
-
-    return sq_submit(sq_store_of(journal), &job.base, err);
-}
-
-static void sq_append_each(ef_journal *journal, const ef__append *appends, size_t count)
-{
-    struct append_job *jobs = calloc(count, sizeof *jobs);
-
-    for (size_t i = 0; i < count; i++) {
-        ef_append *of = appends[i].of;
-        if (!jobs) {
-            of->status = ef_fail(of->err, EF_NO_MEMORY, "out of memory to append %zu times", count);
-            continue;
-        }
-        jobs[i] = (struct append_job){
-            .base = {.run = run_append,
-                     .plans_first = true,
-                     .keeps_state = true,
-                     .queued = {.weight = of->count,
-                                .sibling = i + 1 < count ? &jobs[i + 1].base.queued : NULL},
-                     .err = of->err},
-            .events = appends[i].events,
-            .count = of->count,
-            .out = of->out_places,
-        };
-    }
-    if (jobs)
-        sq_submit_all(sq_store_of(journal), &jobs[0].base);
-    for (size_t i = 0; jobs && i < count; i++)
-        appends[i].of->status = jobs[i].base.status;
-    free(jobs);
-}
-
 /* --- facts ---------------------------------------------------------------------------------------
  */
 
@@ -375,12 +272,12 @@ static int64_t file_bytes(const char *path, const char *suffix)
     return n > 0 && (size_t)n < sizeof name && stat(name, &st) == 0 ? (int64_t)st.st_size : 0;
 }
 
-static ef_status sq_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
+static ef_status read_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
     struct statvfs disk;
     int32_t partitions;
-    ef_status st = sq_partition_count(journal, &partitions, err);
+    ef_status st = sq_lease_ops.partition_count(journal, &partitions, err);
 
     if (st != EF_OK)
         return st;
@@ -411,80 +308,196 @@ static ef_status sq_facts(ef_journal *journal, ef_store_facts *out, ef_error *er
     return EF_OK;
 }
 
+/* --- the record of damage (head.h) ------------------------------------------------------------ */
+
+static ef_status damage_set(ef_journal *journal, const ef__damage *damage, ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    sq_writer *w = &store->writer;
+    ef_status st = EF_OK;
+
+    if (!damage)
+        return sq_headfile_set_damage(&w->head, store->path, &(sq_damage){0}, err);
+    /* If the file was moved or replaced, this process still reads the old one: its damage must not
+     * be recorded in the head file of the new one. */
+    if (w->guard.fd >= 0)
+        st = ef__sq_guard_check(&w->guard, err);
+    return st == EF_OK
+               ? sq_headfile_set_damage(&w->head, store->path, &(sq_damage){.damage = *damage}, err)
+               : st;
+}
+
+static ef_status damage_get(ef_journal *journal, ef__damage *out, ef_error *err)
+{
+    sq_damage found;
+
+    (void)err;
+    sq_headfile_damage(&sq_store_of(journal)->writer.head, &found);
+    *out = found.damage;
+    return EF_OK;
+}
+
+void sq_damage_record(sq_headfile *head, const char *path, const ef_journal_options *options,
+                      bool at_open, const ef_error *err)
+{
+    sq_damage damage = {.damage = {.found_us = options->clock->wall_us(options->clock->context)},
+                        .at_open = at_open};
+    ef_str text =
+        ef__utf8_cut(ef_str_from(err && err->text[0] ? err->text : ef_status_message(EF_DAMAGED)),
+                     sizeof damage.damage.text - 1);
+
+    if (options->archive ||
+        (head->fd < 0 && sq_headfile_open(head, path, false, true, NULL) != EF_OK))
+        return;
+    memcpy(damage.damage.text, text.ptr, text.len);
+    (void)sq_headfile_set_damage(head, path, &damage, NULL);
+}
+
+/* --- copies -----------------------------------------------------------------------------------
+ *
+ * A copy is prepared when it is made, not when it is restored: it has no leases and workers of the
+ * original, and its state row records that it is a copy. Its head file is derived from its own last
+ * event, because that of the original changes.
+ */
+
+static ef_status read_head(const char *path, int64_t busy_ms, sq_head_record *out, ef_error *err)
+{
+    ef__sq_conn conn = {0};
+    ef__sq_options how = sq_options(true, busy_ms);
+    struct sq_event_last_row last;
+    ef__sq_rows rows;
+    ef_status st = ef__sq_open(&conn, path, &how, err);
+
+    if (st == EF_OK) {
+        rows = sq_each_event_last(&conn, NULL, err);
+        if (sq_next_event_last(&rows, &last)) {
+            out->position = last.position;
+            if (last.hash.len == EF_HASH_BYTES)
+                memcpy(out->hash, last.hash.ptr, EF_HASH_BYTES);
+        }
+        st = ef__sq_rows_end(&rows);
+    }
+    ef__sq_close(&conn);
+    ef__sq_backup_remove_logs(path);
+    return st;
+}
+
+/* Positions that the original has verified are valid in the copy too. */
+static int64_t verified_upto(sq_store *store, int64_t position)
+{
+    sq_head_record now = {0};
+
+    if (sq_headfile_read(&store->writer.head, &now, NULL) != EF_OK)
+        return 0;
+    return now.verified < position ? now.verified : position;
+}
+
+static ef_status write_head(const char *path, const sq_head_record *record, ef_error *err)
+{
+    sq_headfile file;
+    ef_status st = sq_headfile_open(&file, path, true, false, err);
+
+    if (st == EF_OK && (!sq_headfile_write(&file, record) || !sq_headfile_write(&file, record) ||
+                        fsync(file.fd) != 0))
+        st = ef_fail(err, EF_IO, "the head file of %s could not be written", path);
+    sq_headfile_close(&file);
+    return st;
+}
+
+static ef_status back_up(ef_journal *journal, const ef__journal_backup *backup, ef_head *out,
+                         ef_error *err)
+{
+    sq_store *store = sq_store_of(journal);
+    const char *const changes[] = {sq_sql[SQ_COPY_STATE], sq_sql[SQ_COPY_DROP_LEASES],
+                                   sq_sql[SQ_COPY_DROP_WORKERS], sq_sql[SQ_COPY_RELEASE_BATCHES],
+                                   NULL};
+    sq_head_record head = {0};
+    ef_status st = ef__sq_backup_write(&(ef__sq_backup){.source = store->path,
+                                                        .target = backup->path,
+                                                        .changes = changes,
+                                                        .progress = backup->progress,
+                                                        .context = backup->context,
+                                                        .busy_ms = journal->options.busy_ms},
+                                       err);
+
+    if (st == EF_OK)
+        st = read_head(backup->path, journal->options.busy_ms, &head, err);
+    if (st != EF_OK)
+        return st;
+    head.verified = verified_upto(store, head.position);
+    *out = (ef_head){.position = head.position};
+    memcpy(out->hash, head.hash, sizeof out->hash);
+    return write_head(backup->path, &head, err);
+}
+
+static ef_status copied_get(ef_journal *journal, int64_t *out_us, ef_error *err)
+{
+    sq_reader *reader;
+    ef_status st = sq_read_begin(journal, &reader, err);
+
+    if (st == EF_OK)
+        st = sq_one_state_copied(&reader->conn, out_us, NULL, err);
+    return sq_read_end(reader, st);
+}
+
+static ef_status end_copy(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
+                          ef_error *err)
+{
+    (void)store, (void)asked, (void)out;
+    return ef__sq_run(conn, SQ_STATE_ADOPT, err);
+}
+
+static ef_status adopt_copy(ef_journal *journal, ef_error *err)
+{
+    return sq_write(journal, end_copy, NULL, NULL, err);
+}
+
 static const ef__store_ops store_ops = {
     .name = "sqlite",
-    .close = sq_close,
-    .facts = sq_facts,
-    .damage_set = sq_damage_set,
-    .damage_get = sq_damage_get,
-    .backup = sq_backup,
-    .copied_get = sq_copied_get,
-    .adopt = sq_adopt,
+    .close = close_store,
+    .facts = read_facts,
+    .damage_set = damage_set,
+    .damage_get = damage_get,
+    .backup = back_up,
+    .copied_get = copied_get,
+    .adopt = adopt_copy,
 };
 
-static const ef__events_ops events_ops = {
-    .append = sq_append,
-    .append_each = sq_append_each,
-    .read_stream = sq_read_stream,
-    .read_log = sq_read_log,
-    .read_id = sq_read_id,
-    .follow = sq_follow,
-    .wait = sq_wait,
-    .head = sq_head_get,
-    .stream_head = sq_stream_head,
-    .stream_ls = sq_stream_ls,
-    .verify = sq_verify,
-};
-
-static const ef__outbox_ops outbox_ops = {
-    .lane_set = sq_lane_set,
-    .lane_ls = sq_lane_ls,
-    .lane_drop = sq_lane_drop,
-    .published_purge = sq_published_purge,
-    .published_requeue = sq_published_requeue,
-    .published_count = sq_published_count,
-    .claim = sq_claim,
-    .ack = sq_ack,
-    .ls = sq_outbox_ls,
-    .summarise = sq_outbox_summarise,
-    .has_work = sq_outbox_has_work,
-    .retry_streams = sq_retry_streams,
-    .revise = sq_revise,
-};
-
-static const ef__lease_ops lease_ops = {
-    .lease_many = sq_lease_many,
-    .lease_ls = sq_lease_ls,
-    .worker_leave = sq_worker_leave,
-    .worker_purge = sq_worker_purge,
-    .worker_ls = sq_worker_ls,
-    .throughput_ls = sq_throughput_ls,
-    .partition_ls = sq_partition_ls,
-    .partition_sync = sq_partition_sync,
-    .partition_count = sq_partition_count,
-    .wake = sq_wake,
-};
-
-static const ef__record_ops record_ops = {
-    .type_set = sq_type_set,
-    .type_ls = sq_type_ls,
-    .run_request = sq_run_request,
-    .run_update = sq_run_update,
-    .run_cancel = sq_run_cancel,
-    .run_ls = sq_run_ls,
-    .audit_add = sq_audit_add,
-    .audit_ls = sq_audit_ls,
-    .skip_add = sq_skip_add,
-    .skip_ls = sq_skip_ls,
-};
-
-static void set_interfaces(ef_journal *journal)
+ef_status ef__journal_sqlite_open(const ef_journal_options *options, const char *path,
+                                  ef_journal **out, ef_error *err)
 {
-    journal->store = &store_ops;
-    journal->events = &events_ops;
-    journal->control = journal;
-    journal->outbox = &outbox_ops;
-    journal->leases = &lease_ops;
-    journal->records = &record_ops;
-    journal->caps = EF__JOURNAL_REFUSES_DAMAGED;
+    sq_store *store = calloc(1, sizeof *store);
+    ef_status st;
+
+    *out = NULL;
+    if (!store)
+        return ef_fail(err, EF_NO_MEMORY, "out of memory while opening %s", path);
+    store->base = (ef_journal){.store = &store_ops,
+                               .events = &sq_events_ops,
+                               .control = &store->base,
+                               .outbox = &sq_outbox_ops,
+                               .leases = &sq_lease_ops,
+                               .records = &sq_record_ops,
+                               .caps = EF__JOURNAL_REFUSES_DAMAGED,
+                               .options = *options};
+    if (!store->base.options.clock)
+        store->base.options.clock = ef_clock_system();
+    if (!store->base.options.busy_ms)
+        store->base.options.busy_ms = BUSY_MS_DEFAULT;
+    store->pid = getpid();
+    store->path = resolve_folder(path);
+    sq_state_init(&store->state);
+    sq_writer_init(&store->writer, &store->state, &store->base.options);
+    init_locks(store);
+    st = store->path
+             ? open_files(store, err)
+             : ef_fail(err, EF_NOT_FOUND, "there is no folder for %s: %s", path, strerror(errno));
+    if (st == EF_DAMAGED)
+        sq_damage_record(&store->writer.head, store->path, &store->base.options, true, err);
+    if (st != EF_OK) {
+        close_store(&store->base);
+        return st;
+    }
+    *out = &store->base;
+    return EF_OK;
 }

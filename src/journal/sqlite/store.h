@@ -15,8 +15,6 @@
 #define EF_JOURNAL_SQLITE_STORE_H
 
 #include "head.h"
-#include "ids.h"
-#include "sq.h"
 #include "state.h"
 
 #include "../../base/batcher.h"
@@ -31,16 +29,20 @@
 typedef struct sq_store sq_store;
 typedef struct sq_job sq_job;
 
+/* A write, in the open transaction of the writer, whose connection is `conn`. */
+typedef ef_status sq_call(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
+                          ef_error *err);
+
 /*
- * A write that shares its commit with others. `run` is called in the open transaction with the
- * writer connection; when it fails, its changes are undone and the other jobs continue. When the
- * commit fails, every job of the group fails. struct my_job { sq_job base; … };   // base first
- *     status = sq_submit(store, &job.base, err);
+ * A write that shares its commit with others. When `call` fails, its changes are undone and the
+ * other jobs continue. When the commit fails, every job of the group fails.
  */
 struct sq_job {
     ef__batch_job queued; /* first; its weight is the number of events */
-    ef_status (*run)(sq_store *store, sq_job *job, ef_error *err);
-    bool plans_first; /* run fails only before its first write: it needs no savepoint */
+    sq_call *call;
+    const void *asked;
+    void *out;
+    bool plans_first; /* `call` fails only before its first write: it needs no savepoint */
     bool lazy_sync;   /* needs no sync of its own: only a power cut can lose it */
     bool keeps_state; /* changes nothing that the cached state holds, except by planned events */
     ef_error *err;
@@ -49,6 +51,7 @@ struct sq_job {
 
 typedef struct sq_reader {
     ef__sq_conn conn;
+    sq_store *store;
     int64_t last, settled;  /* of the cached state when the transaction began */
     struct gather *follows; /* the batch of event_follow, while it runs (read.c) */
     struct sq_reader *next;
@@ -144,6 +147,8 @@ static inline sq_store *sq_store_of(ef_journal *journal)
     return (sq_store *)journal;
 }
 
+/* Options of every connection of the journal: a commit is on disk when it returns. */
+ef__sq_options sq_options(bool read_only, int64_t busy_ms);
 /* Wall time by the journal's clock; never goes back within a handle. */
 int64_t sq_now_us(sq_store *store);
 
@@ -156,21 +161,45 @@ ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err);
 /* The same with several, linked by `queued.sibling`, in this order: each has its own status and
  * err. */
 void sq_submit_all(sq_store *store, sq_job *first);
+/* The same with a job that has no options. */
+ef_status sq_write(ef_journal *journal, sq_call *call, const void *asked, void *out, ef_error *err);
 void sq_groups_init(sq_store *store);
 
 /* A reader connection in a read transaction. The cached state has every event that the transaction
- * sees, and soon more: lookups that must match the transaction need sq_read_lock. Put it back soon:
- * it keeps the WAL from restarting. */
-ef_status sq_read_begin(sq_store *store, sq_reader **out, ef_error *err);
-void sq_read_end(sq_store *store, sq_reader *reader);
+ * sees, and soon more: lookups that must match the transaction need sq_read_lock. End it soon: it
+ * keeps the WAL from restarting. *out is NULL on failure, which sq_read_end accepts. */
+ef_status sq_read_begin(ef_journal *journal, sq_reader **out, ef_error *err);
+/* Returns `st`. */
+ef_status sq_read_end(sq_reader *reader, ef_status st);
 /* Acquires the state lock, and begins the transaction again if the state has advanced: now both are
  * of one snapshot. No statement of the reader may be active. Not locked on failure. */
-ef_status sq_read_lock(sq_store *store, sq_reader *reader, ef_error *err);
+ef_status sq_read_lock(sq_reader *reader, ef_error *err);
 
-/* --- shared by the store and the application's own transactions (open.c) ------------------------
- */
+/* --- interfaces ------------------------------------------------------------------------------- */
 
-/* Records damage that was found outside the journal interface (damage.c); `err` describes it. Best
+extern const ef__events_ops sq_events_ops;
+extern const ef__outbox_ops sq_outbox_ops;
+extern const ef__lease_ops sq_lease_ops;
+extern const ef__record_ops sq_record_ops;
+
+/* group.c */
+ef_status sq_append(ef_journal *journal, const ef__arrival *events, size_t count, ef_place *out,
+                    ef_error *err);
+void sq_append_each(ef_journal *journal, const ef__append *appends, size_t count);
+/* read.c */
+ef_status sq_head_get(ef_journal *journal, ef_head *out, ef_error *err);
+/* wait.c */
+ef_status sq_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
+                  ef_error *err);
+void sq_watches_release(sq_watches *watches); /* after the last wait has ended */
+/* verify.c */
+ef_status sq_verify(ef_journal *journal, int64_t from,
+                    bool (*progress)(void *context, int64_t done, int64_t total), void *context,
+                    ef_verify_result *out, ef_error *err);
+
+/* --- shared by the store and the application's own transactions (open.c) ---------------------- */
+
+/* Records damage that was found outside the journal interface (store.c); `err` describes it. Best
  * effort: where there is no head file, or none that may be written, nothing is recorded. */
 void sq_damage_record(sq_headfile *head, const char *path, const ef_journal_options *options,
                       bool at_open, const ef_error *err);
@@ -183,5 +212,11 @@ ef_status sq_schema_open(ef__sq_conn *conn, const ef_journal_options *options, b
 /* Reads the state, compares it with the head file, and verifies the events after the last verified
  * position. No transaction may be open. */
 ef_status sq_compare_head(sq_writer *writer, const ef_journal_options *options, ef_error *err);
+
+#define SQ_VERIFY_AT_OPEN 50000 /* events: a fraction of a second; the rest at the next open */
+
+/* At open: verifies the chain from `from` on, up to a number of events. *out_verified: the last
+ * verified position. */
+ef_status sq_verify_tail(sq_writer *writer, int64_t from, int64_t *out_verified, ef_error *err);
 
 #endif

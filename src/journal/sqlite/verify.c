@@ -1,11 +1,9 @@
 /*
- * verify.c - see verify.h.
+ * verify.c - recomputing the chain.
  *
  * The quick check at open recomputes checksums and hashes. The deep one also checks what belongs to
  * an event: its seq and backward links, the entry of its id, the outbox.
  */
-#include "verify.h"
-
 #include "row.h"
 
 #include "../../base/hash.h"
@@ -269,7 +267,7 @@ ef_status sq_verify(ef_journal *journal, int64_t from,
 
     *out = (ef_verify_result){0};
     while (st == EF_OK && go_on) {
-        st = sq_read_begin(store, &reader, err);
+        st = sq_read_begin(journal, &reader, err);
         if (st != EF_OK)
             break;
         pthread_mutex_lock(&store->state_lock);
@@ -285,7 +283,7 @@ ef_status sq_verify(ef_journal *journal, int64_t from,
             st = verify_rest(&deep, start == 0, reader, err);
             go_on = false;
         }
-        sq_read_end(store, reader);
+        (void)sq_read_end(reader, st);
         if (progress && !progress(context, deep.at - start, out->head - start))
             go_on = false;
     }

@@ -5,9 +5,7 @@
  * write too, which also sets the times of the file: inotify reports both. Watches are kept open,
  * because closing one makes the kernel wait for all pending notifications.
  */
-#include "wait.h"
-
-#include "read.h"
+#include "store.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -143,13 +141,6 @@ ef_status sq_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t tim
     }
     end_watch(store, watch);
     return st;
-}
-
-ef_status sq_wake(ef_journal *journal, ef_error *err)
-{
-    if (!sq_headfile_set_wake(&sq_store_of(journal)->writer.head))
-        return ef_fail(err, EF_IO, "the head file could not be written: %s", strerror(errno));
-    return EF_OK;
 }
 
 void sq_watches_release(sq_watches *watches)

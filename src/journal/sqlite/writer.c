@@ -7,7 +7,6 @@
  */
 #include "writer.h"
 
-#include "ids.h"
 #include "row.h"
 
 #include "../../base/hash.h"

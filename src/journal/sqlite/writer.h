@@ -44,4 +44,8 @@ ef_status sq_writer_publish(sq_writer *writer, bool keeps_state, ef_error *err);
 /* After a failed COMMIT, or instead of one. */
 void sq_writer_rollback(sq_writer *writer);
 
+/* Settling (settle.c): does a slice of the work that is due, in proportion to `events` new events.
+ * Called before the first event of the transaction is planned. */
+ef_status sq_settle_slice(sq_writer *writer, size_t events, ef_error *err);
+
 #endif
