@@ -182,20 +182,14 @@ static ef_status read_list(ef__sq_conn *conn, const struct vq_change_ls *asked,
 ef_status vq_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
                        size_t limit, ef__change_list *out, ef_error *err)
 {
-    vq_store *store = vq_store_of(views);
-    vq_reader *reader;
-    ef__sq_conn *conn;
+    vq_reader *reader = NULL;
     ef_status st = ef__change_list_ready(out, err);
 
     if (st == EF_OK)
-        st = vq_read_begin(store, true, &reader, &conn, err);
-    if (st != EF_OK)
-        return st;
-    st = read_list(
-        conn,
-        &(struct vq_change_ls){
-            .generation = generation, .tenant = tenant, .after = after, .limit = vq_limit(limit)},
-        out, err);
-    vq_read_end(store, reader);
-    return st;
+        st = vq_read_begin(views, true, &reader, err);
+    if (st == EF_OK)
+        st =
+            read_list(reader->conn,
+                      &(struct vq_change_ls){generation, tenant, after, vq_limit(limit)}, out, err);
+    return vq_read_end(reader, st);
 }

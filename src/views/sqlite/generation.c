@@ -1,5 +1,6 @@
 /*
- * generation.c - builds of projections: adding, listing, states, activating, removing.
+ * generation.c - builds of projections: adding, listing, states, activating, removing. And the
+ * state of a projection beside them: on_error, retired versions.
  */
 #include "store.h"
 
@@ -68,20 +69,16 @@ static ef_status read_all(ef__sq_conn *conn, ef_str only_name, ef__generation_li
 ef_status vq_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
                            ef_error *err)
 {
-    vq_store *store = vq_store_of(views);
-    vq_reader *reader;
-    ef__sq_conn *conn;
+    vq_reader *reader = NULL;
     ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
     if (st == EF_OK)
-        st = vq_read_begin(store, true, &reader, &conn, err);
-    if (st != EF_OK)
-        return st;
-    st = read_all(conn, only_name, out, err);
-    vq_read_end(store, reader);
-    return st;
+        st = vq_read_begin(views, true, &reader, err);
+    if (st == EF_OK)
+        st = read_all(reader->conn, only_name, out, err);
+    return vq_read_end(reader, st);
 }
 
 /* --- one generation --------------------------------------------------------------------------- */
@@ -212,14 +209,44 @@ ef_status vq_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t
 
 ef_status vq_live_set_get(ef_views *views, int64_t *out, ef_error *err)
 {
-    vq_store *store = vq_store_of(views);
     vq_reader *reader;
-    ef__sq_conn *conn;
-    ef_status st = vq_read_begin(store, true, &reader, &conn, err);
+    ef_status st = vq_read_begin(views, true, &reader, err);
+
+    if (st == EF_OK)
+        st = vq_one_live_set_get(reader->conn, out, NULL, err);
+    return vq_read_end(reader, st);
+}
+
+/* --- the projection beside its generations --------------------------------------------------- */
+
+ef_status vq_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err)
+{
+    vq_store *store = vq_store_of(views);
+    ef_status st = vq_write_begin(store, false, err);
 
     if (st != EF_OK)
         return st;
-    st = vq_one_live_set_get(conn, out, NULL, err);
-    vq_read_end(store, reader);
-    return st;
+    return vq_write_end(store, vq_run_on_error_set(&store->conn, name, on_error, err), err);
+}
+
+ef_status vq_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err)
+{
+    vq_store *store = vq_store_of(views);
+    ef_status st = vq_write_begin(store, false, err);
+
+    if (st != EF_OK)
+        return st;
+    return vq_write_end(store, vq_run_version_retire(&store->conn, name, version, err), err);
+}
+
+ef_status vq_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
+                                ef_error *err)
+{
+    vq_reader *reader;
+    ef_status st = vq_read_begin(views, true, &reader, err);
+
+    *out = false;
+    if (st == EF_OK)
+        st = vq_one_version_is_retired(reader->conn, name, version, out, err);
+    return vq_read_end(reader, st);
 }

@@ -1,7 +1,10 @@
 /*
- * read.c - single views and watermarks, and lists of watermarks and failures.
+ * read.c - single views and watermarks, ranges of views, lists of watermarks and failures, and
+ * readers that keep a transaction.
  */
 #include "store.h"
+
+#include "../range.h"
 
 #include <stdlib.h>
 
@@ -24,17 +27,13 @@ static ef_status get_view(ef__sq_conn *conn, bool shown, int64_t generation, ef_
 ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                       ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
 {
-    vq_store *store = vq_store_of(views);
     vq_reader *reader;
-    ef__sq_conn *conn;
-    ef_status st = vq_read_begin(store, true, &reader, &conn, err);
+    ef_status st = vq_read_begin(views, true, &reader, err);
 
     *out_found = false;
-    if (st != EF_OK)
-        return st;
-    st = get_view(conn, false, generation, tenant, id, arena, out, out_found, err);
-    vq_read_end(store, reader);
-    return st;
+    if (st == EF_OK)
+        st = get_view(reader->conn, false, generation, tenant, id, arena, out, out_found, err);
+    return vq_read_end(reader, st);
 }
 
 static ef_status get_views(ef__sq_conn *conn, int64_t generation, const ef__view_key *keys,
@@ -54,16 +53,12 @@ static ef_status get_views(ef__sq_conn *conn, int64_t generation, const ef__view
 ef_status vq_view_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
                            size_t count, ef__arena *arena, ef__view *out, ef_error *err)
 {
-    vq_store *store = vq_store_of(views);
     vq_reader *reader;
-    ef__sq_conn *conn;
-    ef_status st = vq_read_begin(store, true, &reader, &conn, err);
+    ef_status st = vq_read_begin(views, true, &reader, err);
 
-    if (st != EF_OK)
-        return st;
-    st = get_views(conn, generation, keys, count, arena, out, err);
-    vq_read_end(store, reader);
-    return st;
+    if (st == EF_OK)
+        st = get_views(reader->conn, generation, keys, count, arena, out, err);
+    return vq_read_end(reader, st);
 }
 
 /* --- watermarks ------------------------------------------------------------------------------- */
@@ -80,18 +75,14 @@ static ef_status get_watermark(ef__sq_conn *conn, int64_t generation, ef_str ten
 ef_status vq_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
                            ef__watermark *out, bool *out_found, ef_error *err)
 {
-    vq_store *store = vq_store_of(views);
     vq_reader *reader;
-    ef__sq_conn *conn;
-    ef_status st = vq_read_begin(store, true, &reader, &conn, err);
+    ef_status st = vq_read_begin(views, true, &reader, err);
 
     *out = (ef__watermark){0};
     *out_found = false;
-    if (st != EF_OK)
-        return st;
-    st = get_watermark(conn, generation, tenant, stream, out, out_found, err);
-    vq_read_end(store, reader);
-    return st;
+    if (st == EF_OK)
+        st = get_watermark(reader->conn, generation, tenant, stream, out, out_found, err);
+    return vq_read_end(reader, st);
 }
 
 static ef_status get_watermarks(ef__sq_conn *conn, int64_t generation, const ef__view_key *keys,
@@ -110,16 +101,26 @@ static ef_status get_watermarks(ef__sq_conn *conn, int64_t generation, const ef_
 ef_status vq_watermark_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
                                 size_t count, ef__watermark *out, ef_error *err)
 {
-    vq_store *store = vq_store_of(views);
     vq_reader *reader;
-    ef__sq_conn *conn;
-    ef_status st = vq_read_begin(store, true, &reader, &conn, err);
+    ef_status st = vq_read_begin(views, true, &reader, err);
 
-    if (st != EF_OK)
-        return st;
-    st = get_watermarks(conn, generation, keys, count, out, err);
-    vq_read_end(store, reader);
-    return st;
+    if (st == EF_OK)
+        st = get_watermarks(reader->conn, generation, keys, count, out, err);
+    return vq_read_end(reader, st);
+}
+
+static ef_status scan_watermarks(ef__sq_conn *conn, int64_t generation,
+                                 bool (*each)(void *context, ef_str tenant, ef_str stream,
+                                              const ef__watermark *watermark),
+                                 void *context, ef_error *err)
+{
+    ef__sq_rows rows = vq_each_watermark_scan(conn, generation, NULL, err);
+    vq_watermark_row row;
+
+    while (vq_next_watermark_scan(&rows, &row))
+        if (!each(context, row.tenant, row.stream, &row.is))
+            break;
+    return ef__sq_rows_end(&rows);
 }
 
 ef_status vq_watermark_scan(ef_views *views, int64_t generation,
@@ -127,22 +128,12 @@ ef_status vq_watermark_scan(ef_views *views, int64_t generation,
                                          const ef__watermark *watermark),
                             void *context, ef_error *err)
 {
-    vq_store *store = vq_store_of(views);
     vq_reader *reader;
-    ef__sq_conn *conn;
-    ef__sq_rows rows;
-    vq_watermark_row row;
-    ef_status st = vq_read_begin(store, false, &reader, &conn, err);
+    ef_status st = vq_read_begin(views, false, &reader, err);
 
-    if (st != EF_OK)
-        return st;
-    rows = vq_each_watermark_scan(conn, generation, NULL, err);
-    while (vq_next_watermark_scan(&rows, &row))
-        if (!each(context, row.tenant, row.stream, &row.is))
-            break;
-    st = ef__sq_rows_end(&rows);
-    vq_read_end(store, reader);
-    return st;
+    if (st == EF_OK)
+        st = scan_watermarks(reader->conn, generation, each, context, err);
+    return vq_read_end(reader, st);
 }
 
 /* --- failures --------------------------------------------------------------------------------- */
@@ -150,77 +141,108 @@ ef_status vq_watermark_scan(ef_views *views, int64_t generation,
 ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
                         size_t limit, ef__failure_list *out, ef_error *err)
 {
-    vq_store *store = vq_store_of(views);
     struct vq_failure_newest asked = {.generation = generation,
                                       .limit = vq_limit(limit),
                                       .any_tenant = tenant == NULL,
                                       .tenant = tenant ? *tenant : EF_STR("")};
-    vq_reader *reader;
-    ef__sq_conn *conn;
+    vq_reader *reader = NULL;
     ef_status st = ef__memory_prepare(&out->room, err);
 
     out->items = NULL;
     out->count = 0;
     if (st == EF_OK)
-        st = vq_read_begin(store, false, &reader, &conn, err);
-    if (st != EF_OK)
-        return st;
-    st = (open_only ? vq_list_failure_newest_open : vq_list_failure_newest)(
-        conn, &asked, &out->room->arena, &out->items, &out->count, err);
-    vq_read_end(store, reader);
+        st = vq_read_begin(views, false, &reader, err);
+    if (st == EF_OK)
+        st = (open_only ? vq_list_failure_newest_open : vq_list_failure_newest)(
+            reader->conn, &asked, &out->room->arena, &out->items, &out->count, err);
+    return vq_read_end(reader, st);
+}
+
+/* --- ranges of views, by id or by an index ---------------------------------------------------- */
+
+typedef bool view_each(void *context, ef_str key, const ef__view *view);
+
+static ef_status scan_views(ef__sq_conn *conn, const ef__view_scan *scan,
+                            const ef__view_place *from, const ef__view_place *to, view_each *each,
+                            void *context, ef_error *err)
+{
+    struct vq_view_scan_up range = {.generation = from->first,
+                                    .tenant = ef__buf_str(&from->second),
+                                    .id = ef__buf_str(&from->third),
+                                    .end_generation = to->first,
+                                    .end_tenant = ef__buf_str(&to->second),
+                                    .end_id = ef__buf_str(&to->third)};
+    ef__sq_rows rows = scan->descending ? vq_each_view_scan_down(conn, &range, NULL, err)
+                                        : vq_each_view_scan_up(conn, &range, NULL, err);
+    ef__view view;
+
+    while (vq_next_view_scan_up(&rows, &view))
+        if (!each(context, EF_STR(""), &view))
+            break;
+    return ef__sq_rows_end(&rows);
+}
+
+static ef_status scan_index(ef__sq_conn *conn, const ef__view_scan *scan,
+                            const ef__view_place *from, const ef__view_place *to, view_each *each,
+                            void *context, ef_error *err)
+{
+    const ef__view_place *start = scan->descending ? to : from;
+    const ef__view_place *end = scan->descending ? from : to;
+    struct vq_index_scan_up range = {.generation = scan->generation,
+                                     .tenant = scan->tenant,
+                                     .idx = start->first,
+                                     .key = ef__buf_str(&start->second),
+                                     .id = ef__buf_str(&start->third),
+                                     .end_key = ef__buf_str(&end->second)}; /* its id is "" */
+    ef__sq_rows rows = scan->descending ? vq_each_index_scan_down(conn, &range, NULL, err)
+                                        : vq_each_index_scan_up(conn, &range, NULL, err);
+    vq_entry_row entry;
+
+    while (vq_next_index_scan_up(&rows, &entry)) {
+        entry.view.tenant = scan->tenant;
+        if (!each(context, entry.key, &entry.view))
+            break;
+    }
+    return ef__sq_rows_end(&rows);
+}
+
+ef_status vq_view_scan(ef_views *views, const ef__view_scan *scan,
+                       bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
+                       ef_error *err)
+{
+    ef__view_place from = EF__VIEW_PLACE_INIT, to = EF__VIEW_PLACE_INIT;
+    vq_reader *reader = NULL;
+    ef_status st = ef__view_range(scan, &from, &to, err);
+
+    if (st == EF_OK)
+        st = vq_read_begin(views, false, &reader, err);
+    if (st == EF_OK)
+        st = (scan->index < 0 ? scan_views : scan_index)(reader->conn, scan, &from, &to, each,
+                                                         context, err);
+    st = vq_read_end(reader, st);
+    ef__view_place_release(&from);
+    ef__view_place_release(&to);
     return st;
 }
 
 /* --- snapshots -------------------------------------------------------------------------------- */
 
-static ef_status snapshot_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
-                                   ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
-{
-    *out_found = false;
-    return get_view(((vq_snapshot *)views)->conn, false, generation, tenant, id, arena, out,
-                    out_found, err);
-}
-
-static ef_status snapshot_watermark_get(ef_views *views, int64_t generation, ef_str tenant,
-                                        ef_str stream, ef__watermark *out, bool *out_found,
-                                        ef_error *err)
-{
-    *out = (ef__watermark){0};
-    *out_found = false;
-    return get_watermark(((vq_snapshot *)views)->conn, generation, tenant, stream, out, out_found,
-                         err);
-}
-
-static ef_status snapshot_view_get_many(ef_views *views, int64_t generation,
-                                        const ef__view_key *keys, size_t count, ef__arena *arena,
-                                        ef__view *out, ef_error *err)
-{
-    return get_views(((vq_snapshot *)views)->conn, generation, keys, count, arena, out, err);
-}
-
-static ef_status snapshot_watermark_get_many(ef_views *views, int64_t generation,
-                                             const ef__view_key *keys, size_t count,
-                                             ef__watermark *out, ef_error *err)
-{
-    return get_watermarks(((vq_snapshot *)views)->conn, generation, keys, count, out, err);
-}
-
 static void snapshot_close(ef_views *views)
 {
     vq_snapshot *snapshot = (vq_snapshot *)views;
 
-    ef__sq_rollback(snapshot->conn); /* it has only read */
-    vq_read_end(snapshot->store, snapshot->reader);
+    ef__sq_rollback(snapshot->reader->conn); /* it has only read */
+    (void)vq_read_end(snapshot->reader, EF_OK);
     free(snapshot);
 }
 
-static const ef__views_ops SNAPSHOT_OPS = {
+const ef__views_ops vq_snapshot_ops = {
     .name = "sqlite snapshot",
     .close = snapshot_close,
-    .view_get = snapshot_view_get,
-    .watermark_get = snapshot_watermark_get,
-    .view_get_many = snapshot_view_get_many,
-    .watermark_get_many = snapshot_watermark_get_many,
+    .view_get = vq_view_get,
+    .watermark_get = vq_watermark_get,
+    .view_get_many = vq_view_get_many,
+    .watermark_get_many = vq_watermark_get_many,
 };
 
 ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
@@ -231,18 +253,17 @@ ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
     *out = NULL;
     if (!snapshot)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a snapshot");
-    *snapshot = (vq_snapshot){.base = *views, .store = vq_store_of(views)};
-    snapshot->base.ops = &SNAPSHOT_OPS;
-    st = vq_read_begin(snapshot->store, true, &snapshot->reader, &snapshot->conn, err);
-    if (st == EF_OK) {
-        st = ef__sq_run(snapshot->conn, VQ_BEGIN_READ, err);
-        if (st != EF_OK)
-            vq_read_end(snapshot->store, snapshot->reader);
-    }
+    *snapshot = (vq_snapshot){.base = *views};
+    snapshot->base.ops = &vq_snapshot_ops;
+    st = vq_read_begin(views, true, &snapshot->reader, err);
+    if (st == EF_OK)
+        st = ef__sq_run(snapshot->reader->conn, VQ_BEGIN_READ, err);
     if (st != EF_OK) {
+        (void)vq_read_end(snapshot->reader, st);
         free(snapshot);
         return st;
     }
+    snapshot->shared = (vq_reader){.conn = snapshot->reader->conn};
     *out = &snapshot->base;
     return EF_OK;
 }
@@ -260,20 +281,43 @@ ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
  * Views are cached until the transaction ends, because it would read the same again.
  */
 
+enum {
+    KEPT = 16,              /* views that a series caches … */
+    KEPT_VIEW_BYTES = 2048, /* … with at most this much data each … */
+    KEPT_BYTES = 65536      /* … and in all; a full cache is emptied */
+};
+
+typedef struct kept_view {
+    int64_t generation; /* 0: none is kept here */
+    ef__view view;
+} kept_view;
+
+/* Consecutive reads: from the second on in one transaction, until another connection commits or the
+ * snapshot is released. */
+typedef struct view_series {
+    ef_views base; /* first, so that an ef_views * is this */
+    vq_store *store;
+    bool begun;              /* there was a read since the last release */
+    vq_reader *reader;       /* with the transaction; NULL: there is none */
+    ef__sq_wal_header began; /* the log, before it */
+    kept_view kept[KEPT];    /* views that the transaction has read, in … */
+    ef__arena arena;         /* … this memory */
+} view_series;
+
 /* The slot of a view in the cache. Ids that are read together mostly differ in their last letters.
  */
-static vq_kept *kept_place(vq_series *series, ef_str id)
+static kept_view *kept_place(view_series *series, ef_str id)
 {
     size_t number = id.len;
 
     for (size_t i = id.len > 4 ? id.len - 4 : 0; i < id.len; i++)
         number = number * 31 + (unsigned char)id.ptr[i];
-    return &series->kept[number % VQ_KEPT];
+    return &series->kept[number % KEPT];
 }
 
-static void drop_kept_views(vq_series *series)
+static void drop_kept_views(view_series *series)
 {
-    for (size_t i = 0; i < VQ_KEPT; i++)
+    for (size_t i = 0; i < KEPT; i++)
         series->kept[i].generation = 0;
     ef__arena_reset(&series->arena);
 }
@@ -287,11 +331,11 @@ static bool copy_shown(const ef__view *from, ef__arena *arena, ef__view *out)
     return out->tenant.ptr && out->id.ptr && out->data.ptr;
 }
 
-static void keep_view(vq_series *series, int64_t generation, const ef__view *view)
+static void keep_view(view_series *series, int64_t generation, const ef__view *view)
 {
-    vq_kept *kept = kept_place(series, view->id);
+    kept_view *kept = kept_place(series, view->id);
 
-    if (view->data.len > VQ_KEPT_VIEW_BYTES)
+    if (view->data.len > KEPT_VIEW_BYTES)
         return;
     kept->generation = 0;
     if (copy_shown(view, &series->arena, &kept->view))
@@ -300,9 +344,9 @@ static void keep_view(vq_series *series, int64_t generation, const ef__view *vie
         drop_kept_views(series);
 }
 
-static const ef__view *find_kept(vq_series *series, int64_t generation, ef_str tenant, ef_str id)
+static const ef__view *find_kept(view_series *series, int64_t generation, ef_str tenant, ef_str id)
 {
-    const vq_kept *kept = kept_place(series, id);
+    const kept_view *kept = kept_place(series, id);
 
     return generation && kept->generation == generation && ef_str_equal(kept->view.id, id) &&
                    ef_str_equal(kept->view.tenant, tenant)
@@ -310,33 +354,30 @@ static const ef__view *find_kept(vq_series *series, int64_t generation, ef_str t
                : NULL;
 }
 
-static void end_series(vq_series *series)
+static void end_series(view_series *series)
 {
     if (!series->reader)
         return;
     drop_kept_views(series);
-    ef__sq_rollback(&series->reader->conn); /* it has only read */
-    vq_read_end(series->store, series->reader);
+    ef__sq_rollback(series->reader->conn); /* it has only read */
+    (void)vq_read_end(series->reader, EF_OK);
     series->reader = NULL;
 }
 
-static ef_status begin_series(vq_series *series, ef_error *err)
+static ef_status begin_series(view_series *series, ef_error *err)
 {
-    ef__sq_conn *conn;
-    ef_status st = vq_read_begin(series->store, false, &series->reader, &conn, err);
+    ef_status st = vq_read_begin(&series->store->base, false, &series->reader, err);
 
-    if (st != EF_OK)
-        return st;
     /* A connection that has not read yet has no header of the log: this read is a single one. */
-    if (ef__sq_wal_read_header(conn, &series->began))
-        st = ef__sq_run(conn, VQ_BEGIN_READ, err);
+    if (st == EF_OK && ef__sq_wal_read_header(series->reader->conn, &series->began))
+        st = ef__sq_run(series->reader->conn, VQ_BEGIN_READ, err);
     return st;
 }
 
 static ef_status series_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                                  ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
 {
-    vq_series *series = (vq_series *)views;
+    view_series *series = (view_series *)views;
     const ef__view *kept = NULL;
     ef_status st = EF_OK;
 
@@ -346,7 +387,7 @@ static ef_status series_view_get(ef_views *views, int64_t generation, ef_str ten
         return vq_view_get(&series->store->base, generation, tenant, id, arena, out, out_found,
                            err);
     }
-    if (series->reader && !ef__sq_wal_is_unchanged(&series->reader->conn, &series->began))
+    if (series->reader && !ef__sq_wal_is_unchanged(series->reader->conn, &series->began))
         end_series(series);
     if (series->reader && (kept = find_kept(series, generation, tenant, id)) != NULL) {
         *out_found = true;
@@ -355,20 +396,20 @@ static ef_status series_view_get(ef_views *views, int64_t generation, ef_str ten
     if (!series->reader)
         st = begin_series(series, err);
     if (st == EF_OK)
-        st = get_view(&series->reader->conn, true, generation, tenant, id, arena, out, out_found,
+        st = get_view(series->reader->conn, true, generation, tenant, id, arena, out, out_found,
                       err);
     if (st == EF_OK && *out_found)
         keep_view(series, generation, out);
     if (st == EF_OK)
-        ef__sq_wal_map(&series->reader->conn);
-    if (st != EF_OK || sqlite3_get_autocommit(series->reader->conn.db))
+        ef__sq_wal_map(series->reader->conn);
+    if (st != EF_OK || sqlite3_get_autocommit(series->reader->conn->db))
         end_series(series);
     return st;
 }
 
 static void series_release(ef_views *views)
 {
-    vq_series *series = (vq_series *)views;
+    view_series *series = (view_series *)views;
 
     end_series(series);
     series->begun = false;
@@ -376,7 +417,7 @@ static void series_release(ef_views *views)
 
 static void series_close(ef_views *views)
 {
-    vq_series *series = (vq_series *)views;
+    view_series *series = (view_series *)views;
 
     end_series(series);
     ef__arena_release(&series->arena);
@@ -392,13 +433,13 @@ static const ef__views_ops SERIES_OPS = {
 
 ef_status vq_reader_open(ef_views *views, ef_views **out, ef_error *err)
 {
-    vq_series *series = malloc(sizeof *series);
+    view_series *series = malloc(sizeof *series);
 
     *out = NULL;
     if (!series)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
-    *series = (vq_series){
-        .base = *views, .store = vq_store_of(views), .arena = EF__ARENA_INIT(VQ_KEPT_BYTES)};
+    *series = (view_series){
+        .base = *views, .store = vq_store_of(views), .arena = EF__ARENA_INIT(KEPT_BYTES)};
     series->base.ops = &SERIES_OPS;
     *out = &series->base;
     return EF_OK;

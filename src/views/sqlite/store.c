@@ -132,7 +132,7 @@ static void vq_close(ef_views *views)
     ef__sq_checkpointer_release(&store->checkpointer);
     while (store->idle) {
         vq_reader *next = store->idle->next;
-        ef__sq_close(&store->idle->conn);
+        ef__sq_close(&store->idle->own);
         free(store->idle);
         store->idle = next;
     }
@@ -169,6 +169,7 @@ ef_status ef__views_sqlite_open(const ef__views_options *options, const char *pa
     store->base = (ef_views){
         .ops = &OPS, .clock = options->clock, .log = options->log, .read_only = options->read_only};
     store->busy_ms = options->busy_ms;
+    store->lent = (vq_reader){.conn = &store->conn, .store = store};
     store->guard.fd = -1;
     (void)pthread_mutex_init(&store->writer, NULL); /* a default mutex: cannot fail on Linux */
     (void)pthread_mutex_init(&store->pool, NULL);
@@ -263,43 +264,51 @@ static vq_reader *idle_reader(vq_store *store)
     return reader;
 }
 
-ef_status vq_read_begin(vq_store *store, bool short_read, vq_reader **out, ef__sq_conn **out_conn,
-                        ef_error *err)
+static ef_status open_reader(vq_store *store, vq_reader **out, ef_error *err)
 {
-    static vq_reader lent = {.is_writer = true};
     ef__sq_options options = {.statements = &vq_texts,
                               .read_only = store->base.read_only,
                               .busy_ms = store->busy_ms,
                               .sync = EF__SQ_SYNC_NORMAL,
                               .cache_kib = READER_CACHE_KIB};
+    vq_reader *reader = calloc(1, sizeof *reader);
     ef_status st;
 
-    if (short_read && pthread_mutex_trylock(&store->writer) == 0) {
-        *out = &lent;
-        *out_conn = &store->conn;
-        return EF_OK;
+    if (!reader)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
+    st = ef__sq_open(&reader->own, store->path, &options, err);
+    if (st != EF_OK) {
+        free(reader);
+        return st;
     }
-    *out = idle_reader(store);
-    if (!*out) {
-        *out = calloc(1, sizeof **out);
-        if (!*out)
-            return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
-        st = ef__sq_open(&(*out)->conn, store->path, &options, err);
-        if (st != EF_OK) {
-            free(*out);
-            *out = NULL;
-            return st;
-        }
-    }
-    *out_conn = &(*out)->conn;
+    reader->conn = &reader->own;
+    reader->store = store;
+    *out = reader;
     return EF_OK;
 }
 
-void vq_read_end(vq_store *store, vq_reader *reader)
+ef_status vq_read_begin(ef_views *views, bool short_read, vq_reader **out, ef_error *err)
 {
-    if (reader->is_writer) {
+    vq_store *store = vq_store_of(views);
+
+    if (views->ops == &vq_snapshot_ops)
+        *out = &((vq_snapshot *)views)->shared;
+    else if (short_read && pthread_mutex_trylock(&store->writer) == 0)
+        *out = &store->lent;
+    else
+        *out = idle_reader(store);
+    return *out ? EF_OK : open_reader(store, out, err);
+}
+
+ef_status vq_read_end(vq_reader *reader, ef_status st)
+{
+    vq_store *store = reader ? reader->store : NULL;
+
+    if (!store)
+        return st;
+    if (reader == &store->lent) {
         pthread_mutex_unlock(&store->writer);
-        return;
+        return st;
     }
     pthread_mutex_lock(&store->pool);
     if (store->idle_count < VQ_READERS_KEPT) {
@@ -310,9 +319,10 @@ void vq_read_end(vq_store *store, vq_reader *reader)
     }
     pthread_mutex_unlock(&store->pool);
     if (reader) {
-        ef__sq_close(&reader->conn);
+        ef__sq_close(&reader->own);
         free(reader);
     }
+    return st;
 }
 
 static const ef__views_ops OPS = {

@@ -58,25 +58,30 @@ typedef struct vq_entry_row {
 
 typedef struct vq_reader vq_reader;
 
+typedef struct vq_store vq_store;
+
+/* Who reads on a connection. */
 struct vq_reader {
-    ef__sq_conn conn;
+    ef__sq_conn *conn; /* `own`, the writing connection of the store, or that of a snapshot */
+    vq_store *store;   /* to which vq_read_end returns the connection; NULL: a snapshot keeps it */
+    ef__sq_conn own;
     vq_reader *next;
-    bool is_writer; /* stands for the writing connection, lent out */
 };
 
-typedef struct vq_store {
+struct vq_store {
     ef_views base; /* first, so that an ef_views * is this */
     char *path;
     int64_t busy_ms;
     pthread_mutex_t writer;
     ef__sq_conn conn; /* under writer */
+    vq_reader lent;   /* reads on conn. Under writer */
     bool lazy;        /* as conn is set: commits are not synced. Under writer */
     ef__sq_guard guard;
     ef__sq_checkpointer checkpointer;
     pthread_mutex_t pool;
     vq_reader *idle; /* under pool */
     int idle_count;
-} vq_store;
+};
 
 extern const ef__sq_statements vq_texts;
 
@@ -102,43 +107,21 @@ static inline int64_t vq_limit(size_t limit)
 ef_status vq_write_begin(vq_store *store, bool lazy, ef_error *err);
 ef_status vq_write_end(vq_store *store, ef_status st, ef_error *err);
 
-/* Gets a connection for reading; vq_read_end returns `*out`. A `short_read` of a few rows may get
- * the writing connection when it is free: its cache has the rows that were written last, while
- * every commit empties the caches of the others. */
-ef_status vq_read_begin(vq_store *store, bool short_read, vq_reader **out, ef__sq_conn **out_conn,
-                        ef_error *err);
-void vq_read_end(vq_store *store, vq_reader *reader);
+/* Gets a connection for reading; vq_read_end returns it, and returns `st`. A `short_read` of a few
+ * rows may get the writing connection when it is free: its cache has the rows that were written
+ * last, while every commit empties the caches of the others. `views` may be a snapshot. *out is
+ * NULL on failure, which vq_read_end accepts. */
+ef_status vq_read_begin(ef_views *views, bool short_read, vq_reader **out, ef_error *err);
+ef_status vq_read_end(vq_reader *reader, ef_status st);
 
 /* A snapshot begins like a read, and is one transaction until it is closed. */
 typedef struct vq_snapshot {
     ef_views base; /* first, so that an ef_views * is this */
-    vq_store *store;
     vq_reader *reader;
-    ef__sq_conn *conn;
+    vq_reader shared; /* for the reads of the snapshot */
 } vq_snapshot;
 
-enum {
-    VQ_KEPT = 16,              /* views that a series caches … */
-    VQ_KEPT_VIEW_BYTES = 2048, /* … with at most this much data each … */
-    VQ_KEPT_BYTES = 65536      /* … and in all; a full cache is emptied */
-};
-
-typedef struct vq_kept {
-    int64_t generation; /* 0: none is kept here */
-    ef__view view;
-} vq_kept;
-
-/* Consecutive reads: from the second on in one transaction, until another connection commits or the
- * snapshot is released. */
-typedef struct vq_series {
-    ef_views base; /* first, so that an ef_views * is this */
-    vq_store *store;
-    bool begun;              /* there was a read since the last release */
-    vq_reader *reader;       /* with the transaction; NULL: there is none */
-    ef__sq_wal_header began; /* the log, before it */
-    vq_kept kept[VQ_KEPT];   /* views that the transaction has read, in … */
-    ef__arena arena;         /* … this memory */
-} vq_series;
+extern const ef__views_ops vq_snapshot_ops;
 
 /* generation.c */
 ef_status vq_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
@@ -155,25 +138,16 @@ ef_status vq_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t
                                bool *out_more, ef_error *err);
 ef_status vq_live_set_get(ef_views *views, int64_t *out, ef_error *err);
 
-/* projection.c */
 ef_status vq_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err);
 ef_status vq_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err);
 ef_status vq_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
                                 ef_error *err);
-
 ef_status vq_generation_find(ef__sq_conn *conn, int64_t id, vq_generation *out, bool *out_found,
                              ef_error *err);
 ef_status vq_generation_put(vq_store *store, const vq_generation *generation, ef_error *err);
 
-/* commit.c, change.c */
+/* commit.c */
 ef_status vq_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
-/* Write the changed views and their index entries; counts and digest of `generation` follow. */
-ef_status vq_views_write(ef__sq_conn *conn, vq_generation *generation,
-                         const ef__generation_change *change, ef_error *err);
-
-/* cursor.c. The generation's own cursor has been moved. */
-ef_status vq_cursors_write(vq_store *store, const vq_generation *generation,
-                           const ef__generation_change *change, ef_error *err);
 ef_status vq_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
                                ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
 ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
@@ -187,7 +161,7 @@ ef_status vq_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t 
 ef_status vq_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
                        size_t limit, ef__change_list *out, ef_error *err);
 
-/* read.c, scan.c */
+/* read.c */
 ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
 ef_status vq_reader_open(ef_views *views, ef_views **out, ef_error *err);
 ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
