@@ -1,5 +1,5 @@
 /*
- * events.c - appending and reading events, and facts about the store.
+ * events.c - appending and reading events, their types, and facts about the store.
  */
 #include "client_priv.h"
 
@@ -193,4 +193,24 @@ ef_status ef_client_facts(ef_client *client, ef_store_facts *out, ef_error *err)
 ef_status ef_client_mode(ef_client *client, char out[EF_CLIENT_MODE_MAX], ef_error *err)
 {
     return request_status(client, read_mode, out, err);
+}
+
+/* --- types ------------------------------------------------------------------------------------ */
+
+ef_status ef_client_type_set(ef_client *client, const ef_type *type, ef_error *err)
+{
+    ef__type_request request = {.type = *type, .intent = ef_str_from(ef_intent_name(type->intent))};
+
+    return ef__operation_act(client, &ef__op_set_type, &request, err);
+}
+
+ef_status ef_client_type_get(ef_client *client, ef_str name, ef_type_list *out, ef_error *err)
+{
+    return EF__OPERATION_ITEMS(client, &ef__op_show_type, &(ef__object_request){.name = name}, out,
+                               err);
+}
+
+ef_status ef_client_type_ls(ef_client *client, ef_type_list *out, ef_error *err)
+{
+    return EF__OPERATION_ITEMS(client, &ef__op_list_types, NULL, out, err);
 }

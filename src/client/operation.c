@@ -313,8 +313,7 @@ ef_str ef__reply_text(const ef__json *json, const char *key)
 ef_status ef__operation_runs(ef_client *client, const ef__operation *operation, const void *request,
                              ef_run_list *out, ef_error *err)
 {
-    ef__reply reply;
-    ef_status st = EF__OPERATION_LIST(client, operation, request, out, &reply, err);
+    ef_status st = EF__OPERATION_ITEMS(client, operation, request, out, err);
     ef_run *runs = (ef_run *)out->items; /* in the memory of the list */
 
     for (size_t i = 0; st == EF_OK && i < out->count; i++)

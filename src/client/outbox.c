@@ -1,5 +1,5 @@
 /*
- * outbox.c - the outbox: rows, counts, the actions of operators, and lanes.
+ * outbox.c - the outbox: rows, counts, the actions of operators, lanes and publishers.
  */
 #include "client_priv.h"
 
@@ -86,10 +86,8 @@ ef_status ef_client_outbox_summarise(ef_client *client, const ef_outbox_query *q
 static ef_status act_on_row(ef_client *client, const ef__operation *operation,
                             const ef_outbox_action *action, ef_row_list *out, ef_error *err)
 {
-    ef__reply reply;
-
     out->next[0] = '\0';
-    return EF__OPERATION_LIST(client, operation, action, out, &reply, err);
+    return EF__OPERATION_ITEMS(client, operation, action, out, err);
 }
 
 ef_status ef_client_outbox_requeue(ef_client *client, const ef_outbox_action *action,
@@ -146,4 +144,54 @@ ef_status ef_client_audit_ls(ef_client *client, const ef_audit_query *query, ef_
                              ef_error *err)
 {
     return EF__OPERATION_ITEMS(client, &ef__op_audit, query, out, err);
+}
+
+/* --- publishers ------------------------------------------------------------------------------- */
+
+ef_status ef_client_publisher_ls(ef_client *client, ef_publisher_list *out, ef_error *err)
+{
+    return EF__OPERATION_ITEMS(client, &ef__op_list_publishers, NULL, out, err);
+}
+
+ef_status ef_client_publisher_get(ef_client *client, ef_str name, ef_publisher_list *out,
+                                  ef_error *err)
+{
+    return EF__OPERATION_ITEMS(client, &ef__op_show_publisher, &(ef__object_request){.name = name},
+                               out, err);
+}
+
+/* In a request, -1 leaves the default, and 0 retains nothing. */
+ef_status ef_client_publisher_set(ef_client *client, const ef_publisher *publisher, ef_error *err)
+{
+    ef_publisher request = *publisher;
+
+    if (request.attempts_max == 0)
+        request.attempts_max = -1;
+    if (request.retain_ms == 0)
+        request.retain_ms = -1;
+    else if (request.retain_ms == EF_RETAIN_NONE)
+        request.retain_ms = 0;
+    return ef__operation_act(client, &ef__op_set_publisher, &request, err);
+}
+
+ef_status ef_client_publisher_pause(ef_client *client, ef_str name, bool paused, ef_str reason,
+                                    ef_error *err)
+{
+    return ef__operation_act(client, paused ? &ef__op_pause_publisher : &ef__op_resume_publisher,
+                             &(ef__object_request){.name = name, .reason = reason}, err);
+}
+
+ef_status ef_client_publisher_remove(ef_client *client, ef_str name, bool discard, ef_str reason,
+                                     int64_t *out_rows, ef_error *err)
+{
+    ef__object_request request = {.name = name, .flag = discard, .reason = reason};
+
+    return ef__operation_number(client, &ef__op_remove_publisher, &request, "discarded", out_rows,
+                                err);
+}
+
+ef_status ef_client_published_count(ef_client *client, ef_str name, int64_t *out, ef_error *err)
+{
+    return ef__operation_number(client, &ef__op_show_publisher, &(ef__object_request){.name = name},
+                                "kept", out, err);
 }

@@ -1,10 +1,11 @@
 /*
- * projections.c - projections and their generations.
+ * projections.c - projections and their generations, runs, replays and gaps.
  */
 #include "client_priv.h"
 
 #define DIFFERENCES_MAX 10000
 #define NAME_MAX_BYTES 256
+#define WARNINGS_MAX 10000
 
 static ef_status read_projection(const ef__json *json, ef__arena *arena, ef_projection *out,
                                  ef_error *err)
@@ -73,22 +74,6 @@ ef_status ef_client_projection_deploy(ef_client *client, ef_str text, bool in_pl
     return st == EF_OK ? request_list(client, &ef__op_deploy_projection, &request, out, err) : st;
 }
 
-static ef_status deliver_rows(const ef__json *response,
-                              bool (*each)(void *context, const ef_draft_row *row), void *context,
-                              ef_error *err)
-{
-    const ef__json *rows = ef__json_get(response, "rows");
-    ef_status st = EF_OK;
-    bool more = true;
-
-    for (const ef__json *at = rows ? rows->first : NULL; st == EF_OK && more && at; at = at->next) {
-        ef_draft_row row;
-        st = ef__shape_read(at, &ef__shape_draft_row, &row, err);
-        more = st == EF_OK && each(context, &row);
-    }
-    return st;
-}
-
 ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draft,
                                          bool (*each)(void *context, const ef_draft_row *row),
                                          void *context, ef_draft_result *out, ef_error *err)
@@ -97,6 +82,7 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
     char name[NAME_MAX_BYTES];
     ef__draft_request request = {
         .text = draft->text, .any_tenant = !draft->tenant, .limit = draft->limit};
+    const ef_draft_row *rows;
     ef__reply reply;
     ef_status st = ef_program_name(draft->text, name, sizeof(name), err);
 
@@ -108,8 +94,9 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
     st = ef__operation_call(client, &ef__op_try_draft, &request, &room, &reply, err);
     if (st == EF_OK)
         st = ef__shape_read(reply.json, &ef__shape_draft_result, out, err);
-    if (st == EF_OK)
-        st = deliver_rows(reply.json, each, context, err);
+    rows = reply.items;
+    for (size_t i = 0; st == EF_OK && i < reply.count && each(context, &rows[i]); i++)
+        ;
     ef_memory_release(&room);
     return st;
 }
@@ -184,32 +171,6 @@ ef_status ef_client_projection_verify(ef_client *client, ef_str projection, ef_s
 
 /* --- generations ------------------------------------------------------------------------------ */
 
-static ef_status deliver_differences(const ef__json *answer,
-                                     bool (*each)(void *context, const ef_difference *difference),
-                                     void *context, ef_error *err)
-{
-    const ef__json *array = ef__json_get(answer, "differences");
-
-    if (!array || array->kind != EF__JSON_ARRAY)
-        return ef_fail(err, EF_IO, "invalid response from the server: differences are missing");
-    for (const ef__json *d = array->first; d && each; d = d->next) {
-        const ef__json *tenant = ef__json_get(d, "tenant"), *id = ef__json_get(d, "view_id");
-        const ef__json *left = ef__json_get(d, "left"), *right = ef__json_get(d, "right");
-        ef_difference difference = {0};
-        if (tenant && id) {
-            difference.tenant = tenant->text;
-            difference.view_id = id->text;
-        }
-        if (left && left->kind == EF__JSON_OBJECT)
-            difference.left = left->text;
-        if (right && right->kind == EF__JSON_OBJECT)
-            difference.right = right->text;
-        if (!each(context, &difference))
-            break;
-    }
-    return EF_OK;
-}
-
 ef_status ef_client_projection_diff(ef_client *client, const ef_generation_choice *left,
                                     const ef_generation_choice *right,
                                     bool (*each)(void *context, const ef_difference *difference),
@@ -217,14 +178,19 @@ ef_status ef_client_projection_diff(ef_client *client, const ef_generation_choic
 {
     ef__diff_request request = {.left = *left, .right = *right, .limit = DIFFERENCES_MAX};
     struct ef__batch_memory *room = NULL;
+    const ef_difference *differences;
     ef__reply reply;
     ef_status st =
         ef__operation_call(client, &ef__op_diff_projection, &request, &room, &reply, err);
 
     if (st == EF_OK)
         st = ef__shape_read(reply.json, &ef__shape_diff, out, err);
-    if (st == EF_OK)
-        st = deliver_differences(reply.json, each, context, err);
+    if (st == EF_OK && !ef__json_get(reply.json, "differences"))
+        st = ef_fail(err, EF_IO, "invalid response from the server: differences are missing");
+    differences = reply.items;
+    for (size_t i = 0; st == EF_OK && i < reply.count && each && each(context, &differences[i]);
+         i++)
+        ;
     ef_memory_release(&room);
     return st;
 }
@@ -277,4 +243,84 @@ ef_status ef_client_projection_seed(ef_client *client, const ef_seed *seed, ef_r
         st = ef__operation_runs(client, &ef__op_seed_projection, &request, out, err);
     ef__buf_release(&views);
     return st;
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+ef_status ef_client_run_get(ef_client *client, ef_str id, ef_run_list *out, ef_error *err)
+{
+    return ef__operation_runs(client, &ef__op_show_run, &(ef__object_request){.name = id}, out,
+                              err);
+}
+
+ef_status ef_client_run_ls(ef_client *client, bool open_only, size_t limit, ef_run_list *out,
+                           ef_error *err)
+{
+    ef__object_request request = {.flag = open_only, .limit = (int64_t)limit};
+
+    return ef__operation_runs(client, &ef__op_list_runs, &request, out, err);
+}
+
+ef_status ef_client_run_cancel(ef_client *client, ef_str id, ef_str reason, ef_error *err)
+{
+    return ef__operation_act(client, &ef__op_cancel_run,
+                             &(ef__object_request){.name = id, .reason = reason}, err);
+}
+
+/* --- replays ---------------------------------------------------------------------------------- */
+
+ef_status ef_client_replay_request(ef_client *client, const ef_replay *replay, ef_run_list *out,
+                                   ef_error *err)
+{
+    return ef__operation_runs(client, &ef__op_replay, &(ef__replay_request){.replay = *replay}, out,
+                              err);
+}
+
+/* A warning has only the fields that identify the event. */
+static ef_status deliver_warnings(const ef__json *response,
+                                  void (*failed)(void *context, ef_str projection,
+                                                 const ef_event *event, ef_str message),
+                                  void *context, ef_error *err)
+{
+    const ef__json *array = ef__json_get(response, "warnings");
+    ef_status st = EF_OK;
+
+    for (const ef__json *w = array && failed ? array->first : NULL; st == EF_OK && w; w = w->next) {
+        ef_event event;
+        st = ef__shape_read(w, &ef__shape_event, &event, err);
+        if (st == EF_OK)
+            failed(context, ef__reply_text(w, "projection"), &event, ef__reply_text(w, "message"));
+    }
+    return st;
+}
+
+ef_status ef_client_replay_dry_run(ef_client *client, const ef_replay *replay, bool validate,
+                                   void (*failed)(void *context, ef_str projection,
+                                                  const ef_event *event, ef_str message),
+                                   void *context, ef_replay_result *out, ef_error *err)
+{
+    ef__replay_request request = {.replay = *replay, .validate = validate, .limit = WARNINGS_MAX};
+    struct ef__batch_memory *room = NULL;
+    ef__reply reply;
+    ef_status st = ef__operation_call(client, &ef__op_look_at_replay, &request, &room, &reply, err);
+
+    if (st == EF_OK)
+        st = ef__shape_read(reply.json, &ef__shape_replay_result, out, err);
+    if (st == EF_OK)
+        st = deliver_warnings(reply.json, failed, context, err);
+    ef_memory_release(&room);
+    return st;
+}
+
+/* --- gaps ------------------------------------------------------------------------------------- */
+
+ef_status ef_client_gap_ls(ef_client *client, ef_gap_list *out, ef_error *err)
+{
+    return EF__OPERATION_ITEMS(client, &ef__op_list_gaps, NULL, out, err);
+}
+
+ef_status ef_client_gap_repair(ef_client *client, ef_str reason, ef_gap_list *out, ef_error *err)
+{
+    return EF__OPERATION_ITEMS(client, &ef__op_repair_gaps, &(ef__object_request){.reason = reason},
+                               out, err);
 }

@@ -93,8 +93,11 @@ static void write_family(ef__buf *out, const char *name, const char *type, const
     ef__buf_printf(out, "# HELP everfold_%s %s\n# TYPE everfold_%s %s\n", name, help, name, type);
 }
 
-static void write_number(ef__buf *out, const char *name, int64_t value)
+/* A family of one value. */
+static void write_metric(ef__buf *out, const char *name, const char *type, const char *help,
+                         int64_t value)
 {
+    write_family(out, name, type, help);
     ef__buf_printf(out, "everfold_%s %" PRId64 "\n", name, value);
 }
 
@@ -158,26 +161,25 @@ static void write_histogram(ef__buf *out, const char *name, const char *help,
 
 /* --- the server ------------------------------------------------------------------------------- */
 
+static void write_requests_of(ef__buf *out, const char *operation, const int64_t counts[5])
+{
+    for (int class = 0; class < 5; class ++)
+        if (counter_load(&counts[class]) > 0) {
+            write_label(out, "http_requests_total", "operation", ef_str_from(operation));
+            ef__buf_printf(out, ",code=\"%dxx\"} %" PRId64 "\n", class + 1,
+                           counter_load(&counts[class]));
+        }
+}
+
 static void write_requests(ef__buf *out, const ef__server_meter *m)
 {
-    size_t n = 0;
+    const ef__http_route *route;
 
     write_family(out, "http_requests_total", "counter",
                  "Requests answered, by operation and status.");
-    for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__http_route *route = ef__route_tables[t]; route->operation; route++, n++)
-            for (int class = 0; class < 5 && n < EF__ROUTES_MAX; class ++)
-                if (counter_load(&m->requests[n][class]) > 0) {
-                    write_label(out, "http_requests_total", "operation",
-                                ef_str_from(route->operation->id));
-                    ef__buf_printf(out, ",code=\"%dxx\"} %" PRId64 "\n", class + 1,
-                                   counter_load(&m->requests[n][class]));
-                }
-    for (int class = 0; class < 5; class ++)
-        if (counter_load(&m->requests[EF__ROUTES_MAX][class]) > 0)
-            ef__buf_printf(
-                out, "everfold_http_requests_total{operation=\"none\",code=\"%dxx\"} %" PRId64 "\n",
-                class + 1, counter_load(&m->requests[EF__ROUTES_MAX][class]));
+    for (size_t i = 0; (route = ef__route_at(i)) != NULL; i++)
+        write_requests_of(out, route->operation->id, m->requests[i]);
+    write_requests_of(out, "none", m->requests[EF__ROUTES_MAX]);
 }
 
 static void write_server(ef__buf *out, const ef__server *server)
@@ -200,15 +202,15 @@ static void write_server(ef__buf *out, const ef__server *server)
     write_requests(out, m);
     write_histogram(out, "http_request_duration_seconds",
                     "From the request line to the answer; subscriptions left out.", &m->request);
-    write_family(out, "http_requests_in_flight", "gauge", "Requests that wait for their answer.");
-    write_number(out, "http_requests_in_flight", counter_load(&server->counts.in_flight));
-    write_family(out, "http_connections", "gauge", "Open connections.");
-    write_number(out, "http_connections", counter_load(&server->counts.connections));
-    write_family(out, "http_slow_closed_total", "counter",
-                 "Connections closed because they were slow.");
-    write_number(out, "http_slow_closed_total", counter_load(&server->counts.refused));
-    write_family(out, "subscribers", "gauge", "Open subscriptions.");
-    write_number(out, "subscribers", counter_load(&server->counts.followers));
+    write_metric(out, "http_requests_in_flight", "gauge", "Requests that wait for their answer.",
+                 counter_load(&server->counts.in_flight));
+    write_metric(out, "http_connections", "gauge", "Open connections.",
+                 counter_load(&server->counts.connections));
+    write_metric(out, "http_slow_closed_total", "counter",
+                 "Connections closed because they were slow.",
+                 counter_load(&server->counts.refused));
+    write_metric(out, "subscribers", "gauge", "Open subscriptions.",
+                 counter_load(&server->counts.followers));
 }
 
 static void write_tasks(ef__buf *out, const ef__server *server)
@@ -291,22 +293,21 @@ static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
         "Retries: of events that failed (permanent) and of batches while a store was unavailable.");
     write_labelled(out, "projection_retries_total", "class", EF_STR("permanent"), c.retries);
     write_labelled(out, "projection_retries_total", "class", EF_STR("store"), c.store_retries);
-    write_family(out, "quarantine_total", "counter", "Events that failed for the last time.");
-    write_number(out, "quarantine_total", c.quarantined);
-    write_family(out, "large_views_total", "counter",
-                 "Views that came to half of the size that a view may have, or more.");
-    write_number(out, "large_views_total", c.large_views);
+    write_metric(out, "quarantine_total", "counter", "Events that failed for the last time.",
+                 c.quarantined);
+    write_metric(out, "large_views_total", "counter",
+                 "Views that came to half of the size that a view may have, or more.",
+                 c.large_views);
     write_counted(out, "tick_duration_seconds", "Time a tick took that had something to do.",
                   &c.tick_us, 1000000);
     write_family(out, "ticks_total", "counter", "Ticks of workers and publishers.");
     write_labelled(out, "ticks_total", "outcome", EF_STR("done"), c.ticks);
     write_labelled(out, "ticks_total", "outcome", EF_STR("empty"), c.ticks_empty);
     write_labelled(out, "ticks_total", "outcome", EF_STR("failed"), c.ticks_failed);
-    write_family(out, "outbox_claimed_total", "counter", "Rows that were taken from the outbox.");
-    write_number(out, "outbox_claimed_total", c.claimed);
-    write_family(out, "run_events_total", "counter",
-                 "Events that replays and other runs have read.");
-    write_number(out, "run_events_total", c.run_events);
+    write_metric(out, "outbox_claimed_total", "counter", "Rows that were taken from the outbox.",
+                 c.claimed);
+    write_metric(out, "run_events_total", "counter",
+                 "Events that replays and other runs have read.", c.run_events);
     write_family(out, "lease_transfers_total", "counter",
                  "Leases of partitions that came or went.");
     write_labelled(out, "lease_transfers_total", "reason", EF_STR("taken"), c.leases_taken);
@@ -319,18 +320,15 @@ static ef_status write_engine(ef__buf *out, ef_engine *engine, ef_error *err)
 
 static void write_broker(ef__buf *out, const ef_store_facts *facts)
 {
-    write_family(out, "jetstream_redelivered_total", "counter",
-                 "Messages that the broker delivered again, and that were dropped.");
-    write_number(out, "jetstream_redelivered_total", facts->redelivered);
-    write_family(out, "jetstream_unreadable_total", "counter",
-                 "Messages that were read and are no events.");
-    write_number(out, "jetstream_unreadable_total", facts->unreadable);
-    write_family(out, "jetstream_holes_total", "counter",
-                 "Positions that were passed: deleted, or left out by the filter.");
-    write_number(out, "jetstream_holes_total", facts->holes);
-    write_family(out, "jetstream_connects_total", "counter",
-                 "Connections to the broker that were made.");
-    write_number(out, "jetstream_connects_total", facts->connects);
+    write_metric(out, "jetstream_redelivered_total", "counter",
+                 "Messages that the broker delivered again, and that were dropped.",
+                 facts->redelivered);
+    write_metric(out, "jetstream_unreadable_total", "counter",
+                 "Messages that were read and are no events.", facts->unreadable);
+    write_metric(out, "jetstream_holes_total", "counter",
+                 "Positions that were passed: deleted, or left out by the filter.", facts->holes);
+    write_metric(out, "jetstream_connects_total", "counter",
+                 "Connections to the broker that were made.", facts->connects);
 }
 
 static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
@@ -343,11 +341,9 @@ static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
         st = ef_journal_facts(journal, &facts, err);
     if (st != EF_OK)
         return st;
-    write_family(out, "store_head_position", "gauge", "Position of the last event.");
-    write_number(out, "store_head_position", head.position);
+    write_metric(out, "store_head_position", "gauge", "Position of the last event.", head.position);
     if (facts.streams >= 0) {
-        write_family(out, "streams", "gauge", "Streams in the journal.");
-        write_number(out, "streams", facts.streams);
+        write_metric(out, "streams", "gauge", "Streams in the journal.", facts.streams);
     }
     if (facts.store_bytes >= 0 || facts.wal_bytes >= 0)
         write_family(out, "storage_bytes", "gauge", "Size of the journal's files.");
@@ -356,12 +352,11 @@ static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
     if (facts.wal_bytes >= 0)
         write_labelled(out, "storage_bytes", "kind", EF_STR("wal"), facts.wal_bytes);
     if (facts.free_bytes >= 0) {
-        write_family(out, "storage_free_bytes", "gauge", "Free on the journal's file system.");
-        write_number(out, "storage_free_bytes", facts.free_bytes);
+        write_metric(out, "storage_free_bytes", "gauge", "Free on the journal's file system.",
+                     facts.free_bytes);
     }
-    write_family(out, "stale_writes_refused_total", "counter",
-                 "Writes under a lease that had passed on.");
-    write_number(out, "stale_writes_refused_total", facts.stale_refused);
+    write_metric(out, "stale_writes_refused_total", "counter",
+                 "Writes under a lease that had passed on.", facts.stale_refused);
     if (facts.connects > 0)
         write_broker(out, &facts);
     return EF_OK;
@@ -513,8 +508,7 @@ static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *er
 
     for (size_t i = 0; i < list.count; i++)
         names += i == 0 || !ef_str_equal(list.items[i].name, list.items[i - 1].name);
-    write_family(out, "projections", "gauge", "Projections that are deployed.");
-    write_number(out, "projections", names);
+    write_metric(out, "projections", "gauge", "Projections that are deployed.", names);
     for (size_t g = 0; g < sizeof(gauges) / sizeof(gauges[0]); g++) {
         write_family(out, gauges[g].name, "gauge", gauges[g].help);
         for (size_t i = 0; i < list.count; i++)

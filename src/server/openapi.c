@@ -1,274 +1,230 @@
 /*
  * openapi.c - /openapi.json, generated from the tables that the server runs on.
  *
- * Paths, parameters and bodies come from the operations, objects from the shapes. Only what a
- * handler writes by itself (a page, a summary) has its schema here, as text.
+ * Paths, parameters and bodies come from the operations. Which operation has which headers and
+ * errors follows from its route; the errors come from the table of statuses, so that a status which
+ * is added there is in the document.
  */
-#include "openapi.h"
 #include "request.h"
 #include "token.h"
 
 #include <everfold/version.h>
 
+#include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 
-/* --- objects ---------------------------------------------------------------------------------- */
-
-/* An object of a shape, with further members: "as_of":{"type":"integer"} */
-typedef struct schema {
-    const char *name;
-    const ef__shape *shape; /* NULL: `text` is all of it */
-    const char *text;       /* further members of "properties" */
-    const char *needed;     /* those of `text` that are always there: "as_of" */
-} schema;
-
-#define LIST(item) "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/" item "\"}}"
-#define REF(name) "{\"$ref\":\"#/components/schemas/" name "\"}"
-#define INTEGER "{\"type\":\"integer\"}"
-#define INTEGER_OR_NULL "{\"type\":[\"integer\",\"null\"]}"
 #define TEXT "{\"type\":\"string\"}"
-#define TEXT_OR_NULL "{\"type\":[\"string\",\"null\"]}"
-#define OBJECT(properties, required)                                                               \
-    "{\"type\":\"object\",\"properties\":{" properties "},\"required\":[" required "]}"
-#define ANY_OBJECT "{\"type\":\"object\",\"additionalProperties\":true}"
-#define OBJECT_OR_NULL "{\"type\":[\"object\",\"null\"],\"additionalProperties\":true}"
-#define NEW_EVENT                                                                                  \
-    "\"type\":" TEXT ",\"data\":{},\"meta\":{},\"id\":" TEXT ",\"schema\":" INTEGER                \
-    ",\"time\":{\"type\":\"string\",\"format\":\"date-time\"},\"tenant\":" TEXT                    \
-    ",\"expected_seq\":{\"type\":[\"integer\",\"null\"]}"
-#define TOKEN                                                                                      \
-    "\"id\":" TEXT ",\"scopes\":{\"type\":\"array\",\"items\":" TEXT "},\"tenant\":" TEXT_OR_NULL  \
-    ",\"note\":" TEXT ",\"state\":" TEXT ",\"created_at\":" TEXT ",\"expires_at\":" TEXT_OR_NULL   \
-    ",\"revoked_at\":" TEXT_OR_NULL
-#define TOKEN_NEEDED                                                                               \
-    "\"id\",\"scopes\",\"tenant\",\"note\",\"state\",\"created_at\",\"expires_at\",\"revoked_at\""
-#define ACTED(count)                                                                               \
-    OBJECT("\"mode\":" TEXT ",\"" count "\":" INTEGER ",\"rows\":" LIST("Row"),                    \
-           "\"mode\",\"" count "\",\"rows\"")
+#define HTTP_FIRST 400
+#define HTTP_LAST 599
 
-#define BOOLEAN "{\"type\":\"boolean\"}"
-#define TIME_OR_NULL "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"
-#define MORE_OF_PROJECTION                                                                         \
-    "\"routed\":" BOOLEAN ",\"applied\":" INTEGER_OR_NULL ",\"ignored\":" INTEGER_OR_NULL          \
-    ",\"skipped\":" INTEGER_OR_NULL ",\"no_function\":" BOOLEAN                                    \
-    ",\"scopes\":" LIST("Scope") ",\"program\":" TEXT
-
-static const schema schemas[] = {
-    {"PlacedOne", &ef__shape_append_result, NULL, NULL},
-    {"Placed", NULL, "{\"oneOf\":[" REF("PlacedOne") "," LIST("PlacedOne") "]}", NULL},
-    {"NewEvent", NULL, OBJECT("\"stream\":" TEXT "," NEW_EVENT, "\"type\",\"data\""), NULL},
-    {"Append", NULL, "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}", NULL},
-    {"AppendMany", NULL, "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}", NULL},
-    {"Lines", NULL, TEXT, NULL},
-    {"CloudEvent", NULL,
-     "{\"type\":\"object\",\"properties\":{\"specversion\":" TEXT ",\"id\":" TEXT
-     ",\"source\":" TEXT ",\"type\":" TEXT ",\"subject\":" TEXT ",\"time\":" TEXT
-     ",\"datacontenttype\":" TEXT
-     ",\"data\":{}},\"required\":[\"specversion\",\"id\",\"source\",\"type\"],"
-     "\"additionalProperties\":true}",
-     NULL},
-    {"CloudEvents", NULL, LIST("CloudEvent"), NULL},
-    {"Event", &ef__shape_event, NULL, NULL},
-    {"Events", NULL, LIST("Event"), NULL},
-    {"View", &ef__shape_view, "\"as_of\":" INTEGER ",\"blocked_streams\":" INTEGER, "\"as_of\""},
-    {"Views", NULL,
-     OBJECT("\"view_type\":" TEXT ",\"version\":" INTEGER ",\"items\":" LIST(
-                "View") ",\"count\":" INTEGER ",\"next\":" TEXT_OR_NULL ",\"as_of\":" INTEGER
-                        ",\"blocked_streams\":" INTEGER ",\"plan\":" TEXT ",\"looked\":" INTEGER,
-            "\"view_type\",\"version\",\"as_of\""),
-     NULL},
-    {"Scope", &ef__shape_scope, NULL, NULL},
-    {"Generation", &ef__shape_projection, MORE_OF_PROJECTION, "\"routed\",\"scopes\""},
-    {"Projection", &ef__shape_projection, MORE_OF_PROJECTION ",\"generations\":" LIST("Generation"),
-     "\"routed\",\"scopes\",\"program\",\"generations\""},
-    {"Projections", NULL, LIST("Generation"), NULL},
-    {"Program", NULL, TEXT, NULL},
-    {"Failure", &ef__shape_failure, "\"projection\":" TEXT, "\"projection\""},
-    {"Failures", NULL, LIST("Failure"), NULL},
-    {"Row", &ef__shape_row, "\"blocked\":" BOOLEAN ",\"skipped\":" BOOLEAN,
-     "\"blocked\",\"skipped\""},
-    {"Outbox", NULL,
-     OBJECT("\"mode\":" TEXT ",\"summary\":" OBJECT(
-                "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER
-                ",\"dead\":" INTEGER ",\"blocked\":" INTEGER
-                ",\"oldest\":{\"oneOf\":[" REF("Row") ",{\"type\":\"null\"}]}"
-                                                      ",\"blocked_since\":" TIME_OR_NULL,
-                "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\","
-                "\"oldest\"") ",\"rows\""
-                              ":" LIST("Row") ",\"next\":" TEXT_OR_NULL,
-            "\"mode\",\"summary\",\"rows\",\"next\""),
-     NULL},
-    {"RowGroup", &ef__shape_row_group, NULL, NULL},
-    {"RowGroups", NULL,
-     OBJECT("\"mode\":" TEXT ",\"rows\":" INTEGER
-            ",\"groups\":" LIST("RowGroup") ",\"more\":" BOOLEAN,
-            "\"mode\",\"rows\",\"groups\",\"more\""),
-     NULL},
-    {"Requeued", NULL, ACTED("requeued"), NULL},
-    {"Skipped", NULL, ACTED("skipped"), NULL},
-    {"Left", NULL, ACTED("left"), NULL},
-    {"AuditEntry", &ef__shape_audit_entry, NULL, NULL},
-    {"AuditEntries", NULL, LIST("AuditEntry"), NULL},
-    {"Run", &ef__shape_run, NULL, NULL},
-    {"Runs", NULL, LIST("Run"), NULL},
-    {"Gap", &ef__shape_gap, NULL, NULL},
-    {"Gaps", NULL, OBJECT("\"mode\":" TEXT ",\"gaps\":" LIST("Gap"), "\"mode\",\"gaps\""), NULL},
-    {"Lease", &ef__shape_lease, NULL, NULL},
-    {"Leases", NULL, LIST("Lease"), NULL},
-    {"Worker", &ef__shape_worker,
-     "\"late\":" BOOLEAN ",\"state\":{\"type\":\"string\",\"enum\":[\"working\",\"idle\","
-     "\"late\",\"stale\"]},\"target_partitions\":{\"type\":\"array\",\"items\":" TEXT "}",
-     "\"late\",\"state\",\"target_partitions\""},
-    {"Workers", NULL, LIST("Worker"), NULL},
-    {"Partition", &ef__shape_partition, NULL, NULL},
-    {"Partitions", NULL, LIST("Partition"), NULL},
-    {"PartitionChanged", &ef__shape_partition_sync_result, NULL, NULL},
-    {"Lane", &ef__shape_lane, NULL, NULL},
-    {"Lanes", NULL, LIST("Lane"), NULL},
-    {"Type", &ef__shape_type, NULL, NULL},
-    {"Types", NULL, LIST("Type"), NULL},
-    {"Store", &ef__shape_facts, NULL, NULL},
-    {"Head", &ef__shape_head, NULL, NULL},
-    {"Status", NULL,
-     OBJECT("\"version\":" TEXT ",\"mode\":" TEXT
-            ",\"head\":" REF("Head") ",\"store\":" REF("Store"),
-            "\"version\",\"mode\",\"head\",\"store\""),
-     NULL},
-    {"Retired", NULL, OBJECT("\"retired\":" INTEGER, "\"retired\""), NULL},
-    {"Difference", NULL,
-     OBJECT("\"tenant\":" TEXT ",\"view_id\":" TEXT ",\"left\":" OBJECT_OR_NULL
-            ",\"right\":" OBJECT_OR_NULL,
-            "\"tenant\",\"view_id\",\"left\",\"right\""),
-     NULL},
-    {"Diff", &ef__shape_diff, "\"differences\":" LIST("Difference"), "\"differences\""},
-    {"ReplayWarning", NULL,
-     OBJECT("\"projection\":" TEXT ",\"tenant\":" TEXT ",\"stream\":" TEXT ",\"seq\":" INTEGER
-            ",\"position\":" INTEGER ",\"message\":" TEXT,
-            "\"projection\",\"tenant\",\"stream\",\"seq\",\"position\",\"message\""),
-     NULL},
-    {"ReplayLooked", &ef__shape_replay_result, "\"warnings\":" LIST("ReplayWarning"),
-     "\"warnings\""},
-    {"ViewStep", &ef__shape_event, "\"after\":{}", "\"after\""},
-    {"ViewPast", NULL,
-     OBJECT("\"before\":{},\"steps\":" LIST("ViewStep") ",\"more\":{\"type\":\"boolean\"}",
-            "\"before\",\"steps\",\"more\""),
-     NULL},
-    {"StreamHead", &ef__shape_stream, NULL, NULL},
-    {"Streams", NULL,
-     OBJECT("\"streams\":" LIST("StreamHead") ",\"next\":" TEXT_OR_NULL, "\"streams\",\"next\""),
-     NULL},
-    {"Publisher", &ef__shape_publisher,
-     "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER ",\"dead\":" INTEGER
-     ",\"blocked\":" INTEGER ",\"kept\":" INTEGER ",\"sink\":" OBJECT_OR_NULL,
-     "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\",\"kept\",\"sink\""},
-    {"Publishers", NULL, LIST("Publisher"), NULL},
-    {"Discarded", NULL, OBJECT("\"discarded\":" INTEGER, "\"discarded\""), NULL},
-    {"Token", NULL, OBJECT(TOKEN, TOKEN_NEEDED), NULL},
-    {"Tokens", NULL, LIST("Token"), NULL},
-    {"MadeToken", NULL, OBJECT(TOKEN ",\"token\":" TEXT, TOKEN_NEEDED ",\"token\""), NULL},
-    {"Explained", NULL, ANY_OBJECT, NULL},
-    {"TrialView", NULL,
-     OBJECT("\"view_id\":" TEXT ",\"before\":{},\"after\":{}", "\"view_id\",\"before\",\"after\""),
-     NULL},
-    {"DraftRow", &ef__shape_draft_row, NULL, NULL},
-    {"Drafted", &ef__shape_draft_result, "\"rows\":" LIST("DraftRow"), "\"rows\""},
-    {"Trial", &ef__shape_trial, "\"views\":" LIST("TrialView"), "\"views\""},
-    {"Sample", &ef__shape_sample, NULL, NULL},
-    {"Minute", &ef__shape_minute, NULL, NULL},
-    {"Samples", NULL, "{\"anyOf\":[" LIST("Sample") "," LIST("Minute") "]}", NULL},
-    {"Who", NULL,
-     OBJECT("\"name\":" TEXT ",\"scopes\":{\"type\":\"array\",\"items\":" TEXT
-            "},\"tenant\":" TEXT_OR_NULL,
-            "\"name\",\"scopes\",\"tenant\""),
-     NULL},
-    {"Overview", NULL, ANY_OBJECT, NULL},
-    {"Version", NULL,
-     OBJECT("\"version\":" TEXT ",\"mode\":" TEXT ",\"journal\":" TEXT ",\"journal_id\":" TEXT
-            ",\"started_at\":{\"type\":\"string\",\"format\":\"date-time\"}",
-            "\"version\",\"mode\",\"journal\",\"journal_id\",\"started_at\""),
-     NULL},
-    {"OpenApi", NULL, ANY_OBJECT, NULL},
-    {"Problem", NULL,
-     OBJECT("\"type\":" TEXT ",\"title\":" TEXT ",\"status\":" INTEGER
-            ",\"code\":" REF("Code") ",\"detail\":" TEXT ",\"asked\":" INTEGER ",\"found\":" INTEGER
-                                     ",\"hint\":" TEXT
-                                     ",\"mistakes\":{\"type\":\"array\",\"items\":" ANY_OBJECT "}",
-            "\"type\",\"title\",\"status\",\"code\",\"detail\""),
-     NULL},
-    {NULL, NULL, NULL, NULL},
-};
-
-static const char *const plain_schemas[] = {
-    [EF__FIELD_STR] = TEXT,
-    [EF__FIELD_NAME] = TEXT_OR_NULL,
-    [EF__FIELD_JSON] = "{}",
-    [EF__FIELD_INT32] = INTEGER,
-    [EF__FIELD_INT64] = INTEGER,
-    [EF__FIELD_COUNT] = "{\"type\":[\"integer\",\"null\"]}",
-    [EF__FIELD_NUMBER] = "{\"type\":[\"integer\",\"null\"]}",
-    [EF__FIELD_BOOL] = "{\"type\":\"boolean\"}",
-    [EF__FIELD_TIME] = "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}",
-    [EF__FIELD_SECONDS] = "{\"type\":\"number\"}",
-    [EF__FIELD_CHARS] = TEXT,
-    [EF__FIELD_LABEL] = TEXT,
-    [EF__FIELD_TTL] = "{\"type\":[\"integer\",\"null\"]}",
-};
-
-static void write_field(ef__json_writer *w, const ef__field *field)
+/* A JSON value whose arguments, of the tables, need no escapes. */
+__attribute__((format(printf, 2, 3))) static void write_json(ef__json_writer *w, const char *format,
+                                                             ...)
 {
-    size_t words = field->kind == EF__FIELD_WORD     ? field->size
-                   : field->kind == EF__FIELD_CHOICE ? 2
-                                                     : 0;
+    char text[1024];
+    va_list arguments;
+    int length;
 
-    ef__json_key(w, field->key);
-    if (words == 0) {
-        ef__json_raw(w, ef_str_from(plain_schemas[field->kind]));
-        return;
+    va_start(arguments, format);
+    length = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    assert(length > 0 && (size_t)length < sizeof(text));
+    ef__json_raw(w, (ef_str){text, (size_t)length});
+}
+
+static bool has_parameter(const ef__operation *route, const char *name)
+{
+    for (const ef__input *in = route->inputs; in && in->name; in++)
+        if (in->place == EF__INPUT_QUERY && strcmp(in->name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_write(const ef__operation *route)
+{
+    return strcmp(route->method, "GET") != 0;
+}
+
+/* --- headers of requests ---------------------------------------------------------------------- */
+
+static bool needs_token(const ef__operation *route)
+{
+    return route->scope != EF__SCOPE_OPEN;
+}
+
+static bool needs_actor(const ef__operation *route)
+{
+    return needs_token(route) && is_write(route);
+}
+
+static bool is_append(const ef__operation *route)
+{
+    return (route->flags & EF__ROUTE_APPEND) != 0;
+}
+
+static bool is_event_stream(const ef__operation *route)
+{
+    return (route->flags & EF__ROUTE_STREAM) != 0;
+}
+
+static bool waits_for_token(const ef__operation *route)
+{
+    return has_parameter(route, "at_least");
+}
+
+typedef struct request_header {
+    const char *part; /* its name among the components */
+    const char *name;
+    const char *words;
+    bool (*applies)(const ef__operation *route);
+} request_header;
+
+static const request_header request_headers[] = {
+    {"Tenant", "X-Tenant-Id", "the tenant; a token that is bound to one needs none", needs_token},
+    {"Actor", "Everfold-Actor", "for whom it is done; kept in the audit log", needs_actor},
+    {"Traceparent", "traceparent", "W3C trace context", needs_token},
+    {"Tracestate", "tracestate", "W3C trace context", is_append},
+    {"IfMatch", "If-Match", "the seq that the stream is at; 0: it must be new", is_append},
+    {"IdempotencyKey", "Idempotency-Key", "the id of an event that has none", is_append},
+    {"LastEventId", "Last-Event-ID", "resume after this id", is_event_stream},
+    {"AtLeast", "Everfold-Token", "the token of an append; as at_least", waits_for_token},
+};
+#define REQUEST_HEADERS (sizeof(request_headers) / sizeof(request_headers[0]))
+
+static void write_ref(ef__json_writer *w, const char *kind, const char *name)
+{
+    write_json(w, "{\"$ref\":\"#/components/%s/%s\"}", kind, name);
+}
+
+static void write_header_parameters(ef__json_writer *w, const ef__operation *route)
+{
+    for (size_t i = 0; i < REQUEST_HEADERS; i++)
+        if (request_headers[i].applies(route))
+            write_ref(w, "parameters", request_headers[i].part);
+}
+
+static void write_header_components(ef__json_writer *w)
+{
+    ef__json_member_open(w, "parameters", '{');
+    for (size_t i = 0; i < REQUEST_HEADERS; i++) {
+        const request_header *h = &request_headers[i];
+        ef__json_key(w, h->part);
+        write_json(w,
+                   "{\"name\":\"%s\",\"in\":\"header\",\"description\":\"%s\",\"schema\":" TEXT "}",
+                   h->name, h->words);
     }
-    ef__json_open(w, '{');
-    ef__json_member_open(w, "enum", '[');
-    for (size_t i = 0; i < words; i++)
-        ef__json_str(w, ef_str_from(field->word((int)i)));
-    ef__json_close(w, ']');
     ef__json_close(w, '}');
 }
 
-static void write_shape(ef__json_writer *w, const schema *s)
+/* --- headers of answers ----------------------------------------------------------------------- */
+
+static const char headers_text[] =
+    "{\"Next\":{\"description\":\"where the next page begins\",\"schema\":{\"type\":\"integer\"}},"
+    "\"More\":{\"description\":\"true: there is a next page\",\"schema\":" TEXT "},"
+    "\"RetryAfter\":{\"description\":\"seconds\",\"schema\":{\"type\":\"integer\"}},"
+    "\"Authenticate\":{\"description\":\"how to authenticate\",\"schema\":" TEXT "}}";
+
+static void write_page_headers(ef__json_writer *w, const ef__operation *route)
 {
-    ef__json_open(w, '{');
-    ef__json_member_text(w, "type", "object");
-    ef__json_member_open(w, "properties", '{');
-    for (const ef__field *field = s->shape->fields; field->key; field++)
-        write_field(w, field);
-    if (s->text)
-        ef__json_raw(w, ef_str_from(s->text));
-    ef__json_close(w, '}');
-    ef__json_member_open(w, "required", '[');
-    for (const ef__field *field = s->shape->fields; field->key; field++)
-        ef__json_str(w, ef_str_from(field->key));
-    if (s->needed)
-        ef__json_raw(w, ef_str_from(s->needed));
-    ef__json_close(w, ']');
+    if (strcmp(route->answer, "Events") == 0)
+        ef__json_member_raw(w, "headers",
+                            EF_STR("{\"Everfold-Next\":{\"$ref\":\"#/components/headers/Next\"},"
+                                   "\"Everfold-More\":{\"$ref\":\"#/components/headers/More\"}}"));
+}
+
+/* --- errors ----------------------------------------------------------------------------------- */
+
+/* Is it a status of an error that the table has? Adds the texts of all that have it to `out`. */
+static bool describe_http(int http, char *out, size_t size)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (int i = EF_OK + 1; i < EF_STATUS_COUNT; i++)
+        if (ef_status_http((ef_status)i) == http && used < size)
+            used += (size_t)snprintf(out + used, size - used, "%s`%s`: %s", used ? "; " : "",
+                                     ef_status_code((ef_status)i), ef_status_message((ef_status)i));
+    return used > 0;
+}
+
+/* 405 is a path's and not an operation's: the default stands for it. */
+static bool may_answer(const ef__operation *route, int http)
+{
+    bool probe = (route->flags & EF__ROUTE_PROBE) != 0;
+
+    switch (http) {
+    case 400:
+        return needs_token(route) || route->inputs;
+    case 401:
+    case 403:
+        return needs_token(route);
+    case 404:
+        return strchr(route->pattern, '{') != NULL;
+    case 409:
+        return is_write(route);
+    case 413:
+        return (route->flags & EF__ROUTE_BODY) != 0;
+    case 415:
+    case 422:
+        return is_append(route);
+    case 421:
+        return !probe;
+    case 503:
+        return strcmp(route->answer, "Text") != 0; /* that of a probe is text */
+    case 504:
+        return has_parameter(route, "wait") || is_write(route);
+    case 405:
+        return false;
+    default: /* 500, and those of a store that cannot write */
+        return is_write(route) || (http == 500 && !probe);
+    }
+}
+
+static void write_error_responses(ef__json_writer *w, const ef__operation *route)
+{
+    char words[1024], part[16];
+
+    for (int http = HTTP_FIRST; http <= HTTP_LAST; http++) {
+        if (!describe_http(http, words, sizeof(words)) || !may_answer(route, http))
+            continue;
+        (void)snprintf(part, sizeof(part), "%d", http);
+        ef__json_key(w, part);
+        (void)snprintf(part, sizeof(part), "Error%d", http);
+        write_ref(w, "responses", part);
+    }
+    ef__json_key(w, "default");
+    write_ref(w, "responses", "Error");
+}
+
+static void write_error_component(ef__json_writer *w, const char *part, const char *words, int http)
+{
+    ef__json_member_open(w, part, '{');
+    ef__json_member_text(w, "description", words);
+    if (http == 401 || http == 503) {
+        ef__json_member_open(w, "headers", '{');
+        ef__json_key(w, http == 401 ? "WWW-Authenticate" : "Retry-After");
+        write_ref(w, "headers", http == 401 ? "Authenticate" : "RetryAfter");
+        ef__json_close(w, '}');
+    }
+    ef__json_member_raw(w, "content",
+                        EF_STR("{\"application/problem+json\":{\"schema\":"
+                               "{\"$ref\":\"#/components/schemas/Problem\"}}}"));
     ef__json_close(w, '}');
 }
 
-static void write_components(ef__json_writer *w)
+static void write_error_components(ef__json_writer *w)
 {
-    ef__json_open(w, '{');
-    ef__json_member_raw(w, "securitySchemes",
-                        EF_STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
-    ef__json_member_open(w, "schemas", '{');
-    for (const schema *s = schemas; s->name; s++) {
-        ef__json_key(w, s->name);
-        if (s->shape)
-            write_shape(w, s);
-        else
-            ef__json_raw(w, ef_str_from(s->text));
-    }
-    ef__json_key(w, "Code");
-    ef__openapi_codes(w);
-    ef__json_close(w, '}');
-    ef__openapi_parts(w);
+    char words[1024], part[16];
+
+    ef__json_member_open(w, "responses", '{');
+    for (int http = HTTP_FIRST; http <= HTTP_LAST; http++)
+        if (http != 405 && describe_http(http, words, sizeof(words))) {
+            (void)snprintf(part, sizeof(part), "Error%d", http);
+            write_error_component(w, part, words, http);
+        }
+    write_error_component(w, "Error",
+                          "any other problem; 405 `method_not_allowed` has the header Allow", 0);
     ef__json_close(w, '}');
 }
 
@@ -276,14 +232,10 @@ static void write_components(ef__json_writer *w)
 
 static void write_input_schema(ef__json_writer *w, const ef__input *in)
 {
-    ef_str type = ef_str_from(ef__input_type(in));
-    bool duration = in->kind == EF__INPUT_DURATION;
-
-    ef__json_open(w, '{');
-    ef__json_member_str(w, "type", duration ? EF_STR("string") : type);
-    if (duration)
-        ef__json_member_text(w, "pattern", "^[0-9]+(ms|s|m)?$");
-    ef__json_close(w, '}');
+    if (in->kind == EF__INPUT_DURATION)
+        ef__json_raw(w, EF_STR("{\"type\":\"string\",\"pattern\":\"^[0-9]+(ms|s|m)?$\"}"));
+    else
+        write_json(w, "{\"type\":\"%s\"}", ef__input_type(in));
 }
 
 static void write_parameter(ef__json_writer *w, ef_str name, const char *in,
@@ -309,7 +261,7 @@ static void write_parameters(ef__json_writer *w, const ef__operation *route)
     for (const ef__input *in = route->inputs; in && in->name; in++)
         if (in->place == EF__INPUT_QUERY)
             write_parameter(w, ef_str_from(in->name), "query", in);
-    ef__openapi_header_parameters(w, route);
+    write_header_parameters(w, route);
     ef__json_close(w, ']');
 }
 
@@ -341,19 +293,12 @@ typedef struct media {
 
 static void write_content(ef__json_writer *w, const media *list, size_t count)
 {
-    char ref[96];
-
     ef__json_member_open(w, "content", '{');
     for (size_t i = 0; i < count; i++) {
         bool text = strcmp(list[i].schema, "Text") == 0 || strcmp(list[i].schema, "Stream") == 0;
-        (void)snprintf(ref, sizeof(ref), "#/components/schemas/%s",
-                       text ? "Program" : list[i].schema); /* a string as well */
         ef__json_key(w, list[i].type);
-        ef__json_open(w, '{');
-        ef__json_member_open(w, "schema", '{');
-        ef__json_member_text(w, "$ref", ref);
-        ef__json_close(w, '}');
-        ef__json_close(w, '}');
+        write_json(w, "{\"schema\":{\"$ref\":\"#/components/schemas/%s\"}}",
+                   text ? "Program" : list[i].schema); /* a string as well */
     }
     ef__json_close(w, '}');
 }
@@ -400,7 +345,7 @@ static void write_answer(ef__json_writer *w, const char *status, const char *wor
 
     ef__json_member_open(w, status, '{');
     ef__json_member_text(w, "description", words);
-    ef__openapi_page_headers(w, route);
+    write_page_headers(w, route);
     write_content(w, list, page || one ? 2 : 1);
     ef__json_close(w, '}');
 }
@@ -416,25 +361,18 @@ static void write_responses(ef__json_writer *w, const ef__operation *route)
         write_answer(w, "200", "all of them were there already", route);
     if (strcmp(route->answer, "Text") == 0 && route->inputs)
         write_answer(w, "503", "not ready", route);
-    ef__openapi_errors(w, route);
+    write_error_responses(w, route);
     ef__json_close(w, '}');
 }
 
 /* The required scope; an empty list: no token is needed. */
 static void write_security(ef__json_writer *w, const ef__operation *route)
 {
-    ef__json_open(w, '[');
-    if (route->scope != EF__SCOPE_OPEN) {
-        ef__json_open(w, '{');
-        ef__json_member_open(w, "token", '[');
-        ef__json_str(w, ef_str_from(ef__token_scope(route->scope)));
-        ef__json_close(w, ']');
-        ef__json_close(w, '}');
-    }
-    if (route->flags & EF__ROUTE_LOCAL) {
-        ef__json_open(w, '{');
-        ef__json_close(w, '}');
-    }
+    ef__json_member_open(w, "security", '[');
+    if (route->scope != EF__SCOPE_OPEN)
+        write_json(w, "{\"token\":[\"%s\"]}", ef__token_scope(route->scope));
+    if (route->flags & EF__ROUTE_LOCAL)
+        ef__json_raw(w, EF_STR("{}"));
     ef__json_close(w, ']');
 }
 
@@ -459,7 +397,6 @@ static void write_operation(ef__json_writer *w, const ef__operation *route)
     ef__json_member_open(w, method, '{');
     ef__json_member_text(w, "operationId", route->id);
     ef__json_member_text(w, "summary", route->summary);
-    ef__json_key(w, "security");
     write_security(w, route);
     write_tenancy(w, route);
     ef__json_key(w, "parameters");
@@ -474,52 +411,60 @@ static void write_operation(ef__json_writer *w, const ef__operation *route)
 /* --- the document ----------------------------------------------------------------------------- */
 
 /* Is it the first operation with its pattern? Others with the same pattern are written with it. */
-static bool is_first(const ef__operation *operation)
+static bool is_first(size_t number)
 {
-    for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__http_route *other = ef__route_tables[t]; other->operation; other++) {
-            if (other->operation == operation)
-                return true;
-            if (strcmp(other->operation->pattern, operation->pattern) == 0)
-                return false;
-        }
-    return true;
+    const char *pattern = ef__route_at(number)->operation->pattern;
+    size_t first = 0;
+
+    while (strcmp(ef__route_at(first)->operation->pattern, pattern) != 0)
+        first++;
+    return first == number;
 }
 
-static void write_path(ef__json_writer *w, const ef__operation *first)
+static void write_path(ef__json_writer *w, const char *pattern)
 {
-    ef__json_key(w, first->pattern);
+    const ef__http_route *route;
+
+    ef__json_member_open(w, pattern, '{');
+    for (size_t i = 0; (route = ef__route_at(i)) != NULL; i++)
+        if (strcmp(route->operation->pattern, pattern) == 0)
+            write_operation(w, route->operation);
+    ef__json_close(w, '}');
+}
+
+static void write_components(ef__json_writer *w)
+{
     ef__json_open(w, '{');
-    for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__http_route *route = ef__route_tables[t]; route->operation; route++)
-            if (strcmp(route->operation->pattern, first->pattern) == 0)
-                write_operation(w, route->operation);
+    ef__json_member_raw(w, "securitySchemes",
+                        EF_STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
+    ef__json_key(w, "schemas");
+    ef__openapi_schemas(w);
+    write_header_components(w);
+    ef__json_member_raw(w, "headers", ef_str_from(headers_text));
+    write_error_components(w);
     ef__json_close(w, '}');
 }
 
 static ef_status write_document(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
+    const ef__http_route *route;
 
     (void)err;
     ef__json_open(&w, '{');
     ef__json_member_text(&w, "openapi", "3.1.0");
-    ef__json_member_open(&w, "info", '{');
-    ef__json_member_text(&w, "title", "Everfold");
-    ef__json_member_text(&w, "version", ef_version());
-    ef__json_member_raw(&w, "license", EF_STR("{\"name\":\"MIT\",\"identifier\":\"MIT\"}"));
-    ef__json_close(&w, '}');
-    ef__json_member_open(&w, "servers", '[');
-    ef__json_open(&w, '{');
-    ef__json_member_text(&w, "url", r->server->options.path[0] ? r->server->options.path : "/");
-    ef__json_member_text(&w, "description", "this server");
-    ef__json_close(&w, '}');
-    ef__json_close(&w, ']');
+    ef__json_key(&w, "info");
+    write_json(&w,
+               "{\"title\":\"Everfold\",\"version\":\"%s\","
+               "\"license\":{\"name\":\"MIT\",\"identifier\":\"MIT\"}}",
+               ef_version());
+    ef__json_key(&w, "servers");
+    write_json(&w, "[{\"url\":\"%s\",\"description\":\"this server\"}]",
+               r->server->options.path[0] ? r->server->options.path : "/");
     ef__json_member_open(&w, "paths", '{');
-    for (size_t t = 0; ef__route_tables[t]; t++)
-        for (const ef__http_route *route = ef__route_tables[t]; route->operation; route++)
-            if (is_first(route->operation) && !(route->operation->flags & EF__ROUTE_PAGE))
-                write_path(&w, route->operation);
+    for (size_t i = 0; (route = ef__route_at(i)) != NULL; i++)
+        if (is_first(i) && !(route->operation->flags & EF__ROUTE_PAGE))
+            write_path(&w, route->operation->pattern);
     ef__json_close(&w, '}');
     ef__json_key(&w, "components");
     write_components(&w);

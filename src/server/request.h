@@ -117,6 +117,8 @@ ef_status ef__request_check_parameters(const ef__request *r, ef_error *err);
 ef_status ef__request_serve(ef__request *r, ef_error *err);
 /* Reads the events of the body, appends them and writes their places. (append.c) */
 ef_status ef__append_events(ef__request *r, ef_error *err);
+/* The schemas of the components of /openapi.json. (openapi_schemas.c) */
+void ef__openapi_schemas(ef__json_writer *w);
 /* "string", "integer" … */
 const char *ef__input_type(const ef__input *in);
 
@@ -209,6 +211,8 @@ extern const ef__http_route *const ef__route_tables[]; /* all of them; ends in N
 /* EF_MISUSE names a route of `tables` (NULL: ef__route_tables) that declares no tenancy. */
 ef_status ef__routes_check(const ef__http_route *const *tables, ef_error *err);
 
+/* A route by its number among all, in their order; NULL after the last. */
+const ef__http_route *ef__route_at(size_t number);
 /* Index of the operation among all routes; EF__ROUTES_MAX for NULL. */
 size_t ef__route_number(const ef__operation *operation);
 

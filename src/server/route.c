@@ -88,14 +88,20 @@ ef_status ef__routes_check(const ef__http_route *const *tables, ef_error *err)
     return EF_OK;
 }
 
+const ef__http_route *ef__route_at(size_t number)
+{
+    (void)pthread_once(&leads_made, make_leads);
+    return leads[number].route;
+}
+
 size_t ef__route_number(const ef__operation *operation)
 {
     size_t number = 0;
+    const ef__http_route *route;
 
-    (void)pthread_once(&leads_made, make_leads);
-    while (leads[number].route && leads[number].route->operation != operation)
+    while ((route = ef__route_at(number)) != NULL && route->operation != operation)
         number++;
-    return operation && leads[number].route ? number : EF__ROUTES_MAX;
+    return operation && route ? number : EF__ROUTES_MAX;
 }
 
 /* Compares up to the first name of the pattern, which excludes most patterns. */

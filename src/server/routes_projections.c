@@ -329,15 +329,8 @@ static void write_trial(ef__json_writer *w, const ef_trial *trial)
 {
     ef__json_open(w, '{');
     ef__shape_members(w, &ef__shape_trial, trial);
-    ef__json_member_open(w, "views", '[');
-    for (size_t i = 0; i < trial->view_count; i++) {
-        ef__json_open(w, '{');
-        ef__json_member_str(w, "view_id", trial->views[i].view_id);
-        ef__json_member_raw(w, "before", trial->views[i].before);
-        ef__json_member_raw(w, "after", trial->views[i].after);
-        ef__json_close(w, '}');
-    }
-    ef__json_close(w, ']');
+    ef__json_key(w, "views");
+    ef__shape_write_array(w, &ef__shape_trial_view, NULL, trial->views, trial->view_count);
     ef__json_close(w, '}');
 }
 
@@ -417,12 +410,7 @@ static bool write_difference(void *context, const ef_difference *d)
 
     if (list->count++ >= list->limit)
         return true; /* counted, but not listed */
-    ef__json_open(&list->writer, '{');
-    ef__json_member_str(&list->writer, "tenant", d->tenant);
-    ef__json_member_str(&list->writer, "view_id", d->view_id);
-    ef__json_member_raw(&list->writer, "left", d->left);
-    ef__json_member_raw(&list->writer, "right", d->right);
-    ef__json_close(&list->writer, '}');
+    ef__shape_write(&list->writer, &ef__shape_difference, d);
     return true;
 }
 

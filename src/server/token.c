@@ -112,13 +112,10 @@ typedef struct token_line {
     int64_t created_us, expires_us, revoked_us;
 } token_line;
 
-#define FIELD(key, kind, member)                                                                   \
-    {                                                                                              \
-        key, EF__FIELD_##kind, offsetof(token_line, member), 0, NULL, 0                            \
-    }
+#define FIELD(key, kind, member) EF__FIELD(token_line, key, kind, member)
 
 static const ef__field line_fields[] = {
-    {"id", EF__FIELD_CHARS, offsetof(token_line, id), EF__TOKEN_ID_MAX, NULL, 0},
+    FIELD("id", CHARS, id),
     FIELD("scopes", STR, scopes),
     FIELD("bound", BOOL, bound),
     FIELD("tenant", STR, tenant),
@@ -127,9 +124,8 @@ static const ef__field line_fields[] = {
     FIELD("expires_at", TIME, expires_us),
     FIELD("revoked_at", TIME, revoked_us),
     FIELD("hash", STR, hash),
-    {NULL, EF__FIELD_STR, 0, 0, NULL, 0},
 };
-static const ef__shape line_shape = {line_fields, sizeof(token_line)};
+static const ef__shape line_shape = EF__SHAPE(line_fields, token_line);
 
 static int hex_digit(char c)
 {

@@ -312,7 +312,8 @@ static const ef__input draft_inputs[] = {
 OPERATION(try_draft, POST, PROJECTION ":try-draft", EF__SCOPE_OPERATE, EF__TENANCY_QUERY,
           EF__ROUTE_BODY | EF__ROUTE_LONG, "tryDraft",
           "fold a program (text) over the streams with failed events, in memory",
-          REQUEST(draft_inputs, ef__draft_request), .body = "Program", ANSWER("Drafted"));
+          REQUEST(draft_inputs, ef__draft_request), .body = "Program",
+          MEMBER("Drafted", "rows", draft_row));
 
 #define NOTE(name, verb, id, summary, ...)                                                         \
     OPERATION(name, POST, PROJECTION ":" verb, OPERATES(UNBOUND), id, summary,                     \
@@ -385,7 +386,7 @@ static const ef__input diff_inputs[] = {
 };
 OPERATION(diff_projection, GET, PROJECTION "/diff", EF__SCOPE_READ, EF__TENANCY_UNBOUND,
           EF__ROUTE_LONG, "diffProjection", "views that differ between two generations",
-          REQUEST(diff_inputs, ef__diff_request), ANSWER("Diff"));
+          REQUEST(diff_inputs, ef__diff_request), MEMBER("Diff", "differences", difference));
 
 /* --- views ------------------------------------------------------------------------------------ */
 

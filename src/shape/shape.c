@@ -42,7 +42,9 @@ static void write_text(ef__json_writer *w, const ef__field *field, const void *v
 
     if (field->kind == EF__FIELD_JSON)
         ef__json_raw(w, text->len > 0 ? *text : EF_STR("{}"));
-    else if (field->kind == EF__FIELD_NAME && text->len == 0)
+    else if (field->kind == EF__FIELD_DATA && text->ptr)
+        ef__json_raw(w, *text);
+    else if (field->kind == EF__FIELD_DATA || (field->kind == EF__FIELD_NAME && text->len == 0))
         ef__json_null(w);
     else
         ef__json_str(w, *text);
@@ -72,6 +74,7 @@ static void write_field(ef__json_writer *w, const ef__field *field, const void *
     case EF__FIELD_STR:
     case EF__FIELD_NAME:
     case EF__FIELD_JSON:
+    case EF__FIELD_DATA:
         write_text(w, field, value);
         break;
     case EF__FIELD_INT32:
@@ -115,7 +118,7 @@ static void write_field(ef__json_writer *w, const ef__field *field, const void *
 
 void ef__shape_members(ef__json_writer *w, const ef__shape *shape, const void *thing)
 {
-    for (const ef__field *field = shape->fields; field->key; field++) {
+    for (const ef__field *field = shape->fields; field < shape->fields + shape->count; field++) {
         ef__json_key(w, field->key);
         write_field(w, field, thing);
     }
@@ -152,7 +155,10 @@ static ef_status wrong_kind(const ef__field *field, const char *wanted, ef_error
 
 static ef_status read_text(const ef__json *json, const ef__field *field, void *value, ef_error *err)
 {
-    if (field->kind != EF__FIELD_JSON && json->kind != EF__JSON_STRING)
+    if (field->kind == EF__FIELD_DATA && json->kind != EF__JSON_OBJECT)
+        return wrong_kind(field, "an object", err);
+    if (field->kind != EF__FIELD_JSON && field->kind != EF__FIELD_DATA &&
+        json->kind != EF__JSON_STRING)
         return wrong_kind(field, "a string", err);
     *(ef_str *)value = json->text;
     return EF_OK;
@@ -270,6 +276,7 @@ static ef_status read_field(const ef__json *json, const ef__field *field, void *
     case EF__FIELD_STR:
     case EF__FIELD_NAME:
     case EF__FIELD_JSON:
+    case EF__FIELD_DATA:
         return read_text(json, field, value, err);
     case EF__FIELD_INT32:
     case EF__FIELD_INT64:
@@ -303,7 +310,8 @@ ef_status ef__shape_read_more(const ef__json *object, const ef__shape *shape, vo
 
     if (!object || object->kind != EF__JSON_OBJECT)
         return ef_fail(err, EF_BAD_JSON, "an object was expected");
-    for (const ef__field *field = shape->fields; st == EF_OK && field->key; field++) {
+    for (const ef__field *field = shape->fields, *end = field + shape->count;
+         st == EF_OK && field < end; field++) {
         const ef__json *json = ef__json_get(object, field->key);
         void *value = (char *)thing + field->offset;
         if (json && json->kind != EF__JSON_NULL)

@@ -20,6 +20,7 @@ typedef enum ef__field_kind {
     EF__FIELD_STR,     /* ef_str */
     EF__FIELD_NAME,    /* ef_str; "" is null */
     EF__FIELD_JSON,    /* ef_str that holds JSON; "" is {} */
+    EF__FIELD_DATA,    /* ef_str that holds a JSON object; a NULL pointer is null */
     EF__FIELD_INT32,   /* int32_t */
     EF__FIELD_INT64,   /* int64_t */
     EF__FIELD_COUNT,   /* int64_t; below 0 is null: unknown */
@@ -38,15 +39,26 @@ typedef struct ef__field {
     const char *key;
     ef__field_kind kind;
     size_t offset;
-    size_t size;              /* CHARS: size of the array; WORD: number of values */
+    size_t size;              /* of the member; WORD: number of values */
     const char *(*word)(int); /* WORD, CHOICE */
     size_t live_offset;       /* TTL: offset of the bool that says whether the lease is live */
 } ef__field;
 
 typedef struct ef__shape {
-    const ef__field *fields; /* ends with a NULL key */
-    size_t size;             /* size of the struct */
+    const ef__field *fields;
+    size_t count; /* fields */
+    size_t size;  /* of the struct */
 } ef__shape;
+
+#define EF__FIELD(type, key_, kind_, member)                                                       \
+    {                                                                                              \
+        .key = (key_), .kind = EF__FIELD_##kind_, .offset = offsetof(type, member),                \
+        .size = sizeof(((type *)0)->member)                                                        \
+    }
+#define EF__SHAPE(fields, type)                                                                    \
+    {                                                                                              \
+        (fields), sizeof(fields) / sizeof((fields)[0]), sizeof(type)                               \
+    }
 
 extern const ef__shape ef__shape_event;       /* ef_event */
 extern const ef__shape ef__shape_type;        /* ef_type */
@@ -70,6 +82,7 @@ extern const ef__shape ef__shape_lane;        /* ef_lane */
 extern const ef__shape ef__shape_summary;     /* ef_outbox_summary, without the oldest row */
 extern const ef__shape ef__shape_replay_result;         /* ef_replay_result */
 extern const ef__shape ef__shape_diff;                  /* ef_diff */
+extern const ef__shape ef__shape_difference;            /* ef_difference */
 extern const ef__shape ef__shape_partition_sync_result; /* ef_partition_sync_result */
 
 /* Further members that only HTTP writes, after those above. */
@@ -78,6 +91,7 @@ extern const ef__shape ef__shape_worker_more;     /* ef_worker */
 extern const ef__shape ef__shape_projection_more; /* ef_projection, without its program */
 extern const ef__shape ef__shape_summary_more;    /* ef_outbox_summary */
 extern const ef__shape ef__shape_trial;           /* ef_trial, without views */
+extern const ef__shape ef__shape_trial_view;      /* ef_trial_view */
 extern const ef__shape ef__shape_draft_row;       /* ef_draft_row */
 extern const ef__shape ef__shape_draft_result;    /* ef_draft_result */
 

@@ -5,10 +5,7 @@
 
 #include <stdio.h>
 
-#define FIELD(type, key, kind, member)                                                             \
-    {                                                                                              \
-        key, EF__FIELD_##kind, offsetof(type, member), 0, NULL, 0                                  \
-    }
+#define FIELD EF__FIELD
 #define WORD(type, key, member, names, count)                                                      \
     {                                                                                              \
         key, EF__FIELD_WORD, offsetof(type, member), count, names, 0                               \
@@ -17,49 +14,25 @@
     {                                                                                              \
         key, EF__FIELD_CHOICE, offsetof(type, member), 0, names, 0                                 \
     }
-#define CHARS(type, key, member)                                                                   \
-    {                                                                                              \
-        key, EF__FIELD_CHARS, offsetof(type, member), sizeof(((type *)0)->member), NULL, 0         \
-    }
 #define TTL(type, key, member, live)                                                               \
     {                                                                                              \
         key, EF__FIELD_TTL, offsetof(type, member), 0, NULL, offsetof(type, live)                  \
     }
-#define END                                                                                        \
+#define SHAPE(name, type) const ef__shape ef__shape_##name = EF__SHAPE(name##_fields, type)
+/* The name of a value, for WORD. */
+#define WORDS(name, name_of, type)                                                                 \
+    static const char *name(int value)                                                             \
     {                                                                                              \
-        NULL, EF__FIELD_STR, 0, 0, NULL, 0                                                         \
+        return name_of((type)value);                                                               \
     }
-#define SHAPE(name, type) const ef__shape ef__shape_##name = {name##_fields, sizeof(type)}
 
-static const char *intent_word(int value)
-{
-    return ef_intent_name((ef_intent)value);
-}
-
-static const char *row_status_word(int value)
-{
-    return ef_row_status_name((ef_row_status)value);
-}
-
-static const char *run_mode_word(int value)
-{
-    return ef_run_mode_name((ef_run_mode)value);
-}
-
-static const char *run_state_word(int value)
-{
-    return ef_run_state_name((ef_run_state)value);
-}
-
-static const char *lease_kind_word(int value)
-{
-    return ef_lease_kind_name((ef_lease_kind)value);
-}
-
-static const char *worker_state_word(int value)
-{
-    return ef_worker_state_name((ef_worker_state)value);
-}
+WORDS(intent_word, ef_intent_name, ef_intent)
+WORDS(row_status_word, ef_row_status_name, ef_row_status)
+WORDS(run_mode_word, ef_run_mode_name, ef_run_mode)
+WORDS(run_state_word, ef_run_state_name, ef_run_state)
+WORDS(lease_kind_word, ef_lease_kind_name, ef_lease_kind)
+WORDS(worker_state_word, ef_worker_state_name, ef_worker_state)
+WORDS(trial_word, ef_trial_outcome_name, ef_trial_outcome)
 
 static const char *order_word(int by_log)
 {
@@ -78,7 +51,6 @@ static const ef__field append_result_fields[] = {
     FIELD(ef__append_result, "id", STR, id),
     FIELD(ef__append_result, "duplicate", BOOL, duplicate),
     FIELD(ef__append_result, "token", STR, token),
-    END,
 };
 SHAPE(append_result, ef__append_result);
 
@@ -94,7 +66,6 @@ static const ef__field event_fields[] = {
     FIELD(ef_event, "recorded_at", TIME, recorded_us),
     FIELD(ef_event, "data", JSON, data),
     FIELD(ef_event, "meta", JSON, meta),
-    END,
 };
 SHAPE(event, ef_event);
 
@@ -103,7 +74,6 @@ static const ef__field type_fields[] = {
     WORD(ef_type, "intent", intent, intent_word, EF_INTENT_AUDIT_ONLY + 1),
     FIELD(ef_type, "publish", BOOL, publish),
     FIELD(ef_type, "alias_of", NAME, alias_of),
-    END,
 };
 SHAPE(type, ef_type);
 
@@ -122,7 +92,6 @@ static const ef__field publisher_fields[] = {
     FIELD(ef_publisher, "secret", NAME, secret),
     FIELD(ef_publisher, "allow_private", BOOL, allow_private),
     FIELD(ef_publisher, "paused", BOOL, paused),
-    END,
 };
 SHAPE(publisher, ef_publisher);
 
@@ -141,7 +110,6 @@ static const ef__field row_fields[] = {
     FIELD(ef_row, "enqueued_at", TIME, enqueued_us),
     FIELD(ef_row, "updated_at", TIME, updated_us),
     FIELD(ef_row, "published_at", TIME, published_us),
-    END,
 };
 SHAPE(row, ef_row);
 
@@ -154,7 +122,6 @@ static const ef__field row_group_fields[] = {
     FIELD(ef_row_group, "seq", INT64, seq),
     FIELD(ef_row_group, "position", INT64, position),
     FIELD(ef_row_group, "oldest", TIME, oldest_us),
-    END,
 };
 SHAPE(row_group, ef_row_group);
 
@@ -165,7 +132,6 @@ static const ef__field view_fields[] = {
     FIELD(ef_view, "view_id", STR, view_id),
     FIELD(ef_view, "last_event_sequence", INT64, last_event_sequence),
     FIELD(ef_view, "data", JSON, data),
-    END,
 };
 SHAPE(view, ef_view);
 
@@ -179,7 +145,7 @@ static const ef__field projection_fields[] = {
     FIELD(ef_projection, "lag_events", COUNT, lag_events),
     FIELD(ef_projection, "lag_seconds", SECONDS, lag_us),
     FIELD(ef_projection, "views", COUNT, views),
-    CHARS(ef_projection, "digest", digest),
+    FIELD(ef_projection, "digest", CHARS, digest),
     FIELD(ef_projection, "unaccounted", INT64, unaccounted),
     FIELD(ef_projection, "failures", INT64, failures),
     FIELD(ef_projection, "quarantined", COUNT, quarantined),
@@ -189,7 +155,6 @@ static const ef__field projection_fields[] = {
     FIELD(ef_projection, "reached", INT64, reached),
     FIELD(ef_projection, "scopes_behind", COUNT, scopes_behind),
     CHOICE(ef_projection, "on_error", skips_errors, on_error_word),
-    END,
 };
 SHAPE(projection, ef_projection);
 
@@ -206,7 +171,6 @@ static const ef__field scope_fields[] = {
     FIELD(ef_scope, "next_try_at", TIME, next_try_us),
     FIELD(ef_scope, "error_code", NAME, error_code),
     FIELD(ef_scope, "error", NAME, error),
-    END,
 };
 SHAPE(scope, ef_scope);
 
@@ -225,7 +189,6 @@ static const ef__field failure_fields[] = {
     FIELD(ef_failure, "open", BOOL, open),
     FIELD(ef_failure, "recorded_at", TIME, recorded_us),
     FIELD(ef_failure, "resolved_at", TIME, resolved_us),
-    END,
 };
 SHAPE(failure, ef_failure);
 
@@ -248,7 +211,6 @@ static const ef__field run_fields[] = {
     FIELD(ef_run, "last_position", INT64, last_position),
     FIELD(ef_run, "cancel", BOOL, cancel),
     FIELD(ef_run, "detail", JSON, detail),
-    END,
 };
 SHAPE(run, ef_run);
 
@@ -260,7 +222,6 @@ static const ef__field gap_fields[] = {
     FIELD(ef_gap, "expected_next_seq", INT64, expected_next_seq),
     FIELD(ef_gap, "journal_seq", INT64, journal_seq),
     FIELD(ef_gap, "replayed", INT64, replayed),
-    END,
 };
 SHAPE(gap, ef_gap);
 
@@ -274,7 +235,6 @@ static const ef__field lease_fields[] = {
     FIELD(ef_lease, "token", INT64, token),
     FIELD(ef_lease, "live", BOOL, live),
     FIELD(ef_lease, "updated_at", TIME, updated_us),
-    END,
 };
 SHAPE(lease, ef_lease);
 
@@ -287,7 +247,6 @@ static const ef__field worker_fields[] = {
     FIELD(ef_worker, "heartbeat_until", TIME, heartbeat_until_us),
     TTL(ef_worker, "ttl_ms", heartbeat_until_us, live),
     FIELD(ef_worker, "live", BOOL, live),
-    END,
 };
 SHAPE(worker, ef_worker);
 
@@ -301,22 +260,15 @@ static const ef__field partition_fields[] = {
     FIELD(ef_partition, "pending", INT64, pending),
     FIELD(ef_partition, "in_flight", INT64, in_flight),
     FIELD(ef_partition, "retry_rows", INT64, retry_rows),
-    END,
 };
 SHAPE(partition, ef_partition);
 
 static const ef__field audit_entry_fields[] = {
-    FIELD(ef_audit_entry, "id", INT64, id),
-    FIELD(ef_audit_entry, "at", TIME, at_us),
-    FIELD(ef_audit_entry, "action", STR, action),
-    FIELD(ef_audit_entry, "actor", NAME, actor),
-    FIELD(ef_audit_entry, "reason", NAME, reason),
-    FIELD(ef_audit_entry, "lane", NAME, lane),
-    FIELD(ef_audit_entry, "tenant", STR, tenant),
-    FIELD(ef_audit_entry, "stream", NAME, stream),
-    FIELD(ef_audit_entry, "seq", INT64, seq),
-    FIELD(ef_audit_entry, "rows", INT64, rows),
-    END,
+    FIELD(ef_audit_entry, "id", INT64, id),        FIELD(ef_audit_entry, "at", TIME, at_us),
+    FIELD(ef_audit_entry, "action", STR, action),  FIELD(ef_audit_entry, "actor", NAME, actor),
+    FIELD(ef_audit_entry, "reason", NAME, reason), FIELD(ef_audit_entry, "lane", NAME, lane),
+    FIELD(ef_audit_entry, "tenant", STR, tenant),  FIELD(ef_audit_entry, "stream", NAME, stream),
+    FIELD(ef_audit_entry, "seq", INT64, seq),      FIELD(ef_audit_entry, "rows", INT64, rows),
 };
 SHAPE(audit_entry, ef_audit_entry);
 
@@ -325,7 +277,6 @@ static const ef__field stream_fields[] = {
     FIELD(ef_stream, "stream", STR, name),
     FIELD(ef_stream, "seq", INT64, seq),
     FIELD(ef_stream, "position", INT64, position),
-    END,
 };
 SHAPE(stream, ef_stream);
 
@@ -339,16 +290,15 @@ static const char *lane_kind_word(int value)
 static const ef__field head_fields[] = {
     FIELD(ef_head, "position", INT64, position),
     FIELD(ef_head, "recorded_at", TIME, recorded_us),
-    END,
 };
 SHAPE(head, ef_head);
 
 static const ef__field facts_fields[] = {
-    CHARS(ef_store_facts, "backend", backend),
-    CHARS(ef_store_facts, "version", version),
-    CHARS(ef_store_facts, "durability", durability),
+    FIELD(ef_store_facts, "backend", CHARS, backend),
+    FIELD(ef_store_facts, "version", CHARS, version),
+    FIELD(ef_store_facts, "durability", CHARS, durability),
     FIELD(ef_store_facts, "power_loss_unsafe", BOOL, power_loss_unsafe),
-    CHARS(ef_store_facts, "id", journal_id),
+    FIELD(ef_store_facts, "id", CHARS, journal_id),
     FIELD(ef_store_facts, "schema", INT32, schema),
     FIELD(ef_store_facts, "partitions", INT32, partitions),
     FIELD(ef_store_facts, "store_bytes", COUNT, store_bytes),
@@ -357,8 +307,7 @@ static const ef__field facts_fields[] = {
     FIELD(ef_store_facts, "streams", COUNT, streams),
     FIELD(ef_store_facts, "damaged", BOOL, damaged),
     FIELD(ef_store_facts, "damaged_at", TIME, damaged_us),
-    CHARS(ef_store_facts, "damage", damage),
-    END,
+    FIELD(ef_store_facts, "damage", CHARS, damage),
 };
 SHAPE(facts, ef_store_facts);
 
@@ -367,7 +316,6 @@ static const ef__field lane_fields[] = {
     WORD(ef_lane, "kind", kind, lane_kind_word, EF_LANE_KIND_PUBLISHER + 1),
     FIELD(ef_lane, "enabled", BOOL, enabled),
     FIELD(ef_lane, "types", STR, types),
-    END,
 };
 SHAPE(lane, ef_lane);
 
@@ -377,13 +325,11 @@ static const ef__field summary_fields[] = {
     FIELD(ef_outbox_summary, "failed", INT64, failed),
     FIELD(ef_outbox_summary, "dead", INT64, dead),
     FIELD(ef_outbox_summary, "blocked", INT64, blocked),
-    END,
 };
 SHAPE(summary, ef_outbox_summary);
 
 static const ef__field summary_more_fields[] = {
     FIELD(ef_outbox_summary, "blocked_since", TIME, blocked_oldest_us),
-    END,
 };
 SHAPE(summary_more, ef_outbox_summary);
 
@@ -393,7 +339,6 @@ static const ef__field replay_result_fields[] = {
     FIELD(ef_replay_result, "ignored", INT64, ignored),
     FIELD(ef_replay_result, "failed", INT64, failed),
     FIELD(ef_replay_result, "deferred", INT64, deferred),
-    END,
 };
 SHAPE(replay_result, ef_replay_result);
 
@@ -402,30 +347,34 @@ static const ef__field diff_fields[] = {
     FIELD(ef_diff, "different", INT64, different),
     FIELD(ef_diff, "left_only", INT64, left_only),
     FIELD(ef_diff, "right_only", INT64, right_only),
-    END,
 };
 SHAPE(diff, ef_diff);
+
+static const ef__field difference_fields[] = {
+    FIELD(ef_difference, "tenant", STR, tenant),
+    FIELD(ef_difference, "view_id", STR, view_id),
+    FIELD(ef_difference, "left", DATA, left),
+    FIELD(ef_difference, "right", DATA, right),
+};
+SHAPE(difference, ef_difference);
 
 static const ef__field partition_sync_result_fields[] = {
     FIELD(ef_partition_sync_result, "before", INT32, before),
     FIELD(ef_partition_sync_result, "after", INT32, after),
     FIELD(ef_partition_sync_result, "pruned", INT64, pruned),
     FIELD(ef_partition_sync_result, "kept", INT64, kept),
-    END,
 };
 SHAPE(partition_sync_result, ef_partition_sync_result);
 
 static const ef__field row_more_fields[] = {
     FIELD(ef_row, "blocked", BOOL, blocked),
     FIELD(ef_row, "skipped", BOOL, skip),
-    END,
 };
 SHAPE(row_more, ef_row);
 
 static const ef__field worker_more_fields[] = {
     FIELD(ef_worker, "late", BOOL, late),
     WORD(ef_worker, "state", state, worker_state_word, EF_WORKER_STALE + 1),
-    END,
 };
 SHAPE(worker_more, ef_worker);
 
@@ -435,13 +384,8 @@ static const ef__field projection_more_fields[] = {
     FIELD(ef_projection, "ignored", COUNT, ignored),
     FIELD(ef_projection, "skipped", COUNT, skipped),
     FIELD(ef_projection, "no_function", BOOL, no_function),
-    END,
 };
 SHAPE(projection_more, ef_projection);
-static const char *trial_word(int value)
-{
-    return ef_trial_outcome_name((ef_trial_outcome)value);
-}
 
 static const ef__field trial_fields[] = {
     WORD(ef_trial, "outcome", outcome, trial_word, EF_TRIAL_BLOCKED + 1),
@@ -452,9 +396,15 @@ static const ef__field trial_fields[] = {
     FIELD(ef_trial, "next_seq", INT64, next_seq),
     FIELD(ef_trial, "schema", INT32, schema),
     FIELD(ef_trial, "seen", JSON, seen),
-    END,
 };
 SHAPE(trial, ef_trial);
+
+static const ef__field trial_view_fields[] = {
+    FIELD(ef_trial_view, "view_id", STR, view_id),
+    FIELD(ef_trial_view, "before", DATA, before),
+    FIELD(ef_trial_view, "after", DATA, after),
+};
+SHAPE(trial_view, ef_trial_view);
 
 static const ef__field draft_row_fields[] = {
     FIELD(ef_draft_row, "tenant", STR, tenant),
@@ -465,7 +415,6 @@ static const ef__field draft_row_fields[] = {
     FIELD(ef_draft_row, "error", NAME, error),
     WORD(ef_draft_row, "outcome", outcome, trial_word, EF_TRIAL_NOT_TRIED + 1),
     FIELD(ef_draft_row, "message", NAME, message),
-    END,
 };
 SHAPE(draft_row, ef_draft_row);
 
@@ -479,7 +428,6 @@ static const ef__field draft_result_fields[] = {
     FIELD(ef_draft_result, "waits", INT64, waits),
     FIELD(ef_draft_result, "not_tried", INT64, not_tried),
     FIELD(ef_draft_result, "newly_failed", INT64, newly_failed),
-    END,
 };
 SHAPE(draft_result, ef_draft_result);
 
@@ -492,7 +440,6 @@ static const ef__field sample_fields[] = {
     FIELD(ef__sample, "waiting", INT64, waiting),
     FIELD(ef__sample, "failed", INT64, failed),
     FIELD(ef__sample, "dead", INT64, dead),
-    END,
 };
 SHAPE(sample, ef__sample);
 
@@ -504,7 +451,6 @@ static const ef__field minute_fields[] = {
     FIELD(ef_throughput, "published", INT64, published),
     FIELD(ef_throughput, "failed", INT64, failed),
     FIELD(ef_throughput, "dead", INT64, dead),
-    END,
 };
 SHAPE(minute, ef_throughput);
 
