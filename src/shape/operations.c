@@ -260,7 +260,7 @@ static const ef__input set_type_inputs[] = {
     END,
 };
 OPERATION(set_type, "PUT", "/v1/types/{type}", OPERATES(UNBOUND), "setType",
-          "create or change an event type", .inputs = set_type_inputs, ANSWER("Type"));
+          "create or change an event type", .inputs = set_type_inputs, ONE("Type", type));
 
 OPERATION(status, GET, "/v1/status", READS(PART), "status", "the store and its head",
           ANSWER("Status"));
