@@ -343,8 +343,7 @@ ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err
     return st;
 }
 
-/* --- journal of a backup
- * ------------------------------------------------------------------------------ */
+/* --- journal of a backup ---------------------------------------------------------------------- */
 
 ef_status backup_journal_open(cli *c, const char *directory, ef_journal **out, ef_error *err)
 {

@@ -1,9 +1,9 @@
 /*
  * cli.h - shared declarations of the commands of `everfold`.
  *
- * A command is a file that ends in a table: name, summary, options, arguments, example and
- * function. getopt_long, help, completion and the manual page are driven by these tables, so they
- * always agree.
+ * A command is a function and a table: name, summary, options, arguments, example and function.
+ * getopt_long, help, completion and the manual page are driven by these tables, so they always
+ * agree.
  *
  * Results go to stdout through `out`, messages to stderr. A command returns the exit code. `c` is
  * the invocation in every function.
@@ -132,9 +132,55 @@ struct cli {
     int out_errno;
 };
 
-/* --- tables (main.c, options.c) -------------------------------------------------------------- */
+/* --- time ------------------------------------------------------------------------------------- */
 
-extern const cli_command *const cli_commands[]; /* ends with NULL; in the order of help */
+static inline int64_t cli_mono_us(void)
+{
+    const ef_clock *clock = ef_clock_system();
+
+    return clock->mono_us(clock->context);
+}
+
+static inline int64_t cli_wall_us(void)
+{
+    const ef_clock *clock = ef_clock_system();
+
+    return clock->wall_us(clock->context);
+}
+
+/* Sleeps; a signal ends it early, the caller checks for it. */
+void cli_sleep_us(int64_t us);
+
+/* --- tables (main.c, options.c) --------------------------------------------------------------- */
+
+/* All commands, in the order of help. */
+#define CLI_COMMANDS(X)                                                                            \
+    X(init)                                                                                        \
+    X(event_append)                                                                                \
+    X(event_import)                                                                                \
+    X(event_ls)                                                                                    \
+    X(event_log)                                                                                   \
+    X(event_show)                                                                                  \
+    X(journal_copy) X(journal_adopt) X(backup) X(backup_verify) X(restore) X(type_ls) X(type_set)  \
+        X(fold_check) X(fold_explain) X(fold_test) X(projection_deploy) X(projection_ls) X(        \
+            projection_show) X(projection_failures) X(projection_try) X(projection_pause)          \
+            X(projection_resume) X(projection_wait) X(projection_rebuild) X(projection_verify) X(  \
+                projection_diff) X(projection_switch) X(projection_rollback) X(projection_retire)  \
+                X(view_get) X(view_query) X(view_export) X(view_explain) X(view_at) X(view_seed)   \
+                    X(serve) X(work) X(outbox_report) X(outbox_requeue) X(outbox_requeue_dead)     \
+                        X(outbox_skip) X(outbox_skip_dead) X(outbox_replay) X(publisher_add)       \
+                            X(publisher_ls) X(publisher_show) X(publisher_pause)                   \
+                                X(publisher_resume) X(publisher_rm) X(audit_ls) X(gaps_detect)     \
+                                    X(gaps_repair) X(replay) X(run_ls) X(run_show) X(run_watch)    \
+                                        X(run_cancel) X(lease_ls) X(worker_ls) X(partition_ls)     \
+                                            X(partition_sync) X(token_create) X(token_ls)          \
+                                                X(token_revoke) X(status) X(top) X(doctor)         \
+                                                    X(config_show) X(config_check) X(completion)   \
+                                                        X(help) X(version) X(complete) X(man_page)
+#define CLI_DECLARE_COMMAND(name) extern const cli_command cli_cmd_##name;
+CLI_COMMANDS(CLI_DECLARE_COMMAND)
+
+extern const cli_command *const cli_commands[]; /* ends with NULL */
 extern const cli_option cli_common_options[];
 
 typedef struct cli_group {
@@ -164,7 +210,7 @@ ef_status cli_number_parse(const char *what, const char *text, int64_t min, int6
 /* Reads a duration (500ms, 10s, 5m) in milliseconds; `out` is unchanged if it was not given. */
 ef_status cli_duration(const cli *c, const char *name, int64_t *out, ef_error *err);
 
-/* --- help, completion, manual page ----------------------------------------------------------- */
+/* --- help, completion, manual page ------------------------------------------------------------ */
 
 void cli_help_all(cli *c);
 void cli_help_group(cli *c, const char *group);
@@ -172,7 +218,7 @@ void cli_help_command(cli *c, const cli_command *command);
 /* "event append STREAM [OPTIONS]" */
 void cli_usage_line(ef__buf *out, const cli_command *command);
 
-/* --- settings and the journal (session.c) ---------------------------------------------------- */
+/* --- settings and the journal (session.c) ----------------------------------------------------- */
 
 bool cli_url_on_server(const char *url); /* a database server, not local files */
 ef_status cli_settings_load(cli *c, ef_error *err);
@@ -211,12 +257,12 @@ ef_str cli_reason(const cli *c);
  * it does nothing: the server writes the entry. */
 ef_status cli_note(cli *c, const char *act, ef_str what, ef_error *err);
 
-/* --- through a server (connect.c) ------------------------------------------------------------- */
+/* --- through a server (stores.c) ------------------------------------------------------------- */
 
 /* Opens c->client if the settings name a server: 0, or the exit code. */
 int cli_connect(cli *c);
 
-/* --- the engine (engine_session.c) ----------------------------------------------------------- */
+/* --- the engine (stores.c) ------------------------------------------------------------ */
 
 /* Opens c->engine on the open c->journal; `create` creates the view store. */
 ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err);
@@ -227,7 +273,7 @@ ef_retry_options cli_retry_options(const cli *c, const char *kind);
 ef_status cli_data_make(const cli *c, ef_error *err);
 /* Opens both stores, and creates missing ones and the data directory if one is in it. */
 ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err);
-/* Writes the stores that flags chose to the settings file of the data directory (init_settings.c).
+/* Writes the stores that flags chose to the settings file of the data directory (cmd_init.c).
  */
 ef_status cli_init_settings_write(cli *c, ef_error *err);
 /* Opens journal and engine or reports the error: 0, or the exit code. */
@@ -238,7 +284,8 @@ int cli_append_need(cli *c);
 ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
                      ef_error *err);
 
-/* --- files (file.c) -------------------------------------------------------------------------- */
+/* --- files (output.c) ---------------------------------------------------------------------------
+ */
 
 /* Reads a file, or stdin if `path` is "-", up to the maximum of `out`. EF_NOT_FOUND, EF_TOO_LARGE,
  * EF_IO */
@@ -246,7 +293,7 @@ ef_status cli_file_read(const char *path, ef__buf *out, ef_error *err);
 /* Writes unescaped text to stderr line by line, escaped. */
 void cli_lines_say(ef_str text);
 
-/* --- modes (mode.c) -------------------------------------------------------------------------- */
+/* --- modes (mode.c) --------------------------------------------------------------------------- */
 
 /* Input of the mode rule; `set` is false for a setting without a value. */
 typedef struct cli_mode_flag {
@@ -269,8 +316,7 @@ const char *cli_mode_name(cli_mode mode);
 bool cli_mode_flag_on(cli_mode mode, const char *key);
 ef_status cli_mode_from_settings(const ef__settings *settings, cli_mode *out, ef_error *err);
 
-/* --- results and messages (output.c) -------------------------------------------------------------
- */
+/* --- results and messages (output.c) ---------------------------------------------------------- */
 
 /* Writes c->out. False if the reader has closed the pipe: end without a message. */
 bool cli_flush(cli *c);
@@ -316,7 +362,7 @@ enum cli_colour { CLI_PLAIN, CLI_BOLD, CLI_RED, CLI_YELLOW, CLI_GREEN };
 /* Escape sequence of a colour on stdout, or "" without colours. */
 const char *cli_colour(const cli *c, enum cli_colour colour);
 
-/* --- tables on a terminal (table.c) ---------------------------------------------------------- */
+/* --- tables on a terminal (table.c) ----------------------------------------------------------- */
 
 /* Rows are collected until they are flushed, page by page; columns only become wider. */
 typedef struct cli_table {
@@ -345,7 +391,7 @@ size_t cli_text_width(ef_str text);
 /* Longest prefix of at most `columns` columns. */
 ef_str cli_text_cut(ef_str text, size_t columns);
 
-/* --- events as a list (events.c) ---------------------------------------------------------------
+/* --- events as a list (cmd_event.c) --------------------------------------------------------------
  */
 
 /* Events that are printed while they are read, in the format of -o. */
@@ -360,7 +406,7 @@ void cli_events_begin(cli_events *events, const cli *c, bool with_tenant, bool w
 bool cli_events_print(cli *c, cli_events *events, const ef_batch *batch); /* as cli_flush */
 void cli_events_end(cli *c, cli_events *events);
 
-/* --- progress (progress.c) ------------------------------------------------------------------- */
+/* --- progress (output.c) -------------------------------------------------------------------- */
 
 typedef struct cli_progress {
     bool shown; /* stderr is a terminal and --quiet was not given */
@@ -382,7 +428,36 @@ void cli_progress_clear(
 void cli_progress_end(cli_progress *p);
 void cli_bytes_format(int64_t bytes, char out[32]);
 
-/* --- signals (main.c) ------------------------------------------------------------------------ */
+/* --- shared by the commands of several nouns -------------------------------------------------- */
+
+/* Maximum size of a program plus the read buffer; the check itself refuses a larger program with
+ * its own message. */
+#define CLI_PROGRAM_BYTES (4 * 1024 * 1024)
+/* Reads and checks one program; warnings and errors go to stderr as text. `*out_shown` is set if
+ * EF_BAD_INPUT was reported there already. */
+ef_status cli_program_check(const char *path, ef__buf *text, bool *out_shown, ef_error *err);
+
+/* Prints one projection, as `deploy`, `show` and `wait` do: an object, or a table with one row. */
+void cli_print_projection(cli *c, const ef_projection *projection);
+/* Prints a scope as text: name and state, then the error. */
+void cli_show_scope(cli *c, const ef_scope *scope, const char *indent);
+/* Reads the projection and prints it: 0, or the exit code. */
+int cli_show_projection(cli *c, ef_str name);
+/* The hint after a call about a projection failed; NULL if there is none. */
+const char *cli_projection_hint(ef_status status);
+
+/* Prints view_id and the fields of the data, as many columns as fit (view_table.c). */
+ef_status cli_table_views(cli *c, const ef_view *items, size_t count, ef_error *err);
+/* Hint for a read that failed, or NULL. */
+const char *cli_view_hint(ef_status status);
+
+/* Prints one run in the format of -o. */
+void cli_print_run(cli *c, const ef_run *run);
+/* Drives the run in `list` to its end, with a progress bar; `list` then has its result. 0 if it
+ * completed, else the exit code. */
+int cli_run_drive(cli *c, ef_run_list *list);
+
+/* --- signals (main.c) ------------------------------------------------------------------------- */
 
 /* SIGINT and SIGTERM only set a flag from here on. */
 void cli_stop_on_signals(void);

@@ -1,7 +1,6 @@
 /*
  * cmd_audit_ls.c - everfold audit ls
  */
-#include "commands.h"
 #include "calls.h"
 
 #define LIMIT_DEFAULT 50

@@ -1,12 +1,11 @@
 /*
- * cmd_backup.c - everfold backup DIR
+ * cmd_backup.c - everfold backup DIR, and verify DIR
  *
  * Views are copied first, then the journal, so every event in the copied views is in the copied
  * journal. Events that were applied between the two copies are missing in the copied views; workers
  * apply them after a restore.
  */
 #include "backup.h"
-#include "commands.h"
 
 #include "../base/hash.h"
 
@@ -100,7 +99,6 @@ static ef_status back_up_settings(cli *c, const char *directory, backup *b, ef_e
 
 static ef_status fill_manifest(cli *c, backup *b, ef_error *err)
 {
-    const ef_clock *clock = ef_clock_system();
     ef_store_facts facts;
     ef_status st = ef_journal_facts(c->journal, &facts, err);
 
@@ -109,7 +107,7 @@ static ef_status fill_manifest(cli *c, backup *b, ef_error *err)
     *b = (backup){.schema = facts.schema};
     (void)snprintf(b->version, sizeof(b->version), "%s", ef_version());
     (void)snprintf(b->journal_id, sizeof(b->journal_id), "%s", facts.journal_id);
-    ef_time_format(clock->wall_us(clock->context), b->created_at);
+    ef_time_format(cli_wall_us(), b->created_at);
     return EF_OK;
 }
 
@@ -211,5 +209,65 @@ const cli_command cli_cmd_backup = {
             "PostgreSQL are backed up with pg_dump or pg_basebackup.",
     .example = "everfold backup backup-1",
     .run = run_backup,
+    .local = true,
+};
+
+/* Recomputes the hash of every event and compares the head with the manifest. */
+static ef_status verify_journal(cli *c, const char *directory, const backup *b,
+                                ef_verify_result *out, ef_error *err)
+{
+    ef_journal *journal = NULL;
+    cli_progress progress;
+    ef_status st = backup_journal_open(c, directory, &journal, err);
+
+    cli_progress_begin(&progress, c, "verifying", "events", false);
+    if (st == EF_OK)
+        st = ef_journal_verify(journal, 0, cli_progress_step, &progress, out, err);
+    if (st == EF_OK && out->head != b->position)
+        st = ef_fail_numbers(err, EF_DAMAGED, b->position, out->head,
+                             "backup damaged: its journal ends at position %" PRId64
+                             ", its manifest says "
+                             "%" PRId64,
+                             out->head, b->position);
+    cli_progress_end(&progress);
+    backup_journal_close(directory, journal);
+    return st;
+}
+
+static int run_verify(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    backup b;
+    ef_verify_result verified = {0};
+    ef_status st;
+
+    cli_stop_on_signals();
+    st = backup_check(&b, c, c->arguments[0], &err);
+    if (st == EF_OK && !cli_stopped())
+        st = verify_journal(c, c->arguments[0], &b, &verified, &err);
+    if (cli_stopped())
+        return cli_stopped_exit();
+    if (st != EF_OK)
+        return cli_fail(c, &err, NULL);
+    if (c->format == CLI_TABLE)
+        ef__buf_printf(&c->out,
+                       "%s is intact: %zu files of %s, %" PRId64 " events up to position "
+                       "%" PRId64 "\n",
+                       c->arguments[0], b.count, b.created_at, verified.checked, b.position);
+    else
+        ef__buf_printf(&c->out,
+                       "{\"created_at\":\"%s\",\"files\":%zu,\"events\":%" PRId64
+                       ",\"position\":%" PRId64 ",\"hash\":\"%s\"}\n",
+                       b.created_at, b.count, verified.checked, b.position, b.hash);
+    return 0;
+}
+
+const cli_command cli_cmd_backup_verify = {
+    .name = "backup verify",
+    .summary = "verify a backup: size and hash of every file, and the hash chain of the journal",
+    .arguments = CLI_ARGUMENTS({"DIR", false, false, "@dir", "a directory that `backup` wrote"}),
+    .more = "The exit code is 3 if the backup is incomplete and 6 if it is damaged.",
+    .example = "everfold backup verify backup-1",
+    .run = run_verify,
     .local = true,
 };

@@ -5,8 +5,6 @@
  * ends the list. Through a server it reports the checks of the server; reading every event and view
  * is only possible on the machine with the stores.
  */
-#include "doctor.h"
-#include "commands.h"
 #include "calls.h"
 
 #include "../shape/overview.h"
@@ -24,6 +22,14 @@
     (INT64_C(256) << 20) /* checkpoints lag, or a long read transaction blocks them */
 #define CLOCK_EARLIEST_US INT64_C(1704067200000000) /* 2024: before Everfold was written */
 #define WAL_RESET_FIXED 3051003                     /* SQLite 3.51.3 */
+
+typedef enum verdict { OK, WARN, FAIL } verdict;
+
+typedef struct diagnosis {
+    cli *c;
+    ef__json_writer w;
+    bool failed;
+} diagnosis;
 
 #define VIEWS_FIX                                                                                  \
     "views can be rebuilt from the journal: move the view store away, run everfold init, and "     \
@@ -66,8 +72,9 @@ static void report_json(diagnosis *d, verdict v, const char *check, const char *
     ef__json_close(w, '}');
 }
 
-void doctor_report(diagnosis *d, verdict v, const char *check, const char *fix, const char *format,
-                   ...)
+/* Reports one check. `fix` (may be NULL) is shown unless the verdict is OK. */
+static void report_check(diagnosis *d, verdict v, const char *check, const char *fix,
+                         const char *format, ...)
 {
     char detail[1024];
     va_list args;
@@ -82,22 +89,20 @@ void doctor_report(diagnosis *d, verdict v, const char *check, const char *fix, 
         report_json(d, v, check, detail, v == OK ? NULL : fix);
 }
 
-/* --- settings and directory
- * ---------------------------------------------------------------------------
- */
+/* --- settings and directory ------------------------------------------------------------------- */
 
 static bool check_settings(diagnosis *d)
 {
     cli *c = d->c;
 
     if (c->settings_error.status != EF_OK) {
-        doctor_report(d, FAIL, "settings", "fix it, then run: everfold config check", "%s",
-                      c->settings_error.text);
+        report_check(d, FAIL, "settings", "fix it, then run: everfold config check", "%s",
+                     c->settings_error.text);
         return false;
     }
-    doctor_report(d, OK, "settings", NULL, "%s, mode %s",
-                  c->settings_file[0] ? c->settings_file : "no settings file",
-                  cli_mode_name(c->mode));
+    report_check(d, OK, "settings", NULL, "%s, mode %s",
+                 c->settings_file[0] ? c->settings_file : "no settings file",
+                 cli_mode_name(c->mode));
     return true;
 }
 
@@ -109,27 +114,26 @@ static void check_directory(diagnosis *d)
     (void)snprintf(path, sizeof(path), "%.*s",
                    EF_STR_ARG(ef__settings_text(d->c->settings, "data")));
     if (cli_setting(d->c, "journal").origin != EF__ORIGIN_DEFAULT) {
-        doctor_report(d, OK, "data directory", NULL, "not used: the journal is %s",
-                      d->c->journal_shown);
+        report_check(d, OK, "data directory", NULL, "not used: the journal is %s",
+                     d->c->journal_shown);
         return;
     }
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
         (void)snprintf(fix, sizeof(fix), "run: everfold init --data %s", path);
-        doctor_report(d, FAIL, "data directory", fix, "%s does not exist", path);
+        report_check(d, FAIL, "data directory", fix, "%s does not exist", path);
     } else if (access(path, R_OK | W_OK | X_OK) != 0) {
-        doctor_report(d, FAIL, "data directory", "run as its owner", "%s: %s", path,
-                      strerror(errno));
+        report_check(d, FAIL, "data directory", "run as its owner", "%s: %s", path,
+                     strerror(errno));
     } else if ((st.st_mode & 077) != 0) {
         (void)snprintf(fix, sizeof(fix), "run: chmod 700 %s", path);
-        doctor_report(d, WARN, "data directory", fix, "%s is accessible to other users (mode %03o)",
-                      path, (unsigned)(st.st_mode & 0777));
+        report_check(d, WARN, "data directory", fix, "%s is accessible to other users (mode %03o)",
+                     path, (unsigned)(st.st_mode & 0777));
     } else {
-        doctor_report(d, OK, "data directory", NULL, "%s", path);
+        report_check(d, OK, "data directory", NULL, "%s", path);
     }
 }
 
-/* --- store -----------------------------------------------------------------------------------
- */
+/* --- store ------------------------------------------------------------------------------------ */
 
 static bool open_store(diagnosis *d)
 {
@@ -141,12 +145,12 @@ static bool open_store(diagnosis *d)
     ef_status st = cli_journal_open(c, &extra, &err);
 
     if (st == EF_OK) {
-        doctor_report(d, OK, "store", NULL, "%s opens", c->journal_shown);
-        doctor_report(d, OK, "head", NULL,
-                      extra.accept_head ? "the head of the store is accepted from now on"
-                                        : "the store agrees with its head file");
+        report_check(d, OK, "store", NULL, "%s opens", c->journal_shown);
+        report_check(d, OK, "head", NULL,
+                     extra.accept_head ? "the head of the store is accepted from now on"
+                                       : "the store agrees with its head file");
         if (extra.accept_head && cli_note(c, "accept-head", EF_STR(""), &err) != EF_OK)
-            doctor_report(d, FAIL, "head", NULL, "the audit entry was not written: %s", err.text);
+            report_check(d, FAIL, "head", NULL, "the audit entry was not written: %s", err.text);
         return true;
     }
     const char *fix = cli_journal_hint(c, st, hint, sizeof(hint));
@@ -157,7 +161,7 @@ static bool open_store(diagnosis *d)
         fix = "use the Everfold that wrote it, or a newer one";
     else if (st == EF_BUSY)
         fix = "another process is writing: try again, or increase store.busy";
-    doctor_report(d, FAIL, st == EF_DAMAGED ? "head" : "store", fix, "%s", err.text);
+    report_check(d, FAIL, st == EF_DAMAGED ? "head" : "store", fix, "%s", err.text);
     return false;
 }
 
@@ -186,24 +190,24 @@ static int64_t version_number(const char *text)
 static void check_library(diagnosis *d, const ef_store_facts *facts)
 {
     if (facts->schema >= 0)
-        doctor_report(d, OK, "schema", NULL, "version %d, %d partitions", (int)facts->schema,
-                      (int)facts->partitions);
+        report_check(d, OK, "schema", NULL, "version %d, %d partitions", (int)facts->schema,
+                     (int)facts->partitions);
     if (strcmp(facts->backend, "sqlite") != 0)
-        doctor_report(d, OK, "library", NULL, "%s %s", facts->backend, facts->version);
+        report_check(d, OK, "library", NULL, "%s %s", facts->backend, facts->version);
     else if (version_number(facts->version) >= WAL_RESET_FIXED)
-        doctor_report(d, OK, "library", NULL, "SQLite %s has no WAL-reset race", facts->version);
+        report_check(d, OK, "library", NULL, "SQLite %s has no WAL-reset race", facts->version);
     else
-        doctor_report(
+        report_check(
             d, OK, "library", NULL,
             "SQLite %s has the WAL-reset race; the lock file of Everfold prevents it by keeping "
             "commits and checkpoints apart",
             facts->version);
     if (facts->power_loss_unsafe)
-        doctor_report(d, FAIL, "durability",
-                      "set fsync and full_page_writes to on, and reload the server", "%s",
-                      facts->durability);
+        report_check(d, FAIL, "durability",
+                     "set fsync and full_page_writes to on, and reload the server", "%s",
+                     facts->durability);
     else
-        doctor_report(d, OK, "durability", NULL, "%s", facts->durability);
+        report_check(d, OK, "durability", NULL, "%s", facts->durability);
 }
 
 static void check_disk(diagnosis *d, const ef__disk *disk)
@@ -215,8 +219,8 @@ static void check_disk(diagnosis *d, const ef__disk *disk)
     if (disk->free_bytes < 0)
         return;
     cli_bytes_format(disk->free_bytes, size);
-    doctor_report(d, v, "disk", "free space on that file system; work continues by itself",
-                  "%s%s free%s%s", words, size, disk->path[0] ? " at " : "", disk->path);
+    report_check(d, v, "disk", "free space on that file system; work continues by itself",
+                 "%s%s free%s%s", words, size, disk->path[0] ? " at " : "", disk->path);
 }
 
 static void check_sizes(diagnosis *d, const ef_store_facts *facts)
@@ -228,28 +232,27 @@ static void check_sizes(diagnosis *d, const ef_store_facts *facts)
     check_disk(d, &disk);
     if (facts->wal_bytes >= 0) {
         cli_bytes_format(facts->wal_bytes, size);
-        doctor_report(d, facts->wal_bytes > WAL_WARN_BYTES ? WARN : OK, "log",
-                      "find the process with a long read transaction, and end it", "the WAL has %s",
-                      size);
+        report_check(d, facts->wal_bytes > WAL_WARN_BYTES ? WARN : OK, "log",
+                     "find the process with a long read transaction, and end it", "the WAL has %s",
+                     size);
     }
 }
 
 static void check_clock(diagnosis *d, const ef_head *head)
 {
-    const ef_clock *clock = ef_clock_system();
-    int64_t now = clock->wall_us(clock->context);
+    int64_t now = cli_wall_us();
     char now_text[EF_TIME_TEXT_MAX], head_text[EF_TIME_TEXT_MAX];
 
     ef_time_format(now > 0 ? now : 0, now_text);
     ef_time_format(head->recorded_us, head_text);
     if (now < CLOCK_EARLIEST_US)
-        doctor_report(d, FAIL, "clock", "set the clock (timedatectl)",
-                      "it is %s, which is before Everfold existed", now_text);
+        report_check(d, FAIL, "clock", "set the clock (timedatectl)",
+                     "it is %s, which is before Everfold existed", now_text);
     else if (now + 1000000 < head->recorded_us)
-        doctor_report(d, WARN, "clock", "set the clock (timedatectl)",
-                      "it is %s, before the time of the last event, %s", now_text, head_text);
+        report_check(d, WARN, "clock", "set the clock (timedatectl)",
+                     "it is %s, before the time of the last event, %s", now_text, head_text);
     else
-        doctor_report(d, OK, "clock", NULL, "%s", now_text);
+        report_check(d, OK, "clock", NULL, "%s", now_text);
 }
 
 /* A copy is not damaged, but its publishers wait for an operator. */
@@ -260,12 +263,12 @@ static void check_copy(diagnosis *d)
     int64_t copied_us = 0;
 
     if (ef_journal_copied(d->c->journal, &copied_us, &err) != EF_OK)
-        doctor_report(d, FAIL, "copy", NULL, "%s", err.text);
+        report_check(d, FAIL, "copy", NULL, "%s", err.text);
     if (copied_us == 0)
         return;
     ef_time_format(copied_us, since);
-    doctor_report(d, WARN, "copy", "if the original no longer runs: everfold journal adopt",
-                  "the journal is a copy, made at %s: its publishers send nothing", since);
+    report_check(d, WARN, "copy", "if the original no longer runs: everfold journal adopt",
+                 "the journal is a copy, made at %s: its publishers send nothing", since);
 }
 
 static void check_outbox(diagnosis *d)
@@ -275,21 +278,20 @@ static void check_outbox(diagnosis *d)
     ef_outbox_summary s = {0};
 
     if (cli_outbox_summarise(d->c, &all, &s, &err) != EF_OK)
-        doctor_report(d, FAIL, "outbox", NULL, "%s", err.text);
+        report_check(d, FAIL, "outbox", NULL, "%s", err.text);
     else if (s.dead > 0)
-        doctor_report(
+        report_check(
             d, WARN, "outbox",
             "see: everfold outbox report --status dead; then everfold outbox requeue-dead, or "
             "skip",
             "%" PRId64 " dead rows, and %" PRId64 " blocked by them", s.dead, s.blocked);
     else
-        doctor_report(d, OK, "outbox", NULL,
-                      "no dead rows, %" PRId64 " failed, %" PRId64 " pending", s.failed, s.pending);
+        report_check(d, OK, "outbox", NULL, "no dead rows, %" PRId64 " failed, %" PRId64 " pending",
+                     s.failed, s.pending);
     ef_row_list_release(&s.oldest);
 }
 
-/* --- events ----------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static bool show_progress(void *context, int64_t done, int64_t total)
 {
@@ -311,15 +313,15 @@ static bool check_events(diagnosis *d, const ef_head *head, bool deep)
     ef_status st = ef_journal_verify(c->journal, from, show_progress, &progress, &result, &err);
     cli_progress_end(&progress);
     if (st == EF_UNSUPPORTED)
-        doctor_report(d, OK, "events", NULL, "not checked: %s", err.text);
+        report_check(d, OK, "events", NULL, "not checked: %s", err.text);
     else if (st != EF_OK)
-        doctor_report(d, FAIL, "events", "restore a backup and compare", "%s", err.text);
+        report_check(d, FAIL, "events", "restore a backup and compare", "%s", err.text);
     else if (cli_stopped())
-        doctor_report(d, WARN, "events", "run it again without interruption",
-                      "stopped after %" PRId64 " events, all intact", result.checked);
+        report_check(d, WARN, "events", "run it again without interruption",
+                     "stopped after %" PRId64 " events, all intact", result.checked);
     else
-        doctor_report(d, OK, "events", NULL, "%" PRId64 "%s events are intact (head %" PRId64 ")",
-                      result.checked, from == 0 ? "" : " of the last", result.head);
+        report_check(d, OK, "events", NULL, "%" PRId64 "%s events are intact (head %" PRId64 ")",
+                     result.checked, from == 0 ? "" : " of the last", result.head);
     return st == EF_OK && from == 0 && !cli_stopped();
 }
 
@@ -334,17 +336,17 @@ static void check_damage(diagnosis *d, const ef_store_facts *facts, bool is_inta
         return;
     ef_time_format(facts->damaged_us, found);
     if (!is_intact || !cli_has(d->c, "accept-head"))
-        doctor_report(d, FAIL, "damage",
-                      is_intact ? "no damage is left; to append again: everfold doctor "
-                                  "--accept-head"
-                                : "restore a backup; or repair the store and run: everfold "
-                                  "doctor --accept-head, which checks every event first",
-                      "found at %s, appends are refused since: %s", found, facts->damage);
+        report_check(d, FAIL, "damage",
+                     is_intact ? "no damage is left; to append again: everfold doctor "
+                                 "--accept-head"
+                               : "restore a backup; or repair the store and run: everfold "
+                                 "doctor --accept-head, which checks every event first",
+                     "found at %s, appends are refused since: %s", found, facts->damage);
     else if (ef_journal_accept(d->c->journal, cli_actor(d->c), cli_reason(d->c), &err) != EF_OK)
-        doctor_report(d, FAIL, "damage", NULL, "%s", err.text);
+        report_check(d, FAIL, "damage", NULL, "%s", err.text);
     else
-        doctor_report(d, OK, "damage", NULL, "accepted, appends are allowed again; found at %s: %s",
-                      found, facts->damage);
+        report_check(d, OK, "damage", NULL, "accepted, appends are allowed again; found at %s: %s",
+                     found, facts->damage);
 }
 
 static void check_store(diagnosis *d)
@@ -357,7 +359,7 @@ static void check_store(diagnosis *d)
     if (st == EF_OK)
         st = ef_journal_head(d->c->journal, &head, &err);
     if (st != EF_OK) {
-        doctor_report(d, FAIL, "store", NULL, "%s", err.text);
+        report_check(d, FAIL, "store", NULL, "%s", err.text);
         return;
     }
     check_library(d, &facts);
@@ -368,8 +370,7 @@ static void check_store(diagnosis *d)
     check_damage(d, &facts, check_events(d, &head, deep));
 }
 
-/* --- views -----------------------------------------------------------------------------------
- */
+/* --- views ------------------------------------------------------------------------------------ */
 
 static bool open_views(diagnosis *d)
 {
@@ -380,12 +381,12 @@ static bool open_views(diagnosis *d)
     if (st == EF_OK)
         return true;
     if (st == EF_NOT_FOUND)
-        doctor_report(d, WARN, "views", "run: everfold init", "no view store: %s", err.text);
+        report_check(d, WARN, "views", "run: everfold init", "no view store: %s", err.text);
     else if (st == EF_NEWER_SCHEMA)
-        doctor_report(d, FAIL, "views", "use the Everfold that wrote them, or a newer one", "%s",
-                      err.text);
+        report_check(d, FAIL, "views", "use the Everfold that wrote them, or a newer one", "%s",
+                     err.text);
     else
-        doctor_report(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
+        report_check(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
     return false;
 }
 
@@ -399,34 +400,161 @@ static void check_views(diagnosis *d)
     ef_status st;
 
     if (!cli_has(c, "deep")) {
-        doctor_report(d, OK, "views", NULL, "%s opens", c->views_shown);
+        report_check(d, OK, "views", NULL, "%s opens", c->views_shown);
         return;
     }
     cli_progress_begin(&progress, c, "reading views", "views", false);
     st = ef_projection_check(c->engine, show_progress, &progress, &r, &err);
     cli_progress_end(&progress);
     if (st == EF_BUSY)
-        doctor_report(d, WARN, "views", "run it again when the workers are idle", "%s", err.text);
+        report_check(d, WARN, "views", "run it again when the workers are idle", "%s", err.text);
     else if (st != EF_OK)
-        doctor_report(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
+        report_check(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
     else if (cli_stopped())
-        doctor_report(d, WARN, "views", "run it again without interruption",
-                      "stopped after %" PRId64 " views, all readable", r.views);
+        report_check(d, WARN, "views", "run it again without interruption",
+                     "stopped after %" PRId64 " views, all readable", r.views);
     else if (r.large_views > 0)
-        doctor_report(d, WARN, "views",
-                      "the limit is 1 MiB, beyond it events fail: split the view, or store less",
-                      "%" PRId64 " view%s 512 KiB or more; the largest has %" PRId64 " bytes: %s",
-                      r.large_views, r.large_views == 1 ? " has" : "s have", r.largest_bytes,
-                      r.largest);
+        report_check(d, WARN, "views",
+                     "the limit is 1 MiB, beyond it events fail: split the view, or store less",
+                     "%" PRId64 " view%s 512 KiB or more; the largest has %" PRId64 " bytes: %s",
+                     r.large_views, r.large_views == 1 ? " has" : "s have", r.largest_bytes,
+                     r.largest);
     else
-        doctor_report(d, OK, "views", NULL,
-                      "%s: intact (generations %" PRId64 ", views %" PRId64
-                      ", index entries %" PRId64 ")",
-                      c->views_shown, r.generations, r.views, r.index_entries);
+        report_check(d, OK, "views", NULL,
+                     "%s: intact (generations %" PRId64 ", views %" PRId64
+                     ", index entries %" PRId64 ")",
+                     c->views_shown, r.generations, r.views, r.index_entries);
 }
 
-/* --- through a server ----------------------------------------------------------------------------
- */
+/* --- projections ------------------------------------------------------------------------------ */
+
+/* Is a worker alive? If that cannot be read, another check reports it. */
+static bool has_worker(cli *c)
+{
+    ef_error ignored = EF_ERROR_INIT;
+    ef_worker_list workers = {0};
+    bool found = cli_worker_ls(c, &workers, &ignored) != EF_OK;
+
+    for (size_t i = 0; i < workers.count; i++)
+        found = found || workers.items[i].live;
+    ef_worker_list_release(&workers);
+    return found;
+}
+
+/* Finds the first projection that lags while no worker is alive to catch it up. */
+static const ef_projection *find_stranded(cli *c, const ef_projection_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (ef_str_equal(list->items[i].state, EF_STR("catching_up")) &&
+            list->items[i].lag_events > 0)
+            return has_worker(c) ? NULL : &list->items[i];
+    return NULL;
+}
+
+/* " since TIME by ANN: reason", or "" if no operator paused it (it is being seeded). */
+static void format_pause(cli *c, ef_str name, char *out, size_t size)
+{
+    ef_audit_query query = {.action = EF_STR("pause"), .lane = name, .limit = 1};
+    char since[EF_TIME_TEXT_MAX];
+    ef_error ignored = EF_ERROR_INIT;
+    ef_audit_list acts = {0};
+
+    out[0] = '\0';
+    if (cli_audit_ls(c, &query, &acts, &ignored) == EF_OK && acts.count) {
+        const ef_audit_entry *act = &acts.items[0];
+        ef_time_format(act->at_us, since);
+        (void)snprintf(out, size, " since %s by %.*s%s%.*s", since, EF_STR_ARG(act->actor),
+                       act->reason.len ? ": " : "", EF_STR_ARG(act->reason));
+    }
+    ef_audit_list_release(&acts);
+}
+
+static bool is_paused(const ef_projection *p)
+{
+    return ef_str_equal(p->state, EF_STR("paused"));
+}
+
+/* Reports one line per projection, whichever of its generations are paused. */
+static size_t check_paused(diagnosis *d, const ef_projection_list *list)
+{
+    char fix[512], pause[512];
+    size_t count = 0;
+    ef_str last = {NULL, 0};
+
+    for (size_t i = 0; i < list->count; i++) {
+        const ef_projection *p = &list->items[i];
+        if (!is_paused(p) || (last.ptr && ef_str_equal(last, p->name)))
+            continue;
+        last = p->name;
+        count++;
+        format_pause(d->c, p->name, pause, sizeof(pause));
+        (void)snprintf(fix, sizeof(fix), "run: everfold projection resume %.*s",
+                       EF_STR_ARG(p->name));
+        report_check(d, WARN, "projections", fix, "%.*s is paused%s; lag %" PRId64 " event%s",
+                     EF_STR_ARG(p->name), pause, p->lag_events, cli_plural(p->lag_events));
+    }
+    return count;
+}
+
+/* Counts the failed events of all generations and names one of their projections. */
+static int64_t count_failures(const ef_projection_list *list, ef_str *out_name)
+{
+    int64_t failures = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        failures += list->items[i].failures;
+        if (list->items[i].failures > 0)
+            *out_name = list->items[i].name;
+    }
+    return failures;
+}
+
+static const ef_projection *find_unaccounted(const ef_projection_list *list)
+{
+    for (size_t i = list->count; i > 0; i--)
+        if (list->items[i - 1].unaccounted != 0)
+            return &list->items[i - 1];
+    return NULL;
+}
+
+static void check_events_of(diagnosis *d, const ef_projection_list *list, size_t paused)
+{
+    const ef_projection *off = find_unaccounted(list), *stranded = NULL;
+    ef_str failing = {NULL, 0};
+    int64_t failures = count_failures(list, &failing);
+    char fix[512];
+
+    (void)snprintf(fix, sizeof(fix), "see: everfold projection failures %.*s", EF_STR_ARG(failing));
+    if (off)
+        report_check(d, WARN, "projections", "run it again when the workers are idle",
+                     "%.*s: %" PRId64 " events are neither applied, ignored, skipped nor queued",
+                     EF_STR_ARG(off->name), off->unaccounted);
+    else if ((stranded = find_stranded(d->c, list)))
+        report_check(d, WARN, "projections", "run: everfold work --drain",
+                     "%.*s lags by %" PRId64 " events, and no worker is running",
+                     EF_STR_ARG(stranded->name), stranded->lag_events);
+    else if (failures > 0)
+        report_check(d, WARN, "projections", fix, "%" PRId64 " open failure%s", failures,
+                     cli_plural(failures));
+    else if (paused == 0)
+        report_check(d, OK, "projections", NULL, "%zu deployed, no open failures", list->count);
+}
+
+/* Checks the projections: missing events, failures, pauses. The engine or the client is open. */
+static void check_projections(diagnosis *d)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_projection_list list = {0};
+
+    if (cli_projection_ls(d->c, EF_STR(""), &list, &err) != EF_OK) {
+        report_check(d, FAIL, "projections", NULL, "%s", err.text);
+        return;
+    }
+    check_events_of(d, &list, check_paused(d, &list));
+    ef_projection_list_release(&list);
+}
+
+/* --- through a server ------------------------------------------------------------------------- */
 
 /* The clock of the server matters, not that of this machine. */
 static void check_server(diagnosis *d)
@@ -435,25 +563,24 @@ static void check_server(diagnosis *d)
     ef_store_facts facts;
 
     if (cli_facts(d->c, &facts, &err) != EF_OK) {
-        doctor_report(
+        report_check(
             d, FAIL, "server",
             err.status == EF_BUSY ? "start it: everfold serve; or use another: --server URL" : NULL,
             "%s", err.text);
         return;
     }
-    doctor_report(d, OK, "server", NULL, "%s responds", d->c->journal_shown);
+    report_check(d, OK, "server", NULL, "%s responds", d->c->journal_shown);
     check_library(d, &facts);
     check_sizes(d, &facts);
     check_outbox(d);
     check_damage(d, &facts, false);
-    doctor_report(
+    report_check(
         d, OK, "events", NULL,
         "not checked through a server; on the machine with the data: everfold doctor --deep");
-    doctor_check_projections(d);
+    check_projections(d);
 }
 
-/* --- command ---------------------------------------------------------------------------------
- */
+/* --- command ---------------------------------------------------------------------------------- */
 
 static void check_here(diagnosis *d)
 {
@@ -465,7 +592,7 @@ static void check_here(diagnosis *d)
     if (!open_views(d))
         return;
     check_views(d);
-    doctor_check_projections(d);
+    check_projections(d);
 }
 
 /* Accepting the head gives up missing events, so the operator must confirm. */

@@ -4,7 +4,6 @@
  * The file is read line by line; a batch of lines is one append. A batch ends at --batch events or
  * at BATCH_BYTES bytes, whichever comes first, so memory does not grow with the file.
  */
-#include "commands.h"
 #include "calls.h"
 #include "../base/incoming.h"
 #include "../base/limits.h"
@@ -50,8 +49,7 @@ typedef struct importer {
     cli_progress progress;
 } importer;
 
-/* --- lines ---------------------------------------------------------------------------------------
- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static ef_status fill_input(importer *in, ef_error *err)
 {
@@ -121,8 +119,7 @@ static ef_status read_line(importer *in, ef_str *out, ef_error *err)
     }
 }
 
-/* --- batches -------------------------------------------------------------------------------------
- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 static void report_bad_line(importer *in, int64_t line, const ef_error *err)
 {
@@ -340,8 +337,7 @@ static ef_status import_all(importer *in, ef_error *err)
     }
 }
 
-/* --- the command ---------------------------------------------------------------------------------
- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static ef_status open_file(importer *in, const char *path, ef_error *err)
 {
@@ -372,8 +368,7 @@ static ef_status allocate_batch(importer *in, ef_error *err)
 static void write_summary(importer *in)
 {
     cli *c = in->c;
-    const ef_clock *clock = ef_clock_system();
-    int64_t spent = clock->mono_us(clock->context) - in->progress.started_us;
+    int64_t spent = cli_mono_us() - in->progress.started_us;
     double seconds = spent > 0 ? (double)spent / 1e6 : 1e-6;
     double rate = (double)in->imported / seconds;
 

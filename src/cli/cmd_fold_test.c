@@ -1,8 +1,288 @@
 /*
  * cmd_fold_test.c - everfold fold test FILE…
+ *
+ * A case runs with journal and views in memory, through the same engine and calls as live work.
  */
-#include "commands.h"
 #include "fold_test.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define TICKS_MAX 100000 /* a case is small: beyond this the engine makes no progress */
+#define TIME_FIRST_US                                                                              \
+    INT64_C(946684800000000) /* 2000-01-01: the result must not depend on the current day */
+#define ROWS_MAX 1000
+
+typedef struct runner {
+    const cli_test_file *file;
+    const cli_test_case *one;
+    ef__arena *arena;
+    cli_test_result *result;
+    ef_journal *journal;
+    ef_engine *engine;
+    ef_str only; /* the projection, if there is only one program */
+} runner;
+
+/* --- problems --------------------------------------------------------------------------------- */
+
+static cli_test_problem *add_problem(runner *r, int32_t line)
+{
+    cli_test_problem *problem = ef__arena_zalloc(r->arena, 1, sizeof(*problem));
+
+    if (!problem)
+        return NULL;
+    problem->line = line;
+    *r->result->last = problem;
+    r->result->last = &problem->next;
+    return problem;
+}
+
+static void add_message(runner *r, int32_t line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add_message(runner *r, int32_t line, const char *format, ...)
+{
+    cli_test_problem *problem = add_problem(r, line);
+    char text[2048];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (problem)
+        problem->message = ef__arena_copy(r->arena, ef_str_from(text));
+}
+
+static ef_str json_text(runner *r, const ef__json *value)
+{
+    ef__buf text = EF__BUF_INIT(CLI_OUT_MAX);
+    ef_str copy = {NULL, 0};
+
+    if (value && ef__json_canonical(value, &text))
+        copy = ef__arena_copy(r->arena, ef__buf_str(&text));
+    ef__buf_release(&text);
+    return copy;
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+static ef_status open_all(runner *r, ef_error *err)
+{
+    ef_journal_options journal = {.url = "memory:", .create = true};
+    ef_status st = ef_journal_open(&journal, &r->journal, err);
+    ef_engine_options engine = {.journal = r->journal, .views_url = "memory:", .create = true};
+
+    return st == EF_OK ? ef_engine_open(&engine, &r->engine, err) : st;
+}
+
+static ef_status deploy_programs(runner *r, ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    ef_status st = EF_OK;
+
+    for (const cli_test_program *p = r->file->programs; p && st == EF_OK; p = p->next) {
+        ef_projection_list deployed = {0};
+        ef_text_release(&r->result->report); /* warnings of the previous program */
+        st = cli_file_read(p->path.ptr, &text, err);
+        if (st == EF_OK)
+            st = ef_projection_deploy(r->engine, p->path.ptr, ef__buf_str(&text), &deployed,
+                                      &r->result->report, err);
+        if (st == EF_OK && !r->file->programs->next)
+            r->only = ef__arena_copy(r->arena, deployed.items[0].name);
+        ef_projection_list_release(&deployed);
+    }
+    ef__buf_release(&text);
+    return st;
+}
+
+static ef_status fold_events(runner *r, ef_error *err)
+{
+    ef_work_options options = {.no_leasing = true};
+    ef_tick tick = {.more = true};
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && tick.more && i < TICKS_MAX; i++)
+        st = ef_engine_work(r->engine, &options, &tick, err);
+    if (st == EF_OK && tick.more)
+        st = ef_fail(err, EF_TIMEOUT, "the events were not folded within %d ticks", TICKS_MAX);
+    return st;
+}
+
+/* Appends the events one by one, so that a refusal has a line number. */
+static bool append_events(runner *r)
+{
+    int64_t time_us = TIME_FIRST_US;
+
+    for (const cli_test_event *e = r->one->events; e; e = e->next, time_us += 1000000) {
+        ef_error err = EF_ERROR_INIT;
+        ef_new_event event = e->event;
+        ef_place place;
+        event.time_us = event.time_us == 0 ? time_us : event.time_us;
+        if (ef_engine_append(r->engine, &event, 1, &place, &err) != EF_OK) {
+            add_message(r, e->line, "append refused: %s", err.text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+typedef struct view_diff {
+    runner *r;
+    const cli_test_view *view;
+    ef_str projection;
+} view_diff;
+
+static void add_difference(void *context, ef_str path, const ef__json *expected,
+                           const ef__json *found)
+{
+    view_diff *d = context;
+    cli_test_problem *problem = add_problem(d->r, d->view->line);
+
+    if (!problem)
+        return;
+    problem->projection = d->projection;
+    problem->tenant = d->view->tenant;
+    problem->view_id = d->view->view_id;
+    problem->path = ef__arena_copy(d->r->arena, path);
+    problem->expected = json_text(d->r, expected);
+    problem->found = json_text(d->r, found);
+}
+
+static ef_status check_view(runner *r, const cli_test_view *view, ef_error *err)
+{
+    ef_freshness any = {0};
+    ef_view_list found = {0};
+    ef__json *data = NULL;
+    view_diff d = {r, view, view->projection.len > 0 ? view->projection : r->only};
+    bool wanted = view->data->kind != EF__JSON_NULL;
+
+    if (d.projection.len == 0) {
+        add_message(r, view->line, "several programs: the view needs the key \"projection\"");
+        return EF_OK;
+    }
+    ef_status st =
+        ef_view_get(r->engine, d.projection, view->tenant, view->view_id, &any, &found, err);
+    if (st == EF_OK)
+        st = ef__json_parse(found.items[0].data, CLI_OUT_MAX, r->arena, &data, err);
+    else if (st == EF_NOT_FOUND)
+        st = EF_OK;
+    if (st == EF_OK && wanted && data)
+        st = cli_json_diff(view->data, data, add_difference, &d) ? EF_OK : EF_NO_MEMORY;
+    else if (st == EF_OK && (wanted || data))
+        add_difference(&d, EF_STR(""), wanted ? view->data : NULL, data);
+    ef_view_list_release(&found);
+    return st;
+}
+
+static bool is_known(runner *r, ef_str projection)
+{
+    ef_projection_list list = {0};
+    ef_status st = ef_projection_ls(r->engine, projection, &list, NULL);
+
+    ef_projection_list_release(&list);
+    return st == EF_OK;
+}
+
+static ef_status check_views(runner *r, ef_error *err)
+{
+    ef_status st = EF_OK;
+
+    for (const cli_test_view *v = r->one->views; v && st == EF_OK; v = v->next) {
+        if (v->projection.len > 0 && !is_known(r, v->projection))
+            add_message(r, v->line, "unknown projection \"%.*s\"", EF_STR_ARG(v->projection));
+        else
+            st = check_view(r, v, err);
+    }
+    return st;
+}
+
+static bool text_contains(ef_str text, ef_str part)
+{
+    return memmem(text.ptr ? text.ptr : "", text.len, part.ptr, part.len) != NULL;
+}
+
+/* A pending row of a lane is only blocked by one that failed. */
+static bool is_failure(const ef_row *row)
+{
+    return row->status == EF_ROW_FAILED || row->status == EF_ROW_DEAD;
+}
+
+/* Every failure must match a `fail`, and every `fail` must match a failure. */
+static void match_failures(runner *r, const ef_row_list *rows)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        const ef_row *row = &rows->items[i];
+        bool expected = !is_failure(row);
+        for (const cli_test_fail *f = r->one->fails; f; f = f->next)
+            expected = expected || text_contains(row->last_error, f->text);
+        if (!expected)
+            add_message(r, r->one->line, "%.*s seq %lld (%.*s) failed: %.*s",
+                        EF_STR_ARG(row->stream), (long long)row->seq, EF_STR_ARG(row->event_type),
+                        EF_STR_ARG(row->last_error));
+    }
+    for (const cli_test_fail *f = r->one->fails; f; f = f->next) {
+        bool happened = false;
+        for (size_t i = 0; i < rows->count; i++)
+            happened = happened || (is_failure(&rows->items[i]) &&
+                                    text_contains(rows->items[i].last_error, f->text));
+        if (!happened)
+            add_message(r, f->line, "no event failed with a message that contains: %.*s",
+                        EF_STR_ARG(f->text));
+    }
+}
+
+/* A log-ordered projection has no retry rows: it stops at the event, without details. */
+static ef_status check_stopped_projections(runner *r, ef_error *err)
+{
+    ef_projection_list list = {0};
+    ef_status st = ef_projection_ls(r->engine, EF_STR(""), &list, err);
+
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        if (list.items[i].by_log && list.items[i].failures > 0)
+            add_message(r, r->one->line, "projection \"%.*s\" failed at position %lld and stopped",
+                        EF_STR_ARG(list.items[i].name), (long long)list.items[i].position + 1);
+    ef_projection_list_release(&list);
+    return st;
+}
+
+static ef_status check_failures(runner *r, ef_error *err)
+{
+    ef_outbox_query query = {.any_tenant = true, .limit = ROWS_MAX};
+    ef_row_list rows = {0};
+    ef_status st = ef_outbox_ls(r->journal, &query, &rows, err);
+
+    if (st == EF_OK)
+        match_failures(r, &rows);
+    ef_row_list_release(&rows);
+    return st == EF_OK ? check_stopped_projections(r, err) : st;
+}
+
+ef_status cli_test_run(const cli_test_file *file, const cli_test_case *one, ef__arena *arena,
+                       cli_test_result *out, ef_error *err)
+{
+    runner r = {.file = file, .one = one, .arena = arena, .result = out};
+    ef_status st;
+
+    *out = (cli_test_result){0};
+    out->last = &out->first;
+    st = open_all(&r, err);
+    if (st == EF_OK)
+        st = deploy_programs(&r, err);
+    if (st == EF_OK)
+        st = fold_events(&r, err); /* the projections must be live before the events are appended */
+    if (st == EF_OK && append_events(&r)) {
+        st = fold_events(&r, err);
+        if (st == EF_OK)
+            st = check_failures(&r, err);
+        if (st == EF_OK)
+            st = check_views(&r, err);
+    }
+    ef_engine_close(r.engine);
+    ef_journal_close(r.journal);
+    return st;
+}
 
 #define FILE_BYTES (16 * 1024 * 1024)
 #define ARENA_BYTES (256 * 1024 * 1024)
@@ -13,8 +293,7 @@ typedef struct totals {
     cli_list list;
 } totals;
 
-/* --- as text --------------------------------------------------------------------------------
- */
+/* --- as text ---------------------------------------------------------------------------------- */
 
 static void print_value(cli *c, const char *label, ef_str json)
 {
@@ -68,8 +347,7 @@ static void print_case(cli *c, const char *path, const cli_test_case *one,
     (void)cli_flush(c);
 }
 
-/* --- as JSON ------------------------------------------------------------------------------
- */
+/* --- as JSON ---------------------------------------------------------------------------------- */
 
 static void write_text(ef__json_writer *w, const char *key, ef_str text, bool there)
 {
@@ -120,8 +398,7 @@ static void write_case(cli *c, totals *t, const char *path, const cli_test_case 
     (void)cli_list_item_end(c, &t->list);
 }
 
-/* --- running -----------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------- */
 
 static int run_case(cli *c, totals *t, const char *path, const cli_test_file *file,
                     const cli_test_case *one)

@@ -1,15 +1,158 @@
 /*
- * cmd_projection_deploy.c - everfold projection deploy [--switch | --in-place] FILE…
+ * cmd_projection_deploy.c - everfold projection deploy [--switch | --in-place] FILE…, and try FILE
  *
  * All files are checked before the first is deployed, so an error in one of them deploys nothing.
  */
-#include "commands.h"
 #include "calls.h"
-#include "program.h"
-#include "projection.h"
-#include "switchover.h"
 
-#include <time.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#define LOOK_MS 250
+#define STUCK_MS 30000
+
+typedef struct versions {
+    ef_projection_list list;
+    const ef_projection *active, *next; /* next: the deployed version */
+} versions;
+
+static ef_status read_versions(cli *c, ef_str name, int32_t generation, versions *v, ef_error *err)
+{
+    ef_status st = cli_projection_ls(c, name, &v->list, err);
+
+    v->active = v->next = NULL;
+    for (size_t i = 0; st == EF_OK && i < v->list.count; i++) {
+        const ef_projection *p = &v->list.items[i];
+        v->active = p->active ? p : v->active;
+        v->next = p->generation == generation ? p : v->next;
+    }
+    if (st == EF_OK && !v->next)
+        st = ef_fail(err, EF_NOT_FOUND, "generation %d of projection %.*s was removed",
+                     (int)generation, EF_STR_ARG(name));
+    return st;
+}
+
+static bool has_caught_up(const ef_projection *p)
+{
+    return ef_str_equal(p->state, EF_STR("live")) && p->lag_events == 0;
+}
+
+/* Waits until the version has applied every event that is not blocked. */
+static ef_status wait_until_caught_up(cli *c, ef_str name, int32_t generation, versions *v,
+                                      ef_error *err)
+{
+    int64_t moved_ms = cli_mono_us() / 1000, last = -1;
+    cli_progress progress;
+    ef_status st = read_versions(c, name, generation, v, err);
+
+    cli_progress_begin(&progress, c, "catching up", "events", false);
+    while (st == EF_OK && !has_caught_up(v->next) && !cli_stopped()) {
+        const ef_projection *p = v->next;
+        int64_t done = p->applied + p->ignored + p->skipped;
+        cli_progress_update(&progress, done, done + p->lag_events, done);
+        moved_ms = done != last ? cli_mono_us() / 1000 : moved_ms;
+        last = done;
+        if (ef_str_equal(p->state, EF_STR("paused")))
+            st = ef_fail(err, EF_CONFLICT, "projection %.*s is paused", EF_STR_ARG(name));
+        else if (cli_mono_us() / 1000 - moved_ms > STUCK_MS)
+            st = ef_fail(err, EF_TIMEOUT,
+                         "version %d of %.*s is deployed, but makes no progress: %" PRId64
+                         " events are left",
+                         (int)p->version, EF_STR_ARG(name), p->lag_events);
+        if (st == EF_OK) {
+            cli_sleep_us(LOOK_MS * 1000);
+            st = read_versions(c, name, generation, v, err);
+        }
+    }
+    cli_progress_end(&progress);
+    if (st == EF_OK && cli_stopped())
+        st = ef_fail(err, EF_TIMEOUT, "stopped: version %d of %.*s is deployed, but not active",
+                     (int)v->next->version, EF_STR_ARG(name));
+    return st;
+}
+
+/* A callback that ignores the differences: the comparison counts them. */
+static bool count_only(void *context, const ef_difference *difference)
+{
+    (void)context;
+    (void)difference;
+    return true;
+}
+
+static ef_status compare_versions(cli *c, const versions *v, ef_error *err)
+{
+    ef_generation_choice left = {.projection = v->next->name, .generation = v->active->generation};
+    ef_generation_choice right = {.projection = v->next->name, .generation = v->next->generation};
+    ef_diff diff;
+    ef_status st = cli_projection_diff(c, &left, &right, count_only, NULL, &diff, err);
+
+    if (st == EF_OK)
+        cli_say(c,
+                "version %d compared with version %d: %" PRId64 " view%s, %" PRId64
+                " differ, %" PRId64 " only in version %d, %" PRId64 " only in version %d",
+                (int)v->next->version, (int)v->active->version, diff.views, cli_plural(diff.views),
+                diff.different, diff.left_only, (int)v->active->version, diff.right_only,
+                (int)v->next->version);
+    return st;
+}
+
+static ef_status refuse_more_blocked(const versions *v, ef_error *err)
+{
+    if (v->next->blocked_events <= v->active->blocked_events)
+        return EF_OK;
+    return ef_fail_numbers(err, EF_CONFLICT, v->active->blocked_events, v->next->blocked_events,
+                           "version %d of %.*s is deployed, but not active: %" PRId64
+                           " of its events are blocked, of version %d only %" PRId64,
+                           (int)v->next->version, EF_STR_ARG(v->next->name),
+                           v->next->blocked_events, (int)v->active->version,
+                           v->active->blocked_events);
+}
+
+static int switch_hint(cli *c, ef_str name, int32_t generation, const ef_error *err)
+{
+    char hint[512];
+
+    if (err->status == EF_TIMEOUT)
+        (void)snprintf(hint, sizeof hint,
+                       "start a worker (everfold work), then run: everfold projection switch %.*s "
+                       "--generation %d",
+                       EF_STR_ARG(name), (int)generation);
+    else
+        (void)snprintf(hint, sizeof hint,
+                       "see: everfold projection failures %.*s; to switch anyway: everfold "
+                       "projection switch %.*s --generation %d",
+                       EF_STR_ARG(name), EF_STR_ARG(name), (int)generation);
+    return cli_fail(c, err, err->status == EF_TIMEOUT || err->status == EF_CONFLICT ? hint : NULL);
+}
+
+/* Waits until the generation has applied every event that is not blocked, compares it with the
+ * active one, switches queries to it unless more of its events are blocked, and prints it. 0, or
+ * the exit code. */
+static int switch_over(cli *c, ef_str name, int32_t generation)
+{
+    ef_error err = EF_ERROR_INIT;
+    versions v = {0};
+    ef_status st;
+    int rc;
+
+    cli_stop_on_signals();
+    st = wait_until_caught_up(c, name, generation, &v, &err);
+    if (st == EF_OK && v.active && v.active != v.next) {
+        st = compare_versions(c, &v, &err);
+        if (st == EF_OK)
+            st = refuse_more_blocked(&v, &err);
+        if (st == EF_OK)
+            st = cli_projection_switch(c,
+                                       &(ef_generation_choice){.projection = name,
+                                                               .generation = generation,
+                                                               .actor = cli_actor(c),
+                                                               .reason = cli_reason(c)},
+                                       &err);
+    }
+    rc = st == EF_OK ? cli_show_projection(c, name) : switch_hint(c, name, generation, &err);
+    ef_projection_list_release(&v.list);
+    return rc;
+}
 
 #define POLL_MS 20
 #define STUCK_US INT64_C(30000000)
@@ -91,8 +234,7 @@ static ef_status set_on_error(cli *c, ef_str text, ef_projection_list *deployed,
  * It waits for work of other processes while that progresses. */
 static ef_status catch_up(cli *c, ef_error *err)
 {
-    const ef_clock *clock = ef_clock_system();
-    int64_t done = 0, moved_us = clock->mono_us(clock->context), last_left = -1;
+    int64_t done = 0, moved_us = cli_mono_us(), last_left = -1;
     ef_backlog left = {.behind = 1};
     cli_progress progress;
     ef_status st = EF_OK;
@@ -104,14 +246,14 @@ static ef_status catch_up(cli *c, ef_error *err)
         st = ef_engine_catch_up(c->engine, &tick, err);
         done += tick.caught_up;
         if (st == EF_OK && !tick.caught_up)
-            (void)nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000}, NULL);
+            cli_sleep_us(POLL_MS * 1000);
         if (st == EF_OK)
             st = ef_engine_backlog(c->engine, &left, err);
         cli_progress_update(&progress, done, done + left.behind_events, done);
         if (tick.caught_up || left.behind_events != last_left)
-            moved_us = clock->mono_us(clock->context);
+            moved_us = cli_mono_us();
         last_left = left.behind_events;
-        if (st == EF_OK && left.behind && clock->mono_us(clock->context) - moved_us > STUCK_US)
+        if (st == EF_OK && left.behind && cli_mono_us() - moved_us > STUCK_US)
             st = ef_fail(err, EF_TIMEOUT,
                          "the projection is deployed, but another process holds its lease and does "
                          "not catch it up");
@@ -148,7 +290,7 @@ static int deploy_program(cli *c, const char *path, ef__buf *text, cli_list *lis
     rc = st == EF_OK ? 0 : report_refusal(c, path, &report, &err);
     if (rc == 0 && cli_has(c, "switch")) {
         const ef_projection *p = find_deployed(&deployed, ef__buf_str(text));
-        rc = cli_switchover(c, p->name, p->generation);
+        rc = switch_over(c, p->name, p->generation);
     } else if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
         cli_list_next(c, list);
@@ -221,4 +363,131 @@ const cli_command cli_cmd_projection_deploy = {
         "--on-error stop.",
     .example = "everfold projection deploy shop/customer_orders.fold",
     .run = run_deploy,
+};
+
+typedef struct showing {
+    cli *c;
+    ef__json_writer writer;
+} showing;
+
+static void print_event(cli *c, const ef_draft_row *row)
+{
+    const char *colour = row->outcome == EF_TRIAL_FAILED ? cli_colour(c, CLI_RED) : "";
+
+    if (row->tenant.len > 0) {
+        ef__buf_add_text(&c->out, "tenant ");
+        cli_escape(&c->out, row->tenant);
+        ef__buf_add_text(&c->out, "  ");
+    }
+    cli_escape(&c->out, row->stream);
+    ef__buf_printf(&c->out, " seq %" PRId64 "  %s%s%s", row->seq, colour,
+                   ef_trial_outcome_name(row->outcome), colour[0] ? cli_colour(c, CLI_PLAIN) : "");
+    if (row->outcome == EF_TRIAL_FAILED) {
+        ef__buf_add_text(&c->out, "  ");
+        cli_escape(&c->out, row->message);
+    }
+    if (row->version == 0)
+        ef__buf_add_text(&c->out, "  (no deployed version fails on it)");
+    ef__buf_add_char(&c->out, '\n');
+}
+
+static bool report_event(void *context, const ef_draft_row *row)
+{
+    showing *s = context;
+
+    if (s->c->format == CLI_TABLE)
+        print_event(s->c, row);
+    else
+        ef__shape_write(&s->writer, &ef__shape_draft_row, row);
+    return cli_flush_some(s->c);
+}
+
+static void report_counts(showing *s, const ef_draft_result *d)
+{
+    cli *c = s->c;
+    int64_t rows = d->applied + d->ignored + d->failed + d->waits + d->not_tried;
+
+    if (c->format != CLI_TABLE) {
+        ef__json_close(&s->writer, ']');
+        ef__shape_members(&s->writer, &ef__shape_draft_result, d);
+        ef__json_close(&s->writer, '}');
+        ef__buf_add_char(&c->out, '\n');
+        return;
+    }
+    if (rows == 0) {
+        cli_say(c, "no failed events: there is nothing to try");
+        return;
+    }
+    ef__buf_printf(&c->out,
+                   "%" PRId64 " failed event%s with version %d: %" PRId64 " applied, %" PRId64
+                   " ignored, %" PRId64 " failed, %" PRId64 " blocked",
+                   rows, cli_plural(rows), (int)d->version, d->applied, d->ignored, d->failed,
+                   d->waits);
+    if (d->not_tried > 0)
+        ef__buf_printf(&c->out, ", %" PRId64 " not tried (more than %d events)", d->not_tried,
+                       EF_DRAFT_EVENTS_MAX);
+    ef__buf_printf(&c->out, "; %" PRId64 " event%s fail%s only with this version\n",
+                   d->newly_failed, cli_plural(d->newly_failed), d->newly_failed == 1 ? "s" : "");
+}
+
+static int try_program(cli *c, ef_str text)
+{
+    ef_error err = EF_ERROR_INIT;
+    showing s = {.c = c, .writer = EF__JSON_WRITER(&c->out)};
+    ef_str tenant = cli_tenant(c);
+    ef_draft_result counts;
+    int64_t limit = 0;
+
+    if (cli_number(c, "limit", 1, EF_DRAFT_ROWS_MAX, &limit, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    if (c->format != CLI_TABLE) {
+        ef__json_open(&s.writer, '{');
+        ef__json_member_open(&s.writer, "rows", '[');
+    }
+    if (cli_projection_try_draft(c,
+                                 &(ef_draft){.file_name = c->arguments[0],
+                                             .text = text,
+                                             .tenant = cli_tenant_given(c) ? &tenant : NULL,
+                                             .limit = (size_t)limit},
+                                 report_event, &s, &counts, &err) != EF_OK) {
+        ef__buf_reset(&c->out);
+        return cli_fail(c, &err, NULL);
+    }
+    report_counts(&s, &counts);
+    return counts.failed || counts.waits || counts.not_tried || counts.newly_failed ? 1 : 0;
+}
+
+static int run_try(cli *c)
+{
+    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    ef_error err = EF_ERROR_INIT;
+    bool shown = false;
+    ef_status st = cli_program_check(c->arguments[0], &text, &shown, &err);
+    int rc = st == EF_OK || (shown && c->format == CLI_TABLE) ? ef_status_exit(st)
+                                                              : cli_fail(c, &err, NULL);
+
+    if (rc == 0)
+        rc = cli_engine_need(c, true);
+    if (rc == 0)
+        rc = try_program(c, ef__buf_str(&text));
+    ef__buf_release(&text);
+    return rc;
+}
+
+const cli_command cli_cmd_projection_try = {
+    .name = "projection try",
+    .summary = "dry-run a program on the failed events before deploying it",
+    .options =
+        CLI_OPTIONS({"limit", 0, "N", NULL, NULL, "try at most N failed events (default 100)"}),
+    .arguments = CLI_ARGUMENTS({"FILE", false, false, "@file", "program file"}),
+    .more =
+        "Folds the program over every stream that has a failed or dead event of the projection,\n"
+        "from the first event of the stream, into empty views in memory (a log-ordered program:\n"
+        "over all events of the tenant). Nothing is written. Lookups read the stored views. A\n"
+        "view that several streams share contains only the events of one stream here. The exit\n"
+        "code is 1 if an event fails.\n"
+        "\n"
+        "To deploy it: everfold projection deploy FILE --switch",
+    .example = "everfold projection try shop/customer_orders.fold",
+    .run = run_try,
 };

@@ -1,10 +1,7 @@
 /*
- * cmd_replay.c - everfold replay
+ * cmd_replay.c - everfold replay; gaps detect and repair
  */
-#include "commands.h"
 #include "calls.h"
-#include "projection.h"
-#include "run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +9,7 @@
 #define WARNINGS_DEFAULT 25
 #define DATE_LENGTH 10 /* 2026-11-16 */
 
-/* --- options ------------------------------------------------------------------------
- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 /* Parses a time or a day. A day is its first or last microsecond, because bounds are inclusive. */
 static ef_status parse_date(const cli *c, const char *name, bool upper, int64_t *out, ef_error *err)
@@ -138,7 +134,7 @@ static int preview_replay(cli *c, const ef_replay *replay, bool validate)
     return r.failed ? 1 : 0;
 }
 
-/* --- run ---------------------------------------------------------------------------------- */
+/* --- run -------------------------------------------------------------------------------------- */
 
 static int finish_replay(cli *c, ef_run_list *runs)
 {
@@ -218,4 +214,127 @@ const cli_command cli_cmd_replay = {
         "views in memory; its exit code is 1 if an event fails.",
     .example = "everfold replay --projection customer_orders --from-position 1000 --dry-run",
     .run = run_replay,
+};
+
+/* --- gaps --- */
+
+static void table_gaps(cli *c, const ef_gap_list *gaps)
+{
+    static const char *const heads[] = {"PROJECTION", "TENANT",  "STREAM",  "APPLIED",
+                                        "EXPECTED",   "JOURNAL", "REPLAYED"};
+    cli_table table = CLI_TABLE_INIT(heads, 7, 0x78);
+
+    for (size_t i = 0; i < gaps->count; i++) {
+        cli_table_text(&table, gaps->items[i].projection);
+        cli_table_text(&table, gaps->items[i].tenant);
+        cli_table_text(&table, gaps->items[i].stream);
+        cli_table_int(&table, gaps->items[i].applied_seq);
+        cli_table_int(&table, gaps->items[i].expected_next_seq);
+        cli_table_int(&table, gaps->items[i].journal_seq);
+        cli_table_int(&table, gaps->items[i].replayed);
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+}
+
+/* `mode` is "gap-detect" or "gap-repair". */
+static void print_gaps(cli *c, const char *mode, const ef_gap_list *gaps)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    if (c->format == CLI_TABLE) {
+        if (gaps->count)
+            table_gaps(c, gaps);
+        else
+            cli_say(c, "no gaps");
+        return;
+    }
+    ef__json_open(&w, '{');
+    ef__json_member_text(&w, "mode", mode);
+    ef__json_member_open(&w, "gaps", '[');
+    for (size_t i = 0; i < gaps->count; i++) {
+        ef__shape_write(&w, &ef__shape_gap, &gaps->items[i]);
+        (void)cli_flush_some(c);
+    }
+    ef__json_close(&w, ']');
+    ef__json_close(&w, '}');
+    ef__buf_add_char(&c->out, '\n');
+}
+
+/* Counts the events that are still missing after the repair. */
+static int64_t count_missing(const ef_gap_list *gaps)
+{
+    int64_t left = 0;
+
+    for (size_t i = 0; i < gaps->count; i++) {
+        const ef_gap *gap = &gaps->items[i];
+        int64_t missing = gap->journal_seq - gap->applied_seq - gap->replayed;
+        left += missing < 0 ? -missing : missing;
+    }
+    return left;
+}
+
+static int run_repair(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_gap_list gaps = {0};
+    int rc = cli_engine_need(c, false);
+
+    if (rc != 0)
+        return rc;
+    if (cli_gap_repair(c, cli_reason(c), &gaps, &err) != EF_OK ||
+        cli_note(c, "gap_repair", EF_STR(""), &err) != EF_OK)
+        rc = cli_fail(c, &err, NULL);
+    else {
+        print_gaps(c, "gap-repair", &gaps);
+        if (count_missing(&gaps)) {
+            cli_warn(c, "everfold: %" PRId64 " event%s still missing; see: everfold outbox report",
+                     count_missing(&gaps), count_missing(&gaps) == 1 ? " is" : "s are");
+            rc = 1;
+        }
+    }
+    ef_gap_list_release(&gaps);
+    return rc;
+}
+
+static int run_detect(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_gap_list gaps = {0};
+    int rc = cli_engine_need(c, true);
+
+    if (rc != 0)
+        return rc;
+    if (cli_gap_ls(c, &gaps, &err) != EF_OK)
+        rc = cli_fail(c, &err, NULL);
+    else {
+        print_gaps(c, "gap-detect", &gaps);
+        if (gaps.count)
+            cli_say(c, "repair them: everfold gaps repair");
+    }
+    ef_gap_list_release(&gaps);
+    return rc;
+}
+
+const cli_command cli_cmd_gaps_detect = {
+    .name = "gaps detect",
+    .summary = "find events that a projection misses and that no queued or retry row will bring",
+    .more =
+        "Compares the watermark of every stream in every live projection with the journal.\n"
+        "Events that are queued, or blocked by a failed event, are late and not gaps. A worker\n"
+        "detects gaps when it starts.",
+    .example = "everfold gaps detect -o json",
+    .run = run_detect,
+};
+
+const cli_command cli_cmd_gaps_repair = {
+    .name = "gaps repair",
+    .summary = "apply the events that projections miss",
+    .options = CLI_OPTIONS(CLI_REASON),
+    .more =
+        "Each missing event becomes a row in the lane of its projection and is applied from\n"
+        "there, in order and exactly once. The exit code is 1 if events are still missing: one\n"
+        "of them fails, or another worker holds the partition and will apply them.",
+    .example = "everfold gaps repair",
+    .run = run_repair,
 };

@@ -1,11 +1,11 @@
 /*
  * cmd_serve.c - everfold serve: API and workers in one process.
  *
- * Missing stores are created. The first signal drains, a second one ends the process at once.
+ * Missing stores are created. The first signal drains, a second one ends the process at once. A
+ * service manager is notified by the protocol of systemd: a datagram to a socket, and variables in
+ * the environment. Without one nothing is sent.
  */
-#include "commands.h"
 #include "demo.h"
-#include "notify.h"
 
 #include "../server/server.h"
 
@@ -14,13 +14,107 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#define FIRST_FD 3
+
+/* Does a service manager expect notifications? */
+static bool is_notify_wanted(void)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+
+    return path && (path[0] == '/' || path[0] == '@') &&
+           strlen(path) < sizeof(((struct sockaddr_un *)0)->sun_path);
+}
+
+/* "READY=1\nSTATUS=…" */
+static void notify_manager(const char *format, ...)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    char text[512];
+    va_list args;
+    size_t n;
+    int fd;
+
+    if (!is_notify_wanted())
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    n = strlen(getenv("NOTIFY_SOCKET"));
+    memcpy(to.sun_path, getenv("NOTIFY_SOCKET"), n);
+    if (to.sun_path[0] == '@') /* an abstract socket name */
+        to.sun_path[0] = '\0';
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *)&to,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+    (void)close(fd);
+}
+
+/* RELOADING=1 with the time that the protocol asks for. READY=1 ends it. */
+static void notify_reloading(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    notify_manager(
+        "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading settings, certificate and tokens",
+        (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+}
+
+/* A number in the environment that is meant for this process; 0 if there is none. */
+static int64_t env_number(const char *name, const char *pid_name)
+{
+    const char *text = getenv(name), *pid = getenv(pid_name);
+
+    if (!text || (pid && strtoll(pid, NULL, 10) != (long long)getpid()))
+        return 0;
+    return strtoll(text, NULL, 10);
+}
+
+/* Interval in which the manager expects WATCHDOG=1; 0: it does not. */
+static int64_t notify_watchdog_ms(void)
+{
+    int64_t us = env_number("WATCHDOG_USEC", "WATCHDOG_PID");
+
+    return us > 0 ? us / 1000 : 0;
+}
+
+/* The listening socket passed by the manager; 0: none. EF_BAD_INPUT: more than one socket, or one
+ * that does not listen. */
+static ef_status notify_socket(int *out_fd, ef_error *err)
+{
+    int64_t count = getenv("LISTEN_PID") ? env_number("LISTEN_FDS", "LISTEN_PID") : 0;
+    int listens = 0;
+    socklen_t size = sizeof(listens);
+
+    *out_fd = 0;
+    if (count <= 0)
+        return EF_OK;
+    if (count > 1)
+        return ef_fail(err, EF_BAD_INPUT, "LISTEN_FDS is %lld: only one socket is supported",
+                       (long long)count);
+    if (getsockopt(FIRST_FD, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "LISTEN_FDS: the passed descriptor is not a listening socket");
+    (void)fcntl(FIRST_FD, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(FIRST_FD, F_SETFL, O_NONBLOCK);
+    *out_fd = FIRST_FD;
+    return EF_OK;
+}
 
 #define STOP_SEEN_MS 200
 #define STATUS_MS 10000
@@ -53,13 +147,6 @@ static void record_reload(int number)
 {
     (void)number;
     reload_asked = 1;
-}
-
-static int64_t now_us(void)
-{
-    const ef_clock *clock = ef_clock_system();
-
-    return clock->mono_us(clock->context);
 }
 
 /* A thousand subscribers need a thousand descriptors. */
@@ -198,7 +285,7 @@ static ef_status start_server(serving *s, ef_error *err)
     ef_status st = cli_tokens_path(c, s->tokens, err);
 
     if (st == EF_OK)
-        st = cli_notify_socket(&s->listen_fd, err);
+        st = notify_socket(&s->listen_fd, err);
     if (st == EF_OK)
         st = choose_socket(c, s->socket, err);
     if (st != EF_OK)
@@ -238,8 +325,7 @@ static ef_status start_server(serving *s, ef_error *err)
         &s->server, err);
 }
 
-/* --- service manager ---------------------------------------------------------------------------
- */
+/* --- service manager -------------------------------------------------------------------------- */
 
 /* Do all tasks make progress? A task that fails does, because it retries and a restart would not
  * help. A task that hangs in a step does not. */
@@ -247,7 +333,7 @@ static bool tasks_move(serving *s)
 {
     ef_task tasks[TASKS_MAX];
     size_t count = s->supervisor ? ef_supervisor_tasks(s->supervisor, tasks, TASKS_MAX) : 0;
-    int64_t now = now_us();
+    int64_t now = cli_mono_us();
     bool all = true;
 
     for (size_t i = 0; i < count && i < TASKS_MAX; i++) {
@@ -263,11 +349,11 @@ static bool tasks_move(serving *s)
 /* Feeds the watchdog twice per interval. */
 static void feed_watchdog(serving *s)
 {
-    if (s->watchdog_us == 0 || now_us() - s->beat_us < s->watchdog_us / 2)
+    if (s->watchdog_us == 0 || cli_mono_us() - s->beat_us < s->watchdog_us / 2)
         return;
-    s->beat_us = now_us();
+    s->beat_us = cli_mono_us();
     if (tasks_move(s))
-        cli_notify("WATCHDOG=1");
+        notify_manager("WATCHDOG=1");
 }
 
 static void notify_status(serving *s)
@@ -275,20 +361,19 @@ static void notify_status(serving *s)
     ef_projection_list list = {0};
     int64_t lag = 0;
 
-    if (!cli_notify_wanted() || now_us() - s->status_us < STATUS_MS * 1000ll)
+    if (!is_notify_wanted() || cli_mono_us() - s->status_us < STATUS_MS * 1000ll)
         return;
-    s->status_us = now_us();
+    s->status_us = cli_mono_us();
     if (ef_projection_ls(s->c->engine, EF_STR(""), &list, NULL) == EF_OK) {
         for (size_t i = 0; i < list.count; i++)
             lag = list.items[i].lag_events > lag ? list.items[i].lag_events : lag;
-        cli_notify("STATUS=serves at %s; %zu projections, maximum lag %lld events",
-                   ef__server_url(s->server), list.count, (long long)lag);
+        notify_manager("STATUS=serves at %s; %zu projections, maximum lag %lld events",
+                       ef__server_url(s->server), list.count, (long long)lag);
     }
     ef_projection_list_release(&list);
 }
 
-/* --- reload ----------------------------------------------------------------------
- */
+/* --- reload ----------------------------------------------------------------------------------- */
 
 static bool can_change_live(const char *key)
 {
@@ -321,7 +406,7 @@ static void reload_settings(serving *s)
     ef_status st;
 
     reload_asked = 0;
-    cli_notify_reloading();
+    notify_reloading();
     st = cli_settings_read(s->c, &fresh, &err);
     if (st == EF_OK)
         st = cli_settings_check(fresh, &err);
@@ -334,7 +419,7 @@ static void reload_settings(serving *s)
         cli_warn(s->c, "everfold: reload failed, nothing was changed: %s", err.text);
     }
     ef__settings_close(fresh);
-    cli_notify("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
+    notify_manager("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
 }
 
 /* The demo uses a temporary data directory unless one is given. */
@@ -362,9 +447,8 @@ static ef_status open_demo(serving *s, ef_error *err)
 static void serve_on(serving *s)
 {
     const char *path = ef__server_socket(s->server);
-    struct timespec slice = {.tv_nsec = STOP_SEEN_MS * 1000000};
 
-    s->watchdog_us = cli_notify_watchdog_ms() * 1000;
+    s->watchdog_us = notify_watchdog_ms() * 1000;
     if (!ef__server_has_tokens(s->server))
         cli_say(s->c,
                 "no token exists: only loopback connections are accepted; tokens and publishers "
@@ -374,15 +458,15 @@ static void serve_on(serving *s)
     cli_say(s->c, "everfold serves at %s", ef__server_url(s->server));
     if (s->demo)
         cli_demo_say(s->c, ef__server_url(s->server));
-    cli_notify("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
+    notify_manager("READY=1\nSTATUS=serves at %s", ef__server_url(s->server));
     while (!cli_stopped()) {
         if (reload_asked)
             reload_settings(s);
         feed_watchdog(s);
         notify_status(s);
-        (void)nanosleep(&slice, NULL);
+        cli_sleep_us(STOP_SEEN_MS * 1000);
     }
-    cli_notify("STOPPING=1\nSTATUS=finishing requests in flight");
+    notify_manager("STOPPING=1\nSTATUS=finishing requests in flight");
     cli_say(s->c, "everfold: stopping");
 }
 

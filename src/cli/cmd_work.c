@@ -6,19 +6,141 @@
  * finish, a second one ends the process at once. On a terminal a panel is shown (work_panel.c);
  * elsewhere nothing, or the totals of each --window in a line.
  */
-#include "commands.h"
-#include "backlog.h"
 #include "screen.h"
 #include "work_panel.h"
-#include "worker_metrics.h"
+
+#include "../server/server.h"
 
 #include <inttypes.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+#define EXIT_TIMED_OUT 5 /* as ef_status_exit(EF_TIMEOUT) */
+#define EXIT_UNHEALTHY 6
+
+/* Counts of a backlog: key in JSON, then the text for one and for several. */
+static const struct left_kind {
+    const char *key;
+    size_t offset;
+    const char *one, *many;
+} left_kinds[] = {
+#define LEFT(key, one, many)                                                                       \
+    {                                                                                              \
+#key, offsetof(ef_backlog, key), one, many                                                 \
+    }
+    LEFT(queued, "row is queued", "rows are queued"),
+    LEFT(behind, "projection lags", "projections lag"),
+    LEFT(runs, "run is open", "runs are open"),
+    LEFT(retrying, "row failed and will be retried", "rows failed and will be retried"),
+    LEFT(tenants, "tenant of a log-ordered projection is blocked",
+         "tenants of log-ordered projections are blocked"),
+    LEFT(dead, "row is dead", "rows are dead"),
+    LEFT(blocked, "event is blocked by a failed one", "events are blocked by failed ones"),
+    LEFT(failed, "projection has failed", "projections have failed"),
+    LEFT(no_function, "projection is written in C and not part of this program",
+         "projections are written in C and not part of this program"),
+    LEFT(unpublished, "message is not published", "messages are not published"),
+#undef LEFT
+};
+
+static int64_t left_count(const ef_backlog *left, const struct left_kind *kind)
+{
+    return *(const int64_t *)(const void *)((const char *)left + kind->offset);
+}
+
+static void add_count(ef__json_writer *writer, const ef_backlog *left, const struct left_kind *kind)
+{
+    ef__json_key(writer, kind->key);
+    ef__json_int(writer, left_count(left, kind));
+}
+
+static void write_counts(cli *c, const ef_backlog *left)
+{
+    ef__json_writer writer = EF__JSON_WRITER(&c->out);
+
+    ef__json_open(&writer, '{');
+    ef__json_member_open(&writer, "left", '{');
+    for (size_t i = 0; i < sizeof left_kinds / sizeof *left_kinds; i++)
+        add_count(&writer, left, &left_kinds[i]);
+    ef__json_key(&writer, "next_attempt_at");
+    if (left->due_us)
+        ef__json_time(&writer, left->due_us);
+    else
+        ef__json_null(&writer);
+    ef__json_close(&writer, '}');
+    ef__json_close(&writer, '}');
+    ef__buf_add_char(&c->out, '\n');
+    (void)cli_flush(c);
+}
+
+/* Is anything left that workers can do now: queued rows, projections that lag, open runs? */
+static bool backlog_is_open(const ef_backlog *left)
+{
+    return left->queued || left->behind || left->runs;
+}
+
+/* Reports the backlog, as JSON unless `silent`, and on stderr. Returns the exit code: 0 if nothing
+ * is left, 5 if other workers hold the rest, 6 if events failed or are blocked. */
+static int backlog_report(cli *c, const ef_backlog *left, bool silent)
+{
+    ef__buf text = EF__BUF_INIT(4096);
+
+    for (size_t i = 0; i < sizeof left_kinds / sizeof *left_kinds; i++) {
+        int64_t count = left_count(left, &left_kinds[i]);
+        if (count)
+            ef__buf_printf(&text, "%s%" PRId64 " %s", text.len ? ", " : "", count,
+                           count == 1 ? left_kinds[i].one : left_kinds[i].many);
+    }
+    if (!text.len)
+        return 0;
+    if (left->due_us > cli_wall_us())
+        ef__buf_printf(&text, "; the next retry is due in %" PRId64 " s",
+                       (left->due_us - cli_wall_us()) / 1000000 + 1);
+    if (c->format != CLI_TABLE && !silent)
+        write_counts(c, left);
+    cli_warn(c, "everfold: not everything is applied: %.*s", (int)text.len, text.ptr);
+    ef__buf_release(&text);
+    return backlog_is_open(left) ? EXIT_TIMED_OUT : EXIT_UNHEALTHY;
+}
+
+#define THREADS 4
+#define CONNECTIONS 64
+
+/* Serves them at worker.metrics_listen, by the rules of `serve`: an address that is not loopback
+ * needs TLS and a token. *out is NULL without that setting. `tokens` is a buffer for the path of
+ * the token file and outlives the server. */
+static ef_status start_metrics(cli *c, ef_supervisor *supervisor, char tokens[PATH_MAX],
+                               ef__server **out, ef_error *err)
+{
+    const char *listen = cli_setting_text(c, "worker.metrics_listen");
+    ef_status st = listen ? cli_tokens_path(c, tokens, err) : EF_OK;
+
+    *out = NULL;
+    if (!listen || st != EF_OK)
+        return st;
+    return ef__server_start(
+        &(ef__server_options){.journal = c->journal,
+                              .engine = c->engine,
+                              .supervisor = supervisor,
+                              .listen = listen,
+                              .tls_certificate = cli_setting_text(c, "server.tls_certificate"),
+                              .tls_key = cli_setting_text(c, "server.tls_key"),
+                              .tokens = tokens,
+                              .hosts = cli_setting_text(c, "server.hosts"),
+                              .mode = cli_mode_name(c->mode),
+                              .url = c->journal_shown,
+                              .views_url = c->views_shown,
+                              .threads_max = THREADS,
+                              .connections_max = CONNECTIONS,
+                              .probes_only = true,
+                              .log = &c->log},
+        out, err);
+}
 
 #define METRICS_DRAIN_MS 1000
 #define WINDOW_S_DEFAULT 10 /* window of the rate in the panel */
@@ -50,16 +172,8 @@ typedef struct work {
     ef_backlog left; /* backlog at that time */
 } work;
 
-static int64_t mono_us(void)
-{
-    const ef_clock *clock = ef_clock_system();
-
-    return clock->mono_us(clock->context);
-}
-
 static void print_tick(cli *c, const ef_tick *tick)
 {
-    const ef_clock *clock = ef_clock_system();
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
     ef__json_open(&w, '{');
@@ -77,7 +191,7 @@ static void print_tick(cli *c, const ef_tick *tick)
     ef__json_member_int(&w, "owned_count", tick->owned_count);
     ef__json_member_int(&w, "leased_count", tick->leased_count);
     ef__json_member_int(&w, "released_count", tick->released_count);
-    ef__json_member_time(&w, "ts", clock->wall_us(clock->context));
+    ef__json_member_time(&w, "ts", cli_wall_us());
     ef__json_member_int(&w, "lost_count", tick->lost_count);
     ef__json_member_int(&w, "ignored", tick->ignored);
     ef__json_member_int(&w, "deferred", tick->deferred);
@@ -118,13 +232,12 @@ static bool prints_windows(const work *w)
 /* Prints the totals of the window if it is over, and starts the next. */
 static void end_window(work *w)
 {
-    const ef_clock *clock = ef_clock_system();
-    int64_t now_us = mono_us(), spent_us = now_us - w->window_us;
+    int64_t now_us = cli_mono_us(), spent_us = now_us - w->window_us;
     char time[EF_TIME_TEXT_MAX];
 
     if (!prints_windows(w) || spent_us < w->window_s * 1000000)
         return;
-    ef_time_format(clock->wall_us(clock->context), time);
+    ef_time_format(cli_wall_us(), time);
     cli_progress_clear(&w->progress);
     ef__buf_printf(&w->c->out, "%s  ", time);
     write_sum(w->c, &w->window);
@@ -151,7 +264,7 @@ static void report_tick(work *w, const ef_tick *tick)
     cli_progress_update(&w->progress, events, 0, events);
 }
 
-/* --- ticks ---------------------------------------------------------------------- */
+/* --- ticks ------------------------------------------------------------------------------------ */
 
 static bool may_continue(const work *w)
 {
@@ -165,13 +278,6 @@ static ef_status tick_once(work *w, ef_tick *tick, ef_error *err)
     if (st == EF_OK)
         report_tick(w, tick);
     return st;
-}
-
-static void sleep_ms(int64_t ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    (void)nanosleep(&left, NULL); /* a signal ends it early; the caller checks for it */
 }
 
 static int64_t work_done(const work *w)
@@ -189,13 +295,12 @@ static ef_status work_until_idle(work *w, ef_error *err)
         int64_t before = work_done(w);
         st = tick_once(w, &tick, err);
         if (tick.more && work_done(w) == before)
-            sleep_ms(PAUSE_MS);
+            cli_sleep_us(PAUSE_MS * 1000);
     }
     return st;
 }
 
-/* --- drain ---------------------------------------------------------------------
- */
+/* --- drain ------------------------------------------------------------------------------------ */
 
 static bool is_same_backlog(const ef_backlog *a, const ef_backlog *b)
 {
@@ -209,7 +314,7 @@ static ef_status drain_backlog(work *w, ef_error *err)
 {
     int64_t stuck_ms = 3 * w->options.lease_ms > STUCK_MS ? 3 * w->options.lease_ms : STUCK_MS;
     ef_backlog before = {0};
-    int64_t moved_us = mono_us();
+    int64_t moved_us = cli_mono_us();
     ef_status st = EF_OK;
 
     while (st == EF_OK && may_continue(w)) {
@@ -217,20 +322,20 @@ static ef_status drain_backlog(work *w, ef_error *err)
         st = work_until_idle(w, err);
         if (st == EF_OK)
             st = ef_engine_backlog(w->c->engine, &w->left, err);
-        if (st != EF_OK || !cli_backlog_is_open(&w->left))
+        if (st != EF_OK || !backlog_is_open(&w->left))
             break;
         if (!is_same_backlog(&before, &w->left) || work_done(w) != done)
-            moved_us = mono_us();
-        if (mono_us() - moved_us > stuck_ms * 1000)
+            moved_us = cli_mono_us();
+        if (cli_mono_us() - moved_us > stuck_ms * 1000)
             break;
         before = w->left;
-        sleep_ms(OTHERS_MS);
+        cli_sleep_us(OTHERS_MS * 1000);
     }
     w->drained = st == EF_OK && may_continue(w);
     return st;
 }
 
-/* --- shadow ------------------------------------------------------------------------------- */
+/* --- shadow ----------------------------------------------------------------------------------- */
 
 static ef_status report_shadow(work *w, ef_shadow *shadow, ef_error *err)
 {
@@ -296,8 +401,7 @@ static ef_status run_shadow(work *w, ef_error *err)
     return st;
 }
 
-/* --- until a signal --------------------------------------------------------------------
- */
+/* --- until a signal --------------------------------------------------------------------------- */
 
 /* Called from the threads of the supervisor, one at a time. */
 static void on_step(void *context, const char *task, const ef_tick *tick, const ef_error *error)
@@ -317,7 +421,7 @@ static void on_step(void *context, const char *task, const ef_tick *tick, const 
 /* Time until the end of the window. */
 static struct timespec window_left(const work *w)
 {
-    int64_t left_us = w->window_us + w->window_s * 1000000 - mono_us();
+    int64_t left_us = w->window_us + w->window_s * 1000000 - cli_mono_us();
 
     left_us = left_us < 1000 ? 1000 : left_us;
     return (struct timespec){.tv_sec = left_us / 1000000, .tv_nsec = left_us % 1000000 * 1000};
@@ -367,7 +471,7 @@ static ef_status run_supervisor(work *w, ef_error *err)
                                                       .context = w},
                              &supervisor, err);
     if (st == EF_OK)
-        st = cli_metrics_start(w->c, supervisor, w->tokens, &metrics, err);
+        st = start_metrics(w->c, supervisor, w->tokens, &metrics, err);
     if (metrics && !w->panel)
         cli_say(w->c, "everfold serves metrics at %s/metrics", ef__server_url(metrics));
     if (st == EF_OK && !w->panel)
@@ -382,7 +486,7 @@ static ef_status run_supervisor(work *w, ef_error *err)
 
 static void write_summary(work *w)
 {
-    int64_t ms = (mono_us() - w->started_us) / 1000;
+    int64_t ms = (cli_mono_us() - w->started_us) / 1000;
 
     ef__buf_printf(&w->c->out, "%" PRId64 " tick%s  ", w->ticks, w->ticks == 1 ? "" : "s");
     write_sum(w->c, &w->sum);
@@ -460,8 +564,8 @@ static int run_work(cli *c)
               .silent = cli_has(c, "silent"),
               .shadow = cli_has(c, "shadow") || c->mode == CLI_MODE_SHADOW_ONLY,
               .interval_ms = ef__settings_int(c->settings, "worker.poll_interval"),
-              .started_us = mono_us(),
-              .window_us = mono_us()};
+              .started_us = cli_mono_us(),
+              .window_us = cli_mono_us()};
     cli_work_panel panel = {.c = c, .no_leasing = cli_has(c, "no-leasing")};
     int rc;
 
@@ -482,7 +586,7 @@ static int run_work(cli *c)
     if (rc == 0 && c->format == CLI_TABLE && !w.silent)
         write_summary(&w);
     if (rc == 0 && w.drained)
-        rc = cli_backlog_report(c, &w.left, w.silent);
+        rc = backlog_report(c, &w.left, w.silent);
     pthread_mutex_destroy(&w.lock);
     return rc;
 }

@@ -59,8 +59,7 @@ static uint64_t random_below(cli_demo *d, uint64_t below)
     return (d->seed >> 33) % below;
 }
 
-/* --- generated events
- * --------------------------------------------------------------------------------- */
+/* --- generated events ------------------------------------------------------------------------- */
 
 static void place_order(cli_demo *d, demo_event *out)
 {
@@ -126,8 +125,7 @@ static void generate_event(cli_demo *d, demo_event *out)
         cancel_order(d, out);
 }
 
-/* --- initial events
- * -------------------------------------------------------------------------------------- */
+/* --- initial events --------------------------------------------------------------------------- */
 
 static ef_status append_events(cli_demo *d, demo_event *what, size_t count, ef_error *err)
 {
@@ -161,8 +159,7 @@ static ef_status append_initial_events(cli_demo *d, ef_error *err)
     return st;
 }
 
-/* --- traffic
- * --------------------------------------------------------------------------------------- */
+/* --- traffic ---------------------------------------------------------------------------------- */
 
 /* Waits for the time of the next event; false once the demo is closed. */
 static bool wait_for_next_event(cli_demo *d)
@@ -196,8 +193,7 @@ static void *run_traffic(void *context)
     return NULL;
 }
 
-/* --- open and close
- * -------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 static ef_status deploy_program(cli *c, const char *name, ef_str text, ef_error *err)
 {

@@ -1,7 +1,14 @@
 /*
- * help.c - help pages, generated from the tables of the commands.
+ * help.c - help pages, the manual page and completion, generated from the tables of the commands.
+ *
+ * The completion scripts for bash and zsh call the hidden command `complete`, which prints
+ * candidates from the tables, so that a new command or option is completed without further work. It
+ * prints one candidate per line; the lines @file and @dir leave the completion to the shell. The
+ * manual page is written in the man macros of roff.
  */
 #include "cli.h"
+
+#include <everfold/version.h>
 
 #include <stdio.h>
 
@@ -110,3 +117,344 @@ void cli_help_command(cli *c, const cli_command *command)
     if (command->example)
         ef__buf_printf(out, "\nExample:\n  %s\n", command->example);
 }
+
+static int run_help(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    char name[256];
+
+    if (c->argument_count == 0) {
+        cli_help_all(c);
+        return 0;
+    }
+    (void)snprintf(name, sizeof(name), "%s%s%s", c->arguments[0], c->argument_count > 1 ? " " : "",
+                   c->argument_count > 1 ? c->arguments[1] : "");
+    const cli_command *command = cli_command_find(name);
+    if (command && c->argument_count <= 2)
+        cli_help_command(c, command);
+    else if (c->argument_count == 1 && cli_group_find(name, strlen(name)))
+        cli_help_group(c, name);
+    else {
+        (void)ef_fail(&err, EF_BAD_INPUT, "unknown command '%s'", name);
+        return cli_fail(c, &err, "see: everfold help");
+    }
+    return 0;
+}
+
+const cli_command cli_cmd_help = {
+    .name = "help",
+    .summary = "describe a command",
+    .arguments = CLI_ARGUMENTS({"COMMAND", true, true, NULL, "command, one or two words"}),
+    .example = "everfold help event append",
+    .run = run_help,
+    .no_settings = true,
+};
+
+static int run_version(cli *c)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    if (c->format == CLI_TABLE) {
+        ef__buf_printf(&c->out, "everfold %s\n", ef_version());
+        return 0;
+    }
+    ef__json_open(&w, '{');
+    ef__json_member_text(&w, "version", ef_version());
+    ef__json_close(&w, '}');
+    ef__buf_add_char(&c->out, '\n');
+    return 0;
+}
+
+const cli_command cli_cmd_version = {
+    .name = "version",
+    .summary = "print the version",
+    .example = "everfold version",
+    .run = run_version,
+    .no_settings = true,
+};
+
+static const char bash_script[] =
+    "# bash completion for everfold: eval \"$(everfold completion bash)\"\n"
+    "_everfold()\n"
+    "{\n"
+    "    local current=${COMP_WORDS[COMP_CWORD]} line\n"
+    "    COMPREPLY=()\n"
+    "    while IFS= read -r line; do\n"
+    "        case $line in\n"
+    "        @file) mapfile -t COMPREPLY < <(compgen -f -- \"$current\") ;;\n"
+    "        @dir) mapfile -t COMPREPLY < <(compgen -d -- \"$current\") ;;\n"
+    "        \"$current\"*) COMPREPLY+=(\"$line\") ;;\n"
+    "        esac\n"
+    "    done < <(\"${COMP_WORDS[0]}\" complete -- \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
+    "}\n"
+    "complete -F _everfold everfold\n";
+
+static const char zsh_script[] =
+    "#compdef everfold\n"
+    "# zsh completion for everfold: eval \"$(everfold completion zsh)\", after compinit\n"
+    "_everfold()\n"
+    "{\n"
+    "    local line\n"
+    "    local -a candidates\n"
+    "    for line in \"${(@f)$(\"${words[1]}\" complete -- \"${(@)words[2,CURRENT]}\" "
+    "2>/dev/null)}\"; do\n"
+    "        case $line in\n"
+    "        @file) _files ;;\n"
+    "        @dir) _files -/ ;;\n"
+    "        ?*) candidates+=(\"$line\") ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    (( ${#candidates} )) && compadd -- \"${candidates[@]}\"\n"
+    "}\n"
+    "# In a folder of fpath this file is the function's first call; by eval it only defines it.\n"
+    "if [[ ${funcstack[1]} == _everfold ]]; then _everfold \"$@\"; "
+    "else compdef _everfold everfold; fi\n";
+
+static int run_completion(cli *c)
+{
+    const char *shell = c->arguments[0];
+
+    if (strcmp(shell, "bash") == 0)
+        ef__buf_add_text(&c->out, bash_script);
+    else if (strcmp(shell, "zsh") == 0)
+        ef__buf_add_text(&c->out, zsh_script);
+    else
+        return cli_usage(c, "no completion for shell '%s': must be bash or zsh", shell);
+    return 0;
+}
+
+/* --- candidates ------------------------------------------------------------------------------- */
+
+static void print_words(cli *c, const char *words)
+{
+    if (!words)
+        return;
+    for (const char *at = words; *at != '\0';) {
+        size_t n = strcspn(at, ",");
+        ef__buf_printf(&c->out, "%.*s\n", (int)n, at);
+        at += n + (at[n] == ',' ? 1 : 0);
+    }
+}
+
+static const cli_option *option_in(const cli_option *options, const char *word)
+{
+    for (const cli_option *o = options; o && o->name; o++)
+        if ((strncmp(word, "--", 2) == 0 && strcmp(word + 2, o->name) == 0) ||
+            (word[0] == '-' && o->letter != 0 && word[1] == o->letter && word[2] == '\0'))
+            return o;
+    return NULL;
+}
+
+static const cli_option *option_of(const cli_command *command, const char *word)
+{
+    const cli_option *own = command ? option_in(command->options, word) : NULL;
+
+    return own ? own : option_in(cli_common_options, word);
+}
+
+static void print_options(cli *c, const cli_option *options)
+{
+    for (const cli_option *o = options; o && o->name; o++)
+        ef__buf_printf(&c->out, "--%s\n", o->name);
+}
+
+static void print_commands(cli *c, const char *group)
+{
+    for (size_t i = 0; !group && cli_groups[i].name; i++)
+        ef__buf_printf(&c->out, "%s\n", cli_groups[i].name);
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const char *verb = group ? cli_command_verb(cli_commands[i], group) : cli_commands[i]->name;
+        if (verb && !cli_commands[i]->hidden && !strchr(verb, ' '))
+            ef__buf_printf(&c->out, "%s\n", verb);
+    }
+}
+
+static void print_argument(cli *c, const cli_command *command, size_t index)
+{
+    const cli_argument *a = command->arguments;
+
+    for (size_t i = 0; a && a[i].name; i++)
+        if (i == index || (i < index && a[i].many && !a[i + 1].name))
+            print_words(c, a[i].words);
+}
+
+/* Arguments are the words so far; the last one is being completed. */
+static int run_complete(cli *c)
+{
+    const cli_command *command = NULL;
+    const cli_group *group = NULL;
+    const cli_option *waiting = NULL; /* the option whose value comes next */
+    size_t arguments = 0;
+    const char *last = c->argument_count > 0 ? c->arguments[c->argument_count - 1] : "";
+
+    for (size_t i = 0; i + 1 < c->argument_count; i++) {
+        const char *word = c->arguments[i];
+        char name[256];
+        if (waiting) {
+            waiting = NULL;
+        } else if (word[0] == '-') {
+            waiting = option_of(command, word);
+            waiting = waiting && waiting->value ? waiting : NULL;
+        } else if (command) {
+            arguments++;
+        } else {
+            (void)snprintf(name, sizeof(name), "%s%s%s", group ? group->name : "", group ? " " : "",
+                           word);
+            command = cli_command_find(name);
+            group = group ? group : cli_group_find(word, strlen(word));
+        }
+    }
+    if (waiting) {
+        print_words(c, waiting->words);
+    } else if (last[0] == '-') {
+        print_options(c, command ? command->options : NULL);
+        print_options(c, cli_common_options);
+    } else if (command) {
+        print_argument(c, command, arguments);
+    } else {
+        print_commands(c, group ? group->name : NULL);
+    }
+    return 0;
+}
+
+const cli_command cli_cmd_completion = {
+    .name = "completion",
+    .summary = "print a completion script for a shell",
+    .arguments = CLI_ARGUMENTS({"SHELL", false, false, "bash,zsh", "bash or zsh"}),
+    .example = "eval \"$(everfold completion bash)\"",
+    .run = run_completion,
+    .no_settings = true,
+};
+
+const cli_command cli_cmd_complete = {
+    .name = "complete",
+    .summary = "answer a completion script",
+    .arguments = CLI_ARGUMENTS({"WORD", true, true, NULL, "the command line so far, word by word"}),
+    .run = run_complete,
+    .hidden = true,
+    .no_settings = true,
+};
+
+/* Escapes roff: a backslash; a dot or a quote at the start of a line; a bare - would be a hyphen.
+ */
+static void add_plain(ef__buf *out, const char *text)
+{
+    for (char before = '\n'; *text != '\0'; before = *text++) {
+        if (before == '\n' && (*text == '.' || *text == '\''))
+            ef__buf_add_text(out, "\\&");
+        if (*text == '\\')
+            ef__buf_add_text(out, "\\e");
+        else if (*text == '-')
+            ef__buf_add_text(out, "\\-");
+        else
+            ef__buf_add_char(out, *text);
+    }
+}
+
+static void add_bold(ef__buf *out, const char *prefix, const char *text)
+{
+    ef__buf_add_text(out, "\\fB");
+    add_plain(out, prefix);
+    add_plain(out, text);
+    ef__buf_add_text(out, "\\fR");
+}
+
+static void add_options(ef__buf *out, const cli_option *options)
+{
+    for (const cli_option *o = options; o && o->name; o++) {
+        char letter[2] = {o->letter, '\0'};
+        ef__buf_add_text(out, ".TP\n");
+        if (o->letter) {
+            add_bold(out, "-", letter);
+            ef__buf_add_text(out, ", ");
+        }
+        add_bold(out, "--", o->name);
+        if (o->value) {
+            ef__buf_add_char(out, ' ');
+            add_plain(out, o->value);
+        }
+        ef__buf_add_char(out, '\n');
+        add_plain(out, o->help);
+        ef__buf_add_char(out, '\n');
+    }
+}
+
+static void add_paragraph(ef__buf *out, const char *before, const char *text)
+{
+    ef__buf_add_text(out, ".PP\n");
+    add_plain(out, before);
+    add_plain(out, text);
+    ef__buf_add_char(out, '\n');
+}
+
+static void add_command(ef__buf *out, const cli_command *command)
+{
+    ef__buf usage = EF__BUF_INIT(4096);
+
+    cli_usage_line(&usage, command);
+    ef__buf_add_text(out, ".SS everfold ");
+    add_plain(out, usage.ptr ? usage.ptr : "");
+    ef__buf_release(&usage);
+    ef__buf_add_char(out, '\n');
+    add_plain(out, command->summary);
+    ef__buf_add_text(out, ".\n");
+    for (const cli_argument *a = command->arguments; a && a->name; a++) {
+        ef__buf_printf(out, ".TP\n%s\n", a->name);
+        add_plain(out, a->help);
+        ef__buf_add_char(out, '\n');
+    }
+    add_options(out, command->options);
+    if (command->more)
+        add_paragraph(out, "", command->more);
+    if (command->example)
+        add_paragraph(out, "Example: ", command->example);
+}
+
+static void add_settings(ef__buf *out, const ef__settings *settings)
+{
+    for (size_t i = 0; i < ef__settings_count(settings); i++) {
+        ef__setting_view view = ef__settings_at(settings, i);
+        ef__buf_add_text(out, ".TP\n");
+        add_bold(out, "", view.spec->key);
+        ef__buf_add_char(out, '\n');
+        add_plain(out, view.spec->help);
+        ef__buf_add_char(out, '\n');
+    }
+}
+
+static int run_man_page(cli *c)
+{
+    ef__settings *settings = NULL;
+    ef_error err = EF_ERROR_INIT;
+    ef__buf *out = &c->out;
+
+    if (cli_settings_table_open(&settings, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    ef__buf_printf(out, ".TH EVERFOLD 1 \"\" \"everfold %s\"\n", ef_version());
+    ef__buf_add_text(
+        out,
+        ".SH NAME\neverfold \\- event journal, transactional outbox and "
+        "exactly-once projections\n.SH SYNOPSIS\n\\fBeverfold\\fR COMMAND [ARGUMENTS] [OPTIONS]\n"
+        ".SH COMMANDS\n");
+    for (size_t i = 0; cli_commands[i]; i++)
+        if (!cli_commands[i]->hidden)
+            add_command(out, cli_commands[i]);
+    ef__buf_add_text(out, ".SH COMMON OPTIONS\n");
+    add_options(out, cli_common_options);
+    ef__buf_add_text(out, ".SH SETTINGS\nPrecedence: flag, environment variable (EVERFOLD_ and the "
+                          "key in capitals, dots as _), settings file, default."
+                          "\n");
+    add_settings(out, settings);
+    ef__buf_add_text(out, ".SH EXIT STATUS\n0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 "
+                          "timed out, 6 unhealthy.\n");
+    ef__settings_close(settings);
+    return 0;
+}
+
+const cli_command cli_cmd_man_page = {
+    .name = "man-page",
+    .summary = "print the manual page",
+    .run = run_man_page,
+    .hidden = true,
+    .no_settings = true,
+};

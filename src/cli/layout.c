@@ -9,8 +9,7 @@
 #define GAP 2              /* gap between columns, items and cells */
 #define FIRST_COLUMN_MIN 6 /* of a grid */
 
-/* --- colours ------------------------------------------------------------------------------------
- */
+/* --- colours ---------------------------------------------------------------------------------- */
 
 static bool is_mark(char c)
 {
@@ -95,8 +94,7 @@ void cli_line_write(ef__buf *out, ef_str line, size_t width, bool colour)
     (void)write_cut(out, line, width, colour ? MARKS_COLOUR : MARKS_DROPPED);
 }
 
-/* --- sections and flows -------------------------------------------------------------------------
- */
+/* --- sections and flows ----------------------------------------------------------------------- */
 
 void cli_section_line(cli_section *section, ef_str line)
 {
@@ -159,8 +157,7 @@ void cli_flow_end(cli_flow *flow)
     ef__buf_release(&flow->line);
 }
 
-/* --- grids --------------------------------------------------------------------------------------
- */
+/* --- grids ------------------------------------------------------------------------------------ */
 
 void cli_grid_add(cli_grid *grid, ef_str cell)
 {
@@ -234,8 +231,7 @@ void cli_grid_end(cli_grid *grid, cli_section *section, size_t width)
     ef__buf_release(&grid->cells);
 }
 
-/* --- bands --------------------------------------------------------------------------------------
- */
+/* --- bands ------------------------------------------------------------------------------------ */
 
 typedef struct column {
     const cli_section *sections[CLI_LAYOUT_SECTIONS_MAX];

@@ -2,7 +2,6 @@
  * main.c - the table of commands, and main.
  */
 #include "cli.h"
-#include "commands.h"
 
 #include <everfold/sqlite.h>
 
@@ -34,82 +33,8 @@ const cli_group cli_groups[] = {
     {NULL, NULL},
 };
 
-const cli_command *const cli_commands[] = {&cli_cmd_init,
-                                           &cli_cmd_event_append,
-                                           &cli_cmd_event_import,
-                                           &cli_cmd_event_ls,
-                                           &cli_cmd_event_log,
-                                           &cli_cmd_event_show,
-                                           &cli_cmd_journal_copy,
-                                           &cli_cmd_journal_adopt,
-                                           &cli_cmd_backup,
-                                           &cli_cmd_backup_verify,
-                                           &cli_cmd_restore,
-                                           &cli_cmd_type_ls,
-                                           &cli_cmd_type_set,
-                                           &cli_cmd_fold_check,
-                                           &cli_cmd_fold_explain,
-                                           &cli_cmd_fold_test,
-                                           &cli_cmd_projection_deploy,
-                                           &cli_cmd_projection_ls,
-                                           &cli_cmd_projection_show,
-                                           &cli_cmd_projection_failures,
-                                           &cli_cmd_projection_try,
-                                           &cli_cmd_projection_pause,
-                                           &cli_cmd_projection_resume,
-                                           &cli_cmd_projection_wait,
-                                           &cli_cmd_projection_rebuild,
-                                           &cli_cmd_projection_verify,
-                                           &cli_cmd_projection_diff,
-                                           &cli_cmd_projection_switch,
-                                           &cli_cmd_projection_rollback,
-                                           &cli_cmd_projection_retire,
-                                           &cli_cmd_view_get,
-                                           &cli_cmd_view_query,
-                                           &cli_cmd_view_export,
-                                           &cli_cmd_view_explain,
-                                           &cli_cmd_view_at,
-                                           &cli_cmd_view_seed,
-                                           &cli_cmd_serve,
-                                           &cli_cmd_work,
-                                           &cli_cmd_outbox_report,
-                                           &cli_cmd_outbox_requeue,
-                                           &cli_cmd_outbox_requeue_dead,
-                                           &cli_cmd_outbox_skip,
-                                           &cli_cmd_outbox_skip_dead,
-                                           &cli_cmd_outbox_replay,
-                                           &cli_cmd_publisher_add,
-                                           &cli_cmd_publisher_ls,
-                                           &cli_cmd_publisher_show,
-                                           &cli_cmd_publisher_pause,
-                                           &cli_cmd_publisher_resume,
-                                           &cli_cmd_publisher_rm,
-                                           &cli_cmd_audit_ls,
-                                           &cli_cmd_gaps_detect,
-                                           &cli_cmd_gaps_repair,
-                                           &cli_cmd_replay,
-                                           &cli_cmd_run_ls,
-                                           &cli_cmd_run_show,
-                                           &cli_cmd_run_watch,
-                                           &cli_cmd_run_cancel,
-                                           &cli_cmd_lease_ls,
-                                           &cli_cmd_worker_ls,
-                                           &cli_cmd_partition_ls,
-                                           &cli_cmd_partition_sync,
-                                           &cli_cmd_token_create,
-                                           &cli_cmd_token_ls,
-                                           &cli_cmd_token_revoke,
-                                           &cli_cmd_status,
-                                           &cli_cmd_top,
-                                           &cli_cmd_doctor,
-                                           &cli_cmd_config_show,
-                                           &cli_cmd_config_check,
-                                           &cli_cmd_completion,
-                                           &cli_cmd_help,
-                                           &cli_cmd_version,
-                                           &cli_cmd_complete,
-                                           &cli_cmd_man_page,
-                                           NULL};
+#define CLI_COMMAND_ADDRESS(name) &cli_cmd_##name,
+const cli_command *const cli_commands[] = {CLI_COMMANDS(CLI_COMMAND_ADDRESS) NULL};
 
 static volatile sig_atomic_t stop_signal;
 static volatile int64_t stop_signal_ms; /* monotonic time of the signal */
@@ -174,6 +99,12 @@ void cli_stop_on_hangup(void)
 
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         (void)sigaction(SIGHUP, &(struct sigaction){.sa_handler = record_stop_signal}, NULL);
+}
+
+void cli_sleep_us(int64_t us)
+{
+    (void)nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000},
+                    NULL);
 }
 
 bool cli_stopped(void)

@@ -1,13 +1,19 @@
 /*
- * output.c - results on stdout, messages on stderr.
+ * output.c - results on stdout, messages on stderr; the progress bar; small files that are read
+ * whole.
  *
  * Results are collected in c->out and written in pieces. If the reader has closed the pipe (`|
  * head`), the rest is dropped and the command ends with its normal exit code; any other write error
  * is an error.
+ *
+ * The progress bar is drawn on stderr, only on a terminal:
+ *
+ *     importing [=========>          ]  45%  12.3 MB of 27.3 MB  48210 events/s  ETA 0:12
  */
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,9 +57,7 @@ bool cli_reader_gone(cli *c)
     return c->out_state != CLI_OUT_OPEN;
 }
 
-/* --- messages
- * --------------------------------------------------------------------------------------
- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 bool cli_logs_messages(const cli *c)
 {
@@ -65,11 +69,10 @@ static void log_message(ef_log_level level, const char *text, const ef_log_field
                         size_t field_count)
 {
     static const char prefix[] = "everfold: ";
-    const ef_clock *clock = ef_clock_system();
     char line[EF_LOG_LINE_MAX];
     size_t skip = strncmp(text, prefix, sizeof(prefix) - 1) == 0 ? sizeof(prefix) - 1 : 0;
-    uint64_t n = ef_log_line(EF_LOG_JSON, clock->wall_us(clock->context), level, text + skip,
-                             fields, field_count, line);
+    uint64_t n =
+        ef_log_line(EF_LOG_JSON, cli_wall_us(), level, text + skip, fields, field_count, line);
 
     (void)fwrite(line, 1, n, stderr);
 }
@@ -193,8 +196,7 @@ const char *cli_colour(const cli *c, enum cli_colour colour)
     return codes[colour];
 }
 
-/* --- lists -------------------------------------------------------------------------------------
- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 void cli_list_next(cli *c, cli_list *list)
 {
@@ -230,8 +232,7 @@ void cli_list_shapes(cli *c, const ef__shape *shape, const void *items, size_t c
     cli_list_end(c, &list);
 }
 
-/* --- objects -------------------------------------------------------------------
- */
+/* --- objects ---------------------------------------------------------------------------------- */
 
 void cli_json_event(cli *c, const ef_event *event, bool one_line)
 {
@@ -241,4 +242,155 @@ void cli_json_event(cli *c, const ef_event *event, bool one_line)
     ef__shape_write(&w, &ef__shape_event, event);
     if (one_line)
         ef__one_line(&c->out, start);
+}
+
+#define REDRAW_US 100000 /* ten updates per second */
+#define BAR_COLUMNS 20
+
+void cli_progress_begin(cli_progress *p, const cli *c, const char *label, const char *unit,
+                        bool bytes)
+{
+    *p = (cli_progress){.shown = !c->quiet && isatty(STDERR_FILENO),
+                        .label = label,
+                        .unit = unit,
+                        .bytes = bytes,
+                        .started_us = cli_mono_us()};
+}
+
+void cli_bytes_format(int64_t bytes, char out[32])
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+    size_t unit = 0;
+    int64_t tenths = bytes < INT64_MAX / 10 ? bytes * 10 : bytes;
+
+    while (tenths >= 10240 && unit < 4) {
+        tenths /= 1024;
+        unit++;
+    }
+    if (unit == 0)
+        (void)snprintf(out, 32, "%lld B", (long long)bytes);
+    else
+        (void)snprintf(out, 32, "%lld.%lld %s", (long long)(tenths / 10), (long long)(tenths % 10),
+                       units[unit]);
+}
+
+static void write_bar(ef__buf *line, int64_t done, int64_t total)
+{
+    int64_t full = done >= total ? BAR_COLUMNS : done * BAR_COLUMNS / total;
+
+    ef__buf_add_text(line, " [");
+    for (int64_t i = 0; i < BAR_COLUMNS; i++)
+        ef__buf_add_char(line, i < full ? '=' : i == full ? '>' : ' ');
+    ef__buf_printf(line, "] %3lld%%", (long long)(done >= total ? 100 : done * 100 / total));
+}
+
+static void write_amount(const cli_progress *p, ef__buf *line, int64_t done, int64_t total)
+{
+    char a[32], b[32];
+
+    if (p->bytes) {
+        cli_bytes_format(done, a);
+        cli_bytes_format(total, b);
+        ef__buf_printf(line, "  %s%s%s", a, total > 0 ? " of " : "", total > 0 ? b : "");
+    } else {
+        ef__buf_printf(line, "  %lld", (long long)done);
+        if (total > 0)
+            ef__buf_printf(line, " of %lld", (long long)total);
+    }
+}
+
+void cli_progress_update(cli_progress *p, int64_t done, int64_t total, int64_t count)
+{
+    int64_t now = cli_mono_us();
+    int64_t spent = now - p->started_us;
+    ef__buf line = EF__BUF_INIT(4096);
+
+    if (!p->shown || (p->drawn_us != 0 && now - p->drawn_us < REDRAW_US && done < total))
+        return;
+    p->drawn_us = now;
+    ef__buf_printf(&line, "\r\033[K%s", p->label);
+    if (total > 0 && done < INT64_MAX / 100)
+        write_bar(&line, done, total);
+    write_amount(p, &line, done, total);
+    if (spent > 0)
+        ef__buf_printf(&line, "  %.0f %s/s", (double)count * 1e6 / (double)spent, p->unit);
+    if (total > 0 && done > 0) {
+        double rest = (double)spent / 1e6 * (double)(total - done) / (double)done;
+        int64_t seconds = (int64_t)(rest + 0.5);
+        ef__buf_printf(&line, "  ETA %lld:%02lld", (long long)(seconds / 60),
+                       (long long)(seconds % 60));
+    }
+    (void)fwrite(line.ptr ? line.ptr : "", 1, line.len, stderr);
+    (void)fflush(stderr);
+    ef__buf_release(&line);
+}
+
+bool cli_progress_step(void *progress, int64_t done, int64_t total)
+{
+    cli_progress_update(progress, done, total, done);
+    return !cli_stopped();
+}
+
+void cli_progress_clear(cli_progress *p)
+{
+    if (p->shown && p->drawn_us != 0) {
+        (void)fputs("\r\033[K", stderr);
+        (void)fflush(stderr);
+    }
+    p->drawn_us = 0;
+}
+
+void cli_progress_end(cli_progress *p)
+{
+    cli_progress_clear(p);
+    p->shown = false;
+}
+
+#define READ_BYTES 65536
+
+static ef_status read_all(int fd, const char *path, ef__buf *out, ef_error *err)
+{
+    for (;;) {
+        if (!ef__buf_reserve(out, READ_BYTES))
+            return ef_fail(err, EF_TOO_LARGE, "%s is larger than %zu bytes", path,
+                           out->max_bytes - READ_BYTES);
+        ssize_t n = read(fd, out->ptr + out->len, READ_BYTES);
+        if (n < 0 && errno != EINTR)
+            return ef_fail(err, EF_IO, "%s could not be read: %s", path, strerror(errno));
+        if (n == 0)
+            return EF_OK;
+        if (n > 0)
+            out->len += (size_t)n;
+    }
+}
+
+ef_status cli_file_read(const char *path, ef__buf *out, ef_error *err)
+{
+    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return ef_fail(err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s could not be opened: %s",
+                       path, strerror(errno));
+    ef__buf_reset(out);
+    ef_status st = read_all(fd, path, out, err);
+    if (fd != STDIN_FILENO)
+        (void)close(fd);
+    return st;
+}
+
+void cli_lines_say(ef_str text)
+{
+    ef__buf out = EF__BUF_INIT(CLI_OUT_MAX);
+
+    while (text.len > 0) {
+        const char *end = memchr(text.ptr, '\n', text.len);
+        size_t length = end ? (size_t)(end - text.ptr) : text.len;
+        cli_escape(&out, (ef_str){text.ptr, length});
+        ef__buf_add_char(&out, '\n');
+        length += end ? 1 : 0;
+        text.ptr += length;
+        text.len -= length;
+    }
+    (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
+    ef__buf_release(&out);
 }

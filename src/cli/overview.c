@@ -3,6 +3,7 @@
  */
 #include "overview.h"
 #include "calls.h"
+
 #include "../base/utf8.h"
 #include "../shape/overview.h"
 
@@ -41,8 +42,7 @@ int64_t cli_overview_owned(const ef__overview *o, ef_str holder)
     return count;
 }
 
-/* --- views ----------------------------------------------------------------------------------
- */
+/* --- views ------------------------------------------------------------------------------------ */
 
 /* The newest open failures of one projection. */
 static ef_status read_troubles(cli *c, const ef_projection *p, ef__troubles *out, ef_error *err)
@@ -80,8 +80,7 @@ static void read_projections(cli *c, ef__overview *o)
         *err = (ef_error)EF_ERROR_INIT;
 }
 
-/* --- journal --------------------------------------------------------------------------------
- */
+/* --- journal ---------------------------------------------------------------------------------- */
 
 static ef_status read_lanes(cli *c, ef__overview *o, ef_error *err)
 {
@@ -133,7 +132,6 @@ static ef__disk read_disk(const cli *c, const ef_store_facts *facts)
 
 ef_status cli_overview_read(cli *c, bool all, ef__overview *o, ef_error *err)
 {
-    const ef_clock *clock = ef_clock_system();
     ef_status st;
 
     *o = (ef__overview)EF__OVERVIEW_INIT;
@@ -145,7 +143,64 @@ ef_status cli_overview_read(cli *c, bool all, ef__overview *o, ef_error *err)
     read_projections(c, o);
     ef__health_publisher_down(c->client ? NULL : c->engine, o->publisher_down);
     o->disk = read_disk(c, &o->facts);
-    o->read_us = clock->wall_us(clock->context);
+    o->read_us = cli_wall_us();
     ef__overview_derive(o);
     return EF_OK;
+}
+
+/* Clears the slots that were skipped. */
+static void advance_slots(cli_rate *rate, int64_t now_us)
+{
+    int64_t second = (now_us - rate->started_us) / 1000000;
+
+    if (second - rate->second > CLI_RATE_SECONDS_MAX)
+        rate->second = second - CLI_RATE_SECONDS_MAX;
+    while (rate->second < second)
+        rate->slots[++rate->second % CLI_RATE_SECONDS_MAX] = 0;
+}
+
+static int64_t slot_count(const cli_rate *rate, int64_t second)
+{
+    return second < 0 ? 0 : rate->slots[second % CLI_RATE_SECONDS_MAX];
+}
+
+void cli_rate_add(cli_rate *rate, int64_t now_us, int64_t count)
+{
+    advance_slots(rate, now_us);
+    rate->slots[rate->second % CLI_RATE_SECONDS_MAX] += count;
+}
+
+void cli_rate_spread(cli_rate *rate, int64_t since_us, int64_t now_us, int64_t count)
+{
+    int64_t seconds, whole;
+
+    advance_slots(rate, now_us);
+    seconds = rate->second - (since_us - rate->started_us) / 1000000;
+    seconds = seconds < CLI_RATE_SECONDS_MAX ? seconds : CLI_RATE_SECONDS_MAX;
+    whole = seconds > 1 ? count / seconds : 0;
+    for (int64_t i = 1; i < seconds; i++)
+        rate->slots[(rate->second - i) % CLI_RATE_SECONDS_MAX] += whole;
+    rate->slots[rate->second % CLI_RATE_SECONDS_MAX] +=
+        count - (seconds > 1 ? seconds - 1 : 0) * whole;
+}
+
+double cli_rate_over(cli_rate *rate, int64_t now_us, int64_t seconds)
+{
+    int64_t sum = 0, span_us = now_us - rate->started_us;
+
+    advance_slots(rate, now_us);
+    seconds = seconds < CLI_RATE_SECONDS_MAX ? seconds : CLI_RATE_SECONDS_MAX;
+    for (int64_t i = 0; i < seconds; i++)
+        sum += slot_count(rate, rate->second - i);
+    /* The current slot is not full: it counts for the time it has been open. */
+    if (span_us > seconds * 1000000)
+        span_us = (seconds - 1) * 1000000 + span_us % 1000000;
+    return span_us > 0 ? (double)sum * 1e6 / (double)(span_us < 1000000 ? 1000000 : span_us) : 0;
+}
+
+void cli_rate_history(cli_rate *rate, int64_t now_us, int64_t *out, size_t count)
+{
+    advance_slots(rate, now_us);
+    for (size_t i = 0; i < count; i++)
+        out[i] = slot_count(rate, rate->second - (int64_t)(count - i));
 }

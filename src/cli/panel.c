@@ -25,8 +25,7 @@
 #define HEALTH_LINES_MAX 3 /* maximum lines of the health text */
 #define NO_LIMIT (SIZE_MAX / 2)
 
-/* --- numbers --------------------------------------------------------------------------
- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 static void age_text(int64_t ms, char out[32])
 {
@@ -66,8 +65,7 @@ static void add_escaped(cli_flow *flow, const char *name, ef_str text)
     ef__buf_release(&item);
 }
 
-/* --- sections -------------------------------------------------------------------------------
- */
+/* --- sections --------------------------------------------------------------------------------- */
 
 /* The first part of the durability text ("acks survive: process crash yes, power loss yes; …"),
  * split so that it fits on two lines. */
@@ -226,8 +224,7 @@ static void add_tasks(const cli_panel_facts *f, cli_section *section, size_t wid
     cli_flow_end(&flow);
 }
 
-/* --- lists --------------------------------------------------------------------------------------
- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 static void add_name(cli_grid *grid, ef_str name, const char *suffix)
 {
@@ -372,8 +369,7 @@ static void add_errors(const cli_panel_facts *f, cli_section *section, size_t wi
         cli_section_line(section, EF_STR("none"));
 }
 
-/* --- pages --------------------------------------------------------------------------------------
- */
+/* --- pages ------------------------------------------------------------------------------------ */
 
 static size_t column_count(size_t width)
 {

@@ -33,15 +33,7 @@ static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT};
 enum { WATCHED = sizeof watched / sizeof watched[0] };
 static struct sigaction actions_before[WATCHED];
 
-static int64_t now_us(void)
-{
-    const ef_clock *clock = ef_clock_system();
-
-    return clock->mono_us(clock->context);
-}
-
-/* --- terminal -------------------------------------------------------------------------------
- */
+/* --- terminal --------------------------------------------------------------------------------- */
 
 bool cli_screen_possible(const cli *c)
 {
@@ -133,8 +125,7 @@ void cli_screen_close(cli_screen *s)
     ef__buf_release(&s->shown);
 }
 
-/* --- keys ---------------------------------------------------------------------------------------
- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static void handle_key(cli_screen *s, char key)
 {
@@ -189,15 +180,14 @@ bool cli_screen_wait(cli_screen *s)
     int64_t left;
 
     do {
-        left = s->drawn_us ? s->drawn_us + FRAME_US - now_us() : 0;
+        left = s->drawn_us ? s->drawn_us + FRAME_US - cli_mono_us() : 0;
         if (left > 0)
             read_key(s, left);
     } while (left > 0 && !s->ended && !cli_stopped());
     return !s->ended && !cli_stopped() && !cli_reader_gone(s->c);
 }
 
-/* --- frames -------------------------------------------------------------------------------------
- */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 static bool size_has_changed(cli_screen *s)
 {
@@ -238,7 +228,7 @@ void cli_screen_show(cli_screen *s, const cli_panel_facts *facts)
 {
     bool resized = size_has_changed(s);
 
-    s->drawn_us = now_us();
+    s->drawn_us = cli_mono_us();
     if (s->paused && !s->turned && !resized)
         return;
     s->turned = false;

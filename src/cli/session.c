@@ -164,8 +164,7 @@ ef__setting_view cli_setting(const cli *c, const char *key)
     return none;
 }
 
-/* --- loading ------------------------------------------------------------------------------------
- */
+/* --- loading ---------------------------------------------------------------------------------- */
 
 static const char *early_value(const cli *c, const char *option, const char *variable,
                                const char *otherwise)
@@ -225,10 +224,9 @@ static void write_log(void *context, ef_log_level level, const char *message,
                       const ef_log_field *fields, uint64_t field_count)
 {
     const cli *c = context;
-    const ef_clock *clock = ef_clock_system();
     char line[EF_LOG_LINE_MAX];
-    uint64_t n = ef_log_line(c->log_style, clock->wall_us(clock->context), level, message, fields,
-                             field_count, line);
+    uint64_t n =
+        ef_log_line(c->log_style, cli_wall_us(), level, message, fields, field_count, line);
 
     (void)fwrite(line, 1, n, stderr);
 }
@@ -395,8 +393,7 @@ ef_status cli_data_use(cli *c, const char *directory, ef_error *err)
     return st == EF_OK ? store_urls(c, err) : st;
 }
 
-/* --- values -------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 ef_str cli_tenant(const cli *c)
 {
@@ -462,8 +459,7 @@ ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
     return view->value;
 }
 
-/* --- journal --------------------------------------------------------------------------------
- */
+/* --- journal ---------------------------------------------------------------------------------- */
 
 /* A restore was interrupted: the stores are incomplete (backup.h). */
 static bool is_restore_incomplete(const cli *c)

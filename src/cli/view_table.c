@@ -5,7 +5,7 @@
  * last, because they are long. On a terminal, cells are cut and columns omitted to fit the width;
  * otherwise only the number of columns is limited. A message on stderr reports omitted columns.
  */
-#include "view.h"
+#include "cli.h"
 #include "../base/limits.h"
 #include "../base/utf8.h"
 

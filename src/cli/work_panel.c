@@ -12,27 +12,12 @@
 #define READ_MS_MIN 500
 #define READ_SHARE 10 /* reading the stores may take at most a tenth of the time */
 
-static int64_t mono_us(void)
-{
-    const ef_clock *clock = ef_clock_system();
-
-    return clock->mono_us(clock->context);
-}
-
-static int64_t wall_us(void)
-{
-    const ef_clock *clock = ef_clock_system();
-
-    return clock->wall_us(clock->context);
-}
-
-/* --- reports -------------------------------------------------------------------------------
- */
+/* --- reports ---------------------------------------------------------------------------------- */
 
 static void add_trouble(cli_work_panel *p, const char *text)
 {
     pthread_mutex_lock(&p->lock);
-    cli_troubles_add(&p->troubles, wall_us(), text);
+    cli_troubles_add(&p->troubles, cli_wall_us(), text);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -74,7 +59,7 @@ static void on_log(void *context, ef_log_level level, const char *message,
 void cli_work_panel_init(cli_work_panel *p)
 {
     pthread_mutex_init(&p->lock, NULL);
-    p->started_us = p->rate.started_us = mono_us();
+    p->started_us = p->rate.started_us = cli_mono_us();
     p->log_before = p->c->log;
     if (isatty(STDERR_FILENO)) {
         p->c->log.write = on_log;
@@ -102,8 +87,8 @@ static void add_tick(cli_work_panel *p, const char *task, const ef_tick *tick)
         sum->owned_count = tick->owned_count;
     }
     if (tick->renewed_heartbeat)
-        p->beat_us = mono_us();
-    cli_rate_add(&p->rate, mono_us(), tick->claimed + tick->caught_up + tick->run_events);
+        p->beat_us = cli_mono_us();
+    cli_rate_add(&p->rate, cli_mono_us(), tick->claimed + tick->caught_up + tick->run_events);
 }
 
 void cli_work_panel_report(cli_work_panel *p, const char *task, const ef_tick *tick,
@@ -121,8 +106,7 @@ void cli_work_panel_report(cli_work_panel *p, const char *task, const ef_tick *t
     pthread_mutex_unlock(&p->lock);
 }
 
-/* --- frames ------------------------------------------------------------------------------
- */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 /* The engine generates the name; the worker list shows host and pid. */
 static ef_str own_name(const cli_work_panel *p, const ef__overview *o)
@@ -143,7 +127,7 @@ static int64_t reread_stores(cli_work_panel *p, ef__overview *o)
 {
     ef_error err = EF_ERROR_INIT;
     ef__overview found;
-    int64_t began_us = mono_us();
+    int64_t began_us = cli_mono_us();
     int64_t rest_us = (p->interval_ms > READ_MS_MIN ? p->interval_ms : READ_MS_MIN) * 1000;
 
     if (cli_overview_read(p->c, false, &found, &err) == EF_OK) {
@@ -152,7 +136,7 @@ static int64_t reread_stores(cli_work_panel *p, ef__overview *o)
     } else {
         add_trouble(p, err.text);
     }
-    int64_t now_us = mono_us(), share_us = (now_us - began_us) * READ_SHARE;
+    int64_t now_us = cli_mono_us(), share_us = (now_us - began_us) * READ_SHARE;
     return now_us + (share_us > rest_us ? share_us : rest_us);
 }
 
@@ -165,13 +149,13 @@ static void show_frame(cli_work_panel *p, cli_screen *screen, ef_supervisor *sup
                            .tasks = tasks,
                            .task_count = task_count < TASKS_MAX ? task_count : TASKS_MAX};
     ef__troubles troubles = o->troubles;
-    int64_t now_us = mono_us();
+    int64_t now_us = cli_mono_us();
     cli_panel_facts facts = {.title = "work",
                              .mode = cli_mode_name(p->c->mode),
                              .overview = o,
                              .troubles = &troubles,
                              .work = &work,
-                             .now_us = wall_us(),
+                             .now_us = cli_wall_us(),
                              .up_ms = (now_us - p->started_us) / 1000,
                              .refresh_ms = next_us > now_us ? (next_us - now_us) / 1000 : 0,
                              .window_s = p->window_s};
@@ -203,7 +187,7 @@ void cli_work_panel_run(cli_work_panel *p, ef_supervisor *supervisor)
     set_shown(p, true);
     cli_screen_open(&screen, p->c);
     while (cli_screen_wait(&screen)) {
-        if (mono_us() >= next_us && !screen.paused)
+        if (cli_mono_us() >= next_us && !screen.paused)
             next_us = reread_stores(p, &overview);
         show_frame(p, &screen, supervisor, &overview, next_us);
     }

@@ -10,7 +10,6 @@
 #define EF_CLI_WORK_PANEL_H
 
 #include "overview.h"
-#include "rate.h"
 
 #include <pthread.h>
 

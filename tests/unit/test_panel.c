@@ -3,7 +3,6 @@
  */
 #include "../../src/cli/layout.h"
 #include "../../src/cli/panel.h"
-#include "../../src/cli/rate.h"
 
 #include "test.h"
 

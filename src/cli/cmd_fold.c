@@ -1,0 +1,160 @@
+/*
+ * cmd_fold.c - everfold fold check FILE…, and explain FILE [-o json|dot]
+ *
+ * All files are checked, even if the first has errors.
+ */
+#include "cli.h"
+
+ef_status cli_program_check(const char *path, ef__buf *text, bool *out_shown, ef_error *err)
+{
+    ef_text report = {0};
+    ef_status st = cli_file_read(path, text, err);
+
+    *out_shown = false;
+    if (st != EF_OK)
+        return st;
+    st = ef_program_check(path, ef__buf_str(text), EF_TEXT_PLAIN, &report, err);
+    if (report.len > 0) {
+        cli_lines_say((ef_str){report.ptr, report.len});
+        *out_shown = st == EF_BAD_INPUT;
+    }
+    ef_text_release(&report);
+    return st;
+}
+
+#define REPORT_ARENA_BYTES (4 * 1024 * 1024)
+
+static int check_as_text(cli *c, const char *path, ef__buf *text)
+{
+    ef_error err = EF_ERROR_INIT;
+    bool shown = false;
+    ef_status st = cli_program_check(path, text, &shown, &err);
+
+    if (st == EF_OK) {
+        cli_escape(&c->out, ef_str_from(path));
+        ef__buf_add_text(&c->out, ": ok\n");
+        return 0;
+    }
+    return shown ? ef_status_exit(st) : cli_fail(c, &err, NULL);
+}
+
+/* The report of a file is an array; the items of all files are printed as one list. */
+static ef_status print_items(cli *c, cli_list *list, const ef_text *report, ef_error *err)
+{
+    ef__arena arena = EF__ARENA_INIT(REPORT_ARENA_BYTES);
+    ef__json *items = NULL;
+    ef_status st =
+        ef__json_parse((ef_str){report->ptr, report->len}, CLI_OUT_MAX, &arena, &items, err);
+
+    for (const ef__json *item = st == EF_OK ? items->first : NULL; item; item = item->next) {
+        cli_list_next(c, list);
+        ef__buf_add_str(&c->out, item->text);
+        (void)cli_list_item_end(c, list);
+    }
+    ef__arena_release(&arena);
+    return st;
+}
+
+static int check_as_json(cli *c, const char *path, ef__buf *text, cli_list *list)
+{
+    ef_error err = EF_ERROR_INIT, print_err = EF_ERROR_INIT;
+    ef_text report = {0};
+    ef_status st = cli_file_read(path, text, &err);
+    int rc;
+
+    if (st == EF_OK)
+        st = ef_program_check(path, ef__buf_str(text), EF_TEXT_JSON, &report, &err);
+    rc = st == EF_OK || report.len > 0 ? ef_status_exit(st) : cli_fail(c, &err, NULL);
+    if (report.len > 0 && print_items(c, list, &report, &print_err) != EF_OK)
+        rc = cli_fail(c, &print_err, NULL);
+    ef_text_release(&report);
+    return rc;
+}
+
+static int run_check(cli *c)
+{
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    int rc = 0;
+
+    for (size_t i = 0; i < c->argument_count; i++) {
+        int file_rc = c->format == CLI_TABLE ? check_as_text(c, c->arguments[i], &text)
+                                             : check_as_json(c, c->arguments[i], &text, &list);
+        rc = rc == 0 ? file_rc : rc;
+    }
+    if (c->format != CLI_TABLE)
+        cli_list_end(c, &list);
+    ef__buf_release(&text);
+    return rc;
+}
+
+const cli_command cli_cmd_fold_check = {
+    .name = "fold check",
+    .summary = "check programs and report errors with file, line and column",
+    .arguments = CLI_ARGUMENTS({"FILE", false, true, "@file", "program file; - reads stdin"}),
+    .more = "Errors and warnings go to stderr with file, line, column and a caret; with -o json\n"
+            "they are an array on stdout. The exit code is 2 if a program has an error.",
+    .example = "everfold fold check shop/customer_orders.fold",
+    .run = run_check,
+};
+
+/* This command has an option -o of its own, for `dot`; -o before the command is the common option.
+ */
+static ef_status read_format(cli *c, ef_text_form *out, ef_error *err)
+{
+    const char *asked = cli_value(c, "output");
+
+    *out = c->format == CLI_TABLE ? EF_TEXT_PLAIN : EF_TEXT_JSON;
+    if (!asked)
+        return EF_OK;
+    c->format = CLI_TABLE;
+    if (strcmp(asked, "text") == 0 || strcmp(asked, "table") == 0) {
+        *out = EF_TEXT_PLAIN;
+    } else if (strcmp(asked, "json") == 0 || strcmp(asked, "ndjson") == 0) {
+        *out = EF_TEXT_JSON;
+        c->format = CLI_JSON;
+    } else if (strcmp(asked, "dot") == 0) {
+        *out = EF_TEXT_DOT;
+    } else {
+        return ef_fail(err, EF_BAD_INPUT, "-o is '%s': must be text, json or dot", asked);
+    }
+    return EF_OK;
+}
+
+static int run_explain(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_text_form form;
+    ef_text report = {0};
+    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    ef_status st = read_format(c, &form, &err);
+    int rc = 0;
+
+    if (st == EF_OK)
+        st = cli_file_read(c->arguments[0], &text, &err);
+    if (st == EF_OK)
+        st = ef_program_explain(c->arguments[0], ef__buf_str(&text), form, &report, &err);
+    if (st == EF_OK) {
+        ef__buf_add_str(&c->out, (ef_str){report.ptr, report.len});
+        if (report.len > 0 && report.ptr[report.len - 1] != '\n')
+            ef__buf_add_char(&c->out, '\n');
+    } else if (st == EF_BAD_INPUT && report.len > 0 && form != EF_TEXT_JSON) {
+        cli_lines_say((ef_str){report.ptr, report.len});
+        rc = ef_status_exit(st);
+    } else {
+        rc = cli_fail(c, &err, NULL);
+    }
+    ef_text_release(&report);
+    ef__buf_release(&text);
+    return rc;
+}
+
+const cli_command cli_cmd_fold_explain = {
+    .name = "fold explain",
+    .summary = "show what a program does, as compiled",
+    .options = CLI_OPTIONS(
+        {"output", 'o', "FORMAT", NULL, "text,json,dot", "text, json or dot (for Graphviz)"}),
+    .arguments = CLI_ARGUMENTS({"FILE", false, false, "@file", "program file; - reads stdin"}),
+    .example = "everfold fold explain shop/customer_orders.fold -o dot | dot -Tsvg > orders.svg",
+    .run = run_explain,
+};

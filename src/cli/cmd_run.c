@@ -1,0 +1,312 @@
+/*
+ * cmd_run.c - everfold run ls, show, watch and cancel; driving a run to its end
+ *
+ * A worker that drives a run ends it at its next step after a cancellation. If none does, the
+ * command ends it, so that an unfinished generation is removed at once.
+ */
+#include "calls.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define POLL_MS 50
+
+/* --- output ----------------------------------------------------------------------------------- */
+
+static void add_line(cli *c, const char *name, ef_str value)
+{
+    if (value.len == 0)
+        return;
+    ef__buf_printf(&c->out, "%-14s", name);
+    cli_escape(&c->out, value);
+    ef__buf_add_char(&c->out, '\n');
+}
+
+static void add_moment(cli *c, const char *name, int64_t time_us)
+{
+    char text[EF_TIME_TEXT_MAX];
+
+    if (time_us == 0)
+        return;
+    ef_time_format(time_us, text);
+    add_line(c, name, ef_str_from(text));
+}
+
+void cli_print_run(cli *c, const ef_run *run)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    if (c->format != CLI_TABLE) {
+        ef__shape_write(&w, &ef__shape_run, run);
+        ef__buf_add_char(&c->out, '\n');
+        return;
+    }
+    add_line(c, "id", run->id);
+    add_line(c, "mode", ef_str_from(ef_run_mode_name(run->mode)));
+    add_line(c, "projection", run->projection.len ? run->projection : EF_STR("(all)"));
+    add_line(c, "tenant", run->tenant);
+    add_line(c, "state", ef_str_from(ef_run_state_name(run->state)));
+    add_moment(c, "requested at", run->requested_us);
+    add_moment(c, "started at", run->started_us);
+    add_moment(c, "finished at", run->finished_us);
+    ef__buf_printf(&c->out, "%-14s%" PRId64, "processed", run->processed);
+    if (run->total >= 0)
+        ef__buf_printf(&c->out, " of %" PRId64, run->total);
+    ef__buf_add_char(&c->out, '\n');
+    add_line(c, "error", run->error);
+    add_line(c, "reason", run->reason);
+    add_line(c, "requester", run->requester);
+    add_line(c, "detail", run->detail);
+}
+
+static void table_runs(cli *c, const ef_run *runs, size_t count)
+{
+    static const char *const heads[] = {"ID",        "MODE",      "PROJECTION", "STATE",
+                                        "REQUESTED", "PROCESSED", "TOTAL",      "ERROR"};
+    cli_table table = CLI_TABLE_INIT(heads, 8, 0x60);
+
+    for (size_t i = 0; i < count; i++) {
+        cli_table_text(&table, runs[i].id);
+        cli_table_text(&table, ef_str_from(ef_run_mode_name(runs[i].mode)));
+        cli_table_text(&table, runs[i].projection.len ? runs[i].projection : EF_STR("(all)"));
+        cli_table_text(&table, ef_str_from(ef_run_state_name(runs[i].state)));
+        cli_table_time(&table, runs[i].requested_us);
+        cli_table_int(&table, runs[i].processed);
+        if (runs[i].total >= 0)
+            cli_table_int(&table, runs[i].total);
+        else
+            cli_table_text(&table, EF_STR("-"));
+        cli_table_text(&table, runs[i].error);
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+}
+
+/* --- driving ---------------------------------------------------------------------------------- */
+
+typedef struct run_follower {
+    cli *cli;
+    cli_progress bar;
+    char reported[EF_ERROR_TEXT_MAX]; /* reason that was reported last */
+    int64_t processed_before;         /* events processed before this command started */
+} run_follower;
+
+static bool is_open(const ef_run *run)
+{
+    return run->state == EF_RUN_QUEUED || run->state == EF_RUN_RUNNING;
+}
+
+/* Reports each reason once. */
+static void report_trouble(run_follower *w, const ef_run *run)
+{
+    char text[sizeof w->reported];
+
+    (void)snprintf(text, sizeof text, "%.*s", EF_STR_ARG(run->error));
+    if (strcmp(text, w->reported) == 0)
+        return;
+    memcpy(w->reported, text, sizeof text);
+    if (text[0])
+        cli_warn(w->cli, "everfold: the run is waiting and continues by itself: %s", text);
+}
+
+static bool show_progress(void *context, const ef_run *run, bool idle)
+{
+    run_follower *w = context;
+
+    if (w->processed_before < 0)
+        w->processed_before = run->processed;
+    cli_progress_update(&w->bar, run->processed, run->total > 0 ? run->total : 0,
+                        run->processed - w->processed_before);
+    if (is_open(run))
+        report_trouble(w, run);
+    if (idle)
+        cli_sleep_us(POLL_MS * 1000);
+    return !cli_stopped();
+}
+
+static ef_status poll_run(cli *c, ef_run_list *list, run_follower *w, ef_error *err)
+{
+    ef_run_list fresh = {0};
+    ef_status st = EF_OK;
+
+    while (st == EF_OK && is_open(&list->items[0]) && show_progress(w, &list->items[0], true)) {
+        st = cli_run_get(c, list->items[0].id, &fresh, err);
+        ef_run_list last = *list;
+        *list = fresh;
+        fresh = last;
+    }
+    ef_run_list_release(&fresh);
+    return st;
+}
+
+/* Exit code for the state of the run. */
+static int exit_code_of_run(cli *c, const ef_run *run)
+{
+    if (is_open(run)) {
+        cli_say(c, "a worker continues the run; see: everfold run watch %.*s", EF_STR_ARG(run->id));
+        return cli_stopped_exit();
+    }
+    if (run->state == EF_RUN_FAILED)
+        cli_warn(c, "everfold: run %.*s has failed: %.*s", EF_STR_ARG(run->id),
+                 EF_STR_ARG(run->error));
+    if (run->state == EF_RUN_CANCELLED)
+        cli_warn(c, "everfold: run %.*s was cancelled", EF_STR_ARG(run->id));
+    return run->state == EF_RUN_COMPLETED ? 0 : 1;
+}
+
+static int follow_run(cli *c, ef_run_list *list, bool drive)
+{
+    ef_error err = EF_ERROR_INIT;
+    run_follower w = {.cli = c, .processed_before = -1};
+    ef_run_list driven = {0};
+    ef_status st;
+
+    cli_stop_on_signals();
+    cli_progress_begin(&w.bar, c, ef_run_mode_name(list->items[0].mode), "events", false);
+    if (drive) {
+        st = cli_engine_run(c, list->items[0].id,
+                            &(ef_run_options){.progress = show_progress, .context = &w}, &driven,
+                            &err);
+        if (st == EF_OK) {
+            ef_run_list_release(list);
+            *list = driven;
+        } else
+            ef_run_list_release(&driven);
+    } else
+        st = poll_run(c, list, &w, &err);
+    cli_progress_end(&w.bar);
+    return st == EF_OK ? exit_code_of_run(c, &list->items[0]) : cli_fail(c, &err, NULL);
+}
+
+int cli_run_drive(cli *c, ef_run_list *list)
+{
+    return follow_run(c, list, true);
+}
+
+/* As above, but only polls the run. */
+static int watch_run(cli *c, ef_run_list *list)
+{
+    return follow_run(c, list, false);
+}
+
+static int run_ls(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_run_list runs = {0};
+    int64_t limit = 50;
+    ef_status st = cli_number(c, "limit", 1, 10000, &limit, &err);
+    int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
+
+    if (rc != 0)
+        return rc;
+    if (cli_run_ls(c, cli_has(c, "open"), (size_t)limit, &runs, &err) != EF_OK)
+        rc = cli_fail(c, &err, NULL);
+    else if (c->format != CLI_TABLE)
+        cli_list_shapes(c, &ef__shape_run, runs.items, runs.count);
+    else if (runs.count == 0)
+        cli_say(c, "no runs");
+    else
+        table_runs(c, runs.items, runs.count);
+    ef_run_list_release(&runs);
+    return rc;
+}
+
+const cli_command cli_cmd_run_ls = {
+    .name = "run ls",
+    .summary = "list runs: replays, rebuilds and verifications, newest first",
+    .options = CLI_OPTIONS({"open", 0, NULL, NULL, NULL, "only queued and running runs"},
+                           {"limit", 0, "N", NULL, NULL, "at most N runs (default 50)"}),
+    .example = "everfold run ls --open",
+    .run = run_ls,
+};
+
+static int show_run(cli *c, bool watch)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_run_list runs = {0};
+    int rc = cli_journal_need(c, true);
+
+    if (rc != 0)
+        return rc;
+    if (cli_run_get(c, ef_str_from(c->arguments[0]), &runs, &err) != EF_OK) {
+        rc = cli_fail(c, &err, "see: everfold run ls");
+    } else {
+        rc = watch ? watch_run(c, &runs) : 0;
+        cli_print_run(c, &runs.items[0]);
+    }
+    ef_run_list_release(&runs);
+    return rc;
+}
+
+static int run_show(cli *c)
+{
+    return show_run(c, false);
+}
+
+static int run_watch(cli *c)
+{
+    return show_run(c, true);
+}
+
+const cli_command cli_cmd_run_show = {
+    .name = "run show",
+    .summary = "show a run: state, progress and result",
+    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the run"}),
+    .example = "everfold run show \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
+    .run = run_show,
+};
+
+const cli_command cli_cmd_run_watch = {
+    .name = "run watch",
+    .summary = "follow the progress of a run until it ends",
+    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the run"}),
+    .more =
+        "The command only waits; workers do the work (everfold work). The exit code is 1 if the\n"
+        "run did not complete.",
+    .example = "everfold run watch \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
+    .run = run_watch,
+};
+
+/* Runs a few steps, which is enough if no worker drives the run; otherwise that worker ends it. */
+static bool run_few_steps(void *context, const ef_run *run, bool idle)
+{
+    int *left = context;
+
+    (void)run;
+    return !idle && (*left)-- > 0;
+}
+
+static int run_cancel(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_run_list runs = {0};
+    ef_str id = ef_str_from(c->arguments[0]);
+    int left = 3, rc = cli_engine_need(c, false);
+
+    if (rc != 0)
+        return rc;
+    ef_status st = cli_run_cancel(c, id, cli_reason(c), &err);
+    if (st == EF_OK)
+        st = cli_engine_run(c, id, &(ef_run_options){.progress = run_few_steps, .context = &left},
+                            &runs, &err);
+    if (st == EF_OK)
+        st = cli_note(c, "cancel", runs.items[0].projection, &err);
+    if (st != EF_OK)
+        rc = cli_fail(c, &err, st == EF_NOT_FOUND ? "see: everfold run ls" : NULL);
+    else
+        cli_print_run(c, &runs.items[0]);
+    ef_run_list_release(&runs);
+    return rc;
+}
+
+const cli_command cli_cmd_run_cancel = {
+    .name = "run cancel",
+    .summary = "cancel a run; committed work stays",
+    .options = CLI_OPTIONS(CLI_REASON),
+    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the run"}),
+    .more = "The unfinished generation of a rebuild is removed. A worker that drives the run ends\n"
+            "it at its next step.",
+    .example = "id=$(everfold projection rebuild customer_orders -o json | cut -d '\"' -f 4) && "
+               "everfold run cancel \"$id\"",
+    .run = run_cancel,
+};

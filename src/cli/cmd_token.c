@@ -1,0 +1,334 @@
+/*
+ * cmd_token.c - everfold token create --scope S,…, ls, and revoke ID: API tokens, in the token file
+ * or of a server
+ *
+ * The secret is printed once; only its hash is stored.
+ */
+#include "cli.h"
+
+#include "../base/utf8.h"
+#include "../server/token.h"
+
+#include <stdio.h>
+
+/* {"id","scopes",…}, without a newline; with `text` at the end unless it is NULL. */
+static void write_token(cli *c, const ef__api_token *token, const char *text)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    ef__json_open(&w, '{');
+    ef__token_members(&w, token, cli_wall_us());
+    if (text) {
+        ef__json_key(&w, "token");
+        ef__json_str(&w, ef_str_from(text));
+    }
+    ef__json_close(&w, '}');
+}
+
+/* --- through a server ------------------------------------------------------------------------- */
+
+static ef_status copy_token(const ef_client_token *remote, ef__api_token *out, ef_error *err)
+{
+    *out = (ef__api_token){.bound = remote->bound,
+                           .created_us = remote->created_us,
+                           .expires_us = remote->expires_us,
+                           .revoked_us = remote->revoked_us};
+    if (remote->id.len >= sizeof(out->id) || remote->tenant.len >= sizeof(out->tenant) ||
+        remote->note.len >= sizeof(out->note))
+        return ef_fail(err, EF_IO, "invalid response from the server: a name is too long");
+    (void)snprintf(out->id, sizeof(out->id), "%.*s", EF_STR_ARG(remote->id));
+    (void)snprintf(out->tenant, sizeof(out->tenant), "%.*s", EF_STR_ARG(remote->tenant));
+    (void)snprintf(out->note, sizeof(out->note), "%.*s", EF_STR_ARG(remote->note));
+    return ef__scopes_parse(remote->scopes, &out->scopes, err);
+}
+
+static ef_status request_create(cli *c, ef__api_token *token, int64_t expires_ms,
+                                char text[EF__TOKEN_TEXT_MAX], ef_error *err)
+{
+    ef_client_token_list made = {0};
+    char scopes[EF__SCOPES_TEXT_MAX];
+    ef_status st;
+
+    ef__scopes_format(token->scopes, scopes);
+    st = ef_client_token_create(c->client,
+                                &(ef_client_token){.scopes = ef_str_from(scopes),
+                                                   .bound = token->bound,
+                                                   .tenant = ef_str_from(token->tenant),
+                                                   .note = ef_str_from(token->note)},
+                                (expires_ms + 999) / 1000, &made, err);
+    if (st == EF_OK)
+        st = copy_token(&made.items[0], token, err);
+    if (st == EF_OK)
+        (void)snprintf(text, EF__TOKEN_TEXT_MAX, "%.*s", EF_STR_ARG(made.items[0].text));
+    ef_client_token_list_release(&made);
+    return st;
+}
+
+static ef_status request_ls(cli *c, ef__token_list *out, ef_error *err)
+{
+    ef_client_token_list remote = {0};
+    ef_status st = ef_client_token_ls(c->client, &remote, err);
+
+    for (size_t i = 0; st == EF_OK && i < remote.count; i++) {
+        ef__api_token token;
+        st = copy_token(&remote.items[i], &token, err);
+        if (st == EF_OK)
+            st = ef__token_list_add(out, &token, err);
+    }
+    ef_client_token_list_release(&remote);
+    return st;
+}
+
+static ef_status request_revoke(cli *c, ef_str id, ef__api_token *out, ef_error *err)
+{
+    ef_client_token_list one = {0};
+    ef_status st = ef_client_token_revoke(c->client, id, cli_reason(c), &one, err);
+
+    if (st == EF_OK)
+        st = copy_token(&one.items[0], out, err);
+    ef_client_token_list_release(&one);
+    return st;
+}
+
+/* --- in the token file, or through a server --------------------------------------------------- */
+
+static ef_status add_token(ef__token_list *list, void *context, ef_error *err)
+{
+    return ef__token_list_add(list, context, err);
+}
+
+/* Creates a token with the scopes, tenant and note of `token`, valid for `expires_ms` (0: no
+ * limit). `token` receives the stored values, `text` the secret, which is shown once. */
+static ef_status create_token(cli *c, ef__api_token *token, int64_t expires_ms,
+                              char text[EF__TOKEN_TEXT_MAX], ef_error *err)
+{
+    int64_t now_us = cli_wall_us();
+    char path[PATH_MAX];
+    ef_status st;
+
+    if (c->client)
+        return request_create(c, token, expires_ms, text, err);
+    token->expires_us = expires_ms ? now_us + expires_ms * 1000 : 0;
+    st = cli_tokens_path(c, path, err);
+    if (st == EF_OK)
+        st = ef__token_make(token, now_us, text, err);
+    /* If both stores are on a database server, init created no data directory. */
+    if (st == EF_OK && cli_url_on_server(c->journal_url) && cli_url_on_server(c->views_url))
+        st = cli_data_make(c, err);
+    if (st == EF_OK)
+        st = ef__tokens_change(path, add_token, token, err);
+    return st;
+}
+
+static ef_status list_tokens(cli *c, ef__token_list *out, ef_error *err)
+{
+    char path[PATH_MAX];
+    ef_status st;
+
+    *out = (ef__token_list){NULL, 0};
+    if (c->client)
+        return request_ls(c, out, err);
+    st = cli_tokens_path(c, path, err);
+    return st == EF_OK ? ef__tokens_read(path, out, err) : st;
+}
+
+/* Revokes a token, with --reason in the audit entry. `out` receives the stored values. EF_NOT_FOUND
+ */
+static ef_status revoke_token(cli *c, ef_str id, ef__api_token *out, ef_error *err)
+{
+    ef_error note = EF_ERROR_INIT;
+    char path[PATH_MAX];
+    ef_status st;
+
+    if (c->client)
+        return request_revoke(c, id, out, err);
+    st = cli_tokens_path(c, path, err);
+    if (st == EF_OK)
+        st = ef__tokens_revoke(path, id, cli_wall_us(), out, err);
+    /* The token is revoked even if the journal is unavailable for the audit entry. */
+    if (st == EF_OK && (cli_journal_open(c, &(ef_journal_options){0}, &note) != EF_OK ||
+                        cli_note(c, "token_revoke", ef_str_from(out->id), &note) != EF_OK))
+        cli_warn(c, "everfold: the audit entry was not written: %s", note.text);
+    return st;
+}
+
+static ef_status read_options(const cli *c, ef__api_token *out, int64_t *out_expires_ms,
+                              ef_error *err)
+{
+    const char *scope = cli_value(c, "scope"), *note = cli_value(c, "note");
+    ef_str tenant = cli_tenant(c);
+    ef_status st = scope ? ef__scopes_parse(ef_str_from(scope), &out->scopes, err)
+                         : ef_fail(err, EF_BAD_INPUT,
+                                   "token create needs --scope: append, read, work, operate, "
+                                   "admin");
+
+    if (st == EF_OK)
+        st = cli_duration(c, "expires", out_expires_ms, err);
+    if (st == EF_OK && cli_has(c, "expires") && *out_expires_ms == 0)
+        st = ef_fail(err, EF_BAD_INPUT, "--expires is 0: the token would be expired at once");
+    if (st == EF_OK && note &&
+        (strlen(note) >= sizeof(out->note) || !ef__utf8_valid(ef_str_from(note))))
+        st = ef_fail(err, EF_BAD_INPUT, "--note is too long or not UTF-8: at most %zu bytes",
+                     sizeof(out->note) - 1);
+    if (st == EF_OK && (tenant.len >= sizeof(out->tenant) || !ef__utf8_valid(tenant)))
+        st = ef_fail(err, EF_BAD_INPUT, "--tenant is too long or not UTF-8: at most %zu bytes",
+                     sizeof(out->tenant) - 1);
+    if (st != EF_OK)
+        return st;
+    out->bound = cli_tenant_given(c);
+    (void)snprintf(out->tenant, sizeof(out->tenant), "%.*s", EF_STR_ARG(tenant));
+    (void)snprintf(out->note, sizeof(out->note), "%s", note ? note : "");
+    return EF_OK;
+}
+
+static void print_token(cli *c, const ef__api_token *token, const char *text)
+{
+    char scopes[EF__SCOPES_TEXT_MAX];
+
+    if (c->format == CLI_TABLE) {
+        ef__scopes_format(token->scopes, scopes);
+        cli_say(c, "token %s for %s, %s%s; the secret is shown only once:", token->id, scopes,
+                token->bound ? "tenant " : "all tenants",
+                !token->bound      ? ""
+                : token->tenant[0] ? token->tenant
+                                   : "\"\"");
+        ef__buf_printf(&c->out, "%s\n", text);
+        return;
+    }
+    write_token(c, token, text);
+    ef__buf_add_char(&c->out, '\n');
+}
+
+static int run_create(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef__api_token token = {0};
+    char text[EF__TOKEN_TEXT_MAX];
+    int64_t expires_ms = 0;
+    ef_status st = read_options(c, &token, &expires_ms, &err);
+    int rc = st == EF_OK ? cli_connect(c) : 0;
+
+    if (rc != 0)
+        return rc;
+    if (st == EF_OK)
+        st = create_token(c, &token, expires_ms, text, &err);
+    if (st != EF_OK)
+        return cli_fail(c, &err, st == EF_NOT_FOUND ? "run: everfold init" : NULL);
+    print_token(c, &token, text);
+    return 0;
+}
+
+const cli_command cli_cmd_token_create = {
+    .name = "token create",
+    .summary = "create an API token; its secret is shown once",
+    .options = CLI_OPTIONS(
+        {"scope", 's', "SCOPES", NULL, "append,read,work,operate,admin",
+         "comma-separated scopes: append, read, work, operate, admin"},
+        {"expires", 0, "DURATION", NULL, NULL, "expires after this time: 30d (default: never)"},
+        {"note", 0, "TEXT", NULL, NULL, "purpose of the token"}),
+    .more =
+        "With --tenant the token is valid for that tenant only. Scopes: append writes events;\n"
+        "read reads events, views and states; operate deploys, rebuilds, requeues and skips;\n"
+        "work is for workers; admin is all of them. A running server accepts the token within a\n"
+        "second. Until the first token exists, the server accepts loopback connections without\n"
+        "one.",
+    .example = "everfold token create --scope append,read --expires 90d --note shop",
+    .run = run_create,
+};
+
+static void print_tokens_json(cli *c, const ef__token_list *tokens)
+{
+    cli_list list = {.lines = c->format == CLI_NDJSON};
+
+    for (size_t i = 0; i < tokens->count; i++) {
+        cli_list_next(c, &list);
+        write_token(c, &tokens->items[i], NULL);
+        if (!cli_list_item_end(c, &list))
+            return;
+    }
+    cli_list_end(c, &list);
+}
+
+static void print_table(cli *c, const ef__token_list *tokens)
+{
+    static const char *const heads[] = {"ID",      "SCOPES",  "TENANT", "STATE",
+                                        "CREATED", "EXPIRES", "NOTE"};
+    cli_table table = CLI_TABLE_INIT(heads, 7, 0);
+
+    for (size_t i = 0; i < tokens->count; i++) {
+        const ef__api_token *token = &tokens->items[i];
+        char scopes[EF__SCOPES_TEXT_MAX];
+        ef__scopes_format(token->scopes, scopes);
+        cli_table_text(&table, ef_str_from(token->id));
+        cli_table_text(&table, ef_str_from(scopes));
+        cli_table_text(&table, !token->bound      ? EF_STR("-")
+                               : token->tenant[0] ? ef_str_from(token->tenant)
+                                                  : EF_STR("\"\""));
+        cli_table_text(&table, ef_str_from(ef__token_state(token, cli_wall_us())));
+        cli_table_time(&table, token->created_us);
+        if (token->expires_us)
+            cli_table_time(&table, token->expires_us);
+        else
+            cli_table_text(&table, EF_STR("never"));
+        cli_table_text(&table, ef_str_from(token->note));
+    }
+    (void)cli_table_flush(c, &table);
+    cli_table_release(&table);
+}
+
+static int run_ls(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef__token_list tokens = {NULL, 0};
+    int rc = cli_connect(c);
+
+    if (rc != 0)
+        return rc;
+    if (list_tokens(c, &tokens, &err) != EF_OK) {
+        ef__token_list_release(&tokens);
+        return cli_fail(c, &err, NULL);
+    }
+    if (c->format != CLI_TABLE)
+        print_tokens_json(c, &tokens);
+    else if (tokens.count == 0)
+        cli_say(c, "no tokens; create one: everfold token create --scope admin");
+    else
+        print_table(c, &tokens);
+    ef__token_list_release(&tokens);
+    return 0;
+}
+
+const cli_command cli_cmd_token_ls = {
+    .name = "token ls",
+    .summary = "list API tokens, without their secrets",
+    .example = "everfold token ls",
+    .run = run_ls,
+};
+
+static int run_revoke(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef__api_token token;
+    int rc = cli_connect(c);
+
+    if (rc != 0)
+        return rc;
+    if (revoke_token(c, ef_str_from(c->arguments[0]), &token, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    if (c->format == CLI_TABLE) {
+        cli_say(c, "token %s revoked; a running server refuses it within a second", token.id);
+        return 0;
+    }
+    write_token(c, &token, NULL);
+    ef__buf_add_char(&c->out, '\n');
+    return 0;
+}
+
+const cli_command cli_cmd_token_revoke = {
+    .name = "token revoke",
+    .summary = "revoke an API token",
+    .options = CLI_OPTIONS(CLI_REASON),
+    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the token (everfold token ls)"}),
+    .example = "everfold token revoke 5f0c2d9be1a7c344",
+    .run = run_revoke,
+};

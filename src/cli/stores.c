@@ -1,0 +1,299 @@
+/*
+ * stores.c - the stores of the settings: journal and engine, or a server that has them; and the
+ * calls that differ between stores and a server.
+ *
+ * Only `init` and `serve` create stores: a mistyped --views must not create a new, empty store.
+ *
+ * The token for a server is a secret: it comes from the environment or from a file, never from the
+ * command line, which every user of the machine can read.
+ */
+#include "calls.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#define TOKEN_BYTES_MAX (1 << 20) /* maximum size of the file; the server refuses longer tokens */
+
+/* Reads EVERFOLD_TOKEN, or the first line of the file. */
+static ef_status read_token(const cli *c, ef__buf *out, ef_error *err)
+{
+    const char *given = getenv("EVERFOLD_TOKEN");
+    ef_str path = ef__settings_text(c->settings, "token_file");
+    char name[PATH_MAX];
+    ef_status st;
+
+    if (given && given[0] != '\0') {
+        (void)ef__buf_add_text(out, given);
+        return EF_OK;
+    }
+    if (path.len == 0)
+        return EF_OK;
+    (void)snprintf(name, sizeof(name), "%.*s", EF_STR_ARG(path));
+    st = cli_file_read(name, out, err);
+    if (st != EF_OK)
+        return st;
+    (void)ef__buf_add_char(out, '\n');
+    out->len = out->ptr ? strcspn(out->ptr, " \t\r\n") : 0;
+    out->ptr[out->len] = '\0';
+    return out->len > 0 ? EF_OK : ef_fail(err, EF_BAD_INPUT, "no token in %s", name);
+}
+
+static ef_status open_client(cli *c, const char *url, ef_error *err)
+{
+    ef__buf token = EF__BUF_INIT(TOKEN_BYTES_MAX);
+    ef_str ca = ef__settings_text(c->settings, "ca_file");
+    char ca_file[PATH_MAX], actor[PATH_MAX];
+    ef_status st = read_token(c, &token, err);
+
+    (void)snprintf(ca_file, sizeof(ca_file), "%.*s", EF_STR_ARG(ca));
+    (void)snprintf(actor, sizeof(actor), "%.*s", EF_STR_ARG(cli_actor(c)));
+    if (st == EF_OK)
+        st = ef_client_open(&(ef_client_options){.url = url,
+                                                 .token = token.len > 0 ? token.ptr : NULL,
+                                                 .ca_file = ca.len > 0 ? ca_file : NULL,
+                                                 .actor = actor},
+                            &c->client, err);
+    if (token.ptr)
+        explicit_bzero(token.ptr, token.len);
+    ef__buf_release(&token);
+    return st;
+}
+
+static bool names_stores(const cli *c)
+{
+    return cli_setting(c, "data").origin == EF__ORIGIN_FLAG ||
+           cli_setting(c, "journal").origin == EF__ORIGIN_FLAG ||
+           cli_setting(c, "views").origin == EF__ORIGIN_FLAG;
+}
+
+int cli_connect(cli *c)
+{
+    ef__setting_view server = cli_setting(c, "server");
+    ef_error err = EF_ERROR_INIT;
+    char url[PATH_MAX];
+
+    if (server.value.len == 0 || c->command->local || c->client)
+        return 0;
+    if (names_stores(c) && server.origin == EF__ORIGIN_FLAG)
+        return cli_usage(c, "--server cannot be combined with --data, --journal and --views");
+    if (names_stores(c))
+        return 0; /* a flag overrides a server of the environment or the settings file */
+    (void)snprintf(url, sizeof(url), "%.*s", EF_STR_ARG(server.value));
+    if (open_client(c, url, &err) != EF_OK)
+        return cli_fail(c, &err, NULL);
+    (void)snprintf(c->journal_shown, sizeof(c->journal_shown), "%s", url);
+    (void)snprintf(c->views_shown, sizeof(c->views_shown), "%s", url);
+    return 0;
+}
+
+static ef_mode engine_mode(cli_mode mode)
+{
+    switch (mode) {
+    case CLI_MODE_INLINE_APPLY_ONLY:
+        return EF_MODE_INLINE_APPLY_ONLY;
+    case CLI_MODE_INLINE_THEN_OUTBOX:
+        return EF_MODE_INLINE_THEN_OUTBOX;
+    case CLI_MODE_SHADOW_ONLY:
+        return EF_MODE_SHADOW_ONLY;
+    default:
+        return EF_MODE_OUTBOX_APPLY_ONLY;
+    }
+}
+
+ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
+{
+    bool in_memory = strncmp(c->views_url, "memory:", 7) == 0;
+    ef_engine_options options = {
+        .journal = c->journal,
+        .views_url = c->views_url,
+        .create = in_memory || create,
+        .read_only = !in_memory && read_only,
+        .mode = engine_mode(c->mode),
+        .busy_ms = ef__settings_int(c->settings, "store.busy"),
+        .retire_after_ms = ef__settings_int(c->settings, "work.retire_after"),
+        .live_lag_ms = ef__settings_int(c->settings, "work.live_lag"),
+        .retry_apply = cli_retry_options(c, "apply"),
+        .retry_cursor = cli_retry_options(c, "cursor"),
+        .retry_publish = cli_retry_options(c, "publish"),
+        .catch_up_batch = (size_t)ef__settings_int(c->settings, "worker.catch_up_batch"),
+        .run_batch = (size_t)ef__settings_int(c->settings, "worker.run_batch"),
+        .log = &c->log,
+    };
+
+    return ef_engine_open(&options, &c->engine, err);
+}
+
+/* Hint if the view store could not be opened; as cli_journal_hint, with --views. */
+static const char *views_hint(const cli *c, ef_status status, char *room, size_t room_size)
+{
+    ef__setting_view url = cli_setting(c, "views");
+
+    if ((status != EF_NOT_FOUND && status != EF_MISUSE) || url.origin != EF__ORIGIN_FLAG)
+        return cli_journal_hint(c, status, room, room_size);
+    (void)snprintf(room, room_size, "run: everfold init --views %s", c->views_shown);
+    return room;
+}
+
+static int need_engine(cli *c, bool read_only)
+{
+    ef_error err = EF_ERROR_INIT;
+    char hint[PATH_MAX + 128];
+    ef_status st = cli_engine_open(c, false, read_only, &err);
+
+    return st == EF_OK ? 0 : cli_fail(c, &err, views_hint(c, st, hint, sizeof(hint)));
+}
+
+int cli_engine_need(cli *c, bool read_only)
+{
+    int rc = cli_journal_need(c, read_only);
+
+    return rc == 0 && !c->client ? need_engine(c, read_only) : rc;
+}
+
+int cli_append_need(cli *c)
+{
+    bool folds = engine_mode(c->mode) != EF_MODE_OUTBOX_APPLY_ONLY;
+    int rc = cli_journal_need(c, false);
+
+    return rc == 0 && folds && !c->client ? need_engine(c, false) : rc;
+}
+
+ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
+                     ef_error *err)
+{
+    if (c->client)
+        return ef_client_append(c->client, events, count, out_places, err);
+    if (c->engine)
+        return ef_engine_append(c->engine, events, count, out_places, err);
+    return ef_journal_append(c->journal, events, count, out_places, err);
+}
+
+/* --- creating stores -------------------------------------------------------------------------- */
+
+/* Parent directories get the mode of the umask, the data directory itself 0700, because it holds
+ * all data. */
+ef_status cli_data_make(const cli *c, ef_error *err)
+{
+    char path[PATH_MAX], part[PATH_MAX];
+    struct stat st;
+    size_t length;
+
+    (void)snprintf(path, sizeof(path), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
+    length = strlen(path);
+
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (length == 0 || length >= sizeof(part))
+        return ef_fail(err, EF_BAD_INPUT, "the path of the data directory is too long: %zu bytes",
+                       length);
+    if (stat(path, &st) == 0)
+        return S_ISDIR(st.st_mode) ? EF_OK
+                                   : ef_fail(err, EF_BAD_INPUT, "%s is not a directory", path);
+    for (size_t i = 1; i <= length; i++) {
+        bool last = i == length;
+        if (!last && path[i] != '/')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, last ? 0700 : 0777) != 0 && errno != EEXIST)
+            return ef_fail(err, EF_IO, "%s could not be created: %s", part, strerror(errno));
+    }
+    return EF_OK;
+}
+
+ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err)
+{
+    ef_journal_options create = {.create = true};
+    ef_status st = EF_OK;
+
+    *out_made = false;
+    if (strncmp(c->journal_url, "memory:", 7) != 0 &&
+        (!cli_url_on_server(c->journal_url) || !cli_url_on_server(c->views_url)))
+        st = cli_data_make(c, err);
+    if (st != EF_OK)
+        return st;
+    st = cli_journal_open(c, NULL, err);
+    *out_made = st == EF_NOT_FOUND;
+    if (st == EF_NOT_FOUND) {
+        *err = (ef_error)EF_ERROR_INIT;
+        st = cli_journal_open(c, &create, err);
+    }
+    if (st == EF_OK)
+        st = cli_engine_open(c, true, false, err);
+    return st;
+}
+
+ef_status cli_projection_deploy(cli *c, const ef_deploy *deploy, const char *on_error,
+                                ef_projection_list *out, ef_text *out_report, ef_error *err)
+{
+    if (c->client)
+        return ef_client_projection_deploy(c->client, deploy->text, deploy->in_place,
+                                           ef_str_from(on_error), deploy->reason, out, err);
+    return ef_projection_deploy_by(c->engine, deploy, out, out_report, err);
+}
+
+/* A log-ordered projection has one cursor per tenant; a failed event blocks the whole tenant. */
+static ef_status reached_by_log(ef_str name, const ef_scope *scope, int64_t *out, ef_error *err)
+{
+    *out = scope->position;
+    if (scope->retries == 0)
+        return EF_OK;
+    return ef_fail(
+        err, EF_BLOCKED,
+        "projection \"%.*s\" is blocked for tenant \"%.*s\" after position %" PRId64 ": %.*s",
+        EF_STR_ARG(name), EF_STR_ARG(scope->tenant), scope->position, EF_STR_ARG(scope->error));
+}
+
+/* Position up to which every event is applied or blocked. */
+ef_status cli_projection_reached(cli *c, ef_str name, const ef_str *tenant, int64_t *out,
+                                 ef_error *err)
+{
+    ef_projection_list all = {0};
+    ef_scope_list one = {0};
+    ef_status st;
+
+    if (!c->client)
+        return ef_projection_reached(c->engine, name, tenant, out, err);
+    st = ef_client_projection_ls(c->client, name, &all, err);
+    if (st == EF_OK && tenant)
+        st = ef_client_projection_scope(c->client, name, *tenant, &one, err);
+    *out = st == EF_OK ? all.items[0].reached : 0;
+    if (st == EF_OK && tenant && all.items[0].by_log)
+        st = reached_by_log(name, &one.items[0], out, err);
+    else if (st == EF_OK && tenant && one.items[0].position > *out)
+        *out = one.items[0].position;
+    ef_scope_list_release(&one);
+    ef_projection_list_release(&all);
+    return st;
+}
+
+static bool is_open(const ef_run *run)
+{
+    return run->state == EF_RUN_QUEUED || run->state == EF_RUN_RUNNING;
+}
+
+ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_run_list *out,
+                         ef_error *err)
+{
+    ef_status st;
+
+    if (!c->client)
+        return ef_engine_run(c->engine, id, options, out, err);
+    do {
+        st = ef_client_run_get(c->client, id, out, err);
+    } while (st == EF_OK && is_open(&out->items[0]) && options->progress &&
+             options->progress(options->context, &out->items[0], true));
+    return st;
+}
+
+ef_status cli_stream_head(cli *c, ef_str tenant, ef_str stream, int64_t *out_seq,
+                          int64_t *out_position, ef_error *err)
+{
+    if (c->client)
+        return ef_fail(err, EF_UNSUPPORTED,
+                       "the last seq of a stream is not available through a server");
+    return ef_stream_head(c->journal, tenant, stream, out_seq, out_position, err);
+}
