@@ -122,7 +122,7 @@ static void deploy(beside *b)
 
     check(ef_projection_deploy(b->engine, "bench.fold", ef_str_from(TEXT), &list, &report, &err),
           "deploy", &err);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     ef_text_release(&report);
     while (tick.more)
         check(ef_engine_work(b->engine, NULL, &tick, &err), "work", &err);
@@ -162,7 +162,7 @@ static bool is_in_view(beside *b, int64_t position)
     check(ef_view_get(b->engine, EF_STR("orders"), EF_STR(""), id, NULL, &views, &err), "view",
           &err);
     shown = views.items[0].last_event_sequence >= position;
-    ef_view_list_release(&views);
+    EF_RELEASE(&views);
     return shown;
 }
 
@@ -214,7 +214,7 @@ static void file_rebuild(beside *b)
                                 &err),
           "rebuild", &err);
     (void)snprintf(b->run, sizeof b->run, "%.*s", EF_STR_ARG(runs.items[0].id));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
 }
 
 /* Events that the rebuild has folded, and whether it has ended. */
@@ -229,7 +229,7 @@ static int64_t rebuild_progress(beside *b, bool *out_over)
     *out_over = runs.items[0].state == EF_RUN_COMPLETED;
     if (runs.items[0].state == EF_RUN_FAILED)
         bench_die("rebuild failed: %.*s", EF_STR_ARG(runs.items[0].error));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return processed;
 }
 

@@ -165,7 +165,7 @@ static void deploy(ef_engine *engine)
 
     check(ef_projection_deploy(engine, "bench.fold", ef_str_from(text), &list, &report, &err),
           "deploy", &err);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     ef_text_release(&report);
 }
 
@@ -178,7 +178,7 @@ static void check_projection(ef_engine *engine, const bench_run *run)
     if (list.count != 1 || list.items[0].applied != run->n || list.items[0].unaccounted != 0 ||
         !ef_str_equal(list.items[0].state, EF_STR("live")))
         bench_die("not all events were folded");
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void open_engine(const bench_run *run, const bench_dir *dir, ef_journal **journal,

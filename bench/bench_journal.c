@@ -284,7 +284,7 @@ static void bench_read_stream(bench_run *run)
         found += read_whole_stream(run, (uint64_t)i, &batch, &latency);
     double secs = bench_secs_since(start);
 
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     check_read(run, found);
     report(run, "read_stream", (uint64_t)found, secs, &latency);
 }
@@ -308,7 +308,7 @@ static void bench_read_log(bench_run *run)
     } while (batch.more);
     double secs = bench_secs_since(start);
 
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     check_read(run, found);
     report(run, "read_log", (uint64_t)found, secs, &latency);
 }

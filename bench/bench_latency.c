@@ -89,7 +89,7 @@ static void open_all(bench_run *run)
     check(
         ef_projection_deploy(run->engine, "bench.fold", ef_str_from(program), &list, &report, &err),
         "deploy", &err);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     ef_text_release(&report);
     while (tick.more)
         check(ef_engine_work(run->engine, NULL, &tick, &err), "work", &err);

@@ -166,7 +166,7 @@ static void deploy(bench_run *run)
         check(ef_projection_deploy(run->engine, "bench.fold", ef_str_from(text), &list, &report,
                                    &err),
               report.ptr ? report.ptr : "deploy", &err);
-        ef_projection_list_release(&list);
+        EF_RELEASE(&list);
         ef_text_release(&report);
     }
 }
@@ -204,7 +204,7 @@ static void check_projections(bench_run *run, int64_t views)
                       " events lag, %" PRId64 " unaccounted for",
                       i, EF_STR_ARG(p->state), p->views, p->lag_events, p->unaccounted);
     }
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void close_all(bench_run *run)
@@ -329,7 +329,7 @@ static void ask_once(bench_run *run, bool find, uint64_t number)
     }
     if (list.count != (find ? (size_t)run->limit : 1) || list.items[0].data.len == 0)
         bench_die("%zu views were found", list.count);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* --- plain SQL ----------------------------------------------------------------------------------

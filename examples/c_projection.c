@@ -85,7 +85,7 @@ static ef_status print_stock(ef_engine *engine, ef_error *err)
         printf("%.*s: %.*s\n", EF_STR_ARG(list.items[i].view_id), EF_STR_ARG(list.items[i].data));
     if (st == EF_OK)
         printf("as of position %" PRId64 "\n", list.as_of);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 

@@ -77,7 +77,7 @@ static ef_status read_order(ef_journal *journal, ef_error *err)
     for (size_t i = 0; i < batch.count; i++)
         printf("stream: %" PRId64 " %.*s %.*s\n", batch.events[i].seq,
                EF_STR_ARG(batch.events[i].type), EF_STR_ARG(batch.events[i].data));
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -97,7 +97,7 @@ static ef_status follow_log(ef_journal *journal, ef_error *err)
             printf("log: %" PRId64 " %.*s\n", batch.events[i].position,
                    EF_STR_ARG(batch.events[i].type));
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st == EF_TIMEOUT ? EF_OK : st; /* no new event for a while: the example ends */
 }
 
@@ -112,7 +112,7 @@ static ef_status list_outbox(ef_journal *journal, ef_error *err)
     for (size_t i = 0; i < rows.count; i++)
         printf("outbox: %.*s %s in lane %.*s\n", EF_STR_ARG(rows.items[i].event_type),
                ef_row_status_name(rows.items[i].status), EF_STR_ARG(rows.items[i].lane));
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st;
 }
 

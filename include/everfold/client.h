@@ -205,8 +205,6 @@ typedef struct ef_client_token_list {
     struct ef__batch_memory *room;
 } ef_client_token_list;
 
-EF_RESULT(ef_client_token_list)
-
 /* Reads scopes, bound, tenant and note of `token`; it expires after `expires_s`, 0: never. */
 ef_status ef_client_token_create(ef_client *client, const ef_client_token *token, int64_t expires_s,
                                  ef_client_token_list *out, ef_error *err);

@@ -93,17 +93,12 @@ typedef struct ef_event {
 } ef_event;
 
 struct ef__batch_memory;
-/* Frees the memory of a result; `*room` may be NULL. For callers that cannot use NAME_release. */
+/* Frees the memory of a result; `*room` may be NULL. For callers that cannot use EF_RELEASE. */
 void ef_memory_release(struct ef__batch_memory **room);
-/* Declares NAME_release, which frees and empties a result of the library; it accepts NULL. */
-#define EF_RESULT(name)                                                                            \
-    static inline void name##_release(name *result)                                                \
-    {                                                                                              \
-        if (result) {                                                                              \
-            ef_memory_release(&result->room);                                                      \
-            memset(result, 0, sizeof *result);                                                     \
-        }                                                                                          \
-    }
+/* Frees and empties any result that has `room`: EF_RELEASE(&batch). Evaluates its argument twice.
+ */
+#define EF_RELEASE(result)                                                                         \
+    (ef_memory_release(&(result)->room), (void)memset((result), 0, sizeof *(result)))
 
 /*
  * Events that were read. They live in the batch until it is released; a call that reads into a
@@ -120,8 +115,6 @@ typedef struct ef_batch {
     {                                                                                              \
         NULL, 0, false, NULL                                                                       \
     }
-
-EF_RESULT(ef_batch)
 
 /* What events of a type are used for. */
 typedef enum ef_intent {

@@ -210,7 +210,6 @@ typedef struct ef_stream_list {
 /* Streams in the order of their first event. `after` is "" or the cursor of the previous page. */
 ef_status ef_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
                        size_t limit, ef_stream_list *out, ef_error *err);
-EF_RESULT(ef_stream_list)
 
 typedef struct ef_type_list {
     const ef_type *items;
@@ -225,7 +224,6 @@ ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err);
 ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_error *err);
 /* All types, by name. */
 ef_status ef_type_ls(ef_journal *journal, ef_type_list *out, ef_error *err);
-EF_RESULT(ef_type_list)
 
 typedef struct ef_verify_result {
     int64_t checked; /* events */

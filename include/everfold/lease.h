@@ -49,7 +49,6 @@ typedef struct ef_lease_list {
 /* All leases, or those of one kind: ordered by kind, name, partition. Free ones are listed too. */
 ef_status ef_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                       ef_error *err);
-EF_RESULT(ef_lease_list)
 
 #ifdef __cplusplus
 }

@@ -48,7 +48,6 @@ typedef struct ef_lane_list {
 
 ef_status ef_lane_set(ef_journal *journal, const ef_lane *lane, ef_error *err);
 ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
-EF_RESULT(ef_lane_list)
 typedef enum ef_row_status {
     EF_ROW_PENDING,
     EF_ROW_PROCESSING,
@@ -96,8 +95,6 @@ typedef struct ef_row_list {
     char next[EF_CURSOR_MAX];
     struct ef__batch_memory *room;
 } ef_row_list;
-
-EF_RESULT(ef_row_list)
 
 typedef struct ef_outbox_query {
     ef_str lane; /* "" all lanes */
@@ -209,7 +206,6 @@ typedef struct ef_row_groups {
 /* Groups the rows of `query` by lane and error. Limit and cursor of `query` are ignored. */
 ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_row_groups *out,
                           ef_error *err);
-EF_RESULT(ef_row_groups)
 
 /* An audit entry: what an operator did. */
 typedef struct ef_audit_entry {
@@ -249,7 +245,6 @@ ef_status ef_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit
                       ef_error *err);
 /* Adds an audit entry of another kind than those above. Id and time are set by the journal. */
 ef_status ef_audit_add(ef_journal *journal, const ef_audit_entry *entry, ef_error *err);
-EF_RESULT(ef_audit_list)
 
 #ifdef __cplusplus
 }

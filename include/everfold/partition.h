@@ -46,7 +46,6 @@ typedef struct ef_partition_list {
 
 /* All partitions, in one snapshot. Queued rows are counted one by one. */
 ef_status ef_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err);
-EF_RESULT(ef_partition_list)
 
 typedef struct ef_partition_change {
     int32_t count; /* 1 to EF_PARTITIONS_MAX; 0: unchanged */

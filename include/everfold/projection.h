@@ -62,8 +62,6 @@ typedef struct ef_scope_list {
     struct ef__batch_memory *room;
 } ef_scope_list;
 
-EF_RESULT(ef_scope_list)
-
 typedef struct ef_projection {
     ef_str name;
     int32_t version;
@@ -102,8 +100,6 @@ typedef struct ef_projection_list {
     size_t count;
     struct ef__batch_memory *room;
 } ef_projection_list;
-
-EF_RESULT(ef_projection_list)
 
 /*
  * Deploys a program. Deploying the same text again changes nothing. A new projection or version
@@ -199,8 +195,6 @@ typedef struct ef_failure_list {
     size_t count;
     struct ef__batch_memory *room;
 } ef_failure_list;
-
-EF_RESULT(ef_failure_list)
 
 /* The failures of the generations of a projection, newest first in each: open ones, with `resolved`
  * also resolved ones; up to `limit` (0 means 100, at most 10,000). EF_NOT_FOUND for an unknown

@@ -70,8 +70,6 @@ typedef struct ef_gap_list {
     struct ef__batch_memory *room;
 } ef_gap_list;
 
-EF_RESULT(ef_gap_list)
-
 /* Compares every stream with every live stream-ordered projection. */
 ef_status ef_gap_ls(ef_engine *engine, ef_gap_list *out, ef_error *err);
 /* Like ef_gap_ls, and adds rows for missing events to the projection's lane, from where they are

@@ -73,7 +73,6 @@ ef_status ef_run_ls_of(ef_journal *journal, const ef_str *tenant, bool open_only
 /* Is it a run of this tenant alone? A run over all tenants has the tenant "" and belongs to none:
  * every mode but replay, and a replay over all tenants. */
 bool ef_run_is_of(const ef_run *run, ef_str tenant);
-EF_RESULT(ef_run_list)
 
 /* Options for driving a run in the caller's thread. */
 struct ef_engine;

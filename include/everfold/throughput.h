@@ -35,7 +35,6 @@ typedef struct ef_throughput_list {
 /* The minutes from `from_us` on, oldest first. A minute without a row is one without work. */
 ef_status ef_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
                            ef_error *err);
-EF_RESULT(ef_throughput_list)
 
 #ifdef __cplusplus
 }

@@ -44,8 +44,6 @@ typedef struct ef_trial {
     struct ef__batch_memory *room;
 } ef_trial;
 
-EF_RESULT(ef_trial)
-
 /* An event, and a generation by its number; 0: the newest version. */
 typedef struct ef_trial_ask {
     ef_str projection;

@@ -44,8 +44,6 @@ typedef struct ef_view_list {
     struct ef__batch_memory *room;
 } ef_view_list;
 
-EF_RESULT(ef_view_list)
-
 /* EF_NOT_FOUND: no such projection, or no such view. */
 ef_status ef_view_get(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
                       const ef_freshness *freshness, ef_view_list *out, ef_error *err);
@@ -130,8 +128,6 @@ typedef struct ef_view_past {
     struct ef__batch_memory *room;
 } ef_view_past;
 
-EF_RESULT(ef_view_past)
-
 /* The last changes of a view, up to `limit` (0 means 100, at most 1,000), each with the view after
  * it; fewer if views are large. EF_NOT_FOUND: no event created the view. */
 ef_status ef_view_history(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
@@ -186,8 +182,6 @@ typedef struct ef_view_change_list {
     int64_t as_of;       /* the views have every event up to here */
     struct ef__batch_memory *room;
 } ef_view_change_list;
-
-EF_RESULT(ef_view_change_list)
 
 /*
  * The views that were changed after `place`, each once, as they are now. *place is moved to where

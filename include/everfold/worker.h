@@ -47,7 +47,6 @@ typedef struct ef_worker_list {
 
 /* All workers, by id. */
 ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
-EF_RESULT(ef_worker_list)
 
 /*
  * The partitions, of `partitions`, that the worker at `index` of the list should hold: a stable

@@ -51,7 +51,7 @@ static int run_ls(cli *c)
         cli_say(c, "no audit entries");
     else
         print_table(c, &entries);
-    ef_audit_list_release(&entries);
+    EF_RELEASE(&entries);
     return rc;
 }
 

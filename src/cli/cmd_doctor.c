@@ -288,7 +288,7 @@ static void check_outbox(diagnosis *d)
     else
         report_check(d, OK, "outbox", NULL, "no dead rows, %" PRId64 " failed, %" PRId64 " pending",
                      s.failed, s.pending);
-    ef_row_list_release(&s.oldest);
+    EF_RELEASE(&s.oldest);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -437,7 +437,7 @@ static bool has_worker(cli *c)
 
     for (size_t i = 0; i < workers.count; i++)
         found = found || workers.items[i].live;
-    ef_worker_list_release(&workers);
+    EF_RELEASE(&workers);
     return found;
 }
 
@@ -466,7 +466,7 @@ static void format_pause(cli *c, ef_str name, char *out, size_t size)
         (void)snprintf(out, size, " since %s by %.*s%s%.*s", since, EF_STR_ARG(act->actor),
                        act->reason.len ? ": " : "", EF_STR_ARG(act->reason));
     }
-    ef_audit_list_release(&acts);
+    EF_RELEASE(&acts);
 }
 
 static bool is_paused(const ef_projection *p)
@@ -551,7 +551,7 @@ static void check_projections(diagnosis *d)
         return;
     }
     check_events_of(d, &list, check_paused(d, &list));
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* --- through a server ------------------------------------------------------------------------- */

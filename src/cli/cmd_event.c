@@ -256,7 +256,7 @@ static int run_ls(cli *c)
         cli_events_end(c, &events);
     else
         cli_table_release(&events.table);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 
@@ -294,7 +294,7 @@ static ef_status print_log(cli *c, cli_events *events, ef_log_query *query, int6
         query->after = reached;
     } while (*is_open && more && *left > 0 && !cli_stopped());
     *out_more = more && *left == 0;
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -422,7 +422,7 @@ static int run_show(cli *c)
         cli_json_event(c, &batch.events[0], c->format == CLI_NDJSON);
         ef__buf_add_char(&c->out, '\n');
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return rc;
 }
 

@@ -186,7 +186,7 @@ static bool id_has_other_content(importer *in, size_t i, bool *out_known)
             *out_known = true;
             taken = !same_content(e, in->events[k].stream, in->events[k].type, in->events[k].data);
         }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return taken;
 }
 
@@ -215,7 +215,7 @@ static size_t find_refused_line(importer *in, ef_status status)
         bool taken = id_has_other_content(in, i, &in->places[i].duplicate);
         bool unknown = status == EF_UNKNOWN_TYPE &&
                        cli_type_get(in->c, in->events[i].type, &types, NULL) == EF_NOT_FOUND;
-        ef_type_list_release(&types);
+        EF_RELEASE(&types);
         if (unknown || (status == EF_ID_CONFLICT && taken) ||
             (status == EF_CONFLICT && seq_conflicts(in, i)))
             return i;

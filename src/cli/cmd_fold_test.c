@@ -89,7 +89,7 @@ static ef_status deploy_programs(runner *r, ef_error *err)
                                       &r->result->report, err);
         if (st == EF_OK && !r->file->programs->next)
             r->only = ef__arena_copy(r->arena, deployed.items[0].name);
-        ef_projection_list_release(&deployed);
+        EF_RELEASE(&deployed);
     }
     ef__buf_release(&text);
     return st;
@@ -172,7 +172,7 @@ static ef_status check_view(runner *r, const cli_test_view *view, ef_error *err)
         st = cli_json_diff(view->data, data, add_difference, &d) ? EF_OK : EF_NO_MEMORY;
     else if (st == EF_OK && (wanted || data))
         add_difference(&d, EF_STR(""), wanted ? view->data : NULL, data);
-    ef_view_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 
@@ -181,7 +181,7 @@ static bool is_known(runner *r, ef_str projection)
     ef_projection_list list = {0};
     ef_status st = ef_projection_ls(r->engine, projection, &list, NULL);
 
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return st == EF_OK;
 }
 
@@ -243,7 +243,7 @@ static ef_status check_stopped_projections(runner *r, ef_error *err)
         if (list.items[i].by_log && list.items[i].failures > 0)
             add_message(r, r->one->line, "projection \"%.*s\" failed at position %lld and stopped",
                         EF_STR_ARG(list.items[i].name), (long long)list.items[i].position + 1);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -255,7 +255,7 @@ static ef_status check_failures(runner *r, ef_error *err)
 
     if (st == EF_OK)
         match_failures(r, &rows);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st == EF_OK ? check_stopped_projections(r, err) : st;
 }
 

@@ -235,7 +235,7 @@ static ef_status write_rows(cli *c, ef__json_writer *w, const ef_outbox_summary 
         memcpy(next, rows.next, EF_CURSOR_MAX);
         query->after = ef_str_from(next);
     } while (st == EF_OK && go_on && limit > 0 && next[0] != '\0');
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st;
 }
 
@@ -298,7 +298,7 @@ static int report_groups(cli *c, ef_outbox_query *query, ef_row_status *status)
         ef__groups_write(&w, &groups);
         ef__buf_add_char(&c->out, '\n');
     }
-    ef_row_groups_release(&groups);
+    EF_RELEASE(&groups);
     return rc;
 }
 
@@ -331,7 +331,7 @@ static int run_report(cli *c)
     st = cli_outbox_summarise(c, &query, &summary, &err);
     if (st == EF_OK)
         st = write_rows(c, &w, &summary, &query, limit, next, &err);
-    ef_row_list_release(&summary.oldest);
+    EF_RELEASE(&summary.oldest);
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
     write_end(c, &w, next);
@@ -374,7 +374,7 @@ static int print_rows(cli *c, const char *mode, const char *key, ef_status st, e
         print_acted(c, mode, key, (int64_t)rows->count, rows);
     else
         rc = cli_fail(c, err, hint);
-    ef_row_list_release(rows);
+    EF_RELEASE(rows);
     return rc;
 }
 
@@ -490,7 +490,7 @@ static int print_bulk(cli *c, const char *mode, const char *key, const ef_outbox
         print_bulk_rows(c, mode, key, bulk, count, rows);
     else
         rc = cli_fail(c, err, NULL);
-    ef_row_list_release(rows);
+    EF_RELEASE(rows);
     return rc;
 }
 

@@ -117,7 +117,7 @@ int cli_show_projection(cli *c, ef_str name)
 
     if (rc == 0)
         cli_print_projection(c, &list.items[0]);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return rc;
 }
 
@@ -150,7 +150,7 @@ static int run_ls(cli *c)
         cli_say(c, "no projections; deploy one: everfold projection deploy FILE");
     else
         table_projections(c, found.items, found.count);
-    ef_projection_list_release(&found);
+    EF_RELEASE(&found);
     return rc;
 }
 
@@ -207,7 +207,7 @@ static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
         cli_escape(&c->out, p->name);
         ef__buf_add_char(&c->out, '\n');
     }
-    ef_failure_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -226,7 +226,7 @@ static ef_status add_scopes(cli *c, const ef_projection *p, ef_error *err)
         cli_show_scope(c, &one.items[0], INDENT);
     for (size_t i = 0; st == EF_OK && one.count == 0 && i < p->scope_count; i++)
         cli_show_scope(c, &p->scopes[i], INDENT);
-    ef_scope_list_release(&one);
+    EF_RELEASE(&one);
     return st;
 }
 
@@ -275,7 +275,7 @@ static ef_status write_json(cli *c, const ef_projection *p, ef_error *err)
     }
     if (st == EF_OK)
         cli_print_projection(c, &shown);
-    ef_scope_list_release(&one);
+    EF_RELEASE(&one);
     return st;
 }
 
@@ -293,7 +293,7 @@ static int run_show(cli *c)
                                     : write_json(c, &found.items[0], &err);
     if (st != EF_OK)
         rc = cli_fail(c, &err, cli_projection_hint(st));
-    ef_projection_list_release(&found);
+    EF_RELEASE(&found);
     return rc;
 }
 
@@ -360,7 +360,7 @@ static int run_failures(cli *c)
         print_text(c, &found);
     else
         print_failures(c, name, &found);
-    ef_failure_list_release(&found);
+    EF_RELEASE(&found);
     return rc;
 }
 
@@ -449,7 +449,7 @@ static ef_status report_timeout(cli *c, ef_str name, int64_t reached, int64_t po
                              "projection \"%.*s\" (%.*s) has reached position %" PRId64
                              ", not %" PRId64,
                              EF_STR_ARG(p->name), EF_STR_ARG(p->state), reached, position);
-    ef_projection_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 

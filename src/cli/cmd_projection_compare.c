@@ -175,7 +175,7 @@ static void warn_sides(cli *c, const ef_generation_choice routes[2])
                 warn_missing_events(c, &list.items[i]);
                 break;
             }
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static const char *diff_hint(ef_status status)
@@ -290,7 +290,7 @@ static int run_verify(cli *c)
     ef_status st = cli_projection_verify(c, ef_str_from(c->arguments[0]), cli_actor(c),
                                          cli_reason(c), &runs, &err);
     rc = st == EF_OK ? verify_projection(c, &runs) : cli_fail(c, &err, cli_projection_hint(st));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return rc;
 }
 
@@ -378,7 +378,7 @@ static int run_rebuild(cli *c)
         rc = finish_rebuild(c, &runs);
     else
         rc = cli_fail(c, &err, cli_projection_hint(err.status));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return rc;
 }
 

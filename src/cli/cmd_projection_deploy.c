@@ -150,7 +150,7 @@ static int switch_over(cli *c, ef_str name, int32_t generation)
                                        &err);
     }
     rc = st == EF_OK ? cli_show_projection(c, name) : switch_hint(c, name, generation, &err);
-    ef_projection_list_release(&v.list);
+    EF_RELEASE(&v.list);
     return rc;
 }
 
@@ -208,7 +208,7 @@ static ef_status reread_projection(cli *c, ef_str name, ef_projection_list *depl
     ef_projection_list fresh = {0};
     ef_status st = ef_projection_ls(c->engine, name, &fresh, err);
 
-    ef_projection_list_release(st == EF_OK ? deployed : &fresh);
+    EF_RELEASE(st == EF_OK ? deployed : &fresh);
     if (st == EF_OK)
         *deployed = fresh;
     return st;
@@ -300,7 +300,7 @@ static int deploy_program(cli *c, const char *path, ef__buf *text, cli_list *lis
         cli_print_projection(c, find_deployed(&deployed, ef__buf_str(text)));
     }
     ef_text_release(&report);
-    ef_projection_list_release(&deployed);
+    EF_RELEASE(&deployed);
     return rc;
 }
 

@@ -78,7 +78,7 @@ static int show_publishers(cli *c, const ef_publisher_list *publishers, bool one
             add_row(&table, p, &rows, published);
         else if (st == EF_OK)
             print_publisher_json(c, &list, one, p, &rows, published);
-        ef_row_list_release(&rows.oldest);
+        EF_RELEASE(&rows.oldest);
     }
     if (st == EF_OK && c->format != CLI_TABLE && !one)
         cli_list_end(c, &list);
@@ -99,7 +99,7 @@ static int show_publisher(cli *c, ef_str name)
         rc = cli_fail(c, &err, "see: everfold publisher ls");
     else
         rc = show_publishers(c, &list, true);
-    ef_publisher_list_release(&list);
+    EF_RELEASE(&list);
     return rc;
 }
 
@@ -191,7 +191,7 @@ static ef_status check_name_is_new(cli *c, ef_str name, ef_error *err)
     ef_publisher_list found = {0};
     ef_status st = cli_publisher_get(c, name, &found, err);
 
-    ef_publisher_list_release(&found);
+    EF_RELEASE(&found);
     if (st == EF_OK)
         return ef_fail(err, EF_EXISTS, "publisher \"%.*s\" exists; --replace changes it",
                        EF_STR_ARG(name));
@@ -210,7 +210,7 @@ static void warn_if_no_type_is_published(cli *c)
         published += types.items[i].publish;
     if (published == 0)
         cli_say(c, "no event type is published yet; run: everfold type set TYPE --publish yes");
-    ef_type_list_release(&types);
+    EF_RELEASE(&types);
 }
 
 static int run_add(cli *c)
@@ -299,7 +299,7 @@ static int run_ls(cli *c)
         copied_us > 0)
         cli_say(
             c, "this journal is a copy: its publishers send nothing until: everfold journal adopt");
-    ef_publisher_list_release(&list);
+    EF_RELEASE(&list);
     return rc;
 }
 

@@ -166,7 +166,7 @@ static int replay_now(cli *c, const ef_replay *replay)
         rc = cli_fail(c, &err, cli_projection_hint(err.status));
     else
         rc = finish_replay(c, &runs);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return rc;
 }
 
@@ -293,7 +293,7 @@ static int run_repair(cli *c)
             rc = 1;
         }
     }
-    ef_gap_list_release(&gaps);
+    EF_RELEASE(&gaps);
     return rc;
 }
 
@@ -312,7 +312,7 @@ static int run_detect(cli *c)
         if (gaps.count)
             cli_say(c, "repair them: everfold gaps repair");
     }
-    ef_gap_list_release(&gaps);
+    EF_RELEASE(&gaps);
     return rc;
 }
 

@@ -93,7 +93,7 @@ static ef_status copy_publishers(const rewinding *r, ef_error *err)
     for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
         if (lanes.items[i].kind == EF_LANE_KIND_PUBLISHER)
             st = ef_lane_set(r->prefix, &lanes.items[i], err);
-    ef_lane_list_release(&lanes);
+    EF_RELEASE(&lanes);
     return st;
 }
 
@@ -162,9 +162,9 @@ static ef_status deploy_programs(const rewinding *r, ef_engine *from, ef_engine 
             st = ef_projection_on_error(to, p->name, EF_ON_ERROR_SKIP, cli_actor(r->c),
                                         EF_STR("restore"), err);
         ef_text_release(&report);
-        ef_projection_list_release(&deployed);
+        EF_RELEASE(&deployed);
     }
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -225,7 +225,7 @@ static ef_status recorded_at(ef_journal *journal, int64_t position, int64_t *out
         st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing", position);
     if (st == EF_OK)
         *out_us = batch.events[0].recorded_us;
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 

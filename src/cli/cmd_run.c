@@ -135,7 +135,7 @@ static ef_status poll_run(cli *c, ef_run_list *list, run_follower *w, ef_error *
         *list = fresh;
         fresh = last;
     }
-    ef_run_list_release(&fresh);
+    EF_RELEASE(&fresh);
     return st;
 }
 
@@ -168,10 +168,10 @@ static int follow_run(cli *c, ef_run_list *list, bool drive)
                             &(ef_run_options){.progress = show_progress, .context = &w}, &driven,
                             &err);
         if (st == EF_OK) {
-            ef_run_list_release(list);
+            EF_RELEASE(list);
             *list = driven;
         } else
-            ef_run_list_release(&driven);
+            EF_RELEASE(&driven);
     } else
         st = poll_run(c, list, &w, &err);
     cli_progress_end(&w.bar);
@@ -207,7 +207,7 @@ static int run_ls(cli *c)
         cli_say(c, "no runs");
     else
         table_runs(c, runs.items, runs.count);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return rc;
 }
 
@@ -234,7 +234,7 @@ static int show_run(cli *c, bool watch)
         rc = watch ? watch_run(c, &runs) : 0;
         cli_print_run(c, &runs.items[0]);
     }
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return rc;
 }
 
@@ -295,7 +295,7 @@ static int run_cancel(cli *c)
         rc = cli_fail(c, &err, st == EF_NOT_FOUND ? "see: everfold run ls" : NULL);
     else
         cli_print_run(c, &runs.items[0]);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return rc;
 }
 

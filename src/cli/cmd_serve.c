@@ -200,7 +200,7 @@ static ef_status deploy_file(cli *c, const char *path, ef_error *err)
         cli_warn(c, "%.*s", (int)report.len, report.ptr);
     else if (st != EF_OK && report.len > 0)
         cli_lines_say((ef_str){report.ptr, report.len});
-    ef_projection_list_release(&deployed);
+    EF_RELEASE(&deployed);
     ef_text_release(&report);
     ef__buf_release(&text);
     return st;
@@ -370,7 +370,7 @@ static void notify_status(serving *s)
         notify_manager("STATUS=serves at %s; %zu projections, maximum lag %lld events",
                        ef__server_url(s->server), list.count, (long long)lag);
     }
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* --- reload ----------------------------------------------------------------------------------- */

@@ -60,7 +60,7 @@ static ef_status request_create(cli *c, ef__api_token *token, int64_t expires_ms
         st = copy_token(&made.items[0], token, err);
     if (st == EF_OK)
         (void)snprintf(text, EF__TOKEN_TEXT_MAX, "%.*s", EF_STR_ARG(made.items[0].text));
-    ef_client_token_list_release(&made);
+    EF_RELEASE(&made);
     return st;
 }
 
@@ -75,7 +75,7 @@ static ef_status request_ls(cli *c, ef__token_list *out, ef_error *err)
         if (st == EF_OK)
             st = ef__token_list_add(out, &token, err);
     }
-    ef_client_token_list_release(&remote);
+    EF_RELEASE(&remote);
     return st;
 }
 
@@ -86,7 +86,7 @@ static ef_status request_revoke(cli *c, ef_str id, ef__api_token *out, ef_error 
 
     if (st == EF_OK)
         st = copy_token(&one.items[0], out, err);
-    ef_client_token_list_release(&one);
+    EF_RELEASE(&one);
     return st;
 }
 

@@ -104,7 +104,7 @@ static void write_publisher(cli *c, const ef_publisher *p, bool first)
         ef__buf_printf(&c->out, "  pending %" PRId64 "  failed %" PRId64 "  dead %" PRId64,
                        rows.pending + rows.processing, rows.failed, rows.dead);
     ef__buf_add_char(&c->out, '\n');
-    ef_row_list_release(&rows.oldest);
+    EF_RELEASE(&rows.oldest);
 }
 
 /* A journal without an outbox has no publishers. */
@@ -116,7 +116,7 @@ static void write_publishers(cli *c)
     if (cli_publisher_ls(c, &list, &err) == EF_OK)
         for (size_t i = 0; i < list.count; i++)
             write_publisher(c, &list.items[i], i == 0);
-    ef_publisher_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void write_text(cli *c, const ef__overview *o)

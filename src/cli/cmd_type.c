@@ -35,7 +35,7 @@ static int run_ls(cli *c)
         cli_say(c, "no types");
     else
         table_types(c, types.items, types.count);
-    ef_type_list_release(&types);
+    EF_RELEASE(&types);
     return 0;
 }
 
@@ -133,7 +133,7 @@ static int set_matching(cli *c, ef_str pattern)
         st = change_matching(c, start, &types, &count, &err);
     if (st == EF_OK && count == 0)
         st = ef_fail(&err, EF_NOT_FOUND, "no event type matches '%s'", c->arguments[0]);
-    ef_type_list_release(&types);
+    EF_RELEASE(&types);
     if (st != EF_OK)
         return cli_fail(c, &err, st == EF_NOT_FOUND ? "see: everfold type ls" : NULL);
     cli_say(c, "%zu type%s changed; types that are created later are not affected", count,
@@ -164,7 +164,7 @@ static int run_set(cli *c)
         st = cli_type_set(c, &type, &err);
     if (st == EF_OK)
         write_type(c, &type);
-    ef_type_list_release(&types);
+    EF_RELEASE(&types);
     return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 

@@ -108,7 +108,7 @@ static int run_get(cli *c)
         print_found(c, &found, freshness.current);
     else
         rc = cli_fail(c, &err, cli_view_hint(st));
-    ef_view_list_release(&found);
+    EF_RELEASE(&found);
     return rc;
 }
 
@@ -131,7 +131,7 @@ static int run_at(cli *c)
         print_view(c, &found.items[0], found.as_of);
     else
         rc = cli_fail(c, &err, NULL);
-    ef_view_list_release(&found);
+    EF_RELEASE(&found);
     return rc;
 }
 
@@ -192,7 +192,7 @@ static ef_status version_of(cli *c, const ef_view_query *query, const ef_view_li
     ef_status st = cli_projection_ls(c, query->projection, &projections, err);
     if (st == EF_OK)
         *out = projections.items[0].version;
-    ef_projection_list_release(&projections);
+    EF_RELEASE(&projections);
     return st;
 }
 
@@ -302,7 +302,7 @@ static int run_query(cli *c)
     st = cli_view_find(c, &query, &found, &err);
     if (st == EF_OK)
         st = write_answer(c, &query, &found, &err);
-    ef_view_list_release(&found);
+    EF_RELEASE(&found);
     if (st == EF_OK)
         return 0;
     /* The message of a syntax error has several lines: text, position and caret. */
@@ -398,7 +398,7 @@ static int run_explain(cli *c)
     } else {
         rc = cli_fail(c, &err, NULL);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return rc;
 }
 
@@ -498,7 +498,7 @@ static int seed_generation(cli *c, seed_file *s)
     if (rc == 0 && ef_run_verdict(&runs.items[0], &v, &err) == EF_OK)
         cli_say(c, "when it has caught up: everfold projection switch %s --generation %d",
                 c->arguments[0], (int)v.built);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return rc;
 }
 

@@ -142,7 +142,7 @@ static int run_worker_ls(cli *c)
         print_worker(c, &list, &found, i);
     if (rc == 0 && c->format != CLI_TABLE)
         cli_list_end(c, &list);
-    ef_worker_list_release(&found.workers);
+    EF_RELEASE(&found.workers);
     free(found.targets);
     return rc;
 }
@@ -227,7 +227,7 @@ static int run_lease_ls(cli *c)
         cli_say(c, "no leases: no worker has run yet");
     else
         print_leases(c, &leases);
-    ef_lease_list_release(&leases);
+    EF_RELEASE(&leases);
     return 0;
 }
 
@@ -285,7 +285,7 @@ static int run_partition_ls(cli *c)
         print_partitions(c, &partitions);
     else
         cli_list_shapes(c, &ef__shape_partition, partitions.items, partitions.count);
-    ef_partition_list_release(&partitions);
+    EF_RELEASE(&partitions);
     return 0;
 }
 

@@ -201,7 +201,7 @@ static ef_status deploy_program(cli *c, const char *name, ef_str text, ef_error 
     ef_text report = {0};
     ef_status st = ef_projection_deploy(c->engine, name, text, &deployed, &report, err);
 
-    ef_projection_list_release(&deployed);
+    EF_RELEASE(&deployed);
     ef_text_release(&report);
     return st;
 }

@@ -57,7 +57,7 @@ static ef_status read_troubles(cli *c, const ef_projection *p, ef__troubles *out
                        EF_STR_ARG(f->stream), f->seq, EF_STR_ARG(f->message));
         cli_troubles_add(out, f->recorded_us, text);
     }
-    ef_failure_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -75,7 +75,7 @@ static void read_projections(cli *c, ef__overview *o)
             st = read_troubles(c, p, &o->troubles, err);
     }
     if (st != EF_OK)
-        ef_projection_list_release(&o->projections);
+        EF_RELEASE(&o->projections);
     if (st == EF_OK || st == EF_NOT_FOUND)
         *err = (ef_error)EF_ERROR_INIT;
 }

@@ -265,8 +265,8 @@ ef_status cli_projection_reached(cli *c, ef_str name, const ef_str *tenant, int6
         st = reached_by_log(name, &one.items[0], out, err);
     else if (st == EF_OK && tenant && one.items[0].position > *out)
         *out = one.items[0].position;
-    ef_scope_list_release(&one);
-    ef_projection_list_release(&all);
+    EF_RELEASE(&one);
+    EF_RELEASE(&all);
     return st;
 }
 

@@ -140,7 +140,7 @@ ef_status ef_client_wait(ef_client *client, int64_t after, int64_t timeout_ms, e
 
     if (st == EF_OK && next <= after)
         st = ef_fail(err, EF_TIMEOUT, "nothing was appended after position %" PRId64, after);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 

@@ -90,7 +90,7 @@ ef_status ef_client_view_export(ef_client *client, ef_str projection, ef_str ten
         before = page;
         page = last;
     }
-    ef_view_list_release(&page);
-    ef_view_list_release(&before);
+    EF_RELEASE(&page);
+    EF_RELEASE(&before);
     return st;
 }

@@ -90,7 +90,7 @@ static ef_status read_intents(ef_engine *engine, ef__apply *apply, bool **out, e
         st = no_memory(err);
     for (size_t n = 0; st == EF_OK && types.count && n < apply->event_count; n++)
         (*out)[n] = ef__types_has(&types, apply->events[n].event->type);
-    ef_type_list_release(&types);
+    EF_RELEASE(&types);
     return st;
 }
 

@@ -254,7 +254,7 @@ static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
                                             &records, err);
 
     if (st == EF_OK && !is_recorded(&records, place->number)) {
-        ef__change_list_release(&records);
+        EF_RELEASE(&records);
         return begin_at_end(e, g->id, query->tenant, EF_VIEW_RESET_EXPIRED, place, out, err);
     }
     if (st == EF_OK && records.count > 0) {
@@ -271,7 +271,7 @@ static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
         if (records.follow.until_us - ef__engine_now(e) < FOLLOW_US / 2)
             (void)follow_tenant(e, g->id, query->tenant, &row, NULL);
     }
-    ef__change_list_release(&records);
+    EF_RELEASE(&records);
     return st;
 }
 

@@ -36,7 +36,7 @@ static ef_status read_oldest_row(ef_engine *engine, int64_t *out_position, int64
         *out_position = rows.items[0].position;
         *out_age_us = ef__engine_now(engine) - rows.items[0].enqueued_us;
     }
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st;
 }
 
@@ -151,7 +151,7 @@ static ef_status advance_cursor(ef_engine *engine, const ef__live *live, ef__sco
     cut_batch(&batch, cache->ahead.most, &reached);
     if (st == EF_OK && !cursor_is_checked(engine, scope)) { /* reconnected meanwhile */
         tick->more = true;
-        ef_batch_release(&batch);
+        EF_RELEASE(&batch);
         return EF_OK;
     }
     if (st == EF_OK && batch.more && ef__view_cache_is_small(cache))

@@ -36,7 +36,7 @@ static ef_status age_at(ef_engine *engine, int64_t position, int64_t *out, ef_er
         &batch, err);
 
     *out = st == EF_OK && batch.count ? ef__engine_now(engine) - batch.events[0].recorded_us : 0;
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 

@@ -103,7 +103,7 @@ static ef_status check_no_run(ef_engine *engine, ef_str name, ef_error *err)
             st = ef_fail(err, EF_CONFLICT,
                          "run %.*s of \"%.*s\" is open: wait for its end, or cancel it",
                          EF_STR_ARG(runs.items[i].id), EF_STR_ARG(name));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return st;
 }
 
@@ -203,6 +203,6 @@ ef_status ef__deploy_in_place(ef_engine *engine, const ef__program *program, ef_
 
     for (int tries = 0; again && tries < EF__ENGINE_RESTARTS_MAX; tries++)
         st = try_take_over(engine, program, text, &list, &again, err);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }

@@ -188,7 +188,7 @@ static ef_status fold_group(draft_state *drafting, size_t from, size_t count, ef
     if (st == EF_OK && more && !failed)
         give_up(drafting, from, count);
     drafting->out->streams += !drafting->by_log;
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     ef__side_fold_close(&fold);
     return st;
 }
@@ -289,7 +289,7 @@ ef_status ef_projection_try_draft(ef_engine *engine, const ef_draft *draft,
         st = fold_all(&drafting, each, context, err);
     free(drafting.rows);
     ef__arena_release(&drafting.messages);
-    ef_failure_list_release(&found);
+    EF_RELEASE(&found);
     ef__program_close(program);
     return st;
 }

@@ -135,7 +135,7 @@ static ef_status pass_row(ef_engine *engine, const ef_row *row, ef_tick *tick, e
                                                .reason = EF_STR(EF__ERROR_POLICY_REASON)},
                            &passed, err);
 
-    ef_row_list_release(&passed);
+    EF_RELEASE(&passed);
     if (st == EF_OK)
         ef__log(engine->options.log, EF_LOG_WARN, "event skipped by the error policy",
                 EF_LOG_TEXT_FIELD("projection", row->lane),
@@ -164,7 +164,7 @@ static ef_status pass_lane(ef_engine *engine, const ef__generation_list *list, e
             continue;
         st = pass_row(engine, &rows.items[i], tick, err);
     }
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st == EF_NOT_FOUND ? EF_OK : st; /* the lane has no row yet */
 }
 

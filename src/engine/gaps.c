@@ -46,7 +46,7 @@ ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation,
     if (st == EF_OK)
         st = ef__outbox_add_retry_rows(engine->journal, rows, count, err);
     free(rows);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -63,7 +63,7 @@ static ef_status lane_has_event(ef_engine *engine, ef_str lane, int64_t position
         err);
 
     *out = st == EF_OK && rows.count && rows.items[0].position == position;
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st == EF_NOT_FOUND ? EF_OK : st;
 }
 
@@ -80,7 +80,7 @@ static ef_status is_coming(ef_engine *engine, ef_str lane, const ef_stream *stre
         st = lane_has_event(engine, EF_STR(EF_LANE_APPLY), batch.events[0].position, out, err);
     if (st == EF_OK && batch.count && !*out)
         st = lane_has_event(engine, lane, batch.events[0].position, out, err);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -148,7 +148,7 @@ static ef_status check_page(ef_engine *engine, int64_t only, char after[EF_CURSO
     if (st == EF_OK)
         memcpy(after, streams.next, EF_CURSOR_MAX);
     ef__live_set_release(&set);
-    ef_stream_list_release(&streams);
+    EF_RELEASE(&streams);
     return st;
 }
 

@@ -102,7 +102,7 @@ static ef_status add_missing_rows(ef_engine *engine, const ef__generation *from,
         if (list.items[i].number >= to->number && list.items[i].number < from->number &&
             ef__generation_by_queue(&list.items[i]))
             st = ef__lane_refile(engine, &list.items[i], err);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -160,7 +160,7 @@ static ef_status read_lags(ef_engine *engine, const ef__generation *a, const ef_
         if (b && list.items[i].generation == b->number)
             lags[1] = list.items[i].lag_events + list.items[i].blocked_events;
     }
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -211,7 +211,7 @@ ef_status ef_projection_switch(ef_engine *engine, const ef_generation_choice *ta
     if (st == EF_OK)
         st =
             ef__generation_activate(engine, from, to, "switch", target->actor, target->reason, err);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -242,7 +242,7 @@ ef_status ef_projection_rollback(ef_engine *engine, const ef_generation_choice *
     if (st == EF_OK)
         st = ef__generation_activate(engine, from, to, "rollback", target->actor, target->reason,
                                      err);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -399,7 +399,7 @@ ef_status ef_projection_retire(ef_engine *engine, const ef_generation_choice *ta
         st = ef__lane_sweep(engine, target->projection, err);
     if (out_count)
         *out_count = st == EF_OK ? count : 0;
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -430,6 +430,6 @@ ef_status ef_projection_diff(ef_engine *engine, const ef_generation_choice *left
         st = ef__generation_check_migrated(engine, b, err);
     if (st == EF_OK)
         st = ef__generations_compare(engine, a, b, each, context, out, err);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }

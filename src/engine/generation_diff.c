@@ -59,7 +59,7 @@ static ef_status read_positions(view_diff *comparison, ef_str tenant, int64_t ou
             st = ef__engine_as_of(comparison->engine, generation, &tenant,
                                   &out[generation->id == comparison->right], err);
     }
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -126,7 +126,7 @@ static ef_status fail_unsettled(view_diff *comparison, const ef__view *view, ef_
             st = read_side(comparison, generation, view->tenant,
                            &sides[generation->id == comparison->right], err);
     }
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     if (st != EF_OK)
         return st;
     if (sides[0].number && sides[1].number && sides[0].position != sides[1].position) {

@@ -138,7 +138,7 @@ static ef_status fold_again(struct view_history *past, ef_error *err)
             st = refold_batch(past, &batch, &go_on, err);
         go_on = go_on && reached > after;
         after = reached;
-        ef_batch_release(&batch);
+        EF_RELEASE(&batch);
     }
     return st;
 }
@@ -171,7 +171,7 @@ static void close_past(struct view_history *past)
     ef__folder_close(past->folder);
     ef__buf_release(&past->data);
     ef__pair_map_release(&past->blocked);
-    ef_type_list_release(&past->not_folded);
+    EF_RELEASE(&past->not_folded);
     ef_memory_release(&past->list.room);
 }
 

@@ -43,7 +43,7 @@ static ef_status fold_range(ef_engine *engine, int64_t first, int64_t last, ef_e
             n--;
         if (st == EF_OK && n)
             st = ef__apply_live(engine, batch.events, n, err);
-        ef_batch_release(&batch);
+        EF_RELEASE(&batch);
         if (reached == after)
             break;
         after = reached;

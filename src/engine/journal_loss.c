@@ -28,7 +28,7 @@ ef_status ef__journal_loss_check(ef_engine *engine, const ef__watermark *waterma
     /* A deleted message is not lost: its place is not given to another one. */
     *out_present = at ? memcmp(at->hash, watermark->hash, sizeof watermark->hash) == 0
                       : ef__journal_is_sparse(engine->journal);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -91,7 +91,7 @@ ef_status ef__journal_loss_check_cursor(ef_engine *engine, const ef__generation 
             st = read_witness(engine, generation, &batch.events[0], &proof, err);
     }
     *out_present = proof != WITNESS_LOST;
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 

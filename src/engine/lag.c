@@ -62,7 +62,7 @@ ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generati
         err);
     if (st == EF_OK && rows.count && rows.items[0].position <= *out)
         *out = rows.items[0].position - 1;
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st;
 }
 
@@ -127,7 +127,7 @@ static ef_status count_rows(const lag_walk *walk, const ef__retry_stream *stream
         return EF_OK;
     st = ef__retry_streams(walk->engine->journal, &query, &one, err);
     *out = st == EF_OK && one.count ? one.items[0].rows : 0;
-    ef__retry_stream_list_release(&one);
+    EF_RELEASE(&one);
     return st;
 }
 
@@ -146,7 +146,7 @@ static ef_status find_first_lacking(const lag_walk *walk, const ef__retry_stream
                                 applied_seq + 1, 1, &batch, err);
     if (st == EF_OK && batch.count)
         *out = batch.events[0].position;
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -219,7 +219,7 @@ static ef_status walk_lane(lag_walk *walk, ef_error *err)
     }
     free(walk->keys);
     free(walk->watermarks);
-    ef__retry_stream_list_release(&walk->page);
+    EF_RELEASE(&walk->page);
     return st;
 }
 
@@ -274,7 +274,7 @@ static ef_status read_tenants(ef_engine *engine, const ef__generation *generatio
                                                   TENANTS_MAX, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         add_tenant(out, &list.items[i].cursor);
-    ef__tenant_cursor_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -320,7 +320,7 @@ ef_status ef__lag_queued(ef_engine *engine, int64_t *out, ef_error *err)
         &summary, err);
 
     *out = summary.pending + summary.processing;
-    ef_row_list_release(&summary.oldest);
+    EF_RELEASE(&summary.oldest);
     return st;
 }
 
@@ -378,7 +378,7 @@ static ef_status add_tenants(ef_engine *engine, const ef__generation *generation
         set_earliest_due(out, cursor->due_us);
     }
     out->behind += catching_up;
-    ef__tenant_cursor_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -483,7 +483,7 @@ static ef_status add_lane(ef_engine *engine, const ef__generation_list *list, ef
         add_retry_rows(&summary, has_paused(list, name), ef__engine_now(engine), out);
     else if (st == EF_OK)
         add_publisher(engine, name, &summary, out);
-    ef_row_list_release(&summary.oldest);
+    EF_RELEASE(&summary.oldest);
     return st;
 }
 
@@ -497,7 +497,7 @@ static ef_status is_paused(ef_engine *engine, ef_str publisher, bool *out, ef_er
     if (st == EF_OK)
         st = ef_publisher_get(engine->journal, publisher, &list, err);
     *out = st == EF_OK && (copied_us > 0 || list.items[0].paused);
-    ef_publisher_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -517,7 +517,7 @@ static ef_status add_lanes(ef_engine *engine, const ef__generation_list *list, e
         if (st == EF_OK && !paused)
             st = add_lane(engine, list, lane->name, lane->kind, out, err);
     }
-    ef_lane_list_release(&lanes);
+    EF_RELEASE(&lanes);
     return st;
 }
 
@@ -529,7 +529,7 @@ static ef_status add_runs(ef_engine *engine, ef_backlog *out, ef_error *err)
     for (size_t i = 0; st == EF_OK && i < runs.count; i++)
         out->run_events += runs.items[i].processed;
     out->runs = (int64_t)runs.count;
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return st;
 }
 

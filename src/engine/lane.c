@@ -87,7 +87,7 @@ static ef_status sweep_page(ef_engine *engine, ef_str lane, int64_t from, int64_
     if (st == EF_OK && rows.count == ROWS_AT_ONCE)
         *out_next = rows.items[rows.count - 1].position + 1;
     free(unneeded);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     ef_memory_release(&list.room);
     return st == EF_NOT_FOUND ? EF_OK : st; /* a lane that was never created has no rows */
 }
@@ -116,7 +116,7 @@ static ef_status is_queued(ef_engine *engine, int64_t position, bool *out, ef_er
 
     *out = st == EF_OK && rows.count && rows.items[0].position == position &&
            rows.items[0].status == EF_ROW_PENDING;
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st;
 }
 
@@ -140,7 +140,7 @@ static ef_status file_stream(ef_engine *engine, const ef__generation *generation
             engine, generation,
             &(ef_event){.tenant = stream->tenant, .stream = stream->name, .seq = stream->seq + 1},
             err);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -156,7 +156,7 @@ static ef_status file_page(ef_engine *engine, const ef__generation *generation,
         st = file_stream(engine, generation, &streams.items[i], err);
     if (st == EF_OK)
         memcpy(after, streams.next, EF_CURSOR_MAX);
-    ef_stream_list_release(&streams);
+    EF_RELEASE(&streams);
     return st;
 }
 

@@ -174,7 +174,7 @@ static ef_status find_targets(ef__membership *membership, heartbeat_step *beat, 
     st = ef_worker_ls(membership->engine->journal, &list, err);
     if (st == EF_OK)
         st = share_partitions(membership, &list, beat, err);
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -536,7 +536,7 @@ static void purge_stale(ef__membership *membership, ef_tick *tick)
     if (ef_worker_ls(membership->engine->journal, &list, NULL) == EF_OK)
         for (size_t i = 0; i < list.count; i++)
             stale = stale || list.items[i].state == EF_WORKER_STALE;
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
     if (stale)
         purge_workers(membership, mono_us(membership), tick);
 }

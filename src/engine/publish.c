@@ -307,7 +307,7 @@ static ef_status prepare_sink(ef__publisher_task *publisher, ef_error *err)
         ef__sink_failed(publisher, &why);
     if (st == EF_OK && !found)
         publisher->is_removed = true;
-    ef_lane_list_release(&lanes);
+    EF_RELEASE(&lanes);
     return st;
 }
 

@@ -116,7 +116,7 @@ static ef_status refresh_list(ef_engine *engine, ef_error *err)
     for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
         if (ef__lane_is_publisher(&lanes.items[i]) && !find_publisher(engine, lanes.items[i].name))
             st = add_publisher(engine, lanes.items[i].name, err);
-    ef_lane_list_release(&lanes);
+    EF_RELEASE(&lanes);
     return st;
 }
 

@@ -304,7 +304,7 @@ static ef_status list_publishers(ef_journal *journal, const ef_str *only, ef_pub
     out->items = items;
     if (st != EF_OK)
         out->count = 0;
-    ef_lane_list_release(&lanes);
+    EF_RELEASE(&lanes);
     return st;
 }
 
@@ -351,7 +351,7 @@ static ef_status pause_once(ef_journal *journal, ef_str name, bool paused, ef_er
         publisher.paused = paused;
         st = write_publisher(journal, &publisher, found, err);
     }
-    ef_lane_list_release(&lanes);
+    EF_RELEASE(&lanes);
     ef__arena_release(&arena);
     return st;
 }
@@ -373,7 +373,7 @@ ef_status ef_publisher_remove(ef_journal *journal, ef_str name, bool discard, in
     ef_publisher_list found = {0};
     ef_status st = ef_publisher_get(journal, name, &found, err);
 
-    ef_publisher_list_release(&found);
+    EF_RELEASE(&found);
     return st == EF_OK ? ef__lane_drop(journal, name, discard, out_rows, err) : st;
 }
 

@@ -86,7 +86,7 @@ static void join_thread(ef__read_ahead *ahead)
 static void drop_read(ef__read_ahead *ahead)
 {
     join_thread(ahead);
-    ef_batch_release(&ahead->batch);
+    EF_RELEASE(&ahead->batch);
     ahead->journal = NULL;
     ahead->after = ahead->reached = 0;
     ahead->batch = (ef_batch)EF_BATCH_INIT;
@@ -122,7 +122,7 @@ ef_status ef__read_ahead_read(ef__read_ahead *ahead, ef_journal *journal, int64_
         *out_reached = ahead->reached;
         ahead->batch = (ef_batch)EF_BATCH_INIT;
     } else {
-        ef_batch_release(&ahead->batch);
+        EF_RELEASE(&ahead->batch);
         st = read_batch(journal,
                         &(ef__follow){.reader = ef_str_from(ahead->reader),
                                       .after = after,
@@ -141,11 +141,11 @@ void ef__read_ahead_recycle(ef__read_ahead *ahead, ef_batch *batch)
         ef__arena_recycle(&batch->room->arena);
         *batch = (ef_batch)EF_BATCH_INIT;
     }
-    ef_batch_release(batch);
+    EF_RELEASE(batch);
 }
 
 void ef__read_ahead_release(ef__read_ahead *ahead)
 {
     drop_read(ahead);
-    ef_batch_release(&ahead->spare);
+    EF_RELEASE(&ahead->spare);
 }

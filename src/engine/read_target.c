@@ -223,7 +223,7 @@ static ef_status require_range(ef_engine *engine, const ef_token *token, const e
             break;
         after = reached;
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     merge_streams(read);
     return st;
 }

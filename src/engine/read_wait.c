@@ -198,7 +198,7 @@ static ef_status check_blocked(ef_engine *engine, const ef__generation *generati
                                   found.items[0].error, err);
         }
     }
-    ef__retry_stream_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 
@@ -251,7 +251,7 @@ static ef_status fail_tenant(ef_engine *engine, const ef__generation *generation
             err, EF_BLOCKED, asked, position,
             "tenant \"%.*s\" of projection \"%.*s\" is blocked at position %" PRId64,
             EF_STR_ARG(tenant), EF_STR_ARG(generation->name), position);
-    ef__failure_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -302,7 +302,7 @@ static ef_status find_position(ef_engine *engine, ef__wanted_stream *stream, ef_
                                     &batch, err);
     if (st == EF_OK && batch.count)
         stream->position = batch.events[0].position;
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 

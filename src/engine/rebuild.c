@@ -185,7 +185,7 @@ static ef_status lane_is_due(ef__run_drive *drive, const rebuild_pair *builds, b
 
     *out = st == EF_OK && summary.oldest.count &&
            summary.oldest.items[0].next_attempt_us <= ef__engine_now(drive->engine);
-    ef_row_list_release(&summary.oldest);
+    EF_RELEASE(&summary.oldest);
     return st == EF_NOT_FOUND ? EF_OK : st; /* the lane has no row yet */
 }
 
@@ -201,7 +201,7 @@ static ef_status queue_is_past(ef__run_drive *drive, const rebuild_pair *builds,
         err);
 
     *out = st == EF_OK && (!rows.count || rows.items[0].position > builds->built->seam);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st;
 }
 
@@ -453,7 +453,7 @@ ef_status ef__rebuild_step(ef__run_drive *drive, ef_error *err)
 
     if (st == EF_OK)
         st = step_rebuild(drive, &builds, err);
-    ef__generation_list_release(&builds.list);
+    EF_RELEASE(&builds.list);
     return st;
 }
 
@@ -470,7 +470,7 @@ ef_status ef__rebuild_is_done(ef__run_drive *drive, bool *out, ef_error *err)
     *out = st == EF_OK && builds.built && builds.built->active;
     if (*out)
         move_to_active(drive);
-    ef__generation_list_release(&builds.list);
+    EF_RELEASE(&builds.list);
     return st == EF_NOT_FOUND || st == EF_UNSUPPORTED ? EF_OK : st;
 }
 
@@ -487,7 +487,7 @@ ef_status ef__rebuild_undo(ef__run_drive *drive, ef_error *err)
         st = remove_built(drive, &builds, err);
     else if (st == EF_NOT_FOUND || st == EF_UNSUPPORTED)
         st = EF_OK; /* there is nothing to remove */
-    ef__generation_list_release(&builds.list);
+    EF_RELEASE(&builds.list);
     return st;
 }
 
@@ -504,7 +504,7 @@ static ef_status request_run(ef_engine *engine, const ef_run *run, const ef__det
         if (list.items[i].active && list.items[i].state == EF__GENERATION_PAUSED)
             st = ef_fail(err, EF_CONFLICT, "projection \"%.*s\" is paused: resume it first",
                          EF_STR_ARG(run->projection));
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st == EF_OK ? ef__run_file(engine, run, detail, out, err) : st;
 }
 

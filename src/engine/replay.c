@@ -198,7 +198,7 @@ ef_status ef__replay_step(ef__run_drive *drive, ef_error *err)
         if (reading.over)
             drive->run.state = EF_RUN_COMPLETED;
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     free(events);
     return st;
 }
@@ -231,7 +231,7 @@ static ef_status check_projection(ef_engine *engine, ef_str name, ef_error *err)
                      "projection \"%.*s\" is log-ordered and lacks no event before its cursor: "
                      "rebuild it instead",
                      EF_STR_ARG(name));
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -321,7 +321,7 @@ static ef_status dry_run_step(dry_run *run, bool validate, ef__apply_event *even
         st = ef__side_fold_run(&run->side, 0, events, count, err);
     if (st == EF_OK && validate)
         report_results(run, &run->side.apply);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 

@@ -36,7 +36,7 @@ ef_status ef__retry_rows_of_event(ef_engine *engine, const ef_outbox_action *act
         out->items++; /* a queued row is not a retry row */
         out->count--;
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st == EF_NOT_FOUND ? EF_OK : st; /* a lane that was never created has no rows */
 }
 
@@ -82,7 +82,7 @@ static ef_status is_held(ef_engine *engine, int32_t partition, bool *out, ef_err
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (list.items[i].key.partition == partition && list.items[i].holder.len)
             *out = list.items[i].live;
-    ef_lease_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -187,6 +187,6 @@ ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *act, int64
                      act->lane.len ? "\"" : "");
     if (st == EF_OK)
         st = poll_rows(engine, act, &due, timeout_ms ? timeout_ms : EF_REPLAY_WAIT_MS, out, err);
-    ef_row_list_release(&due);
+    EF_RELEASE(&due);
     return st;
 }

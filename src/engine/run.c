@@ -383,7 +383,7 @@ static ef_status drive_run(ef_engine *engine, const ef_run *seen, ef_tick *tick,
     if (st == EF_LEASE_LOST)
         engine->runs.lease.token = 0;
     ef__arena_release(&d.arena);
-    ef_run_list_release(&fresh);
+    EF_RELEASE(&fresh);
     return st == EF_OK || is_outage(st) || is_overtaken(st) ? EF_OK
                                                             : ef_fail(err, st, "%s", why.text);
 }
@@ -423,8 +423,8 @@ static ef_status step_one(ef_engine *engine, ef_str only, ef_tick *tick, bool *o
     tick->more = tick->more || !*out_idle;
     if (st == EF_OK && runs.count && *out_idle) /* another worker drives it: poll soon */
         poll_within(engine, RECHECK_US, tick);
-    ef_lease_list_release(&leases);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&leases);
+    EF_RELEASE(&runs);
     return st;
 }
 
@@ -471,7 +471,7 @@ ef_status ef__worker_is_alone(ef_engine *engine, bool *out, ef_error *err)
         if (workers.items[i].live && workers.items[i].state != EF_WORKER_IDLE &&
             !ef_str_equal(workers.items[i].id, ef_str_from(engine->worker)))
             *out = false;
-    ef_worker_list_release(&workers);
+    EF_RELEASE(&workers);
     return st;
 }
 
@@ -507,12 +507,12 @@ static ef_status step_and_read(ef_engine *engine, ef_str id, const ef_run_option
     if (st == EF_OK)
         st = ef_run_get(engine->journal, id, &fresh, err);
     if (st == EF_OK) {
-        ef_run_list_release(list);
+        EF_RELEASE(list);
         *list = fresh;
         *out_go_on = run_continues(options, &list->items[0], idle);
         return EF_OK;
     }
-    ef_run_list_release(&fresh);
+    EF_RELEASE(&fresh);
     if (!is_outage(st) || !options || !options->progress)
         return st;
     ef_run reported = list->items[0];

@@ -102,7 +102,7 @@ ef_status ef__scopes_describe(ef_engine *engine, const ef__generation *generatio
         out->scope_count = list.count + 1;
         out->scopes_behind = generation->own_cursors;
     }
-    ef__tenant_cursor_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -126,7 +126,7 @@ static ef_status count_events(ef_engine *engine, ef_str tenant, int64_t after, e
         scope->pending += st == EF_OK ? (int64_t)batch.count : 0;
         scope->pending_more = st == EF_OK && batch.more;
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -140,7 +140,7 @@ static ef_status count_rows(ef_engine *engine, ef_str lane, ef_str tenant, ef_sc
 
     if (st == EF_OK)
         scope->pending += summary.pending + summary.processing + summary.failed + summary.dead;
-    ef_row_list_release(&summary.oldest);
+    EF_RELEASE(&summary.oldest);
     return st == EF_NOT_FOUND ? EF_OK : st; /* the lane has no row yet */
 }
 
@@ -207,7 +207,7 @@ ef_status ef_projection_scope(ef_engine *engine, ef_str name, ef_str tenant, ef_
     }
     out->items = scope;
     out->count = st == EF_OK;
-    ef__failure_list_release(&failures);
+    EF_RELEASE(&failures);
     ef_memory_release(&list.room);
     return st;
 }

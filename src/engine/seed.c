@@ -175,7 +175,7 @@ static ef_status find_watermark(seed_run *seeding, const ef_stream *stream, ef__
             high = seq - 1;
         seq = low + (high - low + 1) / 2;
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -225,7 +225,7 @@ static ef_status load_last_watermark(seed_run *seeding, ef_error *err)
         st = commit_views(seeding,
                           &(ef__generation_change){.watermarks = &mark, .watermark_count = 1}, err);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -244,7 +244,7 @@ static ef_status load_marks(seed_run *seeding, ef_error *err)
             st = write_marks(seeding, &streams, err);
         memcpy(after, streams.next, sizeof after);
     } while (st == EF_OK && after[0]);
-    ef_stream_list_release(&streams);
+    EF_RELEASE(&streams);
     return st;
 }
 
@@ -332,7 +332,7 @@ static ef_status fill_generation(ef__run_drive *drive, const ef_seed *seed, ef_e
     ef__match_close(seeding.match);
     free(seeding.changes);
     ef__arena_release(&seeding.arena);
-    ef__generation_list_release(&seeding.list);
+    EF_RELEASE(&seeding.list);
     return st;
 }
 
@@ -393,7 +393,7 @@ ef_status ef_projection_seed(ef_engine *engine, const ef_seed *seed, ef_run_list
                                .requester = seed->actor}};
     pthread_mutex_lock(&engine->runs.lock);
     st = ef__generations_read(engine, seed->projection, &known, err);
-    ef__generation_list_release(&known);
+    EF_RELEASE(&known);
     if (st == EF_OK)
         st = ef__run_claim(&d, err);
     if (st == EF_OK)
@@ -406,6 +406,6 @@ ef_status ef_projection_seed(ef_engine *engine, const ef_seed *seed, ef_run_list
     pthread_mutex_unlock(&engine->runs.lock);
     if (st == EF_OK)
         st = ef_run_get(engine->journal, filed.items[0].id, out, err);
-    ef_run_list_release(&filed);
+    EF_RELEASE(&filed);
     return st;
 }

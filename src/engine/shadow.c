@@ -277,7 +277,7 @@ static ef_status catch_up(ef_shadow *shadow, ef_tick *tick, ef_error *err)
         tick->caught_up += (int64_t)count;
         tick->more = true;
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     free(events);
     return st;
 }
@@ -337,8 +337,8 @@ static ef_status follow_queue(ef_shadow *shadow, ef_tick *tick, ef_error *err)
         tick->more = true;
     }
     tick->more = tick->more || count > 0;
-    ef_batch_release(&batch);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&batch);
+    EF_RELEASE(&rows);
     free(events);
     return st;
 }
@@ -366,7 +366,7 @@ static ef_status retry_one(ef_shadow *shadow, ef__shadow_row *row, ef__verdict *
         else if (*out == EF__VERDICT_DEFERRED)
             row->due_us = INT64_MAX;
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 

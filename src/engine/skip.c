@@ -325,7 +325,7 @@ ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_
     }
     if (st == EF_OK)
         st = ef__outbox_skip(engine->journal, &chosen, out, err);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     ef_memory_release(&list.room);
     return st;
 }

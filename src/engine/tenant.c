@@ -238,7 +238,7 @@ static ef_status step_tenant(ef_engine *engine, const ef__live *live, const ef__
     if (st == EF_OK &&
         (batch.count || reached > item->cursor.position || reached == live->generation->position))
         st = apply_events(engine, live, scope, item, &batch, reached, tick, err);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -262,7 +262,7 @@ ef_status ef__tenants_step(ef_engine *engine, const ef__live *live, ef_tick *tic
         tick->more = true;
     else if (st == EF_OK && due < list.count)
         ef__tick_wake_at(tick, list.items[due].cursor.due_us);
-    ef__tenant_cursor_list_release(&list);
+    EF_RELEASE(&list);
     return ef__scope_result(engine, scope, st, tick);
 }
 
@@ -306,7 +306,7 @@ ef_status ef__tenants_resume(ef_engine *engine, const ef__generation *generation
                                 .generation_count = 1},
             err);
     free(changes);
-    ef__tenant_cursor_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -326,6 +326,6 @@ ef_status ef__tenants_are_level(ef_engine *engine, const ef__generation *a, cons
                                                    &other, &found, err);
         *out = found && other.cursor.position == list.items[i].cursor.position;
     }
-    ef__tenant_cursor_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }

@@ -191,7 +191,7 @@ ef_status ef_projection_try(ef_engine *engine, const ef_trial_ask *ask, ef_trial
         out->generation = (int32_t)generation->number;
         st = try_event(engine, generation, &batch.events[0], out, err);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     ef_memory_release(&list.room);
     return st;
 }

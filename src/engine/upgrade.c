@@ -69,7 +69,7 @@ static ef_status read_entries(projection_upgrade *upgrade, ef_error *err)
             st = note_entry(upgrade, &entries.items[i], err);
         query.before = st == EF_OK && entries.count ? entries.items[entries.count - 1].id : 0;
     } while (st == EF_OK && entries.count == ENTRIES_AT_ONCE);
-    ef_audit_list_release(&entries);
+    EF_RELEASE(&entries);
     return st;
 }
 
@@ -137,6 +137,6 @@ ef_status ef__views_upgrade(ef_engine *engine, ef_error *err)
         }
     }
     free(items);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }

@@ -43,7 +43,7 @@ static ef_status check_no_publisher(ef_journal *to, ef_error *err)
                          "the target has publisher \"%.*s\", which would send the copied events "
                          "again: remove it, and add it after the copy",
                          EF_STR_ARG(lanes.items[i].name));
-    ef_lane_list_release(&lanes);
+    EF_RELEASE(&lanes);
     return st;
 }
 
@@ -88,7 +88,7 @@ static ef_status copy_types(const copy_job *job, ef_error *err)
         for (size_t i = 0; st == EF_OK && i < types.count; i++)
             if ((types.items[i].alias_of.len > 0) == (aliases == 1))
                 st = ef_type_set(job->to, &types.items[i], err);
-    ef_type_list_release(&types);
+    EF_RELEASE(&types);
     return st;
 }
 
@@ -192,7 +192,7 @@ ef_status ef_journal_copy(ef_journal *from, ef_journal *to, const ef_copy_option
         st = copy_types(job, err);
     if (st == EF_OK)
         st = copy_events(job, options, out, err);
-    ef_batch_release(&job->batch);
+    EF_RELEASE(&job->batch);
     free(job);
     return st;
 }

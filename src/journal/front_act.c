@@ -62,7 +62,7 @@ static ef_status find_rows(ef_journal *journal, const ef_outbox_action *action, 
             out, err);
     while (found && st == EF_OK && out->count && out->items[out->count - 1].position != position)
         out->count--;
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st == EF_NOT_FOUND ? EF_OK : st; /* a lane that does not exist has no rows */
 }
 
@@ -95,7 +95,7 @@ static ef_status revise_event(ef_journal *journal, ef__revision what, const char
                          &(ef__revision_request){what, rows, found.count, &entry, &id}, out, err));
     if (st == EF_OK && out->count == 0)
         st = ef__no_retry_row(action, what == EF__REVISION_REQUEUE, err);
-    ef_row_list_release(&found);
+    EF_RELEASE(&found);
     return EF__LIST_FINISH(out, st);
 }
 
@@ -195,7 +195,7 @@ static ef_status revise_page(ef_journal *journal, ef__bulk_run *run, const ef_ro
         run->count += (int64_t)revised.count;
     if (st == EF_OK)
         st = copy_rows(run->out, run->kept, run->bulk->dry_run ? page : &revised, err);
-    ef_row_list_release(&revised);
+    EF_RELEASE(&revised);
     return st;
 }
 
@@ -228,7 +228,7 @@ ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err)
             st = revise_page(journal, run, &page, err);
         memcpy(after, page.next, sizeof after);
     } while (st == EF_OK && after[0] && (!bulk->limit || run->count < bulk->limit));
-    ef_row_list_release(&page);
+    EF_RELEASE(&page);
     return EF__LIST_FINISH(run->out, st);
 }
 

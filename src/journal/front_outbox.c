@@ -177,7 +177,7 @@ void ef__claimed_batch_release(ef_claimed_batch *batch)
 {
     if (!batch)
         return;
-    ef_batch_release(&batch->events);
+    EF_RELEASE(&batch->events);
     *batch = (ef_claimed_batch)EF_CLAIMED_BATCH_INIT;
 }
 

@@ -164,7 +164,7 @@ static ef_status restrict_to_stream(row_search *search, bool *out_none, ef_error
         search->page_query.from = first.events[0].position;
     if (!query->upto || query->upto > search->last)
         search->page_query.upto = search->last;
-    ef_batch_release(&first);
+    EF_RELEASE(&first);
     return st;
 }
 
@@ -185,7 +185,7 @@ ef_status ef__rows_search(ef_journal *journal, const ef_outbox_query *query, ef_
         st = search_page(&search, err);
         none = !out->next[0] || out->count == query->limit || search.seen >= EF_LIMIT_SCAN_ROWS;
     }
-    ef_row_list_release(&search.page);
+    EF_RELEASE(&search.page);
     return st;
 }
 
@@ -286,6 +286,6 @@ ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_
     out->items = groups;
     if (st == EF_OK)
         qsort(groups, out->count, sizeof *groups, compare_groups);
-    ef_row_list_release(&page);
+    EF_RELEASE(&page);
     return EF__LIST_FINISH(out, st);
 }

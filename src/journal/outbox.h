@@ -288,7 +288,6 @@ ef_status ef__outbox_has_work(ef_journal *journal, bool *out, ef_error *err);
 /* Lists streams that have retry rows in a lane, up to `limit`, ordered by their first rows. */
 ef_status ef__retry_streams(ef_journal *journal, const ef__retry_query *query,
                             ef__retry_stream_list *out, ef_error *err);
-EF_RESULT(ef__retry_stream_list)
 /* As ef__outbox_ops.revise. */
 ef_status ef__outbox_revise(ef_journal *journal, const ef__revision_request *revise,
                             ef_row_list *out, ef_error *err);

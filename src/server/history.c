@@ -54,8 +54,8 @@ static ef_status read_sample(const ef__server *server, ef__sample *out, ef_error
     out->waiting = rows.pending + rows.processing;
     out->failed = rows.failed;
     out->dead = rows.dead;
-    ef_row_list_release(&rows.oldest);
-    ef_projection_list_release(&projections);
+    EF_RELEASE(&rows.oldest);
+    EF_RELEASE(&projections);
     return st;
 }
 
@@ -119,7 +119,7 @@ static ef_status write_minutes(ef__request *r, ef_error *err)
         ef__shape_write(&w, &ef__shape_minute, &list.items[i]);
     if (st == EF_OK)
         ef__json_close(&w, ']');
-    ef_throughput_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 

@@ -191,7 +191,7 @@ static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, e
         }
     }
     *out_more = !is_at(t, place);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -247,7 +247,7 @@ static ef_status read_views(topic *t, ef__server *server, ef__buf *out, ef_view_
                      &(ef_view_place){place->generation, found.items[i].number}, found.as_of);
     t->behind = st == EF_OK && found.as_of < t->head;
     *out_more = found.more;
-    ef_view_change_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 

@@ -179,7 +179,7 @@ void ef__loop_stop(ef__server *server)
                               library stops */
     }
     ef_view_reader_close(server->reader);
-    ef_view_list_release(&server->found);
+    EF_RELEASE(&server->found);
     if (loop->wake >= 0)
         (void)close(loop->wake);
     pthread_mutex_destroy(&loop->lock);

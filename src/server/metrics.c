@@ -374,7 +374,7 @@ static ef_status write_leases(ef__buf *out, ef_journal *journal, ef_error *err)
     for (ef_lease_kind kind = 0; st == EF_OK && kind <= EF_LEASE_RUN; kind++)
         write_labelled(out, "leases_held", "kind", ef_str_from(ef_lease_kind_name(kind)),
                        live[kind]);
-    ef_lease_list_release(&leases);
+    EF_RELEASE(&leases);
     return st;
 }
 
@@ -402,7 +402,7 @@ static ef_status write_outbox(ef__buf *out, ef_journal *journal, ef_error *err)
         write_seconds(out, s.oldest.items[0].enqueued_us);
         ef__buf_add_char(out, '\n');
     }
-    ef_row_list_release(&s.oldest);
+    EF_RELEASE(&s.oldest);
     write_family(out, "outbox_pending", "gauge",
                  "Rows that wait, by destination; *: all projections.");
     for (size_t i = 0; st == EF_OK && i < lanes.count && i < LANES_MAX; i++) {
@@ -412,9 +412,9 @@ static ef_status write_outbox(ef__buf *out, ef_journal *journal, ef_error *err)
         s = (ef_outbox_summary){0};
         st = ef_outbox_summarise(journal, &all, &s, err);
         write_labelled(out, "outbox_pending", "destination", all.lane, s.pending + s.processing);
-        ef_row_list_release(&s.oldest);
+        EF_RELEASE(&s.oldest);
     }
-    ef_lane_list_release(&lanes);
+    EF_RELEASE(&lanes);
     return st;
 }
 
@@ -523,7 +523,7 @@ static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *er
                offsetof(ef_projection, blocked_us));
     write_states(out, &list);
     write_outcomes(out, &list);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -552,7 +552,7 @@ static ef_status write_rebuilds(ef__buf *out, ef_journal *journal, ef_error *err
         ef__buf_printf(out, "} %.4f\n",
                        run->processed < run->total ? (double)run->processed / total : 1.0);
     }
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return st;
 }
 

@@ -56,7 +56,7 @@ static ef_status read_stream(ef__request *r, void *request, ef_error *err)
         if (batch.more)
             add_number_header(r, "Everfold-Next", batch.events[batch.count - 1].seq + 1);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -95,7 +95,7 @@ static ef_status read_log(ef__request *r, void *request, ef_error *err)
         if (batch.more)
             ef__request_add_header(r, "Everfold-More", "true");
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -113,7 +113,7 @@ static ef_status read_event(ef__request *r, void *request, ef_error *err)
     } else if (st == EF_OK) {
         ef__shape_write(&w, &ef__shape_event, &batch.events[0]);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -140,7 +140,7 @@ static ef_status list_streams(ef__request *r, void *request, ef_error *err)
         ef__json_member_name(&w, "next", ef_str_from(found.next));
         ef__json_close(&w, '}');
     }
-    ef_stream_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 
@@ -213,7 +213,7 @@ static ef_status set_type(ef__request *r, ef_error *err)
         st = read_type(r, &asked, err);
     if (st == EF_OK)
         st = ef_type_set(ef__request_journal(r), &asked.type, err);
-    ef_type_list_release(&types);
+    EF_RELEASE(&types);
     return st == EF_OK ? show_type(r, err) : st;
 }
 

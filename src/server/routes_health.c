@@ -75,7 +75,7 @@ static ef_status count_unaccounted(const ef__server *server, size_t *out_generat
         *out_generations = list.count;
         for (size_t g = 0; g < list.count; g++)
             *out += list.items[g].unaccounted;
-        ef_projection_list_release(&list);
+        EF_RELEASE(&list);
     }
     return st;
 }

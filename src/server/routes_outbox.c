@@ -81,8 +81,8 @@ static ef_status report_outbox(ef__request *r, void *request, ef_error *err)
         st = ef_outbox_ls(ef__request_journal(r), query, &rows, err);
     if (st == EF_OK)
         write_report(r, &summary, &rows);
-    ef_row_list_release(&summary.oldest);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&summary.oldest);
+    EF_RELEASE(&rows);
     return st;
 }
 
@@ -100,7 +100,7 @@ static ef_status group_outbox(ef__request *r, void *request, ef_error *err)
         st = ef_outbox_group(ef__request_journal(r), &asked->query, &found, err);
     if (st == EF_OK)
         ef__groups_write(&w, &found);
-    ef_row_groups_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 
@@ -118,7 +118,7 @@ static ef_status answer_action(ef__request *r, ef_status st, const char *mode, c
         write_row_list(&w, rows);
         ef__json_close(&w, '}');
     }
-    ef_row_list_release(rows);
+    EF_RELEASE(rows);
     return st;
 }
 

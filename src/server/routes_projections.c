@@ -33,7 +33,7 @@ static ef_status narrow_projection(ef__request *r, ef_projection *p, ef_scope_li
     p->scope_count = 0;
     for (size_t i = 0; st == EF_OK && i < open.count; i++)
         p->failures += open.items[i].generation == p->generation;
-    ef_failure_list_release(&open);
+    EF_RELEASE(&open);
     if (st == EF_OK && p->active)
         st = ef_projection_scope(engine, p->name, r->tenant, scope, err);
     if (st == EF_OK && p->active) {
@@ -67,7 +67,7 @@ static ef_status begin_visible(ef__request *r, ef__json_writer *w, const ef_proj
 
     if (st == EF_OK)
         begin_projection(w, &visible, program);
-    ef_scope_list_release(&scope);
+    EF_RELEASE(&scope);
     return st;
 }
 
@@ -93,7 +93,7 @@ static ef_status list_projections(ef__request *r, ef_error *err)
 
     if (st == EF_OK)
         st = write_projections(r, &w, &found, false, err);
-    ef_projection_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 
@@ -112,7 +112,7 @@ static ef_status answer_projection(ef__request *r, ef_status st, ef_error *err)
         st = write_projections(r, &w, &found, true, err);
         ef__json_close(&w, '}');
     }
-    ef_projection_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 
@@ -178,7 +178,7 @@ static ef_status deploy_program(ef__request *r, const ef__deploy_request *asked,
                                                   .actor = asked->actor,
                                                   .reason = asked->reason},
                                      &deployed, &report, err);
-    ef_projection_list_release(&deployed);
+    EF_RELEASE(&deployed);
     ef_text_release(&report);
     return st;
 }
@@ -271,7 +271,7 @@ static ef_status list_failures(ef__request *r, void *request, ef_error *err)
     }
     if (st == EF_OK)
         ef__json_close(&w, ']');
-    ef_failure_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 
@@ -319,7 +319,7 @@ static ef_status explain_projection(ef__request *r, void *request, ef_error *err
     if (st == EF_OK)
         ef__buf_add(&r->out, report.ptr, report.len);
     ef_text_release(&report);
-    ef_projection_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 
@@ -342,7 +342,7 @@ static ef_status try_event(ef__request *r, void *request, ef_error *err)
 
     if (st == EF_OK)
         write_trial(&w, &trial);
-    ef_trial_release(&trial);
+    EF_RELEASE(&trial);
     return st;
 }
 

@@ -56,7 +56,7 @@ static ef_status write_publisher(ef__request *r, ef__json_writer *w, const ef_pu
         write_sink(r, w, p->name);
         ef__json_close(w, '}');
     }
-    ef_row_list_release(&rows.oldest);
+    EF_RELEASE(&rows.oldest);
     return st;
 }
 
@@ -72,7 +72,7 @@ static ef_status list_publishers(ef__request *r, ef_error *err)
         st = write_publisher(r, &w, &list.items[i], err);
     if (st == EF_OK)
         ef__json_close(&w, ']');
-    ef_publisher_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -84,7 +84,7 @@ static ef_status show_publisher(ef__request *r, ef_error *err)
 
     if (st == EF_OK)
         st = write_publisher(r, &w, &list.items[0], err);
-    ef_publisher_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 

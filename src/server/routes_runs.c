@@ -46,7 +46,7 @@ static ef_status cancel_run(ef__request *r, void *request, ef_error *err)
         st = ef_run_cancel(ef__request_journal(r), asked->name, err);
     if (st == EF_OK)
         st = ef__request_note(r, "cancel", runs.items[0].projection, asked->reason, err);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return st == EF_OK ? show_run(r, request, err) : st;
 }
 
@@ -66,7 +66,7 @@ static ef_status answer_gaps(ef__request *r, ef_status st, const char *mode, ef_
         ef__json_close(&w, ']');
         ef__json_close(&w, '}');
     }
-    ef_gap_list_release(gaps);
+    EF_RELEASE(gaps);
     return st;
 }
 

@@ -114,7 +114,7 @@ static ef_status get_current_view(ef__request *r, ef__view_request *asked, ef_er
     }
     if (st == EF_OK && !r->waiting.parks)
         ef__view_write_found(&w, &found, current);
-    ef_view_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 
@@ -133,7 +133,7 @@ static ef_status get_past_view(ef__request *r, const ef__view_request *asked, ef
                         asked->position, &budget, &found, err);
     if (st == EF_OK)
         ef__view_write(&w, &found.items[0], found.as_of);
-    ef_view_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 
@@ -164,7 +164,7 @@ static ef_status explain_view(ef__request *r, void *request, ef_error *err)
         if (batch.more)
             ef__request_add_header(r, "Everfold-More", "true");
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -196,7 +196,7 @@ static ef_status show_view_history(ef__request *r, void *request, ef_error *err)
         ef__json_member_bool(&w, "more", past.more);
         ef__json_close(&w, '}');
     }
-    ef_view_past_release(&past);
+    EF_RELEASE(&past);
     return st;
 }
 
@@ -212,7 +212,7 @@ static ef_status version_of(ef__request *r, const ef_view_list *found, int32_t *
     st = ef_projection_ls(r->server->options.engine, r->parts[0], &projections, err);
     if (st == EF_OK)
         *out = projections.items[0].version;
-    ef_projection_list_release(&projections);
+    EF_RELEASE(&projections);
     return st;
 }
 
@@ -267,7 +267,7 @@ static ef_status find_views(ef__request *r, void *request, ef_error *err)
         st = version_of(r, &found, &version, err);
     if (st == EF_OK && !r->waiting.parks)
         write_page(&w, q, &found, version);
-    ef_view_list_release(&found);
+    EF_RELEASE(&found);
     return st;
 }
 

@@ -52,7 +52,7 @@ static ef_status list_workers(ef__request *r, ef_error *err)
             write_worker(&w, &workers, i, facts.partitions, targets);
         ef__json_close(&w, ']');
     }
-    ef_worker_list_release(&workers);
+    EF_RELEASE(&workers);
     return st;
 }
 

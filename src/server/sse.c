@@ -161,7 +161,7 @@ static ef_status start_views(ef__request *r, const ef__topic_key *key, ef_view_p
 
     if (st == EF_OK)
         ef__frame_reset(first, ef_str_from(key->name), place, &list);
-    ef_view_change_list_release(&list);
+    EF_RELEASE(&list);
     return st == EF_OK && first->failed ? ef_fail(err, EF_NO_MEMORY, "memory ran out") : st;
 }
 
@@ -194,7 +194,7 @@ static ef_status follow_views(ef__request *r, ef_error *err)
     ef_projection_list known = {0};
     ef_status st = ef_projection_ls(r->server->options.engine, r->parts[0], &known, err);
 
-    ef_projection_list_release(&known);
+    EF_RELEASE(&known);
     if (st == EF_OK)
         st = copy_text("projection", r->parts[0], key.name, err);
     if (st == EF_OK)

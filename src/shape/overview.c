@@ -319,15 +319,15 @@ ef__health ef__overview_health(const ef__overview *o, char out[EF__HEALTH_TEXT])
 
 void ef__overview_release(ef__overview *o)
 {
-    ef_row_list_release(&o->outbox.oldest);
-    ef_worker_list_release(&o->workers);
-    ef_run_list_release(&o->runs);
-    ef_projection_list_release(&o->projections);
-    ef_partition_list_release(&o->partitions);
+    EF_RELEASE(&o->outbox.oldest);
+    EF_RELEASE(&o->workers);
+    EF_RELEASE(&o->runs);
+    EF_RELEASE(&o->projections);
+    EF_RELEASE(&o->partitions);
     for (size_t i = 0; i < o->lane_count; i++)
-        ef_row_list_release(&o->lanes[i].rows.oldest);
+        EF_RELEASE(&o->lanes[i].rows.oldest);
     free(o->lanes);
-    ef_lane_list_release(&o->lane_names);
+    EF_RELEASE(&o->lane_names);
     *o = (ef__overview)EF__OVERVIEW_INIT;
 }
 

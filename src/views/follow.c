@@ -37,9 +37,3 @@ ef_status ef__change_list_add(ef__change_list *list, ef__change_record **items, 
     list->count++;
     return EF_OK;
 }
-
-void ef__change_list_release(ef__change_list *list)
-{
-    ef_memory_release(&list->room);
-    *list = (ef__change_list){0};
-}

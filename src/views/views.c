@@ -128,24 +128,6 @@ void ef__digest_sums(const uint8_t bytes[EF__DIGEST_BYTES], uint64_t out[2])
         out[i / 8] = out[i / 8] << 8 | bytes[i];
 }
 
-void ef__generation_list_release(ef__generation_list *list)
-{
-    ef_memory_release(&list->room);
-    *list = (ef__generation_list){0};
-}
-
-void ef__failure_list_release(ef__failure_list *list)
-{
-    ef_memory_release(&list->room);
-    *list = (ef__failure_list){0};
-}
-
-void ef__tenant_cursor_list_release(ef__tenant_cursor_list *list)
-{
-    ef_memory_release(&list->room);
-    *list = (ef__tenant_cursor_list){0};
-}
-
 ef_status ef__tenant_cursor_moved(ef_str tenant, ef_error *err)
 {
     return ef_fail(err, EF_CONFLICT, "the cursor of tenant \"%.*s\" is not what was read",

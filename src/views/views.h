@@ -523,11 +523,6 @@ ef_status ef__generation_moved(int64_t id, int64_t era, int64_t found, ef_error 
 /* EF_CONFLICT: its number would not be `wanted`. */
 ef_status ef__generation_number_exists(ef_str name, int32_t wanted, ef_error *err);
 
-void ef__generation_list_release(ef__generation_list *list);
-void ef__failure_list_release(ef__failure_list *list);
-void ef__tenant_cursor_list_release(ef__tenant_cursor_list *list);
-void ef__change_list_release(ef__change_list *list);
-
 /* EF_CONFLICT: the tenant's cursor changed since it was read (shared by back ends). */
 ef_status ef__tenant_cursor_moved(ef_str tenant, ef_error *err);
 

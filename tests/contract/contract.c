@@ -394,7 +394,7 @@ ef_outbox_summary summary(contract *t)
     ef_outbox_summary found = {0};
 
     OK(ef_outbox_summarise(t->journal, &query, &found, &t->err));
-    ef_row_list_release(&found.oldest);
+    EF_RELEASE(&found.oldest);
     return found;
 }
 
@@ -420,6 +420,6 @@ size_t queued_in(contract *t, const char *lane)
 
     OK(ef_outbox_ls(t->journal, &query, &list, &t->err));
     count = list.count;
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
     return count;
 }

@@ -28,7 +28,7 @@ CONTRACT(an_id_is_made_when_the_caller_gives_none)
     CHECK(strcmp(first.id, second.id) < 0);
     OK(ef_journal_read_id(t->journal, str(""), str(second.id), &batch, &t->err));
     CHECK_INT(2, batch.events[0].position);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(positions_are_dense_over_interleaved_streams)
@@ -170,7 +170,7 @@ CONTRACT(a_conflict_on_one_stream_keeps_the_whole_batch_out)
     OK(ef_journal_append(t->journal, events, 3, places, &t->err));
     CHECK_INT(2, places[0].position);
     CHECK_INT(2, places[1].seq);
-    ef_type_list_release(&types);
+    EF_RELEASE(&types);
 }
 
 CONTRACT(what_is_given_is_read_back_byte_for_byte)
@@ -203,7 +203,7 @@ CONTRACT(what_is_given_is_read_back_byte_for_byte)
     CHECK_INT(t->now_us, read->recorded_us);
     CHECK(ef_str_equal(event.data, read->data));
     CHECK(ef_str_equal(event.meta, read->meta));
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(defaults_are_filled_in)
@@ -217,7 +217,7 @@ CONTRACT(defaults_are_filled_in)
     CHECK_STR("{}", batch.events[0].meta);
     CHECK_INT(1, batch.events[0].schema);
     CHECK_INT(t->now_us, batch.events[0].time_us);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(recorded_times_never_fall_when_the_clock_is_set_back)
@@ -233,7 +233,7 @@ CONTRACT(recorded_times_never_fall_when_the_clock_is_set_back)
     OK(ef_journal_read_log(t->journal, &query, &batch, &t->err));
     CHECK_INT(first_us, batch.events[0].recorded_us);
     CHECK(batch.events[1].recorded_us >= first_us);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 /* A JSON string of `bytes` bytes, quotes counted. */
@@ -259,7 +259,7 @@ CONTRACT(one_mebibyte_of_data_fits_and_one_byte_more_does_not)
     append_event(t, event);
     OK(ef_journal_read_stream(t->journal, str(""), str("big"), 1, 1, &batch, &t->err));
     CHECK(ef_str_equal(event.data, batch.events[0].data));
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     free(room);
 }
 
@@ -283,7 +283,7 @@ CONTRACT(hashes_form_a_chain_that_verifies)
     OK(ef_journal_read_log(t->journal, &query, &batch, &t->err));
     assert_memory_equal(head.hash, batch.events[19].hash, EF_HASH_BYTES);
     assert_memory_not_equal(batch.events[18].hash, batch.events[19].hash, EF_HASH_BYTES);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(an_empty_journal_verifies_and_its_head_is_zero)

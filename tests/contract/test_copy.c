@@ -63,8 +63,8 @@ static void same_journals(ef_journal *a, ef_journal *b, bool stored_types, contr
     CHECK_INT(one.count, two.count);
     for (size_t i = 0; i < one.count && i < two.count; i++)
         same_event(&one.events[i], &two.events[i]);
-    ef_batch_release(&one);
-    ef_batch_release(&two);
+    EF_RELEASE(&one);
+    EF_RELEASE(&two);
 }
 
 static void same_types(ef_journal *a, ef_journal *b, contract *t)
@@ -80,8 +80,8 @@ static void same_types(ef_journal *a, ef_journal *b, contract *t)
         CHECK_INT(one.items[i].intent, two.items[i].intent);
         CHECK_INT(one.items[i].publish, two.items[i].publish);
     }
-    ef_type_list_release(&one);
-    ef_type_list_release(&two);
+    EF_RELEASE(&one);
+    EF_RELEASE(&two);
 }
 
 static ef_copy_result copy(contract *t, ef_journal *from, ef_journal *to, int64_t upto)
@@ -238,8 +238,8 @@ static void check_backup(contract *t, contract *copy, int64_t token)
     OK(ef_journal_adopt(copy->journal, str("ada"), str("the machine is lost"), &t->err));
     OK(ef_journal_copied(copy->journal, &copied_us, &t->err));
     CHECK_INT(0, copied_us);
-    ef_lease_list_release(&leases);
-    ef_worker_list_release(&workers);
+    EF_RELEASE(&leases);
+    EF_RELEASE(&workers);
 }
 
 CONTRACT(a_backup_is_a_journal_without_leases_that_knows_that_it_is_a_copy)

@@ -61,7 +61,7 @@ CONTRACT(a_sequential_reader_reports_the_damaged_event)
         CHECK_INT(i + 2, t->err.found);
         CHECK_INT(0, batch.count);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(a_sequential_reader_gets_the_events_before_and_after_a_damaged_one)
@@ -79,7 +79,7 @@ CONTRACT(a_sequential_reader_gets_the_events_before_and_after_a_damaged_one)
     OK(follow(t, 5, EVENTS, &batch));
     CHECK_INT(EVENTS - 5, batch.count);
     CHECK(!batch.more);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(an_event_without_its_stream_is_damaged)
@@ -90,7 +90,7 @@ CONTRACT(an_event_without_its_stream_is_damaged)
     append(t, "order-1", "placed");
     change(t, "stream = 99", 1);
     REFUSED(EF_DAMAGED, follow(t, 0, 1, &batch));
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 /* Appends one event to each of two streams, as two appends at once. */
@@ -130,7 +130,7 @@ CONTRACT(append_is_refused_after_damage_was_found_and_reads_go_on)
     CHECK(facts.damaged);
     OK(ef_journal_read_stream(t->journal, EF_STR(""), EF_STR("order-2"), 1, 9, &batch, &t->err));
     CHECK_INT(2, batch.count);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 /* --- the record in the head file ---------------------------------------------------------------
@@ -153,7 +153,7 @@ static ef_status read_by(contract *t, ef_journal *journal)
     ef_status st =
         ef_journal_read_stream(journal, EF_STR(""), EF_STR("order-1"), 1, 1, &batch, &t->err);
 
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 

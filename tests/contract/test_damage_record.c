@@ -90,7 +90,7 @@ CONTRACT(reads_leases_and_facts_go_on_when_damage_was_recorded)
     CHECK(facts.damaged);
     CHECK_INT(FOUND_US, facts.damaged_us);
     CHECK_INT(0, strcmp("position 7 is bad", facts.damage));
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(the_first_damage_stays)
@@ -124,7 +124,7 @@ CONTRACT(accepted_damage_lets_every_handle_append_and_leaves_an_audit_entry)
     CHECK(ef_str_equal(EF_STR("accept"), acts.items[0].action));
     CHECK(ef_str_equal(EF_STR("ann"), acts.items[0].actor));
     CHECK(ef_str_equal(EF_STR("restored"), acts.items[0].reason));
-    ef_audit_list_release(&acts);
+    EF_RELEASE(&acts);
     ef_journal_close(other);
 }
 

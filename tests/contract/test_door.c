@@ -77,7 +77,7 @@ CONTRACT(a_null_is_named)
     REFUSED(EF_BAD_INPUT, ef_journal_append(t->journal, &event, 1, &place, &t->err));
     says(t, "stream");
     CHECK_INT(0, head_of(t));
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 static void refuses(contract *t, ef_new_event event, ef_status status, const char *words)
@@ -129,7 +129,7 @@ CONTRACT(the_edges_of_the_ranges_are_allowed)
     CHECK_INT(INT32_MAX, batch.events[0].schema);
     CHECK_INT(INT64_C(253402300799999999), batch.events[0].time_us);
     CHECK_STR("null", batch.events[0].data);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(a_message_about_a_batch_says_which_event)
@@ -204,8 +204,8 @@ CONTRACT(lists_refuse_limits_and_cursors_that_are_none)
     says(t, "from_seq");
     REFUSED(EF_BAD_INPUT,
             ef_stream_ls(t->journal, str(""), false, str("nonsense"), 1, &streams, &t->err));
-    ef_stream_list_release(&streams);
-    ef_batch_release(&batch);
+    EF_RELEASE(&streams);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(a_token_is_read_back_and_other_text_is_not)

@@ -174,7 +174,7 @@ CONTRACT(streams_with_retry_rows_are_listed_by_their_first_row)
     ef__retry_stream_list found = retry_streams(t, (ef__retry_query){.any_tenant = true});
 
     CHECK_INT(0, found.count); /* the lane does not exist yet */
-    ef__retry_stream_list_release(&found);
+    EF_RELEASE(&found);
     fill(t, EF_ROW_FAILED, EF_ROW_PENDING);
     append(t, "b", "t");
     append(t, "b", "t");
@@ -193,7 +193,7 @@ CONTRACT(streams_with_retry_rows_are_listed_by_their_first_row)
     CHECK_INT(6, found.items[1].position);
     CHECK_INT(EF_ROW_DEAD, found.items[1].status);
     CHECK_INT(1, found.items[1].rows);
-    ef__retry_stream_list_release(&found);
+    EF_RELEASE(&found);
 }
 
 CONTRACT(streams_with_retry_rows_are_listed_by_page_tenant_and_name)
@@ -207,22 +207,22 @@ CONTRACT(streams_with_retry_rows_are_listed_by_page_tenant_and_name)
     found = retry_streams(t, (ef__retry_query){.any_tenant = true, .limit = 1});
     CHECK_INT(1, found.count);
     CHECK_INT(0, found.items[0].rows); /* not asked for */
-    ef__retry_stream_list_release(&found);
+    EF_RELEASE(&found);
     found = retry_streams(t, (ef__retry_query){.any_tenant = true, .after = 1});
     CHECK_INT(1, found.count);
     CHECK_STR("b", found.items[0].stream);
-    ef__retry_stream_list_release(&found);
+    EF_RELEASE(&found);
     found = retry_streams(t, (ef__retry_query){.tenant = str("another")});
     CHECK_INT(0, found.count);
-    ef__retry_stream_list_release(&found);
+    EF_RELEASE(&found);
     found = retry_streams(t, (ef__retry_query){.stream = str("a"), .counts = true, .above_seq = 3});
     CHECK_INT(1, found.count);
     CHECK_INT(1, found.items[0].seq);
     CHECK_INT(1, found.items[0].rows);
-    ef__retry_stream_list_release(&found);
+    EF_RELEASE(&found);
     found = retry_streams(t, (ef__retry_query){.stream = str("c")});
     CHECK_INT(0, found.count);
-    ef__retry_stream_list_release(&found);
+    EF_RELEASE(&found);
 }
 
 CONTRACT(what_is_filed_needs_no_lease_and_comes_due)

@@ -19,7 +19,7 @@ CONTRACT(the_apply_lane_is_always_there)
     REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
     bad = (ef_lane){.name = str("mail"), .kind = EF_LANE_KIND_APPLY, .enabled = true};
     REFUSED(EF_BAD_INPUT, ef_lane_set(t->journal, &bad, &t->err));
-    ef_lane_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(lanes_are_set_and_listed)
@@ -37,7 +37,7 @@ CONTRACT(lanes_are_set_and_listed)
     CHECK(!list.items[1].enabled);
     CHECK_STR("order.*", list.items[1].types);
     CHECK_STR("orders", list.items[2].name);
-    ef_lane_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_lane_that_was_changed_since_it_was_read_is_not_replaced)
@@ -63,8 +63,8 @@ CONTRACT(a_lane_that_was_changed_since_it_was_read_is_not_replaced)
     CHECK_STR("{\"n\":3}", list.items[1].settings);
     OK(ef__lane_drop(t->journal, str("mail"), true, NULL, &t->err));
     REFUSED(EF_CONFLICT, ef__lane_replace(t->journal, &list.items[1], &lane, &t->err));
-    ef_lane_list_release(&read);
-    ef_lane_list_release(&list);
+    EF_RELEASE(&read);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_publisher_gets_the_types_that_are_published_and_match)

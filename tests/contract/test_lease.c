@@ -88,7 +88,7 @@ CONTRACT(an_old_token_neither_renews_nor_releases)
     CHECK_INT(t->now_us + SECOND, list.items[0].until_us);
     OK(ef_journal_facts(t->journal, &facts, &t->err));
     CHECK(facts.stale_refused >= 1);
-    ef_lease_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_released_lease_is_free_and_the_token_still_grows)
@@ -108,7 +108,7 @@ CONTRACT(a_released_lease_is_free_and_the_token_still_grows)
     REFUSED(EF_LEASE_LOST, lease_renew(t->journal, &key, 1, 1000, NULL, &t->err));
     OK(try_acquire(t, &key, "w2", 1000, &token));
     CHECK_INT(2, token);
-    ef_lease_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_lease_that_was_never_acquired_is_lost)
@@ -153,7 +153,7 @@ CONTRACT(leases_differ_by_kind_name_and_partition)
     }
     OK(ef_lease_ls(t->journal, &kind, &list, &t->err));
     CHECK_INT(3, list.count);
-    ef_lease_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_lease_that_has_run_out_is_listed_and_not_live)
@@ -167,7 +167,7 @@ CONTRACT(a_lease_that_has_run_out_is_listed_and_not_live)
     CHECK_INT(1, list.count);
     CHECK(!list.items[0].live);
     CHECK_STR("w1", list.items[0].holder);
-    ef_lease_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(many_calls_are_answered_one_by_one)
@@ -223,7 +223,7 @@ CONTRACT(many_calls_and_a_heartbeat_are_one_commit)
     OK(ef_worker_ls(t->journal, &list, &t->err));
     CHECK_INT(1, list.count);
     CHECK_INT(t->now_us + 5 * SECOND, list.items[0].heartbeat_until_us);
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_worker_that_is_started_again_gets_a_token_of_its_own)
@@ -268,7 +268,7 @@ CONTRACT(a_clock_that_was_ahead_keeps_no_lease_and_no_worker_alive)
     pass_time(t, 10 * SECOND);
     OK(try_acquire(t, &key, "w3", 10000, &token));
     CHECK_INT(3, token);
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* When the clock gets once more to where it was, nothing lives again. */
@@ -301,7 +301,7 @@ CONTRACT(a_heartbeat_brings_back_what_is_of_a_time_to_come)
     OK(try_acquire(t, &near, "here", 1000, &token));
     OK(ef_worker_ls(t->journal, &list, &t->err));
     CHECK(!list.items[0].live);
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(leases_survive_opening_again)

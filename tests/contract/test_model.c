@@ -176,8 +176,8 @@ static void op_read_stream(pair *p)
     BOTH(ef_journal_read_stream(p->a.journal, tenant, stream, from, limit, &x, &p->a.err),
          ef_journal_read_stream(p->b.journal, tenant, stream, from, limit, &y, &p->b.err));
     same_batch(&x, &y);
-    ef_batch_release(&x);
-    ef_batch_release(&y);
+    EF_RELEASE(&x);
+    EF_RELEASE(&y);
 }
 
 static void op_read_log(pair *p)
@@ -193,8 +193,8 @@ static void op_read_log(pair *p)
     BOTH(ef_journal_read_log(p->a.journal, &query, &x, &p->a.err),
          ef_journal_read_log(p->b.journal, &query, &y, &p->b.err));
     same_batch(&x, &y);
-    ef_batch_release(&x);
-    ef_batch_release(&y);
+    EF_RELEASE(&x);
+    EF_RELEASE(&y);
 }
 
 static void op_read_id(pair *p)
@@ -207,8 +207,8 @@ static void op_read_id(pair *p)
     BOTH(ef_journal_read_id(p->a.journal, tenant, str(id), &x, &p->a.err),
          ef_journal_read_id(p->b.journal, tenant, str(id), &y, &p->b.err));
     same_batch(&x, &y);
-    ef_batch_release(&x);
-    ef_batch_release(&y);
+    EF_RELEASE(&x);
+    EF_RELEASE(&y);
 }
 
 static void op_streams(pair *p)
@@ -228,8 +228,8 @@ static void op_streams(pair *p)
         SAME(position, &x.items[i], &y.items[i]);
     }
     same_int("next", x.next[0] != 0, y.next[0] != 0);
-    ef_stream_list_release(&x);
-    ef_stream_list_release(&y);
+    EF_RELEASE(&x);
+    EF_RELEASE(&y);
 }
 
 static void op_type(pair *p)
@@ -249,8 +249,8 @@ static void op_type(pair *p)
         SAME(intent, &x.items[i], &y.items[i]);
         SAME(publish, &x.items[i], &y.items[i]);
     }
-    ef_type_list_release(&x);
-    ef_type_list_release(&y);
+    EF_RELEASE(&x);
+    EF_RELEASE(&y);
 }
 
 static void op_lane(pair *p)
@@ -414,8 +414,8 @@ static void op_rows(pair *p)
         (void)snprintf(after_x, sizeof after_x, "%s", x.next);
         (void)snprintf(after_y, sizeof after_y, "%s", y.next);
     } while (after_x[0]);
-    ef_row_list_release(&x);
-    ef_row_list_release(&y);
+    EF_RELEASE(&x);
+    EF_RELEASE(&y);
 }
 
 static void op_summary(pair *p)
@@ -433,8 +433,8 @@ static void op_summary(pair *p)
     SAME(blocked, &x, &y);
     SAME(blocked_oldest_us, &x, &y);
     same_rows(&x.oldest, &y.oldest);
-    ef_row_list_release(&x.oldest);
-    ef_row_list_release(&y.oldest);
+    EF_RELEASE(&x.oldest);
+    EF_RELEASE(&y.oldest);
 }
 
 static void op_act(pair *p)
@@ -476,9 +476,9 @@ static void op_act(pair *p)
         BOTH(ef_outbox_requeue(p->a.journal, &act, &x, &p->a.err),
              ef_outbox_requeue(p->b.journal, &act, &y, &p->b.err));
     same_rows(&x, &y);
-    ef_row_list_release(&rows);
-    ef_row_list_release(&x);
-    ef_row_list_release(&y);
+    EF_RELEASE(&rows);
+    EF_RELEASE(&x);
+    EF_RELEASE(&y);
 }
 
 static void op_acts(pair *p)
@@ -496,8 +496,8 @@ static void op_acts(pair *p)
         SAME(seq, &x.items[i], &y.items[i]);
         SAME(at_us, &x.items[i], &y.items[i]);
     }
-    ef_audit_list_release(&x);
-    ef_audit_list_release(&y);
+    EF_RELEASE(&x);
+    EF_RELEASE(&y);
 }
 
 /* --- workers and runs ------------------------------------------------------------------------- */
@@ -526,8 +526,8 @@ static void op_worker(pair *p)
         SAME(heartbeat_until_us, &x.items[i], &y.items[i]);
         SAME(live, &x.items[i], &y.items[i]);
     }
-    ef_worker_list_release(&x);
-    ef_worker_list_release(&y);
+    EF_RELEASE(&x);
+    EF_RELEASE(&y);
 }
 
 static void file_run(pair *p)
@@ -540,8 +540,8 @@ static void file_run(pair *p)
         (void)snprintf(p->run, sizeof p->run, "%.*s", EF_STR_ARG(x.items[0].id));
         (void)snprintf(p->run_b, sizeof p->run_b, "%.*s", EF_STR_ARG(y.items[0].id));
     }
-    ef_run_list_release(&x);
-    ef_run_list_release(&y);
+    EF_RELEASE(&x);
+    EF_RELEASE(&y);
 }
 
 static void op_run(pair *p)
@@ -572,8 +572,8 @@ static void op_run(pair *p)
         SAME(processed, &rows_x.items[i], &rows_y.items[i]);
         SAME_STR(projection, &rows_x.items[i], &rows_y.items[i]);
     }
-    ef_run_list_release(&rows_x);
-    ef_run_list_release(&rows_y);
+    EF_RELEASE(&rows_x);
+    EF_RELEASE(&rows_y);
 }
 
 /* --- the sequence ----------------------------------------------------------------------------- */

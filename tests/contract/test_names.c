@@ -46,7 +46,7 @@ CONTRACT(every_pair_of_odd_tenant_and_stream_is_a_stream_of_its_own)
             CHECK(ef_str_equal(tenant_at(i), batch.events[0].tenant));
             CHECK(ef_str_equal(str(odd[s]), batch.events[0].stream));
         }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(a_character_moved_from_tenant_to_stream_makes_another_stream)
@@ -77,7 +77,7 @@ CONTRACT(odd_ids_are_apart_and_found_again)
             OK(ef_journal_read_id(t->journal, tenant_at(i), str(odd[d]), &batch, &t->err));
             CHECK_INT(i * ODD + d + 1, batch.events[0].position);
         }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(a_tenant_is_filtered_by_its_whole_name)
@@ -95,7 +95,7 @@ CONTRACT(a_tenant_is_filtered_by_its_whole_name)
         CHECK_INT(1, batch.count);
         CHECK_INT(i + 1, batch.events[0].position);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(a_percent_sign_or_underscore_in_a_type_matches_only_itself)
@@ -114,7 +114,7 @@ CONTRACT(a_percent_sign_or_underscore_in_a_type_matches_only_itself)
     OK(ef_journal_read_log(t->journal, &query, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_INT(3, batch.events[0].position);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(a_name_of_255_bytes_is_accepted_and_one_of_256_is_refused)

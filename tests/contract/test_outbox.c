@@ -12,7 +12,7 @@ static size_t lane_count(contract *t)
 
     OK(ef_lane_ls(t->journal, &list, &t->err));
     count = list.count;
-    ef_lane_list_release(&list);
+    EF_RELEASE(&list);
     return count;
 }
 

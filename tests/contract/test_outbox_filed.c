@@ -14,7 +14,7 @@ static int32_t attempts_of(contract *t, const char *lane)
                     &t->err));
     CHECK_INT(1, rows.count);
     attempts = rows.items[0].attempt_count;
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return attempts;
 }
 
@@ -62,7 +62,7 @@ static const char *moving_stream(contract *t, int32_t *from, int32_t *to)
                         &rows, &t->err));
         *from = rows.items[i].partition;
         *to = rows.items[i + sizeof NAMES / sizeof NAMES[0]].partition;
-        ef_row_list_release(&rows);
+        EF_RELEASE(&rows);
         if (*from != *to)
             return NAMES[i];
     }
@@ -92,7 +92,7 @@ CONTRACT(what_follows_in_a_partition_that_is_not_held_is_left_to_its_owner)
     CHECK_INT(1, batch.count);
     CHECK_INT(from, batch.items[0].partition);
     ef__claimed_batch_release(&batch);
-    ef_batch_release(&events);
+    EF_RELEASE(&events);
 }
 
 CONTRACT_MAIN(CASE(a_row_that_was_filed_before_keeps_its_attempts_when_the_queue_brings_the_event),

@@ -51,7 +51,7 @@ CONTRACT(a_queued_row_shows_its_event)
     CHECK_INT(t->now_us, list.items[0].enqueued_us);
     CHECK_STR("", list.items[0].last_error);
     CHECK(!list.items[0].blocked);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_retry_row_shows_what_became_of_it)
@@ -72,7 +72,7 @@ CONTRACT(a_retry_row_shows_what_became_of_it)
     CHECK_STR("no such path", list.items[0].last_error);
     CHECK_INT(enqueued_us, list.items[0].enqueued_us);
     CHECK_INT(t->now_us, list.items[0].updated_us);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(the_eighth_failure_is_dead_and_has_no_next_attempt)
@@ -88,7 +88,7 @@ CONTRACT(the_eighth_failure_is_dead_and_has_no_next_attempt)
     CHECK_INT(EF_ROW_DEAD, list.items[0].status);
     CHECK_INT(8, list.items[0].attempt_count);
     CHECK_INT(0, list.items[0].next_attempt_us);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_long_error_is_cut_at_a_characters_end)
@@ -106,7 +106,7 @@ CONTRACT(a_long_error_is_cut_at_a_characters_end)
     list = rows_of(t, (ef_outbox_query){.any_tenant = true, .limit = 10});
     CHECK_INT(999, list.items[0].last_error.len);
     assert_memory_equal(error, list.items[0].last_error.ptr, 999);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(an_error_that_is_no_text_is_kept_as_well_as_it_can_be)
@@ -118,7 +118,7 @@ CONTRACT(an_error_that_is_no_text_is_kept_as_well_as_it_can_be)
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, 0, "bad \xff byte");
     list = rows_of(t, (ef_outbox_query){.any_tenant = true, .limit = 10});
     CHECK_STR("bad ? byte", list.items[0].last_error);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(rows_come_in_the_order_of_position_then_lane)
@@ -148,7 +148,7 @@ CONTRACT(rows_come_in_the_order_of_position_then_lane)
         CHECK_STR(lanes[i], list.items[i].lane);
         CHECK_INT(positions[i], list.items[i].position);
     }
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* The positions of all pages, as digits of one number. */
@@ -165,7 +165,7 @@ static int64_t positions_by_page(contract *t, ef_outbox_query query, int *pages)
         for (size_t i = 0; i < list.count; i++)
             digits = digits * 10 + list.items[i].position;
         (void)snprintf(after, sizeof after, "%s", list.next);
-        ef_row_list_release(&list);
+        EF_RELEASE(&list);
         ++*pages;
     } while (after[0]);
     return digits;
@@ -241,7 +241,7 @@ CONTRACT(rows_are_picked_by_stream_type_error_partition_and_age)
     query = all;
     query.stream = str("a");
     REFUSED(EF_BAD_INPUT, ef_outbox_ls(t->journal, &query, &list, &t->err));
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* What fits comes late among many, and cannot be looked for all at once. */
@@ -269,7 +269,7 @@ CONTRACT(a_search_of_rows_ends_in_time_and_goes_on_from_there)
     CHECK_INT(1, list.count);
     CHECK_INT(MANY + 1, list.items[0].position);
     CHECK(!list.next[0]);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(rows_of_one_tenant_are_listed_and_counted_alone)
@@ -288,7 +288,7 @@ CONTRACT(rows_of_one_tenant_are_listed_and_counted_alone)
     CHECK_INT(1, found.pending);
     CHECK_INT(1, found.oldest.count);
     CHECK_STR("acme", found.oldest.items[0].tenant);
-    ef_row_list_release(&found.oldest);
+    EF_RELEASE(&found.oldest);
 }
 
 CONTRACT(an_empty_outbox_sums_up_to_nothing)
@@ -301,7 +301,7 @@ CONTRACT(an_empty_outbox_sums_up_to_nothing)
     CHECK_INT(0, found.pending + found.processing + found.failed + found.dead + found.blocked);
     CHECK_INT(0, found.blocked_oldest_us);
     CHECK_INT(0, found.oldest.count);
-    ef_row_list_release(&found.oldest);
+    EF_RELEASE(&found.oldest);
 }
 
 CONTRACT(the_summary_counts_every_status_and_names_the_oldest)
@@ -326,7 +326,7 @@ CONTRACT(the_summary_counts_every_status_and_names_the_oldest)
     CHECK_INT(2, found.pending);
     CHECK_INT(0, found.dead);
     CHECK_INT(5, found.oldest.items[0].position);
-    ef_row_list_release(&found.oldest);
+    EF_RELEASE(&found.oldest);
 }
 
 CONTRACT(rows_in_flight_are_processing_while_the_lease_is_live)
@@ -389,7 +389,7 @@ CONTRACT(a_requeued_row_has_no_attempts)
     CHECK_INT(t->now_us, list.items[0].updated_us);
     CHECK_INT(0, summary(t).blocked);
     CHECK_INT(1, summary(t).dead);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(only_a_dead_row_is_requeued)
@@ -411,7 +411,7 @@ CONTRACT(only_a_dead_row_is_requeued)
     act = act_on("", 1, "");
     REFUSED(EF_BAD_INPUT, ef_outbox_requeue(t->journal, &act, &list, &t->err));
     CHECK_INT(2, summary(t).dead);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead)
@@ -437,7 +437,7 @@ CONTRACT(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead)
     CHECK_STR("z", list.items[1].lane);
     CHECK_INT(0, summary(t).dead);
     CHECK_INT(1, summary(t).failed);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
     ef__claimed_batch_release(&batch);
 }
 
@@ -472,7 +472,7 @@ CONTRACT(the_oldest_dead_rows_are_requeued_first)
             ef_outbox_requeue_dead(
                 t->journal, &(ef_outbox_bulk){.lane = str(""), .actor = str("ana"), .limit = -1},
                 NULL, &list, &t->err));
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_skipped_row_is_claimed_once_more_and_unblocks_its_stream)
@@ -502,7 +502,7 @@ CONTRACT(a_skipped_row_is_claimed_once_more_and_unblocks_its_stream)
     for (size_t i = 0; i < batch.count; i++)
         CHECK(!batch.items[i].skip && !batch.items[i].follows);
     ef__claimed_batch_release(&batch);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_skipped_row_is_claimed_at_once_although_it_is_not_due)
@@ -521,7 +521,7 @@ CONTRACT(a_skipped_row_is_claimed_at_once_although_it_is_not_due)
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
     ef__claimed_batch_release(&batch);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_skip_during_the_last_attempt_wins_over_its_death)
@@ -544,7 +544,7 @@ CONTRACT(a_skip_during_the_last_attempt_wins_over_its_death)
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
     ef__claimed_batch_release(&batch);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* Skips seq 2 of three queued rows of one stream while all of them are in flight, then settles the
@@ -587,7 +587,7 @@ CONTRACT(a_queued_row_of_a_publisher_can_be_skipped)
     CHECK_INT(0, batch.count);
     REFUSED(EF_NOT_FOUND, ef__outbox_skip(t->journal, &act, &list, &t->err));
     ef__claimed_batch_release(&batch);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_skip_needs_a_reason_a_lane_and_a_retry_row)
@@ -606,7 +606,7 @@ CONTRACT(a_skip_needs_a_reason_a_lane_and_a_retry_row)
     act = act_on("a", 3, "*");
     REFUSED(EF_NOT_FOUND, ef__outbox_skip(t->journal, &act, &list, &t->err));
     CHECK_INT(2, summary(t).dead);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(what_operators_did_is_kept_newest_first)
@@ -640,8 +640,8 @@ CONTRACT(what_operators_did_is_kept_newest_first)
     CHECK(acts.items[0].id > acts.items[1].id && acts.items[1].id > acts.items[2].id);
     OK(ef_audit_ls(t->journal, &(ef_audit_query){.limit = 1}, &acts, &t->err));
     CHECK_INT(1, acts.count);
-    ef_audit_list_release(&acts);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&acts);
+    EF_RELEASE(&rows);
 }
 
 CONTRACT(acts_are_listed_by_word_and_lane_and_page_by_page)
@@ -679,7 +679,7 @@ CONTRACT(acts_are_listed_by_word_and_lane_and_page_by_page)
     query.after = last;
     OK(ef_audit_ls(t->journal, &query, &acts, &t->err));
     CHECK_INT(0, acts.count);
-    ef_audit_list_release(&acts);
+    EF_RELEASE(&acts);
 }
 
 CONTRACT(acts_of_a_tenant_are_listed_before_the_list_is_cut)
@@ -702,7 +702,7 @@ CONTRACT(acts_of_a_tenant_are_listed_before_the_list_is_cut)
     OK(ef_audit_ls(t->journal, &query, &acts, &t->err));
     CHECK_INT(1, acts.count);
     CHECK_INT(2, acts.items[0].seq);
-    ef_audit_list_release(&acts);
+    EF_RELEASE(&acts);
 }
 
 CONTRACT(an_act_of_another_kind_is_kept_with_the_others)
@@ -728,7 +728,7 @@ CONTRACT(an_act_of_another_kind_is_kept_with_the_others)
     CHECK_INT(t->now_us, acts.items[0].at_us);
     REFUSED(EF_BAD_INPUT,
             ef_audit_add(t->journal, &(ef_audit_entry){.actor = str("ana")}, &t->err));
-    ef_audit_list_release(&acts);
+    EF_RELEASE(&acts);
 }
 
 CONTRACT(rows_are_listed_from_a_position_on)
@@ -753,8 +753,8 @@ CONTRACT(rows_are_listed_from_a_position_on)
     query.from = all.items[all.count - 1].position + 1;
     OK(ef_outbox_ls(t->journal, &query, &some, &t->err));
     CHECK_INT(0, some.count);
-    ef_row_list_release(&all);
-    ef_row_list_release(&some);
+    EF_RELEASE(&all);
+    EF_RELEASE(&some);
 }
 
 CONTRACT(a_refused_act_leaves_no_record)
@@ -768,8 +768,8 @@ CONTRACT(a_refused_act_leaves_no_record)
     REFUSED(EF_NOT_FOUND, ef_outbox_requeue(t->journal, &act, &rows, &t->err));
     OK(ef_audit_ls(t->journal, &(ef_audit_query){.limit = 10}, &acts, &t->err));
     CHECK_INT(0, acts.count);
-    ef_audit_list_release(&acts);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&acts);
+    EF_RELEASE(&rows);
 }
 
 CONTRACT_MAIN(CASE(acts_are_listed_by_word_and_lane_and_page_by_page),

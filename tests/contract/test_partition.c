@@ -49,7 +49,7 @@ static int32_t last_queued(contract *t)
 
     OK(ef_outbox_ls(t->journal, &query, &rows, &t->err));
     partition = rows.items[rows.count - 1].partition;
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return partition;
 }
 
@@ -60,7 +60,7 @@ static size_t lease_count(contract *t)
 
     OK(ef_lease_ls(t->journal, NULL, &list, &t->err));
     count = list.count;
-    ef_lease_list_release(&list);
+    EF_RELEASE(&list);
     return count;
 }
 
@@ -123,7 +123,7 @@ CONTRACT(partitions_are_listed_with_their_owner_and_what_waits)
     CHECK(!list.items[2].live);
     CHECK_INT(2, list.items[2].pending);
     CHECK_INT(0, list.items[2].in_flight);
-    ef_partition_list_release(&list);
+    EF_RELEASE(&list);
     ef__claimed_batch_release(&batch);
 }
 

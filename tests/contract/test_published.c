@@ -108,7 +108,7 @@ static int64_t listed(contract *t, ef_outbox_query query)
         }
         (void)snprintf(after, sizeof after, "%s", list.next);
     } while (after[0]);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
     return digits;
 }
 
@@ -175,7 +175,7 @@ CONTRACT(settings_are_kept_and_notes_outlive_a_change_of_them)
     CHECK_STR("{\"url\":\"file:y\"}", find_lane(&list)->settings);
     CHECK_INT(7 * SECOND, find_lane(&list)->retain_us);
     CHECK_STR("{\"seq\":5}", find_lane(&list)->progress);
-    ef_lane_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(what_is_no_publishers_is_refused)
@@ -271,7 +271,7 @@ CONTRACT(what_was_skipped_was_not_published)
     CHECK_INT(1, finish_due(t, held));
     CHECK_INT(0, published(t));
     CHECK_INT(0, summary(t).dead);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
 }
 
 CONTRACT(it_is_purged_when_its_time_is_over_in_steps)
@@ -322,7 +322,7 @@ static void check_note(contract *t, const char *progress)
 
     OK(ef_lane_ls(t->journal, &list, &t->err));
     CHECK_STR(progress, find_lane(&list)->progress);
-    ef_lane_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* A worker whose lease expired while it slept, and the present holder. */
@@ -519,7 +519,7 @@ CONTRACT(what_was_published_is_listed_with_its_time_the_last_first)
     CHECK_INT(t->now_us, row->published_us);
     CHECK_INT(t->now_us, row->updated_us);
     CHECK_INT(t->now_us - SECOND, list.items[0].published_us);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(published_rows_are_none_of_those_that_wait)
@@ -540,7 +540,7 @@ CONTRACT(published_rows_are_none_of_those_that_wait)
     CHECK_INT(1, listed(t, query));
     query.blocked_only = true;
     CHECK_INT(0, listed(t, query));
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(published_rows_are_deleted_when_they_are_purged_or_requeued)
@@ -605,7 +605,7 @@ CONTRACT(published_rows_of_several_lanes_are_paged_by_position_then_lane)
     CHECK_INT(0, listed(t, query));
     query.after = str("x");
     REFUSED(EF_BAD_INPUT, ef_outbox_ls(t->journal, &query, &list, &t->err));
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(published_rows_are_picked_by_tenant_stream_type_partition_and_age)
@@ -650,7 +650,7 @@ CONTRACT(a_cursor_of_what_waits_is_none_of_what_was_published)
     query.after = str(list.next);
     query.status = NULL;
     REFUSED(EF_BAD_INPUT, ef_outbox_ls(t->journal, &query, &list, &t->err));
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -686,7 +686,7 @@ CONTRACT(a_lane_with_rows_is_dropped_only_when_they_may_go)
     append(t, "a", "sent");
     pass_all(t, held, 0, EF_ROW_FAILED);
     CHECK_INT(1, published(t));
-    ef_lane_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* No message is suspected of a crash. Claimed by partition, they would be reordered after a change

@@ -37,7 +37,7 @@ static void reads(contract *t, const char *stream, int64_t length, int64_t from_
         CHECK_INT(from_seq + (int64_t)i, batch.events[i].seq);
         CHECK_STR(stream, batch.events[i].stream);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(a_long_stream_is_read_from_anywhere)
@@ -99,7 +99,7 @@ CONTRACT(a_stream_that_does_not_exist_is_not_found)
     OK(ef_stream_head(t->journal, str(""), str("b"), &seq, &position, &t->err));
     CHECK_INT(0, seq);
     CHECK_INT(0, position);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(an_event_is_read_by_its_id_and_tenant)
@@ -117,7 +117,7 @@ CONTRACT(an_event_is_read_by_its_id_and_tenant)
     CHECK_INT(2, batch.events[0].position);
     REFUSED(EF_NOT_FOUND, ef_journal_read_id(t->journal, str(""), str("id-1"), &batch, &t->err));
     CHECK_INT(0, batch.count);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 static void fill_log(contract *t)
@@ -151,7 +151,7 @@ CONTRACT(the_log_is_read_in_pages_by_position)
     OK(ef_journal_read_log(t->journal, &query, &batch, &t->err));
     CHECK_INT(0, batch.count);
     CHECK(!batch.more);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 /* All positions of a filtered log, read page by page: their sum and number. */
@@ -173,7 +173,7 @@ static void read_filtered(contract *t, ef_log_query query, int64_t *count, int64
         query.after = reached;
     } while (batch.more);
     CHECK_INT(head_of(t), reached);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 /* The engine may ask for more at once than others may. */
@@ -194,7 +194,7 @@ CONTRACT(what_is_followed_has_no_limit_but_the_one_that_is_given)
     CHECK(batch.more);
     for (size_t i = 0; i < batch.count; i++)
         CHECK_INT((int64_t)i + 2, batch.events[i].position);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 /* However early the follower reads: no event is left out, and each read makes progress. */
@@ -224,7 +224,7 @@ CONTRACT(a_waiting_follower_gets_all_events_in_pieces)
         } while (batch.more);
         CHECK_INT(200, reached);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 /* Events of some tenants, streams and types, and of all sizes up to some pages of a store. */
@@ -282,8 +282,8 @@ CONTRACT(who_follows_gets_the_events_that_others_read)
         is_same(&read.events[i], &followed.events[i]);
         CHECK_INT('\0', followed.events[i].data.ptr[followed.events[i].data.len]);
     }
-    ef_batch_release(&read);
-    ef_batch_release(&followed);
+    EF_RELEASE(&read);
+    EF_RELEASE(&followed);
 }
 
 /* Events of a page share what is remembered of streams and types, and there are more of these than
@@ -317,7 +317,7 @@ CONTRACT(each_event_of_a_page_has_its_own_names)
         query.limit = query.limit < 40 ? query.limit * 2 : 40;
     } while (batch.more);
     CHECK_INT(60, at);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(the_log_is_filtered_by_tenant_and_type)
@@ -356,7 +356,7 @@ CONTRACT(a_batch_that_ends_exactly_at_its_limit_says_whether_there_is_more)
     append(t, "a", "t");
     OK(ef_journal_read_log(t->journal, &query, &batch, &t->err));
     CHECK(batch.more);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 /* --- waiting ---------------------------------------------------------------------------------- */
@@ -525,7 +525,7 @@ CONTRACT(streams_are_listed_in_pages_in_the_order_of_their_first_event)
     } while (after[0]);
     CHECK_INT(25, seen);
     CHECK_INT(3, pages);
-    ef_stream_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_page_that_ends_with_the_last_stream_has_no_next)
@@ -540,7 +540,7 @@ CONTRACT(a_page_that_ends_with_the_last_stream_has_no_next)
     CHECK_TEXT("", list.next);
     OK(ef_stream_ls(t->journal, str(""), false, str(""), 1, &list, &t->err));
     CHECK(list.next[0] != '\0');
-    ef_stream_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(streams_are_listed_by_tenant)
@@ -558,7 +558,7 @@ CONTRACT(streams_are_listed_by_tenant)
     CHECK_INT(2, list.count);
     OK(ef_stream_ls(t->journal, str("nobody"), false, str(""), 10, &list, &t->err));
     CHECK_INT(0, list.count);
-    ef_stream_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_type_is_registered_by_its_first_event)
@@ -573,7 +573,7 @@ CONTRACT(a_type_is_registered_by_its_first_event)
     CHECK_INT(EF_INTENT_PROJECTION_AND_REPLAY, list.items[0].intent);
     CHECK(!list.items[0].publish);
     CHECK_STR("", list.items[0].alias_of);
-    ef_type_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(types_are_set_changed_and_listed_by_name)
@@ -596,7 +596,7 @@ CONTRACT(types_are_set_changed_and_listed_by_name)
     OK(ef_type_set(t->journal, &zebra, &t->err));
     OK(ef_type_get(t->journal, str("zebra"), &list, &t->err));
     CHECK(!list.items[0].publish);
-    ef_type_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(an_event_of_an_alias_is_read_under_the_canonical_name)
@@ -618,7 +618,7 @@ CONTRACT(an_event_of_an_alias_is_read_under_the_canonical_name)
     for (size_t i = 0; i < 3; i++)
         CHECK_STR("order.placed", batch.events[i].type);
     OK(ef_journal_verify(t->journal, 0, NULL, NULL, &result, &t->err));
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(an_alias_points_at_no_alias_and_not_at_itself)

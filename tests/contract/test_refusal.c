@@ -17,7 +17,7 @@ CONTRACT(names_that_do_not_exist_are_reported_with_the_same_message)
     CHECK_MESSAGE("there is no event \"e-1\"");
     REFUSED(EF_NOT_FOUND, ef_run_cancel(t->journal, str("r-1"), &t->err));
     CHECK_MESSAGE("there is no run \"r-1\"");
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 CONTRACT(a_wait_that_ends_without_an_event_is_reported_with_the_same_message)

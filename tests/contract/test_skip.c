@@ -53,7 +53,7 @@ static size_t skip_row(contract *t, const char *lane)
             .what = EF__REVISION_SKIP, .rows = &row, .count = 1, .act = &act, .out_id = &id},
         &rows, &t->err));
     count = rows.count;
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return count;
 }
 
@@ -175,7 +175,7 @@ static void check_rows(contract *t, const char *positions)
     for (size_t i = 0; i < rows.count; i++)
         found[i] = (char)('0' + rows.items[i].position);
     CHECK_TEXT(positions, found);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
 }
 
 CONTRACT(rows_are_removed_without_a_lease_unless_they_were_filed_again)
@@ -199,7 +199,7 @@ CONTRACT(rows_are_removed_without_a_lease_unless_they_were_filed_again)
                                  .status = EF_ROW_DONE,
                                  .filed = rows.items[i].filed};
 
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     OK(ef__outbox_add_retry_rows(t->journal, &again, 1, &t->err)); /* another one lacks the event */
     OK(ef__outbox_remove(t->journal, gone, 2, &t->err));
     check_rows(t, "23");

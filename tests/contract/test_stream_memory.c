@@ -43,7 +43,7 @@ CONTRACT(reading_every_stream_keeps_only_some_in_memory)
         }
         most = picture->stream_count > most ? picture->stream_count : most;
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     CHECK_INT(STREAMS, seen);
     CHECK(most > KEPT); /* they are remembered … */
     CHECK(most <= KEPT + PAGE);

@@ -40,7 +40,7 @@ CONTRACT(a_worker_joins_beats_and_leaves)
     OK(ef_worker_ls(t->journal, &list, &t->err));
     CHECK_INT(1, list.count);
     CHECK_STR("w2", list.items[0].id);
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_worker_is_live_until_its_heartbeat_runs_out)
@@ -58,7 +58,7 @@ CONTRACT(a_worker_is_live_until_its_heartbeat_runs_out)
     beat(t, "w", 1000);
     OK(ef_worker_ls(t->journal, &list, &t->err));
     CHECK(list.items[0].live);
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_worker_is_late_from_half_of_its_heartbeat_on_and_has_no_share)
@@ -87,7 +87,7 @@ CONTRACT(a_worker_is_late_from_half_of_its_heartbeat_on_and_has_no_share)
     beat(t, "w1", 1000);
     OK(ef_worker_ls(t->journal, &list, &t->err));
     CHECK(!list.items[0].late);
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(an_idle_worker_is_listed_as_such_and_has_no_share)
@@ -117,7 +117,7 @@ CONTRACT(an_idle_worker_is_listed_as_such_and_has_no_share)
     OK(ef_worker_ls(t->journal, &list, &t->err));
     CHECK_INT(EF_WORKER_WORKING, list.items[0].state);
     CHECK_INT(8, ef_worker_targets(&list, 0, 16, targets));
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void add_minutes(contract *t, const ef_throughput *minutes, size_t count)
@@ -154,7 +154,7 @@ CONTRACT(what_workers_did_in_a_minute_is_added_up)
     CHECK_INT(2, list.items[1].dead);
     OK(ef_throughput_ls(t->journal, MINUTE + 1, &list, &t->err));
     CHECK_INT(1, list.count);
-    ef_throughput_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(minutes_are_kept_for_a_day)
@@ -168,7 +168,7 @@ CONTRACT(minutes_are_kept_for_a_day)
     CHECK_INT(EF_THROUGHPUT_MINUTES, list.count);
     CHECK_INT(6, list.items[0].applied);
     CHECK_INT(EF_THROUGHPUT_MINUTES + 5, list.items[list.count - 1].applied);
-    ef_throughput_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(expired_workers_are_purged_at_most_once_per_interval)
@@ -196,7 +196,7 @@ CONTRACT(expired_workers_are_purged_at_most_once_per_interval)
     CHECK_INT(2, list.count);
     CHECK_INT(t->now_us, list.items[0].started_us);
     OK(ef__worker_purge(t->journal, 10000, 0, &(int64_t){0}, &t->err));
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_purge_is_not_put_off_by_a_clock_that_was_ahead)
@@ -233,7 +233,7 @@ CONTRACT(live_workers_share_the_partitions_by_their_ids)
     CHECK_INT(3, targets[1]);
     CHECK_INT(0, ef_worker_targets(&list, 2, 1, targets)); /* more workers than partitions */
     CHECK_INT(0, ef_worker_targets(&list, 3, 5, targets));
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
@@ -259,7 +259,7 @@ static void request(contract *t, const char *tenant, const char *projection, cha
     OK(ef__run_request(t->journal, &run, &list, &t->err));
     CHECK_INT(1, list.count);
     (void)snprintf(id, 64, "%.*s", EF_STR_ARG(list.items[0].id));
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static ef_lease_key run_key(const char *id)
@@ -291,7 +291,7 @@ static ef_run_state state_of(contract *t, const char *id)
 
     OK(ef_run_get(t->journal, str(id), &list, &t->err));
     found = list.items[0].state;
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
     return found;
 }
 
@@ -320,7 +320,7 @@ CONTRACT(a_run_is_filed_as_it_was_asked_for)
     CHECK_INT(t->now_us, filed->requested_us);
     CHECK_INT(0, filed->started_us);
     CHECK_INT(0, filed->finished_us);
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(one_run_is_open_per_tenant_and_projection)
@@ -336,7 +336,7 @@ CONTRACT(one_run_is_open_per_tenant_and_projection)
     request(t, "", "orders", id);
     OK(move(t, id, EF_RUN_CANCELLED, 0));
     request(t, "", "orders", id);
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_run_goes_from_queued_to_running_to_completed)
@@ -359,7 +359,7 @@ CONTRACT(a_run_goes_from_queued_to_running_to_completed)
     CHECK_INT(5, list.items[0].last_position);
     CHECK_INT(t->now_us - SECOND, list.items[0].started_us);
     CHECK_INT(t->now_us, list.items[0].finished_us);
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_failed_run_keeps_its_error)
@@ -378,7 +378,7 @@ CONTRACT(a_failed_run_keeps_its_error)
     OK(ef__run_update(t->journal, &run, &key, token, &t->err));
     OK(ef_run_get(t->journal, str(id), &list, &t->err));
     CHECK_STR("position 7: no such path", list.items[0].error);
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_run_makes_no_move_that_is_not_drawn)
@@ -451,7 +451,7 @@ CONTRACT(runs_are_listed_newest_first_and_open_ones_alone)
     OK(ef_run_ls(t->journal, false, 1, &list, &t->err));
     CHECK_INT(1, list.count);
     REFUSED(EF_NOT_FOUND, ef_run_get(t->journal, str("no-such-run"), &list, &t->err));
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(one_run_over_all_projections_and_single_ones_keep_each_other_out)
@@ -469,7 +469,7 @@ CONTRACT(one_run_over_all_projections_and_single_ones_keep_each_other_out)
     OK(move(t, id, EF_RUN_CANCELLED, 0));
     OK(ef__run_request(t->journal, &all, &list, &t->err));
     REFUSED(EF_EXISTS, ef__run_request(t->journal, &one, &list, &t->err));
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_queued_run_is_cancelled_at_once_and_a_running_one_by_its_driver)
@@ -496,7 +496,7 @@ CONTRACT(a_queued_run_is_cancelled_at_once_and_a_running_one_by_its_driver)
     OK(ef_run_get(t->journal, str(id), &list, &t->err));
     CHECK(list.items[0].cancel);
     OK(move(t, id, EF_RUN_CANCELLED, token));
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(the_detail_of_a_run_stays_until_another_is_written)
@@ -521,7 +521,7 @@ CONTRACT(the_detail_of_a_run_stays_until_another_is_written)
     OK(ef__run_update(t->journal, &run, &key, token, &t->err));
     OK(ef_run_get(t->journal, str(id), &list, &t->err));
     CHECK_STR("{}", list.items[0].detail);
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* File a run and let it end, so that the next of its scope can be filed. */
@@ -534,7 +534,7 @@ static void file_and_end(contract *t, ef_run_mode mode, const char *tenant, cons
     run.detail = str(detail);
     OK(ef__run_request(t->journal, &run, &list, &t->err));
     OK(ef_run_cancel(t->journal, list.items[0].id, &t->err));
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(runs_of_a_tenant_are_listed_before_the_list_is_cut)
@@ -562,7 +562,7 @@ CONTRACT(runs_of_a_tenant_are_listed_before_the_list_is_cut)
     OK(ef_run_ls_of(t->journal, NULL, false, 10, &list, &t->err));
     CHECK_INT(5, list.count);
     CHECK(!ef_run_is_of(&list.items[0], blank) && !ef_run_is_of(&list.items[1], blank));
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT_MAIN(CASE(a_worker_joins_beats_and_leaves),

@@ -94,7 +94,7 @@ static ef_status deploy_by(struct worker *w, ef_engine *engine, bool in_place, c
 
     if (st != EF_OK && text.ptr)
         fprintf(stderr, "%s\n", text.ptr);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     ef_text_release(&text);
     return st;
 }
@@ -180,7 +180,7 @@ static ef_status is_settled(struct worker *w, bool *out)
                     is_behind(&rows.items[i], &rows.items[n]);
         *out = waits;
     }
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st;
 }
 
@@ -262,8 +262,8 @@ int verb_skip(struct worker *w, const struct numbers *n)
         if (st == EF_OK)
             note(w, "s %" PRId64 "\n", row->position);
     }
-    ef_row_list_release(&rows);
-    ef_row_list_release(&passed);
+    EF_RELEASE(&rows);
+    EF_RELEASE(&passed);
     return report(w, st);
 }
 

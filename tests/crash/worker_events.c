@@ -175,7 +175,7 @@ int verb_follow(struct worker *w, const struct numbers *n)
         good = st != EF_OK || follows(&batch, &after);
     }
     printf("followed %" PRId64 "\n", after);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return good ? report(w, st) : EXIT_BROKEN;
 }
 
@@ -247,7 +247,7 @@ int verb_dump(struct worker *w, const struct numbers *n)
         if (more)
             after = batch.events[batch.count - 1].position;
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return report(w, st);
 }
 
@@ -270,7 +270,7 @@ static void use_after_fork(struct worker *w)
     printf("lease_acquire %s\n",
            ef_status_code(ef__lease_acquire_one(w->journal, &key, EF_STR("child"), 1000, &token,
                                                 &until, &w->err)));
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     fflush(stdout);
     _exit(0);
 }

@@ -143,7 +143,7 @@ int verb_read(struct worker *w, const struct numbers *n)
         reads++;
     }
     printf("read %" PRId64 " times, %zu views, as of %" PRId64 "\n", reads, count, as_of);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     ef_engine_close(engine);
     free(known);
     return good ? report(w, st) : EXIT_BROKEN;

@@ -170,7 +170,7 @@ int verb_requeue(struct worker *w, const struct numbers *n)
         for (size_t i = 0; st == EF_OK && i < rows.count; i++)
             note(w, "q %" PRId64 "\n", rows.items[i].position);
     } while (st == EF_OK && rows.count > 0);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return report(w, st);
 }
 

@@ -35,7 +35,7 @@ static ef_status find_run(struct worker *w, ef_run_mode mode, ef_str projection,
             run->state != EF_RUN_FAILED && run->state != EF_RUN_CANCELLED)
             (void)snprintf(id, 64, "%.*s", EF_STR_ARG(run->id));
     }
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return st;
 }
 
@@ -64,7 +64,7 @@ static int drive(struct worker *w, ef_engine *engine, const char *id, ef_run_sta
     if (!good)
         printf("broken: run %s is %s: %.*s\n", id, ef_run_state_name(run.items[0].state),
                EF_STR_ARG(run.items[0].error));
-    ef_run_list_release(&run);
+    EF_RELEASE(&run);
     return good ? report(w, st) : EXIT_BROKEN;
 }
 
@@ -87,7 +87,7 @@ static int run_verb(struct worker *w, const struct numbers *n, ef_run_mode mode,
         if (st == EF_OK)
             (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(made.items[0].id));
     }
-    ef_run_list_release(&made);
+    EF_RELEASE(&made);
     code = st == EF_OK ? drive(w, engine, id, EF_RUN_COMPLETED) : report(w, st);
     ef_engine_close(engine);
     return code;
@@ -149,7 +149,7 @@ static ef_status active_version(struct worker *w, ef_engine *engine, ef_str name
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (list.items[i].active)
             *out = list.items[i].version;
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -250,9 +250,9 @@ static ef_status seed(struct worker *w, ef_engine *engine, ef_str name)
                                            .context = &known,
                                            .actor = EF_STR("crash test")},
                                 &made, &w->err);
-    ef_run_list_release(&made);
+    EF_RELEASE(&made);
     for (size_t i = 0; i < TENANTS; i++)
-        ef_view_list_release(&known.lists[i]);
+        EF_RELEASE(&known.lists[i]);
     return st;
 }
 
@@ -273,7 +273,7 @@ int verb_seed(struct worker *w, const struct numbers *n)
         st = ef_run_get(w->journal, ef_str_from(id), &run, &w->err);
         open = st == EF_OK && run.items[0].state != EF_RUN_COMPLETED;
     }
-    ef_run_list_release(&run);
+    EF_RELEASE(&run);
     if (open)
         code = drive(w, engine, id, EF_RUN_FAILED);
     if (st == EF_OK && code == 0 && (open || !id[0]))

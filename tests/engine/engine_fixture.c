@@ -83,7 +83,7 @@ void deploy(fixture *f, const char *program)
     ef_text report = {0};
 
     OK(ef_projection_deploy(f->engine, "test.fold", ef_str_from(program), &list, &report, &f->err));
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     ef_text_release(&report);
 }
 
@@ -146,7 +146,7 @@ const char *view_data(fixture *f, const char *projection, const char *id)
     text[0] = '\0';
     if (st == EF_OK)
         (void)snprintf(text, sizeof text, "%.*s", EF_STR_ARG(list.items[0].data));
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     return text;
 }
 
@@ -167,7 +167,7 @@ ef_run_state drive(fixture *f, const char *id, int steps)
     OK(ef_engine_run(f->engine, ef_str_from(id),
                      &(ef_run_options){.progress = count_down, .context = &steps}, &runs, &f->err));
     state = runs.items[0].state;
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return state;
 }
 
@@ -178,7 +178,7 @@ ef_outbox_summary summary_of(fixture *f, const char *lane)
         f->journal, &(ef_outbox_query){.lane = ef_str_from(lane), .any_tenant = true}, &s, &f->err);
 
     CHECK(st == EF_OK || st == EF_NOT_FOUND); /* a lane that nothing failed in is not there */
-    ef_row_list_release(&s.oldest);
+    EF_RELEASE(&s.oldest);
     return s;
 }
 
@@ -190,5 +190,5 @@ void check_accounts(fixture *f, const char *name, const char *state, int64_t lag
     CHECK_STR(state, list.items[0].state);
     CHECK_INT(lag, list.items[0].lag_events + list.items[0].blocked_events);
     CHECK_INT(0, list.items[0].unaccounted);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }

@@ -109,7 +109,7 @@ static void check_failures(fixture *f, size_t open, size_t all)
     }
     OK(ef_projection_failures(f->engine, EF_STR("counts"), true, 0, &list, &f->err));
     CHECK_INT(all, list.count);
-    ef_failure_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void let_pass(fixture *f, int64_t seq)
@@ -125,7 +125,7 @@ static void let_pass(fixture *f, int64_t seq)
                                            .versions = (const int32_t[]){1},
                                            .version_count = 1},
                        &rows, &f->err));
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
 }
 
 static void requeue(fixture *f)
@@ -137,7 +137,7 @@ static void requeue(fixture *f)
         &(ef_outbox_bulk){.lane = EF_STR("counts"), .actor = EF_STR("ana"), .limit = 10}, NULL,
         &rows, &f->err));
     CHECK_INT(1, rows.count);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
 }
 
 /* Time enough for its attempts: it is dead then. */
@@ -219,11 +219,11 @@ static void a_replaced_event_stops_a_log_ordered_projection_that_skips_failed_ev
     OK(ef_projection_ls(f->engine, EF_STR("follows"), &list, &f->err));
     CHECK_INT(0, list.items[0].skipped);
     CHECK_INT(0, list.items[0].position);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     OK(ef_projection_failures(f->engine, EF_STR("follows"), false, 0, &failures, &f->err));
     CHECK_INT(1, failures.count);
     CHECK_STR("hash_mismatch", failures.items[0].code);
-    ef_failure_list_release(&failures);
+    EF_RELEASE(&failures);
     fixture_close(f);
 }
 
@@ -296,7 +296,7 @@ static void the_restored_event_unblocks_the_stream(void **state)
     mark = mark_of(f, "counts", "s");
     OK(ef_journal_read_stream(f->journal, (ef_str){0}, EF_STR("s"), 1, 1, &batch, &f->err));
     memcpy(mark.hash, batch.events[0].hash, sizeof mark.hash);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     set_mark(f, "s", mark, 0);
     requeue(f);
     drain(f);
@@ -318,7 +318,7 @@ static void a_rebuild_in_place_unblocks_the_stream(void **state)
     OK(ef_projection_rebuild(f->engine,
                              &(ef_rebuild){.projection = EF_STR("counts"), .in_place = true}, &runs,
                              &f->err));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     for (int i = 0; i < 20; i++) {
         drain(f);
         pass_time(f, SECOND);
@@ -408,7 +408,7 @@ static void events_below_the_watermark_are_duplicates_in_the_restored_journal(vo
     mark = mark_of(f, "counts", "s");
     OK(ef_journal_read_stream(f->journal, (ef_str){0}, EF_STR("s"), 3, 1, &batch, &f->err));
     memcpy(mark.hash, batch.events[0].hash, sizeof mark.hash);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     set_mark(f, "s", mark, 0);
     pass_time(f, 10 * SECOND);
     drain(f);
@@ -446,7 +446,7 @@ static void check_state(fixture *f, const char *name, const char *state)
 
     OK(ef_projection_ls(f->engine, ef_str_from(name), &list, &f->err));
     CHECK_STR(state, list.items[0].state);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void a_cursor_ahead_of_the_journal_fails_until_a_rebuild(void **state)
@@ -471,11 +471,11 @@ static void a_cursor_ahead_of_the_journal_fails_until_a_rebuild(void **state)
     OK(ef_projection_failures(f->engine, EF_STR("follows"), false, 0, &list, &f->err));
     CHECK_INT(1, list.count);
     CHECK_STR("journal_lost", list.items[0].code);
-    ef_failure_list_release(&list);
+    EF_RELEASE(&list);
     OK(ef_projection_rebuild(f->engine,
                              &(ef_rebuild){.projection = EF_STR("follows"), .in_place = true},
                              &runs, &f->err));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     for (int i = 0; i < 5; i++)
         drain(f);
     check_state(f, "follows", "live");

@@ -136,7 +136,7 @@ static void deploy(bench *b, ef_engine *engine, const char *program)
         EF_OK,
         ef_projection_deploy(engine, "test.fold", ef_str_from(program), &list, &report, &b->err),
         &b->err);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     ef_text_release(&report);
 }
 
@@ -234,7 +234,7 @@ static result look(bench *b, ef_engine *engine, const char *projection)
     CHECK_STR("live", list.items[0].state);
     CHECK_INT(0, list.items[0].unaccounted);
     memcpy(r.digest, list.items[0].digest, sizeof r.digest);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     CHECK_STATUS(EF_OK,
                  ef_view_export(engine, ef_str_from(projection), (ef_str){0}, true, print_view,
                                 &r.views, NULL, &b->err),

@@ -96,7 +96,7 @@ static void check_view(bench *b, const char *projection, const char *id, const c
     CHECK_STATUS(data ? EF_OK : EF_NOT_FOUND, st, &b->err);
     if (data)
         CHECK_STR(data, list.items[0].data);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 typedef struct seen {
@@ -120,7 +120,7 @@ static seen look(bench *b, ef_engine *engine, const char *name)
     s.failures = p->failures;
     s.views = p->views;
     s.no_function = p->no_function;
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return s;
 }
 
@@ -178,7 +178,7 @@ static void deploy(bench *b, const char *text)
     CHECK_STATUS(EF_OK,
                  ef_projection_deploy(b->engine, "t.fold", ef_str_from(text), &list, NULL, &b->err),
                  &b->err);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void append_orders(bench *b, int count)
@@ -238,8 +238,8 @@ TEST(c_and_text_end_in_the_same_digest_and_the_same_envelope)
     CHECK_INT(in_text.items[0].version, in_c.items[0].version);
     CHECK_STR("totals", in_c.items[0].view_type);
     CHECK_INT(in_text.as_of, in_c.as_of);
-    ef_view_list_release(&in_c);
-    ef_view_list_release(&in_text);
+    EF_RELEASE(&in_c);
+    EF_RELEASE(&in_text);
     close_bench(&b);
 }
 
@@ -259,13 +259,13 @@ TEST(indexes_and_history_of_a_c_projection_can_be_queried)
     CHECK_STATUS(EF_OK, ef_view_find(b.engine, &query, &list, &b.err), &b.err);
     CHECK_INT(3, list.count);
     CHECK(list.plan.ptr && strstr(list.plan.ptr, "index"));
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     CHECK_STATUS(
         EF_OK,
         ef_view_at(b.engine, EF_STR("totals"), (ef_str){0}, EF_STR("c0"), 1, NULL, &list, &b.err),
         &b.err);
     CHECK_STR("{\"orders\":1,\"total\":0.25}", list.items[0].data);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     close_bench(&b);
 }
 
@@ -298,7 +298,7 @@ TEST(a_process_without_the_function_folds_only_the_other_projections)
         ef_view_at(other, EF_STR("totals"), (ef_str){0}, EF_STR("c0"), 1, NULL, &list, &b.err),
         &b.err);
     CHECK(strstr(b.err.text, "its function is not registered in this process"));
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
 
     /* Nothing was lost: the one that has it goes on where it stood, and so does the other one once
      * it has the function too. */
@@ -362,7 +362,7 @@ TEST(an_event_that_fails_in_c_stops_its_tenant_only)
     CHECK_INT(2, failures.items[0].position);
     CHECK_STR("o2", failures.items[0].stream);
     CHECK(strstr(failures.items[0].message.ptr, "total"));
-    ef_failure_list_release(&failures);
+    EF_RELEASE(&failures);
     close_bench(&b);
 }
 
@@ -390,7 +390,7 @@ TEST(an_invalid_c_projection_is_refused_and_not_deployed)
     CHECK_STATUS(EF_BAD_INPUT, ef_engine_register(b.engine, &p, &b.err), &b.err);
     CHECK_STATUS(EF_OK, ef_projection_ls(b.engine, (ef_str){0}, &list, &b.err), &b.err);
     CHECK_INT(0, list.count);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 
     enrol(&b, b.engine);
     enrol(&b, b.engine); /* again is harmless */
@@ -405,7 +405,7 @@ TEST(an_invalid_c_projection_is_refused_and_not_deployed)
                                       EF_STR("projection totals version 1\n\non *\n  n += 1\n"),
                                       &list, NULL, &b.err),
                  &b.err);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     close_bench(&b);
 }
 

@@ -60,7 +60,7 @@ static const char *step(fixture *f, const char *projection, ef_view_place *place
         at += (size_t)snprintf(line + at, sizeof line - at, "%s%s%.*s", i ? " " : "",
                                found.items[i].view.data.len ? "" : "-",
                                EF_STR_ARG(found.items[i].view.view_id));
-    ef_view_change_list_release(&found);
+    EF_RELEASE(&found);
     return line;
 }
 
@@ -77,7 +77,7 @@ static void skip_row(fixture *f, const char *stream, int64_t seq)
                                            .versions = (const int32_t[]){1},
                                            .version_count = 1},
                        &rows, &f->err));
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     drain(f);
 }
 
@@ -127,7 +127,7 @@ TEST(a_view_is_reported_once_a_step_as_it_is_now)
     between.number = found.items[1].number;
     CHECK_TEXT("c", step(f, "links", &between, 100));
     CHECK_INT(place.number, found.items[2].number);
-    ef_view_change_list_release(&found);
+    EF_RELEASE(&found);
     fixture_close(f);
 }
 
@@ -166,7 +166,7 @@ TEST(what_comes_late_is_reported_when_it_comes)
     changes_of(f, EF_STR(""), "sums", &place, 100, &found);
     CHECK_INT(2, found.count); /* a and d */
     CHECK_INT(1, found.as_of);
-    ef_view_change_list_release(&found);
+    EF_RELEASE(&found);
     CHECK_TEXT("", step(f, "sums", &place, 100));
     skip_row(f, "s", 2);
     CHECK_TEXT("c", step(f, "sums", &place, 100));
@@ -191,7 +191,7 @@ TEST(a_long_record_is_read_in_steps)
     changes_of(f, EF_STR(""), "sums", &place, 2, &found);
     CHECK_INT(1, found.count);
     CHECK(!found.more);
-    ef_view_change_list_release(&found);
+    EF_RELEASE(&found);
     fixture_close(f);
 }
 
@@ -214,7 +214,7 @@ TEST(a_follower_of_one_view_passes_the_changes_of_others)
     CHECK_STR("b", found.items[0].view.view_id);
     (void)step(f, "sums", &other, 100);
     CHECK_INT(other.number, place.number);
-    ef_view_change_list_release(&found);
+    EF_RELEASE(&found);
     fixture_close(f);
 }
 
@@ -285,7 +285,7 @@ TEST(a_rebuild_in_place_resets_followers)
         &(ef_rebuild){.projection = EF_STR("sums"), .in_place = true, .actor = EF_STR("ana")},
         &runs, &f->err));
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
     drain(f);
     CHECK_TEXT("(switched)", step(f, "sums", &place, 100));
@@ -348,7 +348,7 @@ TEST(a_place_that_was_never_given_is_expired)
     REFUSED(EF_NOT_FOUND,
             ef_view_changes(f->engine, &(ef_view_changes_query){.projection = EF_STR("nothing")},
                             &place, &found, &f->err));
-    ef_view_change_list_release(&found);
+    EF_RELEASE(&found);
     fixture_close(f);
 }
 

@@ -83,7 +83,7 @@ static void deploy(bench *b, const char *program)
         EF_OK,
         ef_projection_deploy(b->engine, "test.fold", ef_str_from(program), &list, &report, &b->err),
         &b->err);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     ef_text_release(&report);
 }
 
@@ -118,7 +118,7 @@ static void check_view(bench *b, const char *projection, const char *id, const c
                              &list, &b->err),
                  &b->err);
     CHECK_STR(data, list.items[0].data);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static ef_projection show(bench *b, const char *name, ef_projection_list *list)
@@ -135,7 +135,7 @@ static void check_accounts(bench *b, const char *name, const char *state, int64_
     CHECK_STR(state, p.state);
     CHECK_INT(lag, p.lag_events + p.blocked_events);
     CHECK_INT(0, p.unaccounted);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 TEST(a_new_projection_catches_up_with_earlier_events)
@@ -193,7 +193,7 @@ TEST(a_poison_event_blocks_its_stream_in_its_projection_only)
         EF_NOT_FOUND,
         ef_view_get(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("bob"), NULL, &list, &b.err),
         &b.err);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     check_accounts(&b, "orders", "live", 2);
     check_accounts(&b, "counts", "live", 0);
 
@@ -210,7 +210,7 @@ TEST(a_poison_event_blocks_its_stream_in_its_projection_only)
                                                      .version_count = 1},
                                  &rows, &b.err),
                  &b.err);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     drain(&b);
     usleep(1100000); /* a waiting row is retried after a second */
     drain(&b);
@@ -262,7 +262,7 @@ TEST(a_program_with_an_error_or_a_used_version_is_not_deployed)
     ef_text_release(&report);
     CHECK_STATUS(EF_OK, ef_projection_ls(b.engine, (ef_str){0}, &list, &b.err), &b.err);
     CHECK_INT(1, list.count);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     close_bench(&b);
 }
 
@@ -319,7 +319,7 @@ TEST(queries_filter_sort_and_page_and_history_is_readable)
     CHECK_STR("{\"orders\":3,\"total\":60}", list.items[0].data);
     CHECK_INT(30, list.as_of);
     CHECK(list.next.len > 0 && list.plan.len > 0);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     CHECK_STATUS(
         EF_BAD_INPUT,
         ef_view_find(b.engine,
@@ -337,8 +337,8 @@ TEST(queries_filter_sort_and_page_and_history_is_readable)
         ef_view_at(b.engine, EF_STR("orders"), (ef_str){0}, EF_STR("c05"), 20, NULL, &list, &b.err),
         &b.err);
     CHECK_STR("{\"orders\":2,\"total\":20}", list.items[0].data);
-    ef_view_list_release(&list);
-    ef_batch_release(&events);
+    EF_RELEASE(&list);
+    EF_RELEASE(&events);
     close_bench(&b);
 }
 
@@ -363,7 +363,7 @@ TEST(a_read_waits_for_its_own_writes)
         ef_view_get(b.engine, EF_STR("counts"), (ef_str){0}, EF_STR("a"), &fresh, &list, &b.err),
         &b.err);
     CHECK_INT(1, list.as_of);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     close_bench(&b);
 }
 
@@ -405,7 +405,7 @@ TEST(a_view_reader_returns_the_present_views)
         ef_view_reader_get(NULL, EF_STR("counts"), (ef_str){0}, EF_STR("a"), &list, &b.err),
         &b.err);
     CHECK_STATUS(EF_BAD_INPUT, ef_view_reader_open(NULL, &none, &b.err), &b.err);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     ef_view_reader_close(reader);
     close_bench(&b);
 }

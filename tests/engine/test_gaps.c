@@ -20,7 +20,7 @@ static size_t gap_count(fixture *f)
 
     OK(ef_gap_ls(f->engine, &gaps, &f->err));
     count = gaps.count;
-    ef_gap_list_release(&gaps);
+    EF_RELEASE(&gaps);
     return count;
 }
 
@@ -43,7 +43,7 @@ static void a_gap_is_found_with_its_first_and_last_seq(void **state)
     CHECK_INT(2, gaps.items[0].expected_next_seq);
     CHECK_INT(3, gaps.items[0].journal_seq);
     CHECK_INT(0, gaps.items[0].replayed);
-    ef_gap_list_release(&gaps);
+    EF_RELEASE(&gaps);
     CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
     fixture_close(f);
 }
@@ -67,7 +67,7 @@ static void a_gap_is_repaired_through_the_same_apply(void **state)
     OK(ef_gap_repair(f->engine, &gaps, &f->err));
     CHECK_INT(0, gaps.count);
     CHECK_TEXT("{\"n\":3,\"sum\":3}", view_data(f, "sums", "a"));
-    ef_gap_list_release(&gaps);
+    EF_RELEASE(&gaps);
     fixture_close(f);
 }
 
@@ -84,7 +84,7 @@ static void a_gap_of_more_than_one_batch_is_closed(void **state)
     CHECK_INT(1, gaps.count);
     CHECK_INT(2100, gaps.items[0].replayed);
     CHECK_TEXT("{\"n\":2100,\"sum\":2100}", view_data(f, "sums", "a"));
-    ef_gap_list_release(&gaps);
+    EF_RELEASE(&gaps);
     fixture_close(f);
 }
 
@@ -102,7 +102,7 @@ static void a_gap_repair_with_a_poison_event_reports_the_rest(void **state)
     CHECK_INT(1, gaps.items[0].replayed);
     CHECK_INT(3, gaps.items[0].journal_seq);
     CHECK_INT(1, summary_of(f, "sums").failed);
-    ef_gap_list_release(&gaps);
+    EF_RELEASE(&gaps);
     CHECK_INT(0, gap_count(f)); /* now it waits in the lane */
     fixture_close(f);
 }
@@ -265,7 +265,7 @@ static void a_retry_row_is_replayed_at_once(void **state)
     CHECK_INT(1, rows.count);
     CHECK_INT(2, rows.items[0].attempt_count);
     CHECK_INT(EF_ROW_FAILED, rows.items[0].status);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     fixture_close(f);
 }
 

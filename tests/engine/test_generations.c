@@ -59,7 +59,7 @@ static build build_of(fixture *f, const char *name, int32_t number)
         (void)snprintf(b.state, sizeof b.state, "%.*s", EF_STR_ARG(p->state));
         (void)snprintf(b.digest, sizeof b.digest, "%s", p->digest);
     }
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return b;
 }
 
@@ -73,7 +73,7 @@ static void rebuild(fixture *f, const char *name, bool in_place, char id[64])
                                            .actor = EF_STR("ana")},
                              &runs, &f->err));
     (void)snprintf(id, 64, "%.*s", EF_STR_ARG(runs.items[0].id));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
 }
 
 static ef_verdict verdict_of(fixture *f, const char *id)
@@ -84,7 +84,7 @@ static ef_verdict verdict_of(fixture *f, const char *id)
     OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
     OK(ef_run_verdict(&runs.items[0], &verdict, &f->err));
     verdict.examples = (ef_str){0}; /* it is the run's */
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return verdict;
 }
 
@@ -386,7 +386,7 @@ static void a_paused_projection_is_not_rebuilt(void **state)
             ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("sums")}, &runs,
                                   &f->err));
     CHECK(strstr(f->err.text, "paused") != NULL);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     fixture_close(f);
 }
 
@@ -399,7 +399,7 @@ static void verify(fixture *f, char id[64])
 
     OK(ef_projection_verify(f->engine, EF_STR("sums"), EF_STR("ana"), (ef_str){0}, &runs, &f->err));
     (void)snprintf(id, 64, "%.*s", EF_STR_ARG(runs.items[0].id));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
 }
 
 static void a_verification_finds_no_drift_and_leaves_no_trace(void **state)
@@ -445,7 +445,7 @@ static void tamper(fixture *f)
                             .generation_count = 1},
         &f->err));
     ef__arena_release(&arena);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void a_verification_names_the_views_that_drifted(void **state)
@@ -464,7 +464,7 @@ static void a_verification_names_the_views_that_drifted(void **state)
     OK(ef_run_verdict(&runs.items[0], &v, &f->err));
     CHECK_INT(1, v.differences);
     CHECK_STR("[{\"tenant\":\"\",\"view_id\":\"a\"}]", v.examples);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     CHECK(!build_of(f, "sums", 2).there);
     fixture_close(f);
 }
@@ -554,7 +554,7 @@ static void a_worker_removes_the_rest_of_a_retired_generation(void **state)
     CHECK_INT(2, list.items[0].number);
     CHECK_TEXT("live", build_of(f, "sums", 3).state);
     CHECK_INT(2501, build_of(f, "sums", 3).views);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     fixture_close(f);
 }
 
@@ -592,7 +592,7 @@ static void a_retire_is_audited_before_anything_is_removed(void **state)
                    &f->err));
     CHECK_INT(1, acts.count);
     CHECK_STR("ana", acts.items[0].actor);
-    ef_audit_list_release(&acts);
+    EF_RELEASE(&acts);
     fixture_close(f);
 }
 
@@ -641,7 +641,7 @@ static void forget_state(fixture *f)
         OK(views->ops->generation_replace(views, old.id, 0, &old, &f->err));
     }
     OK(views->ops->on_error_set(views, EF_STR("sums"), EF_ON_ERROR_STOP, &f->err));
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static ef__generation generation_of(fixture *f, int32_t number)
@@ -652,7 +652,7 @@ static ef__generation generation_of(fixture *f, int32_t number)
     OK(ef__generations_read(f->engine, EF_STR("sums"), &list, &f->err));
     CHECK(ef__generation_number(&list, number) != NULL);
     found = *ef__generation_number(&list, number);
-    ef__generation_list_release(&list); /* its strings are not used */
+    EF_RELEASE(&list); /* its strings are not used */
     return found;
 }
 

@@ -47,7 +47,7 @@ static size_t workers(fixture *f)
 
     OK(ef_worker_ls(f->journal, &list, &f->err));
     count = list.count;
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
     return count;
 }
 
@@ -60,7 +60,7 @@ static size_t workers_in(fixture *f, ef_worker_state state)
     OK(ef_worker_ls(f->journal, &list, &f->err));
     for (size_t i = 0; i < list.count; i++)
         count += list.items[i].state == state;
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
     return count;
 }
 
@@ -72,7 +72,7 @@ static size_t leases(fixture *f)
     OK(ef_lease_ls(f->journal, NULL, &list, &f->err));
     for (size_t i = 0; i < list.count; i++)
         live += list.items[i].live;
-    ef_lease_list_release(&list);
+    EF_RELEASE(&list);
     return live;
 }
 
@@ -136,7 +136,7 @@ static void a_worker_that_waits_for_a_retry_is_not_idle(void **state)
     OK(ef_outbox_requeue(f->journal,
                          &(ef_outbox_action){.stream = EF_STR("s"), .seq = 1, .actor = EF_STR("t")},
                          &rows, &f->err));
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     CHECK_INT(1, watch(f).failed); /* … and is tried when the operator requests it */
     fixture_close(f);
 }
@@ -183,7 +183,7 @@ static ef_throughput throughput(fixture *f, size_t *out_rows)
         sum.failed += list.items[i].failed;
         sum.position = list.items[i].position;
     }
-    ef_throughput_list_release(&list);
+    EF_RELEASE(&list);
     return sum;
 }
 
@@ -301,7 +301,7 @@ static bool is_live(fixture *f, const char *name)
 
     OK(ef_projection_ls(f->engine, ef_str_from(name), &list, &f->err));
     live = list.count == 1 && ef_str_equal(list.items[0].state, EF_STR("live"));
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return live;
 }
 
@@ -363,11 +363,11 @@ static void a_run_and_a_call_are_noticed_at_once(void **state)
     do {
         nap();
         pass_time(f, SECOND / 10); /* its driver polls again soon */
-        ef_run_list_release(&runs);
+        EF_RELEASE(&runs);
         OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
     } while (runs.items[0].state != EF_RUN_COMPLETED && real_ms() < until);
     CHECK_INT(EF_RUN_COMPLETED, runs.items[0].state);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
 
     (void)ef_supervisor_tasks(supervisor, before, 8);
     ef_supervisor_wake(supervisor);

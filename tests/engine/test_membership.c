@@ -146,7 +146,7 @@ static int64_t pending(team *t)
     ef_outbox_summary found = {0};
 
     CHECK_STATUS(EF_OK, ef_outbox_summarise(t->journal, &query, &found, &t->err), &t->err);
-    ef_row_list_release(&found.oldest);
+    EF_RELEASE(&found.oldest);
     return found.pending + found.processing;
 }
 
@@ -162,7 +162,7 @@ static int held_by(team *t, const char *owner, int64_t *token)
             if (held++ == 0 && token)
                 *token = list.items[i].token;
         }
-    ef_partition_list_release(&list);
+    EF_RELEASE(&list);
     return held;
 }
 
@@ -173,7 +173,7 @@ static size_t worker_count(team *t)
 
     CHECK_STATUS(EF_OK, ef_worker_ls(t->journal, &list, &t->err), &t->err);
     count = list.count;
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
     return count;
 }
 
@@ -185,7 +185,7 @@ static size_t live_count(team *t)
     CHECK_STATUS(EF_OK, ef_worker_ls(t->journal, &list, &t->err), &t->err);
     for (size_t i = 0; i < list.count; i++)
         count += list.items[i].live;
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
     return count;
 }
 
@@ -199,7 +199,7 @@ static int64_t last_beat(team *t, const char *id)
     for (size_t i = 0; i < list.count; i++)
         if (ef_str_equal(list.items[i].id, ef_str_from(id)))
             found_us = list.items[i].updated_us;
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
     return found_us;
 }
 
@@ -289,7 +289,7 @@ TEST(a_closed_worker_leaves_no_lease_and_no_worker_row)
     CHECK_STATUS(EF_OK, ef_lease_ls(t.journal, NULL, &leases, &t.err), &t.err);
     for (size_t i = 0; i < leases.count; i++)
         CHECK_STR("", leases.items[i].holder);
-    ef_lease_list_release(&leases);
+    EF_RELEASE(&leases);
     close_team(&t);
 }
 
@@ -898,7 +898,7 @@ TEST(a_clock_set_back_removes_no_live_worker)
     CHECK_INT(2, list.count);
     for (size_t i = 0; i < list.count; i++)
         CHECK_INT(started_us, list.items[i].started_us);
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
     close_team(&t);
 }
 
@@ -1071,8 +1071,8 @@ TEST(streams_that_move_to_another_partition_keep_their_order)
         ef_view_get(t.engines[0], EF_STR("counts"), (ef_str){0}, EF_STR("a"), NULL, &views, &t.err),
         &t.err);
     CHECK_STR("{\"n\":120}", views.items[0].data);
-    ef_view_list_release(&views);
-    ef_projection_list_release(&projections);
+    EF_RELEASE(&views);
+    EF_RELEASE(&projections);
     ef_text_release(&report);
     close_team(&t);
 }

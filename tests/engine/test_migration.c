@@ -55,7 +55,7 @@ static ef_status in_place(fixture *f, const char *program)
         &(ef_deploy){.file_name = "test.fold", .text = ef_str_from(program), .in_place = true},
         &list, &report, &f->err);
 
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     ef_text_release(&report);
     return st;
 }
@@ -72,7 +72,7 @@ static const char *told(fixture *f)
     (void)snprintf(text, sizeof text, "%d %d %.*s %" PRId64, (int)list.items[0].version,
                    (int)list.items[0].generation, EF_STR_ARG(list.items[0].state),
                    list.items[0].views);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return text;
 }
 
@@ -96,7 +96,7 @@ static ef_status find(fixture *f, const char *where, size_t *out_count)
                                 &list, &f->err);
 
     *out_count = list.count;
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -113,7 +113,7 @@ static const char *followed(fixture *f, ef_view_place place)
                        &place, &list, &f->err));
     CHECK_INT(1, list.count);
     (void)snprintf(text, sizeof text, "%.*s", EF_STR_ARG(list.items[0].view.data));
-    ef_view_change_list_release(&list);
+    EF_RELEASE(&list);
     return text;
 }
 
@@ -124,7 +124,7 @@ static ef_view_place follow(fixture *f)
 
     OK(ef_view_changes(f->engine, &(ef_view_changes_query){.projection = EF_STR("tally")}, &place,
                        &list, &f->err));
-    ef_view_change_list_release(&list);
+    EF_RELEASE(&list);
     return place;
 }
 
@@ -148,7 +148,7 @@ static int64_t differences(fixture *f)
     OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
     OK(ef_run_verdict(&runs.items[0], &verdict, &f->err));
     CHECK(verdict.compared);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return verdict.differences;
 }
 
@@ -384,7 +384,7 @@ static void put_old_view(fixture *f, const char *id, const char *data, const ef_
                                                                     .view_count = 1},
                             .generation_count = 1},
         &f->err));
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void a_view_that_cannot_be_migrated_fails_the_projection_until_it_is_fixed(void **state)
@@ -493,7 +493,7 @@ static void an_in_place_deployment_is_refused_while_paused_running_or_migrating(
     OK(ef_projection_verify(f->engine, EF_STR("tally"), EF_STR("ana"), (ef_str){0}, &runs,
                             &f->err));
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     REFUSED(EF_CONFLICT, in_place(f, TALLY_2));
     CHECK(strstr(f->err.text, "is open") != NULL);
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));

@@ -319,7 +319,7 @@ static void a_message_is_retried_up_to_its_attempt_limit(void **state)
         NULL, &rows, &f->err));
     drain(f);
     CHECK_TEXT("a1 a2 ", s.got);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     fixture_close(f);
 }
 
@@ -344,7 +344,7 @@ static void a_message_refused_for_good_is_dead_at_once_and_can_be_skipped(void *
     drain(f);
     CHECK_TEXT("a2 ", s.got);
     CHECK_INT(0, summary_of(f, "mail").dead);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     fixture_close(f);
 }
 
@@ -400,7 +400,7 @@ static void check_noted(fixture *f, const char *expected)
     for (size_t i = 0; i < lanes.count; i++)
         if (ef_str_equal(lanes.items[i].name, EF_STR("mail")))
             CHECK_STR(expected, lanes.items[i].progress);
-    ef_lane_list_release(&lanes);
+    EF_RELEASE(&lanes);
 }
 
 /* --- batches that overlap --------------------------------------------------------------------- */
@@ -657,7 +657,7 @@ static void a_removed_publisher_leaves_no_lease(void **state)
     OK(ef_lease_ls(f->journal, &kind, &leases, &f->err));
     for (size_t i = 0; i < leases.count; i++)
         CHECK(!leases.items[i].live);
-    ef_lease_list_release(&leases);
+    EF_RELEASE(&leases);
     fixture_close(f);
 }
 
@@ -901,7 +901,7 @@ static void runs_publish_nothing(void **state)
     check_silent(f, &s, &run);
     OK(ef_projection_verify(f->engine, EF_STR("sums"), EF_STR("ana"), EF_STR(""), &run, &f->err));
     check_silent(f, &s, &run);
-    ef_run_list_release(&run);
+    EF_RELEASE(&run);
     fixture_close(f);
 }
 
@@ -1001,7 +1001,7 @@ static void a_publisher_is_stored_with_its_defaults(void **state)
     OK(ef_publisher_get(f->journal, EF_STR("m"), &list, &f->err));
     CHECK_INT(EF_RETAIN_NONE, list.items[0].retain_ms);
     REFUSED(EF_NOT_FOUND, ef_publisher_get(f->journal, EF_STR("*"), &list, &f->err));
-    ef_publisher_list_release(&list);
+    EF_RELEASE(&list);
     fixture_close(f);
 }
 
@@ -1036,7 +1036,7 @@ static void an_invalid_publisher_is_refused(void **state)
     }
     OK(ef_publisher_ls(f->journal, &list, &f->err));
     CHECK_INT(0, list.count);
-    ef_publisher_list_release(&list);
+    EF_RELEASE(&list);
     fixture_close(f);
 }
 

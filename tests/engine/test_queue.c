@@ -198,7 +198,7 @@ static void a_skip_unblocks_the_stream_in_order(void **state)
                                            .versions = (const int32_t[]){1},
                                            .version_count = 1},
                        &rows, &f->err));
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     drain(f);
     CHECK_TEXT("{\"n\":300,\"sum\":300}", view_data(f, "sums", "a"));
     CHECK_INT(0, summary_of(f, "sums").pending);
@@ -218,7 +218,7 @@ static void a_requeue_starts_with_no_attempts(void **state)
         f->journal, &(ef_outbox_bulk){.lane = EF_STR("sums"), .actor = EF_STR("ana"), .limit = 10},
         NULL, &rows, &f->err));
     CHECK_INT(1, rows.count);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     CHECK_INT(1, drain(f).failed);
     CHECK_INT(1, summary_of(f, "sums").failed);
     CHECK_INT(127, seconds_until_dead(f));

@@ -34,7 +34,7 @@ static ef_status try_replay(fixture *f, const ef_replay *replay, char id[64])
 
     if (st == EF_OK)
         (void)snprintf(id, 64, "%.*s", EF_STR_ARG(runs.items[0].id));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return st;
 }
 
@@ -45,7 +45,7 @@ static ef_replay_result replayed(fixture *f, const char *id)
 
     OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
     OK(ef_run_replay_result(&runs.items[0], &r, &f->err));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return r;
 }
 
@@ -69,7 +69,7 @@ static void runs_over_all_projections_and_single_ones_exclude_each_other(void **
     REFUSED(EF_EXISTS, try_replay(f, &(ef_replay){.any_tenant = true}, all));
     REFUSED(EF_EXISTS, ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("sums")},
                                              &runs, &f->err));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     fixture_close(f);
 }
 
@@ -92,7 +92,7 @@ static void a_worker_drives_queued_runs(void **state)
     CHECK_INT(EF_RUN_COMPLETED, runs.items[0].state);
     CHECK_INT(1, runs.items[0].processed);
     CHECK(runs.items[0].finished_us > 0);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     fixture_close(f);
 }
 
@@ -265,7 +265,7 @@ static void another_worker_continues_a_replay_after_a_crash(void **state)
     OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
     CHECK_INT(2500, runs.items[0].processed);
     CHECK_INT(2500, runs.items[0].total);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     fixture_close(f);
 }
 
@@ -296,8 +296,8 @@ static void another_worker_continues_a_rebuild_without_a_second_build(void **sta
         CHECK(list.items[0].active);
         CHECK_INT(2, list.items[0].generation);
         CHECK_TEXT(list.items[0].digest, list.items[1].digest);
-        ef_projection_list_release(&list);
-        ef_run_list_release(&runs);
+        EF_RELEASE(&list);
+        EF_RELEASE(&runs);
         fixture_close(f);
     }
 }
@@ -349,7 +349,7 @@ static ef_run_state state_of(fixture *f, const char *id, char error[64])
     OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
     state = runs.items[0].state;
     (void)snprintf(error, 64, "%.*s", EF_STR_ARG(runs.items[0].error));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return state;
 }
 
@@ -419,7 +419,7 @@ static void a_run_in_back_off_does_not_delay_others(void **state)
     OK(ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("other")}, &runs,
                              &f->err));
     (void)snprintf(other, sizeof other, "%.*s", EF_STR_ARG(runs.items[0].id));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     step_runs(f, 1, 0);
     CHECK_INT(EF_RUN_RUNNING, state_of(f, waits, error));
     CHECK_INT(EF_RUN_RUNNING, state_of(f, other, error));
@@ -472,7 +472,7 @@ static void a_run_without_a_driver_fails_with_the_reason(void **state)
     CHECK_INT(EF_RUN_FAILED, drive(f, id, -1));
     OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
     CHECK(runs.items[0].error.len > 0);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     fixture_close(f);
 }
 

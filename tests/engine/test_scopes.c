@@ -79,7 +79,7 @@ static int count_of(fixture *f, const char *projection, const char *tenant)
     CHECK(st == EF_OK || st == EF_NOT_FOUND);
     if (st == EF_OK)
         CHECK_INT(1, sscanf(list.items[0].data.ptr, "{\"n\":%d}", &n));
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     return n;
 }
 
@@ -96,7 +96,7 @@ static void check_scope(fixture *f, const char *tenant, const char *state, int64
     CHECK_INT(retries, list.items[0].retries);
     CHECK_INT(retries != 0, strstr(list.items[0].error.ptr, "cannot digest it") != NULL);
     CHECK_STR(retries ? "fold_error" : "", list.items[0].error_code);
-    ef_scope_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static ef_status read_current(fixture *f, const char *projection, const char *tenant,
@@ -107,7 +107,7 @@ static ef_status read_current(fixture *f, const char *projection, const char *te
                                EF_STR("all"), &(ef_freshness){.current = true}, &list, &f->err);
 
     *out_as_of = list.as_of;
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -175,7 +175,7 @@ TEST(scopes_are_listed_with_stopped_tenants_last)
     CHECK_INT(5, p->scopes[2].position);
     CHECK_INT(2, p->scopes[2].pending);
     CHECK_INT(5, p->position); /* what every tenant has */
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     fixture_close(f);
 }
 
@@ -202,7 +202,7 @@ TEST(a_stopped_tenant_is_retried_after_250_ms_doubling_and_fails_at_the_sixth)
     CHECK_INT(6, failures.items[0].attempts);
     CHECK_INT(6, failures.items[0].position);
     CHECK_STR("b", failures.items[0].tenant);
-    ef_failure_list_release(&failures);
+    EF_RELEASE(&failures);
     fixture_close(f);
 }
 
@@ -237,10 +237,10 @@ static void check_joined(fixture *f)
     CHECK_INT(0, list.items[0].scopes_behind);
     CHECK_INT(0, list.items[0].failures);
     memcpy(digest, list.items[0].digest, sizeof digest);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     OK(ef_projection_ls(f->engine, EF_STR("twin"), &list, &f->err));
     CHECK_TEXT(list.items[0].digest, digest);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     check_accounts(f, "counts", "live", 0);
 }
 
@@ -369,7 +369,7 @@ TEST(skip_and_record_skips_a_tenants_event_after_the_last_attempt)
     CHECK_INT(1, failures.count);
     CHECK_INT(6, failures.items[0].attempts);
     CHECK(!failures.items[0].open);
-    ef_failure_list_release(&failures);
+    EF_RELEASE(&failures);
     fixture_close(f);
 }
 
@@ -407,7 +407,7 @@ TEST(a_side_build_stops_tenants_at_the_same_events)
     OK(ef_run_verdict(&runs.items[0], &verdict, &f->err));
     CHECK_INT(0, verdict.differences);
     CHECK_INT(2, verdict.views);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     fixture_close(f);
 }
 
@@ -436,7 +436,7 @@ TEST(a_dead_row_of_one_tenant_does_not_block_reads_of_another)
     OK(ef_projection_scope(f->engine, EF_STR("sums"), EF_STR("a"), &list, &f->err));
     CHECK_INT(0, list.items[0].pending);
     CHECK_INT(8, list.items[0].position);
-    ef_scope_list_release(&list);
+    EF_RELEASE(&list);
     fixture_close(f);
 }
 

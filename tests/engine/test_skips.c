@@ -26,7 +26,7 @@ static void skip_event(fixture *f, const char *stream, int64_t seq)
                                            .versions = (const int32_t[]){1},
                                            .version_count = 1},
                        &rows, &f->err));
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
 }
 
 /* As an operator does: for the versions that are blocked there. */
@@ -41,7 +41,7 @@ static ef_status try_skip(fixture *f, const char *stream, int64_t seq)
                                                           .reason = EF_STR("a typo")},
                                       &rows, &f->err);
 
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     return st;
 }
 
@@ -77,7 +77,7 @@ static void check_generation(fixture *f, int32_t number, int64_t applied, int64_
             CHECK_INT(skipped, list.items[i].skipped);
         }
     CHECK(found);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void rebuild(fixture *f, bool in_place)
@@ -89,7 +89,7 @@ static void rebuild(fixture *f, bool in_place)
                              &(ef_rebuild){.projection = EF_STR("sums"), .in_place = in_place},
                              &runs, &f->err));
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
     drain(f);
 }
@@ -107,7 +107,7 @@ static int64_t differences(fixture *f)
     OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
     OK(ef_run_verdict(&runs.items[0], &verdict, &f->err));
     CHECK(verdict.compared);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return verdict.differences;
 }
 
@@ -259,8 +259,8 @@ static void the_history_of_a_view_excludes_skipped_events(void **state)
                        &f->err));
     CHECK_INT(3, events.count);
     CHECK_INT(4, events.events[1].seq);
-    ef_batch_release(&events);
-    ef_view_list_release(&views);
+    EF_RELEASE(&events);
+    EF_RELEASE(&views);
     fixture_close(f);
 }
 
@@ -291,7 +291,7 @@ static void check_policy(fixture *f, bool skips)
 
     OK(ef_projection_ls(f->engine, EF_STR("sums"), &list, &f->err));
     CHECK_INT(skips, list.items[0].skips_errors);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void start_policy(fixture *f)
@@ -319,7 +319,7 @@ static void a_projection_set_to_skip_skips_after_the_last_attempt(void **state)
     CHECK_INT(1, failures.count);
     CHECK_INT(8, failures.items[0].attempts);
     CHECK(!failures.items[0].open);
-    ef_failure_list_release(&failures);
+    EF_RELEASE(&failures);
     rebuild(f, false);
     check_generation(f, 2, 2, 1);
     fixture_close(f);

@@ -132,7 +132,7 @@ static void deploy(bench *b)
                                              "  n += 1\n"),
                                       &list, NULL, &b->err),
                  &b->err);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static int pair_of(size_t tenant, size_t id)
@@ -213,7 +213,7 @@ static void check_get(bench *b, size_t t, size_t i)
     CHECK_STR(odd[t], list.items[0].tenant);
     CHECK_STR(odd[i], list.items[0].view_id);
     check_data(list.items[0].data, t, i);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 TEST(every_pair_of_odd_tenant_and_id_is_a_view_of_its_own)
@@ -269,7 +269,7 @@ static void check_pages(bench *b, size_t t, ef_str sort)
             break;
     }
     CHECK_INT(ODD - 1, total);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 TEST(pages_of_a_tenant_hold_its_views_once_and_no_other_s)
@@ -307,7 +307,7 @@ TEST(a_filter_finds_a_pair_with_its_own_tenant_only)
                     CHECK_STR(odd[id], list.items[0].view_id);
             }
     }
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     close_bench(&b);
 }
 
@@ -332,7 +332,7 @@ TEST(a_cursor_does_not_lead_into_another_tenant)
         for (size_t v = 0; st == EF_OK && v < list.count; v++)
             CHECK_STR(odd[t], list.items[v].tenant);
     }
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     close_bench(&b);
 }
 
@@ -396,8 +396,8 @@ TEST(the_history_of_a_view_has_its_own_events_only)
                          &b.err);
             check_data(list.items[0].data, t, i);
         }
-    ef_batch_release(&events);
-    ef_view_list_release(&list);
+    EF_RELEASE(&events);
+    EF_RELEASE(&list);
     close_bench(&b);
 }
 
@@ -420,7 +420,7 @@ TEST(an_empty_id_is_refused_and_fails_no_other_event)
                                              "on *\n  n += 1\n"),
                                       &deployed, NULL, &b.err),
                  &b.err);
-    ef_projection_list_release(&deployed);
+    EF_RELEASE(&deployed);
     drain(&b);
     CHECK_STATUS(
         EF_OK,
@@ -438,7 +438,7 @@ TEST(an_empty_id_is_refused_and_fails_no_other_event)
     ef_status st =
         ef_view_get(b.engine, EF_STR("ids"), (ef_str){0}, EF_STR(""), NULL, &list, &b.err);
     CHECK(st == EF_NOT_FOUND || st == EF_BAD_INPUT);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     close_bench(&b);
 }
 

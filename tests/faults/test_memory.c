@@ -83,7 +83,7 @@ static ef_status deploy(run *r, const char *program)
     ef_status st = ef_projection_deploy(r->engine, "memory.fold", ef_str_from(program), &list,
                                         &report, &r->err);
 
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     ef_text_release(&report);
     return st;
 }
@@ -149,7 +149,7 @@ static ef_status read_events(run *r)
         st = ef_journal_read_id(r->journal, (ef_str){0}, EF_STR("id-3"), &batch, &r->err);
     if (st == EF_OK)
         st = ef_journal_read_log(r->journal, &(ef_log_query){.any_tenant = true}, &batch, &r->err);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 
@@ -162,8 +162,8 @@ static ef_status read_outbox(run *r)
 
     if (st == EF_OK)
         st = ef_outbox_ls(r->journal, &query, &rows, &r->err);
-    ef_row_list_release(&summary.oldest);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&summary.oldest);
+    EF_RELEASE(&rows);
     return st;
 }
 
@@ -176,7 +176,7 @@ static ef_status find_views(run *r)
     ef_view_list list = {0};
     ef_status st = ef_view_find(r->engine, &query, &list, &r->err);
 
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -190,8 +190,8 @@ static ef_status explain_view(run *r)
     if (st == EF_OK)
         st = ef_view_at(r->engine, EF_STR("sums"), (ef_str){0}, EF_STR("w1"), 4, NULL, &list,
                         &r->err);
-    ef_batch_release(&batch);
-    ef_view_list_release(&list);
+    EF_RELEASE(&batch);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -268,7 +268,7 @@ static bool has_view(run *r, const char *projection, const char *id, const char 
     if (!good && list.count)
         (void)snprintf(r->err.text, sizeof r->err.text, "it is %.*s",
                        EF_STR_ARG(list.items[0].data));
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     return good || say(r, id, r->err.text);
 }
 
@@ -281,7 +281,7 @@ static bool is_accounted(run *r)
     for (size_t i = 0; good && i < list.count; i++)
         good = list.items[i].unaccounted == 0 && list.items[i].failures == 0 &&
                list.items[i].lag_events == 0 && ef_str_equal(list.items[i].state, EF_STR("live"));
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return good || say(r, "the projections", "events are missing, failed or waiting");
 }
 

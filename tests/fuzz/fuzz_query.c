@@ -34,7 +34,7 @@ static void deploy(const char *name, const char *indexes)
                    "  c.d = data.d\n  all = data\n",
                    name, indexes);
     must(ef_projection_deploy(engine, name, ef_str_from(text), &list, NULL, NULL) == EF_OK);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* Values of every kind, some equal, some missing, in two tenants. */
@@ -127,7 +127,7 @@ static void check_pages(ef_view_query query, const ef_view_list *whole)
         query.after = (ef_str){after, page.next.len};
     } while (query.after.len && page.count);
     must(at == whole->count);
-    ef_view_list_release(&page);
+    EF_RELEASE(&page);
 }
 
 static void check_count(ef_view_query query, const ef_view_list *whole)
@@ -137,7 +137,7 @@ static void check_count(ef_view_query query, const ef_view_list *whole)
     query.count_only = true;
     must(ask(&query, &counted) == EF_OK);
     must(counted.total == (int64_t)whole->count);
-    ef_view_list_release(&counted);
+    EF_RELEASE(&counted);
 }
 
 /* Part of the whole result, whatever the cursor contains. */
@@ -151,7 +151,7 @@ static void check_cursor(ef_view_query query, ef_str cursor, const ef_view_list 
         for (size_t i = 0; i < page.count; i++)
             must(same_view(&page.items[i], &whole->items[whole->count - page.count + i]));
     }
-    ef_view_list_release(&page);
+    EF_RELEASE(&page);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -180,7 +180,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_count(query, &whole);
         check_cursor(query, cursor, &whole);
     }
-    ef_view_list_release(&whole);
-    ef_view_list_release(&plain);
+    EF_RELEASE(&whole);
+    EF_RELEASE(&plain);
     return 0;
 }

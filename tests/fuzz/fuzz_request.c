@@ -134,7 +134,7 @@ static void deploy(const char *program)
 
     must(ef_projection_deploy(server.options.engine, "p", ef_str_from(program), &list, NULL,
                               NULL) == EF_OK);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* A run of the other tenant, that no worker drives. */
@@ -149,7 +149,7 @@ static void ask_replay(void)
                                         .actor = ef_str_from(secret),
                                         .reason = ef_str_from(secret)},
                            &runs, NULL) == EF_OK);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
 }
 
 static void open_all(void)

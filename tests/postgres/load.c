@@ -225,7 +225,7 @@ static void *reader(void *context)
         if (st == EF_OK && batch.count == 0 && !done)
             (void)ef_journal_wait(journal, position, 100, &err);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     memcpy(last_seqs, seqs, sizeof seqs);
     *out = position;
     return NULL;
@@ -244,7 +244,7 @@ static bool open_engine(ef_error *err)
               ef_projection_deploy(engine, "load.fold", ef_str_from(PROGRAM), &list, &report,
                                    err) == EF_OK;
 
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     ef_text_release(&report);
     return ok;
 }

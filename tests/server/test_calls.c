@@ -194,7 +194,7 @@ TEST(what_was_appended_is_read_back_by_stream_by_position_and_by_id)
             ef_client_read_id(t->client, EF_STR("else"), ef_str_from(place.id), &batch, &t->err));
     REFUSED(EF_NOT_FOUND,
             ef_client_read_stream(t->client, EF_STR(""), EF_STR("none"), 1, 1, &batch, &t->err));
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 static void *append_later(void *context)
@@ -265,9 +265,9 @@ TEST(projections_views_and_publishers_are_listed)
     CHECK_INT(1, publishers.count);
     OK(ef_client_publisher_remove(t->client, EF_STR("out"), false, EF_STR("gone"), &rows, &t->err));
     REFUSED(EF_NOT_FOUND, ef_client_publisher_get(t->client, EF_STR("out"), &publishers, &t->err));
-    ef_publisher_list_release(&publishers);
-    ef_view_list_release(&views);
-    ef_projection_list_release(&projections);
+    EF_RELEASE(&publishers);
+    EF_RELEASE(&views);
+    EF_RELEASE(&projections);
 }
 
 /* --- limits and bad input ----------------------------------------------------------------------
@@ -316,7 +316,7 @@ TEST(what_is_too_large_is_refused_and_changes_nothing)
                                                 EF_STR("a-5"), 1, 1, &batch, &t->err));
     REFUSED(EF_NOT_FOUND,
             ef_client_read_stream(t->client, EF_STR(""), EF_STR("a-5"), 1, 1, &batch, &t->err));
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     free(data);
 }
 

@@ -103,7 +103,7 @@ void sim_deploy(sim_world *sim, int name, sim_rule rule, int version)
     sim_note(sim, "%s deploys %s v%d, rule %d", actor->name, rule_name(name), version, rule);
     actor_enter(actor);
     st = ef_projection_deploy(actor->engine, "sim.fold", ef_str_from(text), &list, NULL, &err);
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     if (sim->skips_dead && name == rule_name_of(RULE_LEDGER_PICKY))
         (void)sim->views->ops->on_error_set(sim->views, ef_str_from(rule_name(name)),
                                             EF_ON_ERROR_SKIP, NULL);
@@ -172,7 +172,7 @@ void sim_skip(sim_world *sim, sim_actor *by, int lane, int64_t position)
     sim_note(sim, "%s skips %" PRId64 " in lane %s", by->name, position, rule_name(lane - 1));
     actor_enter(by);
     st = ef_projection_skip(by->engine, &act, &rows, &err);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     actor_leave(by, "a skip", ignore_not_found(st), &err);
 }
 
@@ -186,7 +186,7 @@ static void requeue(sim_world *sim, sim_actor *by, int lane, int64_t position)
     sim_note(sim, "%s requeues %" PRId64 " in lane %s", by->name, position, rule_name(lane - 1));
     actor_enter(by);
     st = ef_outbox_requeue(&by->journal.base, &act, &rows, &err);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     actor_leave(by, "a requeue", ignore_not_found(st), &err);
 }
 
@@ -202,7 +202,7 @@ void sim_requeue_dead(sim_world *sim, sim_actor *by)
         &by->journal.base,
         &(ef_outbox_bulk){.lane = (ef_str){0}, .actor = EF_STR("sim"), .limit = 100}, NULL, &rows,
         &err);
-    ef_row_list_release(&rows);
+    EF_RELEASE(&rows);
     actor_leave(by, "requeue-dead", st, &err);
 }
 
@@ -262,7 +262,7 @@ static ef_status file_run(sim_world *sim, sim_actor *actor, ef_str projection, e
     st = verify ? ef_projection_verify(actor->engine, projection, rebuild.actor, rebuild.reason,
                                        &runs, err)
                 : ef_projection_rebuild(actor->engine, &rebuild, &runs, err);
-    ef_run_list_release(&runs);
+    EF_RELEASE(&runs);
     return st;
 }
 

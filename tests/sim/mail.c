@@ -243,7 +243,7 @@ static void read_retained(sim_world *sim, bool *kept)
         oracle_wrong(&sim->oracle, "what was published cannot be looked at");
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         kept[list.items[i].position] = true;
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 void mail_observe_rows(sim_world *sim, const ef_row_list *rows)

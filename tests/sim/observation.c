@@ -95,7 +95,7 @@ static ef_status see_tenants(sim_world *sim, int64_t generation, stored_generati
         out->tenants[t].position = list.items[i].cursor.position;
         out->tenants[t].waiting = list.items[i].cursor.waiting;
     }
-    ef__tenant_cursor_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -159,7 +159,7 @@ void observe_views(sim_world *sim, const sim_call *request)
         st = see_generation(sim, &list.items[i], &out->items[out->count++]);
     if (st != EF_OK || list.count > LOOK_GENERATIONS)
         oracle_wrong(&sim->oracle, "the view store cannot be looked at");
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     see_fences(sim, out);
     oracle_views(&sim->oracle, out, request);
 }
@@ -211,7 +211,7 @@ void observe_rows(sim_world *sim, const sim_call *request, bool append)
         oracle_wrong(&sim->oracle, "the outbox cannot be looked at");
     else if (sim->publishes && !sim_failed(sim))
         mail_observe_rows(sim, &list);
-    ef_row_list_release(&list);
+    EF_RELEASE(&list);
     oracle_rows(&sim->oracle, out, request, append);
 }
 
@@ -267,6 +267,6 @@ void observe_leases(sim_world *sim, const sim_call *request)
     }
     if (st != EF_OK || list.count > LOOK_LEASES)
         oracle_wrong(&sim->oracle, "the leases cannot be looked at");
-    ef_lease_list_release(&list);
+    EF_RELEASE(&list);
     oracle_leases(&sim->oracle, out, request, sim->wall_us);
 }

@@ -194,7 +194,7 @@ static size_t open_runs(sim_world *sim, bool cancel)
     count = list.count;
     for (size_t i = 0; cancel && i < list.count; i++)
         (void)ef_run_cancel(sim->journal, list.items[i].id, NULL);
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
     return count;
 }
 
@@ -210,7 +210,7 @@ static void check_no_run_failed_for_a_fault(sim_world *sim)
             memcmp(list.items[i].error.ptr, "simulated", 9) == 0)
             oracle_wrong(&sim->oracle, "a run has failed for a fault that passed: %.*s",
                          EF_STR_ARG(list.items[i].error));
-    ef_run_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* Some runs cannot end while their program fails on an event; they are cancelled. */
@@ -300,7 +300,7 @@ static void check_accounts(sim_world *sim)
                          projection->unaccounted,
                          projection->lag_events + projection->blocked_events);
     }
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void check_workers_left(sim_world *sim)
@@ -313,7 +313,7 @@ static void check_workers_left(sim_world *sim)
             if (ef_str_equal(list.items[i].id, ef_str_from(sim->actors[w].name)))
                 oracle_wrong(&sim->oracle, "%s has closed and is still among the workers",
                              sim->actors[w].name);
-    ef_worker_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* --- take-over -------------------------------------------------------------------------------- */
@@ -337,7 +337,7 @@ static void check_all_held(sim_world *sim, const sim_actor *dead)
             oracle_wrong(&sim->oracle,
                          "%s is dead for a lease and a second, and p%02d is with \"%.*s\"",
                          dead->name, (int)i, EF_STR_ARG(list.items[i].holder));
-    ef_partition_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* Without faults, the partitions of a dead worker are held by others within its lease and a second.

@@ -94,7 +94,7 @@ static void check_log(crowd *c, ef_journal *journal)
         for (size_t i = 0; i < batch.count; i++)
             check_event(c, &batch.events[i], ++last);
     } while (batch.count);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     CHECK_INT(c->written, last);
 }
 
@@ -116,8 +116,8 @@ static void check_streams(crowd *c, ef_journal *journal)
         events += (int64_t)batch.count;
     }
     CHECK_INT(c->written, events);
-    ef_batch_release(&batch);
-    ef_stream_list_release(&streams);
+    EF_RELEASE(&batch);
+    EF_RELEASE(&streams);
 }
 
 void crowd_check(crowd *c, ef_journal *journal)

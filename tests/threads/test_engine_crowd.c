@@ -143,7 +143,7 @@ static ef_status deploy(ef_engine *engine, const char *program, ef_error *err)
     ef_status st =
         ef_projection_deploy(engine, "crowd.fold", ef_str_from(program), &list, NULL, err);
 
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return st;
 }
 
@@ -209,7 +209,7 @@ static int64_t read_n(actor *a, const char *projection, const char *id)
         n = at ? strtoll(at + strlen(KEY), NULL, 10) : -1;
         MUST(a, n > 0 && n <= EVENTS, EF_OK);
     }
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
     return n;
 }
 
@@ -225,8 +225,8 @@ static void query(actor *a)
     MUST(a, list.count <= APPENDERS + 2, st);
     st = ef_projection_ls(a->engine, (ef_str){0}, &projections, &a->err);
     MUST(a, st == EF_OK, st);
-    ef_projection_list_release(&projections);
-    ef_view_list_release(&list);
+    EF_RELEASE(&projections);
+    EF_RELEASE(&list);
 }
 
 /* What was counted once is never uncounted. */
@@ -283,7 +283,7 @@ static bool is_drained(stage *s)
     for (size_t i = 0; i < list.count; i++)
         done = done && list.items[i].lag_events == 0 &&
                ef_str_equal(list.items[i].state, EF_STR("live"));
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
     return done;
 }
 
@@ -315,7 +315,7 @@ static void check_projections(stage *s)
         if (sums)
             CHECK_TEXT(list.items[list.count - 1].digest, p->digest);
     }
-    ef_projection_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void check_view(stage *s, const char *projection, const char *id, const char *data)
@@ -328,7 +328,7 @@ static void check_view(stage *s, const char *projection, const char *id, const c
                              NULL, &list, &err),
                  &err);
     CHECK_STR(data, list.items[0].data);
-    ef_view_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void check_totals(stage *s)

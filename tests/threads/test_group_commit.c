@@ -152,7 +152,7 @@ static void *read_by_log(void *context)
         for (size_t i = 0; i < batch.count; i++)
             MUST(m, batch.events[i].position == ++last);
     } while ((!over || batch.count) && !m->crowd->failures);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     MUST(m, last == m->crowd->written);
     return NULL;
 }
@@ -172,7 +172,7 @@ static void *read_by_stream(void *context)
         for (size_t e = 0; st == EF_OK && e < batch.count; e++)
             MUST(m, batch.events[e].seq == ++last[i]);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return NULL;
 }
 
@@ -191,7 +191,7 @@ static void *read_by_id(void *context)
         MUST(m, st == EF_OK || (st == EF_NOT_FOUND && !done)); /* what was answered is there */
         MUST(m, st != EF_OK || ef_str_equal(batch.events[0].id, str(id)));
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return NULL;
 }
 
@@ -251,7 +251,7 @@ static void *watch(void *context)
         MUST(m, ef_journal_facts(m->journal, &facts, &m->err) == EF_OK);
         MUST(m, ef_outbox_summarise(m->journal, &query, &sum, &m->err) == EF_OK);
         MUST(m, sum.failed == 0 && sum.dead == 0);
-        ef_row_list_release(&sum.oldest);
+        EF_RELEASE(&sum.oldest);
     }
     return NULL;
 }
@@ -421,7 +421,7 @@ static void *look_at_heads(void *context)
                     EF_OK);
         MUST(m, batch.count == 1 && batch.events[0].seq == known);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return NULL;
 }
 
@@ -436,7 +436,7 @@ static void *look_for_ids(void *context)
         MUST(m, ef_journal_read_id(m->journal, str(""), str(id), &batch, &m->err) == EF_OK);
         MUST(m, batch.count == 1 && batch.events[0].position == i + 1);
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return NULL;
 }
 
@@ -453,7 +453,7 @@ static void *look_through_log(void *context)
             MUST(m, batch.events[i].position == ++last);
         last = batch.count ? last : 0;
     }
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return NULL;
 }
 

@@ -299,15 +299,14 @@ TEST(a_batch_is_released_twice_or_never_filled_without_harm)
 {
     ef_batch batch = EF_BATCH_INIT;
 
-    ef_batch_release(NULL);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     fill_batch(&batch);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     assert_null(batch.room);
     assert_null(batch.events);
     CHECK_INT(0, batch.count);
     CHECK(!batch.more);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
 }
 
 TEST(arena_grow_doubles_a_full_list_and_keeps_its_items)

@@ -31,7 +31,7 @@ static int64_t find_or_add(ef_views *views, ef__generation *out, ef_error *err)
         *out = list.items[0];
         id = out->id;
     }
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     if (id == 0 && !views->read_only && views->ops->generation_add(views, &g, &id, err) == EF_OK)
         return find_or_add(views, out, err);
     return id;

@@ -128,7 +128,7 @@ CONTRACT(a_commit_is_all_or_nothing)
     CHECK_INT(0, watermark_to(t, a, "", "s", 1).before.applied_seq);
     OK(t->views->ops->failure_ls(t->views, a, NULL, false, 10, &failures, &t->err));
     CHECK_INT(0, failures.count);
-    ef__failure_list_release(&failures);
+    EF_RELEASE(&failures);
 
     bad.before.applied_seq = 0;
     OK(commit_all(t, &commit));
@@ -431,7 +431,7 @@ CONTRACT(a_failure_is_open_once_and_counts_up)
     CHECK(list.items[1].open);
     CHECK_INT(first_us, list.items[1].recorded_us);
     CHECK_INT(0, list.items[1].resolved_us);
-    ef__failure_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(failures_of_a_tenant_are_listed_before_the_list_is_cut)
@@ -452,7 +452,7 @@ CONTRACT(failures_of_a_tenant_are_listed_before_the_list_is_cut)
     OK(t->views->ops->failure_ls(t->views, g, &blank, false, 10, &list, &t->err));
     CHECK_INT(2, list.count);
     CHECK_INT(3, list.items[0].seq);
-    ef__failure_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(a_watermark_resolves_the_failures_that_it_passes)
@@ -476,18 +476,18 @@ CONTRACT(a_watermark_resolves_the_failures_that_it_passes)
     CHECK_STR("of another stream", list.items[0].message);
     CHECK_STR("still ahead", list.items[1].message);
     CHECK_STR("applied already, with another hash", list.items[2].message);
-    ef__failure_list_release(&list);
+    EF_RELEASE(&list);
     list = failures_of(t, g, false);
     CHECK_INT(4, list.count);
     CHECK(!list.items[2].open);
     CHECK_INT(t->now_us, list.items[2].resolved_us);
-    ef__failure_list_release(&list);
+    EF_RELEASE(&list);
 
     fail_event(t, g, "s", 3, "once more"); /* a new one: the old one is history */
     list = failures_of(t, g, false);
     CHECK_INT(5, list.count);
     CHECK_INT(1, list.items[0].attempts);
-    ef__failure_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* The stream is held at seq 2: the watermark expects it again. */
@@ -507,13 +507,13 @@ CONTRACT(a_watermark_that_was_held_resolves_the_failure_it_was_held_by)
     OK(commit_change(t, &change));
     list = failures_of(t, g, true);
     CHECK_INT(1, list.count);
-    ef__failure_list_release(&list);
+    EF_RELEASE(&list);
     w.before = w.after;
     w.after.expected_next_seq = 3;
     OK(commit_change(t, &change));
     list = failures_of(t, g, true);
     CHECK_INT(0, list.count);
-    ef__failure_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(failures_are_listed_up_to_the_limit_and_per_generation)
@@ -531,7 +531,7 @@ CONTRACT(failures_are_listed_up_to_the_limit_and_per_generation)
     CHECK_INT(8, list.items[32].seq);
     OK(t->views->ops->failure_ls(t->views, b, NULL, true, 33, &list, &t->err));
     CHECK_INT(1, list.count);
-    ef__failure_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 /* --- digests ---------------------------------------------------------------------------------- */

@@ -155,7 +155,7 @@ CONTRACT(cursors_are_added_up_and_listed_by_when_they_are_due)
     CHECK_INT(1, list.count);
     OK(t->views->ops->tenant_cursor_ls(t->views, g, 9, 10, &list, &t->err));
     CHECK_INT(0, list.count);
-    ef__tenant_cursor_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(cursors_go_with_what_is_removed_and_outlive_the_rest)

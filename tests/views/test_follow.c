@@ -43,7 +43,7 @@ static const char *recorded(fixture *t, int64_t g, const char *tenant, int64_t a
         at += (size_t)snprintf(line + at, sizeof line - at, "%s%c%.*s", i ? " " : "",
                                " +~-"[r->kind], EF_STR_ARG(r->view_id));
     }
-    ef__change_list_release(&list);
+    EF_RELEASE(&list);
     return line;
 }
 
@@ -52,7 +52,7 @@ static bool is_valid(fixture *t, int64_t g, const char *tenant, int64_t number)
     ef__change_list list = list_of(t, g, tenant, number, 1);
     bool valid = list.is_followed && number >= list.follow.low && number <= list.follow.last;
 
-    ef__change_list_release(&list);
+    EF_RELEASE(&list);
     return valid;
 }
 
@@ -66,7 +66,7 @@ CONTRACT(nothing_is_recorded_without_followed_tenants)
     list = list_of(t, g, "t", 0, 10);
     CHECK(!list.is_followed);
     CHECK_INT(0, list.count);
-    ef__change_list_release(&list);
+    EF_RELEASE(&list);
     follow(t, g, "t");
     CHECK_TEXT("", recorded(t, g, "t", 0));
 }
@@ -96,7 +96,7 @@ CONTRACT(a_commit_records_what_it_created_updated_and_deleted)
     CHECK_INT(2, list.follow.kept);
     put_view(t, g, "t", "old", NULL);
     CHECK_TEXT("~old -old", recorded(t, g, "t", list.items[0].number));
-    ef__change_list_release(&list);
+    EF_RELEASE(&list);
     if (survives(t)) {
         reopen(t);
         CHECK_TEXT("+new ~old -old", recorded(t, g, "t", row.last));
@@ -243,10 +243,10 @@ CONTRACT(the_oldest_records_are_deleted_and_places_before_them_are_not_valid)
     CHECK(is_valid(t, g, "t", now.low));
     list = list_of(t, g, "t", now.low, EF_LIMIT_CHANGES_KEPT);
     CHECK_INT(EF_LIMIT_CHANGES_LEFT, list.count);
-    ef__change_list_release(&list);
+    EF_RELEASE(&list);
     list = list_of(t, g, "t", 0, 1);
     CHECK(list.items[0].number > now.low);
-    ef__change_list_release(&list);
+    EF_RELEASE(&list);
     free(ids);
     free(changes);
 }
@@ -350,7 +350,7 @@ static int64_t read_on(fixture *t, int64_t g, int64_t after, int counts[2])
         after = list.items[i].number;
         counts[list.items[i].view_id.ptr[0] - 'a']++;
     }
-    ef__change_list_release(&list);
+    EF_RELEASE(&list);
     return after;
 }
 

@@ -77,7 +77,7 @@ CONTRACT(generations_are_listed_by_name_and_number)
     CHECK_INT(2, list.count);
     OK(t->views->ops->generation_ls(t->views, str("c"), &list, &t->err));
     CHECK_INT(0, list.count);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 CONTRACT(an_id_is_never_given_again)

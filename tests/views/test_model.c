@@ -51,7 +51,7 @@ static void print_cursors(fixture *t, int64_t g, ef__buf *out)
                        (long long)c->cursor.waiting, (long long)c->cursor.attempts,
                        (long long)c->cursor.due_us, (long long)c->updated_us);
     }
-    ef__tenant_cursor_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void print_failures(fixture *t, int64_t g, ef__buf *out)
@@ -66,7 +66,7 @@ static void print_failures(fixture *t, int64_t g, ef__buf *out)
                        (int)f->attempts, f->open, (long long)f->recorded_us,
                        (long long)f->resolved_us);
     }
-    ef__failure_list_release(&list);
+    EF_RELEASE(&list);
 }
 
 static void print_generation(fixture *t, const ef__generation *g, ef__buf *out)
@@ -109,7 +109,7 @@ static ef__buf print_store(fixture *t)
     OK(t->views->ops->generation_ls(t->views, str(""), &list, &t->err));
     for (size_t i = 0; i < list.count; i++)
         print_generation(t, &list.items[i], &out);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     CHECK(!out.failed);
     return out;
 }
@@ -313,7 +313,7 @@ static void act(pair *p, uint32_t step)
         else
             act_commit(p, g);
     }
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     if (step % 200 == 199)
         reopen(&p->other);
 }

@@ -181,7 +181,7 @@ static ef_status feed(ef_views *views, int64_t event, ef_error *err)
         if (list.items[i].state == EF__GENERATION_LIVE && list.items[i].seam < event)
             changes[commit.generation_count++] = (ef__generation_change){
                 .generation = list.items[i].id, .era = list.items[i].era, .applied = 1};
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return st == EF_OK ? views->ops->commit(views, &commit, err) : st;
 }
 

@@ -183,7 +183,7 @@ ef__generation generation(fixture *t, int64_t id)
     found.name = ef__arena_copy(&t->arena, found.name);
     found.program = ef__arena_copy(&t->arena, found.program);
     found.index_paths = ef__arena_copy(&t->arena, found.index_paths);
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return found;
 }
 
@@ -194,7 +194,7 @@ size_t generation_count(fixture *t)
 
     OK(t->views->ops->generation_ls(t->views, str(""), &list, &t->err));
     count = list.count;
-    ef__generation_list_release(&list);
+    EF_RELEASE(&list);
     return count;
 }
 

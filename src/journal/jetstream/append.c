@@ -120,7 +120,7 @@ static ef_status compare_duplicate(jet_message *message, int64_t position, ef_er
         st = ef_fail(err, EF_ID_CONFLICT,
                      "id \"%.*s\" belongs to another event, at position %" PRId64,
                      EF_STR_ARG(event->id), position);
-    ef_batch_release(&batch);
+    EF_RELEASE(&batch);
     return st;
 }
 

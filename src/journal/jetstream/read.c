@@ -28,7 +28,7 @@ static ef_status resolve_aliases(jet_store *store, ef_event *events, size_t coun
             if (ef_str_equal(events[i].type, types.items[type].name))
                 events[i].type = name;
     }
-    ef_type_list_release(&types);
+    EF_RELEASE(&types);
     return st;
 }
 
@@ -116,7 +116,7 @@ static ef_status find_last_message(jet_store *store, const char *subject, int64_
         more = st == EF_OK && batch.more;
         if (st == EF_OK && batch.count)
             *out = batch.events[batch.count - 1].position;
-        ef_batch_release(&batch);
+        EF_RELEASE(&batch);
     }
     return st;
 }
