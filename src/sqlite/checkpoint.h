@@ -11,7 +11,7 @@
  *     3. exclusive: end the read transaction and copy the rest; the next commit may restart the
  * WAL. Step 3 delays commits, so it is omitted until the WAL is long.
  *
- * "Exclusive" means: the lock file (guard.h) excludes other processes, and pause_writers the
+ * "Exclusive" means: the lock file excludes other processes, and pause_writers the
  * threads of this one, each time for about as long as a commit takes. One process checkpoints at a
  * time. The thread is started when the WAL is long enough for the first time.
  */
@@ -19,12 +19,61 @@
 #define EF_SQLITE_CHECKPOINT_H
 
 #include "conn.h"
-#include "guard.h"
 
 #include <everfold/log.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
+
+/* --- the lock file ---------------------------------------------------------------------------- */
+
+/*
+ * The lock file separates commits from checkpoints, across processes.
+ *
+ * SQLite before 3.51.3 can lose pages when a commit restarts the WAL while a checkpoint runs. The
+ * lock file has three locks:
+ *     commit        shared by writers for the time of a transaction; exclusive for steps of a
+ *                   checkpoint that must not overlap a commit
+ *     gate          acquired before `commit`, in the same mode, so that a process that waits for
+ *                   the exclusive lock is not starved: new writers wait for it at the gate
+ *     checkpointer  held by the one process that checkpoints
+ *
+ * They are open file description locks of the kernel, which end with the process.
+ *
+ * A lock file that was removed excludes nothing, and commits to a database file that was moved away
+ * are lost. So each acquisition compares both paths with the open files.
+ */
+
+/* The identity of a file when it was opened. */
+typedef struct ef__sq_file {
+    char *path;
+    dev_t device;
+    ino_t inode; /* 0: the file did not exist yet */
+} ef__sq_file;
+
+typedef struct ef__sq_guard {
+    int fd; /* -1: no lock file (read-only) */
+    ef__sq_file lock, database;
+} ef__sq_guard;
+
+/* Opens or creates PATH-lock beside the database, mode 0600. */
+ef_status ef__sq_guard_open(ef__sq_guard *guard, const char *database_path, ef_error *err);
+void ef__sq_guard_close(ef__sq_guard *guard);
+
+/* EF_BUSY after wait_ms; EF_DAMAGED: a file was moved, replaced or removed under this process. */
+ef_status ef__sq_guard_commit_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err);
+void ef__sq_guard_commit_end(ef__sq_guard *guard);
+ef_status ef__sq_guard_exclusive_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err);
+void ef__sq_guard_exclusive_end(ef__sq_guard *guard);
+/* EF_DAMAGED: a file was moved, replaced or removed, so this process has other files open than a
+ * process that opens the store now. */
+ef_status ef__sq_guard_check(ef__sq_guard *guard, ef_error *err);
+/* Whether this process may checkpoint now; does not wait. */
+bool ef__sq_guard_checkpointer_begin(ef__sq_guard *guard);
+void ef__sq_guard_checkpointer_end(ef__sq_guard *guard);
+
+/* --- checkpoints ------------------------------------------------------------------------------ */
 
 typedef struct ef__sq_checkpointer {
     /* Set by the store before ef__sq_checkpointer_init. */
@@ -39,7 +88,7 @@ typedef struct ef__sq_checkpointer {
     int rewritten_pages; /* … without this number of pages, which every commit writes again */
     int whole_pages_min; /* length of the WAL from which a checkpoint has step 3 */
 
-    const char *sql[4];
+    const char *sql[3];
     ef__sq_statements statements; /* of sql */
     ef__sq_conn conn, pin;
     pthread_t thread;

@@ -26,6 +26,8 @@ static const char SETUP[] = "PRAGMA wal_autocheckpoint=0;"
                             "PRAGMA trusted_schema=OFF;"
                             "PRAGMA temp_store=MEMORY;";
 
+static const char *const SYNC[] = {"FULL", "NORMAL", "OFF"}; /* by ef__sq_sync */
+
 static ef_status status_of(int rc)
 {
     switch (rc & 0xff) {
@@ -102,9 +104,35 @@ static int wait_for_lock(void *context, int tries)
     return 1;
 }
 
+ef_status ef__sq_set_sync(ef__sq_conn *conn, ef__sq_sync sync, ef_error *err)
+{
+    char sql[40];
+    ef_status st;
+
+    if (conn->sync == sync)
+        return EF_OK;
+    (void)snprintf(sql, sizeof sql, "PRAGMA synchronous=%s", SYNC[sync]);
+    st = ef__sq_fail(conn, sqlite3_exec(conn->db, sql, NULL, NULL, NULL), "choosing how to sync",
+                     err);
+    if (st == EF_OK)
+        conn->sync = sync;
+    return st;
+}
+
+static int record_wal_length(void *context, sqlite3 *db, const char *schema, int pages)
+{
+    (void)db, (void)schema;
+    *(int *)context = pages;
+    return SQLITE_OK;
+}
+
+void ef__sq_count_wal(ef__sq_conn *conn)
+{
+    (void)sqlite3_wal_hook(conn->db, record_wal_length, &conn->wal_pages);
+}
+
 ef_status ef__sq_set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err)
 {
-    static const char *const SYNC[] = {"FULL", "NORMAL", "OFF"};
     char sql[100];
     int off = 0;
     ef_status st;
@@ -116,6 +144,7 @@ ef_status ef__sq_set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_err
         (void)sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DEFENSIVE, 1, &off);
     (void)snprintf(sql, sizeof sql, "PRAGMA synchronous=%s; PRAGMA cache_size=-%d",
                    SYNC[options->sync], options->cache_kib ? (int)options->cache_kib : 2048);
+    conn->sync = options->sync;
     st = ef__sq_exec(conn, SETUP, err);
     return st == EF_OK ? ef__sq_exec(conn, sql, err) : st;
 }
@@ -270,17 +299,6 @@ ef_status ef__sq_done(ef__sq_conn *conn, sqlite3_stmt *stmt, ef_error *err)
     return st;
 }
 
-ef_status ef__sq_row(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_error *err)
-{
-    int rc = sqlite3_step(stmt);
-    ef_status st = ef__sq_fail(conn, rc, "reading", err);
-
-    *out_row = rc == SQLITE_ROW;
-    if (!*out_row)
-        sqlite3_reset(stmt);
-    return st;
-}
-
 ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err)
 {
     sqlite3_stmt *stmt = NULL;
@@ -288,21 +306,6 @@ ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err)
 
     if (st == EF_OK) {
         st = ef__sq_fail(conn, sqlite3_step(stmt), conn->statements->names[which], err);
-        sqlite3_reset(stmt);
-    }
-    return st;
-}
-
-ef_status ef__sq_run_number(ef__sq_conn *conn, int which, int64_t *out, ef_error *err)
-{
-    sqlite3_stmt *stmt = NULL;
-    bool row = false;
-    ef_status st = ef__sq_stmt(conn, which, &stmt, err);
-
-    if (st == EF_OK)
-        st = ef__sq_row(conn, stmt, &row, err);
-    if (st == EF_OK && row) {
-        *out = sqlite3_column_int64(stmt, 0);
         sqlite3_reset(stmt);
     }
     return st;
@@ -338,18 +341,18 @@ ef_status ef__sq_set_number(ef__sq_conn *conn, const char *pragma, int64_t value
 
 /* The first region of the wal-index, which this connection has mapped already. The mapping stays
  * until the last connection of the process to this file is closed. */
-void ef__sq_wal_map(ef__sq_conn *conn)
+const volatile uint32_t *ef__sq_wal_map(ef__sq_conn *conn)
 {
     enum { REGION_BYTES = 32768 }; /* of the wal-index format */
     sqlite3_file *file = NULL;
     volatile void *region = NULL;
 
-    if (conn->wal_header ||
-        sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
-        !file || !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap)
-        return;
-    if (file->pMethods->xShmMap(file, 0, REGION_BYTES, 0, &region) == SQLITE_OK)
+    if (!conn->wal_header &&
+        sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK &&
+        file && file->pMethods && file->pMethods->iVersion >= 2 && file->pMethods->xShmMap &&
+        file->pMethods->xShmMap(file, 0, REGION_BYTES, 0, &region) == SQLITE_OK)
         conn->wal_header = region;
+    return conn->wal_header;
 }
 
 bool ef__sq_wal_read_header(const ef__sq_conn *conn, ef__sq_wal_header *out)
@@ -372,17 +375,19 @@ bool ef__sq_wal_is_unchanged(const ef__sq_conn *conn, const ef__sq_wal_header *h
 
 bool ef__sq_rows_next(ef__sq_rows *rows)
 {
-    bool found = false;
+    int rc;
 
     if (rows->status != EF_OK) {
         (void)ef__sq_rows_end(rows);
         return false;
     }
     assert(rows->stmt); /* the last row was not read before */
-    rows->status = ef__sq_row(rows->conn, rows->stmt, &found, rows->err);
-    if (!found)
-        rows->stmt = NULL; /* it is reset */
-    return found;
+    rc = sqlite3_step(rows->stmt);
+    if (rc == SQLITE_ROW)
+        return true;
+    rows->status = ef__sq_fail(rows->conn, rc, "reading", rows->err);
+    (void)ef__sq_rows_end(rows);
+    return false;
 }
 
 static ef_str read_text(ef__sq_rows *rows, ef_str text)

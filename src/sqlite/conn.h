@@ -23,6 +23,13 @@ typedef struct ef__sq_statements {
     int count;
 } ef__sq_statements;
 
+typedef enum ef__sq_sync {
+    EF__SQ_SYNC_FULL,   /* a commit is on disk when it returns */
+    EF__SQ_SYNC_NORMAL, /* synced at checkpoints: a power cut may lose the last commits, each whole
+                         */
+    EF__SQ_SYNC_OFF     /* never synced by this connection */
+} ef__sq_sync;
+
 typedef struct ef__sq_conn {
     sqlite3 *db;
     const ef__sq_statements *statements;
@@ -32,6 +39,8 @@ typedef struct ef__sq_conn {
     int64_t busy_since_us; /* monotonic: start of the current wait */
     bool borrowed;         /* opened by the application, which closes it */
     bool must_roll_back;   /* a rollback failed: it is repeated before the next statement */
+    ef__sq_sync sync;      /* as it is set */
+    int wal_pages;         /* length of the WAL after the last commit, once it is counted */
     const volatile uint32_t *wal_header; /* in memory that all processes share; or NULL */
 } ef__sq_conn;
 
@@ -39,13 +48,6 @@ typedef struct ef__sq_conn {
 typedef struct ef__sq_wal_header {
     uint32_t words[12];
 } ef__sq_wal_header;
-
-typedef enum ef__sq_sync {
-    EF__SQ_SYNC_FULL,   /* a commit is on disk when it returns */
-    EF__SQ_SYNC_NORMAL, /* synced at checkpoints: a power cut may lose the last commits, each whole
-                         */
-    EF__SQ_SYNC_OFF     /* never synced by this connection */
-} ef__sq_sync;
 
 typedef struct ef__sq_options {
     const ef__sq_statements *statements; /* NULL: a connection without named statements */
@@ -66,6 +68,12 @@ ef_status ef__sq_borrow(ef__sq_conn *conn, sqlite3 *db, const ef__sq_options *op
 ef_status ef__sq_set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err);
 void ef__sq_close(ef__sq_conn *conn); /* accepts a zeroed or closed connection */
 
+/* Whether the next commit is synced. Not in a transaction: SQLite would apply it to the next one.
+ */
+ef_status ef__sq_set_sync(ef__sq_conn *conn, ef__sq_sync sync, ef_error *err);
+/* Sets wal_pages after each commit of the connection from now on, for ef__sq_checkpointer_check. */
+void ef__sq_count_wal(ef__sq_conn *conn);
+
 /* Switches the file to WAL mode, permanently; read-only: fails unless it is in WAL mode. Called
  * only after the file was recognised as a store of Everfold. */
 ef_status ef__sq_use_wal(ef__sq_conn *conn, bool read_only, ef_error *err);
@@ -74,13 +82,8 @@ ef_status ef__sq_use_wal(ef__sq_conn *conn, bool read_only, ef_error *err);
 ef_status ef__sq_stmt(ef__sq_conn *conn, int which, sqlite3_stmt **out, ef_error *err);
 /* Steps a statement that returns no row, and resets it. */
 ef_status ef__sq_done(ef__sq_conn *conn, sqlite3_stmt *stmt, ef_error *err);
-/* Steps: *out_row is whether there is a row. Without a row, or on failure, the statement is reset.
- */
-ef_status ef__sq_row(ef__sq_conn *conn, sqlite3_stmt *stmt, bool *out_row, ef_error *err);
 /* Runs a statement without binds and rows (begin, commit …). */
 ef_status ef__sq_run(ef__sq_conn *conn, int which, ef_error *err);
-/* The same for a statement that returns one number. */
-ef_status ef__sq_run_number(ef__sq_conn *conn, int which, int64_t *out, ef_error *err);
 /* Ends the transaction, if one is open, without its changes. A rollback that fails, for lack of
  * memory, is repeated before the next statement. */
 void ef__sq_rollback(ef__sq_conn *conn);
@@ -104,7 +107,7 @@ ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err
  * false while the header is not mapped: a connection can map it once it has read (`map`), and never
  * where the wal-index is not in shared memory.
  */
-void ef__sq_wal_map(ef__sq_conn *conn);
+const volatile uint32_t *ef__sq_wal_map(ef__sq_conn *conn); /* NULL: it cannot */
 bool ef__sq_wal_read_header(const ef__sq_conn *conn, ef__sq_wal_header *out);
 bool ef__sq_wal_is_unchanged(const ef__sq_conn *conn, const ef__sq_wal_header *header);
 

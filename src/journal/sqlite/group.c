@@ -65,24 +65,12 @@ static void fail_jobs(sq_job *jobs, ef_status status, const ef_error *err)
     }
 }
 
-/* Whether the next commit is synced when it returns. A synced commit includes all earlier ones. */
-static ef_status choose_sync(sq_store *store, bool synced, ef_error *err)
-{
-    if (store->unsynced == !synced)
-        return EF_OK;
-    if (sqlite3_exec(store->writer.conn.db,
-                     synced ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", NULL, NULL,
-                     NULL) != SQLITE_OK)
-        return ef_fail(err, EF_IO, "choosing how to sync: %s",
-                       sqlite3_errmsg(store->writer.conn.db));
-    store->unsynced = !synced;
-    return EF_OK;
-}
-
-/* Begins the transaction, with a slice of deferred index work. */
+/* Begins the transaction, with a slice of deferred index work. A synced commit includes all earlier
+ * ones. */
 static ef_status begin_group(sq_store *store, size_t events, bool synced, ef_error *err)
 {
-    ef_status st = choose_sync(store, synced, err);
+    ef_status st =
+        ef__sq_set_sync(&store->writer.conn, synced ? EF__SQ_SYNC_FULL : EF__SQ_SYNC_NORMAL, err);
 
     if (st != EF_OK)
         return st;
@@ -194,7 +182,7 @@ static void check_wal(void *context)
 {
     sq_store *store = context;
 
-    ef__sq_checkpointer_check(&store->checkpointer, store->wal_pages);
+    ef__sq_checkpointer_check(&store->checkpointer, store->writer.conn.wal_pages);
 }
 
 void sq_groups_init(sq_store *store)

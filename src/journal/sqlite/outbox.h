@@ -12,13 +12,6 @@
 #include "../../base/limits.h"
 #include "../../core/lease_rule.h"
 
-/* --- lists (outbox_row.c) --------------------------------------------------------------------- */
-
-/* Memory for one more item of `size` bytes after `count` items in an arena: the same array or a
- * larger copy; NULL when the arena is full. Must be called for every item, because it depends on
- * `count` only. */
-void *sq_list_grow(ef__arena *arena, void *items, size_t count, size_t size);
-
 /* --- lanes (outbox.c) ------------------------------------------------------------------------- */
 
 /* Finds a lane; id 0 when there is none. Its name is the given one, its types are "". */
@@ -69,14 +62,10 @@ ef_status sq_offset_get(ef__sq_conn *conn, int64_t lane, int32_t partition, sq_o
                         ef_error *err);
 /* Creates a pending retry row of an event, in a job of the writer; an existing one stays. */
 ef_status sq_retry_row_again(sq_store *store, const sq_lane *lane, int64_t position, ef_error *err);
-/* Replaces a queued row of a publisher by a pending retry row, if there is one. */
-ef_status sq_retry_row_from_queue(sq_store *store, const sq_lane *lane, int64_t position,
-                                  ef_error *err);
-
-/* --- rows (outbox_row.c) ---------------------------------------------------------------------- */
-
 ef_status sq_retry_row_get(ef__sq_conn *conn, int64_t lane, int64_t position, ef__arena *arena,
                            sq_retry_row *out, ef_error *err);
+
+/* --- rows (outbox_ls.c) ----------------------------------------------------------------------- */
 
 /* The last row in flight under a live lease, by partition; 0: none. */
 typedef struct sq_in_flight {
@@ -100,10 +89,6 @@ typedef struct sq_blocker {
     int64_t dead_seq; /* INT64_MAX: not blocked */
 } sq_blocker;
 
-/* Whether a pending row of this seq is blocked. */
-ef_status sq_blocked(ef__sq_conn *conn, sq_blocker *blocker, int64_t lane, int64_t stream,
-                     int64_t seq, bool *out, ef_error *err);
-
 /* Where a row is. `status` of queued rows is PENDING or PROCESSING. */
 typedef struct sq_row_place {
     const sq_lane *lane;
@@ -118,27 +103,6 @@ typedef struct sq_row_place {
 /* Reads the row at a place, with its event. */
 ef_status sq_row_make(ef__sq_conn *conn, const sq_row_place *spot, sq_blocker *blocker,
                       ef__arena *arena, ef_row *out, ef_error *err);
-/* The rows at `count` places, as items of a list. */
-ef_status sq_rows_make(ef__sq_conn *conn, const sq_row_place *spots, size_t count, ef_row_list *out,
-                       ef_error *err);
-
-/* Places that are found lane by lane, then sorted by position and lane. */
-typedef struct sq_row_places {
-    ef__arena *arena;
-    sq_row_place *items;
-    size_t count;
-} sq_row_places;
-
-ef_status sq_spots_add(sq_row_places *spots, const sq_row_place *spot, ef_error *err);
-void sq_spots_sort(sq_row_places *spots);
-void sq_spots_sort_down(sq_row_places *spots); /* descending */
-
-/* Up to `limit` retry rows of a lane after a position, in order: all, or those with a status.
- * Filters by tenant and blocked_only of `query`; blocked rows are pending. */
-ef_status sq_spots_of_retry_rows(ef__sq_conn *conn, const sq_lane *lane,
-                                 const ef_row_status *status, int64_t after,
-                                 const ef_outbox_query *query, size_t limit, sq_row_places *spots,
-                                 ef_error *err);
 
 /* --- the interface ---------------------------------------------------------------------------- */
 
@@ -154,8 +118,6 @@ ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
                        ef_error *err);
 ef_status sq_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err);
-
-/* outbox_revision.c */
 ef_status sq_revise(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
                     ef_error *err);
 

@@ -44,7 +44,7 @@ typedef struct claim_job {
     ef_claimed_batch *out;
     ef__arena *arena; /* of `out` */
     pick *picks;
-    size_t pick_count;
+    size_t pick_count, pick_cap;
     sq_offset_row *before;  /* by held lease, as read … */
     sq_offset_row *planned; /* … and as they will be */
     bool changed;           /* the offsets have changed since: read again */
@@ -52,7 +52,8 @@ typedef struct claim_job {
 
 static ef_status add_pick(claim_job *job, pick picked, ef_error *err)
 {
-    pick *picks = sq_list_grow(job->arena, job->picks, job->pick_count, sizeof *picks);
+    pick *picks =
+        ef__arena_grow(job->arena, job->picks, job->pick_count, sizeof *picks, &job->pick_cap);
 
     if (!picks)
         return ef__no_memory(err);
@@ -362,7 +363,7 @@ static ef_status claim_once(claim_job *job, ef_str lane, bool due, ef_error *err
 
     job->arena = &job->out->events.room->arena;
     job->picks = NULL;
-    job->pick_count = 0;
+    job->pick_count = job->pick_cap = 0;
     job->limit = job->asked;
     job->changed = false;
     if (st == EF_OK)

@@ -1,5 +1,8 @@
 /*
- * outbox_ls.c - pages and counts of the outbox on SQLite.
+ * outbox_ls.c - rows of the outbox with their events: pages and counts.
+ *
+ * Whether a queued row is pending or processing, and whether a retry row is blocked, is derived
+ * from offsets, leases and earlier rows, and not stored.
  *
  * A page is read lane by lane: each lane returns at most the rows of a page, from an index in order
  * of position, then they are merged. So the cost of a page does not depend on the number of rows.
@@ -7,10 +10,188 @@
 #include "outbox.h"
 
 #include "../../base/cursor.h"
+#include "../../core/placement.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
 
 #define ROW_CURSOR 'o'
 #define PUBLISHED_CURSOR 'd' /* descending */
 #define POSITION_END (INT64_C(1) << 48)
+
+/* Whether a pending row of this seq is blocked. */
+static ef_status is_blocked(ef__sq_conn *conn, sq_blocker *blocker, int64_t lane, int64_t stream,
+                            int64_t seq, bool *out, ef_error *err)
+{
+    ef_status st;
+
+    if (blocker->lane != lane || blocker->stream != stream) {
+        int64_t dead_seq = INT64_MAX;
+        *blocker = (sq_blocker){0};
+        st = sq_one_retry_row_first_dead(
+            conn, &(struct sq_retry_row_first_dead){.lane = lane, .stream = stream}, &dead_seq,
+            NULL, err);
+        if (st != EF_OK)
+            return st;
+        *blocker = (sq_blocker){lane, stream, dead_seq};
+    }
+    *out = seq > blocker->dead_seq;
+    return EF_OK;
+}
+
+/* --- rows in flight --------------------------------------------------------------------------- */
+
+static ef_status is_lease_live(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
+                               int32_t partition, int64_t token, bool *out, ef_error *err)
+{
+    ef_lease_key key = sq_lane_lease(lane, partition);
+    sq_lease_row lease;
+    ef_status st = sq_lease_get(conn, &key, &lease, err);
+
+    *out = st == EF_OK && ef__lease_check(&lease.row, token, sq_clock_us(store)) == EF_OK;
+    return st;
+}
+
+ef_status sq_hands_load(sq_store *store, ef__sq_conn *conn, const sq_lane *lane, sq_in_flight *out,
+                        ef_error *err)
+{
+    struct sq_lane_offset_in_flight_row row;
+    ef__sq_rows rows = sq_each_lane_offset_in_flight(conn, lane->id, err);
+    bool live = false;
+
+    memset(out, 0, sizeof *out);
+    while (sq_next_lane_offset_in_flight(&rows, &row)) {
+        if (row.partition < 0 || row.partition >= EF_LIMIT_PARTITIONS)
+            continue;
+        rows.status =
+            is_lease_live(store, conn, lane, (int32_t)row.partition, row.token, &live, err);
+        if (rows.status == EF_OK && live) {
+            out->of[row.partition].mark = row.position;
+            out->of[row.partition].upto = row.in_flight;
+        }
+    }
+    return ef__sq_rows_end(&rows);
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static ef_status show_event(ef__sq_conn *conn, int64_t position, ef__arena *arena, ef_row *out,
+                            ef_error *err)
+{
+    ef__sq_rows rows = sq_each_row_event(conn, position, arena, err);
+    struct sq_row_event_row event;
+
+    if (sq_next_row_event(&rows, &event)) {
+        out->tenant = event.tenant;
+        out->stream = event.stream;
+        out->seq = event.seq;
+        out->event_type = event.type;
+        out->enqueued_us = out->updated_us = event.recorded;
+    } else if (rows.status == EF_OK) {
+        rows.status =
+            ef_fail(err, EF_DAMAGED, "an outbox row has no event: position %" PRId64 " is missing",
+                    position);
+    }
+    return ef__sq_rows_end(&rows);
+}
+
+static ef_status show_retry_row(ef__sq_conn *conn, const sq_row_place *place, sq_blocker *blocker,
+                                ef__arena *arena, ef_row *out, ef_error *err)
+{
+    sq_retry_row x;
+    ef_status st = sq_retry_row_get(conn, place->lane->id, place->position, arena, &x, err);
+
+    if (st != EF_OK)
+        return st;
+    out->status = x.status;
+    out->skip = x.skip;
+    out->partition = x.partition;
+    out->attempt_count = x.attempts;
+    out->next_attempt_us = x.due_us;
+    out->last_error = x.error;
+    out->updated_us = x.updated_us;
+    out->filed = x.filed;
+    out->trying = x.trying;
+    if (x.status == EF_ROW_PENDING)
+        st = is_blocked(conn, blocker, place->lane->id, x.stream, x.seq, &out->blocked, err);
+    return st;
+}
+
+ef_status sq_row_make(ef__sq_conn *conn, const sq_row_place *place, sq_blocker *blocker,
+                      ef__arena *arena, ef_row *out, ef_error *err)
+{
+    ef_status st;
+
+    *out = (ef_row){.lane = ef__arena_copy(arena, place->lane->name),
+                    .position = place->position,
+                    .status = place->status,
+                    .partition = place->partition,
+                    .last_error = EF_STR("")};
+    if (!out->lane.ptr)
+        return ef__no_memory(err);
+    st = show_event(conn, place->position, arena, out, err);
+    if (st == EF_OK && place->status == EF_ROW_PUBLISHED) {
+        out->updated_us = out->published_us = place->published_us;
+        out->partition = ef__partition_of(out->tenant, out->stream, place->partition);
+    } else if (st == EF_OK && !place->queued) {
+        st = show_retry_row(conn, place, blocker, arena, out, err);
+    }
+    return st;
+}
+
+/* The rows at `count` places, as items of a list. */
+static ef_status make_rows(ef__sq_conn *conn, const sq_row_place *places, size_t count,
+                           ef_row_list *out, ef_error *err)
+{
+    ef__arena *arena = &out->room->arena;
+    ef_row *items = ef__arena_zalloc(arena, count + 1, sizeof *items);
+    sq_blocker blocker = {0};
+    ef_status st = items ? EF_OK : ef__no_memory(err);
+
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        st = sq_row_make(conn, &places[i], &blocker, arena, &items[i], err);
+    out->items = items;
+    out->count = st == EF_OK ? count : 0;
+    return st;
+}
+
+/* --- places -----------------------------------------------------------------------------------
+ *
+ * They are found lane by lane, then sorted by position and lane.
+ */
+
+typedef struct row_places {
+    ef__arena *arena;
+    sq_row_place *items;
+    size_t count, cap;
+} row_places;
+
+static ef_status add_place(row_places *places, const sq_row_place *place, ef_error *err)
+{
+    sq_row_place *items =
+        ef__arena_grow(places->arena, places->items, places->count, sizeof *items, &places->cap);
+
+    if (!items)
+        return ef__no_memory(err);
+    items[places->count++] = *place;
+    places->items = items;
+    return EF_OK;
+}
+
+/* Lanes are in one array in order of name, so their addresses have that order. */
+static int compare_places(const void *a, const void *b)
+{
+    const sq_row_place *x = a, *y = b;
+
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
+    return (x->lane > y->lane) - (x->lane < y->lane);
+}
+
+static int compare_places_descending(const void *a, const void *b)
+{
+    return compare_places(b, a);
+}
 
 /* A scan of the outbox, in one read transaction. */
 typedef struct row_scan {
@@ -21,10 +202,10 @@ typedef struct row_scan {
     const sq_lane *lanes; /* by name */
     size_t lane_count;
     sq_in_flight in_flight; /* of the current lane */
-    int32_t partitions;
+    int64_t partitions;
 } row_scan;
 
-/* --- queued rows ------------------------------------------------------------------------------ */
+/* --- queued rows and retry rows --------------------------------------------------------------- */
 
 static ef__sq_rows each_queued(const row_scan *scan, int64_t lane, int64_t after, ef_error *err)
 {
@@ -37,7 +218,7 @@ static ef__sq_rows each_queued(const row_scan *scan, int64_t lane, int64_t after
 
 /* Up to `limit` queued rows of the lane, all or those with a status. */
 static ef_status find_queued(row_scan *scan, const sq_lane *lane, const ef_row_status *status,
-                             int64_t after, size_t limit, sq_row_places *places, ef_error *err)
+                             int64_t after, size_t limit, row_places *places, ef_error *err)
 {
     size_t full = places->count + limit;
     struct sq_outbox_after_row row;
@@ -56,7 +237,35 @@ static ef_status find_queued(row_scan *scan, const sq_lane *lane, const ef_row_s
                            ? EF_ROW_PROCESSING
                            : EF_ROW_PENDING;
         if (!status || *status == place.status)
-            rows.status = sq_spots_add(places, &place, err);
+            rows.status = add_place(places, &place, err);
+    }
+    return ef__sq_rows_end(&rows);
+}
+
+/* Up to `limit` retry rows of a lane after a position, in order: all, or those with a status.
+ * Filters by tenant and blocked_only of the query; blocked rows are pending. */
+static ef_status find_retry_rows(row_scan *scan, const sq_lane *lane, const ef_row_status *status,
+                                 int64_t after, size_t limit, row_places *places, ef_error *err)
+{
+    ef__sq_conn *conn = scan->conn;
+    const ef_outbox_query *query = scan->query;
+    size_t full = places->count + limit;
+    struct sq_retry_row_after all = {lane->id, after, query->any_tenant, query->tenant};
+    struct sq_retry_row_after_of_status some = {lane->id, after, query->any_tenant, query->tenant,
+                                                status ? (int64_t)*status : 0};
+    ef__sq_rows rows = status ? sq_each_retry_row_after_of_status(conn, &some, err)
+                              : sq_each_retry_row_after(conn, &all, err);
+    struct sq_retry_row_after_row row;
+    sq_blocker blocker = {0};
+    bool blocked = false;
+
+    while (places->count < full && sq_next_retry_row_after(&rows, &row)) {
+        sq_row_place place = {
+            .lane = lane, .position = row.position, .status = (ef_row_status)row.status};
+        if (query->blocked_only)
+            rows.status = is_blocked(conn, &blocker, lane->id, row.stream, row.seq, &blocked, err);
+        if (rows.status == EF_OK && (blocked || !query->blocked_only))
+            rows.status = add_place(places, &place, err);
     }
     return ef__sq_rows_end(&rows);
 }
@@ -65,7 +274,7 @@ static ef_status find_queued(row_scan *scan, const sq_lane *lane, const ef_row_s
 
 /* One row more than the page, in order to know whether it is the last. */
 static ef_status find_in_lane(row_scan *scan, const sq_lane *lane, int64_t after,
-                              sq_row_places *places, ef_error *err)
+                              row_places *places, ef_error *err)
 {
     const ef_outbox_query *query = scan->query;
     const ef_row_status pending = EF_ROW_PENDING;
@@ -79,39 +288,14 @@ static ef_status find_in_lane(row_scan *scan, const sq_lane *lane, int64_t after
     if (queued)
         st = find_queued(scan, lane, status, after, query->limit + 1, places, err);
     if (st == EF_OK)
-        st = sq_spots_of_retry_rows(scan->conn, lane, query->blocked_only ? &pending : status,
-                                    after, query, query->limit + 1, places, err);
+        st = find_retry_rows(scan, lane, query->blocked_only ? &pending : status, after,
+                             query->limit + 1, places, err);
     return st;
 }
-
-/* Rows at the position of the cursor are after it if the name of their lane is higher. */
-static ef_status find_page(row_scan *scan, int64_t position, int64_t lane_id, sq_row_places *places,
-                           ef_error *err)
-{
-    ef_str at = {0};
-    ef_status st = EF_OK;
-
-    for (size_t i = 0; i < scan->lane_count; i++)
-        if (scan->lanes[i].id == lane_id)
-            at = scan->lanes[i].name;
-    if (lane_id && !at.len)
-        return ef__refuse_cursor(err);
-    for (size_t i = 0, passed = 0; st == EF_OK && i < scan->lane_count; i++) {
-        const sq_lane *lane = &scan->lanes[i];
-        if (!scan->query->lane.len || ef_str_equal(lane->name, scan->query->lane))
-            st = find_in_lane(scan, lane, passed ? position - 1 : position, places, err);
-        passed = passed || (lane_id && lane->id == lane_id);
-    }
-    sq_spots_sort(places);
-    return st;
-}
-
-/* --- a page of published rows --------------------------------------------------------------
- */
 
 /* Up to a page and one row of the published rows of a lane below a position. */
 static ef_status find_published(row_scan *scan, const sq_lane *lane, int64_t below,
-                                sq_row_places *places, ef_error *err)
+                                row_places *places, ef_error *err)
 {
     size_t full = places->count + scan->query->limit + 1;
     int64_t from = scan->query->from;
@@ -126,32 +310,37 @@ static ef_status find_published(row_scan *scan, const sq_lane *lane, int64_t bel
     while (places->count < full && sq_next_published_before(&rows, &row)) {
         sq_row_place place = {.lane = lane,
                               .position = row.position,
-                              .partition = scan->partitions,
+                              .partition = (int32_t)scan->partitions,
                               .status = EF_ROW_PUBLISHED,
                               .published_us = row.published};
-        rows.status = sq_spots_add(places, &place, err);
+        rows.status = add_place(places, &place, err);
     }
     return ef__sq_rows_end(&rows);
 }
 
-/* Rows at the position of the cursor are after it if the name of their lane is lower. */
-static ef_status find_published_page(row_scan *scan, int64_t position, int64_t lane_id,
-                                     sq_row_places *places, ef_error *err)
+/* The order is that of positions, then lanes; of published rows the reverse. So rows at the
+ * position of the cursor are on the page if their lane is after its lane in that order. */
+static ef_status find_page(row_scan *scan, int64_t position, int64_t lane_id, row_places *places,
+                           ef_error *err)
 {
-    int64_t partitions = 0;
-    bool passed = !lane_id;
-    ef_status st = sq_one_state_partitions(scan->conn, &partitions, NULL, err);
+    bool published = ef__query_published(scan->query);
+    size_t at = 0;
+    ef_status st = EF_OK;
 
-    scan->partitions = (int32_t)partitions;
+    while (lane_id && at < scan->lane_count && scan->lanes[at].id != lane_id)
+        at++;
+    if (lane_id && at == scan->lane_count)
+        return ef__refuse_cursor(err);
+    if (published)
+        st = sq_one_state_partitions(scan->conn, &scan->partitions, NULL, err);
     for (size_t i = 0; st == EF_OK && i < scan->lane_count; i++) {
         const sq_lane *lane = &scan->lanes[i];
-        passed = passed || lane->id == lane_id;
-        if (!scan->query->lane.len || ef_str_equal(lane->name, scan->query->lane))
-            st = find_published(scan, lane, passed ? position : position + 1, places, err);
+        bool also_at = lane_id && (published ? i < at : i > at);
+        if (scan->query->lane.len && !ef_str_equal(lane->name, scan->query->lane))
+            continue;
+        st = published ? find_published(scan, lane, position + also_at, places, err)
+                       : find_in_lane(scan, lane, position - also_at, places, err);
     }
-    if (st == EF_OK && !passed)
-        st = ef__refuse_cursor(err);
-    sq_spots_sort_down(places);
     return st;
 }
 
@@ -159,22 +348,24 @@ static ef_status list_page(row_scan *scan, int64_t position, int64_t lane_id, ef
                            ef_error *err)
 {
     bool published = ef__query_published(scan->query);
-    sq_row_places places = {.arena = scan->arena};
+    row_places places = {.arena = scan->arena};
     size_t count;
     ef_status st = sq_list_lane_kinds(scan->conn, EF_STR(""), scan->arena, &scan->lanes,
                                       &scan->lane_count, err);
 
     if (st == EF_OK)
-        st = published ? find_published_page(scan, position, lane_id, &places, err)
-                       : find_page(scan, position, lane_id, &places, err);
+        st = find_page(scan, position, lane_id, &places, err);
     if (st != EF_OK)
         return st;
+    if (places.count)
+        qsort(places.items, places.count, sizeof *places.items,
+              published ? compare_places_descending : compare_places);
     count = places.count < scan->query->limit ? places.count : scan->query->limit;
     if (count < places.count)
         ef__cursor_format(published ? PUBLISHED_CURSOR : ROW_CURSOR,
                           places.items[count - 1].position, places.items[count - 1].lane->id,
                           out->next);
-    return sq_rows_make(scan->conn, places.items, count, out, err);
+    return make_rows(scan->conn, places.items, count, out, err);
 }
 
 /* The start of a page: after the cursor, or at the first requested position. */
@@ -258,7 +449,7 @@ static ef_status sum_queued(row_scan *scan, const sq_lane *lane, ef_outbox_summa
                             oldest *keep, ef_error *err)
 {
     const ef_row_status pending = EF_ROW_PENDING;
-    sq_row_places first = {.arena = scan->arena};
+    row_places first = {.arena = scan->arena};
     int64_t queued = 0, claimed = 0, processing = 0;
     ef_status st = find_queued(scan, lane, &pending, 0, 1, &first, err);
 
@@ -319,7 +510,7 @@ static ef_status sum_pending(row_scan *scan, const sq_lane *lane, ef_outbox_summ
 
     while (sq_next_retry_row_pending(&rows, &row)) {
         rows.status =
-            sq_blocked(scan->conn, &blocker, lane->id, row.stream, row.seq, &blocked, err);
+            is_blocked(scan->conn, &blocker, lane->id, row.stream, row.seq, &blocked, err);
         if (rows.status == EF_OK)
             sum_pending_row(lane, row.position, blocked, out, keep);
     }
@@ -358,8 +549,8 @@ static ef_status show_oldest(row_scan *scan, const oldest *keep, ef_outbox_summa
     if (st == EF_OK && keep->blocked)
         out->blocked_oldest_us = row.enqueued_us;
     if (st == EF_OK)
-        st = sq_rows_make(scan->conn, &keep->waiting, keep->waiting.position ? 1 : 0, &out->oldest,
-                          err);
+        st = make_rows(scan->conn, &keep->waiting, keep->waiting.position ? 1 : 0, &out->oldest,
+                       err);
     return st;
 }
 

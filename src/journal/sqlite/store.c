@@ -58,14 +58,6 @@ int64_t sq_now_us(sq_store *store)
 /* --- open ----------------------------------------------------------------------------------------
  */
 
-static int record_wal_length(void *context, sqlite3 *db, const char *name, int pages)
-{
-    (void)db;
-    (void)name;
-    *(int *)context = pages;
-    return SQLITE_OK;
-}
-
 /* Creates the file with mode 0600, because SQLite would use the umask of the process. */
 static ef_status create_file(const char *path, const ef_journal_options *options, ef_error *err)
 {
@@ -126,7 +118,7 @@ static ef_status open_writer(sq_store *store, ef_error *err)
     if (st == EF_OK)
         st = sq_is_acked_register(store, err);
     if (st == EF_OK && !options->read_only)
-        sqlite3_wal_hook(conn->db, record_wal_length, &store->wal_pages);
+        ef__sq_count_wal(conn);
     return st;
 }
 
@@ -220,7 +212,6 @@ ef_status sq_store_reopen(sq_store *store, ef_error *err)
     ef__sq_close(&store->writer.conn);
     sq_state_forget(&store->state);
     st = open_writer(store, err);
-    store->unsynced = false;
     if (st == EF_OK)
         st = read_state(store, err);
     store->broken = st != EF_OK;

@@ -136,8 +136,6 @@ struct sq_store {
     sq_watches watches;
 
     ef__sq_checkpointer checkpointer;
-    bool unsynced; /* the current sync mode of the writer; used by the leader */
-    int wal_pages; /* in the WAL after the last commit; used by the leader */
     _Atomic int64_t commits, appended, stale_refused;
     _Atomic int64_t clock_floor_us; /* the wall time never goes back within a handle */
 };

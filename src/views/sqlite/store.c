@@ -106,6 +106,7 @@ static ef_status open_files(vq_store *store, bool create, ef_error *err)
         return st == EF_IO && !create
                    ? ef_fail(err, EF_NOT_FOUND, "there is no view store in %s", store->path)
                    : st;
+    ef__sq_count_wal(&store->conn);
     if (!store->base.read_only) {
         st = ef__sq_guard_open(&store->guard, store->path, err);
         if (st != EF_OK)
@@ -190,19 +191,6 @@ static void release_writer(vq_store *store)
     pthread_mutex_unlock(&store->writer);
 }
 
-/* Not inside a transaction: SQLite would apply the new setting to the next one. */
-static ef_status set_sync(vq_store *store, bool lazy, ef_error *err)
-{
-    ef_status st = EF_OK;
-
-    if (store->lazy != lazy)
-        st = ef__sq_exec(&store->conn,
-                         lazy ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err);
-    if (st == EF_OK)
-        store->lazy = lazy;
-    return st;
-}
-
 ef_status vq_write_begin(vq_store *store, bool lazy, ef_error *err)
 {
     ef_status st;
@@ -215,7 +203,7 @@ ef_status vq_write_begin(vq_store *store, bool lazy, ef_error *err)
         pthread_mutex_unlock(&store->writer);
         return st;
     }
-    st = set_sync(store, lazy, err);
+    st = ef__sq_set_sync(&store->conn, lazy ? EF__SQ_SYNC_NORMAL : EF__SQ_SYNC_FULL, err);
     if (st == EF_OK)
         st = ef__sq_run(&store->conn, VQ_BEGIN, err);
     if (st != EF_OK)
@@ -223,25 +211,15 @@ ef_status vq_write_begin(vq_store *store, bool lazy, ef_error *err)
     return st;
 }
 
-/* Records the number of frames in the log after a commit. Automatic checkpoints are off, and a hook
- * that only reads a number costs nothing. */
-static int record_wal_length(void *context, sqlite3 *db, const char *schema, int pages)
-{
-    (void)db, (void)schema;
-    *(int *)context = pages;
-    return SQLITE_OK;
-}
-
 ef_status vq_write_end(vq_store *store, ef_status st, ef_error *err)
 {
-    int pages = 0;
+    int pages;
 
-    if (st == EF_OK) {
-        (void)sqlite3_wal_hook(store->conn.db, record_wal_length, &pages);
+    if (st == EF_OK)
         st = ef__sq_run(&store->conn, VQ_COMMIT, err);
-        (void)sqlite3_wal_hook(store->conn.db, NULL, NULL);
-    }
     ef__sq_rollback(&store->conn);
+    pages = store->conn.wal_pages;
+    store->conn.wal_pages = 0;
     release_writer(store);
     if (pages > 0)
         ef__sq_checkpointer_check(&store->checkpointer, pages);

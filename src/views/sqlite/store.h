@@ -2,8 +2,8 @@
  * store.h - the view store on SQLite: one writing connection, and a reading one per active reader.
  *
  * Only one thread at a time uses a connection. Locks, in the order they are acquired: writer, then
- * the lock file (guard.h), then those of SQLite. `pool` is acquired without the others, for a
- * moment.
+ * the lock file (sqlite/checkpoint.h), then those of SQLite. `pool` is acquired without the others,
+ * for a moment.
  */
 #ifndef EF_VIEWS_SQLITE_STORE_H
 #define EF_VIEWS_SQLITE_STORE_H
@@ -11,8 +11,6 @@
 #include "../views.h"
 
 #include "../../sqlite/checkpoint.h"
-#include "../../sqlite/conn.h"
-#include "../../sqlite/guard.h"
 
 /* --- rows that the generated functions read --------------------------------------------------- */
 
@@ -75,7 +73,6 @@ struct vq_store {
     pthread_mutex_t writer;
     ef__sq_conn conn; /* under writer */
     vq_reader lent;   /* reads on conn. Under writer */
-    bool lazy;        /* as conn is set: commits are not synced. Under writer */
     ef__sq_guard guard;
     ef__sq_checkpointer checkpointer;
     pthread_mutex_t pool;
