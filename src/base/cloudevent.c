@@ -71,13 +71,10 @@ static void write_meta(ef__json_writer *w, const ef_event *event, bool published
 static void write_place(ef__json_writer *w, const ef_event *event, ef_str key)
 {
     if (event->tenant.len) {
-        ef__json_key(w, "tenant");
-        ef__json_str(w, event->tenant);
+        ef__json_member_str(w, "tenant", event->tenant);
     }
-    ef__json_key(w, "streamsequence");
-    ef__json_int(w, event->seq);
-    ef__json_key(w, "partitionkey");
-    ef__json_str(w, key);
+    ef__json_member_int(w, "streamsequence", event->seq);
+    ef__json_member_str(w, "partitionkey", key);
 }
 
 /* With leading zeros, so that positions also sort as text. Not printf, because there are many. */
@@ -95,29 +92,20 @@ void ef__cloudevent_write(ef__json_writer *w, const ef_event *event, const ef_st
 
     write_position(event->position, sequence);
     ef__json_open(w, '{');
-    ef__json_key(w, "specversion");
-    ef__json_str(w, EF_STR("1.0"));
-    ef__json_key(w, "id");
-    ef__json_str(w, event->id);
-    ef__json_key(w, "type");
-    ef__json_str(w, event->type);
-    ef__json_key(w, "subject");
-    ef__json_str(w, event->stream);
-    ef__json_key(w, "time");
-    ef__json_time(w, event->time_us);
-    ef__json_key(w, "recordedtime");
-    ef__json_time(w, event->recorded_us);
-    ef__json_key(w, "sequence");
-    ef__json_str(w, ef_str_from(sequence));
+    ef__json_member_str(w, "specversion", EF_STR("1.0"));
+    ef__json_member_str(w, "id", event->id);
+    ef__json_member_str(w, "type", event->type);
+    ef__json_member_str(w, "subject", event->stream);
+    ef__json_member_time(w, "time", event->time_us);
+    ef__json_member_time(w, "recordedtime", event->recorded_us);
+    ef__json_member_text(w, "sequence", sequence);
     if (key)
         write_place(w, event, *key);
     write_meta(w, event, key != NULL, &source);
     if (!source) {
-        ef__json_key(w, "source");
-        ef__json_str(w, EF_STR("/everfold"));
+        ef__json_member_str(w, "source", EF_STR("/everfold"));
     }
-    ef__json_key(w, "datacontenttype");
-    ef__json_str(w, EF_STR("application/json"));
+    ef__json_member_str(w, "datacontenttype", EF_STR("application/json"));
     ef__json_key(w, "data");
     ef__json_raw(w, event->data);
     ef__json_close(w, '}');

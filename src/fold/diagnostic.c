@@ -175,23 +175,13 @@ bool ef__diagnostics_render(const ef__diagnostics *list, ef_str source, ef__buf 
 static void write_one(const ef__diagnostics *list, const ef__diagnostic *item, ef__json_writer *w)
 {
     ef__json_open(w, '{');
-    ef__json_key(w, "file");
-    ef__json_str(w, ef_str_from(list->file));
-    ef__json_key(w, "line");
-    ef__json_int(w, item->span.line);
-    ef__json_key(w, "column");
-    ef__json_int(w, item->span.column);
-    ef__json_key(w, "length");
-    ef__json_int(w, item->span.length);
-    ef__json_key(w, "severity");
-    ef__json_str(w, ef_str_from(severity_name(item->severity)));
-    ef__json_key(w, "message");
-    ef__json_str(w, ef_str_from(item->message));
-    ef__json_key(w, "suggestion");
-    if (item->suggestion[0] != '\0')
-        ef__json_str(w, ef_str_from(item->suggestion));
-    else
-        ef__json_null(w);
+    ef__json_member_text(w, "file", list->file);
+    ef__json_member_int(w, "line", item->span.line);
+    ef__json_member_int(w, "column", item->span.column);
+    ef__json_member_int(w, "length", item->span.length);
+    ef__json_member_text(w, "severity", severity_name(item->severity));
+    ef__json_member_text(w, "message", item->message);
+    ef__json_member_name(w, "suggestion", ef_str_from(item->suggestion));
     ef__json_close(w, '}');
 }
 

@@ -313,8 +313,7 @@ static void write_id(ef__json_writer *writer, const char *key, char kind, int32_
     char id[24];
 
     (void)snprintf(id, sizeof id, "%c%d", kind, number);
-    ef__json_key(writer, key);
-    ef__json_str(writer, ef_str_from(id));
+    ef__json_member_text(writer, key, id);
 }
 
 static void write_expr(ef__json_writer *writer, const char *key, const ef__expr *expr)

@@ -354,10 +354,8 @@ static ef_str nats_progress(ef__bus *bus)
     if (!nats->stream_name[0])
         return EF_STR("");
     ef__json_open(&w, '{');
-    ef__json_key(&w, "stream");
-    ef__json_str(&w, ef_str_from(nats->stream_name));
-    ef__json_key(&w, "seq");
-    ef__json_int(&w, (int64_t)nats->last_seq);
+    ef__json_member_text(&w, "stream", nats->stream_name);
+    ef__json_member_int(&w, "seq", (int64_t)nats->last_seq);
     ef__json_close(&w, '}');
     (void)snprintf(nats->progress_text, sizeof nats->progress_text, "%s",
                    text.failed ? "" : text.ptr);

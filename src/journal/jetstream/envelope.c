@@ -70,8 +70,7 @@ static void add_attribute(ef__json_writer *writer, natsMsg *msg, const char *nam
     if (strncmp(name, "ce-", 3) != 0 || strlen(name + 3) >= sizeof key)
         return;
     (void)snprintf(key, sizeof key, "%s", name + 3);
-    ef__json_key(writer, key);
-    ef__json_str(writer, get_header(msg, name));
+    ef__json_member_str(writer, key, get_header(msg, name));
 }
 
 /* Builds the structured form of an event in binary mode. */
@@ -93,10 +92,8 @@ static ef_status join_headers(natsMsg *msg, ef_str body, ef__arena *arena, ef_st
     for (int i = 0; i < count; i++)
         add_attribute(&writer, msg, keys[i]);
     free((void *)keys);
-    if (content.len) {
-        ef__json_key(&writer, "datacontenttype");
-        ef__json_str(&writer, content);
-    }
+    if (content.len)
+        ef__json_member_str(&writer, "datacontenttype", content);
     if (body.len) {
         ef__json_key(&writer, "data");
         ef__json_raw(&writer, body);
@@ -252,14 +249,10 @@ bool jet_event_write(const ef__arrival *arrival, ef__buf *out)
 
     ef__buf_reset(out);
     ef__json_open(&writer, '{');
-    ef__json_key(&writer, "id");
-    ef__json_str(&writer, event->id);
-    ef__json_key(&writer, "type");
-    ef__json_str(&writer, event->type);
-    ef__json_key(&writer, "schema");
-    ef__json_int(&writer, event->schema);
-    ef__json_key(&writer, "time");
-    ef__json_time(&writer, event->time_us);
+    ef__json_member_str(&writer, "id", event->id);
+    ef__json_member_str(&writer, "type", event->type);
+    ef__json_member_int(&writer, "schema", event->schema);
+    ef__json_member_time(&writer, "time", event->time_us);
     ef__json_key(&writer, "data");
     ef__json_raw(&writer, event->data);
     ef__json_key(&writer, "meta");
