@@ -6,15 +6,13 @@
  * In its turn a client must send a whole request, or receive the whole response, within request_ms,
  * however steadily bytes arrive; otherwise its connection is shut. In the server's turn the
  * connection may be suspended, and the HTTP library does not notice that the client closes it; the
- * thread learns that from epoll. A client that shuts down its sending side counts as disconnected,
- * because HTTP clients do not do that.
+ * network thread learns that from epoll. A client that shuts down its sending side counts as
+ * disconnected, because HTTP clients do not do that.
  *
- * `lock` guards the list.
+ * Only the network thread uses the list.
  */
 #include "http_priv.h"
 #include "request.h"
-
-#include "../base/deadline.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -25,26 +23,24 @@
 #include <unistd.h>
 
 #define ADDRESSES 4096 /* counters of connections by hashed address */
-#define REAP_MS 500
-#define CROWDED_US                                                                                 \
-    (2 * 1000000)      /* request time of an address with a large share of connections             \
-                        */
+/* Request time of an address with a large share of the connections. */
+#define CROWDED_US (2 * 1000000)
 #define EVENTS_MAX 256 /* of one call to the kernel */
 
 struct ef__connection {
     struct ef__connection *before, *next;
     int fd;
     unsigned address; /* hash of the address, index of by_address */
-    int64_t since_us; /* start of the client's turn; 0: the server's turn. Atomic */
+    int64_t since_us; /* start of the client's turn; 0: the server's turn */
     bool is_closed;   /* by the client. Atomic */
     bool registered;  /* epoll reports when the client closes it */
 };
 
 struct ef__connections {
-    ef__service service;
     ef__connection *first;
     int64_t by_address[ADDRESSES]; /* number of connections */
     int epoll_fd;
+    int64_t checked_us; /* the last check of all */
 };
 
 /* --- the list --------------------------------------------------------------------------------- */
@@ -61,13 +57,11 @@ ef__connection *ef__connection_add(ef__server *server, struct MHD_Connection *co
     c->fd = info ? info->connect_fd : -1;
     c->since_us = ef__server_mono(server);
     c->address = ef__peer_hash(connection) % ADDRESSES;
-    pthread_mutex_lock(&all->service.lock);
     all->by_address[c->address]++;
     c->next = all->first;
     if (all->first)
         all->first->before = c;
     all->first = c;
-    pthread_mutex_unlock(&all->service.lock);
     __atomic_add_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
     return c;
 }
@@ -78,7 +72,6 @@ void ef__connection_remove(ef__server *server, ef__connection *c)
 
     if (!c)
         return;
-    pthread_mutex_lock(&all->service.lock);
     /* The library closes the socket after this call, so the number is still that of `c`. */
     if (c->registered)
         (void)epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
@@ -89,7 +82,6 @@ void ef__connection_remove(ef__server *server, ef__connection *c)
         all->first = c->next;
     if (c->next)
         c->next->before = c->before;
-    pthread_mutex_unlock(&all->service.lock);
     free(c);
     __atomic_sub_fetch(&server->counts.connections, 1, __ATOMIC_RELAXED);
 }
@@ -97,9 +89,7 @@ void ef__connection_remove(ef__server *server, ef__connection *c)
 void ef__connection_turn(ef__server *server, ef__connection *c, bool is_clients_turn)
 {
     if (c)
-        __atomic_store_n(&c->since_us,
-                         is_clients_turn ? __atomic_load_n(&server->round_us, __ATOMIC_RELAXED) : 0,
-                         __ATOMIC_RELAXED);
+        c->since_us = is_clients_turn ? server->round_us : 0;
 }
 
 /* --- slow clients ----------------------------------------------------------------------------- */
@@ -114,32 +104,30 @@ static int64_t time_of(const ef__server *server, const ef__connection *c, bool c
     return crowded && crowds && limit_us > CROWDED_US ? CROWDED_US : limit_us;
 }
 
-/* Only shuts the socket down: the library's thread notices that and cleans up. */
-static void shut_slow(ef__server *server)
+/* Only shuts the socket down: the library notices that and cleans up. */
+static void shut_slow(ef__server *server, int64_t now_us)
 {
-    int64_t now_us = ef__server_mono(server), most = server->options.connections_max;
+    int64_t most = server->options.connections_max;
     bool crowded = __atomic_load_n(&server->counts.connections, __ATOMIC_RELAXED) > most / 4 * 3;
 
     for (ef__connection *c = server->connections->first; c; c = c->next) {
-        int64_t since_us = __atomic_load_n(&c->since_us, __ATOMIC_RELAXED);
-        if (since_us <= 0 || now_us - since_us <= time_of(server, c, crowded))
+        if (c->since_us <= 0 || now_us - c->since_us <= time_of(server, c, crowded))
             continue;
         (void)shutdown(c->fd, SHUT_RDWR);
-        __atomic_store_n(&c->since_us, now_us, __ATOMIC_RELAXED); /* until the library closes it */
+        c->since_us = now_us; /* until the library closes it */
         __atomic_add_fetch(&server->counts.refused, 1, __ATOMIC_RELAXED);
     }
 }
 
 /* --- closed by the client --------------------------------------------------------------------- */
 
-/* Registers connections that are in the server's turn during a whole round of the thread. They stay
- * registered. Most requests are answered sooner and cost nothing here, and neither do idle
- * subscribers. */
+/* Registers connections that are in the server's turn at a check. They stay registered. Most
+ * requests are answered sooner and cost nothing here, and neither do idle subscribers. */
 static void register_parked(struct ef__connections *all)
 {
     for (ef__connection *c = all->first; c; c = c->next) {
         struct epoll_event wanted = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = c};
-        if (c->registered || __atomic_load_n(&c->since_us, __ATOMIC_RELAXED) != 0)
+        if (c->registered || c->since_us != 0)
             continue;
         c->registered = epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, c->fd, &wanted) == 0;
     }
@@ -181,40 +169,34 @@ ef_budget ef__request_budget(ef__request *r)
                        .stop_context = r};
 }
 
-/* --- start and stop --------------------------------------------------------------------------- */
+/* --- for the network thread ------------------------------------------------------------------- */
 
-static void *connections_run(void *context)
+void ef__connections_check(ef__server *server)
 {
-    ef__server *server = context;
     struct ef__connections *all = server->connections;
 
-    pthread_mutex_lock(&all->service.lock);
-    while (!all->service.ending) {
-        struct timespec until = ef__deadline(CLOCK_MONOTONIC, REAP_MS);
-        (void)pthread_cond_timedwait(&all->service.changed, &all->service.lock, &until);
-        shut_slow(server);
-        register_parked(all);
-        find_closed(all);
-    }
-    pthread_mutex_unlock(&all->service.lock);
-    return NULL;
+    if (server->round_us - all->checked_us < EF__CONNECTIONS_CHECK_MS * 1000)
+        return;
+    all->checked_us = server->round_us;
+    shut_slow(server, server->round_us);
+    register_parked(all);
+    find_closed(all);
 }
 
-ef_status ef__connections_start(ef__server *server, ef_error *err)
+ef_status ef__connections_open(ef__server *server, ef_error *err)
 {
-    struct ef__connections *all = server->connections = ef__service_new(sizeof *all, err);
+    struct ef__connections *all = server->connections = calloc(1, sizeof *all);
 
     if (!all)
-        return EF_NO_MEMORY;
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
     all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (all->epoll_fd < 0)
-        return ef_fail(err, EF_IO, "epoll_create1: %s", strerror(errno));
-    return ef__service_start(&all->service, connections_run, server, "the connections", err);
+    return all->epoll_fd >= 0 ? EF_OK : ef_fail(err, EF_IO, "epoll_create1: %s", strerror(errno));
 }
 
 void ef__connections_close(ef__server *server)
 {
     if (server->connections && server->connections->epoll_fd >= 0)
         (void)close(server->connections->epoll_fd);
-    ef__service_free(server->connections);
+    free(server->connections);
+    server->connections = NULL;
 }

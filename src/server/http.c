@@ -414,7 +414,7 @@ ef_status ef__http_start(ef__server *server, ef_error *err)
     }
     st = start_local(server, err);
     if (st == EF_OK)
-        st = ef__connections_start(server, err);
+        st = ef__connections_open(server, err);
     return st == EF_OK ? ef__loop_start(server, http->daemon, http->local, err) : st;
 }
 
@@ -441,7 +441,6 @@ void ef__http_stop(ef__server *server)
 
     if (!http)
         return;
-    ef__service_stop(server->connections);
     ef__loop_stop(server);
     if (http->daemon)
         MHD_stop_daemon(http->daemon);

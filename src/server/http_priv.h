@@ -47,8 +47,12 @@ ef__peer ef__peer_of(const struct ef__request *r);
 
 /* The open connections (connections.c): in its turn a client must send or receive, otherwise it
  * waits for the server. */
-ef_status ef__connections_start(ef__server *server, ef_error *err);
+ef_status ef__connections_open(ef__server *server, ef_error *err);
 void ef__connections_close(ef__server *server); /* frees the memory, after the last connection */
+/* Closes slow connections, and finds those that their clients have closed. Does nothing if the last
+ * check was less than EF__CONNECTIONS_CHECK_MS ago. Called in each round of the network thread. */
+#define EF__CONNECTIONS_CHECK_MS 500
+void ef__connections_check(ef__server *server);
 ef__connection *ef__connection_add(ef__server *server, struct MHD_Connection *connection);
 void ef__connection_remove(ef__server *server, ef__connection *c); /* accepts NULL, as the next */
 void ef__connection_turn(ef__server *server, ef__connection *c, bool is_clients_turn);

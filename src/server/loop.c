@@ -84,6 +84,16 @@ static int timeout_ms(struct MHD_Daemon *daemon)
     return (int)ms;
 }
 
+/* The longest sleep: open connections are checked meanwhile. */
+static int sleep_ms(const struct ef__loop *loop)
+{
+    int first_ms = timeout_ms(loop->daemon), second_ms = timeout_ms(loop->local);
+    int ms = first_ms < second_ms ? first_ms : second_ms;
+    bool has_connections = __atomic_load_n(&loop->server->counts.connections, __ATOMIC_RELAXED) > 0;
+
+    return has_connections && ms > EF__CONNECTIONS_CHECK_MS ? EF__CONNECTIONS_CHECK_MS : ms;
+}
+
 /* One round of the library; and another if a connection has ended, because a library at its
  * connection limit accepts new ones only at the start of the next round. */
 static void serve_requests(const struct ef__loop *loop)
@@ -114,13 +124,13 @@ static void *loop_run(void *context)
         struct pollfd fds[] = {{.fd = loop->library, .events = POLLIN},
                                {.fd = loop->wake, .events = POLLIN},
                                {.fd = loop->local_library, .events = POLLIN}};
-        int first_ms = timeout_ms(loop->daemon), second_ms = timeout_ms(loop->local);
-        (void)poll(fds, 3, first_ms < second_ms ? first_ms : second_ms);
-        __atomic_store_n(&server->round_us, ef__server_mono(server), __ATOMIC_RELAXED);
+        (void)poll(fds, 3, sleep_ms(loop));
+        server->round_us = ef__server_mono(server);
         if (fds[1].revents)
             more = go_on(loop);
         serve_requests(loop);
         serve_local(loop, fds[1].revents || fds[2].revents);
+        ef__connections_check(server);
         ef_view_reader_idle(server->reader);
         ef__committer_go(server->committer);
     }

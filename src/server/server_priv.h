@@ -111,7 +111,7 @@ struct ef__server {
     struct ef__history *history;
     ef_view_reader *reader; /* only used by the network thread … */
     ef_view_list found;     /* … for its results */
-    int64_t round_us;       /* start of the current round of the network thread; atomic */
+    int64_t round_us;       /* … and the start of its current round */
     ef__server_counts counts;
     ef__server_meter meter;
     int64_t started_us;
