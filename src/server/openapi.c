@@ -10,28 +10,11 @@
 
 #include <everfold/version.h>
 
-#include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #define TEXT "{\"type\":\"string\"}"
 #define HTTP_FIRST 400
 #define HTTP_LAST 599
-
-/* A JSON value whose arguments, of the tables, need no escapes. */
-__attribute__((format(printf, 2, 3))) static void write_json(ef__json_writer *w, const char *format,
-                                                             ...)
-{
-    char text[1024];
-    va_list arguments;
-    int length;
-
-    va_start(arguments, format);
-    length = vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    assert(length > 0 && (size_t)length < sizeof(text));
-    ef__json_raw(w, (ef_str){text, (size_t)length});
-}
 
 static bool has_parameter(const ef__operation *route, const char *name)
 {
@@ -94,7 +77,7 @@ static const request_header request_headers[] = {
 
 static void write_ref(ef__json_writer *w, const char *kind, const char *name)
 {
-    write_json(w, "{\"$ref\":\"#/components/%s/%s\"}", kind, name);
+    ef__json_printf(w, "{\"$ref\":\"#/components/%s/%s\"}", kind, name);
 }
 
 static void write_header_parameters(ef__json_writer *w, const ef__operation *route)
@@ -110,9 +93,9 @@ static void write_header_components(ef__json_writer *w)
     for (size_t i = 0; i < REQUEST_HEADERS; i++) {
         const request_header *h = &request_headers[i];
         ef__json_key(w, h->part);
-        write_json(w,
-                   "{\"name\":\"%s\",\"in\":\"header\",\"description\":\"%s\",\"schema\":" TEXT "}",
-                   h->name, h->words);
+        ef__json_printf(
+            w, "{\"name\":\"%s\",\"in\":\"header\",\"description\":\"%s\",\"schema\":" TEXT "}",
+            h->name, h->words);
     }
     ef__json_close(w, '}');
 }
@@ -235,7 +218,7 @@ static void write_input_schema(ef__json_writer *w, const ef__input *in)
     if (in->kind == EF__INPUT_DURATION)
         ef__json_raw(w, EF_STR("{\"type\":\"string\",\"pattern\":\"^[0-9]+(ms|s|m)?$\"}"));
     else
-        write_json(w, "{\"type\":\"%s\"}", ef__input_type(in));
+        ef__json_printf(w, "{\"type\":\"%s\"}", ef__input_type(in));
 }
 
 static void write_parameter(ef__json_writer *w, ef_str name, const char *in,
@@ -297,8 +280,8 @@ static void write_content(ef__json_writer *w, const media *list, size_t count)
     for (size_t i = 0; i < count; i++) {
         bool text = strcmp(list[i].schema, "Text") == 0 || strcmp(list[i].schema, "Stream") == 0;
         ef__json_key(w, list[i].type);
-        write_json(w, "{\"schema\":{\"$ref\":\"#/components/schemas/%s\"}}",
-                   text ? "Program" : list[i].schema); /* a string as well */
+        ef__json_printf(w, "{\"schema\":{\"$ref\":\"#/components/schemas/%s\"}}",
+                        text ? "Program" : list[i].schema); /* a string as well */
     }
     ef__json_close(w, '}');
 }
@@ -370,7 +353,7 @@ static void write_security(ef__json_writer *w, const ef__operation *route)
 {
     ef__json_member_open(w, "security", '[');
     if (route->scope != EF__SCOPE_OPEN)
-        write_json(w, "{\"token\":[\"%s\"]}", ef__token_scope(route->scope));
+        ef__json_printf(w, "{\"token\":[\"%s\"]}", ef__token_scope(route->scope));
     if (route->flags & EF__ROUTE_LOCAL)
         ef__json_raw(w, EF_STR("{}"));
     ef__json_close(w, ']');
@@ -454,13 +437,13 @@ static ef_status write_document(ef__request *r, ef_error *err)
     ef__json_open(&w, '{');
     ef__json_member_text(&w, "openapi", "3.1.0");
     ef__json_key(&w, "info");
-    write_json(&w,
-               "{\"title\":\"Everfold\",\"version\":\"%s\","
-               "\"license\":{\"name\":\"MIT\",\"identifier\":\"MIT\"}}",
-               ef_version());
+    ef__json_printf(&w,
+                    "{\"title\":\"Everfold\",\"version\":\"%s\","
+                    "\"license\":{\"name\":\"MIT\",\"identifier\":\"MIT\"}}",
+                    ef_version());
     ef__json_key(&w, "servers");
-    write_json(&w, "[{\"url\":\"%s\",\"description\":\"this server\"}]",
-               r->server->options.path[0] ? r->server->options.path : "/");
+    ef__json_printf(&w, "[{\"url\":\"%s\",\"description\":\"this server\"}]",
+                    r->server->options.path[0] ? r->server->options.path : "/");
     ef__json_member_open(&w, "paths", '{');
     for (size_t i = 0; (route = ef__route_at(i)) != NULL; i++)
         if (is_first(i) && !(route->operation->flags & EF__ROUTE_PAGE))

@@ -12,6 +12,7 @@ typedef struct schema {
     const ef__shape *shape; /* NULL: `text` is all of it */
     const char *text;       /* further members of "properties" */
     const char *needed;     /* those of `text` that are always there: "as_of" */
+    const ef__shape *more;  /* of HTTP only; may be NULL */
 } schema;
 
 #define LIST(item) "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/" item "\"}}"
@@ -38,150 +39,140 @@ typedef struct schema {
     OBJECT("\"mode\":" TEXT ",\"" count "\":" INTEGER ",\"rows\":" LIST("Row"),                    \
            "\"mode\",\"" count "\",\"rows\"")
 
+#define OF_GENERATION "\"scopes\":" LIST("Scope") ",\"program\":" TEXT
 #define BOOLEAN "{\"type\":\"boolean\"}"
 #define TIME_OR_NULL "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"
-#define MORE_OF_PROJECTION                                                                         \
-    "\"routed\":" BOOLEAN ",\"applied\":" INTEGER_OR_NULL ",\"ignored\":" INTEGER_OR_NULL          \
-    ",\"skipped\":" INTEGER_OR_NULL ",\"no_function\":" BOOLEAN                                    \
-    ",\"scopes\":" LIST("Scope") ",\"program\":" TEXT
+#define SHAPED(name_, shape_, ...)                                                                 \
+    {                                                                                              \
+        .name = (name_), .shape = &ef__shape_##shape_, ##__VA_ARGS__                               \
+    }
+#define WRITTEN(name_, text_)                                                                      \
+    {                                                                                              \
+        .name = (name_), .text = (text_)                                                           \
+    }
 
 static const schema schemas[] = {
-    {"PlacedOne", &ef__shape_append_result, NULL, NULL},
-    {"Placed", NULL, "{\"oneOf\":[" REF("PlacedOne") "," LIST("PlacedOne") "]}", NULL},
-    {"NewEvent", NULL, OBJECT("\"stream\":" TEXT "," NEW_EVENT, "\"type\",\"data\""), NULL},
-    {"Append", NULL, "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}", NULL},
-    {"AppendMany", NULL, "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}", NULL},
-    {"Lines", NULL, TEXT, NULL},
-    {"CloudEvent", NULL,
-     "{\"type\":\"object\",\"properties\":{\"specversion\":" TEXT ",\"id\":" TEXT
-     ",\"source\":" TEXT ",\"type\":" TEXT ",\"subject\":" TEXT ",\"time\":" TEXT
-     ",\"datacontenttype\":" TEXT
-     ",\"data\":{}},\"required\":[\"specversion\",\"id\",\"source\",\"type\"],"
-     "\"additionalProperties\":true}",
-     NULL},
-    {"CloudEvents", NULL, LIST("CloudEvent"), NULL},
-    {"Event", &ef__shape_event, NULL, NULL},
-    {"Events", NULL, LIST("Event"), NULL},
-    {"View", &ef__shape_view, "\"as_of\":" INTEGER ",\"blocked_streams\":" INTEGER, "\"as_of\""},
-    {"Views", NULL,
-     OBJECT("\"view_type\":" TEXT ",\"version\":" INTEGER ",\"items\":" LIST(
-                "View") ",\"count\":" INTEGER ",\"next\":" TEXT_OR_NULL ",\"as_of\":" INTEGER
-                        ",\"blocked_streams\":" INTEGER ",\"plan\":" TEXT ",\"looked\":" INTEGER,
-            "\"view_type\",\"version\",\"as_of\""),
-     NULL},
-    {"Scope", &ef__shape_scope, NULL, NULL},
-    {"Generation", &ef__shape_projection, MORE_OF_PROJECTION, "\"routed\",\"scopes\""},
-    {"Projection", &ef__shape_projection, MORE_OF_PROJECTION ",\"generations\":" LIST("Generation"),
-     "\"routed\",\"scopes\",\"program\",\"generations\""},
-    {"Projections", NULL, LIST("Generation"), NULL},
-    {"Program", NULL, TEXT, NULL},
-    {"Failure", &ef__shape_failure, "\"projection\":" TEXT, "\"projection\""},
-    {"Failures", NULL, LIST("Failure"), NULL},
-    {"Row", &ef__shape_row, "\"blocked\":" BOOLEAN ",\"skipped\":" BOOLEAN,
-     "\"blocked\",\"skipped\""},
-    {"Outbox", NULL,
-     OBJECT("\"mode\":" TEXT ",\"summary\":" OBJECT(
-                "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER
-                ",\"dead\":" INTEGER ",\"blocked\":" INTEGER
-                ",\"oldest\":{\"oneOf\":[" REF("Row") ",{\"type\":\"null\"}]}"
-                                                      ",\"blocked_since\":" TIME_OR_NULL,
-                "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\","
-                "\"oldest\"") ",\"rows\""
-                              ":" LIST("Row") ",\"next\":" TEXT_OR_NULL,
-            "\"mode\",\"summary\",\"rows\",\"next\""),
-     NULL},
-    {"RowGroup", &ef__shape_row_group, NULL, NULL},
-    {"RowGroups", NULL,
-     OBJECT("\"mode\":" TEXT ",\"rows\":" INTEGER
-            ",\"groups\":" LIST("RowGroup") ",\"more\":" BOOLEAN,
-            "\"mode\",\"rows\",\"groups\",\"more\""),
-     NULL},
-    {"Requeued", NULL, ACTED("requeued"), NULL},
-    {"Skipped", NULL, ACTED("skipped"), NULL},
-    {"Left", NULL, ACTED("left"), NULL},
-    {"AuditEntry", &ef__shape_audit_entry, NULL, NULL},
-    {"AuditEntries", NULL, LIST("AuditEntry"), NULL},
-    {"Run", &ef__shape_run, NULL, NULL},
-    {"Runs", NULL, LIST("Run"), NULL},
-    {"Gap", &ef__shape_gap, NULL, NULL},
-    {"Gaps", NULL, OBJECT("\"mode\":" TEXT ",\"gaps\":" LIST("Gap"), "\"mode\",\"gaps\""), NULL},
-    {"Lease", &ef__shape_lease, NULL, NULL},
-    {"Leases", NULL, LIST("Lease"), NULL},
-    {"Worker", &ef__shape_worker,
-     "\"late\":" BOOLEAN ",\"state\":{\"type\":\"string\",\"enum\":[\"working\",\"idle\","
-     "\"late\",\"stale\"]},\"target_partitions\":{\"type\":\"array\",\"items\":" TEXT "}",
-     "\"late\",\"state\",\"target_partitions\""},
-    {"Workers", NULL, LIST("Worker"), NULL},
-    {"Partition", &ef__shape_partition, NULL, NULL},
-    {"Partitions", NULL, LIST("Partition"), NULL},
-    {"PartitionChanged", &ef__shape_partition_sync_result, NULL, NULL},
-    {"Lane", &ef__shape_lane, NULL, NULL},
-    {"Lanes", NULL, LIST("Lane"), NULL},
-    {"Type", &ef__shape_type, NULL, NULL},
-    {"Types", NULL, LIST("Type"), NULL},
-    {"Store", &ef__shape_facts, NULL, NULL},
-    {"Head", &ef__shape_head, NULL, NULL},
-    {"Status", NULL,
-     OBJECT("\"version\":" TEXT ",\"mode\":" TEXT
-            ",\"head\":" REF("Head") ",\"store\":" REF("Store"),
-            "\"version\",\"mode\",\"head\",\"store\""),
-     NULL},
-    {"Retired", NULL, OBJECT("\"retired\":" INTEGER, "\"retired\""), NULL},
-    {"Difference", &ef__shape_difference, NULL, NULL},
-    {"Diff", &ef__shape_diff, "\"differences\":" LIST("Difference"), "\"differences\""},
-    {"ReplayWarning", NULL,
-     OBJECT("\"projection\":" TEXT ",\"tenant\":" TEXT ",\"stream\":" TEXT ",\"seq\":" INTEGER
-            ",\"position\":" INTEGER ",\"message\":" TEXT,
-            "\"projection\",\"tenant\",\"stream\",\"seq\",\"position\",\"message\""),
-     NULL},
-    {"ReplayLooked", &ef__shape_replay_result, "\"warnings\":" LIST("ReplayWarning"),
-     "\"warnings\""},
-    {"ViewStep", &ef__shape_event, "\"after\":{}", "\"after\""},
-    {"ViewPast", NULL,
-     OBJECT("\"before\":{},\"steps\":" LIST("ViewStep") ",\"more\":{\"type\":\"boolean\"}",
-            "\"before\",\"steps\",\"more\""),
-     NULL},
-    {"StreamHead", &ef__shape_stream, NULL, NULL},
-    {"Streams", NULL,
-     OBJECT("\"streams\":" LIST("StreamHead") ",\"next\":" TEXT_OR_NULL, "\"streams\",\"next\""),
-     NULL},
-    {"Publisher", &ef__shape_publisher,
-     "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER ",\"dead\":" INTEGER
-     ",\"blocked\":" INTEGER ",\"kept\":" INTEGER ",\"sink\":" OBJECT_OR_NULL,
-     "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\",\"kept\",\"sink\""},
-    {"Publishers", NULL, LIST("Publisher"), NULL},
-    {"Discarded", NULL, OBJECT("\"discarded\":" INTEGER, "\"discarded\""), NULL},
-    {"Token", NULL, OBJECT(TOKEN, TOKEN_NEEDED), NULL},
-    {"Tokens", NULL, LIST("Token"), NULL},
-    {"MadeToken", NULL, OBJECT(TOKEN ",\"token\":" TEXT, TOKEN_NEEDED ",\"token\""), NULL},
-    {"Explained", NULL, ANY_OBJECT, NULL},
-    {"TrialView", &ef__shape_trial_view, NULL, NULL},
-    {"DraftRow", &ef__shape_draft_row, NULL, NULL},
-    {"Drafted", &ef__shape_draft_result, "\"rows\":" LIST("DraftRow"), "\"rows\""},
-    {"Trial", &ef__shape_trial, "\"views\":" LIST("TrialView"), "\"views\""},
-    {"Sample", &ef__shape_sample, NULL, NULL},
-    {"Minute", &ef__shape_minute, NULL, NULL},
-    {"Samples", NULL, "{\"anyOf\":[" LIST("Sample") "," LIST("Minute") "]}", NULL},
-    {"Who", NULL,
-     OBJECT("\"name\":" TEXT ",\"scopes\":{\"type\":\"array\",\"items\":" TEXT
-            "},\"tenant\":" TEXT_OR_NULL,
-            "\"name\",\"scopes\",\"tenant\""),
-     NULL},
-    {"Overview", NULL, ANY_OBJECT, NULL},
-    {"Version", NULL,
-     OBJECT("\"version\":" TEXT ",\"mode\":" TEXT ",\"journal\":" TEXT ",\"journal_id\":" TEXT
-            ",\"started_at\":{\"type\":\"string\",\"format\":\"date-time\"}",
-            "\"version\",\"mode\",\"journal\",\"journal_id\",\"started_at\""),
-     NULL},
-    {"OpenApi", NULL, ANY_OBJECT, NULL},
-    {"Problem", NULL,
-     OBJECT("\"type\":" TEXT ",\"title\":" TEXT ",\"status\":" INTEGER
-            ",\"code\":" REF("Code") ",\"detail\":" TEXT ",\"asked\":" INTEGER ",\"found\":" INTEGER
-                                     ",\"hint\":" TEXT
-                                     ",\"mistakes\":{\"type\":\"array\",\"items\":" ANY_OBJECT "}",
-            "\"type\",\"title\",\"status\",\"code\",\"detail\""),
-     NULL},
-    {NULL, NULL, NULL, NULL},
+    SHAPED("PlacedOne", append_result),
+    WRITTEN("Placed", "{\"oneOf\":[" REF("PlacedOne") "," LIST("PlacedOne") "]}"),
+    WRITTEN("NewEvent", OBJECT("\"stream\":" TEXT "," NEW_EVENT, "\"type\",\"data\"")),
+    WRITTEN("Append", "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}"),
+    WRITTEN("AppendMany", "{\"oneOf\":[" REF("NewEvent") "," LIST("NewEvent") "]}"),
+    WRITTEN("Lines", TEXT),
+    WRITTEN("CloudEvent", "{\"type\":\"object\",\"properties\":{\"specversion\":" TEXT
+                          ",\"id\":" TEXT ",\"source\":" TEXT ",\"type\":" TEXT ",\"subject\":" TEXT
+                          ",\"time\":" TEXT ",\"datacontenttype\":" TEXT
+                          ",\"data\":{}},\"required\":[\"specversion\",\"id\",\"source\",\"type\"],"
+                          "\"additionalProperties\":true}"),
+    WRITTEN("CloudEvents", LIST("CloudEvent")),
+    SHAPED("Event", event),
+    WRITTEN("Events", LIST("Event")),
+    SHAPED("View", view, .text = "\"as_of\":" INTEGER ",\"blocked_streams\":" INTEGER,
+           .needed = "\"as_of\""),
+    WRITTEN("Views", OBJECT("\"view_type\":" TEXT ",\"version\":" INTEGER ",\"items\":" LIST(
+                                "View") ",\"count\":" INTEGER ",\"next\":" TEXT_OR_NULL
+                                        ",\"as_of\":" INTEGER ",\"blocked_streams\":" INTEGER
+                                        ",\"plan\":" TEXT ",\"looked\":" INTEGER,
+                            "\"view_type\",\"version\",\"as_of\"")),
+    SHAPED("Scope", scope),
+    SHAPED("Generation", projection, .more = &ef__shape_projection_more, .text = OF_GENERATION,
+           .needed = "\"scopes\""),
+    SHAPED("Projection", projection, .more = &ef__shape_projection_more,
+           .text = OF_GENERATION ",\"generations\":" LIST("Generation"),
+           .needed = "\"scopes\",\"program\",\"generations\""),
+    WRITTEN("Projections", LIST("Generation")),
+    WRITTEN("Program", TEXT),
+    SHAPED("Failure", failure, .text = "\"projection\":" TEXT, .needed = "\"projection\""),
+    WRITTEN("Failures", LIST("Failure")),
+    SHAPED("Row", row, .more = &ef__shape_row_more),
+    WRITTEN("Outbox",
+            OBJECT("\"mode\":" TEXT ",\"summary\":" OBJECT(
+                       "\"pending\":" INTEGER ",\"processing\":" INTEGER ",\"failed\":" INTEGER
+                       ",\"dead\":" INTEGER ",\"blocked\":" INTEGER
+                       ",\"oldest\":{\"oneOf\":[" REF("Row") ",{\"type\":\"null\"}]}"
+                                                             ",\"blocked_since\":" TIME_OR_NULL,
+                       "\"pending\",\"processing\",\"failed\",\"dead\",\"blocked\","
+                       "\"oldest\"") ",\"rows\""
+                                     ":" LIST("Row") ",\"next\":" TEXT_OR_NULL,
+                   "\"mode\",\"summary\",\"rows\",\"next\"")),
+    SHAPED("RowGroup", row_group),
+    WRITTEN("RowGroups", OBJECT("\"mode\":" TEXT ",\"rows\":" INTEGER
+                                ",\"groups\":" LIST("RowGroup") ",\"more\":" BOOLEAN,
+                                "\"mode\",\"rows\",\"groups\",\"more\"")),
+    WRITTEN("Requeued", ACTED("requeued")),
+    WRITTEN("Skipped", ACTED("skipped")),
+    WRITTEN("Left", ACTED("left")),
+    SHAPED("AuditEntry", audit_entry),
+    WRITTEN("AuditEntries", LIST("AuditEntry")),
+    SHAPED("Run", run),
+    WRITTEN("Runs", LIST("Run")),
+    SHAPED("Gap", gap),
+    WRITTEN("Gaps", OBJECT("\"mode\":" TEXT ",\"gaps\":" LIST("Gap"), "\"mode\",\"gaps\"")),
+    SHAPED("Lease", lease),
+    WRITTEN("Leases", LIST("Lease")),
+    SHAPED("Worker", worker, .more = &ef__shape_worker_more,
+           .text = "\"target_partitions\":{\"type\":\"array\",\"items\":" TEXT "}",
+           .needed = "\"target_partitions\""),
+    WRITTEN("Workers", LIST("Worker")),
+    SHAPED("Partition", partition),
+    WRITTEN("Partitions", LIST("Partition")),
+    SHAPED("PartitionChanged", partition_sync_result),
+    SHAPED("Lane", lane),
+    WRITTEN("Lanes", LIST("Lane")),
+    SHAPED("Type", type),
+    WRITTEN("Types", LIST("Type")),
+    SHAPED("Store", facts),
+    SHAPED("Head", head),
+    WRITTEN("Status", OBJECT("\"version\":" TEXT ",\"mode\":" TEXT
+                             ",\"head\":" REF("Head") ",\"store\":" REF("Store"),
+                             "\"version\",\"mode\",\"head\",\"store\"")),
+    WRITTEN("Retired", OBJECT("\"retired\":" INTEGER, "\"retired\"")),
+    SHAPED("Difference", difference),
+    SHAPED("Diff", diff, .text = "\"differences\":" LIST("Difference"),
+           .needed = "\"differences\""),
+    WRITTEN("ReplayWarning",
+            OBJECT("\"projection\":" TEXT ",\"tenant\":" TEXT ",\"stream\":" TEXT
+                   ",\"seq\":" INTEGER ",\"position\":" INTEGER ",\"message\":" TEXT,
+                   "\"projection\",\"tenant\",\"stream\",\"seq\",\"position\",\"message\"")),
+    SHAPED("ReplayLooked", replay_result, .text = "\"warnings\":" LIST("ReplayWarning"),
+           .needed = "\"warnings\""),
+    SHAPED("ViewStep", event, .text = "\"after\":{}", .needed = "\"after\""),
+    WRITTEN("ViewPast",
+            OBJECT("\"before\":{},\"steps\":" LIST("ViewStep") ",\"more\":{\"type\":\"boolean\"}",
+                   "\"before\",\"steps\",\"more\"")),
+    SHAPED("StreamHead", stream),
+    WRITTEN("Streams", OBJECT("\"streams\":" LIST("StreamHead") ",\"next\":" TEXT_OR_NULL,
+                              "\"streams\",\"next\"")),
+    SHAPED("Publisher", publisher, .more = &ef__shape_summary,
+           .text = "\"kept\":" INTEGER ",\"sink\":" OBJECT_OR_NULL, .needed = "\"kept\",\"sink\""),
+    WRITTEN("Publishers", LIST("Publisher")),
+    WRITTEN("Discarded", OBJECT("\"discarded\":" INTEGER, "\"discarded\"")),
+    WRITTEN("Token", OBJECT(TOKEN, TOKEN_NEEDED)),
+    WRITTEN("Tokens", LIST("Token")),
+    WRITTEN("MadeToken", OBJECT(TOKEN ",\"token\":" TEXT, TOKEN_NEEDED ",\"token\"")),
+    WRITTEN("Explained", ANY_OBJECT),
+    SHAPED("TrialView", trial_view),
+    SHAPED("DraftRow", draft_row),
+    SHAPED("Drafted", draft_result, .text = "\"rows\":" LIST("DraftRow"), .needed = "\"rows\""),
+    SHAPED("Trial", trial, .text = "\"views\":" LIST("TrialView"), .needed = "\"views\""),
+    SHAPED("Sample", sample),
+    SHAPED("Minute", minute),
+    WRITTEN("Samples", "{\"anyOf\":[" LIST("Sample") "," LIST("Minute") "]}"),
+    WRITTEN("Who", OBJECT("\"name\":" TEXT ",\"scopes\":{\"type\":\"array\",\"items\":" TEXT
+                          "},\"tenant\":" TEXT_OR_NULL,
+                          "\"name\",\"scopes\",\"tenant\"")),
+    WRITTEN("Overview", ANY_OBJECT),
+    WRITTEN("Version", OBJECT("\"version\":" TEXT ",\"mode\":" TEXT ",\"journal\":" TEXT
+                              ",\"journal_id\":" TEXT
+                              ",\"started_at\":{\"type\":\"string\",\"format\":\"date-time\"}",
+                              "\"version\",\"mode\",\"journal\",\"journal_id\",\"started_at\"")),
+    WRITTEN("OpenApi", ANY_OBJECT),
+    WRITTEN("Problem",
+            OBJECT("\"type\":" TEXT ",\"title\":" TEXT ",\"status\":" INTEGER ",\"code\":" REF(
+                       "Code") ",\"detail\":" TEXT ",\"asked\":" INTEGER ",\"found\":" INTEGER
+                               ",\"hint\":" TEXT
+                               ",\"mistakes\":{\"type\":\"array\",\"items\":" ANY_OBJECT "}",
+                   "\"type\",\"title\",\"status\",\"code\",\"detail\"")),
+    {.name = NULL},
 };
 
 static const char *const plain_schemas[] = {
@@ -213,6 +204,7 @@ static void write_field(ef__json_writer *w, const ef__field *field)
         return;
     }
     ef__json_open(w, '{');
+    ef__json_member_text(w, "type", "string");
     ef__json_member_open(w, "enum", '[');
     for (size_t i = 0; i < words; i++)
         ef__json_str(w, ef_str_from(field->word((int)i)));
@@ -220,19 +212,31 @@ static void write_field(ef__json_writer *w, const ef__field *field)
     ef__json_close(w, '}');
 }
 
+static void write_properties(ef__json_writer *w, const ef__shape *shape)
+{
+    for (size_t i = 0; shape && i < shape->count; i++)
+        write_field(w, &shape->fields[i]);
+}
+
+static void write_keys(ef__json_writer *w, const ef__shape *shape)
+{
+    for (size_t i = 0; shape && i < shape->count; i++)
+        ef__json_str(w, ef_str_from(shape->fields[i].key));
+}
+
 static void write_shape(ef__json_writer *w, const schema *s)
 {
     ef__json_open(w, '{');
     ef__json_member_text(w, "type", "object");
     ef__json_member_open(w, "properties", '{');
-    for (size_t i = 0; i < s->shape->count; i++)
-        write_field(w, &s->shape->fields[i]);
+    write_properties(w, s->shape);
+    write_properties(w, s->more);
     if (s->text)
         ef__json_raw(w, ef_str_from(s->text));
     ef__json_close(w, '}');
     ef__json_member_open(w, "required", '[');
-    for (size_t i = 0; i < s->shape->count; i++)
-        ef__json_str(w, ef_str_from(s->shape->fields[i].key));
+    write_keys(w, s->shape);
+    write_keys(w, s->more);
     if (s->needed)
         ef__json_raw(w, ef_str_from(s->needed));
     ef__json_close(w, ']');

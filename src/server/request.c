@@ -6,6 +6,8 @@
 #include "../base/limits.h"
 
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 static int hex_digit(char c)
 {
@@ -125,6 +127,19 @@ ef_str ef__request_media(ef__request *r)
         ((char *)(uintptr_t)type.ptr)[n++] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
     }
     return (ef_str){type.ptr, n};
+}
+
+void ef__json_printf(ef__json_writer *w, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    assert(length > 0 && (size_t)length < sizeof(text));
+    ef__json_raw(w, (ef_str){text, (size_t)length});
 }
 
 void ef__request_write(ef__request *r, const void *items, size_t count)

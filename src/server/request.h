@@ -135,6 +135,9 @@ static inline ef__json_writer ef__request_writer(ef__request *r)
     return (ef__json_writer)EF__JSON_WRITER(&r->out);
 }
 
+/* A JSON value of at most 1,023 bytes. The arguments are not escaped: they need no escapes. */
+__attribute__((format(printf, 2, 3))) void ef__json_printf(ef__json_writer *w, const char *format,
+                                                           ...);
 /* Writes objects as the operation describes its response: an array of its shape, or one. */
 void ef__request_write(ef__request *r, const void *items, size_t count);
 /* The same with a list that `call` has read; releases the list. Returns the status of the call. */

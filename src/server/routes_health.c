@@ -17,6 +17,7 @@
 #include <everfold/worker.h>
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -45,6 +46,15 @@ typedef struct check {
     char detail[EF_ERROR_TEXT_MAX];
 } check;
 
+__attribute__((format(printf, 2, 3))) static void describe(check *out, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(out->detail, sizeof(out->detail), format, arguments);
+    va_end(arguments);
+}
+
 static void check_journal(const ef__server *server, check *out)
 {
     ef_error err = EF_ERROR_INIT;
@@ -53,9 +63,9 @@ static void check_journal(const ef__server *server, check *out)
     out->name = "journal";
     out->ok = ef_journal_head(server->options.journal, &head, &err) == EF_OK;
     if (out->ok)
-        (void)snprintf(out->detail, sizeof(out->detail), "at position %" PRId64, head.position);
+        describe(out, "at position %" PRId64, head.position);
     else
-        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_message(err.status));
+        describe(out, "%s", ef_status_message(err.status));
 }
 
 /* Counts several times, because workers write meanwhile: only a lasting difference is an error. */
@@ -106,15 +116,13 @@ static void check_integrity(const ef__server *server, ef_status st, int64_t unac
     out->name = "integrity";
     out->ok = !damaged && unaccounted == 0;
     if (damaged)
-        (void)snprintf(out->detail, sizeof(out->detail), "%s: everfold doctor --deep",
-                       ef_status_message(EF_DAMAGED));
+        describe(out, "%s: everfold doctor --deep", ef_status_message(EF_DAMAGED));
     else if (unaccounted != 0)
-        (void)snprintf(out->detail, sizeof(out->detail),
-                       "%" PRId64 " events are unaccounted for: everfold gaps detect", unaccounted);
+        describe(out, "%" PRId64 " events are unaccounted for: everfold gaps detect", unaccounted);
     else if (st != EF_OK)
-        (void)snprintf(out->detail, sizeof(out->detail), "nothing is known to be wrong");
+        describe(out, "nothing is known to be wrong");
     else
-        (void)snprintf(out->detail, sizeof(out->detail), "every event is accounted for");
+        describe(out, "every event is accounted for");
 }
 
 static void check_views(const ef__server *server, check *out, check *integrity)
@@ -127,9 +135,9 @@ static void check_views(const ef__server *server, check *out, check *integrity)
     out->name = "views";
     out->ok = st == EF_OK;
     if (st == EF_OK)
-        (void)snprintf(out->detail, sizeof(out->detail), "%zu generations", generations);
+        describe(out, "%zu generations", generations);
     else
-        (void)snprintf(out->detail, sizeof(out->detail), "%s", ef_status_message(err.status));
+        describe(out, "%s", ef_status_message(err.status));
     check_integrity(server, st, st == EF_OK ? unaccounted : 0, integrity);
 }
 
@@ -153,14 +161,13 @@ static void check_disk(const ef__server *server, check *out)
     out->name = "disk";
     out->ok = !ef__disk_is_low(&disk);
     if (disk.free_bytes < 0)
-        (void)snprintf(out->detail, sizeof(out->detail), "%s",
-                       out->ok ? "not known for this store" : ef_status_message(EF_FULL));
+        describe(out, "%s", out->ok ? "not known for this store" : ef_status_message(EF_FULL));
     else
-        (void)snprintf(out->detail, sizeof(out->detail), "%s%" PRId64 " bytes free%s",
-                       ef__disk_is_full(&disk) ? "the disk is full: "
-                       : out->ok               ? ""
-                                               : "the disk is almost full: ",
-                       disk.free_bytes, out->ok ? "" : "; free disk space");
+        describe(out, "%s%" PRId64 " bytes free%s",
+                 ef__disk_is_full(&disk) ? "the disk is full: "
+                 : out->ok               ? ""
+                                         : "the disk is almost full: ",
+                 disk.free_bytes, out->ok ? "" : "; free disk space");
 }
 
 static void check_tasks(const ef__server *server, check *out)
@@ -171,16 +178,14 @@ static void check_tasks(const ef__server *server, check *out)
     out->name = "progress";
     out->ok = true;
     if (count > 0)
-        (void)snprintf(out->detail, sizeof(out->detail), "%zu tasks make progress", count);
+        describe(out, "%zu tasks make progress", count);
     else
-        (void)snprintf(out->detail, sizeof(out->detail), "this process runs no tasks");
+        describe(out, "this process runs no tasks");
     for (size_t i = 0; i < count; i++)
         if (tasks[i].stalled_us > STALLED_US) {
             out->ok = false;
-            (void)snprintf(out->detail, sizeof(out->detail),
-                           "%.15s has got nowhere for %" PRId64 " s: %s", tasks[i].name,
-                           tasks[i].stalled_us / 1000000,
-                           ef_status_message(tasks[i].last_error.status));
+            describe(out, "%.15s has got nowhere for %" PRId64 " s: %s", tasks[i].name,
+                     tasks[i].stalled_us / 1000000, ef_status_message(tasks[i].last_error.status));
         }
 }
 

@@ -141,108 +141,60 @@ ef__trace_counts ef__tracer_counts(const ef__server *server)
 
 /* --- as OTLP ---------------------------------------------------------------------------------- */
 
-static void begin_attribute(ef__json_writer *w, const char *key, const char *kind)
+static void add_attribute(ef__json_writer *w, const char *key, const char *value)
 {
-    ef__json_open(w, '{');
-    ef__json_member_text(w, "key", key);
-    ef__json_member_open(w, "value", '{');
-    ef__json_key(w, kind);
-}
-
-static void end_attribute(ef__json_writer *w)
-{
-    ef__json_close(w, '}');
-    ef__json_close(w, '}');
-}
-
-static void add_text(ef__json_writer *w, const char *key, const char *value)
-{
-    begin_attribute(w, key, "stringValue");
-    ef__json_str(w, ef_str_from(value));
-    end_attribute(w);
+    ef__json_printf(w, "{\"key\":\"%s\",\"value\":{\"stringValue\":\"%s\"}}", key, value);
 }
 
 /* 64-bit integers are strings in OTLP's JSON. */
 static void add_number(ef__json_writer *w, const char *key, int64_t value)
 {
-    char text[32];
-
-    (void)snprintf(text, sizeof(text), "%" PRId64, value);
-    begin_attribute(w, key, "intValue");
-    ef__json_str(w, ef_str_from(text));
-    end_attribute(w);
-}
-
-static void add_member(ef__json_writer *w, const char *key, const char *value)
-{
-    ef__json_member_text(w, key, value);
-}
-
-static void add_nanos(ef__json_writer *w, const char *key, int64_t us)
-{
-    char text[32];
-
-    (void)snprintf(text, sizeof(text), "%" PRId64 "000", us);
-    add_member(w, key, text);
+    ef__json_printf(w, "{\"key\":\"%s\",\"value\":{\"intValue\":\"%" PRId64 "\"}}", key, value);
 }
 
 static void write_span(ef__json_writer *w, const span *s)
 {
-    char name[128];
-
-    (void)snprintf(name, sizeof(name), "%s %s", s->method, s->route);
     ef__json_open(w, '{');
-    add_member(w, "traceId", s->trace);
-    add_member(w, "spanId", s->id);
+    ef__json_member_text(w, "traceId", s->trace);
+    ef__json_member_text(w, "spanId", s->id);
     if (s->parent[0])
-        add_member(w, "parentSpanId", s->parent);
-    add_member(w, "name", s->route[0] ? name : s->method);
+        ef__json_member_text(w, "parentSpanId", s->parent);
+    ef__json_key(w, "name");
+    ef__json_printf(w, "\"%s%s%s\"", s->method, s->route[0] ? " " : "", s->route);
     ef__json_member_int(w, "kind", 2); /* a server's */
-    add_nanos(w, "startTimeUnixNano", s->began_us);
-    add_nanos(w, "endTimeUnixNano", s->ended_us);
+    ef__json_key(w, "startTimeUnixNano");
+    ef__json_printf(w, "\"%" PRId64 "000\"", s->began_us);
+    ef__json_key(w, "endTimeUnixNano");
+    ef__json_printf(w, "\"%" PRId64 "000\"", s->ended_us);
     ef__json_member_open(w, "attributes", '[');
-    add_text(w, "http.request.method", s->method);
-    add_text(w, "http.route", s->route);
+    add_attribute(w, "http.request.method", s->method);
+    add_attribute(w, "http.route", s->route);
     add_number(w, "http.response.status_code", s->status);
     add_number(w, "http.request.body.size", s->body_bytes);
     add_number(w, "http.response.body.size", s->answer_bytes);
     ef__json_close(w, ']');
-    ef__json_member_open(w, "status", '{');
-    if (s->status >= 500) {
-        ef__json_member_int(w, "code", 2);
-    }
-    ef__json_close(w, '}');
+    ef__json_key(w, "status");
+    ef__json_raw(w, s->status >= 500 ? EF_STR("{\"code\":2}") : EF_STR("{}"));
     ef__json_close(w, '}');
 }
 
 static void write_batch(const ef__tracer *t, ef__buf *out, const span *spans, size_t count)
 {
     const char *name = t->server->options.otlp_service;
-    ef__json_writer writer = EF__JSON_WRITER(out), *w = &writer;
+    ef__json_writer w = EF__JSON_WRITER(out);
 
-    ef__json_open(w, '{');
-    ef__json_member_open(w, "resourceSpans", '[');
-    ef__json_open(w, '{');
-    ef__json_member_open(w, "resource", '{');
-    ef__json_member_open(w, "attributes", '[');
-    add_text(w, "service.name", name ? name : "everfold");
-    add_text(w, "service.version", ef_version());
-    ef__json_close(w, ']');
-    ef__json_close(w, '}');
-    ef__json_member_open(w, "scopeSpans", '[');
-    ef__json_open(w, '{');
-    ef__json_member_open(w, "scope", '{');
-    add_member(w, "name", "everfold");
-    ef__json_close(w, '}');
-    ef__json_member_open(w, "spans", '[');
+    ef__buf_add_text(out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":["
+                          "{\"key\":\"service.name\",\"value\":{\"stringValue\":");
+    ef__json_str(&w, ef_str_from(name ? name : "everfold"));
+    ef__buf_add_text(out, "}}");
+    add_attribute(&w, "service.version", ef_version());
+    ef__buf_add_text(out, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"everfold\"},\"spans\":");
+    w = (ef__json_writer)EF__JSON_WRITER(out);
+    ef__json_open(&w, '[');
     for (size_t i = 0; i < count; i++)
-        write_span(w, &spans[i]);
-    ef__json_close(w, ']');
-    ef__json_close(w, '}');
-    ef__json_close(w, ']');
-    ef__json_close(w, '}');
-    ef__json_close(w, ']');
-    ef__json_close(w, '}');
+        write_span(&w, &spans[i]);
+    ef__json_close(&w, ']');
+    ef__buf_add_text(out, "}]}]}");
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
