@@ -1,5 +1,5 @@
 /*
- * front_act.c - the public API for operators: actions on retry rows, and the audit log.
+ * front_act.c - the public API for operators: actions on retry rows.
  *
  * This file finds the rows, with the lists of the public API; a back end only revises the rows that
  * it is given (ops->revise), and checks each again in its transaction. A bulk operation revises
@@ -243,64 +243,4 @@ ef_status ef_outbox_requeue_dead(ef_journal *journal, const ef_outbox_bulk *bulk
     if (out_count)
         *out_count = run.count;
     return st;
-}
-
-/* --- skips ------------------------------------------------------------------------------------ */
-
-ef_status ef__skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
-{
-    return journal->control->records->skip_add(journal->control, entry, err);
-}
-
-ef_status ef__skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
-                      size_t limit, ef__skip_list *out, ef_error *err)
-{
-    ef_status st = EF__LIST_PREPARE(out, err);
-
-    return st == EF_OK ? journal->control->records->skip_ls(journal->control, projection, version,
-                                                            after, limit, out, err)
-                       : st;
-}
-
-/* --- the audit log ---------------------------------------------------------------------------- */
-
-ef_status ef_audit_add(ef_journal *journal, const ef_audit_entry *entry, ef_error *err)
-{
-    ef_status st = ef__need_writable(journal, "ef_audit_add", err);
-
-    if (st == EF_OK)
-        st = ef__need(entry, "entry", err);
-    if (st == EF_OK)
-        st = ef__name_parse("action", entry->action, 1, false, err);
-    if (st == EF_OK)
-        st = ef__name_parse("actor", entry->actor, 0, false, err);
-    if (st == EF_OK)
-        st = ef__text_check("reason", entry->reason, EF_LIMIT_REASON_BYTES, err);
-    if (st == EF_OK)
-        st = ef__name_parse("lane", entry->lane, 0, false, err);
-    if (st == EF_OK)
-        st = ef__name_parse("tenant", entry->tenant, 0, false, err);
-    if (st == EF_OK)
-        st = ef__name_parse("stream", entry->stream, 0, false, err);
-    return st == EF_OK ? journal->control->records->audit_add(journal->control, entry, err) : st;
-}
-
-ef_status ef_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
-                      ef_error *err)
-{
-    ef_audit_query whole = query ? *query : (ef_audit_query){0};
-    ef_status st = ef__need_journal(journal, err);
-
-    if (st == EF_OK)
-        st = ef__need(out, "out", err);
-    if (st == EF_OK)
-        st = EF__LIST_PREPARE(out, err);
-    if (st == EF_OK)
-        st = ef__limit_resolve(&whole.limit, err);
-    if (st != EF_OK)
-        return st;
-    if (whole.before <= 0)
-        whole.before = INT64_MAX;
-    st = journal->control->records->audit_ls(journal->control, &whole, out, err);
-    return EF__LIST_FINISH(out, st);
 }

@@ -1,5 +1,5 @@
 /*
- * front_events.c - the public API of events: checks, appends and reads.
+ * front_events.c - the public API of events and streams: checks, appends and reads.
  */
 #include "front_priv.h"
 
@@ -478,4 +478,56 @@ ef_status ef_journal_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_b
                       "or the log",
                       EF_STR_ARG(id), journal->store->name);
     return finish_batch(out, ef__damage_note(journal, st, err));
+}
+
+/* --- streams ---------------------------------------------------------------------------------- */
+
+ef_status ef_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
+                         int64_t *out_position, ef_error *err)
+{
+    int64_t seq = 0, position = 0;
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__name_parse("tenant", tenant, 0, false, err);
+    if (st == EF_OK)
+        st = ef__name_parse("stream", stream, 1, false, err);
+    if (st == EF_OK)
+        st = journal->events->stream_head(journal, tenant, stream, &seq, &position, err);
+    (void)ef__damage_note(journal, st, err);
+    if (st != EF_OK)
+        return st;
+    if (out_seq)
+        *out_seq = seq;
+    if (out_position)
+        *out_position = position;
+    return EF_OK;
+}
+
+ef_status ef_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
+                       size_t limit, ef_stream_list *out, ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st != EF_OK)
+        return st;
+    out->next[0] = '\0';
+    st = EF__LIST_PREPARE(out, err);
+    if (st == EF_OK && !any_tenant)
+        st = ef__name_parse("tenant", tenant, 0, false, err);
+    if (st == EF_OK)
+        st = ef__str_check("after", after, err);
+    if (st == EF_OK)
+        st = ef__limit_resolve(&limit, err);
+    if (st == EF_OK)
+        st = journal->events->stream_ls
+                 ? journal->events->stream_ls(journal, tenant, any_tenant, after, limit, out, err)
+                 : ef_fail(
+                       err, EF_UNSUPPORTED,
+                       "a journal on %s does not list its streams: list the subjects of the broker",
+                       journal->store->name);
+    (void)ef__damage_note(journal, st, err);
+    return EF__LIST_FINISH(out, st);
 }

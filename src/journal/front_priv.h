@@ -53,12 +53,17 @@ ef_status ef__rows_search(ef_journal *journal, const ef_outbox_query *query, ef_
 /* Returns `st`. After a success it wakes the workers, because no append announces this change. */
 ef_status ef__wake_on_success(ef_journal *journal, ef_status st);
 
+/* The checks of a call that lists something: journal and list are not NULL, and the list is empty.
+ */
+#define EF__LIST_BEGIN(journal, list, err)                                                         \
+    (!(journal) || !(list) ? ef__need(NULL, (journal) ? "out" : "journal", (err))                  \
+                           : EF__LIST_PREPARE(list, err))
 /* Empties a result list and prepares its memory, `list->room`. */
 #define EF__LIST_PREPARE(list, err)                                                                \
     ((list)->items = NULL, (list)->count = 0, ef__memory_prepare(&(list)->room, (err)))
 /* Empties the list of a failed call. */
 #define EF__LIST_FINISH(list, st)                                                                  \
-    ((st) == EF_OK ? (st) : ((list)->items = NULL, (list)->count = 0, (st)))
+    ((st) == EF_OK || !(list) ? (st) : ((list)->items = NULL, (list)->count = 0, (st)))
 
 /* The text of a generated event id. */
 typedef struct ef__made_id {

@@ -5,6 +5,7 @@
 #define EF_JOURNAL_LEASE_H
 
 #include "../base/limits.h"
+#include "../core/lease_rule.h"
 
 #include <everfold/everfold.h>
 
@@ -77,12 +78,12 @@ ef_status ef__journal_partition_count(ef_journal *journal, int32_t *out, ef_erro
  * EF_LEASE_HELD  another worker holds it; err->found is the number of milliseconds left
  */
 ef_status ef__lease_acquire_one(ef_journal *journal, const ef_lease_key *key, ef_str holder,
-                            int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
-                            ef_error *err);
+                                int64_t lease_ms, int64_t *out_token, int64_t *out_until_us,
+                                ef_error *err);
 
 /* EF_LEASE_LOST: it was taken over; nothing is changed. */
 ef_status ef__lease_release_one(ef_journal *journal, const ef_lease_key *key, int64_t token,
-                            ef_error *err);
+                                ef_error *err);
 /*
  * Applies the calls in order, in one transaction, with the heartbeat. If the clock was set back, a
  * heartbeat also rewrites leases and heartbeats whose times lie in the future: live ones continue
@@ -103,6 +104,11 @@ ef_status ef__worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t i
                            int64_t *out_purged, ef_error *err);
 
 /* --- shared by back ends ---------------------------------------------------------------------- */
+
+/* Decides a call by the row of its lease, and sets its status, token, until_us and left_ms. On
+ * EF_OK the caller stores *out_row. EF_LEASE_HELD, EF_LEASE_LOST: refused; `err` may be NULL. */
+ef_status ef__lease_call_decide(ef_lease_call *call, const ef__lease_row *row, int64_t now_us,
+                                ef__lease_row *out_row, ef_error *err);
 
 /* Sets `live`, `late` and `state` of a worker at `now_us` of the store's clock. On entry `state`
  * is that of its last heartbeat: working or idle. */

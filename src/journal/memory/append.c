@@ -70,99 +70,6 @@ int64_t ef__mem_event_by_seq(const mem_journal *mem, size_t stream, int64_t seq)
                             &key);
 }
 
-mem_type *ef__mem_type_find(const mem_journal *mem, ef_str name)
-{
-    for (size_t i = 0; i < mem->type_count; i++)
-        if (ef_str_equal(mem->types[i].name, name))
-            return &mem->types[i];
-    return NULL;
-}
-
-ef_str ef__mem_type_canonical(const mem_journal *mem, ef_str name)
-{
-    const mem_type *type = ef__mem_type_find(mem, name);
-
-    return type && type->alias_of.len ? type->alias_of : name;
-}
-
-/* --- types ------------------------------------------------------------------------------------ */
-
-static ef_status check_type_creation(const mem_journal *mem, ef_str tenant, ef_str type,
-                                     ef_error *err)
-{
-    int64_t created = 0;
-
-    for (size_t i = 0; i < mem->type_count; i++)
-        created += !mem->types[i].registered && ef_str_equal(mem->types[i].tenant, tenant);
-    return ef__type_create_check(&mem->base.options, tenant, type, created,
-                                 (int64_t)mem->type_count, err);
-}
-
-/* `tenant`: the tenant whose append creates the type; NULL: the type is registered. */
-static ef_status add_type(mem_journal *mem, ef_str name, const ef_str *tenant, mem_type **out,
-                          ef_error *err)
-{
-    mem_type type = {.intent = EF_INTENT_PROJECTION_AND_REPLAY, .registered = !tenant};
-
-    if (!ef__mem_grow((void **)&mem->types, &mem->type_cap, mem->type_count, sizeof *mem->types) ||
-        !ef__mem_text_set(&type.name, name) ||
-        !ef__mem_text_set(&type.tenant, tenant ? *tenant : (ef_str){0}))
-        return ef__mem_no_memory(err);
-    mem->types[mem->type_count] = type;
-    *out = &mem->types[mem->type_count++];
-    return EF_OK;
-}
-
-static ef_status check_alias(const mem_journal *mem, const ef_type *type, ef_error *err)
-{
-    const mem_type *target = ef__mem_type_find(mem, type->alias_of);
-
-    if (target && target->alias_of.len)
-        return ef_fail(err, EF_BAD_INPUT, "type \"%.*s\": \"%.*s\" is an alias itself",
-                       EF_STR_ARG(type->name), EF_STR_ARG(type->alias_of));
-    for (size_t i = 0; i < mem->type_count; i++)
-        if (ef_str_equal(mem->types[i].alias_of, type->name))
-            return ef_fail(err, EF_BAD_INPUT,
-                           "type \"%.*s\" cannot be an alias: \"%.*s\" is an alias of it",
-                           EF_STR_ARG(type->name), EF_STR_ARG(mem->types[i].name));
-    return EF_OK;
-}
-
-static ef_status set_type(mem_journal *mem, const ef_type *type, ef_error *err)
-{
-    mem_type *row = NULL;
-    ef_str alias = {0};
-    ef_status st;
-
-    if (type->alias_of.len) {
-        if ((st = check_alias(mem, type, err)) != EF_OK)
-            return st;
-        /* The canonical type is created too, so that it can be listed and set. */
-        if (!ef__mem_type_find(mem, type->alias_of) &&
-            (st = add_type(mem, type->alias_of, NULL, &row, err)) != EF_OK)
-            return st;
-    }
-    row = ef__mem_type_find(mem, type->name);
-    if (!row && (st = add_type(mem, type->name, NULL, &row, err)) != EF_OK)
-        return st;
-    if (!ef__mem_text_set(&alias, type->alias_of))
-        return ef__mem_no_memory(err);
-    ef__mem_text_free(&row->alias_of);
-    row->alias_of = alias;
-    row->intent = type->intent;
-    row->publish = type->publish;
-    return EF_OK;
-}
-
-ef_status ef__mem_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-    ef_status st = set_type(mem, type, err);
-
-    ef__mem_unlock(mem);
-    return st;
-}
-
 /* --- appending -------------------------------------------------------------------------------- */
 
 static ef_str put_text(char **at, ef_str text)
@@ -216,7 +123,7 @@ static ef_status queue_rows(mem_journal *mem, const mem_event *event, ef_error *
         mem_part *part = &mem->lanes[i].parts[event->partition];
         if (!lane_wants(mem, &mem->lanes[i], event->event.type))
             continue;
-        if (!ef__mem_grow((void **)&part->rows, &part->cap, part->count, sizeof *part->rows))
+        if (!ef__mem_grow((void **)&part->rows, &part->cap, part->count + 1, sizeof *part->rows))
             return ef__mem_no_memory(err);
         part->rows[part->count++] = event->event.position;
     }
@@ -273,19 +180,12 @@ static ef_status append_new(mem_journal *mem, const ef__arrival *arrival, int64_
     const ef_new_event *given = &arrival->event;
     int64_t stream = ef__mem_stream_find(mem, given->tenant, given->stream);
     int64_t seq = stream < 0 ? 0 : mem->streams[stream].seq;
-    mem_type *type = ef__mem_type_find(mem, given->type);
     mem_event *fresh;
     ef_status st = ef__seq_check(given, seq, err);
 
+    if (st == EF_OK)
+        st = ef__mem_type_create(mem, given->type, given->tenant, arrival->sealed != NULL, err);
     if (st != EF_OK)
-        return st;
-    if (!type && mem->base.options.types_strict)
-        return ef_fail(err, EF_UNKNOWN_TYPE, "type \"%.*s\" is not registered",
-                       EF_STR_ARG(given->type));
-    if (!type && !arrival->sealed &&
-        (st = check_type_creation(mem, given->tenant, given->type, err)) != EF_OK)
-        return st;
-    if (!type && (st = add_type(mem, given->type, &given->tenant, &type, err)) != EF_OK)
         return st;
     if (!(fresh = make_event(given)))
         return ef__mem_no_memory(err);
@@ -360,29 +260,24 @@ static void undo_append(mem_journal *mem, const mem_append_start *before)
                              (int64_t)--mem->stream_count);
         free(event);
     }
-    while (mem->type_count > before->types) {
-        ef__mem_text_free(&mem->types[--mem->type_count].name);
-        ef__mem_text_free(&mem->types[mem->type_count].tenant);
-    }
+    while (mem->type_count > before->types)
+        ef__mem_type_free(&mem->types[--mem->type_count]);
 }
 
 static bool reserve_append(mem_journal *mem, size_t count)
 {
-    bool ok = ef__mem_map_reserve(&mem->by_id, count) && ef__mem_map_reserve(&mem->by_seq, count) &&
-              ef__mem_map_reserve(&mem->by_name, count);
-
-    while (ok && mem->event_cap < mem->event_count + count)
-        ok = ef__mem_grow((void **)&mem->events, &mem->event_cap, mem->event_cap,
-                          sizeof *mem->events);
-    while (ok && mem->stream_cap < mem->stream_count + count)
-        ok = ef__mem_grow((void **)&mem->streams, &mem->stream_cap, mem->stream_cap,
-                          sizeof *mem->streams);
-    return ok;
+    return ef__mem_map_reserve(&mem->by_id, count) && ef__mem_map_reserve(&mem->by_seq, count) &&
+           ef__mem_map_reserve(&mem->by_name, count) &&
+           ef__mem_grow((void **)&mem->events, &mem->event_cap, mem->event_count + count,
+                        sizeof *mem->events) &&
+           ef__mem_grow((void **)&mem->streams, &mem->stream_cap, mem->stream_count + count,
+                        sizeof *mem->streams);
 }
 
-static ef_status append_all(mem_journal *mem, const ef__arrival *events, size_t count,
-                            ef_place *out, ef_error *err)
+ef_status ef__mem_append(ef_journal *journal, const ef__arrival *events, size_t count,
+                         ef_place *out, ef_error *err)
 {
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     mem_append_start before = {mem->event_count, mem->stream_count, mem->type_count};
     int64_t recorded_us = ef__mem_now(mem);
     ef_status st = EF_OK;
@@ -404,14 +299,4 @@ static ef_status append_all(mem_journal *mem, const ef__arrival *events, size_t 
         (void)pthread_cond_broadcast(&mem->grown);
     }
     return EF_OK;
-}
-
-ef_status ef__mem_append(ef_journal *journal, const ef__arrival *events, size_t count,
-                         ef_place *out, ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-    ef_status st = append_all(mem, events, count, out, err);
-
-    ef__mem_unlock(mem);
-    return st;
 }

@@ -6,6 +6,9 @@
  */
 #include "memory.h"
 
+#include "../refusal.h"
+
+#include <assert.h>
 #include <stdlib.h>
 
 int64_t ef__mem_lane_find(const mem_journal *mem, ef_str name)
@@ -16,30 +19,32 @@ int64_t ef__mem_lane_find(const mem_journal *mem, ef_str name)
     return -1;
 }
 
-ef_status ef__mem_lane_missing(ef_str name, ef_error *err)
-{
-    return ef_fail(err, EF_NOT_FOUND, "there is no lane \"%.*s\"", EF_STR_ARG(name));
-}
+static const mem_texts lane_texts = {4,
+                                     {offsetof(mem_lane, name), offsetof(mem_lane, types),
+                                      offsetof(mem_lane, settings), offsetof(mem_lane, progress)}};
 
 /* The lane must have no rows: they are freed by close. */
 void ef__mem_lane_free(mem_lane *lane)
 {
-    ef__mem_text_free(&lane->name);
-    ef__mem_text_free(&lane->types);
-    ef__mem_text_free(&lane->settings);
-    ef__mem_text_free(&lane->progress);
+    ef__mem_texts_free(lane, &lane_texts);
     free(lane->parts);
 }
 
 ef_status ef__mem_lane_add(mem_journal *mem, const ef_lane *lane, ef_error *err)
 {
-    mem_lane made = {.kind = lane->kind, .enabled = lane->enabled, .retain_us = lane->retain_us};
+    mem_lane made = {.name = lane->name,
+                     .types = lane->types,
+                     .settings = lane->settings,
+                     .kind = lane->kind,
+                     .enabled = lane->enabled,
+                     .retain_us = lane->retain_us};
 
+    if (!ef__mem_grow((void **)&mem->lanes, &mem->lane_cap, mem->lane_count + 1,
+                      sizeof *mem->lanes) ||
+        !ef__mem_texts_own(&made, &lane_texts))
+        return ef__mem_no_memory(err);
     made.parts = calloc(EF_LIMIT_PARTITIONS, sizeof *made.parts);
-    if (!made.parts ||
-        !ef__mem_grow((void **)&mem->lanes, &mem->lane_cap, mem->lane_count, sizeof *mem->lanes) ||
-        !ef__mem_text_set(&made.name, lane->name) || !ef__mem_text_set(&made.types, lane->types) ||
-        !ef__mem_text_set(&made.settings, lane->settings)) {
+    if (!made.parts) {
         ef__mem_lane_free(&made);
         return ef__mem_no_memory(err);
     }
@@ -54,9 +59,10 @@ static bool matches_expected(const mem_lane *lane, const ef_lane *expected)
            ef_str_equal(lane->settings, expected->settings);
 }
 
-static ef_status set_lane(mem_journal *mem, const ef_lane *lane, const ef_lane *expected,
-                          ef_error *err)
+ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                           ef_error *err)
 {
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     int64_t found = ef__mem_lane_find(mem, lane->name);
 
     if (expected && (found < 0 || !matches_expected(&mem->lanes[found], expected)))
@@ -66,8 +72,7 @@ static ef_status set_lane(mem_journal *mem, const ef_lane *lane, const ef_lane *
     /* The kind decides which leases guard the rows: under another kind no worker could claim them.
      */
     if (mem->lanes[found].kind != lane->kind)
-        return ef_fail(err, EF_BAD_INPUT, "lane \"%.*s\" is there and of another kind",
-                       EF_STR_ARG(lane->name));
+        return ef__refuse_lane_kind(lane->name, err);
     if (!ef__mem_text_set(&mem->lanes[found].types, lane->types) ||
         !ef__mem_text_set(&mem->lanes[found].settings, lane->settings))
         return ef__mem_no_memory(err);
@@ -76,54 +81,51 @@ static ef_status set_lane(mem_journal *mem, const ef_lane *lane, const ef_lane *
     return EF_OK;
 }
 
-ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
-                           ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-    ef_status st = set_lane(mem, lane, expected, err);
-
-    ef__mem_unlock(mem);
-    return st;
-}
-
 static int compare_lanes(const void *a, const void *b)
 {
     return ef__str_compare(((const ef_lane *)a)->name, ((const ef_lane *)b)->name);
 }
 
-static ef_status list_lanes(const mem_journal *mem, ef_lane_list *out, ef_error *err)
+ef_status ef__mem_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
 {
+    static const mem_texts listed = {4,
+                                     {offsetof(ef_lane, name), offsetof(ef_lane, types),
+                                      offsetof(ef_lane, settings), offsetof(ef_lane, progress)}};
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     ef__arena *arena = &out->room->arena;
     ef_lane *items = ef__arena_zalloc(arena, mem->lane_count, sizeof *items);
+    ef_status st = EF_OK;
 
     if (!items)
         return ef__no_memory(err);
-    for (size_t i = 0; i < mem->lane_count; i++) {
+    for (size_t i = 0; st == EF_OK && i < mem->lane_count; i++) {
         const mem_lane *lane = &mem->lanes[i];
-        items[i] = (ef_lane){.name = ef__arena_copy(arena, lane->name),
+        items[i] = (ef_lane){.name = lane->name,
                              .kind = lane->kind,
                              .enabled = lane->enabled,
-                             .types = ef__arena_copy(arena, lane->types),
-                             .settings = ef__arena_copy(arena, lane->settings),
+                             .types = lane->types,
+                             .settings = lane->settings,
                              .retain_us = lane->retain_us,
-                             .progress = ef__arena_copy(arena, lane->progress)};
-        if (!items[i].name.ptr || !items[i].types.ptr || !items[i].settings.ptr ||
-            !items[i].progress.ptr)
-            return ef__no_memory(err);
+                             .progress = lane->progress};
+        st = ef__mem_texts_copy(&items[i], &listed, arena, err);
     }
+    if (st != EF_OK)
+        return st;
     qsort(items, mem->lane_count, sizeof *items, compare_lanes);
     out->items = items;
     out->count = mem->lane_count;
     return EF_OK;
 }
 
-ef_status ef__mem_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
+/* The index of a publisher's lane; EF_NOT_FOUND, or EF_BAD_INPUT for a lane of another kind. */
+static ef_status find_publisher(mem_journal *mem, ef_str name, size_t *out, ef_error *err)
 {
-    mem_journal *mem = ef__mem_lock(journal);
-    ef_status st = list_lanes(mem, out, err);
+    int64_t found = ef__mem_lane_find(mem, name);
 
-    ef__mem_unlock(mem);
-    return st;
+    if (found < 0)
+        return ef__refuse_unknown_lane(name, err);
+    *out = (size_t)found;
+    return ef__lane_publishes(name, mem->lanes[found].kind, err);
 }
 
 /* --- dropping a lane -------------------------------------------------------------------------- */
@@ -171,16 +173,118 @@ static void clear_lane(mem_journal *mem, size_t lane)
 ef_status ef__mem_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                             ef_error *err)
 {
-    mem_journal *mem = ef__mem_lock(journal);
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     size_t at;
-    ef_status st = ef__mem_publisher_find(mem, lane, &at, err);
+    ef_status st = find_publisher(mem, lane, &at, err);
 
-    if (st == EF_OK) {
-        *out_rows = count_lane_rows(mem, at);
-        st = ef__lane_drop_check(lane, *out_rows, discard, err);
-    }
+    if (st != EF_OK)
+        return st;
+    *out_rows = count_lane_rows(mem, at);
+    st = ef__lane_drop_check(lane, *out_rows, discard, err);
     if (st == EF_OK)
         clear_lane(mem, at);
-    ef__mem_unlock(mem);
+    return st;
+}
+
+void ef__mem_lanes_release(mem_journal *mem)
+{
+    for (size_t i = 0; i < mem->lane_count; i++) {
+        for (int32_t p = 0; p < EF_LIMIT_PARTITIONS; p++)
+            free(mem->lanes[i].parts[p].rows);
+        ef__mem_lane_free(&mem->lanes[i]);
+    }
+    for (size_t i = 0; i < mem->retry_row_count; i++)
+        ef__mem_text_free(&mem->retry_rows[i].error);
+    free(mem->lanes);
+    free(mem->retry_rows);
+    free(mem->published);
+}
+
+/* --- published rows --------------------------------------------------------------------------- */
+
+ef_status ef__mem_published_reserve(mem_journal *mem, size_t count, ef_error *err)
+{
+    return ef__mem_grow((void **)&mem->published, &mem->published_cap, mem->published_count + count,
+                        sizeof *mem->published)
+               ? EF_OK
+               : ef__mem_no_memory(err);
+}
+
+void ef__mem_published_add(mem_journal *mem, size_t lane, int64_t position, int64_t now_us)
+{
+    assert(mem->published_count < mem->published_cap);
+    mem->published[mem->published_count++] = (mem_published){lane, position, now_us};
+}
+
+static ef_status find_held(mem_journal *mem, ef_str name, const ef_partition_lease *held,
+                           size_t *out, ef_error *err)
+{
+    ef_status st = find_publisher(mem, name, out, err);
+
+    return st == EF_OK ? ef__mem_leases_check(mem, &mem->lanes[*out], held, 1, err) : st;
+}
+
+ef_status ef__mem_published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                  size_t limit, int64_t *out_count, ef_error *err)
+{
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
+    size_t of = 0, looked = 0;
+    ef_status st = find_held(mem, lane, held, &of, err);
+    int64_t before_us = st == EF_OK ? ef__mem_now(mem) - mem->lanes[of].retain_us : 0;
+
+    for (size_t i = 0; st == EF_OK && i < mem->published_count && looked < limit;) {
+        bool ours = mem->published[i].lane == of;
+        looked += ours;
+        if (ours && mem->published[i].at_us < before_us) {
+            ef__mem_remove(mem->published, &mem->published_count, i, sizeof *mem->published);
+            (*out_count)++;
+        } else {
+            i++;
+        }
+    }
+    return st;
+}
+
+/* The published event with the lowest position. */
+static bool lowest_published(const mem_journal *mem, size_t lane, size_t *out)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < mem->published_count; i++)
+        if (mem->published[i].lane == lane &&
+            (!found || mem->published[i].position < mem->published[*out].position)) {
+            *out = i;
+            found = true;
+        }
+    return found;
+}
+
+ef_status ef__mem_published_requeue(ef_journal *journal, ef_str lane,
+                                    const ef_partition_lease *held, size_t limit,
+                                    int64_t *out_count, ef_error *err)
+{
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
+    size_t of = 0, at = 0;
+    ef_status st = find_held(mem, lane, held, &of, err);
+
+    for (size_t n = 0; st == EF_OK && n < limit && lowest_published(mem, of, &at); n++) {
+        st = ef__mem_retry_row_requeue(mem, of, mem->published[at].position, err);
+        if (st == EF_OK) {
+            ef__mem_remove(mem->published, &mem->published_count, at, sizeof *mem->published);
+            (*out_count)++;
+        }
+    }
+    return st;
+}
+
+ef_status ef__mem_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
+                                  ef_error *err)
+{
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
+    size_t of = 0;
+    ef_status st = find_publisher(mem, lane, &of, err);
+
+    for (size_t i = 0; st == EF_OK && i < mem->published_count && *out_count < (int64_t)most; i++)
+        *out_count += mem->published[i].lane == of;
     return st;
 }

@@ -19,8 +19,9 @@
 #include "../../core/lease_rule.h"
 
 #include <pthread.h>
+#include <stddef.h>
 
-/* --- maps (map.c) ----------------------------------------------------------------------------- */
+/* --- maps (memory.c) -------------------------------------------------------------------------- */
 
 typedef struct mem_slot {
     uint64_t hash;
@@ -46,11 +47,29 @@ void ef__mem_map_release(mem_map *map);
 uint64_t ef__mem_hash_names(ef_str a, ef_str b);
 uint64_t ef__mem_hash_numbers(int64_t a, int64_t b);
 
-/* Makes an array large enough for one more item. */
+/* --- arrays and texts (memory.c) -------------------------------------------------------------- */
+
+/* Makes an array large enough for `count` items. */
 bool ef__mem_grow(void **items, size_t *cap, size_t count, size_t size);
+/* Copies `item` to the place `at` of an array that is large enough, before those that follow. */
+void ef__mem_insert(void *items, size_t *count, size_t at, size_t size, const void *item);
+void ef__mem_remove(void *items, size_t *count, size_t at, size_t size);
 /* Replaces an owned text. False when memory ran out: the text is unchanged. */
 bool ef__mem_text_set(ef_str *text, ef_str value);
 void ef__mem_text_free(ef_str *text);
+
+/* The texts of a struct: the offsets of its fields of type ef_str. */
+typedef struct mem_texts {
+    size_t count;
+    size_t at[8];
+} mem_texts;
+
+/* Replaces the borrowed texts of `item` by owned copies. False when memory ran out: all are empty.
+ */
+bool ef__mem_texts_own(void *item, const mem_texts *texts);
+void ef__mem_texts_free(void *item, const mem_texts *texts);
+/* Replaces the texts of `item` by copies in `arena`. */
+ef_status ef__mem_texts_copy(void *item, const mem_texts *texts, ef__arena *arena, ef_error *err);
 
 /* --- state ------------------------------------------------------------------------------------ */
 
@@ -121,16 +140,11 @@ typedef struct mem_published {
     int64_t position, at_us;
 } mem_published;
 
-/* Texts are owned. */
-typedef ef_audit_entry mem_audit_entry;
-
 typedef struct mem_lease {
     ef_lease_key key; /* name owned */
     ef_str owner;     /* owned */
     int64_t token, until_us, updated_us;
 } mem_lease;
-
-typedef ef_worker mem_worker; /* texts owned; live is derived */
 
 typedef struct mem_run {
     ef_run run;       /* texts owned */
@@ -164,7 +178,7 @@ typedef struct mem_journal {
     size_t retry_row_count, retry_row_cap;
     mem_published *published; /* in publication order */
     size_t published_count, published_cap;
-    mem_audit_entry *audit; /* oldest first */
+    ef_audit_entry *audit; /* oldest first; texts owned */
     size_t audit_count, audit_cap;
     mem_skip *skips; /* oldest first; the id is the index + 1 */
     size_t skip_count, skip_cap;
@@ -174,7 +188,7 @@ typedef struct mem_journal {
     int64_t token_floor;    /* the highest token of a lease that was pruned */
     ef_throughput *minutes; /* by time */
     size_t minute_count, minute_cap;
-    mem_worker *workers; /* by id */
+    ef_worker *workers; /* by id; texts owned, `live` is derived */
     size_t worker_count, worker_cap;
     int64_t purged_us;
     mem_run *runs; /* oldest first */
@@ -185,78 +199,48 @@ typedef struct mem_journal {
 
 /* --- shared by the files ---------------------------------------------------------------------- */
 
+/* Holds the mutex until the end of the block:
+ * MEM_LOCKED mem_journal *mem = ef__mem_lock(journal); */
+#define MEM_LOCKED __attribute__((cleanup(ef__mem_unlock)))
 mem_journal *ef__mem_lock(ef_journal *journal);
-void ef__mem_unlock(mem_journal *mem);
+void ef__mem_unlock(mem_journal **mem);
 int64_t ef__mem_now(const mem_journal *mem);
 ef_status ef__mem_no_memory(ef_error *err);
 /* Called by close. */
+void ef__mem_lanes_release(mem_journal *mem);
 void ef__mem_leases_release(mem_journal *mem);
-void ef__mem_workers_release(mem_journal *mem);
-void ef__mem_runs_release(mem_journal *mem);
+void ef__mem_records_release(mem_journal *mem);
+
+/* The interfaces: of read.c, row.c, lease.c and record.c. */
+extern const ef__events_ops ef__mem_events_ops;
+extern const ef__outbox_ops ef__mem_outbox_ops;
+extern const ef__lease_ops ef__mem_lease_ops;
+extern const ef__record_ops ef__mem_record_ops;
+
+/* --- events (append.c, read.c) ---------------------------------------------------------------- */
 
 int64_t ef__mem_stream_find(const mem_journal *mem, ef_str tenant, ef_str name);  /* or -1 */
 int64_t ef__mem_event_by_seq(const mem_journal *mem, size_t stream, int64_t seq); /* index or -1 */
 int64_t ef__mem_event_by_id(const mem_journal *mem, ef_str tenant, ef_str id);    /* index or -1 */
-mem_type *ef__mem_type_find(const mem_journal *mem, ef_str name);                 /* or NULL */
-/* The canonical name of `name`, or `name`. */
-ef_str ef__mem_type_canonical(const mem_journal *mem, ef_str name);
 /* Copies an event into an arena, with its canonical type. */
 bool ef__mem_event_copy(const mem_journal *mem, const mem_event *from, ef__arena *arena,
                         ef_event *out);
-
-int64_t ef__mem_lane_find(const mem_journal *mem, ef_str name); /* index or -1 */
-/* The index of the retry row, or where it belongs when `*found` is false. */
-size_t ef__mem_retry_row_find(const mem_journal *mem, int64_t position, size_t lane, bool *found);
-/* Adds a pending retry row that is due now; keeps an existing one as it is. */
-ef_status ef__mem_retry_row_requeue(mem_journal *mem, size_t lane, int64_t position, ef_error *err);
-/* Is it the first retry row of its stream in its lane? Only that one may be claimed. */
-bool ef__mem_retry_row_is_first(const mem_journal *mem, size_t index);
-void ef__mem_retry_row_remove(mem_journal *mem, size_t at);
-/* EF_OK when the lease of the lane and partition has this token and has not expired. */
-ef_status ef__mem_lane_lease_check(mem_journal *mem, const mem_lane *lane,
-                                   const ef_partition_lease *held, ef_error *err);
-ef_status ef__mem_leases_check(mem_journal *mem, const mem_lane *lane,
-                               const ef_partition_lease *held, size_t count, ef_error *err);
-/* Is `partition` one of the leases that the caller passed? */
-bool ef__mem_lease_given(const ef_partition_lease *held, size_t count, int32_t partition);
-/* The same as ef__mem_lane_lease_check, for any lease. */
-ef_status ef__mem_token_check(mem_journal *mem, const ef_lease_key *key, int64_t token,
-                              ef_error *err);
-bool ef__mem_lease_live(const mem_journal *mem, const ef_lease_key *key, int64_t *out_token);
-void ef__mem_lease_remove(mem_journal *mem, size_t at); /* its token is never issued again */
-ef_lease_key ef__mem_lane_lease(const mem_lane *lane, int32_t partition);
-
-/* --- the operations --------------------------------------------------------------------------- */
-
 ef_status ef__mem_append(ef_journal *journal, const ef__arrival *events, size_t count,
                          ef_place *out, ef_error *err);
-ef_status ef__mem_type_set(ef_journal *journal, const ef_type *type, ef_error *err);
-ef_status ef__mem_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
-                              size_t limit, ef_batch *out, ef_error *err);
-ef_status ef__mem_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
-                           ef_error *err);
-ef_status ef__mem_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
-                          ef_error *err);
-ef_status ef__mem_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
-                              int64_t *out_position, ef_error *err);
-ef_status ef__mem_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
-                            size_t limit, ef_stream_list *out, ef_error *err);
-ef_status ef__mem_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
-                          ef_error *err);
 
+/* --- lanes (lane.c) --------------------------------------------------------------------------- */
+
+int64_t ef__mem_lane_find(const mem_journal *mem, ef_str name); /* index or -1 */
+ef_status ef__mem_lane_add(mem_journal *mem, const ef_lane *lane, ef_error *err);
+void ef__mem_lane_free(mem_lane *lane);
 ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
                            ef_error *err);
-ef_status ef__mem_lane_add(mem_journal *mem, const ef_lane *lane, ef_error *err);
 ef_status ef__mem_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
-void ef__mem_lane_free(mem_lane *lane);
-ef_status ef__mem_lane_missing(ef_str name, ef_error *err);
-/* The index of a publisher's lane; EF_NOT_FOUND, or EF_BAD_INPUT for a lane of another kind. */
-ef_status ef__mem_publisher_find(mem_journal *mem, ef_str name, size_t *out, ef_error *err);
+ef_status ef__mem_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                            ef_error *err);
 /* Reserves space for `count` more, so that adding them cannot fail. */
 ef_status ef__mem_published_reserve(mem_journal *mem, size_t count, ef_error *err);
 void ef__mem_published_add(mem_journal *mem, size_t lane, int64_t position, int64_t now_us);
-ef_status ef__mem_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
-                            ef_error *err);
 ef_status ef__mem_published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
                                   size_t limit, int64_t *out_count, ef_error *err);
 ef_status ef__mem_published_requeue(ef_journal *journal, ef_str lane,
@@ -264,59 +248,49 @@ ef_status ef__mem_published_requeue(ef_journal *journal, ef_str lane,
                                     int64_t *out_count, ef_error *err);
 ef_status ef__mem_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
                                   ef_error *err);
+
+/* --- rows (claim.c, row.c) -------------------------------------------------------------------- */
+
+/* The index of the retry row, or where it belongs when `*found` is false. */
+size_t ef__mem_retry_row_find(const mem_journal *mem, int64_t position, size_t lane, bool *found);
+/* Adds a pending retry row that is due now; keeps an existing one as it is. */
+ef_status ef__mem_retry_row_requeue(mem_journal *mem, size_t lane, int64_t position, ef_error *err);
+/* Is it the first retry row of its stream in its lane? Only that one may be claimed. */
+bool ef__mem_retry_row_is_first(const mem_journal *mem, size_t index);
+void ef__mem_retry_row_remove(mem_journal *mem, size_t at);
 ef_status ef__mem_claim(ef_journal *journal, const ef__claim_request *request,
                         ef_claimed_batch *out, ef_error *err);
 ef_status ef__mem_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
                       ef_error *err);
-ef_status ef__mem_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
-                            ef_error *err);
-ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
-                                   ef_outbox_summary *out, ef_error *err);
-ef_status ef__mem_outbox_has_work(ef_journal *journal, bool *out, ef_error *err);
-ef_status ef__mem_retry_streams(ef_journal *journal, const ef__retry_query *query,
-                                ef__retry_stream_list *out, ef_error *err);
-ef_status ef__mem_revise(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
-                         ef_error *err);
-ef_status ef__mem_skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
-                          size_t limit, ef__skip_list *out, ef_error *err);
-void ef__mem_audit_free(mem_audit_entry *entry);
+
+/* --- leases (lease.c) ------------------------------------------------------------------------- */
+
+/* EF_OK when the leases of the lane and partitions have these tokens and have not expired. */
+ef_status ef__mem_leases_check(mem_journal *mem, const mem_lane *lane,
+                               const ef_partition_lease *held, size_t count, ef_error *err);
+/* The same, for any lease. */
+ef_status ef__mem_token_check(mem_journal *mem, const ef_lease_key *key, int64_t token,
+                              ef_error *err);
+bool ef__mem_lease_live(const mem_journal *mem, const ef_lease_key *key, int64_t *out_token);
+ef_lease_key ef__mem_lane_lease(const mem_lane *lane, int32_t partition);
+
+/* --- records (record.c) ----------------------------------------------------------------------- */
+
+mem_type *ef__mem_type_find(const mem_journal *mem, ef_str name); /* or NULL */
+/* The canonical name of `name`, or `name`. */
+ef_str ef__mem_type_canonical(const mem_journal *mem, ef_str name);
+/* Adds the type of an event that an append of `tenant` created. */
+ef_status ef__mem_type_create(mem_journal *mem, ef_str name, ef_str tenant, bool is_sealed,
+                              ef_error *err);
+void ef__mem_type_free(mem_type *type);
 ef_status ef__mem_audit_append(mem_journal *mem, const ef_audit_entry *entry, int64_t rows,
                                ef_error *err);
 /* Reserves space for `count` more skips. */
 ef_status ef__mem_skips_reserve(mem_journal *mem, size_t count, ef_error *err);
-void ef__mem_skip_free(mem_skip *skip);
 /* After ef__mem_skips_reserve. */
 ef_status ef__mem_skip_append(mem_journal *mem, const ef__skip_entry *entry, ef_error *err);
 /* Withdraws the skips of an event: adds an entry per version whose last entry is a skip. Needs
  * space for `skip_count` more. */
 void ef__mem_skip_withdraw(mem_journal *mem, ef_str projection, const ef_event *event);
-ef_status ef__mem_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err);
-ef_status ef__mem_audit_add(ef_journal *journal, const ef_audit_entry *entry, ef_error *err);
-ef_status ef__mem_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
-                           ef_error *err);
-
-ef_status ef__mem_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                             const ef__heartbeat *beat, ef_error *err);
-ef_status ef__mem_throughput_add(mem_journal *mem, const ef_throughput *minute, ef_error *err);
-ef_status ef__mem_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
-                                ef_error *err);
-ef_status ef__mem_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
-                           ef_error *err);
-ef_status ef__mem_worker_beat(mem_journal *mem, const ef_worker *worker, int64_t heartbeat_ms,
-                              ef_error *err);
-ef_status ef__mem_worker_leave(ef_journal *journal, ef_str id, ef_error *err);
-ef_status ef__mem_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
-                               int64_t *out_purged, ef_error *err);
-ef_status ef__mem_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
-ef_status ef__mem_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err);
-ef_status ef__mem_partition_sync(ef_journal *journal, const ef_partition_change *change,
-                                 ef_partition_sync_result *out, ef_error *err);
-ef_status ef__mem_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out,
-                              ef_error *err);
-ef_status ef__mem_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
-                             int64_t token, ef_error *err);
-ef_status ef__mem_run_cancel(ef_journal *journal, ef_str id, ef_error *err);
-ef_status ef__mem_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
-                         ef_error *err);
 
 #endif

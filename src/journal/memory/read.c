@@ -1,29 +1,33 @@
 /*
- * read.c - reading the memory journal: events, streams and types.
+ * read.c - reading the memory journal: events and streams, waiting, and the check of the hash
+ * chain.
  */
 #include "memory.h"
 
-#include "../../base/cursor.h"
-#include "../../base/limits.h"
+#include "../refusal.h"
 
-#include <stdlib.h>
+#include "../../base/cursor.h"
+#include "../../base/deadline.h"
+
+#include <errno.h>
+#include <inttypes.h>
 
 #define STREAM_CURSOR 's'
+#define PROGRESS_EVERY 1024 /* events: a callback per event would cost more than the check */
 
 /* --- copying out ------------------------------------------------------------------------------ */
+
+static const mem_texts event_texts = {6,
+                                      {offsetof(ef_event, tenant), offsetof(ef_event, stream),
+                                       offsetof(ef_event, id), offsetof(ef_event, type),
+                                       offsetof(ef_event, data), offsetof(ef_event, meta)}};
 
 bool ef__mem_event_copy(const mem_journal *mem, const mem_event *from, ef__arena *arena,
                         ef_event *out)
 {
     *out = from->event;
-    out->tenant = ef__arena_copy(arena, from->event.tenant);
-    out->stream = ef__arena_copy(arena, from->event.stream);
-    out->id = ef__arena_copy(arena, from->event.id);
-    out->type = ef__arena_copy(arena, ef__mem_type_canonical(mem, from->event.type));
-    out->data = ef__arena_copy(arena, from->event.data);
-    out->meta = ef__arena_copy(arena, from->event.meta);
-    return out->tenant.ptr && out->stream.ptr && out->id.ptr && out->type.ptr && out->data.ptr &&
-           out->meta.ptr;
+    out->type = ef__mem_type_canonical(mem, from->event.type);
+    return ef__mem_texts_copy(out, &event_texts, arena, NULL) == EF_OK;
 }
 
 /* Allocates an array for `count` events. */
@@ -56,39 +60,28 @@ static bool add_event(const mem_journal *mem, const mem_event *from, bool stored
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static ef_status read_stream(const mem_journal *mem, size_t stream, int64_t from_seq, size_t limit,
-                             ef_batch *out, ef_error *err)
+static ef_status read_stream(ef_journal *journal, ef_str tenant, ef_str name, int64_t from_seq,
+                             size_t limit, ef_batch *out, ef_error *err)
 {
-    int64_t head = mem->streams[stream].seq;
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
+    int64_t stream = ef__mem_stream_find(mem, tenant, name);
+    int64_t head = stream < 0 ? 0 : mem->streams[stream].seq;
     size_t there = from_seq > head ? 0 : (size_t)(head - from_seq + 1);
     size_t count = there < limit ? there : limit;
     ef_event *events;
-    ef_status st = prepare_events(out, count, &events, err);
+    ef_status st;
 
-    if (st != EF_OK)
+    if (stream < 0)
+        return ef__refuse_unknown_stream(name, err);
+    if ((st = prepare_events(out, count, &events, err)) != EF_OK)
         return st;
     out->more = there > limit;
     for (size_t i = 0; i < count; i++) {
-        int64_t index = ef__mem_event_by_seq(mem, stream, from_seq + (int64_t)i);
+        int64_t index = ef__mem_event_by_seq(mem, (size_t)stream, from_seq + (int64_t)i);
         if (!add_event(mem, mem->events[index], false, events, out))
             break;
     }
     return count > 0 && out->count == 0 ? ef__no_memory(err) : EF_OK;
-}
-
-ef_status ef__mem_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
-                              size_t limit, ef_batch *out, ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-    int64_t found = ef__mem_stream_find(mem, tenant, stream);
-    ef_status st;
-
-    if (found < 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no stream \"%.*s\"", EF_STR_ARG(stream));
-    else
-        st = read_stream(mem, (size_t)found, from_seq, limit, out, err);
-    ef__mem_unlock(mem);
-    return st;
 }
 
 static bool matches_query(const mem_journal *mem, const ef_log_query *query, const ef_event *event)
@@ -97,9 +90,10 @@ static bool matches_query(const mem_journal *mem, const ef_log_query *query, con
            ef__type_matches(ef__mem_type_canonical(mem, event->type), query->type);
 }
 
-static ef_status read_log(const mem_journal *mem, const ef_log_query *query, ef_batch *out,
+static ef_status read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
                           ef_error *err)
 {
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     size_t after =
         query->after > (int64_t)mem->event_count ? mem->event_count : (size_t)query->after;
     size_t rest = mem->event_count - after;
@@ -123,143 +117,159 @@ static ef_status read_log(const mem_journal *mem, const ef_log_query *query, ef_
     return EF_OK;
 }
 
-ef_status ef__mem_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
-                           ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-    ef_status st = read_log(mem, query, out, err);
-
-    ef__mem_unlock(mem);
-    return st;
-}
-
-static ef_status read_id(const mem_journal *mem, ef_str tenant, ef_str id, ef_batch *out,
+static ef_status read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
                          ef_error *err)
 {
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     int64_t found = ef__mem_event_by_id(mem, tenant, id);
     ef_event *events;
     ef_status st;
 
     if (found < 0)
-        return ef_fail(err, EF_NOT_FOUND, "there is no event \"%.*s\"", EF_STR_ARG(id));
+        return ef__refuse_unknown_event(id, err);
     if ((st = prepare_events(out, 1, &events, err)) != EF_OK)
         return st;
     return add_event(mem, mem->events[found], false, events, out) ? EF_OK : ef__no_memory(err);
 }
 
-ef_status ef__mem_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
-                          ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-    ef_status st = read_id(mem, tenant, id, out, err);
-
-    ef__mem_unlock(mem);
-    return st;
-}
-
 /* --- streams ---------------------------------------------------------------------------------- */
 
-ef_status ef__mem_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
-                              int64_t *out_position, ef_error *err)
+static ef_status read_stream_head(ef_journal *journal, ef_str tenant, ef_str stream,
+                                  int64_t *out_seq, int64_t *out_position, ef_error *err)
 {
-    mem_journal *mem = ef__mem_lock(journal);
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     int64_t found = ef__mem_stream_find(mem, tenant, stream);
 
     (void)err;
     *out_seq = found < 0 ? 0 : mem->streams[found].seq;
     *out_position = found < 0 ? 0 : mem->streams[found].position;
-    ef__mem_unlock(mem);
     return EF_OK;
 }
 
-static ef_status list_streams(const mem_journal *mem, ef_str tenant, bool any_tenant, size_t from,
+static ef_status list_streams(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
                               size_t limit, ef_stream_list *out, ef_error *err)
 {
+    static const mem_texts texts = {2, {offsetof(ef_stream, tenant), offsetof(ef_stream, name)}};
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     ef__arena *arena = &out->room->arena;
-    size_t rest = mem->stream_count - from;
-    ef_stream *items = ef__arena_zalloc(arena, (rest < limit ? rest : limit) + 1, sizeof *items);
-    size_t last = from;
+    ef_stream *items;
+    int64_t from, rest;
+    ef_status st = ef__cursor_parse(STREAM_CURSOR, after, &from, &rest, err);
 
+    if (st == EF_OK && (from < 0 || from > (int64_t)mem->stream_count))
+        st = ef__refuse_cursor(err);
+    if (st != EF_OK)
+        return st;
+    rest = (int64_t)mem->stream_count - from;
+    items =
+        ef__arena_zalloc(arena, ((size_t)rest < limit ? (size_t)rest : limit) + 1, sizeof *items);
     if (!items)
         return ef__no_memory(err);
     out->items = items;
-    for (size_t i = from; i < mem->stream_count; i++) {
+    for (size_t i = (size_t)from; st == EF_OK && i < mem->stream_count; i++) {
         const mem_stream *stream = &mem->streams[i];
         if (!any_tenant && !ef_str_equal(stream->tenant, tenant))
             continue;
         if (out->count == limit) {
-            ef__cursor_format(STREAM_CURSOR, (int64_t)last, 0, out->next);
+            ef__cursor_format(STREAM_CURSOR, from, 0, out->next);
             break;
         }
-        items[out->count] = (ef_stream){.tenant = ef__arena_copy(arena, stream->tenant),
-                                        .name = ef__arena_copy(arena, stream->name),
-                                        .seq = stream->seq,
-                                        .position = stream->position};
-        if (!items[out->count].tenant.ptr || !items[out->count].name.ptr)
-            return ef__no_memory(err);
-        out->count++;
-        last = i + 1;
+        items[out->count] =
+            (ef_stream){stream->tenant, stream->name, stream->seq, stream->position};
+        st = ef__mem_texts_copy(&items[out->count++], &texts, arena, err);
+        from = (int64_t)i + 1;
+    }
+    return st;
+}
+
+/* --- the log as a whole ----------------------------------------------------------------------- */
+
+static ef_status wait_for_events(ef_journal *journal, int64_t after, int64_t *wake,
+                                 int64_t timeout_ms, ef_error *err)
+{
+    struct timespec deadline = ef__deadline(CLOCK_MONOTONIC, timeout_ms);
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
+    int late = 0;
+    bool grown, woken;
+
+    while ((int64_t)mem->event_count <= after && !(wake && *wake != mem->wakes) &&
+           late != ETIMEDOUT)
+        late = pthread_cond_timedwait(&mem->grown, &mem->mutex, &deadline);
+    grown = (int64_t)mem->event_count > after;
+    woken = wake && *wake != mem->wakes;
+    if (wake)
+        *wake = mem->wakes;
+    if (grown || woken)
+        return EF_OK;
+    return ef__refuse_wait(after, timeout_ms, err);
+}
+
+static ef_status read_head(ef_journal *journal, ef_head *out, ef_error *err)
+{
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
+
+    (void)err;
+    *out = (ef_head){0};
+    if (mem->event_count) {
+        const ef_event *last = &mem->events[mem->event_count - 1]->event;
+        out->position = last->position;
+        out->recorded_us = last->recorded_us;
+        memcpy(out->hash, last->hash, sizeof out->hash);
     }
     return EF_OK;
 }
 
-ef_status ef__mem_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
-                            size_t limit, ef_stream_list *out, ef_error *err)
+/* Does the event at `index` match its hash, and do all maps lead to it? */
+static bool is_event_intact(mem_journal *mem, size_t index)
 {
-    int64_t from, rest;
-    ef_status st = ef__cursor_parse(STREAM_CURSOR, after, &from, &rest, err);
-    mem_journal *mem;
+    static const uint8_t nothing[EF_HASH_BYTES];
+    const mem_event *row = mem->events[index];
+    const ef_event *event = &row->event;
+    const uint8_t *before = index ? mem->events[index - 1]->event.hash : nothing;
+    uint8_t hash[EF_HASH_BYTES];
 
-    if (st != EF_OK)
-        return st;
-    mem = ef__mem_lock(journal);
-    if (from < 0 || from > (int64_t)mem->stream_count)
-        st = ef_fail(err, EF_BAD_INPUT, "after is not a cursor of this journal");
-    else
-        st = list_streams(mem, tenant, any_tenant, (size_t)from, limit, out, err);
-    ef__mem_unlock(mem);
-    return st;
+    return event->position == (int64_t)index + 1 &&
+           ef__event_seal(before, event, &mem->scratch, hash, NULL) &&
+           memcmp(hash, event->hash, sizeof hash) == 0 &&
+           ef__mem_stream_find(mem, event->tenant, event->stream) == (int64_t)row->stream &&
+           ef__mem_event_by_seq(mem, row->stream, event->seq) == (int64_t)index &&
+           ef__mem_event_by_id(mem, event->tenant, event->id) == (int64_t)index &&
+           (row->before == 0 ? event->seq == 1
+                             : mem->events[row->before - 1]->event.seq == event->seq - 1 &&
+                                   mem->events[row->before - 1]->stream == row->stream);
 }
 
-/* --- types ------------------------------------------------------------------------------------ */
-
-static int compare_types(const void *a, const void *b)
+static ef_status verify_events(ef_journal *journal, int64_t from,
+                               bool (*progress)(void *context, int64_t done, int64_t total),
+                               void *context, ef_verify_result *out, ef_error *err)
 {
-    return ef__str_compare(((const ef_type *)a)->name, ((const ef_type *)b)->name);
-}
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
+    int64_t first = from > 0 ? from : 1;
+    int64_t total = (int64_t)mem->event_count - first + 1;
 
-static ef_status list_types(const mem_journal *mem, const ef__type_query *query, ef_type_list *out,
-                            ef_error *err)
-{
-    ef__arena *arena = &out->room->arena;
-    ef_type *items = ef__arena_zalloc(arena, mem->type_count + 1, sizeof *items);
-
-    if (!items)
-        return ef__no_memory(err);
-    for (size_t i = 0; i < mem->type_count; i++) {
-        const mem_type *type = &mem->types[i];
-        if ((query->name.len && !ef_str_equal(type->name, query->name)) ||
-            (query->not_folded && type->intent == EF_INTENT_PROJECTION_AND_REPLAY))
-            continue;
-        items[out->count] = (ef_type){.name = ef__arena_copy(arena, type->name),
-                                      .intent = type->intent,
-                                      .publish = type->publish,
-                                      .alias_of = ef__arena_copy(arena, type->alias_of)};
-        if (!items[out->count].name.ptr || !items[out->count].alias_of.ptr)
-            return ef__no_memory(err);
-        out->count++;
+    out->head = (int64_t)mem->event_count;
+    for (int64_t at = first; at <= out->head && !out->damaged; at++) {
+        if (progress && out->checked % PROGRESS_EVERY == 0 &&
+            !progress(context, out->checked, total))
+            break;
+        if (!is_event_intact(mem, (size_t)at - 1))
+            out->damaged = at;
+        out->checked++;
     }
-    qsort(items, out->count, sizeof *items, compare_types);
-    out->items = items;
+    if (out->damaged)
+        return ef_fail(err, EF_DAMAGED,
+                       "the event at position %" PRId64 " is not as it was written", out->damaged);
     return EF_OK;
 }
 
-ef_status ef__mem_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
-                          ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-    ef_status st = list_types(mem, query, out, err);
-
-    ef__mem_unlock(mem);
-    return st;
-}
+const ef__events_ops ef__mem_events_ops = {
+    .append = ef__mem_append,
+    .read_stream = read_stream,
+    .read_log = read_log,
+    .read_id = read_id,
+    .wait = wait_for_events,
+    .head = read_head,
+    .stream_head = read_stream_head,
+    .stream_ls = list_streams,
+    .verify = verify_events,
+};

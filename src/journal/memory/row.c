@@ -6,6 +6,8 @@
  */
 #include "memory.h"
 
+#include "../refusal.h"
+
 #include "../../base/cursor.h"
 #include "../../core/placement.h"
 
@@ -32,6 +34,134 @@ typedef struct mem_row_list {
     bool down; /* descending positions */
 } mem_row_list;
 
+/* --- retry rows ------------------------------------------------------------------------------- */
+
+/* Sorted by position and then by the name of the lane. */
+size_t ef__mem_retry_row_find(const mem_journal *mem, int64_t position, size_t lane, bool *found)
+{
+    size_t low = 0, high = mem->retry_row_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const mem_retry_row *retry = &mem->retry_rows[middle];
+        bool before = retry->position < position ||
+                      (retry->position == position &&
+                       ef__str_compare(mem->lanes[retry->lane].name, mem->lanes[lane].name) < 0);
+        if (before)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *found = low < mem->retry_row_count && mem->retry_rows[low].position == position &&
+             mem->retry_rows[low].lane == lane;
+    return low;
+}
+
+bool ef__mem_retry_row_is_first(const mem_journal *mem, size_t index)
+{
+    const mem_retry_row *retry = &mem->retry_rows[index];
+
+    for (size_t i = 0; i < index; i++)
+        if (mem->retry_rows[i].lane == retry->lane &&
+            mem->events[mem->retry_rows[i].position - 1]->stream ==
+                mem->events[retry->position - 1]->stream)
+            return false;
+    return true;
+}
+
+ef_status ef__mem_retry_row_requeue(mem_journal *mem, size_t lane, int64_t position, ef_error *err)
+{
+    bool found;
+    size_t at = ef__mem_retry_row_find(mem, position, lane, &found);
+    int64_t now_us = ef__mem_now(mem);
+
+    if (found)
+        return EF_OK;
+    if (!ef__mem_grow((void **)&mem->retry_rows, &mem->retry_row_cap, mem->retry_row_count + 1,
+                      sizeof *mem->retry_rows))
+        return ef__mem_no_memory(err);
+    ef__mem_insert(mem->retry_rows, &mem->retry_row_count, at, sizeof *mem->retry_rows,
+                   &(mem_retry_row){.lane = lane,
+                                    .position = position,
+                                    .status = EF_ROW_PENDING,
+                                    .due_us = now_us,
+                                    .updated_us = now_us});
+    return EF_OK;
+}
+
+void ef__mem_retry_row_remove(mem_journal *mem, size_t at)
+{
+    ef__mem_text_free(&mem->retry_rows[at].error);
+    ef__mem_remove(mem->retry_rows, &mem->retry_row_count, at, sizeof *mem->retry_rows);
+}
+
+/* --- streams with retry rows ------------------------------------------------------------------ */
+
+/* Is this the first row of a stream that the query asks for? */
+static bool is_head(const mem_journal *mem, size_t index, const ef__retry_query *query)
+{
+    const mem_retry_row *retry = &mem->retry_rows[index];
+    const ef_event *event = &mem->events[retry->position - 1]->event;
+
+    if (!ef_str_equal(mem->lanes[retry->lane].name, query->lane) || retry->position <= query->after)
+        return false;
+    if (query->stream.len && !ef_str_equal(event->stream, query->stream))
+        return false;
+    if ((query->stream.len || !query->any_tenant) && !ef_str_equal(event->tenant, query->tenant))
+        return false;
+    return ef__mem_retry_row_is_first(mem, index);
+}
+
+/* Rows are in the order of positions, so those of a stream are in the order of its seqs. */
+static void count_rows(const mem_journal *mem, size_t head, const ef__retry_query *query,
+                       ef__retry_stream *out)
+{
+    const mem_retry_row *first = &mem->retry_rows[head];
+
+    for (size_t i = head; i < mem->retry_row_count; i++) {
+        const mem_retry_row *retry = &mem->retry_rows[i];
+        const mem_event *event = mem->events[retry->position - 1];
+        if (retry->lane != first->lane || event->stream != mem->events[first->position - 1]->stream)
+            continue;
+        out->last_seq = event->event.seq;
+        out->rows += query->counts && event->event.seq > query->above_seq;
+    }
+}
+
+static ef_status list_retry_streams(ef_journal *journal, const ef__retry_query *query,
+                                    ef__retry_stream_list *out, ef_error *err)
+{
+    static const mem_texts listed = {3,
+                                     {offsetof(ef__retry_stream, tenant),
+                                      offsetof(ef__retry_stream, stream),
+                                      offsetof(ef__retry_stream, error)}};
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
+    ef__arena *arena = &out->room->arena;
+    ef__retry_stream *items = ef__arena_zalloc(arena, mem->retry_row_count + 1, sizeof *items);
+    ef_status st = EF_OK;
+
+    if (!items)
+        return ef__no_memory(err);
+    out->items = items;
+    for (size_t i = 0; st == EF_OK && i < mem->retry_row_count && out->count < query->limit; i++) {
+        const mem_retry_row *retry = &mem->retry_rows[i];
+        const ef_event *event = &mem->events[retry->position - 1]->event;
+        ef__retry_stream *to = &items[out->count];
+        if (!is_head(mem, i, query))
+            continue;
+        *to = (ef__retry_stream){.tenant = event->tenant,
+                                 .stream = event->stream,
+                                 .seq = event->seq,
+                                 .position = retry->position,
+                                 .status = retry->status,
+                                 .error = retry->error};
+        st = ef__mem_texts_copy(to, &listed, arena, err);
+        count_rows(mem, i, query, to);
+        out->count++;
+    }
+    return st;
+}
+
 /* --- finding rows ----------------------------------------------------------------------------- */
 
 static bool is_blocked(const mem_journal *mem, size_t index)
@@ -55,7 +185,7 @@ static bool add_found(mem_row_list *list, const ef_outbox_query *query, mem_list
 
     if (!query->any_tenant && !ef_str_equal(event->tenant, query->tenant))
         return true;
-    if (!ef__mem_grow((void **)&list->items, &list->cap, list->count, sizeof *list->items))
+    if (!ef__mem_grow((void **)&list->items, &list->cap, list->count + 1, sizeof *list->items))
         return false;
     list->items[list->count++] = found;
     return true;
@@ -150,23 +280,27 @@ static ef_status find_published(mem_journal *mem, const ef_outbox_query *query, 
 static ef_status make_row(const mem_journal *mem, const mem_listed_row *found, ef__arena *arena,
                           ef_row *out, ef_error *err)
 {
+    static const mem_texts texts = {5,
+                                    {offsetof(ef_row, lane), offsetof(ef_row, tenant),
+                                     offsetof(ef_row, stream), offsetof(ef_row, event_type),
+                                     offsetof(ef_row, last_error)}};
     const mem_event *event = mem->events[found->position - 1];
     const mem_retry_row *retry = found->retry_row < 0 ? NULL : &mem->retry_rows[found->retry_row];
 
     *out = (ef_row){
-        .lane = ef__arena_copy(arena, mem->lanes[found->lane].name),
-        .tenant = ef__arena_copy(arena, event->event.tenant),
-        .stream = ef__arena_copy(arena, event->event.stream),
+        .lane = mem->lanes[found->lane].name,
+        .tenant = event->event.tenant,
+        .stream = event->event.stream,
         .seq = event->event.seq,
         .position = found->position,
-        .event_type = ef__arena_copy(arena, ef__mem_type_canonical(mem, event->event.type)),
+        .event_type = ef__mem_type_canonical(mem, event->event.type),
         .status = found->status,
         .blocked = found->blocked,
         .skip = retry && retry->skip,
         .partition = event->partition,
         .attempt_count = retry ? retry->attempts : 0,
         .next_attempt_us = retry ? retry->due_us : 0,
-        .last_error = ef__arena_copy(arena, retry ? retry->error : (ef_str){0}),
+        .last_error = retry ? retry->error : (ef_str){0},
         .enqueued_us = event->event.recorded_us,
         .updated_us = retry ? retry->updated_us : event->event.recorded_us,
         .filed = retry ? retry->filed : 0,
@@ -176,10 +310,7 @@ static ef_status make_row(const mem_journal *mem, const mem_listed_row *found, e
         out->updated_us = out->published_us = found->published_us;
         out->partition = ef__partition_of(out->tenant, out->stream, mem->partitions);
     }
-    if (!out->lane.ptr || !out->tenant.ptr || !out->stream.ptr || !out->event_type.ptr ||
-        !out->last_error.ptr)
-        return ef__no_memory(err);
-    return EF_OK;
+    return ef__mem_texts_copy(out, &texts, arena, err);
 }
 
 static ef_status prepare_rows(ef_row_list *out, size_t count, ef_row **rows, ef_error *err)
@@ -228,9 +359,10 @@ static ef_status list_page(const mem_row_list *list, const ef_outbox_query *quer
     return st;
 }
 
-static ef_status list_rows(mem_journal *mem, const ef_outbox_query *query, ef_row_list *out,
+static ef_status list_rows(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
                            ef_error *err)
 {
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     bool published = ef__query_published(query);
     mem_listed_row after = {0};
     int64_t lane;
@@ -241,23 +373,13 @@ static ef_status list_rows(mem_journal *mem, const ef_outbox_query *query, ef_ro
     if (st != EF_OK)
         return st;
     if (lane < 0 || lane >= (int64_t)mem->lane_count)
-        return ef_fail(err, EF_BAD_INPUT, "after is not a cursor of this journal");
+        return ef__refuse_cursor(err);
     after.lane = (size_t)lane;
     st = published ? find_published(mem, query, &list, err) : find_rows(mem, query, &list, err);
     if (st != EF_OK)
         return st;
     st = list_page(&list, query, query->after.len ? &after : NULL, out, err);
     free(list.items);
-    return st;
-}
-
-ef_status ef__mem_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
-                            ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-    ef_status st = list_rows(mem, query, out, err);
-
-    ef__mem_unlock(mem);
     return st;
 }
 
@@ -277,9 +399,10 @@ static void count_row(const mem_journal *mem, const mem_listed_row *found, ef_ou
         out->blocked_oldest_us = enqueued_us; /* rows are in order, so the first is the oldest */
 }
 
-static ef_status summarise_rows(mem_journal *mem, const ef_outbox_query *query,
+static ef_status summarise_rows(ef_journal *journal, const ef_outbox_query *query,
                                 ef_outbox_summary *out, ef_error *err)
 {
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     mem_row_list list;
     ef_row *rows;
     ef_status st = find_rows(mem, query, &list, err);
@@ -297,16 +420,6 @@ static ef_status summarise_rows(mem_journal *mem, const ef_outbox_query *query,
         }
     }
     free(list.items);
-    return st;
-}
-
-ef_status ef__mem_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
-                                   ef_outbox_summary *out, ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-    ef_status st = summarise_rows(mem, query, out, err);
-
-    ef__mem_unlock(mem);
     return st;
 }
 
@@ -329,13 +442,12 @@ static bool has_retry_work(const mem_journal *mem)
     return false;
 }
 
-ef_status ef__mem_outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
+static ef_status find_work(ef_journal *journal, bool *out, ef_error *err)
 {
-    mem_journal *mem = ef__mem_lock(journal);
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
 
     (void)err;
     *out = has_queued_work(mem) || has_retry_work(mem);
-    ef__mem_unlock(mem);
     return EF_OK;
 }
 
@@ -371,8 +483,7 @@ static ef_status move_from_queue(mem_journal *mem, const ef__revised_row *row, e
             continue;
         st = ef__mem_retry_row_requeue(mem, (size_t)lane, row->position, err);
         if (st == EF_OK)
-            memmove(&part->rows[at], &part->rows[at + 1],
-                    (--part->count - at) * sizeof *part->rows);
+            ef__mem_remove(part->rows, &part->count, at, sizeof *part->rows);
         return st;
     }
     return EF_OK;
@@ -433,9 +544,10 @@ static ef_status record_revision(mem_journal *mem, const ef__revision_request *r
     return st;
 }
 
-static ef_status revise_rows(mem_journal *mem, const ef__revision_request *revise, ef_row_list *out,
-                             ef_error *err)
+static ef_status revise_rows(ef_journal *journal, const ef__revision_request *revise,
+                             ef_row_list *out, ef_error *err)
 {
+    MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
     int64_t rows = 0, at;
     ef_row *shown;
     ef_status st = prepare_rows(out, revise->count, &shown, err);
@@ -464,12 +576,18 @@ static ef_status revise_rows(mem_journal *mem, const ef__revision_request *revis
     return st;
 }
 
-ef_status ef__mem_revise(ef_journal *journal, const ef__revision_request *given, ef_row_list *out,
-                         ef_error *err)
-{
-    mem_journal *mem = ef__mem_lock(journal);
-    ef_status st = revise_rows(mem, given, out, err);
-
-    ef__mem_unlock(mem);
-    return st;
-}
+const ef__outbox_ops ef__mem_outbox_ops = {
+    .lane_set = ef__mem_lane_set,
+    .lane_ls = ef__mem_lane_ls,
+    .lane_drop = ef__mem_lane_drop,
+    .published_purge = ef__mem_published_purge,
+    .published_requeue = ef__mem_published_requeue,
+    .published_count = ef__mem_published_count,
+    .claim = ef__mem_claim,
+    .ack = ef__mem_ack,
+    .ls = list_rows,
+    .summarise = summarise_rows,
+    .has_work = find_work,
+    .retry_streams = list_retry_streams,
+    .revise = revise_rows,
+};

@@ -5,8 +5,6 @@
  */
 #include "store.h"
 
-#include "../lease_call.h"
-
 /* --- under a lease ---------------------------------------------------------------------------- */
 
 ef__pg_array pg_array_of_partitions(const ef_partition_lease *held, size_t count)

@@ -14,8 +14,6 @@
  */
 #include "outbox.h"
 
-#include "../lease_call.h"
-
 #include <errno.h>
 #include <inttypes.h>
 

@@ -1,0 +1,303 @@
+/*
+ * front_record.c - the public API of records: event types, runs, the audit log; and skips.
+ */
+#include "front_priv.h"
+
+#include "../base/hash.h"
+#include "../base/json.h"
+#include "../base/utf8.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+#define DETAIL_BYTES (1 << 20) /* the JSON tree of a run's detail, which has at most 16 KiB */
+
+/* --- types ------------------------------------------------------------------------------------ */
+
+ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_type_set", err);
+
+    if (st == EF_OK)
+        st = ef__need(type, "type", err);
+    if (st == EF_OK)
+        st = ef__name_parse("type", type->name, 1, true, err);
+    if (st == EF_OK)
+        st = ef__name_parse("alias_of", type->alias_of, 0, true, err);
+    if (st == EF_OK)
+        st = ef__range_check("intent", type->intent, 0, EF_INTENT_AUDIT_ONLY, err);
+    if (st != EF_OK)
+        return st;
+    if (memchr(type->name.ptr, '*', type->name.len))
+        return ef_fail(err, EF_BAD_INPUT,
+                       "type is \"%.*s\": a pattern is not the name of an event type",
+                       EF_STR_ARG(type->name));
+    if (type->alias_of.len && ef_str_equal(type->name, type->alias_of))
+        return ef_fail(err, EF_BAD_INPUT, "type \"%.*s\" cannot be an alias of itself",
+                       EF_STR_ARG(type->name));
+    return journal->control->records->type_set(journal->control, type, err);
+}
+
+static ef_status list_types(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                            ef_error *err)
+{
+    ef_status st = ef__need(out, "out", err);
+
+    if (st == EF_OK)
+        st = EF__LIST_PREPARE(out, err);
+    return st == EF_OK ? journal->control->records->type_ls(journal->control, query, out, err) : st;
+}
+
+ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__name_parse("type", name, 1, true, err);
+    if (st != EF_OK)
+        return st;
+    st = list_types(journal, &(ef__type_query){.name = name}, out, err);
+    if (st == EF_OK && out->count == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no type \"%.*s\"", EF_STR_ARG(name));
+    return st;
+}
+
+ef_status ef_type_ls(ef_journal *journal, ef_type_list *out, ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    return st == EF_OK ? list_types(journal, &(ef__type_query){0}, out, err) : st;
+}
+
+ef_status ef__types_not_folded(ef_journal *journal, ef_type_list *out, ef_error *err)
+{
+    return list_types(journal, &(ef__type_query){.not_folded = true}, out, err);
+}
+
+ef_status ef__type_create_check(const ef_journal_options *options, ef_str tenant, ef_str type,
+                                int64_t created, int64_t all, ef_error *err)
+{
+    int64_t most = options->types_max ? options->types_max : EF_TYPES_MAX;
+
+    if (created >= most)
+        return ef_fail_numbers(err, EF_UNKNOWN_TYPE, created, most,
+                               "event type \"%.*s\" is not registered, and appends of tenant "
+                               "\"%.*s\" have created %" PRId64 " types, which is the limit "
+                               "(types.max): register the type, or raise the limit",
+                               EF_STR_ARG(type), EF_STR_ARG(tenant), created);
+    if (all >= EF_LIMIT_TYPES)
+        return ef_fail_numbers(err, EF_UNKNOWN_TYPE, all, EF_LIMIT_TYPES,
+                               "event type \"%.*s\" is not registered, and the journal has %" PRId64
+                               " types, which is the limit",
+                               EF_STR_ARG(type), all);
+    return EF_OK;
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+static ef_status check_request(const ef_run *run, ef_error *err)
+{
+    ef_status st = ef__range_check("mode", run->mode, 0, EF_RUN_SEED, err);
+
+    /* A verify run without a projection checks the journal itself. */
+    bool for_all = run->mode == EF_RUN_VERIFY || run->mode == EF_RUN_REPLAY;
+    if (st == EF_OK)
+        st = ef__name_parse("projection", run->projection, for_all ? 0 : 1, false, err);
+    if (st == EF_OK)
+        st = ef__name_parse("tenant", run->tenant, 0, false, err);
+    if (st == EF_OK)
+        st = ef__range_check("from", run->from, 0, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("to", run->to, run->to == 0 ? 0 : run->from, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__range_check("total", run->total, -1, INT64_MAX, err);
+    if (st == EF_OK)
+        st = ef__text_check("reason", run->reason, EF_LIMIT_REASON_BYTES, err);
+    if (st == EF_OK)
+        st = ef__name_parse("requester", run->requester, 0, false, err);
+    if (st == EF_OK)
+        st = ef__text_check("detail", run->detail, EF_LIMIT_DETAIL_BYTES, err);
+    return st;
+}
+
+ef_status ef__run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err)
+{
+    char id[EF_EVENT_ID_TEXT_MAX];
+    ef_run made;
+    ef_status st = ef__need_writable(journal, "ef__run_request", err);
+
+    if (st == EF_OK)
+        st = ef__need(out, "out", err);
+    if (st == EF_OK)
+        st = EF__LIST_PREPARE(out, err);
+    if (st == EF_OK)
+        st = ef__need(run, "run", err);
+    if (st == EF_OK)
+        st = check_request(run, err);
+    if (st != EF_OK)
+        return st;
+    const ef_clock *clock = journal->options.clock;
+    if (!ef__uuid7(clock->wall_us(clock->context), id))
+        return ef_fail(err, EF_IO, "cannot create a run id: no random numbers from the system");
+    made = *run;
+    made.id = ef_str_from(id);
+    st = ef__wake_on_success(
+        journal, journal->control->records->run_request(journal->control, &made, out, err));
+    return EF__LIST_FINISH(out, st);
+}
+
+ef_status ef__run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                         int64_t token, ef_error *err)
+{
+    ef_run stored = *run;
+    ef_status st = ef__need_writable(journal, "ef__run_update", err);
+
+    assert(lease || run->state == EF_RUN_CANCELLED);
+    stored.error = ef__utf8_cut(run->error, EF_LIMIT_ERROR_BYTES);
+    if (st == EF_OK)
+        st = ef__text_check("error", stored.error, EF_LIMIT_ERROR_BYTES, err);
+    if (st == EF_OK)
+        st = ef__text_check("detail", stored.detail, EF_LIMIT_DETAIL_BYTES, err);
+    return st == EF_OK
+               ? journal->control->records->run_update(journal->control, &stored, lease, token, err)
+               : st;
+}
+
+ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_run_cancel", err);
+
+    if (st == EF_OK)
+        st = ef__name_parse("id", id, 1, false, err);
+    return st == EF_OK ? ef__wake_on_success(journal, journal->control->records->run_cancel(
+                                                          journal->control, id, err))
+                       : st;
+}
+
+static ef_status list_runs(ef_journal *journal, ef__run_query query, ef_run_list *out,
+                           ef_error *err)
+{
+    ef_status st = ef__need(out, "out", err);
+
+    if (st == EF_OK)
+        st = EF__LIST_PREPARE(out, err);
+    if (st == EF_OK)
+        st = ef__limit_resolve(&query.limit, err);
+    if (st != EF_OK)
+        return st;
+    st = journal->control->records->run_ls(journal->control, &query, out, err);
+    return EF__LIST_FINISH(out, st);
+}
+
+ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK)
+        st = ef__name_parse("id", id, 1, false, err);
+    if (st == EF_OK)
+        st = list_runs(journal, (ef__run_query){.id = id, .limit = 1}, out, err);
+    if (st == EF_OK && out->count == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(id));
+    return st;
+}
+
+ef_status ef_run_ls(ef_journal *journal, bool open_only, size_t limit, ef_run_list *out,
+                    ef_error *err)
+{
+    return ef_run_ls_of(journal, NULL, open_only, limit, out, err);
+}
+
+ef_status ef_run_ls_of(ef_journal *journal, const ef_str *tenant, bool open_only, size_t limit,
+                       ef_run_list *out, ef_error *err)
+{
+    ef_status st = ef__need_journal(journal, err);
+
+    if (st == EF_OK && tenant)
+        st = ef__name_parse("tenant", *tenant, 0, false, err);
+    return st == EF_OK ? list_runs(journal,
+                                   (ef__run_query){
+                                       .tenant = tenant, .open_only = open_only, .limit = limit},
+                                   out, err)
+                       : st;
+}
+
+static bool asks_for_all_tenants(ef_str detail)
+{
+    ef__arena arena = EF__ARENA_INIT(DETAIL_BYTES);
+    ef__json *tree = NULL;
+    const ef__json *all;
+    bool asks = true; /* a detail that cannot be read must not be shown to one tenant */
+
+    if (detail.len == 0)
+        return false;
+    if (ef__json_parse(detail, EF_LIMIT_DETAIL_BYTES, &arena, &tree, NULL) == EF_OK) {
+        all = ef__json_get(tree, "all_tenants");
+        asks = all && all->kind == EF__JSON_TRUE;
+    }
+    ef__arena_release(&arena);
+    return asks;
+}
+
+bool ef_run_is_of(const ef_run *run, ef_str tenant)
+{
+    if (!run || !ef_str_equal(run->tenant, tenant))
+        return false;
+    return tenant.len > 0 || (run->mode == EF_RUN_REPLAY && !asks_for_all_tenants(run->detail));
+}
+
+/* --- skips ------------------------------------------------------------------------------------ */
+
+ef_status ef__skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
+{
+    return journal->control->records->skip_add(journal->control, entry, err);
+}
+
+ef_status ef__skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
+                      size_t limit, ef__skip_list *out, ef_error *err)
+{
+    ef_status st = EF__LIST_PREPARE(out, err);
+
+    return st == EF_OK ? journal->control->records->skip_ls(journal->control, projection, version,
+                                                            after, limit, out, err)
+                       : st;
+}
+
+/* --- the audit log ---------------------------------------------------------------------------- */
+
+ef_status ef_audit_add(ef_journal *journal, const ef_audit_entry *entry, ef_error *err)
+{
+    ef_status st = ef__need_writable(journal, "ef_audit_add", err);
+
+    if (st == EF_OK)
+        st = ef__need(entry, "entry", err);
+    if (st == EF_OK)
+        st = ef__name_parse("action", entry->action, 1, false, err);
+    if (st == EF_OK)
+        st = ef__name_parse("actor", entry->actor, 0, false, err);
+    if (st == EF_OK)
+        st = ef__text_check("reason", entry->reason, EF_LIMIT_REASON_BYTES, err);
+    if (st == EF_OK)
+        st = ef__name_parse("lane", entry->lane, 0, false, err);
+    if (st == EF_OK)
+        st = ef__name_parse("tenant", entry->tenant, 0, false, err);
+    if (st == EF_OK)
+        st = ef__name_parse("stream", entry->stream, 0, false, err);
+    return st == EF_OK ? journal->control->records->audit_add(journal->control, entry, err) : st;
+}
+
+ef_status ef_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
+                      ef_error *err)
+{
+    ef_audit_query whole = query ? *query : (ef_audit_query){0};
+    ef_status st = EF__LIST_BEGIN(journal, out, err);
+
+    if (st == EF_OK)
+        st = ef__limit_resolve(&whole.limit, err);
+    if (st != EF_OK)
+        return st;
+    if (whole.before <= 0)
+        whole.before = INT64_MAX;
+    st = journal->control->records->audit_ls(journal->control, &whole, out, err);
+    return EF__LIST_FINISH(out, st);
+}
