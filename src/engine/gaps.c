@@ -44,7 +44,11 @@ ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation,
                                        .position = batch.events[i].position,
                                        .status = EF_ROW_PENDING};
     if (st == EF_OK)
-        st = ef__outbox_add_retry_rows(engine->journal, rows, count, err);
+        st = ef__outbox_ack(engine->journal, NULL,
+                            &(ef__ack_request){.lane = EF_STR(EF_LANE_APPLY),
+                                               .retry_rows = rows,
+                                               .retry_row_count = count},
+                            err);
     free(rows);
     EF_RELEASE(&batch);
     return st;

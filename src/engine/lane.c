@@ -83,7 +83,11 @@ static ef_status sweep_page(ef_engine *engine, ef_str lane, int64_t from, int64_
         count += st == EF_OK && !needed;
     }
     if (st == EF_OK)
-        st = ef__outbox_remove(engine->journal, unneeded, count, err);
+        st = ef__outbox_ack(engine->journal, NULL,
+                            &(ef__ack_request){.lane = EF_STR(EF_LANE_APPLY),
+                                               .retry_rows = unneeded,
+                                               .retry_row_count = count},
+                            err);
     if (st == EF_OK && rows.count == ROWS_AT_ONCE)
         *out_next = rows.items[rows.count - 1].position + 1;
     free(unneeded);

@@ -140,8 +140,10 @@ static ef_status ack_rows(ef__publisher_task *publisher, ef_str news,
                           const ef_partition_lease *held, size_t held_count,
                           const ef_retry_row *retry_rows, size_t retry_row_count, ef_error *err)
 {
-    ef_status st = ef__published_ack(publisher->engine->journal, ef_str_from(publisher->name), held,
-                                     held_count, retry_rows, retry_row_count, news, err);
+    ef_status st = ef__outbox_ack(publisher->engine->journal, NULL,
+                                  &(ef__ack_request){ef_str_from(publisher->name), held, held_count,
+                                                     retry_rows, retry_row_count, news},
+                                  err);
 
     if (st == EF_OK && news.len)
         (void)snprintf(publisher->stored_progress, sizeof publisher->stored_progress, "%.*s",

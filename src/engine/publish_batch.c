@@ -234,8 +234,13 @@ ef_status ef__publish_due(ef__publisher_task *publisher, ef_partition_lease *hel
     bool whole = false;
     size_t limit =
         publisher->bus->ops->batch_max < DUE_MAX ? publisher->bus->ops->batch_max : DUE_MAX;
-    ef_status st = ef__outbox_claim_due(publisher->engine->journal, ef_str_from(publisher->name),
-                                        held, held_count, limit, &pass.claimed, err);
+    ef_status st = ef__outbox_claim(publisher->engine->journal,
+                                    &(ef__claim_request){.lane = ef_str_from(publisher->name),
+                                                         .due = true,
+                                                         .held = held,
+                                                         .held_count = held_count,
+                                                         .limit = limit},
+                                    &pass.claimed, err);
 
     if (st == EF_OK)
         ef__tick_wake_at(tick, pass.claimed.next_due_us);
@@ -352,8 +357,13 @@ static ef_status ack_batch(publish_pass *pass, ef_tick *tick, ef_error *err)
 
 static ef_status claim_batch(publish_pass *pass, int64_t after, ef_error *err)
 {
-    return ef__outbox_claim_after(pass->p->engine->journal, ef_str_from(pass->p->name), pass->held,
-                                  pass->held_count, after, pass->p->batch, &pass->claimed, err);
+    return ef__outbox_claim(pass->p->engine->journal,
+                            &(ef__claim_request){.lane = ef_str_from(pass->p->name),
+                                                 .held = pass->held,
+                                                 .held_count = pass->held_count,
+                                                 .after = after,
+                                                 .limit = pass->p->batch},
+                            &pass->claimed, err);
 }
 
 /* A failure to claim the next batch is reported when it is that batch's turn. */

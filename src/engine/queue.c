@@ -192,7 +192,7 @@ static ef_status ack_batch(const queue_pass *pass, void *connection, const ef_re
     if (!held)
         return no_memory(err);
     ack.held_count = claimed_leases(pass, held);
-    return ef__outbox_ack_with(pass->engine->journal, connection, &ack, err);
+    return ef__outbox_ack(pass->engine->journal, connection, &ack, err);
 }
 
 /* Acknowledges a batch by its results. Called inside the commit of the views, or after it. */
@@ -307,8 +307,12 @@ static ef_status isolate_row(queue_pass *pass, ef_error *err)
 
 static ef_status claim_batch(queue_pass *pass, size_t limit, ef_error *err)
 {
-    return ef__outbox_claim(pass->engine->journal, EF_STR(EF_LANE_APPLY), pass->held,
-                            pass->held_count, limit, &pass->claimed, err);
+    return ef__outbox_claim(pass->engine->journal,
+                            &(ef__claim_request){.lane = EF_STR(EF_LANE_APPLY),
+                                                 .held = pass->held,
+                                                 .held_count = pass->held_count,
+                                                 .limit = limit},
+                            &pass->claimed, err);
 }
 
 static size_t largest_batch(size_t usual, size_t projections)

@@ -47,8 +47,13 @@ static ef_status write_rows(const retry_attempt *attempt, const ef_retry_row *ro
 {
     if (count == 0)
         return EF_OK;
-    return ef__outbox_ack(attempt->engine->journal, attempt->items[0].lane, attempt->held,
-                          attempt->held_count, rows, count, err);
+    return ef__outbox_ack(attempt->engine->journal, NULL,
+                          &(ef__ack_request){.lane = attempt->items[0].lane,
+                                             .held = attempt->held,
+                                             .held_count = attempt->held_count,
+                                             .retry_rows = rows,
+                                             .retry_row_count = count},
+                          err);
 }
 
 /* The row as it was claimed; it has failed before if attempts were counted. */
@@ -439,8 +444,11 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
     assert(ef__mutex_is_locked(&engine->queue.lock));
     attempt.held = held;
     if (st == EF_OK && attempt.held_count)
-        st = ef__outbox_claim_due(engine->journal, (ef_str){0}, held, attempt.held_count, DUE_MAX,
-                                  &claimed, err);
+        st = ef__outbox_claim(
+            engine->journal,
+            &(ef__claim_request){
+                .due = true, .held = held, .held_count = attempt.held_count, .limit = DUE_MAX},
+            &claimed, err);
     tick->due_us = claimed.next_due_us;
     if (st == EF_OK && claimed.count)
         st = ef__live_set_read(engine, false, &set, err);

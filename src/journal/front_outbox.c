@@ -87,15 +87,10 @@ ef_status ef__lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t 
 
 ef_status ef_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
 {
-    ef_status st = ef__need_journal(journal, err);
+    ef_status st = EF__LIST_BEGIN(journal, out, err);
 
     if (st == EF_OK)
-        st = ef__need(out, "out", err);
-    if (st == EF_OK)
-        st = EF__LIST_PREPARE(out, err);
-    if (st != EF_OK)
-        return st;
-    st = journal->control->outbox->lane_ls(journal->control, out, err);
+        st = journal->control->outbox->lane_ls(journal->control, out, err);
     return EF__LIST_FINISH(out, st);
 }
 
@@ -129,8 +124,8 @@ static ef_status prepare_claimed_batch(ef_claimed_batch *out, ef_error *err)
     return ef__memory_prepare(&out->events.room, err);
 }
 
-static ef_status claim_rows(ef_journal *journal, const ef__claim_request *request,
-                            ef_claimed_batch *out, ef_error *err)
+ef_status ef__outbox_claim(ef_journal *journal, const ef__claim_request *request,
+                           ef_claimed_batch *out, ef_error *err)
 {
     ef_status st = ef__need_writable(journal, "ef__outbox_claim", err);
 
@@ -148,29 +143,6 @@ static ef_status claim_rows(ef_journal *journal, const ef__claim_request *reques
         out->more = false;
     }
     return st;
-}
-
-ef_status ef__outbox_claim_after(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                                 size_t held_count, int64_t after, size_t limit,
-                                 ef_claimed_batch *out, ef_error *err)
-{
-    return claim_rows(journal, &(ef__claim_request){lane, false, held, held_count, after, limit},
-                      out, err);
-}
-
-ef_status ef__outbox_claim(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                           size_t held_count, size_t limit, ef_claimed_batch *out, ef_error *err)
-{
-    return claim_rows(journal, &(ef__claim_request){lane, false, held, held_count, 0, limit}, out,
-                      err);
-}
-
-ef_status ef__outbox_claim_due(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                               size_t held_count, size_t limit, ef_claimed_batch *out,
-                               ef_error *err)
-{
-    return claim_rows(journal, &(ef__claim_request){lane, true, held, held_count, 0, limit}, out,
-                      err);
 }
 
 void ef__claimed_batch_release(ef_claimed_batch *batch)
@@ -261,63 +233,20 @@ static ef_status check_retry_rows(const ef_journal *journal, const ef_retry_row 
     return EF_OK;
 }
 
-ef_status ef__outbox_ack_with(ef_journal *journal, void *connection, const ef__ack_request *request,
-                              ef_error *err)
+ef_status ef__outbox_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
+                         ef_error *err)
 {
     bool storable;
     ef_status st = ef__need_writable(journal, "ef__outbox_ack", err);
 
     assert(is_held_set(request->held, request->held_count));
+    assert(request->held_count > 0 || request->progress.len == 0);
     if (st == EF_OK)
         st = check_retry_rows(journal, request->retry_rows, request->retry_row_count, &storable,
                               err);
-    if (st != EF_OK ||
-        (request->held_count == 0 && !request->retry_row_count && !request->progress.len))
+    if (st != EF_OK || (request->held_count == 0 && request->retry_row_count == 0))
         return st;
-    assert(request->held_count > 0);
     return (storable ? ack_batch : ack_with_cut_errors)(journal, connection, request, err);
-}
-
-ef_status ef__published_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                            size_t held_count, const ef_retry_row *retry_rows,
-                            size_t retry_row_count, ef_str progress, ef_error *err)
-{
-    ef__ack_request request = {lane, held, held_count, retry_rows, retry_row_count, progress};
-
-    return ef__outbox_ack_with(journal, NULL, &request, err);
-}
-
-ef_status ef__outbox_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                         size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
-                         ef_error *err)
-{
-    return ef__published_ack(journal, lane, held, held_count, retry_rows, retry_row_count,
-                             EF_STR(""), err);
-}
-
-ef_status ef__outbox_add_retry_rows(ef_journal *journal, const ef_retry_row *retry_rows,
-                                    size_t retry_row_count, ef_error *err)
-{
-    ef__ack_request request = {.lane = EF_STR(EF_LANE_APPLY),
-                               .retry_rows = retry_rows,
-                               .retry_row_count = retry_row_count};
-    bool storable;
-    ef_status st = ef__need_writable(journal, "ef__outbox_add_retry_rows", err);
-
-    if (st == EF_OK)
-        st = check_retry_rows(journal, retry_rows, retry_row_count, &storable, err);
-    if (st != EF_OK || retry_row_count == 0)
-        return st;
-    return (storable ? ack_batch : ack_with_cut_errors)(journal, NULL, &request, err);
-}
-
-ef_status ef__outbox_remove(ef_journal *journal, const ef_retry_row *rows, size_t count,
-                            ef_error *err)
-{
-    ef__ack_request request = {
-        .lane = EF_STR(EF_LANE_APPLY), .retry_rows = rows, .retry_row_count = count};
-
-    return count ? journal->control->outbox->ack(journal->control, NULL, &request, err) : EF_OK;
 }
 
 /* --- published rows --------------------------------------------------------------------------- */

@@ -72,10 +72,11 @@ typedef struct ef_retry_row {
 /* A claim of rows of a lane. */
 typedef struct ef__claim_request {
     ef_str lane;
-    bool due; /* claim retry rows that are due, instead of queued rows */
+    bool due; /* retry rows that are due, instead of queued rows */
     const ef_partition_lease *held;
     size_t held_count;
-    int64_t after; /* publishers' lanes only: rows up to here stay in flight */
+    int64_t
+        after; /* publishers' lanes only: the last position that was claimed under these tokens */
     size_t limit;
 } ef__claim_request;
 
@@ -197,67 +198,46 @@ ef_status ef__lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t 
 void ef__claimed_batch_release(ef_claimed_batch *batch);
 
 /*
- * Claims the next rows of `lane` in the partitions held, in position order. The rows are recorded
- * as in flight under the tokens before the call returns, so that a crash can be attributed to them.
- * Claiming again without an acknowledgement in between returns the same rows.
+ * Claims the next rows of `request->lane` in the partitions held, in position order. The rows are
+ * recorded as in flight under the tokens before the call returns, so that a crash can be attributed
+ * to them. Claiming again without an acknowledgement in between returns the same rows.
  *
  * Rows that were in flight when a worker crashed may have caused the crash. They are claimed first
  * and separately: in pieces of EF_SUSPECT_PIECE while there are many, then one by one, until the
  * event that crashes its worker is isolated.
  *
+ * With `after` it claims more rows of a publisher's lane while others are in flight. Both batches
+ * stay in flight until they are acknowledged.
+ *
+ * With `due` it claims retry rows that are due: of each stream the first one in its lane, if it is
+ * pending or failed and its time has come, followed by the pending ones after it. The lane "" means
+ * the lanes of all projections. Ordered by lane, then by due time. This claim is not recorded:
+ * count the attempt (ef_retry_row.trying) before making it.
+ *
  * EF_LEASE_LOST  a token is old or its lease has expired: nothing is claimed
  */
-ef_status ef__outbox_claim(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                           size_t held_count, size_t limit, ef_claimed_batch *out, ef_error *err);
-/*
- * Claims more rows of a publisher's lane while others are in flight: `after` is the last position
- * that was claimed under these tokens. Both batches stay in flight until they are acknowledged. 0:
- * the same as ef__outbox_claim.
- */
-ef_status ef__outbox_claim_after(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                                 size_t held_count, int64_t after, size_t limit,
-                                 ef_claimed_batch *out, ef_error *err);
-
-/*
- * Claims retry rows that are due: of each stream the first one in its lane, if it is pending or
- * failed and its time has come, followed by the pending ones after it. `lane` "" means the lanes of
- * all projections. Ordered by lane, then by due time. The claim is not recorded: count the attempt
- * (ef_retry_row.trying) before making it.
- */
-ef_status ef__outbox_claim_due(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                               size_t held_count, size_t limit, ef_claimed_batch *out,
-                               ef_error *err);
+ef_status ef__outbox_claim(ef_journal *journal, const ef__claim_request *request,
+                           ef_claimed_batch *out, ef_error *err);
 
 /*
  * Acknowledges a batch: moves the offsets of the partitions held, removes the rows up to them and
- * writes the retry rows, in one transaction that compares every token. In lane "*", and without
- * retry rows, power loss may undo it, and the rows are claimed again: watermarks then drop the
- * duplicates.
+ * writes the retry rows, in one transaction that compares every token; that of a publisher also
+ * stores the position of its sink, so that a worker that takes over reads a progress that matches
+ * the offsets. In lane "*", and without retry rows, power loss may undo it, and the rows are
+ * claimed again: watermarks then drop the duplicates.
+ *
+ * Without partitions it needs no lease, because a row only refers to an event, and the watermark of
+ * the projection decides whether the event is applied. Then it files retry rows in the lanes of
+ * projections, for events that are not queued for them: a catch-up failed on them, or a gap was
+ * found. An existing row stays as it is, and its `filed` grows. Rows that are DONE are removed: no
+ * generation needs them any more; one that was filed again since it was read stays. All or none.
+ *
+ * `connection` is that of a store that shares the database, or NULL.
  * EF_LEASE_LOST  a token is old: nothing was changed
  */
-ef_status ef__outbox_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                         size_t held_count, const ef_retry_row *retry_rows, size_t retry_row_count,
+ef_status ef__outbox_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
                          ef_error *err);
 
-/*
- * Files retry rows in the lanes of projections, for events that are not queued for them: a catch-up
- * failed on them, or a gap was found. An existing row stays as it is, and its `filed` grows. All or
- * none.
- *
- * No lease is needed: a row only refers to an event, and the watermark of the projection decides
- * whether the event is applied.
- */
-ef_status ef__outbox_add_retry_rows(ef_journal *journal, const ef_retry_row *retry_rows,
-                                    size_t retry_row_count, ef_error *err);
-
-/*
- * The same for a publisher's lane, which also stores the position of its sink in the same
- * transaction: `progress` is a JSON object, and "" keeps the stored one. So a worker that takes
- * over reads a progress that matches the offsets.
- */
-ef_status ef__published_ack(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                            size_t held_count, const ef_retry_row *retry_rows,
-                            size_t retry_row_count, ef_str progress, ef_error *err);
 /*
  * An event that a publisher's lane has published (its offset passed it, or its retry row is done
  * and was not skipped) is kept for the lane's retain_us. Purge removes expired ones, checking up to
@@ -312,14 +292,6 @@ typedef struct ef__bulk_run {
 } ef__bulk_run;
 
 ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err);
-/* Removes retry rows that no generation needs any more (all DONE), without a lease. A row that was
- * filed again since it was read stays. */
-ef_status ef__outbox_remove(ef_journal *journal, const ef_retry_row *rows, size_t count,
-                            ef_error *err);
-/* As ef__outbox_ack, on the connection of a store that shares the database. */
-ef_status ef__outbox_ack_with(ef_journal *journal, void *connection, const ef__ack_request *mark,
-                              ef_error *err);
-
 /* --- shared by back ends ---------------------------------------------------------------------- */
 
 /* EF_OK for a publisher's lane; EF_BAD_INPUT. */

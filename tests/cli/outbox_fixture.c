@@ -8,6 +8,8 @@
  */
 #include "../../src/journal/journal.h"
 
+#include "../support/outbox_calls.h"
+
 #include <everfold/everfold.h>
 
 #include <inttypes.h>
@@ -80,15 +82,15 @@ int main(int argc, char **argv)
     ef_journal_options options = {.url = argv[1]};
     need(ef_journal_open(&options, &journal, &err), &err, "open");
     size_t partitions = take_leases(journal, &err);
-    need(ef__outbox_claim(journal, EF_STR(EF_LANE_APPLY), held, partitions, 1000, &taken, &err),
-         &err, "take");
+    need(test_claim(journal, EF_STR(EF_LANE_APPLY), held, partitions, 1000, &taken, &err), &err,
+         "take");
     for (size_t i = 0; i < taken.count; i++)
         held[taken.items[i].partition].upto = taken.items[i].event->position;
     size_t count = read_retry_rows(&taken, argv + 3, argc - 3);
     for (size_t i = 0; i < count; i++)
         retry_rows[i].lane = ef_str_from(argv[2]);
-    need(ef__outbox_ack(journal, EF_STR(EF_LANE_APPLY), held, partitions, retry_rows, count, &err),
-         &err, "mark");
+    need(test_ack(journal, EF_STR(EF_LANE_APPLY), held, partitions, retry_rows, count, &err), &err,
+         "mark");
     for (size_t i = 0; i < partitions; i++) {
         ef_lease_key key = {EF_LEASE_PARTITION, EF_STR(""), held[i].partition};
         need(ef__lease_release_one(journal, &key, held[i].token, &err), &err, "release");

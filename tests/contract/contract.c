@@ -3,6 +3,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 #include "postgres_database.h"
 
 #include "../../src/core/placement.h"
@@ -365,7 +367,7 @@ void ack_claimed(contract *t, const char *lane, ef_partition_lease *held, size_t
         for (size_t h = 0; h < count; h++)
             if (held[h].partition == batch->items[i].partition)
                 held[h].upto = batch->items[i].event->position;
-    OK(ef__outbox_ack(t->journal, str(lane), held, count, retry_rows, retry_row_count, &t->err));
+    OK(test_ack(t->journal, str(lane), held, count, retry_rows, retry_row_count, &t->err));
     for (size_t h = 0; h < count; h++)
         held[h].upto = 0;
 }
@@ -383,7 +385,7 @@ void fail_event(contract *t, const char *lane, int64_t position, ef_row_status s
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     hold_all(t, "fixture", held);
-    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
     ack_claimed(t, "*", held, PARTITIONS, &batch, &retry_row, 1);
     ef__claimed_batch_release(&batch);
 }

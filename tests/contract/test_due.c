@@ -3,6 +3,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 #include "../../src/journal/journal.h"
 
 static ef_claimed_batch due(contract *t, size_t limit)
@@ -11,7 +13,7 @@ static ef_claimed_batch due(contract *t, size_t limit)
     ef_partition_lease held[PARTITIONS];
 
     hold_all(t, "fixture", held);
-    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, limit, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(""), held, PARTITIONS, limit, &batch, &t->err));
     return batch;
 }
 
@@ -48,7 +50,7 @@ static void fill(contract *t, ef_row_status head, ef_row_status third)
     for (int i = 0; i < 4; i++)
         append(t, "a", "t");
     hold_all(t, "fixture", held);
-    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     ack_claimed(t, "*", held, PARTITIONS, &batch, rows, 4);
     ef__claimed_batch_release(&batch);
 }
@@ -146,7 +148,7 @@ CONTRACT(outbox_has_work_reports_rows_that_need_a_worker)
     fail_event(t, "orders", 5, EF_ROW_FAILED, 1, t->now_us + 1000 * SECOND, "x");
     CHECK(waits(t)); /* though its time has not come */
     hold_all(t, "fixture", held);
-    OK(ef__outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    OK(test_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
     CHECK(!waits(t));
     OK(ef_lane_set(t->journal,
                    &(ef_lane){.name = str("mail"), .kind = EF_LANE_KIND_PUBLISHER, .enabled = true},
@@ -232,7 +234,7 @@ CONTRACT(what_is_filed_needs_no_lease_and_comes_due)
 
     append(t, "a", "t");
     append(t, "a", "t");
-    OK(ef__outbox_add_retry_rows(t->journal, rows, 2, &t->err));
+    OK(test_file_rows(t->journal, rows, 2, &t->err));
     CHECK_INT(12, due_positions(t, 10));
     CHECK_INT(3, summary(t).pending); /* the two that are queued, and one that was filed */
     CHECK_INT(1, summary(t).failed);
@@ -245,7 +247,7 @@ CONTRACT(what_is_there_already_is_not_filed_again)
 
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_DEAD, 8, 0, "poison");
-    OK(ef__outbox_add_retry_rows(t->journal, &row, 1, &t->err));
+    OK(test_file_rows(t->journal, &row, 1, &t->err));
     CHECK_INT(1, summary(t).dead);
     CHECK_INT(0, summary(t).pending);
 }
@@ -258,19 +260,18 @@ CONTRACT(a_row_that_was_filed_since_its_claim_is_not_done)
     ef_claimed_batch batch;
 
     append(t, "a", "t");
-    OK(ef__outbox_add_retry_rows(t->journal, &row, 1, &t->err));
+    OK(test_file_rows(t->journal, &row, 1, &t->err));
     batch = due(t, 10);
     done.filed = batch.items[0].filed;
     ef__claimed_batch_release(&batch);
-    OK(ef__outbox_add_retry_rows(t->journal, &row, 1,
-                                 &t->err)); /* another generation lacks it too */
+    OK(test_file_rows(t->journal, &row, 1, &t->err)); /* another generation lacks it too */
     hold_all(t, "fixture", held);
-    OK(ef__outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    OK(test_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
     batch = due(t, 10);
     CHECK_INT(1, batch.count);
     done.filed = batch.items[0].filed;
     ef__claimed_batch_release(&batch);
-    OK(ef__outbox_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
+    OK(test_ack(t->journal, str("orders"), held, PARTITIONS, &done, 1, &t->err));
     CHECK_INT(0, due_positions(t, 10));
 }
 
@@ -280,9 +281,9 @@ CONTRACT(what_cannot_be_filed_is_refused_as_a_whole)
     ef_retry_row rows[] = {retry_row(1, EF_ROW_PENDING, 0), retry_row(9, EF_ROW_PENDING, 0)};
 
     append(t, "a", "t");
-    REFUSED(EF_BAD_INPUT, ef__outbox_add_retry_rows(t->journal, rows, 2, &t->err));
+    REFUSED(EF_BAD_INPUT, test_file_rows(t->journal, rows, 2, &t->err));
     CHECK_INT(0, due_positions(t, 10));
-    OK(ef__outbox_add_retry_rows(t->journal, NULL, 0, &t->err));
+    OK(test_file_rows(t->journal, NULL, 0, &t->err));
 }
 
 CONTRACT_MAIN(CASE(pending_rows_after_a_due_retry_row_are_claimed_with_it),

@@ -5,6 +5,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 #include "../../src/journal/sqlite/head.h"
 
 #include <everfold/sqlite.h>
@@ -420,7 +422,7 @@ CONTRACT(events_of_a_transaction_are_in_the_outbox)
     CHECK_INT(2, summary(t).pending);
 
     hold_all(t, "w", held);
-    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(2, batch.count);
     CHECK_STR("a", batch.items[0].event->stream);
     CHECK_INT(partition_of("a"), batch.items[0].partition);

@@ -4,6 +4,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 #include <libpq-fe.h>
 #include <pthread.h>
 #include <time.h>
@@ -59,7 +61,7 @@ static void *settle(void *context)
 {
     settling *s = context;
 
-    s->status = ef__outbox_ack(s->t->journal, str("*"), &s->held, 1, &s->retry_row, 1, &s->err);
+    s->status = test_ack(s->t->journal, str("*"), &s->held, 1, &s->retry_row, 1, &s->err);
     return NULL;
 }
 
@@ -73,7 +75,7 @@ static settling worker_of(contract *t, const char *stream, const char *owner)
                   .retry_row = {str("orders"), 0, EF_ROW_FAILED, 1, 0, str("no"), 0, false, false},
                   .err = EF_ERROR_INIT};
 
-    OK(ef__outbox_claim(t->journal, str("*"), &s.held, 1, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), &s.held, 1, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     s.retry_row.position = s.held.upto = batch.items[0].event->position;
     ef__claimed_batch_release(&batch);
@@ -86,7 +88,7 @@ static size_t due_of(settling *s)
     contract *t = s->t;
     size_t count;
 
-    OK(ef__outbox_claim_due(t->journal, str(""), &s->held, 1, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(""), &s->held, 1, 10, &batch, &t->err));
     count = batch.count;
     ef__claimed_batch_release(&batch);
     return count;

@@ -6,6 +6,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
@@ -339,8 +341,8 @@ static void settle(pair *p, bool mail, bool due, ef_partition_lease *held, size_
         if (judge(p, &batch->items[i], due, mail, &retry_rows[retry_row_count]))
             retry_row_count++;
     }
-    BOTH(ef__outbox_ack(p->a.journal, lane, held, count, retry_rows, retry_row_count, &p->a.err),
-         ef__outbox_ack(p->b.journal, lane, held, count, retry_rows, retry_row_count, &p->b.err));
+    BOTH(test_ack(p->a.journal, lane, held, count, retry_rows, retry_row_count, &p->a.err),
+         test_ack(p->b.journal, lane, held, count, retry_rows, retry_row_count, &p->b.err));
 }
 
 static void op_take(pair *p)
@@ -356,10 +358,10 @@ static void op_take(pair *p)
         if (from->token && !once_in(p, 3))
             held[count++] = (ef_partition_lease){i, from->token, 0};
     }
-    if (BOTH((due ? ef__outbox_claim_due : ef__outbox_claim)(p->a.journal, lane, held, count, limit,
-                                                             &x, &p->a.err),
-             (due ? ef__outbox_claim_due : ef__outbox_claim)(p->b.journal, lane, held, count, limit,
-                                                             &y, &p->b.err)) == EF_OK) {
+    if (BOTH((due ? test_claim_due : test_claim)(p->a.journal, lane, held, count, limit, &x,
+                                                 &p->a.err),
+             (due ? test_claim_due : test_claim)(p->b.journal, lane, held, count, limit, &y,
+                                                 &p->b.err)) == EF_OK) {
         SAME(count, &x, &y);
         SAME(more, &x, &y);
         for (size_t i = 0; i < x.count; i++) {

@@ -3,6 +3,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 #include <stdlib.h>
 
 static size_t lane_count(contract *t)
@@ -29,7 +31,7 @@ static taken take(contract *t, const char *lane, const ef_partition_lease *held,
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     taken found = {0};
 
-    OK(ef__outbox_claim(t->journal, str(lane), held, count, limit, &batch, &t->err));
+    OK(test_claim(t->journal, str(lane), held, count, limit, &batch, &t->err));
     for (size_t i = 0; i < batch.count; i++) {
         if (batch.count < 10)
             found.positions = found.positions * 10 + batch.items[i].event->position;
@@ -46,7 +48,7 @@ static taken take_due(contract *t, const char *lane, const ef_partition_lease *h
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     taken found = {0};
 
-    OK(ef__outbox_claim_due(t->journal, str(lane), held, count, 100, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(lane), held, count, 100, &batch, &t->err));
     for (size_t i = 0; i < batch.count; i++)
         found.positions = found.positions * 10 + batch.items[i].event->position;
     ef__claimed_batch_release(&batch);
@@ -86,7 +88,7 @@ CONTRACT(only_rows_of_held_partitions_are_claimed)
         append(t, stream, "t");
     }
     held = (ef_partition_lease){2, acquire(t, 2, "w1"), 0};
-    OK(ef__outbox_claim(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
     CHECK(batch.count > 0 && batch.count < 40);
     for (size_t i = 0; i < batch.count; i++)
         CHECK_INT(2, batch.items[i].partition);
@@ -103,7 +105,7 @@ CONTRACT(a_claimed_row_has_its_event)
     event.data = str("{\"amount\":1}");
     append_event(t, event);
     hold_all(t, "w1", held);
-    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_STR("order-1", batch.items[0].event->stream);
     CHECK_STR("{\"amount\":1}", batch.items[0].event->data);
@@ -122,7 +124,7 @@ static int take_range(contract *t, ef_partition_lease *held, int64_t from, int64
     for (; from <= to; batches++) {
         ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
-        OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
+        OK(test_claim(t->journal, str("*"), held, PARTITIONS, 1000, &batch, &t->err));
         CHECK(batch.count > 0);
         for (size_t i = 0; i < batch.count; i++)
             CHECK_INT(from++, batch.items[i].event->position);
@@ -184,11 +186,11 @@ CONTRACT(an_ack_deletes_the_rows_up_to_the_offset)
     held.token = acquire(t, held.partition, "w1");
     take(t, "*", &held, 1, 10);
     held.upto = 2;
-    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
     CHECK_INT(3, take(t, "*", &held, 1, 10).positions);
     held.upto = 0;
-    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
 }
 
@@ -201,14 +203,14 @@ CONTRACT(an_ack_is_refused_below_the_offset_and_beyond_the_claimed_rows)
         append(t, "a", "t");
     held.token = acquire(t, held.partition, "w1");
     held.upto = 1;
-    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, test_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     take(t, "*", &held, 1, 3);
     held.upto = 4;
-    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, test_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     held.upto = 2;
-    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     held.upto = 1;
-    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_BAD_INPUT, test_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(2, queued_in(t, "*"));
 }
 
@@ -225,7 +227,7 @@ CONTRACT(each_lane_has_its_own_offset)
     publish.token = acquire_publisher(t, "mail", publish.partition, "w2");
     take(t, "*", &apply, 1, 10);
     apply.upto = 2;
-    OK(ef__outbox_ack(t->journal, str("*"), &apply, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &apply, 1, NULL, 0, &t->err));
     CHECK_INT(0, queued_in(t, "*"));
     CHECK_INT(12, take(t, "mail", &publish, 1, 10).positions);
 }
@@ -236,9 +238,8 @@ CONTRACT(a_lane_that_is_not_there_is_not_found)
     ef_partition_lease held = {0, acquire(t, 0, "w1"), 0};
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
-    REFUSED(EF_NOT_FOUND,
-            ef__outbox_claim(t->journal, str("nobody"), &held, 1, 10, &batch, &t->err));
-    REFUSED(EF_NOT_FOUND, ef__outbox_ack(t->journal, str("nobody"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_NOT_FOUND, test_claim(t->journal, str("nobody"), &held, 1, 10, &batch, &t->err));
+    REFUSED(EF_NOT_FOUND, test_ack(t->journal, str("nobody"), &held, 1, NULL, 0, &t->err));
     ef__claimed_batch_release(&batch);
 }
 
@@ -256,9 +257,9 @@ CONTRACT(claim_and_ack_are_refused_under_an_old_token)
     take(t, "*", &old, 1, 10);
     pass_time(t, 11 * SECOND);
     new.token = acquire(t, new.partition, "w2");
-    REFUSED(EF_LEASE_LOST, ef__outbox_claim(t->journal, str("*"), &old, 1, 10, &batch, &t->err));
+    REFUSED(EF_LEASE_LOST, test_claim(t->journal, str("*"), &old, 1, 10, &batch, &t->err));
     old.upto = 1;
-    REFUSED(EF_LEASE_LOST, ef__outbox_ack(t->journal, str("*"), &old, 1, &failed, 1, &t->err));
+    REFUSED(EF_LEASE_LOST, test_ack(t->journal, str("*"), &old, 1, &failed, 1, &t->err));
     CHECK_INT(old.token, t->err.asked);
     CHECK_INT(1, queued_in(t, "*"));
     CHECK_INT(0, queued_in(t, "orders"));
@@ -275,7 +276,7 @@ CONTRACT(claim_is_refused_after_the_lease_expired)
     append(t, "a", "t");
     held.token = acquire(t, held.partition, "w1");
     pass_time(t, 10 * SECOND);
-    REFUSED(EF_LEASE_LOST, ef__outbox_claim(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
+    REFUSED(EF_LEASE_LOST, test_claim(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
     CHECK_INT(0, batch.count);
     ef__claimed_batch_release(&batch);
 }
@@ -289,8 +290,7 @@ CONTRACT(one_old_token_among_several_refuses_them_all)
     append(t, "a", "t");
     hold_all(t, "w1", held);
     held[partition_of("a") == 0].token++;
-    REFUSED(EF_LEASE_LOST,
-            ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    REFUSED(EF_LEASE_LOST, test_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(0, summary(t).processing);
     ef__claimed_batch_release(&batch);
 }
@@ -310,13 +310,13 @@ CONTRACT(rows_in_flight_of_a_crashed_worker_are_suspect_until_acknowledged)
     CHECK_INT(1, take(t, "*", &new, 1, 10).positions);
     CHECK_INT(1, take(t, "*", &new, 1, 10).suspects);
     new.upto = 1;
-    OK(ef__outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
     CHECK_INT(2, take(t, "*", &new, 1, 10).positions);
     new.upto = 2;
-    OK(ef__outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
     CHECK_INT(1, take(t, "*", &new, 1, 10).suspects);
     new.upto = 3;
-    OK(ef__outbox_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &new, 1, NULL, 0, &t->err));
     CHECK_INT(45, take(t, "*", &new, 1, 10).positions);
     CHECK_INT(0, take(t, "*", &new, 1, 10).suspects);
 }
@@ -337,7 +337,7 @@ CONTRACT(a_crash_over_suspect_rows_leaves_fewer_rows_suspect)
     held.token = acquire(t, held.partition, "w3");
     CHECK_INT(1, take(t, "*", &held, 1, 10).suspects);
     held.upto = 1;
-    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     /* Two and three were not in flight the second time. */
     CHECK_INT(2345, take(t, "*", &held, 1, 10).positions);
     CHECK_INT(0, take(t, "*", &held, 1, 10).suspects);
@@ -356,7 +356,7 @@ CONTRACT(many_suspects_come_in_pieces)
     held.token = acquire(t, held.partition, "w2");
     CHECK_INT(EF_SUSPECT_PIECE, take(t, "*", &held, 1, 1000).suspects);
     held.upto = EF_SUSPECT_PIECE;
-    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, take(t, "*", &held, 1, 1000).suspects);
 }
 
@@ -370,7 +370,7 @@ CONTRACT(an_acknowledged_row_is_not_suspect)
     old.token = acquire(t, old.partition, "w1");
     take(t, "*", &old, 1, 1);
     old.upto = 1;
-    OK(ef__outbox_ack(t->journal, str("*"), &old, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &old, 1, NULL, 0, &t->err));
     pass_time(t, 11 * SECOND);
     new.token = acquire(t, new.partition, "w2");
     CHECK_INT(2, take(t, "*", &new, 1, 10).positions);
@@ -404,7 +404,7 @@ CONTRACT(a_due_row_is_claimed_with_its_lane_and_attempts)
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 3, 0, "again");
     hold_all(t, "fixture", held);
-    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_STR("orders", batch.items[0].lane);
     CHECK_INT(3, batch.items[0].attempts);
@@ -429,7 +429,7 @@ CONTRACT(only_the_first_retry_row_of_a_stream_in_its_lane_is_claimed)
     append(t, "b", "t");
     append(t, "a", "t");
     hold_all(t, "w", held);
-    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     ack_claimed(t, "*", held, PARTITIONS, &batch, retry_rows, 4);
     ef__claimed_batch_release(&batch);
     /* Position 3 of orders is blocked by 1, which is not due; other streams and lanes are not. */
@@ -467,9 +467,9 @@ CONTRACT(done_removes_the_row_and_the_next_comes_up)
     fail_event(t, "orders", 2, EF_ROW_PENDING, 0, 0, "");
     hold_all(t, "fixture", held);
     CHECK_INT(12, take_due(t, "", held, PARTITIONS).positions);
-    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(test_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
     CHECK_INT(2, take_due(t, "", held, PARTITIONS).positions);
-    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(test_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
     CHECK_INT(1, queued_in(t, "orders"));
 }
 
@@ -483,8 +483,8 @@ CONTRACT(a_deleted_retry_row_is_not_created_again)
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, 0, "x");
     hold_all(t, "fixture", held);
-    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
-    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &late, 1, &t->err));
+    OK(test_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(test_ack(t->journal, str("*"), held, PARTITIONS, &late, 1, &t->err));
     CHECK_INT(0, queued_in(t, "orders"));
 }
 
@@ -504,13 +504,13 @@ CONTRACT(a_retry_row_stays_in_the_lanes_and_partitions_of_its_ack)
     other.token = acquire(t, other.partition, "w");
     take(t, "*", &held, 1, 10);
     held.upto = 1;
-    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, &wrong, 1, &t->err));
-    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, &far, 1, &t->err));
-    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &held, 1, two, 2, &t->err));
-    REFUSED(EF_BAD_INPUT, ef__outbox_ack(t->journal, str("*"), &other, 1, &here, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, test_ack(t->journal, str("*"), &held, 1, &wrong, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, test_ack(t->journal, str("*"), &held, 1, &far, 1, &t->err));
+    REFUSED(EF_BAD_INPUT, test_ack(t->journal, str("*"), &held, 1, two, 2, &t->err));
+    REFUSED(EF_BAD_INPUT, test_ack(t->journal, str("*"), &other, 1, &here, 1, &t->err));
     CHECK_INT(1, queued_in(t, "*"));
     CHECK_INT(2, lane_count(t)); /* a refused ack creates no lane */
-    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, &here, 1, &t->err));
+    OK(test_ack(t->journal, str("*"), &held, 1, &here, 1, &t->err));
     CHECK_INT(0, queued_in(t, "*"));
     CHECK_INT(1, queued_in(t, "orders"));
 }
@@ -528,11 +528,10 @@ CONTRACT(a_publisher_keeps_its_failures_in_its_own_lane)
     held.token = acquire_publisher(t, "mail", held.partition, "w");
     take(t, "mail", &held, 1, 10);
     held.upto = 1;
-    OK(ef__outbox_ack(t->journal, str("mail"), &held, 1, &failed, 1, &t->err));
+    OK(test_ack(t->journal, str("mail"), &held, 1, &failed, 1, &t->err));
     CHECK_INT(1, take_due(t, "mail", &held, 1).positions);
     /* The projections' lanes are held under other leases, and do not see it. */
-    REFUSED(EF_LEASE_LOST,
-            ef__outbox_claim_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
+    REFUSED(EF_LEASE_LOST, test_claim_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
     ef__claimed_batch_release(&batch);
 }
 

@@ -4,6 +4,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 static int32_t attempts_of(contract *t, const char *lane)
 {
     ef_row_list rows = {0};
@@ -30,12 +32,12 @@ CONTRACT(a_row_that_was_filed_before_keeps_its_attempts_when_the_queue_brings_th
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     append(t, "a", "t");
-    OK(ef__outbox_add_retry_rows(t->journal, &filed, 1, &t->err));
+    OK(test_file_rows(t->journal, &filed, 1, &t->err));
     held.token = acquire(t, held.partition, "w1");
-    OK(ef__outbox_ack(t->journal, str("orders"), &held, 1, &dead, 1, &t->err));
+    OK(test_ack(t->journal, str("orders"), &held, 1, &dead, 1, &t->err));
     CHECK_INT(8, attempts_of(t, "orders"));
 
-    OK(ef__outbox_claim(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), &held, 1, 10, &batch, &t->err));
     ack_claimed(t, "*", &held, 1, &batch, &failed, 1);
     ef__claimed_batch_release(&batch);
     CHECK_INT(8, attempts_of(t, "orders"));
@@ -81,14 +83,14 @@ CONTRACT(what_follows_in_a_partition_that_is_not_held_is_left_to_its_owner)
     CHECK(stream != NULL);
     OK(ef_journal_read_stream(t->journal, (ef_str){0}, str(stream), 1, 10, &events, &t->err));
     for (size_t i = 0; i < 2; i++)
-        OK(ef__outbox_add_retry_rows(t->journal,
-                                     &(ef_retry_row){.lane = str("orders"),
-                                                     .position = events.events[i].position,
-                                                     .status = EF_ROW_PENDING},
-                                     1, &t->err));
+        OK(test_file_rows(t->journal,
+                          &(ef_retry_row){.lane = str("orders"),
+                                          .position = events.events[i].position,
+                                          .status = EF_ROW_PENDING},
+                          1, &t->err));
     held.partition = from;
     held.token = acquire(t, from, "w1");
-    OK(ef__outbox_claim_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(""), &held, 1, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_INT(from, batch.items[0].partition);
     ef__claimed_batch_release(&batch);

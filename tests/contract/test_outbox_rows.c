@@ -3,6 +3,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 static ef_row_list rows_of(contract *t, ef_outbox_query query)
 {
     ef_row_list list = {0};
@@ -138,7 +140,7 @@ CONTRACT(rows_come_in_the_order_of_position_then_lane)
     append(t, "a", "t");
     append(t, "b", "t");
     hold_all(t, "w", held);
-    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     ack_claimed(t, "*", held, PARTITIONS, &batch, retry_rows, 3);
     ef__claimed_batch_release(&batch);
     append(t, "a", "t");
@@ -342,12 +344,12 @@ CONTRACT(rows_in_flight_are_processing_while_the_lease_is_live)
         append(t, "a", "t");
     held.token = acquire(t, held.partition, "w1");
     CHECK_INT(0, summary(t).processing);
-    OK(ef__outbox_claim(t->journal, str("*"), &held, 1, 2, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), &held, 1, 2, &batch, &t->err));
     CHECK_INT(2, summary(t).processing);
     CHECK_INT(1, summary(t).pending);
     CHECK_INT(12, positions_by_page(t, query, &pages));
     held.upto = 1;
-    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str("*"), &held, 1, NULL, 0, &t->err));
     CHECK_INT(1, summary(t).processing);
     pass_time(t, 10 * SECOND);
     CHECK_INT(0, summary(t).processing);
@@ -429,7 +431,7 @@ CONTRACT(requeue_without_a_lane_is_for_every_lane_in_which_it_is_dead)
 
     append(t, "a", "t");
     hold_all(t, "w", held);
-    OK(ef__outbox_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), held, PARTITIONS, 10, &batch, &t->err));
     ack_claimed(t, "*", held, PARTITIONS, &batch, retry_rows, 3);
     OK(ef_outbox_requeue(t->journal, &act, &list, &t->err));
     CHECK_INT(2, list.count);
@@ -490,14 +492,14 @@ CONTRACT(a_skipped_row_is_claimed_once_more_and_unblocks_its_stream)
     CHECK(list.items[0].skip);
     CHECK_INT(0, summary(t).blocked);
     hold_all(t, "w", held);
-    OK(ef__outbox_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(3, batch.count); /* the skipped row, the row blocked by it, the failed row of b */
     for (size_t i = 0; i < batch.count; i++) {
         CHECK_INT(batch.items[i].event->position == 1, batch.items[i].skip);
         CHECK_INT(batch.items[i].event->position == 2, batch.items[i].follows);
     }
-    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
-    OK(ef__outbox_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(test_claim_due(t->journal, str("orders"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(2, batch.count);
     for (size_t i = 0; i < batch.count; i++)
         CHECK(!batch.items[i].skip && !batch.items[i].follows);
@@ -517,7 +519,7 @@ CONTRACT(a_skipped_row_is_claimed_at_once_although_it_is_not_due)
     fail_event(t, "orders", 1, EF_ROW_FAILED, 1, t->now_us + 60 * SECOND, "x");
     OK(ef__outbox_skip(t->journal, &act, &list, &t->err));
     hold_all(t, "fixture", held);
-    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
     ef__claimed_batch_release(&batch);
@@ -536,11 +538,11 @@ CONTRACT(a_skip_during_the_last_attempt_wins_over_its_death)
     append(t, "a", "t");
     fail_event(t, "orders", 1, EF_ROW_FAILED, 7, 0, "x");
     hold_all(t, "fixture", held);
-    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     OK(ef__outbox_skip(t->journal, &act, &list, &t->err));
-    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &died, 1, &t->err));
+    OK(test_ack(t->journal, str("*"), held, PARTITIONS, &died, 1, &t->err));
     CHECK_INT(0, summary(t).dead);
-    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
     ef__claimed_batch_release(&batch);
@@ -565,7 +567,7 @@ CONTRACT(a_queued_row_of_a_publisher_can_be_skipped)
         append(t, "a", "t");
     for (int32_t i = 0; i < PARTITIONS; i++)
         held[i] = (ef_partition_lease){i, acquire_publisher(t, "mail", i, "w"), 0};
-    OK(ef__outbox_claim(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(3, batch.count);
     OK(ef__outbox_skip(t->journal, &act, &list, &t->err));
     CHECK_INT(1, list.count);
@@ -574,16 +576,16 @@ CONTRACT(a_queued_row_of_a_publisher_can_be_skipped)
     CHECK_INT(3, queued_in(t, "mail"));
     for (size_t i = 0; i < PARTITIONS; i++)
         held[i].upto = held[i].partition == batch.items[0].partition ? 3 : 0;
-    OK(ef__outbox_ack(t->journal, str("mail"), held, PARTITIONS, &died, 1, &t->err));
+    OK(test_ack(t->journal, str("mail"), held, PARTITIONS, &died, 1, &t->err));
     CHECK_INT(0, summary(t).dead);
     for (size_t i = 0; i < PARTITIONS; i++)
         held[i].upto = 0;
-    OK(ef__outbox_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
     done.filed = batch.items[0].filed;
-    OK(ef__outbox_ack(t->journal, str("mail"), held, PARTITIONS, &done, 1, &t->err));
-    OK(ef__outbox_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_ack(t->journal, str("mail"), held, PARTITIONS, &done, 1, &t->err));
+    OK(test_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(0, batch.count);
     REFUSED(EF_NOT_FOUND, ef__outbox_skip(t->journal, &act, &list, &t->err));
     ef__claimed_batch_release(&batch);

@@ -3,6 +3,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 #include "../../src/core/placement.h"
 #include "../../src/journal/journal.h"
 
@@ -71,7 +73,7 @@ static void work_off(contract *t, int32_t partition, const char *lane)
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_retry_row x = {.lane = str(lane), .status = EF_ROW_FAILED, .attempts = 1};
 
-    OK(ef__outbox_claim(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), &held, 1, 100, &batch, &t->err));
     CHECK(batch.count > 0);
     x.position = batch.items[0].event->position;
     ack_claimed(t, "*", &held, 1, &batch, &x, *lane != '\0');
@@ -104,7 +106,7 @@ CONTRACT(partitions_are_listed_with_their_owner_and_what_waits)
     append(t, stream, "c");
     append(t, stream, "d");
     held.token = acquire(t, 2, "w");
-    OK(ef__outbox_claim(t->journal, str("*"), &held, 1, 1, &batch, &t->err));
+    OK(test_claim(t->journal, str("*"), &held, 1, 1, &batch, &t->err));
     OK(ef_partition_ls(t->journal, &list, &t->err));
     CHECK_INT(PARTITIONS, list.count);
     CHECK_INT(2, list.items[2].number);
@@ -159,11 +161,11 @@ CONTRACT(a_retry_row_is_settled_in_the_partition_it_was_made_in)
     work_off(t, 1, "orders");
     sync_to(t, 8);
     held.token = acquire(t, 1, "w");
-    OK(ef__outbox_claim_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_INT(1, batch.items[0].partition);
     done.position = batch.items[0].event->position;
-    OK(ef__outbox_ack(t->journal, str("*"), &held, 1, &done, 1, &t->err));
+    OK(test_ack(t->journal, str("*"), &held, 1, &done, 1, &t->err));
     CHECK_INT(0, summary(t).failed);
     ef__claimed_batch_release(&batch);
 }
@@ -202,9 +204,9 @@ CONTRACT(a_lowered_count_leaves_nothing_to_a_partition_without_an_owner)
     append(t, stream, "b");
     CHECK_INT(1, last_queued(t));
     /* Nor does what is filed later for an event of before. */
-    OK(ef__outbox_add_retry_rows(t->journal, &filed, 1, &t->err));
+    OK(test_file_rows(t->journal, &filed, 1, &t->err));
     held.token = acquire(t, 1, "w");
-    OK(ef__outbox_claim_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str("orders"), &held, 1, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     ef__claimed_batch_release(&batch);
 }

@@ -4,6 +4,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 #define LANE "mail"
 
 static ef_lane lane_of(int64_t retain_us)
@@ -65,7 +67,7 @@ static int64_t again(contract *t, const ef_partition_lease *held, size_t limit)
 
 static void note(contract *t, const ef_partition_lease *held, const char *progress)
 {
-    OK(ef__published_ack(t->journal, str(LANE), held, 1, NULL, 0, str(progress), &t->err));
+    OK(test_publish_ack(t->journal, str(LANE), held, 1, NULL, 0, str(progress), &t->err));
 }
 
 /* Claims and acknowledges queued rows, with a retry row at `position` (0: none). */
@@ -80,7 +82,7 @@ static void pass_lane(contract *t, const char *lane, ef_partition_lease *held, i
                            .due_us = t->now_us,
                            .error = str("no")};
 
-    OK(ef__outbox_claim(t->journal, str(lane), held, PARTITIONS, 100, &batch, &t->err));
+    OK(test_claim(t->journal, str(lane), held, PARTITIONS, 100, &batch, &t->err));
     ack_claimed(t, lane, held, PARTITIONS, &batch, &failed, position != 0);
     ef__claimed_batch_release(&batch);
 }
@@ -118,7 +120,7 @@ static int64_t waiting(contract *t, const ef_partition_lease *held)
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     int64_t positions = 0;
 
-    OK(ef__outbox_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    OK(test_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
     for (size_t i = 0; i < batch.count; i++)
         if (batch.items[i].waits)
             positions = positions * 10 + batch.items[i].event->position;
@@ -133,7 +135,7 @@ static int64_t finish_due(contract *t, ef_partition_lease *held)
     ef_retry_row done[10];
     int64_t positions = 0;
 
-    OK(ef__outbox_claim_due(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
     for (size_t i = 0; i < batch.count; i++) {
         const ef_claimed_row *item = &batch.items[i];
         positions = positions * 10 + item->event->position;
@@ -142,7 +144,7 @@ static int64_t finish_due(contract *t, ef_partition_lease *held)
                                  .status = EF_ROW_DONE,
                                  .filed = item->filed};
     }
-    OK(ef__outbox_ack(t->journal, str(LANE), held, PARTITIONS, done, batch.count, &t->err));
+    OK(test_ack(t->journal, str(LANE), held, PARTITIONS, done, batch.count, &t->err));
     ef__claimed_batch_release(&batch);
     return positions;
 }
@@ -194,9 +196,9 @@ CONTRACT(what_is_no_publishers_is_refused)
     bad.settings = str("{");
     REFUSED(EF_BAD_JSON, ef_lane_set(t->journal, &bad, &t->err));
     REFUSED(EF_BAD_INPUT,
-            ef__published_ack(t->journal, str("*"), &held, 1, NULL, 0, str("{}"), &t->err));
+            test_publish_ack(t->journal, str("*"), &held, 1, NULL, 0, str("{}"), &t->err));
     REFUSED(EF_NOT_FOUND,
-            ef__published_ack(t->journal, str(LANE), &held, 1, NULL, 0, str("{}"), &t->err));
+            test_publish_ack(t->journal, str(LANE), &held, 1, NULL, 0, str("{}"), &t->err));
     REFUSED(EF_BAD_INPUT, ef__lane_drop(t->journal, str("*"), true, NULL, &t->err));
     REFUSED(EF_NOT_FOUND, ef__lane_drop(t->journal, str(LANE), true, NULL, &t->err));
     REFUSED(EF_BAD_INPUT, ef__published_purge(t->journal, str("*"), &held, 1, &count, &t->err));
@@ -339,8 +341,8 @@ CONTRACT(progress_purge_and_requeue_are_refused_after_the_lease_was_lost)
     late = held[0];
     pass_time(t, 11 * SECOND);
     for (int taken = 0; taken < 2; taken++) { /* it has expired; another worker holds it */
-        REFUSED(EF_LEASE_LOST, ef__published_ack(t->journal, str(LANE), &late, 1, NULL, 0,
-                                                 str("{\"seq\":4}"), &t->err));
+        REFUSED(EF_LEASE_LOST, test_publish_ack(t->journal, str(LANE), &late, 1, NULL, 0,
+                                                str("{\"seq\":4}"), &t->err));
         REFUSED(EF_LEASE_LOST,
                 ef__published_purge(t->journal, str(LANE), &late, 10, &count, &t->err));
         CHECK_INT(0, count);
@@ -368,14 +370,14 @@ CONTRACT(an_ack_and_its_progress_are_written_together_or_not_at_all)
     append(t, "a", "sent");
     note(t, held, "{\"seq\":1}");
     one = held[partition_of("a")];
-    OK(ef__outbox_claim(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
     one.upto = 2; /* more than was taken */
-    REFUSED(EF_BAD_INPUT, ef__published_ack(t->journal, str(LANE), &one, 1, NULL, 0,
-                                            str("{\"seq\":2}"), &t->err));
+    REFUSED(EF_BAD_INPUT,
+            test_publish_ack(t->journal, str(LANE), &one, 1, NULL, 0, str("{\"seq\":2}"), &t->err));
     one.upto = 1;
     check_note(t, "{\"seq\":1}");
     CHECK_INT(0, published(t));
-    OK(ef__published_ack(t->journal, str(LANE), &one, 1, NULL, 0, str("{\"seq\":2}"), &t->err));
+    OK(test_publish_ack(t->journal, str(LANE), &one, 1, NULL, 0, str("{\"seq\":2}"), &t->err));
     check_note(t, "{\"seq\":2}");
     CHECK_INT(1, published(t));
     ef__claimed_batch_release(&batch);
@@ -397,8 +399,7 @@ static int64_t take_after(contract *t, const ef_partition_lease *held, int64_t a
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     int64_t digits;
 
-    OK(ef__outbox_claim_after(t->journal, str(LANE), held, PARTITIONS, after, limit, &batch,
-                              &t->err));
+    OK(test_claim_after(t->journal, str(LANE), held, PARTITIONS, after, limit, &batch, &t->err));
     digits = positions_of(&batch);
     *more = batch.more;
     ef__claimed_batch_release(&batch);
@@ -424,7 +425,7 @@ static void mark_upto(contract *t, ef_partition_lease *held, int64_t upto)
         (void)snprintf(name, sizeof name, "s%d", (int)position);
         held[partition_of(name)].upto = position;
     }
-    OK(ef__outbox_ack(t->journal, str(LANE), held, PARTITIONS, NULL, 0, &t->err));
+    OK(test_ack(t->journal, str(LANE), held, PARTITIONS, NULL, 0, &t->err));
     for (int32_t p = 0; p < PARTITIONS; p++)
         held[p].upto = 0;
 }
@@ -451,8 +452,7 @@ CONTRACT(a_second_batch_is_claimed_while_the_first_is_in_flight)
     CHECK_INT(8, published(t));
     CHECK_INT(0, take_after(t, held, 8, 3, &more));
     held[0].token = acquire(t, 0, "w");
-    REFUSED(EF_BAD_INPUT,
-            ef__outbox_claim_after(t->journal, str("*"), held, 1, 1, 3, &batch, &t->err));
+    REFUSED(EF_BAD_INPUT, test_claim_after(t->journal, str("*"), held, 1, 1, 3, &batch, &t->err));
     ef__claimed_batch_release(&batch);
 }
 
@@ -701,11 +701,11 @@ CONTRACT(rows_in_flight_of_a_crashed_worker_are_claimed_again_in_order_of_positi
     start(t, 0, held);
     for (int i = 0; i < 8; i++, name[1]++)
         append(t, name, "sent");
-    OK(ef__outbox_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    OK(test_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
     pass_time(t, 11 * SECOND);
     for (int32_t p = 0; p < PARTITIONS; p++)
         held[p].token = acquire_publisher(t, LANE, p, "another");
-    OK(ef__outbox_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    OK(test_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
     CHECK_INT(8, batch.count);
     for (size_t i = 0; i < batch.count; i++) {
         CHECK_INT((int64_t)i + 1, batch.items[i].event->position);

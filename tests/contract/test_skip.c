@@ -4,6 +4,8 @@
  */
 #include "contract.h"
 
+#include "../support/outbox_calls.h"
+
 #include "../../src/journal/journal.h"
 
 static ef__skip_list skips_of(contract *t, const char *projection, int32_t version, int64_t after,
@@ -69,14 +71,14 @@ static void settle_skipped(contract *t, bool skipped_before)
     if (skipped_before)
         CHECK_INT(1, skip_row(t, "orders"));
     hold_all(t, "fixture", held);
-    OK(ef__outbox_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(""), held, PARTITIONS, 10, &batch, &t->err));
     CHECK_INT(1, batch.count);
     CHECK_INT(skipped_before, batch.items[0].skip);
     if (!skipped_before)
         CHECK_INT(1, skip_row(t, "orders"));
     done.filed = batch.items[0].filed;
     done.skip = batch.items[0].skip;
-    OK(ef__outbox_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
+    OK(test_ack(t->journal, str("*"), held, PARTITIONS, &done, 1, &t->err));
     ef__claimed_batch_release(&batch);
 }
 
@@ -200,14 +202,14 @@ CONTRACT(rows_are_removed_without_a_lease_unless_they_were_filed_again)
                                  .filed = rows.items[i].filed};
 
     EF_RELEASE(&rows);
-    OK(ef__outbox_add_retry_rows(t->journal, &again, 1, &t->err)); /* another one lacks the event */
-    OK(ef__outbox_remove(t->journal, gone, 2, &t->err));
+    OK(test_file_rows(t->journal, &again, 1, &t->err)); /* another one lacks the event */
+    OK(test_file_rows(t->journal, gone, 2, &t->err));
     check_rows(t, "23");
-    OK(ef__outbox_remove(t->journal, gone, 2, &t->err)); /* again, with a removed row */
+    OK(test_file_rows(t->journal, gone, 2, &t->err)); /* again, with a removed row */
     check_rows(t, "23");
-    OK(ef__outbox_remove(t->journal, &gone[2], 1, &t->err));
+    OK(test_file_rows(t->journal, &gone[2], 1, &t->err));
     check_rows(t, "2");
-    OK(ef__outbox_remove(t->journal, gone, 0, &t->err));
+    OK(test_file_rows(t->journal, gone, 0, &t->err));
     check_rows(t, "2");
 }
 

@@ -3,6 +3,8 @@
  */
 #include "worker.h"
 
+#include "../support/outbox_calls.h"
+
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -68,8 +70,8 @@ static ef_status mark(struct worker *w, const ef_claimed_batch *taken, ef_partit
 {
     ef_retry_row retry_rows[BATCH_MAX];
     size_t count = judge(taken, held, retry_rows);
-    ef_status st = ef__outbox_ack(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, retry_rows,
-                                  count, &w->err);
+    ef_status st =
+        test_ack(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, retry_rows, count, &w->err);
 
     if (st != EF_OK)
         return st;
@@ -87,7 +89,7 @@ static ef_status take(struct worker *w, const ef_partition_lease *held, int64_t 
 {
     size_t most = limit < BATCH_MAX ? (size_t)limit : BATCH_MAX;
     ef_status st =
-        ef__outbox_claim(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, most, taken, &w->err);
+        test_claim(w->journal, EF_STR(EF_LANE_APPLY), held, PARTITIONS, most, taken, &w->err);
 
     if (st == EF_OK)
         note_taken(w, taken, held);

@@ -4,6 +4,8 @@
  */
 #include "engine_fixture.h"
 
+#include "../support/outbox_calls.h"
+
 #include "../../src/engine/engine_priv.h"
 
 #include <stdio.h>
@@ -312,8 +314,8 @@ static void take_and_vanish(fixture *f, size_t limit)
                                  &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
                                  EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
     }
-    OK(ef__outbox_claim(f->journal, EF_STR("*"), held,
-                        (size_t)f->engine->queue.membership.partitions, limit, &batch, &f->err));
+    OK(test_claim(f->journal, EF_STR("*"), held, (size_t)f->engine->queue.membership.partitions,
+                  limit, &batch, &f->err));
     CHECK_INT(limit, batch.count);
     ef__claimed_batch_release(&batch);
     pass_time(f, 11 * SECOND);

@@ -3,6 +3,8 @@
  */
 #include "engine_fixture.h"
 
+#include "../support/outbox_calls.h"
+
 #include "../../src/engine/engine_priv.h"
 
 #include <everfold/replay.h>
@@ -398,8 +400,8 @@ static void try_and_vanish(fixture *f, int64_t position)
                                  &(ef_lease_key){.kind = EF_LEASE_PARTITION, .partition = p},
                                  EF_STR("ghost"), 10000, &held[p].token, &until_us, &f->err));
     }
-    OK(ef__outbox_ack(f->journal, EF_STR("sums"), held,
-                      (size_t)f->engine->queue.membership.partitions, &row, 1, &f->err));
+    OK(test_ack(f->journal, EF_STR("sums"), held, (size_t)f->engine->queue.membership.partitions,
+                &row, 1, &f->err));
     pass_time(f, 11 * SECOND);
 }
 

@@ -245,7 +245,11 @@ static ef_status forge_mark(sim_world *sim, const ef__ack_request *mark, ef_erro
                 held[i].token = sim->oracle.leases.items[l].token;
     }
     forged.held = held;
-    st = ef__outbox_claim(sim->journal, mark->lane, held, mark->held_count, 100, &taken, err);
+    st = ef__outbox_claim(
+        sim->journal,
+        &(ef__claim_request){
+            .lane = mark->lane, .held = held, .held_count = mark->held_count, .limit = 100},
+        &taken, err);
     ef__claimed_batch_release(&taken);
     return st == EF_OK ? sim->journal->outbox->ack(sim->journal, NULL, &forged, err) : st;
 }

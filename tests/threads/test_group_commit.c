@@ -6,6 +6,8 @@
  */
 #include "crowd.h"
 
+#include "../support/outbox_calls.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -218,15 +220,14 @@ static void *take_and_mark(void *context)
     hold(m, held);
     do {
         over = m->crowd->over;
-        MUST(m, ef__outbox_claim(m->journal, str("*"), held, PARTITIONS, 64, &batch, &m->err) ==
-                    EF_OK);
+        MUST(m, test_claim(m->journal, str("*"), held, PARTITIONS, 64, &batch, &m->err) == EF_OK);
         for (size_t i = 0; i < batch.count; i++) {
             int64_t position = batch.items[i].event->position;
             MUST(m, held[batch.items[i].partition].upto < position);
             held[batch.items[i].partition].upto = position;
             atomic_fetch_add(&taken_times[position], 1);
         }
-        MUST(m, ef__outbox_ack(m->journal, str("*"), held, PARTITIONS, NULL, 0, &m->err) == EF_OK);
+        MUST(m, test_ack(m->journal, str("*"), held, PARTITIONS, NULL, 0, &m->err) == EF_OK);
         atomic_fetch_add(&m->crowd->calls, 2);
     } while ((!over || batch.count) && !m->crowd->failures);
     ef__claimed_batch_release(&batch);
