@@ -115,9 +115,9 @@ void ef__count_minute(ef_engine *engine, const ef_tick *tick)
 
     if (!done.applied && !done.published && !done.failed && !done.dead)
         return;
-    pthread_mutex_lock(&engine->minutes.lock);
+    pthread_mutex_lock(&engine->lock);
     add_to_minute(&engine->minutes, &done);
-    pthread_mutex_unlock(&engine->minutes.lock);
+    pthread_mutex_unlock(&engine->lock);
 }
 
 size_t ef__minutes_drain(ef_engine *engine, bool all, ef_throughput *out)
@@ -127,9 +127,9 @@ size_t ef__minutes_drain(ef_engine *engine, bool all, ef_throughput *out)
     ef_head head = {0};
     size_t count = 0, left = 0;
 
-    pthread_mutex_lock(&minutes->lock);
+    pthread_mutex_lock(&engine->lock);
     if (all ? minutes->count == 0 : now_us == minutes->written_us) {
-        pthread_mutex_unlock(&minutes->lock);
+        pthread_mutex_unlock(&engine->lock);
         return 0;
     }
     minutes->written_us = now_us;
@@ -140,7 +140,7 @@ size_t ef__minutes_drain(ef_engine *engine, bool all, ef_throughput *out)
         else
             minutes->items[left++] = minutes->items[i];
     minutes->count = left;
-    pthread_mutex_unlock(&minutes->lock);
+    pthread_mutex_unlock(&engine->lock);
     (void)ef_journal_head(engine->journal, &head, NULL);
     for (size_t i = 0; i < count; i++)
         if (out[i].at_us >= now_us - EF__MINUTE_US)
@@ -150,11 +150,11 @@ size_t ef__minutes_drain(ef_engine *engine, bool all, ef_throughput *out)
 
 void ef__minutes_restore(ef_engine *engine, const ef_throughput *minutes, size_t count)
 {
-    pthread_mutex_lock(&engine->minutes.lock);
+    pthread_mutex_lock(&engine->lock);
     for (size_t i = 0; i < count; i++)
         add_to_minute(&engine->minutes, &minutes[i]);
     engine->minutes.written_us = 0;
-    pthread_mutex_unlock(&engine->minutes.lock);
+    pthread_mutex_unlock(&engine->lock);
 }
 
 void ef__count_transfer(ef_engine *engine, ef__lease_transfer what)
@@ -165,25 +165,26 @@ void ef__count_transfer(ef_engine *engine, ef__lease_transfer what)
 /* --- large views ------------------------------------------------------------------------------ */
 
 /* Is it the first report of this view? False also when the table is full. */
-static bool is_first_report(ef__large_views *large, uint64_t hash)
+static bool is_first_report(ef_engine *engine, uint64_t hash)
 {
+    ef__large_views *large = &engine->large_views;
     bool is_new = true;
 
-    pthread_mutex_lock(&large->lock);
+    pthread_mutex_lock(&engine->lock);
     for (size_t i = 0; is_new && i < large->count; i++)
         is_new = large->seen[i] != hash;
     is_new = is_new && large->count < EF__LARGE_VIEWS_MAX;
     if (is_new)
         large->seen[large->count++] = hash;
-    pthread_mutex_unlock(&large->lock);
+    pthread_mutex_unlock(&engine->lock);
     return is_new;
 }
 
-void ef__view_size_report(ef_engine *engine, const ef__generation *generation, const ef__view *view)
+static void report_large(ef_engine *engine, const ef__generation *generation, const ef__view *view)
 {
     uint64_t hash = ef__xxh3(view->id, ef__xxh3(view->tenant, (uint64_t)generation->id));
 
-    if (!is_first_report(&engine->large_views, hash))
+    if (!is_first_report(engine, hash))
         return;
     atomic_fetch_add(&engine->counts.large_views, 1);
     ef__log(engine->options.log, EF_LOG_WARN, "view exceeds half of the size limit",
@@ -192,6 +193,14 @@ void ef__view_size_report(ef_engine *engine, const ef__generation *generation, c
             EF_LOG_TEXT_FIELD("tenant", view->tenant), EF_LOG_TEXT_FIELD("view_id", view->id),
             EF_LOG_NUMBER_FIELD("bytes", (int64_t)view->data.len),
             EF_LOG_NUMBER_FIELD("bytes_max", EF_FOLD_LIMIT_VIEW_BYTES));
+}
+
+void ef__view_size_check(ef_engine *engine, const ef__generation *generation,
+                         const ef__view_change *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (changes[i].view.data.len >= EF__LARGE_VIEW_BYTES && !changes[i].deleted)
+            report_large(engine, generation, &changes[i].view);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -14,7 +14,6 @@
 
 #include <everfold/throughput.h>
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct ef__histogram_counts {
@@ -41,7 +40,6 @@ typedef struct ef__counts {
 
 /* Throughput of the last minutes that is not stored yet, oldest first. */
 typedef struct ef__minutes {
-    pthread_mutex_t lock;
     ef_throughput items[EF__MINUTES_KEPT];
     size_t count;
     int64_t written_us; /* the minute in which rows were last drained */
@@ -76,22 +74,12 @@ void ef__count_transfer(ef_engine *engine, ef__lease_transfer what);
 #define EF__LARGE_VIEWS_MAX 1024 /* reports per process; more would add nothing */
 
 typedef struct ef__large_views {
-    pthread_mutex_t lock;
     size_t count;
     uint64_t seen[EF__LARGE_VIEWS_MAX]; /* hashes of generation, tenant and view id */
 } ef__large_views;
 
-/* Reports a committed view of at least EF__LARGE_VIEW_BYTES. */
-void ef__view_size_report(ef_engine *engine, const ef__generation *generation,
-                          const ef__view *view);
-
 /* Reports the large views of a commit. */
-static inline void ef__view_size_check(ef_engine *engine, const ef__generation *generation,
-                                       const ef__view_change *changes, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (changes[i].view.data.len >= EF__LARGE_VIEW_BYTES && !changes[i].deleted)
-            ef__view_size_report(engine, generation, &changes[i].view);
-}
+void ef__view_size_check(ef_engine *engine, const ef__generation *generation,
+                         const ef__view_change *changes, size_t count);
 
 #endif

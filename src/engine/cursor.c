@@ -308,18 +308,6 @@ static ef_status step_all(ef_engine *engine, ef_tick *tick, ef_error *err)
 
 /* --- the driver ------------------------------------------------------------------------------- */
 
-void ef__cursor_driver_init(ef__cursor_driver *driver)
-{
-    pthread_mutex_init(&driver->lock, NULL);
-}
-
-void ef__cursor_driver_release(ef__cursor_driver *driver)
-{
-    ef__view_caches_release(&driver->caches);
-    ef__scopes_release(driver);
-    pthread_mutex_destroy(&driver->lock);
-}
-
 ef_status ef__cursor_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                                  ef_error *err)
 {

@@ -69,9 +69,6 @@ typedef struct ef__queue_driver {
     ef__arena arena; /* memory of one step */
 } ef__queue_driver;
 
-void ef__queue_driver_init(ef__queue_driver *driver, ef_engine *engine);
-void ef__queue_driver_release(ef__queue_driver *driver); /* the memory only */
-
 /* A lost lease does not fail the step. */
 ef_status ef__queue_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                                 ef_error *err);
@@ -112,9 +109,6 @@ typedef struct ef__cursor_driver {
     _Atomic bool reads_log; /* a generation is fed by its cursor: appends wake the driver */
     _Atomic bool pauses;    /* a catch-up pauses, for live work or after a conflict */
 } ef__cursor_driver;
-
-void ef__cursor_driver_init(ef__cursor_driver *driver);
-void ef__cursor_driver_release(ef__cursor_driver *driver); /* the memory only */
 
 /* `options` NULL: those of the last step. A failure of one generation does not stop the others. */
 ef_status ef__cursor_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
@@ -162,9 +156,6 @@ typedef struct ef__run_driver {
     ef__run_backoff backoffs[EF__RUN_BACKOFFS];
 } ef__run_driver;
 
-void ef__run_driver_init(ef__run_driver *driver);
-void ef__run_driver_release(ef__run_driver *driver); /* the memory only */
-
 /* `options` is not used. A run whose store is unavailable does not fail the step. */
 ef_status ef__run_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                               ef_error *err);
@@ -192,10 +183,8 @@ typedef struct ef__publisher_driver {
                            ef_error *err); /* ef__bus_open; tests have their own sinks */
 } ef__publisher_driver;
 
-void ef__publisher_driver_init(ef__publisher_driver *driver);
 /* `abandon`: like a crash, without releasing leases. */
 void ef__publisher_driver_close(ef_engine *engine, bool abandon);
-void ef__publisher_driver_release(ef__publisher_driver *driver); /* after it was closed */
 
 /* A step of every publisher, one after the other, in the caller's thread. */
 ef_status ef__publisher_driver_step(ef_engine *engine, const ef_work_options *options,

@@ -186,6 +186,20 @@ static bool stores_join(ef_journal *journal, ef_views *views)
            views->ops->database(views, b, NULL) == EF_OK && a[0] && strcmp(a, b) == 0;
 }
 
+static void init_locks(ef_engine *engine, bool is_opening)
+{
+    pthread_mutex_t *locks[] = {&engine->lock,
+                                &engine->skips_lock,
+                                &engine->queue.lock,
+                                &engine->cursor.lock,
+                                &engine->runs.lock,
+                                &engine->publishers.lock,
+                                &engine->publishers.health_lock};
+
+    for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++)
+        (void)(is_opening ? pthread_mutex_init(locks[i], NULL) : pthread_mutex_destroy(locks[i]));
+}
+
 ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, ef_engine **out,
                              ef_error *err)
 {
@@ -210,15 +224,11 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
                                                         : EF__ENGINE_CATCH_UP_BATCH;
     engine->run_batch = options->run_batch ? options->run_batch : EF__ENGINE_BATCH;
     ef__engine_lease_times(engine, NULL);
-    pthread_mutex_init(&engine->lock, NULL);
+    init_locks(engine, true);
     ef__read_waits_open(&engine->read_waits);
-    pthread_mutex_init(&engine->minutes.lock, NULL);
-    pthread_mutex_init(&engine->large_views.lock, NULL);
-    pthread_mutex_init(&engine->skips_lock, NULL);
-    ef__queue_driver_init(&engine->queue, engine);
-    ef__cursor_driver_init(&engine->cursor);
-    ef__run_driver_init(&engine->runs);
-    ef__publisher_driver_init(&engine->publishers);
+    engine->queue.membership.engine = engine;
+    engine->queue.arena = (ef__arena)EF__ARENA_INIT(SIZE_MAX);
+    engine->publishers.sink_open = ef__bus_open;
     name_worker(engine);
     st = choose_policies(options, &engine->retry, err);
     if (st == EF_OK)
@@ -312,10 +322,11 @@ void ef_engine_close(ef_engine *engine)
 void ef__engine_abandon(ef_engine *engine)
 {
     ef__publisher_driver_close(engine, true);
-    ef__publisher_driver_release(&engine->publishers);
-    ef__run_driver_release(&engine->runs);
-    ef__cursor_driver_release(&engine->cursor);
-    ef__queue_driver_release(&engine->queue);
+    ef__view_caches_release(&engine->cursor.caches);
+    ef__scopes_release(&engine->cursor);
+    ef__view_caches_release(&engine->queue.caches);
+    ef__membership_release(&engine->queue.membership);
+    ef__arena_release(&engine->queue.arena);
     ef__skips_release(engine);
     ef__read_targets_release(engine);
     while (engine->compiled) {
@@ -326,11 +337,8 @@ void ef__engine_abandon(ef_engine *engine)
     }
     ef__c_functions_release(engine->functions);
     ef__views_close(engine->views);
-    pthread_mutex_destroy(&engine->lock);
     ef__read_waits_close(&engine->read_waits);
-    pthread_mutex_destroy(&engine->minutes.lock);
-    pthread_mutex_destroy(&engine->large_views.lock);
-    pthread_mutex_destroy(&engine->skips_lock);
+    init_locks(engine, false);
     free(engine);
 }
 
@@ -519,7 +527,6 @@ ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_t
                          ef_error *err)
 {
     ef_work_options defaults = {0};
-    const ef_clock *clock;
     ef_tick tick = {0};
     int64_t began_us;
     ef_status st;
@@ -531,8 +538,7 @@ ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_t
     st = ef__work_options_check(options, err);
     if (st != EF_OK)
         return st;
-    clock = engine->options.clock;
-    began_us = clock->mono_us(clock->context);
+    began_us = ef__engine_mono_us(engine);
     options = options ? options : &defaults;
     st = ef__queue_driver_step(engine, options, &tick, err);
     if (st == EF_OK)
@@ -542,7 +548,7 @@ ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_t
         st = ef__run_driver_step(engine, options, &tick, err);
     if (st == EF_OK)
         st = ef__publisher_driver_step(engine, options, &tick, err);
-    tick.duration_us = clock->mono_us(clock->context) - began_us;
+    tick.duration_us = ef__engine_mono_us(engine) - began_us;
     ef__count_tick(engine, "all", &tick, st);
     *out = tick;
     return st;

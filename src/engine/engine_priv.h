@@ -77,8 +77,6 @@ struct ef_engine {
     size_t run_batch;                   /* events of a step of a replay */
     _Atomic int64_t lease_ms, renew_ms; /* of scopes and runs, as of the last tick */
     ef__counts counts;
-    ef__minutes minutes;
-    ef__large_views large_views;
     size_t view_caches_bytes;  /* of all caches of a driver; EF__VIEW_CACHES_BYTES, less in tests */
     size_t cursor_batch;       /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
     _Atomic bool supervised;   /* a supervisor runs the drivers of this engine */
@@ -93,7 +91,9 @@ struct ef_engine {
     ef__run_driver runs;
     ef__publisher_driver publishers;
 
-    pthread_mutex_t lock; /* guards the next four */
+    pthread_mutex_t lock; /* guards the next six */
+    ef__minutes minutes;
+    ef__large_views large_views;
     ef__compiled *compiled;
     ef__c_function *functions;
     struct ef__read_target *read_targets; /* cached for milliseconds: see read.h */

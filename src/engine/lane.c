@@ -29,15 +29,15 @@ bool ef__generation_keeps_rows(const ef__generation_list *list, const ef__genera
 
 /* --- removing rows ---------------------------------------------------------------------------- */
 
-static ef_status lacks_event(ef_engine *engine, const ef__generation *generation, const ef_row *row,
-                             bool *out, ef_error *err)
+ef_status ef__generation_lacks(ef_engine *engine, const ef__generation *generation, ef_str tenant,
+                               ef_str stream, int64_t seq, bool *out, ef_error *err)
 {
     ef__watermark watermark = {0};
     bool found;
-    ef_status st = engine->views->ops->watermark_get(engine->views, generation->id, row->tenant,
-                                                     row->stream, &watermark, &found, err);
+    ef_status st = engine->views->ops->watermark_get(engine->views, generation->id, tenant, stream,
+                                                     &watermark, &found, err);
 
-    *out = watermark.applied_seq < row->seq || ef__watermark_is_blocked(&watermark);
+    *out = watermark.applied_seq < seq || ef__watermark_is_blocked(&watermark);
     return st;
 }
 
@@ -50,7 +50,8 @@ static ef_status is_needed(ef_engine *engine, const ef__generation_list *list, c
     for (size_t i = 0; st == EF_OK && !*out && i < list->count; i++)
         if (ef_str_equal(list->items[i].name, row->lane) &&
             ef__generation_keeps_rows(list, &list->items[i]))
-            st = lacks_event(engine, &list->items[i], row, out, err);
+            st = ef__generation_lacks(engine, &list->items[i], row->tenant, row->stream, row->seq,
+                                      out, err);
     return st;
 }
 

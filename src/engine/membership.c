@@ -55,7 +55,7 @@ static ef_status no_memory(ef_error *err)
 /* --- partition count -------------------------------------------------------------------------- */
 
 /* `holds` only grows: partitions above a lowered count are still to be released. */
-static ef_status update_count(ef__membership *membership, ef_error *err)
+ef_status ef__membership_open(ef__membership *membership, ef_error *err)
 {
     ef_journal *journal = membership->engine->journal;
     int32_t count = 0;
@@ -79,11 +79,6 @@ static ef_status update_count(ef__membership *membership, ef_error *err)
     return EF_OK;
 }
 
-ef_status ef__membership_open(ef__membership *membership, ef_error *err)
-{
-    return update_count(membership, err);
-}
-
 static bool is_publishers(const ef__membership *membership)
 {
     return membership->lane.len > 0;
@@ -94,6 +89,7 @@ static bool is_publishers(const ef__membership *membership)
 /* The result of a beat. */
 typedef struct heartbeat_step {
     ef__partition_set targets;
+    int64_t target_count;
     int64_t asked_us; /* monotonic, before the lease calls */
     int64_t soon_us;  /* from then until the first lease or heartbeat of another worker ends */
     bool wants;       /* another worker holds one of our targets */
@@ -276,22 +272,26 @@ static void log_moves(const ef__membership *membership, const ef_tick *before, c
             EF_LOG_NUMBER_FIELD("acquired", acquired), EF_LOG_NUMBER_FIELD("released", released));
 }
 
-/* Releases come first: another worker may be waiting for the partition. */
-static size_t plan_calls(const ef__membership *membership, const ef__partition_set *targets,
+/* `verb` for the partitions that are held and are no target, then a request for each target. So
+ * releases come first: another worker may be waiting for the partition. */
+static size_t plan_calls(const ef__membership *membership, ef_lease_verb verb, heartbeat_step *beat,
                          ef_lease_call *calls)
 {
     size_t count = 0;
 
     for (int32_t p = 0; p < membership->hold_count; p++)
-        if (membership->holds[p].token && !ef__partition_set_has(targets, p))
-            calls[count++] = call_of(membership, EF_LEASE_RELEASE, p);
-    for (int32_t p = 0; (p = ef__partition_set_next(targets, p)) >= 0; p++)
+        if (membership->holds[p].token && !ef__partition_set_has(&beat->targets, p))
+            calls[count++] = call_of(membership, verb, p);
+    for (int32_t p = 0; (p = ef__partition_set_next(&beat->targets, p)) >= 0; p++) {
         calls[count++] = call_of(membership, EF_LEASE_RENEW_OR_ACQUIRE, p);
+        beat->target_count++;
+    }
     return count;
 }
 
-static ef_status lease_targets(ef__membership *membership, heartbeat_step *beat, ef_tick *tick,
-                               ef_error *err)
+/* Makes the planned calls, and records their results. */
+static ef_status call_leases(ef__membership *membership, ef_lease_verb verb, heartbeat beats,
+                             heartbeat_step *beat, ef_tick *tick, ef_error *err)
 {
     ef_lease_call *calls = malloc((size_t)membership->hold_count * sizeof *calls);
     ef_error words = EF_ERROR_INIT; /* a refused lease is not a failure: its text is dropped */
@@ -301,9 +301,9 @@ static ef_status lease_targets(ef__membership *membership, heartbeat_step *beat,
 
     if (!calls)
         return no_memory(err);
-    count = plan_calls(membership, &beat->targets, calls);
+    count = plan_calls(membership, verb, beat, calls);
     beat->asked_us = mono_us(membership);
-    st = make_calls(membership, calls, count, HEARTBEAT_WORKING, &words);
+    st = make_calls(membership, calls, count, beats, &words);
     for (size_t i = 0; st == EF_OK && i < count; i++)
         record_result(membership, &calls[i], beat, tick);
     if (st == EF_OK && count)
@@ -318,28 +318,11 @@ static ef_status lease_targets(ef__membership *membership, heartbeat_step *beat,
 static ef_status call_for_held(ef__membership *membership, ef_lease_verb verb, heartbeat beats,
                                ef_tick *tick, ef_error *err)
 {
-    ef_lease_call *calls = malloc((size_t)membership->hold_count * sizeof *calls);
-    heartbeat_step beat = {.soon_us = INT64_MAX, .asked_us = mono_us(membership)};
-    ef_error words = EF_ERROR_INIT;
-    ef_tick before = *tick;
-    size_t count = 0;
-    ef_status st;
+    heartbeat_step beat = {.soon_us = INT64_MAX};
+    ef_status st = call_leases(membership, verb, beats, &beat, tick, err);
 
-    if (!calls)
-        return no_memory(err);
-    for (int32_t p = 0; p < membership->hold_count; p++)
-        if (membership->holds[p].token)
-            calls[count++] = call_of(membership, verb, p);
-    st = make_calls(membership, calls, count, beats, &words);
-    for (size_t i = 0; st == EF_OK && i < count; i++)
-        record_result(membership, &calls[i], &beat, tick);
-    if (st == EF_OK && count)
-        log_moves(membership, &before, tick);
     if (st == EF_OK && verb == EF_LEASE_RENEW)
         membership->renewed_us = beat.asked_us;
-    if (st != EF_OK && err)
-        *err = words;
-    free(calls);
     return st;
 }
 
@@ -404,29 +387,20 @@ static void advance_beat(ef__membership *membership)
         membership->next_beat_us = soonest_us;
 }
 
-static int64_t count_targets(const ef__partition_set *targets)
-{
-    int64_t count = 0;
-
-    for (int32_t p = 0; (p = ef__partition_set_next(targets, p)) >= 0; p++)
-        count++;
-    return count;
-}
-
 static ef_status do_beat(ef__membership *membership, ef_tick *tick, ef_error *err)
 {
     heartbeat_step beat = {.soon_us = INT64_MAX};
-    ef_status st = update_count(membership, err);
+    ef_status st = ef__membership_open(membership, err);
 
     if (st == EF_OK)
         st = find_targets(membership, &beat, err);
     if (st == EF_OK)
-        st = lease_targets(membership, &beat, tick, err);
+        st = call_leases(membership, EF_LEASE_RELEASE, HEARTBEAT_WORKING, &beat, tick, err);
     if (st != EF_OK)
         return st;
     tick->renewed_heartbeat = !membership->single;
     membership->next_idle_us = 0;
-    membership->desired_count = count_targets(&beat.targets);
+    membership->desired_count = beat.target_count;
     schedule_beat(membership, &beat);
     if (tick->released_count && !is_publishers(membership))
         ef__journal_wake(membership->engine->journal);

@@ -9,7 +9,6 @@
 #include "../base/logger.h"
 #include "../journal/journal.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,22 +16,6 @@
 #define PUBLISHERS_MAX 64 /* threads of one process */
 #define DEFINITION_BYTES (1024u * 1024)
 #define POLL_MS 2000 /* poll interval without due work; an append wakes the thread earlier */
-
-/* --- the driver ------------------------------------------------------------------------------- */
-
-void ef__publisher_driver_init(ef__publisher_driver *driver)
-{
-    pthread_mutex_init(&driver->lock, NULL);
-    pthread_mutex_init(&driver->health_lock, NULL);
-    driver->sink_open = ef__bus_open;
-}
-
-void ef__publisher_driver_release(ef__publisher_driver *driver)
-{
-    assert(!driver->first);
-    pthread_mutex_destroy(&driver->health_lock);
-    pthread_mutex_destroy(&driver->lock);
-}
 
 /* --- the list --------------------------------------------------------------------------------- */
 

@@ -64,23 +64,31 @@ static bool has_items(int32_t partition, const ef_claimed_row *items, size_t cou
     return false;
 }
 
-ef_status ef__fences_make(ef__arena *arena, const ef_partition_lease *held, size_t held_count,
-                          const ef_claimed_row *items, size_t item_count, ef__fence **out,
-                          size_t *out_count, ef_error *err)
+ef_status ef__apply_set_rows(ef_engine *engine, const ef_partition_lease *held, size_t held_count,
+                             const ef_claimed_row *items, size_t count, ef__apply *apply,
+                             ef_error *err)
 {
+    ef__arena *arena = &engine->queue.arena;
+    ef__apply_event *events = ef__arena_alloc(arena, (count + 1) * sizeof *events);
+    ef__fence *fences = ef__arena_alloc(arena, (held_count + 1) * sizeof *fences);
     char(*names)[32] = ef__arena_alloc(arena, (held_count + 1) * sizeof *names);
+    size_t used = 0;
 
-    *out_count = 0;
-    *out = ef__arena_alloc(arena, (held_count + 1) * sizeof **out);
-    if (!*out || !names)
+    if (!events || !fences || !names)
         return no_memory(err);
+    for (size_t i = 0; i < count; i++)
+        events[i] = (ef__apply_event){items[i].event, false};
     for (size_t h = 0; h < held_count; h++) {
-        char *name = names[*out_count];
-        if (!has_items(held[h].partition, items, item_count))
+        if (!has_items(held[h].partition, items, count))
             continue;
-        (void)snprintf(name, sizeof *names, "partition/%d", (int)held[h].partition);
-        (*out)[(*out_count)++] = (ef__fence){ef_str_from(name), held[h].token};
+        (void)snprintf(names[used], sizeof *names, "partition/%d", (int)held[h].partition);
+        fences[used] = (ef__fence){ef_str_from(names[used]), held[h].token};
+        used++;
     }
+    apply->events = events;
+    apply->event_count = count;
+    apply->fences = fences;
+    apply->fence_count = used;
     return EF_OK;
 }
 
@@ -110,10 +118,8 @@ ef_retry_row ef__retry_row_make(const ef_engine *engine, ef_str lane, int64_t po
     return row;
 }
 
-/* The worst result of an event among the generations first … end - 1, which share a lane, as far as
- * they keep rows. NULL: no row is needed. */
-static const ef__apply_result *worst_result(const ef__apply *apply, size_t first, size_t end,
-                                            size_t event)
+const ef__apply_result *ef__apply_waiting(const ef__apply *apply, size_t first, size_t end,
+                                          size_t event)
 {
     const ef__apply_result *found = NULL;
 
@@ -136,7 +142,7 @@ size_t ef__retry_rows_collect(const ef_engine *engine, const ef__apply *apply, e
             if (!ef_str_equal(apply->generations[end].generation->name, lane))
                 break;
         for (size_t i = 0; i < apply->event_count; i++) {
-            const ef__apply_result *result = worst_result(apply, first, end, i);
+            const ef__apply_result *result = ef__apply_waiting(apply, first, end, i);
             if (result)
                 out[count++] =
                     ef__retry_row_make(engine, lane, apply->events[i].event->position, result, 0);
@@ -222,25 +228,13 @@ static ef_status ack_results(void *context, void *connection, ef_error *err)
 /* Applies the claimed rows to the live generations. */
 static ef_status apply_claimed(queue_pass *pass, ef_error *err)
 {
-    ef__arena *arena = &pass->engine->queue.arena;
-    ef__apply_event *events = ef__arena_alloc(arena, pass->claimed.count * sizeof *events);
-    ef__fence *fences = NULL;
-    size_t fence_count = 0;
-    ef_status st = events
-                       ? ef__fences_make(arena, pass->held, pass->held_count, pass->claimed.items,
-                                         pass->claimed.count, &fences, &fence_count, err)
-                       : no_memory(err);
+    ef_status st;
 
-    for (size_t i = 0; events && i < pass->claimed.count; i++)
-        events[i] = (ef__apply_event){pass->claimed.items[i].event, false};
-    pass->apply = (ef__apply){.events = events,
-                              .event_count = pass->claimed.count,
-                              .fences = fences,
-                              .fence_count = fence_count,
-                              .caches = &pass->engine->queue.caches,
-                              .complete = pass->engine->joined ? ack_results : NULL,
-                              .complete_context = pass,
-                              .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    pass->apply.caches = &pass->engine->queue.caches;
+    pass->apply.complete = pass->engine->joined ? ack_results : NULL;
+    pass->apply.complete_context = pass;
+    st = ef__apply_set_rows(pass->engine, pass->held, pass->held_count, pass->claimed.items,
+                            pass->claimed.count, &pass->apply, err);
     if (st == EF_OK)
         st = ef__apply_run_live(pass->engine, &(ef__live_choice){.by_queue = true}, &pass->set,
                                 &pass->apply, err);
@@ -395,23 +389,9 @@ static ef_status step_queued_rows(ef_engine *engine, const ef_work_options *opti
 
 /* --- the driver ------------------------------------------------------------------------------- */
 
-void ef__queue_driver_init(ef__queue_driver *driver, ef_engine *engine)
-{
-    pthread_mutex_init(&driver->lock, NULL);
-    driver->membership.engine = engine;
-    driver->arena = (ef__arena)EF__ARENA_INIT(SIZE_MAX);
-}
-
-void ef__queue_driver_release(ef__queue_driver *driver)
-{
-    ef__view_caches_release(&driver->caches);
-    ef__membership_release(&driver->membership);
-    ef__arena_release(&driver->arena);
-    pthread_mutex_destroy(&driver->lock);
-}
-
-ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                         ef_error *err)
+/* A step of the driver. The caller holds its lock. */
+static ef_status step_queue(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                            ef_error *err)
 {
     ef__membership *membership = &engine->queue.membership;
     ef_status st = ef__membership_step(membership, options, tick, err);
@@ -441,7 +421,7 @@ ef_status ef__queue_driver_step(ef_engine *engine, const ef_work_options *option
     ef_status st;
 
     pthread_mutex_lock(&engine->queue.lock);
-    st = ef__queue_step(engine, options, tick, err);
+    st = step_queue(engine, options, tick, err);
     pthread_mutex_unlock(&engine->queue.lock);
     return st;
 }
@@ -502,7 +482,7 @@ static ef_status watch_queue(ef_engine *engine, const ef_work_options *options, 
             return st;
     }
     if (st == EF_OK)
-        st = ef__queue_step(engine, options, tick, err);
+        st = step_queue(engine, options, tick, err);
     if (st != EF_OK || driver->idle.is_idle || !is_quiet(engine, tick, head.position)) {
         driver->idle =
             (ef__idle_state){.head = head.position, .since_us = ef__engine_mono_us(engine)};

@@ -19,9 +19,6 @@
 /* The error text of an event whose attempt did not end. For people: no code reads it. */
 #define EF__CRASH_TEXT "the process crashed while it applied this event"
 
-/* A step of the queue driver. The caller holds its lock. */
-ef_status ef__queue_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                         ef_error *err);
 /* Claims due retry rows and tries them again. The caller holds the lock of the queue driver. */
 ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err);
 
@@ -31,13 +28,17 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err);
  */
 ef_status ef__partition_leases_read(ef_engine *engine, ef_partition_lease **out, size_t *out_count,
                                     ef_error *err);
-/* The fences of the partitions that have items, in `arena`. */
-ef_status ef__fences_make(ef__arena *arena, const ef_partition_lease *held, size_t held_count,
-                          const ef_claimed_row *items, size_t item_count, ef__fence **out,
-                          size_t *out_count, ef_error *err);
+/* Sets the events of an apply, and the fences of their partitions, in the arena of the step. */
+ef_status ef__apply_set_rows(ef_engine *engine, const ef_partition_lease *held, size_t held_count,
+                             const ef_claimed_row *items, size_t count, ef__apply *apply,
+                             ef_error *err);
 
 /* Does the event need a row in the projection's lane? */
 bool ef__verdict_waits(ef__verdict verdict);
+/* The worst result of an event that needs a row, among the generations first … end - 1, which share
+ * a lane, as far as they keep rows. NULL: no row is needed. */
+const ef__apply_result *ef__apply_waiting(const ef__apply *apply, size_t first, size_t end,
+                                          size_t event);
 /* That row, after `failures_before` failures. */
 ef_retry_row ef__retry_row_make(const ef_engine *engine, ef_str lane, int64_t position,
                                 const ef__apply_result *result, int32_t failures_before);
@@ -68,6 +69,9 @@ void ef__tick_add(ef_tick *tick, const ef__apply *apply);
 /* Are retry rows kept for the generation? `list` has all generations of its projection. */
 bool ef__generation_keeps_rows(const ef__generation_list *list, const ef__generation *generation);
 
+/* Does the generation lack the event `seq` of a stream? So it does in a blocked stream. */
+ef_status ef__generation_lacks(ef_engine *engine, const ef__generation *generation, ef_str tenant,
+                               ef_str stream, int64_t seq, bool *out, ef_error *err);
 /* Removes the rows of the lane that no generation of the projection needs. */
 ef_status ef__lane_sweep(ef_engine *engine, ef_str lane, ef_error *err);
 

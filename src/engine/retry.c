@@ -37,7 +37,6 @@ typedef struct retry_attempt {
     size_t generation_count;
     const ef__generation **stopped; /* paused or failed: rows are kept for them */
     size_t stopped_count;
-    ef__apply_event *events;
     ef_retry_row *retry_rows; /* space for one per item */
     ef_tick *tick;
 } retry_attempt;
@@ -114,33 +113,6 @@ static void uncount_attempts(const retry_attempt *attempt, ef_status why)
 
 /* --- trying ----------------------------------------------------------------------------------- */
 
-/* The result of an item that needs a row, over all generations of the lane. NULL: none does. */
-static const ef__apply_result *find_waiting_result(const retry_attempt *attempt,
-                                                   const ef__apply *apply, size_t item)
-{
-    const ef__apply_result *found = NULL;
-
-    for (size_t g = 0; g < attempt->generation_count; g++) {
-        const ef__apply_result *result = &apply->results[g * attempt->count + item];
-        if (ef__verdict_waits(result->verdict) && (!found || result->verdict == EF__VERDICT_FAILED))
-            found = result;
-    }
-    return found;
-}
-
-static ef_status lacks_event(const retry_attempt *attempt, const ef__generation *generation,
-                             const ef_event *event, bool *out, ef_error *err)
-{
-    ef_views *views = attempt->engine->views;
-    ef__watermark watermark = {0};
-    bool found;
-    ef_status st = views->ops->watermark_get(views, generation->id, event->tenant, event->stream,
-                                             &watermark, &found, err);
-
-    *out = watermark.applied_seq < event->seq || ef__watermark_is_blocked(&watermark);
-    return st;
-}
-
 /* Does one of the stopped generations from `first` on lack the event? It needs the row when it is
  * resumed. */
 static ef_status stopped_lacks(const retry_attempt *attempt, size_t first, const ef_event *event,
@@ -150,7 +122,8 @@ static ef_status stopped_lacks(const retry_attempt *attempt, size_t first, const
 
     *out = false;
     for (size_t g = first; st == EF_OK && !*out && g < attempt->stopped_count; g++)
-        st = lacks_event(attempt, attempt->stopped[g], event, out, err);
+        st = ef__generation_lacks(attempt->engine, attempt->stopped[g], event->tenant,
+                                  event->stream, event->seq, out, err);
     return st;
 }
 
@@ -227,8 +200,9 @@ static ef_status write_results(const retry_attempt *attempt, const ef__apply *ap
         bool is_kept = false;
         st = stopped_lacks(attempt, 0, attempt->items[i].event, &is_kept, err);
         if (st == EF_OK)
-            count += row_after(attempt, &attempt->items[i], find_waiting_result(attempt, apply, i),
-                               is_kept, &attempt->retry_rows[count]);
+            count += row_after(attempt, &attempt->items[i],
+                               ef__apply_waiting(apply, 0, apply->generation_count, i), is_kept,
+                               &attempt->retry_rows[count]);
     }
     if (st == EF_OK)
         st = write_rows(attempt, attempt->retry_rows, count, err);
@@ -239,23 +213,16 @@ static ef_status write_results(const retry_attempt *attempt, const ef__apply *ap
 
 static ef_status try_items(const retry_attempt *attempt, ef_error *err)
 {
-    ef__fence *fences = NULL;
     ef__apply apply = {.generations = attempt->generations,
                        .generation_count = attempt->generation_count,
-                       .events = attempt->events,
-                       .event_count = attempt->count,
                        .reads_skips = true,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st =
-        ef__fences_make(&attempt->engine->queue.arena, attempt->held, attempt->held_count,
-                        attempt->items, attempt->count, &fences, &apply.fence_count, err);
+    ef_status st = ef__apply_set_rows(attempt->engine, attempt->held, attempt->held_count,
+                                      attempt->items, attempt->count, &apply, err);
 
-    for (size_t i = 0; i < attempt->count; i++)
-        attempt->events[i] = (ef__apply_event){attempt->items[i].event, false};
     if (st == EF_OK && attempt->generation_count)
         st = count_attempts(attempt, err);
     if (st == EF_OK) {
-        apply.fences = fences;
         st = ef__apply_run(attempt->engine, &apply, err);
         if (st != EF_OK) {
             uncount_attempts(attempt, st);
@@ -273,13 +240,19 @@ static ef_status try_items(const retry_attempt *attempt, ef_error *err)
 
 /* --- lane by lane ----------------------------------------------------------------------------- */
 
-/* The generations of a lane that rows are kept for. */
-static void choose_generations(retry_attempt *attempt, const ef__live_set *set, ef_str lane)
+/* The generations of the items' lane that rows are kept for. False: there is no generation of its
+ * projection. */
+static bool choose_generations(retry_attempt *attempt, const ef__live_set *set)
 {
+    bool found = false;
+
     attempt->generation_count = attempt->stopped_count = 0;
     for (size_t i = 0; i < set->count; i++) {
         const ef__generation *generation = set->items[i].generation;
-        if (!ef_str_equal(generation->name, lane) || !set->items[i].keeps_rows)
+        if (!ef_str_equal(generation->name, attempt->items[0].lane))
+            continue;
+        found = true;
+        if (!set->items[i].keeps_rows)
             continue;
         if (generation->state == EF__GENERATION_LIVE ||
             generation->state == EF__GENERATION_CATCHING_UP)
@@ -287,6 +260,7 @@ static void choose_generations(retry_attempt *attempt, const ef__live_set *set, 
         else
             attempt->stopped[attempt->stopped_count++] = generation;
     }
+    return found;
 }
 
 /* The number of items from `first` on that are tried together: those of one lane, or one alone. */
@@ -363,18 +337,11 @@ static ef_status end_attempts(retry_attempt *attempt, ef_error *err)
     }
     for (size_t g = 0; st == EF_OK && is_passed && g < attempt->generation_count; g++) {
         bool lacks = false;
-        st = lacks_event(attempt, attempt->generations[g].generation, event, &lacks, err);
+        st = ef__generation_lacks(attempt->engine, attempt->generations[g].generation,
+                                  event->tenant, event->stream, event->seq, &lacks, err);
         is_passed = !lacks;
     }
     return st == EF_OK && is_lacking && is_passed ? kill_row(attempt, err) : st;
-}
-
-static bool has_generation(const ef__live_set *set, ef_str lane)
-{
-    for (size_t i = 0; i < set->count; i++)
-        if (ef_str_equal(set->items[i].generation->name, lane))
-            return true;
-    return false;
 }
 
 /* The projection is not in this view store: it belongs to another one, or the store is empty. The
@@ -403,9 +370,8 @@ static ef_status postpone_rows(const retry_attempt *attempt, ef_error *err)
 
 static ef_status try_lane(retry_attempt *attempt, const ef__live_set *set, ef_error *err)
 {
-    if (!has_generation(set, attempt->items[0].lane))
+    if (!choose_generations(attempt, set))
         return postpone_rows(attempt, err);
-    choose_generations(attempt, set, attempt->items[0].lane);
     return was_last_attempt(attempt) && attempt->generation_count ? end_attempts(attempt, err)
                                                                   : try_items(attempt, err);
 }
@@ -455,9 +421,8 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
     if (st == EF_OK && claimed.count) {
         attempt.generations = ef__arena_alloc(arena, set.count * sizeof *attempt.generations);
         attempt.stopped = ef__arena_alloc(arena, set.count * sizeof *attempt.stopped);
-        attempt.events = ef__arena_alloc(arena, claimed.count * sizeof *attempt.events);
         attempt.retry_rows = ef__arena_alloc(arena, claimed.count * sizeof *attempt.retry_rows);
-        st = attempt.generations && attempt.stopped && attempt.events && attempt.retry_rows
+        st = attempt.generations && attempt.stopped && attempt.retry_rows
                  ? try_lanes(&attempt, &claimed, &set, err)
                  : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
     }

@@ -439,16 +439,6 @@ static ef_status locked_step(ef_engine *engine, ef_str only, ef_tick *tick, bool
     return st;
 }
 
-void ef__run_driver_init(ef__run_driver *driver)
-{
-    pthread_mutex_init(&driver->lock, NULL);
-}
-
-void ef__run_driver_release(ef__run_driver *driver)
-{
-    pthread_mutex_destroy(&driver->lock);
-}
-
 ef_status ef__run_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                               ef_error *err)
 {
