@@ -395,78 +395,6 @@ static int64_t turn_of(ef__read_waits *waits)
     return turn;
 }
 
-/* Checks once; *out_done: the result is final, which may be a timeout. */
-static ef_status try_once(ef_engine *engine, ef_str name, const ef_str *tenant,
-                          ef__waiting_read *read, bool all_views, bool late, ef__read_target **out,
-                          int64_t *out_blocked, bool *out_done, ef_error *err)
-{
-    bool fresh = false;
-    ef_status st = ef__read_target_acquire(engine, name, tenant, false, out, err);
-    int64_t seen = st == EF_OK ? (*out)->generation->id : 0;
-
-    *out_done = true;
-    if (st == EF_OK)
-        st = check_target(engine, *out, tenant, read, &fresh, out_blocked, err);
-    if (st == EF_OK && (fresh || late)) { /* as_of must be at least as new as the check */
-        ef__read_target_release(engine, *out);
-        st = ef__read_target_acquire(engine, name, tenant, true, out, err);
-    }
-    if (st == EF_OK && fresh && (*out)->generation->id == seen && !(all_views && (*out)->migrates))
-        return EF_OK;
-    *out_done = st != EF_OK || late;
-    return st == EF_OK && late ? fail_late(engine, *out, read, fresh, err) : st;
-}
-
-static ef_status wait_for(ef_engine *engine, ef_str name, const ef_str *tenant,
-                          const ef_freshness *freshness, ef__waiting_read *read, bool all_views,
-                          ef__read_target **out, int64_t *out_blocked, ef_error *err)
-{
-    int64_t end_us = now_us() + freshness->timeout_ms * 1000;
-    bool done = false;
-    ef_status st = EF_OK;
-
-    add_read(&engine->read_waits, read);
-    while (!done) {
-        int64_t turn = turn_of(&engine->read_waits);
-        bool late = now_us() >= end_us;
-        st = try_once(engine, name, tenant, read, all_views, late, out, out_blocked, &done, err);
-        if (done)
-            break;
-        ef__read_target_release(engine, *out);
-        *out = NULL;
-        wait_for_change(&engine->read_waits, turn, end_us);
-    }
-    remove_read(&engine->read_waits, read);
-    return st;
-}
-
-ef_status ef__read_target_wait(ef_engine *engine, ef_str name, const ef_str *tenant,
-                               const ef_freshness *freshness, bool all_views, ef__read_target **out,
-                               int64_t *out_blocked, ef_error *err)
-{
-    static const ef_freshness any = {0};
-    ef__waiting_read read = {.arena = EF__ARENA_INIT(16u << 20)};
-    ef_status st;
-
-    freshness = freshness ? freshness : &any;
-    *out = NULL;
-    *out_blocked = 0;
-    if (!freshness->at_least.len && !freshness->current) { /* most reads: no clock is read */
-        st = ef__read_target_acquire(engine, name, tenant, false, out, err);
-        if (st != EF_OK || !(all_views && (*out)->migrates))
-            return st;
-        ef__read_target_release(engine, *out);
-        *out = NULL;
-    }
-    st = ef__read_requirement_set(engine, freshness, tenant, &read, err);
-    if (st == EF_OK)
-        st = wait_for(engine, name, tenant, freshness, &read, all_views, out, out_blocked, err);
-    ef__arena_release(&read.arena);
-    return st;
-}
-
-/* --- waiting without a thread ----------------------------------------------------------------- */
-
 struct ef_view_wait {
     ef_engine *engine;
     ef_str projection, tenant;
@@ -509,6 +437,77 @@ ef_status ef_view_wait_open(ef_engine *engine, ef_str projection, const ef_str *
     return EF_OK;
 }
 
+void ef_view_wait_close(ef_view_wait *wait)
+{
+    if (!wait)
+        return;
+    remove_read(&wait->engine->read_waits, &wait->read);
+    ef__arena_release(&wait->read.arena);
+    free(wait);
+}
+
+/* Checks once; *out_done: the result is final, which may be a timeout. */
+static ef_status try_once(ef_view_wait *wait, bool late, ef__read_target **out,
+                          int64_t *out_blocked, bool *out_done, ef_error *err)
+{
+    ef_engine *engine = wait->engine;
+    const ef_str *tenant = wait->any_tenant ? NULL : &wait->tenant;
+    bool fresh = false;
+    ef_status st = ef__read_target_acquire(engine, wait->projection, tenant, false, out, err);
+    int64_t seen = st == EF_OK ? (*out)->generation->id : 0;
+
+    *out_done = true;
+    if (st == EF_OK)
+        st = check_target(engine, *out, tenant, &wait->read, &fresh, out_blocked, err);
+    if (st == EF_OK && (fresh || late)) { /* as_of must be at least as new as the check */
+        ef__read_target_release(engine, *out);
+        st = ef__read_target_acquire(engine, wait->projection, tenant, true, out, err);
+    }
+    if (st == EF_OK && fresh && (*out)->generation->id == seen &&
+        !(wait->all_views && (*out)->migrates))
+        return EF_OK;
+    *out_done = st != EF_OK || late;
+    return st == EF_OK && late ? fail_late(engine, *out, &wait->read, fresh, err) : st;
+}
+
+ef_status ef__read_target_wait(ef_engine *engine, ef_str name, const ef_str *tenant,
+                               const ef_freshness *freshness, bool all_views, ef__read_target **out,
+                               int64_t *out_blocked, ef_error *err)
+{
+    static const ef_freshness any = {0};
+    ef_view_wait *wait = NULL;
+    bool done = false;
+    int64_t end_us;
+    ef_status st;
+
+    freshness = freshness ? freshness : &any;
+    *out = NULL;
+    *out_blocked = 0;
+    if (!freshness->at_least.len && !freshness->current) { /* most reads: no clock is read */
+        st = ef__read_target_acquire(engine, name, tenant, false, out, err);
+        if (st != EF_OK || !(all_views && (*out)->migrates))
+            return st;
+        ef__read_target_release(engine, *out);
+        *out = NULL;
+    }
+    st = ef_view_wait_open(engine, name, tenant, freshness, all_views, &wait, err);
+    end_us = now_us() + freshness->timeout_ms * 1000;
+    while (wait && !done) {
+        int64_t turn = turn_of(&engine->read_waits);
+        bool late = now_us() >= end_us;
+        st = try_once(wait, late, out, out_blocked, &done, err);
+        if (done)
+            break;
+        ef__read_target_release(engine, *out);
+        *out = NULL;
+        wait_for_change(&engine->read_waits, turn, end_us);
+    }
+    ef_view_wait_close(wait);
+    return st;
+}
+
+/* --- waiting without a thread ----------------------------------------------------------------- */
+
 void ef_view_wait_check(ef_view_wait *const *waits, size_t count, bool *out_over)
 {
     int64_t round_us = now_us();
@@ -518,8 +517,7 @@ void ef_view_wait_check(ef_view_wait *const *waits, size_t count, bool *out_over
         ef__read_target *target = NULL;
         int64_t blocked = 0;
         wait->read.round_us = round_us;
-        (void)try_once(wait->engine, wait->projection, wait->any_tenant ? NULL : &wait->tenant,
-                       &wait->read, wait->all_views, false, &target, &blocked, &out_over[i], NULL);
+        (void)try_once(wait, false, &target, &blocked, &out_over[i], NULL);
         ef__read_target_release(wait->engine, target);
     }
 }
@@ -530,15 +528,6 @@ int64_t ef_view_wait_next(ef_engine *engine, int64_t seen, int64_t ms)
         return 0;
     wait_for_change(&engine->read_waits, seen, now_us() + ms * 1000);
     return turn_of(&engine->read_waits);
-}
-
-void ef_view_wait_close(ef_view_wait *wait)
-{
-    if (!wait)
-        return;
-    remove_read(&wait->engine->read_waits, &wait->read);
-    ef__arena_release(&wait->read.arena);
-    free(wait);
 }
 
 ef_status ef_projection_reached(ef_engine *engine, ef_str name, const ef_str *tenant, int64_t *out,

@@ -147,7 +147,25 @@ void ef_view_reader_close(ef_view_reader *reader)
     free(reader);
 }
 
-/* --- names in queries ------------------------------------------------------------------------- */
+/* --- queries ---------------------------------------------------------------------------------- */
+
+#define FIELDS_MAX 64
+#define EXPRESSIONS_MAX (1 + EF__QUERY_SORTS_MAX + FIELDS_MAX)
+
+/* A query with its compiled expressions: `where`, then those of `sort` and `fields`. */
+struct question {
+    ef__filter *filters[EXPRESSIONS_MAX];
+    const char *parts[EXPRESSIONS_MAX]; /* the part of the query that each belongs to */
+    size_t filter_count;
+    ef__query_sort sorts[EF__QUERY_SORTS_MAX];
+    ef__query query;
+};
+
+static void close_question(struct question *question)
+{
+    for (size_t i = 0; i < question->filter_count; i++)
+        ef__filter_close(question->filters[i]);
+}
 
 /* EF_BAD_INPUT; the message shows the place in the expression with a caret. */
 static ef_status fail_shown(const char *what, ef_str source, const ef__diagnostics *diagnostics,
@@ -163,6 +181,70 @@ static ef_status fail_shown(const char *what, ef_str source, const ef__diagnosti
     ef__buf_release(&shown);
     return st;
 }
+
+static ef_status add_expression(struct question *question, const char *part, ef_str text,
+                                ef_error *err)
+{
+    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
+    ef_status st;
+
+    if (!diagnostics)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out in a query");
+    st = ef__filter_compile(text, &question->filters[question->filter_count], diagnostics, err);
+    if (st == EF_BAD_INPUT && diagnostics->count)
+        st = fail_shown(part, text, diagnostics, err);
+    if (st == EF_OK)
+        question->parts[question->filter_count++] = part;
+    free(diagnostics);
+    return st;
+}
+
+/* The next item of a comma-separated list, trimmed; "" at the end. */
+static ef_str next_item(ef_str *list)
+{
+    const char *comma = list->len ? memchr(list->ptr, ',', list->len) : NULL;
+    ef_str part = {list->ptr, comma ? (size_t)(comma - list->ptr) : list->len};
+
+    list->ptr += part.len + (comma != NULL);
+    list->len -= part.len + (comma != NULL);
+    while (part.len && part.ptr[0] == ' ')
+        part = (ef_str){part.ptr + 1, part.len - 1};
+    while (part.len && part.ptr[part.len - 1] == ' ')
+        part.len--;
+    return part;
+}
+
+static ef_status compile_question(struct question *question, const ef_view_query *query,
+                                  ef_error *err)
+{
+    ef__query *compiled = &question->query;
+    ef_str sorts = query->sort, fields = query->fields;
+    ef_status st = query->where.len ? add_expression(question, "where", query->where, err) : EF_OK;
+
+    compiled->filter = question->filters[0];
+    compiled->sorts = question->sorts;
+    while (st == EF_OK && sorts.len) {
+        ef_str by = next_item(&sorts);
+        bool down = by.len && by.ptr[0] == '-';
+        if (compiled->sort_count == EF__QUERY_SORTS_MAX)
+            return ef_fail(err, EF_BAD_INPUT, "sort: at most %d fields", EF__QUERY_SORTS_MAX);
+        by = down ? (ef_str){by.ptr + 1, by.len - 1} : by;
+        st = add_expression(question, "sort", by, err);
+        if (st == EF_OK)
+            question->sorts[compiled->sort_count++] =
+                (ef__query_sort){question->filters[question->filter_count - 1], down};
+    }
+    compiled->fields = (const ef__filter *const *)&question->filters[question->filter_count];
+    while (st == EF_OK && fields.len) {
+        if (compiled->field_count == FIELDS_MAX)
+            return ef_fail(err, EF_BAD_INPUT, "fields: at most %d fields", FIELDS_MAX);
+        st = add_expression(question, "fields", next_item(&fields), err);
+        compiled->field_count += st == EF_OK;
+    }
+    return st;
+}
+
+/* --- names in queries ------------------------------------------------------------------------- */
 
 /*
  * The program declares the fields that it writes. A view may have others: from a seed, or from an
@@ -211,128 +293,34 @@ static bool is_in_views(void *context, ef_str name)
     return search->found || search->status != EF_OK;
 }
 
-static ef_status check_filter(name_search *search, const ef__program *program, const char *what,
-                              const ef__filter *filter, ef__diagnostics *diagnostics)
-{
-    if (!filter || search->status != EF_OK)
-        return search->status;
-    ef__diagnostics_init(diagnostics, EF_STR(""));
-    ef__filter_check_names(filter, program, is_in_views, search, diagnostics);
-    if (search->status == EF_OK && diagnostics->count)
-        search->status = fail_shown(what, ef__filter_source(filter), diagnostics, search->err);
-    return search->status;
-}
-
 /* EF_BAD_INPUT: the filter, the sort order or the field list of the query uses a field that the
  * generation's program does not write and that no view of the result has. */
 static ef_status check_names(ef_engine *engine, const ef__generation *generation,
-                             const ef__query *query, ef_error *err)
+                             const struct question *question, ef_error *err)
 {
-    name_search search = {.engine = engine, .query = query, .err = err};
+    name_search search = {.engine = engine, .query = &question->query, .err = err};
     const ef__program *program = NULL;
     ef__diagnostics *diagnostics;
 
-    if ((!query->filter && !query->sort_count && !query->field_count) ||
-        generation->program.len == 0 ||
+    if (!question->filter_count || generation->program.len == 0 ||
         ef__engine_program(engine, generation, &program, NULL) != EF_OK)
         return EF_OK;
     diagnostics = malloc(sizeof *diagnostics);
     if (!diagnostics)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out in a query");
-    (void)check_filter(&search, program, "where", query->filter, diagnostics);
-    for (size_t i = 0; i < query->sort_count; i++)
-        (void)check_filter(&search, program, "sort", query->sorts[i].by, diagnostics);
-    for (size_t i = 0; i < query->field_count; i++)
-        (void)check_filter(&search, program, "fields", query->fields[i], diagnostics);
+    for (size_t i = 0; search.status == EF_OK && i < question->filter_count; i++) {
+        const ef__filter *filter = question->filters[i];
+        ef__diagnostics_init(diagnostics, EF_STR(""));
+        ef__filter_check_names(filter, program, is_in_views, &search, diagnostics);
+        if (search.status == EF_OK && diagnostics->count)
+            search.status =
+                fail_shown(question->parts[i], ef__filter_source(filter), diagnostics, err);
+    }
     free(diagnostics);
     return search.status;
 }
 
-/* --- queries ---------------------------------------------------------------------------------- */
-
-/* The compiled parts of a query. */
-struct question {
-    ef__filter *where;
-    ef__filter *sorts[EF__QUERY_SORTS_MAX];
-    ef__query_sort order[EF__QUERY_SORTS_MAX];
-    size_t sort_count;
-    ef__filter *fields[64];
-    size_t field_count;
-    ef__query query;
-};
-
-static void close_question(struct question *question)
-{
-    ef__filter_close(question->where);
-    for (size_t i = 0; i < question->sort_count; i++)
-        ef__filter_close(question->sorts[i]);
-    for (size_t i = 0; i < question->field_count; i++)
-        ef__filter_close(question->fields[i]);
-}
-
-static ef_status compile_expression(const char *what, ef_str text, ef__filter **out, ef_error *err)
-{
-    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
-    ef_status st;
-
-    if (!diagnostics)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out in a query");
-    st = ef__filter_compile(text, out, diagnostics, err);
-    if (st == EF_BAD_INPUT && diagnostics->count)
-        st = fail_shown(what, text, diagnostics, err);
-    free(diagnostics);
-    return st;
-}
-
-/* The next item of a comma-separated list, trimmed; "" at the end. */
-static ef_str next_item(ef_str *list)
-{
-    const char *comma = list->len ? memchr(list->ptr, ',', list->len) : NULL;
-    ef_str part = {list->ptr, comma ? (size_t)(comma - list->ptr) : list->len};
-
-    list->ptr += part.len + (comma != NULL);
-    list->len -= part.len + (comma != NULL);
-    while (part.len && part.ptr[0] == ' ')
-        part = (ef_str){part.ptr + 1, part.len - 1};
-    while (part.len && part.ptr[part.len - 1] == ' ')
-        part.len--;
-    return part;
-}
-
-static ef_status compile_lists(struct question *question, const ef_view_query *query, ef_error *err)
-{
-    ef_str sorts = query->sort, fields = query->fields;
-    ef_status st = EF_OK;
-
-    while (st == EF_OK && sorts.len) {
-        ef_str by = next_item(&sorts);
-        bool down = by.len && by.ptr[0] == '-';
-        if (question->sort_count == EF__QUERY_SORTS_MAX)
-            return ef_fail(err, EF_BAD_INPUT, "sort: at most %d fields", EF__QUERY_SORTS_MAX);
-        by = down ? (ef_str){by.ptr + 1, by.len - 1} : by;
-        st = compile_expression("sort", by, &question->sorts[question->sort_count], err);
-        question->order[question->sort_count] =
-            (ef__query_sort){question->sorts[question->sort_count], down};
-        question->sort_count += st == EF_OK;
-    }
-    while (st == EF_OK && fields.len) {
-        if (question->field_count == 64)
-            return ef_fail(err, EF_BAD_INPUT, "fields: at most 64 fields");
-        st = compile_expression("fields", next_item(&fields),
-                                &question->fields[question->field_count], err);
-        question->field_count += st == EF_OK;
-    }
-    return st;
-}
-
-static ef_status compile_question(struct question *question, const ef_view_query *query,
-                                  ef_error *err)
-{
-    ef_status st =
-        query->where.len ? compile_expression("where", query->where, &question->where, err) : EF_OK;
-
-    return st == EF_OK ? compile_lists(question, query, err) : st;
-}
+/* --- results ---------------------------------------------------------------------------------- */
 
 /* The rows are in the memory of the list already. */
 static ef_status fill_items(const ef__generation *generation, const ef_view_query *query,
@@ -397,22 +385,17 @@ ef_status ef_view_find(ef_engine *engine, const ef_view_query *query, ef_view_li
     if (st == EF_OK) {
         generation = target->generation;
         out->as_of = position_of_read(target, &query->freshness);
-        question.query = (ef__query){.generation = generation->id,
-                                     .tenant = query->tenant,
-                                     .any_tenant = query->any_tenant,
-                                     .index_paths = generation->index_paths,
-                                     .filter = question.where,
-                                     .sorts = question.order,
-                                     .sort_count = question.sort_count,
-                                     .fields = (const ef__filter *const *)question.fields,
-                                     .field_count = question.field_count,
-                                     .limit = query->limit,
-                                     .cursor = query->after,
-                                     .meter = &meter,
-                                     .count = query->count_only};
+        question.query.generation = generation->id;
+        question.query.tenant = query->tenant;
+        question.query.any_tenant = query->any_tenant;
+        question.query.index_paths = generation->index_paths;
+        question.query.limit = query->limit;
+        question.query.cursor = query->after;
+        question.query.meter = &meter;
+        question.query.count = query->count_only;
         meter = ef__meter_begin(&query->budget, engine->options.clock);
         result.room = out->room;
-        st = check_names(engine, generation, &question.query, err);
+        st = check_names(engine, generation, &question, err);
         if (st == EF_OK)
             st = ef__query_run(engine->views, &question.query, &result, err);
     }
