@@ -27,14 +27,9 @@ static int64_t now_us(void)
 
 void ef__read_waits_open(ef__read_waits *waits)
 {
-    pthread_condattr_t attributes;
-
     pthread_mutex_init(&waits->lock, NULL);
     pthread_mutex_init(&waits->reads_lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&waits->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    ef__cond_init(&waits->changed);
 }
 
 void ef__read_waits_close(ef__read_waits *waits)

@@ -26,14 +26,6 @@
 
 /* --- a task ----------------------------------------------------------------------------------- */
 
-static bool is_stopping(ef__task *task)
-{
-    pthread_mutex_lock(&task->lock);
-    bool stopping = task->is_stopping;
-    pthread_mutex_unlock(&task->lock);
-    return stopping;
-}
-
 /* Sleeps for `ms`, or until a stop is requested. */
 static void sleep_until_stop(ef__task *task, int64_t ms)
 {
@@ -67,7 +59,7 @@ static void wait_for_work(ef__task *task, int64_t position, int64_t ms)
     ef_error ignored = EF_ERROR_INIT;
     ef_status st = EF_TIMEOUT;
 
-    while (st == EF_TIMEOUT && left > 0 && !is_stopping(task)) {
+    while (st == EF_TIMEOUT && left > 0 && !task->is_stopping) {
         st = ef__journal_wait(task->engine->journal,
                               task->waits_for_appends(task) ? position : EF__NO_APPENDS,
                               &task->wake, left < WAIT_MS_MAX ? left : WAIT_MS_MAX, &ignored);
@@ -135,25 +127,20 @@ static void *repeat_steps(void *argument)
 {
     ef__task *task = argument;
 
-    while (!is_stopping(task))
+    while (!task->is_stopping)
         step_once(task);
     return NULL;
 }
 
 ef_status ef__task_start(ef__task *task, ef_error *err)
 {
-    pthread_condattr_t monotonic;
-
     assert(!task->is_running && task->step && task->waits_for_appends);
     task->is_stopping = false;
     task->shown = (ef_task){.state = EF_TASK_STARTING};
     (void)snprintf(task->shown.name, sizeof task->shown.name, "%s", task->name);
     task->well_us = ef__engine_mono_us(task->engine);
     pthread_mutex_init(&task->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&task->stop, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    ef__cond_init(&task->stop);
     if (pthread_create(&task->thread, NULL, repeat_steps, task) != 0) {
         pthread_cond_destroy(&task->stop);
         pthread_mutex_destroy(&task->lock);

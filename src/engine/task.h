@@ -27,9 +27,9 @@ typedef struct ef__task {
     /* After each step; `error` NULL: it succeeded. May be NULL. */
     void (*report)(struct ef__task *task, const ef_tick *tick, const ef_error *error);
 
-    pthread_mutex_t lock; /* guards the next five */
+    pthread_mutex_t lock; /* guards the next five; is_stopping is read without it, too */
     pthread_cond_t stop;
-    bool is_stopping;
+    atomic_bool is_stopping;
     ef_task shown;
     int64_t well_us; /* when a step last succeeded; monotonic */
     int64_t wake;    /* the last wake-up that it has seen */
