@@ -2,6 +2,7 @@
  * cursor.c - the cursor driver: generations that catch up, and log-ordered ones.
  */
 #include "journal_loss.h"
+#include "lag.h"
 #include "migration.h"
 #include "run.h"
 #include "scope.h"
@@ -20,25 +21,6 @@
  * in the journal, whichever process applies it. So a rebuild that one process drives yields to a
  * worker in another one. A row that no worker claims is not live work and slows nothing down.
  */
-
-/* The oldest queued row: its position and age; 0: none. */
-static ef_status read_oldest_row(ef_engine *engine, int64_t *out_position, int64_t *out_age_us,
-                                 ef_error *err)
-{
-    ef_row_list rows = {0};
-    ef_status st = ef_outbox_ls(
-        engine->journal,
-        &(ef_outbox_query){.lane = EF_STR(EF_LANE_APPLY), .any_tenant = true, .limit = 1}, &rows,
-        err);
-
-    *out_position = *out_age_us = 0;
-    if (st == EF_OK && rows.count) {
-        *out_position = rows.items[0].position;
-        *out_age_us = ef__engine_now(engine) - rows.items[0].enqueued_us;
-    }
-    EF_RELEASE(&rows);
-    return st;
-}
 
 /* Has the journal grown, or the queue moved, within LIVE_US? */
 static bool is_live(ef__pacing *pacing, int64_t head, int64_t oldest, int64_t now_us)
@@ -62,19 +44,20 @@ static ef_status update_pacing(ef_engine *engine, size_t step_events, int64_t st
                                ef_error *err)
 {
     ef__pacing *pacing = &engine->cursor.pacing;
-    int64_t now_us = ef__engine_mono_us(engine), oldest, age_us;
+    int64_t now_us = ef__engine_mono_us(engine), oldest, enqueued_us;
     ef_head head;
     ef_status st = ef_journal_head(engine->journal, &head, err);
 
     if (st == EF_OK)
-        st = read_oldest_row(engine, &oldest, &age_us, err);
+        st = ef__queue_oldest(engine, &oldest, &enqueued_us, err);
     if (st == EF_OK)
         pacing->pace = ef__pace_decide(
-            pacing->pace, &(ef__pace_seen){.objective_us = engine->options.live_lag_ms * 1000,
-                                           .live = is_live(pacing, head.position, oldest, now_us),
-                                           .lag_us = age_us,
-                                           .step_events = step_events,
-                                           .step_us = step_us});
+            pacing->pace,
+            &(ef__pace_seen){.objective_us = engine->options.live_lag_ms * 1000,
+                             .live = is_live(pacing, head.position, oldest, now_us),
+                             .lag_us = oldest ? ef__engine_now(engine) - enqueued_us : 0,
+                             .step_events = step_events,
+                             .step_us = step_us});
     return st;
 }
 

@@ -441,9 +441,7 @@ void ef__live_set_release(ef__live_set *set)
 ef_status ef__engine_generations(ef_engine *engine, ef_str name, ef__generation_list *out,
                                  ef_error *err)
 {
-    ef_status st = ef__memory_prepare(&out->room, err);
-
-    return st == EF_OK ? engine->views->ops->generation_ls(engine->views, name, out, err) : st;
+    return engine->views->ops->generation_ls(engine->views, name, out, err);
 }
 
 static const char *nearest_name(const ef__generation_list *list, ef_str name, ef__arena *arena)

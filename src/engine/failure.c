@@ -40,11 +40,9 @@ static ef_status add_failures(ef_engine *engine, const ef__generation *generatio
                               ef_failure_list *out, ef_error *err)
 {
     ef__failure_list found = {0};
-    ef_status st = ef__memory_prepare(&found.room, err);
+    ef_status st = engine->views->ops->failure_ls(engine->views, generation->id, tenant, !resolved,
+                                                  limit - out->count, &found, err);
 
-    if (st == EF_OK)
-        st = engine->views->ops->failure_ls(engine->views, generation->id, tenant, !resolved,
-                                            limit - out->count, &found, err);
     for (size_t i = 0; st == EF_OK && i < found.count; i++) {
         if (!copy_failure(&out->room->arena, generation, &found.items[i], &items[out->count]))
             st = ef__no_memory(err);
@@ -70,9 +68,7 @@ ef_status ef_projection_failures_of(ef_engine *engine, ef_str name, const ef_str
     if (limit > FAILURES_MAX)
         return ef_fail(err, EF_BAD_INPUT, "limit is %zu, at most %d are listed", limit,
                        FAILURES_MAX);
-    out->items = NULL;
-    out->count = 0;
-    st = ef__memory_prepare(&out->room, err);
+    st = ef__list_prepare(out, err);
     if (st == EF_OK)
         st = ef__engine_active_generation(engine, name, &list, &active, err);
     if (st == EF_OK) {

@@ -41,10 +41,26 @@ static ef_status cursor_of(ef_engine *engine, const ef__generation *generation,
     return st;
 }
 
+ef_status ef__queue_oldest(ef_engine *engine, int64_t *out_position, int64_t *out_enqueued_us,
+                           ef_error *err)
+{
+    ef_row_list rows = {0};
+    ef_status st = ef_outbox_ls(
+        engine->journal,
+        &(ef_outbox_query){.lane = EF_STR(EF_LANE_APPLY), .any_tenant = true, .limit = 1}, &rows,
+        err);
+    bool found = st == EF_OK && rows.count;
+
+    *out_position = found ? rows.items[0].position : 0;
+    *out_enqueued_us = found ? rows.items[0].enqueued_us : 0;
+    EF_RELEASE(&rows);
+    return st;
+}
+
 ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generation,
                                const ef_str *tenant, int64_t *out, ef_error *err)
 {
-    ef_row_list rows = {0};
+    int64_t oldest, enqueued_us;
     ef_head head;
     ef_status st;
 
@@ -56,13 +72,9 @@ ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generati
     /* The head was read first: later rows are above it. The queue is claimed in position order over
      * all tenants. */
     *out = head.position;
-    st = ef_outbox_ls(
-        engine->journal,
-        &(ef_outbox_query){.lane = EF_STR(EF_LANE_APPLY), .any_tenant = true, .limit = 1}, &rows,
-        err);
-    if (st == EF_OK && rows.count && rows.items[0].position <= *out)
-        *out = rows.items[0].position - 1;
-    EF_RELEASE(&rows);
+    st = ef__queue_oldest(engine, &oldest, &enqueued_us, err);
+    if (st == EF_OK && oldest && oldest <= *out)
+        *out = oldest - 1;
     return st;
 }
 
@@ -268,10 +280,8 @@ static ef_status read_tenants(ef_engine *engine, const ef__generation *generatio
             add_tenant(out, &item.cursor);
         return st;
     }
-    st = ef__memory_prepare(&list.room, err);
-    if (st == EF_OK)
-        st = engine->views->ops->tenant_cursor_ls(engine->views, generation->id, INT64_MAX,
-                                                  TENANTS_MAX, &list, err);
+    st = engine->views->ops->tenant_cursor_ls(engine->views, generation->id, INT64_MAX, TENANTS_MAX,
+                                              &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         add_tenant(out, &list.items[i].cursor);
     EF_RELEASE(&list);

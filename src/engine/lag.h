@@ -74,6 +74,9 @@ int64_t ef__lag_queued_open(const ef__generation *generation, const ef__lag *lag
  * `queued` is the number of rows of "*". Not 0: a gap, or a concurrent change. */
 int64_t ef__lag_unaccounted(const ef__generation *generation, const ef__lag *lag, int64_t head,
                             int64_t queued);
+/* The oldest queued row: its position, 0: none, and when it was queued. */
+ef_status ef__queue_oldest(ef_engine *engine, int64_t *out_position, int64_t *out_enqueued_us,
+                           ef_error *err);
 /* The number of rows of "*" that are not acknowledged. */
 ef_status ef__lag_queued(ef_engine *engine, int64_t *out, ef_error *err);
 

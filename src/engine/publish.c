@@ -421,29 +421,27 @@ static ef_status renew_leases(ef__publisher_task *publisher, const ef_work_optio
     return ef__membership_step(&publisher->membership, &own, &ignored, err);
 }
 
+/* `tick` is this publisher's own. */
 static ef_status publish_rows(ef__publisher_task *publisher, const ef_work_options *options,
                               ef_tick *tick, ef_error *err)
 {
-    ef_tick own = {0};
     ef_status st = renew_leases(publisher, options, err);
 
     if (st == EF_OK)
         st = check_sink(publisher, err);
     if (st == EF_OK && publisher->bus && publisher->bus->lost)
-        st = redeliver_lost(publisher, &own, err);
+        st = redeliver_lost(publisher, tick, err);
     if (st == EF_OK && is_ready(publisher))
-        st = make_passes(publisher, options, &own, err);
-    if (st == EF_OK && is_ready(publisher) && own.claimed == 0 && publisher->bus->ops->check_loss)
+        st = make_passes(publisher, options, tick, err);
+    if (st == EF_OK && is_ready(publisher) && tick->claimed == 0 && publisher->bus->ops->check_loss)
         ef__sink_recovered(publisher); /* no row waits whose delivery would show it */
     if (st == EF_LEASE_LOST) {         /* another worker holds the partition now: not a failure */
-        st = ef__membership_recheck(&publisher->membership, &own, err);
+        st = ef__membership_recheck(&publisher->membership, tick, err);
         st = st == EF_LEASE_LOST ? EF_OK : st;
-        own.more = true;
+        tick->more = true;
     }
-    tick->claimed += own.claimed;
-    tick->more = tick->more || own.more ||
-                 (publisher->bus && publisher->bus->lost && sink_is_available(publisher));
-    ef__tick_wake_at(tick, own.due_us);
+    tick->more =
+        tick->more || (publisher->bus && publisher->bus->lost && sink_is_available(publisher));
     return st;
 }
 

@@ -288,10 +288,8 @@ static ef_status list_publishers(ef_journal *journal, const ef_str *only, ef_pub
     ef_publisher *items = NULL;
     ef_status st = ef_lane_ls(journal, &lanes, err);
 
-    out->items = NULL;
-    out->count = 0;
     if (st == EF_OK)
-        st = ef__memory_prepare(&out->room, err);
+        st = ef__list_prepare(out, err);
     if (st == EF_OK &&
         !(items = ef__arena_zalloc(&out->room->arena, lanes.count + 1, sizeof *items)))
         st = ef__no_memory(err);

@@ -11,6 +11,7 @@
  * queries read the views that are built so far.
  */
 #include "queue.h"
+#include "lag.h"
 #include "migration.h"
 #include "read.h"
 #include "run.h"
@@ -194,14 +195,10 @@ static ef_status lane_is_due(ef__run_drive *drive, const rebuild_pair *builds, b
 static ef_status queue_is_past(ef__run_drive *drive, const rebuild_pair *builds, bool *out,
                                ef_error *err)
 {
-    ef_row_list rows = {0};
-    ef_status st = ef_outbox_ls(
-        drive->engine->journal,
-        &(ef_outbox_query){.lane = EF_STR(EF_LANE_APPLY), .any_tenant = true, .limit = 1}, &rows,
-        err);
+    int64_t oldest, enqueued_us;
+    ef_status st = ef__queue_oldest(drive->engine, &oldest, &enqueued_us, err);
 
-    *out = st == EF_OK && (!rows.count || rows.items[0].position > builds->built->seam);
-    EF_RELEASE(&rows);
+    *out = st == EF_OK && (!oldest || oldest > builds->built->seam);
     return st;
 }
 

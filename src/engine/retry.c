@@ -74,41 +74,29 @@ static ef__retry_step next_failure(const retry_attempt *attempt, int32_t failure
 
 /* --- counting the attempt --------------------------------------------------------------------- */
 
-static ef_status count_attempts(const retry_attempt *attempt, ef_error *err)
+/* Writes the first row of each stream with the next failure of this kind: counted and flagged
+ * before the attempt (PERMANENT), taken back because the event was not to blame (STORE, LOST), or
+ * only due later, after `postpone_us`. Rows that follow another one stay as they are. */
+static ef_status write_first_rows(const retry_attempt *attempt, ef__error_class kind,
+                                  int64_t postpone_us, size_t *out_count, ef_error *err)
 {
-    size_t count = 0;
+    int64_t now_us = ef__engine_now(attempt->engine);
 
+    *out_count = 0;
     for (size_t i = 0; i < attempt->count; i++) {
-        ef_retry_row *row = &attempt->retry_rows[count];
-        if (attempt->items[i].follows)
+        const ef_claimed_row *item = &attempt->items[i];
+        ef__retry_step step = next_failure(attempt, item->attempts, kind);
+        ef_retry_row *row = &attempt->retry_rows[*out_count];
+        if (item->follows)
             continue;
-        ef__retry_step step =
-            next_failure(attempt, attempt->items[i].attempts, EF__ERROR_PERMANENT);
-        *row = row_as_claimed(&attempt->items[i]);
+        *row = row_as_claimed(item);
         row->attempts = (int32_t)step.attempts;
-        row->due_us = ef__engine_now(attempt->engine) + step.delay_ms * 1000;
-        row->trying = true;
-        count++;
+        row->due_us = now_us + (postpone_us ? postpone_us : step.delay_ms * 1000);
+        row->trying = postpone_us ? item->interrupted : kind == EF__ERROR_PERMANENT;
+        row->skip = postpone_us && item->skip;
+        ++*out_count;
     }
-    return write_rows(attempt, attempt->retry_rows, count, err);
-}
-
-/* The store was unavailable: takes the counted attempt back, because the event is not to blame. */
-static void uncount_attempts(const retry_attempt *attempt, ef_status why)
-{
-    ef_error ignored = EF_ERROR_INIT;
-    size_t count = 0;
-
-    for (size_t i = 0; i < attempt->count; i++) {
-        ef__retry_step step = next_failure(attempt, attempt->items[i].attempts,
-                                           why == EF_LEASE_LOST ? EF__ERROR_LOST : EF__ERROR_STORE);
-        if (attempt->items[i].follows)
-            continue;
-        attempt->retry_rows[count] = row_as_claimed(&attempt->items[i]);
-        attempt->retry_rows[count++].due_us =
-            ef__engine_now(attempt->engine) + step.delay_ms * 1000;
-    }
-    (void)write_rows(attempt, attempt->retry_rows, count, &ignored);
+    return write_rows(attempt, attempt->retry_rows, *out_count, err);
 }
 
 /* --- trying ----------------------------------------------------------------------------------- */
@@ -217,15 +205,17 @@ static ef_status try_items(const retry_attempt *attempt, ef_error *err)
                        .generation_count = attempt->generation_count,
                        .reads_skips = true,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    size_t rows;
     ef_status st = ef__apply_set_rows(attempt->engine, attempt->held, attempt->held_count,
                                       attempt->items, attempt->count, &apply, err);
 
     if (st == EF_OK && attempt->generation_count)
-        st = count_attempts(attempt, err);
+        st = write_first_rows(attempt, EF__ERROR_PERMANENT, 0, &rows, err);
     if (st == EF_OK) {
         st = ef__apply_run(attempt->engine, &apply, err);
         if (st != EF_OK) {
-            uncount_attempts(attempt, st);
+            (void)write_first_rows(attempt, st == EF_LEASE_LOST ? EF__ERROR_LOST : EF__ERROR_STORE,
+                                   0, &rows, NULL);
             ef__count_store_retry(attempt->engine, st);
         }
     }
@@ -350,22 +340,13 @@ static ef_status end_attempts(retry_attempt *attempt, ef_error *err)
 static ef_status postpone_rows(const retry_attempt *attempt, ef_error *err)
 {
     size_t count = 0;
+    ef_status st = write_first_rows(attempt, EF__ERROR_LOST, POSTPONE_US, &count, err);
 
-    for (size_t i = 0; i < attempt->count; i++) {
-        ef_retry_row *row = &attempt->retry_rows[count];
-        if (attempt->items[i].follows)
-            continue;
-        *row = row_as_claimed(&attempt->items[i]);
-        row->due_us = ef__engine_now(attempt->engine) + POSTPONE_US;
-        row->trying = attempt->items[i].interrupted;
-        row->skip = attempt->items[i].skip;
-        count++;
-    }
     ef__log(attempt->engine->options.log, EF_LOG_WARN,
             "retry rows postponed: projection is not in the view store",
             EF_LOG_TEXT_FIELD("projection", attempt->items[0].lane),
             EF_LOG_NUMBER_FIELD("rows", (int64_t)count));
-    return write_rows(attempt, attempt->retry_rows, count, err);
+    return st;
 }
 
 static ef_status try_lane(retry_attempt *attempt, const ef__live_set *set, ef_error *err)
