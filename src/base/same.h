@@ -43,6 +43,13 @@ static inline bool ef__str_same(ef_str a, ef_str b)
     return a.len == b.len && ef__bytes_same(a.ptr, b.ptr, a.len);
 }
 
+static inline bool ef__str_starts(ef_str text, const char *with)
+{
+    size_t len = strlen(with);
+
+    return text.len >= len && memcmp(text.ptr, with, len) == 0;
+}
+
 /* The order of names: by bytes, a shorter one first. As memcmp returns it. */
 static inline int ef__str_compare(ef_str a, ef_str b)
 {

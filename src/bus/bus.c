@@ -4,6 +4,7 @@
 #include "bus.h"
 
 #include "../base/cloudevent.h"
+#include "../base/same.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,22 +28,15 @@ static const sink_kind sink_kinds[] = {
 #endif
 };
 
-static bool has_prefix(ef_str text, const char *with)
-{
-    size_t len = strlen(with);
-
-    return text.len >= len && memcmp(text.ptr, with, len) == 0;
-}
-
 static ef_status find_kind(ef_str url, const sink_kind **out, ef_error *err)
 {
     for (size_t i = 0; i < sizeof sink_kinds / sizeof *sink_kinds; i++)
-        if (has_prefix(url, sink_kinds[i].scheme)) {
+        if (ef__str_starts(url, sink_kinds[i].scheme)) {
             *out = &sink_kinds[i];
             return EF_OK;
         }
-    if (has_prefix(url, "http://") || has_prefix(url, "https://") || has_prefix(url, "nats://") ||
-        has_prefix(url, "tls://"))
+    if (ef__str_starts(url, "http://") || ef__str_starts(url, "https://") ||
+        ef__str_starts(url, "nats://") || ef__str_starts(url, "tls://"))
         return ef_fail(err, EF_UNSUPPORTED, "'%.*s': this build does not have that sink",
                        EF_STR_ARG(url));
     return ef_fail(err, EF_BAD_INPUT,

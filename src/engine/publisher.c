@@ -3,12 +3,14 @@
  * variables that a remote definition may name (see publisher.h).
  */
 #include <everfold/publisher.h>
+
 #include "publish.h"
 
 #include "../base/below.h"
 #include "../base/json.h"
 #include "../base/limits.h"
 #include "../base/memory.h"
+#include "../base/same.h"
 #include "../journal/journal.h"
 
 #include <inttypes.h>
@@ -28,13 +30,6 @@
 #define SETTINGS_ARENA (1024u * 1024)
 #define PAUSE_TRIES 100 /* each try fails only if the settings changed between read and write */
 
-static bool has_prefix(ef_str text, const char *with)
-{
-    size_t len = strlen(with);
-
-    return text.len >= len && memcmp(text.ptr, with, len) == 0;
-}
-
 /* --- checking --------------------------------------------------------------------------------- */
 
 static ef_publisher with_defaults(const ef_publisher *given)
@@ -47,8 +42,9 @@ static ef_publisher with_defaults(const ef_publisher *given)
         publisher.retry_ms = RETRY_MS;
     if (!publisher.retain_ms)
         publisher.retain_ms =
-            has_prefix(publisher.url, "nats:") || has_prefix(publisher.url, "tls:") ? NATS_RETAIN_MS
-                                                                                    : RETAIN_MS;
+            ef__str_starts(publisher.url, "nats:") || ef__str_starts(publisher.url, "tls:")
+                ? NATS_RETAIN_MS
+                : RETAIN_MS;
     if (!publisher.timeout_ms)
         publisher.timeout_ms = EF__BUS_TIMEOUT_MS;
     if (!publisher.file_count)
@@ -70,7 +66,7 @@ static ef_status check_range(const char *what, int64_t value, int64_t min, int64
 
 static ef_status check_partition_by(ef_str by, ef_error *err)
 {
-    bool path = has_prefix(by, "data.") && by.len > 5 && by.ptr[by.len - 1] != '.' &&
+    bool path = ef__str_starts(by, "data.") && by.len > 5 && by.ptr[by.len - 1] != '.' &&
                 !memmem(by.ptr, by.len, "..", 2);
 
     if (path || ef_str_equal(by, EF_STR("stream")) || ef_str_equal(by, EF_STR("tenant")) ||
@@ -104,8 +100,8 @@ static ef_status check_types(ef_str types, ef_error *err)
 
 static ef_status check_secret(ef_str secret, ef_error *err)
 {
-    if (!secret.len || (has_prefix(secret, "file:/") && secret.len > 6) ||
-        (has_prefix(secret, "env:") && secret.len > 4))
+    if (!secret.len || (ef__str_starts(secret, "file:/") && secret.len > 6) ||
+        (ef__str_starts(secret, "env:") && secret.len > 4))
         return EF_OK;
     return ef_fail(err, EF_BAD_INPUT,
                    "a secret is given as file:/PATH or env:NAME, not in clear text");
@@ -426,7 +422,7 @@ static ef_status confine_sink(ef_publisher *publisher, ef_str directories, ef_er
 
     if (ef_str_equal(path, EF_STR("-")))
         return EF_OK;
-    if (has_prefix(path, "///"))
+    if (ef__str_starts(path, "///"))
         path = (ef_str){path.ptr + 2, path.len - 2};
     return find_directory("the file of the publisher", path, directories, &publisher->directory,
                           err);
@@ -452,11 +448,11 @@ static ef_status confine_secret(ef_publisher *publisher, ef_str directories, ef_
 {
     ef_str named = {publisher->secret.ptr + 5, publisher->secret.len - 5};
 
-    if (has_prefix(publisher->secret, "file:"))
+    if (ef__str_starts(publisher->secret, "file:"))
         return find_directory("the file of the secret", named, directories,
                               &publisher->secret_directory, err);
-    if (has_prefix(publisher->secret, "env:") &&
-        !has_prefix(publisher->secret, "env:" EF_SECRET_ENV))
+    if (ef__str_starts(publisher->secret, "env:") &&
+        !ef__str_starts(publisher->secret, "env:" EF_SECRET_ENV))
         return ef_fail(err, EF_FORBIDDEN,
                        "the secret is %.*s: a variable whose name begins with " EF_SECRET_ENV
                        " is needed",
@@ -471,9 +467,9 @@ ef_status ef_publisher_confine(ef_publisher *publisher, ef_str directories, ef_e
     if (!publisher)
         return ef_fail(err, EF_BAD_INPUT, "publisher is NULL");
     publisher->directory = publisher->secret_directory = (ef_str){0};
-    if (has_prefix(publisher->url, "file:"))
+    if (ef__str_starts(publisher->url, "file:"))
         st = confine_sink(publisher, directories, err);
-    else if (has_prefix(publisher->url, "nats:") || has_prefix(publisher->url, "tls:"))
+    else if (ef__str_starts(publisher->url, "nats:") || ef__str_starts(publisher->url, "tls:"))
         st = confine_query(publisher, directories, err);
     return st == EF_OK ? confine_secret(publisher, directories, err) : st;
 }

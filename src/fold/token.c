@@ -5,6 +5,7 @@
 
 #include "../base/character.h"
 #include "../base/json.h"
+#include "../base/same.h"
 
 #include <string.h>
 
@@ -50,12 +51,6 @@ static ef_str source_rest(const ef__lexer *lexer)
 static char peek_char(const ef__lexer *lexer)
 {
     return lexer->offset < lexer->source.len ? lexer->source.ptr[lexer->offset] : '\0';
-}
-
-static bool begins_with(ef_str text, const char *prefix)
-{
-    size_t len = strlen(prefix);
-    return text.len >= len && memcmp(text.ptr, prefix, len) == 0;
 }
 
 /* Characters, not bytes: the source is valid UTF-8. */
@@ -104,7 +99,7 @@ void ef__lexer_init(ef__lexer *lexer, ef_str source, ef__arena *arena)
     lexer->seen_column = 1;
     lexer->line_begins = true;
     lexer->indent_count = 1; /* indents[0] is 0 */
-    if (begins_with(source, "\xef\xbb\xbf"))
+    if (ef__str_starts(source, "\xef\xbb\xbf"))
         lexer->offset = lexer->line_offset = lexer->seen_offset =
             3; /* a byte order mark has no meaning in UTF-8 */
 }
@@ -133,7 +128,7 @@ static void skip_white(ef__lexer *lexer)
         if (c == '#')
             while (lexer->offset < lexer->source.len && peek_char(lexer) != '\n')
                 lexer->offset++;
-        else if (c == ' ' || (c == '\r' && begins_with(source_rest(lexer), "\r\n")))
+        else if (c == ' ' || (c == '\r' && ef__str_starts(source_rest(lexer), "\r\n")))
             lexer->offset++;
         else if (c == '\n' && blank_line)
             next_line(lexer);
@@ -275,7 +270,7 @@ static bool take_unknown(ef__lexer *lexer, ef__lexeme *out)
     size_t len = ef__character(text, &code);
 
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
-        if (begins_with(text, foreign[i].text)) {
+        if (ef__str_starts(text, foreign[i].text)) {
             take_wrong(lexer, strlen(foreign[i].text), foreign[i].wrong, out);
             out->suggestion = foreign[i].suggestion;
             return true;
@@ -311,7 +306,7 @@ static bool take_mark(ef__lexer *lexer, ef__lexeme *out)
     ef_str text = source_rest(lexer);
 
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        if (begins_with(text, marks[i])) {
+        if (ef__str_starts(text, marks[i])) {
             lexer_take_token(lexer, EF__TOKEN_SYMBOL, strlen(marks[i]), out);
             note_bracket(lexer, out);
             return true;
@@ -383,7 +378,7 @@ bool ef__lexer_follows(const ef__lexer *lexer, const char *mark)
         text.ptr++;
         text.len--;
     }
-    return begins_with(text, mark);
+    return ef__str_starts(text, mark);
 }
 
 void ef__lexer_recover(ef__lexer *lexer)

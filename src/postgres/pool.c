@@ -5,6 +5,8 @@
 
 #include "pool_priv.h"
 
+#include "../base/deadline.h"
+
 #include <everfold/clock.h>
 
 #include <pthread.h>
@@ -35,7 +37,6 @@ static int64_t mono_ms(void)
 ef_status ef__pg_pool_open(const ef__pg_pool_options *options, ef__pg_pool **out, ef_error *err)
 {
     ef__pg_pool *pool = calloc(1, sizeof *pool);
-    pthread_condattr_t attributes;
     ef_status st;
 
     *out = NULL;
@@ -54,10 +55,7 @@ ef_status ef__pg_pool_open(const ef__pg_pool_options *options, ef__pg_pool **out
         return st;
     }
     (void)pthread_mutex_init(&pool->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&pool->freed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    ef__cond_init(&pool->freed);
     *out = pool;
     return EF_OK;
 }

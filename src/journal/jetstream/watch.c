@@ -217,13 +217,8 @@ ef_status jet_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t ti
 
 void jet_watch_init(jet_watch *watch)
 {
-    pthread_condattr_t attributes;
-
     (void)pthread_mutex_init(&watch->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&watch->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    ef__cond_init(&watch->changed);
 }
 
 void jet_watch_release(jet_store *store)

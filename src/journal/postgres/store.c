@@ -3,6 +3,7 @@
  */
 #include "store.h"
 
+#include "../../base/deadline.h"
 #include "../../base/utf8.h"
 
 #include <inttypes.h>
@@ -297,13 +298,8 @@ static void store_close(ef_journal *journal)
 
 static void locks_init(pg_store *store)
 {
-    pthread_condattr_t attributes;
-
     (void)pthread_mutex_init(&store->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&store->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    ef__cond_init(&store->changed);
 }
 
 ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journal **out,

@@ -6,6 +6,7 @@
 
 #include "row.h"
 
+#include "../../base/deadline.h"
 #include "../../base/owner.h"
 
 #include <errno.h>
@@ -292,7 +293,6 @@ static void env_release(vl_env *env)
 static vl_env *env_make(const char *folder, const struct stat *is, const ef_log *log)
 {
     vl_env *env = calloc(1, sizeof *env);
-    pthread_condattr_t monotonic;
 
     if (!env || !(env->folder = strdup(folder))) {
         free(env);
@@ -306,10 +306,7 @@ static vl_env *env_make(const char *folder, const struct stat *is, const ef_log 
     env->lock_fd = -1;
     (void)pthread_mutex_init(&env->writer, NULL); /* of the default kind: cannot fail on Linux */
     (void)pthread_mutex_init(&env->gate, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&env->moved, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    ef__cond_init(&env->moved);
     return env;
 }
 
