@@ -2,8 +2,6 @@
 
 #include "../base/hash.h"
 
-#define WORDS (EF_LIMIT_PARTITIONS / 64)
-
 _Static_assert(EF_LIMIT_PARTITIONS % 64 == 0, "a set is made of whole words");
 
 int32_t ef__partition_of(ef_str tenant, ef_str stream, int32_t count)

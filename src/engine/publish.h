@@ -17,7 +17,7 @@
 #ifndef EF_ENGINE_PUBLISH_H
 #define EF_ENGINE_PUBLISH_H
 
-#include "task.h"
+#include "engine_priv.h"
 
 #include "../bus/bus.h"
 

@@ -134,24 +134,6 @@ size_t ef_engine_publishers(ef_engine *engine, ef_publisher_health *out, size_t 
     return count;
 }
 
-/* --- one after the other ---------------------------------------------------------------------- */
-
-ef_status ef__publisher_driver_step(ef_engine *engine, const ef_work_options *options,
-                                    ef_tick *tick, ef_error *err)
-{
-    ef_status st;
-
-    pthread_mutex_lock(&engine->publishers.lock);
-    st = refresh_list(engine, err);
-    for (ef__publisher_task *publisher = engine->publishers.first; st == EF_OK && publisher;
-         publisher = publisher->next)
-        if (!publisher->task.is_running)
-            st = ef__publish_step(publisher, options, tick, err);
-    pthread_mutex_unlock(&engine->publishers.lock);
-    ef__publishers_report(engine, tick);
-    return st;
-}
-
 /* --- a task each ------------------------------------------------------------------------------ */
 
 static ef__publisher_task *publisher_of(const ef__task *task)
@@ -203,8 +185,9 @@ static ef_status start_thread(ef__publisher_task *publisher, const ef_work_optio
     return ef__task_start(&publisher->task, err);
 }
 
-ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_options *options,
-                                         ef_tick *tick, ef_error *err)
+/* Starts a thread for each publisher that has none, or makes a step of it here. */
+static ef_status drive_publishers(ef_engine *engine, const ef_work_options *options, bool threads,
+                                  ef_tick *tick, ef_error *err)
 {
     ef_status st;
 
@@ -213,10 +196,23 @@ ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_option
     for (ef__publisher_task *publisher = engine->publishers.first; st == EF_OK && publisher;
          publisher = publisher->next)
         if (!publisher->task.is_running)
-            st = start_thread(publisher, options, err);
+            st = threads ? start_thread(publisher, options, err)
+                         : ef__publish_step(publisher, options, tick, err);
     pthread_mutex_unlock(&engine->publishers.lock);
     ef__publishers_report(engine, tick);
     return st;
+}
+
+ef_status ef__publisher_driver_step(ef_engine *engine, const ef_work_options *options,
+                                    ef_tick *tick, ef_error *err)
+{
+    return drive_publishers(engine, options, false, tick, err);
+}
+
+ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_options *options,
+                                         ef_tick *tick, ef_error *err)
+{
+    return drive_publishers(engine, options, true, tick, err);
 }
 
 void ef__publisher_driver_stop(ef_engine *engine)

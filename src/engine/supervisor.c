@@ -1,11 +1,10 @@
 /*
- * supervisor.c - see supervisor.h: a task for each driver. Tasks: see task.h.
+ * supervisor.c - see supervisor.h: a task for each driver. Tasks: see drivers.h.
  */
 #include <everfold/supervisor.h>
 
 #include "publish.h"
 #include "run.h"
-#include "task.h"
 
 #include "../base/deadline.h"
 #include "../base/logger.h"
