@@ -78,15 +78,6 @@ typedef struct ef__apply {
  */
 ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err);
 
-typedef struct ef__live_choice {
-    bool by_queue;      /* live generations of the queue; otherwise all that are not retired */
-    ef_str projection;  /* "": of all projections */
-    int64_t generation; /* 0: all */
-} ef__live_choice;
-
-/* Like ef__live_set_read, for a part of the generations. */
-ef_status ef__live_set_choose(ef_engine *engine, const ef__live_choice *choice, ef__live_set *out,
-                              ef_error *err);
 /*
  * Applies to the generations of `choice` as they are now. Reads them into `set`, and starts over
  * when they or a compared value have changed. Without generations and fences there is nothing to
@@ -96,8 +87,6 @@ ef_status ef__apply_run_live(ef_engine *engine, const ef__live_choice *choice, e
                              ef__apply *apply, ef_error *err);
 /* The events of a batch for an apply, malloc'ed; NULL: memory ran out. */
 ef__apply_event *ef__apply_events_make(const ef_event *events, size_t count);
-/* Applies appended events to the live generations; each batch is complete per stream. */
-ef_status ef__apply_live(ef_engine *engine, const ef_event *events, size_t count, ef_error *err);
 /* The index keys of a changed view, one per index of the program, in `arena`. */
 ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena *arena,
                          ef__view_change *change, ef_error *err);

@@ -1,12 +1,10 @@
 /*
  * cursor.c - the cursor driver: generations that catch up, and log-ordered ones.
  */
-#include "journal_loss.h"
+#include "run.h"
 #include "lag.h"
 #include "migration.h"
-#include "run.h"
 #include "scope.h"
-#include "tenant.h"
 #include "view_cache.h"
 
 #include "../journal/journal.h"

@@ -1,195 +1,23 @@
 /*
- * deployment.c - deploying programs; listing, pausing and resuming projections.
+ * deployment.c - deploying programs, beside the deployed ones or in place; pausing and resuming
+ * projections.
  */
-#include "deployment.h"
 #include "lag.h"
 #include "queue.h"
 #include "migration.h"
 #include "read.h"
 #include "run.h"
-#include "tenant.h"
+#include "scope.h"
 #include "view_cache.h"
 
 #include "../base/hash.h"
+#include "../journal/journal.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define FAILURES_COUNTED_MAX 10000
-
-static const char *state_name(ef__generation_state state)
-{
-    static const char *const names[] = {"catching_up", "live", "paused", "failed", "retired"};
-
-    return names[state];
-}
-
-/* --- listing ---------------------------------------------------------------------------------- */
-
-/* The age of the first event at or after a position; 0: no such event. */
-static ef_status age_at(ef_engine *engine, int64_t position, int64_t *out, ef_error *err)
-{
-    ef_batch batch = EF_BATCH_INIT;
-    ef_status st = ef_journal_read_log(
-        engine->journal, &(ef_log_query){.any_tenant = true, .after = position - 1, .limit = 1},
-        &batch, err);
-
-    *out = st == EF_OK && batch.count ? ef__engine_now(engine) - batch.events[0].recorded_us : 0;
-    EF_RELEASE(&batch);
-    return st;
-}
-
-/* State of the journal that all items of a list share. */
-typedef struct journal_now {
-    ef_head head;
-    int64_t queued;
-} journal_now;
-
-/* Lag is work that proceeds without an operator; blocked work is counted separately, with its own
- * age. */
-static ef_status describe_lag(ef_engine *engine, const ef__generation *generation,
-                              const journal_now *now, ef_projection *out, ef_error *err)
-{
-    ef__lag lag;
-    int64_t head = now->head.position, lags, queued;
-    ef_status st = ef__lag_read(engine, generation, NULL, true, &lag, err);
-
-    if (st != EF_OK)
-        return st;
-    queued = ef__lag_queued_open(generation, &lag, head, now->queued);
-    if (generation->by_log)
-        lags = head - generation->position + generation->own_waiting - lag.blocked;
-    else if (ef__generation_by_queue(generation))
-        lags = queued + lag.proceeding;
-    else
-        lags = head - ef__generation_done(generation) - lag.blocked;
-    out->position = lag.as_of;
-    out->reached = ef__lag_reached(&lag);
-    out->lag_events = lags > 0 ? lags : 0;
-    out->blocked_streams = lag.blocked_streams;
-    out->blocked_events = lag.blocked;
-    out->quarantined = lag.dead_streams;
-    out->unaccounted = ef__lag_unaccounted(generation, &lag, head, queued);
-    if (out->lag_events) {
-        int64_t first = lag.delivered + 1;
-        st = age_at(engine, first < lag.proceeds_from ? first : lag.proceeds_from, &out->lag_us,
-                    err);
-    }
-    if (st == EF_OK && lag.blocked_from)
-        st = age_at(engine, lag.blocked_from, &out->blocked_us, err);
-    return st;
-}
-
-/* A superseded generation has no retry rows: all that it lacks and that is not queued is blocked.
- */
-static void describe_superseded(const ef__generation *generation, const journal_now *now,
-                                ef_projection *out)
-{
-    int64_t lacks = now->head.position - ef__generation_done(generation) - now->queued;
-
-    out->blocked_events = lacks > 0 ? lacks : 0;
-    out->unaccounted = 0;
-}
-
-static ef_status describe_generation(ef_engine *engine, const ef__generation_list *list,
-                                     const ef__generation *generation, const journal_now *now,
-                                     ef__arena *arena, ef_projection *out, ef_error *err)
-{
-    ef__failure_list failures = {0};
-    bool migrates = false;
-    ef_status st = EF_OK;
-
-    *out = (ef_projection){.name = ef__arena_copy(arena, generation->name),
-                           .version = generation->version,
-                           .generation = generation->number,
-                           .by_log = generation->by_log,
-                           .active = generation->active,
-                           .state = ef_str_from(state_name(generation->state)),
-                           .views = generation->views,
-                           .applied = generation->applied,
-                           .ignored = generation->ignored,
-                           .skipped = generation->skipped,
-                           .skips_errors = generation->on_error == EF_ON_ERROR_SKIP,
-                           .no_function = ef__c_function_missing(engine, generation),
-                           .program = ef__arena_copy(arena, generation->program)};
-    ef__hex(generation->digest, sizeof generation->digest, out->digest);
-    if (generation->state == EF__GENERATION_CATCHING_UP)
-        st = ef__generation_migrates(engine, generation, &migrates, err);
-    if (migrates)
-        out->state = EF_STR("migrating");
-    if (st == EF_OK)
-        st = describe_lag(engine, generation, now, out, err);
-    if (st == EF_OK && ef__generation_by_queue(generation) &&
-        !ef__generation_keeps_rows(list, generation))
-        describe_superseded(generation, now, out);
-    if (st == EF_OK)
-        st = ef__memory_prepare(&failures.room, err);
-    if (st == EF_OK)
-        st = engine->views->ops->failure_ls(engine->views, generation->id, NULL, true,
-                                            FAILURES_COUNTED_MAX, &failures, err);
-    out->failures = (int64_t)failures.count;
-    if (st == EF_OK)
-        st =
-            ef__scopes_describe(engine, generation, &failures, now->head.position, arena, out, err);
-    ef_memory_release(&failures.room);
-    return st == EF_OK && (!out->name.ptr || !out->program.ptr) ? ef__no_memory(err) : st;
-}
-
-/* The items are sorted by name, then number. */
-static void put_active_first(ef_projection *items, size_t count)
-{
-    size_t first = 0; /* item of the name */
-
-    for (size_t i = 0; i < count; i++) {
-        if (!ef_str_equal(items[i].name, items[first].name))
-            first = i;
-        if (!items[i].active || i == first)
-            continue;
-        ef_projection active = items[i];
-        memmove(&items[first + 1], &items[first], (i - first) * sizeof *items);
-        items[first] = active;
-    }
-}
-
-ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *out, ef_error *err)
-{
-    ef__generation_list list = {0};
-    ef_projection *items = NULL;
-    journal_now now = {0};
-    ef_status st;
-
-    if (!engine || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
-    out->items = NULL;
-    out->count = 0;
-    st = ef__memory_prepare(&out->room, err);
-    if (st == EF_OK)
-        st = ef__memory_prepare(&list.room, err);
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, name, &list, err);
-    if (st == EF_OK && name.len && !list.count)
-        st = ef__projection_unknown(engine, name, err);
-    if (st == EF_OK) {
-        items = ef__arena_zalloc(&out->room->arena, list.count + 1, sizeof *items);
-        st = items ? EF_OK : ef__no_memory(err);
-    }
-    out->items = items;
-    if (st == EF_OK)
-        st = ef_journal_head(engine->journal, &now.head, err);
-    if (st == EF_OK)
-        st = ef__lag_queued(engine, &now.queued, err);
-    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
-        if (list.items[i].state == EF__GENERATION_RETIRED)
-            continue;
-        st = describe_generation(engine, &list, &list.items[i], &now, &out->room->arena,
-                                 &items[out->count], err);
-        out->count += st == EF_OK;
-    }
-    put_active_first(items, out->count);
-    ef_memory_release(&list.room);
-    return st;
-}
+#define RUNS_LOOKED_AT 1000
 
 /* The lowest position of an open failure, or INT64_MAX. */
 static ef_status first_failure(ef_engine *engine, const ef__generation *generation, int64_t *out,
@@ -208,7 +36,14 @@ static ef_status first_failure(ef_engine *engine, const ef__generation *generati
     return st;
 }
 
-ef_status ef__deploy_keep_place(ef_engine *engine, const ef__generation *generation, ef_error *err)
+/*
+ * Stores the cursor of a queue-fed generation before its feed stops (pause, new program): from
+ * there it catches up when it is resumed. The queue does not move the cursor. Every event up to the
+ * stored position is applied, because rows are acknowledged only after the commit of the views.
+ * Failed events, or counts that do not add up, lower the position; events that are read again are
+ * duplicates. EF_CONFLICT: the generation has changed since it was read.
+ */
+static ef_status keep_place(ef_engine *engine, const ef__generation *generation, ef_error *err)
 {
     int64_t as_of, failed;
     ef_status st;
@@ -236,7 +71,8 @@ ef_status ef__deploy_keep_place(ef_engine *engine, const ef__generation *generat
 
 /* --- deploying -------------------------------------------------------------------------------- */
 
-uint64_t ef__deploy_hash(const ef__program *program)
+/* The program_hash of generations of the program. */
+static uint64_t hash_of(const ef__program *program)
 {
     return ef__xxh3(ef__program_hash(program), 0);
 }
@@ -302,7 +138,7 @@ static ef_status compare_deployed(ef_engine *engine, const ef__program *program,
         newest = generation->version > newest ? generation->version : newest;
         if (generation->version != version || generation->state == EF__GENERATION_RETIRED)
             continue;
-        if (generation->program_hash == ef__deploy_hash(program))
+        if (generation->program_hash == hash_of(program))
             *out_same = true;
         else
             st = ef_fail_numbers(err, EF_CONFLICT, version, version,
@@ -315,7 +151,8 @@ static ef_status compare_deployed(ef_engine *engine, const ef__program *program,
     return st;
 }
 
-ef_status ef__deploy_check_lookups(ef_engine *engine, const ef__program *program, ef_error *err)
+/* EF_BAD_INPUT: with the deployed programs, the lookups of the program form a cycle. */
+static ef_status check_lookups(ef_engine *engine, const ef__program *program, ef_error *err)
 {
     ef__live_set set;
     const ef__program **programs;
@@ -339,7 +176,7 @@ ef_status ef__deploy_check_lookups(ef_engine *engine, const ef__program *program
     return st;
 }
 
-ef_status ef__deploy_indexes(const ef__program *program, ef__buf *out, ef_error *err)
+static ef_status write_indexes(const ef__program *program, ef__buf *out, ef_error *err)
 {
     for (size_t i = 0; i < ef__program_index_count(program); i++) {
         if (i)
@@ -354,7 +191,7 @@ static ef_status add_generation(ef_engine *engine, const ef__program *program, e
 {
     ef__buf paths = EF__BUF_INIT(65536);
     int64_t id;
-    ef_status st = ef__deploy_indexes(program, &paths, err);
+    ef_status st = write_indexes(program, &paths, err);
 
     if (st == EF_OK)
         st = engine->views->ops->generation_add(
@@ -363,7 +200,7 @@ static ef_status add_generation(ef_engine *engine, const ef__program *program, e
                               .version = (int32_t)ef__program_version(program),
                               .by_log = ef__engine_by_log(engine, program),
                               .program = text,
-                              .program_hash = ef__deploy_hash(program),
+                              .program_hash = hash_of(program),
                               .index_paths = ef__buf_str(&paths),
                               .schema = (int32_t)ef__program_schema(program),
                               .state = EF__GENERATION_CATCHING_UP,
@@ -380,7 +217,7 @@ ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_s
     ef_status st = compare_deployed(engine, program, &same, &first, err);
 
     if (st == EF_OK && !same)
-        st = ef__deploy_check_lookups(engine, program, err);
+        st = check_lookups(engine, program, err);
     if (st == EF_OK && !same)
         st = add_generation(engine, program, text, first, err);
     ef__read_targets_invalidate(engine);
@@ -388,6 +225,208 @@ ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_s
         ef__journal_wake(engine->journal);
     return st;
 }
+
+/* --- in place -----------------------------------------------------------------------------------
+ *
+ * A new program for the active generation. Everything is checked before anything changes; then one
+ * call of the view store changes it.
+ */
+
+/* Is the version free for this text? *out_same: the active generation has it already. */
+static ef_status find_taken_over(const ef__generation_list *list, const ef__program *program,
+                                 const ef__generation **out, bool *out_same, ef_error *err)
+{
+    ef_str name = ef__program_name(program);
+    int64_t version = ef__program_version(program);
+
+    *out = NULL;
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].active)
+            *out = &list->items[i];
+    if (!*out)
+        return ef_fail(err, EF_NOT_FOUND,
+                       "projection \"%.*s\" is not deployed: there is nothing to change in place",
+                       EF_STR_ARG(name));
+    *out_same = (*out)->version == version && (*out)->program_hash == hash_of(program);
+    for (size_t i = 0; i < list->count && !*out_same; i++)
+        if (list->items[i].version == version && list->items[i].state != EF__GENERATION_RETIRED)
+            return ef_fail_numbers(err, EF_CONFLICT, version, version,
+                                   "projection \"%.*s\" version %" PRId64
+                                   " is deployed already: give the program a new version",
+                                   EF_STR_ARG(name), version);
+    return EF_OK;
+}
+
+/* Can the program continue with the existing views? */
+static ef_status check_follows(const ef_engine *engine, const ef__generation *generation,
+                               const ef__program *program, ef_error *err)
+{
+    int64_t schema = ef__program_schema(program), version = ef__program_version(program);
+
+    if (ef__generation_in_c(generation))
+        return ef_fail(err, EF_UNSUPPORTED,
+                       "\"%.*s\" is written in C, and is not changed in place: deploy another "
+                       "version beside it",
+                       EF_STR_ARG(generation->name));
+    if (version < generation->version)
+        return ef_fail_numbers(
+            err, EF_BAD_INPUT, generation->version + 1, version,
+            "the program is version %" PRId64
+            " and \"%.*s\" is at version %d: in place the version must be higher",
+            version, EF_STR_ARG(generation->name), (int)generation->version);
+    if (ef__engine_by_log(engine, program) != generation->by_log)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "projection \"%.*s\" is ordered by %s, and the program by another: in place "
+                       "the order stays; deploy it beside the active generation",
+                       EF_STR_ARG(generation->name), generation->by_log ? "the log" : "streams");
+    if (schema <= generation->schema)
+        return ef_fail_numbers(err, EF_BAD_INPUT, generation->schema + 1, schema,
+                               "the views of \"%.*s\" have schema %d and the program has %" PRId64
+                               ": in place the schema must be higher; write \"schema %d\" below "
+                               "its first line, and a migrate from %d",
+                               EF_STR_ARG(generation->name), (int)generation->schema, schema,
+                               (int)generation->schema + 1, (int)generation->schema);
+    if (!ef__program_migrates(program, generation->schema))
+        return ef_fail_numbers(err, EF_BAD_INPUT, generation->schema, schema,
+                               "the views of \"%.*s\" have schema %d, and the program has no "
+                               "\"migrate from %d\"",
+                               EF_STR_ARG(generation->name), (int)generation->schema,
+                               (int)generation->schema);
+    return EF_OK;
+}
+
+static ef_status check_same_indexes(const ef__generation *generation, const ef__program *program,
+                                    ef_error *err)
+{
+    ef__buf paths = EF__BUF_INIT(65536);
+    ef_status st = write_indexes(program, &paths, err);
+
+    if (st == EF_OK && !ef_str_equal(ef__buf_str(&paths), generation->index_paths))
+        st = ef_fail(err, EF_UNSUPPORTED,
+                     "\"%.*s\" has the indexes (%.*s) and the program (%.*s): in place they stay; "
+                     "deploy it beside the active generation",
+                     EF_STR_ARG(generation->name), EF_STR_ARG(generation->index_paths),
+                     EF_STR_ARG(ef__buf_str(&paths)));
+    ef__buf_release(&paths);
+    return st;
+}
+
+static ef_status check_no_run(ef_engine *engine, ef_str name, ef_error *err)
+{
+    ef_run_list runs = {0};
+    ef_status st = ef_run_ls(engine->journal, true, RUNS_LOOKED_AT, &runs, err);
+
+    for (size_t i = 0; st == EF_OK && i < runs.count; i++)
+        if (runs.items[i].projection.len == 0 || ef_str_equal(runs.items[i].projection, name))
+            st = ef_fail(err, EF_CONFLICT,
+                         "run %.*s of \"%.*s\" is open: wait for its end, or cancel it",
+                         EF_STR_ARG(runs.items[i].id), EF_STR_ARG(name));
+    EF_RELEASE(&runs);
+    return st;
+}
+
+/* Is the generation live or paused, with nothing else changing it? */
+static ef_status check_undisturbed(ef_engine *engine, const ef__generation *generation,
+                                   ef_error *err)
+{
+    bool migrates;
+    ef_status st = ef__generation_migrates(engine, generation, &migrates, err);
+
+    if (st == EF_OK && migrates)
+        return ef_fail(err, EF_CONFLICT,
+                       "the views of \"%.*s\" are still being migrated to version %d: wait for its "
+                       "end, or rebuild it",
+                       EF_STR_ARG(generation->name), (int)generation->version);
+    if (st == EF_OK &&
+        (generation->state == EF__GENERATION_PAUSED || generation->state == EF__GENERATION_FAILED))
+        return ef_fail(err, EF_CONFLICT, "projection \"%.*s\" %s: resume it first",
+                       EF_STR_ARG(generation->name),
+                       generation->state == EF__GENERATION_PAUSED ? "is paused" : "has failed");
+    return st == EF_OK ? check_no_run(engine, generation->name, err) : st;
+}
+
+/* From here on the views have an older schema than the program, which the generation's `schema`
+ * shows. When they are migrated, it catches up from its cursor, as after a pause. */
+static ef_status replace_program(ef_engine *engine, const ef__generation *generation,
+                                 const ef__program *program, ef_str text, ef_error *err)
+{
+    ef__generation with = *generation;
+    ef_status st = keep_place(engine, generation, err);
+
+    with.version = (int32_t)ef__program_version(program);
+    with.program = text;
+    with.program_hash = hash_of(program);
+    with.state = EF__GENERATION_CATCHING_UP;
+    if (st == EF_OK)
+        st = engine->views->ops->generation_replace(engine->views, generation->id, generation->era,
+                                                    &with, err);
+    ef__read_targets_invalidate(engine);
+    if (st == EF_OK)
+        ef__journal_wake(engine->journal);
+    return st;
+}
+
+static ef_status read_and_check(ef_engine *engine, const ef__program *program,
+                                ef__generation_list *list, const ef__generation **out,
+                                bool *out_same, ef_error *err)
+{
+    ef_status st = ef__memory_prepare(&list->room, err);
+
+    if (st == EF_OK)
+        st = engine->views->ops->generation_ls(engine->views, ef__program_name(program), list, err);
+    return st == EF_OK ? find_taken_over(list, program, out, out_same, err) : st;
+}
+
+/* EF_CONFLICT with `*out_again`: the generation changed meanwhile. */
+static ef_status try_take_over(ef_engine *engine, const ef__program *program, ef_str text,
+                               ef__generation_list *list, bool *out_again, ef_error *err)
+{
+    const ef__generation *generation = NULL;
+    bool same = false;
+    int64_t id, era;
+    ef_status st = read_and_check(engine, program, list, &generation, &same, err);
+
+    *out_again = false;
+    if (st != EF_OK || same)
+        return st;
+    id = generation->id;
+    era = generation->era;
+    st = check_follows(engine, generation, program, err);
+    if (st == EF_OK)
+        st = check_same_indexes(generation, program, err);
+    if (st == EF_OK)
+        st = check_undisturbed(engine, generation, err);
+    if (st == EF_OK)
+        st = check_lookups(engine, program, err);
+    if (st == EF_OK)
+        st = ef__migration_dry_run(engine, generation, program, err);
+    /* The dry run may have taken long: its cursor is computed from the present state. */
+    if (st == EF_OK)
+        st = read_and_check(engine, program, list, &generation, &same, err);
+    if (st != EF_OK || same)
+        return st;
+    st = generation->id != id || generation->era != era
+             ? ef__generation_moved(id, era, generation->era, err)
+             : replace_program(engine, generation, program, text, err);
+    *out_again = st == EF_CONFLICT;
+    return st;
+}
+
+/* See ef_deploy.in_place. */
+static ef_status deploy_in_place(ef_engine *engine, const ef__program *program, ef_str text,
+                                 ef_error *err)
+{
+    ef__generation_list list = {0};
+    bool again = true;
+    ef_status st = EF_OK;
+
+    for (int tries = 0; again && tries < EF__ENGINE_RESTARTS_MAX; tries++)
+        st = try_take_over(engine, program, text, &list, &again, err);
+    EF_RELEASE(&list);
+    return st;
+}
+
+/* --- deploying, for users --------------------------------------------------------------------- */
 
 ef_status ef_projection_deploy_by(ef_engine *engine, const ef_deploy *deploy,
                                   ef_projection_list *out, ef_text *out_report, ef_error *err)
@@ -418,7 +457,7 @@ ef_status ef_projection_deploy_by(ef_engine *engine, const ef_deploy *deploy,
     if (st == EF_OK && deploy->refuse_superseded)
         st = refuse_superseded(engine, program, err);
     if (st == EF_OK)
-        st = deploy->in_place ? ef__deploy_in_place(engine, program, deploy->text, err)
+        st = deploy->in_place ? deploy_in_place(engine, program, deploy->text, err)
                               : ef__deploy_program(engine, program, deploy->text, err);
     if (st == EF_OK)
         st = ef__engine_audit(engine, "deploy", ef__program_name(program),
@@ -454,7 +493,7 @@ static ef_status set_states(ef_engine *engine, const ef__generation_list *list, 
             continue;
         /* A superseded generation has no retry rows, so its cursor stays where it was. */
         if (pause && ef__generation_keeps_rows(list, generation))
-            st = ef__deploy_keep_place(engine, generation, err);
+            st = keep_place(engine, generation, err);
         if (st == EF_OK)
             st = engine->views->ops->generation_set_state(
                 engine->views, generation->id, generation->era,

@@ -87,7 +87,7 @@ ef_status ef__queue_driver_watch(ef_engine *engine, const ef_work_options *optio
  * ones, each under the lease of its scope.
  *
  * A step applies at most one batch of the journal to each of them, and to each tenant with its own
- * cursor (tenant.h); then it deletes a part of a retired generation (generation.c).
+ * cursor (scope.h); then it deletes a part of a retired generation (generation.c).
  *
  * Invariants, under `lock`, which a step holds from start to end:
  * - a cursor moves only under the token of its scope, and only forward;

@@ -8,7 +8,6 @@
 #include "run.h"
 #include "scope.h"
 #include "skip.h"
-#include "upgrade.h"
 #include "view_cache.h"
 
 #include "../base/hash.h"
@@ -426,6 +425,22 @@ ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__liv
     }
     if (st != EF_OK)
         ef__live_set_release(out);
+    return st;
+}
+
+ef_status ef__live_set_choose(ef_engine *engine, const ef__live_choice *choice, ef__live_set *out,
+                              ef_error *err)
+{
+    size_t kept = 0;
+    ef_status st = ef__live_set_read(engine, choice->by_queue, out, err);
+
+    for (size_t i = 0; st == EF_OK && i < out->count; i++) {
+        const ef__generation *generation = out->items[i].generation;
+        if ((!choice->generation || generation->id == choice->generation) &&
+            (!choice->projection.len || ef_str_equal(generation->name, choice->projection)))
+            out->items[kept++] = out->items[i];
+    }
+    out->count = kept;
     return st;
 }
 

@@ -11,7 +11,6 @@
 #ifndef EF_ENGINE_ENGINE_PRIV_H
 #define EF_ENGINE_ENGINE_PRIV_H
 
-#include "c_function.h"
 #include "counters.h"
 #include "drivers.h"
 
@@ -22,6 +21,7 @@
 #include "../views/views.h"
 
 #include <everfold/engine.h>
+#include <everfold/fold.h>
 #include <everfold/outbox.h>
 #include <everfold/projection.h>
 #include <everfold/view.h>
@@ -54,6 +54,13 @@ typedef struct ef__compiled {
     ef__program *program;
     struct ef__compiled *next;
 } ef__compiled;
+
+/* A registered function, kept until the engine is closed. */
+typedef struct ef__c_function {
+    char *name;
+    ef_c_projection projection; /* of its texts only the name is valid */
+    struct ef__c_function *next;
+} ef__c_function;
 
 /* Reads that wait for an append to be applied: see read.h. */
 typedef struct ef__read_waits {
@@ -142,6 +149,10 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
 /* Frees the memory like a crash: releases no lease and writes nothing. */
 void ef__engine_abandon(ef_engine *engine);
 
+/* Fills in state that a view store of an earlier version lacks; does nothing if it has no
+ * generation of an earlier version. */
+ef_status ef__views_upgrade(ef_engine *engine, ef_error *err);
+
 int64_t ef__engine_now(const ef_engine *engine);
 static inline int64_t ef__engine_mono_us(const ef_engine *engine)
 {
@@ -163,7 +174,37 @@ ef_status ef__engine_program(ef_engine *engine, const ef__generation *generation
 /* `stream_ordered_live`: the live generations of the queue; otherwise all that are not retired. */
 ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__live_set *out,
                             ef_error *err);
+/* A part of the generations. */
+typedef struct ef__live_choice {
+    bool by_queue;      /* live generations of the queue; otherwise all that are not retired */
+    ef_str projection;  /* "": of all projections */
+    int64_t generation; /* 0: all */
+} ef__live_choice;
+
+/* Like ef__live_set_read, for a part of the generations. */
+ef_status ef__live_set_choose(ef_engine *engine, const ef__live_choice *choice, ef__live_set *out,
+                              ef_error *err);
 void ef__live_set_release(ef__live_set *set);
+
+/*
+ * Projections written in C. The program text of one is "c projection NAME version N" with its
+ * indexes. It is log-ordered: the queue never brings its events, so that a process without the
+ * function may acknowledge outbox rows. A process that has the function compiles a program from
+ * that text, whose events go to the function; a process without it ignores the generation.
+ * (program.c)
+ */
+
+/* Is it written in C, without a function in this process? Locks the engine. */
+bool ef__c_function_missing(ef_engine *engine, const ef__generation *generation);
+
+bool ef__generation_in_c(const ef__generation *generation);
+
+/* The program of a C generation with its function. The caller holds the engine's lock.
+ * EF_UNSUPPORTED: the function is not registered. */
+ef_status ef__c_function_compile(ef_engine *engine, const ef__generation *generation,
+                                 ef__program **out, ef_error *err);
+
+void ef__c_functions_release(ef__c_function *first);
 
 /* Adds a generation of a program with this text, unless it exists. EF_CONFLICT: the version exists
  * with another text. */

@@ -3,7 +3,7 @@
  * policy (queue.h).
  */
 #include "queue.h"
-#include "tenant.h"
+#include "scope.h"
 
 #include "../base/logger.h"
 

@@ -24,6 +24,26 @@
 
 /* --- stream-ordered projections --------------------------------------------------------------- */
 
+/* Each batch is complete per stream. */
+static ef_status apply_appended(ef_engine *engine, const ef_event *events, size_t count,
+                                ef_error *err)
+{
+    ef__apply_event *items = ef__apply_events_make(events, count);
+    ef__live_set set = {0};
+    ef__apply apply = {.events = items,
+                       .event_count = count,
+                       .adds_retry_rows = engine->options.mode == EF_MODE_INLINE_APPLY_ONLY,
+                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    ef_status st =
+        items ? ef__apply_run_live(engine, &(ef__live_choice){.by_queue = true}, &set, &apply, err)
+              : ef_fail(err, EF_NO_MEMORY, "memory ran out while applying events");
+
+    ef__apply_release(&apply);
+    ef__live_set_release(&set);
+    free(items);
+    return st;
+}
+
 /* Applies the events at positions first to last. Failures are recorded by the apply. */
 static ef_status fold_range(ef_engine *engine, int64_t first, int64_t last, ef_error *err)
 {
@@ -42,7 +62,7 @@ static ef_status fold_range(ef_engine *engine, int64_t first, int64_t last, ef_e
         while (n > 0 && batch.events[n - 1].position > last)
             n--;
         if (st == EF_OK && n)
-            st = ef__apply_live(engine, batch.events, n, err);
+            st = apply_appended(engine, batch.events, n, err);
         EF_RELEASE(&batch);
         if (reached == after)
             break;

@@ -3,7 +3,7 @@
  */
 #include "lag.h"
 #include "publish.h"
-#include "tenant.h"
+#include "scope.h"
 #include "view_cache.h"
 
 #include <everfold/run.h>

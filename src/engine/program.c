@@ -1,12 +1,18 @@
 /*
- * program.c - checks and explains programs for their authors.
+ * program.c - checks and explains programs for their authors; projections written in C: the
+ * functions that this process has registered, and their programs.
  */
 #include "engine_priv.h"
 
+#include "../fold/folder.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define REPORT_BYTES_MAX (16u << 20)
+#define HEAD_BYTES_MAX 65536
+#define MARK "c " /* distinguishes the text from a program in the fold language */
 
 void ef_text_release(ef_text *text)
 {
@@ -118,5 +124,166 @@ ef_status ef_program_name(ef_str text, char *out, size_t size, ef_error *err)
         (void)snprintf(out, size, "%.*s", EF_STR_ARG(ef__program_name(program)));
     ef__program_close(program);
     free(diagnostics);
+    return st;
+}
+
+static ef_status no_memory(ef_error *err)
+{
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out while registering a projection");
+}
+
+/* --- registered functions --------------------------------------------------------------------- */
+
+bool ef__generation_in_c(const ef__generation *generation)
+{
+    static const char begin[] = MARK "projection ";
+
+    return generation->program.len >= sizeof begin - 1 &&
+           memcmp(generation->program.ptr, begin, sizeof begin - 1) == 0;
+}
+
+static ef__c_function *find_function(const ef_engine *engine, ef_str name, int32_t version)
+{
+    for (ef__c_function *function = engine->functions; function; function = function->next)
+        if (function->projection.version == version &&
+            ef_str_equal(function->projection.name, name))
+            return function;
+    return NULL;
+}
+
+bool ef__c_function_missing(ef_engine *engine, const ef__generation *generation)
+{
+    bool missing;
+
+    if (!ef__generation_in_c(generation))
+        return false;
+    pthread_mutex_lock(&engine->lock);
+    missing = !find_function(engine, generation->name, generation->version);
+    pthread_mutex_unlock(&engine->lock);
+    return missing;
+}
+
+void ef__c_functions_release(ef__c_function *function)
+{
+    while (function) {
+        ef__c_function *next = function->next;
+        free(function->name);
+        free(function);
+        function = next;
+    }
+}
+
+/* --- programs of C projections ---------------------------------------------------------------- */
+
+/* A head alone is not a program. The added handler is never run; it writes any field, so that any
+ * field may be indexed. */
+static ef_status compile_head(ef_str head, ef__program **out, ef_error *err)
+{
+    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
+    ef__buf text = EF__BUF_INIT(HEAD_BYTES_MAX + 64);
+    ef_status st;
+
+    (void)ef__buf_add_str(&text, (ef_str){head.ptr + strlen(MARK), head.len - strlen(MARK)});
+    (void)ef__buf_add_text(&text, "\non *\n  view = data\n");
+    st =
+        diagnostics && !text.failed
+            ? ef__program_compile(EF_STR("C projection"), ef__buf_str(&text), out, diagnostics, err)
+            : no_memory(err);
+    ef__buf_release(&text);
+    free(diagnostics);
+    return st;
+}
+
+ef_status ef__c_function_compile(ef_engine *engine, const ef__generation *generation,
+                                 ef__program **out, ef_error *err)
+{
+    const ef__c_function *function = find_function(engine, generation->name, generation->version);
+    ef_status st;
+
+    if (!function)
+        return ef_fail(err, EF_UNSUPPORTED,
+                       "projection \"%.*s\" version %d is written in C, and its function is not "
+                       "registered in this process",
+                       EF_STR_ARG(generation->name), (int)generation->version);
+    st = compile_head(generation->program, out, err);
+    if (st == EF_OK)
+        ef__program_use_function(*out, function->projection.fn, function->projection.context);
+    return st;
+}
+
+/* --- registering ------------------------------------------------------------------------------ */
+
+static ef_status write_head(const ef_c_projection *projection, ef__buf *out, ef_error *err)
+{
+    ef__buf_printf(out, MARK "projection %.*s version %" PRId32 "\n  order by log\n",
+                   EF_STR_ARG(projection->name), projection->version);
+    if (projection->indexes.len)
+        ef__buf_printf(out, "  index %.*s\n", EF_STR_ARG(projection->indexes));
+    return out->failed ? no_memory(err) : EF_OK;
+}
+
+/* A line break in a name or an index could smuggle a second head into the text. */
+static ef_status check_projection(const ef_c_projection *projection, ef_error *err)
+{
+    if (!projection->fn)
+        return ef_fail(err, EF_BAD_INPUT, "fn is NULL");
+    if (projection->version < 1)
+        return ef_fail(err, EF_BAD_INPUT, "version is %" PRId32 ", at least 1 is needed",
+                       projection->version);
+    if ((projection->name.len && memchr(projection->name.ptr, '\n', projection->name.len)) ||
+        (projection->indexes.len && memchr(projection->indexes.ptr, '\n', projection->indexes.len)))
+        return ef_fail(err, EF_BAD_INPUT, "a name or index of a projection has a line break");
+    return EF_OK;
+}
+
+/* The caller holds the engine's lock. */
+static ef_status add_function(ef_engine *engine, const ef_c_projection *projection, ef_error *err)
+{
+    ef__c_function *function = find_function(engine, projection->name, projection->version);
+
+    if (function && function->projection.fn == projection->fn &&
+        function->projection.context == projection->context)
+        return EF_OK;
+    if (function)
+        return ef_fail(err, EF_CONFLICT,
+                       "projection \"%.*s\" version %" PRId32 " has another function already",
+                       EF_STR_ARG(projection->name), projection->version);
+    function = calloc(1, sizeof *function);
+    if (function)
+        function->name = strndup(projection->name.ptr, projection->name.len);
+    if (!function || !function->name) {
+        free(function);
+        return no_memory(err);
+    }
+    function->projection = *projection;
+    function->projection.name = (ef_str){function->name, projection->name.len};
+    function->projection.indexes = (ef_str){0};
+    function->next = engine->functions;
+    engine->functions = function;
+    return EF_OK;
+}
+
+ef_status ef_engine_register(ef_engine *engine, const ef_c_projection *projection, ef_error *err)
+{
+    ef__buf head = EF__BUF_INIT(HEAD_BYTES_MAX);
+    ef__program *program = NULL;
+    ef_status st;
+
+    if (!engine || !projection)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "projection" : "engine");
+    st = check_projection(projection, err);
+    if (st == EF_OK)
+        st = write_head(projection, &head, err);
+    if (st == EF_OK)
+        st = compile_head(ef__buf_str(&head), &program, err);
+    if (st == EF_OK && !engine->options.read_only)
+        st = ef__deploy_program(engine, program, ef__buf_str(&head), err);
+    if (st == EF_OK) {
+        pthread_mutex_lock(&engine->lock);
+        st = add_function(engine, projection, err);
+        pthread_mutex_unlock(&engine->lock);
+    }
+    ef__program_close(program);
+    ef__buf_release(&head);
     return st;
 }

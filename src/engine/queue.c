@@ -2,7 +2,6 @@
  * queue.c - see queue.h: the queued rows, and when a worker without work becomes idle.
  */
 #include "queue.h"
-#include "journal_loss.h"
 #include "run.h"
 #include "view_cache.h"
 

@@ -15,7 +15,7 @@
 #include "migration.h"
 #include "read.h"
 #include "run.h"
-#include "tenant.h"
+#include "scope.h"
 
 #include "../base/json.h"
 #include "../base/limits.h"

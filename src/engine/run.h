@@ -154,4 +154,21 @@ ef_status ef__gaps_add_rows(ef_engine *engine, const ef__generation *generation,
 ef_status ef__gaps_startup_check(ef_engine *engine, ef_tick *tick, ef_error *err);
 bool ef__gaps_check_is_pending(const ef_engine *engine);
 
+/* Does the journal have the event at the watermark of `event`'s stream? `event` is from the
+ * journal, with a seq at or below applied_seq. */
+ef_status ef__journal_loss_check(ef_engine *engine, const ef__watermark *watermark,
+                                 const ef_event *event, bool *out_present, ef_error *err);
+
+/*
+ * Does the journal have the events before the generation's cursor? New events in the place of lost
+ * ones would lie below the cursor and never be read. A few events before the cursor are compared;
+ * if the generation has applied none of them (they failed, or their tenants stopped), the journal
+ * counts as intact.
+ */
+ef_status ef__journal_loss_check_cursor(ef_engine *engine, const ef__generation *generation,
+                                        bool *out_present, ef_error *err);
+/* The journal lost events before the cursor: sets the generation to failed, with a failure record.
+ * Only a rebuild or the restored journal ends that. */
+ef_status ef__journal_loss_stop(ef_engine *engine, const ef__generation *generation, ef_error *err);
+
 #endif

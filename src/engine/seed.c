@@ -18,7 +18,7 @@
 
 #define SEED_VIEWS 500 /* per commit */
 #define SEED_STREAMS 1000
-#define SEED_LAST 64 /* positions before the cursor that are read: as in journal_loss.c */
+#define SEED_LAST 64 /* positions before the cursor that are read: as in gaps.c */
 #define SEED_BYTES (256ul << 20)
 #define VIEW_BYTES (16ul << 20)
 

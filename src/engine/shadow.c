@@ -7,14 +7,16 @@
  * Rows of the live outbox are read and never changed. Failures are retried on the schedule of the
  * apply lanes, in a table in memory.
  */
-#include "shadow_priv.h"
+#include "side_fold.h"
 #include "queue.h"
 
+#include "../base/hash.h"
 #include "../base/logger.h"
 #include "../core/retry.h"
 #include "../journal/journal.h"
 
 #include <everfold/lease.h>
+#include <everfold/shadow.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +26,46 @@
 #define RETRIES_MAX 100000 /* rows of the table: beyond that a failure is only counted */
 #define RETRIES_PER_STEP 100
 #define LEASE_NAME_MAX 32
+#define RESULTS_MAX 1000
+#define COMPARE_AGAIN_US 100000
+#define DIFFERS_US 5000000 /* longer than an append needs to fold its events */
+
+/* An event that a projection of the shadow lacks: it failed, or is blocked behind one that did. */
+typedef struct shadow_row {
+    int64_t position;
+    int64_t generation; /* of the side fold */
+    int64_t due_us;     /* INT64_MAX: blocked, or dead */
+    int32_t attempts;
+    bool dead;
+} shadow_row;
+
+struct ef_shadow {
+    ef_engine *live;
+    ef__side_fold fold;
+    int64_t catch_up_to;      /* the log is read up to here, then the rows of the queue */
+    char page[EF_CURSOR_MAX]; /* start of the current page of the queue's rows */
+    int64_t position;         /* folded up to here */
+    int64_t renew_us;         /* monotonic: when the leases are renewed; 0: none is held */
+    int64_t standby_us;       /* monotonic: another shadow holds the leases until then */
+    int64_t lease_ms;
+    int32_t partitions;
+    int64_t *tokens;  /* one per partition */
+    shadow_row *rows; /* sorted by position, then generation */
+    size_t row_count, row_room;
+    int64_t highest;    /* the highest position that was ever folded */
+    bool compares;      /* events were folded since the last comparison was logged */
+    int64_t differs_us; /* monotonic: since when views differ with nothing folded; 0: they do not */
+};
+
+static int64_t mono_us(const ef_shadow *shadow)
+{
+    return ef__engine_mono_us(shadow->live);
+}
+
+static ef_status no_memory(ef_error *err)
+{
+    return ef_fail(err, EF_NO_MEMORY, "memory ran out in a shadow");
+}
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -63,7 +105,7 @@ ef_status ef_shadow_open(ef_engine *engine, ef_shadow **out, ef_error *err)
     shadow->tokens =
         st == EF_OK ? calloc((size_t)shadow->partitions, sizeof *shadow->tokens) : NULL;
     if (st == EF_OK && !shadow->tokens)
-        st = ef__shadow_no_memory(err);
+        st = no_memory(err);
     if (st == EF_OK)
         st = ef__side_fold_open(&shadow->fold, engine, EF_STR("shadow"), err);
     if (st == EF_OK)
@@ -89,7 +131,7 @@ static ef_status call_leases(ef_shadow *shadow, ef_lease_verb verb, bool *out_al
     ef_lease_call *calls = calloc(count, sizeof *calls);
     char(*names)[LEASE_NAME_MAX] = calloc(count, sizeof *names);
     ef_error words = EF_ERROR_INIT; /* a refused lease is not a failure: its text is dropped */
-    ef_status st = calls && names ? EF_OK : ef__shadow_no_memory(err);
+    ef_status st = calls && names ? EF_OK : no_memory(err);
 
     *out_all = true;
     *out_left_ms = 0;
@@ -134,7 +176,7 @@ static void release_leases(ef_shadow *shadow)
 /* *out false: another shadow holds the leases; `tick` gets the time of the next try. */
 static ef_status renew_leases(ef_shadow *shadow, ef_tick *tick, bool *out, ef_error *err)
 {
-    int64_t now_us = ef__shadow_mono_us(shadow), left_ms = 0;
+    int64_t now_us = mono_us(shadow), left_ms = 0;
     bool had = shadow->renew_us > 0;
     ef_status st = EF_OK;
 
@@ -170,7 +212,7 @@ void ef_shadow_close(ef_shadow *shadow)
 /* --- the table of retry rows ------------------------------------------------------------------ */
 
 /* Counts a failure of a row, with the schedule and the last attempt of the apply lanes. */
-static void fail_row(ef_shadow *shadow, ef__shadow_row *row, ef_str why, ef_tick *tick)
+static void fail_row(ef_shadow *shadow, shadow_row *row, ef_str why, ef_tick *tick)
 {
     int64_t now_us = ef__engine_now(shadow->live);
     ef__retry_step step = ef__retry_decide(&shadow->live->retry.apply, row->attempts,
@@ -197,8 +239,7 @@ static bool has_row(const ef_shadow *shadow, int64_t generation, int64_t positio
 static ef_status add_row(ef_shadow *shadow, int64_t generation, const ef_event *event,
                          const ef__apply_result *result, ef_tick *tick, ef_error *err)
 {
-    ef__shadow_row row = {
-        .position = event->position, .generation = generation, .due_us = INT64_MAX};
+    shadow_row row = {.position = event->position, .generation = generation, .due_us = INT64_MAX};
 
     if (result->verdict == EF__VERDICT_FAILED)
         fail_row(shadow, &row, result->message, tick);
@@ -208,9 +249,9 @@ static ef_status add_row(ef_shadow *shadow, int64_t generation, const ef_event *
         return EF_OK;
     if (shadow->row_count == shadow->row_room) {
         size_t room = shadow->row_room ? 2 * shadow->row_room : 64;
-        ef__shadow_row *rows = realloc(shadow->rows, room * sizeof *rows);
+        shadow_row *rows = realloc(shadow->rows, room * sizeof *rows);
         if (!rows)
-            return ef__shadow_no_memory(err);
+            return no_memory(err);
         shadow->rows = rows;
         shadow->row_room = room;
     }
@@ -263,7 +304,7 @@ static ef_status catch_up(ef_shadow *shadow, ef_tick *tick, ef_error *err)
                                                                 .after = shadow->position,
                                                                 .limit = SHADOW_BATCH},
                                                 &batch, err)
-                          : ef__shadow_no_memory(err);
+                          : no_memory(err);
 
     while (st == EF_OK && count < batch.count &&
            batch.events[count].position <= shadow->catch_up_to) {
@@ -322,7 +363,7 @@ static ef_status follow_queue(ef_shadow *shadow, ef_tick *tick, ef_error *err)
                                                             .limit = SHADOW_BATCH,
                                                             .after = ef_str_from(shadow->page)},
                                          &rows, err)
-                          : ef__shadow_no_memory(err);
+                          : no_memory(err);
 
     if (st == EF_OK)
         st = load_rows(shadow, &rows, &batch, events, &count, err);
@@ -345,7 +386,7 @@ static ef_status follow_queue(ef_shadow *shadow, ef_tick *tick, ef_error *err)
 
 /* --- retrying --------------------------------------------------------------------------------- */
 
-static ef_status retry_one(ef_shadow *shadow, ef__shadow_row *row, ef__verdict *out, ef_tick *tick,
+static ef_status retry_one(ef_shadow *shadow, shadow_row *row, ef__verdict *out, ef_tick *tick,
                            ef_error *err)
 {
     const ef__apply *apply = &shadow->fold.apply;
@@ -385,7 +426,7 @@ static ef_status retry_due(ef_shadow *shadow, ef_tick *tick, ef_error *err)
     int tried = 0;
 
     for (size_t i = 0; st == EF_OK && i < shadow->row_count;) {
-        ef__shadow_row *row = &shadow->rows[i];
+        shadow_row *row = &shadow->rows[i];
         ef__verdict verdict = EF__VERDICT_FAILED;
         if (row->due_us > now_us) {
             ef__tick_wake_at(tick, row->due_us < INT64_MAX ? row->due_us : 0);
@@ -427,4 +468,111 @@ ef_status ef_shadow_step(ef_shadow *shadow, ef_tick *out, ef_error *err)
                                                     : follow_queue(shadow, &tick, err);
     *out = tick;
     return st;
+}
+
+/* --- the report ------------------------------------------------------------------------------- */
+
+static bool is_active(const ef__generation_list *live, const ef__generation *side)
+{
+    for (size_t i = 0; i < live->count; i++)
+        if (live->items[i].active && ef_str_equal(live->items[i].name, side->name))
+            return live->items[i].version == side->version;
+    return false;
+}
+
+/* Counts the rows of a projection by status. */
+static void count_rows(const ef_shadow *shadow, int64_t generation, ef_shadow_result *out)
+{
+    for (size_t i = 0; i < shadow->row_count; i++) {
+        const shadow_row *row = &shadow->rows[i];
+        if (row->generation != generation)
+            continue;
+        out->attempts += row->attempts;
+        out->dead += row->dead;
+        out->failed += row->attempts > 0 && !row->dead;
+        out->blocked += row->attempts == 0;
+    }
+}
+
+ef_status ef_shadow_report(ef_shadow *shadow, ef_shadow_result *out, size_t max, size_t *out_count,
+                           ef_error *err)
+{
+    ef__generation_list copies = {0}, live = {0};
+    ef_status st = ef__engine_generations(shadow->fold.side, (ef_str){0}, &copies, err);
+
+    *out_count = 0;
+    if (st == EF_OK)
+        st = ef__engine_generations(shadow->live, (ef_str){0}, &live, err);
+    for (size_t i = 0; st == EF_OK && i < copies.count && *out_count < max; i++) {
+        const ef__generation *generation = &copies.items[i];
+        ef_shadow_result *result = &out[*out_count];
+        if (!is_active(&live, generation))
+            continue; /* another version is active now */
+        (*out_count)++;
+        *result = (ef_shadow_result){.applied = generation->applied, .position = shadow->position};
+        count_rows(shadow, generation->id, result);
+        (void)snprintf(result->name, sizeof result->name, "%.*s", EF_STR_ARG(generation->name));
+        ef__hex(generation->digest, sizeof generation->digest, result->digest);
+        for (size_t l = 0; l < live.count; l++)
+            if (live.items[l].active && ef_str_equal(live.items[l].name, generation->name)) {
+                ef__hex(live.items[l].digest, sizeof generation->digest, result->live_digest);
+                result->same = memcmp(live.items[l].digest, generation->digest,
+                                      sizeof generation->digest) == 0;
+            }
+    }
+    ef_memory_release(&copies.room);
+    ef_memory_release(&live.room);
+    return st;
+}
+
+/* --- as a task of a supervisor ---------------------------------------------------------------- */
+
+static void log_result(const ef_shadow *shadow, const ef_shadow_result *result)
+{
+    ef__log(shadow->live->options.log, result->same ? EF_LOG_INFO : EF_LOG_WARN,
+            result->same ? "shadow: views agree" : "shadow: views differ",
+            EF_LOG_TEXT_FIELD("projection", ef_str_from(result->name)),
+            EF_LOG_NUMBER_FIELD("position", result->position),
+            EF_LOG_NUMBER_FIELD("failed", result->failed),
+            EF_LOG_NUMBER_FIELD("dead", result->dead),
+            EF_LOG_NUMBER_FIELD("blocked", result->blocked));
+}
+
+/* Compares once the shadow has read everything. An append whose row was read may not have folded
+ * its event yet: views that differ are compared again before that is logged. */
+static ef_status compare_views(ef_shadow *shadow, ef_tick *tick, ef_error *err)
+{
+    ef_shadow_result *results = calloc(RESULTS_MAX, sizeof *results);
+    int64_t now_us = mono_us(shadow);
+    bool same = true;
+    size_t count = 0;
+    ef_status st =
+        results ? ef_shadow_report(shadow, results, RESULTS_MAX, &count, err) : no_memory(err);
+
+    for (size_t i = 0; i < count; i++)
+        same = same && results[i].same;
+    shadow->differs_us = same ? 0 : shadow->differs_us ? shadow->differs_us : now_us;
+    shadow->compares = !same && now_us - shadow->differs_us < DIFFERS_US;
+    for (size_t i = 0; st == EF_OK && !shadow->compares && i < count; i++)
+        log_result(shadow, &results[i]);
+    if (shadow->compares)
+        tick->due_us = ef__engine_now(shadow->live) + COMPARE_AGAIN_US;
+    free(results);
+    return st;
+}
+
+ef_status ef__shadow_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                          ef_error *err)
+{
+    ef_shadow *shadow = engine->shadow;
+    ef_status st;
+
+    if (options->lease_ms)
+        shadow->lease_ms = options->lease_ms;
+    st = ef_shadow_step(shadow, tick, err);
+    if (tick->claimed || tick->caught_up) {
+        shadow->compares = true;
+        shadow->differs_us = 0;
+    }
+    return st == EF_OK && shadow->compares && !tick->more ? compare_views(shadow, tick, err) : st;
 }

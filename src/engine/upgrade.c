@@ -1,5 +1,5 @@
 /*
- * upgrade.c - see upgrade.h.
+ * upgrade.c - fills in state that a view store of an earlier version lacks.
  *
  * The error policy, the target of a rollback, the times at which generations were superseded and
  * the retired versions were read from audit entries before they had a place in the view store. The
@@ -7,7 +7,7 @@
  * once, when it opens such a store for writing. This is the only code that reads audit entries to
  * decide.
  */
-#include "upgrade.h"
+#include "engine_priv.h"
 
 #include <stdlib.h>
 

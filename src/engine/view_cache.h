@@ -84,8 +84,8 @@ void ef__generation_reader(const ef__generation *generation, char out[EF__READER
 void ef__view_caches_prune(ef__view_cache **all, const ef__live_set *live, bool by_cursor);
 void ef__view_caches_release(ef__view_cache **all);
 
-/* Reads the watermarks and views that the batch will need, as far as they are known
- * (view_prefetch.c). `out_watermarks` has one item per event; NULL: not read. */
+/* Reads the watermarks and views that the batch will need, as far as they are known.
+ * `out_watermarks` has one item per event; NULL: not read. */
 ef_status ef__view_cache_prefetch(ef__view_cache *cache, const ef__apply_event *events,
                                   size_t count, ef__stream_watermark **out_watermarks,
                                   ef_error *err);

@@ -5,7 +5,7 @@
 #include "engine_fixture.h"
 
 #include "../../src/engine/run.h"
-#include "../../src/engine/upgrade.h"
+#include "../../src/engine/engine_priv.h"
 #include "../../src/journal/journal.h"
 
 #include <inttypes.h>

@@ -1,15 +1,21 @@
 /*
- * scope_list.c - lists scopes: one for all tenants that share the generation's cursor, and one for
- * each tenant with its own cursor.
+ * projection_list.c - lists projections and their scopes: one scope for all tenants that share the
+ * generation's cursor, and one for each tenant with its own cursor.
  */
 #include "read.h"
+#include "lag.h"
+#include "queue.h"
+#include "migration.h"
 #include "scope.h"
-#include "tenant.h"
 #include "view_cache.h"
 
+#include "../base/hash.h"
+
+#define FAILURES_COUNTED_MAX 10000
 #define SCOPES_SHOWN 100
-#define FAILURES_LOOKED_AT 10000
 #define COUNT_READS 10 /* reads of the log to count the events that a tenant waits for */
+
+/* --- scopes of a generation ------------------------------------------------------------------- */
 
 static const char *state_of(const ef__generation *generation)
 {
@@ -74,9 +80,9 @@ static ef_scope own_scope_of(const ef_engine *engine, const ef__generation *gene
     return scope;
 }
 
-ef_status ef__scopes_describe(ef_engine *engine, const ef__generation *generation,
-                              const ef__failure_list *failures, int64_t head, ef__arena *arena,
-                              ef_projection *out, ef_error *err)
+static ef_status describe_scopes(ef_engine *engine, const ef__generation *generation,
+                                 const ef__failure_list *failures, int64_t head, ef__arena *arena,
+                                 ef_projection *out, ef_error *err)
 {
     ef__tenant_cursor_list list = {0};
     ef_scope *scopes;
@@ -103,6 +109,178 @@ ef_status ef__scopes_describe(ef_engine *engine, const ef__generation *generatio
         out->scopes_behind = generation->own_cursors;
     }
     EF_RELEASE(&list);
+    return st;
+}
+
+/* --- projections ------------------------------------------------------------------------------ */
+
+static const char *state_name(ef__generation_state state)
+{
+    static const char *const names[] = {"catching_up", "live", "paused", "failed", "retired"};
+
+    return names[state];
+}
+
+/* The age of the first event at or after a position; 0: no such event. */
+static ef_status age_at(ef_engine *engine, int64_t position, int64_t *out, ef_error *err)
+{
+    ef_batch batch = EF_BATCH_INIT;
+    ef_status st = ef_journal_read_log(
+        engine->journal, &(ef_log_query){.any_tenant = true, .after = position - 1, .limit = 1},
+        &batch, err);
+
+    *out = st == EF_OK && batch.count ? ef__engine_now(engine) - batch.events[0].recorded_us : 0;
+    EF_RELEASE(&batch);
+    return st;
+}
+
+/* State of the journal that all items of a list share. */
+typedef struct journal_now {
+    ef_head head;
+    int64_t queued;
+} journal_now;
+
+/* Lag is work that proceeds without an operator; blocked work is counted separately, with its own
+ * age. */
+static ef_status describe_lag(ef_engine *engine, const ef__generation *generation,
+                              const journal_now *now, ef_projection *out, ef_error *err)
+{
+    ef__lag lag;
+    int64_t head = now->head.position, lags, queued;
+    ef_status st = ef__lag_read(engine, generation, NULL, true, &lag, err);
+
+    if (st != EF_OK)
+        return st;
+    queued = ef__lag_queued_open(generation, &lag, head, now->queued);
+    if (generation->by_log)
+        lags = head - generation->position + generation->own_waiting - lag.blocked;
+    else if (ef__generation_by_queue(generation))
+        lags = queued + lag.proceeding;
+    else
+        lags = head - ef__generation_done(generation) - lag.blocked;
+    out->position = lag.as_of;
+    out->reached = ef__lag_reached(&lag);
+    out->lag_events = lags > 0 ? lags : 0;
+    out->blocked_streams = lag.blocked_streams;
+    out->blocked_events = lag.blocked;
+    out->quarantined = lag.dead_streams;
+    out->unaccounted = ef__lag_unaccounted(generation, &lag, head, queued);
+    if (out->lag_events) {
+        int64_t first = lag.delivered + 1;
+        st = age_at(engine, first < lag.proceeds_from ? first : lag.proceeds_from, &out->lag_us,
+                    err);
+    }
+    if (st == EF_OK && lag.blocked_from)
+        st = age_at(engine, lag.blocked_from, &out->blocked_us, err);
+    return st;
+}
+
+/* A superseded generation has no retry rows: all that it lacks and that is not queued is blocked.
+ */
+static void describe_superseded(const ef__generation *generation, const journal_now *now,
+                                ef_projection *out)
+{
+    int64_t lacks = now->head.position - ef__generation_done(generation) - now->queued;
+
+    out->blocked_events = lacks > 0 ? lacks : 0;
+    out->unaccounted = 0;
+}
+
+static ef_status describe_generation(ef_engine *engine, const ef__generation_list *list,
+                                     const ef__generation *generation, const journal_now *now,
+                                     ef__arena *arena, ef_projection *out, ef_error *err)
+{
+    ef__failure_list failures = {0};
+    bool migrates = false;
+    ef_status st = EF_OK;
+
+    *out = (ef_projection){.name = ef__arena_copy(arena, generation->name),
+                           .version = generation->version,
+                           .generation = generation->number,
+                           .by_log = generation->by_log,
+                           .active = generation->active,
+                           .state = ef_str_from(state_name(generation->state)),
+                           .views = generation->views,
+                           .applied = generation->applied,
+                           .ignored = generation->ignored,
+                           .skipped = generation->skipped,
+                           .skips_errors = generation->on_error == EF_ON_ERROR_SKIP,
+                           .no_function = ef__c_function_missing(engine, generation),
+                           .program = ef__arena_copy(arena, generation->program)};
+    ef__hex(generation->digest, sizeof generation->digest, out->digest);
+    if (generation->state == EF__GENERATION_CATCHING_UP)
+        st = ef__generation_migrates(engine, generation, &migrates, err);
+    if (migrates)
+        out->state = EF_STR("migrating");
+    if (st == EF_OK)
+        st = describe_lag(engine, generation, now, out, err);
+    if (st == EF_OK && ef__generation_by_queue(generation) &&
+        !ef__generation_keeps_rows(list, generation))
+        describe_superseded(generation, now, out);
+    if (st == EF_OK)
+        st = ef__memory_prepare(&failures.room, err);
+    if (st == EF_OK)
+        st = engine->views->ops->failure_ls(engine->views, generation->id, NULL, true,
+                                            FAILURES_COUNTED_MAX, &failures, err);
+    out->failures = (int64_t)failures.count;
+    if (st == EF_OK)
+        st = describe_scopes(engine, generation, &failures, now->head.position, arena, out, err);
+    ef_memory_release(&failures.room);
+    return st == EF_OK && (!out->name.ptr || !out->program.ptr) ? ef__no_memory(err) : st;
+}
+
+/* The items are sorted by name, then number. */
+static void put_active_first(ef_projection *items, size_t count)
+{
+    size_t first = 0; /* item of the name */
+
+    for (size_t i = 0; i < count; i++) {
+        if (!ef_str_equal(items[i].name, items[first].name))
+            first = i;
+        if (!items[i].active || i == first)
+            continue;
+        ef_projection active = items[i];
+        memmove(&items[first + 1], &items[first], (i - first) * sizeof *items);
+        items[first] = active;
+    }
+}
+
+ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *out, ef_error *err)
+{
+    ef__generation_list list = {0};
+    ef_projection *items = NULL;
+    journal_now now = {0};
+    ef_status st;
+
+    if (!engine || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
+    out->items = NULL;
+    out->count = 0;
+    st = ef__memory_prepare(&out->room, err);
+    if (st == EF_OK)
+        st = ef__memory_prepare(&list.room, err);
+    if (st == EF_OK)
+        st = engine->views->ops->generation_ls(engine->views, name, &list, err);
+    if (st == EF_OK && name.len && !list.count)
+        st = ef__projection_unknown(engine, name, err);
+    if (st == EF_OK) {
+        items = ef__arena_zalloc(&out->room->arena, list.count + 1, sizeof *items);
+        st = items ? EF_OK : ef__no_memory(err);
+    }
+    out->items = items;
+    if (st == EF_OK)
+        st = ef_journal_head(engine->journal, &now.head, err);
+    if (st == EF_OK)
+        st = ef__lag_queued(engine, &now.queued, err);
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        if (list.items[i].state == EF__GENERATION_RETIRED)
+            continue;
+        st = describe_generation(engine, &list, &list.items[i], &now, &out->room->arena,
+                                 &items[out->count], err);
+        out->count += st == EF_OK;
+    }
+    put_active_first(items, out->count);
+    ef_memory_release(&list.room);
     return st;
 }
 
@@ -167,7 +345,7 @@ static ef_status cursor_scope(ef_engine *engine, const ef__generation *generatio
                                                    &found, err);
     if (st == EF_OK && found)
         st = engine->views->ops->failure_ls(engine->views, generation->id, &tenant, true,
-                                            FAILURES_LOOKED_AT, failures, err);
+                                            FAILURES_COUNTED_MAX, failures, err);
     if (st == EF_OK && found)
         *out = own_scope_of(engine, generation, &item, failures);
     else
