@@ -1,11 +1,11 @@
 /*
  * shadow.c - see shadow.h: a worker whose generations are those of a side fold.
  *
- *     standby ── all leases ──► catching up ── head of the journal ──► following the queue
- *        ▲────── a lease is lost ──┴───────────────────────────────────────┘
+ *     standby ── all leases ──► catching up ── head of the journal ──► following
+ *        ▲────── a lease is lost ──┴──────────────────────────────────────┘
  *
- * Rows of the live outbox are read and never changed. Failures are retried on the schedule of the
- * apply lanes, in a table in memory.
+ * It reads the log; rows of the live outbox are never changed. Failures are retried on the schedule
+ * of the apply lanes, in a table in memory.
  */
 #include "side_fold.h"
 #include "queue.h"
@@ -42,11 +42,10 @@ typedef struct shadow_row {
 struct ef_shadow {
     ef_engine *live;
     ef__side_fold fold;
-    int64_t catch_up_to;      /* the log is read up to here, then the rows of the queue */
-    char page[EF_CURSOR_MAX]; /* start of the current page of the queue's rows */
-    int64_t position;         /* folded up to here */
-    int64_t renew_us;         /* monotonic: when the leases are renewed; 0: none is held */
-    int64_t standby_us;       /* monotonic: another shadow holds the leases until then */
+    int64_t catch_up_to; /* head of the log when the last projection was added */
+    int64_t position;    /* folded up to here */
+    int64_t renew_us;    /* monotonic: when the leases are renewed; 0: none is held */
+    int64_t standby_us;  /* monotonic: another shadow holds the leases until then */
     int64_t lease_ms;
     int32_t partitions;
     int64_t *tokens;  /* one per partition */
@@ -82,7 +81,6 @@ static ef_status add_generations(ef_shadow *shadow, ef_error *err)
         st = ef_journal_head(shadow->live->journal, &head, err);
     if (st == EF_OK && added) {
         shadow->position = 0;
-        shadow->page[0] = '\0';
         shadow->catch_up_to = head.position;
     }
     return st;
@@ -293,93 +291,31 @@ static ef_status fold_events(ef_shadow *shadow, const ef__apply_event *events, s
     return st;
 }
 
-/* Reads the log, up to its head at the time when the last projection was added. */
-static ef_status catch_up(ef_shadow *shadow, ef_tick *tick, ef_error *err)
+/* Reads the log: first up to its head at the time when the last projection was added, then the
+ * events that were queued since. Their rows are left to the live workers. */
+static ef_status read_events(ef_shadow *shadow, ef_tick *tick, ef_error *err)
 {
+    bool catches_up = shadow->position < shadow->catch_up_to;
+    int64_t reached = shadow->position;
     ef_batch batch = EF_BATCH_INIT;
-    ef__apply_event *events = malloc(SHADOW_BATCH * sizeof *events);
-    size_t count = 0;
-    ef_status st = events ? ef_journal_read_log(shadow->live->journal,
-                                                &(ef_log_query){.any_tenant = true,
-                                                                .after = shadow->position,
-                                                                .limit = SHADOW_BATCH},
-                                                &batch, err)
-                          : no_memory(err);
+    ef__apply_event *events = NULL;
+    ef_status st = ef_journal_read_log(shadow->live->journal,
+                                       &(ef_log_query){.any_tenant = true,
+                                                       .after = shadow->position,
+                                                       .limit = SHADOW_BATCH,
+                                                       .out_reached = &reached},
+                                       &batch, err);
 
-    while (st == EF_OK && count < batch.count &&
-           batch.events[count].position <= shadow->catch_up_to) {
-        events[count] = (ef__apply_event){&batch.events[count], false};
-        count++;
+    if (st == EF_OK && batch.count) {
+        events = ef__apply_events_make(batch.events, batch.count);
+        st = events ? fold_events(shadow, events, batch.count, tick, err) : no_memory(err);
     }
-    if (st == EF_OK && count)
-        st = fold_events(shadow, events, count, tick, err);
     if (st == EF_OK) {
-        shadow->position = count ? events[count - 1].event->position : shadow->catch_up_to;
-        tick->caught_up += (int64_t)count;
-        tick->more = true;
+        *(catches_up ? &tick->caught_up : &tick->claimed) += (int64_t)batch.count;
+        tick->more = tick->more || batch.count > 0;
+        shadow->position = reached;
     }
     EF_RELEASE(&batch);
-    free(events);
-    return st;
-}
-
-/* Reads the events of the rows above our position: rows and log are both in position order. */
-static ef_status load_rows(ef_shadow *shadow, const ef_row_list *rows, ef_batch *batch,
-                           ef__apply_event *events, size_t *out_count, ef_error *err)
-{
-    size_t row = 0, count = 0;
-    ef_status st;
-
-    *out_count = 0;
-    while (row < rows->count && rows->items[row].position <= shadow->position)
-        row++;
-    if (row == rows->count)
-        return EF_OK;
-    st = ef_journal_read_log(shadow->live->journal,
-                             &(ef_log_query){.any_tenant = true,
-                                             .after = rows->items[row].position - 1,
-                                             .limit = SHADOW_BATCH},
-                             batch, err);
-    for (size_t i = 0; st == EF_OK && i < batch->count; i++) {
-        while (row < rows->count && rows->items[row].position < batch->events[i].position)
-            row++;
-        if (row < rows->count && rows->items[row].position == batch->events[i].position)
-            events[count++] = (ef__apply_event){&batch->events[i], false};
-    }
-    *out_count = count;
-    return st;
-}
-
-/* Reads the rows that a worker would claim, page by page, and leaves them unchanged. */
-static ef_status follow_queue(ef_shadow *shadow, ef_tick *tick, ef_error *err)
-{
-    ef_row_list rows = {0};
-    ef_batch batch = EF_BATCH_INIT;
-    ef__apply_event *events = malloc(SHADOW_BATCH * sizeof *events);
-    size_t count = 0;
-    ef_status st = events ? ef_outbox_ls(shadow->live->journal,
-                                         &(ef_outbox_query){.lane = EF_STR(EF_LANE_APPLY),
-                                                            .any_tenant = true,
-                                                            .limit = SHADOW_BATCH,
-                                                            .after = ef_str_from(shadow->page)},
-                                         &rows, err)
-                          : no_memory(err);
-
-    if (st == EF_OK)
-        st = load_rows(shadow, &rows, &batch, events, &count, err);
-    if (st == EF_OK && count)
-        st = fold_events(shadow, events, count, tick, err);
-    if (st == EF_OK && count) {
-        tick->claimed += (int64_t)count;
-        shadow->position = events[count - 1].event->position;
-    }
-    if (st == EF_OK && rows.next[0] && rows.items[rows.count - 1].position <= shadow->position) {
-        memcpy(shadow->page, rows.next, sizeof shadow->page);
-        tick->more = true;
-    }
-    tick->more = tick->more || count > 0;
-    EF_RELEASE(&batch);
-    EF_RELEASE(&rows);
     free(events);
     return st;
 }
@@ -464,8 +400,7 @@ ef_status ef_shadow_step(ef_shadow *shadow, ef_tick *out, ef_error *err)
     if (st == EF_OK && held)
         st = retry_due(shadow, &tick, err);
     if (st == EF_OK && held)
-        st = shadow->position < shadow->catch_up_to ? catch_up(shadow, &tick, err)
-                                                    : follow_queue(shadow, &tick, err);
+        st = read_events(shadow, &tick, err);
     *out = tick;
     return st;
 }
