@@ -8,9 +8,10 @@
 #include "migration.h"
 #include "read.h"
 
+#include "../base/pair_map.h"
+
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define CHANGES_LIMIT 100
 #define CHANGES_LIMIT_MAX 1000
@@ -75,50 +76,13 @@ typedef struct changes {
     const ef__generation *generation;
     const ef_view_changes_query *query;
     const ef__change_list *records;
-    bool *is_repeated; /* per record: an earlier record of the step has the same view */
+    ef__pair_map seen; /* views that an earlier record of the step has */
     ef__arena *arena;  /* of the result */
     ef_view_change *items;
     size_t count;
     size_t bytes; /* of views */
     ef_str name;
 } changes;
-
-static int by_view(const void *a, const void *b)
-{
-    const ef__change_record *x = *(const ef__change_record *const *)a;
-    const ef__change_record *y = *(const ef__change_record *const *)b;
-    int order = ef__str_compare(x->view_id, y->view_id);
-
-    return order ? order : (x->number > y->number) - (x->number < y->number);
-}
-
-/* A view is reported once per step, at its first record and in its current state, which includes
- * the changes of the later records. */
-static bool find_repeated(changes *c)
-{
-    const ef__change_list *list = c->records;
-    const ef__change_record **sorted = malloc((list->count + 1) * sizeof *sorted);
-
-    c->is_repeated = calloc(list->count + 1, sizeof *c->is_repeated);
-    for (size_t i = 0; sorted && i < list->count; i++)
-        sorted[i] = &list->items[i];
-    if (sorted && c->is_repeated) {
-        qsort(sorted, list->count, sizeof *sorted, by_view);
-        for (size_t i = 1; i < list->count; i++)
-            if (ef_str_equal(sorted[i]->view_id, sorted[i - 1]->view_id))
-                c->is_repeated[sorted[i] - list->items] = true;
-    }
-    free(sorted);
-    return sorted && c->is_repeated;
-}
-
-static bool is_wanted(const changes *c, size_t at)
-{
-    const ef__change_record *record = &c->records->items[at];
-
-    return !c->is_repeated[at] &&
-           (c->query->view_id.len == 0 || ef_str_equal(c->query->view_id, record->view_id));
-}
 
 /* --- the views -------------------------------------------------------------------------------- */
 
@@ -163,7 +127,9 @@ static ef_status add_view(changes *c, const ef__change_record *record, ef__view 
     return EF_OK;
 }
 
-/* Adds the next few wanted views, from the record *at on, and moves *at past them. */
+/* Adds the next few views that the query wants, from the record *at on, and moves *at past them. A
+ * view is reported once per step, at its first record and in its current state, which includes the
+ * changes of the later records. */
 static ef_status add_next_views(changes *c, size_t *at, ef_error *err)
 {
     const ef__change_record *of[READ_TOGETHER];
@@ -173,11 +139,16 @@ static ef_status add_next_views(changes *c, size_t *at, ef_error *err)
     ef_status st;
 
     for (; *at < c->records->count && count < READ_TOGETHER; ++*at) {
-        if (!is_wanted(c, *at))
+        const ef__change_record *record = &c->records->items[*at];
+        bool is_new;
+        if (c->query->view_id.len && !ef_str_equal(c->query->view_id, record->view_id))
             continue;
-        of[count] = &c->records->items[*at];
-        keys[count] = (ef__view_key){c->query->tenant, of[count]->view_id};
-        count++;
+        if (!ef__pair_map_at(&c->seen, c->query->tenant, record->view_id, &is_new))
+            return ef_fail(err, EF_NO_MEMORY, "memory ran out for the changes of views");
+        if (!is_new)
+            continue;
+        of[count] = record;
+        keys[count++] = (ef__view_key){c->query->tenant, record->view_id};
     }
     if (count == 0)
         return EF_OK;
@@ -197,15 +168,13 @@ static ef_status add_views(changes *c, int64_t *out_number, ef_error *err)
     size_t at = 0;
     ef_status st = EF_OK;
 
-    if (!find_repeated(c))
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for the changes of views");
     while (st == EF_OK && at < c->records->count && c->bytes < STEP_BYTES)
         st = add_next_views(c, &at, err);
     if (at > 0)
         *out_number = c->records->items[at - 1].number;
     if (c->count > 0)
         c->items[c->count - 1].number = *out_number;
-    free(c->is_repeated);
+    ef__pair_map_release(&c->seen);
     return st;
 }
 
@@ -247,6 +216,7 @@ static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
                  .generation = g,
                  .query = query,
                  .records = &records,
+                 .seen = EF__PAIR_MAP_INIT(bool, SIZE_MAX),
                  .arena = &out->room->arena};
     int64_t number = place->number;
     ef_status st = e->views->ops->change_ls(e->views, g->id, query->tenant, place->number,

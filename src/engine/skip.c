@@ -9,6 +9,7 @@
 #include "run.h"
 
 #include "../base/limits.h"
+#include "../base/pair_map.h"
 #include "../journal/journal.h"
 
 #include <inttypes.h>
@@ -17,35 +18,25 @@
 #define SKIPS_AT_ONCE 1000
 #define SKIPS_BYTES (256ul << 20) /* of one version: about a million */
 
+/* A skip of a stream. */
 typedef struct skip {
-    ef_str tenant, stream;
     int64_t seq;
     bool withdrawn;
+    struct skip *next;
 } skip;
 
 struct ef__skips {
     int32_t version;
     ef_str projection;
-    int64_t read_to; /* id of the last entry that was read */
-    skip *items;     /* sorted */
-    size_t count;
-    ef__arena arena; /* of the strings */
+    int64_t read_to;      /* id of the last entry that was read */
+    ef__pair_map streams; /* skip *, by stream */
+    ef__arena arena;
     ef__skips *next;
 };
 
 static ef_status no_memory(ef_error *err)
 {
     return ef_fail(err, EF_NO_MEMORY, "memory ran out for what operators have skipped");
-}
-
-static int compare_skips(const void *left, const void *right)
-{
-    const skip *a = left, *b = right;
-    int order = ef__str_compare(a->stream, b->stream);
-
-    if (order == 0)
-        order = ef__str_compare(a->tenant, b->tenant);
-    return order != 0 ? order : (a->seq > b->seq) - (a->seq < b->seq);
 }
 
 /* The skips of the generation's version, created on first use. The caller holds skips_lock. */
@@ -61,6 +52,7 @@ static ef__skips *skips_of_version(ef_engine *engine, const ef__generation *gene
     if (!skips)
         return NULL;
     skips->arena = (ef__arena)EF__ARENA_INIT(SKIPS_BYTES);
+    skips->streams = (ef__pair_map)EF__PAIR_MAP_INIT(skip *, SKIPS_BYTES);
     skips->version = generation->version;
     skips->projection = ef__arena_copy(&skips->arena, generation->name);
     if (!skips->projection.ptr) {
@@ -74,43 +66,27 @@ static ef__skips *skips_of_version(ef_engine *engine, const ef__generation *gene
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The first `sorted` items are sorted; after them come those of the page that is being added. */
-static skip *find_item(const ef__skips *skips, size_t sorted, const skip *wanted)
+static skip *find_skip(skip *of_stream, int64_t seq)
 {
-    skip *found =
-        sorted ? bsearch(wanted, skips->items, sorted, sizeof *skips->items, compare_skips) : NULL;
-
-    for (size_t i = sorted; !found && i < skips->count; i++)
-        if (compare_skips(&skips->items[i], wanted) == 0)
-            found = &skips->items[i];
-    return found;
+    while (of_stream && of_stream->seq != seq)
+        of_stream = of_stream->next;
+    return of_stream;
 }
 
 /* The caller holds skips_lock. */
-static bool add_page(ef__skips *skips, const ef__skip_list *page)
+static bool add_entry(ef__skips *skips, const ef__skip *entry)
 {
-    skip *items = realloc(skips->items, (skips->count + page->count) * sizeof *items);
-    size_t sorted = skips->count;
+    bool is_new;
+    skip **first = ef__pair_map_at(&skips->streams, entry->tenant, entry->stream, &is_new);
+    skip *known = first ? find_skip(*first, entry->seq) : NULL;
 
-    if (!items)
-        return false;
-    skips->items = items;
-    for (size_t i = 0; i < page->count; i++) {
-        const ef__skip *entry = &page->items[i];
-        skip one = {entry->tenant, entry->stream, entry->seq, entry->withdrawn};
-        skip *known = find_item(skips, sorted, &one);
-        if (known) {
-            known->withdrawn = entry->withdrawn;
-            continue;
-        }
-        one.tenant = ef__arena_copy(&skips->arena, entry->tenant);
-        one.stream = ef__arena_copy(&skips->arena, entry->stream);
-        if (!one.tenant.ptr || !one.stream.ptr)
-            return false;
-        items[skips->count++] = one;
+    if (first && !known && (known = ef__arena_alloc(&skips->arena, sizeof *known)) != NULL) {
+        *known = (skip){.seq = entry->seq, .next = *first};
+        *first = known;
     }
-    qsort(items, skips->count, sizeof *items, compare_skips);
-    return true;
+    if (known)
+        known->withdrawn = entry->withdrawn;
+    return known != NULL;
 }
 
 static ef_status read_new(ef_engine *engine, ef__skips *skips, ef_error *err)
@@ -121,9 +97,9 @@ static ef_status read_new(ef_engine *engine, ef__skips *skips, ef_error *err)
     do {
         st = ef__skip_ls(engine->journal, skips->projection, skips->version, skips->read_to,
                          SKIPS_AT_ONCE, &page, err);
-        if (st == EF_OK && page.count) {
-            st = add_page(skips, &page) ? EF_OK : no_memory(err);
-            skips->read_to = st == EF_OK ? page.items[page.count - 1].id : skips->read_to;
+        for (size_t i = 0; st == EF_OK && i < page.count; i++) {
+            st = add_entry(skips, &page.items[i]) ? EF_OK : no_memory(err);
+            skips->read_to = st == EF_OK ? page.items[i].id : skips->read_to;
         }
     } while (st == EF_OK && page.count == SKIPS_AT_ONCE);
     ef_memory_release(&page.room);
@@ -139,20 +115,21 @@ ef_status ef__skips_read(ef_engine *engine, const ef__generation *generation, ef
     pthread_mutex_lock(&engine->skips_lock);
     skips = skips_of_version(engine, generation);
     st = skips ? read_new(engine, skips, err) : no_memory(err);
-    *out = st == EF_OK && skips->count ? skips : NULL;
+    *out = st == EF_OK && skips->streams.count ? skips : NULL;
     pthread_mutex_unlock(&engine->skips_lock);
     return st;
 }
 
 bool ef__skips_has(ef_engine *engine, const ef__skips *skips, const ef_event *event)
 {
+    skip *const *first;
     const skip *found;
 
     if (!skips)
         return false;
     pthread_mutex_lock(&engine->skips_lock);
-    found =
-        find_item(skips, skips->count, &(skip){event->tenant, event->stream, event->seq, false});
+    first = ef__pair_map_find(&skips->streams, event->tenant, event->stream);
+    found = first ? find_skip(*first, event->seq) : NULL;
     bool passes = found && !found->withdrawn;
     pthread_mutex_unlock(&engine->skips_lock);
     return passes;
@@ -182,7 +159,7 @@ void ef__skips_release(ef_engine *engine)
     while (engine->skips) {
         ef__skips *next = engine->skips->next;
         ef__arena_release(&engine->skips->arena);
-        free(engine->skips->items);
+        ef__pair_map_release(&engine->skips->streams);
         free(engine->skips);
         engine->skips = next;
     }
@@ -274,14 +251,6 @@ static ef_status versions_blocked(ef_engine *engine, const ef__generation_list *
 
 /* --- for operators ---------------------------------------------------------------------------- */
 
-static ef_status read_all(ef_engine *engine, ef__generation_list *list, ef_error *err)
-{
-    ef_status st = ef__memory_prepare(&list->room, err);
-
-    return st == EF_OK ? engine->views->ops->generation_ls(engine->views, (ef_str){0}, list, err)
-                       : st;
-}
-
 static bool is_projection(const ef__generation_list *list, ef_str lane)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -312,7 +281,7 @@ ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_
     if (!engine || !act || !out)
         return ef_fail(err, EF_BAD_INPUT, "engine, act or out is NULL");
     chosen = *act;
-    st = read_all(engine, &list, err);
+    st = ef__engine_generations(engine, (ef_str){0}, &list, err);
     if (st == EF_OK && is_projection(&list, act->lane)) {
         st = ef__retry_rows_of_event(engine, act, &rows, err);
         if (st == EF_OK && rows.count)
@@ -369,7 +338,7 @@ ef_status ef_projection_skip_dead(ef_engine *engine, const ef_outbox_bulk *bulk,
         return ef_fail(err, EF_BAD_INPUT, "lane is missing: a skip applies to one lane");
     if (bulk->reason.len == 0 && !bulk->dry_run)
         return ef_fail(err, EF_BAD_INPUT, "reason is missing: a skip says why");
-    st = read_all(engine, &context.list, err);
+    st = ef__engine_generations(engine, (ef_str){0}, &context.list, err);
     if (st == EF_OK)
         st = ef__bulk_revise(engine->journal, &run, err);
     if (out_count)
