@@ -79,45 +79,31 @@ static uint64_t hash_of(const ef__program *program)
 
 /* Is the version below the active one, or retired, and has it no generation left? A projection
  * without any generation has lost its view store: then all versions are deployed. */
-static ef_status check_superseded(ef_engine *engine, const ef__generation_list *list,
-                                  const ef__program *program, ef_error *err)
+static ef_status refuse_superseded(ef_engine *engine, const ef__program *program, ef_error *err)
 {
     int64_t version = ef__program_version(program), active = 0;
-    bool retired = false;
-    ef_status st = EF_OK;
+    bool retired = false, is_deployed = false;
+    ef__generation_list list = {0};
+    ef_status st = ef__engine_generations(engine, ef__program_name(program), &list, err);
 
-    for (size_t i = 0; i < list->count; i++) {
-        const ef__generation *generation = &list->items[i];
-        if (generation->active)
-            active = generation->version;
-        if (generation->version == version && generation->state != EF__GENERATION_RETIRED)
-            return EF_OK;
-        retired = retired || generation->version == version;
+    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
+        const ef__generation *generation = &list.items[i];
+        bool is_same = generation->version == version;
+        active = generation->active ? generation->version : active;
+        is_deployed = is_deployed || (is_same && generation->state != EF__GENERATION_RETIRED);
+        retired = retired || is_same;
     }
-    if (!retired && version > active && list->count > 0)
+    if (st == EF_OK && !retired && version > active && list.count > 0)
         st = engine->views->ops->version_is_retired(engine->views, ef__program_name(program),
                                                     (int32_t)version, &retired, err);
-    if (st != EF_OK || (!retired && version >= active))
+    ef_memory_release(&list.room);
+    if (st != EF_OK || is_deployed || (!retired && version >= active))
         return st;
     return ef_fail_numbers(err, EF_EXISTS, version, active,
                            "projection \"%.*s\" version %" PRId64
                            " is not deployed again: %sversion %" PRId64 " is active",
                            EF_STR_ARG(ef__program_name(program)), version,
                            retired ? "it was retired, and " : "", active);
-}
-
-static ef_status refuse_superseded(ef_engine *engine, const ef__program *program, ef_error *err)
-{
-    ef__generation_list list = {0};
-    ef_status st = ef__memory_prepare(&list.room, err);
-
-    if (st == EF_OK)
-        st =
-            engine->views->ops->generation_ls(engine->views, ef__program_name(program), &list, err);
-    if (st == EF_OK)
-        st = check_superseded(engine, &list, program, err);
-    ef_memory_release(&list.room);
-    return st;
 }
 
 /* May the program be added beside the deployed ones? *out_same: it is deployed already. */
@@ -127,11 +113,9 @@ static ef_status compare_deployed(ef_engine *engine, const ef__program *program,
     ef__generation_list list = {0};
     ef_str name = ef__program_name(program);
     int64_t version = ef__program_version(program), newest = 0;
-    ef_status st = ef__memory_prepare(&list.room, err);
+    ef_status st = ef__engine_generations(engine, name, &list, err);
 
     *out_same = false;
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, name, &list, err);
     *out_first = list.count == 0;
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef__generation *generation = &list.items[i];
@@ -233,16 +217,17 @@ ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_s
  */
 
 /* Is the version free for this text? *out_same: the active generation has it already. */
-static ef_status find_taken_over(const ef__generation_list *list, const ef__program *program,
-                                 const ef__generation **out, bool *out_same, ef_error *err)
+static ef_status find_taken_over(ef_engine *engine, const ef__program *program,
+                                 ef__generation_list *list, const ef__generation **out,
+                                 bool *out_same, ef_error *err)
 {
     ef_str name = ef__program_name(program);
     int64_t version = ef__program_version(program);
+    ef_status st = ef__engine_generations(engine, name, list, err);
 
-    *out = NULL;
-    for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].active)
-            *out = &list->items[i];
+    if (st != EF_OK)
+        return st;
+    *out = ef__generation_active(list);
     if (!*out)
         return ef_fail(err, EF_NOT_FOUND,
                        "projection \"%.*s\" is not deployed: there is nothing to change in place",
@@ -366,17 +351,6 @@ static ef_status replace_program(ef_engine *engine, const ef__generation *genera
     return st;
 }
 
-static ef_status read_and_check(ef_engine *engine, const ef__program *program,
-                                ef__generation_list *list, const ef__generation **out,
-                                bool *out_same, ef_error *err)
-{
-    ef_status st = ef__memory_prepare(&list->room, err);
-
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, ef__program_name(program), list, err);
-    return st == EF_OK ? find_taken_over(list, program, out, out_same, err) : st;
-}
-
 /* EF_CONFLICT with `*out_again`: the generation changed meanwhile. */
 static ef_status try_take_over(ef_engine *engine, const ef__program *program, ef_str text,
                                ef__generation_list *list, bool *out_again, ef_error *err)
@@ -384,7 +358,7 @@ static ef_status try_take_over(ef_engine *engine, const ef__program *program, ef
     const ef__generation *generation = NULL;
     bool same = false;
     int64_t id, era;
-    ef_status st = read_and_check(engine, program, list, &generation, &same, err);
+    ef_status st = find_taken_over(engine, program, list, &generation, &same, err);
 
     *out_again = false;
     if (st != EF_OK || same)
@@ -402,7 +376,7 @@ static ef_status try_take_over(ef_engine *engine, const ef__program *program, ef
         st = ef__migration_dry_run(engine, generation, program, err);
     /* The dry run may have taken long: its cursor is computed from the present state. */
     if (st == EF_OK)
-        st = read_and_check(engine, program, list, &generation, &same, err);
+        st = find_taken_over(engine, program, list, &generation, &same, err);
     if (st != EF_OK || same)
         return st;
     st = generation->id != id || generation->era != era
@@ -431,7 +405,6 @@ static ef_status deploy_in_place(ef_engine *engine, const ef__program *program, 
 ef_status ef_projection_deploy_by(ef_engine *engine, const ef_deploy *deploy,
                                   ef_projection_list *out, ef_text *out_report, ef_error *err)
 {
-    ef__diagnostics *diagnostics;
     ef__program *program = NULL;
     ef_status st;
 
@@ -442,18 +415,8 @@ ef_status ef_projection_deploy_by(ef_engine *engine, const ef_deploy *deploy,
                                : "deploy");
     if (engine->options.read_only)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
-    if (out_report)
-        *out_report = (ef_text){0};
-    st = out_report
-             ? ef_program_check(deploy->file_name, deploy->text, EF_TEXT_PLAIN, out_report, err)
-             : EF_OK;
-    diagnostics = malloc(sizeof *diagnostics);
-    if (st == EF_OK && !diagnostics)
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while deploying");
-    if (st == EF_OK)
-        st = ef__program_compile(ef_str_from(deploy->file_name), deploy->text, &program,
-                                 diagnostics, err);
-    free(diagnostics);
+    st = ef__program_compile_reported(ef_str_from(deploy->file_name), deploy->text, &program,
+                                      out_report, err);
     if (st == EF_OK && deploy->refuse_superseded)
         st = refuse_superseded(engine, program, err);
     if (st == EF_OK)
@@ -512,9 +475,7 @@ static ef_status set_state(ef_engine *engine, ef_str name, bool pause, ef_str ac
     if (!engine)
         return ef_fail(err, EF_BAD_INPUT, "engine is NULL");
     for (int tries = 0; st == EF_CONFLICT && tries < EF__ENGINE_RESTARTS_MAX; tries++) {
-        st = ef__memory_prepare(&list.room, err);
-        if (st == EF_OK)
-            st = engine->views->ops->generation_ls(engine->views, name, &list, err);
+        st = ef__engine_generations(engine, name, &list, err);
         if (st == EF_OK && !list.count)
             st = ef__projection_unknown(engine, name, err);
         if (st == EF_OK && tries == 0)

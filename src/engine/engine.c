@@ -354,18 +354,15 @@ static const ef__program *find_compiled(const ef_engine *engine, const ef__gener
 static ef_status compile_program(ef_engine *engine, const ef__generation *generation,
                                  const ef__program **out, ef_error *err)
 {
-    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
     ef__compiled *compiled = calloc(1, sizeof *compiled);
     ef_status st;
 
-    if (!diagnostics || !compiled)
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while compiling a program");
-    else if (ef__generation_in_c(generation))
-        st = ef__c_function_compile(engine, generation, &compiled->program, err);
-    else
-        st = ef__program_compile(generation->name, generation->program, &compiled->program,
-                                 diagnostics, err);
-    free(diagnostics);
+    if (!compiled)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while compiling a program");
+    st = ef__generation_in_c(generation)
+             ? ef__c_function_compile(engine, generation, &compiled->program, err)
+             : ef__program_compile_reported(generation->name, generation->program,
+                                            &compiled->program, NULL, err);
     if (st != EF_OK) {
         free(compiled);
         return st;
@@ -497,10 +494,7 @@ ef_status ef__engine_active_generation(ef_engine *engine, ef_str name, ef__gener
 {
     ef_status st = ef__engine_generations(engine, name, list, err);
 
-    *out = NULL;
-    for (size_t i = 0; st == EF_OK && i < list->count; i++)
-        if (list->items[i].active)
-            *out = &list->items[i];
+    *out = st == EF_OK ? ef__generation_active(list) : NULL;
     if (st == EF_OK && !*out)
         st = ef__projection_unknown(engine, name, err);
     return st;

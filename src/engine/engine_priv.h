@@ -186,6 +186,10 @@ ef_status ef__live_set_choose(ef_engine *engine, const ef__live_choice *choice, 
                               ef_error *err);
 void ef__live_set_release(ef__live_set *set);
 
+/* Compiles a program; with `out_report`, writes what ef_program_check does. (program.c) */
+ef_status ef__program_compile_reported(ef_str file, ef_str text, ef__program **out,
+                                       ef_text *out_report, ef_error *err);
+
 /*
  * Projections written in C. The program text of one is "c projection NAME version N" with its
  * indexes. It is log-ordered: the queue never brings its events, so that a process without the
@@ -221,6 +225,8 @@ ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err);
 /* The generations of `name`, "": of all projections. Release `out->room`. */
 ef_status ef__engine_generations(ef_engine *engine, ef_str name, ef__generation_list *out,
                                  ef_error *err);
+/* The first active generation of a list; NULL: none. */
+const ef__generation *ef__generation_active(const ef__generation_list *list);
 /* The active generation of `name`; EF_NOT_FOUND. Owned by `list`. */
 ef_status ef__engine_active_generation(ef_engine *engine, ef_str name, ef__generation_list *list,
                                        const ef__generation **out, ef_error *err);

@@ -19,10 +19,8 @@
 ef_status ef__generations_read(ef_engine *engine, ef_str name, ef__generation_list *out,
                                ef_error *err)
 {
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef_status st = ef__engine_generations(engine, name, out, err);
 
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, name, out, err);
     if (st == EF_OK && (name.len == 0 || out->count == 0))
         st = ef__projection_unknown(engine, name, err);
     return st;
@@ -36,12 +34,33 @@ const ef__generation *ef__generation_number(const ef__generation_list *list, int
     return NULL;
 }
 
-static const ef__generation *active_of(const ef__generation_list *list)
+const ef__generation *ef__generation_active(const ef__generation_list *list)
 {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].active)
             return &list->items[i];
     return NULL;
+}
+
+int64_t ef__generation_highest(const ef__generation_list *list)
+{
+    int64_t highest = 0;
+
+    for (size_t i = 0; i < list->count; i++)
+        highest = list->items[i].number > highest ? list->items[i].number : highest;
+    return highest;
+}
+
+ef_status ef__generation_add_build(ef_engine *engine, const ef__generation *active, int64_t number,
+                                   ef__generation_state state, int64_t *out_id, ef_error *err)
+{
+    ef__generation made = *active;
+
+    made.number = (int32_t)number; /* unique: a late driver cannot add a second one */
+    made.state = state;
+    made.active = false;
+    made.position = made.seam = made.created_us = 0;
+    return engine->views->ops->generation_add(engine->views, &made, out_id, err);
 }
 
 static bool matches_choice(const ef__generation *generation, const ef_generation_choice *target)
@@ -80,10 +99,15 @@ static ef_status check_route(const ef_engine *engine, const ef_generation_choice
     return EF_OK;
 }
 
-static ef_status check_writable(const ef_engine *engine, ef_error *err)
+/* Checks the arguments of an operation that changes the projection, and reads its generations. */
+static ef_status begin_change(ef_engine *engine, const ef_generation_choice *target, bool chosen,
+                              ef__generation_list *list, ef_error *err)
 {
-    return engine->options.read_only ? ef_fail(err, EF_MISUSE, "the engine was opened read-only")
-                                     : EF_OK;
+    ef_status st = check_route(engine, target, chosen, err);
+
+    if (st == EF_OK && engine->options.read_only)
+        st = ef_fail(err, EF_MISUSE, "the engine was opened read-only");
+    return st == EF_OK ? ef__generations_read(engine, target->projection, list, err) : st;
 }
 
 /* --- switching -------------------------------------------------------------------------------- */
@@ -194,15 +218,11 @@ ef_status ef_projection_switch(ef_engine *engine, const ef_generation_choice *ta
 {
     ef__generation_list list = {0};
     const ef__generation *to = NULL, *from;
-    ef_status st = check_route(engine, target, true, err);
+    ef_status st = begin_change(engine, target, true, &list, err);
 
     if (st == EF_OK)
-        st = check_writable(engine, err);
-    if (st == EF_OK)
-        st = ef__generations_read(engine, target->projection, &list, err);
-    if (st == EF_OK)
         st = choose_generation(&list, target, &to, err);
-    from = active_of(&list);
+    from = ef__generation_active(&list);
     if (st == EF_OK && to->active)
         st = ef_fail(err, EF_CONFLICT, "projection \"%.*s\": generation %d is active already",
                      EF_STR_ARG(to->name), (int)to->number);
@@ -222,13 +242,9 @@ ef_status ef_projection_rollback(ef_engine *engine, const ef_generation_choice *
 {
     ef__generation_list list = {0};
     const ef__generation *to = NULL, *from = NULL;
-    ef_status st = check_route(engine, target, false, err);
+    ef_status st = begin_change(engine, target, false, &list, err);
 
-    if (st == EF_OK)
-        st = check_writable(engine, err);
-    if (st == EF_OK)
-        st = ef__generations_read(engine, target->projection, &list, err);
-    from = active_of(&list);
+    from = ef__generation_active(&list);
     if (st == EF_OK && (!from || from->replaced <= 0))
         st = ef_fail(err, EF_NOT_FOUND,
                      "projection \"%.*s\" has no earlier active generation to roll back to",
@@ -369,12 +385,8 @@ ef_status ef_projection_retire(ef_engine *engine, const ef_generation_choice *ta
 {
     ef__generation_list list = {0};
     int64_t count = 0;
-    ef_status st = check_route(engine, target, true, err);
+    ef_status st = begin_change(engine, target, true, &list, err);
 
-    if (st == EF_OK)
-        st = check_writable(engine, err);
-    if (st == EF_OK)
-        st = ef__generations_read(engine, target->projection, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (list.items[i].active && matches_choice(&list.items[i], target) && target->generation)
             st =
@@ -384,7 +396,7 @@ ef_status ef_projection_retire(ef_engine *engine, const ef_generation_choice *ta
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         count += may_retire(&list.items[i], target);
     if (st == EF_OK && count == 0)
-        st = active_of(&list) && matches_choice(active_of(&list), target)
+        st = ef__generation_active(&list) && matches_choice(ef__generation_active(&list), target)
                  ? ef_fail(err, EF_CONFLICT,
                            "projection \"%.*s\": version %d is active; switch to another one first",
                            EF_STR_ARG(target->projection), (int)target->version)

@@ -33,12 +33,6 @@ static ef_status move_text(ef__buf *buf, ef_text *out, ef_error *err)
     return EF_OK;
 }
 
-static ef_status compile_program(const char *file_name, ef_str text, ef__program **out,
-                                 ef__diagnostics *diagnostics, ef_error *err)
-{
-    return ef__program_compile(ef_str_from(file_name), text, out, diagnostics, err);
-}
-
 static ef_status write_report(const ef__diagnostics *diagnostics, ef_str text, ef_text_form form,
                               ef_text *out, ef_error *err)
 {
@@ -55,75 +49,83 @@ static ef_status write_report(const ef__diagnostics *diagnostics, ef_str text, e
     return move_text(&buf, out, err);
 }
 
-ef_status ef_program_check(const char *file_name, ef_str text, ef_text_form form,
-                           ef_text *out_report, ef_error *err)
+/* Compiles, and writes a report if `reports` is true or the program has errors. */
+static ef_status compile_and_report(ef_str file, ef_str text, ef_text_form form, bool reports,
+                                    ef__program **out, ef_text *out_report, ef_error *err)
 {
     ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
-    ef__program *program = NULL;
     ef_error scratch = EF_ERROR_INIT;
-    ef_status st, reported;
+    ef_status st, reported = EF_OK;
 
+    *out = NULL;
     if (!out_report || !diagnostics) {
         free(diagnostics);
         return ef_fail(err, out_report ? EF_NO_MEMORY : EF_BAD_INPUT, "out_report is NULL");
     }
     *out_report = (ef_text){0};
-    ef__diagnostics_init(diagnostics, ef_str_from(file_name));
-    st = compile_program(file_name, text, &program, diagnostics, err);
-    reported = write_report(diagnostics, text, form, out_report, &scratch);
+    st = ef__program_compile(file, text, out, diagnostics, err);
+    if (reports || st != EF_OK)
+        reported = write_report(diagnostics, text, form, out_report, &scratch);
     if (st == EF_OK && reported != EF_OK && err)
         *err = scratch;
-    ef__program_close(program);
     free(diagnostics);
     return st != EF_OK ? st : reported;
+}
+
+ef_status ef_program_check(const char *file_name, ef_str text, ef_text_form form,
+                           ef_text *out_report, ef_error *err)
+{
+    ef__program *program;
+    ef_status st =
+        compile_and_report(ef_str_from(file_name), text, form, true, &program, out_report, err);
+
+    ef__program_close(program);
+    return st;
 }
 
 ef_status ef_program_explain(const char *file_name, ef_str text, ef_text_form form,
                              ef_text *out_report, ef_error *err)
 {
     static const ef__explain_as as[] = {EF__EXPLAIN_TEXT, EF__EXPLAIN_JSON, EF__EXPLAIN_DOT};
-    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
     ef__buf buf = EF__BUF_INIT(REPORT_BYTES_MAX);
-    ef__program *program = NULL;
-    ef_status st;
+    ef__program *program;
+    ef_status st =
+        compile_and_report(ef_str_from(file_name), text, form == EF_TEXT_DOT ? EF_TEXT_PLAIN : form,
+                           false, &program, out_report, err);
 
-    if (!out_report || !diagnostics) {
-        free(diagnostics);
-        return ef_fail(err, out_report ? EF_NO_MEMORY : EF_BAD_INPUT, "out_report is NULL");
-    }
-    *out_report = (ef_text){0};
-    ef__diagnostics_init(diagnostics, ef_str_from(file_name));
-    st = compile_program(file_name, text, &program, diagnostics, err);
-    if (st != EF_OK)
-        (void)write_report(diagnostics, text, form == EF_TEXT_DOT ? EF_TEXT_PLAIN : form,
-                           out_report, NULL);
-    else
+    if (st == EF_OK)
         st = ef__program_explain(program, as[form], &buf, err);
     if (st == EF_OK)
         st = move_text(&buf, out_report, err);
     else
         ef__buf_release(&buf);
     ef__program_close(program);
-    free(diagnostics);
+    return st;
+}
+
+ef_status ef__program_compile_reported(ef_str file, ef_str text, ef__program **out,
+                                       ef_text *out_report, ef_error *err)
+{
+    ef_text dropped;
+    ef_status st = compile_and_report(file, text, EF_TEXT_PLAIN, out_report != NULL, out,
+                                      out_report ? out_report : &dropped, err);
+
+    if (!out_report)
+        ef_text_release(&dropped);
     return st;
 }
 
 ef_status ef_program_name(ef_str text, char *out, size_t size, ef_error *err)
 {
-    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
-    ef__program *program = NULL;
+    ef__program *program;
     ef_status st;
 
-    if (!out || !diagnostics) {
-        free(diagnostics);
-        return out ? ef_fail(err, EF_NO_MEMORY, "memory ran out")
-                   : ef_fail(err, EF_BAD_INPUT, "out is NULL");
-    }
-    st = compile_program("program", text, &program, diagnostics, err);
+    if (!out)
+        return ef_fail(err, EF_BAD_INPUT, "out is NULL");
+    st = ef__program_compile_reported(EF_STR("program"), text, &program, NULL, err);
     if (st == EF_OK)
         (void)snprintf(out, size, "%.*s", EF_STR_ARG(ef__program_name(program)));
     ef__program_close(program);
-    free(diagnostics);
     return st;
 }
 
@@ -179,18 +181,15 @@ void ef__c_functions_release(ef__c_function *function)
  * field may be indexed. */
 static ef_status compile_head(ef_str head, ef__program **out, ef_error *err)
 {
-    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
     ef__buf text = EF__BUF_INIT(HEAD_BYTES_MAX + 64);
     ef_status st;
 
     (void)ef__buf_add_str(&text, (ef_str){head.ptr + strlen(MARK), head.len - strlen(MARK)});
     (void)ef__buf_add_text(&text, "\non *\n  view = data\n");
-    st =
-        diagnostics && !text.failed
-            ? ef__program_compile(EF_STR("C projection"), ef__buf_str(&text), out, diagnostics, err)
-            : no_memory(err);
+    st = text.failed ? no_memory(err)
+                     : ef__program_compile_reported(EF_STR("C projection"), ef__buf_str(&text), out,
+                                                    NULL, err);
     ef__buf_release(&text);
-    free(diagnostics);
     return st;
 }
 

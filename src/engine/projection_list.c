@@ -258,9 +258,7 @@ ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *o
     out->count = 0;
     st = ef__memory_prepare(&out->room, err);
     if (st == EF_OK)
-        st = ef__memory_prepare(&list.room, err);
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, name, &list, err);
+        st = ef__engine_generations(engine, name, &list, err);
     if (st == EF_OK && name.len && !list.count)
         st = ef__projection_unknown(engine, name, err);
     if (st == EF_OK) {

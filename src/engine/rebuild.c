@@ -33,7 +33,6 @@ typedef struct rebuild_pair {
     const ef__generation *active;
     const ef__generation *built;   /* of this run; NULL before it is created */
     const ef__generation *retired; /* of this run, being removed; NULL: none */
-    int64_t highest;               /* number of a generation of the projection */
 } rebuild_pair;
 
 /* Changes the state of a run in memory; ef__run_save stores it. */
@@ -73,32 +72,23 @@ static void move_to_active(ef__run_drive *drive)
 
 /* --- finding the generations ------------------------------------------------------------------ */
 
-/* Another program may have been deployed under the reserved number. */
-static bool is_ours(const ef__generation *generation, const ef__generation *active,
-                    const ef__detail *detail)
-{
-    return generation->number == detail->built && generation->version == active->version;
-}
-
 static ef_status read_builds(ef__run_drive *drive, rebuild_pair *out, ef_error *err)
 {
     ef_status st = ef__generations_read(drive->engine, drive->run.projection, &out->list, err);
 
-    out->active = out->built = out->retired = NULL;
-    out->highest = 0;
-    for (size_t i = 0; st == EF_OK && i < out->list.count; i++) {
-        const ef__generation *generation = &out->list.items[i];
-        out->active = generation->active ? generation : out->active;
-        out->highest = generation->number > out->highest ? generation->number : out->highest;
-    }
+    out->active = st == EF_OK ? ef__generation_active(&out->list) : NULL;
+    out->built = out->retired = NULL;
     if (st == EF_OK && !out->active)
         st = ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no active generation: deploy it",
                      EF_STR_ARG(drive->run.projection));
-    for (size_t i = 0; st == EF_OK && i < out->list.count; i++)
-        if (is_ours(&out->list.items[i], out->active, &drive->detail)) {
-            bool is_retired = out->list.items[i].state == EF__GENERATION_RETIRED;
-            *(is_retired ? &out->retired : &out->built) = &out->list.items[i];
-        }
+    for (size_t i = 0; st == EF_OK && i < out->list.count; i++) {
+        const ef__generation *generation = &out->list.items[i];
+        bool is_retired = generation->state == EF__GENERATION_RETIRED;
+        /* Another program may have been deployed under the reserved number. */
+        if (generation->number == drive->detail.built &&
+            generation->version == out->active->version)
+            *(is_retired ? &out->retired : &out->built) = generation;
+    }
     if (st == EF_OK && ef__c_function_missing(drive->engine, out->active))
         st = ef_fail(err, EF_UNSUPPORTED,
                      "projection \"%.*s\" is written in C, and its function is not registered in "
@@ -109,30 +99,22 @@ static ef_status read_builds(ef__run_drive *drive, rebuild_pair *out, ef_error *
 
 /* --- creating the new generation -------------------------------------------------------------- */
 
-static ef_status reserve_number(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
-{
-    drive->detail.generation = builds->active->number;
-    drive->detail.built = builds->highest + 1;
-    move_state(drive, EF__REBUILD_RESERVED);
-    return ef__run_save(drive, err);
-}
-
 static ef_status create_generation(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
-    ef_views *views = drive->engine->views;
-    ef__generation made = *builds->active;
-    int64_t id;
+    int64_t number = ef__generation_highest(&builds->list) + 1, id;
     ef_status st;
 
-    if (drive->detail.built != builds->highest + 1) { /* another one was created or removed */
-        drive->detail.built = builds->highest + 1;
+    if (drive->detail.rebuild == EF__REBUILD_REQUESTED) {
+        drive->detail.generation = builds->active->number;
+        move_state(drive, EF__REBUILD_RESERVED);
+    }
+    if (drive->detail.built !=
+        number) { /* none is reserved, or another one was created or removed */
+        drive->detail.built = number;
         return ef__run_save(drive, err);
     }
-    made.number = (int32_t)drive->detail.built; /* unique: a late driver cannot add a second one */
-    made.state = EF__GENERATION_CATCHING_UP;
-    made.active = false;
-    made.position = made.seam = made.created_us = 0;
-    st = views->ops->generation_add(views, &made, &id, err);
+    st = ef__generation_add_build(drive->engine, builds->active, number, EF__GENERATION_CATCHING_UP,
+                                  &id, err);
     ef__journal_wake(drive->engine->journal); /* for the cursor driver */
     return st;
 }
@@ -430,8 +412,6 @@ static ef_status step_rebuild(ef__run_drive *drive, rebuild_pair *builds, ef_err
         if (st != EF_OK || migrates)
             return st;
     }
-    if (drive->detail.rebuild == EF__REBUILD_REQUESTED)
-        return reserve_number(drive, builds, err);
     if (is_verify && drive->detail.rebuild == EF__REBUILD_COMPARED && !builds->built)
         return remove_side_build(drive, builds, err);
     if (!is_verify && !in_place && builds->built && builds->built->active)

@@ -21,54 +21,51 @@
 
 typedef enum field_kind { FIELD_INT, FIELD_BOOL, FIELD_STATE, FIELD_STR, FIELD_JSON } field_kind;
 
-/* The JSON key for each step that a rebuild has done. */
-enum { DONE_SWAPPED = 1, DONE_COMPARED = 2, DONE_SWITCHED = 4 };
-
-static const unsigned done_by_state[] = {[EF__REBUILD_REPLACED] = DONE_SWAPPED,
-                                         [EF__REBUILD_COMPARED] = DONE_COMPARED,
-                                         [EF__REBUILD_SWITCHED] = DONE_COMPARED | DONE_SWITCHED,
-                                         [EF__REBUILD_ADOPTED] = DONE_SWITCHED};
+static const char *const STATES[] = {"requested", "reserved", "replaced",
+                                     "compared",  "switched", "adopted"};
 
 static const struct field {
     const char *key;
     field_kind kind;
     size_t at;
-    unsigned done; /* FIELD_STATE: the key is true in states that have this bit */
 } FIELDS[] = {
 #define FIELD(name, kind)                                                                          \
     {                                                                                              \
-#name, kind, offsetof(ef__detail, name), 0                                                 \
-    }
-#define DONE(key, bit)                                                                             \
-    {                                                                                              \
-        key, FIELD_STATE, offsetof(ef__detail, rebuild), bit                                       \
+#name, kind, offsetof(ef__detail, name)                                                    \
     }
     FIELD(stream, FIELD_STR),         FIELD(type, FIELD_STR),       FIELD(all_tenants, FIELD_BOOL),
     FIELD(from_us, FIELD_INT),        FIELD(to_us, FIELD_INT),      FIELD(after_seq, FIELD_INT),
     FIELD(until_seq, FIELD_INT),      FIELD(in_place, FIELD_BOOL),  FIELD(no_switch, FIELD_BOOL),
     FIELD(switch_anyway, FIELD_BOOL), FIELD(upper, FIELD_INT),      FIELD(last_seq, FIELD_INT),
-    FIELD(generation, FIELD_INT),     FIELD(built, FIELD_INT),      DONE("swapped", DONE_SWAPPED),
+    FIELD(generation, FIELD_INT),     FIELD(built, FIELD_INT),      FIELD(rebuild, FIELD_STATE),
     FIELD(applied, FIELD_INT),        FIELD(duplicates, FIELD_INT), FIELD(ignored, FIELD_INT),
-    FIELD(failed, FIELD_INT),         FIELD(deferred, FIELD_INT),   DONE("compared", DONE_COMPARED),
-    DONE("switched", DONE_SWITCHED),  FIELD(views, FIELD_INT),      FIELD(differences, FIELD_INT),
-    FIELD(examples, FIELD_JSON),
-#undef DONE
+    FIELD(failed, FIELD_INT),         FIELD(deferred, FIELD_INT),   FIELD(views, FIELD_INT),
+    FIELD(differences, FIELD_INT),    FIELD(examples, FIELD_JSON),
 #undef FIELD
 };
 #define FIELD_COUNT (sizeof FIELDS / sizeof FIELDS[0])
 
-static ef__rebuild_state rebuild_state_of(unsigned done, int64_t built)
+/* Without a state in the record, it follows from the number of the new generation; in a record of
+ * an earlier version, from three keys. */
+static ef__rebuild_state state_without_name(const ef__json *tree, int64_t built)
 {
-    for (size_t state = EF__REBUILD_REPLACED; state <= EF__REBUILD_ADOPTED; state++)
-        if (done == done_by_state[state])
-            return (ef__rebuild_state)state;
-    return built ? EF__REBUILD_RESERVED : EF__REBUILD_REQUESTED;
+    static const char *const KEYS[] = {"swapped", "compared", "switched"};
+    bool is_true[3];
+
+    for (size_t i = 0; i < 3; i++) {
+        const ef__json *found = ef__json_get(tree, KEYS[i]);
+        is_true[i] = found && found->kind == EF__JSON_TRUE;
+    }
+    return is_true[0]   ? EF__REBUILD_REPLACED
+           : is_true[1] ? (is_true[2] ? EF__REBUILD_SWITCHED : EF__REBUILD_COMPARED)
+           : is_true[2] ? EF__REBUILD_ADOPTED
+           : built      ? EF__REBUILD_RESERVED
+                        : EF__REBUILD_REQUESTED;
 }
 
 ef_status ef__detail_parse(ef_str text, ef__arena *arena, ef__detail *out, ef_error *err)
 {
     ef__json *tree = NULL;
-    unsigned done = 0;
     ef_status st;
 
     *out = (ef__detail){0};
@@ -85,11 +82,15 @@ ef_status ef__detail_parse(ef_str text, ef__arena *arena, ef__detail *out, ef_er
         else if (FIELDS[i].kind == FIELD_BOOL)
             *(bool *)at = found->kind == EF__JSON_TRUE;
         else if (FIELDS[i].kind == FIELD_STATE)
-            done |= found->kind == EF__JSON_TRUE ? FIELDS[i].done : 0;
+            for (size_t n = 0; n < sizeof STATES / sizeof STATES[0]; n++)
+                out->rebuild = ef_str_equal(found->text, ef_str_from(STATES[n]))
+                                   ? (ef__rebuild_state)n
+                                   : out->rebuild;
         else
             *(ef_str *)(void *)at = found->text;
     }
-    out->rebuild = rebuild_state_of(done, out->built);
+    if (st == EF_OK && out->rebuild == EF__REBUILD_REQUESTED)
+        out->rebuild = state_without_name(tree, out->built);
     return st;
 }
 
@@ -97,18 +98,18 @@ static void write_field(ef__json_writer *writer, const struct field *field, cons
 {
     ef_str text = field->kind < FIELD_STR ? (ef_str){0} : *(const ef_str *)at;
 
+    if (field->kind == FIELD_STATE && *(const ef__rebuild_state *)at > EF__REBUILD_RESERVED)
+        text = ef_str_from(STATES[*(const ef__rebuild_state *)at]);
     if (field->kind == FIELD_INT    ? *(const int64_t *)at == 0
         : field->kind == FIELD_BOOL ? !*(const bool *)at
-        : field->kind == FIELD_STATE
-            ? !(done_by_state[*(const ef__rebuild_state *)at] & field->done)
-            : text.len == 0)
+                                    : text.len == 0)
         return;
     ef__json_key(writer, field->key);
     if (field->kind == FIELD_INT)
         ef__json_int(writer, *(const int64_t *)at);
-    else if (field->kind == FIELD_BOOL || field->kind == FIELD_STATE)
+    else if (field->kind == FIELD_BOOL)
         ef__json_bool(writer, true);
-    else if (field->kind == FIELD_STR)
+    else if (field->kind != FIELD_JSON)
         ef__json_str(writer, text);
     else
         ef__json_raw(writer, text);
@@ -537,8 +538,9 @@ ef_status ef_run_verdict(const ef_run *run, ef_verdict *out, ef_error *err)
 
     *out = (ef_verdict){.generation = (int32_t)detail.generation,
                         .built = (int32_t)detail.built,
-                        .compared = done_by_state[detail.rebuild] & DONE_COMPARED,
-                        .switched = done_by_state[detail.rebuild] & DONE_SWITCHED,
+                        .compared = detail.rebuild == EF__REBUILD_COMPARED ||
+                                    detail.rebuild == EF__REBUILD_SWITCHED,
+                        .switched = detail.rebuild >= EF__REBUILD_SWITCHED,
                         .views = detail.views,
                         .differences = detail.differences,
                         .examples = detail.examples}; /* points into run->detail, not the arena */

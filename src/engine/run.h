@@ -29,8 +29,8 @@
  * adopted    the new generation is active without a stored comparison: an operator switched, or the
  *            response to the run's own switch was lost
  *
- * Only move_state in rebuild.c changes it. The JSON detail has the keys swapped, compared and
- * switched.
+ * Only move_state in rebuild.c changes it. The JSON detail has it by name in "rebuild", except for
+ * the first two, which follow from `built`.
  */
 typedef enum ef__rebuild_state {
     EF__REBUILD_REQUESTED,
@@ -106,6 +106,11 @@ ef_status ef__run_file(ef_engine *engine, const ef_run *run, const ef__detail *d
 
 /* --- generations (generation.c) --------------------------------------------------------------- */
 
+/* Adds a generation with the program of `active`, and nothing folded. */
+ef_status ef__generation_add_build(ef_engine *engine, const ef__generation *active, int64_t number,
+                                   ef__generation_state state, int64_t *out_id, ef_error *err);
+/* The highest number in the list. */
+int64_t ef__generation_highest(const ef__generation_list *list);
 /* The generation of that number; NULL when there is none. */
 const ef__generation *ef__generation_number(const ef__generation_list *list, int64_t number);
 ef_status ef__generations_read(ef_engine *engine, ef_str name, ef__generation_list *out,

@@ -13,6 +13,7 @@
 #include "../base/limits.h"
 #include "../journal/journal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -252,42 +253,32 @@ static ef_status load_marks(seed_run *seeding, ef_error *err)
 
 static ef_status create_generation(seed_run *seeding, ef__run_drive *drive, ef_error *err)
 {
-    ef_views *views = seeding->engine->views;
-    const ef__generation *active = NULL;
-    ef__generation made;
-    int64_t highest = 0, id;
-    ef_status st =
-        ef__generations_read(seeding->engine, seeding->seed->projection, &seeding->list, err);
+    ef_engine *engine = seeding->engine;
+    const ef__generation *active = NULL, *made;
+    int64_t id;
+    ef_status st = ef__generations_read(engine, seeding->seed->projection, &seeding->list, err);
 
-    for (size_t i = 0; st == EF_OK && i < seeding->list.count; i++) {
-        active = seeding->list.items[i].active ? &seeding->list.items[i] : active;
-        highest = seeding->list.items[i].number > highest ? seeding->list.items[i].number : highest;
-    }
-    if (st == EF_OK && !active)
+    if (st == EF_OK && !(active = ef__generation_active(&seeding->list)))
         st = ef_fail(err, EF_NOT_FOUND, "projection \"%.*s\" has no active generation",
                      EF_STR_ARG(seeding->seed->projection));
     if (st == EF_OK)
-        st = ef__generation_check_migrated(seeding->engine, active, err);
+        st = ef__generation_check_migrated(engine, active, err);
     if (st != EF_OK)
         return st;
     drive->detail.generation = active->number;
-    drive->detail.built = highest + 1;
-    if ((st = ef__run_save(drive, err)) != EF_OK)
+    drive->detail.built = ef__generation_highest(&seeding->list) + 1;
+    st = ef__run_save(drive, err);
+    if (st == EF_OK)
+        st = ef__generation_add_build(engine, active, drive->detail.built, EF__GENERATION_PAUSED,
+                                      &id, err);
+    if (st == EF_OK)
+        st = ef__generations_read(engine, seeding->seed->projection, &seeding->list, err);
+    if (st != EF_OK)
         return st;
-    made = *active;
-    made.number = (int32_t)drive->detail.built;
-    made.state = EF__GENERATION_PAUSED;
-    made.active = false;
-    made.position = made.seam = made.created_us = 0;
-    st = views->ops->generation_add(views, &made, &id, err);
-    if (st == EF_OK)
-        st = ef__generations_read(seeding->engine, seeding->seed->projection, &seeding->list, err);
-    for (size_t i = 0; st == EF_OK && i < seeding->list.count; i++)
-        if (seeding->list.items[i].id == id)
-            seeding->made = seeding->list.items[i];
-    if (st == EF_OK)
-        st = ef__engine_program(seeding->engine, &seeding->made, &seeding->program, err);
-    return st;
+    made = ef__generation_number(&seeding->list, drive->detail.built);
+    assert(made);
+    seeding->made = *made;
+    return ef__engine_program(engine, &seeding->made, &seeding->program, err);
 }
 
 /* Sets the counts and the cursor, and starts the generation: events up to the position count as

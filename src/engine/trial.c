@@ -433,21 +433,6 @@ static ef_status fold_all(draft_state *drafting,
     return st;
 }
 
-static ef_status compile_draft(const ef_draft *draft, ef__program **out, ef_text *out_report,
-                               ef_error *err)
-{
-    ef__diagnostics *diagnostics = malloc(sizeof *diagnostics);
-    ef_status st =
-        diagnostics ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out while trying a draft");
-
-    if (st == EF_OK && out_report)
-        st = ef_program_check(draft->file_name, draft->text, EF_TEXT_PLAIN, out_report, err);
-    if (st == EF_OK)
-        st = ef__program_compile(ef_str_from(draft->file_name), draft->text, out, diagnostics, err);
-    free(diagnostics);
-    return st;
-}
-
 ef_status ef_projection_try_draft(ef_engine *engine, const ef_draft *draft,
                                   bool (*each)(void *context, const ef_draft_row *row),
                                   void *context, ef_draft_result *out, ef_text *out_report,
@@ -465,9 +450,8 @@ ef_status ef_projection_try_draft(ef_engine *engine, const ef_draft *draft,
         return ef_fail(err, EF_BAD_INPUT, "limit is %zu, at most %d failed events are tried",
                        draft->limit, EF_DRAFT_ROWS_MAX);
     *out = (ef_draft_result){0};
-    if (out_report)
-        *out_report = (ef_text){0};
-    st = compile_draft(draft, &program, out_report, err);
+    st = ef__program_compile_reported(ef_str_from(draft->file_name), draft->text, &program,
+                                      out_report, err);
     if (st == EF_OK) {
         out->version = (int32_t)ef__program_version(program);
         drafting.program = program;

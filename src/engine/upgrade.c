@@ -118,10 +118,8 @@ ef_status ef__views_upgrade(ef_engine *engine, ef_error *err)
 {
     ef__generation_list list = {0};
     ef__generation *items = NULL;
-    ef_status st = ef__memory_prepare(&list.room, err);
+    ef_status st = ef__engine_generations(engine, (ef_str){0}, &list, err);
 
-    if (st == EF_OK)
-        st = engine->views->ops->generation_ls(engine->views, (ef_str){0}, &list, err);
     if (st == EF_OK && is_old(list.items, list.count)) {
         items = calloc(list.count, sizeof *items);
         st = items ? EF_OK : ef__no_memory(err);
