@@ -49,11 +49,15 @@ typedef struct ef__lane_sweep_state {
     char after[EF_CURSOR_MAX]; /* last stream whose rows were added */
 } ef__lane_sweep_state;
 
-/* The gap check at the start of a worker: see gaps.c. */
+/* The progress of a gap check of one generation, page by page: see gaps.c. */
+typedef struct ef__gap_pass {
+    int64_t generation; /* 0: none */
+    char after[EF_CURSOR_MAX];
+} ef__gap_pass;
+
+/* The gap check at the start of a worker. */
 typedef struct ef__gap_check {
-    int64_t counted;           /* generations up to this id are counted */
-    bool found;                /* the events of one of them do not add up */
-    char after[EF_CURSOR_MAX]; /* the last stream that was checked */
+    ef__gap_pass pass; /* of the generation with the next higher id, one after the other */
     bool is_done;
     int64_t since_us; /* since when it waits for a short queue; 0: not yet */
 } ef__gap_check;
@@ -145,12 +149,6 @@ typedef struct ef__run_lease {
     int64_t token; /* 0: none */
     int64_t renewed_us;
 } ef__run_lease;
-
-/* The progress of a gap check of one generation, page by page: see ef__gaps_add_rows. */
-typedef struct ef__gap_pass {
-    int64_t generation; /* 0: none */
-    char after[EF_CURSOR_MAX];
-} ef__gap_pass;
 
 typedef struct ef__run_driver {
     pthread_mutex_t lock; /* guards all of it */

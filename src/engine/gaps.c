@@ -217,15 +217,13 @@ static ef_status counts_add_up(ef_engine *engine, const ef__generation *generati
     return st;
 }
 
-ef_status ef__gaps_add_rows(ef_engine *engine, const ef__generation *generation, bool *out_done,
-                            ef_error *err)
+/* Checks one page of streams of a generation. *out_done: that was the last page. */
+static ef_status step_pass(ef_engine *engine, ef__gap_pass *pass, const ef__generation *generation,
+                           bool *out_done, ef_error *err)
 {
-    ef__gap_pass *pass = &engine->runs.gap_pass;
     bool is_complete = generation->by_log;
     ef_status st = EF_OK;
 
-    assert(ef__mutex_is_locked(&engine->runs.lock));
-    *out_done = true;
     if (!is_complete && pass->generation != generation->id) {
         *pass = (ef__gap_pass){.generation = generation->id};
         st = counts_add_up(engine, generation, &is_complete, err);
@@ -233,8 +231,18 @@ ef_status ef__gaps_add_rows(ef_engine *engine, const ef__generation *generation,
     if (st == EF_OK && !is_complete)
         st = check_page(engine, generation->id, pass->after, add_rows_of_gap, engine, err);
     *out_done = st == EF_OK && !pass->after[0];
+    return st;
+}
+
+ef_status ef__gaps_add_rows(ef_engine *engine, const ef__generation *generation, bool *out_done,
+                            ef_error *err)
+{
+    ef_status st;
+
+    assert(ef__mutex_is_locked(&engine->runs.lock));
+    st = step_pass(engine, &engine->runs.gap_pass, generation, out_done, err);
     if (*out_done)
-        *pass = (ef__gap_pass){0};
+        engine->runs.gap_pass = (ef__gap_pass){0};
     return st;
 }
 
@@ -253,51 +261,45 @@ static bool has_waited(ef_engine *engine)
     return now_us - engine->queue.gaps.since_us >= CHECK_DELAY_MAX_US;
 }
 
-/* Counts one more generation. *out_more: there are others. */
-static ef_status count_next(ef_engine *engine, bool *out_more, ef_error *err)
+/* Continues with the generation of the pass, or begins with the next one. *out_more: there is more
+ * to check. */
+static ef_status check_next(ef_engine *engine, bool *out_more, ef_error *err)
 {
+    ef__gap_pass *pass = &engine->queue.gaps.pass;
+    int64_t from = pass->generation + !pass->after[0];
     ef__live_set set = {0};
     const ef__generation *next = NULL;
-    bool is_complete = true;
+    bool done = true;
     size_t left = 0;
     ef_status st = ef__live_set_read(engine, true, &set, err);
 
     for (size_t i = 0; st == EF_OK && i < set.count; i++) {
         const ef__generation *generation = set.items[i].generation;
-        if (!set.items[i].keeps_rows)
+        if (!set.items[i].keeps_rows || generation->id < from)
             continue;
-        left += generation->id > engine->queue.gaps.counted;
-        if (generation->id > engine->queue.gaps.counted && (!next || generation->id < next->id))
+        left++;
+        if (!next || generation->id < next->id)
             next = generation;
     }
-    *out_more = left > 1;
     if (next)
-        st = counts_add_up(engine, next, &is_complete, err);
-    if (next && st == EF_OK) {
-        engine->queue.gaps.counted = next->id;
-        engine->queue.gaps.found = engine->queue.gaps.found || !is_complete;
-    }
+        st = step_pass(engine, pass, next, &done, err);
+    *out_more = left > 1 || !done;
     ef__live_set_release(&set);
     return st;
 }
 
-/* Per tick, one generation is counted; then, if one does not add up, one page of streams is
- * checked. Between ticks leases are renewed and a stop is noticed. */
+/* One step per tick: between ticks leases are renewed and a stop is noticed. */
 ef_status ef__gaps_startup_check(ef_engine *engine, ef_tick *tick, ef_error *err)
 {
     bool more = false;
-    ef_status st = EF_OK;
+    ef_status st;
 
     assert(ef__mutex_is_locked(&engine->queue.lock));
     if (!ef__gaps_check_is_pending(engine) || (tick->more && !has_waited(engine)))
         return EF_OK;
-    if (!engine->queue.gaps.after[0])
-        st = count_next(engine, &more, err);
-    if (st == EF_OK && !more && engine->queue.gaps.found)
-        st = check_page(engine, 0, engine->queue.gaps.after, add_rows_of_gap, engine, err);
-    engine->queue.gaps.is_done = st == EF_OK && !more && !engine->queue.gaps.after[0];
-    if (more || engine->queue.gaps.found)
-        tick->more = true; /* more pages, or the rows that were added */
+    st = check_next(engine, &more, err);
+    engine->queue.gaps.is_done = st == EF_OK && !more;
+    tick->more = true; /* the next page or generation, or the rows that were added */
     return st;
 }
 

@@ -162,7 +162,7 @@ static void request_gap_check(ef_engine *engine)
 {
     pthread_mutex_lock(&engine->queue.lock);
     engine->queue.gaps.is_done = false;
-    engine->queue.gaps.after[0] = '\0';
+    engine->queue.gaps.pass = (ef__gap_pass){0};
     pthread_mutex_unlock(&engine->queue.lock);
 }
 

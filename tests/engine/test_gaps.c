@@ -165,6 +165,39 @@ static void a_worker_closes_gaps_when_it_starts(void **state)
     fixture_close(f);
 }
 
+static ef_status refuse_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
+{
+    (void)views;
+    (void)commit;
+    return ef_fail(err, EF_BUSY, "the test refuses it");
+}
+
+/* In this mode nothing but the gap check brings the event again. */
+static void a_gap_of_a_failed_inline_fold_is_closed_by_a_worker(void **state)
+{
+    fixture fx, *f = &fx;
+    const ef__views_ops *ops;
+    ef__views_ops refusing;
+
+    (void)state;
+    start(f);
+    append(f, "s", "added", GOOD);
+    drain(f);
+    CHECK(f->engine->queue.gaps.is_done);
+    ops = f->engine->views->ops;
+    refusing = *ops;
+    refusing.commit = refuse_commit;
+    f->engine->views->ops = &refusing;
+    append(f, "s", "added", GOOD);
+    f->engine->views->ops = ops;
+    CHECK(!f->engine->queue.gaps.is_done);
+    CHECK_INT(1, gap_count(f));
+    drain(f);
+    CHECK_INT(0, gap_count(f));
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    fixture_close(f);
+}
+
 /* Of two workers only the holder of the first partition checks; the later one checks when it gets
  * that partition. */
 static void only_one_worker_checks_for_gaps(void **state)
@@ -279,6 +312,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(lag_is_not_a_gap),
         cmocka_unit_test(ignored_events_are_not_a_gap),
         cmocka_unit_test(a_worker_closes_gaps_when_it_starts),
+        cmocka_unit_test(a_gap_of_a_failed_inline_fold_is_closed_by_a_worker),
         cmocka_unit_test(only_one_worker_checks_for_gaps),
         cmocka_unit_test(a_long_queue_is_applied_before_the_gap_check),
         cmocka_unit_test(a_gap_check_waits_for_a_long_queue_a_minute_at_most),
