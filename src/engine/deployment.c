@@ -58,15 +58,9 @@ static ef_status keep_place(ef_engine *engine, const ef__generation *generation,
     as_of = as_of < failed ? as_of : failed - 1;
     if (as_of <= generation->position || as_of > ef__generation_done(generation))
         return EF_OK;
-    return engine->views->ops->commit(
-        engine->views,
-        &(ef__views_commit){.generations =
-                                &(ef__generation_change){.generation = generation->id,
-                                                         .era = generation->era,
-                                                         .cursor_before = generation->position,
-                                                         .cursor_after = as_of},
-                            .generation_count = 1},
-        err);
+    return ef__generation_commit(
+        engine, generation,
+        (ef__generation_change){.cursor_before = generation->position, .cursor_after = as_of}, err);
 }
 
 /* --- deploying -------------------------------------------------------------------------------- */

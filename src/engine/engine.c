@@ -441,6 +441,15 @@ ef_status ef__live_set_choose(ef_engine *engine, const ef__live_choice *choice, 
     return st;
 }
 
+ef_status ef__generation_commit(ef_engine *engine, const ef__generation *generation,
+                                ef__generation_change change, ef_error *err)
+{
+    change.generation = generation->id;
+    change.era = generation->era;
+    return engine->views->ops->commit(
+        engine->views, &(ef__views_commit){.generations = &change, .generation_count = 1}, err);
+}
+
 void ef__live_set_release(ef__live_set *set)
 {
     free(set->items);

@@ -215,6 +215,10 @@ void ef__c_functions_release(ef__c_function *first);
 ef_status ef__deploy_program(ef_engine *engine, const ef__program *program, ef_str text,
                              ef_error *err);
 
+/* Commits a change of one generation, which `change` need not name. */
+ef_status ef__generation_commit(ef_engine *engine, const ef__generation *generation,
+                                ef__generation_change change, ef_error *err);
+
 /* Adds an audit entry. `number` is a version or a generation number, or 0. Without an actor ("")
  * no entry is written. */
 ef_status ef__engine_audit(ef_engine *engine, const char *action, ef_str projection, int64_t number,

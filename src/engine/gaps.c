@@ -526,10 +526,6 @@ ef_status ef__journal_loss_stop(ef_engine *engine, const ef__generation *generat
                            .attempts = 1,
                            .open = true,
                            .recorded_us = ef__engine_now(engine)};
-    ef__generation_change change = {.generation = generation->id,
-                                    .era = generation->era,
-                                    .failures = &failure,
-                                    .failure_count = 1};
     ef_status st;
 
     (void)ef_fail(&alarm, EF_DAMAGED,
@@ -539,8 +535,8 @@ ef_status ef__journal_loss_stop(ef_engine *engine, const ef__generation *generat
     ef__log(engine->options.log, EF_LOG_ERROR, "projection is ahead of the journal",
             EF_LOG_TEXT_FIELD("error", ef_str_from(alarm.text)));
     failure.message = ef_str_from(alarm.text);
-    st = engine->views->ops->commit(
-        engine->views, &(ef__views_commit){.generations = &change, .generation_count = 1}, err);
+    st = ef__generation_commit(
+        engine, generation, (ef__generation_change){.failures = &failure, .failure_count = 1}, err);
     return st == EF_OK ? engine->views->ops->generation_set_state(engine->views, generation->id,
                                                                   generation->era,
                                                                   EF__GENERATION_FAILED, err)

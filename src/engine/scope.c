@@ -486,14 +486,8 @@ ef_status ef__tenants_resume(ef_engine *engine, const ef__generation *generation
             changes[count++] = (ef__tenant_cursor_change){item->tenant, item->cursor, after};
     }
     if (st == EF_OK && count)
-        st = engine->views->ops->commit(
-            engine->views,
-            &(ef__views_commit){.generations =
-                                    &(ef__generation_change){.generation = generation->id,
-                                                             .era = generation->era,
-                                                             .tenants = changes,
-                                                             .tenant_count = count},
-                                .generation_count = 1},
+        st = ef__generation_commit(
+            engine, generation, (ef__generation_change){.tenants = changes, .tenant_count = count},
             err);
     free(changes);
     EF_RELEASE(&list);

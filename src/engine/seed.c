@@ -44,16 +44,9 @@ static ef_status no_memory(ef_error *err)
 
 static ef_status commit_views(seed_run *seeding, const ef__generation_change *change, ef_error *err)
 {
-    ef__generation_change whole = *change;
     ef_status st = ef__run_claim(seeding->driven, err); /* a large seed outlasts a lease: renew */
 
-    if (st != EF_OK)
-        return st;
-    whole.generation = seeding->made.id;
-    whole.era = seeding->made.era;
-    return seeding->engine->views->ops->commit(
-        seeding->engine->views, &(ef__views_commit){.generations = &whole, .generation_count = 1},
-        err);
+    return st == EF_OK ? ef__generation_commit(seeding->engine, &seeding->made, *change, err) : st;
 }
 
 /* --- views ------------------------------------------------------------------------------------ */

@@ -180,33 +180,6 @@ static int by_key(const void *a, const void *b)
     return order ? order : ef__str_compare(x->name, y->name);
 }
 
-/* The keys of the next round trip, from `at` on; returns how many. */
-static size_t next_trip(const key_set *wanted, size_t at, ef__view_key keys[KEYS_A_TRIP])
-{
-    size_t count = wanted->count - at < KEYS_A_TRIP ? wanted->count - at : KEYS_A_TRIP;
-
-    for (size_t i = 0; i < count; i++)
-        keys[i] = wanted->items[at + i].key;
-    return count;
-}
-
-static ef_status read_watermarks(ef__view_cache *cache, ef_views *from, const key_set *wanted,
-                                 ef_error *err)
-{
-    ef__watermark found[KEYS_A_TRIP];
-    ef__view_key keys[KEYS_A_TRIP];
-    size_t count;
-    ef_status st = EF_OK;
-
-    for (size_t at = 0; st == EF_OK && at < wanted->count; at += count) {
-        count = next_trip(wanted, at, keys);
-        st = from->ops->watermark_get_many(from, cache->generation, keys, count, found, err);
-        for (size_t i = 0; st == EF_OK && i < count; i++)
-            ((ef__stream_watermark *)wanted->items[at + i].slot)->now = found[i];
-    }
-    return st;
-}
-
 static ef_status want_watermarks(ef__view_cache *cache, const ef__apply_event *events, size_t count,
                                  key_set *wanted, ef__stream_watermark **out_watermarks,
                                  ef_error *err)
@@ -223,27 +196,6 @@ static ef_status want_watermarks(ef__view_cache *cache, const ef__apply_event *e
                 (struct want){{event->tenant, event->stream}, out_watermarks[i]};
     }
     return EF_OK;
-}
-
-static ef_status read_views(ef__view_cache *cache, ef_views *from, const key_set *wanted,
-                            ef_error *err)
-{
-    ef__view found[KEYS_A_TRIP];
-    ef__view_key keys[KEYS_A_TRIP];
-    size_t count;
-    ef_status st = EF_OK;
-
-    for (size_t at = 0;
-         st == EF_OK && at < wanted->count && cache->prefetched_arena.used_bytes < FETCH_BYTES;
-         at += count) {
-        count = next_trip(wanted, at, keys);
-        st = from->ops->view_get_many(from, cache->generation, keys, count,
-                                      &cache->prefetched_arena, found, err);
-        for (size_t i = 0; st == EF_OK && i < count; i++)
-            *(ef__prefetched_view *)wanted->items[at + i].slot =
-                (ef__prefetched_view){found[i], true};
-    }
-    return st;
 }
 
 /* Does the batch have to read the view of the event? */
@@ -286,19 +238,39 @@ static ef_status want_views(ef__view_cache *cache, const ef__apply_event *events
     return EF_OK;
 }
 
-static ef_status read_wanted(ef__view_cache *cache, const key_set *w,
-                             ef_status (*read)(ef__view_cache *, ef_views *, const key_set *,
-                                               ef_error *),
+/* Reads the views or the watermarks of the wanted keys into their slots. */
+static ef_status read_wanted(ef__view_cache *cache, const key_set *wanted, bool is_views,
                              ef_error *err)
 {
+    ef__watermark marks[KEYS_A_TRIP];
+    ef__view found[KEYS_A_TRIP];
+    ef__view_key keys[KEYS_A_TRIP];
     ef_views *from;
-    ef_status st;
+    size_t count;
+    ef_status st = EF_OK;
 
-    if (w->count == 0)
+    if (wanted->count == 0)
         return EF_OK;
-    qsort(w->items, w->count, sizeof *w->items, by_key);
+    qsort(wanted->items, wanted->count, sizeof *wanted->items, by_key);
     st = ef__view_cache_snapshot(cache, &from, err);
-    return st == EF_OK ? read(cache, from, w, err) : st;
+    for (size_t at = 0; st == EF_OK && at < wanted->count; at += count) {
+        if (is_views && cache->prefetched_arena.used_bytes >= FETCH_BYTES)
+            break;
+        count = wanted->count - at < KEYS_A_TRIP ? wanted->count - at : KEYS_A_TRIP;
+        for (size_t i = 0; i < count; i++)
+            keys[i] = wanted->items[at + i].key;
+        st = is_views
+                 ? from->ops->view_get_many(from, cache->generation, keys, count,
+                                            &cache->prefetched_arena, found, err)
+                 : from->ops->watermark_get_many(from, cache->generation, keys, count, marks, err);
+        for (size_t i = 0; st == EF_OK && i < count; i++)
+            if (is_views)
+                *(ef__prefetched_view *)wanted->items[at + i].slot =
+                    (ef__prefetched_view){found[i], true};
+            else
+                ((ef__stream_watermark *)wanted->items[at + i].slot)->now = marks[i];
+    }
+    return st;
 }
 
 ef_status ef__view_cache_prefetch(ef__view_cache *cache, const ef__apply_event *events,
@@ -315,13 +287,13 @@ ef_status ef__view_cache_prefetch(ef__view_cache *cache, const ef__apply_event *
     st = wanted.items ? want_watermarks(cache, events, count, &wanted, out_watermarks, err)
                       : no_memory(err);
     if (st == EF_OK)
-        st = read_wanted(cache, &wanted, read_watermarks, err);
+        st = read_wanted(cache, &wanted, false, err);
     wanted.count = 0;
     /* A complete cache without evictions has every view in its folder. */
     if (st == EF_OK && (!cache->is_complete || cache->has_evicted))
         st = want_views(cache, events, count, out_watermarks, &wanted, err);
     if (st == EF_OK)
-        st = read_wanted(cache, &wanted, read_views, err);
+        st = read_wanted(cache, &wanted, true, err);
     ef__arena_release(&wanted.arena);
     return st;
 }
