@@ -10,6 +10,7 @@
  * ones have a cursor each: both cursors must be equal for the view's tenant, before and after.
  */
 #include "lag.h"
+#include "migration.h"
 #include "run.h"
 
 #include <inttypes.h>
@@ -36,6 +37,7 @@ typedef struct view_page {
     ef__view views[PAGE_VIEWS];
     size_t count;
     bool full; /* memory ran out: the next page starts here */
+    ef__scan_place place;
 } view_page;
 
 static bool views_equal(bool a_found, const ef__view *a, bool b_found, const ef__view *b)
@@ -45,59 +47,57 @@ static bool views_equal(bool a_found, const ef__view *a, bool b_found, const ef_
     return a->schema == b->schema && ef_str_equal(a->data, b->data);
 }
 
-/* The positions of both for a tenant. */
-static ef_status read_positions(view_diff *comparison, ef_str tenant, int64_t out[2], ef_error *err)
+/* One of the two generations, for the tenant of a view. */
+typedef struct side {
+    int32_t version, number; /* 0: it was removed */
+    int64_t position;
+    bool blocked; /* the tenant is blocked there */
+} side;
+
+static ef_status read_sides(view_diff *comparison, ef_str tenant, bool with_lag, side out[2],
+                            ef_error *err)
 {
     ef__generation_list list = {0};
     ef_status st = ef__generations_read(comparison->engine, comparison->name, &list, err);
 
-    out[0] = -1;
-    out[1] = -2; /* a removed generation has no position, so the two differ */
+    out[0] = (side){.position = -1};
+    out[1] = (side){.position = -2}; /* so that it differs from the other one */
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef__generation *generation = &list.items[i];
-        if (generation->id == comparison->left || generation->id == comparison->right)
-            st = ef__engine_as_of(comparison->engine, generation, &tenant,
-                                  &out[generation->id == comparison->right], err);
+        side *to = &out[generation->id == comparison->right];
+        ef__lag lag = {0};
+        if (generation->id != comparison->left && generation->id != comparison->right)
+            continue;
+        to->version = generation->version;
+        to->number = generation->number;
+        st = ef__engine_as_of(comparison->engine, generation, &tenant, &to->position, err);
+        if (st == EF_OK && with_lag)
+            st = ef__lag_read(comparison->engine, generation, &tenant, false, &lag, err);
+        to->blocked = lag.blocked_streams > 0;
     }
     EF_RELEASE(&list);
     return st;
 }
 
-/* Do the reads since `before` show one moment? NULL: nothing was read yet. */
-static ef_status is_one_moment(view_diff *comparison, ef_str tenant, const int64_t before[2],
-                               int64_t now[2], bool *out, ef_error *err)
+/* Are both at the same position, and at `*position` unless it is 0? Then reads since that position
+ * was read show one moment. */
+static ef_status is_one_moment(view_diff *comparison, ef_str tenant, int64_t *position, bool *out,
+                               ef_error *err)
 {
-    ef_status st = EF_OK;
+    side sides[2];
+    ef_status st;
 
     *out = true;
     if (!comparison->has_cursors)
         return EF_OK;
-    st = read_positions(comparison, tenant, now, err);
-    *out = st == EF_OK && now[0] == now[1] && (!before || before[0] == now[0]);
+    st = read_sides(comparison, tenant, false, sides, err);
+    *out = st == EF_OK && sides[0].position == sides[1].position &&
+           (!*position || *position == sides[0].position);
+    *position = sides[0].position;
     return st;
 }
 
 /* --- why a view could not be compared --------------------------------------------------------- */
-
-typedef struct side {
-    int32_t version, number;
-    int64_t position; /* of the view's tenant */
-    bool blocked;     /* the tenant is blocked there */
-} side;
-
-static ef_status read_side(view_diff *comparison, const ef__generation *generation, ef_str tenant,
-                           side *out, ef_error *err)
-{
-    ef__lag lag;
-    ef_status st = ef__engine_as_of(comparison->engine, generation, &tenant, &out->position, err);
-
-    if (st == EF_OK)
-        st = ef__lag_read(comparison->engine, generation, &tenant, false, &lag, err);
-    out->version = generation->version;
-    out->number = generation->number;
-    out->blocked = st == EF_OK && lag.blocked_streams > 0;
-    return st;
-}
 
 static ef_status fail_behind(const view_diff *comparison, ef_str tenant, const side *behind,
                              const side *ahead, ef_error *err)
@@ -116,17 +116,9 @@ static ef_status fail_behind(const view_diff *comparison, ef_str tenant, const s
 
 static ef_status fail_unsettled(view_diff *comparison, const ef__view *view, ef_error *err)
 {
-    side sides[2] = {{0}, {0}};
-    ef__generation_list list = {0};
-    ef_status st = ef__generations_read(comparison->engine, comparison->name, &list, err);
+    side sides[2];
+    ef_status st = read_sides(comparison, view->tenant, true, sides, err);
 
-    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
-        const ef__generation *generation = &list.items[i];
-        if (generation->id == comparison->left || generation->id == comparison->right)
-            st = read_side(comparison, generation, view->tenant,
-                           &sides[generation->id == comparison->right], err);
-    }
-    EF_RELEASE(&list);
     if (st != EF_OK)
         return st;
     if (sides[0].number && sides[1].number && sides[0].position != sides[1].position) {
@@ -144,12 +136,12 @@ static ef_status read_both_sides(view_diff *comparison, const ef__view *at, ef__
 {
     ef_views *views = comparison->engine->views;
     ef__view again = {0};
-    int64_t before[2], after[2];
     bool found = false, settled = false;
     ef_status st = EF_OK;
 
     for (int i = 0; st == EF_OK && i < READS_MAX; i++) {
-        st = is_one_moment(comparison, at->tenant, NULL, before, &settled, err);
+        int64_t position = 0;
+        st = is_one_moment(comparison, at->tenant, &position, &settled, err);
         if (st != EF_OK || !settled)
             continue;
         ef__arena_reset(&comparison->arena);
@@ -162,7 +154,7 @@ static ef_status read_both_sides(view_diff *comparison, const ef__view *at, ef__
             st = views->ops->view_get(views, comparison->left, at->tenant, at->id,
                                       &comparison->arena, &again, &found, err);
         if (st == EF_OK)
-            st = is_one_moment(comparison, at->tenant, before, after, &settled, err);
+            st = is_one_moment(comparison, at->tenant, &position, &settled, err);
         if (st == EF_OK && settled && views_equal(*left_found, left, found, &again) &&
             (!found || left->last_position == again.last_position))
             return EF_OK;
@@ -234,39 +226,26 @@ static ef_status compare_page(view_diff *comparison, const view_page *page, bool
 static ef_status compare_side(view_diff *comparison, bool left_side, view_page *page, ef_error *err)
 {
     ef_views *views = comparison->engine->views;
-    ef__buf tenant = EF__BUF_INIT(65536), id = EF__BUF_INIT(1 << 20);
-    bool first = true, more = true;
+    ef__scan_place *place = &page->place;
+    bool more = true;
     ef_status st = EF_OK;
 
+    *place = (ef__scan_place){0};
     while (st == EF_OK && more && !comparison->stop) {
         ef__arena_reset(&page->arena);
         page->count = 0;
         page->full = false;
         st = views->ops->view_scan(
-            views,
-            &(ef__view_scan){.generation = left_side ? comparison->left : comparison->right,
-                             .any_tenant = true,
-                             .index = -1,
-                             .has_after = !first,
-                             .after_tenant = ef__buf_str(&tenant),
-                             .after_id = ef__buf_str(&id)},
+            views, &EF__SCAN_FROM(left_side ? comparison->left : comparison->right, place),
             add_to_page, page, err);
         more = page->count == PAGE_VIEWS || page->full;
         if (st == EF_OK && page->full && page->count == 0)
             st = ef_fail(err, EF_NO_MEMORY, "memory ran out while comparing views");
         if (st == EF_OK)
             st = compare_page(comparison, page, left_side, err);
-        if (st == EF_OK && page->count) {
-            ef__buf_reset(&tenant);
-            ef__buf_reset(&id);
-            if (!ef__buf_add_str(&tenant, page->views[page->count - 1].tenant) ||
-                !ef__buf_add_str(&id, page->views[page->count - 1].id))
-                st = ef_fail(err, EF_NO_MEMORY, "memory ran out while comparing views");
-        }
-        first = false;
+        if (page->count)
+            ef__scan_place_move(place, &page->views[page->count - 1]);
     }
-    ef__buf_release(&tenant);
-    ef__buf_release(&id);
     return st;
 }
 

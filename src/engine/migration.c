@@ -22,7 +22,7 @@ typedef struct view_page {
     ef__view_change *changes;
     size_t count, scanned, bytes;
     bool full; /* more views may follow */
-    ef__migration_cursor place;
+    ef__scan_place place;
     ef_status st; /* of a failure during the scan */
     ef_error *err;
 } view_page;
@@ -127,7 +127,7 @@ static ef_status change_view(view_page *page, const ef__view *view)
     return st;
 }
 
-static void move_place(ef__migration_cursor *place, const ef__view *view)
+void ef__scan_place_move(ef__scan_place *place, const ef__view *view)
 {
     place->begun = true;
     place->tenant_len = view->tenant.len;
@@ -150,13 +150,13 @@ static bool add_old_view(void *context, ef_str key, const ef__view *view)
     if (view->schema < ef__program_schema(page->program))
         page->st = change_view(page, view);
     if (page->st == EF_OK)
-        move_place(&page->place, view);
+        ef__scan_place_move(&page->place, view);
     return page->st == EF_OK;
 }
 
 static ef_status read_page(ef_engine *engine, const ef__generation *generation, view_page *page)
 {
-    const ef__migration_cursor from =
+    const ef__scan_place from =
         page->place; /* the scan borrows it, while its callback moves page->place */
     ef_status st;
 
@@ -167,15 +167,8 @@ static ef_status read_page(ef_engine *engine, const ef__generation *generation, 
     page->count = page->scanned = page->bytes = 0;
     page->full = false;
     page->st = EF_OK;
-    st = engine->views->ops->view_scan(
-        engine->views,
-        &(ef__view_scan){.generation = generation->id,
-                         .any_tenant = true,
-                         .index = -1,
-                         .has_after = from.begun,
-                         .after_tenant = {from.tenant, from.tenant_len},
-                         .after_id = {from.id, from.id_len}},
-        add_old_view, page, page->err);
+    st = engine->views->ops->view_scan(engine->views, &EF__SCAN_FROM(generation->id, &from),
+                                       add_old_view, page, page->err);
     return st == EF_OK ? page->st : st;
 }
 
@@ -251,9 +244,8 @@ ef_status ef__migration_step(ef_engine *engine, const ef__live *live, ef__scope 
     view_page page;
     ef_status st = open_page(&page, live->program, err);
 
-    page.place = scope->place.era == generation->era
-                     ? scope->place
-                     : (ef__migration_cursor){.era = generation->era};
+    page.place = scope->place.era == generation->era ? scope->place
+                                                     : (ef__scan_place){.era = generation->era};
     if (st == EF_OK)
         st = read_page(engine, generation, &page);
     if (st == EF_OK && page.count)

@@ -133,24 +133,21 @@ static ef_status apply_events(ef__run_drive *drive, const ef__apply_event *event
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
-static bool is_whole(const ef__detail *detail)
-{
-    return !detail->stream.len && !detail->type.len && !detail->from_us && !detail->to_us &&
-           detail->all_tenants;
-}
-
 /* The upper bound is the head at the start of the replay: later events are applied by the queue. */
 static ef_status set_upper_bound(ef__run_drive *drive, ef_error *err)
 {
     ef_head head;
     ef_status st = ef_journal_head(drive->engine->journal, &head, err);
+    const ef__detail *detail = &drive->detail;
+    bool is_whole = !detail->stream.len && !detail->type.len && !detail->from_us &&
+                    !detail->to_us && detail->all_tenants;
     int64_t from = drive->run.from ? drive->run.from : 1;
 
     if (st != EF_OK)
         return st;
     drive->detail.upper =
         drive->run.to && drive->run.to < head.position ? drive->run.to : head.position;
-    if (is_whole(&drive->detail))
+    if (is_whole)
         drive->run.total = drive->detail.upper >= from ? drive->detail.upper - from + 1 : 0;
     if (drive->detail.upper == 0)
         drive->run.state = EF_RUN_COMPLETED;

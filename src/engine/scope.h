@@ -28,13 +28,23 @@
 #include "../base/limits.h"
 #include "../base/pair_map.h"
 
-/* The progress of migrating the views of a generation; see migration.h. */
-typedef struct ef__migration_cursor {
-    int64_t era; /* of the generation; the cursor is invalid in another era */
-    bool begun;  /* tenant and id are those of the last view that was checked */
+/* The progress of a scan of all views of a generation, page by page. */
+typedef struct ef__scan_place {
+    int64_t era; /* of the generation; migrating the views starts again in another era */
+    bool begun;  /* tenant and id are those of the last view that was scanned */
     size_t tenant_len, id_len;
     char tenant[EF_LIMIT_NAME_BYTES], id[EF_LIMIT_NAME_BYTES];
-} ef__migration_cursor;
+} ef__scan_place;
+
+void ef__scan_place_move(ef__scan_place *place, const ef__view *view);
+/* The scan that continues after `place`, which it borrows. */
+#define EF__SCAN_FROM(generation_id, place)                                                        \
+    ((ef__view_scan){.generation = (generation_id),                                                \
+                     .any_tenant = true,                                                           \
+                     .index = -1,                                                                  \
+                     .has_after = (place)->begun,                                                  \
+                     .after_tenant = {(place)->tenant, (place)->tenant_len},                       \
+                     .after_id = {(place)->id, (place)->id_len}})
 
 typedef struct ef__scope {
     struct ef__scope *next;
@@ -47,7 +57,7 @@ typedef struct ef__scope {
     bool seen;                  /* in the list of generations of this tick */
     bool placed;                /* the journal has the events before the cursor … */
     int64_t epoch;              /* … as of this connection epoch */
-    ef__migration_cursor place;
+    ef__scan_place place;
 } ef__scope;
 
 /* The name of a scope; the tenant "" is written as default. The partition in the name is computed
