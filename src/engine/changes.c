@@ -200,11 +200,6 @@ static ef_status begin_at_end(ef_engine *e, int64_t generation, ef_str tenant, e
     return st;
 }
 
-static bool is_recorded(const ef__change_list *records, int64_t number)
-{
-    return records->is_followed && number >= records->follow.low && number <= records->follow.last;
-}
-
 static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
                               const ef__generation *g, ef_view_place *place,
                               ef_view_change_list *out, ef_error *err)
@@ -223,7 +218,8 @@ static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
                                             limit < CHANGES_LIMIT_MAX ? limit : CHANGES_LIMIT_MAX,
                                             &records, err);
 
-    if (st == EF_OK && !is_recorded(&records, place->number)) {
+    if (st == EF_OK && (!records.is_followed || place->number < records.follow.low ||
+                        place->number > records.follow.last)) {
         EF_RELEASE(&records);
         return begin_at_end(e, g->id, query->tenant, EF_VIEW_RESET_EXPIRED, place, out, err);
     }

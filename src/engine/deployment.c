@@ -24,12 +24,10 @@ static ef_status first_failure(ef_engine *engine, const ef__generation *generati
                                ef_error *err)
 {
     ef__failure_list list = {0};
-    ef_status st = ef__memory_prepare(&list.room, err);
+    ef_status st = engine->views->ops->failure_ls(engine->views, generation->id, NULL, true,
+                                                  FAILURES_COUNTED_MAX, &list, err);
 
     *out = INT64_MAX;
-    if (st == EF_OK)
-        st = engine->views->ops->failure_ls(engine->views, generation->id, NULL, true,
-                                            FAILURES_COUNTED_MAX, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         *out = list.items[i].position < *out ? list.items[i].position : *out;
     ef_memory_release(&list.room);

@@ -341,10 +341,8 @@ static ef_status find_gaps(ef_engine *engine, ef_gap_list *out, ef_gap **items, 
 
     if (!engine || !out)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
-    out->items = NULL;
-    out->count = 0;
     out->more = false;
-    st = ef__memory_prepare(&out->room, err);
+    st = ef__list_prepare(out, err);
     if (st == EF_OK) {
         all.items = ef__arena_zalloc(&out->room->arena, GAPS_MAX + 1, sizeof *all.items);
         st = all.items ? check_all_pages(engine, 0, add_gap, &all, err) : ef__no_memory(err);

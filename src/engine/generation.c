@@ -384,19 +384,21 @@ ef_status ef_projection_retire(ef_engine *engine, const ef_generation_choice *ta
                                int64_t *out_count, ef_error *err)
 {
     ef__generation_list list = {0};
+    const ef__generation *active;
+    bool is_active;
     int64_t count = 0;
     ef_status st = begin_change(engine, target, true, &list, err);
 
-    for (size_t i = 0; st == EF_OK && i < list.count; i++)
-        if (list.items[i].active && matches_choice(&list.items[i], target) && target->generation)
-            st =
-                ef_fail(err, EF_CONFLICT,
-                        "projection \"%.*s\": generation %d is active; switch to another one first",
-                        EF_STR_ARG(target->projection), (int)list.items[i].number);
+    active = ef__generation_active(&list);
+    is_active = st == EF_OK && active && matches_choice(active, target);
+    if (st == EF_OK && is_active && target->generation)
+        st = ef_fail(err, EF_CONFLICT,
+                     "projection \"%.*s\": generation %d is active; switch to another one first",
+                     EF_STR_ARG(target->projection), (int)active->number);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         count += may_retire(&list.items[i], target);
     if (st == EF_OK && count == 0)
-        st = ef__generation_active(&list) && matches_choice(ef__generation_active(&list), target)
+        st = is_active
                  ? ef_fail(err, EF_CONFLICT,
                            "projection \"%.*s\": version %d is active; switch to another one first",
                            EF_STR_ARG(target->projection), (int)target->version)

@@ -349,15 +349,13 @@ ef_status ef_view_at(ef_engine *engine, ef_str projection, ef_str tenant, ef_str
 {
     struct view_history past = {
         .engine = engine, .tenant = tenant, .id = id, .upto = position, .limit = 1};
-    struct ef__batch_memory *room;
     ef_view *item;
     ef_status st;
 
     if (!engine || !out || position < 1)
         return ef_fail(err, EF_BAD_INPUT, "position is %" PRId64 ", at least 1 is needed",
                        position);
-    room = out->room;
-    *out = (ef_view_list){.room = room};
+    *out = (ef_view_list){.room = out->room};
     st = ef__memory_prepare(&out->room, err);
     if (st == EF_OK)
         st = read_past(&past, projection, budget, err);
@@ -394,14 +392,12 @@ ef_status ef_view_history(ef_engine *engine, ef_str projection, ef_str tenant, e
                                 .keeps_last = true,
                                 .limit = limit ? limit : STEPS_DEFAULT};
     const ef_event *events;
-    struct ef__batch_memory *room;
     ef_status st;
 
     if (!engine || !out || past.limit > STEPS_MAX)
         return ef_fail(err, EF_BAD_INPUT, "limit is %zu, at most %d are shown", past.limit,
                        STEPS_MAX);
-    room = out->room;
-    *out = (ef_view_past){.room = room};
+    *out = (ef_view_past){.room = out->room};
     st = ef__memory_prepare(&out->room, err);
     if (st == EF_OK)
         st = read_past(&past, projection, budget, err);

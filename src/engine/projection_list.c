@@ -218,8 +218,6 @@ static ef_status describe_generation(ef_engine *engine, const ef__generation_lis
         !ef__generation_keeps_rows(list, generation))
         describe_superseded(generation, now, out);
     if (st == EF_OK)
-        st = ef__memory_prepare(&failures.room, err);
-    if (st == EF_OK)
         st = engine->views->ops->failure_ls(engine->views, generation->id, NULL, true,
                                             FAILURES_COUNTED_MAX, &failures, err);
     out->failures = (int64_t)failures.count;
@@ -254,9 +252,7 @@ ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *o
 
     if (!engine || !out)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
-    out->items = NULL;
-    out->count = 0;
-    st = ef__memory_prepare(&out->room, err);
+    st = ef__list_prepare(out, err);
     if (st == EF_OK)
         st = ef__engine_generations(engine, name, &list, err);
     if (st == EF_OK && name.len && !list.count)
@@ -362,9 +358,7 @@ ef_status ef_projection_scope(ef_engine *engine, ef_str name, ef_str tenant, ef_
 
     if (!engine || !out)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
-    out->items = NULL;
-    out->count = 0;
-    st = ef__memory_prepare(&out->room, err);
+    st = ef__list_prepare(out, err);
     if (st == EF_OK)
         st = ef__engine_active_generation(engine, name, &list, &generation, err);
     if (st == EF_OK) {

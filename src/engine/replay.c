@@ -98,16 +98,13 @@ static ef_status read_next(replay_read *reading, ef_batch *batch, ef__apply_even
 
 /* --- applying --------------------------------------------------------------------------------- */
 
-static void count_results(const ef__apply *apply, ef__detail *detail)
+static void count_verdict(ef_replay_result *counts, ef__verdict verdict)
 {
-    for (size_t i = 0; i < apply->generation_count * apply->event_count; i++) {
-        ef__verdict verdict = apply->results[i].verdict;
-        detail->applied += verdict == EF__VERDICT_APPLIED;
-        detail->ignored += verdict == EF__VERDICT_IGNORED || verdict == EF__VERDICT_SKIPPED;
-        detail->duplicates += verdict == EF__VERDICT_DUPLICATE;
-        detail->failed += verdict == EF__VERDICT_FAILED;
-        detail->deferred += verdict == EF__VERDICT_DEFERRED;
-    }
+    counts->applied += verdict == EF__VERDICT_APPLIED;
+    counts->ignored += verdict == EF__VERDICT_IGNORED || verdict == EF__VERDICT_SKIPPED;
+    counts->duplicates += verdict == EF__VERDICT_DUPLICATE;
+    counts->failed += verdict == EF__VERDICT_FAILED;
+    counts->deferred += verdict == EF__VERDICT_DEFERRED;
 }
 
 /* Only generations of the queue: a log-ordered one has everything up to its cursor, and must apply
@@ -124,8 +121,8 @@ static ef_status apply_events(ef__run_drive *drive, const ef__apply_event *event
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     ef_status st = ef__apply_run_live(drive->engine, &choice, &set, &apply, err);
 
-    if (st == EF_OK)
-        count_results(&apply, &drive->detail);
+    for (size_t i = 0; st == EF_OK && i < apply.generation_count * count; i++)
+        count_verdict(&drive->detail.counts, apply.results[i].verdict);
     ef__apply_release(&apply);
     ef__live_set_release(&set);
     return st;
@@ -299,11 +296,7 @@ static void report_results(dry_run *run, const ef__apply *apply)
             const ef_event *event = apply->events[i].event;
             if (!matches_filter(&run->reading, event))
                 continue;
-            run->out->applied += result->verdict == EF__VERDICT_APPLIED;
-            run->out->ignored +=
-                result->verdict == EF__VERDICT_IGNORED || result->verdict == EF__VERDICT_SKIPPED;
-            run->out->failed += result->verdict == EF__VERDICT_FAILED;
-            run->out->deferred += result->verdict == EF__VERDICT_DEFERRED;
+            count_verdict(run->out, result->verdict);
             if (result->verdict == EF__VERDICT_FAILED && run->failed)
                 run->failed(run->context, apply->generations[g].generation->name, event,
                             result->message);
@@ -326,16 +319,6 @@ static ef_status dry_run_step(dry_run *run, bool validate, ef__apply_event *even
     return st;
 }
 
-static ef_status open_side_fold(dry_run *run, ef_engine *engine, ef_str projection, ef_error *err)
-{
-    bool added;
-    ef_status st = ef__side_fold_open(&run->side, engine, EF_STR("validate"), err);
-
-    return st == EF_OK ? ef__side_fold_add_active(
-                             &run->side, &(ef__live_choice){.projection = projection}, &added, err)
-                       : st;
-}
-
 ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool validate,
                             void (*failed)(void *context, ef_str projection, const ef_event *event,
                                            ef_str message),
@@ -344,13 +327,17 @@ ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool val
     dry_run run = {.failed = failed, .context = context, .out = out};
     ef__apply_event *events = NULL;
     ef_head head = {0};
+    bool added;
     ef_status st =
         out ? check_replay(engine, replay, err) : ef_fail(err, EF_BAD_INPUT, "out is NULL");
 
     if (st == EF_OK)
         st = ef_journal_head(engine->journal, &head, err);
     if (st == EF_OK && validate)
-        st = open_side_fold(&run, engine, replay->projection, err);
+        st = ef__side_fold_open(&run.side, engine, EF_STR("validate"), err);
+    if (st == EF_OK && validate)
+        st = ef__side_fold_add_active(
+            &run.side, &(ef__live_choice){.projection = replay->projection}, &added, err);
     if (st == EF_OK) {
         *out = (ef_replay_result){0};
         run.reading = (replay_read){.engine = engine, .what = *replay, .fits_only = !validate};

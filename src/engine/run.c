@@ -29,19 +29,38 @@ static const struct field {
     field_kind kind;
     size_t at;
 } FIELDS[] = {
-#define FIELD(name, kind)                                                                          \
+#define FIELD(name, kind) FIELD_AT(#name, name, kind)
+#define COUNT(name) FIELD_AT(#name, counts.name, FIELD_INT)
+#define FIELD_AT(key, member, kind)                                                                \
     {                                                                                              \
-#name, kind, offsetof(ef__detail, name)                                                    \
+        key, kind, offsetof(ef__detail, member)                                                    \
     }
-    FIELD(stream, FIELD_STR),         FIELD(type, FIELD_STR),       FIELD(all_tenants, FIELD_BOOL),
-    FIELD(from_us, FIELD_INT),        FIELD(to_us, FIELD_INT),      FIELD(after_seq, FIELD_INT),
-    FIELD(until_seq, FIELD_INT),      FIELD(in_place, FIELD_BOOL),  FIELD(no_switch, FIELD_BOOL),
-    FIELD(switch_anyway, FIELD_BOOL), FIELD(upper, FIELD_INT),      FIELD(last_seq, FIELD_INT),
-    FIELD(generation, FIELD_INT),     FIELD(built, FIELD_INT),      FIELD(rebuild, FIELD_STATE),
-    FIELD(applied, FIELD_INT),        FIELD(duplicates, FIELD_INT), FIELD(ignored, FIELD_INT),
-    FIELD(failed, FIELD_INT),         FIELD(deferred, FIELD_INT),   FIELD(views, FIELD_INT),
-    FIELD(differences, FIELD_INT),    FIELD(examples, FIELD_JSON),
+    FIELD(stream, FIELD_STR),
+    FIELD(type, FIELD_STR),
+    FIELD(all_tenants, FIELD_BOOL),
+    FIELD(from_us, FIELD_INT),
+    FIELD(to_us, FIELD_INT),
+    FIELD(after_seq, FIELD_INT),
+    FIELD(until_seq, FIELD_INT),
+    FIELD(in_place, FIELD_BOOL),
+    FIELD(no_switch, FIELD_BOOL),
+    FIELD(switch_anyway, FIELD_BOOL),
+    FIELD(upper, FIELD_INT),
+    FIELD(last_seq, FIELD_INT),
+    FIELD(generation, FIELD_INT),
+    FIELD(built, FIELD_INT),
+    FIELD(rebuild, FIELD_STATE),
+    COUNT(applied),
+    COUNT(duplicates),
+    COUNT(ignored),
+    COUNT(failed),
+    COUNT(deferred),
+    FIELD(views, FIELD_INT),
+    FIELD(differences, FIELD_INT),
+    FIELD(examples, FIELD_JSON),
+#undef COUNT
 #undef FIELD
+#undef FIELD_AT
 };
 #define FIELD_COUNT (sizeof FIELDS / sizeof FIELDS[0])
 
@@ -554,12 +573,8 @@ ef_status ef_run_replay_result(const ef_run *run, ef_replay_result *out, ef_erro
     ef__detail detail;
     ef_status st = ef__detail_parse(run->detail, &arena, &detail, err);
 
-    *out = (ef_replay_result){.events = run->processed,
-                              .applied = detail.applied,
-                              .duplicates = detail.duplicates,
-                              .ignored = detail.ignored,
-                              .failed = detail.failed,
-                              .deferred = detail.deferred};
+    *out = detail.counts;
+    out->events = run->processed;
     ef__arena_release(&arena);
     return st;
 }

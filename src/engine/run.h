@@ -56,7 +56,7 @@ typedef struct ef__detail {
     int64_t built;      /* number of the new generation, stored before it is created; 0: none */
     ef__rebuild_state rebuild;
     /* result */
-    int64_t applied, duplicates, ignored, failed, deferred;
+    ef_replay_result counts; /* without the events: the run has them */
     int64_t views, differences;
     ef_str examples; /* JSON */
 } ef__detail;

@@ -70,12 +70,6 @@ static ef_status make_canonical(seed_run *seeding, ef_str data, ef_str *out, ef_
     return st;
 }
 
-static ef_status given_twice(const ef__view *view, ef_error *err)
-{
-    return ef_fail(err, EF_BAD_INPUT, "view \"%.*s\" of tenant \"%.*s\" is given twice",
-                   EF_STR_ARG(view->id), EF_STR_ARG(view->tenant));
-}
-
 static bool is_given(const seed_run *seeding, const ef_seed_view *view)
 {
     for (size_t i = 0; i < seeding->count; i++)
@@ -107,7 +101,8 @@ static ef_status add_view(seed_run *seeding, const ef_seed_view *view, ef_error 
     if (!to->tenant.ptr || !to->id.ptr)
         return no_memory(err);
     if (is_given(seeding, view))
-        return given_twice(to, err);
+        return ef_fail(err, EF_BAD_INPUT, "view \"%.*s\" of tenant \"%.*s\" is given twice",
+                       EF_STR_ARG(to->id), EF_STR_ARG(to->tenant));
     st = make_canonical(seeding, view->data, &to->data, err);
     if (st == EF_OK)
         st = ef__index_keys(seeding->program, seeding->match, &seeding->arena, change, err);

@@ -178,13 +178,11 @@ ef_status ef_projection_try(ef_engine *engine, const ef_trial_ask *ask, ef_trial
     ef__generation_list list = {0};
     ef_batch batch = EF_BATCH_INIT;
     const ef__generation *generation = NULL;
-    struct ef__batch_memory *room;
     ef_status st;
 
     if (!engine || !ask || !out)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "ask or out" : "engine");
-    room = out->room;
-    *out = (ef_trial){.room = room};
+    *out = (ef_trial){.room = out->room};
     st = ef__memory_prepare(&out->room, err);
     if (st == EF_OK)
         st = ef__generations_read(engine, ask->projection, &list, err);
