@@ -13,7 +13,6 @@
 #include "read.h"
 #include "run.h"
 #include "scope.h"
-#include "skip.h"
 #include "view_cache.h"
 
 #include "../base/logger.h"

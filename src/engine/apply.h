@@ -1,5 +1,5 @@
 /*
- * apply.h - the one function that applies events, for all drivers.
+ * apply.h - the one function that applies events, for all drivers; skipped events; side folds.
  *
  * Programs are pure, so a batch is folded in memory first and written once: the views that it
  * touches are read, each event is folded in order, and one transaction of the view store writes
@@ -93,5 +93,56 @@ ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena
 void ef__apply_release(ef__apply *apply);
 /* Is `name` in the list, which is sorted by name? */
 bool ef__types_has(const ef_type_list *types, ef_str name);
+
+/*
+ * Events that operators skipped for a version of a projection (skip.c).
+ *
+ * A skip is an entry in the journal, (projection, version, tenant, stream, seq), written in the
+ * transaction of the operator's action. It holds for the versions that were blocked at exactly this
+ * event at that time, and for no other. Every later build of such a version (rebuild, verification,
+ * replay, repair) skips the same events, even if the view store was lost. Another version has
+ * another program and may apply the event. The skips of a version are owned by the engine.
+ */
+typedef struct ef__skips ef__skips;
+
+/* The events that this version skips; reads the entries that were added since the last call. NULL
+ * in *out: none. */
+ef_status ef__skips_read(ef_engine *engine, const ef__generation *generation, ef__skips **out,
+                         ef_error *err);
+/* Is the event skipped? NULL has none. Thread-safe. */
+bool ef__skips_has(ef_engine *engine, const ef__skips *skips, const ef_event *event);
+/* Records that the generation's version skips the event, unless that is recorded: a log-ordered
+ * projection has no row that an operator could skip. */
+ef_status ef__skips_add(ef_engine *engine, const ef__generation *generation, const ef_event *event,
+                        ef_str reason, ef_error *err);
+void ef__skips_release(ef_engine *engine);
+
+/*
+ * Folds events without writing: the views are in memory and are discarded (side_fold.c).
+ *
+ * A side fold is an engine on the same journal with empty views of its own, which are the views of
+ * copied or new generations with nothing folded. It applies events like a driver does, with the
+ * same watermarks and skips, but it writes nothing to the journal, not even a lease, and it never
+ * ticks. Draft, dry run and shadow use it. One thread uses a side fold at a time.
+ */
+typedef struct ef__side_fold {
+    ef_engine *engine; /* whose journal is read */
+    ef_engine *side;   /* owns the views in memory */
+    bool reads_skips;  /* it has copies: events that operators skipped are skipped here too */
+    ef__live_set set;  /* generations of the last run … */
+    ef__apply apply;   /* … and its results, valid until the next run */
+} ef__side_fold;
+
+ef_status ef__side_fold_open(ef__side_fold *fold, ef_engine *engine, ef_str name, ef_error *err);
+void ef__side_fold_close(ef__side_fold *fold); /* one that was not opened is fine */
+
+/* Adds the active generations of `choice` that the side fold lacks. Those written in C are left
+ * out: they need the functions of their process. */
+ef_status ef__side_fold_add_active(ef__side_fold *fold, const ef__live_choice *choice,
+                                   bool *out_added, ef_error *err);
+/* Folds events, in order of position, into the generation with this id; 0: into all. The events are
+ * borrowed until the next run. */
+ef_status ef__side_fold_run(ef__side_fold *fold, int64_t generation, const ef__apply_event *events,
+                            size_t count, ef_error *err);
 
 #endif

@@ -7,7 +7,7 @@
 #include "read.h"
 #include "run.h"
 #include "scope.h"
-#include "skip.h"
+#include "apply.h"
 #include "view_cache.h"
 
 #include "../base/hash.h"

@@ -90,7 +90,7 @@ struct ef_engine {
     _Atomic int64_t worked_us; /* when a task last did some work; monotonic */
     ef__read_waits read_waits; /* has its own locks */
     struct ef_shadow *shadow;  /* run by a supervisor instead of the queue; NULL: none */
-    bool is_side_engine;       /* of a side fold; it never ticks: see side_fold.h */
+    bool is_side_engine;       /* of a side fold; it never ticks: see apply.h */
     struct ef_engine *lookups; /* lookups of programs read its views; NULL: this engine's own */
 
     ef__queue_driver queue;

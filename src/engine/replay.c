@@ -6,7 +6,7 @@
  */
 #include "queue.h"
 #include "run.h"
-#include "side_fold.h"
+#include "apply.h"
 
 #include "../journal/journal.h"
 

@@ -9,12 +9,12 @@
  *     pending | failed -> trying -> done | failed | dead | pending (an earlier event is missing)
  *
  * A row is removed when every generation of its projection that keeps rows has the event (queue.h).
- * An operator's skip holds for the versions recorded with it (skip.h); other versions try the
+ * An operator's skip holds for the versions recorded with it (apply.h); other versions try the
  * event. A version that skips the event does not run its program, so the skip is carried out even
  * if the event crashes processes, before the row becomes dead.
  */
 #include "queue.h"
-#include "skip.h"
+#include "apply.h"
 
 #include "../base/logger.h"
 #include "../core/retry.h"

@@ -4,7 +4,7 @@
 #include "scope.h"
 
 #include "queue.h"
-#include "skip.h"
+#include "apply.h"
 #include "view_cache.h"
 
 #include "../base/hash.h"

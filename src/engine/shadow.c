@@ -7,7 +7,7 @@
  * It reads the log; rows of the live outbox are never changed. Failures are retried on the schedule
  * of the apply lanes, in a table in memory.
  */
-#include "side_fold.h"
+#include "apply.h"
 #include "queue.h"
 
 #include "../base/hash.h"

@@ -1,7 +1,7 @@
 /*
- * side_fold.c - see side_fold.h.
+ * side_fold.c - folds events without writing: see apply.h.
  */
-#include "side_fold.h"
+#include "apply.h"
 
 ef_status ef__side_fold_open(ef__side_fold *fold, ef_engine *engine, ef_str name, ef_error *err)
 {

@@ -1,10 +1,10 @@
 /*
- * skip.c - see skip.h.
+ * skip.c - see apply.h.
  *
  * Skips are few: each is an operator's action. All skips of a version are kept in memory once it is
  * folded from scratch or has a row to retry; after that only new entries are read.
  */
-#include "skip.h"
+#include "apply.h"
 #include "queue.h"
 #include "run.h"
 

@@ -3,7 +3,7 @@
  * deployed over the streams that have failed events.
  */
 #include "run.h"
-#include "side_fold.h"
+#include "apply.h"
 #include "view_cache.h"
 
 #include <everfold/trial.h>
@@ -217,22 +217,23 @@ typedef struct draft_state {
     ef_draft_result *out;
 } draft_state;
 
-static int compare_rows(const void *left, const void *right)
+static int compare_events(const void *left, const void *right)
 {
     const ef_draft_row *row = left, *other = right;
     int order = ef__str_compare(row->tenant, other->tenant);
 
     if (order == 0)
         order = ef__str_compare(row->stream, other->stream);
-    if (order == 0)
-        order = (row->seq > other->seq) - (row->seq < other->seq);
-    return order ? order : (row->version < other->version) - (row->version > other->version);
+    return order ? order : (row->seq > other->seq) - (row->seq < other->seq);
 }
 
-static bool same_event(const ef_draft_row *row, const ef_draft_row *b)
+/* The newest version of an event comes first. */
+static int compare_rows(const void *left, const void *right)
 {
-    return row->seq == b->seq && ef_str_equal(row->tenant, b->tenant) &&
-           ef_str_equal(row->stream, b->stream);
+    const ef_draft_row *row = left, *other = right;
+    int order = compare_events(row, other);
+
+    return order ? order : (row->version < other->version) - (row->version > other->version);
 }
 
 /* The failures of all versions, each event once. */
@@ -257,7 +258,7 @@ static ef_status collect_failures(draft_state *drafting, const ef_failure_list *
     }
     qsort(drafting->rows, drafting->count, sizeof *drafting->rows, compare_rows);
     for (size_t i = 0; i < drafting->count && kept < limit; i++)
-        if (kept == 0 || !same_event(&drafting->rows[kept - 1], &drafting->rows[i]))
+        if (kept == 0 || compare_events(&drafting->rows[kept - 1], &drafting->rows[i]) != 0)
             drafting->rows[kept++] = drafting->rows[i];
     drafting->count = kept;
     return EF_OK;
@@ -265,29 +266,12 @@ static ef_status collect_failures(draft_state *drafting, const ef_failure_list *
 
 /* --- one stream, or one tenant of a log-ordered projection ------------------------------------ */
 
-static ef_draft_row *find_row(const draft_state *drafting, size_t from, size_t count,
-                              const ef_event *event)
-{
-    ef_draft_row key = {
-        .tenant = event->tenant, .stream = event->stream, .seq = event->seq, .version = INT32_MAX};
-    size_t low = from, high = from + count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare_rows(&drafting->rows[middle], &key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < from + count && same_event(&drafting->rows[low], &key) ? &drafting->rows[low]
-                                                                        : NULL;
-}
-
 static ef_status note_result(draft_state *drafting, size_t from, size_t count,
                              const ef_event *event, const ef__apply_result *result,
                              bool *out_failed, ef_error *err)
 {
-    ef_draft_row *row = find_row(drafting, from, count, event);
+    ef_draft_row key = {.tenant = event->tenant, .stream = event->stream, .seq = event->seq};
+    ef_draft_row *row = bsearch(&key, drafting->rows + from, count, sizeof key, compare_events);
 
     *out_failed = result->verdict == EF__VERDICT_FAILED;
     if (*out_failed && !row) {

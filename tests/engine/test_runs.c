@@ -476,6 +476,43 @@ static void a_run_without_a_driver_fails_with_the_reason(void **state)
     fixture_close(f);
 }
 
+/* The keys are those of a version that did not store the state by name. */
+static void the_state_of_a_rebuild_is_read_from_an_older_record(void **state)
+{
+    const struct {
+        const char *detail;
+        ef__rebuild_state state;
+        bool compared, switched;
+    } cases[] = {
+        {"{}", EF__REBUILD_REQUESTED, false, false},
+        {"{\"generation\":1,\"built\":2}", EF__REBUILD_RESERVED, false, false},
+        {"{\"in_place\":true,\"built\":2,\"swapped\":true}", EF__REBUILD_REPLACED, false, false},
+        {"{\"built\":2,\"compared\":true,\"views\":3}", EF__REBUILD_COMPARED, true, false},
+        {"{\"built\":2,\"compared\":true,\"switched\":true}", EF__REBUILD_SWITCHED, true, true},
+        {"{\"built\":2,\"switched\":true}", EF__REBUILD_ADOPTED, false, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ef_error err = EF_ERROR_INIT;
+        ef__arena arena = EF__ARENA_INIT(65536);
+        ef__buf text = EF__BUF_INIT(65536);
+        ef__detail detail, again;
+        ef_run run = {.detail = ef_str_from(cases[i].detail)};
+        ef_verdict verdict;
+        OK(ef__detail_parse(run.detail, &arena, &detail, &err));
+        CHECK_INT(cases[i].state, detail.rebuild);
+        CHECK(ef__detail_write(&detail, &text));
+        OK(ef__detail_parse(ef__buf_str(&text), &arena, &again, &err));
+        CHECK_INT(cases[i].state, again.rebuild);
+        OK(ef_run_verdict(&run, &verdict, &err));
+        CHECK_INT(cases[i].compared, verdict.compared);
+        CHECK_INT(cases[i].switched, verdict.switched);
+        ef__buf_release(&text);
+        ef__arena_release(&arena);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
@@ -495,6 +532,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(damage_ends_a_run),
         cmocka_unit_test(a_cancelled_replay_keeps_what_it_has_committed),
         cmocka_unit_test(a_run_without_a_driver_fails_with_the_reason),
+        cmocka_unit_test(the_state_of_a_rebuild_is_read_from_an_older_record),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";
