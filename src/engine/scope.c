@@ -118,6 +118,41 @@ ef_status ef__scope_ready(ef_engine *engine, ef__scope *scope, ef_tick *tick, bo
     return st;
 }
 
+bool ef__tenant_has_failed(const ef_engine *engine, const ef__tenant_cursor *cursor)
+{
+    int64_t attempts_max = engine->retry.cursor.attempts_max;
+
+    return attempts_max > 0 && cursor->attempts >= attempts_max;
+}
+
+/* Logs only that a tenant stopped, and that it failed; attempts in between are on record. */
+static void log_change(const ef_engine *engine, ef_str projection,
+                       const ef__tenant_cursor_change *change)
+{
+    bool fails = ef__tenant_has_failed(engine, &change->after) &&
+                 !ef__tenant_has_failed(engine, &change->before);
+    char name[EF__SCOPE_MAX];
+
+    if (!fails && !ef__tenant_cursor_is_none(&change->before))
+        return;
+    ef__scope_format(change->tenant, projection, name);
+    ef__log(engine->options.log, EF_LOG_WARN,
+            fails ? "projection failed for tenant" : "projection stopped for tenant: event failed",
+            EF_LOG_TEXT_FIELD("scope", ef_str_from(name)),
+            EF_LOG_NUMBER_FIELD("position", change->after.position + 1));
+}
+
+/* After the commit: sets the next due time in `tick`, and logs tenants that stopped or failed. */
+static void report_tenants(const ef_engine *engine, const ef__apply *apply, ef_tick *tick)
+{
+    for (size_t i = 0; i < apply->tenant_count; i++) {
+        const ef__tenant_cursor_change *change = &apply->tenants[i];
+        log_change(engine, apply->generations[0].generation->name, change);
+        if (change->after.attempts)
+            ef__tick_wake_at(tick, change->after.due_us);
+    }
+}
+
 ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_batch *batch,
                           bool skip_first, ef__apply *apply, ef_tick *tick, ef_error *err)
 {
@@ -135,7 +170,7 @@ ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_ba
     apply->fence_count = 1;
     st = ef__apply_run(engine, apply, err);
     if (st == EF_OK) {
-        ef__tenants_report(engine, apply, tick);
+        report_tenants(engine, apply, tick);
         tick->applied += apply->applied;
         tick->ignored += apply->ignored;
         tick->failed += apply->failed;
@@ -211,13 +246,6 @@ void ef__scopes_release(ef__cursor_driver *driver)
 }
 
 /* --- tenants with their own cursor ------------------------------------------------------------ */
-
-bool ef__tenant_has_failed(const ef_engine *engine, const ef__tenant_cursor *cursor)
-{
-    int64_t attempts_max = engine->retry.cursor.attempts_max;
-
-    return attempts_max > 0 && cursor->attempts >= attempts_max;
-}
 
 /* --- in a batch ------------------------------------------------------------------------------- */
 
@@ -311,33 +339,6 @@ ef_status ef__tenant_advance(ef_engine *engine, ef__apply *apply, ef__stopped_te
                                           .waiting = before->waiting - (int64_t)apply->event_count,
                                           .due_us = ef__engine_now(engine)},
                       err);
-}
-
-/* Logs only that a tenant stopped, and that it failed; attempts in between are on record. */
-static void log_change(const ef_engine *engine, ef_str projection,
-                       const ef__tenant_cursor_change *change)
-{
-    bool fails = ef__tenant_has_failed(engine, &change->after) &&
-                 !ef__tenant_has_failed(engine, &change->before);
-    char name[EF__SCOPE_MAX];
-
-    if (!fails && !ef__tenant_cursor_is_none(&change->before))
-        return;
-    ef__scope_format(change->tenant, projection, name);
-    ef__log(engine->options.log, EF_LOG_WARN,
-            fails ? "projection failed for tenant" : "projection stopped for tenant: event failed",
-            EF_LOG_TEXT_FIELD("scope", ef_str_from(name)),
-            EF_LOG_NUMBER_FIELD("position", change->after.position + 1));
-}
-
-void ef__tenants_report(const ef_engine *engine, const ef__apply *apply, ef_tick *tick)
-{
-    for (size_t i = 0; i < apply->tenant_count; i++) {
-        const ef__tenant_cursor_change *change = &apply->tenants[i];
-        log_change(engine, apply->generations[0].generation->name, change);
-        if (change->after.attempts)
-            ef__tick_wake_at(tick, change->after.due_us);
-    }
 }
 
 /* --- a tenant with its own cursor ------------------------------------------------------------- */

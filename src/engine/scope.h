@@ -117,9 +117,6 @@ ef_status ef__tenant_stop(ef_engine *engine, ef__apply *apply, ef__stopped_tenan
 ef_status ef__tenant_advance(ef_engine *engine, ef__apply *apply, ef__stopped_tenants *stopped,
                              ef_error *err);
 
-/* After the commit: sets the next due time in `tick`, and logs tenants that stopped or failed. */
-void ef__tenants_report(const ef_engine *engine, const ef__apply *apply, ef_tick *tick);
-
 /* Has it used up its retries? */
 bool ef__tenant_has_failed(const ef_engine *engine, const ef__tenant_cursor *cursor);
 

@@ -15,6 +15,12 @@
 #define FETCH_BYTES (32ul << 20)  /* views may be large: the rest is read on first use */
 #define LOADED_BYTES (64ul << 20) /* a view has at most 1 MB; an event may look up several */
 
+/* A view that was read in advance. */
+typedef struct prefetched_view {
+    ef__view view; /* without data: the store has no such view */
+    bool is_read;  /* false: memory was short; it is read on first use */
+} prefetched_view;
+
 static ef_status no_memory(ef_error *err)
 {
     return ef_fail(err, EF_NO_MEMORY, "memory ran out while applying events");
@@ -22,9 +28,10 @@ static ef_status no_memory(ef_error *err)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Without a snapshot every read would open its own transaction, which costs more than the row. A
+/* The snapshot of the store that a batch reads from, opened by its first read.
+ * Without a snapshot every read would open its own transaction, which costs more than the row. A
  * store without snapshots is read directly. */
-ef_status ef__view_cache_snapshot(ef__view_cache *cache, ef_views **out, ef_error *err)
+static ef_status open_snapshot(ef__view_cache *cache, ef_views **out, ef_error *err)
 {
     ef_views *views = cache->engine->views;
     ef_status st = EF_OK;
@@ -47,7 +54,7 @@ static ef_status get_view(ef__view_cache *cache, int64_t generation, ef_str tena
                           ef__view *out, bool *out_found, ef_error *err)
 {
     ef_views *from;
-    ef_status st = ef__view_cache_snapshot(cache, &from, err);
+    ef_status st = open_snapshot(cache, &from, err);
 
     *out_found = false;
     ef__arena_reset(&cache->loaded);
@@ -76,7 +83,7 @@ static ef_status load_view(void *context, ef_str tenant, ef_str id, ef__stored_v
                            ef_error *err)
 {
     ef__view_cache *cache = context;
-    const ef__prefetched_view *fetched = ef__pair_map_find(&cache->prefetched, tenant, id);
+    const prefetched_view *fetched = ef__pair_map_find(&cache->prefetched, tenant, id);
     ef__view view;
     bool is_new;
     uint64_t *digest;
@@ -146,7 +153,7 @@ ef_status ef__view_cache_watermark(ef__view_cache *cache, const ef_event *event,
         return no_memory(err);
     if (!is_new || cache->is_complete)
         return EF_OK;
-    st = ef__view_cache_snapshot(cache, &from, err);
+    st = open_snapshot(cache, &from, err);
     if (st == EF_OK)
         st = from->ops->watermark_get(from, cache->generation, event->tenant, event->stream,
                                       &mark->now, &found, err);
@@ -221,7 +228,7 @@ static ef_status want_views(ef__view_cache *cache, const ef__apply_event *events
 {
     for (size_t i = 0; i < count; i++) {
         ef_str tenant = events[i].event->tenant, id;
-        ef__prefetched_view *slot;
+        prefetched_view *slot;
         bool is_new;
         if (!lacks_view(cache, &events[i], marks[i], &id))
             continue;
@@ -252,7 +259,7 @@ static ef_status read_wanted(ef__view_cache *cache, const key_set *wanted, bool 
     if (wanted->count == 0)
         return EF_OK;
     qsort(wanted->items, wanted->count, sizeof *wanted->items, by_key);
-    st = ef__view_cache_snapshot(cache, &from, err);
+    st = open_snapshot(cache, &from, err);
     for (size_t at = 0; st == EF_OK && at < wanted->count; at += count) {
         if (is_views && cache->prefetched_arena.used_bytes >= FETCH_BYTES)
             break;
@@ -265,8 +272,7 @@ static ef_status read_wanted(ef__view_cache *cache, const key_set *wanted, bool 
                  : from->ops->watermark_get_many(from, cache->generation, keys, count, marks, err);
         for (size_t i = 0; st == EF_OK && i < count; i++)
             if (is_views)
-                *(ef__prefetched_view *)wanted->items[at + i].slot =
-                    (ef__prefetched_view){found[i], true};
+                *(prefetched_view *)wanted->items[at + i].slot = (prefetched_view){found[i], true};
             else
                 ((ef__stream_watermark *)wanted->items[at + i].slot)->now = marks[i];
     }
@@ -393,7 +399,7 @@ ef_status ef__view_cache_open(ef_engine *engine, const ef__live *live, ef__view_
                               .watermarks = EF__PAIR_MAP_INIT(ef__stream_watermark, SIZE_MAX),
                               .digests = EF__PAIR_MAP_INIT(uint64_t[2], SIZE_MAX),
                               .loaded = EF__ARENA_INIT(LOADED_BYTES),
-                              .prefetched = EF__PAIR_MAP_INIT(ef__prefetched_view, SIZE_MAX),
+                              .prefetched = EF__PAIR_MAP_INIT(prefetched_view, SIZE_MAX),
                               .prefetched_arena = EF__ARENA_INIT(SIZE_MAX),
                               .ahead = {.limit_max = engine->cursor_batch, .batch = EF_BATCH_INIT}};
     if (!engine->is_side_engine) /* it must not share the reader of the engine that it copies */

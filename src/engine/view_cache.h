@@ -27,11 +27,6 @@ typedef struct ef__stream_watermark {
     uint64_t checked;             /* number of the last batch that found its event in the journal */
 } ef__stream_watermark;
 
-typedef struct ef__prefetched_view {
-    ef__view view; /* without data: the store has no such view */
-    bool is_read;  /* false: memory was short; it is read on first use */
-} ef__prefetched_view;
-
 typedef struct ef__view_cache {
     struct ef__view_cache *next;       /* of the caches that a driver keeps … */
     struct ef__view_cache *const *all; /* … which share one limit; NULL: used for one batch */
@@ -48,7 +43,7 @@ typedef struct ef__view_cache {
     ef__pair_map digests;    /* uint64_t[2], by view, as stored */
     ef__arena loaded;        /* the view that was loaded last */
     ef__read_ahead ahead;    /* the next events */
-    ef__pair_map prefetched; /* ef__prefetched_view, for this batch */
+    ef__pair_map prefetched; /* prefetched_view, for this batch */
     ef__arena prefetched_arena;
     ef_views *snapshot; /* of the store, from the first to the last read of a batch */
 } ef__view_cache;
@@ -89,8 +84,6 @@ void ef__view_caches_release(ef__view_cache **all);
 ef_status ef__view_cache_prefetch(ef__view_cache *cache, const ef__apply_event *events,
                                   size_t count, ef__stream_watermark **out_watermarks,
                                   ef_error *err);
-/* The snapshot of the store that a batch reads from, opened by its first read. */
-ef_status ef__view_cache_snapshot(ef__view_cache *cache, ef_views **out, ef_error *err);
 /* The watermark of the event's stream, read on first use. */
 ef_status ef__view_cache_watermark(ef__view_cache *cache, const ef_event *event,
                                    ef__stream_watermark **out, ef_error *err);
