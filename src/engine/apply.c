@@ -108,6 +108,15 @@ static void set_watermark(generation_work *work, ef__stream_watermark *watermark
     watermark->change->after = watermark->now;
 }
 
+static ef_status fail_event(generation_work *work, const ef_event *event, ef_str code,
+                            const ef_error *why, uint32_t line, ef__apply_result *out,
+                            ef_error *err)
+{
+    out->verdict = EF__VERDICT_FAILED;
+    out->message = copy_message(work, why->text);
+    return add_failure(work, event, code, out->message, line, err);
+}
+
 /* A journal that others write to (JetStream) may hold messages that are not events. Such a message
  * fails in every projection, because its type is unknown. */
 static ef_status fail_unreadable(generation_work *work, const ef_event *event,
@@ -117,9 +126,7 @@ static ef_status fail_unreadable(generation_work *work, const ef_event *event,
 
     (void)ef_fail(&why, EF_BAD_INPUT, "the message at position %" PRId64 " is not an event: %.*s",
                   event->position, EF_STR_ARG(event->data));
-    out->verdict = EF__VERDICT_FAILED;
-    out->message = copy_message(work, why.text);
-    return add_failure(work, event, EF_STR("unreadable"), out->message, 0, err);
+    return fail_event(work, event, EF_STR("unreadable"), &why, 0, out, err);
 }
 
 static bool is_skipped(const generation_work *work, const ef__apply_event *item)
@@ -144,14 +151,10 @@ static ef_status fold_program(generation_work *work, size_t index, ef__apply_res
     st = ef__folder_apply(work->cache->folder, item->event, &outcome, err);
     if (st != EF_OK)
         return st;
-    out->verdict = outcome.result == EF__FOLD_APPLIED   ? EF__VERDICT_APPLIED
-                   : outcome.result == EF__FOLD_IGNORED ? EF__VERDICT_IGNORED
-                                                        : EF__VERDICT_FAILED;
-    if (out->verdict == EF__VERDICT_FAILED) {
-        out->message = copy_message(work, outcome.error.text);
-        return add_failure(work, item->event, EF_STR("fold_error"), out->message, outcome.line,
-                           err);
-    }
+    if (outcome.result == EF__FOLD_FAILED)
+        return fail_event(work, item->event, EF_STR("fold_error"), &outcome.error, outcome.line,
+                          out, err);
+    out->verdict = outcome.result == EF__FOLD_APPLIED ? EF__VERDICT_APPLIED : EF__VERDICT_IGNORED;
     return EF_OK;
 }
 
@@ -171,9 +174,7 @@ static ef_status raise_alarm(generation_work *work, const ef_event *event, int64
                   applied_seq);
     ef__log(work->engine->options.log, EF_LOG_ERROR, "event differs from the applied event",
             EF_LOG_TEXT_FIELD("error", ef_str_from(alarm.text)));
-    out->verdict = EF__VERDICT_FAILED;
-    out->message = copy_message(work, alarm.text);
-    return add_failure(work, event, EF_STR("hash_mismatch"), out->message, 0, err);
+    return fail_event(work, event, EF_STR("hash_mismatch"), &alarm, 0, out, err);
 }
 
 static void defer_event(generation_work *work, const ef__watermark *now, ef__apply_result *out)

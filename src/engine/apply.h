@@ -131,6 +131,7 @@ typedef struct ef__side_fold {
     bool reads_skips;  /* it has copies: events that operators skipped are skipped here too */
     ef__live_set set;  /* generations of the last run … */
     ef__apply apply;   /* … and its results, valid until the next run */
+    ef__apply_event *events;
 } ef__side_fold;
 
 ef_status ef__side_fold_open(ef__side_fold *fold, ef_engine *engine, ef_str name, ef_error *err);
@@ -142,7 +143,7 @@ ef_status ef__side_fold_add_active(ef__side_fold *fold, const ef__live_choice *c
                                    bool *out_added, ef_error *err);
 /* Folds events, in order of position, into the generation with this id; 0: into all. The events are
  * borrowed until the next run. */
-ef_status ef__side_fold_run(ef__side_fold *fold, int64_t generation, const ef__apply_event *events,
+ef_status ef__side_fold_run(ef__side_fold *fold, int64_t generation, const ef_event *events,
                             size_t count, ef_error *err);
 
 #endif

@@ -157,6 +157,18 @@ static ef_status update_progress(ef__run_drive *drive, const rebuild_pair *build
     return EF_OK;
 }
 
+/* The new generation is live: all events are processed. */
+static ef_status complete_progress(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
+{
+    ef_status st = update_progress(drive, builds, err);
+
+    if (st == EF_OK) {
+        drive->run.processed = drive->run.last_position = drive->run.total;
+        drive->idle = false;
+    }
+    return st;
+}
+
 /* Has the projection's lane a row that is due? */
 static ef_status lane_is_due(ef__run_drive *drive, const rebuild_pair *builds, bool *out,
                              ef_error *err)
@@ -289,19 +301,10 @@ static bool may_switch(const ef__run_drive *drive)
 
 static ef_status finish_rebuild(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
-    bool even = true;
     ef_status st = drive->detail.in_place
-                       ? ef__gaps_add_rows(drive->engine, builds->built, &even, err)
-                       : is_level(drive, builds, &even, err);
+                       ? ef__lane_sweep(drive->engine, drive->run.projection, err)
+                       : compare_views(drive, builds, err);
 
-    if (st == EF_OK && !even) {
-        drive->idle = !drive->engine->runs.gap_pass.generation;
-        return EF_OK;
-    }
-    if (st == EF_OK && !drive->detail.in_place)
-        st = compare_views(drive, builds, err);
-    if (st == EF_OK && drive->detail.in_place)
-        st = ef__lane_sweep(drive->engine, drive->run.projection, err);
     if (st == EF_OK && !may_switch(drive) && drive->detail.differences)
         st = report_drift(drive, builds, err);
     if (st == EF_OK && may_switch(drive)) {
@@ -329,19 +332,13 @@ static ef_status remove_built(ef__run_drive *drive, const rebuild_pair *builds, 
                        : st;
 }
 
+/* The result is stored before the generation is removed: a worker that takes the run over from here
+ * could not compare again. */
 static ef_status finish_verify(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
-    bool even;
-    ef_status st = is_level(drive, builds, &even, err);
+    ef_status st =
+        drive->detail.rebuild == EF__REBUILD_COMPARED ? EF_OK : compare_views(drive, builds, err);
 
-    if (st == EF_OK && !even) {
-        drive->idle = !drive->engine->runs.gap_pass.generation;
-        return EF_OK;
-    }
-    /* The result is stored before the generation is removed: a worker that takes the run over from
-     * here could not compare again. */
-    if (st == EF_OK && drive->detail.rebuild != EF__REBUILD_COMPARED)
-        st = compare_views(drive, builds, err);
     if (st == EF_OK)
         st = ef__run_save(drive, err);
     return st == EF_OK ? remove_built(drive, builds, err) : st;
@@ -365,21 +362,20 @@ static ef_status remove_side_build(ef__run_drive *drive, const rebuild_pair *bui
 /* All but the last write of the run was done, by this run or by an operator. */
 static ef_status complete_active(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
-    ef_status st = update_progress(drive, builds, err);
+    ef_status st = complete_progress(drive, builds, err);
 
-    if (st != EF_OK)
-        return st;
-    drive->idle = false;
-    drive->run.processed = drive->run.last_position = drive->run.total;
-    move_to_active(drive);
-    drive->run.state = EF_RUN_COMPLETED;
-    return EF_OK;
+    if (st == EF_OK) {
+        move_to_active(drive);
+        drive->run.state = EF_RUN_COMPLETED;
+    }
+    return st;
 }
 
 /* The new generation exists. */
 static ef_status step_built(ef__run_drive *drive, const rebuild_pair *builds, ef_error *err)
 {
     const ef__generation *built = builds->built;
+    bool even = false;
     ef_status st;
 
     if (built->state == EF__GENERATION_CATCHING_UP)
@@ -391,11 +387,14 @@ static ef_status step_built(ef__run_drive *drive, const rebuild_pair *builds, ef
                    : ef_fail(err, EF_UNSUPPORTED, "generation %d of projection \"%.*s\" has failed",
                              (int)built->number, EF_STR_ARG(drive->run.projection));
     }
-    st = update_progress(drive, builds, err);
-    if (st != EF_OK)
+    st = complete_progress(drive, builds, err);
+    if (st == EF_OK)
+        st = drive->detail.in_place ? ef__gaps_add_rows(drive->engine, built, &even, err)
+                                    : is_level(drive, builds, &even, err);
+    if (st == EF_OK && !even)
+        drive->idle = !drive->engine->runs.gap_pass.generation;
+    if (st != EF_OK || !even)
         return st;
-    drive->run.processed = drive->run.last_position = drive->run.total;
-    drive->idle = false;
     return drive->run.mode == EF_RUN_VERIFY ? finish_verify(drive, builds, err)
                                             : finish_rebuild(drive, builds, err);
 }

@@ -81,19 +81,10 @@ static ef_status read_log(replay_read *reading, ef_batch *batch, ef_error *err)
     return st;
 }
 
-/* The next events up to the upper bounds; `out` has space for a batch of a run. */
-static ef_status read_next(replay_read *reading, ef_batch *batch, ef__apply_event *out,
-                           size_t *out_count, ef_error *err)
+static ef_status read_next(replay_read *reading, ef_batch *batch, ef_error *err)
 {
-    ef_status st =
-        reading->what.stream.len ? read_stream(reading, batch, err) : read_log(reading, batch, err);
-
-    *out_count = 0;
-    for (size_t i = 0; st == EF_OK && i < batch->count; i++)
-        if (reading->fits_only ? matches_filter(reading, &batch->events[i])
-                               : batch->events[i].position <= reading->what.to)
-            out[(*out_count)++] = (ef__apply_event){&batch->events[i], false};
-    return st;
+    return reading->what.stream.len ? read_stream(reading, batch, err)
+                                    : read_log(reading, batch, err);
 }
 
 /* --- applying --------------------------------------------------------------------------------- */
@@ -109,22 +100,29 @@ static void count_verdict(ef_replay_result *counts, ef__verdict verdict)
 
 /* Only generations of the queue: a log-ordered one has everything up to its cursor, and must apply
  * later events in order. No outbox row brings the events, so those that fail get retry rows. */
-static ef_status apply_events(ef__run_drive *drive, const ef__apply_event *events, size_t count,
-                              ef_error *err)
+static ef_status apply_matching(ef__run_drive *drive, const replay_read *reading,
+                                const ef_batch *batch, size_t *out_count, ef_error *err)
 {
     ef__live_choice choice = {.by_queue = true, .projection = drive->run.projection};
     ef__live_set set = {0};
+    ef__apply_event *events = ef__apply_events_make(batch->events, batch->count);
     ef__apply apply = {.events = events,
-                       .event_count = count,
                        .adds_retry_rows = true,
                        .reads_skips = true,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st = ef__apply_run_live(drive->engine, &choice, &set, &apply, err);
+    ef_status st = events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
 
-    for (size_t i = 0; st == EF_OK && i < apply.generation_count * count; i++)
+    for (size_t i = 0; st == EF_OK && i < batch->count; i++)
+        if (matches_filter(reading, &batch->events[i]))
+            events[apply.event_count++].event = &batch->events[i];
+    *out_count = apply.event_count;
+    if (st == EF_OK && apply.event_count)
+        st = ef__apply_run_live(drive->engine, &choice, &set, &apply, err);
+    for (size_t i = 0; st == EF_OK && i < apply.generation_count * apply.event_count; i++)
         count_verdict(&drive->detail.counts, apply.results[i].verdict);
     ef__apply_release(&apply);
     ef__live_set_release(&set);
+    free(events);
     return st;
 }
 
@@ -174,20 +172,16 @@ static replay_read reading_of(const ef__run_drive *drive)
 ef_status ef__replay_step(ef__run_drive *drive, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
-    ef__apply_event *events;
     size_t count = 0;
     replay_read reading;
     ef_status st;
 
     if (drive->detail.upper == 0)
         return set_upper_bound(drive, err);
-    events = malloc(drive->engine->run_batch * sizeof *events);
-    if (!events)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
     reading = reading_of(drive);
-    st = read_next(&reading, &batch, events, &count, err);
-    if (st == EF_OK && count)
-        st = apply_events(drive, events, count, err);
+    st = read_next(&reading, &batch, err);
+    if (st == EF_OK)
+        st = apply_matching(drive, &reading, &batch, &count, err);
     if (st == EF_OK) {
         drive->run.processed += (int64_t)count;
         drive->run.last_position = reading.position;
@@ -197,7 +191,6 @@ ef_status ef__replay_step(ef__run_drive *drive, ef_error *err)
             drive->run.state = EF_RUN_COMPLETED;
     }
     EF_RELEASE(&batch);
-    free(events);
     return st;
 }
 
@@ -303,16 +296,18 @@ static void report_results(dry_run *run, const ef__apply *apply)
         }
 }
 
-static ef_status dry_run_step(dry_run *run, bool validate, ef__apply_event *events, ef_error *err)
+static ef_status dry_run_step(dry_run *run, bool validate, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
-    size_t count = 0;
-    ef_status st = read_next(&run->reading, &batch, events, &count, err);
+    ef_status st = read_next(&run->reading, &batch, err);
+    size_t count = st == EF_OK ? batch.count : 0;
 
-    for (size_t i = 0; st == EF_OK && i < count; i++)
-        run->out->events += matches_filter(&run->reading, events[i].event);
+    while (count && batch.events[count - 1].position > run->reading.what.to)
+        count--;
+    for (size_t i = 0; i < count; i++)
+        run->out->events += matches_filter(&run->reading, &batch.events[i]);
     if (st == EF_OK && validate)
-        st = ef__side_fold_run(&run->side, 0, events, count, err);
+        st = ef__side_fold_run(&run->side, 0, batch.events, count, err);
     if (st == EF_OK && validate)
         report_results(run, &run->side.apply);
     EF_RELEASE(&batch);
@@ -325,7 +320,6 @@ ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool val
                             void *context, ef_replay_result *out, ef_error *err)
 {
     dry_run run = {.failed = failed, .context = context, .out = out};
-    ef__apply_event *events = NULL;
     ef_head head = {0};
     bool added;
     ef_status st =
@@ -342,13 +336,10 @@ ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool val
         *out = (ef_replay_result){0};
         run.reading = (replay_read){.engine = engine, .what = *replay, .fits_only = !validate};
         run.reading.what.to = replay->to ? replay->to : head.position;
-        events = malloc(engine->run_batch * sizeof *events);
-        st = events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
     }
     while (st == EF_OK && !run.reading.over)
-        st = dry_run_step(&run, validate, events, err);
+        st = dry_run_step(&run, validate, err);
     ef__side_fold_close(&run.side);
-    free(events);
     return st;
 }
 

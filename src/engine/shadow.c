@@ -275,8 +275,8 @@ static ef_status add_rows(ef_shadow *shadow, const ef__apply *apply, ef_tick *ti
 
 /* --- folding ---------------------------------------------------------------------------------- */
 
-static ef_status fold_events(ef_shadow *shadow, const ef__apply_event *events, size_t count,
-                             ef_tick *tick, ef_error *err)
+static ef_status fold_events(ef_shadow *shadow, const ef_event *events, size_t count, ef_tick *tick,
+                             ef_error *err)
 {
     ef_status st = ef__side_fold_run(&shadow->fold, 0, events, count, err);
 
@@ -285,8 +285,8 @@ static ef_status fold_events(ef_shadow *shadow, const ef__apply_event *events, s
     if (st == EF_OK) {
         tick->applied += shadow->fold.apply.applied;
         tick->ignored += shadow->fold.apply.ignored;
-        if (events[count - 1].event->position > shadow->highest)
-            shadow->highest = events[count - 1].event->position;
+        if (events[count - 1].position > shadow->highest)
+            shadow->highest = events[count - 1].position;
     }
     return st;
 }
@@ -298,7 +298,6 @@ static ef_status read_events(ef_shadow *shadow, ef_tick *tick, ef_error *err)
     bool catches_up = shadow->position < shadow->catch_up_to;
     int64_t reached = shadow->position;
     ef_batch batch = EF_BATCH_INIT;
-    ef__apply_event *events = NULL;
     ef_status st = ef_journal_read_log(shadow->live->journal,
                                        &(ef_log_query){.any_tenant = true,
                                                        .after = shadow->position,
@@ -306,17 +305,14 @@ static ef_status read_events(ef_shadow *shadow, ef_tick *tick, ef_error *err)
                                                        .out_reached = &reached},
                                        &batch, err);
 
-    if (st == EF_OK && batch.count) {
-        events = ef__apply_events_make(batch.events, batch.count);
-        st = events ? fold_events(shadow, events, batch.count, tick, err) : no_memory(err);
-    }
+    if (st == EF_OK && batch.count)
+        st = fold_events(shadow, batch.events, batch.count, tick, err);
     if (st == EF_OK) {
         *(catches_up ? &tick->caught_up : &tick->claimed) += (int64_t)batch.count;
         tick->more = tick->more || batch.count > 0;
         shadow->position = reached;
     }
     EF_RELEASE(&batch);
-    free(events);
     return st;
 }
 
@@ -333,8 +329,7 @@ static ef_status retry_one(ef_shadow *shadow, shadow_row *row, ef__verdict *out,
 
     *out = EF__VERDICT_DUPLICATE; /* a removed event or projection needs no row */
     if (st == EF_OK)
-        st = ef__side_fold_run(&shadow->fold, row->generation,
-                               &(ef__apply_event){batch.events, false}, batch.count, err);
+        st = ef__side_fold_run(&shadow->fold, row->generation, batch.events, batch.count, err);
     if (st == EF_OK && apply->generation_count) {
         *out = apply->results[0].verdict;
         tick->applied += apply->applied;

@@ -3,6 +3,8 @@
  */
 #include "apply.h"
 
+#include <stdlib.h>
+
 ef_status ef__side_fold_open(ef__side_fold *fold, ef_engine *engine, ef_str name, ef_error *err)
 {
     const ef_engine_options *options = &engine->options;
@@ -30,6 +32,8 @@ static void release_results(ef__side_fold *fold)
     ef__apply_release(&fold->apply);
     ef__live_set_release(&fold->set);
     fold->apply.generation_count = 0;
+    free(fold->events);
+    fold->events = NULL;
 }
 
 void ef__side_fold_close(ef__side_fold *fold)
@@ -77,18 +81,18 @@ ef_status ef__side_fold_add_active(ef__side_fold *fold, const ef__live_choice *c
     return st;
 }
 
-ef_status ef__side_fold_run(ef__side_fold *fold, int64_t generation, const ef__apply_event *events,
+ef_status ef__side_fold_run(ef__side_fold *fold, int64_t generation, const ef_event *events,
                             size_t count, ef_error *err)
 {
-    ef_status st;
-
     release_results(fold);
     if (count == 0)
         return EF_OK;
-    fold->apply.events = events;
+    fold->events = ef__apply_events_make(events, count);
+    if (!fold->events)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while applying events");
+    fold->apply.events = fold->events;
     fold->apply.event_count = count;
     fold->apply.reads_skips = fold->reads_skips;
-    st = ef__apply_run_live(fold->side, &(ef__live_choice){.generation = generation}, &fold->set,
-                            &fold->apply, err);
-    return st;
+    return ef__apply_run_live(fold->side, &(ef__live_choice){.generation = generation}, &fold->set,
+                              &fold->apply, err);
 }

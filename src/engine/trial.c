@@ -300,16 +300,13 @@ static ef_status note_result(draft_state *drafting, size_t from, size_t count,
 static ef_status fold_batch(draft_state *drafting, ef__side_fold *fold, size_t from, size_t count,
                             const ef_batch *batch, bool *out_failed, ef_error *err)
 {
-    ef__apply_event *events = ef__apply_events_make(batch->events, batch->count);
-    ef_status st = events ? ef__side_fold_run(fold, 0, events, batch->count, err)
-                          : ef_fail(err, EF_NO_MEMORY, "memory ran out while trying a draft");
+    ef_status st = ef__side_fold_run(fold, 0, batch->events, batch->count, err);
 
     for (size_t i = 0; st == EF_OK && i < batch->count && !*out_failed; i++) {
         drafting->out->events++;
         st = note_result(drafting, from, count, &batch->events[i], &fold->apply.results[i],
                          out_failed, err);
     }
-    free(events);
     return st;
 }
 
