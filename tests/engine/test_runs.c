@@ -500,12 +500,12 @@ static void the_state_of_a_rebuild_is_read_from_an_older_record(void **state)
         ef__detail detail, again;
         ef_run run = {.detail = ef_str_from(cases[i].detail)};
         ef_verdict verdict;
-        OK(ef__detail_parse(run.detail, &arena, &detail, &err));
+        CHECK_STATUS(EF_OK, ef__detail_parse(run.detail, &arena, &detail, &err), &err);
         CHECK_INT(cases[i].state, detail.rebuild);
         CHECK(ef__detail_write(&detail, &text));
-        OK(ef__detail_parse(ef__buf_str(&text), &arena, &again, &err));
+        CHECK_STATUS(EF_OK, ef__detail_parse(ef__buf_str(&text), &arena, &again, &err), &err);
         CHECK_INT(cases[i].state, again.rebuild);
-        OK(ef_run_verdict(&run, &verdict, &err));
+        CHECK_STATUS(EF_OK, ef_run_verdict(&run, &verdict, &err), &err);
         CHECK_INT(cases[i].compared, verdict.compared);
         CHECK_INT(cases[i].switched, verdict.switched);
         ef__buf_release(&text);
