@@ -5,7 +5,7 @@
  * thread at a time, so there is no group commit, no state lock and no checkpoint thread: the WAL is
  * checkpointed by processes that use ef_journal_open, and at detach if it is long.
  */
-#include "writer.h"
+#include "store.h"
 
 #include "../front_priv.h"
 
@@ -219,7 +219,7 @@ ef_status ef_sqlite_commit(ef_sqlite *e, ef_error *err)
     e->open = false;
     sq_writer_note_head(&e->writer, e->options.log);
     if (sq_writer_publish(&e->writer, false, NULL) != EF_OK)
-        sq_state_forget(&e->state);
+        sq_state_release(&e->state);
     return EF_OK;
 }
 

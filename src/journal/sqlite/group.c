@@ -1,7 +1,7 @@
 /*
  * group.c - group commit: jobs of several threads in one transaction (base/batcher.h).
  */
-#include "writer.h"
+#include "store.h"
 
 #include "../../base/limits.h"
 #include "../../base/logger.h"
@@ -18,8 +18,7 @@ static sq_job *next_job(const sq_job *job)
     return (sq_job *)job->queued.next;
 }
 
-/* --- one group ----------------------------------------------------------------------------------
- */
+/* --- one group -------------------------------------------------------------------------------- */
 
 /* Writes the events that earlier jobs have planned, for a job that reads events. */
 static ef_status write_planned(sq_store *store, ef_error *err)
@@ -115,7 +114,7 @@ static ef_status commit_group(sq_store *store, const sq_job *jobs, ef_error *err
     pthread_mutex_lock(&store->state_lock);
     /* The events are durable, whatever happens to the cached state. */
     if (sq_writer_publish(&store->writer, keeps_state, NULL) != EF_OK)
-        sq_state_forget(&store->state);
+        sq_state_release(&store->state);
     pthread_mutex_unlock(&store->state_lock);
     return EF_OK;
 }
@@ -175,8 +174,7 @@ static void run_group(void *context, ef__batch_job *batch)
         fail_jobs(jobs, st, &err);
 }
 
-/* --- submitting ---------------------------------------------------------------------------------
- */
+/* --- submitting ------------------------------------------------------------------------------- */
 
 static void check_wal(void *context)
 {

@@ -183,8 +183,7 @@ bool sq_headfile_set_wake(const sq_headfile *file)
            futimens(file->fd, NULL) == 0;
 }
 
-/* --- damage --------------------------------------------------------------------------------------
- */
+/* --- damage ----------------------------------------------------------------------------------- */
 
 static uint64_t damage_sum(const struct damage_record *r)
 {

@@ -29,8 +29,7 @@ static int by_hash(const void *a, const void *b)
     return (x->position > y->position) - (x->position < y->position);
 }
 
-/* --- runs --------------------------------------------------------------------------------------
- */
+/* --- runs ------------------------------------------------------------------------------------- */
 
 static ef_status put_chunk(ef__sq_conn *conn, int64_t run, const sq_id_entry *entries, size_t count,
                            ef_error *err)
@@ -74,8 +73,7 @@ ef_status sq_ids_add_run(ef__sq_conn *conn, int64_t run, int64_t level, ef_error
     return sq_run_id_run_insert(conn, &(struct sq_id_run_insert){.run = run, .level = level}, err);
 }
 
-/* --- merge -------------------------------------------------------------------------------------
- */
+/* --- merge ------------------------------------------------------------------------------------ */
 
 static ef_status read_runs(ef__sq_conn *conn, sq_run runs[RUNS_MAX], size_t *out_count,
                            ef_error *err)
@@ -408,8 +406,7 @@ static bool filter_may_have(const sq_filter *filter, int64_t hash)
     return true;
 }
 
-/* --- look-up -----------------------------------------------------------------------------------
- */
+/* --- look-up ---------------------------------------------------------------------------------- */
 
 /* Whether the event at `position` has this tenant and id. */
 static ef_status is_event(ef__sq_conn *conn, int64_t position, ef_str tenant, ef_str id, bool *out,

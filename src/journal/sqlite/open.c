@@ -140,8 +140,7 @@ ef_status sq_schema_open(ef__sq_conn *conn, const ef_journal_options *options, b
     return migrate_locked(conn, options, out_made, err);
 }
 
-/* --- the head ------------------------------------------------------------------------------------
- */
+/* --- the head --------------------------------------------------------------------------------- */
 
 static ef_status hash_at(ef__sq_conn *conn, int64_t position, uint8_t out[EF_HASH_BYTES],
                          bool *out_found, ef_error *err)

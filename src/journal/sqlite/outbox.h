@@ -46,8 +46,7 @@ ef_status sq_held_check(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
 /* Counts EF_LEASE_LOST, and returns the status. */
 ef_status sq_count_refused(sq_store *store, ef_status st);
 
-/* --- lane offsets (outbox_ack.c)
- * -------------------------------------------------------------------- */
+/* --- lane offsets (outbox_ack.c) -------------------------------------------------------------- */
 
 /* The index of a partition in the array of held leases, plus 1; 0: not held. */
 typedef struct sq_held_map {

@@ -9,8 +9,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-/* --- offsets and held leases
- * ----------------------------------------------------------------------- */
+/* --- offsets and held leases ------------------------------------------------------------------ */
 
 void sq_held_map_init(sq_held_map *map, const ef_partition_lease *held, size_t count)
 {

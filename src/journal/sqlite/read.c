@@ -17,8 +17,7 @@
     2048                    /* small: most reads are sequential, and every commit invalidates it */
 #define LOG_ROWS_MAX 100000 /* rows that a filtered read checks before it returns what it has */
 
-/* --- the pool ------------------------------------------------------------------------------------
- */
+/* --- the pool --------------------------------------------------------------------------------- */
 
 static void accept_event(sqlite3_context *context, int count, sqlite3_value **columns);
 
@@ -127,8 +126,7 @@ ef_status sq_read_end(sq_reader *reader, ef_status st)
     return st;
 }
 
-/* --- collecting
- * ----------------------------------------------------------------------------------- */
+/* --- collecting ------------------------------------------------------------------------------- */
 
 /* Events that are collected for a batch. */
 struct gather {
@@ -198,8 +196,7 @@ static ef_status gather_close(struct gather *g, ef_status st)
     return sq_read_end(g->reader, st);
 }
 
-/* --- by stream
- * ------------------------------------------------------------------------------------ */
+/* --- by stream -------------------------------------------------------------------------------- */
 
 struct link {
     int64_t position, seq, prev, jump;
@@ -296,8 +293,7 @@ static ef_status read_stream(ef_journal *journal, ef_str tenant, ef_str stream, 
     return gather_close(&g, st);
 }
 
-/* --- by position and id
- * ---------------------------------------------------------------------------- */
+/* --- by position and id ----------------------------------------------------------------------- */
 
 /* Whether tenant and type of a row match the filter. */
 static ef_status row_wanted(struct gather *g, const ef_log_query *query, sqlite3_stmt *row,
@@ -431,8 +427,7 @@ static ef_status read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch
     return gather_close(&g, st);
 }
 
-/* --- heads
- * ----------------------------------------------------------------------------------------- */
+/* --- heads ------------------------------------------------------------------------------------ */
 
 ef_status sq_head_get(ef_journal *journal, ef_head *out, ef_error *err)
 {

@@ -8,7 +8,7 @@
  * When the tail is long enough, a part of it (up to `target`) is written in sorted order: head rows
  * by stream, then id entries by hash into a new run (ids.c).
  */
-#include "writer.h"
+#include "store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,8 +38,7 @@ static void sort_entries(sq_id_entry *entries, sq_id_entry *scratch, size_t coun
     }
 }
 
-/* --- settle ------------------------------------------------------------------------------------
- */
+/* --- settle ----------------------------------------------------------------------------------- */
 
 /* Sorts the part of the tail up to the target, once per target: its streams, then its ids. */
 static void sort_tail(sq_state *state, int64_t settled, size_t count, sq_id_entry *scratch)

@@ -54,11 +54,6 @@ void sq_state_release(sq_state *state)
     sq_state_init(state);
 }
 
-void sq_state_forget(sq_state *state)
-{
-    sq_state_release(state);
-}
-
 /* --- the tail -------------------------------------------------------------------------------- */
 
 int64_t sq_id_hash(ef_str tenant, ef_str id)

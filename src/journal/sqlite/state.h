@@ -173,9 +173,8 @@ typedef struct sq_state {
 } sq_state;
 
 void sq_state_init(sq_state *state);
+/* Also after a failure, when the state may be wrong: it can be used again. */
 void sq_state_release(sq_state *state);
-/* Clears everything: after a failure the state may be wrong. */
-void sq_state_forget(sq_state *state);
 
 /* Updates the state to what `conn` sees, which must have an open transaction. */
 ef_status sq_state_sync(sq_state *state, ef__sq_conn *conn, ef_error *err);

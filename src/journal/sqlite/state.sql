@@ -8,8 +8,8 @@ SELECT settled, target, heads_after, ids_after, next_run, types_version, lanes_v
 
 -- name: state_identity
 -- only: sqlite PostgreSQL reads it in state_get
--- rows: journal_id text, created int
-SELECT journal_id, created FROM state;
+-- rows: journal_id text
+SELECT journal_id FROM state;
 
 -- name: state_init
 -- only: sqlite a PostgreSQL migration inserts the row

@@ -5,7 +5,6 @@
 #include "store.h"
 
 #include "outbox.h"
-#include "writer.h"
 
 #include "../../base/limits.h"
 #include "../../base/logger.h"
@@ -55,8 +54,7 @@ int64_t sq_now_us(sq_store *store)
     return floor_us;
 }
 
-/* --- open ----------------------------------------------------------------------------------------
- */
+/* --- open ------------------------------------------------------------------------------------- */
 
 /* Creates the file with mode 0600, because SQLite would use the umask of the process. */
 static ef_status create_file(const char *path, const ef_journal_options *options, ef_error *err)
@@ -126,12 +124,11 @@ static ef_status open_writer(sq_store *store, ef_error *err)
 static ef_status read_state(sq_store *store, ef_error *err)
 {
     ef__sq_rows rows = sq_each_state_identity(&store->writer.conn, NULL, err);
-    struct sq_state_identity_row row;
+    ef_str id;
     ef_status st;
 
-    if (sq_next_state_identity(&rows, &row))
-        (void)snprintf(store->journal_id, sizeof store->journal_id, "%.*s",
-                       EF_STR_ARG(row.journal_id));
+    if (sq_next_state_identity(&rows, &id))
+        (void)snprintf(store->journal_id, sizeof store->journal_id, "%.*s", EF_STR_ARG(id));
     else if (rows.status == EF_OK)
         rows.status = ef_fail(err, EF_DAMAGED, "the journal's state row is missing");
     st = ef__sq_rows_end(&rows);
@@ -210,7 +207,7 @@ ef_status sq_store_reopen(sq_store *store, ef_error *err)
 
     pthread_mutex_lock(&store->state_lock);
     ef__sq_close(&store->writer.conn);
-    sq_state_forget(&store->state);
+    sq_state_release(&store->state);
     st = open_writer(store, err);
     if (st == EF_OK)
         st = read_state(store, err);
@@ -251,8 +248,7 @@ static void close_store(ef_journal *journal)
     free(store);
 }
 
-/* --- facts ---------------------------------------------------------------------------------------
- */
+/* --- facts ------------------------------------------------------------------------------------ */
 
 static int64_t file_bytes(const char *path, const char *suffix)
 {

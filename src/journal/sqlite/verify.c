@@ -121,8 +121,7 @@ ef_status sq_verify_tail(sq_writer *w, int64_t from, int64_t *out_verified, ef_e
     return st;
 }
 
-/* --- deep ---------------------------------------------------------------------------------------
- */
+/* --- deep ------------------------------------------------------------------------------------- */
 
 /* A link must lead to the right seq of the same stream. */
 static ef_status check_link(ef__sq_conn *conn, int64_t at, int64_t to, int64_t stream, int64_t seq,

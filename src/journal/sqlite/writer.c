@@ -1,22 +1,25 @@
 /*
- * writer.c - see writer.h.
+ * writer.c - a writing transaction on the journal: of a group of jobs (group.c), or of an
+ * application (embed.c).
  *
  * An append is only planned, in memory: duplicates, expected seqs, seqs and positions. So a refused
  * append has written nothing, and several callers share a transaction without savepoints. Planned
- * events are written later, many rows per statement (writer_rows.c).
+ * events are written later, many rows per statement.
  */
-#include "writer.h"
-
 #include "row.h"
 
 #include "../../base/hash.h"
 #include "../../base/limits.h"
 #include "../../base/logger.h"
+#include "../../core/placement.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #define NEW_TYPES_BYTES (512u << 20) /* of one transaction, at most EF_LIMIT_TYPES */
+#define EVENTS_AT_ONCE 8             /* rows of event_insert_many … */
+#define EVENT_BINDS 13               /* … and the values of each */
+#define QUEUED_AT_ONCE 16            /* rows of outbox_insert_many */
 
 static ef_status no_memory(ef_error *err)
 {
@@ -45,8 +48,7 @@ void sq_writer_release(sq_writer *w)
     sq_merge_release(&w->merge);
 }
 
-/* --- begin -------------------------------------------------------------------------------------
- */
+/* --- begin ------------------------------------------------------------------------------------ */
 
 /* Changes when this connection commits, and when it begins after another one has. */
 static unsigned read_data_version(const sq_writer *w)
@@ -64,7 +66,7 @@ static ef_status sync_state(sq_writer *w, ef_error *err)
     ef_status st;
 
     if (w->state->doubtful)
-        sq_state_forget(w->state);
+        sq_state_release(w->state);
     if (w->state->loaded && version == w->data_version)
         return EF_OK;
     st = sq_state_sync(w->state, &w->conn, err);
@@ -119,8 +121,7 @@ ef_status sq_writer_begin(sq_writer *w, ef_error *err)
     return st;
 }
 
-/* --- plan ---------------------------------------------------------------------------------------
- */
+/* --- plan ------------------------------------------------------------------------------------- */
 
 static int32_t *planned_slot(sq_txn *txn, int64_t id_hash)
 {
@@ -150,7 +151,8 @@ static bool grow_planned(sq_txn *txn)
     return true;
 }
 
-void sq_writer_undo_to(sq_writer *w, size_t planned)
+/* Removes the planned events after the first `planned` ones. */
+static void undo_to(sq_writer *w, size_t planned)
 {
     sq_txn *txn = &w->txn;
 
@@ -175,23 +177,33 @@ static sq_planned *find_planned(sq_txn *txn, const ef__arrival *arrival, int64_t
     return NULL;
 }
 
-static ef_status same_as_planned(sq_writer *w, const ef__arrival *arrival, const sq_planned *p,
-                                 ef_place *out, ef_error *err)
+/* A planned event as it is stored: recorded now, or when the journal it is copied from did. */
+static ef_event planned_event(const sq_writer *w, const sq_planned *p)
 {
     const ef_new_event *e = &p->arrival->event;
-    int64_t position = w->txn.base + 1 + (p - w->txn.planned);
-    ef_event first = {.tenant = e->tenant,
+    const ef_event *sealed = p->arrival->sealed;
+
+    return (ef_event){.tenant = e->tenant,
                       .stream = e->stream,
+                      .seq = p->seq,
+                      .position = w->txn.base + 1 + (p - w->txn.planned),
                       .id = e->id,
                       .type = e->type,
                       .schema = e->schema,
                       .time_us = e->time_us,
+                      .recorded_us = sealed ? sealed->recorded_us : w->txn.recorded_us,
                       .data = e->data,
                       .meta = e->meta};
+}
+
+static ef_status same_as_planned(sq_writer *w, const ef__arrival *arrival, const sq_planned *p,
+                                 ef_place *out, ef_error *err)
+{
+    ef_event first = planned_event(w, p);
 
     if (!ef__event_same(arrival, &first))
-        return ef__id_conflict(arrival->event.id, position, err);
-    *out = (ef_place){.seq = p->seq, .position = position, .duplicate = true};
+        return ef__id_conflict(arrival->event.id, first.position, err);
+    *out = (ef_place){.seq = p->seq, .position = first.position, .duplicate = true};
     return EF_OK;
 }
 
@@ -312,7 +324,7 @@ ef_status sq_writer_append(sq_writer *w, const ef__arrival *events, size_t count
         }
     }
     if (st != EF_OK) {
-        sq_writer_undo_to(w, planned);
+        undo_to(w, planned);
         return st;
     }
     if (now_us > w->txn.recorded_us)
@@ -320,15 +332,214 @@ ef_status sq_writer_append(sq_writer *w, const ef__arrival *events, size_t count
     return EF_OK;
 }
 
-/* --- end ----------------------------------------------------------------------------------------
+/* --- rows -------------------------------------------------------------------------------------
+ *
+ * The rows of planned events: streams, types, events, the queue. Many rows share a statement, which
+ * costs half as much as one statement per row.
  */
+
+static ef_status write_stream(sq_writer *w, sq_stream *stream, ef_error *err)
+{
+    int64_t id = w->txn.stream_last + 1;
+    ef_status st = sq_run_stream_insert(
+        &w->conn, &(struct sq_stream_insert){id, sq_stream_tenant(stream), sq_stream_name(stream)},
+        err);
+
+    if (st == EF_OK) {
+        w->txn.stream_last = id;
+        sq_state_stream_has_id(w->state, stream, id);
+        stream->has_head = true; /* created by this transaction */
+    }
+    return st;
+}
+
+static ef_status type_id(sq_writer *w, const ef_new_event *event, const sq_type **out,
+                         ef_error *err)
+{
+    ef_str name = event->type;
+    ef_status st;
+
+    *out = sq_state_type(w->state, name);
+    if (*out)
+        return EF_OK;
+    st = sq_run_type_insert(&w->conn, name, EF_INTENT_PROJECTION_AND_REPLAY, false, &event->tenant,
+                            err);
+    if (st == EF_OK)
+        st = sq_state_type_add(w->state, sqlite3_last_insert_rowid(w->conn.db), name,
+                               &event->tenant, err);
+    w->txn.types_changed = true;
+    *out = st == EF_OK ? sq_state_type(w->state, name) : NULL;
+    return st;
+}
+
+static ef_status queue_row(sq_txn *txn, int64_t lane, int64_t position, int32_t partition,
+                           ef_error *err)
+{
+    if (txn->queued_count == txn->queued_cap) {
+        size_t cap = txn->queued_cap ? txn->queued_cap * 2 : 256;
+        sq_queued *queued = realloc(txn->queued, cap * sizeof *queued);
+        if (!queued)
+            return no_memory(err);
+        txn->queued = queued;
+        txn->queued_cap = cap;
+    }
+    txn->queued[txn->queued_count++] = (sq_queued){lane << 48 | position, partition};
+    return EF_OK;
+}
+
+/* Lanes select by the canonical type, which is the name that readers see. */
+static ef_status queue_event(sq_writer *w, const sq_type *stored, const ef_event *event,
+                             ef_error *err)
+{
+    const sq_type *type = &w->state->types[stored->canonical];
+    /* By the number of partitions in this transaction: another process may have changed it. */
+    int32_t partition = ef__partition_of(event->tenant, event->stream, w->txn.progress.partitions);
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < w->state->lane_count; i++) {
+        const sq_lane *lane = &w->state->lanes[i];
+        if (!lane->enabled || lane->kind == EF_LANE_KIND_PROJECTION)
+            continue;
+        if (lane->kind == EF_LANE_KIND_PUBLISHER &&
+            (!type->publish || !ef__type_matches(type->name, lane->types)))
+            continue;
+        st = queue_row(&w->txn, lane->id, event->position, partition, err);
+    }
+    return st;
+}
+
+/* Writes the queued outbox rows. */
+static ef_status flush_queue(sq_writer *w, ef_error *err)
+{
+    const sq_queued *row = w->txn.queued, *end = row + w->txn.queued_count;
+    sqlite3_stmt *many = NULL, *one = NULL;
+    ef_status st = ef__sq_stmt(&w->conn, SQ_OUTBOX_INSERT_MANY, &many, err);
+
+    if (st == EF_OK)
+        st = ef__sq_stmt(&w->conn, SQ_OUTBOX_INSERT, &one, err);
+    while (st == EF_OK && row < end) {
+        int count = end - row >= QUEUED_AT_ONCE ? QUEUED_AT_ONCE : 1;
+        sqlite3_stmt *stmt = count > 1 ? many : one;
+        for (int i = 0; i < count; i++, row++) {
+            sqlite3_bind_int64(stmt, 2 * i + 1, row->id);
+            sqlite3_bind_int(stmt, 2 * i + 2, row->partition);
+        }
+        st = ef__sq_done(&w->conn, stmt, err);
+    }
+    w->txn.queued_count = 0;
+    return st;
+}
+
+/* The links and hashes of the row of an event. */
+struct row {
+    int64_t prev, jump;
+    uint64_t sum;
+    uint8_t hash[EF_HASH_BYTES];
+};
+
+/* Computes the checksum and the hash of an event, from the hash before it. */
+static ef_status seal_event(sq_writer *w, const ef_event *event, const ef_event *sealed,
+                            struct row *row, ef_error *err)
+{
+    if (!ef__event_seal(w->txn.hash, event, &w->scratch, row->hash, &row->sum))
+        return no_memory(err);
+    memcpy(w->txn.hash, row->hash, sizeof row->hash);
+    return sealed ? ef__sealed_hash_check(sealed, row->hash, err) : EF_OK;
+}
+
+/* Binds the row of an event, starting at parameter `at`. */
+static void bind_event(sqlite3_stmt *stmt, int at, const ef_event *event, int64_t stream,
+                       int64_t type, const struct row *row)
+{
+    sqlite3_bind_int64(stmt, at, stream);
+    sqlite3_bind_int64(stmt, at + 1, event->seq);
+    sqlite3_bind_int64(stmt, at + 2, row->prev);
+    sqlite3_bind_int64(stmt, at + 3, row->jump);
+    sqlite3_bind_int64(stmt, at + 4, type);
+    sqlite3_bind_int(stmt, at + 5, event->schema);
+    sqlite3_bind_int64(stmt, at + 6, event->time_us);
+    sqlite3_bind_int64(stmt, at + 7, event->recorded_us);
+    ef__sq_bind_str(stmt, at + 8, event->id);
+    ef__sq_bind_str(stmt, at + 9, event->data);
+    ef__sq_bind_str(stmt, at + 10, event->meta);
+    sqlite3_bind_int64(stmt, at + 11, (int64_t)row->sum);
+    sqlite3_bind_blob(stmt, at + 12, row->hash, sizeof row->hash, SQLITE_STATIC);
+}
+
+/* Prepares one planned event, without running the INSERT. */
+static ef_status put_event(sq_writer *w, const sq_planned *p, sqlite3_stmt *stmt, int at,
+                           struct row *row, ef_error *err)
+{
+    ef_event event = planned_event(w, p);
+    const sq_type *type;
+    ef_status st = EF_OK;
+
+    if (!p->stream->id)
+        st = write_stream(w, p->stream, err);
+    if (st == EF_OK)
+        st = type_id(w, &p->arrival->event, &type, err);
+    if (st != EF_OK)
+        return st;
+    /* Seqs were counted by the plan; the head is advanced here, where the order of rows is final.
+     */
+    p->stream->head.seq = p->seq - 1;
+    st = sq_head_advance(&p->stream->head, event.position, &row->prev, &row->jump, err);
+    if (st == EF_OK)
+        st = seal_event(w, &event, p->arrival->sealed, row, err);
+    if (st != EF_OK)
+        return st;
+    bind_event(stmt, at, &event, p->stream->id, type->id, row);
+    return w->options->outbox_off ? EF_OK : queue_event(w, type, &event, err);
+}
+
+/* Inserts the next `count` events by a statement for as many rows. */
+static ef_status insert_events(sq_writer *w, sqlite3_stmt *stmt, size_t count, ef_error *err)
+{
+    sq_txn *txn = &w->txn;
+    struct row rows[EVENTS_AT_ONCE];
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        st = put_event(w, &txn->planned[txn->written + i], stmt, 1 + EVENT_BINDS * (int)i, &rows[i],
+                       err);
+    if (st == EF_OK)
+        st = ef__sq_done(&w->conn, stmt, err);
+    txn->written += count;
+    /* Hashes contain the planned positions, which are consecutive. */
+    int64_t last = sqlite3_last_insert_rowid(w->conn.db);
+    if (st == EF_OK && last != txn->base + (int64_t)txn->written)
+        st = ef_fail(err, EF_DAMAGED,
+                     "an event was stored at position %" PRId64 " instead of %" PRId64, last,
+                     txn->base + (int64_t)txn->written);
+    return st;
+}
+
+ef_status sq_writer_flush(sq_writer *w, ef_error *err)
+{
+    sqlite3_stmt *many = NULL, *one = NULL;
+    size_t left = w->txn.count - w->txn.written;
+    ef_status st = EF_OK;
+
+    if (left == 0)
+        return EF_OK;
+    st = ef__sq_stmt(&w->conn, SQ_EVENT_INSERT_MANY, &many, err);
+    if (st == EF_OK)
+        st = ef__sq_stmt(&w->conn, SQ_EVENT_INSERT, &one, err);
+    for (; st == EF_OK && left >= EVENTS_AT_ONCE; left -= EVENTS_AT_ONCE)
+        st = insert_events(w, many, EVENTS_AT_ONCE, err);
+    for (; st == EF_OK && left > 0; left--)
+        st = insert_events(w, one, 1, err);
+    return st;
+}
+
+/* --- end -------------------------------------------------------------------------------------- */
 
 ef_status sq_writer_finish(sq_writer *w, ef_error *err)
 {
     ef_status st = sq_writer_flush(w, err);
 
     if (st == EF_OK && w->txn.queued_count)
-        st = sq_writer_flush_queue(w, err);
+        st = flush_queue(w, err);
     return st == EF_OK && w->txn.types_changed ? ef__sq_run(&w->conn, SQ_STATE_TYPES_CHANGED, err)
                                                : st;
 }
@@ -392,6 +603,6 @@ void sq_writer_rollback(sq_writer *w)
     w->txn.count = 0;
     w->state->streams_in_use = false;
     /* The state contains heads, stream ids and types of the transaction: read it again. */
-    sq_state_forget(w->state);
+    sq_state_release(w->state);
     ef__sq_guard_commit_end(&w->guard);
 }

@@ -109,9 +109,7 @@ ef_status vq_watermark_get_many(ef_views *views, int64_t generation, const ef__v
     return vq_read_end(reader, st);
 }
 
-static ef_status scan_watermarks(ef__sq_conn *conn, int64_t generation,
-                                 bool (*each)(void *context, ef_str tenant, ef_str stream,
-                                              const ef__watermark *watermark),
+static ef_status scan_watermarks(ef__sq_conn *conn, int64_t generation, ef__each_watermark *each,
                                  void *context, ef_error *err)
 {
     ef__sq_rows rows = vq_each_watermark_scan(conn, generation, NULL, err);
@@ -123,9 +121,7 @@ static ef_status scan_watermarks(ef__sq_conn *conn, int64_t generation,
     return ef__sq_rows_end(&rows);
 }
 
-ef_status vq_watermark_scan(ef_views *views, int64_t generation,
-                            bool (*each)(void *context, ef_str tenant, ef_str stream,
-                                         const ef__watermark *watermark),
+ef_status vq_watermark_scan(ef_views *views, int64_t generation, ef__each_watermark *each,
                             void *context, ef_error *err)
 {
     vq_reader *reader;
@@ -160,11 +156,9 @@ ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
 
 /* --- ranges of views, by id or by an index ---------------------------------------------------- */
 
-typedef bool view_each(void *context, ef_str key, const ef__view *view);
-
 static ef_status scan_views(ef__sq_conn *conn, const ef__view_scan *scan,
-                            const ef__view_place *from, const ef__view_place *to, view_each *each,
-                            void *context, ef_error *err)
+                            const ef__view_place *from, const ef__view_place *to,
+                            ef__each_view *each, void *context, ef_error *err)
 {
     struct vq_view_scan_up range = {.generation = from->first,
                                     .tenant = ef__buf_str(&from->second),
@@ -183,8 +177,8 @@ static ef_status scan_views(ef__sq_conn *conn, const ef__view_scan *scan,
 }
 
 static ef_status scan_index(ef__sq_conn *conn, const ef__view_scan *scan,
-                            const ef__view_place *from, const ef__view_place *to, view_each *each,
-                            void *context, ef_error *err)
+                            const ef__view_place *from, const ef__view_place *to,
+                            ef__each_view *each, void *context, ef_error *err)
 {
     const ef__view_place *start = scan->descending ? to : from;
     const ef__view_place *end = scan->descending ? from : to;
@@ -206,9 +200,8 @@ static ef_status scan_index(ef__sq_conn *conn, const ef__view_scan *scan,
     return ef__sq_rows_end(&rows);
 }
 
-ef_status vq_view_scan(ef_views *views, const ef__view_scan *scan,
-                       bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
-                       ef_error *err)
+ef_status vq_view_scan(ef_views *views, const ef__view_scan *scan, ef__each_view *each,
+                       void *context, ef_error *err)
 {
     ef__view_place from = EF__VIEW_PLACE_INIT, to = EF__VIEW_PLACE_INIT;
     vq_reader *reader = NULL;

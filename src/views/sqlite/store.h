@@ -121,63 +121,41 @@ typedef struct vq_snapshot {
 extern const ef__views_ops vq_snapshot_ops;
 
 /* generation.c */
-ef_status vq_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
-                            ef_error *err);
-ef_status vq_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
-                           ef_error *err);
-ef_status vq_generation_set_state(ef_views *views, int64_t id, int64_t era,
-                                  ef__generation_state state, ef_error *err);
-ef_status vq_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
-                                 ef_error *err);
-ef_status vq_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                const ef__generation *with, ef_error *err);
-ef_status vq_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
-                               bool *out_more, ef_error *err);
-ef_status vq_live_set_get(ef_views *views, int64_t *out, ef_error *err);
-
-ef_status vq_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err);
-ef_status vq_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err);
-ef_status vq_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
-                                ef_error *err);
 ef_status vq_generation_find(ef__sq_conn *conn, int64_t id, vq_generation *out, bool *out_found,
                              ef_error *err);
 ef_status vq_generation_put(vq_store *store, const vq_generation *generation, ef_error *err);
+EF__VIEWS_OP(generation_add) vq_generation_add;
+EF__VIEWS_OP(generation_ls) vq_generation_ls;
+EF__VIEWS_OP(generation_set_state) vq_generation_set_state;
+EF__VIEWS_OP(generation_activate) vq_generation_activate;
+EF__VIEWS_OP(generation_replace) vq_generation_replace;
+EF__VIEWS_OP(generation_remove) vq_generation_remove;
+EF__VIEWS_OP(live_set_get) vq_live_set_get;
+EF__VIEWS_OP(on_error_set) vq_on_error_set;
+EF__VIEWS_OP(version_retire) vq_version_retire;
+EF__VIEWS_OP(version_is_retired) vq_version_is_retired;
 
 /* commit.c */
-ef_status vq_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
-ef_status vq_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
-                               ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
-ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
-                              ef__tenant_cursor_list *out, ef_error *err);
+EF__VIEWS_OP(commit) vq_commit;
+EF__VIEWS_OP(tenant_cursor_get) vq_tenant_cursor_get;
+EF__VIEWS_OP(tenant_cursor_ls) vq_tenant_cursor_ls;
+EF__VIEWS_OP(fence_get) vq_fence_get;
 
 /* follow.c. Record the changed views of followed tenants. */
 ef_status vq_changes_record(vq_store *store, const vq_generation *generation,
                             const ef__generation_change *change, ef_error *err);
-ef_status vq_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
-                    ef__follow_row *out, ef_error *err);
-ef_status vq_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
-                       size_t limit, ef__change_list *out, ef_error *err);
+EF__VIEWS_OP(follow) vq_follow;
+EF__VIEWS_OP(change_ls) vq_change_ls;
 
 /* read.c */
-ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
-ef_status vq_reader_open(ef_views *views, ef_views **out, ef_error *err);
-ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
-                      ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
-ef_status vq_view_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
-                           size_t count, ef__arena *arena, ef__view *out, ef_error *err);
-ef_status vq_watermark_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
-                                size_t count, ef__watermark *out, ef_error *err);
-ef_status vq_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
-                           ef__watermark *out, bool *out_found, ef_error *err);
-ef_status vq_watermark_scan(ef_views *views, int64_t generation,
-                            bool (*each)(void *context, ef_str tenant, ef_str stream,
-                                         const ef__watermark *watermark),
-                            void *context, ef_error *err);
-ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
-                        size_t limit, ef__failure_list *out, ef_error *err);
-ef_status vq_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
-ef_status vq_view_scan(ef_views *views, const ef__view_scan *scan,
-                       bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
-                       ef_error *err);
+EF__VIEWS_OP(snapshot_open) vq_snapshot_open;
+EF__VIEWS_OP(reader_open) vq_reader_open;
+EF__VIEWS_OP(view_get) vq_view_get;
+EF__VIEWS_OP(view_get_many) vq_view_get_many;
+EF__VIEWS_OP(view_scan) vq_view_scan;
+EF__VIEWS_OP(watermark_get) vq_watermark_get;
+EF__VIEWS_OP(watermark_get_many) vq_watermark_get_many;
+EF__VIEWS_OP(watermark_scan) vq_watermark_scan;
+EF__VIEWS_OP(failure_ls) vq_failure_ls;
 
 #endif
