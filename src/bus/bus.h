@@ -20,6 +20,7 @@
 #include <everfold/log.h>
 
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 #define EF__BUS_TIMEOUT_MS 10000            /* long for a receiver, short against a lease */
 #define EF__BUS_LINE_MAX (4u * 1024 * 1024) /* bytes of a message: an event with its escapes */
@@ -126,10 +127,31 @@ bool ef__bus_id(ef__buf *out, const ef_event *event);
 void ef__bus_fail(ef__bus_outcome *outcome, ef__bus_verdict verdict, ef__arena *arena,
                   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/*
+ * May a webhook or a broker have this address? A client that configures one must not use Everfold
+ * to reach addresses that only this machine can reach: the machine itself, the network around it,
+ * or the metadata service of a cloud. The check is on the resolved address, not on the name.
+ * Families other than IPv4 and IPv6 are not public.
+ */
+bool ef__address_is_public(const struct sockaddr *address, socklen_t len);
+
 ef_status ef__bus_file_check(const ef__bus_options *options, ef_error *err);
 ef_status ef__bus_file_open(const ef__bus_options *options, ef__bus **out, ef_error *err);
 ef_status ef__bus_webhook_check(const ef__bus_options *options, ef_error *err);
 ef_status ef__bus_webhook_open(const ef__bus_options *options, ef__bus **out, ef_error *err);
+/*
+ * The signature of a webhook, by the convention of Standard Webhooks:
+ *
+ *     webhook-id: the message's id        webhook-timestamp: seconds since 1970
+ *     webhook-signature: v1,base64(HMAC-SHA256(secret, "id.timestamp.body"))
+ *
+ * A secret that starts with whsec_ is base64; any other one is used as it is. False: the secret is
+ * not base64, or memory ran out.
+ */
+#define EF__SIGN_TEXT_MAX 64 /* bytes: "v1,", 44 characters and a NUL */
+bool ef__webhook_sign(ef_str secret, ef_str id, int64_t time_s, ef_str body,
+                      char out[EF__SIGN_TEXT_MAX]);
+
 ef_status ef__bus_nats_check(const ef__bus_options *options, ef_error *err);
 ef_status ef__bus_nats_open(const ef__bus_options *options, ef__bus **out, ef_error *err);
 

@@ -100,8 +100,7 @@ static void print_counts(looking *l, const ef_replay_result *r, bool validate)
     if (validate)
         ef__json_close(&l->writer, ']');
     for (size_t i = 0; i < count; i++) {
-        ef__json_key(&l->writer, keys[i]);
-        ef__json_int(&l->writer, counts[i]);
+        ef__json_member_int(&l->writer, keys[i], counts[i]);
     }
     ef__json_close(&l->writer, '}');
     ef__buf_add_char(&l->c->out, '\n');

@@ -239,10 +239,8 @@ static bool add_example(void *context, const ef_difference *difference)
 
     if (examples->count++ < EXAMPLES_MAX) {
         ef__json_open(&examples->writer, '{');
-        ef__json_key(&examples->writer, "tenant");
-        ef__json_str(&examples->writer, difference->tenant);
-        ef__json_key(&examples->writer, "view_id");
-        ef__json_str(&examples->writer, difference->view_id);
+        ef__json_member_str(&examples->writer, "tenant", difference->tenant);
+        ef__json_member_str(&examples->writer, "view_id", difference->view_id);
         ef__json_close(&examples->writer, '}');
     }
     return true;

@@ -4,8 +4,6 @@
 #include "test.h"
 
 #include "../../src/bus/bus.h"
-#include "../../src/bus/public_address.h"
-#include "../../src/bus/webhook/sign.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -9,15 +9,13 @@
  * time, until one gets a response. Messages that were refused before keep their verdict.
  *
  * Redirects are not followed, proxies of the environment are not used, a response is read up to
- * REPLY_BYTES, and only public addresses are connected to (public_address.h) unless others are
+ * REPLY_BYTES, and only public addresses are connected to unless others are
  * allowed.
  */
 #include "../bus.h"
 
-#include "../public_address.h"
-#include "sign.h"
-
 #include "../../base/cloudevent.h"
+#include "../../base/hash.h"
 
 #include <everfold/version.h>
 
@@ -29,12 +27,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define BATCH_MAX 256             /* messages of a call: they are claimed while it runs */
-#define IN_FLIGHT 8               /* requests: polite to a small receiver */
-#define REPLY_BYTES (64u * 1024)  /* bodies are not used: enough to reuse the connection */
-#define BREAKER_FAILURES 5        /* of the receiver, of different groups, without a response */
-#define POLL_MS 100               /* how fast a stop is noticed */
-#define ERROR_BYTES 200           /* of a stored error */
+#define BATCH_MAX 256            /* messages of a call: they are claimed while it runs */
+#define IN_FLIGHT 8              /* requests: polite to a small receiver */
+#define REPLY_BYTES (64u * 1024) /* bodies are not used: enough to reuse the connection */
+#define BREAKER_FAILURES 5       /* of the receiver, of different groups, without a response */
+#define POLL_MS 100              /* how fast a stop is noticed */
+#define ERROR_BYTES 200          /* of a stored error */
+#define KEY_MAX 4096             /* bytes: far more than a key of HMAC-SHA256 needs */
+#define KEY_PREFIX "whsec_"
 #define META_ARENA (1024u * 1024) /* the tree of an event's meta, several times its 64 KiB */
 
 typedef struct hook_bus hook_bus;
@@ -120,6 +120,43 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
         return CURL_SOCKET_BAD;
     }
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+/* --- the signature ---------------------------------------------------------------------------- */
+
+/* Decodes the key; its length, or -1. */
+static int key_of(ef_str secret, uint8_t out[KEY_MAX])
+{
+    size_t prefix = sizeof KEY_PREFIX - 1;
+
+    if (secret.len > KEY_MAX)
+        return -1;
+    if (secret.len >= prefix && memcmp(secret.ptr, KEY_PREFIX, prefix) == 0)
+        return ef__base64_decode((ef_str){secret.ptr + prefix, secret.len - prefix}, out);
+    memcpy(out, secret.ptr, secret.len);
+    return (int)secret.len;
+}
+
+bool ef__webhook_sign(ef_str secret, ef_str id, int64_t time_s, ef_str body,
+                      char out[EF__SIGN_TEXT_MAX])
+{
+    uint8_t key[KEY_MAX], digest[EF_HASH_BYTES];
+    ef__buf text = EF__BUF_INIT(body.len + id.len + 64);
+    int key_len = key_of(secret, key);
+    bool good;
+
+    ef__buf_add_str(&text, id);
+    ef__buf_printf(&text, ".%" PRId64 ".", time_s);
+    good =
+        ef__buf_add_str(&text, body) && key_len > 0 &&
+        ef__hmac_sha256((ef_str){(const char *)key, (size_t)key_len}, ef__buf_str(&text), digest);
+    if (good) {
+        memcpy(out, "v1,", 3);
+        ef__base64(digest, sizeof digest, out + 3);
+    }
+    explicit_bzero(key, sizeof key);
+    ef__buf_release(&text);
+    return good;
 }
 
 /* --- a request -------------------------------------------------------------------------------- */
