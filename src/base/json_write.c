@@ -13,9 +13,6 @@
 enum { RUNS = 32 }; /* sorted runs: each is twice as long as the one before, so 2^32 members */
 
 static bool write_canonical(const ef__json *value, size_t depth, ef__buf *out);
-static bool write_sorted(const ef__json *object, size_t depth, ef__buf *out);
-static bool add_escape(ef__buf *out, unsigned char c);
-static void before_value(ef__json_writer *w);
 
 static inline bool is_plain(unsigned char c)
 {
@@ -65,6 +62,21 @@ static bool add_plain(ef__buf *out, ef_str text)
     at[text.len + 2] = '\0';
     out->len += text.len + 2;
     return true;
+}
+
+/* The shortest form: two characters where JSON has one, else six. */
+static bool add_escape(ef__buf *out, unsigned char c)
+{
+    static const char *const two[0x20] = {
+        ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f", ['\r'] = "\\r"};
+
+    if (c == '"')
+        return ef__buf_add_text(out, "\\\"");
+    if (c == '\\')
+        return ef__buf_add_text(out, "\\\\");
+    if (two[c])
+        return ef__buf_add_text(out, two[c]);
+    return ef__buf_printf(out, "\\u%04x", c);
 }
 
 bool ef__json_write_string(ef__buf *out, ef_str text)
@@ -150,6 +162,13 @@ bool ef__json_canonical(const ef__json *value, ef__buf *out)
     if (!write_canonical(value, 0, out))
         out->failed = true;
     return !out->failed;
+}
+
+static void before_value(ef__json_writer *w)
+{
+    if (w->comma)
+        ef__buf_add_char(w->out, ',');
+    w->comma = true;
 }
 
 void ef__json_open(ef__json_writer *w, char bracket)
@@ -268,26 +287,20 @@ void ef__json_member_open(ef__json_writer *w, const char *key, char bracket)
     ef__json_open(w, bracket);
 }
 
-/* The shortest form: two characters where JSON has one, else six. */
-static bool add_escape(ef__buf *out, unsigned char c)
+static bool write_sorted(const ef__json *object, size_t depth, ef__buf *out)
 {
-    static const char *const two[0x20] = {
-        ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f", ['\r'] = "\\r"};
+    const ef__json *first = ef__json_sorted(object);
 
-    if (c == '"')
-        return ef__buf_add_text(out, "\\\"");
-    if (c == '\\')
-        return ef__buf_add_text(out, "\\\\");
-    if (two[c])
-        return ef__buf_add_text(out, two[c]);
-    return ef__buf_printf(out, "\\u%04x", c);
-}
-
-static void before_value(ef__json_writer *w)
-{
-    if (w->comma)
-        ef__buf_add_char(w->out, ',');
-    w->comma = true;
+    ef__buf_add_char(out, '{');
+    for (const ef__json *member = first; member; member = member->next) {
+        if (member != first)
+            ef__buf_add_char(out, ',');
+        ef__json_write_string(out, member->key);
+        ef__buf_add_char(out, ':');
+        if (!write_canonical(member, depth + 1, out))
+            return false;
+    }
+    return ef__buf_add_char(out, '}');
 }
 
 /* The recursion is bounded: the parser limits the depth, and a deeper tree is refused here too. */
@@ -312,20 +325,4 @@ static bool write_canonical(const ef__json *value, size_t depth, ef__buf *out)
     default:
         return ef__buf_add_str(out, value->text);
     }
-}
-
-static bool write_sorted(const ef__json *object, size_t depth, ef__buf *out)
-{
-    const ef__json *first = ef__json_sorted(object);
-
-    ef__buf_add_char(out, '{');
-    for (const ef__json *member = first; member; member = member->next) {
-        if (member != first)
-            ef__buf_add_char(out, ',');
-        ef__json_write_string(out, member->key);
-        ef__buf_add_char(out, ':');
-        if (!write_canonical(member, depth + 1, out))
-            return false;
-    }
-    return ef__buf_add_char(out, '}');
 }

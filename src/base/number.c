@@ -31,22 +31,36 @@ typedef struct quotient {
     int scale; /* may be below 0 */
 } quotient;
 
-static ef_status parse_long(ef_str text, ef__number *out, ef_error *err);
-static bool add_short(const ef__number *a, const ef__number *b, ef__number *out);
-static ef_status scan_exponent(const char **p, const char *end, ef__number_parts *out);
-static ef_status scan_mistake(ef__number_parts *out, ef_status status, size_t at, const char *what);
-static const char *skip_digits(const char *p, const char *end);
-static magnitude power_of_ten(int exponent);
-static magnitude magnitude_of(const ef__number *n);
-static bool times_power(magnitude *m, int exponent);
-static bool make_number(bool negative, magnitude m, int scale, ef__number *out);
-static bool multiply_magnitudes(magnitude a, magnitude b, int scale, bool negative,
-                                ef__number *out);
-static void draw_digits(quotient *q);
-static void round_quotient(quotient *q);
-static size_t number_text(const ef__number *n, char out[TEXT_MAX]);
-static ef_status fail_too_large(const ef__number *a, const char *sign, const ef__number *b,
-                                ef_error *err);
+static const char *skip_digits(const char *p, const char *end)
+{
+    while (p < end && *p >= '0' && *p <= '9')
+        p++;
+    return p;
+}
+
+static ef_status scan_mistake(ef__number_parts *out, ef_status status, size_t at, const char *what)
+{
+    out->len = at;
+    out->wrong = what;
+    return status;
+}
+
+static ef_status scan_exponent(const char **p, const char *end, ef__number_parts *out)
+{
+    const char *at = *p + 1;
+    bool negative = at < end && *at == '-';
+    int32_t exponent = 0;
+
+    if (at < end && (*at == '-' || *at == '+'))
+        at++;
+    *p = skip_digits(at, end);
+    if (*p == at)
+        return EF_BAD_JSON;
+    for (; at < *p && exponent <= EF_LIMIT_NUMBER_EXPONENT; at++)
+        exponent = exponent * 10 + (*at - '0');
+    out->exponent = negative ? -exponent : exponent;
+    return exponent > EF_LIMIT_NUMBER_EXPONENT ? EF_TOO_LARGE : EF_OK;
+}
 
 /* -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? */
 ef_status ef__number_scan(ef_str text, ef__number_parts *out)
@@ -151,9 +165,36 @@ bool ef__number_parse_short(ef_str text, ef__number *out)
     return true;
 }
 
-ef_status ef__number_parse(ef_str text, ef__number *out, ef_error *err)
+/* 10^0 to 10^38, the last that fits into 128 bits. */
+static magnitude power_of_ten(int exponent)
 {
-    return ef__number_parse_short(text, out) ? EF_OK : parse_long(text, out, err);
+    static const uint32_t small[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    magnitude power = small[exponent % 9];
+
+    for (int nines = exponent / 9; nines > 0; nines--)
+        power *= 1000000000;
+    return power;
+}
+
+/* m * 10^exponent; false: it does not fit into 128 bits. 0 stays 0 whatever the exponent. */
+static bool times_power(magnitude *m, int exponent)
+{
+    if (*m == 0 || exponent == 0)
+        return true;
+    return exponent <= DIGITS_MAX && !__builtin_mul_overflow(*m, power_of_ten(exponent), m);
+}
+
+static bool make_number(bool negative, magnitude m, int scale, ef__number *out)
+{
+    while (scale > 0 && m % 10 == 0) {
+        m /= 10;
+        scale = m == 0 ? 0 : scale - 1;
+    }
+    if (m >= power_of_ten(DIGITS_MAX) || scale > SCALE_MAX)
+        return false;
+    out->coefficient = negative ? -(__int128)m : (__int128)m;
+    out->scale = scale;
+    return true;
 }
 
 static ef_status parse_long(ef_str text, ef__number *out, ef_error *err)
@@ -197,6 +238,11 @@ too_large:
                    DIGITS_MAX);
 }
 
+ef_status ef__number_parse(ef_str text, ef__number *out, ef_error *err)
+{
+    return ef__number_parse_short(text, out) ? EF_OK : parse_long(text, out, err);
+}
+
 ef__number ef__number_from_int64(int64_t value)
 {
     return (ef__number){value, 0};
@@ -209,6 +255,32 @@ bool ef__number_is_int64(const ef__number *n, int64_t *out)
     if (out)
         *out = (int64_t)n->coefficient;
     return true;
+}
+
+static magnitude magnitude_of(const ef__number *n)
+{
+    return n->coefficient < 0 ? -(magnitude)n->coefficient : (magnitude)n->coefficient;
+}
+
+static size_t number_text(const ef__number *n, char out[TEXT_MAX])
+{
+    char reversed[TEXT_MAX];
+    magnitude m = magnitude_of(n);
+    size_t count = 0;
+    size_t len = 0;
+
+    for (int place = 0; m != 0 || place <= n->scale; place++) {
+        if (place == n->scale && place > 0)
+            reversed[count++] = '.';
+        reversed[count++] = (char)('0' + (int)(m % 10));
+        m /= 10;
+    }
+    if (n->coefficient < 0)
+        out[len++] = '-';
+    while (count > 0)
+        out[len++] = reversed[--count];
+    out[len] = '\0';
+    return len;
 }
 
 bool ef__number_format(const ef__number *n, ef__buf *out)
@@ -236,6 +308,42 @@ int ef__number_compare(const ef__number *a, const ef__number *b)
         y = magnitude_of(b) % unit_b * power_of_ten(SCALE_MAX - b->scale);
     }
     return x == y ? 0 : x < y ? -sign : sign;
+}
+
+/* In 64 bits, for common amounts: few digits, few decimals. */
+static bool add_short(const ef__number *a, const ef__number *b, ef__number *out)
+{
+    const int64_t most = INT64_C(1) << 52;
+    int32_t scale = a->scale > b->scale ? a->scale : b->scale;
+    int64_t x = (int64_t)a->coefficient;
+    int64_t y = (int64_t)b->coefficient;
+
+    if (x != a->coefficient || y != b->coefficient || x > most || x < -most || y > most ||
+        y < -most || scale - a->scale > 3 || scale - b->scale > 3)
+        return false;
+    for (int32_t i = a->scale; i < scale; i++)
+        x *= 10;
+    for (int32_t i = b->scale; i < scale; i++)
+        y *= 10;
+    int64_t sum = x + y;
+    while (scale > 0 && sum % 10 == 0) {
+        sum /= 10;
+        scale--;
+    }
+    *out = (ef__number){sum, scale};
+    return true;
+}
+
+static ef_status fail_too_large(const ef__number *a, const char *sign, const ef__number *b,
+                                ef_error *err)
+{
+    char left[TEXT_MAX];
+    char right[TEXT_MAX];
+
+    (void)number_text(a, left);
+    (void)number_text(b, right);
+    return ef_fail(err, EF_TOO_LARGE, "%s %s %s has more than %d digits or decimals", left, sign,
+                   right, DIGITS_MAX);
 }
 
 ef_status ef__number_add(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err)
@@ -269,126 +377,6 @@ ef_status ef__number_sub(const ef__number *a, const ef__number *b, ef__number *o
     return ef__number_add(a, &minus_b, out, err);
 }
 
-ef_status ef__number_mul(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err)
-{
-    bool negative = (a->coefficient < 0) != (b->coefficient < 0);
-
-    if (!multiply_magnitudes(magnitude_of(a), magnitude_of(b), a->scale + b->scale, negative, out))
-        return fail_too_large(a, "*", b, err);
-    return EF_OK;
-}
-
-ef_status ef__number_div(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err)
-{
-    bool negative = (a->coefficient < 0) != (b->coefficient < 0);
-    magnitude x = magnitude_of(a);
-    magnitude y = magnitude_of(b);
-
-    if (y == 0)
-        return ef_fail(err, EF_BAD_INPUT, "division by zero");
-    quotient q = {x / y, x % y, y, a->scale - b->scale};
-    draw_digits(&q);
-    round_quotient(&q);
-    if (q.scale < 0) {
-        if (!times_power(&q.whole, -q.scale))
-            return fail_too_large(a, "/", b, err);
-        q.scale = 0;
-    }
-    return make_number(negative, q.whole, q.scale, out) ? EF_OK : fail_too_large(a, "/", b, err);
-}
-
-/* In 64 bits, for common amounts: few digits, few decimals. */
-static bool add_short(const ef__number *a, const ef__number *b, ef__number *out)
-{
-    const int64_t most = INT64_C(1) << 52;
-    int32_t scale = a->scale > b->scale ? a->scale : b->scale;
-    int64_t x = (int64_t)a->coefficient;
-    int64_t y = (int64_t)b->coefficient;
-
-    if (x != a->coefficient || y != b->coefficient || x > most || x < -most || y > most ||
-        y < -most || scale - a->scale > 3 || scale - b->scale > 3)
-        return false;
-    for (int32_t i = a->scale; i < scale; i++)
-        x *= 10;
-    for (int32_t i = b->scale; i < scale; i++)
-        y *= 10;
-    int64_t sum = x + y;
-    while (scale > 0 && sum % 10 == 0) {
-        sum /= 10;
-        scale--;
-    }
-    *out = (ef__number){sum, scale};
-    return true;
-}
-
-static ef_status scan_exponent(const char **p, const char *end, ef__number_parts *out)
-{
-    const char *at = *p + 1;
-    bool negative = at < end && *at == '-';
-    int32_t exponent = 0;
-
-    if (at < end && (*at == '-' || *at == '+'))
-        at++;
-    *p = skip_digits(at, end);
-    if (*p == at)
-        return EF_BAD_JSON;
-    for (; at < *p && exponent <= EF_LIMIT_NUMBER_EXPONENT; at++)
-        exponent = exponent * 10 + (*at - '0');
-    out->exponent = negative ? -exponent : exponent;
-    return exponent > EF_LIMIT_NUMBER_EXPONENT ? EF_TOO_LARGE : EF_OK;
-}
-
-static ef_status scan_mistake(ef__number_parts *out, ef_status status, size_t at, const char *what)
-{
-    out->len = at;
-    out->wrong = what;
-    return status;
-}
-
-static const char *skip_digits(const char *p, const char *end)
-{
-    while (p < end && *p >= '0' && *p <= '9')
-        p++;
-    return p;
-}
-
-/* 10^0 to 10^38, the last that fits into 128 bits. */
-static magnitude power_of_ten(int exponent)
-{
-    static const uint32_t small[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
-    magnitude power = small[exponent % 9];
-
-    for (int nines = exponent / 9; nines > 0; nines--)
-        power *= 1000000000;
-    return power;
-}
-
-static magnitude magnitude_of(const ef__number *n)
-{
-    return n->coefficient < 0 ? -(magnitude)n->coefficient : (magnitude)n->coefficient;
-}
-
-/* m * 10^exponent; false: it does not fit into 128 bits. 0 stays 0 whatever the exponent. */
-static bool times_power(magnitude *m, int exponent)
-{
-    if (*m == 0 || exponent == 0)
-        return true;
-    return exponent <= DIGITS_MAX && !__builtin_mul_overflow(*m, power_of_ten(exponent), m);
-}
-
-static bool make_number(bool negative, magnitude m, int scale, ef__number *out)
-{
-    while (scale > 0 && m % 10 == 0) {
-        m /= 10;
-        scale = m == 0 ? 0 : scale - 1;
-    }
-    if (m >= power_of_ten(DIGITS_MAX) || scale > SCALE_MAX)
-        return false;
-    out->coefficient = negative ? -(__int128)m : (__int128)m;
-    out->scale = scale;
-    return true;
-}
-
 /* When the product does not fit, factors of ten are removed while the scale allows it: a two of one
  * side with a five of the other. The rest is the product in lowest terms, so when that does not fit
  * either, the number does not. */
@@ -404,6 +392,15 @@ static bool multiply_magnitudes(magnitude a, magnitude b, int scale, bool negati
         scale--;
     }
     return !__builtin_mul_overflow(a, b, &product) && make_number(negative, product, scale, out);
+}
+
+ef_status ef__number_mul(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err)
+{
+    bool negative = (a->coefficient < 0) != (b->coefficient < 0);
+
+    if (!multiply_magnitudes(magnitude_of(a), magnitude_of(b), a->scale + b->scale, negative, out))
+        return fail_too_large(a, "*", b, err);
+    return EF_OK;
 }
 
 /* Long division, digit by digit, to 34 digits, 38 decimals or the exact end. Ten times the
@@ -453,35 +450,21 @@ static void round_quotient(quotient *q)
         q->whole++;
 }
 
-static size_t number_text(const ef__number *n, char out[TEXT_MAX])
+ef_status ef__number_div(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err)
 {
-    char reversed[TEXT_MAX];
-    magnitude m = magnitude_of(n);
-    size_t count = 0;
-    size_t len = 0;
+    bool negative = (a->coefficient < 0) != (b->coefficient < 0);
+    magnitude x = magnitude_of(a);
+    magnitude y = magnitude_of(b);
 
-    for (int place = 0; m != 0 || place <= n->scale; place++) {
-        if (place == n->scale && place > 0)
-            reversed[count++] = '.';
-        reversed[count++] = (char)('0' + (int)(m % 10));
-        m /= 10;
+    if (y == 0)
+        return ef_fail(err, EF_BAD_INPUT, "division by zero");
+    quotient q = {x / y, x % y, y, a->scale - b->scale};
+    draw_digits(&q);
+    round_quotient(&q);
+    if (q.scale < 0) {
+        if (!times_power(&q.whole, -q.scale))
+            return fail_too_large(a, "/", b, err);
+        q.scale = 0;
     }
-    if (n->coefficient < 0)
-        out[len++] = '-';
-    while (count > 0)
-        out[len++] = reversed[--count];
-    out[len] = '\0';
-    return len;
-}
-
-static ef_status fail_too_large(const ef__number *a, const char *sign, const ef__number *b,
-                                ef_error *err)
-{
-    char left[TEXT_MAX];
-    char right[TEXT_MAX];
-
-    (void)number_text(a, left);
-    (void)number_text(b, right);
-    return ef_fail(err, EF_TOO_LARGE, "%s %s %s has more than %d digits or decimals", left, sign,
-                   right, DIGITS_MAX);
+    return make_number(negative, q.whole, q.scale, out) ? EF_OK : fail_too_large(a, "/", b, err);
 }

@@ -8,9 +8,21 @@
 
 #include <inttypes.h>
 
-static size_t ascii_run(ef_str text);
-static bool is_space_or_control(uint32_t c);
-static ef_status check_no_space(const char *what, ef_str name, ef_error *err);
+/* The number of leading bytes below 0x80, counted in eights: most text is ASCII. */
+static size_t ascii_run(ef_str text)
+{
+    size_t n = 0;
+
+    for (; text.len - n >= 8; n += 8) {
+        uint64_t eight;
+        memcpy(&eight, text.ptr + n, 8);
+        if (eight & UINT64_C(0x8080808080808080))
+            break;
+    }
+    while (n < text.len && (unsigned char)text.ptr[n] < 0x80)
+        n++;
+    return n;
+}
 
 bool ef__utf8_valid(ef_str text)
 {
@@ -44,42 +56,6 @@ ef_str ef__utf8_cut(ef_str text, size_t max_bytes)
     return text;
 }
 
-ef_status ef__name_check(const char *what, ef_str name, size_t min_bytes, bool no_space,
-                         ef_error *err)
-{
-    if (name.len < min_bytes) {
-        if (name.len == 0)
-            return ef_fail(err, EF_BAD_INPUT, "the %s is empty", what);
-        return ef_fail(err, EF_BAD_INPUT, "the %s has %zu bytes, at least %zu are needed", what,
-                       name.len, min_bytes);
-    }
-    if (name.len > EF_LIMIT_NAME_BYTES)
-        return ef_fail_numbers(err, EF_TOO_LARGE, (int64_t)name.len, EF_LIMIT_NAME_BYTES,
-                               "the %s has %zu bytes, at most %d are allowed", what, name.len,
-                               EF_LIMIT_NAME_BYTES);
-    if (!ef__utf8_valid(name))
-        return ef_fail(err, EF_BAD_INPUT, "the %s is not valid UTF-8", what);
-    if (name.len > 0 && memchr(name.ptr, '\0', name.len))
-        return ef_fail(err, EF_BAD_INPUT, "the %s contains a NUL character", what);
-    return no_space ? check_no_space(what, name, err) : EF_OK;
-}
-
-/* The number of leading bytes below 0x80, counted in eights: most text is ASCII. */
-static size_t ascii_run(ef_str text)
-{
-    size_t n = 0;
-
-    for (; text.len - n >= 8; n += 8) {
-        uint64_t eight;
-        memcpy(&eight, text.ptr + n, 8);
-        if (eight & UINT64_C(0x8080808080808080))
-            break;
-    }
-    while (n < text.len && (unsigned char)text.ptr[n] < 0x80)
-        n++;
-    return n;
-}
-
 /* Categories Cc and White_Space of Unicode. */
 static bool is_space_or_control(uint32_t c)
 {
@@ -100,4 +76,24 @@ static ef_status check_no_space(const char *what, ef_str name, ef_error *err)
         at += n;
     }
     return EF_OK;
+}
+
+ef_status ef__name_check(const char *what, ef_str name, size_t min_bytes, bool no_space,
+                         ef_error *err)
+{
+    if (name.len < min_bytes) {
+        if (name.len == 0)
+            return ef_fail(err, EF_BAD_INPUT, "the %s is empty", what);
+        return ef_fail(err, EF_BAD_INPUT, "the %s has %zu bytes, at least %zu are needed", what,
+                       name.len, min_bytes);
+    }
+    if (name.len > EF_LIMIT_NAME_BYTES)
+        return ef_fail_numbers(err, EF_TOO_LARGE, (int64_t)name.len, EF_LIMIT_NAME_BYTES,
+                               "the %s has %zu bytes, at most %d are allowed", what, name.len,
+                               EF_LIMIT_NAME_BYTES);
+    if (!ef__utf8_valid(name))
+        return ef_fail(err, EF_BAD_INPUT, "the %s is not valid UTF-8", what);
+    if (name.len > 0 && memchr(name.ptr, '\0', name.len))
+        return ef_fail(err, EF_BAD_INPUT, "the %s contains a NUL character", what);
+    return no_space ? check_no_space(what, name, err) : EF_OK;
 }
