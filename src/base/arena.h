@@ -7,7 +7,7 @@
 #ifndef EF_BASE_ARENA_H
 #define EF_BASE_ARENA_H
 
-#include <everfold/str.h>
+#include <everfold/event.h>
 
 typedef struct ef__arena_block ef__arena_block;
 
@@ -39,5 +39,19 @@ void ef__arena_reset(ef__arena *arena);
  * memory from the system again is slow. Spare blocks that were not used are freed. */
 void ef__arena_recycle(ef__arena *arena);
 void ef__arena_release(ef__arena *arena);
+
+/* The memory of a list or batch that is returned to a caller: public lists (ef_batch, ef_row_list
+ * …) end with `struct ef__batch_memory *room`, which their release frees. */
+typedef struct ef__batch_memory {
+    ef__arena arena;
+} ef__batch_memory;
+
+/* Creates the memory, or empties it. EF_NO_MEMORY. */
+ef_status ef__memory_prepare(struct ef__batch_memory **room, ef_error *err);
+/* The same for a list with `items`, `count` and `room`, which becomes empty. */
+#define ef__list_prepare(list, err)                                                                \
+    ((list)->items = NULL, (list)->count = 0, ef__memory_prepare(&(list)->room, (err)))
+/* EF_NO_MEMORY: the system has no memory, or the arena has reached its maximum. */
+ef_status ef__no_memory(ef_error *err);
 
 #endif

@@ -34,6 +34,9 @@ bool ef__buf_printf(ef__buf *buf, const char *format, ...) __attribute__((format
 /* Adds a name as one token of a NATS subject: bytes that a token cannot hold, or that are not
  * printable, as %XX; an empty name as "_", and the name "_" as "%5F". */
 bool ef__buf_add_token(ef__buf *buf, ef_str name);
+/* Appends `text`, compressed. False: memory ran out, or the maximum would be exceeded; `out` is
+ * unchanged. */
+bool ef__gzip(ef_str text, ef__buf *out);
 /* Reserves space for `len` more bytes, which the caller writes at ptr + len and adds to `len`. */
 bool ef__buf_reserve(ef__buf *buf, size_t len);
 static inline ef_str ef__buf_str(const ef__buf *buf)

@@ -16,11 +16,10 @@
  */
 #include "json.h"
 
-#include "character.h"
+#include "utf8.h"
 #include "json_escape.h"
 #include "limits.h"
 #include "number.h"
-#include "utf8.h"
 
 #include <assert.h>
 #include <stdarg.h>

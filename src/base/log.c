@@ -11,7 +11,7 @@
 #include <everfold/clock.h>
 #include <everfold/log.h>
 
-#include "character.h"
+#include "utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,7 +9,6 @@
 
 #include "buf.h"
 #include "limits.h"
-#include "settings_priv.h"
 
 #include <assert.h>
 #include <errno.h>

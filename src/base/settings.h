@@ -78,6 +78,11 @@ size_t ef__settings_count(const ef__settings *settings);
 ef__setting_view ef__settings_at(const ef__settings *settings, size_t index);
 const char *ef__setting_origin_name(ef__setting_origin origin); /* "environment" */
 
+/* Checks a value and returns its number: 0 or 1 of a BOOL, 0 of a TEXT or CHOICE. A message starts
+ * with `where`. */
+ef_status ef__setting_check(const ef__setting_spec *spec, const char *where, ef_str text,
+                            int64_t *out_number, ef_error *err);
+
 /* The nearest of `words` to a mistyped one, or NULL. Also for commands and options. */
 const char *ef__suggest(ef_str word, const char *const *words, size_t count);
 

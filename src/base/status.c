@@ -6,7 +6,7 @@
  */
 #include <everfold/status.h>
 
-#include "character.h"
+#include "utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>

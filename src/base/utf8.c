@@ -1,9 +1,8 @@
 /*
- * utf8.c - validates texts and names with the decoder of character.h.
+ * utf8.c - validates texts and names.
  */
 #include "utf8.h"
 
-#include "character.h"
 #include "limits.h"
 
 #include <inttypes.h>

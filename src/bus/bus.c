@@ -284,7 +284,7 @@ static bool is_public6(const uint8_t address[16])
     return true;
 }
 
-bool ef__address_is_public(const struct sockaddr *address, socklen_t len)
+bool ef__address_is_public(const struct sockaddr *address, size_t len)
 {
     struct sockaddr_in four;
     struct sockaddr_in6 six;

@@ -20,7 +20,6 @@
 #include <everfold/log.h>
 
 #include <stdatomic.h>
-#include <sys/socket.h>
 
 #define EF__BUS_TIMEOUT_MS 10000            /* long for a receiver, short against a lease */
 #define EF__BUS_LINE_MAX (4u * 1024 * 1024) /* bytes of a message: an event with its escapes */
@@ -133,7 +132,8 @@ void ef__bus_fail(ef__bus_outcome *outcome, ef__bus_verdict verdict, ef__arena *
  * or the metadata service of a cloud. The check is on the resolved address, not on the name.
  * Families other than IPv4 and IPv6 are not public.
  */
-bool ef__address_is_public(const struct sockaddr *address, socklen_t len);
+struct sockaddr;
+bool ef__address_is_public(const struct sockaddr *address, size_t len);
 
 ef_status ef__bus_file_check(const ef__bus_options *options, ef_error *err);
 ef_status ef__bus_file_open(const ef__bus_options *options, ef__bus **out, ef_error *err);

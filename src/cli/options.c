@@ -8,7 +8,7 @@
  */
 #include "cli.h"
 #include "../base/limits.h"
-#include "../base/settings_priv.h"
+#include "../base/settings.h"
 
 #include <errno.h>
 #include <getopt.h>

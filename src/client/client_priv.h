@@ -6,7 +6,6 @@
 
 #include "../base/arena.h"
 #include "../base/buf.h"
-#include "../base/memory.h"
 #include "../shape/operation.h"
 
 #include <everfold/client.h>

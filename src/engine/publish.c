@@ -4,7 +4,7 @@
  */
 #include "publish.h"
 
-#include "../base/below.h"
+#include "../base/file.h"
 #include "../base/logger.h"
 #include "../core/retry.h"
 

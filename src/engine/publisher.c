@@ -6,10 +6,10 @@
 
 #include "publish.h"
 
-#include "../base/below.h"
+#include "../base/arena.h"
+#include "../base/file.h"
 #include "../base/json.h"
 #include "../base/limits.h"
-#include "../base/memory.h"
 #include "../base/same.h"
 #include "../journal/journal.h"
 

@@ -5,7 +5,7 @@
 
 #include "engine_priv.h"
 
-#include "../base/memory.h"
+#include "../base/arena.h"
 #include "../journal/journal.h"
 
 #define FIRST_LIMIT 1000 /* before the size of events is known */

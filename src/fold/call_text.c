@@ -4,7 +4,7 @@
  */
 #include "call.h"
 
-#include "../base/character.h"
+#include "../base/utf8.h"
 
 static ef_str arg_text(const ef__call *call, size_t i)
 {

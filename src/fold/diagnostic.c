@@ -3,7 +3,6 @@
  */
 #include "diagnostic.h"
 
-#include "../base/character.h"
 #include "../base/utf8.h"
 
 #include <stdarg.h>

@@ -8,9 +8,8 @@
 #include "dag.h"
 #include "parse.h"
 
-#include "../base/character.h"
-#include "../base/hash.h"
 #include "../base/utf8.h"
+#include "../base/hash.h"
 
 #include <stdlib.h>
 

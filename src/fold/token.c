@@ -3,7 +3,7 @@
  */
 #include "token.h"
 
-#include "../base/character.h"
+#include "../base/utf8.h"
 #include "../base/json.h"
 #include "../base/same.h"
 

@@ -4,7 +4,7 @@
 #ifndef EF_JOURNAL_OUTBOX_H
 #define EF_JOURNAL_OUTBOX_H
 
-#include "../base/memory.h"
+#include "../base/arena.h"
 
 #include <everfold/everfold.h>
 

@@ -3,7 +3,7 @@
  */
 #include "rows.h"
 
-#include "../base/memory.h"
+#include "../base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "request.h"
 #include "token.h"
 
-#include "../base/gzip.h"
+#include "../base/buf.h"
 #include "../base/limits.h"
 #include "../base/utf8.h"
 

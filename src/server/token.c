@@ -5,7 +5,7 @@
 
 #include "../base/arena.h"
 #include "../base/hash.h"
-#include "../base/owner.h"
+#include "../base/file.h"
 #include "../shape/shape.h"
 
 #include <errno.h>

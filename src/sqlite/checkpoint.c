@@ -3,9 +3,8 @@
  */
 #include "checkpoint.h"
 
-#include "../base/lock.h"
+#include "../base/file.h"
 #include "../base/logger.h"
-#include "../base/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>

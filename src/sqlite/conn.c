@@ -3,8 +3,8 @@
  */
 #include "conn.h"
 
-#include "../base/memory.h"
-#include "../base/owner.h"
+#include "../base/arena.h"
+#include "../base/file.h"
 
 #include <unistd.h>
 #include <fcntl.h>

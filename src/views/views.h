@@ -15,7 +15,6 @@
 
 #include "../base/arena.h"
 #include "../base/buf.h"
-#include "../base/memory.h"
 #include "../base/same.h"
 #include "../core/watermark.h"
 

@@ -5,7 +5,6 @@
 
 #include "../../src/base/arena.h"
 #include "../../src/base/limits.h"
-#include "../../src/base/memory.h"
 
 #include <stdalign.h>
 

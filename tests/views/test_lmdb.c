@@ -4,7 +4,7 @@
  */
 #include "views_fixture.h"
 
-#include "../../src/base/lock.h"
+#include "../../src/base/file.h"
 #include "../../src/views/lmdb/store.h"
 
 #include <fcntl.h>

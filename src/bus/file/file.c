@@ -14,7 +14,7 @@
  */
 #include "../bus.h"
 
-#include "../../base/below.h"
+#include "../../base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #include "head.h"
 
 #include "../../base/hash.h"
-#include "../../base/owner.h"
+#include "../../base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

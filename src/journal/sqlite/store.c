@@ -6,9 +6,9 @@
 
 #include "outbox.h"
 
+#include "../../base/file.h"
 #include "../../base/limits.h"
 #include "../../base/logger.h"
-#include "../../base/owner.h"
 #include "../../base/utf8.h"
 #include "../../sqlite/backup.h"
 

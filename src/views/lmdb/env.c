@@ -7,7 +7,7 @@
 #include "row.h"
 
 #include "../../base/deadline.h"
-#include "../../base/owner.h"
+#include "../../base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #include "env.h"
 
 #include "../../base/deadline.h"
-#include "../../base/lock.h"
+#include "../../base/file.h"
 #include "../../base/logger.h"
 
 #include <errno.h>
