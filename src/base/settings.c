@@ -473,12 +473,20 @@ size_t ef__settings_count(const ef__settings *settings)
     return settings->count;
 }
 
+static ef__setting_view view_slot(const ef__settings *settings, const setting_slot *slot)
+{
+    return (ef__setting_view){get_spec(settings, slot), slot->value, slot->origin, slot->where};
+}
+
 ef__setting_view ef__settings_at(const ef__settings *settings, size_t index)
 {
     assert(index < settings->count);
-    const setting_slot *slot = &settings->slots[index];
+    return view_slot(settings, &settings->slots[index]);
+}
 
-    return (ef__setting_view){&settings->specs[index], slot->value, slot->origin, slot->where};
+ef__setting_view ef__settings_get(const ef__settings *settings, const char *key)
+{
+    return view_slot(settings, known_slot(settings, key));
 }
 
 const char *ef__setting_origin_name(ef__setting_origin origin)

@@ -62,7 +62,8 @@ ef_status ef__settings_set_flag(ef__settings *settings, const char *key, const c
 ef_status ef__settings_set_option(ef__settings *settings, const char *option, const char *key,
                                   const char *value, ef_error *err);
 
-/* The value. The key must be in the table (assert). */
+/* The value, NUL-terminated; lives as long as the settings. The key must be in the table (assert).
+ */
 ef_str ef__settings_text(const ef__settings *settings, const char *key);
 bool ef__settings_bool(const ef__settings *settings, const char *key);
 int64_t ef__settings_int(const ef__settings *settings, const char *key); /* INT, DURATION, BYTES */
@@ -76,6 +77,7 @@ typedef struct ef__setting_view {
 
 size_t ef__settings_count(const ef__settings *settings);
 ef__setting_view ef__settings_at(const ef__settings *settings, size_t index);
+ef__setting_view ef__settings_get(const ef__settings *settings, const char *key);
 const char *ef__setting_origin_name(ef__setting_origin origin); /* "environment" */
 
 /* Checks a value and returns its number: 0 or 1 of a BOOL, 0 of a TEXT or CHOICE. A message starts

@@ -22,10 +22,11 @@
 
 #include <limits.h>
 
-#define CLI_OPTIONS_MAX 32             /* per command, and common ones */
-#define CLI_COLUMNS_MAX 12             /* of a table */
-#define CLI_OUT_BYTES 65536            /* stdout is written in pieces of about this size */
-#define CLI_PAGE_ROWS 200              /* rows that a list command reads per call */
+#define CLI_OPTIONS_MAX 32  /* per command, and common ones */
+#define CLI_COLUMNS_MAX 12  /* of a table */
+#define CLI_OUT_BYTES 65536 /* stdout is written in pieces of about this size */
+#define CLI_PAGE_ROWS 200   /* rows that a list command reads per call */
+#define CLI_URL_BYTES (PATH_MAX + 16)
 #define CLI_OUT_MAX (32 * 1024 * 1024) /* several times the largest event, escaped */
 
 typedef struct cli cli;
@@ -112,12 +113,12 @@ struct cli {
     ef__settings *settings;
     ef_error settings_error;
     char settings_file[PATH_MAX]; /* path of the file that was read, or "" */
-    char journal_url[PATH_MAX + 16];
-    char views_url[PATH_MAX + 16];
-    char control_url[PATH_MAX + 16];   /* of a journal on JetStream */
-    char journal_shown[PATH_MAX + 16]; /* without passwords, for output */
-    char views_shown[PATH_MAX + 16];
-    char control_shown[PATH_MAX + 16];
+    char journal_url[CLI_URL_BYTES];
+    char views_url[CLI_URL_BYTES];
+    char control_url[CLI_URL_BYTES];   /* of a journal on JetStream */
+    char journal_shown[CLI_URL_BYTES]; /* without passwords, for output */
+    char views_shown[CLI_URL_BYTES];
+    char control_shown[CLI_URL_BYTES];
     cli_mode mode;
     cli_format format;
     bool quiet;
@@ -153,30 +154,24 @@ void cli_sleep_us(int64_t us);
 
 /* --- tables (main.c, options.c) --------------------------------------------------------------- */
 
+/* clang-format off */
 /* All commands, in the order of help. */
 #define CLI_COMMANDS(X)                                                                            \
-    X(init)                                                                                        \
-    X(event_append)                                                                                \
-    X(event_import)                                                                                \
-    X(event_ls)                                                                                    \
-    X(event_log)                                                                                   \
-    X(event_show)                                                                                  \
+    X(init) X(event_append) X(event_import) X(event_ls) X(event_log) X(event_show)                 \
     X(journal_copy) X(journal_adopt) X(backup) X(backup_verify) X(restore) X(type_ls) X(type_set)  \
-        X(fold_check) X(fold_explain) X(fold_test) X(projection_deploy) X(projection_ls) X(        \
-            projection_show) X(projection_failures) X(projection_try) X(projection_pause)          \
-            X(projection_resume) X(projection_wait) X(projection_rebuild) X(projection_verify) X(  \
-                projection_diff) X(projection_switch) X(projection_rollback) X(projection_retire)  \
-                X(view_get) X(view_query) X(view_export) X(view_explain) X(view_at) X(view_seed)   \
-                    X(serve) X(work) X(outbox_report) X(outbox_requeue) X(outbox_requeue_dead)     \
-                        X(outbox_skip) X(outbox_skip_dead) X(outbox_replay) X(publisher_add)       \
-                            X(publisher_ls) X(publisher_show) X(publisher_pause)                   \
-                                X(publisher_resume) X(publisher_rm) X(audit_ls) X(gaps_detect)     \
-                                    X(gaps_repair) X(replay) X(run_ls) X(run_show) X(run_watch)    \
-                                        X(run_cancel) X(lease_ls) X(worker_ls) X(partition_ls)     \
-                                            X(partition_sync) X(token_create) X(token_ls)          \
-                                                X(token_revoke) X(status) X(top) X(doctor)         \
-                                                    X(config_show) X(config_check) X(completion)   \
-                                                        X(help) X(version) X(complete) X(man_page)
+    X(fold_check) X(fold_explain) X(fold_test) X(projection_deploy) X(projection_ls)               \
+    X(projection_show) X(projection_failures) X(projection_try) X(projection_pause)                \
+    X(projection_resume) X(projection_wait) X(projection_rebuild) X(projection_verify)             \
+    X(projection_diff) X(projection_switch) X(projection_rollback) X(projection_retire)            \
+    X(view_get) X(view_query) X(view_export) X(view_explain) X(view_at) X(view_seed) X(serve)      \
+    X(work) X(outbox_report) X(outbox_requeue) X(outbox_requeue_dead) X(outbox_skip)               \
+    X(outbox_skip_dead) X(outbox_replay) X(publisher_add) X(publisher_ls) X(publisher_show)        \
+    X(publisher_pause) X(publisher_resume) X(publisher_rm) X(audit_ls) X(gaps_detect)              \
+    X(gaps_repair) X(replay) X(run_ls) X(run_show) X(run_watch) X(run_cancel) X(lease_ls)          \
+    X(worker_ls) X(partition_ls) X(partition_sync) X(token_create) X(token_ls) X(token_revoke)     \
+    X(status) X(top) X(doctor) X(config_show) X(config_check) X(completion) X(help) X(version)     \
+    X(complete) X(man_page)
+/* clang-format on */
 #define CLI_DECLARE_COMMAND(name) extern const cli_command cli_cmd_##name;
 CLI_COMMANDS(CLI_DECLARE_COMMAND)
 
@@ -221,6 +216,7 @@ void cli_usage_line(ef__buf *out, const cli_command *command);
 /* --- settings and the journal (session.c) ----------------------------------------------------- */
 
 bool cli_url_on_server(const char *url); /* a database server, not local files */
+bool cli_url_in_memory(const char *url);
 ef_status cli_settings_load(cli *c, ef_error *err);
 /* Reads file, environment and flags into a new table, which the caller closes, also after an error.
  */
@@ -233,11 +229,12 @@ ef_str cli_lease_time_shown(const cli *c, const ef__setting_view *view);
 void cli_log_level(cli *c, ef_str level);
 /* Same effect as --data. */
 ef_status cli_data_use(cli *c, const char *directory, ef_error *err);
-/* Effective value, and its origin. */
-/* NULL if it is empty. NUL-terminated; lives as long as the settings. */
+/* NULL if it is empty. Lives as long as the settings. */
 const char *cli_setting_text(const cli *c, const char *key);
-ef_str cli_setting_value(const cli *c, const ef__setting_view *view);
+const char *cli_data(const cli *c); /* path of the data directory */
 ef__setting_view cli_setting(const cli *c, const char *key);
+/* The effective value. */
+ef_str cli_setting_value(const cli *c, const ef__setting_view *view);
 ef_str cli_tenant(const cli *c);
 bool cli_tenant_given(const cli *c);
 ef_str cli_actor(const cli *c);

@@ -462,12 +462,11 @@ static int run_restore(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     const char *from = c->arguments[0];
-    char data[PATH_MAX];
+    const char *data = cli_data(c);
     int64_t position = INT64_MAX;
     backup b;
     ef_status st;
 
-    (void)snprintf(data, sizeof(data), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
     cli_stop_on_signals();
     st = backup_need_empty(data, &err);
     if (st == EF_OK)

@@ -103,20 +103,13 @@ bool cli_mode_flag_on(cli_mode mode, const char *key)
 
 static cli_mode_flag read_flag(const ef__settings *settings, const char *key)
 {
-    cli_mode_flag flag = {false, ef__settings_bool(settings, key)};
-    for (size_t i = 0; i < ef__settings_count(settings); i++) {
-        ef__setting_view view = ef__settings_at(settings, i);
-        if (strcmp(view.spec->key, key) == 0)
-            flag.set = view.origin != EF__ORIGIN_DEFAULT;
-    }
-    return flag;
+    return (cli_mode_flag){ef__settings_get(settings, key).origin != EF__ORIGIN_DEFAULT,
+                           ef__settings_bool(settings, key)};
 }
 
 ef_status cli_mode_from_settings(const ef__settings *settings, cli_mode *out, ef_error *err)
 {
-    char mode[64];
-    ef_str text = ef__settings_text(settings, "mode");
-    (void)snprintf(mode, sizeof(mode), "%.*s", EF_STR_ARG(text));
+    const char *mode = ef__settings_text(settings, "mode").ptr;
     cli_mode_input input = {
         .mode = strcmp(mode, "auto") == 0 ? "" : mode,
         .outbox = read_flag(settings, "outbox.enabled"),

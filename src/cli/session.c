@@ -21,130 +21,133 @@ extern char **environ;
 #define DATA_DEFAULT "./everfold-data"
 #define RETRY_MS_MAX (INT64_C(366) * 86400 * 1000)
 
+/* Rows of the table: key, default, then limits or choices, and help. */
+#define SETTING(key, type, text, min, max, choices, help)                                          \
+    {                                                                                              \
+        key, EF__SETTING_##type, text, min, max, choices, NULL, help                               \
+    }
+#define TEXT(key, text, help) SETTING(key, TEXT, text, 0, 0, NULL, help)
+#define BOOL(key, text, help) SETTING(key, BOOL, text, 0, 0, NULL, help)
+#define CHOICE(key, text, choices, help) SETTING(key, CHOICE, text, 0, 0, choices, help)
+#define INT(key, text, min, max, help) SETTING(key, INT, text, min, max, NULL, help)
+#define BYTES(key, text, min, max, help) SETTING(key, BYTES, text, min, max, NULL, help)
+#define DURATION(key, text, min, max, help) SETTING(key, DURATION, text, min, max, NULL, help)
+
 static const ef__setting_spec specs[] = {
-    {"data", EF__SETTING_TEXT, DATA_DEFAULT, 0, 0, NULL, NULL, "data directory"},
-    {"journal", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "store of the journal: sqlite:PATH, postgres://HOST/DATABASE, nats://HOST:PORT/STREAM or "
-     "memory:"},
-    {"control", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "store of leases and runs if the journal is on JetStream: sqlite:PATH or "
-     "postgres://HOST/DATABASE"},
-    {"views", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "store of the views: sqlite:PATH, lmdb:FOLDER, postgres://HOST/DATABASE or memory:"},
-    {"server", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "send commands to the server at this URL instead of opening stores"},
-    {"token_file", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "file with the token for that server, unless EVERFOLD_TOKEN is set"},
-    {"ca_file", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "PEM file with the CA of that server, if it is not one that the system trusts"},
-    {"tenant", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "tenant"},
-    {"output", EF__SETTING_CHOICE, "table", 0, 0, "table,json,ndjson", NULL, "output format"},
-    {"log.level", EF__SETTING_CHOICE, "warn", 0, 0, "debug,info,warn,error", NULL,
-     "lowest level that is logged"},
-    {"log.format", EF__SETTING_CHOICE, "text", 0, 0, "text,json", NULL, "format of log lines"},
-    {"mode", EF__SETTING_CHOICE, "auto", 0, 0,
-     "auto,inline_apply_only,outbox_apply_only,shadow_only,inline_then_outbox,enqueue_only", NULL,
-     "how events reach the projections; auto: derived from the flags that are set"},
-    {"outbox.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "appends write outbox rows"},
-    {"worker.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "a worker drains the outbox"},
-    {"worker.lease_ttl", EF__SETTING_DURATION, "10s", 100, EF_LIMIT_LEASE_MS / 2, NULL, NULL,
-     "duration of a lease: a dead worker is replaced after this time; shorter leases cost more "
-     "writes"},
-    {"worker.lease_renew", EF__SETTING_DURATION, "0", 0, EF_LIMIT_LEASE_MS / 2, NULL, NULL,
-     "interval at which leases and heartbeat are renewed; 0: a third of worker.lease_ttl"},
-    {"worker.heartbeat_ttl", EF__SETTING_DURATION, "0", 0, EF_LIMIT_LEASE_MS, NULL, NULL,
-     "a worker without a heartbeat for half of this time is late, after all of it stale; 0: twice "
-     "worker.lease_ttl"},
-    {"worker.poll_interval", EF__SETTING_DURATION, "2s", 1, 3600 * 1000, NULL, NULL,
-     "longest time between two checks for work; new events wake workers at once"},
-    {"worker.batch", EF__SETTING_INT, "1000", 1, EF_LIMIT_CLAIM_ROWS, NULL, NULL,
-     "events that are claimed at a time; up to 16 times as many from a backlog"},
-    {"worker.catch_up_batch", EF__SETTING_INT, "0", 0, 100000, NULL, NULL,
-     "events that a projection reads at a time while it catches up; 0: 10000, or 64000 with LMDB"},
-    {"worker.run_batch", EF__SETTING_INT, "1000", 1, 100000, NULL, NULL,
-     "events that a replay reads at a time"},
-    {"worker.metrics_listen", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "ADDRESS:PORT where `work` serves /metrics, /livez and /readyz; empty: nowhere"},
-    {"retry.apply.base", EF__SETTING_DURATION, "1s", 1, RETRY_MS_MAX, NULL, NULL,
-     "delay before the first retry of an event that failed in a projection"},
-    {"retry.apply.factor", EF__SETTING_INT, "2", 1, 100, NULL, NULL,
-     "each further delay is the previous one times this factor"},
-    {"retry.apply.cap", EF__SETTING_DURATION, "5m", 1, RETRY_MS_MAX, NULL, NULL, "longest delay"},
-    {"retry.apply.attempts", EF__SETTING_INT, "8", 0, INT32_MAX, NULL, NULL,
-     "the row is dead after this number of failures; 0: never"},
-    {"retry.cursor.base", EF__SETTING_DURATION, "250ms", 1, RETRY_MS_MAX, NULL, NULL,
-     "delay before the first retry of a tenant that failed in a log-ordered projection"},
-    {"retry.cursor.factor", EF__SETTING_INT, "2", 1, 100, NULL, NULL,
-     "each further delay is the previous one times this factor"},
-    {"retry.cursor.cap", EF__SETTING_DURATION, "5m", 1, RETRY_MS_MAX, NULL, NULL, "longest delay"},
-    {"retry.cursor.attempts", EF__SETTING_INT, "6", 0, INT32_MAX, NULL, NULL,
-     "the tenant has failed after this number of failures, and is then retried every minute; 0: "
-     "never"},
-    {"retry.publish.base", EF__SETTING_DURATION, "60s", 1, RETRY_MS_MAX, NULL, NULL,
-     "for publishers that are added without --retry: delay before the first retry of a message"},
-    {"retry.publish.factor", EF__SETTING_INT, "1", 1, 100, NULL, NULL,
-     "for all publishers: each further delay is the previous one times this factor"},
-    {"publish.directories", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "directories, separated by commas, below which publishers that are set over HTTP may write "
-     "files and read secrets; empty: none"},
-    {"retry.publish.cap", EF__SETTING_DURATION, "1h", 1, RETRY_MS_MAX, NULL, NULL,
-     "for all publishers: longest delay, unless --retry is longer"},
-    {"retry.publish.attempts", EF__SETTING_INT, "0", 0, INT32_MAX, NULL, NULL,
-     "for publishers that are added without --attempts: a message is dead after this number of "
-     "failures; 0: never"},
-    {"shadow_worker.enabled", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
-     "a shadow worker reads the outbox without changing projections"},
-    {"compat.apply_wins", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
-     "if both workers are on, the apply worker wins instead of an error"},
-    {"outbox.partitions", EF__SETTING_INT, "16", 1, EF_LIMIT_PARTITIONS, NULL, NULL,
-     "partitions of a new journal"},
-    {"types.strict", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL,
-     "refuse event types that are not registered"},
-    {"types.max", EF__SETTING_INT, "10000", 1, EF_LIMIT_TYPES, NULL, NULL,
-     "event types that the appends of one tenant may create, in addition to registered ones"},
-    {"store.busy", EF__SETTING_DURATION, "10s", 1, 3600 * 1000, NULL, NULL,
-     "longest time that a call waits for the store"},
-    {"postgres.schema", EF__SETTING_TEXT, "everfold", 0, 0, NULL, NULL,
-     "schema of the journal in a PostgreSQL database, unless its URL has ef_schema"},
-    {"postgres.views_schema", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "schema of the views there, unless the URL has ef_views_schema; empty: that of the journal "
-     "followed by _views"},
-    {"work.live_lag", EF__SETTING_DURATION, "100ms", 1, 3600 * 1000, NULL, NULL,
-     "a rebuild yields while live events wait longer than this"},
-    {"work.retire_after", EF__SETTING_DURATION, "7d", 0, INT64_C(3650) * 86400 * 1000, NULL, NULL,
-     "time after which a generation that is no longer active is removed; 0: never"},
-    {"actor", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "name of the operator, for audit entries"},
-    {"server.listen", EF__SETTING_TEXT, "127.0.0.1:7450", 0, 0, NULL, NULL,
-     "ADDRESS:PORT; an address other than loopback needs TLS and a token"},
-    {"server.socket", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "path of the Unix socket for the user that runs the server; empty: DATA/server.sock; off: "
-     "none"},
-    {"server.hosts", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "accepted host names besides the address, separated by commas"},
-    {"server.tokens", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "file with the tokens; empty: DATA/tokens"},
-    {"server.tls_certificate", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "PEM file with the certificate and its chain"},
-    {"server.tls_key", EF__SETTING_TEXT, "", 0, 0, NULL, NULL, "PEM file with the private key"},
-    {"server.threads", EF__SETTING_INT, "64", 1, 1024, NULL, NULL,
-     "requests that may use the stores at the same time"},
-    {"server.connections", EF__SETTING_INT, "4096", 1, 100000, NULL, NULL,
-     "connections at the same time; further ones wait until one closes"},
-    {"server.body", EF__SETTING_BYTES, "16m", 1024, 256 << 20, NULL, NULL, "largest request body"},
-    {"server.request", EF__SETTING_DURATION, "60s", 100, 3600 * 1000, NULL, NULL,
-     "time to receive a request, and to send its response"},
-    {"server.query_time", EF__SETTING_DURATION, "10s", 1, 3600 * 1000, NULL, NULL,
-     "time that one query, explanation or time-travel read may take"},
-    {"server.query_steps", EF__SETTING_INT, "100000000", 1000, INT64_MAX, NULL, NULL,
-     "steps that one of them may take: expressions, items and views read"},
-    {"server.heartbeat", EF__SETTING_DURATION, "15s", 1000, 3600 * 1000, NULL, NULL,
-     "interval of keep-alive comments in a subscription without events"},
-    {"server.drain", EF__SETTING_DURATION, "10s", 0, 3600 * 1000, NULL, NULL,
-     "time for requests in flight to finish when the server stops"},
-    {"server.access_log", EF__SETTING_BOOL, "false", 0, 0, NULL, NULL, "log every request"},
-    {"server.path", EF__SETTING_TEXT, "", 0, 0, NULL, NULL,
-     "path under which a reverse proxy publishes the server, such as /everfold"},
-    {"server.monitor", EF__SETTING_BOOL, "true", 0, 0, NULL, NULL, "serve the monitor at /"},
+    TEXT("data", DATA_DEFAULT, "data directory"),
+    TEXT("journal", "",
+         "store of the journal: sqlite:PATH, postgres://HOST/DATABASE, nats://HOST:PORT/STREAM or "
+         "memory:"),
+    TEXT("control", "",
+         "store of leases and runs if the journal is on JetStream: sqlite:PATH or "
+         "postgres://HOST/DATABASE"),
+    TEXT("views", "",
+         "store of the views: sqlite:PATH, lmdb:FOLDER, postgres://HOST/DATABASE or memory:"),
+    TEXT("server", "", "send commands to the server at this URL instead of opening stores"),
+    TEXT("token_file", "", "file with the token for that server, unless EVERFOLD_TOKEN is set"),
+    TEXT("ca_file", "",
+         "PEM file with the CA of that server, if it is not one that the system trusts"),
+    TEXT("tenant", "", "tenant"),
+    CHOICE("output", "table", "table,json,ndjson", "output format"),
+    CHOICE("log.level", "warn", "debug,info,warn,error", "lowest level that is logged"),
+    CHOICE("log.format", "text", "text,json", "format of log lines"),
+    CHOICE("mode", "auto",
+           "auto,inline_apply_only,outbox_apply_only,shadow_only,inline_then_outbox,enqueue_only",
+           "how events reach the projections; auto: derived from the flags that are set"),
+    BOOL("outbox.enabled", "false", "appends write outbox rows"),
+    BOOL("worker.enabled", "false", "a worker drains the outbox"),
+    DURATION("worker.lease_ttl", "10s", 100, EF_LIMIT_LEASE_MS / 2,
+             "duration of a lease: a dead worker is replaced after this time; shorter leases cost "
+             "more writes"),
+    DURATION("worker.lease_renew", "0", 0, EF_LIMIT_LEASE_MS / 2,
+             "interval at which leases and heartbeat are renewed; 0: a third of worker.lease_ttl"),
+    DURATION("worker.heartbeat_ttl", "0", 0, EF_LIMIT_LEASE_MS,
+             "a worker without a heartbeat for half of this time is late, after all of it stale; "
+             "0: twice worker.lease_ttl"),
+    DURATION("worker.poll_interval", "2s", 1, 3600 * 1000,
+             "longest time between two checks for work; new events wake workers at once"),
+    INT("worker.batch", "1000", 1, EF_LIMIT_CLAIM_ROWS,
+        "events that are claimed at a time; up to 16 times as many from a backlog"),
+    INT("worker.catch_up_batch", "0", 0, 100000,
+        "events that a projection reads at a time while it catches up; 0: 10000, or 64000 with "
+        "LMDB"),
+    INT("worker.run_batch", "1000", 1, 100000, "events that a replay reads at a time"),
+    TEXT("worker.metrics_listen", "",
+         "ADDRESS:PORT where `work` serves /metrics, /livez and /readyz; empty: nowhere"),
+    DURATION("retry.apply.base", "1s", 1, RETRY_MS_MAX,
+             "delay before the first retry of an event that failed in a projection"),
+    INT("retry.apply.factor", "2", 1, 100,
+        "each further delay is the previous one times this factor"),
+    DURATION("retry.apply.cap", "5m", 1, RETRY_MS_MAX, "longest delay"),
+    INT("retry.apply.attempts", "8", 0, INT32_MAX,
+        "the row is dead after this number of failures; 0: never"),
+    DURATION("retry.cursor.base", "250ms", 1, RETRY_MS_MAX,
+             "delay before the first retry of a tenant that failed in a log-ordered projection"),
+    INT("retry.cursor.factor", "2", 1, 100,
+        "each further delay is the previous one times this factor"),
+    DURATION("retry.cursor.cap", "5m", 1, RETRY_MS_MAX, "longest delay"),
+    INT("retry.cursor.attempts", "6", 0, INT32_MAX,
+        "the tenant has failed after this number of failures, and is then retried every minute; 0: "
+        "never"),
+    DURATION(
+        "retry.publish.base", "60s", 1, RETRY_MS_MAX,
+        "for publishers that are added without --retry: delay before the first retry of a message"),
+    INT("retry.publish.factor", "1", 1, 100,
+        "for all publishers: each further delay is the previous one times this factor"),
+    TEXT("publish.directories", "",
+         "directories, separated by commas, below which publishers that are set over HTTP may "
+         "write files and read secrets; empty: none"),
+    DURATION("retry.publish.cap", "1h", 1, RETRY_MS_MAX,
+             "for all publishers: longest delay, unless --retry is longer"),
+    INT("retry.publish.attempts", "0", 0, INT32_MAX,
+        "for publishers that are added without --attempts: a message is dead after this number of "
+        "failures; 0: never"),
+    BOOL("shadow_worker.enabled", "false",
+         "a shadow worker reads the outbox without changing projections"),
+    BOOL("compat.apply_wins", "false",
+         "if both workers are on, the apply worker wins instead of an error"),
+    INT("outbox.partitions", "16", 1, EF_LIMIT_PARTITIONS, "partitions of a new journal"),
+    BOOL("types.strict", "false", "refuse event types that are not registered"),
+    INT("types.max", "10000", 1, EF_LIMIT_TYPES,
+        "event types that the appends of one tenant may create, in addition to registered ones"),
+    DURATION("store.busy", "10s", 1, 3600 * 1000, "longest time that a call waits for the store"),
+    TEXT("postgres.schema", "everfold",
+         "schema of the journal in a PostgreSQL database, unless its URL has ef_schema"),
+    TEXT("postgres.views_schema", "",
+         "schema of the views there, unless the URL has ef_views_schema; empty: that of the "
+         "journal followed by _views"),
+    DURATION("work.live_lag", "100ms", 1, 3600 * 1000,
+             "a rebuild yields while live events wait longer than this"),
+    DURATION("work.retire_after", "7d", 0, INT64_C(3650) * 86400 * 1000,
+             "time after which a generation that is no longer active is removed; 0: never"),
+    TEXT("actor", "", "name of the operator, for audit entries"),
+    TEXT("server.listen", "127.0.0.1:7450",
+         "ADDRESS:PORT; an address other than loopback needs TLS and a token"),
+    TEXT("server.socket", "",
+         "path of the Unix socket for the user that runs the server; empty: DATA/server.sock; off: "
+         "none"),
+    TEXT("server.hosts", "", "accepted host names besides the address, separated by commas"),
+    TEXT("server.tokens", "", "file with the tokens; empty: DATA/tokens"),
+    TEXT("server.tls_certificate", "", "PEM file with the certificate and its chain"),
+    TEXT("server.tls_key", "", "PEM file with the private key"),
+    INT("server.threads", "64", 1, 1024, "requests that may use the stores at the same time"),
+    INT("server.connections", "4096", 1, 100000,
+        "connections at the same time; further ones wait until one closes"),
+    BYTES("server.body", "16m", 1024, 256 << 20, "largest request body"),
+    DURATION("server.request", "60s", 100, 3600 * 1000,
+             "time to receive a request, and to send its response"),
+    DURATION("server.query_time", "10s", 1, 3600 * 1000,
+             "time that one query, explanation or time-travel read may take"),
+    INT("server.query_steps", "100000000", 1000, INT64_MAX,
+        "steps that one of them may take: expressions, items and views read"),
+    DURATION("server.heartbeat", "15s", 1000, 3600 * 1000,
+             "interval of keep-alive comments in a subscription without events"),
+    DURATION("server.drain", "10s", 0, 3600 * 1000,
+             "time for requests in flight to finish when the server stops"),
+    BOOL("server.access_log", "false", "log every request"),
+    TEXT("server.path", "",
+         "path under which a reverse proxy publishes the server, such as /everfold"),
+    BOOL("server.monitor", "true", "serve the monitor at /"),
 };
 
 ef_status cli_settings_table_open(ef__settings **out, ef_error *err)
@@ -154,14 +157,7 @@ ef_status cli_settings_table_open(ef__settings **out, ef_error *err)
 
 ef__setting_view cli_setting(const cli *c, const char *key)
 {
-    ef__setting_view none = {NULL, {NULL, 0}, EF__ORIGIN_DEFAULT, {NULL, 0}};
-
-    for (size_t i = 0; i < ef__settings_count(c->settings); i++) {
-        ef__setting_view view = ef__settings_at(c->settings, i);
-        if (strcmp(view.spec->key, key) == 0)
-            return view;
-    }
-    return none;
+    return ef__settings_get(c->settings, key);
 }
 
 /* --- loading ---------------------------------------------------------------------------------- */
@@ -260,114 +256,68 @@ static void apply_settings(cli *c)
     apply_log_style(c);
 }
 
-static ef_status journal_url(cli *c, ef_error *err)
-{
-    ef_str url = ef__settings_text(c->settings, "journal");
-    ef_str data = ef__settings_text(c->settings, "data");
-    int n;
-
-    if (url.len > 0)
-        n = snprintf(c->journal_url, sizeof(c->journal_url), "%.*s", EF_STR_ARG(url));
-    else
-        n = snprintf(c->journal_url, sizeof(c->journal_url), "sqlite:%.*s/journal.db",
-                     EF_STR_ARG(data));
-    if (n < 0 || (size_t)n >= sizeof(c->journal_url))
-        return ef_fail(err, EF_BAD_INPUT, "the URL of the journal is too long");
-    return EF_OK;
-}
-
 bool cli_url_on_server(const char *url)
 {
     return strncmp(url, "postgres:", 9) == 0 || strncmp(url, "postgresql:", 11) == 0;
 }
 
-/* Default of the view store. Views of a memory: journal are in memory, because they must not
- * outlive it. Views of a journal on a database server are on the same server, because workers on
- * other machines need them. */
-static ef_status views_url(cli *c, ef_error *err)
+bool cli_url_in_memory(const char *url)
 {
-    ef_str url = ef__settings_text(c->settings, "views");
-    ef_str data = ef__settings_text(c->settings, "data");
-    int n;
-
-    if (url.len > 0)
-        n = snprintf(c->views_url, sizeof(c->views_url), "%.*s", EF_STR_ARG(url));
-    else if (strncmp(c->journal_url, "memory:", 7) == 0)
-        n = snprintf(c->views_url, sizeof(c->views_url), "memory:");
-    else if (cli_url_on_server(c->journal_url))
-        n = snprintf(c->views_url, sizeof(c->views_url), "%s", c->journal_url);
-    else
-        n = snprintf(c->views_url, sizeof(c->views_url), "sqlite:%.*s/views.db", EF_STR_ARG(data));
-    if (n < 0 || (size_t)n >= sizeof(c->views_url))
-        return ef_fail(err, EF_BAD_INPUT, "the URL of the views is too long");
-    return EF_OK;
-}
-
-/* Default of the control store of a JetStream journal. All its workers must reach it: with the
- * views if these are on a database server, else in the data directory. */
-static ef_status control_url(cli *c, ef_error *err)
-{
-    ef_str url = ef__settings_text(c->settings, "control");
-    ef_str data = ef__settings_text(c->settings, "data");
-    int n;
-
-    if (url.len > 0)
-        n = snprintf(c->control_url, sizeof(c->control_url), "%.*s", EF_STR_ARG(url));
-    else if (cli_url_on_server(c->views_url))
-        n = snprintf(c->control_url, sizeof(c->control_url), "%s", c->views_url);
-    else
-        n = snprintf(c->control_url, sizeof(c->control_url), "sqlite:%.*s/control.db",
-                     EF_STR_ARG(data));
-    if (n < 0 || (size_t)n >= sizeof(c->control_url))
-        return ef_fail(err, EF_BAD_INPUT, "the URL of the control journal is too long");
-    return EF_OK;
+    return strncmp(url, "memory:", 7) == 0;
 }
 
 /* Adds the schema of the settings to a URL without one. */
-static ef_status add_schema(const cli *c, const char *setting, const char *key, char *url,
-                            size_t size, ef_error *err)
+static ef_status add_schema(const cli *c, const char *setting, const char *key,
+                            char url[CLI_URL_BYTES], ef_error *err)
 {
-    ef_str name = ef__settings_text(c->settings, setting);
+    ef__setting_view schema = cli_setting(c, setting);
     size_t used = strlen(url);
-    int n;
 
-    if (cli_setting(c, setting).origin == EF__ORIGIN_DEFAULT || !cli_url_on_server(url) ||
-        strstr(url, key))
+    if (schema.origin == EF__ORIGIN_DEFAULT || !cli_url_on_server(url) || strstr(url, key))
         return EF_OK;
-    n = snprintf(url + used, size - used, "%c%s%.*s", strchr(url, '?') ? '&' : '?', key,
-                 EF_STR_ARG(name));
-    return n >= 0 && (size_t)n < size - used
+    return snprintf(url + used, CLI_URL_BYTES - used, "%c%s%s", strchr(url, '?') ? '&' : '?', key,
+                    schema.value.ptr) < (int)(CLI_URL_BYTES - used)
                ? EF_OK
                : ef_fail(err, EF_BAD_INPUT, "the URL of a store is too long");
 }
 
-static ef_status add_schemas(const cli *c, char *url, size_t size, ef_error *err)
+/* Resolves the URL of a store, and the form that is printed: that of the setting, else `shared`
+ * (NULL: none), else a file in the data directory. */
+static ef_status store_url(const cli *c, const char *setting, const char *shared,
+                           char url[CLI_URL_BYTES], char shown[CLI_URL_BYTES], ef_error *err)
 {
-    ef_status st = add_schema(c, "postgres.schema", "ef_schema=", url, size, err);
+    const char *given = cli_setting_text(c, setting);
+    ef_status st = EF_OK;
+    int n = given || shared ? snprintf(url, CLI_URL_BYTES, "%s", given ? given : shared)
+                            : snprintf(url, CLI_URL_BYTES, "sqlite:%s/%s.db", cli_data(c), setting);
 
-    return st == EF_OK ? add_schema(c, "postgres.views_schema", "ef_views_schema=", url, size, err)
-                       : st;
+    if (n >= CLI_URL_BYTES)
+        st = ef_fail(err, EF_BAD_INPUT, "the URL of the %s is too long", setting);
+    if (st == EF_OK)
+        st = add_schema(c, "postgres.schema", "ef_schema=", url, err);
+    if (st == EF_OK)
+        st = add_schema(c, "postgres.views_schema", "ef_views_schema=", url, err);
+    ef_url_show(url, shown, CLI_URL_BYTES);
+    return st;
 }
 
-/* Resolves the URLs of all stores, and the forms that are printed. */
 static ef_status store_urls(cli *c, ef_error *err)
 {
-    ef_status st = journal_url(c, err);
+    ef_status st = store_url(c, "journal", NULL, c->journal_url, c->journal_shown, err);
 
+    /* Views of a memory: journal are in memory, because they must not outlive it. Views of a
+     * journal on a database server are on the same server, because workers on other machines need
+     * them. So is the control store of a JetStream journal, if the views are. */
     if (st == EF_OK)
-        st = add_schemas(c, c->journal_url, sizeof(c->journal_url), err);
-    if (st == EF_OK)
-        st = views_url(c, err);
-    if (st == EF_OK)
-        st = add_schemas(c, c->views_url, sizeof(c->views_url), err);
-    if (st == EF_OK)
-        st = control_url(c, err);
-    if (st == EF_OK)
-        st = add_schemas(c, c->control_url, sizeof(c->control_url), err);
-    ef_url_show(c->journal_url, c->journal_shown, sizeof(c->journal_shown));
-    ef_url_show(c->views_url, c->views_shown, sizeof(c->views_shown));
-    ef_url_show(c->control_url, c->control_shown, sizeof(c->control_shown));
-    return st;
+        st = store_url(c, "views",
+                       cli_url_in_memory(c->journal_url)   ? "memory:"
+                       : cli_url_on_server(c->journal_url) ? c->journal_url
+                                                           : NULL,
+                       c->views_url, c->views_shown, err);
+    return st == EF_OK
+               ? store_url(c, "control", cli_url_on_server(c->views_url) ? c->views_url : NULL,
+                           c->control_url, c->control_shown, err)
+               : st;
 }
 
 ef_status cli_settings_load(cli *c, ef_error *err)
@@ -421,10 +371,9 @@ ef_str cli_actor(const cli *c)
 
 ef_status cli_tokens_path(const cli *c, char out[PATH_MAX], ef_error *err)
 {
-    ef_str path = ef__settings_text(c->settings, "server.tokens");
-    ef_str data = ef__settings_text(c->settings, "data");
-    int n = path.len > 0 ? snprintf(out, PATH_MAX, "%.*s", EF_STR_ARG(path))
-                         : snprintf(out, PATH_MAX, "%.*s/tokens", EF_STR_ARG(data));
+    const char *path = cli_setting_text(c, "server.tokens");
+    int n = path ? snprintf(out, PATH_MAX, "%s", path)
+                 : snprintf(out, PATH_MAX, "%s/tokens", cli_data(c));
 
     return n < PATH_MAX ? EF_OK
                         : ef_fail(err, EF_BAD_INPUT, "the path of the token file is too long");
@@ -435,6 +384,11 @@ const char *cli_setting_text(const cli *c, const char *key)
     ef_str text = ef__settings_text(c->settings, key);
 
     return text.len > 0 ? text.ptr : NULL;
+}
+
+const char *cli_data(const cli *c)
+{
+    return ef__settings_text(c->settings, "data").ptr;
 }
 
 ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
@@ -465,16 +419,14 @@ ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
 static bool is_restore_incomplete(const cli *c)
 {
     char path[PATH_MAX];
-    ef_str data = ef__settings_text(c->settings, "data");
 
-    return snprintf(path, sizeof(path), "%.*s/" RESTORE_MARK, EF_STR_ARG(data)) <
-               (int)sizeof(path) &&
+    return snprintf(path, sizeof(path), "%s/" RESTORE_MARK, cli_data(c)) < (int)sizeof(path) &&
            access(path, F_OK) == 0;
 }
 
 ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *err)
 {
-    bool in_memory = strncmp(c->journal_url, "memory:", 7) == 0;
+    bool in_memory = cli_url_in_memory(c->journal_url);
     ef_journal_options options = {
         .url = c->journal_url,
         .control = c->control_url,
@@ -494,9 +446,9 @@ ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *er
 
     if (is_restore_incomplete(c))
         return ef_fail(err, EF_DAMAGED,
-                       "the restore of data directory %.*s is incomplete: remove it, and restore "
+                       "the restore of data directory %s is incomplete: remove it, and restore "
                        "the backup again",
-                       EF_STR_ARG(ef__settings_text(c->settings, "data")));
+                       cli_data(c));
     if (!c->mode_logged) /* serve opens again to create the store */
         ef__log(&c->log, EF_LOG_INFO, "mode resolved",
                 EF_LOG_TEXT_FIELD("mode", ef_str_from(cli_mode_name(c->mode))));

@@ -21,40 +21,34 @@
 static ef_status read_token(const cli *c, ef__buf *out, ef_error *err)
 {
     const char *given = getenv("EVERFOLD_TOKEN");
-    ef_str path = ef__settings_text(c->settings, "token_file");
-    char name[PATH_MAX];
+    const char *path = cli_setting_text(c, "token_file");
     ef_status st;
 
     if (given && given[0] != '\0') {
         (void)ef__buf_add_text(out, given);
         return EF_OK;
     }
-    if (path.len == 0)
+    if (!path)
         return EF_OK;
-    (void)snprintf(name, sizeof(name), "%.*s", EF_STR_ARG(path));
-    st = cli_file_read(name, out, err);
+    st = cli_file_read(path, out, err);
     if (st != EF_OK)
         return st;
     (void)ef__buf_add_char(out, '\n');
     out->len = out->ptr ? strcspn(out->ptr, " \t\r\n") : 0;
     out->ptr[out->len] = '\0';
-    return out->len > 0 ? EF_OK : ef_fail(err, EF_BAD_INPUT, "no token in %s", name);
+    return out->len > 0 ? EF_OK : ef_fail(err, EF_BAD_INPUT, "no token in %s", path);
 }
 
 static ef_status open_client(cli *c, const char *url, ef_error *err)
 {
     ef__buf token = EF__BUF_INIT(TOKEN_BYTES_MAX);
-    ef_str ca = ef__settings_text(c->settings, "ca_file");
-    char ca_file[PATH_MAX], actor[PATH_MAX];
     ef_status st = read_token(c, &token, err);
 
-    (void)snprintf(ca_file, sizeof(ca_file), "%.*s", EF_STR_ARG(ca));
-    (void)snprintf(actor, sizeof(actor), "%.*s", EF_STR_ARG(cli_actor(c)));
     if (st == EF_OK)
         st = ef_client_open(&(ef_client_options){.url = url,
                                                  .token = token.len > 0 ? token.ptr : NULL,
-                                                 .ca_file = ca.len > 0 ? ca_file : NULL,
-                                                 .actor = actor},
+                                                 .ca_file = cli_setting_text(c, "ca_file"),
+                                                 .actor = cli_actor(c).ptr},
                             &c->client, err);
     if (token.ptr)
         explicit_bzero(token.ptr, token.len);
@@ -72,8 +66,8 @@ static bool names_stores(const cli *c)
 int cli_connect(cli *c)
 {
     ef__setting_view server = cli_setting(c, "server");
+    const char *url = server.value.ptr;
     ef_error err = EF_ERROR_INIT;
-    char url[PATH_MAX];
 
     if (server.value.len == 0 || c->command->local || c->client)
         return 0;
@@ -81,7 +75,6 @@ int cli_connect(cli *c)
         return cli_usage(c, "--server cannot be combined with --data, --journal and --views");
     if (names_stores(c))
         return 0; /* a flag overrides a server of the environment or the settings file */
-    (void)snprintf(url, sizeof(url), "%.*s", EF_STR_ARG(server.value));
     if (open_client(c, url, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     (void)snprintf(c->journal_shown, sizeof(c->journal_shown), "%s", url);
@@ -105,7 +98,7 @@ static ef_mode engine_mode(cli_mode mode)
 
 ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
 {
-    bool in_memory = strncmp(c->views_url, "memory:", 7) == 0;
+    bool in_memory = cli_url_in_memory(c->views_url);
     ef_engine_options options = {
         .journal = c->journal,
         .views_url = c->views_url,
@@ -177,12 +170,10 @@ ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place 
  * all data. */
 ef_status cli_data_make(const cli *c, ef_error *err)
 {
-    char path[PATH_MAX], part[PATH_MAX];
+    const char *path = cli_data(c);
+    size_t length = strlen(path);
+    char part[PATH_MAX];
     struct stat st;
-    size_t length;
-
-    (void)snprintf(path, sizeof(path), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
-    length = strlen(path);
 
     while (length > 1 && path[length - 1] == '/')
         length--;
@@ -210,7 +201,7 @@ ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err)
     ef_status st = EF_OK;
 
     *out_made = false;
-    if (strncmp(c->journal_url, "memory:", 7) != 0 &&
+    if (!cli_url_in_memory(c->journal_url) &&
         (!cli_url_on_server(c->journal_url) || !cli_url_on_server(c->views_url)))
         st = cli_data_make(c, err);
     if (st != EF_OK)
