@@ -73,6 +73,11 @@ typedef struct cli_argument {
     }
 #define CLI_NAME(what) CLI_ARGUMENTS({"NAME", false, false, NULL, "name of the " what})
 
+typedef struct cli_group {
+    const char *name;
+    const char *summary;
+} cli_group;
+
 typedef struct cli_command {
     const char *name; /* "event append" */
     const char *summary;
@@ -104,10 +109,11 @@ typedef enum cli_mode {
 struct cli {
     const char *program; /* argv[0] */
     const cli_command *command;
-    const char *group;                    /* `everfold event --help`: "event" */
+    const cli_group *group;               /* `everfold event --help`: "event" */
     const char *values[CLI_OPTIONS_MAX];  /* of the command's options, "" for a flag */
     const char *commons[CLI_OPTIONS_MAX]; /* of the common options */
     const char *data_before;              /* event append: an earlier --data */
+    char hint[512];                       /* after the command line was refused */
     char **arguments;
     size_t argument_count;
     ef__settings *settings;
@@ -178,24 +184,22 @@ CLI_COMMANDS(CLI_DECLARE_COMMAND)
 extern const cli_command *const cli_commands[]; /* ends with NULL */
 extern const cli_option cli_common_options[];
 
-typedef struct cli_group {
-    const char *name;
-    const char *summary;
-} cli_group;
 extern const cli_group cli_groups[]; /* ends with a NULL name */
 
-const cli_command *cli_command_find(const char *name);
-const cli_group *cli_group_find(const char *name, size_t length);
+/* "event", "append", or one word and NULL. */
+const cli_command *cli_command_find(const char *first, const char *second);
+const cli_group *cli_group_find(const char *name);
 /* Verb of `command` if it is in `group`, else NULL. */
 const char *cli_command_verb(const cli_command *command, const char *group);
+/* The word that selects a command after `group` (NULL: none); NULL if it is hidden or has none. */
+const char *cli_command_word(const cli_command *command, const cli_group *group);
 
-/* Parses the command line: command, group, values, arguments. EF_BAD_INPUT with a hint in `hint`.
- */
-ef_status cli_options_parse(cli *c, int argc, char **argv, char *hint, size_t hint_size,
-                            ef_error *err);
+/* Parses the command line: command, group, values, arguments. EF_BAD_INPUT may set `c->hint`. */
+ef_status cli_options_parse(cli *c, int argc, char **argv, ef_error *err);
 
 /* Value of an option of the command, or of a common one; NULL if it was not given. */
 const char *cli_value(const cli *c, const char *name);
+const char *cli_common_value(const cli *c, const char *name);
 bool cli_has(const cli *c, const char *name);
 /* Reads an integer from `min` to `max`; `out` is unchanged if the option was not given. */
 ef_status cli_number(const cli *c, const char *name, int64_t min, int64_t max, int64_t *out,
@@ -207,11 +211,8 @@ ef_status cli_duration(const cli *c, const char *name, int64_t *out, ef_error *e
 
 /* --- help, completion, manual page ------------------------------------------------------------ */
 
-void cli_help_all(cli *c);
-void cli_help_group(cli *c, const char *group);
-void cli_help_command(cli *c, const cli_command *command);
-/* "event append STREAM [OPTIONS]" */
-void cli_usage_line(ef__buf *out, const cli_command *command);
+/* Describes a command, a group, or (both NULL) everything. */
+void cli_help(cli *c, const cli_command *command, const cli_group *group);
 
 /* --- settings and the journal (session.c) ----------------------------------------------------- */
 

@@ -7,6 +7,7 @@
  * manual page is written in the man macros of roff.
  */
 #include "cli.h"
+#include "completion.h" /* the scripts, made by the build from completion.bash and completion.zsh */
 
 #include <everfold/version.h>
 
@@ -14,13 +15,14 @@
 
 #define HELP_COLUMN 28
 
-void cli_usage_line(ef__buf *out, const cli_command *command)
+/* "event append STREAM [OPTIONS]" */
+static void add_usage(ef__buf *out, const cli_command *command, bool with_options)
 {
     ef__buf_add_text(out, command->name);
     for (const cli_argument *a = command->arguments; a && a->name; a++)
         ef__buf_printf(out, " %s%s%s%s", a->optional ? "[" : "", a->name, a->many ? "…" : "",
                        a->optional ? "]" : "");
-    if (command->options && command->options[0].name)
+    if (with_options && command->options && command->options[0].name)
         ef__buf_add_text(out, " [OPTIONS]");
 }
 
@@ -56,23 +58,28 @@ static void write_options(ef__buf *out, const cli_option *options, const cli_opt
     }
 }
 
-void cli_help_all(cli *c)
+/* All commands, or those of a group. */
+static void write_commands(ef__buf *out, const char *group)
+{
+    ef__buf_add_text(out, "\n\nCommands:\n");
+    for (size_t i = 0; cli_commands[i]; i++) {
+        ef__buf line = EF__BUF_INIT(4096);
+        if (cli_commands[i]->hidden || (group && !cli_command_verb(cli_commands[i], group)))
+            continue;
+        add_usage(&line, cli_commands[i], group != NULL);
+        write_entry(out, ef__buf_str(&line).ptr, cli_commands[i]->summary);
+        ef__buf_release(&line);
+    }
+}
+
+static void describe_all(cli *c)
 {
     ef__buf *out = &c->out;
 
     ef__buf_add_text(
         out, "everfold - event journal, transactional outbox and exactly-once projections\n\n"
-             "Usage: everfold COMMAND [ARGUMENTS] [OPTIONS]\n\nCommands:\n");
-    for (size_t i = 0; cli_commands[i]; i++) {
-        ef__buf line = EF__BUF_INIT(4096);
-        if (cli_commands[i]->hidden)
-            continue;
-        ef__buf_add_text(&line, cli_commands[i]->name);
-        for (const cli_argument *a = cli_commands[i]->arguments; a && a->name; a++)
-            ef__buf_printf(&line, a->optional ? " [%s%s]" : " %s%s", a->name, a->many ? "…" : "");
-        write_entry(out, line.ptr ? line.ptr : "", cli_commands[i]->summary);
-        ef__buf_release(&line);
-    }
+             "Usage: everfold COMMAND [ARGUMENTS] [OPTIONS]");
+    write_commands(out, NULL);
     ef__buf_add_text(out, "\nCommon options:\n");
     write_options(out, cli_common_options, NULL);
     ef__buf_add_text(out, "\nExit: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 busy "
@@ -80,28 +87,19 @@ void cli_help_all(cli *c)
                           "More: everfold help COMMAND, everfold config show\n");
 }
 
-void cli_help_group(cli *c, const char *group)
+static void describe_group(cli *c, const cli_group *group)
 {
-    const cli_group *g = cli_group_find(group, strlen(group));
-
-    ef__buf_printf(&c->out, "everfold %s - %s\n\nCommands:\n", group, g ? g->summary : "");
-    for (size_t i = 0; cli_commands[i]; i++) {
-        ef__buf line = EF__BUF_INIT(4096);
-        if (!cli_command_verb(cli_commands[i], group) || cli_commands[i]->hidden)
-            continue;
-        cli_usage_line(&line, cli_commands[i]);
-        write_entry(&c->out, line.ptr ? line.ptr : "", cli_commands[i]->summary);
-        ef__buf_release(&line);
-    }
-    ef__buf_printf(&c->out, "\nMore: everfold help %s COMMAND\n", group);
+    ef__buf_printf(&c->out, "everfold %s - %s", group->name, group->summary);
+    write_commands(&c->out, group->name);
+    ef__buf_printf(&c->out, "\nMore: everfold help %s COMMAND\n", group->name);
 }
 
-void cli_help_command(cli *c, const cli_command *command)
+static void describe_command(cli *c, const cli_command *command)
 {
     ef__buf *out = &c->out;
 
     ef__buf_printf(out, "everfold %s - %s\n\nUsage: everfold ", command->name, command->summary);
-    cli_usage_line(out, command);
+    add_usage(out, command, true);
     ef__buf_add_char(out, '\n');
     if (command->arguments && command->arguments[0].name)
         ef__buf_add_text(out, "\nArguments:\n");
@@ -118,27 +116,32 @@ void cli_help_command(cli *c, const cli_command *command)
         ef__buf_printf(out, "\nExample:\n  %s\n", command->example);
 }
 
+void cli_help(cli *c, const cli_command *command, const cli_group *group)
+{
+    if (command)
+        describe_command(c, command);
+    else if (group)
+        describe_group(c, group);
+    else
+        describe_all(c);
+}
+
 static int run_help(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    char name[256];
+    const char *first = c->argument_count > 0 ? c->arguments[0] : NULL;
+    const char *second = c->argument_count > 1 ? c->arguments[1] : NULL;
+    const cli_command *command =
+        first && c->argument_count <= 2 ? cli_command_find(first, second) : NULL;
+    const cli_group *group = first && !second ? cli_group_find(first) : NULL;
 
-    if (c->argument_count == 0) {
-        cli_help_all(c);
+    if (!first || command || group) {
+        cli_help(c, command, group);
         return 0;
     }
-    (void)snprintf(name, sizeof(name), "%s%s%s", c->arguments[0], c->argument_count > 1 ? " " : "",
-                   c->argument_count > 1 ? c->arguments[1] : "");
-    const cli_command *command = cli_command_find(name);
-    if (command && c->argument_count <= 2)
-        cli_help_command(c, command);
-    else if (c->argument_count == 1 && cli_group_find(name, strlen(name)))
-        cli_help_group(c, name);
-    else {
-        (void)ef_fail(&err, EF_BAD_INPUT, "unknown command '%s'", name);
-        return cli_fail(c, &err, "see: everfold help");
-    }
-    return 0;
+    (void)ef_fail(&err, EF_BAD_INPUT, "unknown command '%s%s%s'", first, second ? " " : "",
+                  second ? second : "");
+    return cli_fail(c, &err, "see: everfold help");
 }
 
 const cli_command cli_cmd_help = {
@@ -173,51 +176,14 @@ const cli_command cli_cmd_version = {
     .no_settings = true,
 };
 
-static const char bash_script[] =
-    "# bash completion for everfold: eval \"$(everfold completion bash)\"\n"
-    "_everfold()\n"
-    "{\n"
-    "    local current=${COMP_WORDS[COMP_CWORD]} line\n"
-    "    COMPREPLY=()\n"
-    "    while IFS= read -r line; do\n"
-    "        case $line in\n"
-    "        @file) mapfile -t COMPREPLY < <(compgen -f -- \"$current\") ;;\n"
-    "        @dir) mapfile -t COMPREPLY < <(compgen -d -- \"$current\") ;;\n"
-    "        \"$current\"*) COMPREPLY+=(\"$line\") ;;\n"
-    "        esac\n"
-    "    done < <(\"${COMP_WORDS[0]}\" complete -- \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
-    "}\n"
-    "complete -F _everfold everfold\n";
-
-static const char zsh_script[] =
-    "#compdef everfold\n"
-    "# zsh completion for everfold: eval \"$(everfold completion zsh)\", after compinit\n"
-    "_everfold()\n"
-    "{\n"
-    "    local line\n"
-    "    local -a candidates\n"
-    "    for line in \"${(@f)$(\"${words[1]}\" complete -- \"${(@)words[2,CURRENT]}\" "
-    "2>/dev/null)}\"; do\n"
-    "        case $line in\n"
-    "        @file) _files ;;\n"
-    "        @dir) _files -/ ;;\n"
-    "        ?*) candidates+=(\"$line\") ;;\n"
-    "        esac\n"
-    "    done\n"
-    "    (( ${#candidates} )) && compadd -- \"${candidates[@]}\"\n"
-    "}\n"
-    "# In a folder of fpath this file is the function's first call; by eval it only defines it.\n"
-    "if [[ ${funcstack[1]} == _everfold ]]; then _everfold \"$@\"; "
-    "else compdef _everfold everfold; fi\n";
-
 static int run_completion(cli *c)
 {
     const char *shell = c->arguments[0];
 
     if (strcmp(shell, "bash") == 0)
-        ef__buf_add_text(&c->out, bash_script);
+        ef__buf_add_text(&c->out, completion_bash);
     else if (strcmp(shell, "zsh") == 0)
-        ef__buf_add_text(&c->out, zsh_script);
+        ef__buf_add_text(&c->out, completion_zsh);
     else
         return cli_usage(c, "no completion for shell '%s': must be bash or zsh", shell);
     return 0;
@@ -258,14 +224,14 @@ static void print_options(cli *c, const cli_option *options)
         ef__buf_printf(&c->out, "--%s\n", o->name);
 }
 
-static void print_commands(cli *c, const char *group)
+static void print_commands(cli *c, const cli_group *group)
 {
     for (size_t i = 0; !group && cli_groups[i].name; i++)
         ef__buf_printf(&c->out, "%s\n", cli_groups[i].name);
     for (size_t i = 0; cli_commands[i]; i++) {
-        const char *verb = group ? cli_command_verb(cli_commands[i], group) : cli_commands[i]->name;
-        if (verb && !cli_commands[i]->hidden && !strchr(verb, ' '))
-            ef__buf_printf(&c->out, "%s\n", verb);
+        const char *word = cli_command_word(cli_commands[i], group);
+        if (word)
+            ef__buf_printf(&c->out, "%s\n", word);
     }
 }
 
@@ -289,7 +255,6 @@ static int run_complete(cli *c)
 
     for (size_t i = 0; i + 1 < c->argument_count; i++) {
         const char *word = c->arguments[i];
-        char name[256];
         if (waiting) {
             waiting = NULL;
         } else if (word[0] == '-') {
@@ -298,10 +263,8 @@ static int run_complete(cli *c)
         } else if (command) {
             arguments++;
         } else {
-            (void)snprintf(name, sizeof(name), "%s%s%s", group ? group->name : "", group ? " " : "",
-                           word);
-            command = cli_command_find(name);
-            group = group ? group : cli_group_find(word, strlen(word));
+            command = group ? cli_command_find(group->name, word) : cli_command_find(word, NULL);
+            group = group ? group : cli_group_find(word);
         }
     }
     if (waiting) {
@@ -312,7 +275,7 @@ static int run_complete(cli *c)
     } else if (command) {
         print_argument(c, command, arguments);
     } else {
-        print_commands(c, group ? group->name : NULL);
+        print_commands(c, group);
     }
     return 0;
 }
@@ -391,7 +354,7 @@ static void add_command(ef__buf *out, const cli_command *command)
 {
     ef__buf usage = EF__BUF_INIT(4096);
 
-    cli_usage_line(&usage, command);
+    add_usage(&usage, command, true);
     ef__buf_add_text(out, ".SS everfold ");
     add_plain(out, usage.ptr ? usage.ptr : "");
     ef__buf_release(&usage);

@@ -40,28 +40,38 @@ static volatile sig_atomic_t stop_signal;
 static volatile int64_t stop_signal_ms; /* monotonic time of the signal */
 #define SAME_REQUEST_MS 1000
 
-const cli_command *cli_command_find(const char *name)
-{
-    for (size_t i = 0; cli_commands[i]; i++)
-        if (strcmp(cli_commands[i]->name, name) == 0)
-            return cli_commands[i];
-    return NULL;
-}
-
-const cli_group *cli_group_find(const char *name, size_t length)
-{
-    for (size_t i = 0; cli_groups[i].name; i++)
-        if (strlen(cli_groups[i].name) == length && memcmp(cli_groups[i].name, name, length) == 0)
-            return &cli_groups[i];
-    return NULL;
-}
-
 const char *cli_command_verb(const cli_command *command, const char *group)
 {
     size_t length = strlen(group);
 
     if (strncmp(command->name, group, length) == 0 && command->name[length] == ' ')
         return command->name + length + 1;
+    return NULL;
+}
+
+const cli_command *cli_command_find(const char *first, const char *second)
+{
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const char *name =
+            second ? cli_command_verb(cli_commands[i], first) : cli_commands[i]->name;
+        if (name && strcmp(name, second ? second : first) == 0)
+            return cli_commands[i];
+    }
+    return NULL;
+}
+
+const char *cli_command_word(const cli_command *command, const cli_group *group)
+{
+    const char *word = group ? cli_command_verb(command, group->name) : command->name;
+
+    return word && !command->hidden && !strchr(word, ' ') ? word : NULL;
+}
+
+const cli_group *cli_group_find(const char *name)
+{
+    for (size_t i = 0; cli_groups[i].name; i++)
+        if (strcmp(cli_groups[i].name, name) == 0)
+            return &cli_groups[i];
     return NULL;
 }
 
@@ -146,27 +156,14 @@ static int run_command(cli *c)
     return c->command->run(c);
 }
 
-/* Is this the common --version? Some commands have an option of the same name, for the version of a
- * projection. */
-static bool asks_version(const cli *c)
-{
-    for (size_t i = 0; cli_common_options[i].name; i++)
-        if (strcmp(cli_common_options[i].name, "version") == 0)
-            return c->commons[i] != NULL;
-    return false;
-}
-
 /* Handles --help and --version first; -1 if neither was given. */
 static int run_help(cli *c)
 {
-    if (asks_version(c))
+    /* Some commands have a --version of their own: of a projection. */
+    if (cli_common_value(c, "version"))
         ef__buf_printf(&c->out, "everfold %s\n", ef_version());
-    else if (c->command && cli_has(c, "help"))
-        cli_help_command(c, c->command);
-    else if (c->group && !c->command && cli_has(c, "help"))
-        cli_help_group(c, c->group);
-    else if (!c->command && cli_has(c, "help"))
-        cli_help_all(c);
+    else if (cli_has(c, "help"))
+        cli_help(c, c->command, c->group);
     else
         return -1;
     return 0;
@@ -175,23 +172,22 @@ static int run_help(cli *c)
 static int run_arguments(cli *c, int argc, char **argv)
 {
     ef_error err = EF_ERROR_INIT;
-    char hint[512] = "";
-    ef_status st = cli_options_parse(c, argc, argv, hint, sizeof(hint), &err);
+    ef_status st = cli_options_parse(c, argc, argv, &err);
 
     guess_format(c);
     c->quiet = cli_has(c, "quiet");
     if (st != EF_OK)
-        return cli_fail(c, &err, hint[0] ? hint : NULL);
+        return cli_fail(c, &err, c->hint[0] ? c->hint : NULL);
     int rc = run_help(c);
     if (rc >= 0)
         return rc;
     if (c->command)
         return run_command(c);
-    (void)ef_fail(&err, EF_BAD_INPUT, "%s%s", c->group ? c->group : "no command given",
+    (void)ef_fail(&err, EF_BAD_INPUT, "%s%s", c->group ? c->group->name : "no command given",
                   c->group ? " needs a subcommand" : "");
-    (void)snprintf(hint, sizeof(hint), "see: everfold %s%s--help", c->group ? c->group : "",
-                   c->group ? " " : "");
-    return cli_fail(c, &err, hint);
+    (void)snprintf(c->hint, sizeof(c->hint), "see: everfold %s%s--help",
+                   c->group ? c->group->name : "", c->group ? " " : "");
+    return cli_fail(c, &err, c->hint);
 }
 
 static int finish_output(cli *c, int rc)

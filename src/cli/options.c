@@ -79,6 +79,14 @@ static size_t add_options(option_set *set, size_t count, const cli_option *optio
     return count;
 }
 
+static int option_index(const cli_option *options, const char *name)
+{
+    for (int i = 0; options && options[i].name; i++)
+        if (strcmp(options[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
 static int index_of_letter(const cli_option *options, int letter)
 {
     for (int i = 0; options && options[i].name; i++)
@@ -87,8 +95,7 @@ static int index_of_letter(const cli_option *options, int letter)
     return -1;
 }
 
-static ef_status unknown_option(const cli *c, const option_set *set, const char *text, char *hint,
-                                size_t hint_size, ef_error *err)
+static ef_status unknown_option(cli *c, const option_set *set, const char *text, ef_error *err)
 {
     const char *names[2 * CLI_OPTIONS_MAX];
     size_t count = 0;
@@ -102,16 +109,15 @@ static ef_status unknown_option(const cli *c, const option_set *set, const char 
         near = ef__suggest((ef_str){text + 2, length}, names, count);
     }
     if (near)
-        (void)snprintf(hint, hint_size, "did you mean: --%s", near);
+        (void)snprintf(c->hint, sizeof(c->hint), "did you mean: --%s", near);
     else
-        (void)snprintf(hint, hint_size, "see: everfold %s%s--help",
+        (void)snprintf(c->hint, sizeof(c->hint), "see: everfold %s%s--help",
                        c->command ? c->command->name : "", c->command ? " " : "");
     return ef_fail(err, EF_BAD_INPUT, "%s has no option %s", what, text);
 }
 
 /* Reports the word in argv that getopt_long refused. */
-static ef_status refused_option(const cli *c, const option_set *set, int sign, char **argv,
-                                char *hint, size_t hint_size, ef_error *err)
+static ef_status refused_option(cli *c, const option_set *set, int sign, char **argv, ef_error *err)
 {
     char letter[3] = {'-', (char)optopt, '\0'};
     const char *word = argv[optind - 1];
@@ -121,7 +127,7 @@ static ef_status refused_option(const cli *c, const option_set *set, int sign, c
         return ef_fail(err, EF_BAD_INPUT, "%s needs a value", is_long ? word : letter);
     if (is_long && optopt != 0)
         return ef_fail(err, EF_BAD_INPUT, "%.*s takes no value", (int)strcspn(word, "="), word);
-    return unknown_option(c, set, optopt > 0 && optopt < 128 ? letter : word, hint, hint_size, err);
+    return unknown_option(c, set, optopt > 0 && optopt < 128 ? letter : word, err);
 }
 
 static void store_value(cli *c, int index, bool own, const char *value)
@@ -139,8 +145,7 @@ static void store_value(cli *c, int index, bool own, const char *value)
 
 /* Parses options from argv[1]; optind ends at the first other word. Without a command, parsing
  * stops at the first word; otherwise words are moved to the end. */
-static ef_status parse_options(cli *c, int argc, char **argv, char *hint, size_t hint_size,
-                               ef_error *err)
+static ef_status parse_options(cli *c, int argc, char **argv, ef_error *err)
 {
     option_set set = {.shorts = ""};
     const cli_option *own = c->command ? c->command->options : NULL;
@@ -154,7 +159,7 @@ static ef_status parse_options(cli *c, int argc, char **argv, char *hint, size_t
     while ((sign = getopt_long(argc, argv, set.shorts, set.longs, NULL)) != -1) {
         int index;
         if (sign == '?' || sign == ':')
-            return refused_option(c, &set, sign, argv, hint, hint_size, err);
+            return refused_option(c, &set, sign, argv, err);
         if (sign >= COMMON_FIRST)
             store_value(c, sign - COMMON_FIRST, false, optarg);
         else if (sign >= OWN_FIRST)
@@ -183,61 +188,53 @@ static const char *command_of_verb(const char *word)
     return found;
 }
 
-static ef_status unknown_command(const char *group, const char *word, char *hint, size_t hint_size,
-                                 ef_error *err)
+static ef_status unknown_command(cli *c, const char *word, ef_error *err)
 {
     const char *names[128];
     size_t count = 0;
 
-    for (size_t i = 0; !group && cli_groups[i].name; i++)
+    for (size_t i = 0; !c->group && cli_groups[i].name; i++)
         names[count++] = cli_groups[i].name;
-    for (size_t i = 0; cli_commands[i] && count < 128; i++) {
-        const char *verb = group ? cli_command_verb(cli_commands[i], group) : cli_commands[i]->name;
-        if (verb && !cli_commands[i]->hidden && !strchr(verb, ' '))
-            names[count++] = verb;
-    }
-    const char *near = group ? NULL : command_of_verb(word);
+    for (size_t i = 0; cli_commands[i] && count < 128; i++)
+        if ((names[count] = cli_command_word(cli_commands[i], c->group)) != NULL)
+            count++;
+    const char *near = c->group ? NULL : command_of_verb(word);
     if (!near)
         near = ef__suggest(ef_str_from(word), names, count);
-    const char *space = group ? " " : "";
-    group = group ? group : "";
+    const char *group = c->group ? c->group->name : "", *space = c->group ? " " : "";
     if (near)
-        (void)snprintf(hint, hint_size, "did you mean: everfold %s%s%s", group, space, near);
+        (void)snprintf(c->hint, sizeof(c->hint), "did you mean: everfold %s%s%s", group, space,
+                       near);
     else
-        (void)snprintf(hint, hint_size, "see: everfold %s%s--help", group, space);
+        (void)snprintf(c->hint, sizeof(c->hint), "see: everfold %s%s--help", group, space);
     return ef_fail(err, EF_BAD_INPUT, "unknown command '%s%s%s'", group, space, word);
 }
 
 /* Parses the command, one or two words; `*at` moves to the last of them. */
-static ef_status parse_command(cli *c, int argc, char **argv, int *at, char *hint, size_t hint_size,
-                               ef_error *err)
+static ef_status parse_command(cli *c, int argc, char **argv, int *at, ef_error *err)
 {
-    char name[256];
-
     while (c->command == NULL) {
-        ef_status st = parse_options(c, argc - *at, argv + *at, hint, hint_size, err);
+        ef_status st = parse_options(c, argc - *at, argv + *at, err);
         if (st != EF_OK)
             return st;
         *at += optind;
         if (*at >= argc)
             return EF_OK;
         const char *word = argv[*at];
-        const char *group = c->group;
-        (void)snprintf(name, sizeof(name), "%s%s%s", group ? group : "", group ? " " : "", word);
-        c->command = cli_command_find(name);
-        const cli_group *found = group ? NULL : cli_group_find(word, strlen(word));
-        if (!c->command && !found)
-            return unknown_command(group, word, hint, hint_size, err);
-        if (found)
-            c->group = found->name;
+        c->command =
+            c->group ? cli_command_find(c->group->name, word) : cli_command_find(word, NULL);
+        const cli_group *group = c->group ? NULL : cli_group_find(word);
+        if (!c->command && !group)
+            return unknown_command(c, word, err);
+        if (group)
+            c->group = group;
     }
     /* "backup DIR" and "backup verify DIR": the longer name is tried first. */
-    if (*at + 1 < argc && !strchr(c->command->name, ' ')) {
-        (void)snprintf(name, sizeof(name), "%s %s", c->command->name, argv[*at + 1]);
-        if (cli_command_find(name)) {
-            c->command = cli_command_find(name);
-            ++*at;
-        }
+    const cli_command *longer =
+        *at + 1 < argc ? cli_command_find(c->command->name, argv[*at + 1]) : NULL;
+    if (longer) {
+        c->command = longer;
+        ++*at;
     }
     return EF_OK;
 }
@@ -252,14 +249,10 @@ static bool is_json(const char *text)
  * that is JSON is the event data; if that is ambiguous, it is an error. */
 static ef_status resolve_data(cli *c, ef_error *err)
 {
-    size_t own = 0, common = 0;
-
     if (!c->data_before)
         return EF_OK;
-    while (strcmp(c->command->options[own].name, "data") != 0)
-        own++;
-    while (strcmp(cli_common_options[common].name, "data") != 0)
-        common++;
+    int own = option_index(c->command->options, "data");
+    int common = option_index(cli_common_options, "data");
     const char *before = c->data_before, *after = c->values[own];
     if (is_json(before) == is_json(after))
         return ef_fail(
@@ -272,13 +265,13 @@ static ef_status resolve_data(cli *c, ef_error *err)
     return EF_OK;
 }
 
-static ef_status check_arguments(const cli *c, char *hint, size_t hint_size, ef_error *err)
+static ef_status check_arguments(cli *c, ef_error *err)
 {
     const cli_argument *arguments = c->command->arguments;
     size_t count = 0;
     bool many = false;
 
-    (void)snprintf(hint, hint_size, "see: everfold %s --help", c->command->name);
+    (void)snprintf(c->hint, sizeof(c->hint), "see: everfold %s --help", c->command->name);
     for (; arguments && arguments[count].name; count++) {
         many = arguments[count].many;
         if (!arguments[count].optional && count >= c->argument_count)
@@ -288,19 +281,18 @@ static ef_status check_arguments(const cli *c, char *hint, size_t hint_size, ef_
     if (c->argument_count > count && !many)
         return ef_fail(err, EF_BAD_INPUT, "%s: unexpected argument '%s'", c->command->name,
                        c->arguments[count]);
-    hint[0] = '\0';
+    c->hint[0] = '\0';
     return EF_OK;
 }
 
-ef_status cli_options_parse(cli *c, int argc, char **argv, char *hint, size_t hint_size,
-                            ef_error *err)
+ef_status cli_options_parse(cli *c, int argc, char **argv, ef_error *err)
 {
     int at = 0;
-    ef_status st = parse_command(c, argc, argv, &at, hint, hint_size, err);
+    ef_status st = parse_command(c, argc, argv, &at, err);
 
     if (st != EF_OK || c->command == NULL)
         return st;
-    st = parse_options(c, argc - at, argv + at, hint, hint_size, err);
+    st = parse_options(c, argc - at, argv + at, err);
     if (st != EF_OK)
         return st;
     c->arguments = argv + at + optind;
@@ -310,20 +302,21 @@ ef_status cli_options_parse(cli *c, int argc, char **argv, char *hint, size_t hi
     st = resolve_data(c, err);
     if (st != EF_OK)
         return st;
-    return check_arguments(c, hint, hint_size, err);
+    return check_arguments(c, err);
+}
+
+const char *cli_common_value(const cli *c, const char *name)
+{
+    int index = option_index(cli_common_options, name);
+
+    return index >= 0 ? c->commons[index] : NULL;
 }
 
 const char *cli_value(const cli *c, const char *name)
 {
-    const cli_option *own = c->command ? c->command->options : NULL;
+    int index = option_index(c->command ? c->command->options : NULL, name);
 
-    for (size_t i = 0; own && own[i].name; i++)
-        if (strcmp(own[i].name, name) == 0)
-            return c->values[i];
-    for (size_t i = 0; cli_common_options[i].name; i++)
-        if (strcmp(cli_common_options[i].name, name) == 0)
-            return c->commons[i];
-    return NULL;
+    return index >= 0 ? c->values[index] : cli_common_value(c, name);
 }
 
 bool cli_has(const cli *c, const char *name)

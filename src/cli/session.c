@@ -165,11 +165,10 @@ ef__setting_view cli_setting(const cli *c, const char *key)
 static const char *early_value(const cli *c, const char *option, const char *variable,
                                const char *otherwise)
 {
-    for (size_t i = 0; cli_common_options[i].name; i++)
-        if (strcmp(cli_common_options[i].name, option) == 0 && c->commons[i])
-            return c->commons[i];
-    const char *value = getenv(variable);
-    return value && value[0] != '\0' ? value : otherwise;
+    const char *given = cli_common_value(c, option);
+    const char *value = given ? given : getenv(variable);
+
+    return value && (given || value[0] != '\0') ? value : otherwise;
 }
 
 static ef_status load_file(cli *c, ef__settings *into, ef_error *err)
