@@ -177,8 +177,9 @@ struct ef__pattern {
     bool prefix; /* order.* has text "order.", * has text "" */
 };
 
-/* The first handler whose pattern matches and whose `when` holds handles the event; no other does.
- */
+typedef struct ef__handler ef__handler;
+
+/* The first one whose pattern matches and whose `when` holds handles the event; no other does. */
 struct ef__handler {
     ef__handler *next;
     ef__span span;
@@ -233,10 +234,13 @@ struct ef__lookup_name {
 
 typedef enum ef__fold_order { EF__FOLD_BY_STREAM, EF__FOLD_BY_LOG } ef__fold_order;
 
-/* The handlers of a type that the program names in full, in the order of trying. */
+/* What a program does with events of a type. */
 typedef struct ef__type_route {
-    ef_str type;
-    const ef__handler **handlers; /* ends in NULL */
+    ef_str stored;                /* the type as events have it */
+    ef_str type;                  /* after aliases */
+    const ef__handler **handlers; /* in the order of trying; ends in NULL */
+    bool by_prefix;               /* of any other type: only those whose prefix it has */
+    bool upcasts;                 /* there are some for it */
 } ef__type_route;
 
 /* Opaque as ef__program in fold.h; complete for the files of this module. */
@@ -258,19 +262,26 @@ struct ef__program {
     ef__alias *aliases;
     ef__lookup_name *lookups;
     int32_t handler_count;
-    ef__type_route *routes; /* sorted by type */
+    ef__type_route *routes; /* of the types that it names, sorted */
     size_t route_count;
-    const ef__handler **wild; /* handlers with a prefix pattern, in order; ends in NULL */
-    char hash[65];            /* SHA-256 of the tokens, in hexadecimal */
-    const ef_str *fields;     /* of the view, that a statement writes: sorted; see check_names.c */
+    ef__type_route others; /* of any other type */
+    char hash[65];         /* SHA-256 of the tokens, in hexadecimal */
+    const ef_str *fields;  /* of the view, that a statement writes: sorted; see check_names.c */
     size_t field_count;
     bool any_field; /* the fields cannot be determined from the text */
     ef_fold_fn fn;  /* a C projection: handles the events instead of the handlers */
     void *fn_context;
 };
 
-/* Fill in routes and wild; false when memory ran out. route.c */
-bool ef__program_route(ef__program *program);
+/* Fills in the routes; false when memory ran out. route.c */
+bool ef__program_compile_routes(ef__program *program);
+/* Of events stored with this type; never NULL. */
+const ef__type_route *ef__program_route(const ef__program *program, ef_str stored);
+/*
+ * The handlers of the route in the order of trying; `*at` starts as 0, NULL is the end. The first
+ * one whose `when` holds handles the event.
+ */
+const ef__handler *ef__route_next(const ef__type_route *route, ef_str stored, size_t *at);
 /* The step that starts at schema `from`, of an upcast's type or "", or NULL. */
 const ef__step *ef__step_from(const ef__step *first, ef_str type, int64_t from);
 

@@ -14,7 +14,6 @@
 
 typedef struct ef__program ef__program;
 typedef struct ef__filter ef__filter;
-typedef struct ef__handler ef__handler;
 
 /*
  * Compiles `text`. `file` is the name for messages. On EF_OK the caller closes `*out`; it may have
@@ -41,15 +40,6 @@ ef_str ef__program_hash(const ef__program *program);
 /* Declared indexes, as paths: "status", "stats.total". */
 size_t ef__program_index_count(const ef__program *program);
 ef_str ef__program_index(const ef__program *program, size_t i);
-
-/* The type that an event stored as `type` is handled as. */
-ef_str ef__program_type(const ef__program *program, ef_str type);
-/*
- * Iterates over the handlers of a type (after aliases) in the order of trying: start with NULL;
- * NULL is the end. The first one whose `when` holds handles the event.
- */
-const ef__handler *ef__program_handler_next(const ef__program *program, ef_str type,
-                                            const ef__handler *after);
 
 /*
  * Compile an expression for queries. Bare paths are the view's data; `view_id` and

@@ -10,25 +10,39 @@
 #include "folder_priv.h"
 
 #include "../base/limits.h"
+#include "../base/same.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static ef_status select_view(ef__eval *ev, ef_str view_id, ef__target **out);
-static ef_status lookup_view(ef__eval *ev, ef_str projection, ef_str view_id, ef_str *out);
-int64_t ef__folder_steps(const ef__folder *folder)
+static ef_status select_view(ef__eval *ev, ef_str view_id, ef__target **out)
 {
-    return EF_FOLD_LIMIT_STEPS - folder->ev.steps_left;
+    ef__decoded_view *view;
+    ef_status st = ef__folder_touch((ef__folder *)ev, view_id, &view);
+
+    if (st == EF_OK)
+        *out = &view->target;
+    return st;
 }
 
-static ef_status run_program(ef__folder *folder, const ef__known_type *known, bool *out_applied);
-static ef_status run_upcasts(ef__folder *folder);
-static ef_status run_handler(ef__folder *folder, const ef__handler *handler, bool *out_applied);
-static ef_status commit_event(ef__folder *folder, const ef_event *event);
-static void undo_event(ef__folder *folder);
-static void add_location(ef__folder *folder, ef_error *error);
+static ef_status lookup_view(ef__eval *ev, ef_str projection, ef_str view_id, ef_str *out)
+{
+    ef__folder *folder = (ef__folder *)ev;
+    ef__stored_view stored = {.found = false};
+
+    *out = (ef_str){NULL, 0};
+    if (!folder->options.lookup)
+        return EF_OK;
+    ef_status st = folder->options.lookup(folder->options.context, projection, ev->event->tenant,
+                                          view_id, &stored, ev->err);
+    if (st != EF_OK || !stored.found)
+        return st;
+    /* The tree points into its text, which the next lookup may overwrite. */
+    *out = ef__arena_copy(ev->arena, stored.data);
+    return out->ptr ? EF_OK : ef__eval_no_memory(ev);
+}
 
 static const ef__eval_ops folder_ops = {.select = select_view, .lookup = lookup_view};
 
@@ -65,12 +79,10 @@ ef_status ef__folder_open(const ef__folder_options *options, ef__folder **out, e
     folder->changes.heap = folder->loading.heap = &folder->heap;
     folder->arena = (ef__arena)EF__ARENA_INIT(EF_FOLD_LIMIT_EVENT_ARENA_BYTES);
     folder->load_arena = (ef__arena)EF__ARENA_INIT(EF_FOLD_LIMIT_EVENT_ARENA_BYTES);
-    folder->types_arena = (ef__arena)EF__ARENA_INIT(EF_FOLD_LIMIT_EVENT_ARENA_BYTES);
     folder->text = (ef__buf)EF__BUF_INIT(4 * EF_FOLD_LIMIT_VIEW_BYTES);
-    folder->types = calloc(EF__KNOWN_TYPES, sizeof(*folder->types));
     folder->memos = calloc(memos + 1, sizeof(*folder->memos));
     folder->ev.slots = calloc(EF_FOLD_LIMIT_SLOTS, sizeof(*folder->ev.slots));
-    if (!folder->types || !folder->memos || !folder->ev.slots) {
+    if (!folder->memos || !folder->ev.slots) {
         ef__folder_close(folder);
         return ef_fail(err, EF_NO_MEMORY, "no memory for a folder");
     }
@@ -91,112 +103,13 @@ void ef__folder_close(ef__folder *folder)
     ef__changes_release(&folder->loading);
     ef__arena_release(&folder->arena);
     ef__arena_release(&folder->load_arena);
-    ef__arena_release(&folder->types_arena);
     ef__buf_release(&folder->text);
     free(folder->map);
     free(folder->changed);
     free(folder->touched);
-    free(folder->types);
     free(folder->memos);
     free(folder->ev.slots);
     free(folder);
-}
-
-ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcome *outcome,
-                           ef_error *err)
-{
-    const ef__known_type *known = NULL;
-    bool applied = false;
-    ef_status st;
-
-    outcome->result = EF__FOLD_IGNORED;
-    outcome->line = 0;
-    outcome->error.status = EF_OK;
-    outcome->error.text[0] = '\0';
-    if (folder->program) {
-        known = ef__folder_type(folder, event->type);
-        if (!known)
-            return ef_fail(err, EF_NO_MEMORY, "no memory for the types of events");
-        if (!known->handlers[0])
-            return EF_OK;
-    }
-    ef__folder_begin(folder, event, &outcome->error);
-    if (known) {
-        st = run_program(folder, known, &applied);
-    } else {
-        folder->where = "C handler";
-        st = folder->options.fn((ef_fold *)folder, event, folder->options.fn_context,
-                                &outcome->error);
-        applied = !folder->ignored;
-    }
-    if (st == EF_OK && applied)
-        st = commit_event(folder, event);
-    if (st != EF_OK || !applied)
-        undo_event(folder);
-    if (folder->ev.data.home == EF__HOME_HEAP)
-        ef__value_release(&folder->heap, folder->ev.data);
-    ef__arena_reset(&folder->arena);
-    if (st == EF_OK) {
-        outcome->result = applied ? EF__FOLD_APPLIED : EF__FOLD_IGNORED;
-        return EF_OK;
-    }
-    if (folder->ev.fatal)
-        return ef_fail(err, st, "%s", outcome->error.text);
-    outcome->result = EF__FOLD_FAILED;
-    outcome->line = folder->ev.line;
-    outcome->error.status = st;
-    add_location(folder, &outcome->error);
-    return EF_OK;
-}
-
-ef_status ef__folder_seen(ef__folder *folder, const ef_event *event, ef__buf *out,
-                          int64_t *out_schema, ef_error *err)
-{
-    const ef__known_type *known = folder->program ? ef__folder_type(folder, event->type) : NULL;
-    ef__eval *ev = &folder->ev;
-    ef_error why = EF_ERROR_INIT;
-    ef_status st = EF_OK;
-    bool changed = false;
-
-    *out_schema = event->schema ? event->schema : 1;
-    if (known && known->upcasts) {
-        ef__folder_begin(folder, event, &why);
-        ev->type = folder->where_name = known->type;
-        st = run_upcasts(folder);
-        changed = st == EF_OK && ev->data.home == EF__HOME_HEAP;
-        if (changed) {
-            *out_schema = ev->schema;
-            st = ef__value_print(ev->data, out, &why);
-        }
-        /* The changes of upcasts are forgotten while the data exists: they must not be undone
-         * later. */
-        undo_event(folder);
-        if (ev->data.home == EF__HOME_HEAP)
-            ef__value_release(&folder->heap, ev->data);
-        ev->data = EF__MISSING;
-        ef__arena_reset(&folder->arena);
-        if (st != EF_OK && (ev->fatal || changed))
-            return ef_fail(err, st, "%s", why.text);
-    }
-    if (!changed)
-        ef__buf_add_str(out, event->data.len ? event->data : EF_STR("{}"));
-    return out->failed ? ef_fail(err, EF_TOO_LARGE, "the event's data is too large") : EF_OK;
-}
-
-ef_str ef__folder_foresee(ef__folder *folder, const ef_event *event)
-{
-    const ef__known_type *known = folder->program ? ef__folder_type(folder, event->type) : NULL;
-    ef_error ignored = EF_ERROR_INIT;
-    ef_str id = {0};
-
-    ef__arena_reset(&folder->arena);
-    if (!known || !known->handlers[0] || known->upcasts)
-        return id;
-    ef__folder_begin(folder, event, &ignored);
-    folder->ev.type = known->type;
-    if (ef__eval_view_id(&folder->ev, folder->program->view_id, &id) != EF_OK)
-        id = (ef_str){0};
-    return id;
 }
 
 void ef__folder_begin(ef__folder *folder, const ef_event *event, ef_error *err)
@@ -219,18 +132,6 @@ void ef__folder_begin(ef__folder *folder, const ef_event *event, ef_error *err)
     folder->touched_count = 0;
     folder->ignored = false;
     folder->where = NULL;
-}
-
-static ef_status run_program(ef__folder *folder, const ef__known_type *known, bool *out_applied)
-{
-    ef_status st = EF_OK;
-
-    folder->ev.type = folder->where_name = known->type;
-    if (known->upcasts)
-        st = run_upcasts(folder);
-    for (size_t i = 0; st == EF_OK && !*out_applied && known->handlers[i]; i++)
-        st = run_handler(folder, known->handlers[i], out_applied);
-    return st;
 }
 
 /* Runs upcasts until none applies; each one raises the version, so the loop ends. Data that is to
@@ -297,33 +198,6 @@ static ef_status run_handler(ef__folder *folder, const ef__handler *handler, boo
     return st;
 }
 
-static ef_status select_view(ef__eval *ev, ef_str view_id, ef__target **out)
-{
-    ef__decoded_view *view;
-    ef_status st = ef__folder_touch((ef__folder *)ev, view_id, &view);
-
-    if (st == EF_OK)
-        *out = &view->target;
-    return st;
-}
-
-static ef_status lookup_view(ef__eval *ev, ef_str projection, ef_str view_id, ef_str *out)
-{
-    ef__folder *folder = (ef__folder *)ev;
-    ef__stored_view stored = {.found = false};
-
-    *out = (ef_str){NULL, 0};
-    if (!folder->options.lookup)
-        return EF_OK;
-    ef_status st = folder->options.lookup(folder->options.context, projection, ev->event->tenant,
-                                          view_id, &stored, ev->err);
-    if (st != EF_OK || !stored.found)
-        return st;
-    /* The tree points into its text, which the next lookup may overwrite. */
-    *out = ef__arena_copy(ev->arena, stored.data);
-    return out->ptr ? EF_OK : ef__eval_no_memory(ev);
-}
-
 static bool reserve_changed(ef__folder *folder)
 {
     size_t needed = folder->changed_count + folder->touched_count;
@@ -380,6 +254,123 @@ static void add_location(ef__folder *folder, ef_error *error)
         (void)snprintf(line, sizeof(line), ", line %" PRIu32, folder->ev.line);
     (void)ef_fail(error, error->status, "%s %.*s%s: %s", folder->where, EF_STR_ARG(name), line,
                   what[0] ? what : ef_status_message(error->status));
+}
+
+/* The route of events of a type; NULL for a C projection. */
+static const ef__type_route *find_route(ef__folder *folder, ef_str stored)
+{
+    if (folder->program && !(folder->route && ef__str_same(folder->route->stored, stored)))
+        folder->route = ef__program_route(folder->program, stored);
+    return folder->route;
+}
+
+/* Starts a new event, with the type that its handlers see. */
+static void begin_event(ef__folder *folder, const ef_event *event, ef_error *err)
+{
+    ef__folder_begin(folder, event, err);
+    folder->ev.type = folder->where_name = event->type;
+    if (folder->route && folder->route->type.ptr)
+        folder->ev.type = folder->where_name = folder->route->type;
+}
+
+ef_status ef__folder_apply(ef__folder *folder, const ef_event *event, ef__outcome *outcome,
+                           ef_error *err)
+{
+    const ef__type_route *route = find_route(folder, event->type);
+    size_t at = 0;
+    const ef__handler *first = route ? ef__route_next(route, event->type, &at) : NULL;
+    bool applied = false;
+    ef_status st;
+
+    outcome->result = EF__FOLD_IGNORED;
+    outcome->line = 0;
+    outcome->error.status = EF_OK;
+    outcome->error.text[0] = '\0';
+    if (route && !first)
+        return EF_OK;
+    begin_event(folder, event, &outcome->error);
+    if (route) {
+        st = route->upcasts ? run_upcasts(folder) : EF_OK;
+        for (; st == EF_OK && !applied && first; first = ef__route_next(route, event->type, &at))
+            st = run_handler(folder, first, &applied);
+    } else {
+        folder->where = "C handler";
+        st = folder->options.fn((ef_fold *)folder, event, folder->options.fn_context,
+                                &outcome->error);
+        applied = !folder->ignored;
+    }
+    if (st == EF_OK && applied)
+        st = commit_event(folder, event);
+    if (st != EF_OK || !applied)
+        undo_event(folder);
+    if (folder->ev.data.home == EF__HOME_HEAP)
+        ef__value_release(&folder->heap, folder->ev.data);
+    ef__arena_reset(&folder->arena);
+    if (st == EF_OK) {
+        outcome->result = applied ? EF__FOLD_APPLIED : EF__FOLD_IGNORED;
+        return EF_OK;
+    }
+    if (folder->ev.fatal)
+        return ef_fail(err, st, "%s", outcome->error.text);
+    outcome->result = EF__FOLD_FAILED;
+    outcome->line = folder->ev.line;
+    outcome->error.status = st;
+    add_location(folder, &outcome->error);
+    return EF_OK;
+}
+
+ef_status ef__folder_seen(ef__folder *folder, const ef_event *event, ef__buf *out,
+                          int64_t *out_schema, ef_error *err)
+{
+    const ef__type_route *route = find_route(folder, event->type);
+    ef__eval *ev = &folder->ev;
+    ef_error why = EF_ERROR_INIT;
+    ef_status st = EF_OK;
+    bool changed = false;
+
+    *out_schema = event->schema ? event->schema : 1;
+    if (route && route->upcasts) {
+        begin_event(folder, event, &why);
+        st = run_upcasts(folder);
+        changed = st == EF_OK && ev->data.home == EF__HOME_HEAP;
+        if (changed) {
+            *out_schema = ev->schema;
+            st = ef__value_print(ev->data, out, &why);
+        }
+        /* The changes of upcasts are forgotten while the data exists: they must not be undone
+         * later. */
+        undo_event(folder);
+        if (ev->data.home == EF__HOME_HEAP)
+            ef__value_release(&folder->heap, ev->data);
+        ev->data = EF__MISSING;
+        ef__arena_reset(&folder->arena);
+        if (st != EF_OK && (ev->fatal || changed))
+            return ef_fail(err, st, "%s", why.text);
+    }
+    if (!changed)
+        ef__buf_add_str(out, event->data.len ? event->data : EF_STR("{}"));
+    return out->failed ? ef_fail(err, EF_TOO_LARGE, "the event's data is too large") : EF_OK;
+}
+
+ef_str ef__folder_foresee(ef__folder *folder, const ef_event *event)
+{
+    const ef__type_route *route = find_route(folder, event->type);
+    ef_error ignored = EF_ERROR_INIT;
+    ef_str id = {0};
+    size_t at = 0;
+
+    ef__arena_reset(&folder->arena);
+    if (!route || route->upcasts || !ef__route_next(route, event->type, &at))
+        return id;
+    begin_event(folder, event, &ignored);
+    if (ef__eval_view_id(&folder->ev, folder->program->view_id, &id) != EF_OK)
+        id = (ef_str){0};
+    return id;
+}
+
+int64_t ef__folder_steps(const ef__folder *folder)
+{
+    return EF_FOLD_LIMIT_STEPS - folder->ev.steps_left;
 }
 
 ef_status ef__folder_next(ef__folder *folder, size_t *at, ef__folded_view *out, ef_error *err)

@@ -27,16 +27,6 @@ typedef struct ef__touched {
     int64_t bytes;
 } ef__touched;
 
-/* A cached event type. */
-typedef struct ef__known_type {
-    ef_str stored;                /* ptr NULL: free */
-    ef_str type;                  /* after aliases */
-    bool upcasts;                 /* the program has some for it */
-    const ef__handler **handlers; /* ends in NULL */
-} ef__known_type;
-
-enum { EF__KNOWN_TYPES = 256 }; /* more than most journals have; a full cache starts over */
-
 struct ef__folder {
     ef__eval ev; /* first: an ef__eval * is cast to ef__folder * */
     ef__folder_options options;
@@ -58,11 +48,7 @@ struct ef__folder {
     size_t touched_count;
     size_t touched_cap;
 
-    ef__arena types_arena;
-    ef__known_type *last_type;
-    ef__known_type *types; /* EF__KNOWN_TYPES, open addressing */
-    size_t type_count;
-
+    const ef__type_route *route; /* of the last event: most have the type of the one before */
     ef__value *memos;
     const char *where; /* for messages: the block that runs */
     ef_str where_name;
@@ -76,7 +62,5 @@ ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id,
                           ef__decoded_view **out);
 /* The same for the current event: recorded, so that it can be undone. */
 ef_status ef__folder_touch(ef__folder *folder, ef_str view_id, ef__decoded_view **out);
-/* NULL: memory ran out. */
-const ef__known_type *ef__folder_type(ef__folder *folder, ef_str stored);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * folder_view.c - finding views and types: the map of decoded views, loading and migrating one.
+ * folder_view.c - finding views: the map of decoded views, loading and migrating one.
  */
 #include "folder_priv.h"
 
@@ -243,55 +243,4 @@ ef_status ef__folder_migrate(ef__folder *folder, ef_str view_id, const ef__store
     drop_view(folder, view);
     ef__arena_reset(&folder->arena);
     return st;
-}
-
-/* --- types ------------------------------------------------------------------------------------ */
-
-static bool fill_type(ef__folder *folder, ef_str stored, ef__known_type *known)
-{
-    const ef__program *program = folder->program;
-    const ef__handler *handler = NULL;
-    size_t count = 0;
-
-    *known = (ef__known_type){.stored = ef__arena_copy(&folder->types_arena, stored)};
-    if (!known->stored.ptr)
-        return false;
-    ef_str type = ef__program_type(program, known->stored);
-    while ((handler = ef__program_handler_next(program, type, handler)) != NULL)
-        count++;
-    known->handlers =
-        ef__arena_zalloc(&folder->types_arena, count + 1, sizeof(const ef__handler *));
-    if (!known->handlers)
-        return false;
-    known->type = type;
-    for (size_t i = 0; i < count; i++)
-        known->handlers[i] = handler = ef__program_handler_next(program, type, handler);
-    for (const ef__step *upcast = program->upcasts; upcast; upcast = upcast->next)
-        known->upcasts |= ef_str_equal(upcast->type, type);
-    return true;
-}
-
-const ef__known_type *ef__folder_type(ef__folder *folder, ef_str stored)
-{
-    if (folder->last_type && ef__str_same(folder->last_type->stored, stored))
-        return folder->last_type;
-    /* A journal with more types than this starts over now and then: still right, only slower. */
-    if (folder->type_count > EF__KNOWN_TYPES / 2) {
-        memset(folder->types, 0, EF__KNOWN_TYPES * sizeof(*folder->types));
-        ef__arena_reset(&folder->types_arena);
-        folder->type_count = 0;
-        folder->last_type = NULL;
-    }
-    size_t i = ef__xxh3(stored, 0) % EF__KNOWN_TYPES;
-    while (folder->types[i].stored.ptr && !ef_str_equal(folder->types[i].stored, stored))
-        i = (i + 1) % EF__KNOWN_TYPES;
-    if (!folder->types[i].stored.ptr) {
-        ef__known_type known;
-        if (!fill_type(folder, stored, &known))
-            return NULL;
-        folder->types[i] = known;
-        folder->type_count++;
-    }
-    folder->last_type = &folder->types[i];
-    return folder->last_type;
 }

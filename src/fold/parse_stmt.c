@@ -80,7 +80,7 @@ static bool operator_of_statement(ef__parser *parser, ef__stmt_kind *out)
 static ef__stmt *parse_change(ef__parser *parser)
 {
     ef__span span = parser->token.span;
-    ef__stmt_kind kind;
+    ef__stmt_kind kind = EF__STMT_SET;
     ef__expr *target = ef__parse_path(parser);
 
     if (!target || !operator_of_statement(parser, &kind) || !may_write(parser, target, kind))

@@ -136,7 +136,7 @@ static ef_status compile_program(ef__program *program, ef__diagnostics *diagnost
     ef__diagnostics_sort(diagnostics);
     if (diagnostics->errors > 0)
         st = first_error(diagnostics, "program", err);
-    else if (!number_all(program) || !ef__program_route(program))
+    else if (!number_all(program) || !ef__program_compile_routes(program))
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out while the program was compiled");
     else
         st = seal_hash(program, &digest, err);

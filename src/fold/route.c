@@ -2,7 +2,8 @@
  * route.c - finds the handlers of a type; other accessors of a program.
  *
  * A type that the program names in full is found by binary search, with a list of its handlers, by
- * name or by prefix, in their order. Any other type can only match a prefix.
+ * name or by prefix, in their order. Any other type can only match a prefix; there may be any
+ * number of those, so nothing is kept for each.
  */
 #include "ast.h"
 #include "check.h"
@@ -13,7 +14,8 @@
 
 static int compare_routes(const void *a, const void *b)
 {
-    return ef__str_compare(((const ef__type_route *)a)->type, ((const ef__type_route *)b)->type);
+    return ef__str_compare(((const ef__type_route *)a)->stored,
+                           ((const ef__type_route *)b)->stored);
 }
 
 static bool handler_takes(const ef__handler *handler, ef_str type, bool by_prefix_only)
@@ -34,17 +36,26 @@ static bool has_prefix(const ef__handler *handler)
     return false;
 }
 
+static void add_type(ef__type_route *out, size_t *count, ef_str type)
+{
+    if (out)
+        out[*count].stored = type;
+    ++*count;
+}
+
+/* The types that the program names in full, some twice; `out` NULL: only their number. */
 static size_t collect_types(const ef__program *program, ef__type_route *out)
 {
     size_t count = 0;
 
     for (const ef__handler *h = program->handlers; h; h = h->next)
         for (const ef__pattern *p = h->patterns; p; p = p->next)
-            if (!p->prefix) {
-                if (out)
-                    out[count].type = p->text;
-                count++;
-            }
+            if (!p->prefix)
+                add_type(out, &count, p->text);
+    for (const ef__alias *a = program->aliases; a; a = a->next)
+        add_type(out, &count, a->from);
+    for (const ef__step *upcast = program->upcasts; upcast; upcast = upcast->next)
+        add_type(out, &count, upcast->type);
     return count;
 }
 
@@ -53,7 +64,7 @@ static size_t drop_doubles(ef__type_route *routes, size_t count)
     size_t kept = 0;
 
     for (size_t i = 0; i < count; i++)
-        if (kept == 0 || !ef_str_equal(routes[kept - 1].type, routes[i].type))
+        if (kept == 0 || !ef_str_equal(routes[kept - 1].stored, routes[i].stored))
             routes[kept++] = routes[i];
     return kept;
 }
@@ -76,53 +87,57 @@ static const ef__handler **collect_handlers(ef__program *program, const ef_str *
     return list;
 }
 
-bool ef__program_route(ef__program *program)
+static bool fill_route(ef__program *program, ef__type_route *route)
+{
+    route->type = route->stored;
+    for (const ef__alias *a = program->aliases; a; a = a->next)
+        if (ef_str_equal(a->from, route->stored)) {
+            route->type = a->to;
+            break;
+        }
+    for (const ef__step *upcast = program->upcasts; upcast; upcast = upcast->next)
+        route->upcasts |= ef_str_equal(upcast->type, route->type);
+    route->handlers = collect_handlers(program, &route->type);
+    return route->handlers != NULL;
+}
+
+bool ef__program_compile_routes(ef__program *program)
 {
     size_t count = collect_types(program, NULL);
 
-    program->wild = collect_handlers(program, NULL);
+    program->others.handlers = collect_handlers(program, NULL);
+    program->others.by_prefix = true;
     program->routes = ef__arena_zalloc(&program->arena, count + 1, sizeof *program->routes);
-    if (!program->wild || !program->routes)
+    if (!program->others.handlers || !program->routes)
         return false;
     collect_types(program, program->routes);
     qsort(program->routes, count, sizeof *program->routes, compare_routes);
     program->route_count = drop_doubles(program->routes, count);
-    for (size_t i = 0; i < program->route_count; i++) {
-        program->routes[i].handlers = collect_handlers(program, &program->routes[i].type);
-        if (!program->routes[i].handlers)
+    for (size_t i = 0; i < program->route_count; i++)
+        if (!fill_route(program, &program->routes[i]))
             return false;
-    }
     return true;
 }
 
-static const ef__handler *next_in(const ef__handler **list, const ef__handler *after)
+const ef__type_route *ef__program_route(const ef__program *program, ef_str stored)
 {
-    while (*list && after && (*list)->number <= after->number)
-        list++;
-    return *list;
-}
-
-const ef__handler *ef__program_handler_next(const ef__program *program, ef_str type,
-                                            const ef__handler *after)
-{
-    ef__type_route key = {.type = type};
+    ef__type_route key = {.stored = stored};
     const ef__type_route *route = bsearch(&key, program->routes, program->route_count,
                                           sizeof *program->routes, compare_routes);
 
-    if (route)
-        return next_in(route->handlers, after);
-    for (const ef__handler *h = next_in(program->wild, after); h; h = next_in(program->wild, h))
-        if (handler_takes(h, type, true))
-            return h;
-    return NULL;
+    return route ? route : &program->others;
 }
 
-ef_str ef__program_type(const ef__program *program, ef_str type)
+const ef__handler *ef__route_next(const ef__type_route *route, ef_str stored, size_t *at)
 {
-    for (const ef__alias *a = program->aliases; a; a = a->next)
-        if (ef_str_equal(a->from, type))
-            return a->to;
-    return type;
+    const ef__handler *handler;
+
+    while ((handler = route->handlers[*at]) != NULL) {
+        ++*at;
+        if (!route->by_prefix || handler_takes(handler, stored, true))
+            return handler;
+    }
+    return NULL;
 }
 
 ef_str ef__program_name(const ef__program *program)
