@@ -7,32 +7,86 @@
 
 #include "../base/hash.h"
 
-static const char *const root_names[] = {
-    [EF__ROOT_VIEW] = "view",
-    [EF__ROOT_DATA] = "data",
-    [EF__ROOT_META] = "meta",
-    [EF__ROOT_TYPE] = "type",
-    [EF__ROOT_STREAM] = "stream",
-    [EF__ROOT_SEQ] = "seq",
-    [EF__ROOT_POSITION] = "position",
-    [EF__ROOT_TIME] = "time",
-    [EF__ROOT_TENANT] = "tenant",
-    [EF__ROOT_SCHEMA] = "schema",
-    [EF__ROOT_ID] = "id",
-    [EF__ROOT_VIEW_ID] = "view_id",
-    [EF__ROOT_LAST_EVENT_SEQUENCE] = "last_event_sequence",
-    [EF__ROOT_EXPR] = NULL,
+/* Of each root its keyword, what it depends on, and its kinds as a whole. A let or loop name has
+ * the kinds of its value. */
+static const struct {
+    const char *name;
+    uint32_t uses;
+    uint32_t kinds;
+} roots[] = {
+    [EF__ROOT_VIEW] = {"view", EF__USES_VIEW, EF__KIND_OBJECT},
+    [EF__ROOT_DATA] = {"data", EF__USES_EVENT, EF__KIND_ANY},
+    [EF__ROOT_META] = {"meta", EF__USES_EVENT, EF__KIND_ANY},
+    [EF__ROOT_TYPE] = {"type", EF__USES_EVENT, EF__KIND_TEXT},
+    [EF__ROOT_STREAM] = {"stream", EF__USES_EVENT, EF__KIND_TEXT},
+    [EF__ROOT_SEQ] = {"seq", EF__USES_EVENT, EF__KIND_NUMBER},
+    [EF__ROOT_POSITION] = {"position", EF__USES_EVENT, EF__KIND_NUMBER},
+    [EF__ROOT_TIME] = {"time", EF__USES_EVENT, EF__KIND_TEXT},
+    [EF__ROOT_TENANT] = {"tenant", EF__USES_EVENT, EF__KIND_TEXT},
+    [EF__ROOT_SCHEMA] = {"schema", EF__USES_EVENT, EF__KIND_NUMBER},
+    [EF__ROOT_ID] = {"id", EF__USES_EVENT, EF__KIND_TEXT},
+    [EF__ROOT_LET] = {NULL, EF__USES_LET, 0},
+    [EF__ROOT_LOOP] = {NULL, EF__USES_LOOP, 0},
+    [EF__ROOT_VIEW_ID] = {"view_id", EF__USES_VIEW, EF__KIND_TEXT},
+    [EF__ROOT_LAST_EVENT_SEQUENCE] = {"last_event_sequence", EF__USES_VIEW, EF__KIND_NUMBER},
+    [EF__ROOT_EXPR] = {NULL, 0, EF__KIND_ANY},
+};
+
+/* Of each kind of expression how tight it binds, its operator if it has two operands, and the kinds
+ * of its result; 0: those depend on its parts. */
+static const struct {
+    int binding;
+    const char *sign;
+    uint32_t kinds;
+} exprs[] = {
+    [EF__EXPR_NULL] = {EF__BIND_TIGHT, NULL, EF__KIND_NULL},
+    [EF__EXPR_BOOL] = {EF__BIND_TIGHT, NULL, EF__KIND_BOOL},
+    [EF__EXPR_NUMBER] = {EF__BIND_TIGHT, NULL, EF__KIND_NUMBER},
+    [EF__EXPR_TEXT] = {EF__BIND_TIGHT, NULL, EF__KIND_TEXT},
+    [EF__EXPR_ARRAY] = {EF__BIND_TIGHT, NULL, EF__KIND_ARRAY},
+    [EF__EXPR_OBJECT] = {EF__BIND_TIGHT, NULL, EF__KIND_OBJECT},
+    [EF__EXPR_PATH] = {EF__BIND_TIGHT, NULL, 0},
+    [EF__EXPR_LOOKUP] = {EF__BIND_TIGHT, NULL, EF__KIND_OBJECT | EF__KIND_NULL},
+    [EF__EXPR_CALL] = {EF__BIND_TIGHT, NULL, 0},
+    [EF__EXPR_NOT] = {EF__BIND_NOT, NULL, EF__KIND_BOOL},
+    [EF__EXPR_NEGATE] = {EF__BIND_NEGATE, NULL, EF__KIND_NUMBER},
+    [EF__EXPR_IF] = {EF__BIND_IF, NULL, 0},
+    [EF__EXPR_DEFAULT] = {EF__BIND_DEFAULT, "??", 0},
+    [EF__EXPR_AND] = {EF__BIND_AND, "and", EF__KIND_BOOL},
+    [EF__EXPR_OR] = {EF__BIND_OR, "or", EF__KIND_BOOL},
+    [EF__EXPR_EQ] = {EF__BIND_COMPARE, "==", EF__KIND_BOOL},
+    [EF__EXPR_NE] = {EF__BIND_COMPARE, "!=", EF__KIND_BOOL},
+    [EF__EXPR_LT] = {EF__BIND_COMPARE, "<", EF__KIND_BOOL},
+    [EF__EXPR_LE] = {EF__BIND_COMPARE, "<=", EF__KIND_BOOL},
+    [EF__EXPR_GT] = {EF__BIND_COMPARE, ">", EF__KIND_BOOL},
+    [EF__EXPR_GE] = {EF__BIND_COMPARE, ">=", EF__KIND_BOOL},
+    [EF__EXPR_IN] = {EF__BIND_COMPARE, "in", EF__KIND_BOOL},
+    [EF__EXPR_ADD] = {EF__BIND_ADD, "+", 0},
+    [EF__EXPR_SUB] = {EF__BIND_ADD, "-", EF__KIND_NUMBER},
+    [EF__EXPR_MUL] = {EF__BIND_MUL, "*", EF__KIND_NUMBER},
+    [EF__EXPR_DIV] = {EF__BIND_MUL, "/", EF__KIND_NUMBER},
+    [EF__EXPR_MOD] = {EF__BIND_MUL, "%", EF__KIND_NUMBER},
 };
 
 const char *ef__root_name(ef__root root)
 {
-    return root_names[root];
+    return roots[root].name;
+}
+
+const char *ef__expr_operator(ef__expr_kind kind)
+{
+    return exprs[kind].sign;
+}
+
+int ef__expr_binding(ef__expr_kind kind)
+{
+    return exprs[kind].binding;
 }
 
 bool ef__root_of_event(ef_str name, ef__root *out)
 {
     for (ef__root root = EF__ROOT_DATA; root <= EF__ROOT_ID; root++) {
-        if (ef_str_equal(name, ef_str_from(root_names[root]))) {
+        if (ef_str_equal(name, ef_str_from(roots[root].name))) {
             *out = root;
             return true;
         }
@@ -75,51 +129,6 @@ const ef__expr *ef__expr_child_next(ef__expr_children *children)
     return child;
 }
 
-static uint32_t root_uses(const ef__expr *path)
-{
-    switch (path->root) {
-    case EF__ROOT_VIEW:
-    case EF__ROOT_VIEW_ID:
-    case EF__ROOT_LAST_EVENT_SEQUENCE:
-        return EF__USES_VIEW;
-    case EF__ROOT_LET:
-        return EF__USES_LET;
-    case EF__ROOT_LOOP:
-        return EF__USES_LOOP;
-    case EF__ROOT_EXPR:
-        return 0;
-    default:
-        return EF__USES_EVENT;
-    }
-}
-
-static uint32_t path_kinds(const ef__expr *path)
-{
-    if (path->steps)
-        return EF__KIND_ANY;
-    switch (path->root) {
-    case EF__ROOT_VIEW:
-        return EF__KIND_OBJECT;
-    case EF__ROOT_TYPE:
-    case EF__ROOT_STREAM:
-    case EF__ROOT_TIME:
-    case EF__ROOT_TENANT:
-    case EF__ROOT_ID:
-    case EF__ROOT_VIEW_ID:
-        return EF__KIND_TEXT;
-    case EF__ROOT_SEQ:
-    case EF__ROOT_POSITION:
-    case EF__ROOT_SCHEMA:
-    case EF__ROOT_LAST_EVENT_SEQUENCE:
-        return EF__KIND_NUMBER;
-    case EF__ROOT_LET:
-    case EF__ROOT_LOOP:
-        return path->kinds; /* known from the name */
-    default:
-        return EF__KIND_ANY;
-    }
-}
-
 static uint32_t add_kinds(const ef__expr *expr)
 {
     uint32_t both = expr->args->kinds & expr->args->next->kinds;
@@ -131,18 +140,10 @@ static uint32_t add_kinds(const ef__expr *expr)
 static uint32_t kinds_of(const ef__expr *expr)
 {
     switch (expr->kind) {
-    case EF__EXPR_NULL:
-        return EF__KIND_NULL;
-    case EF__EXPR_TEXT:
-        return EF__KIND_TEXT;
-    case EF__EXPR_ARRAY:
-        return EF__KIND_ARRAY;
-    case EF__EXPR_OBJECT:
-        return EF__KIND_OBJECT;
     case EF__EXPR_PATH:
-        return path_kinds(expr);
-    case EF__EXPR_LOOKUP:
-        return EF__KIND_OBJECT | EF__KIND_NULL;
+        if (expr->steps)
+            return EF__KIND_ANY;
+        return roots[expr->root].kinds ? roots[expr->root].kinds : expr->kinds;
     case EF__EXPR_CALL:
         return expr->function->result_kinds;
     case EF__EXPR_IF:
@@ -151,15 +152,8 @@ static uint32_t kinds_of(const ef__expr *expr)
         return (expr->args->kinds & ~(uint32_t)EF__KIND_NULL) | expr->args->next->kinds;
     case EF__EXPR_ADD:
         return add_kinds(expr);
-    case EF__EXPR_NUMBER:
-    case EF__EXPR_NEGATE:
-    case EF__EXPR_SUB:
-    case EF__EXPR_MUL:
-    case EF__EXPR_DIV:
-    case EF__EXPR_MOD:
-        return EF__KIND_NUMBER;
     default:
-        return EF__KIND_BOOL;
+        return exprs[expr->kind].kinds;
     }
 }
 
@@ -181,7 +175,7 @@ void ef__expr_settle(ef__expr *expr)
     const ef__expr *child;
 
     if (expr->kind == EF__EXPR_PATH)
-        expr->uses |= root_uses(expr);
+        expr->uses |= roots[expr->root].uses;
     if (expr->kind == EF__EXPR_LOOKUP)
         expr->uses |= EF__USES_LOOKUP;
     while ((child = ef__expr_child_next(&children)) != NULL) {

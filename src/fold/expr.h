@@ -41,7 +41,20 @@ const char *ef__expr_operator(ef__expr_kind kind);
 const char *ef__root_name(ef__root root);
 /* The root of an event field's name. */
 bool ef__root_of_event(ef_str name, ef__root *out);
-/* How tight an expression's operator binds, from 0. */
+/* How tight an operator binds, loosest first. An `if` reaches as far as it can. */
+enum {
+    EF__BIND_IF,
+    EF__BIND_OR,
+    EF__BIND_AND,
+    EF__BIND_NOT,
+    EF__BIND_COMPARE,
+    EF__BIND_ADD,
+    EF__BIND_MUL,
+    EF__BIND_NEGATE,
+    EF__BIND_DEFAULT,
+    EF__BIND_TIGHT
+};
+
 int ef__expr_binding(ef__expr_kind kind);
 
 /* "a number or a text". */

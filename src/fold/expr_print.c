@@ -10,73 +10,12 @@
 
 #include <assert.h>
 
-/* Loosest first. EF__EXPR_IF reaches as far as it can, so it is the loosest of all. */
-enum {
-    BIND_IF,
-    BIND_OR,
-    BIND_AND,
-    BIND_NOT,
-    BIND_COMPARE,
-    BIND_ADD,
-    BIND_MUL,
-    BIND_NEGATE,
-    BIND_DEFAULT,
-    BIND_TIGHT
-};
-
-int ef__expr_binding(ef__expr_kind kind)
-{
-    switch (kind) {
-    case EF__EXPR_IF:
-        return BIND_IF;
-    case EF__EXPR_OR:
-        return BIND_OR;
-    case EF__EXPR_AND:
-        return BIND_AND;
-    case EF__EXPR_NOT:
-        return BIND_NOT;
-    case EF__EXPR_EQ:
-    case EF__EXPR_NE:
-    case EF__EXPR_LT:
-    case EF__EXPR_LE:
-    case EF__EXPR_GT:
-    case EF__EXPR_GE:
-    case EF__EXPR_IN:
-        return BIND_COMPARE;
-    case EF__EXPR_ADD:
-    case EF__EXPR_SUB:
-        return BIND_ADD;
-    case EF__EXPR_MUL:
-    case EF__EXPR_DIV:
-    case EF__EXPR_MOD:
-        return BIND_MUL;
-    case EF__EXPR_DEFAULT:
-        return BIND_DEFAULT;
-    case EF__EXPR_NEGATE:
-        return BIND_NEGATE;
-    default:
-        return BIND_TIGHT;
-    }
-}
-
-const char *ef__expr_operator(ef__expr_kind kind)
-{
-    static const char *const names[] = {
-        [EF__EXPR_DEFAULT] = "??", [EF__EXPR_AND] = "and", [EF__EXPR_OR] = "or",
-        [EF__EXPR_EQ] = "==",      [EF__EXPR_NE] = "!=",   [EF__EXPR_LT] = "<",
-        [EF__EXPR_LE] = "<=",      [EF__EXPR_GT] = ">",    [EF__EXPR_GE] = ">=",
-        [EF__EXPR_IN] = "in",      [EF__EXPR_ADD] = "+",   [EF__EXPR_SUB] = "-",
-        [EF__EXPR_MUL] = "*",      [EF__EXPR_DIV] = "/",   [EF__EXPR_MOD] = "%",
-    };
-    return kind >= EF__EXPR_DEFAULT ? names[kind] : NULL;
-}
-
 static void print_at(const ef__expr *expr, int binding, ef__buf *out)
 {
     bool brackets = ef__expr_binding(expr->kind) < binding;
 
     /* A negative literal is printed with a sign, and binds no tighter than one. */
-    if (expr->kind == EF__EXPR_NUMBER && expr->number.coefficient < 0 && binding > BIND_NEGATE)
+    if (expr->kind == EF__EXPR_NUMBER && expr->number.coefficient < 0 && binding > EF__BIND_NEGATE)
         brackets = true;
     if (brackets)
         ef__buf_add_char(out, '(');
@@ -129,7 +68,7 @@ static void print_path(const ef__expr *path, ef__buf *out)
     bool bare = path->root == EF__ROOT_VIEW && path->steps && !path->spelled;
 
     if (path->root == EF__ROOT_EXPR)
-        print_at(path->base, BIND_TIGHT, out);
+        print_at(path->base, EF__BIND_TIGHT, out);
     else if (path->root == EF__ROOT_LET || path->root == EF__ROOT_LOOP)
         ef__buf_add_str(out, path->text);
     else if (!bare)
@@ -165,7 +104,7 @@ static void print_binary(const ef__expr *expr, ef__buf *out)
 {
     int binding = ef__expr_binding(expr->kind);
     bool right_first = expr->kind == EF__EXPR_DEFAULT; /* a ?? b ?? c is a ?? (b ?? c) */
-    bool chains = binding != BIND_COMPARE;
+    bool chains = binding != EF__BIND_COMPARE;
     const char *name = ef__expr_operator(expr->kind);
 
     print_at(expr->args, right_first || !chains ? binding + 1 : binding, out);
@@ -212,11 +151,11 @@ void ef__expr_print(const ef__expr *expr, ef__buf *out)
         break;
     case EF__EXPR_NOT:
         ef__buf_add_text(out, "not ");
-        print_at(expr->args, BIND_NOT, out);
+        print_at(expr->args, EF__BIND_NOT, out);
         break;
     case EF__EXPR_NEGATE:
         ef__buf_add_char(out, '-');
-        print_at(expr->args, BIND_DEFAULT, out);
+        print_at(expr->args, EF__BIND_DEFAULT, out);
         break;
     case EF__EXPR_IF:
         print_if(expr, out);

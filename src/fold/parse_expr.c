@@ -50,62 +50,42 @@ static ef__expr *finish_expr(ef__parser *parser, ef__expr *expr)
     return NULL;
 }
 
-static ef__expr *make_unary(ef__parser *parser, ef__expr_kind kind, ef__span span, ef__expr *arg)
-{
-    ef__expr *expr = arg ? make_expr(parser, kind, ef__span_join(span, parser->last)) : NULL;
-
-    if (!expr)
-        return NULL;
-    expr->args = arg;
-    expr->arg_count = 1;
-    return finish_expr(parser, expr);
-}
-
-static ef__expr *make_binary(ef__parser *parser, ef__expr_kind kind, ef__expr *left,
-                             ef__expr *right)
+/* An operation on one to three operands; NULL when the last one is: why was reported. */
+static ef__expr *make_operation(ef__parser *parser, ef__expr_kind kind, ef__span start,
+                                ef__expr *const operands[], size_t count)
 {
     ef__expr *expr =
-        right ? make_expr(parser, kind, ef__span_join(left->span, parser->last)) : NULL;
+        operands[count - 1] ? make_expr(parser, kind, ef__span_join(start, parser->last)) : NULL;
 
     if (!expr)
         return NULL;
-    expr->args = left;
-    left->next = right;
-    expr->arg_count = 2;
+    expr->args = operands[0];
+    expr->arg_count = count;
+    for (size_t i = 1; i < count; i++)
+        operands[i - 1]->next = operands[i];
     return finish_expr(parser, expr);
 }
 
 static ef__expr *parse_if(ef__parser *parser, ef__span span)
 {
-    ef__expr *condition = ef__parse_expr(parser);
-    ef__expr *yes, *no, *expr;
+    ef__expr *parts[3] = {ef__parse_expr(parser), NULL, NULL};
 
-    if (!condition)
+    if (!parts[0])
         return NULL;
     if (!ef__parse_accept_word(parser, "then")) {
         ef__parse_unexpected(parser, "\"then\"", NULL);
         return NULL;
     }
-    yes = ef__parse_expr(parser);
-    if (!yes)
+    parts[1] = ef__parse_expr(parser);
+    if (!parts[1])
         return NULL;
     if (!ef__parse_accept_word(parser, "else")) {
         ef__parse_unexpected(parser, "\"else\": an if that is a value has both sides", NULL);
         return NULL;
     }
-    no = ef__parse_expr(parser);
-    expr = no ? make_expr(parser, EF__EXPR_IF, ef__span_join(span, parser->last)) : NULL;
-    if (!expr)
-        return NULL;
-    expr->args = condition;
-    condition->next = yes;
-    yes->next = no;
-    expr->arg_count = 3;
-    return finish_expr(parser, expr);
+    parts[2] = ef__parse_expr(parser);
+    return make_operation(parser, EF__EXPR_IF, span, parts, 3);
 }
-
-/* Parses items up to `close`, which is consumed. A comma may follow the last one. */
-static bool parse_items(ef__parser *parser, ef__expr *parent, const char *close, bool keys);
 
 static bool parse_key(ef__parser *parser, const ef__expr *parent, ef_str *out_key)
 {
@@ -121,6 +101,7 @@ static bool parse_key(ef__parser *parser, const ef__expr *parent, ef_str *out_ke
     return ef__parse_expect(parser, ":", "\":\" after a key");
 }
 
+/* Parses items up to `close`, which is consumed. A comma may follow the last one. */
 static bool parse_items(ef__parser *parser, ef__expr *parent, const char *close, bool keys)
 {
     ef__expr **end = &parent->args;
@@ -390,9 +371,9 @@ static ef__expr *parse_unary(ef__parser *parser)
 
     if (!ef__parse_accept(parser, "-"))
         return parse_primary(parser);
-    arg = parse_binary(parser, ef__expr_binding(EF__EXPR_DEFAULT));
+    arg = parse_binary(parser, EF__BIND_DEFAULT);
     if (!arg || arg->kind != EF__EXPR_NUMBER)
-        return make_unary(parser, EF__EXPR_NEGATE, span, arg);
+        return make_operation(parser, EF__EXPR_NEGATE, span, &arg, 1);
     arg->number.coefficient = -arg->number.coefficient;
     arg->span = ef__span_join(span, arg->span);
     return arg;
@@ -411,19 +392,18 @@ static bool current_operator(const ef__parser *parser, ef__expr_kind *out)
     return false;
 }
 
-static ef__expr *parse_not(ef__parser *parser, int binding)
+static ef__expr *parse_not(ef__parser *parser)
 {
     ef__span span = parser->token.span;
 
     ef__parse_advance(parser);
-    return make_unary(parser, EF__EXPR_NOT, span, parse_binary(parser, binding));
+    ef__expr *arg = parse_binary(parser, EF__BIND_NOT);
+    return make_operation(parser, EF__EXPR_NOT, span, &arg, 1);
 }
 
 static bool refuse_chain(ef__parser *parser, ef__expr_kind before, ef__expr_kind kind)
 {
-    int comparing = ef__expr_binding(EF__EXPR_EQ);
-
-    if (ef__expr_binding(before) != comparing || ef__expr_binding(kind) != comparing)
+    if (ef__expr_binding(before) != EF__BIND_COMPARE || ef__expr_binding(kind) != EF__BIND_COMPARE)
         return false;
     ef__parse_error(parser, parser->token.span, NULL,
                     "comparisons do not chain; put \"and\" between two of them");
@@ -433,10 +413,8 @@ static bool refuse_chain(ef__parser *parser, ef__expr_kind before, ef__expr_kind
 /* What binds at least as tight as `binding`. */
 static ef__expr *parse_operators(ef__parser *parser, int binding)
 {
-    bool negation =
-        ef__token_word(&parser->token, "not") && binding <= ef__expr_binding(EF__EXPR_NOT);
-    ef__expr *left =
-        negation ? parse_not(parser, ef__expr_binding(EF__EXPR_NOT)) : parse_unary(parser);
+    bool negation = ef__token_word(&parser->token, "not") && binding <= EF__BIND_NOT;
+    ef__expr *left = negation ? parse_not(parser) : parse_unary(parser);
     ef__expr_kind kind, before = EF__EXPR_NULL;
 
     while (left && current_operator(parser, &kind)) {
@@ -446,8 +424,8 @@ static ef__expr *parse_operators(ef__parser *parser, int binding)
         if (refuse_chain(parser, before, kind))
             return NULL;
         ef__parse_advance(parser);
-        left = make_binary(parser, kind, left,
-                           parse_binary(parser, kind == EF__EXPR_DEFAULT ? own : own + 1));
+        ef__expr *sides[] = {left, parse_binary(parser, kind == EF__EXPR_DEFAULT ? own : own + 1)};
+        left = make_operation(parser, kind, left->span, sides, 2);
         before = kind;
     }
     return left;
@@ -467,7 +445,7 @@ ef__expr *ef__parse_expr(ef__parser *parser)
     ef__expr *expr;
 
     if (!ef__parse_accept_word(parser, "if"))
-        return parse_binary(parser, ef__expr_binding(EF__EXPR_OR));
+        return parse_binary(parser, EF__BIND_OR);
     expr = enter_level(parser) ? parse_if(parser, span) : NULL;
     parser->depth--;
     return expr;
