@@ -68,8 +68,8 @@ bool ef__parse_accept_word(ef__parser *parser, const char *word)
     return true;
 }
 
-bool ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion, const char *format,
-                     ...)
+void *ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion, const char *format,
+                      ...)
 {
     char text[512];
     va_list args;
@@ -78,7 +78,7 @@ bool ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion, 
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     ef__diagnostics_add(parser->diagnostics, EF__SEVERITY_ERROR, span, suggestion, "%s", text);
-    return false;
+    return NULL;
 }
 
 static void describe_token(const ef__lexeme *token, char *out, size_t size)
@@ -99,7 +99,7 @@ static void describe_token(const ef__lexeme *token, char *out, size_t size)
                        token->text.ptr);
 }
 
-bool ef__parse_unexpected(ef__parser *parser, const char *what, const char *suggestion)
+void *ef__parse_unexpected(ef__parser *parser, const char *what, const char *suggestion)
 {
     char found[80];
 

@@ -59,11 +59,11 @@ bool ef__parse_accept_word(ef__parser *parser, const char *word);
 bool ef__parse_expect(ef__parser *parser, const char *mark, const char *what);
 bool ef__parse_expect_line_end(ef__parser *parser);
 bool ef__parse_int(ef__parser *parser, const char *what, int64_t max, int64_t *out);
-/* Adds a mistake; false. */
-bool ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion, const char *format,
-                     ...) __attribute__((format(printf, 4, 5)));
-/* "expected WHAT, found …" at the current token; false. */
-bool ef__parse_unexpected(ef__parser *parser, const char *what, const char *suggestion);
+/* Adds a mistake. NULL, or false to a caller that returns a bool. */
+void *ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion, const char *format,
+                      ...) __attribute__((format(printf, 4, 5)));
+/* The same: "expected WHAT, found …" at the current token. */
+void *ef__parse_unexpected(ef__parser *parser, const char *what, const char *suggestion);
 /* Gives up the construct that started when `taken` had this value, and continues with the next line
  * or block. */
 void ef__parse_recover(ef__parser *parser, size_t taken_before);

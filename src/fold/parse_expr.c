@@ -29,11 +29,9 @@ static bool enter_level(ef__parser *parser)
 
 static ef__expr *make_expr(ef__parser *parser, ef__expr_kind kind, ef__span span)
 {
-    if (++parser->node_count > EF_FOLD_LIMIT_NODES) {
-        ef__parse_error(parser, span, NULL, "a block has at most %d expressions",
-                        EF_FOLD_LIMIT_NODES);
-        return NULL;
-    }
+    if (++parser->node_count > EF_FOLD_LIMIT_NODES)
+        return ef__parse_error(parser, span, NULL, "a block has at most %d expressions",
+                               EF_FOLD_LIMIT_NODES);
     ef__expr *expr = ef__expr_new(parser->arena, kind, span);
     if (!expr)
         parser->no_memory = true;
@@ -45,9 +43,9 @@ static ef__expr *finish_expr(ef__parser *parser, ef__expr *expr)
     ef__expr_settle(expr);
     if (expr->height <= EF_FOLD_LIMIT_HEIGHT)
         return expr;
-    ef__parse_error(parser, expr->span, NULL,
-                    "this expression is too long a chain; give a part of it a name with let");
-    return NULL;
+    return ef__parse_error(
+        parser, expr->span, NULL,
+        "this expression is too long a chain; give a part of it a name with let");
 }
 
 /* An operation on one to three operands; NULL when the last one is: why was reported. */
@@ -72,17 +70,13 @@ static ef__expr *parse_if(ef__parser *parser, ef__span span)
 
     if (!parts[0])
         return NULL;
-    if (!ef__parse_accept_word(parser, "then")) {
-        ef__parse_unexpected(parser, "\"then\"", NULL);
-        return NULL;
-    }
+    if (!ef__parse_accept_word(parser, "then"))
+        return ef__parse_unexpected(parser, "\"then\"", NULL);
     parts[1] = ef__parse_expr(parser);
     if (!parts[1])
         return NULL;
-    if (!ef__parse_accept_word(parser, "else")) {
-        ef__parse_unexpected(parser, "\"else\": an if that is a value has both sides", NULL);
-        return NULL;
-    }
+    if (!ef__parse_accept_word(parser, "else"))
+        return ef__parse_unexpected(parser, "\"else\": an if that is a value has both sides", NULL);
     parts[2] = ef__parse_expr(parser);
     return make_operation(parser, EF__EXPR_IF, span, parts, 3);
 }
@@ -124,8 +118,7 @@ static bool parse_items(ef__parser *parser, ef__expr *parent, const char *close,
         if (!ef__parse_accept(parser, ",") && !ef__token_is(&parser->token, close)) {
             char what[] = "\",\" or \")\"";
             what[8] = close[0];
-            ef__parse_unexpected(parser, what, NULL);
-            return false;
+            return ef__parse_unexpected(parser, what, NULL);
         }
     }
     parent->span = ef__span_join(parent->span, parser->last);
@@ -163,11 +156,9 @@ static ef__expr *parse_call(ef__parser *parser, ef__lexeme name)
     const ef__function *function = ef__function_find(name.text);
     ef__expr *call;
 
-    if (!function) {
-        ef__parse_error(parser, name.span, ef__function_suggest(name.text),
-                        "there is no function \"%.*s\"", EF_STR_ARG(name.text));
-        return NULL;
-    }
+    if (!function)
+        return ef__parse_error(parser, name.span, ef__function_suggest(name.text),
+                               "there is no function \"%.*s\"", EF_STR_ARG(name.text));
     call = make_expr(parser, EF__EXPR_CALL, name.span);
     ef__parse_advance(parser);
     if (!call)
@@ -183,17 +174,13 @@ static ef__expr *parse_lookup(ef__parser *parser, ef__lexeme name)
     ef__expr *expr = make_expr(parser, EF__EXPR_LOOKUP, name.span);
     ef__lexeme projection;
 
-    if (!(parser->where & EF__MAY_LOOKUP)) {
-        ef__parse_error(parser, name.span, NULL, "lookup is allowed in handlers only");
-        return NULL;
-    }
+    if (!(parser->where & EF__MAY_LOOKUP))
+        return ef__parse_error(parser, name.span, NULL, "lookup is allowed in handlers only");
     ef__parse_advance(parser);
     projection = parser->token;
     if (!expr || (projection.kind != EF__TOKEN_NAME && projection.kind != EF__TOKEN_TEXT) ||
-        projection.text.len == 0) {
-        ef__parse_unexpected(parser, "the name of a projection", NULL);
-        return NULL;
-    }
+        projection.text.len == 0)
+        return ef__parse_unexpected(parser, "the name of a projection", NULL);
     ef__parse_advance(parser);
     if (!ef__parse_note_lookup(parser, projection) ||
         !ef__parse_expect(parser, ",", "\",\" and the id of a view"))
@@ -203,8 +190,7 @@ static ef__expr *parse_lookup(ef__parser *parser, ef__lexeme name)
         return NULL;
     if (expr->arg_count == 1)
         return finish_expr(parser, expr);
-    ef__parse_error(parser, expr->span, NULL, "lookup takes a projection and one view id");
-    return NULL;
+    return ef__parse_error(parser, expr->span, NULL, "lookup takes a projection and one view id");
 }
 
 /* [EXPR]: a literal is a field or an index at once, all else is computed. */
@@ -221,8 +207,7 @@ static bool parse_bracket_step(ef__parser *parser, ef__path_step *step)
             step->index < INT32_MIN)
             return ef__parse_error(parser, expr->span, NULL, "an index is a whole number");
     } else if (!(expr->kinds & (EF__KIND_TEXT | EF__KIND_NUMBER))) {
-        ef__parse_error(parser, expr->span, NULL, "brackets hold a key or an index");
-        return false;
+        return ef__parse_error(parser, expr->span, NULL, "brackets hold a key or an index");
     } else {
         step->expr = expr;
     }
@@ -268,11 +253,9 @@ static ef__expr *parse_steps(ef__parser *parser, ef__expr *expr)
     for (end = &expr->steps; *end; end = &(*end)->next)
         continue;
     while (ef__token_is(&parser->token, ".") || ef__token_is(&parser->token, "[")) {
-        if (expr->step_count == EF_FOLD_LIMIT_DEPTH) {
-            ef__parse_error(parser, parser->token.span, NULL, "a path has at most %d steps",
-                            EF_FOLD_LIMIT_DEPTH);
-            return NULL;
-        }
+        if (expr->step_count == EF_FOLD_LIMIT_DEPTH)
+            return ef__parse_error(parser, parser->token.span, NULL, "a path has at most %d steps",
+                                   EF_FOLD_LIMIT_DEPTH);
         *end = ef__parse_alloc(parser, sizeof **end);
         if (!*end || !parse_step(parser, *end))
             return NULL;
@@ -315,10 +298,8 @@ static ef__expr *parse_name(ef__parser *parser)
     if (ef__token_word(&name, "null"))
         return make_word(parser, EF__EXPR_NULL, false);
     if (ef__parse_is_reserved(name.text) && !ef__token_word(&name, "view") &&
-        !ef__token_word(&name, "lookup")) {
-        ef__parse_unexpected(parser, "a value", NULL);
-        return NULL;
-    }
+        !ef__token_word(&name, "lookup"))
+        return ef__parse_unexpected(parser, "a value", NULL);
     if (!ef__lexer_follows(&parser->lexer, "("))
         return ef__parse_path(parser);
     ef__parse_advance(parser);
@@ -357,10 +338,8 @@ static ef__expr *parse_primary(ef__parser *parser)
     else if (ef__parse_accept(parser, "("))
         expr =
             (expr = ef__parse_expr(parser)) && ef__parse_expect(parser, ")", "\")\"") ? expr : NULL;
-    else {
-        ef__parse_unexpected(parser, "a value", NULL);
-        return NULL;
-    }
+    else
+        return ef__parse_unexpected(parser, "a value", NULL);
     return expr ? parse_steps(parser, expr) : NULL;
 }
 

@@ -89,12 +89,11 @@ bool ef__parse_root(ef__parser *parser, ef__lexeme name, ef__expr *path)
     if (ef__root_of_event(name.text, &path->root)) {
         if (parser->where & EF__MAY_EVENT)
             return true;
-        ef__parse_error(
+        return ef__parse_error(
             parser, name.span, NULL,
             "\"%.*s\" is a field of the event, and a migration has none; the view's field is "
             "view.%.*s",
             EF_STR_ARG(name.text), EF_STR_ARG(name.text));
-        return false;
     }
     if (!(parser->where & EF__MAY_VIEW))
         return refuse_view(parser, name);

@@ -9,11 +9,9 @@ static ef__stmt *parse_body(ef__parser *parser);
 
 static ef__stmt *make_stmt(ef__parser *parser, ef__stmt_kind kind, ef__span span)
 {
-    if (parser->block->stmt_count == EF_FOLD_LIMIT_STATEMENTS) {
-        ef__parse_error(parser, span, NULL, "a block has at most %d statements",
-                        EF_FOLD_LIMIT_STATEMENTS);
-        return NULL;
-    }
+    if (parser->block->stmt_count == EF_FOLD_LIMIT_STATEMENTS)
+        return ef__parse_error(parser, span, NULL, "a block has at most %d statements",
+                               EF_FOLD_LIMIT_STATEMENTS);
     ef__stmt *stmt = ef__parse_alloc(parser, sizeof *stmt);
     if (!stmt)
         return NULL;
@@ -99,10 +97,8 @@ static ef__stmt *parse_change(ef__parser *parser)
 
 static ef__stmt *parse_unset(ef__parser *parser, ef__span span)
 {
-    if (parser->token.kind != EF__TOKEN_NAME) {
-        ef__parse_unexpected(parser, "a path", NULL);
-        return NULL;
-    }
+    if (parser->token.kind != EF__TOKEN_NAME)
+        return ef__parse_unexpected(parser, "a path", NULL);
     ef__stmt *stmt = make_stmt(parser, EF__STMT_UNSET, span);
     if (!stmt || !(stmt->target = ef__parse_path(parser)) ||
         !may_write(parser, stmt->target, EF__STMT_UNSET))
@@ -113,10 +109,8 @@ static ef__stmt *parse_unset(ef__parser *parser, ef__span span)
 
 static ef__stmt *parse_delete(ef__parser *parser, ef__span span)
 {
-    if (parser->where & (EF__IN_UPCAST | EF__IN_MIGRATE)) {
-        ef__parse_error(parser, span, NULL, "delete is allowed in handlers only");
-        return NULL;
-    }
+    if (parser->where & (EF__IN_UPCAST | EF__IN_MIGRATE))
+        return ef__parse_error(parser, span, NULL, "delete is allowed in handlers only");
     ef__stmt *stmt = make_stmt(parser, EF__STMT_DELETE, span);
     return stmt && ef__parse_expect_line_end(parser) ? stmt : NULL;
 }
@@ -129,10 +123,8 @@ static ef__stmt *parse_let(ef__parser *parser, ef__span span)
 
     if (!stmt)
         return NULL;
-    if (name.kind != EF__TOKEN_NAME) {
-        ef__parse_unexpected(parser, "a name after let", NULL);
-        return NULL;
-    }
+    if (name.kind != EF__TOKEN_NAME)
+        return ef__parse_unexpected(parser, "a name after let", NULL);
     ef__parse_advance(parser);
     if (!ef__parse_expect(parser, "=", "\"=\"") || !(stmt->value = ef__parse_expr(parser)))
         return NULL;
@@ -182,10 +174,8 @@ static ef__expr *parse_view_id(ef__parser *parser)
     uint32_t where = parser->where;
     ef__expr *id = NULL;
 
-    if (where & (EF__IN_UPCAST | EF__IN_MIGRATE)) {
-        ef__parse_error(parser, parser->last, NULL, "a view is selected in handlers only");
-        return NULL;
-    }
+    if (where & (EF__IN_UPCAST | EF__IN_MIGRATE))
+        return ef__parse_error(parser, parser->last, NULL, "a view is selected in handlers only");
     parser->where &= ~(uint32_t)EF__MAY_VIEW;
     id = ef__parse_expr(parser);
     parser->where = where;
@@ -223,12 +213,10 @@ static ef__stmt *parse_for(ef__parser *parser, ef__span span)
 
     if (!stmt)
         return NULL;
-    if (parser->where & EF__IN_MIGRATE) {
-        ef__parse_error(parser, span, NULL,
-                        "a loop runs over an array of an event, and a migration has "
-                        "none");
-        return NULL;
-    }
+    if (parser->where & EF__IN_MIGRATE)
+        return ef__parse_error(parser, span, NULL,
+                               "a loop runs over an array of an event, and a migration has "
+                               "none");
     if (parse_for_head(parser, stmt)) {
         stmt->span = ef__span_join(span, parser->last);
         stmt->body = ef__parse_expect_line_end(parser) ? parse_body(parser) : NULL;
@@ -302,10 +290,8 @@ static ef__stmt *parse_body(ef__parser *parser)
     ef__stmt *first = NULL;
     ef__stmt **end = &first;
 
-    if (parser->token.kind != EF__TOKEN_INDENT) {
-        ef__parse_unexpected(parser, "statements below, indented deeper", NULL);
-        return NULL;
-    }
+    if (parser->token.kind != EF__TOKEN_INDENT)
+        return ef__parse_unexpected(parser, "statements below, indented deeper", NULL);
     ef__parse_advance(parser);
     while (parser->token.kind != EF__TOKEN_DEDENT && parser->token.kind != EF__TOKEN_END) {
         size_t taken = parser->taken;
