@@ -4,6 +4,8 @@
  */
 #include "call.h"
 
+#include <stdlib.h>
+
 static ef_status make_array(ef__call *call, size_t cap, ef__array **out)
 {
     ef_status st = ef__eval_charge(call->ev, call->expr, cap);
@@ -101,125 +103,79 @@ ef_status ef__call_extreme_item(ef__call *call, ef__value *out)
     return st;
 }
 
-static int compare_by(const ef__call *call, ef__value a, ef__value b)
-{
-    ef__value x = field_of(call, a);
-    ef__value y = field_of(call, b);
+typedef struct placed {
+    ef__value item;
+    ef__value key; /* what the item is sorted by */
+    size_t place;
+} placed;
 
-    if (x.kind <= EF__VALUE_NULL && y.kind <= EF__VALUE_NULL)
-        return 0;
-    return ef__value_compare(x, y);
+/* Equal items keep their order, so that the result is the same on every machine. */
+static int compare_placed(const void *a, const void *b)
+{
+    const placed *x = a;
+    const placed *y = b;
+    int diff = ef__value_compare(x->key, y->key);
+
+    return diff ? diff : x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* Merge sort, bottom up: stable, so that equal items keep their order on every machine. */
-static ef__value *sort_items(const ef__call *call, ef__value *items, ef__value *spare, size_t count)
-{
-    for (size_t width = 1; width < count; width *= 2) {
-        for (size_t low = 0; low < count; low += 2 * width) {
-            size_t middle = low + width < count ? low + width : count;
-            size_t high = low + 2 * width < count ? low + 2 * width : count;
-            size_t a = low;
-            size_t b = middle;
-            for (size_t to = low; to < high; to++) {
-                bool left = a < middle && (b == high || compare_by(call, items[a], items[b]) <= 0);
-                spare[to] = items[left ? a++ : b++];
-            }
-        }
-        ef__value *swap = items;
-        items = spare;
-        spare = swap;
-    }
-    return items;
-}
-
-/* Copies the items of argument 0 into a new array with twice the capacity. */
-static ef_status copy_items(ef__call *call, ef__array **out)
+/* The items of argument 0 in rising order, and an array for as many. */
+static ef_status sort_items(ef__call *call, placed **out, ef__array **out_array)
 {
     size_t count = ef__value_count(call->args[0]);
     ef__value_walk walk = ef__value_walk_of(call->args[0]);
-    /* Every item is compared about as often as the sort has rounds. */
+    /* Every item is compared about as often as a sort has rounds. */
     size_t rounds = 64 - (size_t)__builtin_clzll(count | 1);
     ef_status st =
         ef__eval_charge(call->ev, call->expr, (count + ef__eval_cost(call->args[0])) * rounds);
 
     if (st == EF_OK)
-        st = make_array(call, 2 * count, out);
-    while (st == EF_OK && ef__value_next(&walk))
-        ef__array_put(*out, walk.value);
-    return st;
+        st = make_array(call, count, out_array);
+    if (st != EF_OK)
+        return st;
+    *out = ef__arena_alloc(call->ev->arena, (count + 1) * sizeof(**out));
+    if (!*out)
+        return ef__eval_no_memory(call->ev);
+    for (size_t i = 0; ef__value_next(&walk); i++) {
+        ef__value key = field_of(call, walk.value);
+        (*out)[i] = (placed){walk.value, key.kind == EF__VALUE_MISSING ? EF__NULL : key, i};
+    }
+    qsort(*out, count, sizeof(**out), compare_placed);
+    return EF_OK;
 }
 
 ef_status ef__call_sort(ef__call *call, ef__value *out)
 {
+    size_t count = ef__value_count(call->args[0]);
+    placed *sorted;
     ef__array *array;
-    ef_status st = copy_items(call, &array);
+    ef_status st = sort_items(call, &sorted, &array);
 
     if (st != EF_OK)
         return st;
-    array->items = sort_items(call, array->items, array->items + array->count, array->count);
+    for (size_t i = 0; i < count; i++)
+        ef__array_put(array, sorted[i].item);
     return return_array(call, array, out);
-}
-
-/* Places of items in the order of their values; equal ones by place. */
-typedef struct placed {
-    ef__value value;
-    size_t place;
-} placed;
-
-static int compare_placed(const placed *a, const placed *b)
-{
-    int diff = ef__value_compare(a->value, b->value);
-
-    return diff ? diff : a->place < b->place ? -1 : a->place > b->place;
-}
-
-static void sift_down(placed *heap, size_t at, size_t count)
-{
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && compare_placed(&heap[child], &heap[child + 1]) < 0)
-            child++;
-        if (compare_placed(&heap[at], &heap[child]) >= 0)
-            return;
-        placed swap = heap[at];
-        heap[at] = heap[child];
-        heap[child] = swap;
-    }
-}
-
-static void sort_placed(placed *items, size_t count)
-{
-    for (size_t i = count / 2; i-- > 0;)
-        sift_down(items, i, count);
-    for (size_t end = count; end-- > 1;) {
-        placed swap = items[0];
-        items[0] = items[end];
-        items[end] = swap;
-        sift_down(items, 0, end);
-    }
 }
 
 ef_status ef__call_unique(ef__call *call, ef__value *out)
 {
-    ef__array *all;
+    size_t count = ef__value_count(call->args[0]);
+    ef__value_walk walk = ef__value_walk_of(call->args[0]);
+    placed *sorted;
     ef__array *kept;
-    ef_status st = copy_items(call, &all);
+    ef_status st = sort_items(call, &sorted, &kept);
 
-    if (st == EF_OK)
-        st = make_array(call, all->count, &kept);
     if (st != EF_OK)
         return st;
-    placed *sorted = ef__arena_alloc(call->ev->arena, (all->count + 1) * sizeof(*sorted));
-    bool *again = ef__arena_zalloc(call->ev->arena, all->count + 1, sizeof(*again));
-    if (!sorted || !again)
+    bool *again = ef__arena_zalloc(call->ev->arena, count + 1, sizeof(*again));
+    if (!again)
         return ef__eval_no_memory(call->ev);
-    for (size_t i = 0; i < all->count; i++)
-        sorted[i] = (placed){all->items[i], i};
-    sort_placed(sorted, all->count);
-    for (size_t i = 1; i < all->count; i++)
-        again[sorted[i].place] = ef__value_compare(sorted[i - 1].value, sorted[i].value) == 0;
-    for (size_t i = 0; i < all->count; i++)
+    for (size_t i = 1; i < count; i++)
+        again[sorted[i].place] = ef__value_compare(sorted[i - 1].key, sorted[i].key) == 0;
+    for (size_t i = 0; ef__value_next(&walk); i++)
         if (!again[i])
-            ef__array_put(kept, all->items[i]);
+            ef__array_put(kept, walk.value);
     return return_array(call, kept, out);
 }
 

@@ -3,6 +3,7 @@
  * decimals use base/number.h.
  */
 #include "eval.h"
+#include "expr.h"
 
 static bool int_math(ef__expr_kind kind, int64_t a, int64_t b, int64_t *out)
 {
@@ -82,13 +83,6 @@ static ef_status join_texts(ef__eval *ev, const ef__expr *expr, ef__value a, ef_
     return EF_OK;
 }
 
-static const char *sign_of(ef__expr_kind kind)
-{
-    static const char *const signs[] = {"+", "-", "*", "/", "%"};
-
-    return signs[kind - EF__EXPR_ADD];
-}
-
 /* Is the expression a text? Then the other operand is the mistake. */
 static bool is_text(const ef__expr *expr)
 {
@@ -117,9 +111,10 @@ ef_status ef__eval_math(ef__eval *ev, const ef__expr *expr, const ef__expr *left
         return ef__eval_mistake(ev, right_expr, b, out, "+ needs a text after a text");
     if (!ef__value_is_number(a))
         return ef__eval_mistake(ev, left_expr ? left_expr : expr, a, out, "%s needs a number",
-                                sign_of(kind));
+                                ef__expr_operator(kind));
     if (!ef__value_is_number(b))
-        return ef__eval_mistake(ev, right_expr, b, out, "%s needs a number", sign_of(kind));
+        return ef__eval_mistake(ev, right_expr, b, out, "%s needs a number",
+                                ef__expr_operator(kind));
     ef_status st = ef__value_number(a, &x, &err);
     if (st == EF_OK)
         st = ef__value_number(b, &y, &err);
