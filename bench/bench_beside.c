@@ -47,7 +47,7 @@ typedef struct beside {
 static void check(ef_status status, const char *what, const ef_error *err)
 {
     if (status != EF_OK)
-        bench_die("%s: %s: %s", what, ef_status_name(status), err->text);
+        bench_die("%s: %s: %s", what, ef_status_describe(status)->name, err->text);
 }
 
 static void sleep_ms(int64_t us)

@@ -17,7 +17,7 @@ typedef struct event_text {
 void bench_check(ef_status status, const char *what, const ef_error *err)
 {
     if (status != EF_OK)
-        bench_die("%s: %s: %s", what, ef_status_name(status), err->text);
+        bench_die("%s: %s: %s", what, ef_status_describe(status)->name, err->text);
 }
 
 void bench_fill(ef_journal *journal, int64_t n, int64_t streams, int64_t untouched, int64_t seed)

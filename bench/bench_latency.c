@@ -50,7 +50,7 @@ typedef struct bench_run {
 static void check(ef_status status, const char *what, const ef_error *err)
 {
     if (status != EF_OK)
-        bench_die("%s: %s: %s", what, ef_status_name(status), err->text);
+        bench_die("%s: %s: %s", what, ef_status_describe(status)->name, err->text);
 }
 
 /* There is one worker, so events are folded in position order. */

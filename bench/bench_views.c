@@ -61,7 +61,7 @@ static double cpu_secs(void)
 static void check(ef_status status, const char *what, const ef_error *err)
 {
     if (status != EF_OK)
-        bench_die("%s: %s: %s", what, ef_status_name(status), err->text);
+        bench_die("%s: %s: %s", what, ef_status_describe(status)->name, err->text);
 }
 
 /* --- journal ------------------------------------------------------------------------------ */

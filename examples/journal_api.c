@@ -111,7 +111,8 @@ static ef_status list_outbox(ef_journal *journal, ef_error *err)
 
     for (size_t i = 0; i < rows.count; i++)
         printf("outbox: %.*s %s in lane %.*s\n", EF_STR_ARG(rows.items[i].event_type),
-               ef_row_status_name(rows.items[i].status), EF_STR_ARG(rows.items[i].lane));
+               ef_name_of(EF_NAMES_ROW_STATUS, rows.items[i].status),
+               EF_STR_ARG(rows.items[i].lane));
     EF_RELEASE(&rows);
     return st;
 }
@@ -141,5 +142,5 @@ int main(int argc, char **argv)
     if (st != EF_OK)
         fprintf(stderr, "journal_api: %s\n", err.text);
     ef_journal_close(journal);
-    return ef_status_exit(st);
+    return ef_status_describe(st)->exit_code;
 }

@@ -134,7 +134,7 @@ int main(int argc, char **argv)
     st = open_bank(&b, path, &err);
     if (st == EF_OK) {
         st = transfer(&b, "ada", "bob", 30, crash, &err);
-        printf("ada gives 30 to bob: %s\n", ef_status_message(st));
+        printf("ada gives 30 to bob: %s\n", ef_status_describe(st)->message);
     }
     if (st == EF_OK && transfer(&b, "ada", "bob", 1000, false, &err) == EF_CONFLICT)
         printf("ada gives 1000 to bob: refused, %s\n", err.text);
@@ -142,5 +142,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "own_transaction: %s\n", err.text);
     ef_sqlite_detach(b.everfold); /* before the connection is closed */
     (void)sqlite3_close(b.db);
-    return ef_status_exit(st);
+    return ef_status_describe(st)->exit_code;
 }

@@ -123,9 +123,6 @@ typedef enum ef_intent {
     EF_INTENT_AUDIT_ONLY             /* stored and listed, never folded */
 } ef_intent;
 
-const char *ef_intent_name(ef_intent intent);     /* "projection_and_replay" */
-int ef_intent_parse(ef_str name, ef_intent *out); /* 0, or -1 when there is no such intent */
-
 typedef struct ef_type {
     ef_str name;
     ef_intent intent;

@@ -12,6 +12,7 @@
 #include <everfold/journal.h>
 #include <everfold/lease.h>
 #include <everfold/log.h>
+#include <everfold/names.h>
 #include <everfold/outbox.h>
 #include <everfold/partition.h>
 #include <everfold/projection.h>

@@ -23,8 +23,6 @@ typedef enum ef_lease_kind {
     EF_LEASE_RUN        /* a run; name its scope */
 } ef_lease_kind;
 
-const char *ef_lease_kind_name(ef_lease_kind kind); /* "partition" */
-
 typedef struct ef_lease_key {
     ef_lease_kind kind;
     ef_str name;       /* at most 600 bytes */

@@ -57,10 +57,6 @@ typedef enum ef_row_status {
     EF_ROW_PUBLISHED /* published; listed only by a query for this status */
 } ef_row_status;
 
-const char *ef_row_status_name(ef_row_status status); /* "pending" */
-/* Ignores case and surrounding white space. 0, or -1: not a status (EF_ROW_DONE is not one). */
-int ef_row_status_parse(ef_str name, ef_row_status *out);
-
 /* How many are kept. There may be millions: `most` means that many or more. */
 #define EF_PUBLISHED_COUNTED                                                                       \
     100000 /* limit for lists: an exact count of millions would be slow                            \

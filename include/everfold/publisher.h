@@ -88,8 +88,6 @@ typedef enum ef_publisher_state {
     EF_PUBLISHER_PAUSED
 } ef_publisher_state;
 
-const char *ef_publisher_state_name(ef_publisher_state state); /* "idle" */
-
 /* The health of a publisher in this process. */
 typedef struct ef_publisher_health {
     char name[256];

@@ -26,9 +26,6 @@ typedef enum ef_run_state {
     EF_RUN_CANCELLED
 } ef_run_state;
 
-const char *ef_run_mode_name(ef_run_mode mode);    /* "rebuild" */
-const char *ef_run_state_name(ef_run_state state); /* "queued" */
-
 typedef struct ef_run {
     ef_str id; /* generated */
     ef_run_mode mode;

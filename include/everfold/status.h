@@ -91,12 +91,18 @@ typedef struct ef_error {
         }                                                                                          \
     }
 
-const char *ef_status_name(ef_status status);    /* "EF_CONFLICT" */
-const char *ef_status_code(ef_status status);    /* "seq_conflict": stable, for programs */
-const char *ef_status_message(ef_status status); /* "seq conflict" */
-ef_next ef_status_next(ef_status status);
-int ef_status_exit(ef_status status); /* exit code of the command line */
-int ef_status_http(ef_status status);
+/* A row of the table. */
+typedef struct ef_status_info {
+    const char *name; /* "EF_CONFLICT" */
+    ef_next next;
+    const char *code; /* "seq_conflict": stable, for programs */
+    int exit_code;    /* of the command line */
+    int http;
+    const char *message; /* "seq conflict" */
+} ef_status_info;
+
+/* Never NULL: a number that is not a status has a row too. */
+const ef_status_info *ef_status_describe(ef_status status);
 
 /*
  * Fills in `err` (unless NULL) and returns `status`, so that a failure is one line:

@@ -44,8 +44,6 @@ typedef enum ef_task_state {
     EF_TASK_STOPPING
 } ef_task_state;
 
-const char *ef_task_state_name(ef_task_state state); /* "working" */
-
 typedef struct ef_task {
     char name[16]; /* "queue" or "shadow", "cursor-1", "runs", "publish" */
     ef_task_state state;

@@ -29,8 +29,6 @@ typedef enum ef_trial_outcome {
     EF_TRIAL_NOT_TRIED /* a draft: the limit on events was reached before */
 } ef_trial_outcome;
 
-const char *ef_trial_outcome_name(ef_trial_outcome outcome); /* "applied" */
-
 typedef struct ef_trial {
     ef_trial_outcome outcome;
     int32_t version, generation; /* of the program that was used */

@@ -160,8 +160,6 @@ typedef enum ef_view_reset {
     EF_VIEW_RESET_COUNT
 } ef_view_reset;
 
-const char *ef_view_reset_name(ef_view_reset reset); /* "started"; "" for none */
-
 typedef struct ef_view_change {
     ef_view view;   /* as it is now; data.ptr is NULL when it is deleted */
     int64_t number; /* of the place when this and all before it were reported */

@@ -25,8 +25,6 @@ typedef enum ef_worker_state {
     EF_WORKER_STALE /* its heartbeat has expired */
 } ef_worker_state;
 
-const char *ef_worker_state_name(ef_worker_state state); /* "working" */
-
 typedef struct ef_worker {
     ef_str id; /* 1 to 255 bytes, unique among workers */
     ef_str host;

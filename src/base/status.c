@@ -1,5 +1,5 @@
 /*
- * status.c - the status table as functions, and filling in an error.
+ * status.c - the status table, and filling in an error.
  *
  * The text of an error is always valid UTF-8 without control characters: it is shown on terminals,
  * in log lines and in JSON, and often quotes input of a stranger.
@@ -13,55 +13,16 @@
 
 #define ELLIPSIS "…"
 
-typedef struct status_row {
-    const char *name;
-    ef_next next;
-    const char *code;
-    int exit_code;
-    int http;
-    const char *words;
-} status_row;
+#define STATUS_ROW(name, next, code, exit_code, http, message)                                     \
+    [name] = {#name, next, code, exit_code, http, message},
 
-#define STATUS_ROW(name, next, code, exit_code, http, words)                                       \
-    [name] = {#name, next, code, exit_code, http, words},
-
-static const status_row *status_row_of(ef_status status)
+const ef_status_info *ef_status_describe(ef_status status)
 {
-    static const status_row rows[] = {EF_STATUS_MAP(STATUS_ROW)};
-    static const status_row unknown = {"EF_UNKNOWN", EF_NEXT_STOP,    "unknown", 1,
-                                       500,          "unknown status"};
+    static const ef_status_info rows[] = {EF_STATUS_MAP(STATUS_ROW)};
+    static const ef_status_info unknown = {"EF_UNKNOWN", EF_NEXT_STOP,    "unknown", 1,
+                                           500,          "unknown status"};
 
     return (unsigned)status < EF_STATUS_COUNT ? &rows[status] : &unknown;
-}
-
-const char *ef_status_name(ef_status status)
-{
-    return status_row_of(status)->name;
-}
-
-const char *ef_status_code(ef_status status)
-{
-    return status_row_of(status)->code;
-}
-
-const char *ef_status_message(ef_status status)
-{
-    return status_row_of(status)->words;
-}
-
-ef_next ef_status_next(ef_status status)
-{
-    return status_row_of(status)->next;
-}
-
-int ef_status_exit(ef_status status)
-{
-    return status_row_of(status)->exit_code;
-}
-
-int ef_status_http(ef_status status)
-{
-    return status_row_of(status)->http;
 }
 
 /* Replaces every byte that is not part of a printable character by '?'. Line breaks and tabs stay:
@@ -106,7 +67,7 @@ static void fill_text(ef_error *err, const char *format, va_list args)
     size_t len;
 
     if (wanted < 0)
-        len = (size_t)snprintf(text, sizeof(text), "%s", ef_status_message(err->status));
+        len = (size_t)snprintf(text, sizeof(text), "%s", ef_status_describe(err->status)->message);
     else
         len = (size_t)wanted;
     if (len >= sizeof(text)) {

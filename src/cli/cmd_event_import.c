@@ -145,7 +145,7 @@ static ef_status append_one_by_one(importer *in, ef_error *err)
         ef_error line_err = EF_ERROR_INIT;
         ef_place place = {0};
         ef_status st = cli_append(in->c, &in->events[i], 1, &place, &line_err);
-        ef_next next = ef_status_next(st);
+        ef_next next = ef_status_describe(st)->next;
         if (st == EF_OK) {
             count_places(in, &place, 1);
         } else if (next == EF_NEXT_DECIDE || next == EF_NEXT_FIX) {
@@ -226,7 +226,7 @@ static size_t find_refused_line(importer *in, ef_status status)
 static ef_status name_refused_lines(importer *in, ef_status status, ef_error *err)
 {
     char text[EF_ERROR_TEXT_MAX];
-    ef_next next = ef_status_next(status);
+    ef_next next = ef_status_describe(status)->next;
     bool is_refusal = next == EF_NEXT_DECIDE || next == EF_NEXT_FIX;
     size_t i = is_refusal ? find_refused_line(in, status) : in->count;
 
@@ -250,7 +250,7 @@ static ef_status append_batch(importer *in, ef_error *err)
         in->imported += (int64_t)in->count;
     } else {
         st = cli_append(in->c, in->events, in->count, in->places, err);
-        ef_next next = ef_status_next(st);
+        ef_next next = ef_status_describe(st)->next;
         if (st == EF_OK)
             count_places(in, in->places, in->count);
         else if (in->skip_bad && (next == EF_NEXT_DECIDE || next == EF_NEXT_FIX))

@@ -35,7 +35,7 @@ static int check_as_text(cli *c, const char *path, ef__buf *text)
         ef__buf_add_text(&c->out, ": ok\n");
         return 0;
     }
-    return shown ? ef_status_exit(st) : cli_fail(c, &err, NULL);
+    return shown ? ef_status_describe(st)->exit_code : cli_fail(c, &err, NULL);
 }
 
 /* The report of a file is an array; the items of all files are printed as one list. */
@@ -64,7 +64,8 @@ static int check_as_json(cli *c, const char *path, ef__buf *text, cli_list *list
 
     if (st == EF_OK)
         st = ef_program_check(path, ef__buf_str(text), EF_TEXT_JSON, &report, &err);
-    rc = st == EF_OK || report.len > 0 ? ef_status_exit(st) : cli_fail(c, &err, NULL);
+    rc =
+        st == EF_OK || report.len > 0 ? ef_status_describe(st)->exit_code : cli_fail(c, &err, NULL);
     if (report.len > 0 && print_items(c, list, &report, &print_err) != EF_OK)
         rc = cli_fail(c, &print_err, NULL);
     ef_text_release(&report);
@@ -140,7 +141,7 @@ static int run_explain(cli *c)
             ef__buf_add_char(&c->out, '\n');
     } else if (st == EF_BAD_INPUT && report.len > 0 && form != EF_TEXT_JSON) {
         cli_lines_say((ef_str){report.ptr, report.len});
-        rc = ef_status_exit(st);
+        rc = ef_status_describe(st)->exit_code;
     } else {
         rc = cli_fail(c, &err, NULL);
     }

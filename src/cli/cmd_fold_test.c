@@ -411,7 +411,7 @@ static int run_case(cli *c, totals *t, const char *path, const cli_test_file *fi
 
     if (st == EF_BAD_INPUT && result.report.len > 0 && c->format == CLI_TABLE) {
         cli_lines_say((ef_str){result.report.ptr, result.report.len});
-        rc = ef_status_exit(st);
+        rc = ef_status_describe(st)->exit_code;
     } else if (st != EF_OK) {
         rc = cli_fail(c, &err, NULL);
     } else {

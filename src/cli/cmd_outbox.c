@@ -42,8 +42,8 @@ static void print_row(cli *c, const ef_row *row)
                              : row->status == EF_ROW_FAILED ? CLI_YELLOW
                                                             : CLI_PLAIN;
 
-    ef__buf_printf(out, "%s%-10s%s  lane ", cli_colour(c, colour), ef_row_status_name(row->status),
-                   cli_colour(c, CLI_PLAIN));
+    ef__buf_printf(out, "%s%-10s%s  lane ", cli_colour(c, colour),
+                   ef_name_of(EF_NAMES_ROW_STATUS, row->status), cli_colour(c, CLI_PLAIN));
     cli_escape(out, row->lane);
     if (row->tenant.len > 0) {
         ef__buf_add_text(out, "  tenant ");
@@ -148,6 +148,7 @@ static ef_status read_status(const cli *c, ef_outbox_query *query, ef_row_status
                              ef_error *err)
 {
     const char *text = cli_value(c, "status");
+    int found = ef_name_find(EF_NAMES_ROW_STATUS, ef_str_from(text));
 
     if (!text)
         return EF_OK;
@@ -155,11 +156,12 @@ static ef_status read_status(const cli *c, ef_outbox_query *query, ef_row_status
         query->blocked_only = true;
         return EF_OK;
     }
-    if (ef_row_status_parse(ef_str_from(text), status) != 0)
+    if (found < 0)
         return ef_fail(err, EF_BAD_INPUT,
                        "--status is '%s': must be pending, processing, failed, dead, blocked "
                        "or published",
                        text);
+    *status = (ef_row_status)found;
     query->status = status;
     return EF_OK;
 }
@@ -291,7 +293,7 @@ static int report_groups(cli *c, ef_outbox_query *query, ef_row_status *status)
     if (cli_outbox_group(c, query, &groups, &err) != EF_OK)
         rc = cli_fail(c, &err, NULL);
     else if (c->format == CLI_TABLE && groups.count == 0)
-        cli_say(c, "no %s rows", ef_row_status_name(*status));
+        cli_say(c, "no %s rows", ef_name_of(EF_NAMES_ROW_STATUS, *status));
     else if (c->format == CLI_TABLE)
         write_groups(c, &groups);
     else {

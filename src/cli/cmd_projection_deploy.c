@@ -165,8 +165,9 @@ static int check_all(cli *c, ef__buf *text)
         ef_error err = EF_ERROR_INIT;
         bool shown = false;
         ef_status st = cli_program_check(c->arguments[i], text, &shown, &err);
-        int file_rc = st == EF_OK || (shown && c->format == CLI_TABLE) ? ef_status_exit(st)
-                                                                       : cli_fail(c, &err, NULL);
+        int file_rc = st == EF_OK || (shown && c->format == CLI_TABLE)
+                          ? ef_status_describe(st)->exit_code
+                          : cli_fail(c, &err, NULL);
         rc = rc == 0 ? file_rc : rc;
     }
     if (rc != 0)
@@ -381,7 +382,8 @@ static void print_event(cli *c, const ef_draft_row *row)
     }
     cli_escape(&c->out, row->stream);
     ef__buf_printf(&c->out, " seq %" PRId64 "  %s%s%s", row->seq, colour,
-                   ef_trial_outcome_name(row->outcome), colour[0] ? cli_colour(c, CLI_PLAIN) : "");
+                   ef_name_of(EF_NAMES_TRIAL_OUTCOME, row->outcome),
+                   colour[0] ? cli_colour(c, CLI_PLAIN) : "");
     if (row->outcome == EF_TRIAL_FAILED) {
         ef__buf_add_text(&c->out, "  ");
         cli_escape(&c->out, row->message);
@@ -463,7 +465,7 @@ static int run_try(cli *c)
     ef_error err = EF_ERROR_INIT;
     bool shown = false;
     ef_status st = cli_program_check(c->arguments[0], &text, &shown, &err);
-    int rc = st == EF_OK || (shown && c->format == CLI_TABLE) ? ef_status_exit(st)
+    int rc = st == EF_OK || (shown && c->format == CLI_TABLE) ? ef_status_describe(st)->exit_code
                                                               : cli_fail(c, &err, NULL);
 
     if (rc == 0)

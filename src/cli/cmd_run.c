@@ -42,10 +42,10 @@ void cli_print_run(cli *c, const ef_run *run)
         return;
     }
     add_line(c, "id", run->id);
-    add_line(c, "mode", ef_str_from(ef_run_mode_name(run->mode)));
+    add_line(c, "mode", ef_str_from(ef_name_of(EF_NAMES_RUN_MODE, run->mode)));
     add_line(c, "projection", run->projection.len ? run->projection : EF_STR("(all)"));
     add_line(c, "tenant", run->tenant);
-    add_line(c, "state", ef_str_from(ef_run_state_name(run->state)));
+    add_line(c, "state", ef_str_from(ef_name_of(EF_NAMES_RUN_STATE, run->state)));
     add_moment(c, "requested at", run->requested_us);
     add_moment(c, "started at", run->started_us);
     add_moment(c, "finished at", run->finished_us);
@@ -67,9 +67,9 @@ static void table_runs(cli *c, const ef_run *runs, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         cli_table_text(&table, runs[i].id);
-        cli_table_text(&table, ef_str_from(ef_run_mode_name(runs[i].mode)));
+        cli_table_text(&table, ef_str_from(ef_name_of(EF_NAMES_RUN_MODE, runs[i].mode)));
         cli_table_text(&table, runs[i].projection.len ? runs[i].projection : EF_STR("(all)"));
-        cli_table_text(&table, ef_str_from(ef_run_state_name(runs[i].state)));
+        cli_table_text(&table, ef_str_from(ef_name_of(EF_NAMES_RUN_STATE, runs[i].state)));
         cli_table_time(&table, runs[i].requested_us);
         cli_table_int(&table, runs[i].processed);
         if (runs[i].total >= 0)
@@ -162,7 +162,8 @@ static int follow_run(cli *c, ef_run_list *list, bool drive)
     ef_status st;
 
     cli_stop_on_signals();
-    cli_progress_begin(&w.bar, c, ef_run_mode_name(list->items[0].mode), "events", false);
+    cli_progress_begin(&w.bar, c, ef_name_of(EF_NAMES_RUN_MODE, list->items[0].mode), "events",
+                       false);
     if (drive) {
         st = cli_engine_run(c, list->items[0].id,
                             &(ef_run_options){.progress = show_progress, .context = &w}, &driven,

@@ -347,7 +347,8 @@ static void add_membership(ef__json_writer *w, const ef__overview *o)
         ef__json_member_name(w, "host", worker->host);
         ef__json_member_int(w, "pid", worker->pid);
         ef__json_member_bool(w, "live", worker->live);
-        ef__json_member_name(w, "state", ef_str_from(ef_worker_state_name(worker->state)));
+        ef__json_member_name(w, "state",
+                             ef_str_from(ef_name_of(EF_NAMES_WORKER_STATE, worker->state)));
         add_seconds(w, "heartbeat_seconds", ef__age_ms(o->read_us, worker->updated_us));
         ef__json_member_int(w, "partitions", cli_overview_owned(o, worker->id));
         ef__json_close(w, '}');

@@ -11,7 +11,7 @@ static void table_types(cli *c, const ef_type *types, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         cli_table_text(&table, types[i].name);
-        cli_table_text(&table, ef_str_from(ef_intent_name(types[i].intent)));
+        cli_table_text(&table, ef_str_from(ef_name_of(EF_NAMES_INTENT, types[i].intent)));
         cli_table_text(&table, types[i].publish ? EF_STR("yes") : EF_STR("no"));
         cli_table_text(&table, types[i].alias_of.len > 0 ? types[i].alias_of : EF_STR("-"));
     }
@@ -50,11 +50,14 @@ const cli_command cli_cmd_type_ls = {
 static ef_status change_type(const cli *c, ef_type *type, ef_error *err)
 {
     const char *intent = cli_value(c, "intent"), *publish = cli_value(c, "publish");
+    int found = ef_name_find(EF_NAMES_INTENT, ef_str_from(intent));
 
-    if (intent && ef_intent_parse(ef_str_from(intent), &type->intent) != 0)
+    if (intent && found < 0)
         return ef_fail(err, EF_BAD_INPUT,
                        "--intent is '%s': must be projection_and_replay, replay_only or audit_only",
                        intent);
+    if (intent)
+        type->intent = (ef_intent)found;
     if (publish && strcmp(publish, "yes") != 0 && strcmp(publish, "no") != 0)
         return ef_fail(err, EF_BAD_INPUT, "--publish is '%s': must be yes or no", publish);
     if (publish)

@@ -308,7 +308,7 @@ static int run_query(cli *c)
     /* The message of a syntax error has several lines: text, position and caret. */
     if (c->format == CLI_TABLE && strchr(err.text, '\n')) {
         cli_lines_say(ef_str_from(err.text));
-        return ef_status_exit(st);
+        return ef_status_describe(st)->exit_code;
     }
     return cli_fail(c, &err, st == EF_NOT_FOUND ? cli_projection_hint(st) : cli_view_hint(st));
 }

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EXIT_TIMED_OUT 5 /* as ef_status_exit(EF_TIMEOUT) */
+#define EXIT_TIMED_OUT 5 /* as ef_status_describe(EF_TIMEOUT)->exit_code */
 #define EXIT_UNHEALTHY 6
 
 /* Counts of a backlog: key in JSON, then the text for one and for several. */

@@ -51,7 +51,7 @@ static cli_hold hold_of_worker(const ef_worker *worker)
 
 static ef_str state_of(const ef_worker *worker)
 {
-    return ef_str_from(ef_worker_state_name(worker->state));
+    return ef_str_from(ef_name_of(EF_NAMES_WORKER_STATE, worker->state));
 }
 
 static void print_worker(cli *c, cli_list *list, const membership *found, size_t index)
@@ -177,7 +177,7 @@ static void print_leases(cli *c, const ef_lease_list *leases)
         cli_hold hold = hold_of_lease(lease);
         char label[EF_PARTITION_LABEL_MAX];
         ef_partition_label(lease->key.partition, label);
-        cli_table_text(&table, ef_str_from(ef_lease_kind_name(lease->key.kind)));
+        cli_table_text(&table, ef_str_from(ef_name_of(EF_NAMES_LEASE_KIND, lease->key.kind)));
         cli_table_text(&table, lease->key.name.len > 0 ? lease->key.name : EF_STR("-"));
         cli_table_text(&table, label[0] ? ef_str_from(label) : EF_STR("-"));
         add_ttl(&table, &hold);
@@ -198,7 +198,7 @@ static ef_status read_kind(const cli *c, ef_lease_kind *room, const ef_lease_kin
     if (!asked)
         return EF_OK;
     for (ef_lease_kind kind = 0; kind <= EF_LEASE_RUN; kind++)
-        if (strcmp(ef_lease_kind_name(kind), asked) == 0) {
+        if (strcmp(ef_name_of(EF_NAMES_LEASE_KIND, kind), asked) == 0) {
             *room = kind;
             *out = room;
             return EF_OK;

@@ -79,7 +79,7 @@ static void log_message(ef_log_level level, const char *text, const ef_log_field
 
 static void write_error_text(ef__buf *out, const ef_error *err, const char *hint)
 {
-    const char *text = err->text[0] != '\0' ? err->text : ef_status_message(err->status);
+    const char *text = err->text[0] != '\0' ? err->text : ef_status_describe(err->status)->message;
 
     ef__buf_add_text(out, "everfold: ");
     cli_escape(out, ef_str_from(text));
@@ -119,11 +119,12 @@ int cli_fail(const cli *c, const ef_error *err, const char *hint)
     hint = choose_hint(c, err->status, hint);
     if (cli_logs_messages(c)) {
         log_message(
-            EF_LOG_ERROR, err->text[0] ? err->text : ef_status_message(err->status),
-            (ef_log_field[]){EF_LOG_TEXT_FIELD("code", ef_str_from(ef_status_code(err->status))),
-                             EF_LOG_TEXT_FIELD("hint", ef_str_from(hint ? hint : ""))},
+            EF_LOG_ERROR, err->text[0] ? err->text : ef_status_describe(err->status)->message,
+            (ef_log_field[]){
+                EF_LOG_TEXT_FIELD("code", ef_str_from(ef_status_describe(err->status)->code)),
+                EF_LOG_TEXT_FIELD("hint", ef_str_from(hint ? hint : ""))},
             hint ? 2 : 1);
-        return ef_status_exit(err->status);
+        return ef_status_describe(err->status)->exit_code;
     }
     if (c->format == CLI_TABLE)
         write_error_text(&out, err, hint);
@@ -133,7 +134,7 @@ int cli_fail(const cli *c, const ef_error *err, const char *hint)
         ef__buf_add_char(&out, '\n');
     (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
     ef__buf_release(&out);
-    return ef_status_exit(err->status);
+    return ef_status_describe(err->status)->exit_code;
 }
 
 int cli_usage(const cli *c, const char *format, ...)

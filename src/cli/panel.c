@@ -219,7 +219,7 @@ static void add_tasks(const cli_panel_facts *f, cli_section *section, size_t wid
             (void)snprintf(more, sizeof more, " (stalled for %" PRId64 " s, %" PRId64 " failures)",
                            p->stalled_us / 1000000, p->failures_in_a_row);
         cli_flow_printf(&flow, "%s%s %s%s%s", bad ? CLI_MARK_YELLOW : "", p->name,
-                        ef_task_state_name(p->state), more, bad ? CLI_MARK_PLAIN : "");
+                        ef_name_of(EF_NAMES_TASK_STATE, p->state), more, bad ? CLI_MARK_PLAIN : "");
     }
     cli_flow_end(&flow);
 }
@@ -340,7 +340,7 @@ static void add_workers(const cli_panel_facts *f, cli_section *section, size_t w
         cli_grid_printf(&grid, "%" PRId64, w->pid);
         silent = w->state == EF_WORKER_LATE || w->state == EF_WORKER_STALE;
         cli_grid_printf(&grid, "%s%s%s", silent ? CLI_MARK_YELLOW : "",
-                        ef_worker_state_name(w->state), silent ? CLI_MARK_PLAIN : "");
+                        ef_name_of(EF_NAMES_WORKER_STATE, w->state), silent ? CLI_MARK_PLAIN : "");
         age_text(ef__age_ms(f->now_us, w->updated_us), age);
         cli_grid_printf(&grid, "%s", age);
         age_text(ef__age_ms(f->now_us, w->started_us), age);

@@ -364,11 +364,11 @@ static ef_status status_of(const ef__json *problem, long http)
     const ef__json *code = ef__json_get(problem, "code");
 
     for (int i = EF_OK + 1; code && i < EF_STATUS_COUNT; i++)
-        if (ef_str_equal(code->text, ef_str_from(ef_status_code((ef_status)i))))
+        if (ef_str_equal(code->text, ef_str_from(ef_status_describe((ef_status)i)->code)))
             return (ef_status)i;
     /* Not a response of Everfold but of a proxy: by its HTTP status. */
     for (int i = EF_OK + 1; i < EF_STATUS_COUNT; i++)
-        if (ef_status_http((ef_status)i) == http)
+        if (ef_status_describe((ef_status)i)->http == http)
             return (ef_status)i;
     return http < 500 ? EF_BAD_INPUT : EF_IO;
 }

@@ -199,7 +199,8 @@ ef_status ef_client_mode(ef_client *client, char out[EF_CLIENT_MODE_MAX], ef_err
 
 ef_status ef_client_type_set(ef_client *client, const ef_type *type, ef_error *err)
 {
-    ef__type_request request = {.type = *type, .intent = ef_str_from(ef_intent_name(type->intent))};
+    ef__type_request request = {.type = *type,
+                                .intent = ef_str_from(ef_name_of(EF_NAMES_INTENT, type->intent))};
 
     return ef__operation_act(client, &ef__op_set_type, &request, err);
 }

@@ -15,7 +15,7 @@ static ef__rows_request rows_request(const ef_outbox_query *query,
     if (query->blocked_only)
         request.status = EF_STR("blocked");
     else if (query->status)
-        request.status = ef_str_from(ef_row_status_name(*query->status));
+        request.status = ef_str_from(ef_name_of(EF_NAMES_ROW_STATUS, *query->status));
     if (query->partition)
         ef_partition_label(*query->partition, label);
     request.partition = ef_str_from(label);

@@ -62,13 +62,6 @@ ef_status ef_view_place_parse(ef_str text, ef_view_place *out, ef_error *err)
                    EF_STR_ARG(text));
 }
 
-const char *ef_view_reset_name(ef_view_reset reset)
-{
-    static const char *const NAMES[EF_VIEW_RESET_COUNT] = {"", "started", "expired", "switched"};
-
-    return reset >= 0 && reset < EF_VIEW_RESET_COUNT ? NAMES[reset] : "";
-}
-
 /* --- the records ------------------------------------------------------------------------------ */
 
 typedef struct changes {

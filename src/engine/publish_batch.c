@@ -76,7 +76,7 @@ static ef_status deliver_messages(publish_pass *pass, ef_error *err)
                           pass->outcomes, &pass->arena, &pass->why);
     pass->down = st != EF_OK || bus->lost;
     if (st != EF_OK && !pass->why.text[0])
-        (void)ef_fail(&pass->why, st, "%s", ef_status_message(st));
+        (void)ef_fail(&pass->why, st, "%s", ef_status_describe(st)->message);
     return EF_OK;
 }
 

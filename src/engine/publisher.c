@@ -371,13 +371,6 @@ ef_status ef_publisher_remove(ef_journal *journal, ef_str name, bool discard, in
     return st == EF_OK ? ef__lane_drop(journal, name, discard, out_rows, err) : st;
 }
 
-const char *ef_publisher_state_name(ef_publisher_state state)
-{
-    static const char *const names[] = {"idle", "working", "retrying", "paused"};
-
-    return names[state];
-}
-
 /* --- files and variables of a remote definition ----------------------------------------------- */
 
 /* Splits off the text before the first `mark`. */

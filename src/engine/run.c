@@ -236,7 +236,7 @@ void ef__run_leave(ef_engine *engine)
 /* A store is unavailable or memory is short: the run itself has not failed, and continues later. */
 static bool is_outage(ef_status st)
 {
-    ef_next next = ef_status_next(st);
+    ef_next next = ef_status_describe(st)->next;
 
     return st == EF_IO || next == EF_NEXT_CHECK || (next == EF_NEXT_RETRY && st != EF_LEASE_HELD);
 }
@@ -526,7 +526,7 @@ static ef_status step_and_read(ef_engine *engine, ef_str id, const ef_run_option
     if (!is_outage(st) || !options || !options->progress)
         return st;
     ef_run reported = list->items[0];
-    reported.error = err ? ef_str_from(err->text) : ef_str_from(ef_status_message(st));
+    reported.error = err ? ef_str_from(err->text) : ef_str_from(ef_status_describe(st)->message);
     *out_go_on = run_continues(options, &reported, true);
     return EF_OK;
 }

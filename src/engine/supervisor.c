@@ -109,7 +109,7 @@ static void step_once(ef__task *task)
     tick.duration_us = ef__engine_mono_us(task->engine) - began_us;
     ef__count_tick(task->engine, task->name, &tick, st);
     if (st != EF_OK && !err.text[0])
-        (void)ef_fail(&err, st, "%s", ef_status_message(st));
+        (void)ef_fail(&err, st, "%s", ef_status_describe(st)->message);
     if (st == EF_OK)
         record_success(task, tick.more);
     else
@@ -197,13 +197,6 @@ struct ef_supervisor {
     driver_task tasks[TASKS_MAX];
     size_t count;
 };
-
-const char *ef_task_state_name(ef_task_state state)
-{
-    static const char *const names[] = {"starting", "working", "idle", "retrying", "stopping"};
-
-    return names[state];
-}
 
 static ef_status step_driver(ef__task *task, ef_tick *tick, ef_error *err)
 {

@@ -15,14 +15,6 @@
 #define ROWS_DEFAULT 100
 #define MESSAGES_BYTES (16ul << 20)
 
-const char *ef_trial_outcome_name(ef_trial_outcome outcome)
-{
-    static const char *const names[] = {"applied", "ignored", "failed",
-                                        "done",    "waits",   "not_tried"};
-
-    return names[outcome];
-}
-
 /* --- one event, into a view cache like that of a driver, which is closed without a commit --------
  */
 

@@ -253,7 +253,7 @@ static void add_location(ef__folder *folder, ef_error *error)
     if (folder->ev.line && folder->program)
         (void)snprintf(line, sizeof(line), ", line %" PRIu32, folder->ev.line);
     (void)ef_fail(error, error->status, "%s %.*s%s: %s", folder->where, EF_STR_ARG(name), line,
-                  what[0] ? what : ef_status_message(error->status));
+                  what[0] ? what : ef_status_describe(error->status)->message);
 }
 
 /* The route of events of a type; NULL for a C projection. */

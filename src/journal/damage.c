@@ -68,8 +68,8 @@ ef_status ef__damage_note(ef_journal *journal, ef_status st, const ef_error *err
         log_damage(journal, err->text);
         return st;
     }
-    text =
-        ef__utf8_cut(ef_str_from(err ? err->text : ef_status_message(st)), sizeof damage.text - 1);
+    text = ef__utf8_cut(ef_str_from(err ? err->text : ef_status_describe(st)->message),
+                        sizeof damage.text - 1);
     memcpy(damage.text, text.ptr, text.len);
     damage.found_us = clock->wall_us(clock->context);
     record_damage(journal, &damage);

@@ -107,13 +107,6 @@ ef_status ef_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
     return EF__LIST_FINISH(out, st);
 }
 
-const char *ef_worker_state_name(ef_worker_state state)
-{
-    static const char *const names[] = {"working", "idle", "late", "stale"};
-
-    return names[state];
-}
-
 /* A heartbeat, and its first half, expire by the rule of leases. */
 void ef__worker_judge(ef_worker *worker, int64_t now_us)
 {

@@ -91,10 +91,11 @@ ef_status ef__refuse_upto(ef_str lane, const ef_partition_lease *held, int64_t o
 ef_status ef__refuse_lost_lease(const ef_lease_key *key, int64_t token, int64_t found,
                                 ef_error *err)
 {
-    return ef_fail_numbers(
-        err, EF_LEASE_LOST, token, found,
-        "lease %s \"%.*s\" %" PRId32 ": token %" PRId64 " is not live, the lease is at %" PRId64,
-        ef_lease_kind_name(key->kind), EF_STR_ARG(key->name), key->partition, token, found);
+    return ef_fail_numbers(err, EF_LEASE_LOST, token, found,
+                           "lease %s \"%.*s\" %" PRId32 ": token %" PRId64
+                           " is not live, the lease is at %" PRId64,
+                           ef_name_of(EF_NAMES_LEASE_KIND, key->kind), EF_STR_ARG(key->name),
+                           key->partition, token, found);
 }
 
 ef_status ef__refuse_held_lease(const ef_lease_call *call, const ef__lease_answer *answer,
@@ -102,21 +103,22 @@ ef_status ef__refuse_held_lease(const ef_lease_call *call, const ef__lease_answe
 {
     return ef_fail_numbers(err, EF_LEASE_HELD, call->lease_ms, answer->left_ms,
                            "lease %s \"%.*s\" %" PRId32 " is held by \"%.*s\" for %" PRId64 " ms",
-                           ef_lease_kind_name(call->key.kind), EF_STR_ARG(call->key.name),
-                           call->key.partition, EF_STR_ARG(answer->row.owner), answer->left_ms);
+                           ef_name_of(EF_NAMES_LEASE_KIND, call->key.kind),
+                           EF_STR_ARG(call->key.name), call->key.partition,
+                           EF_STR_ARG(answer->row.owner), answer->left_ms);
 }
 
 ef_status ef__refuse_run(ef_str open_id, ef_str projection, ef_run_state state, ef_error *err)
 {
     return ef_fail(err, EF_EXISTS, "run %.*s of %s\"%.*s\" is %s", EF_STR_ARG(open_id),
                    projection.len ? "projection " : "all projections ", EF_STR_ARG(projection),
-                   ef_run_state_name(state));
+                   ef_name_of(EF_NAMES_RUN_STATE, state));
 }
 
 ef_status ef__refuse_run_state(ef_str id, ef_run_state from, ef_run_state to, ef_error *err)
 {
     return ef_fail(err, EF_CONFLICT, "run %.*s is %s and cannot become %s", EF_STR_ARG(id),
-                   ef_run_state_name(from), ef_run_state_name(to));
+                   ef_name_of(EF_NAMES_RUN_STATE, from), ef_name_of(EF_NAMES_RUN_STATE, to));
 }
 
 ef_status ef__refuse_driven_run(ef_str id, ef_error *err)

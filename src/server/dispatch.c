@@ -237,7 +237,7 @@ void ef__dispatch_problem(ef__request *r)
     ef__buf_reset(&r->out);
     ef__problem_write(&w, &r->error, NULL);
     ef__buf_add_char(&r->out, '\n');
-    r->status = ef_status_http(r->error.status);
+    r->status = ef_status_describe(r->error.status)->http;
     r->type = "application/problem+json";
     if (r->status == 503)
         ef__request_add_header(r, "Retry-After", "1");

@@ -221,7 +221,7 @@ void ef__frame_reset(ef__buf *out, ef_str projection, const ef_view_place *place
     frame_begin(out, "reset", id);
     ef__json_open(&w, '{');
     ef__json_member_str(&w, "projection", projection);
-    ef__json_member_text(&w, "reason", ef_view_reset_name(list->reset));
+    ef__json_member_text(&w, "reason", ef_name_of(EF_NAMES_VIEW_RESET, list->reset));
     ef__json_member_int(&w, "as_of", list->as_of);
     ef__json_close(&w, '}');
     ef__buf_add_text(out, "\n\n");

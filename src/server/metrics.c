@@ -54,7 +54,7 @@ void ef__meter_append(ef__server *server, ef_status status, const ef_place *plac
 
     histogram_observe(&m->append, us);
     if (status != EF_OK) {
-        bool conflict = ef_status_http(status) == 409;
+        bool conflict = ef_status_describe(status)->http == 409;
         counter_add(&m->appended[conflict ? 2 : 3], (int64_t)count);
         return;
     }
@@ -372,8 +372,8 @@ static ef_status write_leases(ef__buf *out, ef_journal *journal, ef_error *err)
         live[leases.items[i].key.kind] += leases.items[i].live;
     write_family(out, "leases_held", "gauge", "Live leases, by kind.");
     for (ef_lease_kind kind = 0; st == EF_OK && kind <= EF_LEASE_RUN; kind++)
-        write_labelled(out, "leases_held", "kind", ef_str_from(ef_lease_kind_name(kind)),
-                       live[kind]);
+        write_labelled(out, "leases_held", "kind",
+                       ef_str_from(ef_name_of(EF_NAMES_LEASE_KIND, kind)), live[kind]);
     EF_RELEASE(&leases);
     return st;
 }

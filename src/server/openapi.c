@@ -125,9 +125,10 @@ static bool describe_http(int http, char *out, size_t size)
 
     out[0] = '\0';
     for (int i = EF_OK + 1; i < EF_STATUS_COUNT; i++)
-        if (ef_status_http((ef_status)i) == http && used < size)
+        if (ef_status_describe((ef_status)i)->http == http && used < size)
             used += (size_t)snprintf(out + used, size - used, "%s`%s`: %s", used ? "; " : "",
-                                     ef_status_code((ef_status)i), ef_status_message((ef_status)i));
+                                     ef_status_describe((ef_status)i)->code,
+                                     ef_status_describe((ef_status)i)->message);
     return used > 0;
 }
 

@@ -248,7 +248,7 @@ static void write_codes(ef__json_writer *w)
     ef__json_open(w, '{');
     ef__json_member_open(w, "enum", '[');
     for (int i = EF_OK + 1; i < EF_STATUS_COUNT; i++)
-        ef__json_str(w, ef_str_from(ef_status_code((ef_status)i)));
+        ef__json_str(w, ef_str_from(ef_status_describe((ef_status)i)->code));
     ef__json_close(w, ']');
     ef__json_close(w, '}');
 }

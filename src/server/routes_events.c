@@ -192,12 +192,17 @@ static ef_status show_type(ef__request *r, ef_error *err)
 static ef_status read_type(ef__request *r, ef__type_request *out, ef_error *err)
 {
     ef_status st = ef__request_read(r, out, err);
+    int intent;
 
-    if (st == EF_OK && out->intent.len > 0 && ef_intent_parse(out->intent, &out->type.intent) != 0)
-        st = ef_fail(err, EF_BAD_INPUT,
-                     "intent is '%.*s'; there are projection_and_replay, replay_only, audit_only",
-                     EF_STR_ARG(out->intent));
-    return st;
+    if (st != EF_OK || out->intent.len == 0)
+        return st;
+    intent = ef_name_find(EF_NAMES_INTENT, out->intent);
+    if (intent < 0)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "intent is '%.*s'; there are projection_and_replay, replay_only, audit_only",
+                       EF_STR_ARG(out->intent));
+    out->type.intent = (ef_intent)intent;
+    return EF_OK;
 }
 
 /* Members that the body does not have keep their values. */

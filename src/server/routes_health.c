@@ -65,7 +65,7 @@ static void check_journal(const ef__server *server, check *out)
     if (out->ok)
         describe(out, "at position %" PRId64, head.position);
     else
-        describe(out, "%s", ef_status_message(err.status));
+        describe(out, "%s", ef_status_describe(err.status)->message);
 }
 
 /* Counts several times, because workers write meanwhile: only a lasting difference is an error. */
@@ -116,7 +116,7 @@ static void check_integrity(const ef__server *server, ef_status st, int64_t unac
     out->name = "integrity";
     out->ok = !damaged && unaccounted == 0;
     if (damaged)
-        describe(out, "%s: everfold doctor --deep", ef_status_message(EF_DAMAGED));
+        describe(out, "%s: everfold doctor --deep", ef_status_describe(EF_DAMAGED)->message);
     else if (unaccounted != 0)
         describe(out, "%" PRId64 " events are unaccounted for: everfold gaps detect", unaccounted);
     else if (st != EF_OK)
@@ -137,7 +137,7 @@ static void check_views(const ef__server *server, check *out, check *integrity)
     if (st == EF_OK)
         describe(out, "%zu generations", generations);
     else
-        describe(out, "%s", ef_status_message(err.status));
+        describe(out, "%s", ef_status_describe(err.status)->message);
     check_integrity(server, st, st == EF_OK ? unaccounted : 0, integrity);
 }
 
@@ -161,7 +161,8 @@ static void check_disk(const ef__server *server, check *out)
     out->name = "disk";
     out->ok = !ef__disk_is_low(&disk);
     if (disk.free_bytes < 0)
-        describe(out, "%s", out->ok ? "not known for this store" : ef_status_message(EF_FULL));
+        describe(out, "%s",
+                 out->ok ? "not known for this store" : ef_status_describe(EF_FULL)->message);
     else
         describe(out, "%s%" PRId64 " bytes free%s",
                  ef__disk_is_full(&disk) ? "the disk is full: "
@@ -185,7 +186,8 @@ static void check_tasks(const ef__server *server, check *out)
         if (tasks[i].stalled_us > STALLED_US) {
             out->ok = false;
             describe(out, "%.15s has got nowhere for %" PRId64 " s: %s", tasks[i].name,
-                     tasks[i].stalled_us / 1000000, ef_status_message(tasks[i].last_error.status));
+                     tasks[i].stalled_us / 1000000,
+                     ef_status_describe(tasks[i].last_error.status)->message);
         }
 }
 

@@ -39,9 +39,14 @@ static ef_status read_filters(ef__rows_request *asked, const char *statuses, ef_
     query->status = status;
     if (query->stream.len > 0)
         query->any_tenant = false;
-    if (asked->status.len > 0 && ef_row_status_parse(asked->status, status) != 0)
-        return ef_fail(err, EF_BAD_INPUT, "status is '%.*s'; there are %s",
-                       EF_STR_ARG(asked->status), statuses);
+    if (asked->status.len > 0) {
+        int found = ef_name_find(EF_NAMES_ROW_STATUS, asked->status);
+
+        if (found < 0)
+            return ef_fail(err, EF_BAD_INPUT, "status is '%.*s'; there are %s",
+                           EF_STR_ARG(asked->status), statuses);
+        *status = (ef_row_status)found;
+    }
     query->partition = asked->partition.len > 0 ? partition : NULL;
     return query->partition ? ef_partition_parse(asked->partition, partition, err) : EF_OK;
 }

@@ -158,7 +158,7 @@ static ef_status answer_mistakes(ef__request *r, ef_str text, ef_error *err)
         ef__buf_add(&r->out, report.ptr, report.len);
         ef__buf_add_char(&r->out, '}');
     }
-    r->status = ef_status_http(EF_BAD_INPUT);
+    r->status = ef_status_describe(EF_BAD_INPUT)->http;
     r->type = "application/problem+json";
     ef_text_release(&report);
     return EF_OK;

@@ -26,7 +26,7 @@ static void write_sink(ef__request *r, ef__json_writer *w, ef_str name)
         return;
     }
     ef__json_open(w, '{');
-    ef__json_member_text(w, "state", ef_publisher_state_name(is[i].state));
+    ef__json_member_text(w, "state", ef_name_of(EF_NAMES_PUBLISHER_STATE, is[i].state));
     ef__json_member_int(w, "published", is[i].published);
     ef__json_key(w, "error");
     if (is[i].state == EF_PUBLISHER_RETRYING)

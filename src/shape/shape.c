@@ -334,13 +334,15 @@ void ef__problem_write(ef__json_writer *w, const ef_error *err, const char *hint
 {
     char type[96];
 
-    (void)snprintf(type, sizeof(type), "urn:everfold:problem:%s", ef_status_code(err->status));
+    (void)snprintf(type, sizeof(type), "urn:everfold:problem:%s",
+                   ef_status_describe(err->status)->code);
     ef__json_open(w, '{');
     ef__json_member_text(w, "type", type);
-    ef__json_member_text(w, "title", ef_status_message(err->status));
-    ef__json_member_int(w, "status", ef_status_http(err->status));
-    ef__json_member_text(w, "code", ef_status_code(err->status));
-    ef__json_member_text(w, "detail", err->text[0] ? err->text : ef_status_message(err->status));
+    ef__json_member_text(w, "title", ef_status_describe(err->status)->message);
+    ef__json_member_int(w, "status", ef_status_describe(err->status)->http);
+    ef__json_member_text(w, "code", ef_status_describe(err->status)->code);
+    ef__json_member_text(w, "detail",
+                         err->text[0] ? err->text : ef_status_describe(err->status)->message);
     if (err->has_numbers) {
         ef__json_member_int(w, "asked", err->asked);
         ef__json_member_int(w, "found", err->found);

@@ -20,19 +20,19 @@
     }
 #define SHAPE(name, type) const ef__shape ef__shape_##name = EF__SHAPE(name##_fields, type)
 /* The name of a value, for WORD. */
-#define WORDS(name, name_of, type)                                                                 \
+#define WORDS(name, names)                                                                         \
     static const char *name(int value)                                                             \
     {                                                                                              \
-        return name_of((type)value);                                                               \
+        return ef_name_of(names, value);                                                           \
     }
 
-WORDS(intent_word, ef_intent_name, ef_intent)
-WORDS(row_status_word, ef_row_status_name, ef_row_status)
-WORDS(run_mode_word, ef_run_mode_name, ef_run_mode)
-WORDS(run_state_word, ef_run_state_name, ef_run_state)
-WORDS(lease_kind_word, ef_lease_kind_name, ef_lease_kind)
-WORDS(worker_state_word, ef_worker_state_name, ef_worker_state)
-WORDS(trial_word, ef_trial_outcome_name, ef_trial_outcome)
+WORDS(intent_word, EF_NAMES_INTENT)
+WORDS(row_status_word, EF_NAMES_ROW_STATUS)
+WORDS(run_mode_word, EF_NAMES_RUN_MODE)
+WORDS(run_state_word, EF_NAMES_RUN_STATE)
+WORDS(lease_kind_word, EF_NAMES_LEASE_KIND)
+WORDS(worker_state_word, EF_NAMES_WORKER_STATE)
+WORDS(trial_word, EF_NAMES_TRIAL_OUTCOME)
 
 static const char *order_word(int by_log)
 {

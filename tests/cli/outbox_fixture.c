@@ -26,7 +26,7 @@ static void need(ef_status status, const ef_error *err, const char *what)
 {
     if (status == EF_OK)
         return;
-    (void)fprintf(stderr, "%s: %s: %s\n", what, ef_status_name(status), err->text);
+    (void)fprintf(stderr, "%s: %s: %s\n", what, ef_status_describe(status)->name, err->text);
     exit(1);
 }
 
@@ -51,8 +51,8 @@ static size_t read_retry_rows(const ef_claimed_batch *taken, char **words, int c
     size_t n = 0;
 
     for (int i = 0; i + 3 < count && n < RETRY_ROWS_MAX; i += 4) {
-        ef_row_status status = EF_ROW_DEAD;
-        if (ef_row_status_parse(ef_str_from(words[i + 2]), &status) != 0)
+        int status = ef_name_find(EF_NAMES_ROW_STATUS, ef_str_from(words[i + 2]));
+        if (status < 0)
             exit(2);
         for (size_t k = 0; k < taken->count; k++) {
             const ef_event *e = taken->items[k].event;

@@ -273,22 +273,17 @@ CONTRACT(the_token_of_the_longest_names_fits)
 
 CONTRACT(enums_have_words_and_words_are_read_back)
 {
-    ef_intent intent;
-    ef_row_status status;
-
-    CHECK_TEXT("audit_only", ef_intent_name(EF_INTENT_AUDIT_ONLY));
-    CHECK_INT(0, ef_intent_parse(EF_STR("replay_only"), &intent));
-    CHECK_INT(EF_INTENT_REPLAY_ONLY, intent);
-    CHECK_INT(-1, ef_intent_parse(EF_STR("never"), &intent));
-    CHECK_INT(0, ef_row_status_parse(EF_STR("  DEAD\n"), &status));
-    CHECK_INT(EF_ROW_DEAD, status);
-    CHECK_INT(-1, ef_row_status_parse(EF_STR("done"), &status));
-    CHECK_INT(-1, ef_row_status_parse(EF_STR(""), &status));
-    CHECK_TEXT("processing", ef_row_status_name(EF_ROW_PROCESSING));
-    CHECK_TEXT("run", ef_lease_kind_name(EF_LEASE_RUN));
-    CHECK_TEXT("seed", ef_run_mode_name(EF_RUN_SEED));
-    CHECK_TEXT("cancelled", ef_run_state_name(EF_RUN_CANCELLED));
-    CHECK_TEXT("unknown", ef_run_state_name((ef_run_state)99));
+    CHECK_TEXT("audit_only", ef_name_of(EF_NAMES_INTENT, EF_INTENT_AUDIT_ONLY));
+    CHECK_INT(EF_INTENT_REPLAY_ONLY, ef_name_find(EF_NAMES_INTENT, EF_STR("replay_only")));
+    CHECK_INT(-1, ef_name_find(EF_NAMES_INTENT, EF_STR("never")));
+    CHECK_INT(EF_ROW_DEAD, ef_name_find(EF_NAMES_ROW_STATUS, EF_STR("  DEAD\n")));
+    CHECK_INT(-1, ef_name_find(EF_NAMES_ROW_STATUS, EF_STR("done")));
+    CHECK_INT(-1, ef_name_find(EF_NAMES_ROW_STATUS, EF_STR("")));
+    CHECK_TEXT("processing", ef_name_of(EF_NAMES_ROW_STATUS, EF_ROW_PROCESSING));
+    CHECK_TEXT("run", ef_name_of(EF_NAMES_LEASE_KIND, EF_LEASE_RUN));
+    CHECK_TEXT("seed", ef_name_of(EF_NAMES_RUN_MODE, EF_RUN_SEED));
+    CHECK_TEXT("cancelled", ef_name_of(EF_NAMES_RUN_STATE, EF_RUN_CANCELLED));
+    CHECK_TEXT("unknown", ef_name_of(EF_NAMES_RUN_STATE, 99));
 }
 
 CONTRACT_MAIN(CASE(a_url_names_its_store), CASE(options_out_of_range_are_refused),

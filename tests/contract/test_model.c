@@ -76,7 +76,8 @@ static ef_status both(pair *p, const char *call, ef_status x, ef_status y)
 {
     if (x != y)
         print_error("operation %d, %s: %s in the model (%s), %s on the other (%s)\n", doing_number,
-                    call, ef_status_name(x), p->a.err.text, ef_status_name(y), p->b.err.text);
+                    call, ef_status_describe(x)->name, p->a.err.text, ef_status_describe(y)->name,
+                    p->b.err.text);
     CHECK_INT(x, y);
     return x;
 }

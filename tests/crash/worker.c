@@ -41,10 +41,10 @@ int report(struct worker *w, ef_status st)
 {
     if (st == EF_OK)
         return 0;
-    note(w, "e %s\n", ef_status_code(st));
-    printf("%s: %s\n", ef_status_code(st), w->err.text);
+    note(w, "e %s\n", ef_status_describe(st)->code);
+    printf("%s: %s\n", ef_status_describe(st)->code, w->err.text);
     fflush(stdout);
-    return ef_status_exit(st);
+    return ef_status_describe(st)->exit_code;
 }
 
 void make_event(int64_t seed, int64_t i, int64_t streams, int64_t pad, struct event_room *room,

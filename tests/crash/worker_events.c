@@ -67,7 +67,7 @@ ef_status append_batch(struct worker *w, struct batch *b, int64_t first, int64_t
             note_places(w, b, first, count);
             return EF_OK;
         }
-        note(w, "e %s\n", ef_status_code(st));
+        note(w, "e %s\n", ef_status_describe(st)->code);
     }
     return st;
 }
@@ -192,7 +192,7 @@ int verb_fill(struct worker *w, const struct numbers *n)
 
     while ((st = append_batch(w, b, i, n->at[1], &w->err)) == EF_OK)
         i += n->at[1];
-    printf("stopped %s\n", ef_status_code(st));
+    printf("stopped %s\n", ef_status_describe(st)->code);
     (void)verb_dump(w, n);
     printf("waiting\n");
     fflush(stdout);
@@ -203,7 +203,7 @@ int verb_fill(struct worker *w, const struct numbers *n)
         st = append_batch(w, b, i, n->at[1], &w->err);
     while (st != EF_OK && now_ms() < until_ms);
     batch_free(b);
-    printf("resumed %s\n", ef_status_code(st));
+    printf("resumed %s\n", ef_status_describe(st)->code);
     return report(w, st);
 }
 
@@ -264,12 +264,13 @@ static void use_after_fork(struct worker *w)
     int64_t token, until;
 
     printf("append %s\n",
-           ef_status_code(ef_journal_append(w->journal, &event, 1, &place, &w->err)));
+           ef_status_describe(ef_journal_append(w->journal, &event, 1, &place, &w->err))->code);
     printf("read_log %s\n",
-           ef_status_code(ef_journal_read_log(w->journal, &query, &batch, &w->err)));
+           ef_status_describe(ef_journal_read_log(w->journal, &query, &batch, &w->err))->code);
     printf("lease_acquire %s\n",
-           ef_status_code(ef__lease_acquire_one(w->journal, &key, EF_STR("child"), 1000, &token,
-                                                &until, &w->err)));
+           ef_status_describe(ef__lease_acquire_one(w->journal, &key, EF_STR("child"), 1000, &token,
+                                                    &until, &w->err))
+               ->code);
     EF_RELEASE(&batch);
     fflush(stdout);
     _exit(0);

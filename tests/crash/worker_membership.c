@@ -32,7 +32,7 @@ static void on_step(void *context, const char *task, const ef_tick *tick, const 
     s->lost += tick->lost_count;
     s->errors += error != NULL;
     if (error && s->errors == 1)
-        printf("first error %s: %s\n", ef_status_code(error->status), error->text);
+        printf("first error %s: %s\n", ef_status_describe(error->status)->code, error->text);
 }
 
 /* Signals that end it are waited for, so no thread may be met by one. Being stopped and woken ends

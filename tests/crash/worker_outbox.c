@@ -80,7 +80,7 @@ static ef_status mark(struct worker *w, const ef_claimed_batch *taken, ef_partit
             note(w, "m %d %" PRId64 "\n", p, held[p].upto);
     for (size_t i = 0; i < count; i++)
         note(w, "x %" PRId64 " %s\n", retry_rows[i].position,
-             ef_row_status_name(retry_rows[i].status));
+             ef_name_of(EF_NAMES_ROW_STATUS, retry_rows[i].status));
     return EF_OK;
 }
 
@@ -101,7 +101,7 @@ static ef_status take(struct worker *w, const ef_partition_lease *held, int64_t 
 static bool again(struct worker *w, ef_status st)
 {
     if (st != EF_OK)
-        note(w, "e %s\n", ef_status_code(st));
+        note(w, "e %s\n", ef_status_describe(st)->code);
     if (st != EF_LEASE_HELD && st != EF_LEASE_LOST)
         return false;
     (void)ef_journal_wait(w->journal, INT64_MAX - 1, 20, NULL);
@@ -150,7 +150,7 @@ int verb_hold(struct worker *w, const struct numbers *n)
         fflush(stdout);
         (void)raise(SIGSTOP);
         st = mark(w, &taken, held);
-        printf("mark %s\n", ef_status_code(st));
+        printf("mark %s\n", ef_status_describe(st)->code);
         if (ef_journal_facts(w->journal, &facts, NULL) == EF_OK)
             printf("stale_refused %" PRId64 "\n", facts.stale_refused);
     }

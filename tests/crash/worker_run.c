@@ -62,8 +62,8 @@ static int drive(struct worker *w, ef_engine *engine, const char *id, ef_run_sta
     bool good = st != EF_OK || run.items[0].state == wanted;
 
     if (!good)
-        printf("broken: run %s is %s: %.*s\n", id, ef_run_state_name(run.items[0].state),
-               EF_STR_ARG(run.items[0].error));
+        printf("broken: run %s is %s: %.*s\n", id,
+               ef_name_of(EF_NAMES_RUN_STATE, run.items[0].state), EF_STR_ARG(run.items[0].error));
     EF_RELEASE(&run);
     return good ? report(w, st) : EXIT_BROKEN;
 }
@@ -133,7 +133,7 @@ int verb_cancel(struct worker *w, const struct numbers *n)
 
     if (st == EF_OK && id[0])
         st = ef_run_cancel(w->journal, ef_str_from(id), &w->err);
-    printf("cancel %s\n", ef_status_code(st));
+    printf("cancel %s\n", ef_status_describe(st)->code);
     return st == EF_CONFLICT ? 0 : report(w, st);
 }
 

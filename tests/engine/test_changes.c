@@ -53,7 +53,8 @@ static const char *step(fixture *f, const char *projection, ef_view_place *place
     size_t at;
 
     changes_of(f, EF_STR(""), projection, place, limit, &found);
-    at = found.reset ? (size_t)snprintf(line, sizeof line, "(%s)", ef_view_reset_name(found.reset))
+    at = found.reset ? (size_t)snprintf(line, sizeof line, "(%s)",
+                                        ef_name_of(EF_NAMES_VIEW_RESET, found.reset))
                      : 0;
     line[at] = '\0';
     for (size_t i = 0; i < found.count; i++)

@@ -49,7 +49,8 @@ static void check_row(const tried *t, size_t i, const char *stream, int64_t seq,
     CHECK_TEXT(stream, t->rows[i].stream);
     CHECK_INT(seq, t->rows[i].seq);
     CHECK_INT(version, t->rows[i].version);
-    CHECK_TEXT(ef_trial_outcome_name(outcome), ef_trial_outcome_name(t->rows[i].outcome));
+    CHECK_TEXT(ef_name_of(EF_NAMES_TRIAL_OUTCOME, outcome),
+               ef_name_of(EF_NAMES_TRIAL_OUTCOME, t->rows[i].outcome));
 }
 
 /* Streams s and u have a bad event each, and good ones before and behind; t has none. */

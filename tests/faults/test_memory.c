@@ -312,7 +312,7 @@ static bool make_call(run *r, size_t i)
     if (st == EF_OK)
         return true;
     if (st != EF_NO_MEMORY || r->err.status != st || !r->err.text[0])
-        return say(r, CALLS[i].name, r->err.text[0] ? r->err.text : ef_status_name(st));
+        return say(r, CALLS[i].name, r->err.text[0] ? r->err.text : ef_status_describe(st)->name);
     if (!memory_has_failed())
         return say(r, CALLS[i].name, "it said that memory ran out, and none had");
     (void)memory_disarm();

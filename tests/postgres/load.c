@@ -91,7 +91,7 @@ static void api_append(writer *w, int event)
     if (st == EF_UNSURE && alone) /* without an id of its own it cannot be repeated */
         atomic_fetch_or(seen_of(w->number, event), 8);
     else if (st != EF_OK)
-        WRONG("append of %s: %s: %s", id, ef_status_name(st), err.text);
+        WRONG("append of %s: %s: %s", id, ef_status_describe(st)->name, err.text);
     else
         atomic_fetch_or(seen_of(w->number, event), 1);
     atomic_fetch_add(&committed, st == EF_OK);
@@ -216,7 +216,7 @@ static void *reader(void *context)
         ef_status st = ef_journal_read_log(journal, &query, &batch, &err);
 
         if (st != EF_OK && st != EF_BUSY)
-            WRONG("reading: %s: %s", ef_status_name(st), err.text);
+            WRONG("reading: %s: %s", ef_status_describe(st)->name, err.text);
         for (size_t i = 0; st == EF_OK && i < batch.count; i++)
             look_at(&batch.events[i], &position, seqs);
         if (st == EF_OK && batch.count == 0 && last)
@@ -264,7 +264,7 @@ static void *folder(void *context)
 
         until = !written ? 0 : until ? until : time(NULL) + GIVE_UP_S;
         if ((st != EF_OK && st != EF_BUSY && st != EF_UNSURE) || tick.failed)
-            WRONG("folding: %s: %s", ef_status_name(st), err.text);
+            WRONG("folding: %s: %s", ef_status_describe(st)->name, err.text);
         if (until && time(NULL) > until)
             WRONG("folding does not come to an end: %s", err.text);
         over = written && st == EF_OK && !tick.more && tick.backoff_ms == 0 &&

@@ -233,7 +233,8 @@ static void change_partitions(sim_world *sim, sim_actor *actor)
 
     actor_enter(actor);
     st = ef_partition_sync(&actor->journal.base, &change, &changed, &err);
-    sim_note(sim, "%s wants %d partitions: %s", actor->name, (int)change.count, ef_status_name(st));
+    sim_note(sim, "%s wants %d partitions: %s", actor->name, (int)change.count,
+             ef_status_describe(st)->name);
     actor_leave(actor, "partition sync", st == EF_EXISTS ? EF_OK : st, &err);
 }
 
@@ -346,7 +347,8 @@ static void steal_lease(sim_world *sim)
     ef_status st = ef__lease_acquire_one(&actor->journal.base, &key, ef_str_from(actor->name),
                                          sim->lease_ms / 2, &token, NULL, NULL);
 
-    sim_note(sim, "%s takes partition %d: %s", actor->name, (int)key.partition, ef_status_name(st));
+    sim_note(sim, "%s takes partition %d: %s", actor->name, (int)key.partition,
+             ef_status_describe(st)->name);
 }
 
 static void jump(sim_world *sim)

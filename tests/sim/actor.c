@@ -81,7 +81,7 @@ void actor_leave(sim_actor *actor, const char *what, ef_status st, const ef_erro
     actor->folds_inline = false;
     if (!sim_failed(sim) && (never_right(st) || (st != EF_OK && !actor->disturbed)))
         oracle_wrong(&sim->oracle, "%s of %s answered %s: %s", what, actor->name,
-                     ef_status_name(st), err->text);
+                     ef_status_describe(st)->name, err->text);
     if (!actor->crashed)
         return;
     if (actor->engine)
@@ -143,7 +143,7 @@ void actor_tick(sim_actor *actor)
     actor_enter(actor);
     st = run_tick(actor, &tick, &err);
     sim_note(sim, "%s ticked: %s, applied %d, failed %d, caught up %d, owns %d%s", actor->name,
-             ef_status_name(st), (int)tick.applied, (int)tick.failed, (int)tick.caught_up,
+             ef_status_describe(st)->name, (int)tick.applied, (int)tick.failed, (int)tick.caught_up,
              (int)tick.owned_count, actor->crashed ? ", crashed" : "");
     actor_leave(actor, "a tick", st, &err);
 }

@@ -221,7 +221,7 @@ void mail_begin(sim_world *sim)
     if (st == EF_OK)
         st = ef_publisher_set(sim->journal, &publisher, NULL);
     if (st != EF_OK)
-        oracle_wrong(&sim->oracle, "there is no publisher: %s", ef_status_name(st));
+        oracle_wrong(&sim->oracle, "there is no publisher: %s", ef_status_describe(st)->name);
 }
 
 bool mail_is_of(ef_str lane)
@@ -275,8 +275,8 @@ void mail_acknowledged(sim_world *sim, const char *who, const ef_partition_lease
         const stored_lease *lease = NULL;
         char key[64];
 
-        (void)snprintf(key, sizeof key, "%s " LANE "/%d", ef_lease_kind_name(EF_LEASE_PUBLISHER),
-                       (int)held[i].partition);
+        (void)snprintf(key, sizeof key, "%s " LANE "/%d",
+                       ef_name_of(EF_NAMES_LEASE_KIND, EF_LEASE_PUBLISHER), (int)held[i].partition);
         for (int l = 0; l < sim->oracle.leases.count && !lease; l++)
             if (strcmp(sim->oracle.leases.items[l].key, key) == 0)
                 lease = &sim->oracle.leases.items[l];

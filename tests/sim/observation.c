@@ -257,7 +257,8 @@ void observe_leases(sim_world *sim, const sim_call *request)
     for (size_t i = 0; st == EF_OK && i < list.count && i < LOOK_LEASES; i++) {
         const ef_lease *lease = &list.items[i];
         stored_lease *l = &out->items[out->count++];
-        (void)snprintf(l->key, sizeof l->key, "%s %.*s/%d", ef_lease_kind_name(lease->key.kind),
+        (void)snprintf(l->key, sizeof l->key, "%s %.*s/%d",
+                       ef_name_of(EF_NAMES_LEASE_KIND, lease->key.kind),
                        EF_STR_ARG(lease->key.name), (int)lease->key.partition);
         l->partition = lease->key.kind == EF_LEASE_PARTITION ? lease->key.partition : -1;
         copy_text(sim, l->owner, sizeof l->owner, lease->holder);

@@ -41,7 +41,7 @@ static ef_status fault(sim_actor *actor, const char *call, ef_status st, const c
 {
     actor->disturbed = true;
     actor->sim->faults++;
-    sim_note(actor->sim, "  %s %s: %s, %s", actor->name, call, what, ef_status_name(st));
+    sim_note(actor->sim, "  %s %s: %s, %s", actor->name, call, what, ef_status_describe(st)->name);
     return ef_fail(err, st, "simulated at %s: %s", call, what);
 }
 

@@ -287,7 +287,7 @@ static ef_status proxy_mark(ef_journal *journal, void *connection, const ef__ack
     st = do_mark(actor->sim, mark, err);
     a.refused = st != EF_OK;
     sim_note(actor->sim, "  %s mark of lane %.*s, %zu exceptions: %s", actor->name,
-             EF_STR_ARG(mark->lane), mark->retry_row_count, ef_status_name(st));
+             EF_STR_ARG(mark->lane), mark->retry_row_count, ef_status_describe(st)->name);
     if (st == EF_OK && mail_is_of(mark->lane))
         mail_acknowledged(actor->sim, actor->name, mark->held, mark->held_count);
     else if (st == EF_OK)

@@ -202,7 +202,8 @@ static void note_commit(const sim_actor *actor, const sim_call *request, ef_stat
         used +=
             (size_t)snprintf(tokens + used, sizeof tokens - used, "%s%s token %d", i ? ", " : "",
                              request->fences[i].scope, (int)request->fences[i].token);
-    sim_note(actor->sim, "  %s commit under %s: %s", actor->name, tokens, ef_status_name(st));
+    sim_note(actor->sim, "  %s commit under %s: %s", actor->name, tokens,
+             ef_status_describe(st)->name);
 }
 
 static ef_status proxy_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)

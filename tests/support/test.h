@@ -49,8 +49,8 @@
         ef_status check_st = (call);                                                               \
         const ef_error *check_err = (err);                                                         \
         if (check_st != (expected))                                                                \
-            print_error("%s: %s, not %s: %s\n", #call, ef_status_name(check_st), #expected,        \
-                        check_err ? check_err->text : "");                                         \
+            print_error("%s: %s, not %s: %s\n", #call, ef_status_describe(check_st)->name,         \
+                        #expected, check_err ? check_err->text : "");                              \
         assert_int_equal((expected), check_st);                                                    \
     } while (0)
 

@@ -69,7 +69,7 @@ static void note(actor *a, int line, const char *what, ef_status st)
         return;
     pthread_mutex_lock(&a->s->lock);
     (void)snprintf(a->s->first_failure, sizeof a->s->first_failure, "line %d: %s: %s (%.400s)",
-                   line, what, ef_status_name(st), a->err.text);
+                   line, what, ef_status_describe(st)->name, a->err.text);
     pthread_mutex_unlock(&a->s->lock);
 }
 

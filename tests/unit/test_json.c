@@ -36,7 +36,7 @@ static void check_text(ef_status expected, ef_str text)
 
     if (st != expected)
         fail_msg("'%.*s': %s: %s", (int)(text.len < 200 ? text.len : 200), text.ptr,
-                 ef_status_name(st), err.text);
+                 ef_status_describe(st)->name, err.text);
 }
 
 static void check_texts(ef_status expected, const char *const *texts, size_t count)

@@ -234,7 +234,8 @@ static void compare(ef_str text, uint64_t seed, tally *counts)
         counts->set_aside++;
     else if ((st == EF_OK) != (theirs != NULL))
         fail_msg("seed %llu: ours: %s %s; jansson: %s\n%.*s", (unsigned long long)seed,
-                 ef_status_name(st), err.text, theirs ? "ok" : error.text, EF_STR_ARG(text));
+                 ef_status_describe(st)->name, err.text, theirs ? "ok" : error.text,
+                 EF_STR_ARG(text));
     else if (theirs && !same_tree(ours, theirs))
         fail_msg("seed %llu: another tree\n%.*s", (unsigned long long)seed, EF_STR_ARG(text));
     else

@@ -11,9 +11,9 @@ TEST(every_status_has_a_name_a_code_and_a_message)
 {
     for (int i = 0; i < EF_STATUS_COUNT; i++) {
         ef_status status = (ef_status)i;
-        CHECK(strncmp(ef_status_name(status), "EF_", 3) == 0);
-        CHECK(strlen(ef_status_code(status)) >= 2);
-        CHECK(strlen(ef_status_message(status)) >= 2);
+        CHECK(strncmp(ef_status_describe(status)->name, "EF_", 3) == 0);
+        CHECK(strlen(ef_status_describe(status)->code) >= 2);
+        CHECK(strlen(ef_status_describe(status)->message) >= 2);
     }
 }
 
@@ -22,9 +22,9 @@ TEST(no_two_statuses_share_a_name_a_code_or_a_message)
     for (int i = 0; i < EF_STATUS_COUNT; i++) {
         for (int j = 0; j < i; j++) {
             ef_status a = (ef_status)i, b = (ef_status)j;
-            CHECK(strcmp(ef_status_name(a), ef_status_name(b)) != 0);
-            CHECK(strcmp(ef_status_code(a), ef_status_code(b)) != 0);
-            CHECK(strcmp(ef_status_message(a), ef_status_message(b)) != 0);
+            CHECK(strcmp(ef_status_describe(a)->name, ef_status_describe(b)->name) != 0);
+            CHECK(strcmp(ef_status_describe(a)->code, ef_status_describe(b)->code) != 0);
+            CHECK(strcmp(ef_status_describe(a)->message, ef_status_describe(b)->message) != 0);
         }
     }
 }
@@ -32,7 +32,7 @@ TEST(no_two_statuses_share_a_name_a_code_or_a_message)
 TEST(codes_are_small_letters_and_underscores)
 {
     for (int i = 0; i < EF_STATUS_COUNT; i++) {
-        const char *code = ef_status_code((ef_status)i);
+        const char *code = ef_status_describe((ef_status)i)->code;
         CHECK_INT(strlen(code), strspn(code, "abcdefghijklmnopqrstuvwxyz_"));
     }
 }
@@ -40,7 +40,7 @@ TEST(codes_are_small_letters_and_underscores)
 TEST(only_ok_exits_with_0_and_all_exit_codes_are_documented_ones)
 {
     for (int i = 0; i < EF_STATUS_COUNT; i++) {
-        int code = ef_status_exit((ef_status)i);
+        int code = ef_status_describe((ef_status)i)->exit_code;
         CHECK((code == 0) == (i == EF_OK));
         CHECK(code >= 0 && code <= 6);
     }
@@ -49,7 +49,7 @@ TEST(only_ok_exits_with_0_and_all_exit_codes_are_documented_ones)
 TEST(only_ok_is_a_success_in_http)
 {
     for (int i = 0; i < EF_STATUS_COUNT; i++) {
-        int http = ef_status_http((ef_status)i);
+        int http = ef_status_describe((ef_status)i)->http;
         CHECK((http < 300) == (i == EF_OK));
         CHECK(http >= 200 && http < 600);
     }
@@ -58,24 +58,24 @@ TEST(only_ok_is_a_success_in_http)
 TEST(only_ok_lets_the_caller_continue)
 {
     for (int i = 0; i < EF_STATUS_COUNT; i++)
-        CHECK((ef_status_next((ef_status)i) == EF_NEXT_CONTINUE) == (i == EF_OK));
+        CHECK((ef_status_describe((ef_status)i)->next == EF_NEXT_CONTINUE) == (i == EF_OK));
 }
 
 TEST(a_row_of_the_table_reads_as_it_is_written)
 {
-    CHECK_TEXT("EF_LEASE_LOST", ef_status_name(EF_LEASE_LOST));
-    CHECK_TEXT("lease_lost", ef_status_code(EF_LEASE_LOST));
-    CHECK_TEXT("lease lost", ef_status_message(EF_LEASE_LOST));
-    CHECK_INT(EF_NEXT_ABANDON, ef_status_next(EF_LEASE_LOST));
-    CHECK_INT(4, ef_status_exit(EF_LEASE_LOST));
-    CHECK_INT(409, ef_status_http(EF_LEASE_LOST));
+    CHECK_TEXT("EF_LEASE_LOST", ef_status_describe(EF_LEASE_LOST)->name);
+    CHECK_TEXT("lease_lost", ef_status_describe(EF_LEASE_LOST)->code);
+    CHECK_TEXT("lease lost", ef_status_describe(EF_LEASE_LOST)->message);
+    CHECK_INT(EF_NEXT_ABANDON, ef_status_describe(EF_LEASE_LOST)->next);
+    CHECK_INT(4, ef_status_describe(EF_LEASE_LOST)->exit_code);
+    CHECK_INT(409, ef_status_describe(EF_LEASE_LOST)->http);
 }
 
 TEST(a_status_that_is_not_in_the_table_stops_the_caller)
 {
-    CHECK_TEXT("unknown", ef_status_code(EF_STATUS_COUNT));
-    CHECK_INT(EF_NEXT_STOP, ef_status_next((ef_status)-1));
-    CHECK_INT(1, ef_status_exit((ef_status)1000));
+    CHECK_TEXT("unknown", ef_status_describe(EF_STATUS_COUNT)->code);
+    CHECK_INT(EF_NEXT_STOP, ef_status_describe((ef_status)-1)->next);
+    CHECK_INT(1, ef_status_describe((ef_status)1000)->exit_code);
 }
 
 TEST(fail_returns_the_status_and_fills_in_the_error)

@@ -17,7 +17,7 @@ static char ids[VIEWS][24], data[VIEWS][64], keys[VIEWS][24];
 
 static int fail(const char *what, const ef_error *err)
 {
-    fprintf(stderr, "%s: %s: %s\n", what, ef_status_name(err->status), err->text);
+    fprintf(stderr, "%s: %s: %s\n", what, ef_status_describe(err->status)->name, err->text);
     return 1;
 }
 

@@ -29,7 +29,8 @@ static bool fails(counter *c, ef_status st, const ef_error *err)
 {
     if (st == EF_OK)
         return false;
-    (void)snprintf(c->message, sizeof c->message, "%s: %s", ef_status_name(st), err->text);
+    (void)snprintf(c->message, sizeof c->message, "%s: %s", ef_status_describe(st)->name,
+                   err->text);
     c->failed = true;
     return true;
 }
@@ -459,7 +460,7 @@ static const char *outcome(fixture *t, int64_t g, const ef__filter *filter)
     ef_str copy;
     ef_status st = ef__query_run(t->views, &query, &page, &t->err);
 
-    ef__buf_printf(&text, "%s %s:", ef_status_name(st), st == EF_OK ? "" : t->err.text);
+    ef__buf_printf(&text, "%s %s:", ef_status_describe(st)->name, st == EF_OK ? "" : t->err.text);
     for (size_t i = 0; st == EF_OK && i < page.count; i++)
         ef__buf_printf(&text, " %.*s", EF_STR_ARG(page.rows[i].id));
     copy = ef__arena_copy(&t->arena, ef__buf_str(&text));
@@ -481,7 +482,8 @@ static void check_fails_alike(fixture *t, const char *data, const char *where, e
     put_view(&memory, same, "", "v", data);
     here = outcome(t, g, filter);
     CHECK_TEXT(outcome(&memory, same, filter), here);
-    if (strncmp(here, ef_status_name(expected), strlen(ef_status_name(expected))) != 0)
+    if (strncmp(here, ef_status_describe(expected)->name,
+                strlen(ef_status_describe(expected)->name)) != 0)
         fail_msg("%s: %s", where, here);
     fixture_close(&memory);
     ef__filter_close(filter);

@@ -329,9 +329,9 @@ void sq_damage_record(sq_headfile *head, const char *path, const ef_journal_opti
 {
     sq_damage damage = {.damage = {.found_us = options->clock->wall_us(options->clock->context)},
                         .at_open = at_open};
-    ef_str text =
-        ef__utf8_cut(ef_str_from(err && err->text[0] ? err->text : ef_status_message(EF_DAMAGED)),
-                     sizeof damage.damage.text - 1);
+    ef_str text = ef__utf8_cut(
+        ef_str_from(err && err->text[0] ? err->text : ef_status_describe(EF_DAMAGED)->message),
+        sizeof damage.damage.text - 1);
 
     if (options->archive ||
         (head->fd < 0 && sq_headfile_open(head, path, false, true, NULL) != EF_OK))
