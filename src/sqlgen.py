@@ -369,7 +369,7 @@ class Sqlite(Writer):
 class Postgres(Writer):
     """The functions of a back end on src/postgres/rows.h."""
 
-    MARK, ROWS, BYTES, NOT_NULL = r"\$", "ef__pg_rows", "ef__pg_rows_bytes(rows", "!ef__pg_rows_null(rows, %d)"
+    MARK, ROWS, BYTES, NOT_NULL = r"\$", "ef__pg_rows", "ef__pg_rows_bytes(rows", "!ef__pg_null(rows->result, rows->at, %d)"
     PREAMBLE = """
  * send_NAME     sends a statement, whose result has to be received
  * run_NAME      runs a statement without rows; out_changed may be NULL
@@ -380,7 +380,7 @@ class Postgres(Writer):
  * each_NAME     reads the rows, which next_NAME returns one by one; see ef__pg_rows
  * Arrays are filled by the caller, and released by all of these. Texts of rows are copied into the
  * arena; those of each_NAME with the arena NULL are borrowed until ef__pg_rows_end."""
-    READ = {"int": "ef__pg_rows_int(rows, %d)", "bool": "ef__pg_rows_bool(rows, %d)",
+    READ = {"int": "ef__pg_int(rows->result, rows->at, %d)", "bool": "ef__pg_bool(rows->result, rows->at, %d)",
             "text": "ef__pg_rows_text(rows, %d)", "blob": "ef__pg_rows_text(rows, %d)"}
     ELEMENTS = {"int[]": "INT", "text[]": "TEXT", "blob[]": "BYTES"}
 

@@ -3,8 +3,6 @@
  */
 #include "conn.h"
 
-#include "pool_priv.h"
-
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

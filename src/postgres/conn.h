@@ -32,7 +32,7 @@ typedef struct ef__pg_statements {
     const char *const *sql;
     const char *const *names;
     int count;
-    char *text; /* of a copy (schema.h): the memory that `sql` points into */
+    char *text; /* of a copy (pool.h): the memory that `sql` points into */
 } ef__pg_statements;
 
 #define EF__PG_SENT_MAX                                                                            \
@@ -101,6 +101,23 @@ ef_status ef__pg_exec(ef__pg_conn *conn, const char *sql, ef_error *err);
 /* As ef__pg_query, for SQL that is built at run time. */
 ef_status ef__pg_query_text(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
                             PGresult **out, ef_error *err);
+
+/* For the pool and its transactions.
+ *
+As ef__pg_send, for SQL without a name. */
+ef_status ef__pg_send_text(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
+                           ef_error *err);
+/* The same; its result is discarded. */
+ef_status ef__pg_send_discarding(ef__pg_conn *conn, const char *sql, const ef__pg_params *params,
+                                 ef_error *err);
+/* Sends the settings of a transaction that writes: lock_timeout and
+ * idle_in_transaction_session_timeout, in milliseconds as texts, and whether its commit may be lost
+ * in a crash. The result is discarded. */
+ef_status ef__pg_send_settings(ef__pg_conn *conn, const ef__pg_params *params, ef_error *err);
+/* Prepares that statement, because parsing costs more than running it. */
+ef_status ef__pg_prepare_settings(ef__pg_conn *conn, ef_error *err);
+/* Receives all outstanding results, and returns the last. */
+ef_status ef__pg_receive_last(ef__pg_conn *conn, PGresult **out, ef_error *err);
 
 /* LISTEN on a channel, and wait for a NOTIFY: a hint that can be lost. */
 ef_status ef__pg_listen(ef__pg_conn *conn, const char *channel, ef_error *err);

@@ -1,19 +1,110 @@
 /*
- * migrate.c - see pool.h.
+ * migrate.c - see pool.h: migrations, and statements with the configured schema names.
+ *
+ * The .sql files use the schemas `everfold` (the journal, and objects that both parts share) and
+ * `everfold_views`. Both words are replaced by the configured names wherever they are a whole word:
+ * in qualified names and in the name of the channel. So two journals in one database share neither.
+ * The setting everfold.tenant keeps its name.
  *
  * A migration is a script of many statements. ground.sql creates everfold.migration and locks it to
  * the end of the transaction, so migrations exclude each other. When two processes open a new
  * database at once, the CREATE TABLE of one fails, and it starts again.
  */
-#include "pool_priv.h"
+#include "pool.h"
 
 #include "ground.h" /* generated from ground.sql: GROUND */
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const char AFTER_MIGRATION[] = "SELECT everfold.tenants_still_apart();\n";
 
+#define JOURNAL_WORD "everfold"
+#define VIEWS_WORD "everfold_views"
+#define TENANT_SETTING ".tenant'" /* after JOURNAL_WORD: a quoted setting, not a table */
 #define TEXT_BYTES_MAX (1 << 20)
+#define STATEMENTS_BYTES_MAX (4 << 20)
+
+/* --- schemas ---------------------------------------------------------------------------------- */
+
+static bool is_word_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static size_t word_length(const char *at)
+{
+    size_t n = 0;
+
+    while (is_word_char(at[n]))
+        n++;
+    return n;
+}
+
+/* The replacement of a word; NULL: none. */
+static const char *word_for(const ef__schema_names *names, const char *word, size_t length)
+{
+    if (length == strlen(VIEWS_WORD) && memcmp(word, VIEWS_WORD, length) == 0)
+        return names->views;
+    if (length == strlen(JOURNAL_WORD) && memcmp(word, JOURNAL_WORD, length) == 0 &&
+        strncmp(word + length, TENANT_SETTING, strlen(TENANT_SETTING)) != 0)
+        return names->journal;
+    return NULL;
+}
+
+/* Appends `sql` with the schemas of `names`. False: out of memory. */
+static bool add_with_schemas(ef__buf *out, const ef__schema_names *names, const char *sql)
+{
+    for (const char *at = sql; *at;) {
+        size_t length = word_length(at);
+        const char *other = length ? word_for(names, at, length) : NULL;
+
+        if (length == 0)
+            length = 1;
+        if (other)
+            (void)ef__buf_add_text(out, other);
+        else
+            (void)ef__buf_add(out, at, length);
+        at += length;
+    }
+    return !out->failed;
+}
+
+ef_status ef__pg_statements_copy(ef__pg_statements *out, const ef__pg_statements *from,
+                                 const ef__schema_names *names, ef_error *err)
+{
+    const char **sql = calloc((size_t)from->count + 1, sizeof *sql);
+    size_t *starts = calloc((size_t)from->count + 1, sizeof *starts);
+    ef__buf text = EF__BUF_INIT(STATEMENTS_BYTES_MAX);
+    bool done = sql && starts;
+
+    for (int i = 0; done && i < from->count; i++) {
+        starts[i] = text.len;
+        done = add_with_schemas(&text, names, from->sql[i]) && ef__buf_add(&text, "", 1);
+    }
+    for (int i = 0; done && i < from->count; i++)
+        sql[i] = text.ptr + starts[i];
+    free(starts);
+    if (!done) {
+        free(sql);
+        ef__buf_release(&text);
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for statements");
+    }
+    *out = (ef__pg_statements){
+        .sql = sql, .names = from->names, .count = from->count, .text = text.ptr};
+    return EF_OK;
+}
+
+void ef__pg_statements_release(ef__pg_statements *statements)
+{
+    free(statements->text);
+    free((void *)statements->sql);
+    *statements = (ef__pg_statements){0};
+}
+
+/* --- migrations ------------------------------------------------------------------------------- */
 
 typedef struct migration {
     const ef__schema_names *schemas;
@@ -27,7 +118,7 @@ typedef struct migration {
 static ef_status exec_text(const migration *m, ef__pg_conn *conn, const char *sql, ef_error *err)
 {
     ef__buf text = EF__BUF_INIT(TEXT_BYTES_MAX);
-    ef_status st = ef__pg_schema_add(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
+    ef_status st = add_with_schemas(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
                        ? ef__pg_exec(conn, text.ptr, err)
                        : ef_fail(err, EF_NO_MEMORY, "out of memory for a migration");
 
@@ -39,7 +130,7 @@ static ef_status query_text(const migration *m, ef__pg_conn *conn, const char *s
                             const ef__pg_params *params, PGresult **out, ef_error *err)
 {
     ef__buf text = EF__BUF_INIT(TEXT_BYTES_MAX);
-    ef_status st = ef__pg_schema_add(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
+    ef_status st = add_with_schemas(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
                        ? ef__pg_query_text(conn, text.ptr, params, out, err)
                        : ef_fail(err, EF_NO_MEMORY, "out of memory for a migration");
 
@@ -135,14 +226,14 @@ static bool add_migrations(const ef__schema_names *schemas, const char *part,
                            const char *const *migrations, int count, ef__buf *out)
 {
     (void)ef__buf_add_text(out, "BEGIN;\nSET LOCAL search_path = " EF__PG_SEARCH_PATH ";\n");
-    (void)ef__pg_schema_add(out, schemas, GROUND);
+    (void)add_with_schemas(out, schemas, GROUND);
     for (int i = 0; i < count; i++) {
         (void)ef__buf_printf(out, "\n-- %s, migration %d\n", part, i + 1);
-        (void)ef__pg_schema_add(out, schemas, migrations[i]);
+        (void)add_with_schemas(out, schemas, migrations[i]);
         (void)ef__buf_printf(out, "INSERT INTO %s.migration(part, number) VALUES ('%s', %d);\n",
                              schemas->journal, part, i + 1);
     }
-    (void)ef__pg_schema_add(out, schemas, AFTER_MIGRATION);
+    (void)add_with_schemas(out, schemas, AFTER_MIGRATION);
     return ef__buf_add_text(out, "COMMIT;\n");
 }
 

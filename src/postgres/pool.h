@@ -9,8 +9,9 @@
 #ifndef EF_POSTGRES_POOL_H
 #define EF_POSTGRES_POOL_H
 
+#include "../base/buf.h"
+#include "../base/schema_name.h"
 #include "conn.h"
-#include "schema.h"
 
 #include <everfold/log.h>
 
@@ -116,5 +117,11 @@ ef_status ef__pg_migrated(ef__pg_pool *pool, const char *part, int *out, ef_erro
 /* The migrations as a script to run by hand; `url` has the names of the schemas. */
 ef_status ef__pg_migration_text(const char *url, const char *part, const char *const *migrations,
                                 int count, ef__buf *out, ef_error *err);
+
+/* Copies all statements of a back end, with the configured schemas. The copy owns its SQL and
+ * shares the statement names. */
+ef_status ef__pg_statements_copy(ef__pg_statements *out, const ef__pg_statements *from,
+                                 const ef__schema_names *names, ef_error *err);
+void ef__pg_statements_release(ef__pg_statements *statements);
 
 #endif

@@ -95,21 +95,6 @@ ef_status ef__pg_rows_end(ef__pg_rows *rows)
     return rows->status;
 }
 
-int64_t ef__pg_rows_int(const ef__pg_rows *rows, int column)
-{
-    return ef__pg_int(rows->result, rows->at, column);
-}
-
-bool ef__pg_rows_bool(const ef__pg_rows *rows, int column)
-{
-    return ef__pg_bool(rows->result, rows->at, column);
-}
-
-bool ef__pg_rows_null(const ef__pg_rows *rows, int column)
-{
-    return ef__pg_null(rows->result, rows->at, column);
-}
-
 ef_str ef__pg_rows_text(ef__pg_rows *rows, int column)
 {
     ef_str text = ef__pg_str(rows->result, rows->at, column);

@@ -68,11 +68,8 @@ void *ef__pg_rows_items(ef__pg_rows *rows, size_t size);
 /* Releases the result. The status of the whole reading; must be called. */
 ef_status ef__pg_rows_end(ef__pg_rows *rows);
 
-/* Columns of the row. */
-int64_t ef__pg_rows_int(const ef__pg_rows *rows, int column);
-bool ef__pg_rows_bool(const ef__pg_rows *rows, int column);
-bool ef__pg_rows_null(const ef__pg_rows *rows, int column);
-ef_str ef__pg_rows_text(ef__pg_rows *rows, int column); /* bytea too */
+/* A text or bytea of the row. */
+ef_str ef__pg_rows_text(ef__pg_rows *rows, int column);
 /* Copies a value of exactly `size` bytes; another one is read as zeros. */
 void ef__pg_rows_bytes(const ef__pg_rows *rows, int column, void *out, size_t size);
 

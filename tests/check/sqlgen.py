@@ -123,7 +123,7 @@ class Generator(unittest.TestCase):
                              "-- name: c\n-- rows: by hand\nSELECT id FROM t;\n", "--postgres")
         self.assertIn("ef__pg_rows p_each_a(ef__pg_on on, ef_error *err);", h)
         self.assertIn("bool p_next_a(ef__pg_rows *rows, struct p_a_row *out);", h)
-        self.assertIn(".has_id = !ef__pg_rows_null(rows, 0),", c)
+        self.assertIn(".has_id = !ef__pg_null(rows->result, rows->at, 0),", c)
         self.assertIn("p_list_b(ef__pg_on on, ef__arena *arena, const ef_x **out, size_t *out_count, ef_error *err);", h)
         self.assertIn("ef__pg_rows p_each_c(ef__pg_on on, ef_error *err);", h)
         self.assertNotIn("p_next_c", h)

@@ -114,15 +114,15 @@ static ef_status set_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
-                      ef_error *err)
+static ef_status lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
+                          ef_error *err)
 {
     set_job job = {lane, expected};
 
     return pg_write_idempotent(pg_store_of(journal), set_work, &job, err);
 }
 
-ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
+static ef_status lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
 {
     return pj_list_lane_in_order(pg_on_pool(pg_store_of(journal)), &out->room->arena, &out->items,
                                  &out->count, err);
@@ -162,8 +162,8 @@ static ef_status drop_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st == EF_OK ? pj_send_lane_clear(conn, lane.id, err) : st;
 }
 
-ef_status pg_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
-                       ef_error *err)
+static ef_status lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
+                           ef_error *err)
 {
     lane_job job = {
         .store = pg_store_of(journal), .lane = lane, .discard = discard, .out = out_rows};
@@ -212,8 +212,8 @@ static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
                                   job->out, err);
 }
 
-ef_status pg_published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                             size_t limit, int64_t *out_count, ef_error *err)
+static ef_status published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                 size_t limit, int64_t *out_count, ef_error *err)
 {
     return write_under_lease(journal, purge_work, lane, held, limit, out_count, err);
 }
@@ -273,15 +273,15 @@ static ef_status requeue_work(void *context, ef__pg_conn *conn, ef_error *err)
     return ef__pg_rows_end(&rows);
 }
 
-ef_status pg_published_requeue(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                               size_t limit, int64_t *out_count, ef_error *err)
+static ef_status published_requeue(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
+                                   size_t limit, int64_t *out_count, ef_error *err)
 {
     /* A repeated commit requeues further rows, and none is lost. */
     return write_under_lease(journal, requeue_work, lane, held, limit, out_count, err);
 }
 
-ef_status pg_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
-                             ef_error *err)
+static ef_status published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
+                                 ef_error *err)
 {
     struct pj_published_count_row row = {0};
     bool found;
@@ -296,3 +296,38 @@ ef_status pg_published_count(ef_journal *journal, ef_str lane, size_t most, int6
         *out_count = row.count;
     return st;
 }
+
+/* --- retry rows ------------------------------------------------------------------------------- */
+
+static ef_status outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
+{
+    *out = false;
+    return pj_one_outbox_has_work(pg_on_log(pg_store_of(journal)), out, NULL, err);
+}
+
+static ef_status retry_streams(ef_journal *journal, const ef__retry_query *query,
+                               ef__retry_stream_list *out, ef_error *err)
+{
+    ef__pg_on on = pg_on_log(pg_store_of(journal));
+    ef__arena *arena = &out->room->arena;
+
+    if (query->stream.len)
+        return pj_list_retry_stream(on, query, arena, &out->items, &out->count, err);
+    return pj_list_retry_streams(on, query, arena, &out->items, &out->count, err);
+}
+
+const ef__outbox_ops pg_outbox_ops = {
+    .lane_set = lane_set,
+    .lane_ls = lane_ls,
+    .lane_drop = lane_drop,
+    .published_purge = published_purge,
+    .published_requeue = published_requeue,
+    .published_count = published_count,
+    .claim = pg_claim,
+    .ack = pg_ack,
+    .ls = pg_outbox_ls,
+    .summarise = pg_outbox_summarise,
+    .has_work = outbox_has_work,
+    .retry_streams = retry_streams,
+    .revise = pg_revise,
+};

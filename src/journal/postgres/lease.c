@@ -2,6 +2,9 @@
  * lease.c - leases, workers with their heartbeats, and counters per minute on PostgreSQL: the rules
  * of core/lease_rule.h, by the server clock, on locked rows. A write locks the row of its lease, so
  * that it cannot be taken over before the commit.
+ *
+ * The number of partitions is changed under the locks of appends and retry rows, so no row is added
+ * to a partition that is being removed.
  */
 #include "store.h"
 
@@ -230,8 +233,8 @@ static ef_status send_throughput(ef__pg_conn *conn, const ef_throughput *minutes
                                    err);
 }
 
-ef_status pg_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
-                           ef_error *err)
+static ef_status throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
+                               ef_error *err)
 {
     return pj_list_throughput_all(pg_on_pool(pg_store_of(journal)), from_us, &out->room->arena,
                                   &out->items, &out->count, err);
@@ -261,8 +264,8 @@ static ef_status many_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                        const ef__heartbeat *beat, ef_error *err)
+static ef_status lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
+                            const ef__heartbeat *beat, ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
     ef_error refusal = EF_ERROR_INIT;
@@ -280,8 +283,8 @@ ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
 
 /* --- leases and workers in lists -------------------------------------------------------------- */
 
-ef_status pg_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
-                      ef_error *err)
+static ef_status lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
+                          ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
     ef__pg_rows rows = pj_each_lease_all(pg_on_pool(store), kind ? (int64_t)*kind : -1,
@@ -300,7 +303,7 @@ ef_status pg_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_l
     return ef__pg_rows_end(&rows);
 }
 
-ef_status pg_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
+static ef_status worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
     ef__pg_rows rows =
@@ -319,7 +322,7 @@ ef_status pg_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
 
 /* --- workers that end ------------------------------------------------------------------------- */
 
-ef_status pg_worker_leave(ef_journal *journal, ef_str id, ef_error *err)
+static ef_status worker_leave(ef_journal *journal, ef_str id, ef_error *err)
 {
     return pj_run_worker_leave(pg_on_write_idempotent(pg_store_of(journal)), id, NULL, err);
 }
@@ -344,8 +347,8 @@ static ef_status purge_work(void *context, ef__pg_conn *conn, ef_error *err)
     return pj_run_worker_purge(on, now, job->older_than_ms * 1000, &job->purged, err);
 }
 
-ef_status pg_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
-                          int64_t *out_purged, ef_error *err)
+static ef_status worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
+                              int64_t *out_purged, ef_error *err)
 {
     purge_job job = {pg_store_of(journal), older_than_ms, interval_ms, 0};
     ef_status st = pg_write_idempotent(job.store, purge_work, &job, err);
@@ -353,3 +356,116 @@ ef_status pg_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t in
     *out_purged = st == EF_OK ? job.purged : 0;
     return st;
 }
+
+/* --- partitions ------------------------------------------------------------------------------- */
+
+static ef_status partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err)
+{
+    pg_store *store = pg_store_of(journal);
+    ef__pg_rows rows =
+        pj_each_partition_all(pg_on_log(store), pg_clock(store), &out->room->arena, err);
+    ef_partition *items = ef__pg_rows_items(&rows, sizeof *items);
+
+    out->items = items;
+    while (pj_next_partition_all(&rows, &items[out->count])) {
+        items[out->count].pending -= items[out->count].in_flight;
+        out->count++;
+    }
+    return ef__pg_rows_end(&rows);
+}
+
+typedef struct sync_job {
+    pg_store *store;
+    const ef_partition_change *change;
+    ef_partition_sync_result *out;
+} sync_job;
+
+static ef_status check_waiting(ef__pg_conn *conn, int32_t count, ef_error *err)
+{
+    ef__waiting_rows waiting = {.count = count};
+    ef__pg_rows rows = pj_each_partition_waiting(ef__pg_on_conn(conn), count, err);
+    struct pj_partition_waiting_row row;
+    ef_status st;
+
+    while (pj_next_partition_waiting(&rows, &row))
+        ef__waiting_add(&waiting, (int32_t)row.partition, row.rows);
+    st = ef__pg_rows_end(&rows);
+    return st == EF_OK ? ef__waiting_check(&waiting, err) : st;
+}
+
+static ef_status prune_leases(const sync_job *job, ef__pg_conn *conn, ef_error *err)
+{
+    ef_partition_sync_result *out = job->out;
+    ef__pg_clock now = pg_clock(job->store);
+    struct pj_lease_beyond_row beyond = {0};
+    ef_status st = pj_one_lease_beyond(ef__pg_on_conn(conn), out->after, now, &beyond, NULL, err);
+
+    if (st != EF_OK)
+        return st;
+    out->kept = beyond.held;
+    out->pruned = job->change->prune ? beyond.free : 0;
+    if (out->pruned == 0 || job->change->dry_run)
+        return EF_OK;
+    return pj_run_lease_prune(ef__pg_on_conn(conn), out->after, now, NULL, err);
+}
+
+static ef_status sync_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const sync_job *job = context;
+    ef_partition_sync_result *out = job->out;
+    pg_end end = {0};
+    ef_status st = ef__pg_send(conn, PJ_RETRY_ROW_LOCK, NULL, err);
+
+    if (st == EF_OK)
+        st = pg_sequence_begin(job->store, conn, &end, err);
+    *out = (ef_partition_sync_result){.before = end.partitions};
+    out->after = job->change->count ? job->change->count : out->before;
+    pg_end_release(&end);
+    if (st == EF_OK)
+        st = check_waiting(conn, out->after, err);
+    if (st == EF_OK)
+        st = prune_leases(job, conn, err);
+    if (st == EF_OK && out->after != out->before && !job->change->dry_run)
+        st = pj_run_state_partitions_set(ef__pg_on_conn(conn), out->after, NULL, err);
+    return st;
+}
+
+static ef_status partition_sync(ef_journal *journal, const ef_partition_change *change,
+                                ef_partition_sync_result *out, ef_error *err)
+{
+    sync_job job = {pg_store_of(journal), change, out};
+    ef__pg_lock_wait lock_wait = {.lock_ms = journal->options.busy_ms};
+    ef_status st = pg_transaction_in_sequence(job.store, &lock_wait, sync_work, &job, err);
+
+    if (st == EF_OK)
+        atomic_fetch_add(&job.store->commits, 1);
+    return st;
+}
+
+static ef_status partition_count(ef_journal *journal, int32_t *out, ef_error *err)
+{
+    ef__pg_rows rows = pj_each_state_get(pg_on_pool(pg_store_of(journal)), NULL, err);
+    struct pj_state_get_row state;
+
+    if (pj_next_state_get(&rows, &state))
+        *out = (int32_t)state.partitions;
+    return ef__pg_rows_end(&rows);
+}
+
+static ef_status wake_waiters(ef_journal *journal, ef_error *err)
+{
+    return pj_run_notify(pg_on_log(pg_store_of(journal)), NULL, err);
+}
+
+const ef__lease_ops pg_lease_ops = {
+    .lease_many = lease_many,
+    .lease_ls = lease_ls,
+    .worker_leave = worker_leave,
+    .worker_purge = worker_purge,
+    .worker_ls = worker_ls,
+    .throughput_ls = throughput_ls,
+    .partition_ls = partition_ls,
+    .partition_sync = partition_sync,
+    .partition_count = partition_count,
+    .wake = wake_waiters,
+};

@@ -66,12 +66,6 @@ static ef_status add_skips(const revise_job *job, ef__pg_conn *conn, ef_error *e
     return skips.projections.count ? pj_send_skip_insert_of_rows(conn, &skips, err) : EF_OK;
 }
 
-static ef_status add_audit(const pg_store *store, ef__pg_on on, const ef_audit_entry *entry,
-                           int64_t rows, int64_t *out_id, ef_error *err)
-{
-    return pj_one_audit_insert(on, pg_clock(store), entry, rows, out_id, NULL, err);
-}
-
 static ef_status send_revision_audit(revise_job *job, ef__pg_conn *conn, int64_t rows,
                                      ef_error *err)
 {
@@ -81,7 +75,8 @@ static ef_status send_revision_audit(revise_job *job, ef__pg_conn *conn, int64_t
         return EF_OK;
     if (act->id)
         return pj_send_audit_grow(conn, &(struct pj_audit_grow){.id = act->id, .rows = rows}, err);
-    return add_audit(job->store, ef__pg_on_conn(conn), act, rows, &job->id, err);
+    return pj_one_audit_insert(ef__pg_on_conn(conn), pg_clock(job->store), act, rows, &job->id,
+                               NULL, err);
 }
 
 /* Reads the rows after the change. */
@@ -130,56 +125,4 @@ ef_status pg_revise(ef_journal *journal, const ef__revision_request *revise, ef_
     if (st == EF_OK && job.id)
         *revise->out_id = job.id;
     return st;
-}
-
-/* --- skips ------------------------------------------------------------------------------------ */
-
-typedef struct skip_job {
-    pg_store *store;
-    const ef__skip_entry *entry;
-} skip_job;
-
-static ef_status skip_work(void *context, ef__pg_conn *conn, ef_error *err)
-{
-    const skip_job *job = context;
-    ef_status st = ef__pg_send(conn, PJ_RETRY_ROW_LOCK, NULL, err);
-
-    if (st != EF_OK)
-        return st;
-    return pj_run_skip_insert(ef__pg_on_conn(conn), job->entry, pg_clock(job->store), NULL, err);
-}
-
-ef_status pg_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
-{
-    skip_job job = {pg_store_of(journal), entry};
-
-    return pg_write(job.store, skip_work, &job, err);
-}
-
-ef_status pg_skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
-                     size_t limit, ef__skip_list *out, ef_error *err)
-{
-    return pj_list_skip_after(
-        pg_on_pool(pg_store_of(journal)),
-        &(struct pj_skip_after){
-            .projection = projection, .version = version, .after = after, .limit = (int64_t)limit},
-        &out->room->arena, &out->items, &out->count, err);
-}
-
-/* --- the audit log ---------------------------------------------------------------------------- */
-
-ef_status pg_audit_add(ef_journal *journal, const ef_audit_entry *given, ef_error *err)
-{
-    pg_store *store = pg_store_of(journal);
-    int64_t id;
-
-    return add_audit(store, pg_on_write(store), given, 0, &id, err);
-}
-
-ef_status pg_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
-                      ef_error *err)
-{
-    return pj_list_audit_newest(pg_on_pool(pg_store_of(journal)), query, query->tenant == NULL,
-                                query->tenant ? *query->tenant : EF_STR(""), &out->room->arena,
-                                &out->items, &out->count, err);
 }

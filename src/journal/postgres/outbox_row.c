@@ -140,20 +140,3 @@ ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
         st = ef__pg_transaction(s.store->pool, EF__PG_SNAPSHOT, summary_work, &s, err);
     return st;
 }
-
-ef_status pg_outbox_has_work(ef_journal *journal, bool *out, ef_error *err)
-{
-    *out = false;
-    return pj_one_outbox_has_work(pg_on_log(pg_store_of(journal)), out, NULL, err);
-}
-
-ef_status pg_retry_streams(ef_journal *journal, const ef__retry_query *query,
-                           ef__retry_stream_list *out, ef_error *err)
-{
-    ef__pg_on on = pg_on_log(pg_store_of(journal));
-    ef__arena *arena = &out->room->arena;
-
-    if (query->stream.len)
-        return pj_list_retry_stream(on, query, arena, &out->items, &out->count, err);
-    return pj_list_retry_streams(on, query, arena, &out->items, &out->count, err);
-}

@@ -93,8 +93,21 @@ ef_status pg_events_copy(const ef__pg_rows *rows, size_t limit, bool stored_type
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-ef_status pg_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
-                         size_t limit, ef_batch *out, ef_error *err)
+static ef_status stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
+                             int64_t *out_position, ef_error *err)
+{
+    struct pj_stream_head_get_row row = {0};
+    ef_status st = pj_one_stream_head_get(
+        pg_on_log(pg_store_of(journal)),
+        &(struct pj_stream_head_get){.tenant = tenant, .stream = stream}, &row, NULL, err);
+
+    *out_seq = row.seq;
+    *out_position = row.position;
+    return st;
+}
+
+static ef_status read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
+                             size_t limit, ef_batch *out, ef_error *err)
 {
     ef__pg_rows rows =
         pj_each_event_of_stream(pg_on_log(pg_store_of(journal)),
@@ -110,13 +123,14 @@ ef_status pg_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int6
     (void)ef__pg_rows_end(&rows);
     if (st != EF_OK || out->count)
         return st;
-    st = pg_stream_head(journal, tenant, stream, &seq, &position, err);
+    st = stream_head(journal, tenant, stream, &seq, &position, err);
     if (st == EF_OK && seq == 0)
         st = ef__refuse_unknown_stream(stream, err);
     return st;
 }
 
-ef_status pg_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err)
+static ef_status read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out,
+                          ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
     ef__pg_rows rows = pj_each_event_after(pg_on_log(store),
@@ -145,7 +159,8 @@ ef_status pg_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *
     return EF_OK;
 }
 
-ef_status pg_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out, ef_error *err)
+static ef_status read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out,
+                         ef_error *err)
 {
     ef__pg_rows rows = pj_each_event_by_id(
         pg_on_log(pg_store_of(journal)), &(struct pj_event_by_id){.tenant = tenant, .id = id}, err);
@@ -156,21 +171,8 @@ ef_status pg_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *ou
     return ef__pg_rows_end(&rows);
 }
 
-ef_status pg_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
-                         int64_t *out_position, ef_error *err)
-{
-    struct pj_stream_head_get_row row = {0};
-    ef_status st = pj_one_stream_head_get(
-        pg_on_log(pg_store_of(journal)),
-        &(struct pj_stream_head_get){.tenant = tenant, .stream = stream}, &row, NULL, err);
-
-    *out_seq = row.seq;
-    *out_position = row.position;
-    return st;
-}
-
-ef_status pg_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
-                       size_t limit, ef_stream_list *out, ef_error *err)
+static ef_status stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
+                           size_t limit, ef_stream_list *out, ef_error *err)
 {
     ef__pg_rows rows;
     ef_stream *items;
@@ -280,9 +282,9 @@ static ef_status verify_rest(pg_store *store, ef_error *err)
     return st;
 }
 
-ef_status pg_verify(ef_journal *journal, int64_t from,
-                    bool (*progress)(void *context, int64_t done, int64_t total), void *context,
-                    ef_verify_result *out, ef_error *err)
+static ef_status verify_log(ef_journal *journal, int64_t from,
+                            bool (*progress)(void *context, int64_t done, int64_t total),
+                            void *context, ef_verify_result *out, ef_error *err)
 {
     verify_job job = {.store = pg_store_of(journal),
                       .scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES),
@@ -307,3 +309,16 @@ ef_status pg_verify(ef_journal *journal, int64_t from,
     ef__buf_release(&job.scratch);
     return st;
 }
+
+const ef__events_ops pg_events_ops = {
+    .append = pg_append_events,
+    .append_each = pg_append_each,
+    .read_stream = read_stream,
+    .read_log = read_log,
+    .read_id = read_id,
+    .wait = pg_wait,
+    .head = pg_head,
+    .stream_head = stream_head,
+    .stream_ls = stream_ls,
+    .verify = verify_log,
+};

@@ -45,13 +45,13 @@ static ef_status set_type(void *context, ef__pg_conn *conn, ef_error *err)
     return st == EF_OK ? pj_send_type_update(conn, type, err) : st;
 }
 
-ef_status pg_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
+static ef_status type_set(ef_journal *journal, const ef_type *type, ef_error *err)
 {
     return pg_write_idempotent(pg_store_of(journal), set_type, (void *)type, err);
 }
 
-ef_status pg_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
-                     ef_error *err)
+static ef_status type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
+                         ef_error *err)
 {
     ef__pg_on on = pg_on_log(pg_store_of(journal));
     ef__arena *arena = &out->room->arena;
@@ -72,8 +72,8 @@ typedef struct run_job {
     ef_run_list *out;
 } run_job;
 
-ef_status pg_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
-                    ef_error *err)
+static ef_status run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+                        ef_error *err)
 {
     ef__pg_on on = pg_on_pool(pg_store_of(journal));
     ef__arena *arena = &out->room->arena;
@@ -114,7 +114,8 @@ static ef_status request_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-ef_status pg_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err)
+static ef_status run_request(ef_journal *journal, const ef_run *run, ef_run_list *out,
+                             ef_error *err)
 {
     run_job job = {.store = pg_store_of(journal), .run = run, .out = out};
 
@@ -169,8 +170,8 @@ static ef_status update_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st == EF_OK ? send_move(job, &is, conn, err) : st;
 }
 
-ef_status pg_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
-                        int64_t token, ef_error *err)
+static ef_status run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
+                            int64_t token, ef_error *err)
 {
     run_job job = {.store = pg_store_of(journal), .run = run, .lease = lease, .token = token};
 
@@ -186,9 +187,74 @@ static ef_status cancel_work(void *context, ef__pg_conn *conn, ef_error *err)
     return st == EF_OK ? pj_send_run_cancel(conn, job->id, is.now, err) : st;
 }
 
-ef_status pg_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
+static ef_status run_cancel(ef_journal *journal, ef_str id, ef_error *err)
 {
     run_job job = {.store = pg_store_of(journal), .id = id};
 
     return pg_write(job.store, cancel_work, &job, err);
 }
+
+/* --- skips ------------------------------------------------------------------------------------ */
+
+typedef struct skip_job {
+    pg_store *store;
+    const ef__skip_entry *entry;
+} skip_job;
+
+static ef_status skip_work(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    const skip_job *job = context;
+    ef_status st = ef__pg_send(conn, PJ_RETRY_ROW_LOCK, NULL, err);
+
+    if (st != EF_OK)
+        return st;
+    return pj_run_skip_insert(ef__pg_on_conn(conn), job->entry, pg_clock(job->store), NULL, err);
+}
+
+static ef_status skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err)
+{
+    skip_job job = {pg_store_of(journal), entry};
+
+    return pg_write(job.store, skip_work, &job, err);
+}
+
+static ef_status skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
+                         size_t limit, ef__skip_list *out, ef_error *err)
+{
+    return pj_list_skip_after(
+        pg_on_pool(pg_store_of(journal)),
+        &(struct pj_skip_after){
+            .projection = projection, .version = version, .after = after, .limit = (int64_t)limit},
+        &out->room->arena, &out->items, &out->count, err);
+}
+
+/* --- the audit log ---------------------------------------------------------------------------- */
+
+static ef_status audit_add(ef_journal *journal, const ef_audit_entry *given, ef_error *err)
+{
+    pg_store *store = pg_store_of(journal);
+    int64_t id;
+
+    return pj_one_audit_insert(pg_on_write(store), pg_clock(store), given, 0, &id, NULL, err);
+}
+
+static ef_status audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
+                          ef_error *err)
+{
+    return pj_list_audit_newest(pg_on_pool(pg_store_of(journal)), query, query->tenant == NULL,
+                                query->tenant ? *query->tenant : EF_STR(""), &out->room->arena,
+                                &out->items, &out->count, err);
+}
+
+const ef__record_ops pg_record_ops = {
+    .type_set = type_set,
+    .type_ls = type_ls,
+    .run_request = run_request,
+    .run_update = run_update,
+    .run_cancel = run_cancel,
+    .run_ls = run_ls,
+    .audit_add = audit_add,
+    .audit_ls = audit_ls,
+    .skip_add = skip_add,
+    .skip_ls = skip_ls,
+};

@@ -13,7 +13,6 @@
 
 #define POLL_MS 500 /* a notification can be lost, so a waiting thread polls too */
 
-static void set_interfaces(ef_journal *journal);
 static const ef__pg_statements STATEMENTS = {.sql = pj_sql, .names = pj_names, .count = PJ_COUNT};
 
 /* --- shared ----------------------------------------------------------------------------------- */
@@ -302,42 +301,6 @@ static void locks_init(pg_store *store)
     ef__cond_init(&store->changed);
 }
 
-ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journal **out,
-                                    ef_error *err)
-{
-    pg_store *store = calloc(1, sizeof *store);
-    ef__pg_pool_options pool = {.url = options->url,
-                                .statements = &STATEMENTS,
-                                .busy_ms = options->busy_ms,
-                                .log = options->log,
-                                .check_server = check_server,
-                                .context = store};
-    ef_status st;
-
-    if (!store)
-        return ef_fail(err, EF_NO_MEMORY, "out of memory for a journal");
-    set_interfaces(&store->base);
-    store->base.options = *options;
-    store->given_clock = options->clock != ef_clock_system();
-    pg_appends_init(store);
-    locks_init(store);
-    pg_assumption_init(&store->assumption);
-    st = ef__pg_pool_open(&pool, &store->pool, err);
-    if (st == EF_OK)
-        st = open_schema(store, options, err);
-    if (st != EF_OK) {
-        store_close(&store->base);
-        return st;
-    }
-    *out = &store->base;
-    return EF_OK;
-}
-
-ef_status ef__journal_postgres_schema(const char *url, ef__buf *out, ef_error *err)
-{
-    return ef__pg_migration_text(url, "journal", pj_migrations, pj_migration_count, out, err);
-}
-
 /* --- the journal as a whole ------------------------------------------------------------------- */
 
 ef_status pg_head(ef_journal *journal, ef_head *out, ef_error *err)
@@ -417,13 +380,8 @@ static bool is_woken(pg_store *store, int64_t *wake)
     return woken;
 }
 
-static ef_status pg_wake(ef_journal *journal, ef_error *err)
-{
-    return pj_run_notify(pg_on_log(pg_store_of(journal)), NULL, err);
-}
-
-static ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
-                         ef_error *err)
+ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
+                  ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
     int64_t until_ms = mono_ms() + timeout_ms, left;
@@ -481,16 +439,6 @@ static ef_status pg_facts(ef_journal *journal, ef_store_facts *out, ef_error *er
     return ef__pg_rows_end(&rows);
 }
 
-static ef_status pg_partition_count(ef_journal *journal, int32_t *out, ef_error *err)
-{
-    ef__pg_rows rows = pj_each_state_get(pg_on_pool(pg_store_of(journal)), NULL, err);
-    struct pj_state_get_row state;
-
-    if (pj_next_state_get(&rows, &state))
-        *out = (int32_t)state.partitions;
-    return ef__pg_rows_end(&rows);
-}
-
 /* --- damage ----------------------------------------------------------------------------------- */
 
 /* An append reads it with the end of the log, so that it costs no statement. everfold.append has a
@@ -535,68 +483,44 @@ static const ef__store_ops store_ops = {
     .database = pg_database,
 };
 
-static const ef__events_ops events_ops = {
-    .append = pg_append_events,
-    .append_each = pg_append_each,
-    .read_stream = pg_read_stream,
-    .read_log = pg_read_log,
-    .read_id = pg_read_id,
-    .wait = pg_wait,
-    .head = pg_head,
-    .stream_head = pg_stream_head,
-    .stream_ls = pg_stream_ls,
-    .verify = pg_verify,
-};
-
-static const ef__outbox_ops outbox_ops = {
-    .lane_set = pg_lane_set,
-    .lane_ls = pg_lane_ls,
-    .lane_drop = pg_lane_drop,
-    .published_purge = pg_published_purge,
-    .published_requeue = pg_published_requeue,
-    .published_count = pg_published_count,
-    .claim = pg_claim,
-    .ack = pg_ack,
-    .ls = pg_outbox_ls,
-    .summarise = pg_outbox_summarise,
-    .has_work = pg_outbox_has_work,
-    .retry_streams = pg_retry_streams,
-    .revise = pg_revise,
-};
-
-static const ef__lease_ops lease_ops = {
-    .lease_many = pg_lease_many,
-    .lease_ls = pg_lease_ls,
-    .worker_leave = pg_worker_leave,
-    .worker_purge = pg_worker_purge,
-    .worker_ls = pg_worker_ls,
-    .throughput_ls = pg_throughput_ls,
-    .partition_ls = pg_partition_ls,
-    .partition_sync = pg_partition_sync,
-    .partition_count = pg_partition_count,
-    .wake = pg_wake,
-};
-
-static const ef__record_ops record_ops = {
-    .type_set = pg_type_set,
-    .type_ls = pg_type_ls,
-    .run_request = pg_run_request,
-    .run_update = pg_run_update,
-    .run_cancel = pg_run_cancel,
-    .run_ls = pg_run_ls,
-    .audit_add = pg_audit_add,
-    .audit_ls = pg_audit_ls,
-    .skip_add = pg_skip_add,
-    .skip_ls = pg_skip_ls,
-};
-
-static void set_interfaces(ef_journal *journal)
+ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journal **out,
+                                    ef_error *err)
 {
-    journal->store = &store_ops;
-    journal->events = &events_ops;
-    journal->control = journal;
-    journal->outbox = &outbox_ops;
-    journal->leases = &lease_ops;
-    journal->records = &record_ops;
-    journal->caps = EF__JOURNAL_REMOTE | EF__JOURNAL_REFUSES_DAMAGED;
+    pg_store *store = calloc(1, sizeof *store);
+    ef__pg_pool_options pool = {.url = options->url,
+                                .statements = &STATEMENTS,
+                                .busy_ms = options->busy_ms,
+                                .log = options->log,
+                                .check_server = check_server,
+                                .context = store};
+    ef_status st;
+
+    if (!store)
+        return ef_fail(err, EF_NO_MEMORY, "out of memory for a journal");
+    store->base = (ef_journal){.store = &store_ops,
+                               .events = &pg_events_ops,
+                               .control = &store->base,
+                               .outbox = &pg_outbox_ops,
+                               .leases = &pg_lease_ops,
+                               .records = &pg_record_ops,
+                               .caps = EF__JOURNAL_REMOTE | EF__JOURNAL_REFUSES_DAMAGED,
+                               .options = *options};
+    store->given_clock = options->clock != ef_clock_system();
+    pg_appends_init(store);
+    locks_init(store);
+    pg_assumption_init(&store->assumption);
+    st = ef__pg_pool_open(&pool, &store->pool, err);
+    if (st == EF_OK)
+        st = open_schema(store, options, err);
+    if (st != EF_OK) {
+        store_close(&store->base);
+        return st;
+    }
+    *out = &store->base;
+    return EF_OK;
+}
+
+ef_status ef__journal_postgres_schema(const char *url, ef__buf *out, ef_error *err)
+{
+    return ef__pg_migration_text(url, "journal", pj_migrations, pj_migration_count, out, err);
 }

@@ -267,36 +267,18 @@ ef_status pg_rows_list(ef__pg_rows rows, bool (*next)(ef__pg_rows *rows, pg_row 
 
 /* --- the operations --------------------------------------------------------------------------- */
 
+extern const ef__events_ops pg_events_ops;
+extern const ef__outbox_ops pg_outbox_ops;
+extern const ef__lease_ops pg_lease_ops;
+extern const ef__record_ops pg_record_ops;
+
 ef_status pg_append_events(ef_journal *journal, const ef__arrival *events, size_t count,
                            ef_place *out, ef_error *err);
 void pg_append_each(ef_journal *journal, const ef__append *appends, size_t count);
 void pg_appends_init(pg_store *store);
-ef_status pg_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int64_t from_seq,
-                         size_t limit, ef_batch *out, ef_error *err);
-ef_status pg_read_log(ef_journal *journal, const ef_log_query *query, ef_batch *out, ef_error *err);
-ef_status pg_read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch *out, ef_error *err);
 ef_status pg_head(ef_journal *journal, ef_head *out, ef_error *err);
-ef_status pg_stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
-                         int64_t *out_position, ef_error *err);
-ef_status pg_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
-                       size_t limit, ef_stream_list *out, ef_error *err);
-ef_status pg_type_set(ef_journal *journal, const ef_type *type, ef_error *err);
-ef_status pg_type_ls(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
-                     ef_error *err);
-ef_status pg_verify(ef_journal *journal, int64_t from,
-                    bool (*progress)(void *context, int64_t done, int64_t total), void *context,
-                    ef_verify_result *out, ef_error *err);
-ef_status pg_lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
-                      ef_error *err);
-ef_status pg_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err);
-ef_status pg_lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
-                       ef_error *err);
-ef_status pg_published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                             size_t limit, int64_t *out_count, ef_error *err);
-ef_status pg_published_requeue(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
-                               size_t limit, int64_t *out_count, ef_error *err);
-ef_status pg_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
-                             ef_error *err);
+ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
+                  ef_error *err);
 ef_status pg_claim(ef_journal *journal, const ef__claim_request *request, ef_claimed_batch *out,
                    ef_error *err);
 ef_status pg_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
@@ -305,35 +287,7 @@ ef_status pg_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
                        ef_error *err);
 ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err);
-ef_status pg_outbox_has_work(ef_journal *journal, bool *out, ef_error *err);
-ef_status pg_retry_streams(ef_journal *journal, const ef__retry_query *query,
-                           ef__retry_stream_list *out, ef_error *err);
 ef_status pg_revise(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
-                    ef_error *err);
-ef_status pg_skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err);
-ef_status pg_skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
-                     size_t limit, ef__skip_list *out, ef_error *err);
-ef_status pg_audit_add(ef_journal *journal, const ef_audit_entry *act, ef_error *err);
-ef_status pg_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
-                      ef_error *err);
-ef_status pg_lease_many(ef_journal *journal, ef_lease_call *calls, size_t count,
-                        const ef__heartbeat *beat, ef_error *err);
-ef_status pg_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
-                           ef_error *err);
-ef_status pg_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
-                      ef_error *err);
-ef_status pg_worker_leave(ef_journal *journal, ef_str id, ef_error *err);
-ef_status pg_worker_purge(ef_journal *journal, int64_t older_than_ms, int64_t interval_ms,
-                          int64_t *out_purged, ef_error *err);
-ef_status pg_worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err);
-ef_status pg_partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err);
-ef_status pg_partition_sync(ef_journal *journal, const ef_partition_change *change,
-                            ef_partition_sync_result *out, ef_error *err);
-ef_status pg_run_request(ef_journal *journal, const ef_run *run, ef_run_list *out, ef_error *err);
-ef_status pg_run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
-                        int64_t token, ef_error *err);
-ef_status pg_run_cancel(ef_journal *journal, ef_str id, ef_error *err);
-ef_status pg_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
                     ef_error *err);
 
 #endif

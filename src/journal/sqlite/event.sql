@@ -1,15 +1,15 @@
 -- Events, streams, types; transactions.
 
 -- name: begin
--- only: sqlite PostgreSQL transactions are begun and ended by src/postgres/transaction.c
+-- only: sqlite PostgreSQL transactions are begun and ended by src/postgres/pool.c
 BEGIN IMMEDIATE;
 
 -- name: commit
--- only: sqlite PostgreSQL transactions are begun and ended by src/postgres/transaction.c
+-- only: sqlite PostgreSQL transactions are begun and ended by src/postgres/pool.c
 COMMIT;
 
 -- name: begin_read
--- only: sqlite PostgreSQL transactions are begun and ended by src/postgres/transaction.c
+-- only: sqlite PostgreSQL transactions are begun and ended by src/postgres/pool.c
 BEGIN;
 
 -- name: savepoint
