@@ -322,6 +322,11 @@ struct ef_views {
     bool read_only;
 };
 
+static inline int64_t ef__views_now_us(const ef_views *views)
+{
+    return views->clock->wall_us(views->clock->context);
+}
+
 enum { EF__VIEWS_DATABASE_MAX = 64 };
 
 struct ef__views_ops {

@@ -68,7 +68,7 @@ ALLOWED_JOURNAL = {
 }
 ALLOWED_VIEWS = {
     "generation_add": ("SCAN (subquery-1)", "one row: the next number"),
-    "generation_all": ("SCAN g", FEW),
+    "generation_ls": ("SCAN g", FEW),
 }
 ALLOWED = {"journal": ALLOWED_JOURNAL, "views": ALLOWED_VIEWS}  # by interface
 

@@ -26,7 +26,6 @@
 enum { RECEIVE_EVERY = 64 }; /* statements: conn.h has a limit for those in flight */
 
 typedef struct commit_work {
-    vp_store *store;
     const ef__views_commit *commit;
     vp_sorted sorted;
     ef__fence *fences; /* those with a scope, in order */
@@ -35,13 +34,7 @@ typedef struct commit_work {
     size_t lock_count;
     int64_t now_us;
     bool any_open, live;
-    struct found {
-        bool is_there;
-        int64_t era, position;
-        size_t index_count;
-        bool followed;          /* at least one of its tenants */
-        int64_t follow_ends_us; /* the earliest `until` of those */
-    } * found;                  /* of the generations, in their order */
+    vp_generation *found; /* in the order of the generations */
 } commit_work;
 
 /* --- first request ---------------------------------------------------------------------------- */
@@ -93,38 +86,22 @@ static ef_status send_locks(commit_work *w, ef__pg_conn *conn, ef_error *err)
 
 static ef_status send_fences(const commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array scopes, tokens;
-    ef_status st;
+    struct vp_fence_pass pass = {0};
 
-    ef__pg_array_init(&scopes, EF__PG_TEXT);
-    ef__pg_array_init(&tokens, EF__PG_INT);
     for (size_t i = 0; i < w->fence_count; i++) {
-        ef__pg_array_str(&scopes, w->fences[i].scope);
-        ef__pg_array_int(&tokens, w->fences[i].token);
+        ef__pg_array_str(&pass.scopes, w->fences[i].scope);
+        ef__pg_array_int(&pass.tokens, w->fences[i].token);
     }
-    ef__pg_add_array(&params, &scopes);
-    ef__pg_add_array(&params, &tokens);
-    st = ef__pg_send(conn, VP_FENCE_PASS, &params, err);
-    ef__pg_array_release(&scopes);
-    ef__pg_array_release(&tokens);
-    return st;
+    return vp_send_fence_pass(conn, &pass, err);
 }
 
-static ef_status send_for_generations(const commit_work *w, ef__pg_conn *conn, int which,
-                                      ef_error *err)
+static ef__pg_array generation_ids(const commit_work *w)
 {
-    ef__pg_params params = {0};
-    ef__pg_array ids;
-    ef_status st;
+    ef__pg_array ids = {0};
 
-    ef__pg_array_init(&ids, EF__PG_INT);
     for (size_t i = 0; i < w->commit->generation_count; i++)
         ef__pg_array_int(&ids, w->sorted.generations[i]->generation);
-    ef__pg_add_array(&params, &ids);
-    st = ef__pg_send(conn, which, &params, err);
-    ef__pg_array_release(&ids);
-    return st;
+    return ids;
 }
 
 static ef_status send_cursors(const commit_work *w, ef__pg_conn *conn, ef_error *err)
@@ -133,19 +110,19 @@ static ef_status send_cursors(const commit_work *w, ef__pg_conn *conn, ef_error 
 
     for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++) {
         const ef__generation_change *g = w->sorted.generations[i];
-        ef__pg_params params = {0};
-        if (g->cursor_after == 0)
-            continue;
-        ef__pg_add_int(&params, g->generation);
-        ef__pg_add_int(&params, g->cursor_after);
-        ef__pg_add_int(&params, g->cursor_before);
-        st = ef__pg_send(conn, VP_GENERATION_MOVE, &params, err);
+        if (g->cursor_after)
+            st = vp_send_generation_move(conn,
+                                         &(struct vp_generation_move){.id = g->generation,
+                                                                      .after = g->cursor_after,
+                                                                      .before = g->cursor_before},
+                                         err);
     }
     return st;
 }
 
 static ef_status send_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
+    ef__pg_array ids;
     ef_status st = send_cursors(w, conn, err);
 
     if (st == EF_OK && w->sorted.watermark_count)
@@ -156,7 +133,10 @@ static ef_status send_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
         st = vp_send_keys(conn, &w->sorted, err);
     if (st == EF_OK)
         st = vp_send_counts(conn, w->commit, &w->sorted, w->now_us, err);
-    return st == EF_OK ? send_for_generations(w, conn, VP_FAILURE_ANY_OPEN, err) : st;
+    if (st != EF_OK)
+        return st;
+    ids = generation_ids(w);
+    return vp_send_failure_any_open(conn, &ids, err);
 }
 
 static ef_status send_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
@@ -168,7 +148,8 @@ static ef_status send_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK && w->commit->live_set)
         st = ef__pg_send(conn, VP_LIVE_SET_GET, NULL, err);
     if (st == EF_OK && w->commit->generation_count) {
-        st = send_for_generations(w, conn, VP_GENERATION_GET, err);
+        ef__pg_array ids = generation_ids(w);
+        st = vp_send_generation_get(conn, &ids, err);
         if (st == EF_OK)
             st = send_changes(w, conn, err);
     }
@@ -179,79 +160,59 @@ static ef_status send_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
 
 static ef_status receive_fences(ef__pg_conn *conn, ef_error *err)
 {
-    PGresult *rows = NULL;
-    ef_status st = ef__pg_receive(conn, &rows, err);
+    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
+    struct vp_fence_pass_row higher;
 
-    if (st == EF_OK && PQntuples(rows) > 0)
-        st = ef__fence_passed(ef__pg_str(rows, 0, 0), ef__pg_int(rows, 0, 1),
-                              ef__pg_int(rows, 0, 2), err);
-    PQclear(rows);
-    return st;
+    if (vp_next_fence_pass(&rows, &higher))
+        rows.status = ef__fence_passed(higher.scope, higher.given, higher.found, err);
+    return ef__pg_rows_end(&rows);
 }
 
 static ef_status receive_live_set(ef__pg_conn *conn, int64_t asked, ef_error *err)
 {
-    PGresult *rows = NULL;
-    ef_status st = ef__pg_receive(conn, &rows, err);
-    int64_t found = st == EF_OK ? ef__pg_int(rows, 0, 0) : 0;
+    int64_t found = 0;
+    ef_status st = vp_receive_live_set_get(conn, &found, NULL, err);
 
-    PQclear(rows);
     return st == EF_OK ? ef__live_set_compare(asked, found, err) : st;
 }
 
-static size_t count_paths(ef_str paths)
+static vp_generation *found_generation(const commit_work *w, int64_t id)
 {
-    size_t count = paths.len > 0;
+    size_t i = 0;
 
-    for (size_t i = 0; i < paths.len; i++)
-        count += paths.ptr[i] == ',';
-    return count;
+    while (i < w->commit->generation_count && w->sorted.generations[i]->generation != id)
+        i++;
+    return &w->found[i];
 }
 
 static ef_status receive_generations(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
-    PGresult *rows = NULL;
-    ef_status st = ef__pg_receive(conn, &rows, err);
+    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
+    vp_generation row;
 
-    for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++) {
-        w->found[i] = (struct found){0};
-        for (int row = 0; row < PQntuples(rows); row++)
-            if (ef__pg_int(rows, row, 0) == w->sorted.generations[i]->generation)
-                w->found[i] = (struct found){.is_there = true,
-                                             .era = ef__pg_int(rows, row, 1),
-                                             .position = ef__pg_int(rows, row, 4),
-                                             .index_count = count_paths(ef__pg_str(rows, row, 6)),
-                                             .followed = !ef__pg_null(rows, row, 7),
-                                             .follow_ends_us = ef__pg_int(rows, row, 7)};
-    }
-    PQclear(rows);
-    return st;
+    memset(w->found, 0, w->commit->generation_count * sizeof *w->found);
+    while (vp_next_generation_get(&rows, &row))
+        *found_generation(w, row.id) = row;
+    return ef__pg_rows_end(&rows);
 }
 
-/* Fails unless the number that a statement returns is `wanted`: otherwise one of its rows differs
+/* Fails unless the number that a statement returned is `wanted`: otherwise one of its rows differs
  * from what was read. */
-static ef_status receive_count(ef__pg_conn *conn, size_t wanted, const char *what, ef_error *err)
+static ef_status compare_count(size_t wanted, int64_t found, const char *what, ef_error *err)
 {
-    PGresult *rows = NULL;
-    ef_status st = ef__pg_receive(conn, &rows, err);
-    int64_t found = st == EF_OK ? ef__pg_int(rows, 0, 0) : 0;
-
-    PQclear(rows);
-    if (st != EF_OK || found == (int64_t)wanted)
-        return st;
+    if (found == (int64_t)wanted)
+        return EF_OK;
     return ef_fail_numbers(err, EF_CONFLICT, (int64_t)wanted, found,
                            "only %lld of %zu %s are unchanged: they were written concurrently",
                            (long long)found, wanted, what);
 }
 
 static ef_status receive_cursor(ef__pg_conn *conn, const ef__generation_change *change,
-                                struct found *found, ef_error *err)
+                                vp_generation *found, ef_error *err)
 {
-    PGresult *done = NULL;
-    ef_status st = ef__pg_receive(conn, &done, err);
-    bool moved = st == EF_OK && strcmp(PQcmdTuples(done), "1") == 0;
+    bool moved;
+    ef_status st = vp_receive_generation_move(conn, &moved, err);
 
-    PQclear(done);
     if (st == EF_OK && !moved)
         return ef__cursor_moved(change, found->position, err);
     found->position = change->cursor_after;
@@ -260,25 +221,28 @@ static ef_status receive_cursor(ef__pg_conn *conn, const ef__generation_change *
 
 static ef_status receive_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
-    PGresult *rows = NULL;
+    const vp_sorted *sorted = &w->sorted;
+    int64_t whole = 0;
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++)
-        if (w->sorted.generations[i]->cursor_after)
-            st = receive_cursor(conn, w->sorted.generations[i], &w->found[i], err);
-    if (st == EF_OK && w->sorted.watermark_count)
-        st = receive_count(conn, w->sorted.watermark_count, "watermarks", err);
-    if (st == EF_OK && w->sorted.view_count)
-        st = receive_count(conn, w->sorted.view_count, "views", err);
-    if (st == EF_OK && w->sorted.key_count)
+        if (sorted->generations[i]->cursor_after)
+            st = receive_cursor(conn, sorted->generations[i], &w->found[i], err);
+    if (st == EF_OK && sorted->watermark_count) {
+        st = vp_receive_watermark_put(conn, &whole, NULL, err);
+        if (st == EF_OK)
+            st = compare_count(sorted->watermark_count, whole, "watermarks", err);
+    }
+    if (st == EF_OK && sorted->view_count) {
+        st = vp_receive_view_put(conn, &whole, NULL, err);
+        if (st == EF_OK)
+            st = compare_count(sorted->view_count, whole, "views", err);
+    }
+    if (st == EF_OK && sorted->key_count)
         st = ef__pg_receive(conn, NULL, err);
     if (st == EF_OK)
         st = ef__pg_receive(conn, NULL, err); /* counts */
-    if (st == EF_OK)
-        st = ef__pg_receive(conn, &rows, err);
-    w->any_open = st == EF_OK && PQntuples(rows) > 0;
-    PQclear(rows);
-    return st;
+    return st == EF_OK ? vp_receive_failure_any_open(conn, &w->any_open, err) : st;
 }
 
 static ef_status receive_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
@@ -294,7 +258,7 @@ static ef_status receive_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK && w->commit->generation_count) {
         st = receive_generations(w, conn, err);
         for (size_t i = 0; st == EF_OK && i < w->commit->generation_count; i++)
-            st = ef__era_compare(w->sorted.generations[i], w->found[i].is_there, w->found[i].era,
+            st = ef__era_compare(w->sorted.generations[i], w->found[i].id != 0, w->found[i].era,
                                  err);
         if (st == EF_OK)
             st = receive_changes(w, conn, err);
@@ -305,82 +269,53 @@ static ef_status receive_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
 /* --- second request: rare changes ------------------------------------------------------------- */
 
 /* One statement a row. Results are received every RECEIVE_EVERY statements. */
-static ef_status send_one(ef__pg_conn *conn, int which, const ef__pg_params *params, ef_error *err)
+static ef_status make_room(ef__pg_conn *conn, ef_error *err)
 {
-    ef_status st = conn->sent >= RECEIVE_EVERY ? ef__pg_receive_all(conn, err) : EF_OK;
-
-    return st == EF_OK ? ef__pg_send(conn, which, params, err) : st;
-}
-
-static void add_view_key(ef__pg_params *params, const struct vp_view_at *at)
-{
-    ef__pg_add_int(params, at->generation);
-    ef__pg_add_str(params, at->change->view.tenant);
-    ef__pg_add_str(params, at->change->view.id);
+    return conn->sent >= RECEIVE_EVERY ? ef__pg_receive_all(conn, err) : EF_OK;
 }
 
 /* Deletes entries of indexes that the view is no longer in. */
 static ef_status trim_index_entries(ef__pg_conn *conn, const struct vp_view_at *at, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array stay;
+    const ef__view_change *change = at->change;
+    struct vp_index_trim trim = {
+        .generation = at->generation, .tenant = change->view.tenant, .id = change->view.id};
+
+    for (size_t i = 0; i < change->key_count; i++)
+        ef__pg_array_int(&trim.stay, change->keys[i].index);
+    return vp_send_index_trim(conn, &trim, err);
+}
+
+static ef_status write_rest_of_view(const commit_work *w, ef__pg_conn *conn,
+                                    const struct vp_view_at *at, ef_error *err)
+{
+    const ef__view_change *change = at->change;
     ef_status st;
 
-    ef__pg_array_init(&stay, EF__PG_INT);
-    for (size_t i = 0; i < at->change->key_count; i++)
-        ef__pg_array_int(&stay, at->change->keys[i].index);
-    add_view_key(&params, at);
-    ef__pg_add_array(&params, &stay);
-    st = send_one(conn, VP_INDEX_TRIM, &params, err);
-    ef__pg_array_release(&stay);
-    return st;
-}
-
-static size_t index_count_of(const commit_work *w, int64_t generation)
-{
-    for (size_t i = 0; i < w->commit->generation_count; i++)
-        if (w->sorted.generations[i]->generation == generation)
-            return w->found[i].index_count;
-    return 0;
-}
-
-static ef_status write_rest_of_views(const commit_work *w, ef__pg_conn *conn, ef_error *err)
-{
-    ef_status st = EF_OK;
-
-    for (size_t i = 0; st == EF_OK && i < w->sorted.view_count; i++) {
-        const struct vp_view_at *at = &w->sorted.views[i];
-        ef__pg_params params = {0};
-        if (at->change->deleted) {
-            add_view_key(&params, at);
-            st = send_one(conn, VP_VIEW_DELETE, &params, err);
-        } else if (at->change->key_count < index_count_of(w, at->generation)) {
-            st = trim_index_entries(conn, at, err);
-        }
-    }
-    return st;
+    if (!change->deleted &&
+        (int64_t)change->key_count >= found_generation(w, at->generation)->index_count)
+        return EF_OK;
+    st = make_room(conn, err);
+    if (st != EF_OK)
+        return st;
+    return change->deleted
+               ? vp_send_view_delete(
+                     conn,
+                     &(struct vp_view_delete){at->generation, change->view.tenant, change->view.id},
+                     err)
+               : trim_index_entries(conn, at, err);
 }
 
 static ef_status open_failure(const commit_work *w, ef__pg_conn *conn, int64_t generation,
                               const ef__failure *f, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef_str message = f->message;
+    struct vp_failure_put put = {generation, f, f->message, w->now_us};
+    ef_status st = make_room(conn, err);
 
     /* A truncated message may end inside a character, which no text column accepts. */
-    while (message.len && !ef__utf8_valid(message))
-        message.len--;
-    ef__pg_add_int(&params, generation);
-    ef__pg_add_str(&params, f->tenant);
-    ef__pg_add_str(&params, f->stream);
-    ef__pg_add_int(&params, f->seq);
-    ef__pg_add_int(&params, f->position);
-    ef__pg_add_str(&params, f->event_id);
-    ef__pg_add_str(&params, f->code);
-    ef__pg_add_str(&params, message);
-    ef__pg_add_int(&params, w->now_us);
-    ef__pg_add_int(&params, f->line);
-    return send_one(conn, VP_FAILURE_PUT, &params, err);
+    while (put.message.len && !ef__utf8_valid(put.message))
+        put.message.len--;
+    return st == EF_OK ? vp_send_failure_put(conn, &put, err) : st;
 }
 
 /* Opens failures first, then resolves: a failure that the watermark passes in the same commit does
@@ -404,20 +339,20 @@ static ef_status write_failures(const commit_work *w, ef__pg_conn *conn, ef_erro
 
 /* Goes live only if the journal has no event after the cursor. No events of the queue can be
  * committed meanwhile: such a commit shares the lock of the live set, which is exclusive here. */
-static ef_status try_go_live(commit_work *w, ef__pg_conn *conn, size_t at, ef_error *err)
+static ef_status try_go_live(commit_work *w, ef__pg_conn *conn, const vp_generation *found,
+                             ef_error *err)
 {
-    ef__pg_params params = {0};
     int64_t head = 0;
     ef_status st = ef__commit_head(w->commit, &head, err);
 
-    if (st != EF_OK || head != w->found[at].position)
+    if (st != EF_OK || head != found->position)
         return st;
-    ef__pg_add_int(&params, w->sorted.generations[at]->generation);
-    ef__pg_add_int(&params, EF__GENERATION_LIVE);
-    ef__pg_add_int(&params, w->now_us);
-    st = send_one(conn, VP_GENERATION_GO_LIVE, &params, err);
+    st = make_room(conn, err);
+    if (st == EF_OK)
+        st = vp_send_generation_go_live(
+            conn, &(struct vp_generation_go_live){found->id, EF__GENERATION_LIVE, w->now_us}, err);
     w->live = true;
-    return st == EF_OK ? send_one(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
+    return st == EF_OK ? ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
 }
 
 /* Last, so that the rows of followed tenants, which assign the numbers, are locked for a short
@@ -427,31 +362,53 @@ static ef_status record_changes(const commit_work *w, ef__pg_conn *conn, ef_erro
     ef_status st = EF_OK;
 
     for (size_t g = 0; st == EF_OK && g < w->commit->generation_count; g++) {
-        int64_t id = w->sorted.generations[g]->generation;
-        if (!w->found[g].followed)
+        const vp_generation *found = &w->found[g];
+        if (!found->has_follow_ends_us)
             continue;
-        st = vp_changes_record(conn, &w->sorted, id, err);
-        if (st == EF_OK && w->found[g].follow_ends_us < w->now_us)
-            st = vp_follow_end(conn, id, w->now_us, err);
+        st = vp_changes_record(conn, &w->sorted, found->id, err);
+        if (st == EF_OK && found->follow_ends_us < w->now_us)
+            st = vp_send_follow_end(conn, &(struct vp_follow_end){found->id, w->now_us}, err);
     }
     return st;
 }
 
+/* Under the exclusive lock of the generation, whose own cursor has been moved. */
+static ef_status write_cursor(const commit_work *w, ef__pg_conn *conn, const vp_generation *found,
+                              const ef__tenant_cursor_change *c, ef_error *err)
+{
+    ef__pg_on on = ef__pg_on_conn(conn);
+    bool is_new = ef__tenant_cursor_is_none(&c->before);
+    int64_t changed = 1;
+    ef_status st = EF_OK;
+
+    if (is_new)
+        st = vp_run_cursor_insert(on, &(struct vp_cursor_insert){found->id, c, w->now_us}, &changed,
+                                  err);
+    if (st == EF_OK && changed && c->after.position == found->position)
+        st = vp_run_cursor_delete(on, found->id, c->tenant, is_new ? &c->after : &c->before,
+                                  &changed, err);
+    else if (st == EF_OK && !is_new)
+        st = vp_run_cursor_update(on, &(struct vp_cursor_update){found->id, c, w->now_us}, &changed,
+                                  err);
+    return st != EF_OK || changed ? st : ef__tenant_cursor_moved(c->tenant, err);
+}
+
 static ef_status write_rest(commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
-    ef_status st = write_rest_of_views(w, conn, err);
+    ef_status st = EF_OK;
 
+    for (size_t i = 0; st == EF_OK && i < w->sorted.view_count; i++)
+        st = write_rest_of_view(w, conn, &w->sorted.views[i], err);
     for (size_t g = 0; g < w->commit->generation_count; g++) {
         const ef__generation_change *change = w->sorted.generations[g];
         for (size_t i = 0; st == EF_OK && i < change->tenant_count; i++)
-            st = vp_cursor_write(conn, change->generation, w->found[g].position,
-                                 &change->tenants[i], w->now_us, err);
+            st = write_cursor(w, conn, &w->found[g], &change->tenants[i], err);
     }
     if (st == EF_OK)
         st = write_failures(w, conn, err);
     for (size_t g = 0; st == EF_OK && g < w->commit->generation_count; g++)
         if (w->sorted.generations[g]->go_live)
-            st = try_go_live(w, conn, g, err);
+            st = try_go_live(w, conn, &w->found[g], err);
     return st == EF_OK ? record_changes(w, conn, err) : st;
 }
 
@@ -496,15 +453,14 @@ static ef_status prepare_commit(commit_work *w, ef_error *err)
 
 ef_status vp_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
 {
-    commit_work w = {.store = vp_store_of(views), .commit = commit};
+    commit_work w = {.commit = commit, .now_us = ef__views_now_us(views)};
     ef_status st;
 
-    w.now_us = vp_now_us(w.store);
     if (commit->out_live)
         *commit->out_live = false;
     st = prepare_commit(&w, err);
     if (st == EF_OK)
-        st = vp_write(w.store, commit->no_sync, write_all, &w, err);
+        st = vp_write(views, commit->no_sync, write_all, &w, err);
     /* The caller starts over and reads the watermarks: they show whether this commit was done, and
      * a commit that is repeated changes nothing. */
     if (st == EF_UNSURE)

@@ -9,211 +9,106 @@
 
 #include "../follow.h"
 
-static ef__follow_row read_follow(const PGresult *rows, int row)
-{
-    return (ef__follow_row){.until_us = ef__pg_int(rows, row, 0),
-                            .low = ef__pg_int(rows, row, 1),
-                            .last = ef__pg_int(rows, row, 2),
-                            .kept = ef__pg_int(rows, row, 3)};
-}
-
 /* --- beginning -------------------------------------------------------------------------------- */
 
 typedef struct following {
-    vp_store *store;
-    int64_t generation;
-    ef_str tenant;
-    int64_t until_us;
+    ef_views *views;
+    struct vp_follow_extend row;
     ef__follow_row *out;
 } following;
 
-/* Run follow_extend or follow_add. */
-static ef_status put_row(const following *f, ef__pg_conn *conn, int which, bool *out_found,
-                         ef_error *err)
-{
-    ef__pg_params params = {0};
-    PGresult *rows = NULL;
-    ef_status st;
-
-    ef__pg_add_int(&params, f->generation);
-    ef__pg_add_str(&params, f->tenant);
-    ef__pg_add_int(&params, f->until_us);
-    st = ef__pg_query(conn, which, &params, &rows, err);
-    *out_found = st == EF_OK && PQntuples(rows) > 0;
-    if (*out_found)
-        *f->out = read_follow(rows, 0);
-    PQclear(rows);
-    return st;
-}
-
 static ef_status check_limit(const following *f, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_params params = {0};
-    PGresult *rows = NULL;
     int64_t followed = 0;
-    ef_status st;
+    ef_status st =
+        vp_one_follow_count(ef__pg_on_conn(conn), f->row.generation, &followed, NULL, err);
 
-    ef__pg_add_int(&params, f->generation);
-    st = ef__pg_query(conn, VP_FOLLOW_COUNT, &params, &rows, err);
-    if (st == EF_OK)
-        followed = ef__pg_int(rows, 0, 0);
-    PQclear(rows);
     return st == EF_OK && followed >= EF_LIMIT_FOLLOWED_TENANTS
-               ? ef__follow_crowded(f->generation, err)
+               ? ef__follow_crowded(f->row.generation, err)
                : st;
-}
-
-static ef_status check_generation(const following *f, ef__pg_conn *conn, ef_error *err)
-{
-    ef__pg_params params = {0};
-    ef__pg_array ids;
-    PGresult *rows = NULL;
-    ef_status st;
-
-    ef__pg_array_init(&ids, EF__PG_INT);
-    ef__pg_array_int(&ids, f->generation);
-    ef__pg_add_array(&params, &ids);
-    st = ef__pg_query(conn, VP_GENERATION_GET, &params, &rows, err);
-    if (st == EF_OK && PQntuples(rows) == 0)
-        st = ef__generation_missing(f->generation, err);
-    PQclear(rows);
-    ef__pg_array_release(&ids);
-    return st;
 }
 
 static ef_status write_following(void *context, ef__pg_conn *conn, ef_error *err)
 {
     const following *f = context;
-    bool found;
-    ef_status st = put_row(f, conn, VP_FOLLOW_EXTEND, &found, err);
+    ef__pg_on on = ef__pg_on_conn(conn);
+    vp_generation g;
+    bool found = false;
+    ef_status st = vp_one_follow_extend(on, &f->row, f->out, &found, err);
 
     if (st == EF_OK && !found)
-        st = vp_lock(conn, true, &f->generation, 1, err);
+        st = vp_lock(conn, true, &f->row.generation, 1, err);
     if (st == EF_OK && !found)
-        st = check_generation(f, conn, err);
+        st = vp_generation_find(conn, f->row.generation, &g, err);
     if (st == EF_OK)
-        st = vp_follow_end(conn, f->generation, vp_now_us(f->store), err);
-    if (st != EF_OK || found)
-        return st;
-    st = check_limit(f, conn, err);
-    return st == EF_OK ? put_row(f, conn, VP_FOLLOW_ADD, &found, err) : st;
+        st = vp_send_follow_end(
+            conn, &(struct vp_follow_end){f->row.generation, ef__views_now_us(f->views)}, err);
+    if (st == EF_OK && !found)
+        st = check_limit(f, conn, err);
+    return st == EF_OK && !found ? vp_one_follow_add(on, &f->row, f->out, NULL, err) : st;
 }
 
 ef_status vp_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
                     ef__follow_row *out, ef_error *err)
 {
-    following f = {.store = vp_store_of(views),
-                   .generation = generation,
-                   .tenant = tenant,
-                   .until_us = until_us,
-                   .out = out};
-    ef_status st = vp_write(f.store, false, write_following, &f, err);
+    following f = {views, {generation, tenant, until_us}, out};
+    ef_status st = vp_write(views, false, write_following, &f, err);
 
     /* Idempotent: safe to repeat whether or not it was committed. */
-    return st == EF_UNSURE ? vp_write(f.store, false, write_following, &f, err) : st;
-}
-
-ef_status vp_follow_end(ef__pg_conn *conn, int64_t generation, int64_t now_us, ef_error *err)
-{
-    ef__pg_params params = {0};
-
-    ef__pg_add_int(&params, generation);
-    ef__pg_add_int(&params, now_us);
-    return ef__pg_send(conn, VP_FOLLOW_END, &params, err);
+    return st == EF_UNSURE ? vp_write(views, false, write_following, &f, err) : st;
 }
 
 /* --- recording -------------------------------------------------------------------------------- */
 
-typedef struct record {
-    ef__pg_array generations, tenants, ids, positions, kinds; /* a row a change */
-    ef__pg_array followed_generations, followed_tenants;      /* a row a tenant */
-} record;
-
-static void record_init(record *r)
+static ef_status send_changes(ef__pg_conn *conn, const struct vp_view_at *first,
+                              const struct vp_view_at *end, ef_error *err)
 {
-    ef__pg_array_init(&r->generations, EF__PG_INT);
-    ef__pg_array_init(&r->tenants, EF__PG_TEXT);
-    ef__pg_array_init(&r->ids, EF__PG_TEXT);
-    ef__pg_array_init(&r->positions, EF__PG_INT);
-    ef__pg_array_init(&r->kinds, EF__PG_INT);
-    ef__pg_array_init(&r->followed_generations, EF__PG_INT);
-    ef__pg_array_init(&r->followed_tenants, EF__PG_TEXT);
-}
+    struct vp_change_add add = {0};
 
-static void record_release(record *r)
-{
-    ef__pg_array_release(&r->generations);
-    ef__pg_array_release(&r->tenants);
-    ef__pg_array_release(&r->ids);
-    ef__pg_array_release(&r->positions);
-    ef__pg_array_release(&r->kinds);
-    ef__pg_array_release(&r->followed_generations);
-    ef__pg_array_release(&r->followed_tenants);
-}
-
-static void record_add(record *r, const struct vp_view_at *at, bool is_first_of_tenant)
-{
-    const ef__view *view = &at->change->view;
-
-    ef__pg_array_int(&r->generations, at->generation);
-    ef__pg_array_str(&r->tenants, view->tenant);
-    ef__pg_array_str(&r->ids, view->id);
-    ef__pg_array_int(&r->positions, view->last_position);
-    ef__pg_array_int(&r->kinds, (int64_t)ef__change_kind_of(at->change));
-    if (is_first_of_tenant) {
-        ef__pg_array_int(&r->followed_generations, at->generation);
-        ef__pg_array_str(&r->followed_tenants, view->tenant);
+    for (const struct vp_view_at *at = first; at < end; at++) {
+        const ef__view *view = &at->change->view;
+        ef__pg_array_int(&add.generations, at->generation);
+        ef__pg_array_str(&add.tenants, view->tenant);
+        ef__pg_array_str(&add.ids, view->id);
+        ef__pg_array_int(&add.positions, view->last_position);
+        ef__pg_array_int(&add.kinds, (int64_t)ef__change_kind_of(at->change));
     }
+    return vp_send_change_add(conn, &add, err);
 }
 
-static ef_status send_for_tenants(record *r, ef__pg_conn *conn, int which, ef_error *err)
+static void add_tenants(const struct vp_view_at *first, const struct vp_view_at *end,
+                        ef__pg_array *generations, ef__pg_array *tenants)
 {
-    ef__pg_params params = {0};
-
-    ef__pg_add_array(&params, &r->followed_generations);
-    ef__pg_add_array(&params, &r->followed_tenants);
-    if (which == VP_CHANGE_TRIM) {
-        ef__pg_add_int(&params, EF_LIMIT_CHANGES_KEPT);
-        ef__pg_add_int(&params, EF_LIMIT_CHANGES_LEFT);
+    for (const struct vp_view_at *at = first; at < end; at++) {
+        if (at > first && ef_str_equal(at[-1].change->view.tenant, at->change->view.tenant))
+            continue;
+        ef__pg_array_int(generations, at->generation);
+        ef__pg_array_str(tenants, at->change->view.tenant);
     }
-    return ef__pg_send(conn, which, &params, err);
-}
-
-static ef_status send_changes(record *r, ef__pg_conn *conn, ef_error *err)
-{
-    ef__pg_params params = {0};
-
-    ef__pg_add_array(&params, &r->generations);
-    ef__pg_add_array(&params, &r->tenants);
-    ef__pg_add_array(&params, &r->ids);
-    ef__pg_add_array(&params, &r->positions);
-    ef__pg_add_array(&params, &r->kinds);
-    return ef__pg_send(conn, VP_CHANGE_ADD, &params, err);
 }
 
 ef_status vp_changes_record(ef__pg_conn *conn, const vp_sorted *sorted, int64_t generation,
                             ef_error *err)
 {
-    const struct vp_view_at *before = NULL;
-    record r;
+    const struct vp_view_at *first = sorted->views, *last = first + sorted->view_count, *end;
+    ef__pg_array generations = {0}, tenants = {0};
+    struct vp_change_trim trim = {.most = EF_LIMIT_CHANGES_KEPT, .left = EF_LIMIT_CHANGES_LEFT};
     ef_status st;
 
-    record_init(&r);
-    for (size_t i = 0; i < sorted->view_count; i++) {
-        const struct vp_view_at *at = &sorted->views[i];
-        if (at->generation != generation)
-            continue;
-        record_add(&r, at,
-                   !before || !ef_str_equal(before->change->view.tenant, at->change->view.tenant));
-        before = at;
-    }
-    st = before ? send_for_tenants(&r, conn, VP_FOLLOW_LOCK, err) : EF_OK;
-    if (st == EF_OK && before)
-        st = send_changes(&r, conn, err);
-    if (st == EF_OK && before)
-        st = send_for_tenants(&r, conn, VP_CHANGE_TRIM, err);
-    record_release(&r);
-    return st;
+    while (first < last && first->generation != generation)
+        first++;
+    for (end = first; end < last && end->generation == generation;)
+        end++;
+    if (first == end)
+        return EF_OK;
+    add_tenants(first, end, &generations, &tenants);
+    st = vp_send_follow_lock(conn, &(struct vp_follow_lock){generations, tenants}, err);
+    if (st == EF_OK)
+        st = send_changes(conn, first, end, err);
+    if (st != EF_OK)
+        return st;
+    add_tenants(first, end, &trim.generations, &trim.tenants);
+    return vp_send_change_trim(conn, &trim, err);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -221,31 +116,23 @@ ef_status vp_changes_record(ef__pg_conn *conn, const vp_sorted *sorted, int64_t 
 ef_status vp_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
                        size_t limit, ef__change_list *out, ef_error *err)
 {
-    ef__pg_params params = {0};
-    PGresult *rows = NULL;
-    ef__change_record *items = NULL;
-    size_t cap = 0;
+    ef__change_record *items;
+    ef__change_row row;
+    ef__pg_rows rows;
     ef_status st = ef__change_list_ready(out, err);
 
     if (st != EF_OK)
         return st;
-    ef__pg_add_int(&params, generation);
-    ef__pg_add_str(&params, tenant);
-    ef__pg_add_int(&params, after);
-    ef__pg_add_int(&params, limit > INT32_MAX ? INT32_MAX : (int64_t)limit);
-    st = ef__pg_read(vp_store_of(views)->pool, VP_CHANGE_LS, &params, &rows, err);
-    for (int i = 0; st == EF_OK && i < PQntuples(rows); i++) {
+    rows = vp_each_change_ls(
+        vp_on(views),
+        &(struct vp_change_ls){generation, tenant, .after = after, .limit = ef__sql_limit(limit)},
+        &out->room->arena, err);
+    out->items = items = ef__pg_rows_items(&rows, sizeof *items);
+    while (vp_next_change_ls(&rows, &row)) {
         out->is_followed = true;
-        out->follow = read_follow(rows, i);
-        if (!ef__pg_null(rows, i, 4))
-            st = ef__change_list_add(
-                out, &items, &cap,
-                &(ef__change_record){.number = ef__pg_int(rows, i, 4),
-                                     .view_id = ef__pg_str(rows, i, 5),
-                                     .position = ef__pg_int(rows, i, 6),
-                                     .kind = (ef__change_kind)ef__pg_int(rows, i, 7)},
-                err);
+        out->follow = row.follow;
+        if (row.change.number)
+            items[out->count++] = row.change;
     }
-    PQclear(rows);
-    return st;
+    return ef__pg_rows_end(&rows);
 }

@@ -88,8 +88,8 @@ SELECT g.generation, g.tenant, m.before + g.place, g.id, g.position, g.kind
 -- The row of the tenant with every record, in one statement, so that both are of one snapshot; without a record
 -- there is one row.
 -- binds: 1 generation int, 2 tenant text, 3 after int (number to continue after), 4 limit int
--- rows vp_change_row: follow.until_us int, follow.low int, follow.last int, follow.kept int, number
---        int?, view_id text, position int, kind int
+-- rows ef__change_row: follow.until_us int, follow.low int, follow.last int, follow.kept int,
+--        change.number int, change.view_id text, change.position int, change.kind int
 SELECT f.until, f.low, f.last, f.kept, c.number, c.id, c.position, c.kind
   FROM everfold_views.follow f
   LEFT JOIN LATERAL (

@@ -41,9 +41,9 @@ SELECT $1, $2, n.next, $3, $4, $5, $6, $7, $8, false, 1, $9, $10, $11, $12, n.of
  WHERE $13 IN (0, n.next)
 RETURNING id;
 
--- name: generation_all
--- In the order of (name, number).
--- rows vp_generation_row: is.id int, is.name text, is.version int, is.number int, is.by_log bool,
+-- name: generation_ls
+-- binds: 1 only_name text ("": all)
+-- rows ef__generation_row: is.id int, is.name text, is.version int, is.number int, is.by_log bool,
 --        is.program text, is.program_hash int, is.index_paths text, is.schema int, is.state int,
 --        is.active bool, is.era int, is.position int, is.seam int, is.created_us int, is.updated_us
 --        int, is.views int, is.applied int, is.ignored int, is.skipped int, digest[0] int,
@@ -66,37 +66,15 @@ SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g
        SELECT count(*) AS own_cursors, coalesce(min(c.position), 0) AS own_lowest,
               coalesce(sum(c.waiting), 0)::bigint AS own_waiting
          FROM everfold_views.tenant_cursor c WHERE c.generation = g.id) t
+ WHERE $1 IN ('', g.name)
  ORDER BY g.name, g.number;
-
--- name: generation_of_name
--- binds: 1 name text
--- rows: as generation_all
-SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g.index_paths,
-       g.schema, g.state, g.routed, g.era, g.position, g.seam, g.created,
-       greatest(g.updated, s.updated), s.views, s.applied, s.ignored, s.skipped, s.digest_a,
-       s.digest_b, t.own_cursors, t.own_lowest, t.own_waiting, g.on_error, g.replaced,
-       g.superseded
-  FROM everfold_views.generation g
- CROSS JOIN LATERAL (
-       SELECT coalesce(sum(c.views), 0)::bigint AS views, coalesce(sum(c.applied), 0)::bigint AS applied,
-              coalesce(sum(c.ignored), 0)::bigint AS ignored,
-              coalesce(sum(c.skipped), 0)::bigint AS skipped,
-              coalesce(everfold_views.wrap64(sum(c.digest_a)), 0) AS digest_a,
-              coalesce(everfold_views.wrap64(sum(c.digest_b)), 0) AS digest_b, max(c.updated) AS updated
-         FROM everfold_views.generation_sum c WHERE c.generation = g.id) s
- CROSS JOIN LATERAL (
-       SELECT count(*) AS own_cursors, coalesce(min(c.position), 0) AS own_lowest,
-              coalesce(sum(c.waiting), 0)::bigint AS own_waiting
-         FROM everfold_views.tenant_cursor c WHERE c.generation = g.id) t
- WHERE g.name = $1
- ORDER BY g.number;
 
 -- name: generation_get
 -- The columns that a commit compares. Read under the generation's lock, so that they do not change meanwhile.
 -- binds: 1 ids int[]
--- rows: id int, era int, state int, active bool, position int, seam int, index_paths text,
---        follow_ends_us int?
-SELECT id, era, state, routed, position, seam, index_paths,
+-- rows vp_generation: id int, era int, state int, active bool, position int, seam int,
+--        index_count int, follow_ends_us int?
+SELECT id, era, state, routed, position, seam, cardinality(string_to_array(index_paths, ',')),
        (SELECT min(f.until) FROM everfold_views.follow f WHERE f.generation = g.id)
   FROM everfold_views.generation g WHERE id = ANY($1::bigint[]);
 
@@ -110,7 +88,8 @@ SELECT id FROM everfold_views.generation
 
 -- name: generation_put
 -- Every change increments the era.
--- binds: 1 id int, 2 state int, 3 position int, 4 seam int, 5 updated_us int
+-- binds: 1 g.id int, 2 g.state int, 3 g.position int, 4 g.seam int, 5 updated_us int
+-- from: g vp_generation
 UPDATE everfold_views.generation
    SET era = era + 1, state = $2, position = $3, seam = $4, updated = $5
  WHERE id = $1;
@@ -119,7 +98,8 @@ UPDATE everfold_views.generation
 -- Moves the cursor; no row is changed if it is not where it was read.
 -- only: postgres SQLite puts the whole row, because it has one writer
 -- binds: 1 id int, 2 after int (position), 3 before int (position as read)
-UPDATE everfold_views.generation SET position = $2 WHERE id = $1 AND position = $3;
+-- row: -
+UPDATE everfold_views.generation SET position = $2 WHERE id = $1 AND position = $3 RETURNING 1;
 
 -- name: generation_go_live
 -- only: postgres SQLite puts the whole row
@@ -131,13 +111,13 @@ UPDATE everfold_views.generation
 -- name: generation_count
 -- Adds to the counts, in the shard of this connection.
 -- only: postgres SQLite has one row, and one writer
--- binds: 1 generations int[], 2 shards int[], 3 views int[], 4 applied int[], 5 ignored int[], 6
---        skipped int[], 7 digests_a int[], 8 digests_b int[], 9 updated_us int
+-- binds: 1 generations int[], 2 shard int, 3 views int[], 4 applied int[], 5 ignored int[],
+--        6 skipped int[], 7 digests_a int[], 8 digests_b int[], 9 updated_us int
 INSERT INTO everfold_views.generation_sum AS s (generation, shard, views, applied, ignored, skipped,
                                                 digest_a, digest_b, updated)
-SELECT c.*, $9
-  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-              $7::bigint[], $8::bigint[]) AS c
+SELECT c.generation, $2, c.views, c.applied, c.ignored, c.skipped, c.digest_a, c.digest_b, $9
+  FROM unnest($1::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+              $8::bigint[]) AS c(generation, views, applied, ignored, skipped, digest_a, digest_b)
     ON CONFLICT (generation, shard) DO UPDATE
    SET views = s.views + excluded.views, applied = s.applied + excluded.applied,
        ignored = s.ignored + excluded.ignored, skipped = s.skipped + excluded.skipped,

@@ -21,40 +21,31 @@ typedef struct scan {
     ef__view_place from, to;
     vp_where where;
     bool sieved; /* the server preselects by `where` */
-    bool (*each)(void *context, ef_str key, const ef__view *view);
+    ef__each_view *each;
     void *context;
     bool begun;
 } scan;
 
 /* --- pages ------------------------------------------------------------------------------------ */
 
-static ef__view view_of_row(const PGresult *rows, int row)
+/* Columns of a row: of the view, then of its place, and with a sieve two about the page. */
+enum { DATA, LAST_POSITION, LAST_SEQ, SCHEMA, DIGEST, TENANT_OR_KEY, ID, PLACE, BYTES };
+
+static ef__view view_of_row(const PGresult *rows, int row, const ef__view_scan *asked)
 {
-    ef_str digest = ef__pg_str(rows, row, 4);
+    ef_str digest = ef__pg_str(rows, row, DIGEST);
     ef__view view = {
-        .data = ef__pg_str(rows, row, 0),
-        .last_position = ef__pg_int(rows, row, 1),
-        .last_seq = ef__pg_int(rows, row, 2),
-        .schema = (int32_t)ef__pg_int(rows, row, 3),
-        .tenant = ef__pg_str(rows, row, 5),
-        .id = ef__pg_str(rows, row, 6),
+        .data = ef__pg_str(rows, row, DATA),
+        .last_position = ef__pg_int(rows, row, LAST_POSITION),
+        .last_seq = ef__pg_int(rows, row, LAST_SEQ),
+        .schema = (int32_t)ef__pg_int(rows, row, SCHEMA),
+        .tenant = asked->index >= 0 ? asked->tenant : ef__pg_str(rows, row, TENANT_OR_KEY),
+        .id = ef__pg_str(rows, row, ID),
     };
 
     if (digest.len == EF__DIGEST_BYTES)
         ef__digest_sums((const uint8_t *)digest.ptr, view.digest);
     return view;
-}
-
-static ef__view view_of_entry(const PGresult *rows, int row, ef_str tenant)
-{
-    return (ef__view){
-        .data = ef__pg_str(rows, row, 0),
-        .last_position = ef__pg_int(rows, row, 1),
-        .last_seq = ef__pg_int(rows, row, 2),
-        .schema = (int32_t)ef__pg_int(rows, row, 3),
-        .tenant = tenant,
-        .id = ef__pg_str(rows, row, 4),
-    };
 }
 
 static ef_status read_page(const scan *s, ef__pg_conn *conn, int64_t limit, PGresult **out,
@@ -94,12 +85,11 @@ static ef_status read_page(const scan *s, ef__pg_conn *conn, int64_t limit, PGre
 /* The next page begins after the last row of this one, or ends before it if descending. */
 static ef_status set_next_page(scan *s, const PGresult *rows, int last, ef_error *err)
 {
-    bool indexed = s->asked->index >= 0;
     bool down = s->asked->descending;
 
-    return ef__view_place_at(
-        down ? &s->to : &s->from, indexed ? s->asked->index : s->asked->generation,
-        ef__pg_str(rows, last, 5), ef__pg_str(rows, last, indexed ? 4 : 6), !down, err);
+    return ef__view_place_at(down ? &s->to : &s->from, s->from.first,
+                             ef__pg_str(rows, last, TENANT_OR_KEY), ef__pg_str(rows, last, ID),
+                             !down, err);
 }
 
 /* Passes the rows of a page to `each`; false when it wants no more. Rows without data do not match.
@@ -109,11 +99,12 @@ static bool show_page(scan *s, const PGresult *rows)
     bool indexed = s->asked->index >= 0, more = true;
 
     for (int i = 0; more && i < PQntuples(rows); i++) {
-        ef__view view = indexed ? view_of_entry(rows, i, s->asked->tenant) : view_of_row(rows, i);
-        if (ef__pg_null(rows, i, 0))
+        ef__view view = view_of_row(rows, i, s->asked);
+        if (ef__pg_null(rows, i, DATA))
             continue;
         s->begun = true;
-        more = s->each(s->context, indexed ? ef__pg_str(rows, i, 5) : (ef_str){"", 0}, &view);
+        more =
+            s->each(s->context, indexed ? ef__pg_str(rows, i, TENANT_OR_KEY) : EF_STR(""), &view);
     }
     return more;
 }
@@ -121,15 +112,15 @@ static bool show_page(scan *s, const PGresult *rows)
 /* The number of rows that the server read for a page, and the bytes of their data. */
 static void page_size(const scan *s, const PGresult *rows, long *out_rows, long *out_bytes)
 {
-    int place = s->asked->index >= 0 ? 6 : 7, last = PQntuples(rows) - 1;
+    int last = PQntuples(rows) - 1;
 
     *out_rows = last + 1;
     *out_bytes = 0;
     for (int i = 0; i <= last && !s->sieved; i++)
-        *out_bytes += (long)ef__pg_str(rows, i, 0).len;
+        *out_bytes += (long)ef__pg_str(rows, i, DATA).len;
     if (s->sieved && last >= 0) {
-        *out_rows = ef__pg_int(rows, last, place);
-        *out_bytes = ef__pg_int(rows, last, place + 1);
+        *out_rows = ef__pg_int(rows, last, PLACE);
+        *out_bytes = ef__pg_int(rows, last, BYTES);
     }
 }
 
@@ -169,9 +160,8 @@ static ef_status scan_pages(void *context, ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
-ef_status vp_view_scan(ef_views *views, const ef__view_scan *asked,
-                       bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
-                       ef_error *err)
+ef_status vp_view_scan(ef_views *views, const ef__view_scan *asked, ef__each_view *each,
+                       void *context, ef_error *err)
 {
     scan s = {.asked = asked,
               .from = EF__VIEW_PLACE_INIT,

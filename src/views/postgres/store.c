@@ -72,27 +72,21 @@ static ef_status vp_database(ef_views *views, char out[EF__VIEWS_DATABASE_MAX], 
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-ef_status vp_write(vp_store *store, bool no_sync, ef__pg_work work, void *context, ef_error *err)
+ef_status vp_write(ef_views *views, bool no_sync, ef__pg_work work, void *context, ef_error *err)
 {
-    if (store->base.read_only)
+    if (views->read_only)
         return ef_fail(err, EF_MISUSE, "the view store was opened read-only");
-    return ef__pg_transaction(store->pool, no_sync ? EF__PG_WRITE_LAX : EF__PG_WRITE, work, context,
-                              err);
+    return ef__pg_transaction(vp_store_of(views)->pool, no_sync ? EF__PG_WRITE_LAX : EF__PG_WRITE,
+                              work, context, err);
 }
 
 ef_status vp_lock(ef__pg_conn *conn, bool alone, const int64_t *ids, size_t count, ef_error *err)
 {
-    ef__pg_params params = {0};
-    ef__pg_array keys;
-    ef_status st;
+    ef__pg_array keys = {0};
 
-    ef__pg_array_init(&keys, EF__PG_INT);
     for (size_t i = 0; i < count; i++)
         ef__pg_array_int(&keys, ids[i]);
-    ef__pg_add_array(&params, &keys);
-    st = ef__pg_send(conn, alone ? VP_LOCK_ALONE : VP_LOCK_SHARED, &params, err);
-    ef__pg_array_release(&keys);
-    return st;
+    return (alone ? vp_send_lock_alone : vp_send_lock_shared)(conn, &keys, err);
 }
 
 static const ef__views_ops OPS = {

@@ -24,16 +24,39 @@
 #ifndef EF_VIEWS_POSTGRES_STORE_H
 #define EF_VIEWS_POSTGRES_STORE_H
 
-#include "../views.h"
+#include "../rows.h"
+
+#include "../../postgres/rows.h"
+
+/* --- rows that the generated functions read --------------------------------------------------- */
+
+/* The columns that a commit compares. */
+typedef struct vp_generation {
+    int64_t id; /* 0: there is no such generation */
+    int64_t era, position, seam;
+    ef__generation_state state;
+    bool active;
+    int64_t index_count;
+    bool has_follow_ends_us; /* one of its tenants is followed */
+    int64_t follow_ends_us;  /* the earliest `until` of those */
+} vp_generation;
+
+typedef struct vp_view_row {
+    int64_t n; /* of its key, from 1, when many were asked for */
+    ef__view view;
+    uint8_t digest[EF__DIGEST_BYTES];
+} vp_view_row;
+
 #include "views_postgres_sql.h"
 
-#include "../../postgres/pool.h"
+/* --- the store -------------------------------------------------------------------------------- */
 
 #define VP_PART "views" /* of the schema, for migrations */
 
 typedef struct vp_store {
     ef_views base; /* first, so that an ef_views * is this */
     ef__pg_pool *pool;
+    ef__pg_conn *snapshot; /* the reads of a snapshot are on its own connection */
 } vp_store;
 
 static inline vp_store *vp_store_of(ef_views *views)
@@ -41,41 +64,36 @@ static inline vp_store *vp_store_of(ef_views *views)
     return (vp_store *)views;
 }
 
-static inline int64_t vp_now_us(const vp_store *store)
-{
-    return store->base.clock->wall_us(store->base.clock->context);
-}
-
 /* A writing transaction. EF_MISUSE: the store was opened read-only. */
-ef_status vp_write(vp_store *store, bool no_sync, ef__pg_work work, void *context, ef_error *err);
+ef_status vp_write(ef_views *views, bool no_sync, ef__pg_work work, void *context, ef_error *err);
 
 /* Lock the live set (id 0) and generations, in the order of `ids`; several calls follow the order
  * above. Sends the statement and does not receive its result. */
 ef_status vp_lock(ef__pg_conn *conn, bool alone, const int64_t *ids, size_t count, ef_error *err);
 
-/* generation.c */
-ef_status vp_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
-                            ef_error *err);
-ef_status vp_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
-                           ef_error *err);
-ef_status vp_generation_set_state(ef_views *views, int64_t id, int64_t era,
-                                  ef__generation_state state, ef_error *err);
-ef_status vp_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
-                                 ef_error *err);
-ef_status vp_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                const ef__generation *with, ef_error *err);
-ef_status vp_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
-                               bool *out_more, ef_error *err);
-ef_status vp_live_set_get(ef_views *views, int64_t *out, ef_error *err);
+/* Where the store reads. */
+static inline ef__pg_on vp_on(ef_views *views)
+{
+    vp_store *store = vp_store_of(views);
 
-/* projection.c */
-ef_status vp_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err);
-ef_status vp_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err);
-ef_status vp_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
-                                ef_error *err);
+    return store->snapshot ? ef__pg_on_conn(store->snapshot) : ef__pg_on_pool(store->pool);
+}
+
+/* generation.c */
+/* EF_NOT_FOUND */
+ef_status vp_generation_find(ef__pg_conn *conn, int64_t id, vp_generation *out, ef_error *err);
+EF__VIEWS_OP(generation_add) vp_generation_add;
+EF__VIEWS_OP(generation_ls) vp_generation_ls;
+EF__VIEWS_OP(generation_set_state) vp_generation_set_state;
+EF__VIEWS_OP(generation_activate) vp_generation_activate;
+EF__VIEWS_OP(generation_replace) vp_generation_replace;
+EF__VIEWS_OP(generation_remove) vp_generation_remove;
+EF__VIEWS_OP(on_error_set) vp_on_error_set;
+EF__VIEWS_OP(version_retire) vp_version_retire;
+EF__VIEWS_OP(version_is_retired) vp_version_is_retired;
 
 /* commit.c */
-ef_status vp_commit(ef_views *views, const ef__views_commit *commit, ef_error *err);
+EF__VIEWS_OP(commit) vp_commit;
 
 /* change.c: the changes of a commit, as arrays. */
 
@@ -107,43 +125,25 @@ ef_status vp_send_counts(ef__pg_conn *conn, const ef__views_commit *commit, cons
 ef_status vp_send_resolve(ef__pg_conn *conn, const vp_sorted *sorted, int64_t now_us,
                           ef_error *err);
 
-/* cursor.c. Under the exclusive lock of the generation, whose cursor has moved to `position`. */
-ef_status vp_cursor_write(ef__pg_conn *conn, int64_t generation, int64_t position,
-                          const ef__tenant_cursor_change *change, int64_t now_us, ef_error *err);
-ef_status vp_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
-                               ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
-ef_status vp_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
-                              ef__tenant_cursor_list *out, ef_error *err);
-
-/* follow.c. Send the statements and do not receive their results: remove one expired row; record
- * the changes of one generation that are of followed tenants. */
-ef_status vp_follow_end(ef__pg_conn *conn, int64_t generation, int64_t now_us, ef_error *err);
+/* follow.c. Sends the statements that record the changes of one generation that are of followed
+ * tenants, and does not receive their results. */
 ef_status vp_changes_record(ef__pg_conn *conn, const vp_sorted *sorted, int64_t generation,
                             ef_error *err);
-ef_status vp_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
-                    ef__follow_row *out, ef_error *err);
-ef_status vp_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
-                       size_t limit, ef__change_list *out, ef_error *err);
+EF__VIEWS_OP(follow) vp_follow;
+EF__VIEWS_OP(change_ls) vp_change_ls;
 
 /* read.c, scan.c */
-ef_status vp_snapshot_open(ef_views *views, ef_views **out, ef_error *err);
-ef_status vp_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
-                      ef__arena *arena, ef__view *out, bool *out_found, ef_error *err);
-ef_status vp_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
-                           ef__watermark *out, bool *out_found, ef_error *err);
-ef_status vp_view_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
-                           size_t count, ef__arena *arena, ef__view *out, ef_error *err);
-ef_status vp_watermark_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
-                                size_t count, ef__watermark *out, ef_error *err);
-ef_status vp_watermark_scan(ef_views *views, int64_t generation,
-                            bool (*each)(void *context, ef_str tenant, ef_str stream,
-                                         const ef__watermark *watermark),
-                            void *context, ef_error *err);
-ef_status vp_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
-                        size_t limit, ef__failure_list *out, ef_error *err);
-ef_status vp_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
-ef_status vp_view_scan(ef_views *views, const ef__view_scan *scan,
-                       bool (*each)(void *context, ef_str key, const ef__view *view), void *context,
-                       ef_error *err);
+EF__VIEWS_OP(snapshot_open) vp_snapshot_open;
+EF__VIEWS_OP(view_get) vp_view_get;
+EF__VIEWS_OP(view_get_many) vp_view_get_many;
+EF__VIEWS_OP(view_scan) vp_view_scan;
+EF__VIEWS_OP(watermark_get) vp_watermark_get;
+EF__VIEWS_OP(watermark_get_many) vp_watermark_get_many;
+EF__VIEWS_OP(watermark_scan) vp_watermark_scan;
+EF__VIEWS_OP(tenant_cursor_get) vp_tenant_cursor_get;
+EF__VIEWS_OP(tenant_cursor_ls) vp_tenant_cursor_ls;
+EF__VIEWS_OP(failure_ls) vp_failure_ls;
+EF__VIEWS_OP(fence_get) vp_fence_get;
+EF__VIEWS_OP(live_set_get) vp_live_set_get;
 
 #endif

@@ -35,8 +35,8 @@ DELETE FROM everfold_views.view WHERE generation = $1 AND tenant = $2 AND id = $
 
 -- name: view_get
 -- binds: 1 generation int, 2 tenant text, 3 name text
--- rows vp_view_row: view.data text, view.last_position int, view.last_seq int, view.schema int,
---        digest blob
+-- row vp_view_row: view.data text, view.last_position int, view.last_seq int, view.schema int,
+--        digest bytes
 SELECT data, last_position, last_seq, schema, digest
   FROM everfold_views.view WHERE generation = $1 AND tenant = $2 AND id = $3;
 
@@ -45,7 +45,7 @@ SELECT data, last_position, last_seq, schema, digest
 -- only: postgres each question is a round trip
 -- binds: 1 generation int, 2 tenants text[], 3 names text[]
 -- rows vp_view_row: n int, view.data text, view.last_position int, view.last_seq int, view.schema
---        int, digest blob
+--        int, digest bytes
 SELECT a.n, v.data, v.last_position, v.last_seq, v.schema, v.digest
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS a(tenant, id, n)
  CROSS JOIN LATERAL (
@@ -53,7 +53,7 @@ SELECT a.n, v.data, v.last_position, v.last_seq, v.schema, v.digest
         WHERE w.generation = $1 AND w.tenant = a.tenant AND w.id = a.id OFFSET 0) v;
 
 -- name: view_cut
--- binds: 1 generation int, 2 limit int
+-- binds: as cursor_cut
 DELETE FROM everfold_views.view
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view WHERE generation = $1 LIMIT $2));
 
@@ -76,7 +76,7 @@ DELETE FROM everfold_views.view_index
  WHERE generation = $1 AND tenant = $2 AND id = $3 AND idx <> ALL ($4::bigint[]);
 
 -- name: index_cut
--- binds: 1 generation int, 2 limit int
+-- binds: as cursor_cut
 DELETE FROM everfold_views.view_index
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view_index WHERE generation = $1 LIMIT $2));
 
@@ -100,7 +100,7 @@ SELECT data, last_position, last_seq, schema, digest, tenant, id
 -- name: index_scan_up
 -- binds: by hand, 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start with; 6 key and 7 id to end before;
 --        8 limit
-SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
+SELECT v.data, v.last_position, v.last_seq, v.schema, NULL::bytea, i.key, i.id
   FROM (SELECT id, key FROM everfold_views.view_index
          WHERE generation = $1 AND tenant = $2 AND idx = $3
            AND (key, id) >= ($4, $5) AND (key, id) < ($6, $7)
@@ -113,7 +113,7 @@ SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
 -- name: index_scan_down
 -- binds: by hand, 1 generation, 2 tenant, 3 idx, 4 key and 5 id of the low end; 6 key and 7 id to start before;
 --        8 limit
-SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key
+SELECT v.data, v.last_position, v.last_seq, v.schema, NULL::bytea, i.key, i.id
   FROM (SELECT id, key FROM everfold_views.view_index
          WHERE generation = $1 AND tenant = $2 AND idx = $3
            AND (key, id) >= ($4, $5) AND (key, id) < ($6, $7)
@@ -169,7 +169,8 @@ SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, digest, ten
 -- only: postgres a row that does not cross the network is one gained
 -- binds: by hand, 1 generation, 2 tenant, 3 idx, 4 key and 5 id to start with; 6 key and 7 id to end before;
 --        8 limit; 9 bytes_max, 10 needle
-SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, id, key, place, bytes
+SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, NULL::bytea, key, id, place,
+       bytes
   FROM (SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key,
                octet_length(v.data) > $9::bigint OR strpos(v.data COLLATE "C", $10) > 0
                OR strpos(v.data COLLATE "C", E'\\u0000') > 0 AS may,
@@ -190,7 +191,8 @@ SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, id, key, pl
 -- only: postgres a row that does not cross the network is one gained
 -- binds: by hand, 1 generation, 2 tenant, 3 idx, 4 key and 5 id of the low end; 6 key and 7 id to start before;
 --        8 limit; 9 bytes_max, 10 needle
-SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, id, key, place, bytes
+SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, NULL::bytea, key, id, place,
+       bytes
   FROM (SELECT v.data, v.last_position, v.last_seq, v.schema, i.id, i.key,
                octet_length(v.data) > $9::bigint OR strpos(v.data COLLATE "C", $10) > 0
                OR strpos(v.data COLLATE "C", E'\\u0000') > 0 AS may,

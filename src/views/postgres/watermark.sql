@@ -30,8 +30,7 @@ SELECT applied_seq, expected_next_seq, hash
 -- For each key that has a watermark: the index of the key in the arrays, from 1, and the watermark.
 -- only: postgres each question is a round trip
 -- binds: 1 generation int, 2 tenants text[], 3 names text[]
--- rows vp_watermark_row: n int, watermark.applied_seq int, watermark.expected_next_seq int,
---        watermark.hash bytes
+-- rows ef__watermark_row: n int, is.applied_seq int, is.expected_next_seq int, is.hash bytes
 SELECT a.n, w.applied_seq, w.expected_next_seq, w.hash
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS a(tenant, stream, n)
  CROSS JOIN LATERAL (
@@ -40,15 +39,15 @@ SELECT a.n, w.applied_seq, w.expected_next_seq, w.hash
 
 -- name: watermark_scan
 -- binds: 1 generation int, 2 tenant text, 3 stream text (to continue after), 4 limit int
--- rows vp_watermark_row: watermark.applied_seq int, watermark.expected_next_seq int, watermark.hash
---        bytes, tenant text, stream text
+-- rows ef__watermark_row: is.applied_seq int, is.expected_next_seq int, is.hash bytes, tenant text,
+--        stream text
 SELECT applied_seq, expected_next_seq, hash, tenant, stream
   FROM everfold_views.watermark
  WHERE generation = $1 AND (tenant, stream) > ($2, $3)
  ORDER BY tenant, stream LIMIT $4;
 
 -- name: watermark_cut
--- binds: 1 generation int, 2 limit int
+-- binds: as cursor_cut
 DELETE FROM everfold_views.watermark
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.watermark WHERE generation = $1 LIMIT $2));
 
@@ -118,6 +117,6 @@ SELECT id, generation, tenant, stream, seq, position, event_id, code, message, a
  ORDER BY id DESC LIMIT $2;
 
 -- name: failure_cut
--- binds: 1 generation int, 2 limit int
+-- binds: as cursor_cut
 DELETE FROM everfold_views.failure
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.failure WHERE generation = $1 LIMIT $2));

@@ -204,15 +204,15 @@ static ef_status write_cursor(vq_store *store, const vq_generation *g,
     ef_status st = EF_OK;
 
     if (is_new) {
-        st =
-            vq_run_cursor_insert(conn, &(struct vq_cursor_insert){g->id, c, vq_now_us(store)}, err);
+        st = vq_run_cursor_insert(
+            conn, &(struct vq_cursor_insert){g->id, c, ef__views_now_us(&store->base)}, err);
         st = check_changed(store, st, c->tenant, err);
     }
     if (st == EF_OK && c->after.position == g->position)
         st = vq_run_cursor_delete(conn, g->id, c->tenant, is_new ? &c->after : &c->before, err);
     else if (st == EF_OK && !is_new)
-        st =
-            vq_run_cursor_update(conn, &(struct vq_cursor_update){g->id, c, vq_now_us(store)}, err);
+        st = vq_run_cursor_update(
+            conn, &(struct vq_cursor_update){g->id, c, ef__views_now_us(&store->base)}, err);
     return check_changed(store, st, c->tenant, err);
 }
 
@@ -245,17 +245,15 @@ ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_u
                               ef__tenant_cursor_list *out, ef_error *err)
 {
     vq_reader *reader = NULL;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef_status st = ef__list_prepare(out, err);
 
-    out->items = NULL;
-    out->count = 0;
     if (st == EF_OK)
         st = vq_read_begin(views, true, &reader, err);
     if (st == EF_OK)
         st = vq_list_cursor_due(reader->conn,
                                 &(struct vq_cursor_due){.generation = generation,
                                                         .due = due_us,
-                                                        .limit = vq_limit(limit)},
+                                                        .limit = ef__sql_limit(limit)},
                                 &out->room->arena, &out->items, &out->count, err);
     return vq_read_end(reader, st);
 }
@@ -267,7 +265,7 @@ ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_u
 static ef_status write_failures(vq_store *store, const ef__generation_change *change, ef_error *err)
 {
     ef__sq_conn *conn = &store->conn;
-    int64_t id = change->generation, now_us = vq_now_us(store);
+    int64_t id = change->generation, now_us = ef__views_now_us(&store->base);
     bool open = false;
     ef_status st = EF_OK;
 

@@ -17,8 +17,9 @@ static ef_status end_one(vq_store *store, int64_t generation, ef_error *err)
     struct vq_follow_ended_row ended;
     bool found;
     ef_status st = vq_one_follow_ended(
-        conn, &(struct vq_follow_ended){.generation = generation, .now = vq_now_us(store)}, &arena,
-        &ended, &found, err);
+        conn,
+        &(struct vq_follow_ended){.generation = generation, .now = ef__views_now_us(&store->base)},
+        &arena, &ended, &found, err);
 
     if (st == EF_OK && found) {
         st = vq_run_follow_floor_raise(
@@ -54,7 +55,7 @@ static ef_status begin_row(vq_store *store, int64_t generation, int64_t until_us
     *out = (ef__follow_row){.until_us = until_us};
     if (st == EF_OK)
         st = vq_one_follow_floor_get(conn, generation, &out->last, NULL, err);
-    out->low = out->last = ef__follow_next(out, vq_now_us(store));
+    out->low = out->last = ef__follow_next(out, ef__views_now_us(&store->base));
     return st;
 }
 
@@ -112,7 +113,7 @@ static ef_status record_tenant(vq_store *store, int64_t generation, const ef__vi
 {
     ef__sq_conn *conn = &store->conn;
     ef_str tenant = changes[0]->view.tenant;
-    int64_t now_us = vq_now_us(store);
+    int64_t now_us = ef__views_now_us(&store->base);
     ef__follow_row f;
     bool found;
     ef_status st = vq_one_follow_get(conn, generation, tenant, &f, &found, err);
@@ -144,7 +145,7 @@ ef_status vq_changes_record(vq_store *store, const vq_generation *g,
 
     if (!g->has_follow_ends_us)
         return EF_OK;
-    if (g->follow_ends_us < vq_now_us(store))
+    if (g->follow_ends_us < ef__views_now_us(&store->base))
         st = end_one(store, g->id, err);
     if (st != EF_OK || change->view_count == 0)
         return st;
@@ -164,17 +165,15 @@ ef_status vq_changes_record(vq_store *store, const vq_generation *g,
 static ef_status read_list(ef__sq_conn *conn, const struct vq_change_ls *asked,
                            ef__change_list *out, ef_error *err)
 {
-    ef__sq_rows rows = vq_each_change_ls(conn, asked, NULL, err);
-    ef__change_record *items = NULL;
-    vq_change_row row;
-    size_t cap = 0;
+    ef__sq_rows rows = vq_each_change_ls(conn, asked, &out->room->arena, err);
+    ef__change_row row;
 
     while (vq_next_change_ls(&rows, &row)) {
         out->is_followed = true;
         out->follow = row.follow;
-        row.change.number = row.number;
-        if (row.has_number)
-            rows.status = ef__change_list_add(out, &items, &cap, &row.change, err);
+        if (row.change.number)
+            out->items =
+                ef__sq_rows_add(&rows, out->items, &out->count, &row.change, sizeof row.change);
     }
     return ef__sq_rows_end(&rows);
 }
@@ -188,8 +187,8 @@ ef_status vq_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64
     if (st == EF_OK)
         st = vq_read_begin(views, true, &reader, err);
     if (st == EF_OK)
-        st =
-            read_list(reader->conn,
-                      &(struct vq_change_ls){generation, tenant, after, vq_limit(limit)}, out, err);
+        st = read_list(reader->conn,
+                       &(struct vq_change_ls){generation, tenant, after, ef__sql_limit(limit)}, out,
+                       err);
     return vq_read_end(reader, st);
 }

@@ -66,8 +66,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6);
 -- The row of the tenant with every record, in one statement, so that both are of one snapshot; without a record
 -- there is one row.
 -- binds: 1 generation int, 2 tenant text, 3 after int (a number), 4 limit int
--- rows vq_change_row: follow.until_us int, follow.low int, follow.last int, follow.kept int,
---        number int?, change.view_id text, change.position int, change.kind int
+-- rows ef__change_row: follow.until_us int, follow.low int, follow.last int, follow.kept int,
+--        change.number int, change.view_id text, change.position int, change.kind int
 SELECT f.until, f.low, f.last, f.kept, c.number, c.id, c.position, c.kind
   FROM follow f LEFT JOIN view_change c
     ON c.generation = f.generation AND c.tenant = f.tenant AND c.number > ?3

@@ -6,7 +6,7 @@
 
 static ef_status activate_generation(vq_store *store, int64_t id, int32_t replaced, ef_error *err)
 {
-    int64_t now_us = vq_now_us(store);
+    int64_t now_us = ef__views_now_us(&store->base);
     ef_status st = vq_run_generation_deactivate(
         &store->conn, &(struct vq_generation_deactivate){.id = id, .updated = now_us}, err);
 
@@ -20,7 +20,7 @@ static ef_status activate_generation(vq_store *store, int64_t id, int32_t replac
 
 static ef_status insert_generation(vq_store *store, const ef__generation *g, ef_error *err)
 {
-    int64_t now_us = vq_now_us(store);
+    int64_t now_us = ef__views_now_us(&store->base);
     ef_status st = vq_run_generation_add(
         &store->conn,
         &(struct vq_generation_add){
@@ -55,11 +55,10 @@ static ef_status read_all(ef__sq_conn *conn, ef_str only_name, ef__generation_li
                           ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
-    ef__sq_rows rows = only_name.len ? vq_each_generation_of_name(conn, only_name, arena, err)
-                                     : vq_each_generation_all(conn, arena, err);
-    vq_generation_row row;
+    ef__sq_rows rows = vq_each_generation_ls(conn, only_name, arena, err);
+    ef__generation_row row;
 
-    while (vq_next_generation_all(&rows, &row)) {
+    while (vq_next_generation_ls(&rows, &row)) {
         ef__digest_bytes(row.digest, row.is.digest);
         out->items = ef__sq_rows_add(&rows, out->items, &out->count, &row.is, sizeof row.is);
     }
@@ -70,10 +69,8 @@ ef_status vq_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
                            ef_error *err)
 {
     vq_reader *reader = NULL;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef_status st = ef__list_prepare(out, err);
 
-    out->items = NULL;
-    out->count = 0;
     if (st == EF_OK)
         st = vq_read_begin(views, true, &reader, err);
     if (st == EF_OK)
@@ -94,7 +91,7 @@ ef_status vq_generation_find(ef__sq_conn *conn, int64_t id, vq_generation *out, 
 
 ef_status vq_generation_put(vq_store *store, const vq_generation *g, ef_error *err)
 {
-    return vq_run_generation_put(&store->conn, g, vq_now_us(store), err);
+    return vq_run_generation_put(&store->conn, g, ef__views_now_us(&store->base), err);
 }
 
 /* Begins a writing transaction and reads the generation. The transaction is open after EF_OK. */

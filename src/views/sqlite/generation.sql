@@ -37,9 +37,9 @@ SELECT ?1, ?2, next, ?3, ?4, ?5, ?6, ?7, ?8, 0, 1, ?9, ?10, ?11, ?12, 0, 0, 0, 0
           FROM generation WHERE name = ?1)
  WHERE ?13 IN (0, next);
 
--- name: generation_all
--- In the order of (name, number).
--- rows vq_generation_row: is.id int, is.name text, is.version int, is.number int, is.by_log bool,
+-- name: generation_ls
+-- binds: 1 only_name text ("": all)
+-- rows ef__generation_row: is.id int, is.name text, is.version int, is.number int, is.by_log bool,
 --        is.program text, is.program_hash int, is.index_paths text, is.schema int, is.state int,
 --        is.active bool, is.era int, is.position int, is.seam int, is.created_us int,
 --        is.updated_us int, is.views int, is.applied int, is.ignored int, is.skipped int,
@@ -51,18 +51,7 @@ SELECT id, name, version, number, by_log, program, program_hash, index_paths, sc
        (SELECT coalesce(min(position), 0) FROM tenant_cursor c WHERE c.generation = g.id),
        (SELECT coalesce(sum(waiting), 0) FROM tenant_cursor c WHERE c.generation = g.id),
        on_error, replaced, superseded
-  FROM generation g ORDER BY name, number;
-
--- name: generation_of_name
--- binds: 1 name text
--- rows: as generation_all
-SELECT id, name, version, number, by_log, program, program_hash, index_paths, schema, state, routed,
-       era, position, seam, created, updated, views, applied, ignored, skipped, digest_a, digest_b,
-       (SELECT count(*) FROM tenant_cursor c WHERE c.generation = g.id),
-       (SELECT coalesce(min(position), 0) FROM tenant_cursor c WHERE c.generation = g.id),
-       (SELECT coalesce(sum(waiting), 0) FROM tenant_cursor c WHERE c.generation = g.id),
-       on_error, replaced, superseded
-  FROM generation g WHERE name = ?1 ORDER BY number;
+  FROM generation g WHERE ?1 IN ('', name) ORDER BY name, number;
 
 -- name: generation_get
 -- The columns that a commit compares, and its counts.

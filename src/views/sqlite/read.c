@@ -113,7 +113,7 @@ static ef_status scan_watermarks(ef__sq_conn *conn, int64_t generation, ef__each
                                  void *context, ef_error *err)
 {
     ef__sq_rows rows = vq_each_watermark_scan(conn, generation, NULL, err);
-    vq_watermark_row row;
+    ef__watermark_row row;
 
     while (vq_next_watermark_scan(&rows, &row))
         if (!each(context, row.tenant, row.stream, &row.is))
@@ -138,14 +138,12 @@ ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
                         size_t limit, ef__failure_list *out, ef_error *err)
 {
     struct vq_failure_newest asked = {.generation = generation,
-                                      .limit = vq_limit(limit),
+                                      .limit = ef__sql_limit(limit),
                                       .any_tenant = tenant == NULL,
                                       .tenant = tenant ? *tenant : EF_STR("")};
     vq_reader *reader = NULL;
-    ef_status st = ef__memory_prepare(&out->room, err);
+    ef_status st = ef__list_prepare(out, err);
 
-    out->items = NULL;
-    out->count = 0;
     if (st == EF_OK)
         st = vq_read_begin(views, false, &reader, err);
     if (st == EF_OK)

@@ -22,7 +22,7 @@ const ef__sq_statements vq_texts = {vq_sql, vq_names, VQ_COUNT};
 
 static ef_status fill_new(vq_store *store, ef_error *err)
 {
-    ef_status st = vq_run_state_init(&store->conn, vq_now_us(store), err);
+    ef_status st = vq_run_state_init(&store->conn, ef__views_now_us(&store->base), err);
 
     return st == EF_OK ? ef__sq_set_number(&store->conn, "application_id", APPLICATION_ID, err)
                        : st;

@@ -8,7 +8,7 @@
 #ifndef EF_VIEWS_SQLITE_STORE_H
 #define EF_VIEWS_SQLITE_STORE_H
 
-#include "../views.h"
+#include "../rows.h"
 
 #include "../../sqlite/checkpoint.h"
 
@@ -25,23 +25,6 @@ typedef struct vq_generation {
     int64_t views, applied, ignored, skipped;
     uint64_t digest[2];
 } vq_generation;
-
-typedef struct vq_generation_row {
-    ef__generation is;  /* without its digest … */
-    uint64_t digest[2]; /* … of which these are the sums */
-} vq_generation_row;
-
-typedef struct vq_change_row {
-    ef__follow_row follow;
-    bool has_number; /* otherwise there is no record */
-    int64_t number;
-    ef__change_record change; /* without its number */
-} vq_change_row;
-
-typedef struct vq_watermark_row {
-    ef__watermark is;
-    ef_str tenant, stream;
-} vq_watermark_row;
 
 typedef struct vq_entry_row {
     ef__view view; /* without its tenant */
@@ -85,17 +68,6 @@ extern const ef__sq_statements vq_texts;
 static inline vq_store *vq_store_of(ef_views *views)
 {
     return (vq_store *)views;
-}
-
-static inline int64_t vq_now_us(const vq_store *store)
-{
-    return store->base.clock->wall_us(store->base.clock->context);
-}
-
-/* As a LIMIT, which is signed. */
-static inline int64_t vq_limit(size_t limit)
-{
-    return limit > INT32_MAX ? INT32_MAX : (int64_t)limit;
 }
 
 /* A writing transaction: begin, then end with the status `st`. End commits if it is EF_OK, and

@@ -28,7 +28,7 @@ SELECT applied_seq, expected_next_seq, hash
 
 -- name: watermark_scan
 -- binds: 1 generation int
--- rows vq_watermark_row: is.applied_seq int, is.expected_next_seq int, is.hash bytes, tenant text,
+-- rows ef__watermark_row: is.applied_seq int, is.expected_next_seq int, is.hash bytes, tenant text,
 --        stream text
 SELECT applied_seq, expected_next_seq, hash, tenant, stream
   FROM watermark WHERE generation = ?1 ORDER BY tenant, stream;
