@@ -95,8 +95,7 @@ struct ef__path_step {
     ef__path_step *next;
     ef__span span;
     ef_str field;   /* .field and ["key"]; ptr NULL when it is an index or has to be computed */
-    int64_t index;  /* [n]: from 0; negative counts from the end. Used when field.ptr and expr are
-                       NULL */
+    int64_t index;  /* [n]: from 0; negative counts from the end. Without field and expr */
     ef__expr *expr; /* [EXPR]: a text is a field, a whole number an index. NULL otherwise */
 };
 
@@ -187,8 +186,7 @@ struct ef__handler {
     ef__pattern *patterns;
     ef__expr *when; /* or NULL */
     bool when_uses_view;
-    bool
-        uses_view; /* a statement or `when` touches the event's own view: the program's view_id is
+    bool uses_view; /* a statement or `when` touches the event's own view: the program's view_id is
                       needed. False when all is done in view blocks: then it is not even computed */
     ef__block block;
 };

@@ -233,8 +233,7 @@ static ef_status insert_at(ef__changes *changes, ef__slot *spot, ef__value owned
     return st;
 }
 
-/* The bytes that an item or member adds to the text besides its value: a comma, a key and a colon.
- */
+/* The bytes that an item or member adds to the text besides its value: comma, key, colon. */
 static int64_t frame_bytes(const ef__slot *spot, size_t count)
 {
     int64_t comma = count > 1;
@@ -314,8 +313,7 @@ ef_status ef__slot_put(ef__changes *changes, ef__slot *spot, ef__value owned, ef
 {
     bool scalar = owned.kind > EF__VALUE_MISSING && owned.kind < EF__VALUE_ARRAY;
 
-    /* The common case: a number or text replaces another value, and there is space for the entry.
-     */
+    /* The common case: a number or text replaces a value, and there is space for the entry. */
     if (!spot->there || !scalar || changes->count == changes->cap)
         return put_general(changes, spot, owned, err);
     int64_t before = (int64_t)ef__value_size(*ef__slot_index(spot));
@@ -366,8 +364,7 @@ ef_status ef__slot_own(ef__changes *changes, ef__slot *spot, ef_error *err)
     if (v.home != EF__HOME_HEAP || v.kind < EF__VALUE_ARRAY)
         return EF_OK;
     if ((v.kind == EF__VALUE_ARRAY ? v.as.array->refs : v.as.object->refs) == 1) {
-        if (v.len) /* the caller is about to change it; the size is computed again on the next read
-                    */
+        if (v.len) /* the caller changes it: the next read computes the size again */
             ef__slot_index(spot)->len = 0;
         return EF_OK;
     }

@@ -26,8 +26,7 @@ typedef struct names {
 typedef struct reader {
     const ef__program *program;
     ef__diagnostics *diagnostics;
-    bool
-        of_query; /* the expression is a query's: it has no event, and views may have more fields */
+    bool of_query; /* the expression has no event, and views may have more fields */
     ef__name_is_known *is_known;
     void *context;
 } reader;

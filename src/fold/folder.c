@@ -337,8 +337,7 @@ ef_status ef__folder_seen(ef__folder *folder, const ef_event *event, ef__buf *ou
             *out_schema = ev->schema;
             st = ef__value_print(ev->data, out, &why);
         }
-        /* The changes of upcasts are forgotten while the data exists: they must not be undone
-         * later. */
+        /* The changes of upcasts are forgotten while the data exists: none is undone later. */
         undo_event(folder);
         if (ev->data.home == EF__HOME_HEAP)
             ef__value_release(&folder->heap, ev->data);

@@ -213,8 +213,7 @@ ef_status ef__folder_touch(ef__folder *folder, ef_str view_id, ef__decoded_view 
     return EF_OK;
 }
 
-/* --- migrating one for its own sake ------------------------------------------------------------
- */
+/* --- migrating one for its own sake ----------------------------------------------------------- */
 
 ef_status ef__folder_migrate(ef__folder *folder, ef_str view_id, const ef__stored_view *stored,
                              ef_str *out_data, ef_error *err)

@@ -140,8 +140,7 @@ void *ef__heap_alloc(ef__heap *heap, size_t bytes)
         memcpy(&heap->free[class], ptr, sizeof(void *));
         return ptr;
     }
-    /* The free space of a block is given up if it is too short for this piece: at most 16 of 256
-     * KiB. */
+    /* Space of a block that is too short for this piece is given up: at most 16 of 256 KiB. */
     if ((size_t)(heap->end - heap->next) < len && !add_block(heap))
         return NULL;
     ptr = heap->next;

@@ -64,8 +64,7 @@ void *ef__parse_error(ef__parser *parser, ef__span span, const char *suggestion,
                       ...) __attribute__((format(printf, 4, 5)));
 /* The same: "expected WHAT, found …" at the current token. */
 void *ef__parse_unexpected(ef__parser *parser, const char *what, const char *suggestion);
-/* Gives up the construct that started when `taken` had this value, and continues with the next line
- * or block. */
+/* Gives up the construct that started when `taken` had this value, and continues after it. */
 void ef__parse_recover(ef__parser *parser, size_t taken_before);
 void *ef__parse_alloc(ef__parser *parser, size_t size);
 bool ef__parse_is_reserved(ef_str name);

@@ -145,8 +145,7 @@ static bool step_by_name(const ef__path_step *step, ef__slot *spot)
     return true;
 }
 
-/* Follows the remaining steps of a path from `out`: the general case, for steps and values of any
- * kind. */
+/* Follows the remaining steps of a path from `out`, for steps and values of any kind. */
 static EF__SELDOM ef_status take_steps(ef__eval *ev, const ef__expr *target,
                                        const ef__path_step *step, unsigned depth, bool create,
                                        ef__slot *out)

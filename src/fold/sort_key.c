@@ -158,8 +158,7 @@ static void add_value(ef__buf *out, ef__value v)
     }
 }
 
-/* Bytes are added one by one, so a buffer that is full holds a prefix of the key to the last byte.
- */
+/* Bytes are added one by one, so a full buffer holds a prefix of the key to its last byte. */
 ef_status ef__sort_key(ef__value v, size_t max_bytes, ef__buf *out, bool *out_cut, ef_error *err)
 {
     size_t capacity = out->max_bytes;
