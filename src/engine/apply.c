@@ -129,16 +129,11 @@ static ef_status fail_unreadable(generation_work *work, const ef_event *event,
     return fail_event(work, event, EF_STR("unreadable"), &why, 0, out, err);
 }
 
-static bool is_skipped(const generation_work *work, const ef__apply_event *item)
-{
-    return item->skip || ef__skips_has(work->engine, work->skips, item->event);
-}
-
 static ef_status fold_program(generation_work *work, size_t index, ef__apply_result *out,
                               ef_error *err)
 {
-    const ef__apply_event *item = &work->apply->events[index];
-    bool skip = is_skipped(work, item);
+    const ef_event *event = work->apply->events[index];
+    bool skip = ef__skips_has(work->engine, work->skips, event);
     ef__outcome outcome;
     ef_status st;
 
@@ -146,14 +141,14 @@ static ef_status fold_program(generation_work *work, size_t index, ef__apply_res
         out->verdict = skip ? EF__VERDICT_SKIPPED : EF__VERDICT_IGNORED;
         return EF_OK;
     }
-    if (item->event->type.len == 0)
-        return fail_unreadable(work, item->event, out, err);
-    st = ef__folder_apply(work->cache->folder, item->event, &outcome, err);
+    if (event->type.len == 0)
+        return fail_unreadable(work, event, out, err);
+    st = ef__folder_apply(work->cache->folder, event, &outcome, err);
     if (st != EF_OK)
         return st;
     if (outcome.result == EF__FOLD_FAILED)
-        return fail_event(work, item->event, EF_STR("fold_error"), &outcome.error, outcome.line,
-                          out, err);
+        return fail_event(work, event, EF_STR("fold_error"), &outcome.error, outcome.line, out,
+                          err);
     out->verdict = outcome.result == EF__FOLD_APPLIED ? EF__VERDICT_APPLIED : EF__VERDICT_IGNORED;
     return EF_OK;
 }
@@ -206,23 +201,24 @@ static ef_status read_history(generation_work *work, ef__stream_watermark *water
     return st;
 }
 
-static ef_status decide_event(generation_work *work, const ef__apply_event *item,
+static ef_status decide_event(generation_work *work, const ef_event *event,
                               ef__stream_watermark *watermark, ef__watermark_step *out,
                               ef_error *err)
 {
     ef__watermark_seqs seqs = {watermark->now.applied_seq, watermark->now.expected_next_seq};
-    ef__watermark_event event = {.seq = item->event->seq,
-                                 .is_sparse = ef__journal_is_sparse(work->engine->journal)};
+    ef__watermark_event seen = {.seq = event->seq,
+                                .is_sparse = ef__journal_is_sparse(work->engine->journal)};
     ef_status st;
 
-    *out = ef__watermark_decide(seqs, &event);
+    *out = ef__watermark_decide(seqs, &seen);
     if (out->action != EF__WATERMARK_COMPARE)
         return EF_OK;
-    st = read_history(work, watermark, item->event, &event.history, err);
+    st = read_history(work, watermark, event, &seen.history, err);
     if (st != EF_OK)
         return st;
-    event.is_skipped = event.history == EF__HISTORY_DIFFERENT && is_skipped(work, item);
-    *out = ef__watermark_decide(seqs, &event);
+    seen.is_skipped =
+        seen.history == EF__HISTORY_DIFFERENT && ef__skips_has(work->engine, work->skips, event);
+    *out = ef__watermark_decide(seqs, &seen);
     return EF_OK;
 }
 
@@ -232,7 +228,7 @@ static ef_status fold_one(generation_work *work, size_t index, ef__stream_waterm
     ef_status st = fold_program(work, index, out, err);
 
     if (st == EF_OK && out->verdict != EF__VERDICT_FAILED)
-        set_watermark(work, watermark, work->apply->events[index].event, after);
+        set_watermark(work, watermark, work->apply->events[index], after);
     work->applied += out->verdict == EF__VERDICT_APPLIED;
     work->ignored += out->verdict == EF__VERDICT_IGNORED;
     work->skipped += out->verdict == EF__VERDICT_SKIPPED;
@@ -242,14 +238,14 @@ static ef_status fold_one(generation_work *work, size_t index, ef__stream_waterm
 static ef_status apply_event(generation_work *work, size_t index, ef__apply_result *out,
                              ef_error *err)
 {
-    const ef_event *event = work->apply->events[index].event;
+    const ef_event *event = work->apply->events[index];
     ef__stream_watermark *watermark = work->event_watermarks[index];
     ef__watermark_step step;
     ef_status st =
         watermark ? EF_OK : ef__view_cache_watermark(work->cache, event, &watermark, err);
 
     if (st == EF_OK)
-        st = decide_event(work, &work->apply->events[index], watermark, &step, err);
+        st = decide_event(work, event, watermark, &step, err);
     if (st != EF_OK)
         return st;
     if (step.action == EF__WATERMARK_FOLD)
@@ -343,15 +339,14 @@ static bool stops_tenant(const generation_work *work, const ef__apply_result *re
 static ef_status stop_tenant(generation_work *work, size_t index, const ef__apply_result *result,
                              ef_error *err)
 {
+    const ef_event *event = work->apply->events[index];
     ef__stream_watermark *watermark;
-    ef_status st =
-        ef__view_cache_watermark(work->cache, work->apply->events[index].event, &watermark, err);
+    ef_status st = ef__view_cache_watermark(work->cache, event, &watermark, err);
     bool may_skip = st == EF_OK && result->verdict == EF__VERDICT_FAILED &&
                     !ef__watermark_is_blocked(&watermark->now);
 
     if (st == EF_OK && result->verdict == EF__VERDICT_DEFERRED)
-        st = add_failure(work, work->apply->events[index].event, EF_STR("seq_gap"), result->message,
-                         0, err);
+        st = add_failure(work, event, EF_STR("seq_gap"), result->message, 0, err);
     if (st == EF_OK)
         st = ef__tenant_stop(work->engine, work->apply, &work->stopped, index, may_skip, err);
     work->apply->stopped = work->apply->tenant != NULL;
@@ -366,7 +361,7 @@ static ef_status fold_event(generation_work *work, size_t index, ef__apply_resul
 
     if (work->live->generation->by_log)
         st = ef__tenant_is_excluded(work->engine, work->apply, &work->stopped,
-                                    work->apply->events[index].event, &is_excluded, err);
+                                    work->apply->events[index], &is_excluded, err);
     if (is_excluded)
         result->verdict = EF__VERDICT_EXCLUDED;
     if (st != EF_OK || is_excluded)
@@ -529,7 +524,7 @@ static ef_status read_intents(ef_engine *engine, ef__apply *apply, bool **out, e
     if (st == EF_OK && !*out)
         st = no_memory(err);
     for (size_t n = 0; st == EF_OK && types.count && n < apply->event_count; n++)
-        (*out)[n] = ef__types_has(&types, apply->events[n].event->type);
+        (*out)[n] = ef__types_has(&types, apply->events[n]->type);
     EF_RELEASE(&types);
     return st;
 }
@@ -683,7 +678,7 @@ ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err)
     return st;
 }
 
-void ef__apply_release(ef__apply *apply)
+static void release_results(ef__apply *apply)
 {
     for (size_t g = 0; apply->arenas && g < apply->generation_count; g++)
         ef__arena_release(&apply->arenas[g]);
@@ -692,16 +687,26 @@ void ef__apply_release(ef__apply *apply)
     apply->results = NULL;
 }
 
+void ef__apply_release(ef__apply *apply)
+{
+    release_results(apply);
+    ef__live_set_release(&apply->set);
+    free(apply->owned);
+    apply->owned = NULL;
+}
+
 /* --- live generations ------------------------------------------------------------------------- */
 
-ef_status ef__apply_run_live(ef_engine *engine, const ef__live_choice *choice, ef__live_set *set,
-                             ef__apply *apply, ef_error *err)
+ef_status ef__apply_run_live(ef_engine *engine, const ef__live_choice *choice, ef__apply *apply,
+                             ef_error *err)
 {
+    ef__live_set *set = &apply->set;
+
     for (int tries = 1;; tries++) {
         ef_status st;
-        ef__apply_release(apply);
+        release_results(apply);
         ef__live_set_release(set);
-        st = ef__live_set_choose(engine, choice, set, err);
+        st = ef__live_set_read(engine, choice, set, err);
         if (st != EF_OK)
             return st;
         if (apply->caches)
@@ -717,11 +722,15 @@ ef_status ef__apply_run_live(ef_engine *engine, const ef__live_choice *choice, e
     }
 }
 
-ef__apply_event *ef__apply_events_make(const ef_event *events, size_t count)
+ef_status ef__apply_set_events(ef__apply *apply, const ef_event *events, size_t count,
+                               ef_error *err)
 {
-    ef__apply_event *items = malloc((count + 1) * sizeof *items);
-
-    for (size_t i = 0; items && i < count; i++)
-        items[i] = (ef__apply_event){&events[i], false};
-    return items;
+    apply->owned = malloc((count + 1) * sizeof(ef_event *));
+    if (!apply->owned)
+        return no_memory(err);
+    for (size_t i = 0; i < count; i++)
+        apply->owned[i] = &events[i];
+    apply->events = apply->owned;
+    apply->event_count = count;
+    return EF_OK;
 }

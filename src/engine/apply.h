@@ -26,11 +26,6 @@ typedef enum ef__verdict {
     EF__VERDICT_DEFERRED   /* an earlier event of its stream has to be applied first */
 } ef__verdict;
 
-typedef struct ef__apply_event {
-    const ef_event *event;
-    bool skip;
-} ef__apply_event;
-
 typedef struct ef__apply_result {
     ef__verdict verdict;
     ef_str message; /* FAILED, DEFERRED: the reason; valid until the apply is released */
@@ -39,7 +34,7 @@ typedef struct ef__apply_result {
 typedef struct ef__apply {
     const ef__live *generations;
     size_t generation_count;
-    const ef__apply_event *events; /* in order of position */
+    const ef_event *const *events; /* in order of position */
     size_t event_count;
     const ef__fence *fences;
     size_t fence_count;
@@ -66,8 +61,10 @@ typedef struct ef__apply {
     size_t tenant_count;
     ef__apply_result *results; /* [generation * event_count + event], in `arena` */
     int64_t applied, ignored, failed;
+    ef__live_set set; /* of ef__apply_run_live */
     ef__arena arena;
-    ef__arena *arenas; /* one per generation: messages, and what the commit writes */
+    ef__arena *arenas;      /* one per generation: messages, and what the commit writes */
+    const ef_event **owned; /* `events`, by ef__apply_set_events */
 } ef__apply;
 
 #define EF__APPLY_ARENA_MAX (512ul << 20)
@@ -79,14 +76,15 @@ typedef struct ef__apply {
 ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err);
 
 /*
- * Applies to the generations of `choice` as they are now. Reads them into `set`, and starts over
- * when they or a compared value have changed. Without generations and fences there is nothing to
- * do. The caller releases `set` and `apply`.
+ * Applies to the generations of `choice` as they are now. Reads them into `apply->set`, and starts
+ * over when they or a compared value have changed. Without generations and fences there is nothing
+ * to do.
  */
-ef_status ef__apply_run_live(ef_engine *engine, const ef__live_choice *choice, ef__live_set *set,
-                             ef__apply *apply, ef_error *err);
-/* The events of a batch for an apply, malloc'ed; NULL: memory ran out. */
-ef__apply_event *ef__apply_events_make(const ef_event *events, size_t count);
+ef_status ef__apply_run_live(ef_engine *engine, const ef__live_choice *choice, ef__apply *apply,
+                             ef_error *err);
+/* Applies the events of a batch, which is borrowed. */
+ef_status ef__apply_set_events(ef__apply *apply, const ef_event *events, size_t count,
+                               ef_error *err);
 /* The index keys of a changed view, one per index of the program, in `arena`. */
 ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena *arena,
                          ef__view_change *change, ef_error *err);
@@ -129,9 +127,7 @@ typedef struct ef__side_fold {
     ef_engine *engine; /* whose journal is read */
     ef_engine *side;   /* owns the views in memory */
     bool reads_skips;  /* it has copies: events that operators skipped are skipped here too */
-    ef__live_set set;  /* generations of the last run … */
-    ef__apply apply;   /* … and its results, valid until the next run */
-    ef__apply_event *events;
+    ef__apply apply;   /* the results of the last run, valid until the next one */
 } ef__side_fold;
 
 ef_status ef__side_fold_open(ef__side_fold *fold, ef_engine *engine, ef_str name, ef_error *err);

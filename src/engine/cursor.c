@@ -42,18 +42,20 @@ static ef_status update_pacing(ef_engine *engine, size_t step_events, int64_t st
                                ef_error *err)
 {
     ef__pacing *pacing = &engine->cursor.pacing;
-    int64_t now_us = ef__engine_mono_us(engine), oldest, enqueued_us;
+    int64_t now_us = ef__engine_mono_us(engine);
+    ef_row oldest;
     ef_head head;
     ef_status st = ef_journal_head(engine->journal, &head, err);
 
     if (st == EF_OK)
-        st = ef__queue_oldest(engine, &oldest, &enqueued_us, err);
+        st = ef__lane_first_row(engine, EF_STR(EF_LANE_APPLY), 0, &oldest, err);
     if (st == EF_OK)
         pacing->pace = ef__pace_decide(
             pacing->pace,
             &(ef__pace_seen){.objective_us = engine->options.live_lag_ms * 1000,
-                             .live = is_live(pacing, head.position, oldest, now_us),
-                             .lag_us = oldest ? ef__engine_now(engine) - enqueued_us : 0,
+                             .live = is_live(pacing, head.position, oldest.position, now_us),
+                             .lag_us =
+                                 oldest.position ? ef__engine_now(engine) - oldest.enqueued_us : 0,
                              .step_events = step_events,
                              .step_us = step_us});
     return st;
@@ -105,7 +107,7 @@ static ef_status apply_batch(ef_engine *engine, const ef__live *live, ef__scope 
                        .cursor_after = reached,
                        .go_live = catching_up && !batch->more,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st = ef__scope_apply(engine, scope, batch, false, &apply, tick, err);
+    ef_status st = ef__scope_apply(engine, scope, batch, &apply, tick, err);
 
     if (st == EF_OK)
         tick->more = tick->more || batch->more || (apply.go_live && !apply.went_live);
@@ -150,8 +152,7 @@ static ef_status revive_failed(ef_engine *engine, const ef__generation *generati
                                ef_error *err)
 {
     tick->more = true;
-    return engine->views->ops->generation_set_state(engine->views, generation->id, generation->era,
-                                                    EF__GENERATION_CATCHING_UP, err);
+    return ef__generation_set_state(engine, generation, EF__GENERATION_CATCHING_UP, err);
 }
 
 /* Continues from the cursor if the journal has the events before it. An open journal loses nothing,
@@ -249,7 +250,7 @@ static ef_status step_tenants(ef_engine *engine, const ef__live_set *before, ef_
         any = any || has_own_cursors(before->items[i].generation);
     if (!any) /* the common case */
         return EF_OK;
-    st = ef__live_set_read(engine, false, &set, err);
+    st = ef__live_set_read(engine, &(ef__live_choice){0}, &set, err);
     for (size_t i = 0; i < set.count; i++) {
         ef_error why = EF_ERROR_INIT;
         if (has_own_cursors(set.items[i].generation))
@@ -263,7 +264,7 @@ static ef_status step_all(ef_engine *engine, ef_tick *tick, ef_error *err)
 {
     ef__live_set set;
     bool reads_log = false;
-    ef_status st = ef__live_set_read(engine, false, &set, err), second;
+    ef_status st = ef__live_set_read(engine, &(ef__live_choice){0}, &set, err), second;
 
     if (st != EF_OK)
         return st;

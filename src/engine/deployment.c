@@ -8,7 +8,6 @@
 #include "read.h"
 #include "run.h"
 #include "scope.h"
-#include "view_cache.h"
 
 #include "../base/hash.h"
 #include "../journal/journal.h"
@@ -133,7 +132,7 @@ static ef_status check_lookups(ef_engine *engine, const ef__program *program, ef
     ef__live_set set;
     const ef__program **programs;
     size_t count = 1;
-    ef_status st = ef__live_set_read(engine, false, &set, err);
+    ef_status st = ef__live_set_read(engine, &(ef__live_choice){0}, &set, err);
 
     if (st != EF_OK)
         return st;
@@ -450,9 +449,9 @@ static ef_status set_states(ef_engine *engine, const ef__generation_list *list, 
         if (pause && ef__generation_keeps_rows(list, generation))
             st = keep_place(engine, generation, err);
         if (st == EF_OK)
-            st = engine->views->ops->generation_set_state(
-                engine->views, generation->id, generation->era,
-                pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP, err);
+            st = ef__generation_set_state(
+                engine, generation, pause ? EF__GENERATION_PAUSED : EF__GENERATION_CATCHING_UP,
+                err);
     }
     return st;
 }

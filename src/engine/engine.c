@@ -7,8 +7,8 @@
 #include "read.h"
 #include "run.h"
 #include "scope.h"
-#include "apply.h"
 #include "view_cache.h"
+#include "apply.h"
 
 #include "../base/hash.h"
 #include "../base/limits.h"
@@ -393,7 +393,15 @@ ef_status ef__engine_program(ef_engine *engine, const ef__generation *generation
     return st;
 }
 
-ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__live_set *out,
+static bool is_chosen(const ef__live_choice *choice, const ef__generation *generation)
+{
+    return (choice->by_queue ? ef__generation_by_queue(generation)
+                             : generation->state != EF__GENERATION_RETIRED) &&
+           (!choice->generation || generation->id == choice->generation) &&
+           (!choice->projection.len || ef_str_equal(generation->name, choice->projection));
+}
+
+ef_status ef__live_set_read(ef_engine *engine, const ef__live_choice *choice, ef__live_set *out,
                             ef_error *err)
 {
     ef_status st;
@@ -410,10 +418,7 @@ ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__liv
     }
     for (size_t i = 0; st == EF_OK && i < out->list.count; i++) {
         const ef__generation *generation = &out->list.items[i];
-        bool wanted = stream_ordered_live
-                          ? generation->state == EF__GENERATION_LIVE && !generation->by_log
-                          : generation->state != EF__GENERATION_RETIRED;
-        if (!wanted || ef__c_function_missing(engine, generation))
+        if (!is_chosen(choice, generation) || ef__c_function_missing(engine, generation))
             continue;
         out->items[out->count].generation = generation;
         out->items[out->count].keeps_rows = ef__generation_keeps_rows(&out->list, generation);
@@ -422,22 +427,6 @@ ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__liv
     }
     if (st != EF_OK)
         ef__live_set_release(out);
-    return st;
-}
-
-ef_status ef__live_set_choose(ef_engine *engine, const ef__live_choice *choice, ef__live_set *out,
-                              ef_error *err)
-{
-    size_t kept = 0;
-    ef_status st = ef__live_set_read(engine, choice->by_queue, out, err);
-
-    for (size_t i = 0; st == EF_OK && i < out->count; i++) {
-        const ef__generation *generation = out->items[i].generation;
-        if ((!choice->generation || generation->id == choice->generation) &&
-            (!choice->projection.len || ef_str_equal(generation->name, choice->projection)))
-            out->items[kept++] = out->items[i];
-    }
-    out->count = kept;
     return st;
 }
 
@@ -463,6 +452,13 @@ ef_status ef__engine_generations(ef_engine *engine, ef_str name, ef__generation_
                                  ef_error *err)
 {
     return engine->views->ops->generation_ls(engine->views, name, out, err);
+}
+
+ef_status ef__generation_set_state(ef_engine *engine, const ef__generation *generation,
+                                   ef__generation_state state, ef_error *err)
+{
+    return engine->views->ops->generation_set_state(engine->views, generation->id, generation->era,
+                                                    state, err);
 }
 
 static const char *nearest_name(const ef__generation_list *list, ef_str name, ef__arena *arena)

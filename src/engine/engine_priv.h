@@ -127,6 +127,25 @@ static inline bool ef__mutex_is_locked(pthread_mutex_t *mutex)
     return !is_free;
 }
 
+/* Fed by its cursor: it catches up, or is log-ordered. */
+static inline bool ef__generation_by_cursor(const ef__generation *generation)
+{
+    return generation->state == EF__GENERATION_CATCHING_UP ||
+           (generation->state == EF__GENERATION_LIVE && generation->by_log);
+}
+
+/* Fed by the queue: it has no cursor. */
+static inline bool ef__generation_by_queue(const ef__generation *generation)
+{
+    return generation->state == EF__GENERATION_LIVE && !generation->by_log;
+}
+
+/* Events that a generation has applied, ignored or skipped. */
+static inline int64_t ef__generation_done(const ef__generation *generation)
+{
+    return generation->applied + generation->ignored + generation->skipped;
+}
+
 /* A generation with its program. */
 typedef struct ef__live {
     const ef__generation *generation;
@@ -171,9 +190,6 @@ void ef__engine_lease_times(ef_engine *engine, const ef_work_options *options);
 bool ef__engine_by_log(const ef_engine *engine, const ef__program *program);
 ef_status ef__engine_program(ef_engine *engine, const ef__generation *generation,
                              const ef__program **out, ef_error *err);
-/* `stream_ordered_live`: the live generations of the queue; otherwise all that are not retired. */
-ef_status ef__live_set_read(ef_engine *engine, bool stream_ordered_live, ef__live_set *out,
-                            ef_error *err);
 /* A part of the generations. */
 typedef struct ef__live_choice {
     bool by_queue;      /* live generations of the queue; otherwise all that are not retired */
@@ -181,9 +197,9 @@ typedef struct ef__live_choice {
     int64_t generation; /* 0: all */
 } ef__live_choice;
 
-/* Like ef__live_set_read, for a part of the generations. */
-ef_status ef__live_set_choose(ef_engine *engine, const ef__live_choice *choice, ef__live_set *out,
-                              ef_error *err);
+/* A process leaves out C projections whose function it lacks. */
+ef_status ef__live_set_read(ef_engine *engine, const ef__live_choice *choice, ef__live_set *out,
+                            ef_error *err);
 void ef__live_set_release(ef__live_set *set);
 
 /* Compiles a program; with `out_report`, writes what ef_program_check does. (program.c) */
@@ -234,6 +250,12 @@ const ef__generation *ef__generation_active(const ef__generation_list *list);
 /* The active generation of `name`; EF_NOT_FOUND. Owned by `list`. */
 ef_status ef__engine_active_generation(ef_engine *engine, ef_str name, ef__generation_list *list,
                                        const ef__generation **out, ef_error *err);
+/* Sets the state of a generation as it was read: EF_CONFLICT if it has changed since. */
+ef_status ef__generation_set_state(ef_engine *engine, const ef__generation *generation,
+                                   ef__generation_state state, ef_error *err);
+/* The watermark of a stream in a generation: all zero if it has none. (lag.c) */
+ef_status ef__watermark_read(ef_engine *engine, const ef__generation *generation, ef_str tenant,
+                             ef_str stream, ef__watermark *out, ef_error *err);
 /* The position up to which all events of a tenant (NULL: of all) were delivered to a generation:
  * each is applied, ignored, skipped, or has a row in the projection's lane. */
 ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generation,

@@ -92,10 +92,8 @@ ef_status ef_projection_failures(ef_engine *engine, ef_str name, bool resolved, 
 ef_status ef__error_policy_is_alarm(ef_engine *engine, const ef__generation *generation,
                                     ef_str tenant, ef_str stream, bool *out, ef_error *err)
 {
-    ef__watermark watermark = {0};
-    bool found;
-    ef_status st = engine->views->ops->watermark_get(engine->views, generation->id, tenant, stream,
-                                                     &watermark, &found, err);
+    ef__watermark watermark;
+    ef_status st = ef__watermark_read(engine, generation, tenant, stream, &watermark, err);
 
     *out = st == EF_OK && ef__watermark_is_blocked(&watermark);
     return st;

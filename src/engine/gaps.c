@@ -28,12 +28,11 @@ ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation,
                            const ef_event *event, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
-    ef__watermark watermark = {0};
+    ef__watermark watermark;
     ef_retry_row *rows = NULL;
     size_t count = 0;
-    bool found;
-    ef_status st = engine->views->ops->watermark_get(engine->views, generation->id, event->tenant,
-                                                     event->stream, &watermark, &found, err);
+    ef_status st =
+        ef__watermark_read(engine, generation, event->tenant, event->stream, &watermark, err);
 
     if (st != EF_OK || watermark.applied_seq + 1 >= event->seq)
         return st;
@@ -61,35 +60,19 @@ ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation,
 
 /* --- one stream ------------------------------------------------------------------------------- */
 
-/* Has a lane the event at `position`? A lane that was never created has none. */
-static ef_status lane_has_event(ef_engine *engine, ef_str lane, int64_t position, bool *out,
-                                ef_error *err)
-{
-    ef_row_list rows = {0};
-    ef_status st = ef_outbox_ls(
-        engine->journal,
-        &(ef_outbox_query){.lane = lane, .any_tenant = true, .limit = 1, .from = position}, &rows,
-        err);
-
-    *out = st == EF_OK && rows.count && rows.items[0].position == position;
-    EF_RELEASE(&rows);
-    return st == EF_NOT_FOUND ? EF_OK : st;
-}
-
 /* Will the queue or the projection's lane bring the event of that seq? */
 static ef_status is_coming(ef_engine *engine, ef_str lane, const ef_stream *stream, int64_t seq,
                            bool *out, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
-    ef_status st =
-        ef_journal_read_stream(engine->journal, stream->tenant, stream->name, seq, 1, &batch, err);
+    int64_t position;
+    ef_row row = {0};
+    ef_status st = ef__stream_position(engine, stream->tenant, stream->name, seq, &position, err);
 
-    *out = false;
-    if (st == EF_OK && batch.count)
-        st = lane_has_event(engine, EF_STR(EF_LANE_APPLY), batch.events[0].position, out, err);
-    if (st == EF_OK && batch.count && !*out)
-        st = lane_has_event(engine, lane, batch.events[0].position, out, err);
-    EF_RELEASE(&batch);
+    if (st == EF_OK && position)
+        st = ef__lane_first_row(engine, EF_STR(EF_LANE_APPLY), position, &row, err);
+    if (st == EF_OK && row.position != position)
+        st = ef__lane_first_row(engine, lane, position, &row, err);
+    *out = st == EF_OK && position && row.position == position;
     return st;
 }
 
@@ -101,10 +84,10 @@ static ef_status find_gap(ef_engine *engine, const ef__generation *generation,
                           const ef_stream *stream, ef__gap *out, int64_t *out_applied_seq,
                           ef_error *err)
 {
-    ef__watermark before = {.expected_next_seq = 1}, after = {.expected_next_seq = 1};
-    bool found, coming = false;
-    ef_status st = engine->views->ops->watermark_get(engine->views, generation->id, stream->tenant,
-                                                     stream->name, &before, &found, err);
+    ef__watermark before, after = {0};
+    bool coming = false;
+    ef_status st =
+        ef__watermark_read(engine, generation, stream->tenant, stream->name, &before, err);
 
     *out = (ef__gap){EF__GAP_NONE, 0, 0};
     if (st != EF_OK || before.applied_seq == stream->seq)
@@ -112,8 +95,7 @@ static ef_status find_gap(ef_engine *engine, const ef__generation *generation,
     if (before.applied_seq < stream->seq)
         st = is_coming(engine, generation->name, stream, before.applied_seq + 1, &coming, err);
     if (st == EF_OK && !coming)
-        st = engine->views->ops->watermark_get(engine->views, generation->id, stream->tenant,
-                                               stream->name, &after, &found, err);
+        st = ef__watermark_read(engine, generation, stream->tenant, stream->name, &after, err);
     if (st != EF_OK || coming ||
         (before.applied_seq < stream->seq && after.applied_seq != before.applied_seq))
         return st;
@@ -137,7 +119,7 @@ static ef_status check_page(ef_engine *engine, int64_t only, char after[EF_CURSO
 {
     ef_stream_list streams = {0};
     ef__live_set set = {0};
-    ef_status st = ef__live_set_read(engine, true, &set, err);
+    ef_status st = ef__live_set_read(engine, &(ef__live_choice){.by_queue = true}, &set, err);
 
     if (st == EF_OK && set.count) /* otherwise there is no gap */
         st = ef_stream_ls(engine->journal, (ef_str){0}, true, ef_str_from(after), STREAMS_AT_ONCE,
@@ -271,7 +253,7 @@ static ef_status check_next(ef_engine *engine, bool *out_more, ef_error *err)
     const ef__generation *next = NULL;
     bool done = true;
     size_t left = 0;
-    ef_status st = ef__live_set_read(engine, true, &set, err);
+    ef_status st = ef__live_set_read(engine, &(ef__live_choice){.by_queue = true}, &set, err);
 
     for (size_t i = 0; st == EF_OK && i < set.count; i++) {
         const ef__generation *generation = set.items[i].generation;
@@ -366,8 +348,7 @@ static ef_status repair_gap(ef_engine *engine, const ef__live_set *set, ef_gap *
                             int64_t *out_left, ef_error *err)
 {
     const ef__generation *generation = NULL;
-    ef__watermark watermark = {0};
-    bool found;
+    ef__watermark watermark;
     ef_status st;
 
     for (size_t i = 0; i < set->count; i++)
@@ -376,8 +357,7 @@ static ef_status repair_gap(ef_engine *engine, const ef__live_set *set, ef_gap *
             generation = set->items[i].generation;
     if (!generation || gap->applied_seq >= gap->journal_seq)
         return EF_OK;
-    st = engine->views->ops->watermark_get(engine->views, generation->id, gap->tenant, gap->stream,
-                                           &watermark, &found, err);
+    st = ef__watermark_read(engine, generation, gap->tenant, gap->stream, &watermark, err);
     if (st != EF_OK)
         return st;
     gap->replayed = watermark.applied_seq - gap->applied_seq;
@@ -391,7 +371,7 @@ static ef_status repair_pass(ef_engine *engine, ef_gap *items, size_t count, int
                              ef_error *err)
 {
     ef__live_set set = {0};
-    ef_status st = ef__live_set_read(engine, true, &set, err);
+    ef_status st = ef__live_set_read(engine, &(ef__live_choice){.by_queue = true}, &set, err);
 
     *out_left = 0;
     for (size_t i = 0; st == EF_OK && i < count; i++)
@@ -476,10 +456,10 @@ static ef_status is_left_behind(ef_engine *engine, const ef__generation *generat
 static ef_status read_witness(ef_engine *engine, const ef__generation *generation,
                               const ef_event *event, witness *out, ef_error *err)
 {
-    ef__watermark watermark = {0};
-    bool found, yes;
-    ef_status st = engine->views->ops->watermark_get(engine->views, generation->id, event->tenant,
-                                                     event->stream, &watermark, &found, err);
+    ef__watermark watermark;
+    bool yes;
+    ef_status st =
+        ef__watermark_read(engine, generation, event->tenant, event->stream, &watermark, err);
 
     *out = WITNESS_NONE;
     if (st == EF_OK && watermark.applied_seq >= event->seq) {
@@ -535,8 +515,6 @@ ef_status ef__journal_loss_stop(ef_engine *engine, const ef__generation *generat
     failure.message = ef_str_from(alarm.text);
     st = ef__generation_commit(
         engine, generation, (ef__generation_change){.failures = &failure, .failure_count = 1}, err);
-    return st == EF_OK ? engine->views->ops->generation_set_state(engine->views, generation->id,
-                                                                  generation->era,
-                                                                  EF__GENERATION_FAILED, err)
+    return st == EF_OK ? ef__generation_set_state(engine, generation, EF__GENERATION_FAILED, err)
                        : st;
 }

@@ -264,12 +264,6 @@ ef_status ef_projection_rollback(ef_engine *engine, const ef_generation_choice *
 
 /* --- retiring --------------------------------------------------------------------------------- */
 
-ef_status ef__generation_retire(ef_engine *engine, const ef__generation *generation, ef_error *err)
-{
-    return engine->views->ops->generation_set_state(engine->views, generation->id, generation->era,
-                                                    EF__GENERATION_RETIRED, err);
-}
-
 ef_status ef__generation_sweep(ef_engine *engine, const ef__generation *generation, int64_t era,
                                bool *out_more, ef_error *err)
 {
@@ -327,7 +321,7 @@ static ef_status retire_after_grace(ef_engine *engine, const ef__generation *gen
     st = record_retirement(engine, generation->name, generation->version, EF_STR("everfold"),
                            EF_STR("the grace period is over"), err);
     if (st == EF_OK)
-        st = ef__generation_retire(engine, generation, err);
+        st = ef__generation_set_state(engine, generation, EF__GENERATION_RETIRED, err);
     if (st != EF_OK)
         return st == EF_CONFLICT ? EF_OK : st; /* an operator made it active again */
     ef__log(engine->options.log, EF_LOG_INFO, "generation retired after its grace period",
@@ -365,7 +359,8 @@ static ef_status retire_generation(ef_engine *engine, const ef__generation *gene
                                    ef_error *err)
 {
     bool is_out = generation->state == EF__GENERATION_RETIRED, more = true;
-    ef_status st = is_out ? EF_OK : ef__generation_retire(engine, generation, err);
+    ef_status st =
+        is_out ? EF_OK : ef__generation_set_state(engine, generation, EF__GENERATION_RETIRED, err);
 
     while (st == EF_OK && more)
         st = ef__generation_sweep(engine, generation,

@@ -6,7 +6,6 @@
  * with the views of the whole projection in a store, and without the budget of the caller.
  */
 #include "apply.h"
-#include "view_cache.h"
 
 #include "../base/meter.h"
 #include "../base/pair_map.h"

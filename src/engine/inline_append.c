@@ -8,7 +8,6 @@
  */
 #include "queue.h"
 #include "run.h"
-#include "view_cache.h"
 
 #include "../base/logger.h"
 #include "../journal/journal.h"
@@ -28,19 +27,13 @@
 static ef_status apply_appended(ef_engine *engine, const ef_event *events, size_t count,
                                 ef_error *err)
 {
-    ef__apply_event *items = ef__apply_events_make(events, count);
-    ef__live_set set = {0};
-    ef__apply apply = {.events = items,
-                       .event_count = count,
-                       .adds_retry_rows = engine->options.mode == EF_MODE_INLINE_APPLY_ONLY,
+    ef__apply apply = {.adds_retry_rows = engine->options.mode == EF_MODE_INLINE_APPLY_ONLY,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st =
-        items ? ef__apply_run_live(engine, &(ef__live_choice){.by_queue = true}, &set, &apply, err)
-              : ef_fail(err, EF_NO_MEMORY, "memory ran out while applying events");
+    ef_status st = ef__apply_set_events(&apply, events, count, err);
 
+    if (st == EF_OK)
+        st = ef__apply_run_live(engine, &(ef__live_choice){.by_queue = true}, &apply, err);
     ef__apply_release(&apply);
-    ef__live_set_release(&set);
-    free(items);
     return st;
 }
 

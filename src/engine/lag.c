@@ -4,7 +4,6 @@
 #include "lag.h"
 #include "publish.h"
 #include "scope.h"
-#include "view_cache.h"
 
 #include <everfold/run.h>
 
@@ -41,26 +40,27 @@ static ef_status cursor_of(ef_engine *engine, const ef__generation *generation,
     return st;
 }
 
-ef_status ef__queue_oldest(ef_engine *engine, int64_t *out_position, int64_t *out_enqueued_us,
-                           ef_error *err)
+ef_status ef__lane_first_row(ef_engine *engine, ef_str lane, int64_t from, ef_row *out,
+                             ef_error *err)
 {
     ef_row_list rows = {0};
     ef_status st = ef_outbox_ls(
         engine->journal,
-        &(ef_outbox_query){.lane = EF_STR(EF_LANE_APPLY), .any_tenant = true, .limit = 1}, &rows,
-        err);
-    bool found = st == EF_OK && rows.count;
+        &(ef_outbox_query){.lane = lane, .any_tenant = true, .limit = 1, .from = from}, &rows, err);
 
-    *out_position = found ? rows.items[0].position : 0;
-    *out_enqueued_us = found ? rows.items[0].enqueued_us : 0;
+    *out = (ef_row){0};
+    if (st == EF_OK && rows.count)
+        *out = (ef_row){.position = rows.items[0].position,
+                        .status = rows.items[0].status,
+                        .enqueued_us = rows.items[0].enqueued_us};
     EF_RELEASE(&rows);
-    return st;
+    return st == EF_NOT_FOUND ? EF_OK : st;
 }
 
 ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generation,
                                const ef_str *tenant, int64_t *out, ef_error *err)
 {
-    int64_t oldest, enqueued_us;
+    ef_row oldest;
     ef_head head;
     ef_status st;
 
@@ -72,9 +72,9 @@ ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generati
     /* The head was read first: later rows are above it. The queue is claimed in position order over
      * all tenants. */
     *out = head.position;
-    st = ef__queue_oldest(engine, &oldest, &enqueued_us, err);
-    if (st == EF_OK && oldest && oldest <= *out)
-        *out = oldest - 1;
+    st = ef__lane_first_row(engine, EF_STR(EF_LANE_APPLY), 0, &oldest, err);
+    if (st == EF_OK && oldest.position && oldest.position <= *out)
+        *out = oldest.position - 1;
     return st;
 }
 
@@ -107,6 +107,13 @@ ef_status ef__watermarks_read(ef_views *views, int64_t generation, const ef__vie
                                        &found, err);
     }
     return st;
+}
+
+ef_status ef__watermark_read(ef_engine *engine, const ef__generation *generation, ef_str tenant,
+                             ef_str stream, ef__watermark *out, ef_error *err)
+{
+    return ef__watermarks_read(engine->views, generation->id, &(ef__view_key){tenant, stream}, 1,
+                               out, err);
 }
 
 static ef_status read_marks(lag_walk *walk, ef_error *err)
@@ -143,22 +150,29 @@ static ef_status count_rows(const lag_walk *walk, const ef__retry_stream *stream
     return st;
 }
 
+ef_status ef__stream_position(ef_engine *engine, ef_str tenant, ef_str stream, int64_t seq,
+                              int64_t *out, ef_error *err)
+{
+    ef_batch batch = EF_BATCH_INIT;
+    ef_status st = ef_journal_read_stream(engine->journal, tenant, stream, seq, 1, &batch, err);
+
+    *out = st == EF_OK && batch.count ? batch.events[0].position : 0;
+    EF_RELEASE(&batch);
+    return st;
+}
+
 /* The position of the first event that it lacks: that of the first row, unless only another
  * generation needs that row. */
 static ef_status find_first_lacking(const lag_walk *walk, const ef__retry_stream *stream,
                                     int64_t applied_seq, int64_t *out, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
-    ef_status st = EF_OK;
+    int64_t position = 0;
+    ef_status st = applied_seq < stream->seq
+                       ? EF_OK
+                       : ef__stream_position(walk->engine, stream->tenant, stream->stream,
+                                             applied_seq + 1, &position, err);
 
-    *out = stream->position;
-    if (applied_seq < stream->seq)
-        return EF_OK;
-    st = ef_journal_read_stream(walk->engine->journal, stream->tenant, stream->stream,
-                                applied_seq + 1, 1, &batch, err);
-    if (st == EF_OK && batch.count)
-        *out = batch.events[0].position;
-    EF_RELEASE(&batch);
+    *out = position ? position : stream->position;
     return st;
 }
 

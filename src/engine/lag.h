@@ -59,11 +59,13 @@ static inline int64_t ef__lag_reached(const ef__lag *lag)
 ef_status ef__watermarks_read(ef_views *views, int64_t generation, const ef__view_key *keys,
                               size_t count, ef__watermark *out, ef_error *err);
 
-/* Events that a generation has applied, ignored or skipped. */
-static inline int64_t ef__generation_done(const ef__generation *generation)
-{
-    return generation->applied + generation->ignored + generation->skipped;
-}
+/* The first row of the apply lane or of a projection's lane at or after a position; position 0:
+ * none, also in a lane that was never created. Its texts are not set. */
+ef_status ef__lane_first_row(ef_engine *engine, ef_str lane, int64_t from, ef_row *out,
+                             ef_error *err);
+/* The position of the first event of a stream from `seq` on; 0: none. */
+ef_status ef__stream_position(ef_engine *engine, ef_str tenant, ef_str stream, int64_t seq,
+                              int64_t *out, ef_error *err);
 
 /* The number of queued rows that the generation lacks. A row whose event an inline append has
  * applied stays queued until a worker acknowledges it; such rows exist when there are more queued
@@ -74,9 +76,6 @@ int64_t ef__lag_queued_open(const ef__generation *generation, const ef__lag *lag
  * `queued` is the number of rows of "*". Not 0: a gap, or a concurrent change. */
 int64_t ef__lag_unaccounted(const ef__generation *generation, const ef__lag *lag, int64_t head,
                             int64_t queued);
-/* The oldest queued row: its position, 0: none, and when it was queued. */
-ef_status ef__queue_oldest(ef_engine *engine, int64_t *out_position, int64_t *out_enqueued_us,
-                           ef_error *err);
 /* The number of rows of "*" that are not acknowledged. */
 ef_status ef__lag_queued(ef_engine *engine, int64_t *out, ef_error *err);
 

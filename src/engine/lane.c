@@ -6,6 +6,7 @@
  * row that was filed again since it was read is not removed.
  */
 #include "queue.h"
+#include "lag.h"
 #include "run.h"
 
 #include "../journal/journal.h"
@@ -32,10 +33,8 @@ bool ef__generation_keeps_rows(const ef__generation_list *list, const ef__genera
 ef_status ef__generation_lacks(ef_engine *engine, const ef__generation *generation, ef_str tenant,
                                ef_str stream, int64_t seq, bool *out, ef_error *err)
 {
-    ef__watermark watermark = {0};
-    bool found;
-    ef_status st = engine->views->ops->watermark_get(engine->views, generation->id, tenant, stream,
-                                                     &watermark, &found, err);
+    ef__watermark watermark;
+    ef_status st = ef__watermark_read(engine, generation, tenant, stream, &watermark, err);
 
     *out = watermark.applied_seq < seq || ef__watermark_is_blocked(&watermark);
     return st;
@@ -109,44 +108,28 @@ ef_status ef__lane_sweep(ef_engine *engine, ef_str lane, ef_error *err)
 
 /* --- adding rows ------------------------------------------------------------------------------ */
 
-/* Will the queue bring the event? Not if it is in flight. */
-static ef_status is_queued(ef_engine *engine, int64_t position, bool *out, ef_error *err)
-{
-    ef_row_list rows = {0};
-    ef_status st = ef_outbox_ls(
-        engine->journal,
-        &(ef_outbox_query){
-            .lane = EF_STR(EF_LANE_APPLY), .any_tenant = true, .limit = 1, .from = position},
-        &rows, err);
-
-    *out = st == EF_OK && rows.count && rows.items[0].position == position &&
-           rows.items[0].status == EF_ROW_PENDING;
-    EF_RELEASE(&rows);
-    return st;
-}
-
 static ef_status file_stream(ef_engine *engine, const ef__generation *generation,
                              const ef_stream *stream, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
-    ef__watermark watermark = {0};
-    bool found, queued = false;
-    ef_status st = engine->views->ops->watermark_get(engine->views, generation->id, stream->tenant,
-                                                     stream->name, &watermark, &found, err);
+    ef__watermark watermark;
+    int64_t position;
+    ef_row queued = {0};
+    ef_status st =
+        ef__watermark_read(engine, generation, stream->tenant, stream->name, &watermark, err);
 
     if (st != EF_OK || watermark.applied_seq >= stream->seq)
         return st;
-    st = ef_journal_read_stream(engine->journal, stream->tenant, stream->name,
-                                watermark.applied_seq + 1, 1, &batch, err);
-    if (st == EF_OK && batch.count)
-        st = is_queued(engine, batch.events[0].position, &queued, err);
-    if (st == EF_OK && batch.count && !queued)
-        st = ef__gap_add_rows(
-            engine, generation,
-            &(ef_event){.tenant = stream->tenant, .stream = stream->name, .seq = stream->seq + 1},
-            err);
-    EF_RELEASE(&batch);
-    return st;
+    st = ef__stream_position(engine, stream->tenant, stream->name, watermark.applied_seq + 1,
+                             &position, err);
+    if (st == EF_OK && position)
+        st = ef__lane_first_row(engine, EF_STR(EF_LANE_APPLY), position, &queued, err);
+    /* A row in flight is not queued. */
+    if (st != EF_OK || !position ||
+        (queued.position == position && queued.status == EF_ROW_PENDING))
+        return st;
+    return ef__gap_add_rows(
+        engine, generation,
+        &(ef_event){.tenant = stream->tenant, .stream = stream->name, .seq = stream->seq + 1}, err);
 }
 
 /* A page of streams after a cursor, which moves; "" after the last one. */

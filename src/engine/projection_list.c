@@ -7,7 +7,6 @@
 #include "queue.h"
 #include "migration.h"
 #include "scope.h"
-#include "view_cache.h"
 
 #include "../base/hash.h"
 

@@ -3,7 +3,6 @@
  */
 #include "queue.h"
 #include "run.h"
-#include "view_cache.h"
 
 #include "../base/logger.h"
 #include "../core/retry.h"
@@ -29,7 +28,6 @@ typedef struct queue_pass {
     ef_partition_lease *held;
     size_t held_count;
     ef_claimed_batch claimed;
-    ef__live_set set;
     ef__apply apply;
     bool completed; /* the commit of the views included the ack */
     ef_tick *tick;
@@ -68,7 +66,7 @@ ef_status ef__apply_set_rows(ef_engine *engine, const ef_partition_lease *held, 
                              ef_error *err)
 {
     ef__arena *arena = &engine->queue.arena;
-    ef__apply_event *events = ef__arena_alloc(arena, (count + 1) * sizeof *events);
+    const ef_event **events = ef__arena_alloc(arena, (count + 1) * sizeof(ef_event *));
     ef__fence *fences = ef__arena_alloc(arena, (held_count + 1) * sizeof *fences);
     char(*names)[32] = ef__arena_alloc(arena, (held_count + 1) * sizeof *names);
     size_t used = 0;
@@ -76,7 +74,7 @@ ef_status ef__apply_set_rows(ef_engine *engine, const ef_partition_lease *held, 
     if (!events || !fences || !names)
         return no_memory(err);
     for (size_t i = 0; i < count; i++)
-        events[i] = (ef__apply_event){items[i].event, false};
+        events[i] = items[i].event;
     for (size_t h = 0; h < held_count; h++) {
         if (!has_items(held[h].partition, items, count))
             continue;
@@ -144,7 +142,7 @@ size_t ef__retry_rows_collect(const ef_engine *engine, const ef__apply *apply, e
             const ef__apply_result *result = ef__apply_waiting(apply, first, end, i);
             if (result)
                 out[count++] =
-                    ef__retry_row_make(engine, lane, apply->events[i].event->position, result, 0);
+                    ef__retry_row_make(engine, lane, apply->events[i]->position, result, 0);
         }
     }
     return count;
@@ -235,8 +233,8 @@ static ef_status apply_claimed(queue_pass *pass, ef_error *err)
     st = ef__apply_set_rows(pass->engine, pass->held, pass->held_count, pass->claimed.items,
                             pass->claimed.count, &pass->apply, err);
     if (st == EF_OK)
-        st = ef__apply_run_live(pass->engine, &(ef__live_choice){.by_queue = true}, &pass->set,
-                                &pass->apply, err);
+        st = ef__apply_run_live(pass->engine, &(ef__live_choice){.by_queue = true}, &pass->apply,
+                                err);
     if (st == EF_OK)
         ef__tick_add(pass->tick, &pass->apply);
     return st == EF_OK && !pass->completed ? ack_results(pass, NULL, err) : st;
@@ -248,11 +246,10 @@ static ef_status apply_claimed(queue_pass *pass, ef_error *err)
 static ef_status lacks_event(const queue_pass *pass, const ef__generation *generation,
                              const ef_event *event, bool *out, ef_error *err)
 {
-    ef__watermark watermark = {0};
-    bool found, there = true;
-    ef_views *views = pass->engine->views;
-    ef_status st = views->ops->watermark_get(views, generation->id, event->tenant, event->stream,
-                                             &watermark, &found, err);
+    ef__watermark watermark;
+    bool there = true;
+    ef_status st =
+        ef__watermark_read(pass->engine, generation, event->tenant, event->stream, &watermark, err);
 
     if (st == EF_OK && watermark.applied_seq >= event->seq)
         st = ef__journal_loss_check(pass->engine, &watermark, event, &there, err);
@@ -266,19 +263,20 @@ static ef_status isolate_row(queue_pass *pass, ef_error *err)
 {
     const ef_event *event = pass->claimed.items[0].event;
     ef__apply_result ended = {.verdict = EF__VERDICT_FAILED, .message = EF_STR(EF__CRASH_TEXT)};
+    ef__live_set *set = &pass->apply.set;
     ef_retry_row *retry_rows = NULL;
     size_t count = 0;
-    ef_status st = ef__live_set_read(pass->engine, true, &pass->set, err);
+    ef_status st = ef__live_set_read(pass->engine, &(ef__live_choice){.by_queue = true}, set, err);
 
     if (st == EF_OK) {
         retry_rows =
-            ef__arena_alloc(&pass->engine->queue.arena, (pass->set.count + 1) * sizeof *retry_rows);
+            ef__arena_alloc(&pass->engine->queue.arena, (set->count + 1) * sizeof *retry_rows);
         st = retry_rows ? EF_OK : no_memory(err);
     }
-    for (size_t g = 0; st == EF_OK && g < pass->set.count; g++) {
-        const ef__generation *generation = pass->set.items[g].generation;
+    for (size_t g = 0; st == EF_OK && g < set->count; g++) {
+        const ef__generation *generation = set->items[g].generation;
         bool lacking, there = count && ef_str_equal(retry_rows[count - 1].lane, generation->name);
-        if (!pass->set.items[g].keeps_rows || there)
+        if (!set->items[g].keeps_rows || there)
             continue;
         st = lacks_event(pass, generation, event, &lacking, err);
         if (st == EF_OK && lacking) {
@@ -363,7 +361,7 @@ static ef_status step_batch(queue_pass *pass, size_t usual, ef_error *err)
     st = alone ? isolate_row(pass, err) : apply_claimed(pass, err);
     record_failure(engine, st);
     if (st == EF_OK)
-        adapt_batch_size(engine, usual, pass->set.count, pass->claimed.more && !suspect);
+        adapt_batch_size(engine, usual, pass->apply.set.count, pass->claimed.more && !suspect);
     return st;
 }
 
@@ -381,7 +379,6 @@ static ef_status step_queued_rows(ef_engine *engine, const ef_work_options *opti
     if (st == EF_OK && pass.held_count)
         st = step_batch(&pass, usual, err);
     ef__apply_release(&pass.apply);
-    ef__live_set_release(&pass.set);
     ef__claimed_batch_release(&pass.claimed);
     return st;
 }

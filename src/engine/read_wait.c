@@ -183,10 +183,9 @@ static ef_status check_blocked(ef_engine *engine, const ef__generation *generati
                                &found, err);
         if (st == EF_OK && found.count && found.items[0].seq <= stream->seq &&
             ef__retry_stream_blocked(&found.items[0])) {
-            ef__watermark watermark = {0};
-            bool there;
-            st = engine->views->ops->watermark_get(engine->views, generation->id, stream->tenant,
-                                                   stream->name, &watermark, &there, err);
+            ef__watermark watermark;
+            st = ef__watermark_read(engine, generation, stream->tenant, stream->name, &watermark,
+                                    err);
             if (st == EF_OK && ef__lag_lacks(&found.items[0], delivered, &watermark) &&
                 !is_covered(stream, &watermark))
                 st = fail_blocked(generation->name, stream->name, found.items[0].seq, stream->seq,
@@ -289,16 +288,9 @@ static ef_status check_position(ef_engine *engine, ef__read_target *target, cons
 /* The position of an event whose token has only its seq. */
 static ef_status find_position(ef_engine *engine, ef__wanted_stream *stream, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
-    ef_status st = EF_OK;
-
-    if (stream->position == 0)
-        st = ef_journal_read_stream(engine->journal, stream->tenant, stream->name, stream->seq, 1,
-                                    &batch, err);
-    if (st == EF_OK && batch.count)
-        stream->position = batch.events[0].position;
-    EF_RELEASE(&batch);
-    return st;
+    return stream->position ? EF_OK
+                            : ef__stream_position(engine, stream->tenant, stream->name, stream->seq,
+                                                  &stream->position, err);
 }
 
 /* Log-ordered: the cursor of each event's tenant. */

@@ -135,7 +135,7 @@ static ef_status replace_active(ef__run_drive *drive, const rebuild_pair *builds
         return st;
     }
     if (old && old != builds->built && old->state != EF__GENERATION_RETIRED)
-        st = ef__generation_retire(drive->engine, old, err);
+        st = ef__generation_set_state(drive->engine, old, EF__GENERATION_RETIRED, err);
     ef__journal_wake(drive->engine->journal); /* for the removal of the old one */
     move_state(drive, EF__REBUILD_REPLACED);
     return st == EF_OK ? ef__run_save(drive, err) : st;
@@ -189,10 +189,10 @@ static ef_status lane_is_due(ef__run_drive *drive, const rebuild_pair *builds, b
 static ef_status queue_is_past(ef__run_drive *drive, const rebuild_pair *builds, bool *out,
                                ef_error *err)
 {
-    int64_t oldest, enqueued_us;
-    ef_status st = ef__queue_oldest(drive->engine, &oldest, &enqueued_us, err);
+    ef_row oldest;
+    ef_status st = ef__lane_first_row(drive->engine, EF_STR(EF_LANE_APPLY), 0, &oldest, err);
 
-    *out = st == EF_OK && (!oldest || oldest > builds->built->seam);
+    *out = st == EF_OK && (!oldest.position || oldest.position > builds->built->seam);
     return st;
 }
 
@@ -324,7 +324,7 @@ static ef_status remove_built(ef__run_drive *drive, const rebuild_pair *builds, 
 
     if (!builds->built || builds->built->active)
         return EF_OK;
-    st = ef__generation_retire(drive->engine, builds->built, err);
+    st = ef__generation_set_state(drive->engine, builds->built, EF__GENERATION_RETIRED, err);
     return st == EF_OK ? ef__generation_sweep(drive->engine, builds->built, builds->built->era + 1,
                                               &more, err)
                        : st;

@@ -104,25 +104,20 @@ static ef_status apply_matching(ef__run_drive *drive, const replay_read *reading
                                 const ef_batch *batch, size_t *out_count, ef_error *err)
 {
     ef__live_choice choice = {.by_queue = true, .projection = drive->run.projection};
-    ef__live_set set = {0};
-    ef__apply_event *events = ef__apply_events_make(batch->events, batch->count);
-    ef__apply apply = {.events = events,
-                       .adds_retry_rows = true,
-                       .reads_skips = true,
-                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st = events ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out in a replay");
+    ef__apply apply = {
+        .adds_retry_rows = true, .reads_skips = true, .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    size_t count = 0;
+    ef_status st = ef__apply_set_events(&apply, batch->events, batch->count, err);
 
     for (size_t i = 0; st == EF_OK && i < batch->count; i++)
         if (matches_filter(reading, &batch->events[i]))
-            events[apply.event_count++].event = &batch->events[i];
-    *out_count = apply.event_count;
-    if (st == EF_OK && apply.event_count)
-        st = ef__apply_run_live(drive->engine, &choice, &set, &apply, err);
+            apply.owned[count++] = &batch->events[i];
+    *out_count = apply.event_count = count;
+    if (st == EF_OK && count)
+        st = ef__apply_run_live(drive->engine, &choice, &apply, err);
     for (size_t i = 0; st == EF_OK && i < apply.generation_count * apply.event_count; i++)
         count_verdict(&drive->detail.counts, apply.results[i].verdict);
     ef__apply_release(&apply);
-    ef__live_set_release(&set);
-    free(events);
     return st;
 }
 
@@ -286,7 +281,7 @@ static void report_results(dry_run *run, const ef__apply *apply)
     for (size_t g = 0; g < apply->generation_count; g++)
         for (size_t i = 0; i < apply->event_count; i++) {
             const ef__apply_result *result = &apply->results[g * apply->event_count + i];
-            const ef_event *event = apply->events[i].event;
+            const ef_event *event = apply->events[i];
             if (!matches_filter(&run->reading, event))
                 continue;
             count_verdict(run->out, result->verdict);

@@ -398,7 +398,7 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
             &claimed, err);
     tick->due_us = claimed.next_due_us;
     if (st == EF_OK && claimed.count)
-        st = ef__live_set_read(engine, false, &set, err);
+        st = ef__live_set_read(engine, &(ef__live_choice){0}, &set, err);
     if (st == EF_OK && claimed.count) {
         attempt.generations = ef__arena_alloc(arena, set.count * sizeof *attempt.generations);
         attempt.stopped = ef__arena_alloc(arena, set.count * sizeof *attempt.stopped);

@@ -121,10 +121,8 @@ ef_status ef__generation_activate(ef_engine *engine, const ef__generation *from,
                                   const ef__generation *to, const char *action, ef_str actor,
                                   ef_str reason, ef_error *err);
 
-/* Removes it from the live generations, so that no worker writes to it; it was never active. Its
- * name and version are free; its rows are removed in slices. */
-ef_status ef__generation_retire(ef_engine *engine, const ef__generation *generation, ef_error *err);
-/* Removes a slice of a retired generation. *out_more: call again. EF_OK if it does not exist. */
+/* Removes a slice of a retired generation, to which no worker writes. *out_more: call again. EF_OK
+ * if it does not exist. */
 ef_status ef__generation_sweep(ef_engine *engine, const ef__generation *generation, int64_t era,
                                bool *out_more, ef_error *err);
 /* Removes a slice of the first retired generation of the list, if there is one: a process or a run

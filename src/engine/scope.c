@@ -5,7 +5,6 @@
 
 #include "queue.h"
 #include "apply.h"
-#include "view_cache.h"
 
 #include "../base/hash.h"
 #include "../base/logger.h"
@@ -154,21 +153,16 @@ static void report_tenants(const ef_engine *engine, const ef__apply *apply, ef_t
 }
 
 ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_batch *batch,
-                          bool skip_first, ef__apply *apply, ef_tick *tick, ef_error *err)
+                          ef__apply *apply, ef_tick *tick, ef_error *err)
 {
     ef__fence fence = {ef_str_from(scope->fence), scope->token};
-    ef__apply_event *events = ef__apply_events_make(batch->events, batch->count);
-    ef_status st;
+    ef_status st = ef__apply_set_events(apply, batch->events, batch->count, err);
 
     assert(scope->token);
-    if (!events)
-        return no_memory(err);
-    events[0].skip = skip_first && batch->count;
-    apply->events = events;
-    apply->event_count = batch->count;
     apply->fences = &fence;
     apply->fence_count = 1;
-    st = ef__apply_run(engine, apply, err);
+    if (st == EF_OK)
+        st = ef__apply_run(engine, apply, err);
     if (st == EF_OK) {
         report_tenants(engine, apply, tick);
         tick->applied += apply->applied;
@@ -176,9 +170,7 @@ ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_ba
         tick->failed += apply->failed;
         tick->caught_up += (int64_t)batch->count;
     }
-    apply->events = NULL;
     apply->fences = NULL;
-    free(events);
     return st;
 }
 
@@ -215,8 +207,7 @@ ef_status ef__scope_failed(ef_engine *engine, ef__scope *scope, const ef__genera
             EF_LOG_TEXT_FIELD("error", ef_str_from(err ? err->text : "")));
     scope->next_try_us = ef__engine_mono_us(engine) + MIGRATE_AGAIN_MS * INT64_C(1000);
     poll_when_due(engine, scope, tick);
-    return engine->views->ops->generation_set_state(engine->views, generation->id, generation->era,
-                                                    EF__GENERATION_FAILED, err);
+    return ef__generation_set_state(engine, generation, EF__GENERATION_FAILED, err);
 }
 
 void ef__scopes_prune(ef_engine *engine, bool all)
@@ -310,7 +301,7 @@ static void count_failure(ef_engine *engine, const ef__generation *generation, b
 ef_status ef__tenant_stop(ef_engine *engine, ef__apply *apply, ef__stopped_tenants *left,
                           size_t index, bool may_skip, ef_error *err)
 {
-    const ef_event *event = apply->events[index].event;
+    const ef_event *event = apply->events[index];
     ef__tenant_cursor before = {0}, after = {.waiting = 1};
     bool is_new;
     size_t *place = ef__pair_map_at(&left->known, event->tenant, EF_STR(""), &is_new);
@@ -365,22 +356,20 @@ static ef_status read_events(ef_engine *engine, const ef__generation *generation
     return EF_OK;
 }
 
-/* May the event that failed be skipped? Then the skip is recorded before it is carried out. */
+/* If the event that failed may be skipped, records the skip, which the apply carries out. */
 static ef_status skip_failed_event(ef_engine *engine, const ef__generation *generation,
                                    const ef__tenant_cursor_item *item, const ef_batch *batch,
-                                   bool *out, ef_error *err)
+                                   ef_error *err)
 {
     bool alarm = false;
     ef_status st;
 
-    *out = false;
     if (!ef__tenant_has_failed(engine, &item->cursor) || batch->count == 0 ||
         generation->on_error != EF_ON_ERROR_SKIP)
         return EF_OK;
     const ef_event *event = &batch->events[0];
     st = ef__error_policy_is_alarm(engine, generation, event->tenant, event->stream, &alarm, err);
-    *out = !alarm;
-    if (st != EF_OK || !*out)
+    if (st != EF_OK || alarm)
         return st;
     ef__log(engine->options.log, EF_LOG_WARN, "event skipped by the error policy",
             EF_LOG_TEXT_FIELD("projection", generation->name),
@@ -399,11 +388,10 @@ static ef_status apply_events(ef_engine *engine, const ef__live *live, const ef_
                        .tenant = item,
                        .cursor_after = reached,
                        .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    bool passes;
-    ef_status st = skip_failed_event(engine, live->generation, item, batch, &passes, err);
+    ef_status st = skip_failed_event(engine, live->generation, item, batch, err);
 
     if (st == EF_OK)
-        st = ef__scope_apply(engine, scope, batch, passes, &apply, tick, err);
+        st = ef__scope_apply(engine, scope, batch, &apply, tick, err);
     if (st == EF_OK)
         tick->more = tick->more || !apply.stopped;
     ef__apply_release(&apply);

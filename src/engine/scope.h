@@ -73,11 +73,11 @@ ef__scope *ef__scope_of(ef_engine *engine, const ef__generation *generation);
 ef_status ef__scope_ready(ef_engine *engine, ef__scope *scope, ef_tick *tick, bool *out,
                           ef_error *err);
 /*
- * Applies a batch under the lease. `apply` has the generation and the options; its events and
- * fences are set for the call. Results are added to `tick`, except for `more`.
+ * Applies a batch under the lease. `apply` has the generation and the options. Results are added to
+ * `tick`, except for `more`.
  */
 ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_batch *batch,
-                          bool skip_first, ef__apply *apply, ef_tick *tick, ef_error *err);
+                          ef__apply *apply, ef_tick *tick, ef_error *err);
 /* The result of a step under the lease: a lost lease or a conflict with another worker is not a
  * failure. */
 ef_status ef__scope_result(ef_engine *engine, ef__scope *scope, ef_status st, ef_tick *tick);

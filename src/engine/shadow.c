@@ -266,8 +266,8 @@ static ef_status add_rows(ef_shadow *shadow, const ef__apply *apply, ef_tick *ti
         for (size_t i = 0; st == EF_OK && i < apply->event_count; i++) {
             const ef__apply_result *result = &apply->results[g * apply->event_count + i];
             if (ef__verdict_waits(result->verdict) &&
-                !has_row(shadow, id, apply->events[i].event->position))
-                st = add_row(shadow, id, apply->events[i].event, result, tick, err);
+                !has_row(shadow, id, apply->events[i]->position))
+                st = add_row(shadow, id, apply->events[i], result, tick, err);
         }
     }
     return st;

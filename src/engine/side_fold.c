@@ -3,8 +3,6 @@
  */
 #include "apply.h"
 
-#include <stdlib.h>
-
 ef_status ef__side_fold_open(ef__side_fold *fold, ef_engine *engine, ef_str name, ef_error *err)
 {
     const ef_engine_options *options = &engine->options;
@@ -27,20 +25,11 @@ ef_status ef__side_fold_open(ef__side_fold *fold, ef_engine *engine, ef_str name
     return st;
 }
 
-static void release_results(ef__side_fold *fold)
-{
-    ef__apply_release(&fold->apply);
-    ef__live_set_release(&fold->set);
-    fold->apply.generation_count = 0;
-    free(fold->events);
-    fold->events = NULL;
-}
-
 void ef__side_fold_close(ef__side_fold *fold)
 {
     if (!fold->side)
         return;
-    release_results(fold);
+    ef__apply_release(&fold->apply);
     ef__engine_abandon(fold->side);
     fold->side = NULL;
 }
@@ -60,7 +49,7 @@ ef_status ef__side_fold_add_active(ef__side_fold *fold, const ef__live_choice *c
     ef_views *views = fold->side->views;
     ef__generation_list copies = {0};
     ef__live_set set = {0};
-    ef_status st = ef__live_set_choose(fold->engine, choice, &set, err);
+    ef_status st = ef__live_set_read(fold->engine, choice, &set, err);
 
     *out_added = false;
     fold->reads_skips = true;
@@ -84,15 +73,16 @@ ef_status ef__side_fold_add_active(ef__side_fold *fold, const ef__live_choice *c
 ef_status ef__side_fold_run(ef__side_fold *fold, int64_t generation, const ef_event *events,
                             size_t count, ef_error *err)
 {
-    release_results(fold);
+    ef_status st;
+
+    ef__apply_release(&fold->apply);
+    fold->apply.generation_count = 0;
     if (count == 0)
         return EF_OK;
-    fold->events = ef__apply_events_make(events, count);
-    if (!fold->events)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while applying events");
-    fold->apply.events = fold->events;
-    fold->apply.event_count = count;
     fold->apply.reads_skips = fold->reads_skips;
-    return ef__apply_run_live(fold->side, &(ef__live_choice){.generation = generation}, &fold->set,
-                              &fold->apply, err);
+    st = ef__apply_set_events(&fold->apply, events, count, err);
+    return st == EF_OK
+               ? ef__apply_run_live(fold->side, &(ef__live_choice){.generation = generation},
+                                    &fold->apply, err)
+               : st;
 }

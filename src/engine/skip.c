@@ -173,10 +173,9 @@ typedef enum place { PLACE_BEFORE, PLACE_AT, PLACE_PAST } skip_place;
 static ef_status place_of(ef_engine *engine, const ef__generation *generation, const ef_row *row,
                           skip_place *out, ef_error *err)
 {
-    ef__watermark watermark = {.expected_next_seq = 1};
-    bool found;
-    ef_status st = engine->views->ops->watermark_get(engine->views, generation->id, row->tenant,
-                                                     row->stream, &watermark, &found, err);
+    ef__watermark watermark;
+    ef_status st =
+        ef__watermark_read(engine, generation, row->tenant, row->stream, &watermark, err);
     int64_t next = ef__watermark_is_blocked(&watermark) ? watermark.expected_next_seq
                                                         : watermark.applied_seq + 1;
 

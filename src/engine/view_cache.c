@@ -187,12 +187,12 @@ static int by_key(const void *a, const void *b)
     return order ? order : ef__str_compare(x->name, y->name);
 }
 
-static ef_status want_watermarks(ef__view_cache *cache, const ef__apply_event *events, size_t count,
+static ef_status want_watermarks(ef__view_cache *cache, const ef_event *const *events, size_t count,
                                  key_set *wanted, ef__stream_watermark **out_watermarks,
                                  ef_error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        const ef_event *event = events[i].event;
+        const ef_event *event = events[i];
         bool is_new;
         out_watermarks[i] =
             ef__pair_map_at(&cache->watermarks, event->tenant, event->stream, &is_new);
@@ -206,31 +206,25 @@ static ef_status want_watermarks(ef__view_cache *cache, const ef__apply_event *e
 }
 
 /* Does the batch have to read the view of the event? */
-static bool lacks_view(ef__view_cache *cache, const ef__apply_event *item,
+static bool lacks_view(ef__view_cache *cache, const ef_event *event,
                        const ef__stream_watermark *mark, ef_str *out_id)
 {
-    const ef_event *event = item->event;
-    const uint64_t *digest;
-
-    if (item->skip || event->seq <= mark->now.applied_seq)
+    if (event->seq <= mark->now.applied_seq)
         return false;
     *out_id = ef__folder_foresee(cache->folder, event);
     if (out_id->len == 0 || ef__folder_holds(cache->folder, event->tenant, *out_id))
         return false;
-    if (!cache->is_complete)
-        return true;
-    digest = ef__pair_map_find(&cache->digests, event->tenant, *out_id);
-    return digest && (digest[0] || digest[1]);
+    return !cache->is_complete || has_digest(cache, event->tenant, *out_id);
 }
 
-static ef_status want_views(ef__view_cache *cache, const ef__apply_event *events, size_t count,
+static ef_status want_views(ef__view_cache *cache, const ef_event *const *events, size_t count,
                             ef__stream_watermark *const *marks, key_set *wanted, ef_error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        ef_str tenant = events[i].event->tenant, id;
+        ef_str tenant = events[i]->tenant, id;
         prefetched_view *slot;
         bool is_new;
-        if (!lacks_view(cache, &events[i], marks[i], &id))
+        if (!lacks_view(cache, events[i], marks[i], &id))
             continue;
         slot = ef__pair_map_at(&cache->prefetched, tenant, id, &is_new);
         if (!slot)
@@ -279,7 +273,7 @@ static ef_status read_wanted(ef__view_cache *cache, const key_set *wanted, bool 
     return st;
 }
 
-ef_status ef__view_cache_prefetch(ef__view_cache *cache, const ef__apply_event *events,
+ef_status ef__view_cache_prefetch(ef__view_cache *cache, const ef_event *const *events,
                                   size_t count, ef__stream_watermark **out_watermarks,
                                   ef_error *err)
 {
@@ -431,22 +425,17 @@ void ef__view_cache_close(ef__view_cache *cache)
     free(cache);
 }
 
-static int64_t events_of(const ef__generation *generation)
-{
-    return generation->applied + generation->ignored + generation->skipped;
-}
-
 /* Nothing was ever applied to it. */
 static bool is_empty(const ef__generation *generation)
 {
     return generation->position == 0 && generation->seam == 0 && generation->views == 0 &&
-           events_of(generation) == 0;
+           ef__generation_done(generation) == 0;
 }
 
 static bool is_as_read(const ef__view_cache *cache, const ef__generation *generation)
 {
     return cache->era == generation->era && cache->position == generation->position &&
-           cache->events == events_of(generation) &&
+           cache->events == ef__generation_done(generation) &&
            memcmp(cache->digest, generation->digest, sizeof cache->digest) == 0;
 }
 
@@ -475,7 +464,7 @@ ef_status ef__view_cache_acquire(ef_engine *engine, ef__view_cache **all, const 
     }
     cache->era = generation->era;
     cache->position = generation->position;
-    cache->events = events_of(generation);
+    cache->events = ef__generation_done(generation);
     memcpy(cache->digest, generation->digest, sizeof cache->digest);
     *out = cache;
     return EF_OK;

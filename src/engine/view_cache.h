@@ -48,19 +48,6 @@ typedef struct ef__view_cache {
     ef_views *snapshot; /* of the store, from the first to the last read of a batch */
 } ef__view_cache;
 
-/* Fed by its cursor: it catches up, or is log-ordered. */
-static inline bool ef__generation_by_cursor(const ef__generation *generation)
-{
-    return generation->state == EF__GENERATION_CATCHING_UP ||
-           (generation->state == EF__GENERATION_LIVE && generation->by_log);
-}
-
-/* Fed by the queue: it has no cursor. */
-static inline bool ef__generation_by_queue(const ef__generation *generation)
-{
-    return generation->state == EF__GENERATION_LIVE && !generation->by_log;
-}
-
 /* Limit of all caches of a driver. It is checked after each batch, so that one batch may exceed
  * it. */
 #define EF__VIEW_CACHES_BYTES (24ul << 20)
@@ -81,7 +68,7 @@ void ef__view_caches_release(ef__view_cache **all);
 
 /* Reads the watermarks and views that the batch will need, as far as they are known.
  * `out_watermarks` has one item per event; NULL: not read. */
-ef_status ef__view_cache_prefetch(ef__view_cache *cache, const ef__apply_event *events,
+ef_status ef__view_cache_prefetch(ef__view_cache *cache, const ef_event *const *events,
                                   size_t count, ef__stream_watermark **out_watermarks,
                                   ef_error *err);
 /* The watermark of the event's stream, read on first use. */
