@@ -128,52 +128,36 @@ static ef_status set_upper_bound(ef__run_drive *drive, ef_error *err)
 {
     ef_head head;
     ef_status st = ef_journal_head(drive->engine->journal, &head, err);
-    const ef__detail *detail = &drive->detail;
-    bool is_whole = !detail->stream.len && !detail->type.len && !detail->from_us &&
-                    !detail->to_us && detail->all_tenants;
+    ef_replay *what = &drive->detail.replay;
+    bool is_whole =
+        !what->stream.len && !what->type.len && !what->from_us && !what->to_us && what->any_tenant;
     int64_t from = drive->run.from ? drive->run.from : 1;
 
     if (st != EF_OK)
         return st;
-    drive->detail.upper =
-        drive->run.to && drive->run.to < head.position ? drive->run.to : head.position;
+    what->to = drive->run.to && drive->run.to < head.position ? drive->run.to : head.position;
     if (is_whole)
-        drive->run.total = drive->detail.upper >= from ? drive->detail.upper - from + 1 : 0;
-    if (drive->detail.upper == 0)
+        drive->run.total = what->to >= from ? what->to - from + 1 : 0;
+    if (what->to == 0)
         drive->run.state = EF_RUN_COMPLETED;
     return EF_OK;
-}
-
-static replay_read reading_of(const ef__run_drive *drive)
-{
-    const ef__detail *detail = &drive->detail;
-
-    return (replay_read){.engine = drive->engine,
-                         .what = {.tenant = drive->run.tenant,
-                                  .any_tenant = detail->all_tenants,
-                                  .stream = detail->stream,
-                                  .type = detail->type,
-                                  .from = drive->run.from,
-                                  .to = detail->upper,
-                                  .from_us = detail->from_us,
-                                  .to_us = detail->to_us,
-                                  .after_seq = detail->after_seq,
-                                  .until_seq = detail->until_seq},
-                         .position = drive->run.last_position,
-                         .seq = detail->last_seq,
-                         .fits_only = true};
 }
 
 ef_status ef__replay_step(ef__run_drive *drive, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
     size_t count = 0;
-    replay_read reading;
+    replay_read reading = {.engine = drive->engine,
+                           .what = drive->detail.replay,
+                           .position = drive->run.last_position,
+                           .seq = drive->detail.last_seq,
+                           .fits_only = true};
     ef_status st;
 
-    if (drive->detail.upper == 0)
+    if (reading.what.to == 0)
         return set_upper_bound(drive, err);
-    reading = reading_of(drive);
+    reading.what.tenant = drive->run.tenant;
+    reading.what.from = drive->run.from;
     st = read_next(&reading, &batch, err);
     if (st == EF_OK)
         st = apply_matching(drive, &reading, &batch, &count, err);
@@ -243,10 +227,13 @@ static ef_status check_replay(ef_engine *engine, const ef_replay *replay, ef_err
 ef_status ef_replay_request(ef_engine *engine, const ef_replay *replay, ef_run_list *out,
                             ef_error *err)
 {
+    ef__detail detail = {0};
     ef_status st = check_replay(engine, replay, err);
 
     if (st != EF_OK)
         return st;
+    detail.replay = *replay;
+    detail.replay.to = 0;
     return ef__run_file(engine,
                         &(ef_run){.mode = EF_RUN_REPLAY,
                                   .projection = replay->projection,
@@ -256,14 +243,7 @@ ef_status ef_replay_request(ef_engine *engine, const ef_replay *replay, ef_run_l
                                   .total = -1,
                                   .reason = replay->reason,
                                   .requester = replay->actor},
-                        &(ef__detail){.stream = replay->stream,
-                                      .type = replay->type,
-                                      .all_tenants = replay->any_tenant,
-                                      .from_us = replay->from_us,
-                                      .to_us = replay->to_us,
-                                      .after_seq = replay->after_seq,
-                                      .until_seq = replay->until_seq},
-                        out, err);
+                        &detail, out, err);
 }
 
 /* --- dry run ---------------------------------------------------------------------------------- */

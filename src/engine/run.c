@@ -30,22 +30,23 @@ static const struct field {
     size_t at;
 } FIELDS[] = {
 #define FIELD(name, kind) FIELD_AT(#name, name, kind)
+#define REPLAY(name, kind) FIELD_AT(#name, replay.name, kind)
 #define COUNT(name) FIELD_AT(#name, counts.name, FIELD_INT)
 #define FIELD_AT(key, member, kind)                                                                \
     {                                                                                              \
         key, kind, offsetof(ef__detail, member)                                                    \
     }
-    FIELD(stream, FIELD_STR),
-    FIELD(type, FIELD_STR),
-    FIELD(all_tenants, FIELD_BOOL),
-    FIELD(from_us, FIELD_INT),
-    FIELD(to_us, FIELD_INT),
-    FIELD(after_seq, FIELD_INT),
-    FIELD(until_seq, FIELD_INT),
+    REPLAY(stream, FIELD_STR),
+    REPLAY(type, FIELD_STR),
+    FIELD_AT("all_tenants", replay.any_tenant, FIELD_BOOL),
+    REPLAY(from_us, FIELD_INT),
+    REPLAY(to_us, FIELD_INT),
+    REPLAY(after_seq, FIELD_INT),
+    REPLAY(until_seq, FIELD_INT),
     FIELD(in_place, FIELD_BOOL),
     FIELD(no_switch, FIELD_BOOL),
     FIELD(switch_anyway, FIELD_BOOL),
-    FIELD(upper, FIELD_INT),
+    FIELD_AT("upper", replay.to, FIELD_INT),
     FIELD(last_seq, FIELD_INT),
     FIELD(generation, FIELD_INT),
     FIELD(built, FIELD_INT),
@@ -59,6 +60,7 @@ static const struct field {
     FIELD(differences, FIELD_INT),
     FIELD(examples, FIELD_JSON),
 #undef COUNT
+#undef REPLAY
 #undef FIELD
 #undef FIELD_AT
 };

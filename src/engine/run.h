@@ -45,12 +45,10 @@ typedef enum ef__rebuild_state {
  * "". */
 typedef struct ef__detail {
     /* request */
-    ef_str stream, type;
-    bool all_tenants;
-    int64_t from_us, to_us, after_seq, until_seq;
+    ef_replay replay; /* `to` is the last position, set by the first step; the run has projection,
+                       * tenant, `from`, actor and reason */
     bool in_place, no_switch, switch_anyway;
     /* progress */
-    int64_t upper;      /* replay: the last position */
     int64_t last_seq;   /* replay of a stream: done up to here */
     int64_t generation; /* number of the generation that was active at the start */
     int64_t built;      /* number of the new generation, stored before it is created; 0: none */

@@ -402,12 +402,14 @@ ef_status ef_shadow_step(ef_shadow *shadow, ef_tick *out, ef_error *err)
 
 /* --- the report ------------------------------------------------------------------------------- */
 
-static bool is_active(const ef__generation_list *live, const ef__generation *side)
+/* The active generation of the projection; NULL: another version is active now. */
+static const ef__generation *find_active(const ef__generation_list *live,
+                                         const ef__generation *side)
 {
     for (size_t i = 0; i < live->count; i++)
         if (live->items[i].active && ef_str_equal(live->items[i].name, side->name))
-            return live->items[i].version == side->version;
-    return false;
+            return live->items[i].version == side->version ? &live->items[i] : NULL;
+    return NULL;
 }
 
 /* Counts the rows of a projection by status. */
@@ -434,21 +436,19 @@ ef_status ef_shadow_report(ef_shadow *shadow, ef_shadow_result *out, size_t max,
     if (st == EF_OK)
         st = ef__engine_generations(shadow->live, (ef_str){0}, &live, err);
     for (size_t i = 0; st == EF_OK && i < copies.count && *out_count < max; i++) {
-        const ef__generation *generation = &copies.items[i];
+        const ef__generation *copy = &copies.items[i], *active = find_active(&live, copy);
         ef_shadow_result *result = &out[*out_count];
-        if (!is_active(&live, generation))
-            continue; /* another version is active now */
+        if (!active)
+            continue;
         (*out_count)++;
-        *result = (ef_shadow_result){.applied = generation->applied, .position = shadow->position};
-        count_rows(shadow, generation->id, result);
-        (void)snprintf(result->name, sizeof result->name, "%.*s", EF_STR_ARG(generation->name));
-        ef__hex(generation->digest, sizeof generation->digest, result->digest);
-        for (size_t l = 0; l < live.count; l++)
-            if (live.items[l].active && ef_str_equal(live.items[l].name, generation->name)) {
-                ef__hex(live.items[l].digest, sizeof generation->digest, result->live_digest);
-                result->same = memcmp(live.items[l].digest, generation->digest,
-                                      sizeof generation->digest) == 0;
-            }
+        *result = (ef_shadow_result){
+            .applied = copy->applied,
+            .position = shadow->position,
+            .same = memcmp(active->digest, copy->digest, sizeof copy->digest) == 0};
+        count_rows(shadow, copy->id, result);
+        (void)snprintf(result->name, sizeof result->name, "%.*s", EF_STR_ARG(copy->name));
+        ef__hex(copy->digest, sizeof copy->digest, result->digest);
+        ef__hex(active->digest, sizeof active->digest, result->live_digest);
     }
     ef_memory_release(&copies.room);
     ef_memory_release(&live.room);
