@@ -143,12 +143,10 @@ static ef_status get_history(ef__request *r, ef_error *err)
     return EF_OK;
 }
 
-static const ef__input history_inputs[] = {EF__INPUT_ONLY("by", QUERY, TEXT), END};
-
 const ef__http_route ef__routes_history[] = {
     EF__RUN_OPERATION(
         get_history, GET, "/v1/history", READS(UNBOUND), "history",
         "the last hour, a sample per ten seconds; by=minute: the last day, a row per minute",
-        .inputs = history_inputs, ANSWER("Samples")),
+        INPUTS(EF__INPUT_ONLY("by", QUERY, TEXT)), ANSWER("Samples")),
     {0},
 };

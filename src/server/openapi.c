@@ -3,16 +3,18 @@
  *
  * Paths, parameters and bodies come from the operations. Which operation has which headers and
  * errors follows from its route; the errors come from the table of statuses, so that a status which
- * is added there is in the document.
+ * is added there is in the document. The schemas of objects come from the shapes. Only what a
+ * handler writes by itself (a page, a summary) has its schema in openapi.json.
  */
 #include "request.h"
 #include "token.h"
+
+#include "openapi_text.h"
 
 #include <everfold/version.h>
 
 #include <stdio.h>
 
-#define TEXT "{\"type\":\"string\"}"
 #define HTTP_FIRST 400
 #define HTTP_LAST 599
 
@@ -29,51 +31,7 @@ static bool is_write(const ef__operation *route)
     return strcmp(route->method, "GET") != 0;
 }
 
-/* --- headers of requests ---------------------------------------------------------------------- */
-
-static bool needs_token(const ef__operation *route)
-{
-    return route->scope != EF__SCOPE_OPEN;
-}
-
-static bool needs_actor(const ef__operation *route)
-{
-    return needs_token(route) && is_write(route);
-}
-
-static bool is_append(const ef__operation *route)
-{
-    return (route->flags & EF__ROUTE_APPEND) != 0;
-}
-
-static bool is_event_stream(const ef__operation *route)
-{
-    return (route->flags & EF__ROUTE_STREAM) != 0;
-}
-
-static bool waits_for_token(const ef__operation *route)
-{
-    return has_parameter(route, "at_least");
-}
-
-typedef struct request_header {
-    const char *part; /* its name among the components */
-    const char *name;
-    const char *words;
-    bool (*applies)(const ef__operation *route);
-} request_header;
-
-static const request_header request_headers[] = {
-    {"Tenant", "X-Tenant-Id", "the tenant; a token that is bound to one needs none", needs_token},
-    {"Actor", "Everfold-Actor", "for whom it is done; kept in the audit log", needs_actor},
-    {"Traceparent", "traceparent", "W3C trace context", needs_token},
-    {"Tracestate", "tracestate", "W3C trace context", is_append},
-    {"IfMatch", "If-Match", "the seq that the stream is at; 0: it must be new", is_append},
-    {"IdempotencyKey", "Idempotency-Key", "the id of an event that has none", is_append},
-    {"LastEventId", "Last-Event-ID", "resume after this id", is_event_stream},
-    {"AtLeast", "Everfold-Token", "the token of an append; as at_least", waits_for_token},
-};
-#define REQUEST_HEADERS (sizeof(request_headers) / sizeof(request_headers[0]))
+/* --- headers ---------------------------------------------------------------------------------- */
 
 static void write_ref(ef__json_writer *w, const char *kind, const char *name)
 {
@@ -82,31 +40,25 @@ static void write_ref(ef__json_writer *w, const char *kind, const char *name)
 
 static void write_header_parameters(ef__json_writer *w, const ef__operation *route)
 {
-    for (size_t i = 0; i < REQUEST_HEADERS; i++)
-        if (request_headers[i].applies(route))
-            write_ref(w, "parameters", request_headers[i].part);
+    bool has_token = route->scope != EF__SCOPE_OPEN, appends = route->flags & EF__ROUTE_APPEND;
+    const struct {
+        bool applies;
+        const char *name;
+    } headers[] = {
+        {has_token, "Tenant"},
+        {has_token && is_write(route), "Actor"},
+        {has_token, "Traceparent"},
+        {appends, "Tracestate"},
+        {appends, "IfMatch"},
+        {appends, "IdempotencyKey"},
+        {route->flags & EF__ROUTE_STREAM, "LastEventId"},
+        {has_parameter(route, "at_least"), "AtLeast"},
+    };
+
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
+        if (headers[i].applies)
+            write_ref(w, "parameters", headers[i].name);
 }
-
-static void write_header_components(ef__json_writer *w)
-{
-    ef__json_member_open(w, "parameters", '{');
-    for (size_t i = 0; i < REQUEST_HEADERS; i++) {
-        const request_header *h = &request_headers[i];
-        ef__json_key(w, h->part);
-        ef__json_printf(
-            w, "{\"name\":\"%s\",\"in\":\"header\",\"description\":\"%s\",\"schema\":" TEXT "}",
-            h->name, h->words);
-    }
-    ef__json_close(w, '}');
-}
-
-/* --- headers of answers ----------------------------------------------------------------------- */
-
-static const char headers_text[] =
-    "{\"Next\":{\"description\":\"where the next page begins\",\"schema\":{\"type\":\"integer\"}},"
-    "\"More\":{\"description\":\"true: there is a next page\",\"schema\":" TEXT "},"
-    "\"RetryAfter\":{\"description\":\"seconds\",\"schema\":{\"type\":\"integer\"}},"
-    "\"Authenticate\":{\"description\":\"how to authenticate\",\"schema\":" TEXT "}}";
 
 static void write_page_headers(ef__json_writer *w, const ef__operation *route)
 {
@@ -135,14 +87,14 @@ static bool describe_http(int http, char *out, size_t size)
 /* 405 is a path's and not an operation's: the default stands for it. */
 static bool may_answer(const ef__operation *route, int http)
 {
-    bool probe = (route->flags & EF__ROUTE_PROBE) != 0;
+    bool has_token = route->scope != EF__SCOPE_OPEN, probe = route->flags & EF__ROUTE_PROBE;
 
     switch (http) {
     case 400:
-        return needs_token(route) || route->inputs;
+        return has_token || route->inputs;
     case 401:
     case 403:
-        return needs_token(route);
+        return has_token;
     case 404:
         return strchr(route->pattern, '{') != NULL;
     case 409:
@@ -151,7 +103,7 @@ static bool may_answer(const ef__operation *route, int http)
         return (route->flags & EF__ROUTE_BODY) != 0;
     case 415:
     case 422:
-        return is_append(route);
+        return (route->flags & EF__ROUTE_APPEND) != 0;
     case 421:
         return !probe;
     case 503:
@@ -209,6 +161,145 @@ static void write_error_components(ef__json_writer *w)
         }
     write_error_component(w, "Error",
                           "any other problem; 405 `method_not_allowed` has the header Allow", 0);
+    ef__json_close(w, '}');
+}
+
+/* --- schemas of objects ----------------------------------------------------------------------- */
+
+/* Its schema in the document, if it is that of a shape; openapi.json adds the members that a
+ * handler writes by itself. */
+typedef struct schema {
+    const char *name;
+    const ef__shape *shape, *more; /* more: of HTTP only; may be NULL */
+} schema;
+
+static const schema schemas[] = {
+    {"PlacedOne", &ef__shape_append_result, NULL},
+    {"Event", &ef__shape_event, NULL},
+    {"View", &ef__shape_view, NULL},
+    {"Scope", &ef__shape_scope, NULL},
+    {"Generation", &ef__shape_projection, &ef__shape_projection_more},
+    {"Projection", &ef__shape_projection, &ef__shape_projection_more},
+    {"Failure", &ef__shape_failure, NULL},
+    {"Row", &ef__shape_row, &ef__shape_row_more},
+    {"RowGroup", &ef__shape_row_group, NULL},
+    {"AuditEntry", &ef__shape_audit_entry, NULL},
+    {"Run", &ef__shape_run, NULL},
+    {"Gap", &ef__shape_gap, NULL},
+    {"Lease", &ef__shape_lease, NULL},
+    {"Worker", &ef__shape_worker, &ef__shape_worker_more},
+    {"Partition", &ef__shape_partition, NULL},
+    {"PartitionChanged", &ef__shape_partition_sync_result, NULL},
+    {"Lane", &ef__shape_lane, NULL},
+    {"Type", &ef__shape_type, NULL},
+    {"Store", &ef__shape_facts, NULL},
+    {"Head", &ef__shape_head, NULL},
+    {"Difference", &ef__shape_difference, NULL},
+    {"Diff", &ef__shape_diff, NULL},
+    {"ReplayLooked", &ef__shape_replay_result, NULL},
+    {"ViewStep", &ef__shape_event, NULL},
+    {"StreamHead", &ef__shape_stream, NULL},
+    {"Publisher", &ef__shape_publisher, &ef__shape_summary},
+    {"TrialView", &ef__shape_trial_view, NULL},
+    {"DraftRow", &ef__shape_draft_row, NULL},
+    {"Drafted", &ef__shape_draft_result, NULL},
+    {"Trial", &ef__shape_trial, NULL},
+    {"Sample", &ef__shape_sample, NULL},
+    {"Minute", &ef__shape_minute, NULL},
+};
+
+static const char *const plain_schemas[] = {
+    [EF__FIELD_STR] = "{\"type\":\"string\"}",
+    [EF__FIELD_NAME] = "{\"type\":[\"string\",\"null\"]}",
+    [EF__FIELD_JSON] = "{}",
+    [EF__FIELD_DATA] = "{\"type\":[\"object\",\"null\"],\"additionalProperties\":true}",
+    [EF__FIELD_INT32] = "{\"type\":\"integer\"}",
+    [EF__FIELD_INT64] = "{\"type\":\"integer\"}",
+    [EF__FIELD_COUNT] = "{\"type\":[\"integer\",\"null\"]}",
+    [EF__FIELD_NUMBER] = "{\"type\":[\"integer\",\"null\"]}",
+    [EF__FIELD_BOOL] = "{\"type\":\"boolean\"}",
+    [EF__FIELD_TIME] = "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}",
+    [EF__FIELD_SECONDS] = "{\"type\":\"number\"}",
+    [EF__FIELD_CHARS] = "{\"type\":\"string\"}",
+    [EF__FIELD_LABEL] = "{\"type\":\"string\"}",
+    [EF__FIELD_TTL] = "{\"type\":[\"integer\",\"null\"]}",
+};
+
+static void write_field(ef__json_writer *w, const ef__field *field)
+{
+    size_t words = field->kind == EF__FIELD_WORD     ? field->size
+                   : field->kind == EF__FIELD_CHOICE ? 2
+                                                     : 0;
+
+    ef__json_key(w, field->key);
+    if (words == 0) {
+        ef__json_raw(w, ef_str_from(plain_schemas[field->kind]));
+        return;
+    }
+    ef__json_open(w, '{');
+    ef__json_member_text(w, "type", "string");
+    ef__json_member_open(w, "enum", '[');
+    for (size_t i = 0; i < words; i++)
+        ef__json_str(w, ef_str_from(field->word((int)i)));
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+}
+
+static void write_properties(ef__json_writer *w, const ef__shape *shape)
+{
+    for (size_t i = 0; shape && i < shape->count; i++)
+        write_field(w, &shape->fields[i]);
+}
+
+static void write_keys(ef__json_writer *w, const ef__shape *shape)
+{
+    for (size_t i = 0; shape && i < shape->count; i++)
+        ef__json_str(w, ef_str_from(shape->fields[i].key));
+}
+
+/* The items of `list`, after those that were written. */
+static void write_inside(ef__json_writer *w, const ef__json *list)
+{
+    if (list && list->count > 0)
+        ef__json_raw(w, (ef_str){list->text.ptr + 1, list->text.len - 2});
+}
+
+static void write_schema(ef__json_writer *w, const schema *s, const ef__json *added)
+{
+    ef__json_member_open(w, s->name, '{');
+    ef__json_member_text(w, "type", "object");
+    ef__json_member_open(w, "properties", '{');
+    write_properties(w, s->shape);
+    write_properties(w, s->more);
+    write_inside(w, ef__json_get(added, "properties"));
+    ef__json_close(w, '}');
+    ef__json_member_open(w, "required", '[');
+    write_keys(w, s->shape);
+    write_keys(w, s->more);
+    write_inside(w, ef__json_get(added, "required"));
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+}
+
+static void write_codes(ef__json_writer *w)
+{
+    ef__json_member_open(w, "Code", '{');
+    ef__json_member_open(w, "enum", '[');
+    for (int i = EF_OK + 1; i < EF_STATUS_COUNT; i++)
+        ef__json_str(w, ef_str_from(ef_status_describe((ef_status)i)->code));
+    ef__json_close(w, ']');
+    ef__json_close(w, '}');
+}
+
+static void write_schemas(ef__json_writer *w, const ef__json *fixed)
+{
+    const ef__json *additions = ef__json_get(fixed, "additions");
+
+    ef__json_member_open(w, "schemas", '{');
+    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++)
+        write_schema(w, &schemas[i], ef__json_get(additions, schemas[i].name));
+    write_inside(w, ef__json_get(fixed, "schemas"));
+    write_codes(w);
     ef__json_close(w, '}');
 }
 
@@ -416,15 +507,15 @@ static void write_path(ef__json_writer *w, const char *pattern)
     ef__json_close(w, '}');
 }
 
-static void write_components(ef__json_writer *w)
+/* openapi.json has what no table of the server has. */
+static void write_components(ef__json_writer *w, const ef__json *fixed)
 {
-    ef__json_open(w, '{');
-    ef__json_member_raw(w, "securitySchemes",
-                        EF_STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
-    ef__json_key(w, "schemas");
-    ef__openapi_schemas(w);
-    write_header_components(w);
-    ef__json_member_raw(w, "headers", ef_str_from(headers_text));
+    static const char *const kinds[] = {"securitySchemes", "parameters", "headers"};
+
+    ef__json_member_open(w, "components", '{');
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        ef__json_member_raw(w, kinds[i], ef__json_get(fixed, kinds[i])->text);
+    write_schemas(w, fixed);
     write_error_components(w);
     ef__json_close(w, '}');
 }
@@ -433,8 +524,12 @@ static ef_status write_document(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     const ef__http_route *route;
+    ef__json *fixed = NULL;
+    ef_status st =
+        ef__json_parse(EF_STR(openapi_text), sizeof openapi_text, &r->arena, &fixed, err);
 
-    (void)err;
+    if (st != EF_OK)
+        return st;
     ef__json_open(&w, '{');
     ef__json_member_text(&w, "openapi", "3.1.0");
     ef__json_key(&w, "info");
@@ -450,8 +545,7 @@ static ef_status write_document(ef__request *r, ef_error *err)
         if (is_first(i) && !(route->operation->flags & EF__ROUTE_PAGE))
             write_path(&w, route->operation->pattern);
     ef__json_close(&w, '}');
-    ef__json_key(&w, "components");
-    write_components(&w);
+    write_components(&w, fixed);
     ef__json_close(&w, '}');
     return EF_OK;
 }

@@ -117,8 +117,6 @@ ef_status ef__request_check_parameters(const ef__request *r, ef_error *err);
 ef_status ef__request_serve(ef__request *r, ef_error *err);
 /* Reads the events of the body, appends them and writes their places. (append.c) */
 ef_status ef__append_events(ef__request *r, ef_error *err);
-/* The schemas of the components of /openapi.json. (openapi_schemas.c) */
-void ef__openapi_schemas(ef__json_writer *w);
 /* "string", "integer" … */
 const char *ef__input_type(const ef__input *in);
 

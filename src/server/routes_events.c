@@ -159,20 +159,6 @@ static ef_status show_stream(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
-static const ef__input streams_inputs[] = {
-    TEXT(streams_request, after, "after", QUERY),
-    INT(streams_request, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
-    TENANT(streams_request, tenant),
-    ANY_TENANT(streams_request, any_tenant),
-    END,
-};
-
-static const ef__input stream_inputs[] = {
-    TEXT(streams_request, name, "stream", PATH),
-    TENANT(streams_request, tenant),
-    END,
-};
-
 /* --- types ------------------------------------------------------------------------------------ */
 
 static ef_status list_types(ef__request *r, ef_error *err)
@@ -239,11 +225,17 @@ const ef__http_route ef__routes_types[] = {
 };
 
 const ef__http_route ef__routes_streams[] = {
-    EF__SERVE_OPERATION(list_streams, GET, "/v1/streams", READS(QUERY), "listStreams",
-                        "streams, in the order of their first event",
-                        REQUEST(streams_inputs, streams_request), ANSWER("Streams")),
+    EF__SERVE_OPERATION(
+        list_streams, GET, "/v1/streams", READS(QUERY), "listStreams",
+        "streams, in the order of their first event",
+        REQUEST(streams_request, TEXT(streams_request, after, "after", QUERY),
+                INT(streams_request, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
+                TENANT(streams_request, tenant), ANY_TENANT(streams_request, any_tenant)),
+        ANSWER("Streams")),
     EF__SERVE_OPERATION(show_stream, GET, "/v1/streams/{stream}", READS(QUERY), "showStream",
-                        "the last event of a stream", REQUEST(stream_inputs, streams_request),
+                        "the last event of a stream",
+                        REQUEST(streams_request, TEXT(streams_request, name, "stream", PATH),
+                                TENANT(streams_request, tenant)),
                         ANSWER("StreamHead")),
     {0},
 };

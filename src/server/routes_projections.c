@@ -521,21 +521,6 @@ static ef_status seed_generation(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
-static const ef__input explain_inputs[] = {
-    TEXT(explain_request, name, "name", PATH),
-    INT(explain_request, generation, "generation", QUERY, 1, INT32_MAX),
-    END,
-};
-
-static const ef__input try_inputs[] = {
-    TEXT(ef_trial_ask, projection, "name", PATH),
-    TENANT(ef_trial_ask, tenant),
-    TEXT(ef_trial_ask, stream, "stream", MEMBER, .required = true),
-    INT(ef_trial_ask, seq, "seq", MEMBER, 1, INT64_MAX, .required = true),
-    INT(ef_trial_ask, generation, "generation", MEMBER, 1, INT32_MAX),
-    END,
-};
-
 const ef__http_route ef__routes_projections[] = {
     EF__SERVE(pause_projection, pause_projection),
     EF__SERVE(resume_projection, resume_projection),
@@ -555,12 +540,21 @@ const ef__http_route ef__routes_projections[] = {
 };
 
 const ef__http_route ef__routes_trial[] = {
-    EF__SERVE_OPERATION(explain_projection, GET, "/v1/projections/{name}/explain", READS(NONE),
-                        "explainProjection", "the program as a graph",
-                        REQUEST(explain_inputs, explain_request), ANSWER("Explained")),
-    EF__SERVE_OPERATION(try_event, POST, "/v1/projections/{name}:try", READS_BODY(QUERY),
-                        "tryEvent", "fold an event without effect: what it would change",
-                        REQUEST(try_inputs, ef_trial_ask), ANSWER("Trial")),
+    EF__SERVE_OPERATION(
+        explain_projection, GET, "/v1/projections/{name}/explain", READS(NONE), "explainProjection",
+        "the program as a graph",
+        REQUEST(explain_request, TEXT(explain_request, name, "name", PATH),
+                INT(explain_request, generation, "generation", QUERY, 1, INT32_MAX)),
+        ANSWER("Explained")),
+    EF__SERVE_OPERATION(
+        try_event, POST, "/v1/projections/{name}:try", READS_BODY(QUERY), "tryEvent",
+        "fold an event without effect: what it would change",
+        REQUEST(ef_trial_ask, TEXT(ef_trial_ask, projection, "name", PATH),
+                TENANT(ef_trial_ask, tenant),
+                TEXT(ef_trial_ask, stream, "stream", MEMBER, .required = true),
+                INT(ef_trial_ask, seq, "seq", MEMBER, 1, INT64_MAX, .required = true),
+                INT(ef_trial_ask, generation, "generation", MEMBER, 1, INT32_MAX)),
+        ANSWER("Trial")),
     EF__SERVE(try_draft, try_draft),
     {0},
 };

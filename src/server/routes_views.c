@@ -271,21 +271,17 @@ static ef_status find_views(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
-static const ef__input history_inputs[] = {
-    TEXT(ef__view_request, projection, "projection", PATH),
-    TEXT(ef__view_request, id, "id", PATH),
-    TENANT(ef__view_request, tenant),
-    INT(ef__view_request, limit, "limit", QUERY, 1, 1000, .otherwise = 100),
-    END,
-};
-
 /* A view by its id without parameters is one read of a store: the network thread answers it. */
 const ef__http_route ef__routes_views[] = {
     EF__RUN(get_view, get_view),
     EF__SERVE(explain_view, explain_view),
-    EF__SERVE_OPERATION(show_view_history, GET, "/v1/views/{projection}/{id}/history", READS(QUERY),
-                        "viewHistory", "its last changes, and the view after each",
-                        REQUEST(history_inputs, ef__view_request), ANSWER("ViewPast")),
+    EF__SERVE_OPERATION(
+        show_view_history, GET, "/v1/views/{projection}/{id}/history", READS(QUERY), "viewHistory",
+        "its last changes, and the view after each",
+        REQUEST(ef__view_request, TEXT(ef__view_request, projection, "projection", PATH),
+                TEXT(ef__view_request, id, "id", PATH), TENANT(ef__view_request, tenant),
+                INT(ef__view_request, limit, "limit", QUERY, 1, 1000, .otherwise = 100)),
+        ANSWER("ViewPast")),
     EF__SERVE(find_views, find_views),
     {0},
 };

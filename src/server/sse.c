@@ -202,18 +202,17 @@ static ef_status follow_views(ef__request *r, ef_error *err)
     return st == EF_OK ? join_views(r, &key, err) : st;
 }
 
-static const ef__input follow_inputs[] = {
-    INT(follow_request, after, "after", QUERY, 0, INT64_MAX - 1, .otherwise = -1),
-    TEXT(follow_request, type, "type", QUERY),
-    END,
-};
 #define FOLLOWS(flags) EF__SCOPE_READ, EF__TENANCY_QUERY, EF__ROUTE_STREAM | (flags)
 
 /* Followers of views check their parameters later, because `after` has a message of its own. */
 const ef__http_route ef__routes_subscribe[] = {
-    EF__SERVE_OPERATION(follow_events, GET, "/v1/subscribe/events", FOLLOWS(0), "followEvents",
-                        "events as they are appended", REQUEST(follow_inputs, follow_request),
-                        ANSWER("Stream")),
+    EF__SERVE_OPERATION(
+        follow_events, GET, "/v1/subscribe/events", FOLLOWS(0), "followEvents",
+        "events as they are appended",
+        REQUEST(follow_request,
+                INT(follow_request, after, "after", QUERY, 0, INT64_MAX - 1, .otherwise = -1),
+                TEXT(follow_request, type, "type", QUERY)),
+        ANSWER("Stream")),
     EF__RUN_OPERATION(follow_views, GET, "/v1/subscribe/views/{projection}",
                       FOLLOWS(EF__ROUTE_ANY_QUERY), "followViews", "views as they change",
                       ANSWER("Stream")),

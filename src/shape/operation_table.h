@@ -23,7 +23,13 @@
 #define NAMED TEXT(ef__object_request, name, "name", PATH), ACTOR(ef__object_request, actor)
 #define REASON TEXT(ef__object_request, reason, "reason", MEMBER)
 
-#define REQUEST(table, type) .inputs = (table), .size = sizeof(type)
+#define INPUTS(...)                                                                                \
+    .inputs = (const ef__input[])                                                                  \
+    {                                                                                              \
+        __VA_ARGS__, EF__INPUT_END                                                                 \
+    }
+/* The inputs of an operation, and its request struct. */
+#define REQUEST(type, ...) INPUTS(__VA_ARGS__), .size = sizeof(type)
 #define ANSWER(schema) .answer = (schema)
 /* Objects by their shape: an array, one object, or a member of an object. */
 #define ARRAY(schema, name) .answer = (schema), .shape = &ef__shape_##name

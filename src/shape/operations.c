@@ -21,30 +21,22 @@ static const ef__input of_tenant_inputs[] = {NAMED, TENANT(ef__object_request, t
         TEXT(ef__rows_request, query.error, "error", QUERY),                                       \
         TEXT(ef__rows_request, partition, "partition", QUERY),                                     \
         TIME(ef__rows_request, query.before_us, "before", QUERY),                                  \
-        TENANT(ef__rows_request, query.tenant), ANY_TENANT(ef__rows_request, query.any_tenant),    \
-        END
+        TENANT(ef__rows_request, query.tenant), ANY_TENANT(ef__rows_request, query.any_tenant)
 
-static const ef__input report_inputs[] = {
-    TEXT(ef__rows_request, status, "status", QUERY),
-    TEXT(ef__rows_request, query.lane, "lane", QUERY),
-    INT(ef__rows_request, query.limit, "limit", QUERY, 0, 10000, .otherwise = 50),
-    TEXT(ef__rows_request, query.after, "after", QUERY),
-    INT(ef__rows_request, query.from, "from", QUERY, 1, INT64_MAX),
-    INT(ef__rows_request, query.upto, "upto", QUERY, 1, INT64_MAX),
-    ROW_FILTERS,
-};
 OPERATION(report_outbox, GET, "/v1/outbox", READS(QUERY), "reportOutbox", "counts and rows",
-          REQUEST(report_inputs, ef__rows_request), MEMBER("Outbox", "rows", row),
-          .more = &ef__shape_row_more);
+          REQUEST(ef__rows_request, TEXT(ef__rows_request, status, "status", QUERY),
+                  TEXT(ef__rows_request, query.lane, "lane", QUERY),
+                  INT(ef__rows_request, query.limit, "limit", QUERY, 0, 10000, .otherwise = 50),
+                  TEXT(ef__rows_request, query.after, "after", QUERY),
+                  INT(ef__rows_request, query.from, "from", QUERY, 1, INT64_MAX),
+                  INT(ef__rows_request, query.upto, "upto", QUERY, 1, INT64_MAX), ROW_FILTERS),
+          MEMBER("Outbox", "rows", row), .more = &ef__shape_row_more);
 
-static const ef__input group_inputs[] = {
-    TEXT(ef__rows_request, status, "status", QUERY),
-    TEXT(ef__rows_request, query.lane, "lane", QUERY),
-    ROW_FILTERS,
-};
 OPERATION(group_outbox, GET, "/v1/outbox/groups", READS(QUERY), "groupOutbox",
           "dead rows, or those of a status, by lane and error",
-          REQUEST(group_inputs, ef__rows_request), MEMBER("RowGroups", "groups", row_group));
+          REQUEST(ef__rows_request, TEXT(ef__rows_request, status, "status", QUERY),
+                  TEXT(ef__rows_request, query.lane, "lane", QUERY), ROW_FILTERS),
+          MEMBER("RowGroups", "groups", row_group));
 
 static const ef__input action_inputs[] = {
     TEXT(ef_outbox_action, stream, "stream", MEMBER, .required = true),
@@ -57,8 +49,8 @@ static const ef__input action_inputs[] = {
 };
 #define ROW_ACTION(name, verb, id, summary, schema)                                                \
     OPERATION(name, POST, "/v1/outbox:" verb, OPERATES(QUERY), id, summary,                        \
-              REQUEST(action_inputs, ef_outbox_action), MEMBER(schema, "rows", row),               \
-              .more = &ef__shape_row_more)
+              .inputs = action_inputs, .size = sizeof(ef_outbox_action),                           \
+              MEMBER(schema, "rows", row), .more = &ef__shape_row_more)
 ROW_ACTION(requeue, "requeue", "requeue", "requeue a dead row", "Requeued");
 ROW_ACTION(skip, "skip", "skip", "skip an event in a lane, with a reason", "Skipped");
 ROW_ACTION(replay_row, "replay", "replayRow",
@@ -81,38 +73,34 @@ static const ef__input bulk_inputs[] = {
 };
 #define BULK_ACTION(name, verb, id, summary, schema)                                               \
     OPERATION(name, POST, "/v1/outbox:" verb, OPERATES(UNBOUND), id, summary,                      \
-              REQUEST(bulk_inputs, ef__bulk_request), MEMBER(schema, "rows", row),                 \
-              .more = &ef__shape_row_more)
+              .inputs = bulk_inputs, .size = sizeof(ef__bulk_request),                             \
+              MEMBER(schema, "rows", row), .more = &ef__shape_row_more)
 BULK_ACTION(requeue_dead, "requeue-dead", "requeueDead", "requeue dead rows, oldest first",
             "Requeued");
 BULK_ACTION(skip_dead, "skip-dead", "skipDead",
             "skip dead rows of a lane, oldest first, with a reason", "Skipped");
 
-static const ef__input audit_inputs[] = {
-    INT(ef_audit_query, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
-    INT(ef_audit_query, before, "before", QUERY, 0, INT64_MAX),
-    TEXT(ef_audit_query, action, "action", QUERY),
-    TEXT(ef_audit_query, lane, "lane", QUERY),
-    END,
-};
 OPERATION(audit, GET, "/v1/audit", READS(PART), "audit", "actions of operators, newest first",
-          REQUEST(audit_inputs, ef_audit_query), ARRAY("AuditEntries", audit_entry));
+          REQUEST(ef_audit_query,
+                  INT(ef_audit_query, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
+                  INT(ef_audit_query, before, "before", QUERY, 0, INT64_MAX),
+                  TEXT(ef_audit_query, action, "action", QUERY),
+                  TEXT(ef_audit_query, lane, "lane", QUERY)),
+          ARRAY("AuditEntries", audit_entry));
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-static const ef__input runs_inputs[] = {
-    INT(ef__object_request, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
-    BOOL(ef__object_request, flag, "open", QUERY),
-    END,
-};
 OPERATION(list_runs, GET, "/v1/runs", READS(PART), "listRuns", "runs, newest first",
-          REQUEST(runs_inputs, ef__object_request), ARRAY("Runs", run));
+          REQUEST(ef__object_request,
+                  INT(ef__object_request, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
+                  BOOL(ef__object_request, flag, "open", QUERY)),
+          ARRAY("Runs", run));
 
-OPERATION(show_run, GET, "/v1/runs/{id}", READS(PART), "showRun", "one run",
-          REQUEST(named_inputs, ef__object_request), ONE("Run", run));
+OPERATION(show_run, GET, "/v1/runs/{id}", READS(PART), "showRun", "one run", .inputs = named_inputs,
+          .size = sizeof(ef__object_request), ONE("Run", run));
 
 OPERATION(cancel_run, POST, "/v1/runs/{id}:cancel", OPERATES(PART), "cancelRun", "end a run",
-          REQUEST(noted_inputs, ef__object_request), ONE("Run", run));
+          .inputs = noted_inputs, .size = sizeof(ef__object_request), ONE("Run", run));
 
 #define REPLAY_INPUTS                                                                              \
     TEXT(ef__replay_request, replay.projection, "projection", MEMBER),                             \
@@ -128,28 +116,24 @@ OPERATION(cancel_run, POST, "/v1/runs/{id}:cancel", OPERATES(PART), "cancelRun",
         TENANT(ef__replay_request, replay.tenant),                                                 \
         ANY_TENANT(ef__replay_request, replay.any_tenant), ACTOR(ef__replay_request, replay.actor)
 
-static const ef__input replay_inputs[] = {REPLAY_INPUTS, END};
 OPERATION(replay, POST, "/v1/replay", OPERATES(QUERY), "replay",
-          "apply events that projections miss", REQUEST(replay_inputs, ef__replay_request),
+          "apply events that projections miss", REQUEST(ef__replay_request, REPLAY_INPUTS),
           ONE("Run", run), .answer_status = 202);
 
-static const ef__input preview_inputs[] = {
-    REPLAY_INPUTS,
-    BOOL(ef__replay_request, validate, "validate", MEMBER),
-    INT(ef__replay_request, limit, "limit", MEMBER, 0, 10000, .otherwise = 25),
-    END,
-};
 OPERATION(look_at_replay, POST, "/v1/replay:look", EF__SCOPE_READ, EF__TENANCY_QUERY,
           EF__ROUTE_BODY | EF__ROUTE_LONG, "lookAtReplay",
-          "what a replay would apply; changes nothing", REQUEST(preview_inputs, ef__replay_request),
+          "what a replay would apply; changes nothing",
+          REQUEST(ef__replay_request, REPLAY_INPUTS,
+                  BOOL(ef__replay_request, validate, "validate", MEMBER),
+                  INT(ef__replay_request, limit, "limit", MEMBER, 0, 10000, .otherwise = 25)),
           ANSWER("ReplayLooked"));
 
 OPERATION(list_gaps, GET, "/v1/gaps", READS(PART), "listGaps",
           "streams with events that a projection misses", MEMBER("Gaps", "gaps", gap));
 
-static const ef__input repair_inputs[] = {ACTOR(ef__object_request, actor), REASON, END};
 OPERATION(repair_gaps, POST, "/v1/gaps:repair", OPERATES(UNBOUND), "repairGaps",
-          "apply the missing events", REQUEST(repair_inputs, ef__object_request),
+          "apply the missing events",
+          REQUEST(ef__object_request, ACTOR(ef__object_request, actor), REASON),
           MEMBER("Gaps", "gaps", gap));
 
 /* --- workers ---------------------------------------------------------------------------------- */
@@ -164,14 +148,12 @@ OPERATION(list_workers, GET, "/v1/workers", READS(UNBOUND), "listWorkers",
 OPERATION(list_partitions, GET, "/v1/partitions", READS(UNBOUND), "listPartitions",
           "partitions, their holders and queued rows", ARRAY("Partitions", partition));
 
-static const ef__input sync_inputs[] = {
-    INT(ef_partition_change, count, "count", MEMBER, 0, EF_PARTITIONS_MAX),
-    BOOL(ef_partition_change, prune, "prune", MEMBER),
-    BOOL(ef_partition_change, dry_run, "dry_run", MEMBER),
-    END,
-};
 OPERATION(sync_partitions, POST, "/v1/partitions:sync", OPERATES(UNBOUND), "syncPartitions",
-          "change the number of partitions", REQUEST(sync_inputs, ef_partition_change),
+          "change the number of partitions",
+          REQUEST(ef_partition_change,
+                  INT(ef_partition_change, count, "count", MEMBER, 0, EF_PARTITIONS_MAX),
+                  BOOL(ef_partition_change, prune, "prune", MEMBER),
+                  BOOL(ef_partition_change, dry_run, "dry_run", MEMBER)),
           ONE("PartitionChanged", partition_sync_result));
 
 /* --- publishers ------------------------------------------------------------------------------- */
@@ -179,45 +161,39 @@ OPERATION(sync_partitions, POST, "/v1/partitions:sync", OPERATES(UNBOUND), "sync
 OPERATION(list_publishers, GET, "/v1/publishers", READS(UNBOUND), "listPublishers",
           "publishers, and rows in their lanes", ARRAY("Publishers", publisher));
 OPERATION(show_publisher, GET, "/v1/publishers/{name}", READS(UNBOUND), "showPublisher",
-          "one publisher, and the rows in its lane", REQUEST(named_inputs, ef__object_request),
-          ONE("Publisher", publisher));
+          "one publisher, and the rows in its lane", .inputs = named_inputs,
+          .size = sizeof(ef__object_request), ONE("Publisher", publisher));
 OPERATION(pause_publisher, POST, "/v1/publishers/{name}:pause", OPERATES(UNBOUND), "pausePublisher",
-          "stop delivering; events stay queued", REQUEST(noted_inputs, ef__object_request),
-          ANSWER("Publisher"));
+          "stop delivering; events stay queued", .inputs = noted_inputs,
+          .size = sizeof(ef__object_request), ANSWER("Publisher"));
 OPERATION(resume_publisher, POST, "/v1/publishers/{name}:resume", OPERATES(UNBOUND),
-          "resumePublisher", "continue delivering", REQUEST(noted_inputs, ef__object_request),
-          ANSWER("Publisher"));
+          "resumePublisher", "continue delivering", .inputs = noted_inputs,
+          .size = sizeof(ef__object_request), ANSWER("Publisher"));
 
 /* retain_ms 0 retains nothing; without it, the default of the sink holds. */
-static const ef__input set_publisher_inputs[] = {
-    TEXT(ef_publisher, name, "name", PATH),
-    TEXT(ef_publisher, url, "url", MEMBER, .required = true),
-    TEXT(ef_publisher, types, "types", MEMBER),
-    TEXT(ef_publisher, partition_by, "partition_by", MEMBER),
-    INT(ef_publisher, retry_ms, "retry_ms", MEMBER, 1, INT64_MAX / 1000),
-    INT(ef_publisher, attempts_max, "attempts_max", MEMBER, 0, INT32_MAX, .otherwise = -1),
-    INT(ef_publisher, retain_ms, "retain_ms", MEMBER, 0, INT64_MAX / 1000, .otherwise = -1),
-    INT(ef_publisher, timeout_ms, "timeout_ms", MEMBER, 1, INT64_MAX / 1000),
-    INT(ef_publisher, file_bytes, "file_bytes", MEMBER, 0, INT64_MAX / 2),
-    INT(ef_publisher, file_count, "file_count", MEMBER, 0, 10000),
-    INT(ef_publisher, in_flight, "in_flight", MEMBER, 0, 256),
-    TEXT(ef_publisher, secret, "secret", MEMBER),
-    BOOL(ef_publisher, allow_private, "allow_private", MEMBER),
-    BOOL(ef_publisher, paused, "paused", MEMBER),
-    END,
-};
-OPERATION(set_publisher, "PUT", "/v1/publishers/{name}", ADMINISTERS, EF__ROUTE_BODY,
-          "setPublisher", "create or change a publisher",
-          REQUEST(set_publisher_inputs, ef_publisher), ANSWER("Publisher"));
+OPERATION(
+    set_publisher, "PUT", "/v1/publishers/{name}", ADMINISTERS, EF__ROUTE_BODY, "setPublisher",
+    "create or change a publisher",
+    REQUEST(ef_publisher, TEXT(ef_publisher, name, "name", PATH),
+            TEXT(ef_publisher, url, "url", MEMBER, .required = true),
+            TEXT(ef_publisher, types, "types", MEMBER),
+            TEXT(ef_publisher, partition_by, "partition_by", MEMBER),
+            INT(ef_publisher, retry_ms, "retry_ms", MEMBER, 1, INT64_MAX / 1000),
+            INT(ef_publisher, attempts_max, "attempts_max", MEMBER, 0, INT32_MAX, .otherwise = -1),
+            INT(ef_publisher, retain_ms, "retain_ms", MEMBER, 0, INT64_MAX / 1000, .otherwise = -1),
+            INT(ef_publisher, timeout_ms, "timeout_ms", MEMBER, 1, INT64_MAX / 1000),
+            INT(ef_publisher, file_bytes, "file_bytes", MEMBER, 0, INT64_MAX / 2),
+            INT(ef_publisher, file_count, "file_count", MEMBER, 0, 10000),
+            INT(ef_publisher, in_flight, "in_flight", MEMBER, 0, 256),
+            TEXT(ef_publisher, secret, "secret", MEMBER),
+            BOOL(ef_publisher, allow_private, "allow_private", MEMBER),
+            BOOL(ef_publisher, paused, "paused", MEMBER)),
+    ANSWER("Publisher"));
 
-static const ef__input remove_publisher_inputs[] = {
-    NAMED,
-    BOOL(ef__object_request, flag, "discard", QUERY),
-    TEXT(ef__object_request, reason, "reason", QUERY),
-    END,
-};
 OPERATION(remove_publisher, "DELETE", "/v1/publishers/{name}", ADMINISTERS, 0, "removePublisher",
-          "remove a publisher", REQUEST(remove_publisher_inputs, ef__object_request),
+          "remove a publisher",
+          REQUEST(ef__object_request, NAMED, BOOL(ef__object_request, flag, "discard", QUERY),
+                  TEXT(ef__object_request, reason, "reason", QUERY)),
           ANSWER("Discarded"));
 
 /* --- tokens ----------------------------------------------------------------------------------- */
@@ -227,20 +203,18 @@ OPERATION(remove_publisher, "DELETE", "/v1/publishers/{name}", ADMINISTERS, 0, "
 OPERATION(list_tokens, GET, "/v1/tokens", ADMINISTERS, 0, "listTokens",
           "tokens, without their secrets", ANSWER("Tokens"));
 
-static const ef__input create_token_inputs[] = {
-    TEXT(ef__token_request, scopes, "scopes", MEMBER, .required = true),
-    TEXT(ef__token_request, tenant, "tenant", MEMBER, .keeps_empty = true),
-    INT(ef__token_request, expires_s, "expires_seconds", MEMBER, 1, EXPIRES_MAX_S),
-    TEXT(ef__token_request, note, "note", MEMBER),
-    END,
-};
 OPERATION(create_token, POST, "/v1/tokens", ADMINISTERS, EF__ROUTE_BODY, "createToken",
           "create a token; its secret is returned once",
-          REQUEST(create_token_inputs, ef__token_request), ANSWER("MadeToken"),
-          .answer_status = 201);
+          REQUEST(ef__token_request,
+                  TEXT(ef__token_request, scopes, "scopes", MEMBER, .required = true),
+                  TEXT(ef__token_request, tenant, "tenant", MEMBER, .keeps_empty = true),
+                  INT(ef__token_request, expires_s, "expires_seconds", MEMBER, 1, EXPIRES_MAX_S),
+                  TEXT(ef__token_request, note, "note", MEMBER)),
+          ANSWER("MadeToken"), .answer_status = 201);
 
 OPERATION(revoke_token, POST, "/v1/tokens/{id}:revoke", ADMINISTERS, EF__ROUTE_BODY, "revokeToken",
-          "revoke a token", REQUEST(noted_inputs, ef__object_request), ANSWER("Token"));
+          "revoke a token", .inputs = noted_inputs, .size = sizeof(ef__object_request),
+          ANSWER("Token"));
 
 /* --- types and the store ---------------------------------------------------------------------- */
 
@@ -248,19 +222,17 @@ OPERATION(list_types, GET, "/v1/types", READS(UNBOUND), "listTypes", "event type
           ARRAY("Types", type));
 
 OPERATION(show_type, GET, "/v1/types/{type}", READS(UNBOUND), "showType", "one event type",
-          REQUEST(named_inputs, ef__object_request), ONE("Type", type));
+          .inputs = named_inputs, .size = sizeof(ef__object_request), ONE("Type", type));
 
 /* The handler reads the stored type first: members that are not given keep their values. */
-static const ef__input set_type_inputs[] = {
-    TEXT(ef__type_request, type.name, "type", PATH),
-    EF__INPUT_ONLY("name", MEMBER, TEXT),
-    TEXT(ef__type_request, intent, "intent", MEMBER),
-    BOOL(ef__type_request, type.publish, "publish", MEMBER, .keeps_empty = true),
-    TEXT(ef__type_request, type.alias_of, "alias_of", MEMBER),
-    END,
-};
 OPERATION(set_type, "PUT", "/v1/types/{type}", OPERATES(UNBOUND), "setType",
-          "create or change an event type", .inputs = set_type_inputs, ONE("Type", type));
+          "create or change an event type",
+          INPUTS(TEXT(ef__type_request, type.name, "type", PATH),
+                 EF__INPUT_ONLY("name", MEMBER, TEXT),
+                 TEXT(ef__type_request, intent, "intent", MEMBER),
+                 BOOL(ef__type_request, type.publish, "publish", MEMBER, .keeps_empty = true),
+                 TEXT(ef__type_request, type.alias_of, "alias_of", MEMBER)),
+          ONE("Type", type));
 
 OPERATION(status, GET, "/v1/status", READS(PART), "status", "the store and its head",
           ANSWER("Status"));
@@ -271,71 +243,57 @@ OPERATION(list_projections, GET, "/v1/projections", READS(PART), "listProjection
           "all projections", ANSWER("Projections"));
 
 OPERATION(show_projection, GET, PROJECTION, READS(PART), "showProjection",
-          "one projection, its program and generations", REQUEST(named_inputs, ef__object_request),
-          ANSWER("Projection"));
+          "one projection, its program and generations", .inputs = named_inputs,
+          .size = sizeof(ef__object_request), ANSWER("Projection"));
 
 OPERATION(show_scope, GET, PROJECTION "/scope", READS(QUERY), "showScope",
-          "progress for one tenant", REQUEST(of_tenant_inputs, ef__object_request),
+          "progress for one tenant", .inputs = of_tenant_inputs, .size = sizeof(ef__object_request),
           ONE("Scope", scope));
 
-static const ef__input failures_inputs[] = {
-    NAMED,
-    INT(ef__object_request, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
-    BOOL(ef__object_request, flag, "resolved", QUERY),
-    END,
-};
 OPERATION(list_failures, GET, PROJECTION "/failures", READS(PART), "listFailures",
-          "events on which its program failed", REQUEST(failures_inputs, ef__object_request),
+          "events on which its program failed",
+          REQUEST(ef__object_request, NAMED,
+                  INT(ef__object_request, limit, "limit", QUERY, 1, 10000, .otherwise = 100),
+                  BOOL(ef__object_request, flag, "resolved", QUERY)),
           ARRAY("Failures", failure));
 
-static const ef__input deploy_inputs[] = {
-    TEXT(ef__deploy_request, name, "name", PATH),
-    BOOL(ef__deploy_request, in_place, "in_place", QUERY),
-    TEXT(ef__deploy_request, on_error, "on_error", QUERY),
-    TEXT(ef__deploy_request, reason, "reason", QUERY),
-    TEXT(ef__deploy_request, text, "text/plain", CONTENT),
-    ACTOR(ef__deploy_request, actor),
-    END,
-};
 OPERATION(deploy_projection, "PUT", PROJECTION, OPERATES(UNBOUND), "deployProjection",
-          "deploy a program (text)", REQUEST(deploy_inputs, ef__deploy_request), .body = "Program",
-          ANSWER("Projection"));
+          "deploy a program (text)",
+          REQUEST(ef__deploy_request, TEXT(ef__deploy_request, name, "name", PATH),
+                  BOOL(ef__deploy_request, in_place, "in_place", QUERY),
+                  TEXT(ef__deploy_request, on_error, "on_error", QUERY),
+                  TEXT(ef__deploy_request, reason, "reason", QUERY),
+                  TEXT(ef__deploy_request, text, "text/plain", CONTENT),
+                  ACTOR(ef__deploy_request, actor)),
+          .body = "Program", ANSWER("Projection"));
 
-static const ef__input draft_inputs[] = {
-    TEXT(ef__draft_request, name, "name", PATH),
-    INT(ef__draft_request, limit, "limit", QUERY, 1, EF_DRAFT_ROWS_MAX),
-    TEXT(ef__draft_request, text, "text/plain", CONTENT),
-    TENANT(ef__draft_request, tenant),
-    ANY_TENANT(ef__draft_request, any_tenant),
-    END,
-};
 OPERATION(try_draft, POST, PROJECTION ":try-draft", EF__SCOPE_OPERATE, EF__TENANCY_QUERY,
           EF__ROUTE_BODY | EF__ROUTE_LONG, "tryDraft",
           "fold a program (text) over the streams with failed events, in memory",
-          REQUEST(draft_inputs, ef__draft_request), .body = "Program",
-          MEMBER("Drafted", "rows", draft_row));
+          REQUEST(ef__draft_request, TEXT(ef__draft_request, name, "name", PATH),
+                  INT(ef__draft_request, limit, "limit", QUERY, 1, EF_DRAFT_ROWS_MAX),
+                  TEXT(ef__draft_request, text, "text/plain", CONTENT),
+                  TENANT(ef__draft_request, tenant), ANY_TENANT(ef__draft_request, any_tenant)),
+          .body = "Program", MEMBER("Drafted", "rows", draft_row));
 
 #define NOTE(name, verb, id, summary, ...)                                                         \
     OPERATION(name, POST, PROJECTION ":" verb, OPERATES(UNBOUND), id, summary,                     \
-              REQUEST(noted_inputs, ef__object_request), __VA_ARGS__)
+              .inputs = noted_inputs, .size = sizeof(ef__object_request), __VA_ARGS__)
 NOTE(pause_projection, "pause", "pauseProjection", "stop applying events", ANSWER("Projection"));
 NOTE(resume_projection, "resume", "resumeProjection", "continue applying events",
      ANSWER("Projection"));
 NOTE(verify_projection, "verify", "verifyProjection", "fold from scratch beside it and compare",
      ONE("Run", run), .answer_status = 202);
 
-static const ef__input rebuild_inputs[] = {
-    TEXT(ef_rebuild, projection, "name", PATH),
-    TEXT(ef_rebuild, reason, "reason", MEMBER),
-    BOOL(ef_rebuild, in_place, "in_place", MEMBER),
-    BOOL(ef_rebuild, no_switch, "no_switch", MEMBER),
-    BOOL(ef_rebuild, switch_anyway, "switch_anyway", MEMBER),
-    ACTOR(ef_rebuild, actor),
-    END,
-};
 OPERATION(rebuild_projection, POST, PROJECTION ":rebuild", OPERATES(UNBOUND), "rebuildProjection",
-          "fold all events from scratch", REQUEST(rebuild_inputs, ef_rebuild), ONE("Run", run),
-          .answer_status = 202);
+          "fold all events from scratch",
+          REQUEST(ef_rebuild, TEXT(ef_rebuild, projection, "name", PATH),
+                  TEXT(ef_rebuild, reason, "reason", MEMBER),
+                  BOOL(ef_rebuild, in_place, "in_place", MEMBER),
+                  BOOL(ef_rebuild, no_switch, "no_switch", MEMBER),
+                  BOOL(ef_rebuild, switch_anyway, "switch_anyway", MEMBER),
+                  ACTOR(ef_rebuild, actor)),
+          ONE("Run", run), .answer_status = 202);
 
 /* --- generations ------------------------------------------------------------------------------ */
 
@@ -351,42 +309,35 @@ static const ef__input switch_inputs[] = {
     END,
 };
 OPERATION(switch_projection, POST, PROJECTION ":switch", OPERATES(UNBOUND), "switchProjection",
-          "make another generation active", REQUEST(switch_inputs, ef_generation_choice),
-          ANSWER("Projection"));
+          "make another generation active", .inputs = switch_inputs,
+          .size = sizeof(ef_generation_choice), ANSWER("Projection"));
 OPERATION(rollback_projection, POST, PROJECTION ":rollback", OPERATES(UNBOUND),
           "rollbackProjection", "make the previous generation active again",
-          REQUEST(switch_inputs, ef_generation_choice), ANSWER("Projection"));
+          .inputs = switch_inputs, .size = sizeof(ef_generation_choice), ANSWER("Projection"));
 
-static const ef__input retire_inputs[] = {CHOICE, END};
 OPERATION(retire_projection, POST, PROJECTION ":retire", OPERATES(UNBOUND), "retireProjection",
-          "remove a generation, or all of a version", REQUEST(retire_inputs, ef_generation_choice),
+          "remove a generation, or all of a version", REQUEST(ef_generation_choice, CHOICE),
           ANSWER("Retired"));
 
-static const ef__input seed_inputs[] = {
-    TEXT(ef__seed_request, name, "name", PATH),
-    INT(ef__seed_request, position, "position", QUERY, 0, INT64_MAX, .otherwise = -1),
-    TEXT(ef__seed_request, reason, "reason", QUERY),
-    TEXT(ef__seed_request, views, "application/x-ndjson", CONTENT),
-    ACTOR(ef__seed_request, actor),
-    END,
-};
 OPERATION(seed_projection, POST, PROJECTION ":seed", EF__SCOPE_OPERATE, EF__TENANCY_UNBOUND,
           EF__ROUTE_BODY | EF__ROUTE_LONG, "seedProjection",
           "start a generation with known views, one per line",
-          REQUEST(seed_inputs, ef__seed_request), .body = "Program", ONE("Run", run));
+          REQUEST(ef__seed_request, TEXT(ef__seed_request, name, "name", PATH),
+                  INT(ef__seed_request, position, "position", QUERY, 0, INT64_MAX, .otherwise = -1),
+                  TEXT(ef__seed_request, reason, "reason", QUERY),
+                  TEXT(ef__seed_request, views, "application/x-ndjson", CONTENT),
+                  ACTOR(ef__seed_request, actor)),
+          .body = "Program", ONE("Run", run));
 
-static const ef__input diff_inputs[] = {
-    TEXT(ef__diff_request, left.projection, "name", PATH),
-    INT(ef__diff_request, left.version, "left_version", QUERY, 1, INT32_MAX),
-    INT(ef__diff_request, left.generation, "left_generation", QUERY, 1, INT32_MAX),
-    INT(ef__diff_request, right.version, "right_version", QUERY, 1, INT32_MAX),
-    INT(ef__diff_request, right.generation, "right_generation", QUERY, 1, INT32_MAX),
-    INT(ef__diff_request, limit, "limit", QUERY, 0, 10000, .otherwise = 20),
-    END,
-};
 OPERATION(diff_projection, GET, PROJECTION "/diff", EF__SCOPE_READ, EF__TENANCY_UNBOUND,
           EF__ROUTE_LONG, "diffProjection", "views that differ between two generations",
-          REQUEST(diff_inputs, ef__diff_request), MEMBER("Diff", "differences", difference));
+          REQUEST(ef__diff_request, TEXT(ef__diff_request, left.projection, "name", PATH),
+                  INT(ef__diff_request, left.version, "left_version", QUERY, 1, INT32_MAX),
+                  INT(ef__diff_request, left.generation, "left_generation", QUERY, 1, INT32_MAX),
+                  INT(ef__diff_request, right.version, "right_version", QUERY, 1, INT32_MAX),
+                  INT(ef__diff_request, right.generation, "right_generation", QUERY, 1, INT32_MAX),
+                  INT(ef__diff_request, limit, "limit", QUERY, 0, 10000, .otherwise = 20)),
+          MEMBER("Diff", "differences", difference));
 
 /* --- views ------------------------------------------------------------------------------------ */
 
@@ -398,77 +349,63 @@ OPERATION(diff_projection, GET, PROJECTION "/diff", EF__SCOPE_READ, EF__TENANCY_
     TEXT(ef__view_request, projection, "projection", PATH),                                        \
         TEXT(ef__view_request, id, "id", PATH), TENANT(ef__view_request, tenant)
 
-static const ef__input view_inputs[] = {
-    VIEW,
-    FRESHNESS(ef__view_request),
-    INT(ef__view_request, position, "position", QUERY, 1, INT64_MAX),
-    END,
-};
 OPERATION(get_view, GET, "/v1/views/{projection}/{id}", EF__SCOPE_READ, EF__TENANCY_QUERY,
-          EF__ROUTE_QUICK_PLAIN, "getView", "one view; position: as of then", .inputs = view_inputs,
+          EF__ROUTE_QUICK_PLAIN, "getView", "one view; position: as of then",
+          INPUTS(VIEW, FRESHNESS(ef__view_request),
+                 INT(ef__view_request, position, "position", QUERY, 1, INT64_MAX)),
           .size = sizeof(ef__view_request), ONE("View", view));
 
-static const ef__input explain_inputs[] = {
-    VIEW,
-    INT(ef__view_request, limit, "limit", QUERY, 1, EF_READ_LIMIT_MAX, .otherwise = 1000),
-    END,
-};
 OPERATION(explain_view, GET, "/v1/views/{projection}/{id}/explain", READS(QUERY), "explainView",
-          "the events that produced a view", REQUEST(explain_inputs, ef__view_request),
+          "the events that produced a view",
+          REQUEST(ef__view_request, VIEW,
+                  INT(ef__view_request, limit, "limit", QUERY, 1, EF_READ_LIMIT_MAX,
+                      .otherwise = 1000)),
           ARRAY("Events", event));
 
-static const ef__input find_inputs[] = {
-    TEXT(ef_view_query, projection, "projection", PATH),
-    TEXT(ef_view_query, where, "where", QUERY),
-    TEXT(ef_view_query, sort, "sort", QUERY),
-    INT(ef_view_query, limit, "limit", QUERY, 1, 10000),
-    TEXT(ef_view_query, after, "after", QUERY),
-    TEXT(ef_view_query, fields, "fields", QUERY),
-    BOOL(ef_view_query, any_tenant, "all_tenants", QUERY),
-    BOOL(ef_view_query, count_only, "count", QUERY),
-    BOOL(ef_view_query, explain, "explain", QUERY),
-    FRESHNESS(ef_view_query),
-    TENANT(ef_view_query, tenant),
-    END,
-};
 OPERATION(find_views, GET, "/v1/views/{projection}", READS(QUERY), "findViews",
-          "views by filter, sort and page", REQUEST(find_inputs, ef_view_query),
+          "views by filter, sort and page",
+          REQUEST(ef_view_query, TEXT(ef_view_query, projection, "projection", PATH),
+                  TEXT(ef_view_query, where, "where", QUERY),
+                  TEXT(ef_view_query, sort, "sort", QUERY),
+                  INT(ef_view_query, limit, "limit", QUERY, 1, 10000),
+                  TEXT(ef_view_query, after, "after", QUERY),
+                  TEXT(ef_view_query, fields, "fields", QUERY),
+                  BOOL(ef_view_query, any_tenant, "all_tenants", QUERY),
+                  BOOL(ef_view_query, count_only, "count", QUERY),
+                  BOOL(ef_view_query, explain, "explain", QUERY), FRESHNESS(ef_view_query),
+                  TENANT(ef_view_query, tenant)),
           MEMBER("Views", "items", view));
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static const ef__input append_inputs[] = {EF__INPUT_ONLY("stream", PATH, TEXT), END};
 OPERATION(append_to_stream, POST, "/v1/streams/{stream}/events", EF__SCOPE_APPEND,
           EF__TENANCY_QUERY, EF__ROUTE_BODY | EF__ROUTE_APPEND, "appendToStream",
-          "append one event, or an array of them, to a stream", .inputs = append_inputs,
-          .body = "Append", ANSWER("Placed"), .answer_status = 201);
+          "append one event, or an array of them, to a stream",
+          INPUTS(EF__INPUT_ONLY("stream", PATH, TEXT)), .body = "Append", ANSWER("Placed"),
+          .answer_status = 201);
 OPERATION(append_many, POST, "/v1/events", EF__SCOPE_APPEND, EF__TENANCY_QUERY,
           EF__ROUTE_BODY | EF__ROUTE_APPEND, "appendMany",
           "append a batch to many streams, atomically", .body = "AppendMany", ANSWER("Placed"),
           .answer_status = 201);
 
-static const ef__input stream_inputs[] = {
-    TEXT(ef__stream_request, stream, "stream", PATH),
-    INT(ef__stream_request, from_seq, "from_seq", QUERY, 1, INT64_MAX, .otherwise = 1),
-    INT(ef__stream_request, limit, "limit", QUERY, 1, EF_READ_LIMIT_MAX, .otherwise = 100),
-    TENANT(ef__stream_request, tenant),
-    END,
-};
-OPERATION(read_stream, GET, "/v1/streams/{stream}/events", READS(QUERY), "readStream",
-          "events of a stream by seq", REQUEST(stream_inputs, ef__stream_request),
+OPERATION(
+    read_stream, GET, "/v1/streams/{stream}/events", READS(QUERY), "readStream",
+    "events of a stream by seq",
+    REQUEST(ef__stream_request, TEXT(ef__stream_request, stream, "stream", PATH),
+            INT(ef__stream_request, from_seq, "from_seq", QUERY, 1, INT64_MAX, .otherwise = 1),
+            INT(ef__stream_request, limit, "limit", QUERY, 1, EF_READ_LIMIT_MAX, .otherwise = 100),
+            TENANT(ef__stream_request, tenant)),
+    ARRAY("Events", event));
+
+OPERATION(read_log, GET, "/v1/events", READS(QUERY), "readLog", "events by position",
+          REQUEST(ef__log_request, INT(ef__log_request, query.after, "after", QUERY, 0, INT64_MAX),
+                  TEXT(ef__log_request, query.type, "type", QUERY),
+                  INT(ef__log_request, query.limit, "limit", QUERY, 1, EF_READ_LIMIT_MAX,
+                      .otherwise = 100),
+                  BOOL(ef__log_request, query.any_tenant, "all_tenants", QUERY),
+                  EF__INPUT(ef__log_request, wait_ms, "wait", QUERY, DURATION, .max = WAIT_MS_MAX),
+                  TENANT(ef__log_request, query.tenant)),
           ARRAY("Events", event));
 
-static const ef__input log_inputs[] = {
-    INT(ef__log_request, query.after, "after", QUERY, 0, INT64_MAX),
-    TEXT(ef__log_request, query.type, "type", QUERY),
-    INT(ef__log_request, query.limit, "limit", QUERY, 1, EF_READ_LIMIT_MAX, .otherwise = 100),
-    BOOL(ef__log_request, query.any_tenant, "all_tenants", QUERY),
-    EF__INPUT(ef__log_request, wait_ms, "wait", QUERY, DURATION, .max = WAIT_MS_MAX),
-    TENANT(ef__log_request, query.tenant),
-    END,
-};
-OPERATION(read_log, GET, "/v1/events", READS(QUERY), "readLog", "events by position",
-          REQUEST(log_inputs, ef__log_request), ARRAY("Events", event));
-
 OPERATION(read_event, GET, "/v1/events/{id}", READS(QUERY), "readEvent", "one event by its id",
-          REQUEST(of_tenant_inputs, ef__object_request), ONE("Event", event));
+          .inputs = of_tenant_inputs, .size = sizeof(ef__object_request), ONE("Event", event));
