@@ -460,12 +460,15 @@ class Postgres(Writer):
                           "    return read_%s(ef__pg_rows_receive(conn, %s, err)%s, out_found);\n"
                           % (s.name, "arena" if arena else "NULL", out))
         elif s.kind == "list":
-            self.function("ef_status %s_list_%s(ef__pg_on on, %sef__arena *arena, const %s **out, size_t *out_count, ef_error *err)"
-                          % self.named(s, self.params_of(s), row),
-                          "    ef__pg_rows rows = %s;\n    %s *items;\n\n%s    items = ef__pg_rows_items(&rows, sizeof *items);\n"
+            takes = "ef__arena *arena, const %s **out, size_t *out_count" % row
+            self.function("ef_status read_%s(ef__pg_rows rows, %s)" % (s.name, takes),
+                          "    %s *items;\n\n    rows.arena = arena;\n    items = ef__pg_rows_items(&rows, sizeof *items);\n"
                           "    *out = items;\n    *out_count = 0;\n    while (%s(&rows, &items[*out_count]))\n        ++*out_count;\n"
-                          "    return ef__pg_rows_end(&rows);\n"
-                          % (begin, row, "" if arena else "    rows.arena = arena;\n", step))
+                          "    return ef__pg_rows_end(&rows);\n" % (row, step), public=False)
+            self.function("ef_status %s_list_%s(ef__pg_on on, %s%s, ef_error *err)" % self.named(s, self.params_of(s), takes),
+                          "    return read_%s(%s, arena, out, out_count);\n" % (s.name, begin))
+            self.function("ef_status %s_receive_%s(ef__pg_conn *conn, %s, ef_error *err)" % self.named(s, takes),
+                          "    return read_%s(ef__pg_rows_receive(conn, arena, err), arena, out, out_count);\n" % s.name)
 
 
 WRITERS = {"--sqlite": Sqlite, "--postgres": Postgres}

@@ -11,7 +11,11 @@
  */
 #include "front_priv.h"
 
+#include "../base/cursor.h"
+#include "../core/placement.h"
+
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define PAGE_ROWS 500 /* per read of the back end: small against EF_LIMIT_SCAN_ROWS */
@@ -288,4 +292,73 @@ ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_
         qsort(groups, out->count, sizeof *groups, compare_groups);
     EF_RELEASE(&page);
     return EF__LIST_FINISH(out, st);
+}
+
+/* --- pages of back ends ----------------------------------------------------------------------- */
+
+#define ROW_CURSOR 'o'
+#define PUBLISHED_CURSOR 'd' /* descending */
+
+ef_status ef__row_page_init(ef__row_page *page, const ef_outbox_query *query, ef_error *err)
+{
+    bool published = ef__query_published(query);
+    ef_status st;
+
+    *page = (ef__row_page){.lane = query->lane,
+                           .any_tenant = query->any_tenant,
+                           .tenant = query->tenant,
+                           .status = query->status ? (int32_t)*query->status : -1,
+                           .show = query->blocked_only ? EF__ROWS_BLOCKED : EF__ROWS_ALL,
+                           .from = query->from,
+                           .limit = (int64_t)query->limit + 1};
+    st = ef__cursor_parse(published ? PUBLISHED_CURSOR : ROW_CURSOR, query->after, &page->after,
+                          &page->after_lane, err);
+    if (!published && page->after > page->from)
+        page->from = page->after;
+    if (published && !query->after.len)
+        page->after = INT64_MAX;
+    if (published && query->upto && query->upto < page->after) {
+        page->after = query->upto + 1;
+        page->after_lane = 0;
+    }
+    return st;
+}
+
+ef__row_page ef__row_page_oldest(const ef_outbox_query *query, int64_t now_us)
+{
+    return (ef__row_page){.lane = query->lane,
+                          .any_tenant = query->any_tenant,
+                          .tenant = query->tenant,
+                          .status = -1,
+                          .show = EF__ROWS_WAITING,
+                          .limit = 1,
+                          .now_us = now_us};
+}
+
+ef_status ef__rows_take(const ef__listed_row *rows, size_t count, size_t limit, ef_row_list *out,
+                        ef_error *err)
+{
+    ef_row *items = ef__arena_zalloc(&out->room->arena, count + 1, sizeof *items);
+    bool published = count > 0 && rows[0].row.status == EF_ROW_PUBLISHED;
+
+    if (!items)
+        return ef__no_memory(err);
+    out->items = items;
+    for (out->count = 0; out->count < count && out->count < limit; out->count++) {
+        ef_row *row = &items[out->count];
+        *row = rows[out->count].row;
+        if (row->seq == 0)
+            return ef_fail(err, EF_DAMAGED,
+                           "an outbox row has no event: position %" PRId64 " is missing",
+                           row->position);
+        if (!published)
+            continue;
+        /* It has a time of its own; its partition is computed from the stream. */
+        row->published_us = row->updated_us;
+        row->partition = ef__partition_of(row->tenant, row->stream, rows[out->count].partitions);
+    }
+    if (count > limit && limit > 0)
+        ef__cursor_format(published ? PUBLISHED_CURSOR : ROW_CURSOR, rows[limit - 1].row.position,
+                          rows[limit - 1].lane_id, out->next);
+    return EF_OK;
 }

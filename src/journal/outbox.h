@@ -292,7 +292,44 @@ typedef struct ef__bulk_run {
 } ef__bulk_run;
 
 ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err);
+
 /* --- shared by back ends ---------------------------------------------------------------------- */
+
+/* Which rows a page has, as the statements of SQLite and PostgreSQL get it. */
+typedef enum ef__row_show {
+    EF__ROWS_ALL,
+    EF__ROWS_BLOCKED,
+    EF__ROWS_WAITING, /* pending and failed rows that are not blocked */
+    EF__ROWS_RETRY    /* not the queued ones; SQLite only */
+} ef__row_show;
+
+typedef struct ef__row_page {
+    ef_str lane; /* "": all */
+    bool any_tenant;
+    ef_str tenant;
+    int32_t status; /* -1: all */
+    ef__row_show show;
+    int64_t from;       /* position */
+    int64_t after;      /* position of the row before the page … */
+    int64_t after_lane; /* … and its lane */
+    int64_t limit;      /* one row more than the page, in order to know whether it is the last */
+    int64_t now_us;
+} ef__row_page;
+
+/* A row of such a page. */
+typedef struct ef__listed_row {
+    ef_row row;
+    int64_t lane_id;
+    int32_t partitions; /* of the journal; published rows only */
+} ef__listed_row;
+
+/* The page of a query, except for the time. */
+ef_status ef__row_page_init(ef__row_page *page, const ef_outbox_query *query, ef_error *err);
+/* The one with the oldest waiting row. */
+ef__row_page ef__row_page_oldest(const ef_outbox_query *query, int64_t now_us);
+/* Up to `limit` of these rows as items of a list, with a cursor if there are more. */
+ef_status ef__rows_take(const ef__listed_row *rows, size_t count, size_t limit, ef_row_list *out,
+                        ef_error *err);
 
 /* EF_OK for a publisher's lane; EF_BAD_INPUT. */
 ef_status ef__lane_publishes(ef_str name, ef_lane_kind kind, ef_error *err);

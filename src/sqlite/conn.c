@@ -131,6 +131,16 @@ void ef__sq_count_wal(ef__sq_conn *conn)
     (void)sqlite3_wal_hook(conn->db, record_wal_length, &conn->wal_pages);
 }
 
+ef_status ef__sq_function(ef__sq_conn *conn, const char *name, int arguments,
+                          void (*function)(sqlite3_context *, int, sqlite3_value **), void *context,
+                          ef_error *err)
+{
+    int rc = sqlite3_create_function_v2(conn->db, name, arguments, SQLITE_UTF8 | SQLITE_DIRECTONLY,
+                                        context, function, NULL, NULL, NULL);
+
+    return ef__sq_fail(conn, rc, "opening a connection", err);
+}
+
 ef_status ef__sq_set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err)
 {
     char sql[100];
@@ -460,6 +470,14 @@ void ef__sq_bind_str(sqlite3_stmt *stmt, int index, ef_str text)
 void ef__sq_bind_blob(sqlite3_stmt *stmt, int index, ef_str bytes)
 {
     sqlite3_bind_blob(stmt, index, bytes.ptr ? bytes.ptr : "", (int)bytes.len, SQLITE_STATIC);
+}
+
+ef_str ef__sq_value_str(sqlite3_value *value)
+{
+    ef_str s;
+    s.ptr = (const char *)sqlite3_value_text(value);
+    s.len = (size_t)sqlite3_value_bytes(value);
+    return s;
 }
 
 ef_str ef__sq_column_str(sqlite3_stmt *stmt, int column)

@@ -95,6 +95,11 @@ ef_status ef__sq_number(ef__sq_conn *conn, const char *sql, int64_t *out, ef_err
 /* Sets a pragma of the file: its application_id, its user_version. */
 ef_status ef__sq_set_number(ef__sq_conn *conn, const char *pragma, int64_t value, ef_error *err);
 
+/* Makes an SQL function of a C function, for the statements of the connection. */
+ef_status ef__sq_function(ef__sq_conn *conn, const char *name, int arguments,
+                          void (*function)(sqlite3_context *, int, sqlite3_value **), void *context,
+                          ef_error *err);
+
 /* Converts a SQLite result code; EF_OK for SQLITE_OK, DONE and ROW. */
 ef_status ef__sq_fail(ef__sq_conn *conn, int rc, const char *what, ef_error *err);
 
@@ -142,7 +147,8 @@ void ef__sq_column_bytes(sqlite3_stmt *stmt, int column, void *out, size_t size)
 /* The text is borrowed until the next bind of the same index. */
 void ef__sq_bind_str(sqlite3_stmt *stmt, int index, ef_str text);
 void ef__sq_bind_blob(sqlite3_stmt *stmt, int index, ef_str bytes);
-/* Valid until the next step. */
+/* Valid until the next step, or in the call of an SQL function. */
+ef_str ef__sq_value_str(sqlite3_value *value);
 ef_str ef__sq_column_str(sqlite3_stmt *stmt, int column);
 ef_str ef__sq_column_blob(sqlite3_stmt *stmt, int column);
 

@@ -287,20 +287,9 @@ static ef_status lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lea
                           ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
-    ef__pg_rows rows = pj_each_lease_all(pg_on_pool(store), kind ? (int64_t)*kind : -1,
-                                         pg_clock(store), &out->room->arena, err);
-    ef_lease *items = ef__pg_rows_items(&rows, sizeof *items);
-    pg_lease_row lease;
 
-    out->items = items;
-    while (pj_next_lease_lock(&rows, &lease))
-        items[out->count++] = (ef_lease){.key = lease.key,
-                                         .holder = lease.row.owner,
-                                         .token = lease.row.token,
-                                         .until_us = lease.row.until_us,
-                                         .updated_us = lease.row.updated_us,
-                                         .live = ef__lease_live(&lease.row, lease.now_us)};
-    return ef__pg_rows_end(&rows);
+    return pj_list_lease_all(pg_on_pool(store), kind ? (int64_t)*kind : -1, pg_clock(store),
+                             &out->room->arena, &out->items, &out->count, err);
 }
 
 static ef_status worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
@@ -362,16 +351,9 @@ static ef_status worker_purge(ef_journal *journal, int64_t older_than_ms, int64_
 static ef_status partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
-    ef__pg_rows rows =
-        pj_each_partition_all(pg_on_log(store), pg_clock(store), &out->room->arena, err);
-    ef_partition *items = ef__pg_rows_items(&rows, sizeof *items);
 
-    out->items = items;
-    while (pj_next_partition_all(&rows, &items[out->count])) {
-        items[out->count].pending -= items[out->count].in_flight;
-        out->count++;
-    }
-    return ef__pg_rows_end(&rows);
+    return pj_list_partition_all(pg_on_log(store), pg_clock(store), &out->room->arena, &out->items,
+                                 &out->count, err);
 }
 
 typedef struct sync_job {

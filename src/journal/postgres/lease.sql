@@ -75,12 +75,13 @@ SELECT everfold.clock_us($1);
 
 -- name: lease_all
 -- binds: 1 kind int (or -1 for all), 2 now clock
--- rows: as lease_lock
-SELECT kind, name, partition, owner, token, until, updated, everfold.clock_us($2)
+-- list ef_lease: key.kind int, key.name text, key.partition int, holder text, token int,
+--        until_us int, updated_us int, live bool
+SELECT kind, name, partition, owner, token, until, updated,
+       everfold.lease_live(owner, until, updated, everfold.clock_us($2))
   FROM everfold.lease WHERE $1 < 0 OR kind = $1 ORDER BY kind, name, partition;
 
 -- name: lease_beyond
--- only: postgres SQLite checks each lease by core/lease_rule.h
 -- Leases of partitions beyond the count: how many are held, and how many can be pruned.
 -- binds: 1 count int, 2 now clock
 -- row: held int, free int

@@ -116,9 +116,10 @@ SELECT g.position, e.stream, e.seq, s.tenant, s.name, t.partitions,
 -- name: published_before
 -- What lanes have published, newest first, from a position on. Each lane is read along its key, and
 -- events are looked up one by one, only for the rows that are returned.
--- binds: 1 lane text (name, or '' for all), 2 from int, 3 upto int (positions), 4 lane_id int (of
---        the lane that precedes at that position), 5 limit int
--- rows pg_row: row.lane text, row.tenant text, row.stream text, row.seq int, row.position int,
+-- binds: 1 page.lane text (name, or '' for all), 2 page.from int, 3 page.after int (positions),
+--        4 page.after_lane int (of the lane that precedes at that position), 5 page.limit int
+-- from: page ef__row_page
+-- list ef__listed_row: row.lane text, row.tenant text, row.stream text, row.seq int, row.position int,
 --        row.event_type text, row.status int, row.blocked bool, row.skip bool, row.partition int,
 --        row.attempt_count int, row.next_attempt_us int, row.last_error text, row.enqueued_us int,
 --        row.updated_us int, lane_id int, partitions int
@@ -492,9 +493,9 @@ SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
  ORDER BY x.seq LIMIT 1;
 
 -- name: retry_row_details
--- only: postgres SQLite lists rows by retry_row_after and row_event
+-- only: postgres SQLite lists one row by row_after
 -- binds: 1 lanes int[], 2 positions int[]
--- rows pg_row: row.lane text, row.tenant text, row.stream text, row.seq int, row.position int,
+-- list ef__listed_row: row.lane text, row.tenant text, row.stream text, row.seq int, row.position int,
 --        row.event_type text, row.status int, row.blocked bool, row.skip bool, row.partition int,
 --        row.attempt_count int, row.next_attempt_us int, row.last_error text, row.enqueued_us int,
 --        row.updated_us int, lane_id int, row.filed int, row.trying bool
@@ -506,14 +507,14 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
  ORDER BY r.position, r.lane;
 
 -- name: row_after
--- only: postgres SQLite lists rows by retry_row_after and outbox_after
 -- Rows in order of position and lane, from a place on. Each lane is read along its index, starting at
 -- its lowest offset: deleted rows below it are not visited until they are vacuumed.
--- binds: 1 lane text (name, or '' for all), 2 any_tenant bool, 3 tenant text, 4 status int (or -1
---        for all), 5 show int (0 all rows, 1 blocked rows, 2 pending and failed rows that are not
---        blocked), 6 from int, 7 after int (positions), 8 after_lane int (id of the last lane at
---        that position), 9 limit int, 10 now int
--- rows: as retry_row_details
+-- binds: 1 page.lane text (name, or '' for all), 2 page.any_tenant bool, 3 page.tenant text,
+--        4 page.status int (or -1 for all), 5 page.show int (see ef__row_show), 6 page.from int,
+--        7 page.after int (positions), 8 page.after_lane int (id of the last lane at that
+--        position), 9 page.limit int, 10 page.now_us int
+-- from: page ef__row_page
+-- list: as retry_row_details
 SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocked, r.skip,
        r.partition, r.attempts, r.due, r.error, r.enqueued, r.updated, r.lane_id,
        r.filed, r.trying
@@ -554,15 +555,14 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
  ORDER BY r.position, r.lane LIMIT $9;
 
 -- name: row_count
--- only: postgres SQLite counts each lane and status by itself
 -- Queued rows, rows in flight and retry rows by status; the number of blocked rows and the oldest of
 -- them. Each lane is counted along its index (OFFSET 0: without it the server may look up the lane of
 -- every row). Rows in flight are read in one range for all partitions of a lane, as in
 -- outbox_delete_acked.
 -- binds: 1 query.lane text, 2 query.any_tenant bool, 3 query.tenant text, 4 now int
 -- from: query ef_outbox_query
--- row: queued int, in_flight int, pending int, failed int, dead int, blocked int, blocked_oldest
---        int
+-- row ef_outbox_summary: processing int, pending int, failed int, dead int, blocked int,
+--        blocked_oldest_us int
 WITH lanes AS MATERIALIZED (
     SELECT a.id, (SELECT min(coalesce(m.position, 0))
                     FROM everfold.state s
@@ -623,7 +623,8 @@ blocked AS (
      WHERE ($2 OR s.tenant = $3)
        AND EXISTS (SELECT FROM everfold.retry_row d WHERE d.lane = x.lane
                       AND d.stream = x.stream AND d.seq < x.seq AND d.status = 3))
-SELECT q.n, h.n, f.pending, f.failed, f.dead, b.n, b.oldest FROM queued q, in_flight h, filed f, blocked b;
+SELECT h.n, q.n - h.n + f.pending, f.failed, f.dead, b.n, b.oldest
+  FROM queued q, in_flight h, filed f, blocked b;
 
 -- name: audit_insert
 -- binds: 1 now clock, 2 entry.action text, 3 entry.actor text, 4 entry.reason text, 5 entry.lane
@@ -652,13 +653,12 @@ SELECT id, at, action, actor, reason, lane, tenant, stream, seq, rows
  ORDER BY id DESC LIMIT $5;
 
 -- name: partition_all
--- only: postgres SQLite has partition_queued and partition_retry_rows
 -- binds: 1 now clock
--- rows ef_partition: number int, holder text, token int, until_us int, live bool, pending int,
+-- list ef_partition: number int, holder text, token int, until_us int, live bool, pending int,
 --        in_flight int, retry_rows int
 SELECT p.number, coalesce(l.owner, ''), coalesce(l.token, 0), coalesce(l.until, 0),
        coalesce(everfold.lease_live(l.owner, l.until, l.updated, everfold.clock_us($1)), false),
-       coalesce(q.rows, 0), coalesce(h.rows, 0), coalesce(x.rows, 0)
+       coalesce(q.rows, 0) - coalesce(h.rows, 0), coalesce(h.rows, 0), coalesce(x.rows, 0)
   FROM everfold.state s
  CROSS JOIN LATERAL generate_series(0, s.partitions - 1) AS p(number)
   LEFT JOIN everfold.lease l ON l.kind = 0 AND l.name = '' AND l.partition = p.number
@@ -675,7 +675,6 @@ SELECT p.number, coalesce(l.owner, ''), coalesce(l.token, 0), coalesce(l.until, 
  ORDER BY p.number;
 
 -- name: partition_waiting
--- only: postgres SQLite has partition_queued and partition_retry_rows
 -- Queued and retry rows of all lanes, in partitions from the lowest one on.
 -- binds: 1 from int
 -- rows: partition int, rows int

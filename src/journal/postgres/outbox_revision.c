@@ -85,14 +85,17 @@ static ef_status read_rows(const revise_job *job, ef__pg_conn *conn, ef__pg_rows
 {
     struct pj_retry_row_details details = {0};
     struct pj_retry_row_revise_row row;
+    const ef__listed_row *rows;
+    size_t count;
+    ef_status st;
 
     while (pj_next_retry_row_revise(revised, &row)) {
         ef__pg_array_int(&details.lanes, row.lane);
         ef__pg_array_int(&details.positions, row.position);
     }
-    return pg_rows_list(
-        pj_each_retry_row_details(ef__pg_on_conn(conn), &details, &job->out->room->arena, err),
-        pj_next_retry_row_details, (size_t)revised->count, job->out);
+    st = pj_list_retry_row_details(ef__pg_on_conn(conn), &details, &job->out->room->arena, &rows,
+                                   &count, err);
+    return st == EF_OK ? ef__rows_take(rows, count, count, job->out, err) : st;
 }
 
 static ef_status revise_work(void *context, ef__pg_conn *conn, ef_error *err)

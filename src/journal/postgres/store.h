@@ -52,12 +52,6 @@ typedef struct pg_offset_row {
     int64_t position, in_flight, in_flight_token, suspect;
 } pg_offset_row;
 
-typedef struct pg_row {
-    ef_row row;
-    int64_t lane_id;
-    int32_t partitions; /* of the journal; published rows only */
-} pg_row;
-
 #include "journal_postgres_sql.h"
 
 /* --- the store -------------------------------------------------------------------------------- */
@@ -259,11 +253,6 @@ typedef struct pg_retry_row {
 } pg_retry_row;
 
 void pg_retry_row_add(struct pj_retry_row_put *put, const pg_retry_row *row);
-
-/* Lists up to `limit` rows of a result, with a cursor if there are more, and releases it. `next`
- * reads a row. */
-ef_status pg_rows_list(ef__pg_rows rows, bool (*next)(ef__pg_rows *rows, pg_row *out), size_t limit,
-                       ef_row_list *out);
 
 /* --- the operations --------------------------------------------------------------------------- */
 

@@ -82,6 +82,22 @@ ef_status sq_count_refused(sq_store *store, ef_status st)
     return st;
 }
 
+/* lease_live(owner, until, updated, now), for statements. A lease without a row has no owner. */
+static void lease_live(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    ef__lease_row row = {.owner = ef__sq_value_str(values[0]),
+                         .until_us = sqlite3_value_int64(values[1]),
+                         .updated_us = sqlite3_value_int64(values[2])};
+
+    (void)count;
+    sqlite3_result_int(context, ef__lease_live(&row, sqlite3_value_int64(values[3])));
+}
+
+ef_status sq_lease_live_register(ef__sq_conn *conn, ef_error *err)
+{
+    return ef__sq_function(conn, "lease_live", 4, lease_live, NULL, err);
+}
+
 /* --- calls and heartbeats --------------------------------------------------------------------- */
 
 typedef struct lease_calls {
@@ -173,21 +189,6 @@ static ef_status lease_many(ef_journal *journal, ef_lease_call *calls, size_t co
     return st;
 }
 
-/* All leases, or those of a kind. */
-static ef_status list_leases(sq_store *store, ef__sq_conn *conn, const ef_lease_kind *kind,
-                             ef_lease_list *out, ef_error *err)
-{
-    ef__sq_rows rows = sq_each_lease_all(conn, kind ? (int64_t)*kind : -1, &out->room->arena, err);
-    ef_lease lease;
-
-    while (sq_next_lease_all(&rows, &lease)) {
-        ef__lease_row row = {lease.holder, lease.token, lease.until_us, lease.updated_us};
-        lease.live = ef__lease_live(&row, sq_clock_us(store));
-        out->items = ef__sq_rows_add(&rows, out->items, &out->count, &lease, sizeof lease);
-    }
-    return ef__sq_rows_end(&rows);
-}
-
 static ef_status lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                           ef_error *err)
 {
@@ -195,7 +196,10 @@ static ef_status lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lea
     ef_status st = sq_read_begin(journal, &reader, err);
 
     if (st == EF_OK)
-        st = list_leases(reader->store, &reader->conn, kind, out, err);
+        st = sq_list_lease_all(&reader->conn,
+                               &(struct sq_lease_all){.kind = kind ? (int64_t)*kind : -1,
+                                                      .now = sq_clock_us(reader->store)},
+                               &out->room->arena, &out->items, &out->count, err);
     return sq_read_end(reader, st);
 }
 
@@ -289,173 +293,48 @@ static ef_status partition_count(ef_journal *journal, int32_t *out, ef_error *er
     return sq_read_end(reader, st);
 }
 
-typedef struct partition_listing {
-    ef_partition *items;
-    int32_t count;
-} partition_listing;
-
-static ef_status set_rows(ef__sq_conn *conn, int64_t lane, partition_listing *l, ef_error *err)
-{
-    ef__sq_rows rows =
-        sq_each_partition_queued(conn, &(struct sq_partition_queued){.lane = lane}, err);
-    struct sq_partition_queued_row row;
-    ef_status st;
-
-    while (sq_next_partition_queued(&rows, &row))
-        if (row.partition < l->count)
-            l->items[row.partition].pending = row.count;
-    st = ef__sq_rows_end(&rows);
-    if (st != EF_OK)
-        return st;
-    rows = sq_each_partition_retry_rows(
-        conn, &(struct sq_partition_retry_rows){.kind = EF_LANE_KIND_PROJECTION}, err);
-    while (sq_next_partition_queued(&rows, &row))
-        if (row.partition < l->count)
-            l->items[row.partition].retry_rows = row.count;
-    return ef__sq_rows_end(&rows);
-}
-
-/* A queued row in flight is not pending. */
-static ef_status set_in_flight(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
-                               partition_listing *l, ef_error *err)
-{
-    sq_in_flight hands;
-    ef_status st = sq_hands_load(store, conn, lane, &hands, err);
-
-    for (int32_t p = 0; st == EF_OK && p < l->count; p++) {
-        if (hands.of[p].upto == 0)
-            continue;
-        st = sq_one_outbox_count_in_flight(
-            conn,
-            &(struct sq_outbox_count_in_flight){.lane = lane->id,
-                                                .partition = p,
-                                                .offset = hands.of[p].mark,
-                                                .in_flight = hands.of[p].upto,
-                                                .any_tenant = true},
-            &l->items[p].in_flight, NULL, err);
-        l->items[p].pending -= l->items[p].in_flight;
-    }
-    return st;
-}
-
-static ef_status set_owner(sq_store *store, ef__sq_conn *conn, ef__arena *arena, ef_partition *out,
-                           ef_error *err)
-{
-    ef_lease_key key = {.kind = EF_LEASE_PARTITION, .partition = out->number};
-    sq_lease_row lease;
-    ef_status st = sq_lease_get(conn, &key, &lease, err);
-
-    if (st != EF_OK)
-        return st;
-    out->holder = ef__arena_copy(arena, lease.row.owner);
-    out->token = lease.row.token;
-    out->until_us = lease.row.until_us;
-    out->live = ef__lease_live(&lease.row, sq_clock_us(store));
-    return out->holder.ptr ? EF_OK : ef__no_memory(err);
-}
-
-static ef_status list_partitions(sq_store *store, ef__sq_conn *conn, ef_partition_list *out,
-                                 ef_error *err)
-{
-    ef__arena *arena = &out->room->arena;
-    sq_lane lane;
-    int64_t count = 0;
-    partition_listing l;
-    ef_status st = sq_one_state_partitions(conn, &count, NULL, err);
-
-    if (st == EF_OK)
-        st = sq_lane_need(conn, EF_STR(EF_LANE_APPLY), &lane, err);
-    if (st != EF_OK)
-        return st;
-    l = (partition_listing){ef__arena_zalloc(arena, (size_t)count, sizeof *l.items),
-                            (int32_t)count};
-    if (!l.items)
-        return ef__no_memory(err);
-    for (int32_t p = 0; st == EF_OK && p < l.count; p++) {
-        l.items[p].number = p;
-        st = set_owner(store, conn, arena, &l.items[p], err);
-    }
-    if (st == EF_OK)
-        st = set_rows(conn, lane.id, &l, err);
-    if (st == EF_OK)
-        st = set_in_flight(store, conn, &lane, &l, err);
-    out->items = l.items;
-    out->count = (size_t)l.count;
-    return st;
-}
-
 static ef_status partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err)
 {
     sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
     if (st == EF_OK)
-        st = list_partitions(reader->store, &reader->conn, out, err);
+        st = sq_list_partition_all(&reader->conn, sq_clock_us(reader->store), &out->room->arena,
+                                   &out->items, &out->count, err);
     return sq_read_end(reader, st);
 }
 
 /* --- the number of partitions ----------------------------------------------------------------- */
 
-static ef_status add_waiting(ef__sq_rows rows, ef__waiting_rows *waiting)
-{
-    struct sq_partition_queued_row row;
-
-    while (sq_next_partition_queued(&rows, &row))
-        ef__waiting_add(waiting, (int32_t)row.partition, row.count);
-    return ef__sq_rows_end(&rows);
-}
-
 static ef_status check_waiting(sq_writer *writer, int32_t count, ef_error *err)
 {
-    ef__sq_conn *conn = &writer->conn;
     ef__waiting_rows waiting = {.count = count};
-    ef_status st = add_waiting(
-        sq_each_partition_queued(conn, &(struct sq_partition_queued){.lowest = count}, err),
-        &waiting);
+    ef__sq_rows rows = sq_each_partition_waiting(&writer->conn, count, err);
+    struct sq_partition_waiting_row row;
+    ef_status st;
 
+    while (sq_next_partition_waiting(&rows, &row))
+        ef__waiting_add(&waiting, (int32_t)row.partition, row.rows);
+    st = ef__sq_rows_end(&rows);
     /* Rows that were queued in this transaction are not written yet. */
     for (size_t i = 0; i < writer->txn.queued_count; i++)
         ef__waiting_add(&waiting, writer->txn.queued[i].partition, 1);
-    if (st == EF_OK)
-        st = add_waiting(
-            sq_each_partition_retry_rows(
-                conn, &(struct sq_partition_retry_rows){.kind = -1, .lowest = count}, err),
-            &waiting);
     return st == EF_OK ? ef__waiting_check(&waiting, err) : st;
-}
-
-static ef_status prune_lease(ef__sq_conn *conn, const ef_lease *lease, ef_error *err)
-{
-    ef_status st = sq_run_lease_token_floor_raise(conn, lease->token, err);
-
-    return st == EF_OK ? sq_run_lease_prune(conn, &lease->key, err) : st;
-}
-
-static bool is_beyond(const ef_lease_key *key, int32_t count)
-{
-    return (key->kind == EF_LEASE_PARTITION || key->kind == EF_LEASE_PUBLISHER) &&
-           key->partition >= count;
 }
 
 static ef_status prune_leases(sq_store *store, ef__sq_conn *conn, const ef_partition_change *change,
                               ef_partition_sync_result *out, ef_error *err)
 {
-    ef_lease_list list = {0};
-    ef_status st = ef__memory_prepare(&list.room, err);
+    struct sq_lease_beyond beyond = {.count = out->after, .now = sq_clock_us(store)};
+    struct sq_lease_beyond_row found = {0};
+    ef_status st = sq_one_lease_beyond(conn, &beyond, &found, NULL, err);
 
-    if (st == EF_OK)
-        st = list_leases(store, conn, NULL, &list, err);
-    for (size_t i = 0; st == EF_OK && i < list.count; i++) {
-        bool live = list.items[i].live, goes = !live && change->prune;
-        if (!is_beyond(&list.items[i].key, out->after))
-            continue;
-        out->kept += live;
-        out->pruned += goes;
-        if (goes && !change->dry_run)
-            st = prune_lease(conn, &list.items[i], err);
-    }
-    ef_memory_release(&list.room);
-    return st;
+    out->kept = found.held;
+    out->pruned = change->prune ? found.free : 0;
+    if (st != EF_OK || out->pruned == 0 || change->dry_run)
+        return st;
+    st = sq_run_lease_token_floor_raise(conn, &beyond, err);
+    return st == EF_OK ? sq_run_lease_prune(conn, &beyond, err) : st;
 }
 
 static ef_status sync_partitions(sq_store *store, ef__sq_conn *conn, const void *asked,

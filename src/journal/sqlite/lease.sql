@@ -1,4 +1,4 @@
--- Leases. The rules are in core/lease_rule.h; these statements only read and write.
+-- Leases. The rules are in core/lease_rule.h; lease_live (lease.c) is one of them.
 
 -- name: lease_get
 -- only: sqlite SQLite has one writer at a time, which needs no lock
@@ -32,19 +32,31 @@ UPDATE lease SET until = CASE WHEN until = 0 THEN 0
                  updated = ?1
  WHERE updated > ?1 + ?2;
 
--- name: lease_prune
--- binds: 1 key.kind int, 2 key.name text, 3 key.partition int
--- from: key ef_lease_key
-DELETE FROM lease WHERE kind = ?1 AND name = ?2 AND partition = ?3;
+-- name: lease_beyond
+-- Leases of partitions beyond the count: how many are held, and how many can be pruned.
+-- binds: 1 count int, 2 now int
+-- row: held int, free int
+SELECT count(*) FILTER (WHERE live), count(*) FILTER (WHERE NOT live)
+  FROM (SELECT lease_live(owner, until, updated, ?2) AS live FROM lease
+         WHERE kind IN (0, 1) AND partition >= ?1);
 
 -- name: lease_token_floor_raise
 -- only: sqlite PostgreSQL raises it in lease_prune
--- binds: 1 token int (of a lease that was pruned)
-UPDATE state SET token_floor = max(token_floor, ?1);
+-- Before lease_prune.
+-- binds: as lease_beyond
+UPDATE state SET token_floor = max(token_floor, (
+    SELECT ifnull(max(token), 0) FROM lease
+     WHERE kind IN (0, 1) AND partition >= ?1 AND NOT lease_live(owner, until, updated, ?2)));
+
+-- name: lease_prune
+-- binds: as lease_beyond
+DELETE FROM lease
+ WHERE kind IN (0, 1) AND partition >= ?1 AND NOT lease_live(owner, until, updated, ?2);
 
 -- name: lease_all
--- binds: 1 kind int (or -1 for all)
--- rows ef_lease: key.kind int, key.name text, key.partition int, holder text, token int,
---        until_us int, updated_us int
-SELECT kind, name, partition, owner, token, until, updated FROM lease
- WHERE ?1 < 0 OR kind = ?1 ORDER BY kind, name, partition;
+-- binds: 1 kind int (or -1 for all), 2 now int
+-- list ef_lease: key.kind int, key.name text, key.partition int, holder text, token int,
+--        until_us int, updated_us int, live bool
+SELECT kind, name, partition, owner, token, until, updated,
+       lease_live(owner, until, updated, ?2)
+  FROM lease WHERE ?1 < 0 OR kind = ?1 ORDER BY kind, name, partition;

@@ -220,23 +220,6 @@ static ef_status published_count(ef_journal *journal, ef_str name, size_t most, 
 
 /* --- retry rows ------------------------------------------------------------------------------- */
 
-static ef_status list_retry_streams(ef__sq_conn *conn, const ef__retry_query *query,
-                                    ef__retry_stream_list *out, ef_error *err)
-{
-    ef__retry_stream stream;
-    ef__sq_rows rows;
-    sq_lane lane;
-    ef_status st = sq_lane_find(conn, query->lane, &lane, err);
-
-    if (st != EF_OK || lane.id == 0)
-        return st;
-    rows = (query->stream.len ? sq_each_retry_stream : sq_each_retry_streams)(
-        conn, lane.id, query, &out->room->arena, err);
-    while (out->count < query->limit && sq_next_retry_streams(&rows, &stream))
-        out->items = ef__sq_rows_add(&rows, out->items, &out->count, &stream, sizeof stream);
-    return ef__sq_rows_end(&rows);
-}
-
 static ef_status retry_streams(ef_journal *journal, const ef__retry_query *query,
                                ef__retry_stream_list *out, ef_error *err)
 {
@@ -244,7 +227,8 @@ static ef_status retry_streams(ef_journal *journal, const ef__retry_query *query
     ef_status st = sq_read_begin(journal, &reader, err);
 
     if (st == EF_OK)
-        st = list_retry_streams(&reader->conn, query, out, err);
+        st = (query->stream.len ? sq_list_retry_stream : sq_list_retry_streams)(
+            &reader->conn, query, &out->room->arena, &out->items, &out->count, err);
     return sq_read_end(reader, st);
 }
 

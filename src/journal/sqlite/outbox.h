@@ -37,6 +37,8 @@ int64_t sq_clock_us(const sq_store *store);
 ef_lease_key sq_lane_lease(const sq_lane *lane, int32_t partition);
 /* Registers the SQL function is_acked on the connection of the writer (outbox_ack.c). */
 ef_status sq_is_acked_register(sq_store *store, ef_error *err);
+/* Registers the SQL function lease_live on a connection. */
+ef_status sq_lease_live_register(ef__sq_conn *conn, ef_error *err);
 /* EF_LEASE_LOST, with the tokens asked and found, unless it is live under this token. */
 ef_status sq_lease_check(sq_store *store, ef__sq_conn *conn, const ef_lease_key *key, int64_t token,
                          ef_error *err);
@@ -63,45 +65,6 @@ ef_status sq_offset_get(ef__sq_conn *conn, int64_t lane, int32_t partition, sq_o
 ef_status sq_retry_row_again(sq_store *store, const sq_lane *lane, int64_t position, ef_error *err);
 ef_status sq_retry_row_get(ef__sq_conn *conn, int64_t lane, int64_t position, ef__arena *arena,
                            sq_retry_row *out, ef_error *err);
-
-/* --- rows (outbox_ls.c) ----------------------------------------------------------------------- */
-
-/* The last row in flight under a live lease, by partition; 0: none. */
-typedef struct sq_in_flight {
-    struct {
-        int64_t mark, upto;
-    } of[EF_LIMIT_PARTITIONS];
-} sq_in_flight;
-
-ef_status sq_hands_load(sq_store *store, ef__sq_conn *conn, const sq_lane *lane, sq_in_flight *out,
-                        ef_error *err);
-static inline bool sq_is_in_flight(const sq_in_flight *hands, int32_t partition, int64_t position)
-{
-    return partition >= 0 && partition < EF_LIMIT_PARTITIONS &&
-           position <= hands->of[partition].upto;
-}
-
-/* The dead row that blocks a stream in a lane: looked up when stream or lane change. Starts as {0}.
- */
-typedef struct sq_blocker {
-    int64_t lane, stream;
-    int64_t dead_seq; /* INT64_MAX: not blocked */
-} sq_blocker;
-
-/* Where a row is. `status` of queued rows is PENDING or PROCESSING. */
-typedef struct sq_row_place {
-    const sq_lane *lane;
-    int64_t position;
-    int32_t partition; /* of published rows the number of partitions: the partition follows from the
-                          stream */
-    ef_row_status status;
-    bool queued;          /* else a retry row, or published */
-    int64_t published_us; /* 0: not published */
-} sq_row_place;
-
-/* Reads the row at a place, with its event. */
-ef_status sq_row_make(ef__sq_conn *conn, const sq_row_place *spot, sq_blocker *blocker,
-                      ef__arena *arena, ef_row *out, ef_error *err);
 
 /* --- the interface ---------------------------------------------------------------------------- */
 

@@ -13,12 +13,6 @@ SELECT id, kind, enabled, retain FROM lane WHERE name = ?1;
 --        progress text
 SELECT name, kind, enabled, types, settings, retain, progress FROM lane ORDER BY name;
 
--- name: lane_kinds
--- only: sqlite PostgreSQL reads the rows of all lanes in one statement
--- binds: 1 only text (or '' for all)
--- list sq_lane: id int, name text, kind int
-SELECT id, name, kind FROM lane WHERE ?1 IN ('', name) ORDER BY name;
-
 -- name: lane_insert
 -- only: sqlite PostgreSQL inserts and updates in lane_put
 -- binds: 1 lane.name text, 2 lane.kind int, 3 lane.enabled bool, 4 lane.types text,
@@ -79,16 +73,6 @@ UPDATE lane_offset SET in_flight = 0, suspect = 0 WHERE lane = ?1;
 -- rows: position int, partition int
 SELECT id & 0xffffffffffff, partition FROM outbox_queue
  WHERE id > (?1 << 48 | ?2) AND id < (?1 + 1) << 48 ORDER BY id;
-
--- name: outbox_after_of_tenant
--- only: sqlite PostgreSQL lists rows with their events in row_after
--- binds: 1 lane int, 2 position int, 3 tenant text
--- rows: as outbox_after
-SELECT o.id & 0xffffffffffff, o.partition FROM outbox_queue o
- WHERE o.id > (?1 << 48 | ?2) AND o.id < (?1 + 1) << 48
-   AND (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
-         WHERE e.position = o.id & 0xffffffffffff) = ?3
- ORDER BY o.id;
 
 -- name: outbox_get
 -- only: sqlite PostgreSQL writes a batch of rows as arrays
@@ -155,43 +139,11 @@ SELECT id & 0xffffffffffff FROM outbox_published
 -- binds: 1 lane int, 2 position int
 DELETE FROM outbox_published WHERE id = (?1 << 48 | ?2);
 
--- name: published_before
--- The published rows of a lane, newest first. The caller stops stepping at its limit.
--- binds: 1 lane int, 2 below int (a position), 3 from int (a position)
--- rows: position int, published int
-SELECT id & 0xffffffffffff, published FROM outbox_published
- WHERE id >= (?1 << 48) + ?3 AND id < (?1 << 48) + ?2 ORDER BY id DESC;
-
 -- name: published_count
 -- binds: 1 lane int, 2 most int
 -- row: count int
 SELECT count(*) FROM (SELECT 1 FROM outbox_published
                        WHERE id > ?1 << 48 AND id < (?1 + 1) << 48 LIMIT ?2);
-
--- name: outbox_count
--- only: sqlite PostgreSQL counts all lanes in row_count
--- binds: 1 lane int
--- row: count int
-SELECT count(*) FROM outbox_queue WHERE id > ?1 << 48 AND id < (?1 + 1) << 48;
-
--- name: outbox_count_of_tenant
--- only: sqlite PostgreSQL counts all lanes in row_count
--- binds: 1 lane int, 2 tenant text
--- row: count int
-SELECT count(*) FROM outbox_queue o
- WHERE o.id > ?1 << 48 AND o.id < (?1 + 1) << 48
-   AND (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
-         WHERE e.position = o.id & 0xffffffffffff) = ?2;
-
--- name: outbox_count_in_flight
--- only: sqlite PostgreSQL counts all lanes in row_count
--- binds: 1 lane int, 2 partition int, 3 offset int, 4 in_flight int, 5 any_tenant bool,
---        6 tenant text
--- row: count int
-SELECT count(*) FROM outbox_queue o
- WHERE o.id > (?1 << 48 | ?3) AND o.id <= (?1 << 48 | ?4) AND o.partition = ?2
-   AND (?5 OR (SELECT s.tenant FROM event e JOIN stream s ON s.id = e.stream
-                WHERE e.position = o.id & 0xffffffffffff) = ?6);
 
 -- name: lane_offset_get
 -- binds: 1 lane int, 2 partition int
@@ -208,12 +160,6 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
     DO UPDATE SET position = excluded.position, in_flight = excluded.in_flight,
                   in_flight_token = excluded.in_flight_token, suspect = excluded.suspect,
                   updated = excluded.updated;
-
--- name: lane_offset_in_flight
--- only: sqlite PostgreSQL has the function everfold.in_flight
--- binds: 1 lane int
--- rows: partition int, position int, in_flight int, token int
-SELECT partition, position, in_flight, in_flight_token FROM lane_offset WHERE lane = ?1 AND in_flight > position;
 
 -- name: retry_row_due
 -- The due retry rows that are the first of their stream in their lane. The index is by due time and
@@ -306,21 +252,13 @@ UPDATE retry_row SET status = ?3, skip = ?4, attempts = ?5, due = ?6, error = ?7
 -- binds: 1 lane int, 2 position int
 DELETE FROM retry_row WHERE lane = ?1 AND position = ?2;
 
--- name: retry_row_first_dead
--- only: sqlite PostgreSQL has the view everfold.retry_row_detail
--- The dead row that blocks a stream in a lane.
--- binds: 1 lane int, 2 stream int
--- row: seq int
-SELECT seq FROM retry_row INDEXED BY retry_row_dead
- WHERE lane = ?1 AND stream = ?2 AND status = 3 ORDER BY seq LIMIT 1;
-
 -- name: retry_streams
--- Streams with retry rows in a lane, in order of their first row. The caller stops stepping at its
--- limit.
--- binds: 1 lane int, 2 query.after int (a position), 3 query.any_tenant bool, 4 query.tenant text,
---        5 query.above_seq int, 6 query.counts bool (whether to count the rows above it)
+-- Streams with retry rows in a lane, in order of their first row.
+-- binds: 1 query.lane text, 2 query.after int (a position), 3 query.any_tenant bool,
+--        4 query.tenant text, 5 query.above_seq int, 6 query.counts bool (whether to count the
+--        rows above it), 7 query.limit int
 -- from: query ef__retry_query
--- rows ef__retry_stream: tenant text, stream text, seq int, position int, status int, error text,
+-- list ef__retry_stream: tenant text, stream text, seq int, position int, status int, error text,
 --        last_seq int, rows int
 SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
        (SELECT max(r.seq) FROM retry_row r INDEXED BY retry_row_of_stream
@@ -329,16 +267,16 @@ SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
                             FROM retry_row r INDEXED BY retry_row_of_stream
                            WHERE r.lane = x.lane AND r.stream = x.stream AND r.seq > ?5) ELSE 0 END
   FROM retry_row x INDEXED BY retry_row_head CROSS JOIN stream s
- WHERE x.lane = ?1 AND x.first = 1 AND x.position > ?2 AND s.id = x.stream
+ WHERE x.lane = (SELECT l.id FROM lane l WHERE l.name = ?1) AND x.first = 1 AND x.position > ?2 AND s.id = x.stream
    AND (?3 OR s.tenant = ?4)
- ORDER BY x.position;
+ ORDER BY x.position LIMIT ?7;
 
 -- name: retry_stream
 -- The same for one stream: one row, or none.
--- binds: 1 lane int, 2 query.tenant text, 3 query.stream text, 4 query.above_seq int,
+-- binds: 1 query.lane text, 2 query.tenant text, 3 query.stream text, 4 query.above_seq int,
 --        5 query.counts bool
 -- from: query ef__retry_query
--- rows: as retry_streams
+-- list: as retry_streams
 SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
        (SELECT max(r.seq) FROM retry_row r INDEXED BY retry_row_of_stream
          WHERE r.lane = x.lane AND r.stream = x.stream),
@@ -346,64 +284,168 @@ SELECT s.tenant, s.name, x.seq, x.position, x.status, x.error,
                             FROM retry_row r INDEXED BY retry_row_of_stream
                            WHERE r.lane = x.lane AND r.stream = x.stream AND r.seq > ?4) ELSE 0 END
   FROM stream s CROSS JOIN retry_row x INDEXED BY retry_row_of_stream
- WHERE s.tenant = ?2 AND s.name = ?3 AND x.lane = ?1 AND x.stream = s.id
+ WHERE s.tenant = ?2 AND s.name = ?3 AND x.stream = s.id
+   AND x.lane = (SELECT l.id FROM lane l WHERE l.name = ?1)
  ORDER BY x.seq LIMIT 1;
 
--- name: retry_row_after
--- only: sqlite PostgreSQL lists rows with their events in row_after
--- binds: 1 lane int, 2 position int, 3 any_tenant bool, 4 tenant text
--- rows: position int, stream int, seq int, status int
-SELECT x.position, x.stream, x.seq, x.status FROM retry_row x
- WHERE x.lane = ?1 AND x.position > ?2
-   AND (?3 OR (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?4)
- ORDER BY x.position;
+-- name: lane_exists
+-- only: sqlite PostgreSQL lists the rows after an unknown lane as those after its position
+-- binds: 1 id int
+-- row: -
+SELECT 1 FROM lane WHERE id = ?1;
 
--- name: retry_row_after_of_status
--- only: sqlite PostgreSQL lists rows with their events in row_after
--- binds: 1 lane int, 2 position int, 3 any_tenant bool, 4 tenant text, 5 status int
--- rows: as retry_row_after
-SELECT x.position, x.stream, x.seq, x.status
-  FROM retry_row x INDEXED BY retry_row_of_status
- WHERE x.status = ?5 AND x.lane = ?1 AND x.position > ?2
-   AND (?3 OR (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?4)
- ORDER BY x.position;
+-- name: row_after
+-- Rows in order of position and lane, from a place on. Each lane is read along its index up to the
+-- limit, its retry rows by status; then they are merged, and the events of the rows that are left are
+-- read. So the cost of a page does not depend on the number of rows.
+-- binds: 1 page.lane text (name, or '' for all), 2 page.any_tenant bool, 3 page.tenant text,
+--        4 page.status int (or -1 for all), 5 page.show int (see ef__row_show), 6 page.from int,
+--        7 page.after int (positions), 8 page.after_lane int (id of the last lane at that
+--        position), 9 page.limit int, 10 page.now_us int
+-- from: page ef__row_page
+-- list ef__listed_row: row.lane text, row.tenant text, row.stream text, row.seq int,
+--        row.position int, row.event_type text, row.status int, row.blocked bool, row.skip bool,
+--        row.partition int, row.attempt_count int, row.next_attempt_us int, row.last_error text,
+--        row.enqueued_us int, row.updated_us int, lane_id int, row.filed int, row.trying bool
+WITH start(lane, name, position) AS (
+    SELECT l.id, l.name,
+           max(1, ?6, ?7 + 1 - ifnull(l.name > (SELECT a.name FROM lane a WHERE a.id = ?8), 0))
+      FROM lane l WHERE ?1 IN ('', l.name)),
+in_flight(lane, partition, acked, upto) AS (
+    SELECT m.lane, m.partition, m.position, m.in_flight
+      FROM lane_offset m JOIN lane l ON l.id = m.lane
+      JOIN lease h ON h.kind = CASE l.kind WHEN 2 THEN 1 ELSE 0 END
+       AND h.name = CASE l.kind WHEN 2 THEN l.name ELSE '' END
+       AND h.partition = m.partition AND h.token = m.in_flight_token
+     WHERE m.in_flight > m.position AND lease_live(h.owner, h.until, h.updated, ?10)),
+page(lane, name, position, status, partition, retry) AS (
+    SELECT s.lane, s.name, q.id & 0xffffffffffff,
+           ifnull((SELECT q.id & 0xffffffffffff <= h.upto FROM in_flight h
+                    WHERE h.lane = s.lane AND h.partition = q.partition), 0), q.partition, 0
+      FROM start s CROSS JOIN outbox_queue q
+     WHERE ?4 IN (-1, 0, 1) AND ?5 IN (0, 2)
+       AND q.id IN (SELECT o.id FROM outbox_queue o
+                     WHERE o.id >= (s.lane << 48) + s.position AND o.id < (s.lane + 1) << 48
+                       AND (?2 OR (SELECT t.tenant FROM event e JOIN stream t ON t.id = e.stream
+                                    WHERE e.position = o.id & 0xffffffffffff) = ?3)
+                       AND ((?4 < 0 AND ?5 = 0) OR max(?4, 0) = ifnull(
+                           (SELECT o.id & 0xffffffffffff <= h.upto FROM in_flight h
+                             WHERE h.lane = s.lane AND h.partition = o.partition), 0))
+                     ORDER BY o.id LIMIT ?9)
+    UNION ALL
+    SELECT s.lane, s.name, x.position, x.status, x.partition, 1
+      FROM start s CROSS JOIN (VALUES (0), (2), (3)) f CROSS JOIN retry_row x
+     WHERE ?4 IN (-1, f.column1)
+       AND (?5 IN (0, 3) OR f.column1 = 0 OR (f.column1 = 2 AND ?5 = 2))
+       AND x.lane = s.lane
+       AND x.position IN (
+           SELECT r.position FROM retry_row r INDEXED BY retry_row_of_status
+            WHERE r.status = f.column1 AND r.lane = s.lane AND r.position >= s.position
+              AND (?2 OR (SELECT t.tenant FROM stream t WHERE t.id = r.stream) = ?3)
+              AND (?5 IN (0, 3) OR r.status = 2 OR (?5 = 1) = EXISTS (
+                  SELECT 1 FROM retry_row d INDEXED BY retry_row_dead
+                   WHERE d.lane = r.lane AND d.stream = r.stream AND d.status = 3 AND d.seq < r.seq))
+            ORDER BY r.position LIMIT ?9)
+     ORDER BY 3, 2 LIMIT ?9)
+SELECT p.name, t.tenant, t.name, e.seq, p.position, coalesce(a.name, y.name), p.status,
+       p.status = 0 AND EXISTS (
+           SELECT 1 FROM retry_row d INDEXED BY retry_row_dead
+            WHERE d.lane = x.lane AND d.stream = x.stream AND d.status = 3 AND d.seq < x.seq),
+       x.skip, p.partition, x.attempts, x.due, x.error, e.recorded,
+       ifnull(x.updated, e.recorded), p.lane, x.filed, x.trying
+  FROM page p
+  LEFT JOIN event e ON e.position = p.position
+  LEFT JOIN stream t ON t.id = e.stream
+  LEFT JOIN event_type y ON y.id = e.type
+  LEFT JOIN event_type a ON a.id = y.alias_of
+  LEFT JOIN retry_row x ON x.lane = p.lane AND x.position = p.position AND p.retry
+ ORDER BY p.position, p.name;
 
--- name: retry_row_count
--- only: sqlite PostgreSQL counts all lanes in row_count
--- Reads the status index only.
--- binds: 1 lane int, 2 status int
--- row: count int, oldest int
-SELECT count(*), min(position) FROM retry_row WHERE status = ?2 AND lane = ?1;
+-- name: published_before
+-- What lanes have published, newest first, from a position on. Each lane is read along its key, and
+-- events are looked up only for the rows that are returned.
+-- binds: 1 page.lane text (name, or '' for all), 2 page.from int, 3 page.after int (positions),
+--        4 page.after_lane int (of the lane that precedes at that position), 5 page.limit int
+-- from: page ef__row_page
+-- list ef__listed_row: row.lane text, row.tenant text, row.stream text, row.seq int,
+--        row.position int, row.event_type text, row.status int, row.enqueued_us int,
+--        row.updated_us int, lane_id int, partitions int
+WITH page(lane, name, position, published) AS (
+    SELECT l.id, l.name, p.id & 0xffffffffffff, p.published
+      FROM lane l CROSS JOIN outbox_published p
+     WHERE ?1 IN ('', l.name)
+       AND p.id IN (SELECT o.id FROM outbox_published o
+                     WHERE o.id >= (l.id << 48) + max(?2, 1)
+                       AND o.id < (l.id << 48) + min(1 << 48, ?3 + ifnull(
+                           l.name < (SELECT a.name FROM lane a WHERE a.id = ?4), 0))
+                     ORDER BY o.id DESC LIMIT ?5)
+     ORDER BY 3 DESC, 2 DESC LIMIT ?5)
+SELECT p.name, t.tenant, t.name, e.seq, p.position, coalesce(a.name, y.name), 5, e.recorded,
+       p.published, p.lane, s.partitions
+  FROM page p CROSS JOIN state s
+  LEFT JOIN event e ON e.position = p.position
+  LEFT JOIN stream t ON t.id = e.stream
+  LEFT JOIN event_type y ON y.id = e.type
+  LEFT JOIN event_type a ON a.id = y.alias_of
+ ORDER BY p.position DESC, p.name DESC;
 
--- name: retry_row_count_of_tenant
--- only: sqlite PostgreSQL counts all lanes in row_count
--- binds: 1 lane int, 2 status int, 3 tenant text
--- row: as retry_row_count
-SELECT count(*), min(position) FROM retry_row x INDEXED BY retry_row_of_status
- WHERE x.status = ?2 AND x.lane = ?1
-   AND (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?3;
-
--- name: retry_row_pending
--- only: sqlite PostgreSQL counts all lanes in row_count
--- The pending retry rows of a lane in order of stream: the row that blocks a stream is then looked up
--- once a stream, and only for streams with pending rows. The cost depends neither on the length of a
--- blocked stream nor on the number of dead rows.
--- binds: 1 lane int, 2 any_tenant bool, 3 tenant text
--- rows: stream int, seq int, position int
-SELECT x.stream, x.seq, x.position
-  FROM retry_row x INDEXED BY retry_row_of_status
- WHERE x.status = 0 AND x.lane = ?1
-   AND (?2 OR (SELECT s.tenant FROM stream s WHERE s.id = x.stream) = ?3)
- ORDER BY x.stream;
+-- name: row_count
+-- Queued rows, rows in flight and retry rows by status; the number of blocked rows and the oldest of
+-- them. Each lane is counted along its indexes: without a tenant, those of the queue and of the
+-- statuses only.
+-- binds: 1 query.lane text, 2 query.any_tenant bool, 3 query.tenant text, 4 now int
+-- from: query ef_outbox_query
+-- row ef_outbox_summary: processing int, pending int, failed int, dead int, blocked int,
+--        blocked_oldest_us int
+WITH in_flight(lane, partition, acked, upto) AS (
+    SELECT m.lane, m.partition, m.position, m.in_flight
+      FROM lane_offset m JOIN lane l ON l.id = m.lane
+      JOIN lease h ON h.kind = CASE l.kind WHEN 2 THEN 1 ELSE 0 END
+       AND h.name = CASE l.kind WHEN 2 THEN l.name ELSE '' END
+       AND h.partition = m.partition AND h.token = m.in_flight_token
+     WHERE m.in_flight > m.position AND lease_live(h.owner, h.until, h.updated, ?4)),
+retry(status, count) AS (
+    SELECT f.column1, CASE WHEN ?2 THEN (
+               SELECT count(*) FROM lane l CROSS JOIN retry_row x
+                WHERE ?1 IN ('', l.name) AND x.status = f.column1 AND x.lane = l.id)
+           ELSE (SELECT count(*)
+                   FROM lane l CROSS JOIN retry_row x INDEXED BY retry_row_of_status
+                  WHERE ?1 IN ('', l.name) AND x.status = f.column1 AND x.lane = l.id
+                    AND (SELECT t.tenant FROM stream t WHERE t.id = x.stream) = ?3) END
+      FROM (VALUES (0), (2), (3)) f),
+counts(queued, claimed, pending, failed, dead) AS (
+    SELECT CASE WHEN ?2 THEN (
+               SELECT count(*) FROM lane l CROSS JOIN outbox_queue o
+                WHERE ?1 IN ('', l.name) AND o.id > l.id << 48 AND o.id < (l.id + 1) << 48)
+           ELSE (SELECT count(*) FROM lane l CROSS JOIN outbox_queue o
+                  WHERE ?1 IN ('', l.name) AND o.id > l.id << 48 AND o.id < (l.id + 1) << 48
+                    AND (SELECT t.tenant FROM event e JOIN stream t ON t.id = e.stream
+                          WHERE e.position = o.id & 0xffffffffffff) = ?3) END,
+           (SELECT count(*)
+              FROM in_flight h JOIN lane l ON l.id = h.lane CROSS JOIN outbox_queue o
+             WHERE ?1 IN ('', l.name) AND o.id > (h.lane << 48 | h.acked)
+               AND o.id <= (h.lane << 48 | h.upto) AND +o.partition = h.partition
+               AND (?2 OR (SELECT t.tenant FROM event e JOIN stream t ON t.id = e.stream
+                            WHERE e.position = o.id & 0xffffffffffff) = ?3)),
+           (SELECT count FROM retry WHERE status = 0), (SELECT count FROM retry WHERE status = 2),
+           (SELECT count FROM retry WHERE status = 3)),
+blocked(count, position) AS (
+    SELECT count(*), min(x.position)
+      FROM lane l CROSS JOIN retry_row x INDEXED BY retry_row_of_status
+     WHERE ?1 IN ('', l.name) AND x.status = 0 AND x.lane = l.id
+       AND (?2 OR (SELECT t.tenant FROM stream t WHERE t.id = x.stream) = ?3)
+       AND EXISTS (SELECT 1 FROM retry_row d INDEXED BY retry_row_dead
+                    WHERE d.lane = x.lane AND d.stream = x.stream AND d.status = 3
+                      AND d.seq < x.seq))
+SELECT c.claimed, c.queued - c.claimed + c.pending, c.failed, c.dead, b.count,
+       (SELECT e.recorded FROM event e WHERE e.position = b.position)
+  FROM counts c, blocked b;
 
 -- name: row_event
--- only: sqlite PostgreSQL lists rows with their events in row_after
--- The columns of an event that a row shows.
+-- only: sqlite PostgreSQL reads a batch in retry_row_lookup
 -- binds: 1 position int
--- rows: tenant text, stream text, seq int, type text, recorded int, stream_id int
-SELECT s.tenant, s.name, e.seq, coalesce(a.name, t.name), e.recorded, e.stream
-  FROM event e JOIN stream s ON s.id = e.stream JOIN event_type t ON t.id = e.type
-       LEFT JOIN event_type a ON a.id = t.alias_of
+-- rows: tenant text, stream text, seq int, stream_id int
+SELECT s.tenant, s.name, e.seq, e.stream FROM event e JOIN stream s ON s.id = e.stream
  WHERE e.position = ?1;
 
 -- name: audit_insert

@@ -77,13 +77,7 @@ static void is_acked(sqlite3_context *context, int count, sqlite3_value **values
 
 ef_status sq_is_acked_register(sq_store *store, ef_error *err)
 {
-    ef__sq_conn *conn = &store->writer.conn;
-
-    return ef__sq_fail(conn,
-                       sqlite3_create_function_v2(conn->db, "is_acked", 2,
-                                                  SQLITE_UTF8 | SQLITE_DIRECTONLY, store->passed,
-                                                  is_acked, NULL, NULL, NULL),
-                       "opening the journal", err);
+    return ef__sq_function(&store->writer.conn, "is_acked", 2, is_acked, store->passed, err);
 }
 
 static ef_status move_offsets(sq_store *store, const sq_lane *lane, const ack_job *job,
@@ -384,13 +378,15 @@ ef_status sq_ack(ef_journal *journal, void *connection, const ef__ack_request *m
 typedef struct revise_job {
     const ef__revision_request *is;
     ef_row_list *out;
+    ef__listed_row *rows; /* as they are after the change */
+    size_t count;
     int64_t now_us;
 } revise_job;
 
 static ef_status audit_revision(ef__sq_conn *conn, const revise_job *job, ef_error *err)
 {
     const ef_audit_entry *entry = job->is->act;
-    int64_t rows = (int64_t)job->out->count;
+    int64_t rows = (int64_t)job->count;
     ef_status st;
 
     if (rows == 0)
@@ -449,14 +445,32 @@ static ef_status find_retry_row(sq_store *store, ef__revision what, const sq_lan
     return st == EF_OK ? sq_retry_row_get(conn, lane->id, position, arena, out, err) : st;
 }
 
+/* The row after the change. */
+static ef_status show_row(ef__sq_conn *conn, const revise_job *job, const ef__revised_row *row,
+                          ef__listed_row *out, ef_error *err)
+{
+    ef__row_page page = {.lane = row->lane,
+                         .any_tenant = true,
+                         .status = -1,
+                         .show = EF__ROWS_RETRY,
+                         .from = row->position,
+                         .limit = 1,
+                         .now_us = job->now_us};
+    const ef__listed_row *rows;
+    size_t count;
+    ef_status st = sq_list_row_after(conn, &page, &job->out->room->arena, &rows, &count, err);
+
+    if (st == EF_OK && count)
+        *out = rows[0];
+    return st;
+}
+
 /* `lane` is that of the previous row, which is mostly the same. */
-static ef_status revise_one(sq_store *store, const revise_job *job, const ef__revised_row *row,
-                            sq_lane *lane, ef_row *items, ef_error *err)
+static ef_status revise_one(sq_store *store, revise_job *job, const ef__revised_row *row,
+                            sq_lane *lane, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
     ef__arena *arena = &job->out->room->arena;
-    sq_row_place spot = {.lane = lane, .position = row->position};
-    sq_blocker blocker = {0}; /* the previous row may have blocked this one */
     sq_retry_row x;
     ef_status st = EF_OK;
 
@@ -471,10 +485,10 @@ static ef_status revise_one(sq_store *store, const revise_job *job, const ef__re
     st = sq_run_retry_row_update(conn, &(struct sq_retry_row_update){lane->id, row->position, &x},
                                  err);
     if (st == EF_OK)
-        st = sq_row_make(conn, &spot, &blocker, arena, &items[job->out->count], err);
+        st = show_row(conn, job, row, &job->rows[job->count], err);
     if (st == EF_OK)
-        st = add_skips(conn, job, row, &items[job->out->count], err);
-    job->out->count += st == EF_OK;
+        st = add_skips(conn, job, row, &job->rows[job->count].row, err);
+    job->count += st == EF_OK;
     return st;
 }
 
@@ -482,14 +496,16 @@ static ef_status revise_rows(sq_store *store, ef__sq_conn *conn, const void *ask
                              ef_error *err)
 {
     revise_job job = {.is = asked, .out = out, .now_us = sq_now_us(store)};
-    ef_row *items = ef__arena_zalloc(&job.out->room->arena, job.is->count + 1, sizeof *items);
     sq_lane lane = {0};
-    ef_status st = items ? EF_OK : ef__no_memory(err);
+    ef_status st = EF_OK;
 
-    job.out->items = items;
-    job.out->count = 0;
+    job.rows = ef__arena_zalloc(&job.out->room->arena, job.is->count + 1, sizeof *job.rows);
+    if (!job.rows)
+        return ef__no_memory(err);
     for (size_t i = 0; st == EF_OK && i < job.is->count; i++)
-        st = revise_one(store, &job, &job.is->rows[i], &lane, items, err);
+        st = revise_one(store, &job, &job.is->rows[i], &lane, err);
+    if (st == EF_OK)
+        st = ef__rows_take(job.rows, job.count, job.count, job.out, err);
     return st == EF_OK ? audit_revision(conn, &job, err) : st;
 }
 

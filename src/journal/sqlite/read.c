@@ -2,6 +2,7 @@
  * read.c - reading events and streams. A read is one short read transaction on a connection from
  * the pool.
  */
+#include "outbox.h"
 #include "row.h"
 
 #include "../../base/cursor.h"
@@ -24,18 +25,16 @@ static void accept_event(sqlite3_context *context, int count, sqlite3_value **co
 static ef_status open_reader(sq_store *store, sq_reader *reader, ef_error *err)
 {
     ef__sq_options how = sq_options(store->base.options.read_only, store->base.options.busy_ms);
-    int rc;
     ef_status st;
 
     reader->store = store;
     how.cache_kib = READER_CACHE_KIB;
     st = ef__sq_open(&reader->conn, store->path, &how, err);
-    if (st != EF_OK)
-        return st;
-    rc = sqlite3_create_function_v2(reader->conn.db, "accept_event", SQ_COLUMN_COUNT,
-                                    SQLITE_UTF8 | SQLITE_DIRECTONLY, reader, accept_event, NULL,
-                                    NULL, NULL);
-    st = ef__sq_fail(&reader->conn, rc, "opening a reader", err);
+    if (st == EF_OK)
+        st = ef__sq_function(&reader->conn, "accept_event", SQ_COLUMN_COUNT, accept_event, reader,
+                             err);
+    if (st == EF_OK)
+        st = sq_lease_live_register(&reader->conn, err);
     if (st != EF_OK)
         ef__sq_close(&reader->conn);
     return st;

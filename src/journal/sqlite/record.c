@@ -134,20 +134,16 @@ static ef_status list_runs(ef__sq_conn *conn, const ef__run_query *query, ef_run
                            ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
-    ef__sq_rows rows;
-    ef_run run;
+    int64_t limit = (int64_t)query->limit;
 
     if (query->id.len)
-        rows = sq_each_run_get(conn, query->id, arena, err);
-    else if (query->tenant)
-        rows = sq_each_run_newest_tenant(conn, *query->tenant, query->open_only, arena, err);
-    else
-        rows = (query->open_only ? sq_each_run_newest_open : sq_each_run_newest)(conn, arena, err);
-    out->items = NULL;
-    out->count = 0;
-    while (out->count < query->limit && sq_next_run_get(&rows, &run))
-        out->items = ef__sq_rows_add(&rows, out->items, &out->count, &run, sizeof run);
-    return ef__sq_rows_end(&rows);
+        return sq_list_run_get(conn, query->id, arena, &out->items, &out->count, err);
+    if (query->tenant)
+        return sq_list_run_newest_tenant(conn, limit, *query->tenant, query->open_only, arena,
+                                         &out->items, &out->count, err);
+    if (query->open_only)
+        return sq_list_run_newest_open(conn, limit, arena, &out->items, &out->count, err);
+    return sq_list_run_newest(conn, limit, arena, &out->items, &out->count, err);
 }
 
 static ef_status run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
@@ -181,8 +177,7 @@ static ef_status file_run(sq_store *store, ef__sq_conn *conn, const void *asked,
 
     if (st == EF_OK)
         st = sq_run_run_file(conn, run, sq_now_us(store), err);
-    return st == EF_OK ? list_runs(conn, &(ef__run_query){.id = run->id, .limit = 1}, out, err)
-                       : st;
+    return st == EF_OK ? list_runs(conn, &(ef__run_query){.id = run->id}, out, err) : st;
 }
 
 static ef_status run_request(ef_journal *journal, const ef_run *run, ef_run_list *out,

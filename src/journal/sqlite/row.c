@@ -112,19 +112,12 @@ static ef_str put_text(char **at, ef_str text)
     return (ef_str){to, text.len};
 }
 
-static ef_str text_of(sqlite3_value *value)
-{
-    ef_str s;
-    s.ptr = (const char *)sqlite3_value_text(value);
-    s.len = (size_t)sqlite3_value_bytes(value);
-    return s;
-}
-
 /* Copies the texts that belong to one event into one allocation. */
 static ef_status copy_texts(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef_error *err)
 {
-    ef_str id = text_of(columns[SQ_COLUMN_ID]), data = text_of(columns[SQ_COLUMN_DATA]),
-           meta = text_of(columns[SQ_COLUMN_META]);
+    ef_str id = ef__sq_value_str(columns[SQ_COLUMN_ID]),
+           data = ef__sq_value_str(columns[SQ_COLUMN_DATA]),
+           meta = ef__sq_value_str(columns[SQ_COLUMN_META]);
     char *at;
 
     /* A NULL text means that SQLite is out of memory, not damage. */

@@ -20,7 +20,7 @@ SELECT id, projection, state FROM run
 
 -- name: run_get
 -- binds: 1 id text
--- rows ef_run: id text, mode int, projection text, tenant text, state int, requested_us int,
+-- list ef_run: id text, mode int, projection text, tenant text, state int, requested_us int,
 --        started_us int, finished_us int, from int, to int, processed int, total int,
 --        last_position int, error text, reason text, requester text, detail text, cancel bool
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
@@ -55,28 +55,29 @@ UPDATE run SET cancel = 1, finished = CASE state WHEN 0 THEN ?2 ELSE 0 END,
                state = CASE state WHEN 0 THEN 4 ELSE state END WHERE id = ?1;
 
 -- name: run_newest
--- The caller stops stepping at its limit.
--- rows: as run_get
+-- binds: 1 limit int
+-- list: as run_get
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
-  FROM run ORDER BY number DESC;
+  FROM run ORDER BY number DESC LIMIT ?1;
 
 -- name: run_newest_open
 -- Workers run this at every tick, however many runs have ended. The condition is that of run_open_once.
--- rows: as run_get
+-- binds: 1 limit int
+-- list: as run_get
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
-  FROM run INDEXED BY run_open_once WHERE state < 2 ORDER BY number DESC;
+  FROM run INDEXED BY run_open_once WHERE state < 2 ORDER BY number DESC LIMIT ?1;
 
 -- name: run_newest_tenant
 -- The runs of one tenant. Runs over all tenants are stored under the tenant '': every mode but replay
--- (0), and a replay whose detail has all_tenants. The caller stops stepping at its limit.
--- binds: 1 tenant text, 2 open_only bool
--- rows: as run_get
+-- (0), and a replay whose detail has all_tenants.
+-- binds: 1 limit int, 2 tenant text, 3 open_only bool
+-- list: as run_get
 SELECT id, mode, projection, tenant, state, requested, started, finished, first, last, processed,
        total, last_position, error, reason, requester, detail, cancel
   FROM run
- WHERE tenant = ?1 AND (?2 = 0 OR state < 2)
+ WHERE tenant = ?2 AND (?3 = 0 OR state < 2)
    AND (tenant <> '' OR (mode = 0 AND (detail = '' OR (json_valid(detail)
         AND coalesce(json_extract(detail, '$.all_tenants'), 0) = 0))))
- ORDER BY number DESC;
+ ORDER BY number DESC LIMIT ?1;

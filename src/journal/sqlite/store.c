@@ -115,6 +115,8 @@ static ef_status open_writer(sq_store *store, ef_error *err)
 
     if (st == EF_OK)
         st = sq_is_acked_register(store, err);
+    if (st == EF_OK)
+        st = sq_lease_live_register(conn, err);
     if (st == EF_OK && !options->read_only)
         ef__sq_count_wal(conn);
     return st;
