@@ -38,6 +38,8 @@ typedef struct cli_option {
     const char *setting; /* setting that it overrides; NULL: read by the command */
     const char *words;   /* for completion: a comma list of values, "@file", "@dir", or NULL */
     const char *help;
+    enum { CLI_VALUE_TEXT, CLI_VALUE_INT, CLI_VALUE_DURATION } type;
+    int64_t min, max, otherwise; /* INT and DURATION (ms); `otherwise`: if it is not given */
 } cli_option;
 
 typedef struct cli_argument {
@@ -49,29 +51,43 @@ typedef struct cli_argument {
 } cli_argument;
 
 /* The tables of a command, in its initializer. */
-#define CLI_OPTIONS(...)                                                                           \
-    (const cli_option[])                                                                           \
+#define CLI_OPTIONS(...) ((const cli_option[]){__VA_ARGS__, {.name = NULL}})
+#define CLI_ARGUMENTS(...) ((const cli_argument[]){__VA_ARGS__, {.name = NULL}})
+
+/* Their rows; further members may follow. */
+#define CLI_FLAG(name_, help_, ...)                                                                \
     {                                                                                              \
-        __VA_ARGS__,                                                                               \
-        {                                                                                          \
-            NULL, 0, NULL, NULL, NULL, NULL                                                        \
-        }                                                                                          \
+        .name = (name_), .help = (help_), __VA_ARGS__                                              \
     }
-#define CLI_ARGUMENTS(...)                                                                         \
-    (const cli_argument[])                                                                         \
+#define CLI_TEXT(name_, value_, ...) CLI_FLAG(name_, __VA_ARGS__, .value = (value_))
+#define CLI_WORDS(name_, value_, words_, help_) CLI_TEXT(name_, value_, help_, .words = (words_))
+#define CLI_SETTING(name_, value_, setting_, ...)                                                  \
+    CLI_TEXT(name_, value_, __VA_ARGS__, .setting = (setting_))
+#define CLI_INT(name_, value_, min_, max_, otherwise_, help_)                                      \
+    CLI_TEXT(name_, value_, help_, .type = CLI_VALUE_INT, .min = (min_), .max = (max_),            \
+             .otherwise = (otherwise_))
+#define CLI_DURATION(name_, value_, otherwise_ms, help_)                                           \
+    CLI_TEXT(name_, value_, help_, .type = CLI_VALUE_DURATION, .otherwise = (otherwise_ms))
+#define CLI_ARGUMENT(name_, help_, ...)                                                            \
     {                                                                                              \
-        __VA_ARGS__,                                                                               \
-        {                                                                                          \
-            NULL, false, false, NULL, NULL                                                         \
-        }                                                                                          \
+        .name = (name_), .help = (help_), __VA_ARGS__                                              \
     }
 
 /* Rows that many commands have. */
 #define CLI_REASON                                                                                 \
-    {                                                                                              \
-        "reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (everfold audit ls)"   \
-    }
-#define CLI_NAME(what) CLI_ARGUMENTS({"NAME", false, false, NULL, "name of the " what})
+    CLI_TEXT("reason", "TEXT", "reason, recorded in the audit log (everfold audit ls)")
+#define CLI_NAME(what) CLI_ARGUMENTS(CLI_ARGUMENT("NAME", "name of the " what))
+
+/* What a command opens before it is called. Through a server it is the client instead. */
+typedef enum cli_stores {
+    CLI_NO_STORES,
+    CLI_SERVER, /* only a server, if the settings name one */
+    CLI_JOURNAL_READ,
+    CLI_JOURNAL,
+    CLI_APPEND, /* the journal; in the inline modes also the engine */
+    CLI_ENGINE_READ,
+    CLI_ENGINE
+} cli_stores;
 
 typedef struct cli_group {
     const char *name;
@@ -85,8 +101,14 @@ typedef struct cli_command {
     const cli_argument *arguments;
     const char *more; /* paragraphs for help and the manual page; may be NULL */
     const char *example;
-    int (*run)(cli *c);
-    bool hidden;         /* not shown in help and completion */
+    /* `check` (may be NULL), then the stores are opened, then `call`. An error is reported with
+     * c->hint, if it is set; otherwise the command ends with c->exit_code. */
+    ef_status (*check)(cli *c, ef_error *err);
+    cli_stores stores;
+    ef_status (*call)(cli *c, ef_error *err);
+    const char *(*hint)(ef_status status); /* what helps if `call` has failed, or NULL */
+    int (*run)(cli *c);                    /* instead: reports its errors, returns the exit code */
+    bool hidden;                           /* not shown in help and completion */
     bool settings_later; /* runs even with invalid settings, see c->settings_error */
     bool no_settings;    /* reads no settings */
     bool local;          /* needs local stores: refused with --server */
@@ -111,9 +133,9 @@ struct cli {
     const cli_command *command;
     const cli_group *group;               /* `everfold event --help`: "event" */
     const char *values[CLI_OPTIONS_MAX];  /* of the command's options, "" for a flag */
+    int64_t numbers[CLI_OPTIONS_MAX];     /* of its options of type INT and DURATION */
     const char *commons[CLI_OPTIONS_MAX]; /* of the common options */
     const char *data_before;              /* event append: an earlier --data */
-    char hint[512];                       /* after the command line was refused */
     char **arguments;
     size_t argument_count;
     ef__settings *settings;
@@ -129,6 +151,9 @@ struct cli {
     cli_format format;
     bool quiet;
     bool mode_logged;
+    int exit_code;             /* of a call without an error */
+    bool error_shown;          /* the call has reported its error itself */
+    char hint[PATH_MAX + 128]; /* for the error; "": that of the command */
     ef_log log;
     ef_log_style log_style;
     ef_journal *journal;
@@ -204,6 +229,10 @@ bool cli_has(const cli *c, const char *name);
 /* Reads an integer from `min` to `max`; `out` is unchanged if the option was not given. */
 ef_status cli_number(const cli *c, const char *name, int64_t min, int64_t max, int64_t *out,
                      ef_error *err);
+/* Value of an option of the command of type INT or DURATION. */
+int64_t cli_int(const cli *c, const char *name);
+/* Checks and stores these values. */
+ef_status cli_options_check(cli *c, ef_error *err);
 ef_status cli_number_parse(const char *what, const char *text, int64_t min, int64_t max,
                            int64_t *out, ef_error *err);
 /* Reads a duration (500ms, 10s, 5m) in milliseconds; `out` is unchanged if it was not given. */
@@ -245,11 +274,8 @@ ef_status cli_settings_table_open(ef__settings **out, ef_error *err);
 
 /* Opens c->journal; `extra` (may be NULL) sets create, read_only and accept_head. */
 ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *err);
-/* Command that helps if it could not be opened, or NULL. */
+/* Command that helps if it could not be opened, or NULL. The text is in `room`. */
 const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t room_size);
-/* Opens the journal or reports the error: 0, or the exit code. With a server, this and the other
- * cli_…_need functions open the client instead, and calls.h makes the calls. */
-int cli_journal_need(cli *c, bool read_only);
 ef_str cli_reason(const cli *c);
 /* Writes an audit entry about the journal or a token; the engine writes its own. Through a server
  * it does nothing: the server writes the entry. */
@@ -257,8 +283,12 @@ ef_status cli_note(cli *c, const char *act, ef_str what, ef_error *err);
 
 /* --- through a server (stores.c) ------------------------------------------------------------- */
 
-/* Opens c->client if the settings name a server: 0, or the exit code. */
-int cli_connect(cli *c);
+/* Opens c->client if the settings name a server. */
+ef_status cli_connect(cli *c, ef_error *err);
+/* Opens the stores of the settings, or the client; calls.h makes the calls. Sets c->hint. */
+ef_status cli_need(cli *c, cli_stores stores, ef_error *err);
+/* The same with a report of the error: 0, or the exit code. */
+int cli_open(cli *c, cli_stores stores);
 
 /* --- the engine (stores.c) ------------------------------------------------------------ */
 
@@ -274,11 +304,7 @@ ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err);
 /* Writes the stores that flags chose to the settings file of the data directory (cmd_init.c).
  */
 ef_status cli_init_settings_write(cli *c, ef_error *err);
-/* Opens journal and engine or reports the error: 0, or the exit code. */
-int cli_engine_need(cli *c, bool read_only);
-/* Opens the stores of an append, and the engine in the inline modes. 0, or the exit code. */
-int cli_append_need(cli *c);
-/* Appends in the way of the mode; after cli_append_need. */
+/* Appends in the way of the mode; the stores of CLI_APPEND are open. */
 ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
                      ef_error *err);
 
@@ -326,6 +352,11 @@ bool cli_reader_gone(cli *c);
 int cli_fail(const cli *c, const ef_error *err, const char *hint);
 /* ef_fail(EF_BAD_INPUT) and cli_fail in one. */
 int cli_usage(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Sets the hint for the error that the call returns. */
+void cli_hint(cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* EF_BAD_INPUT; the hint is the help of the command. */
+ef_status cli_refuse(cli *c, ef_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Are messages written as log lines? With log.format=json, stderr of a service is all JSON. */
 bool cli_logs_messages(const cli *c);
 /* Plural ending: "1 event", "2 events". */
@@ -339,6 +370,8 @@ void cli_say(const cli *c, const char *format, ...) __attribute__((format(printf
 void cli_warn(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Escapes control and bidi characters. */
 void cli_escape(ef__buf *out, ef_str text);
+/* The same line by line: line breaks stay. `indent` precedes each line that is not empty. */
+void cli_escape_lines(ef__buf *out, ef_str text, const char *indent);
 
 /* A list that is printed while it is read: an array with -o json, one object per line with -o
  * ndjson. */
@@ -349,9 +382,9 @@ typedef struct cli_list {
 
 void cli_list_next(cli *c, cli_list *list);     /* call before an item */
 bool cli_list_item_end(cli *c, cli_list *list); /* call after an item; result as cli_flush */
+/* Prints an item by its shape; result as cli_flush. */
+bool cli_list_item(cli *c, cli_list *list, const ef__shape *shape, const void *item);
 void cli_list_end(cli *c, cli_list *list);
-/* Prints a whole list of objects by their shape. */
-void cli_list_shapes(cli *c, const ef__shape *shape, const void *items, size_t count);
 
 /* Prints an event; data and meta are unchanged. `one_line`: newlines in them become spaces. */
 void cli_json_event(cli *c, const ef_event *event, bool one_line);
@@ -383,6 +416,46 @@ void cli_table_int(cli_table *table, int64_t number);
 void cli_table_time(cli_table *table, int64_t time_us);
 bool cli_table_flush(cli *c, cli_table *table); /* as cli_flush */
 void cli_table_release(cli_table *table);
+
+/* --- objects by their shape (listing.c) --------------------------------------------------------
+ */
+
+typedef struct cli_column {
+    const char *head;                             /* NULL ends the columns */
+    const char *key;                              /* of its field in the shape */
+    const char *none;                             /* shown instead of an empty text */
+    void (*text)(ef__buf *out, const void *item); /* instead of a field */
+    bool right;                                   /* as numbers are */
+} cli_column;
+
+#define CLI_COLUMN(head_, key_, ...)                                                               \
+    {                                                                                              \
+        .head = (head_), .key = (key_), __VA_ARGS__                                                \
+    }
+#define CLI_COLUMNS(...) ((const cli_column[]){__VA_ARGS__, {.head = NULL}})
+
+/* How objects of a kind are printed: in a table, and with -o json. */
+typedef struct cli_listing {
+    const ef__shape *shape;
+    const ef__shape *more; /* further fields, for columns; may be NULL */
+    size_t size;           /* of an object; 0: of the struct of the shape */
+    const cli_column *columns;
+    void (*write)(ef__json_writer *w, const void *item); /* instead of the fields of `shape` */
+    const char *empty;                                   /* message if there are none */
+} cli_listing;
+
+void cli_print_list(cli *c, const cli_listing *listing, const void *items, size_t count);
+/* Prints one object: a table with one row, or an object. */
+void cli_print_item(cli *c, const cli_listing *listing, const void *item);
+/* Prints a JSON object and a newline. */
+void cli_print_object(cli *c, const ef__shape *shape, const void *item);
+/* Prints the fields of an object as text, one per line. */
+void cli_print_lines(cli *c, const ef__shape *shape, const void *item, int width);
+/* Prints the fields in a line: "events 3, applied 2". */
+void cli_print_members(cli *c, const ef__shape *shape, const void *item, const char *between);
+/* Prints one line: the name in `width` columns, then the value, escaped. */
+void cli_line(cli *c, int width, const char *name, ef_str value);
+void cli_line_int(cli *c, int width, const char *name, int64_t value);
 
 size_t cli_terminal_width(int fd); /* 0 if it is not a terminal and COLUMNS is not set */
 size_t cli_text_width(ef_str text);
@@ -435,12 +508,11 @@ void cli_bytes_format(int64_t bytes, char out[32]);
  * EF_BAD_INPUT was reported there already. */
 ef_status cli_program_check(const char *path, ef__buf *text, bool *out_shown, ef_error *err);
 
-/* Prints one projection, as `deploy`, `show` and `wait` do: an object, or a table with one row. */
-void cli_print_projection(cli *c, const ef_projection *projection);
+extern const cli_listing cli_projection_listing;
 /* Prints a scope as text: name and state, then the error. */
 void cli_show_scope(cli *c, const ef_scope *scope, const char *indent);
-/* Reads the projection and prints it: 0, or the exit code. */
-int cli_show_projection(cli *c, ef_str name);
+/* Reads the projection and prints it. */
+ef_status cli_show_projection(cli *c, ef_str name, ef_error *err);
 /* The hint after a call about a projection failed; NULL if there is none. */
 const char *cli_projection_hint(ef_status status);
 
@@ -451,9 +523,9 @@ const char *cli_view_hint(ef_status status);
 
 /* Prints one run in the format of -o. */
 void cli_print_run(cli *c, const ef_run *run);
-/* Drives the run in `list` to its end, with a progress bar; `list` then has its result. 0 if it
- * completed, else the exit code. */
-int cli_run_drive(cli *c, ef_run_list *list);
+/* Drives the run in `list` to its end, with a progress bar; `list` then has its result, and the
+ * exit code is 0 only if it completed. */
+ef_status cli_run_drive(cli *c, ef_run_list *list, ef_error *err);
 
 /* --- signals (main.c) ------------------------------------------------------------------------- */
 

@@ -179,7 +179,7 @@ static int run_backup(cli *c)
     int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 
     if (rc == 0)
-        rc = cli_has(c, "no-views") ? cli_journal_need(c, true) : cli_engine_need(c, true);
+        rc = cli_has(c, "no-views") ? cli_open(c, CLI_JOURNAL_READ) : cli_open(c, CLI_ENGINE_READ);
     if (rc != 0)
         return rc;
     cli_stop_on_signals();
@@ -198,11 +198,11 @@ static int run_backup(cli *c)
 const cli_command cli_cmd_backup = {
     .name = "backup",
     .summary = "copy journal, views and settings to a directory, online",
-    .options = CLI_OPTIONS({"tokens", 0, NULL, NULL, NULL, "include the file with the API tokens"},
-                           {"no-views", 0, NULL, NULL, NULL,
-                            "back up the journal only; views can be rebuilt from it"}),
-    .arguments =
-        CLI_ARGUMENTS({"DIR", false, false, "@dir", "a directory that is empty or does not exist"}),
+    .options =
+        CLI_OPTIONS(CLI_FLAG("tokens", "include the file with the API tokens"),
+                    CLI_FLAG("no-views", "back up the journal only; views can be rebuilt from it")),
+    .arguments = CLI_ARGUMENTS(
+        CLI_ARGUMENT("DIR", "a directory that is empty or does not exist", .words = "@dir")),
     .more = "The copy is consistent: every event in its views is in its journal. Appends and\n"
             "workers continue during the backup. backup.json is written last and lists size and\n"
             "SHA-256 of every file; a directory without it is not a complete backup. Stores on\n"
@@ -265,7 +265,8 @@ static int run_verify(cli *c)
 const cli_command cli_cmd_backup_verify = {
     .name = "backup verify",
     .summary = "verify a backup: size and hash of every file, and the hash chain of the journal",
-    .arguments = CLI_ARGUMENTS({"DIR", false, false, "@dir", "a directory that `backup` wrote"}),
+    .arguments =
+        CLI_ARGUMENTS(CLI_ARGUMENT("DIR", "a directory that `backup` wrote", .words = "@dir")),
     .more = "The exit code is 3 if the backup is incomplete and 6 if it is damaged.",
     .example = "everfold backup verify backup-1",
     .run = run_verify,

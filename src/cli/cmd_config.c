@@ -119,8 +119,9 @@ static int run_check(cli *c)
 const cli_command cli_cmd_config_check = {
     .name = "config check",
     .summary = "check the settings: unknown keys, invalid values, contradictory combinations",
-    .arguments = CLI_ARGUMENTS(
-        {"FILE", true, false, "@file", "settings file (default: the effective settings)"}),
+    .arguments =
+        CLI_ARGUMENTS(CLI_ARGUMENT("FILE", "settings file (default: the effective settings)",
+                                   .optional = true, .words = "@file")),
     .example = "everfold config check /etc/everfold.conf",
     .run = run_check,
     .settings_later = true,

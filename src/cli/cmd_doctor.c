@@ -614,7 +614,7 @@ static int run_doctor(cli *c)
 {
     ef__buf checks = EF__BUF_INIT(1024 * 1024);
     diagnosis d = {.c = c, .w = EF__JSON_WRITER(&checks)};
-    int rc = c->settings_error.status == EF_OK ? cli_connect(c) : 0;
+    int rc = c->settings_error.status == EF_OK ? cli_open(c, CLI_SERVER) : 0;
 
     if (rc != 0)
         return rc;
@@ -642,12 +642,11 @@ const cli_command cli_cmd_doctor = {
     .name = "doctor",
     .summary = "diagnose problems and show the commands that fix them",
     .options = CLI_OPTIONS(
-        {"deep", 0, NULL, NULL, NULL,
-         "check every event and every view, not only the last 1000 events"},
-        {"accept-head", 0, NULL, NULL, NULL,
-         "accept the store as it is if it disagrees with its head file, or after a repair"},
-        {"reason", 0, "TEXT", NULL, NULL, "reason, recorded in the audit log (with --accept-head)"},
-        {"yes", 0, NULL, NULL, NULL, "do not ask for confirmation"}),
+        CLI_FLAG("deep", "check every event and every view, not only the last 1000 events"),
+        CLI_FLAG("accept-head",
+                 "accept the store as it is if it disagrees with its head file, or after a repair"),
+        CLI_TEXT("reason", "TEXT", "reason, recorded in the audit log (with --accept-head)"),
+        CLI_FLAG("yes", "do not ask for confirmation")),
     .more =
         "The exit code is 6 if a check failed, 0 if there are only warnings. With --server it\n"
         "reports what the server knows; events and views are read only on the machine with the\n"

@@ -189,7 +189,7 @@ static int run_append(cli *c)
     ef_status st = read_options(c, &event, &data, &err);
     if (st == EF_OK)
         st = ef_event_check(&event, 1, NULL, &err);
-    rc = st == EF_OK ? cli_append_need(c) : cli_fail(c, &err, NULL);
+    rc = st == EF_OK ? cli_open(c, CLI_APPEND) : cli_fail(c, &err, NULL);
     if (rc == 0) {
         st = cli_append(c, &event, 1, &place, &err);
         if (st == EF_OK)
@@ -205,17 +205,16 @@ const cli_command cli_cmd_event_append = {
     .name = "event append",
     .summary = "append one event",
     .options = CLI_OPTIONS(
-        {"type", 0, "TYPE", NULL, NULL, "type of the event (required)"},
-        {"data", 0, "JSON", NULL, NULL, "data of the event, JSON (required); - reads stdin"},
-        {"id", 0, "ID", NULL, NULL,
-         "id of the event; appending the same id again has no effect (default: generated)"},
-        {"expected-seq", 0, "N", NULL, NULL,
-         "last seq of the stream as you know it; 0: the stream must not exist"},
-        {"meta", 0, "JSON", NULL, NULL,
-         "metadata, a JSON object: correlation, causation, traceparent"},
-        {"schema", 0, "N", NULL, NULL, "version of the schema of the type (default 1)"},
-        {"time", 0, "RFC3339", NULL, NULL, "time at which it happened (default now)"}),
-    .arguments = CLI_ARGUMENTS({"STREAM", false, false, NULL, "name of the stream"}),
+        CLI_TEXT("type", "TYPE", "type of the event (required)"),
+        CLI_TEXT("data", "JSON", "data of the event, JSON (required); - reads stdin"),
+        CLI_TEXT("id", "ID",
+                 "id of the event; appending the same id again has no effect (default: generated)"),
+        CLI_TEXT("expected-seq", "N",
+                 "last seq of the stream as you know it; 0: the stream must not exist"),
+        CLI_TEXT("meta", "JSON", "metadata, a JSON object: correlation, causation, traceparent"),
+        CLI_TEXT("schema", "N", "version of the schema of the type (default 1)"),
+        CLI_TEXT("time", "RFC3339", "time at which it happened (default now)")),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("STREAM", "name of the stream")),
     .more =
         "After this command, --data is the data of the event. Give the data directory before it\n"
         "(everfold --data DIR event append …) or in EVERFOLD_DATA.",
@@ -236,7 +235,7 @@ static int run_ls(cli *c)
         st = cli_number(c, "limit", 0, INT64_MAX, &limit, &err);
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
-    int rc = cli_journal_need(c, true);
+    int rc = cli_open(c, CLI_JOURNAL_READ);
     if (rc != 0)
         return rc;
     cli_events_begin(&events, c, false, false);
@@ -263,9 +262,9 @@ static int run_ls(cli *c)
 const cli_command cli_cmd_event_ls = {
     .name = "event ls",
     .summary = "list the events of a stream",
-    .options = CLI_OPTIONS({"from-seq", 0, "N", NULL, NULL, "first seq to list (default 1)"},
-                           {"limit", 0, "N", NULL, NULL, "at most N events; 0: all (default 100)"}),
-    .arguments = CLI_ARGUMENTS({"STREAM", false, false, NULL, "name of the stream"}),
+    .options = CLI_OPTIONS(CLI_TEXT("from-seq", "N", "first seq to list (default 1)"),
+                           CLI_TEXT("limit", "N", "at most N events; 0: all (default 100)")),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("STREAM", "name of the stream")),
     .example = "everfold event ls order-1 -o json",
     .run = run_ls,
 };
@@ -332,7 +331,7 @@ static int run_log(cli *c)
         st = ef_fail(&err, EF_BAD_INPUT, "--tenant and --all-tenants cannot be combined");
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
-    int rc = cli_journal_need(c, true);
+    int rc = cli_open(c, CLI_JOURNAL_READ);
     if (rc != 0)
         return rc;
     cli_events_begin(&events, c, any, true);
@@ -358,12 +357,11 @@ const cli_command cli_cmd_event_log = {
     .name = "event log",
     .summary = "list events in position order",
     .options = CLI_OPTIONS(
-        {"after", 0, "POSITION", NULL, NULL, "only events after this position (default 0)"},
-        {"type", 0, "TYPE", NULL, NULL, "only events of this type, or PREFIX*"},
-        {"limit", 0, "N", NULL, NULL,
-         "at most N events; 0: all (default: 100 for a table, else all)"},
-        {"follow", 'f', NULL, NULL, NULL, "continue with new events until interrupted"},
-        {"all-tenants", 0, NULL, NULL, NULL, "events of all tenants"}),
+        CLI_TEXT("after", "POSITION", "only events after this position (default 0)"),
+        CLI_TEXT("type", "TYPE", "only events of this type, or PREFIX*"),
+        CLI_TEXT("limit", "N", "at most N events; 0: all (default: 100 for a table, else all)"),
+        CLI_FLAG("follow", "continue with new events until interrupted", .letter = 'f'),
+        CLI_FLAG("all-tenants", "events of all tenants")),
     .more = "The output of --all-tenants -o ndjson can be imported: `event import` appends the\n"
             "events in the same order and checks that each gets the same seq. To move a journal\n"
             "with positions, recording times and hashes, use `journal copy`.\n"
@@ -409,7 +407,7 @@ static int run_show(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_batch batch = EF_BATCH_INIT;
-    int rc = cli_journal_need(c, true);
+    int rc = cli_open(c, CLI_JOURNAL_READ);
 
     if (rc != 0)
         return rc;
@@ -429,7 +427,7 @@ static int run_show(cli *c)
 const cli_command cli_cmd_event_show = {
     .name = "event show",
     .summary = "show one event by id",
-    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the event"}),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("ID", "id of the event")),
     .example = "everfold event show 0190c0de-0000-7000-8000-000000000001 -o json",
     .run = run_show,
 };

@@ -430,7 +430,7 @@ static int run_import(cli *c)
         st = allocate_batch(&in, &err);
     int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
     if (rc == 0 && !in.dry_run)
-        rc = cli_append_need(c);
+        rc = cli_open(c, CLI_APPEND);
     if (rc == 0) {
         cli_stop_on_signals();
         cli_progress_begin(&in.progress, c, in.dry_run ? "checking" : "importing", "events", true);
@@ -450,12 +450,11 @@ static int run_import(cli *c)
 const cli_command cli_cmd_event_import = {
     .name = "event import",
     .summary = "append events from an NDJSON file",
-    .options = CLI_OPTIONS(
-        {"batch", 0, "N", NULL, NULL, "events per append (default 1000)"},
-        {"skip-bad", 0, NULL, NULL, NULL, "skip bad lines; the exit code is then 1"},
-        {"dry-run", 0, NULL, NULL, NULL, "check the lines only; the journal is not read"}),
+    .options = CLI_OPTIONS(CLI_TEXT("batch", "N", "events per append (default 1000)"),
+                           CLI_FLAG("skip-bad", "skip bad lines; the exit code is then 1"),
+                           CLI_FLAG("dry-run", "check the lines only; the journal is not read")),
     .arguments = CLI_ARGUMENTS(
-        {"FILE", false, false, "@file", "NDJSON file, one event per line; - reads stdin"}),
+        CLI_ARGUMENT("FILE", "NDJSON file, one event per line; - reads stdin", .words = "@file")),
     .more =
         "A line is a JSON object with stream, type and data, and optionally tenant, id,\n"
         "expected_seq (0: the stream must not exist), meta, schema and time. A bad line ends\n"

@@ -92,7 +92,8 @@ static int run_check(cli *c)
 const cli_command cli_cmd_fold_check = {
     .name = "fold check",
     .summary = "check programs and report errors with file, line and column",
-    .arguments = CLI_ARGUMENTS({"FILE", false, true, "@file", "program file; - reads stdin"}),
+    .arguments = CLI_ARGUMENTS(
+        CLI_ARGUMENT("FILE", "program file; - reads stdin", .many = true, .words = "@file")),
     .more = "Errors and warnings go to stderr with file, line, column and a caret; with -o json\n"
             "they are an array on stdout. The exit code is 2 if a program has an error.",
     .example = "everfold fold check shop/customer_orders.fold",
@@ -153,9 +154,10 @@ static int run_explain(cli *c)
 const cli_command cli_cmd_fold_explain = {
     .name = "fold explain",
     .summary = "show what a program does, as compiled",
-    .options = CLI_OPTIONS(
-        {"output", 'o', "FORMAT", NULL, "text,json,dot", "text, json or dot (for Graphviz)"}),
-    .arguments = CLI_ARGUMENTS({"FILE", false, false, "@file", "program file; - reads stdin"}),
+    .options = CLI_OPTIONS(CLI_TEXT("output", "FORMAT", "text, json or dot (for Graphviz)",
+                                    .words = "text,json,dot", .letter = 'o')),
+    .arguments =
+        CLI_ARGUMENTS(CLI_ARGUMENT("FILE", "program file; - reads stdin", .words = "@file")),
     .example = "everfold fold explain shop/customer_orders.fold -o dot | dot -Tsvg > orders.svg",
     .run = run_explain,
 };

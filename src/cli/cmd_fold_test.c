@@ -465,8 +465,8 @@ static int run_test(cli *c)
 const cli_command cli_cmd_fold_test = {
     .name = "fold test",
     .summary = "run test files: given events, expected views",
-    .arguments = CLI_ARGUMENTS(
-        {"FILE", false, true, "@file", "test file, see docs/reference/fold-testing.md"}),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("FILE", "test file, see docs/reference/fold-testing.md",
+                                            .many = true, .words = "@file")),
     .more = "Tests run in memory. The exit code is 1 if a case fails and 2 if a test file or a\n"
             "program has an error.",
     .example = "everfold fold test examples/shop/shop.test",

@@ -209,11 +209,10 @@ static int run_init(cli *c)
 const cli_command cli_cmd_init = {
     .name = "init",
     .summary = "create the data directory and the stores; idempotent",
-    .options =
-        CLI_OPTIONS({"partitions", 0, "N", "outbox.partitions", NULL,
-                     "partitions of a new journal (default 16)"},
-                    {"sql", 0, NULL, NULL, NULL,
-                     "print the SQL that creates the stores on a server, and create nothing"}),
+    .options = CLI_OPTIONS(
+        CLI_SETTING("partitions", "N", "outbox.partitions",
+                    "partitions of a new journal (default 16)"),
+        CLI_FLAG("sql", "print the SQL that creates the stores on a server, and create nothing")),
     .more = "The stores that --journal and --views name are written to everfold.conf in the data\n"
             "directory, so that later commands find them. A URL with a password is not written;\n"
             "neither is anything if --config names another settings file.",

@@ -97,9 +97,9 @@ static int run_copy(cli *c)
 }
 
 static const cli_option options[] = {
-    {"from", 0, "URL", NULL, NULL, "the journal to copy (default: the one of the settings)"},
-    {"to", 0, "URL", NULL, NULL, "the journal to copy to; it is created if it does not exist"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
+    CLI_TEXT("from", "URL", "the journal to copy (default: the one of the settings)"),
+    CLI_TEXT("to", "URL", "the journal to copy to; it is created if it does not exist"),
+    {.name = NULL},
 };
 
 const cli_command cli_cmd_journal_copy = {
@@ -123,7 +123,7 @@ const cli_command cli_cmd_journal_copy = {
 static int run_adopt(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
-    int rc = cli_journal_need(c, false);
+    int rc = cli_open(c, CLI_JOURNAL);
 
     if (rc != 0)
         return rc;

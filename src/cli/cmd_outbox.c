@@ -11,18 +11,15 @@
 
 /* Options of an operation on many dead rows. */
 #define CLI_BULK_OPTIONS(lane_text, reason_text)                                                   \
-    {"lane", 0, "LANE", NULL, NULL, lane_text},                                                    \
-        {"stream", 0, "STREAM", NULL, NULL, "only rows of this stream of --tenant"},               \
-        {"types", 0,    "LIST",                                                                    \
-         NULL,    NULL, "only rows of these types: comma-separated NAME or PREFIX*"},              \
-        {"error", 0, "TEXT", NULL, NULL, "only rows whose last error contains this text"},         \
-        {"older", 0, "TIME", NULL, NULL, "only rows enqueued longer ago than this: 10m"},          \
-        {"limit", 0, "N", NULL, NULL, "at most N rows, oldest first (default 100)"},               \
-        {"all", 0, NULL, NULL, NULL, "all matching rows"},                                         \
-        {"dry-run", 0, NULL, NULL, NULL, "count and list them without changing anything"},         \
-    {                                                                                              \
-        "reason", 0, "TEXT", NULL, NULL, reason_text                                               \
-    }
+    CLI_TEXT("lane", "LANE", lane_text),                                                           \
+        CLI_TEXT("stream", "STREAM", "only rows of this stream of --tenant"),                      \
+        CLI_TEXT("types", "LIST", "only rows of these types: comma-separated NAME or PREFIX*"),    \
+        CLI_TEXT("error", "TEXT", "only rows whose last error contains this text"),                \
+        CLI_TEXT("older", "TIME", "only rows enqueued longer ago than this: 10m"),                 \
+        CLI_TEXT("limit", "N", "at most N rows, oldest first (default 100)"),                      \
+        CLI_FLAG("all", "all matching rows"),                                                      \
+        CLI_FLAG("dry-run", "count and list them without changing anything"),                      \
+        CLI_TEXT("reason", "TEXT", reason_text)
 
 static void add_time(ef__buf *out, const char *name, int64_t time_us)
 {
@@ -323,7 +320,7 @@ static int run_report(cli *c)
         st = read_filters(c, &query, &partition, &err);
     if (st == EF_OK)
         st = cli_number(c, "limit", 1, INT64_MAX, &limit, &err);
-    int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
+    int rc = st == EF_OK ? cli_open(c, CLI_JOURNAL_READ) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;
     if (cli_value(c, "by") && strcmp(cli_value(c, "by"), "error") != 0)
@@ -344,19 +341,19 @@ const cli_command cli_cmd_outbox_report = {
     .name = "outbox report",
     .summary = "show the backlog of the outbox: counts by status, and rows",
     .options = CLI_OPTIONS(
-        {"status", 0, "STATUS", NULL, "pending,processing,failed,dead,blocked,published",
-         "only rows with this status: pending, processing, failed, dead, blocked, published"},
-        {"lane", 0, "LANE", NULL, NULL, "only rows of this lane"},
-        {"stream", 0, "STREAM", NULL, NULL, "only rows of this stream of --tenant"},
-        {"types", 0, "LIST", NULL, NULL,
-         "only rows of these types: comma-separated NAME or PREFIX*"},
-        {"partition", 0, "PARTITION", NULL, NULL, "only rows of this partition: p07"},
-        {"error", 0, "TEXT", NULL, NULL, "only rows whose last error contains this text"},
-        {"older", 0, "TIME", NULL, NULL, "only rows enqueued longer ago than this: 10m"},
-        {"by", 0, "WHAT", NULL, "error",
-         "error: count rows by lane and error (default: dead rows)"},
-        {"limit", 0, "N", NULL, NULL, "at most N rows (default 50)"},
-        {"after", 0, "CURSOR", NULL, NULL, "continue an earlier report after its cursor"}),
+        CLI_WORDS(
+            "status", "STATUS", "pending,processing,failed,dead,blocked,published",
+            "only rows with this status: pending, processing, failed, dead, blocked, published"),
+        CLI_TEXT("lane", "LANE", "only rows of this lane"),
+        CLI_TEXT("stream", "STREAM", "only rows of this stream of --tenant"),
+        CLI_TEXT("types", "LIST", "only rows of these types: comma-separated NAME or PREFIX*"),
+        CLI_TEXT("partition", "PARTITION", "only rows of this partition: p07"),
+        CLI_TEXT("error", "TEXT", "only rows whose last error contains this text"),
+        CLI_TEXT("older", "TIME", "only rows enqueued longer ago than this: 10m"),
+        CLI_WORDS("by", "WHAT", "error",
+                  "error: count rows by lane and error (default: dead rows)"),
+        CLI_TEXT("limit", "N", "at most N rows (default 50)"),
+        CLI_TEXT("after", "CURSOR", "continue an earlier report after its cursor")),
     .more =
         "Covers all tenants unless --tenant is given. A blocked row is pending after a dead row\n"
         "of its stream and is counted under both. The counts depend on lane and tenant only,\n"
@@ -389,7 +386,7 @@ static int run_requeue(cli *c)
     int rc = read_action(c, &action);
 
     if (rc == 0)
-        rc = cli_journal_need(c, false);
+        rc = cli_open(c, CLI_JOURNAL);
     if (rc != 0)
         return rc;
     if (cli_value(c, "reason"))
@@ -414,7 +411,7 @@ static int run_skip(cli *c)
         return cli_usage(c, "outbox skip needs --reason: it is recorded in the audit log");
     rc = read_action(c, &action);
     if (rc == 0)
-        rc = cli_engine_need(c, false);
+        rc = cli_open(c, CLI_ENGINE);
     if (rc != 0)
         return rc;
     action.reason = ef_str_from(reason);
@@ -432,7 +429,7 @@ static int run_replay(cli *c)
     int rc = read_action(c, &action);
 
     if (rc == 0)
-        rc = cli_engine_need(c, false);
+        rc = cli_open(c, CLI_ENGINE);
     if (rc != 0)
         return rc;
     st = cli_outbox_replay(c, &action, &rows, &err);
@@ -442,15 +439,15 @@ static int run_replay(cli *c)
 }
 
 #define ROW                                                                                        \
-    CLI_ARGUMENTS({"STREAM", false, false, NULL, "stream of the event"},                           \
-                  {"SEQ", false, false, NULL, "seq of the event"})
+    CLI_ARGUMENTS(CLI_ARGUMENT("STREAM", "stream of the event"),                                   \
+                  CLI_ARGUMENT("SEQ", "seq of the event"))
 
 const cli_command cli_cmd_outbox_requeue = {
     .name = "outbox requeue",
     .summary = "requeue a dead row: attempts 0, due now",
-    .options = CLI_OPTIONS({"lane", 0, "LANE", NULL, NULL,
-                            "only in this lane (default: every lane in which it is dead)"},
-                           CLI_REASON),
+    .options = CLI_OPTIONS(
+        CLI_TEXT("lane", "LANE", "only in this lane (default: every lane in which it is dead)"),
+        CLI_REASON),
     .arguments = ROW,
     .example = "everfold outbox requeue order-1 7",
     .run = run_requeue,
@@ -459,9 +456,10 @@ const cli_command cli_cmd_outbox_requeue = {
 const cli_command cli_cmd_outbox_skip = {
     .name = "outbox skip",
     .summary = "skip an event in a lane, without applying it",
-    .options = CLI_OPTIONS({"lane", 0, "LANE", NULL, NULL, "lane that skips the event (required)"},
-                           {"reason", 0, "TEXT", NULL, NULL,
-                            "reason (required), recorded in the audit log (everfold audit ls)"}),
+    .options =
+        CLI_OPTIONS(CLI_TEXT("lane", "LANE", "lane that skips the event (required)"),
+                    CLI_TEXT("reason", "TEXT",
+                             "reason (required), recorded in the audit log (everfold audit ls)")),
     .arguments = ROW,
     .more = "In the lane of a projection, a skip holds for the versions that are blocked at the\n"
             "event, also after a rebuild, and for no other version.",
@@ -472,8 +470,8 @@ const cli_command cli_cmd_outbox_skip = {
 const cli_command cli_cmd_outbox_replay = {
     .name = "outbox replay",
     .summary = "retry a failed event now",
-    .options = CLI_OPTIONS({"lane", 0, "LANE", NULL, NULL,
-                            "only in this lane (default: every lane in which it failed)"}),
+    .options = CLI_OPTIONS(
+        CLI_TEXT("lane", "LANE", "only in this lane (default: every lane in which it failed)")),
     .arguments = ROW,
     .more =
         "The event is retried under the lease of its partition, before its next attempt is due.\n"
@@ -506,7 +504,7 @@ static int run_requeue_dead(cli *c)
     int rc = read_bulk(c, &bulk);
 
     if (rc == 0)
-        rc = cli_journal_need(c, false);
+        rc = cli_open(c, CLI_JOURNAL);
     if (rc != 0)
         return rc;
     st = cli_outbox_requeue_dead(c, &bulk, &count, &rows, &err);
@@ -527,7 +525,7 @@ static int run_skip_dead(cli *c)
     if (rc == 0 && bulk.reason.len == 0 && !bulk.dry_run)
         rc = cli_usage(c, "outbox skip-dead needs --reason: it is recorded in the audit log");
     if (rc == 0)
-        rc = cli_engine_need(c, bulk.dry_run);
+        rc = cli_open(c, bulk.dry_run ? CLI_ENGINE_READ : CLI_ENGINE);
     if (rc != 0)
         return rc;
     st = cli_outbox_skip_dead(c, &bulk, &count, &rows, &err);

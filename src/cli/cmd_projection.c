@@ -8,57 +8,48 @@
 #include <stdio.h>
 
 /* "12 (3.456 s)": events, and the age of the oldest. */
-static void events_text(int64_t events, int64_t us, char out[80])
+static void add_events(ef__buf *out, int64_t events, int64_t us)
 {
     int64_t ms = us < 0 ? 0 : us / 1000;
 
+    ef__buf_printf(out, "%" PRId64, events > 0 ? events : 0);
     if (events > 0)
-        (void)snprintf(out, 80, "%" PRId64 " (%" PRId64 ".%03" PRId64 " s)", events, ms / 1000,
-                       ms % 1000);
-    else
-        (void)snprintf(out, 80, "0");
+        ef__buf_printf(out, " (%" PRId64 ".%03" PRId64 " s)", ms / 1000, ms % 1000);
 }
 
-static void table_projections(cli *c, const ef_projection *items, size_t count)
+static void add_lag(ef__buf *out, const void *item)
 {
-    static const char *const heads[] = {"NAME",  "VERSION",  "GENERATION",  "ACTIVE",
-                                        "STATE", "POSITION", "LAG",         "BLOCKED",
-                                        "VIEWS", "FAILURES", "QUARANTINED", "DIGEST"};
-    cli_table table = CLI_TABLE_INIT(heads, 12, 0x7E6);
+    const ef_projection *p = item;
 
-    for (size_t i = 0; i < count; i++) {
-        const ef_projection *p = &items[i];
-        char lag[80], blocked[80];
-        events_text(p->lag_events, p->lag_us, lag);
-        events_text(p->blocked_events, p->blocked_us, blocked);
-        cli_table_text(&table, p->name);
-        cli_table_int(&table, p->version);
-        cli_table_int(&table, p->generation);
-        cli_table_text(&table, p->active ? EF_STR("yes") : EF_STR("no"));
-        cli_table_text(&table, p->state);
-        cli_table_int(&table, p->position);
-        cli_table_text(&table, ef_str_from(lag));
-        cli_table_text(&table, ef_str_from(blocked));
-        cli_table_int(&table, p->views);
-        cli_table_int(&table, p->failures);
-        cli_table_int(&table, p->quarantined);
-        cli_table_text(&table, ef_str_from(p->digest));
-    }
-    (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
+    add_events(out, p->lag_events, p->lag_us);
 }
 
-void cli_print_projection(cli *c, const ef_projection *projection)
+static void add_blocked(ef__buf *out, const void *item)
 {
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
+    const ef_projection *p = item;
 
-    if (c->format == CLI_TABLE) {
-        table_projections(c, projection, 1);
-        return;
-    }
-    ef__projection_write(&w, projection);
-    ef__buf_add_char(&c->out, '\n');
+    add_events(out, p->blocked_events, p->blocked_us);
 }
+
+static void write_projection(ef__json_writer *w, const void *item)
+{
+    ef__projection_write(w, item);
+}
+
+const cli_listing cli_projection_listing = {
+    .shape = &ef__shape_projection,
+    .more = &ef__shape_projection_more,
+    .columns = CLI_COLUMNS(CLI_COLUMN("NAME", "name"), CLI_COLUMN("VERSION", "version"),
+                           CLI_COLUMN("GENERATION", "generation"), CLI_COLUMN("ACTIVE", "routed"),
+                           CLI_COLUMN("STATE", "state"), CLI_COLUMN("POSITION", "position"),
+                           CLI_COLUMN("LAG", NULL, .text = add_lag, .right = true),
+                           CLI_COLUMN("BLOCKED", NULL, .text = add_blocked, .right = true),
+                           CLI_COLUMN("VIEWS", "views"), CLI_COLUMN("FAILURES", "failures"),
+                           CLI_COLUMN("QUARANTINED", "quarantined"),
+                           CLI_COLUMN("DIGEST", "digest", .none = "")),
+    .write = write_projection,
+    .empty = "no projections; deploy one: everfold projection deploy FILE",
+};
 
 /* Prints a failure as text: event, attempts and time, then the reason. `indent` precedes each line.
  */
@@ -108,87 +99,43 @@ const char *cli_projection_hint(ef_status status)
                                   : NULL;
 }
 
-int cli_show_projection(cli *c, ef_str name)
+ef_status cli_show_projection(cli *c, ef_str name, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_projection_list list = {0};
-    ef_status st = cli_projection_ls(c, name, &list, &err);
-    int rc = st == EF_OK ? 0 : cli_fail(c, &err, cli_projection_hint(st));
+    ef_status st = cli_projection_ls(c, name, &list, err);
 
-    if (rc == 0)
-        cli_print_projection(c, &list.items[0]);
+    if (st == EF_OK)
+        cli_print_item(c, &cli_projection_listing, &list.items[0]);
     EF_RELEASE(&list);
-    return rc;
+    return st;
 }
 
-static void print_list(cli *c, const ef_projection_list *found)
+static ef_status list_projections(cli *c, ef_error *err)
 {
-    cli_list list = {.lines = c->format == CLI_NDJSON};
-
-    for (size_t i = 0; i < found->count; i++) {
-        ef__json_writer w = EF__JSON_WRITER(&c->out);
-        cli_list_next(c, &list);
-        ef__projection_write(&w, &found->items[i]);
-        (void)cli_list_item_end(c, &list);
-    }
-    cli_list_end(c, &list);
-}
-
-static int run_ls(cli *c)
-{
-    ef_error err = EF_ERROR_INIT;
     ef_projection_list found = {0};
-    int rc = cli_engine_need(c, true);
+    ef_status st = cli_projection_ls(c, EF_STR(""), &found, err);
 
-    if (rc != 0)
-        return rc;
-    if (cli_projection_ls(c, EF_STR(""), &found, &err) != EF_OK)
-        rc = cli_fail(c, &err, NULL);
-    else if (c->format != CLI_TABLE)
-        print_list(c, &found);
-    else if (found.count == 0)
-        cli_say(c, "no projections; deploy one: everfold projection deploy FILE");
-    else
-        table_projections(c, found.items, found.count);
+    if (st == EF_OK)
+        cli_print_list(c, &cli_projection_listing, found.items, found.count);
     EF_RELEASE(&found);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_projection_ls = {
     .name = "projection ls",
     .summary = "list projections: state, position, lag, failures",
     .example = "everfold projection ls -o json",
-    .run = run_ls,
+    .stores = CLI_ENGINE_READ,
+    .call = list_projections,
 };
 
 #define FAILURES_SHOWN 5
+#define WIDTH 12 /* of the names of fields */
 
-static void add_line(cli *c, const char *name, ef_str value)
-{
-    ef__buf_printf(&c->out, "%-12s", name);
-    cli_escape(&c->out, value);
-    ef__buf_add_char(&c->out, '\n');
-}
-
-static void add_int_line(cli *c, const char *name, int64_t value)
-{
-    ef__buf_printf(&c->out, "%-12s%" PRId64 "\n", name, value);
-}
-
-/* Prints the program line by line: line breaks stay, control characters are escaped. */
 static void add_program(cli *c, ef_str text)
 {
     ef__buf_add_text(&c->out, "program\n");
-    while (text.len > 0) {
-        const char *end = memchr(text.ptr, '\n', text.len);
-        size_t length = end ? (size_t)(end - text.ptr) : text.len;
-        ef__buf_add_text(&c->out, length > 0 ? "    " : "");
-        cli_escape(&c->out, (ef_str){text.ptr, length});
-        ef__buf_add_char(&c->out, '\n');
-        length += end ? 1 : 0;
-        text.ptr += length;
-        text.len -= length;
-    }
+    cli_escape_lines(&c->out, text, "    ");
 }
 
 /* Prints the latest open failures only. */
@@ -197,16 +144,13 @@ static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
     ef_failure_list list = {0};
     ef_status st = EF_OK;
 
-    add_int_line(c, "failures", p->failures);
+    cli_line_int(c, WIDTH, "failures", p->failures);
     if (p->failures > 0)
         st = cli_projection_failures(c, p->name, false, FAILURES_SHOWN, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         show_failure(c, &list.items[i], "            ");
-    if (st == EF_OK && (size_t)p->failures > list.count) {
-        ef__buf_add_text(&c->out, "            all of them: everfold projection failures ");
-        cli_escape(&c->out, p->name);
-        ef__buf_add_char(&c->out, '\n');
-    }
+    if (st == EF_OK && (size_t)p->failures > list.count)
+        cli_line(c, 0, "            all of them: everfold projection failures ", p->name);
     EF_RELEASE(&list);
     return st;
 }
@@ -234,27 +178,28 @@ static ef_status write_lines(cli *c, const ef_projection *p, ef_error *err)
 {
     ef_status st;
 
-    add_line(c, "name", p->name);
-    add_int_line(c, "version", p->version);
-    add_int_line(c, "generation", p->generation);
-    add_line(c, "order", p->by_log ? EF_STR("log") : EF_STR("stream"));
-    add_line(c, "state", p->state);
-    add_line(c, "on error", p->skips_errors ? EF_STR("skip") : EF_STR("stop"));
+    cli_line(c, WIDTH, "name", p->name);
+    cli_line_int(c, WIDTH, "version", p->version);
+    cli_line_int(c, WIDTH, "generation", p->generation);
+    cli_line(c, WIDTH, "order", p->by_log ? EF_STR("log") : EF_STR("stream"));
+    cli_line(c, WIDTH, "state", p->state);
+    cli_line(c, WIDTH, "on error", p->skips_errors ? EF_STR("skip") : EF_STR("stop"));
     if (p->no_function)
-        add_line(c, "", EF_STR("not available: its C function is not registered in this process"));
-    add_int_line(c, "position", p->position);
-    ef__buf_printf(&c->out, "%-12s%" PRId64 " event%s, %.3f s\n", "lag", p->lag_events,
+        cli_line(c, WIDTH, "",
+                 EF_STR("not available: its C function is not registered in this process"));
+    cli_line_int(c, WIDTH, "position", p->position);
+    ef__buf_printf(&c->out, "%-*s%" PRId64 " event%s, %.3f s\n", WIDTH, "lag", p->lag_events,
                    cli_plural(p->lag_events), (double)p->lag_us / 1e6);
     if (p->blocked_streams)
-        ef__buf_printf(&c->out, "%-12s%" PRId64 " event%s of %" PRId64 " %s%s, %.3f s\n", "blocked",
-                       p->blocked_events, cli_plural(p->blocked_events), p->blocked_streams,
-                       p->by_log ? "tenant" : "stream", cli_plural(p->blocked_streams),
-                       (double)p->blocked_us / 1e6);
-    add_int_line(c, "views", p->views);
-    add_line(c, "digest", ef_str_from(p->digest));
-    add_int_line(c, "unaccounted", p->unaccounted);
+        ef__buf_printf(&c->out, "%-*s%" PRId64 " event%s of %" PRId64 " %s%s, %.3f s\n", WIDTH,
+                       "blocked", p->blocked_events, cli_plural(p->blocked_events),
+                       p->blocked_streams, p->by_log ? "tenant" : "stream",
+                       cli_plural(p->blocked_streams), (double)p->blocked_us / 1e6);
+    cli_line_int(c, WIDTH, "views", p->views);
+    cli_line(c, WIDTH, "digest", ef_str_from(p->digest));
+    cli_line_int(c, WIDTH, "unaccounted", p->unaccounted);
     st = add_failures(c, p, err);
-    add_int_line(c, "quarantined", p->quarantined);
+    cli_line_int(c, WIDTH, "quarantined", p->quarantined);
     if (st == EF_OK)
         st = add_scopes(c, p, err);
     add_program(c, p->program);
@@ -274,27 +219,21 @@ static ef_status write_json(cli *c, const ef_projection *p, ef_error *err)
         shown.scope_count = one.count;
     }
     if (st == EF_OK)
-        cli_print_projection(c, &shown);
+        cli_print_item(c, &cli_projection_listing, &shown);
     EF_RELEASE(&one);
     return st;
 }
 
-static int run_show(cli *c)
+static ef_status show_projection(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_projection_list found = {0};
-    int rc = cli_engine_need(c, true);
+    ef_status st = cli_projection_ls(c, ef_str_from(c->arguments[0]), &found, err);
 
-    if (rc != 0)
-        return rc;
-    ef_status st = cli_projection_ls(c, ef_str_from(c->arguments[0]), &found, &err);
     if (st == EF_OK)
-        st = c->format == CLI_TABLE ? write_lines(c, &found.items[0], &err)
-                                    : write_json(c, &found.items[0], &err);
-    if (st != EF_OK)
-        rc = cli_fail(c, &err, cli_projection_hint(st));
+        st = c->format == CLI_TABLE ? write_lines(c, &found.items[0], err)
+                                    : write_json(c, &found.items[0], err);
     EF_RELEASE(&found);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_projection_show = {
@@ -307,19 +246,10 @@ const cli_command cli_cmd_projection_show = {
         "one for each tenant that is blocked by an event that failed. --tenant shows the scope\n"
         "of one tenant.",
     .example = "everfold projection show customer_orders",
-    .run = run_show,
+    .stores = CLI_ENGINE_READ,
+    .call = show_projection,
+    .hint = cli_projection_hint,
 };
-
-#define LIMIT_DEFAULT 100
-#define LIMIT_MAX 10000
-
-static void write_failure(ef__json_writer *w, ef_str projection, const ef_failure *f)
-{
-    ef__json_open(w, '{');
-    ef__json_member_str(w, "projection", projection);
-    ef__shape_members(w, &ef__shape_failure, f);
-    ef__json_close(w, '}');
-}
 
 static void print_failures(cli *c, ef_str projection, const ef_failure_list *found)
 {
@@ -328,7 +258,10 @@ static void print_failures(cli *c, ef_str projection, const ef_failure_list *fou
     for (size_t i = 0; i < found->count; i++) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
         cli_list_next(c, &list);
-        write_failure(&w, projection, &found->items[i]);
+        ef__json_open(&w, '{');
+        ef__json_member_str(&w, "projection", projection);
+        ef__shape_members(&w, &ef__shape_failure, &found->items[i]);
+        ef__json_close(&w, '}');
         (void)cli_list_item_end(c, &list);
     }
     cli_list_end(c, &list);
@@ -342,33 +275,27 @@ static void print_text(cli *c, const ef_failure_list *found)
         cli_say(c, cli_has(c, "all") ? "no failures" : "no open failures");
 }
 
-static int run_failures(cli *c)
+static ef_status list_failures(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_failure_list found = {0};
     ef_str name = ef_str_from(c->arguments[0]);
-    int64_t limit = LIMIT_DEFAULT;
-    ef_status st = cli_number(c, "limit", 1, LIMIT_MAX, &limit, &err);
-    int rc = st == EF_OK ? cli_engine_need(c, true) : cli_fail(c, &err, NULL);
+    ef_status st = cli_projection_failures(c, name, cli_has(c, "all"), (size_t)cli_int(c, "limit"),
+                                           &found, err);
 
-    if (rc != 0)
-        return rc;
-    st = cli_projection_failures(c, name, cli_has(c, "all"), (size_t)limit, &found, &err);
-    if (st != EF_OK)
-        rc = cli_fail(c, &err, cli_projection_hint(st));
-    else if (c->format == CLI_TABLE)
+    if (st == EF_OK && c->format == CLI_TABLE)
         print_text(c, &found);
-    else
+    else if (st == EF_OK)
         print_failures(c, name, &found);
     EF_RELEASE(&found);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_projection_failures = {
     .name = "projection failures",
     .summary = "list the events that a projection failed on, newest first",
-    .options = CLI_OPTIONS({"all", 0, NULL, NULL, NULL, "include resolved failures"},
-                           {"limit", 0, "N", NULL, NULL, "at most N failures (default 100)"}),
+    .options =
+        CLI_OPTIONS(CLI_FLAG("all", "include resolved failures"),
+                    CLI_INT("limit", "N", 1, 10000, 100, "at most N failures (default 100)")),
     .arguments = CLI_NAME("projection"),
     .more =
         "A failure is open until its event is applied or skipped. The rows to act on are listed\n"
@@ -379,31 +306,25 @@ const cli_command cli_cmd_projection_failures = {
         "until you rebuild the projection (projection rebuild) or accept the event (outbox\n"
         "skip). With the right journal restored, requeue it.",
     .example = "everfold projection failures customer_orders --all",
-    .run = run_failures,
+    .stores = CLI_ENGINE_READ,
+    .call = list_failures,
+    .hint = cli_projection_hint,
 };
 
-static int set_paused(cli *c, bool paused)
+static ef_status pause_projection(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_str name = ef_str_from(c->arguments[0]);
-    ef_status st;
-    int rc = cli_engine_need(c, false);
+    ef_status st = cli_projection_pause(c, name, cli_actor(c), cli_reason(c), err);
 
-    if (rc != 0)
-        return rc;
-    st = paused ? cli_projection_pause(c, name, cli_actor(c), cli_reason(c), &err)
-                : cli_projection_resume(c, name, cli_actor(c), cli_reason(c), &err);
-    return st == EF_OK ? cli_show_projection(c, name) : cli_fail(c, &err, cli_projection_hint(st));
+    return st == EF_OK ? cli_show_projection(c, name, err) : st;
 }
 
-static int run_pause(cli *c)
+static ef_status resume_projection(cli *c, ef_error *err)
 {
-    return set_paused(c, true);
-}
+    ef_str name = ef_str_from(c->arguments[0]);
+    ef_status st = cli_projection_resume(c, name, cli_actor(c), cli_reason(c), err);
 
-static int run_resume(cli *c)
-{
-    return set_paused(c, false);
+    return st == EF_OK ? cli_show_projection(c, name, err) : st;
 }
 
 const cli_command cli_cmd_projection_pause = {
@@ -413,7 +334,9 @@ const cli_command cli_cmd_projection_pause = {
     .arguments = CLI_NAME("projection"),
     .more = "Its events stay queued. To continue: everfold projection resume NAME",
     .example = "everfold projection pause customer_orders",
-    .run = run_pause,
+    .stores = CLI_ENGINE,
+    .call = pause_projection,
+    .hint = cli_projection_hint,
 };
 
 const cli_command cli_cmd_projection_resume = {
@@ -423,7 +346,9 @@ const cli_command cli_cmd_projection_resume = {
     .arguments = CLI_NAME("projection"),
     .more = "It continues where it stopped. Failed scopes are retried at once.",
     .example = "everfold projection resume customer_orders",
-    .run = run_resume,
+    .stores = CLI_ENGINE,
+    .call = resume_projection,
+    .hint = cli_projection_hint,
 };
 
 #define TIMEOUT_MS_DEFAULT 30000
@@ -489,37 +414,33 @@ static ef_status wait_for(cli *c, ef_str name, int64_t position, int64_t timeout
     }
 }
 
-static int run_wait(cli *c)
+static ef_status wait_for_projection(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_head head = {0};
-    int64_t position = -1, timeout_ms = TIMEOUT_MS_DEFAULT;
-    ef_status st = cli_number(c, "position", 0, INT64_MAX, &position, &err);
+    ef_str name = ef_str_from(c->arguments[0]);
+    ef_head head = {.position = cli_int(c, "position")};
+    ef_status st = EF_OK;
 
-    if (st == EF_OK)
-        st = cli_duration(c, "timeout", &timeout_ms, &err);
-    int rc = st == EF_OK ? cli_engine_need(c, true) : cli_fail(c, &err, NULL);
-    if (rc != 0)
-        return rc;
     cli_stop_on_signals();
-    if (position < 0) {
-        st = cli_head(c, &head, &err);
-        position = head.position;
-    }
+    if (!cli_has(c, "position"))
+        st = cli_head(c, &head, err);
     if (st == EF_OK)
-        st = wait_for(c, ef_str_from(c->arguments[0]), position, timeout_ms, &err);
-    if (st == EF_OK)
-        return cli_show_projection(c, ef_str_from(c->arguments[0]));
-    return cli_fail(c, &err, st == EF_NOT_FOUND ? cli_projection_hint(st) : cli_view_hint(st));
+        st = wait_for(c, name, head.position, cli_int(c, "timeout"), err);
+    return st == EF_OK ? cli_show_projection(c, name, err) : st;
+}
+
+static const char *wait_hint(ef_status status)
+{
+    return status == EF_NOT_FOUND ? cli_projection_hint(status) : cli_view_hint(status);
 }
 
 const cli_command cli_cmd_projection_wait = {
     .name = "projection wait",
     .summary = "wait until a projection has reached a position",
-    .options = CLI_OPTIONS(
-        {"position", 0, "P", NULL, NULL,
-         "wait for this position (default: the current head of the journal)"},
-        {"timeout", 0, "D", NULL, NULL, "give up after this time: 500ms, 10s (default 30s)"}),
+    .options =
+        CLI_OPTIONS(CLI_INT("position", "P", 0, INT64_MAX, 0,
+                            "wait for this position (default: the current head of the journal)"),
+                    CLI_DURATION("timeout", "D", TIMEOUT_MS_DEFAULT,
+                                 "give up after this time: 500ms, 10s (default 30s)")),
     .arguments = CLI_NAME("projection"),
     .more =
         "The command only waits; workers do the work (everfold work). With --tenant it waits\n"
@@ -527,120 +448,117 @@ const cli_command cli_cmd_projection_wait = {
         "4, without waiting, if the tenant of a log-ordered projection is blocked by an event\n"
         "that failed.",
     .example = "everfold projection wait customer_orders --timeout 10s",
-    .run = run_wait,
+    .stores = CLI_ENGINE_READ,
+    .call = wait_for_projection,
+    .hint = wait_hint,
 };
 
-/* Reads --version or --generation; one of them is required. 0, or the exit code. */
-static int read_generation(cli *c, ef_generation_choice *out)
+static ef_generation_choice read_choice(const cli *c)
 {
-    ef_error err = EF_ERROR_INIT;
-    int64_t version = 0, generation = 0;
-    ef_status st = cli_number(c, "version", 1, INT32_MAX, &version, &err);
-
-    if (st == EF_OK)
-        st = cli_number(c, "generation", 1, INT32_MAX, &generation, &err);
-    if (st != EF_OK)
-        return cli_fail(c, &err, NULL);
-    if (!version == !generation)
-        return cli_usage(c, "%s needs either --version or --generation", c->command->name);
-    *out = (ef_generation_choice){.projection = ef_str_from(c->arguments[0]),
-                                  .version = (int32_t)version,
-                                  .generation = (int32_t)generation,
-                                  .actor = cli_actor(c),
-                                  .reason = cli_reason(c)};
-    return 0;
-}
-
-/* Reads --max-lag and opens the engine: 0, or the exit code. */
-static int open_for_switch(cli *c, ef_generation_choice *choice)
-{
-    ef_error err = EF_ERROR_INIT;
-
-    if (cli_number(c, "max-lag", 0, INT64_MAX, &choice->lag_max, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    return cli_engine_need(c, false);
-}
-
-static int show_result(cli *c, const ef_generation_choice *choice, ef_status st,
-                       const ef_error *err)
-{
-    return st == EF_OK ? cli_show_projection(c, choice->projection)
-                       : cli_fail(c, err, "see: everfold projection ls");
-}
-
-static int run_switch(cli *c)
-{
-    ef_error err = EF_ERROR_INIT;
-    ef_generation_choice choice;
-    int rc = read_generation(c, &choice);
-
-    if (rc == 0)
-        rc = open_for_switch(c, &choice);
-    return rc == 0 ? show_result(c, &choice, cli_projection_switch(c, &choice, &err), &err) : rc;
-}
-
-static int run_rollback(cli *c)
-{
-    ef_error err = EF_ERROR_INIT;
-    ef_generation_choice choice = {
+    return (ef_generation_choice){
         .projection = ef_str_from(c->arguments[0]), .actor = cli_actor(c), .reason = cli_reason(c)};
-    int rc = open_for_switch(c, &choice);
-
-    return rc == 0 ? show_result(c, &choice, cli_projection_rollback(c, &choice, &err), &err) : rc;
 }
 
-static int run_retire(cli *c)
+/* One of --version and --generation is required. */
+static ef_status check_generation(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_generation_choice choice;
-    int64_t count = 0;
-    ef_status st;
-    int rc = read_generation(c, &choice);
+    return !cli_int(c, "version") == !cli_int(c, "generation")
+               ? cli_refuse(c, err, "%s needs either --version or --generation", c->command->name)
+               : EF_OK;
+}
 
-    if (rc == 0)
-        rc = cli_engine_need(c, false);
-    if (rc != 0)
-        return rc;
-    st = cli_projection_retire(c, &choice, &count, &err);
-    if (st == EF_OK)
-        cli_say(c, "removed %" PRId64 " generation%s", count, cli_plural(count));
-    return show_result(c, &choice, st, &err);
+static ef_generation_choice read_generation(const cli *c)
+{
+    ef_generation_choice choice = read_choice(c);
+
+    choice.version = (int32_t)cli_int(c, "version");
+    choice.generation = (int32_t)cli_int(c, "generation");
+    return choice;
+}
+
+static const char *choice_hint(ef_status status)
+{
+    (void)status;
+    return "see: everfold projection ls";
+}
+
+static ef_status switch_projection(cli *c, ef_error *err)
+{
+    ef_generation_choice choice = read_generation(c);
+    ef_status st;
+
+    choice.lag_max = cli_int(c, "max-lag");
+    st = cli_projection_switch(c, &choice, err);
+    return st == EF_OK ? cli_show_projection(c, choice.projection, err) : st;
+}
+
+static ef_status roll_back_projection(cli *c, ef_error *err)
+{
+    ef_generation_choice choice = read_choice(c);
+    ef_status st;
+
+    choice.lag_max = cli_int(c, "max-lag");
+    st = cli_projection_rollback(c, &choice, err);
+    return st == EF_OK ? cli_show_projection(c, choice.projection, err) : st;
+}
+
+static ef_status retire_projection(cli *c, ef_error *err)
+{
+    ef_generation_choice choice = read_generation(c);
+    int64_t count = 0;
+    ef_status st = cli_projection_retire(c, &choice, &count, err);
+
+    if (st != EF_OK)
+        return st;
+    cli_say(c, "removed %" PRId64 " generation%s", count, cli_plural(count));
+    return cli_show_projection(c, choice.projection, err);
 }
 
 const cli_command cli_cmd_projection_switch = {
     .name = "projection switch",
     .summary = "switch queries to another version or generation, atomically",
     .options = CLI_OPTIONS(
-        {"version", 0, "N", NULL, NULL, "to the newest generation of this version"},
-        {"generation", 0, "N", NULL, NULL, "to this generation"},
-        {"max-lag", 0, "EVENTS", NULL, NULL, "allow a lag of N events (default 0)"}, CLI_REASON),
+        CLI_INT("version", "N", 1, INT32_MAX, 0, "to the newest generation of this version"),
+        CLI_INT("generation", "N", 1, INT32_MAX, 0, "to this generation"),
+        CLI_INT("max-lag", "EVENTS", 0, INT64_MAX, 0, "allow a lag of N events (default 0)"),
+        CLI_REASON),
     .arguments = CLI_NAME("projection"),
     .more = "To go back: everfold projection rollback NAME",
     .example = "everfold projection rebuild customer_orders --no-switch --wait && "
                "everfold projection switch customer_orders --generation 2",
-    .run = run_switch,
+    .check = check_generation,
+    .stores = CLI_ENGINE,
+    .call = switch_projection,
+    .hint = choice_hint,
 };
 
 const cli_command cli_cmd_projection_rollback = {
     .name = "projection rollback",
     .summary = "switch queries back to the previously active generation",
     .options = CLI_OPTIONS(
-        {"max-lag", 0, "EVENTS", NULL, NULL, "allow a lag of N events (default 0)"}, CLI_REASON),
+        CLI_INT("max-lag", "EVENTS", 0, INT64_MAX, 0, "allow a lag of N events (default 0)"),
+        CLI_REASON),
     .arguments = CLI_NAME("projection"),
     .example = "everfold projection rebuild customer_orders --wait && "
                "everfold projection rollback customer_orders --reason 'totals are off'",
-    .run = run_rollback,
+    .stores = CLI_ENGINE,
+    .call = roll_back_projection,
+    .hint = choice_hint,
 };
 
 const cli_command cli_cmd_projection_retire = {
     .name = "projection retire",
     .summary = "remove a version or generation that is not active",
-    .options = CLI_OPTIONS(
-        {"version", 0, "N", NULL, NULL, "all generations of this version that are not active"},
-        {"generation", 0, "N", NULL, NULL, "this generation"}, CLI_REASON),
+    .options =
+        CLI_OPTIONS(CLI_INT("version", "N", 1, INT32_MAX, 0,
+                            "all generations of this version that are not active"),
+                    CLI_INT("generation", "N", 1, INT32_MAX, 0, "this generation"), CLI_REASON),
     .arguments = CLI_NAME("projection"),
     .more = "Its views are deleted. The events stay, so it can be deployed again.",
     .example = "everfold projection rebuild customer_orders --wait && "
                "everfold projection retire customer_orders --generation 1",
-    .run = run_retire,
+    .check = check_generation,
+    .stores = CLI_ENGINE,
+    .call = retire_projection,
+    .hint = choice_hint,
 };

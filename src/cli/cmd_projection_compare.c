@@ -5,6 +5,7 @@
 #include "fold_test.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #define VIEW_MAX (16 * 1024 * 1024)
 
@@ -59,40 +60,21 @@ static void print_difference(showing *s, const ef_difference *d)
         (void)cli_json_diff(left, right, print_place, s);
 }
 
-static void write_side(ef__json_writer *w, const char *key, ef_str data)
-{
-    ef__json_member_raw(w, key, data);
-}
-
 static bool report_difference(void *context, const ef_difference *d)
 {
     showing *s = context;
-    ef__json_writer *w = &s->writer;
 
     if (s->shown++ >= s->limit)
         return true; /* not shown, but counted */
-    if (s->c->format == CLI_TABLE) {
+    if (s->c->format == CLI_TABLE)
         print_difference(s, d);
-        return cli_flush_some(s->c);
-    }
-    ef__json_open(w, '{');
-    ef__json_member_str(w, "tenant", d->tenant);
-    ef__json_member_str(w, "view_id", d->view_id);
-    write_side(w, "left", d->left);
-    write_side(w, "right", d->right);
-    ef__json_close(w, '}');
+    else
+        ef__shape_write(&s->writer, &ef__shape_difference, d);
     return cli_flush_some(s->c);
-}
-
-static void add_count(ef__json_writer *w, const char *key, int64_t value)
-{
-    ef__json_member_int(w, key, value);
 }
 
 static void report_counts(showing *s, const ef_diff *diff)
 {
-    ef__json_writer *w = &s->writer;
-
     if (s->c->format == CLI_TABLE) {
         ef__buf_printf(&s->c->out,
                        "%" PRId64 " view%s: %" PRId64 " differ, %" PRId64 " only left, %" PRId64
@@ -101,48 +83,46 @@ static void report_counts(showing *s, const ef_diff *diff)
                        diff->right_only);
         return;
     }
-    ef__json_close(w, ']');
-    add_count(w, "views", diff->views);
-    add_count(w, "different", diff->different);
-    add_count(w, "left_only", diff->left_only);
-    add_count(w, "right_only", diff->right_only);
-    ef__json_close(w, '}');
+    ef__json_close(&s->writer, ']');
+    ef__shape_members(&s->writer, &ef__shape_diff, diff);
+    ef__json_close(&s->writer, '}');
     ef__buf_add_char(&s->c->out, '\n');
 }
 
 /* "1,2" */
-static int parse_pair(cli *c, const char *name, int32_t out[2])
+static ef_status parse_pair(cli *c, const char *name, int32_t out[2], ef_error *err)
 {
     const char *text = cli_value(c, name), *comma = text ? strchr(text, ',') : NULL;
-    ef_error err = EF_ERROR_INIT;
     char first[24];
-    int64_t a, b;
+    int64_t a = 0, b = 0;
+    ef_status st;
 
     if (!comma || (size_t)(comma - text) >= sizeof first)
-        return cli_usage(c, "--%s needs two numbers: 1,2", name);
-    memcpy(first, text, (size_t)(comma - text));
-    first[comma - text] = '\0';
-    if (cli_number_parse(name, first, 1, INT32_MAX, &a, &err) != EF_OK ||
-        cli_number_parse(name, comma + 1, 1, INT32_MAX, &b, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
+        return cli_refuse(c, err, "--%s needs two numbers: 1,2", name);
+    (void)snprintf(first, sizeof first, "%.*s", (int)(comma - text), text);
+    st = cli_number_parse(name, first, 1, INT32_MAX, &a, err);
+    if (st == EF_OK)
+        st = cli_number_parse(name, comma + 1, 1, INT32_MAX, &b, err);
     out[0] = (int32_t)a;
     out[1] = (int32_t)b;
-    return 0;
+    return st;
 }
 
-static int parse_sides(cli *c, ef_generation_choice routes[2])
+static ef_status parse_sides(cli *c, ef_generation_choice routes[2], ef_error *err)
 {
     bool versions = cli_has(c, "versions");
+    const char *name = versions ? "versions" : "generations";
     int32_t pair[2];
+    ef_status st;
 
     if (versions == cli_has(c, "generations"))
-        return cli_usage(c, "projection diff needs either --versions or --generations");
-    int rc = parse_pair(c, versions ? "versions" : "generations", pair);
-    for (int i = 0; rc == 0 && i < 2; i++)
+        return cli_refuse(c, err, "projection diff needs either --versions or --generations");
+    st = parse_pair(c, name, pair, err);
+    for (int i = 0; st == EF_OK && i < 2; i++)
         routes[i] = (ef_generation_choice){.projection = ef_str_from(c->arguments[0]),
                                            .version = versions ? pair[i] : 0,
                                            .generation = versions ? 0 : pair[i]};
-    return rc;
+    return st;
 }
 
 /* Warns if a side misses events: the differences may come from these and not from the programs. */
@@ -187,53 +167,56 @@ static const char *diff_hint(ef_status status)
     return "see: everfold projection ls";
 }
 
-static int run_diff(cli *c)
+static ef_status check_diff(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
+    ef_generation_choice routes[2];
+
+    return parse_sides(c, routes, err);
+}
+
+static ef_status diff_projection(cli *c, ef_error *err)
+{
     showing s = {.c = c,
                  .arena = EF__ARENA_INIT(4 * VIEW_MAX),
                  .writer = EF__JSON_WRITER(&c->out),
-                 .limit = 20};
+                 .limit = cli_int(c, "limit")};
     ef_generation_choice routes[2];
     ef_diff diff;
-    int rc = parse_sides(c, routes);
+    ef_status st = parse_sides(c, routes, err);
 
-    if (rc == 0 && cli_number(c, "limit", 0, INT64_MAX, &s.limit, &err) != EF_OK)
-        rc = cli_fail(c, &err, NULL);
-    if (rc == 0)
-        rc = cli_engine_need(c, true);
-    if (rc != 0)
-        return rc;
     if (c->format != CLI_TABLE) {
         ef__json_open(&s.writer, '{');
         ef__json_member_open(&s.writer, "differences", '[');
     }
-    if (cli_projection_diff(c, &routes[0], &routes[1], report_difference, &s, &diff, &err) ==
-        EF_OK) {
+    if (st == EF_OK)
+        st = cli_projection_diff(c, &routes[0], &routes[1], report_difference, &s, &diff, err);
+    if (st == EF_OK) {
         report_counts(&s, &diff);
-        rc = diff.different || diff.left_only || diff.right_only ? 1 : 0;
-        if (rc != 0)
+        c->exit_code = diff.different || diff.left_only || diff.right_only ? 1 : 0;
+        if (c->exit_code != 0)
             warn_sides(c, routes);
     } else {
         ef__buf_reset(&c->out);
-        rc = cli_fail(c, &err, diff_hint(err.status));
     }
     ef__arena_release(&s.arena);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_projection_diff = {
     .name = "projection diff",
     .summary = "compare the views of two versions or generations",
-    .options = CLI_OPTIONS({"versions", 0, "A,B", NULL, NULL,
-                            "two versions; the newest generation of each is compared"},
-                           {"generations", 0, "A,B", NULL, NULL, "two generations"},
-                           {"limit", 0, "N", NULL, NULL, "differences to show (default 20)"}),
+    .options = CLI_OPTIONS(
+        CLI_TEXT("versions", "A,B", "two versions; the newest generation of each is compared"),
+        CLI_TEXT("generations", "A,B", "two generations"),
+        CLI_INT("limit", "N", 0, INT64_MAX, 20, "differences to show (default 20)")),
     .arguments = CLI_NAME("projection"),
     .more = "The exit code is 1 if they differ.",
     .example = "everfold projection rebuild customer_orders --wait && "
                "everfold projection diff customer_orders --generations 1,2",
-    .run = run_diff,
+    .check = check_diff,
+    .stores = CLI_ENGINE_READ,
+    .call = diff_projection,
+    .hint = diff_hint,
 };
 
 static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
@@ -262,48 +245,47 @@ static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
     ef__buf_add_char(&c->out, '\n');
 }
 
-static int verify_projection(cli *c, ef_run_list *runs)
+static ef_status report_verification(cli *c, const ef_run *run, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_verdict v;
-    int rc = cli_run_drive(c, runs);
+    ef_status st = ef_run_verdict(run, &v, err);
 
-    if (rc != 0)
-        return rc;
-    if (ef_run_verdict(&runs->items[0], &v, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    print_verdict(c, &runs->items[0], &v);
-    if (v.differences == 0)
-        return 0;
-    cli_say(c, "rebuild it: everfold projection rebuild %s", c->arguments[0]);
-    return 1;
+    if (st != EF_OK)
+        return st;
+    print_verdict(c, run, &v);
+    if (v.differences) {
+        cli_say(c, "rebuild it: everfold projection rebuild %s", c->arguments[0]);
+        c->exit_code = 1;
+    }
+    return EF_OK;
 }
 
-static int run_verify(cli *c)
+static ef_status verify_projection(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_run_list runs = {0};
-    int rc = cli_engine_need(c, false);
-
-    if (rc != 0)
-        return rc;
     ef_status st = cli_projection_verify(c, ef_str_from(c->arguments[0]), cli_actor(c),
-                                         cli_reason(c), &runs, &err);
-    rc = st == EF_OK ? verify_projection(c, &runs) : cli_fail(c, &err, cli_projection_hint(st));
+                                         cli_reason(c), &runs, err);
+
+    if (st == EF_OK)
+        st = cli_run_drive(c, &runs, err);
+    if (st == EF_OK && c->exit_code == 0)
+        st = report_verification(c, &runs.items[0], err);
     EF_RELEASE(&runs);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_projection_verify = {
     .name = "projection verify",
     .summary = "compare every view with a side build from the journal; exit code 1 on drift",
-    .options = CLI_OPTIONS({"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"}),
+    .options = CLI_OPTIONS(CLI_TEXT("reason", "TEXT", "reason, recorded with the run")),
     .arguments = CLI_NAME("projection"),
     .more =
         "Live work continues meanwhile. The side build is removed afterwards. The exit code is\n"
         "1 if a view differs from the result of folding the events.",
     .example = "everfold projection verify customer_orders",
-    .run = run_verify,
+    .stores = CLI_ENGINE,
+    .call = verify_projection,
+    .hint = cli_projection_hint,
 };
 
 /* Explains what to do with a new generation that was not activated. */
@@ -323,39 +305,51 @@ static void explain_differences(cli *c, const ef_run *run, const ef_verdict *v)
             EF_STR_ARG(run->projection), (int)v->built);
 }
 
-/* Returns the exit code: 1 if differences prevented the switch. */
-static int report_verdict(cli *c, const ef_run *run)
+/* Differences that prevented the switch set the exit code. */
+static void report_verdict(cli *c, const ef_run *run)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_verdict v;
 
-    if (ef_run_verdict(run, &v, &err) != EF_OK || run->state != EF_RUN_COMPLETED)
-        return 0;
+    if (ef_run_verdict(run, &v, NULL) != EF_OK || run->state != EF_RUN_COMPLETED)
+        return;
     if (v.differences)
         explain_differences(c, run, &v);
     if (v.switched)
         cli_say(c,
                 "generation %d stays; remove it: everfold projection retire %.*s --generation %d",
                 (int)v.generation, EF_STR_ARG(run->projection), (int)v.generation);
-    return v.differences && !v.switched ? 1 : 0;
+    c->exit_code = v.differences && !v.switched ? 1 : 0;
 }
 
-static int finish_rebuild(cli *c, ef_run_list *runs)
+static ef_status finish_rebuild(cli *c, ef_run_list *runs, ef_error *err)
 {
-    int rc = 0;
+    ef_status st = EF_OK;
 
     if (cli_has(c, "wait"))
-        rc = cli_run_drive(c, runs);
+        st = cli_run_drive(c, runs, err);
     else
         cli_say(c, "a worker runs it (everfold work); see: everfold run watch %.*s",
                 EF_STR_ARG(runs->items[0].id));
     cli_print_run(c, &runs->items[0]);
-    return rc == 0 ? report_verdict(c, &runs->items[0]) : rc;
+    if (st == EF_OK && c->exit_code == 0)
+        report_verdict(c, &runs->items[0]);
+    return st;
 }
 
-static int run_rebuild(cli *c)
+static ef_status check_rebuild(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
+    if (cli_has(c, "in-place") + cli_has(c, "no-switch") + cli_has(c, "switch-anyway") > 1)
+        return cli_refuse(c, err, "--in-place, --no-switch and --switch-anyway cannot be combined");
+    if (cli_value(c, "tenant"))
+        return cli_refuse(c, err,
+                          "projection rebuild folds the events of all tenants: --tenant %s cannot "
+                          "be rebuilt alone; omit --tenant",
+                          cli_value(c, "tenant"));
+    return EF_OK;
+}
+
+static ef_status rebuild_projection(cli *c, ef_error *err)
+{
     ef_run_list runs = {0};
     ef_rebuild rebuild = {.projection = ef_str_from(c->arguments[0]),
                           .in_place = cli_has(c, "in-place"),
@@ -363,35 +357,23 @@ static int run_rebuild(cli *c)
                           .switch_anyway = cli_has(c, "switch-anyway"),
                           .actor = cli_actor(c),
                           .reason = cli_reason(c)};
+    ef_status st = cli_projection_rebuild(c, &rebuild, &runs, err);
 
-    if (rebuild.in_place + rebuild.no_switch + rebuild.switch_anyway > 1)
-        return cli_usage(c, "--in-place, --no-switch and --switch-anyway cannot be combined");
-    if (cli_value(c, "tenant"))
-        return cli_usage(c,
-                         "projection rebuild folds the events of all tenants: --tenant %s cannot "
-                         "be rebuilt alone; omit --tenant",
-                         cli_value(c, "tenant"));
-    int rc = cli_engine_need(c, false);
-    if (rc != 0)
-        return rc;
-    if (cli_projection_rebuild(c, &rebuild, &runs, &err) == EF_OK)
-        rc = finish_rebuild(c, &runs);
-    else
-        rc = cli_fail(c, &err, cli_projection_hint(err.status));
+    if (st == EF_OK)
+        st = finish_rebuild(c, &runs, err);
     EF_RELEASE(&runs);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_projection_rebuild = {
     .name = "projection rebuild",
     .summary = "rebuild a projection from all events",
-    .options =
-        CLI_OPTIONS({"wait", 0, NULL, NULL, NULL, "rebuild now and show progress"},
-                    {"in-place", 0, NULL, NULL, NULL,
-                     "replace the active views at once; queries see them grow from empty"},
-                    {"no-switch", 0, NULL, NULL, NULL, "do not make the new generation active"},
-                    {"switch-anyway", 0, NULL, NULL, NULL, "make it active even if views differ"},
-                    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"}),
+    .options = CLI_OPTIONS(
+        CLI_FLAG("wait", "rebuild now and show progress"),
+        CLI_FLAG("in-place", "replace the active views at once; queries see them grow from empty"),
+        CLI_FLAG("no-switch", "do not make the new generation active"),
+        CLI_FLAG("switch-anyway", "make it active even if views differ"),
+        CLI_TEXT("reason", "TEXT", "reason, recorded with the run")),
     .arguments = CLI_NAME("projection"),
     .more = "A new generation is built beside the active one, compared with it, and then becomes\n"
             "the active one atomically; queries never see a partial state. If views differ, the\n"
@@ -400,5 +382,8 @@ const cli_command cli_cmd_projection_rebuild = {
             "projection rollback until it is retired. With --in-place the new generation replaces\n"
             "the old one at once: queries see it grow from empty.",
     .example = "everfold projection rebuild customer_orders --wait",
-    .run = run_rebuild,
+    .check = check_rebuild,
+    .stores = CLI_ENGINE,
+    .call = rebuild_projection,
+    .hint = cli_projection_hint,
 };

@@ -108,86 +108,68 @@ static ef_status refuse_more_blocked(const versions *v, ef_error *err)
                            v->active->blocked_events);
 }
 
-static int switch_hint(cli *c, ef_str name, int32_t generation, const ef_error *err)
+static void set_switch_hint(cli *c, ef_str name, int32_t generation, ef_status status)
 {
-    char hint[512];
-
-    if (err->status == EF_TIMEOUT)
-        (void)snprintf(hint, sizeof hint,
-                       "start a worker (everfold work), then run: everfold projection switch %.*s "
-                       "--generation %d",
-                       EF_STR_ARG(name), (int)generation);
-    else
-        (void)snprintf(hint, sizeof hint,
-                       "see: everfold projection failures %.*s; to switch anyway: everfold "
-                       "projection switch %.*s --generation %d",
-                       EF_STR_ARG(name), EF_STR_ARG(name), (int)generation);
-    return cli_fail(c, err, err->status == EF_TIMEOUT || err->status == EF_CONFLICT ? hint : NULL);
+    if (status == EF_TIMEOUT)
+        cli_hint(c,
+                 "start a worker (everfold work), then run: everfold projection switch %.*s "
+                 "--generation %d",
+                 EF_STR_ARG(name), (int)generation);
+    else if (status == EF_CONFLICT)
+        cli_hint(c,
+                 "see: everfold projection failures %.*s; to switch anyway: everfold "
+                 "projection switch %.*s --generation %d",
+                 EF_STR_ARG(name), EF_STR_ARG(name), (int)generation);
 }
 
 /* Waits until the generation has applied every event that is not blocked, compares it with the
- * active one, switches queries to it unless more of its events are blocked, and prints it. 0, or
- * the exit code. */
-static int switch_over(cli *c, ef_str name, int32_t generation)
+ * active one, switches queries to it unless more of its events are blocked, and prints it. */
+static ef_status switch_over(cli *c, ef_str name, int32_t generation, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     versions v = {0};
     ef_status st;
-    int rc;
 
     cli_stop_on_signals();
-    st = wait_until_caught_up(c, name, generation, &v, &err);
+    st = wait_until_caught_up(c, name, generation, &v, err);
     if (st == EF_OK && v.active && v.active != v.next) {
-        st = compare_versions(c, &v, &err);
+        st = compare_versions(c, &v, err);
         if (st == EF_OK)
-            st = refuse_more_blocked(&v, &err);
+            st = refuse_more_blocked(&v, err);
         if (st == EF_OK)
             st = cli_projection_switch(c,
                                        &(ef_generation_choice){.projection = name,
                                                                .generation = generation,
                                                                .actor = cli_actor(c),
                                                                .reason = cli_reason(c)},
-                                       &err);
+                                       err);
     }
-    rc = st == EF_OK ? cli_show_projection(c, name) : switch_hint(c, name, generation, &err);
     EF_RELEASE(&v.list);
-    return rc;
+    if (st == EF_OK)
+        return cli_show_projection(c, name, err);
+    set_switch_hint(c, name, generation, st);
+    return st;
 }
 
 #define POLL_MS 20
 #define STUCK_US INT64_C(30000000)
 
-static int check_all(cli *c, ef__buf *text)
+/* Reports the errors of all files; the status is that of the first. */
+static ef_status check_all(cli *c, ef__buf *text)
 {
-    int rc = 0;
+    ef_status st = EF_OK;
 
     for (size_t i = 0; i < c->argument_count; i++) {
         ef_error err = EF_ERROR_INIT;
         bool shown = false;
-        ef_status st = cli_program_check(c->arguments[i], text, &shown, &err);
-        int file_rc = st == EF_OK || (shown && c->format == CLI_TABLE)
-                          ? ef_status_describe(st)->exit_code
-                          : cli_fail(c, &err, NULL);
-        rc = rc == 0 ? file_rc : rc;
+        ef_status file_st = cli_program_check(c->arguments[i], text, &shown, &err);
+        if (file_st != EF_OK && !(shown && c->format == CLI_TABLE))
+            (void)cli_fail(c, &err, NULL);
+        st = st == EF_OK ? file_st : st;
     }
-    if (rc != 0)
+    c->error_shown = st != EF_OK;
+    if (st != EF_OK)
         cli_say(c, "nothing was deployed");
-    return rc;
-}
-
-/* Reports an error that only the store can detect, such as a cycle of lookups. */
-static int report_refusal(cli *c, const char *path, const ef_text *report, const ef_error *err)
-{
-    if (report->len > 0)
-        cli_lines_say((ef_str){report->ptr, report->len});
-    if (err->status == EF_CONFLICT && !cli_has(c, "in-place")) {
-        ef__buf hint = EF__BUF_INIT(8192);
-        ef__buf_printf(&hint, "after that, run: everfold projection deploy %s", path);
-        int rc = cli_fail(c, err, hint.ptr);
-        ef__buf_release(&hint);
-        return rc;
-    }
-    return cli_fail(c, err, NULL);
+    return st;
 }
 
 /* The answer lists all versions of the projection; this text is one of them. */
@@ -263,84 +245,101 @@ static ef_status catch_up(cli *c, ef_error *err)
     return st;
 }
 
-static int deploy_program(cli *c, const char *path, ef__buf *text, cli_list *list)
+static ef_status deploy_program(cli *c, const char *path, ef_str text, ef_projection_list *deployed,
+                                ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_projection_list deployed = {0};
     ef_text report = {0};
-    ef_status st = cli_file_read(path, text, &err);
-    int rc;
+    ef_status st = cli_projection_deploy(c,
+                                         &(ef_deploy){.file_name = path,
+                                                      .text = text,
+                                                      .in_place = cli_has(c, "in-place"),
+                                                      .actor = cli_actor(c),
+                                                      .reason = cli_reason(c)},
+                                         cli_value(c, "on-error"), deployed, &report, err);
 
-    if (st == EF_OK)
-        st = cli_projection_deploy(c,
-                                   &(ef_deploy){.file_name = path,
-                                                .text = ef__buf_str(text),
-                                                .in_place = cli_has(c, "in-place"),
-                                                .actor = cli_actor(c),
-                                                .reason = ef_str_from(cli_value(c, "reason"))},
-                                   cli_value(c, "on-error"), &deployed, &report, &err);
     if (st == EF_OK && !c->client)
-        st = set_on_error(c, ef__buf_str(text), &deployed, &err);
+        st = set_on_error(c, text, deployed, err);
     if (st == EF_OK && !c->client &&
         (c->mode == CLI_MODE_INLINE_APPLY_ONLY || c->mode == CLI_MODE_SHADOW_ONLY)) {
-        st = catch_up(c, &err);
+        st = catch_up(c, err);
         if (st == EF_OK)
-            st = reread_projection(c, find_deployed(&deployed, ef__buf_str(text))->name, &deployed,
-                                   &err);
+            st = reread_projection(c, find_deployed(deployed, text)->name, deployed, err);
     }
-    rc = st == EF_OK ? 0 : report_refusal(c, path, &report, &err);
-    if (rc == 0 && cli_has(c, "switch")) {
-        const ef_projection *p = find_deployed(&deployed, ef__buf_str(text));
-        rc = switch_over(c, p->name, p->generation);
-    } else if (rc == 0 && c->argument_count > 1 && c->format != CLI_TABLE) {
-        ef__json_writer w = EF__JSON_WRITER(&c->out);
-        cli_list_next(c, list);
-        ef__projection_write(&w, find_deployed(&deployed, ef__buf_str(text)));
-        (void)cli_list_item_end(c, list);
-    } else if (rc == 0) {
-        cli_print_projection(c, find_deployed(&deployed, ef__buf_str(text)));
-    }
+    /* Errors that only the store can detect, such as a cycle of lookups, are in the report. */
+    if (st != EF_OK && report.len > 0)
+        cli_lines_say((ef_str){report.ptr, report.len});
+    if (st == EF_CONFLICT && !cli_has(c, "in-place"))
+        cli_hint(c, "after that, run: everfold projection deploy %s", path);
     ef_text_release(&report);
-    EF_RELEASE(&deployed);
-    return rc;
+    return st;
 }
 
-static int run_deploy(cli *c)
+/* Deploys a file and prints the projection; one of several as an item of `list`. */
+static ef_status deploy_file(cli *c, const char *path, ef__buf *text, cli_list *list, ef_error *err)
+{
+    ef_projection_list deployed = {0};
+    ef_status st = cli_file_read(path, text, err);
+
+    if (st == EF_OK)
+        st = deploy_program(c, path, ef__buf_str(text), &deployed, err);
+    const ef_projection *p = st == EF_OK ? find_deployed(&deployed, ef__buf_str(text)) : NULL;
+    if (p && cli_has(c, "switch")) {
+        st = switch_over(c, p->name, p->generation, err);
+    } else if (p && c->argument_count > 1 && c->format != CLI_TABLE) {
+        ef__json_writer w = EF__JSON_WRITER(&c->out);
+        cli_list_next(c, list);
+        ef__projection_write(&w, p);
+        (void)cli_list_item_end(c, list);
+    } else if (p) {
+        cli_print_item(c, &cli_projection_listing, p);
+    }
+    EF_RELEASE(&deployed);
+    return st;
+}
+
+static ef_status check_deploy(cli *c, ef_error *err)
+{
+    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    const char *word = cli_value(c, "on-error");
+    ef_status st;
+
+    if (word && strcmp(word, "skip") != 0 && strcmp(word, "stop") != 0)
+        return cli_refuse(c, err, "--on-error is '%s': must be stop or skip", word);
+    if (cli_value(c, "reason") && !word && !cli_has(c, "switch"))
+        return cli_refuse(c, err, "--reason needs --on-error or --switch");
+    if (cli_has(c, "switch") && (cli_has(c, "in-place") || c->argument_count > 1))
+        return cli_refuse(c, err, "--switch takes one FILE and cannot be combined with --in-place");
+    st = check_all(c, &text);
+    ef__buf_release(&text);
+    return st;
+}
+
+static ef_status deploy_all(cli *c, ef_error *err)
 {
     cli_list list = {.lines = c->format == CLI_NDJSON};
     ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
-    const char *word = cli_value(c, "on-error");
-    int rc;
+    ef_status st = EF_OK;
 
-    if (word && strcmp(word, "skip") != 0 && strcmp(word, "stop") != 0)
-        return cli_usage(c, "--on-error is '%s': must be stop or skip", word);
-    if (cli_value(c, "reason") && !word && !cli_has(c, "switch"))
-        return cli_usage(c, "--reason needs --on-error or --switch");
-    if (cli_has(c, "switch") && (cli_has(c, "in-place") || c->argument_count > 1))
-        return cli_usage(c, "--switch takes one FILE and cannot be combined with --in-place");
-    rc = check_all(c, &text);
-    if (rc == 0)
-        rc = cli_engine_need(c, false);
-    for (size_t i = 0; rc == 0 && i < c->argument_count; i++)
-        rc = deploy_program(c, c->arguments[i], &text, &list);
+    for (size_t i = 0; st == EF_OK && i < c->argument_count; i++)
+        st = deploy_file(c, c->arguments[i], &text, &list, err);
     if (c->format != CLI_TABLE && c->argument_count > 1 && list.count > 0)
         cli_list_end(c, &list);
     ef__buf_release(&text);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_projection_deploy = {
     .name = "projection deploy",
     .summary = "deploy programs; deploying the same text again has no effect",
-    .options = CLI_OPTIONS({"in-place", 0, NULL, NULL, NULL,
-                            "migrate the existing views instead of building new ones"},
-                           {"switch", 0, NULL, NULL, NULL,
-                            "wait until it has caught up, compare, and make it the active version"},
-                           {"on-error", 0, "stop|skip", NULL, NULL,
-                            "events that fail: block the stream (stop) or skip the event"},
-                           {"reason", 0, "TEXT", NULL, NULL,
-                            "reason, recorded in the audit log (with --on-error or --switch)"}),
-    .arguments = CLI_ARGUMENTS({"FILE", false, true, "@file", "program file"}),
+    .options = CLI_OPTIONS(
+        CLI_FLAG("in-place", "migrate the existing views instead of building new ones"),
+        CLI_FLAG("switch", "wait until it has caught up, compare, and make it the active version"),
+        CLI_TEXT("on-error", "stop|skip",
+                 "events that fail: block the stream (stop) or skip the event"),
+        CLI_TEXT("reason", "TEXT",
+                 "reason, recorded in the audit log (with --on-error or --switch)")),
+    .arguments =
+        CLI_ARGUMENTS(CLI_ARGUMENT("FILE", "program file", .many = true, .words = "@file")),
     .more =
         "A new projection, or a new version, catches up from the first event of the journal\n"
         "(everfold work) and then applies new events. In the modes inline_apply_only and\n"
@@ -363,7 +362,9 @@ const cli_command cli_cmd_projection_deploy = {
         "audit ls). This holds for all versions until the projection is deployed with\n"
         "--on-error stop.",
     .example = "everfold projection deploy shop/customer_orders.fold",
-    .run = run_deploy,
+    .check = check_deploy,
+    .stores = CLI_ENGINE,
+    .call = deploy_all,
 };
 
 typedef struct showing {
@@ -432,56 +433,52 @@ static void report_counts(showing *s, const ef_draft_result *d)
                    d->newly_failed, cli_plural(d->newly_failed), d->newly_failed == 1 ? "s" : "");
 }
 
-static int try_program(cli *c, ef_str text)
+static ef_status try_program(cli *c, ef_str text, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     showing s = {.c = c, .writer = EF__JSON_WRITER(&c->out)};
     ef_str tenant = cli_tenant(c);
+    ef_draft draft = {.file_name = c->arguments[0],
+                      .text = text,
+                      .tenant = cli_tenant_given(c) ? &tenant : NULL,
+                      .limit = (size_t)cli_int(c, "limit")};
     ef_draft_result counts;
-    int64_t limit = 0;
+    ef_status st;
 
-    if (cli_number(c, "limit", 1, EF_DRAFT_ROWS_MAX, &limit, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
     if (c->format != CLI_TABLE) {
         ef__json_open(&s.writer, '{');
         ef__json_member_open(&s.writer, "rows", '[');
     }
-    if (cli_projection_try_draft(c,
-                                 &(ef_draft){.file_name = c->arguments[0],
-                                             .text = text,
-                                             .tenant = cli_tenant_given(c) ? &tenant : NULL,
-                                             .limit = (size_t)limit},
-                                 report_event, &s, &counts, &err) != EF_OK) {
+    st = cli_projection_try_draft(c, &draft, report_event, &s, &counts, err);
+    if (st != EF_OK) {
         ef__buf_reset(&c->out);
-        return cli_fail(c, &err, NULL);
+        return st;
     }
     report_counts(&s, &counts);
-    return counts.failed || counts.waits || counts.not_tried || counts.newly_failed ? 1 : 0;
+    c->exit_code = counts.failed || counts.waits || counts.not_tried || counts.newly_failed ? 1 : 0;
+    return EF_OK;
 }
 
-static int run_try(cli *c)
+static ef_status try_file(cli *c, ef_error *err)
 {
     ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
-    ef_error err = EF_ERROR_INIT;
     bool shown = false;
-    ef_status st = cli_program_check(c->arguments[0], &text, &shown, &err);
-    int rc = st == EF_OK || (shown && c->format == CLI_TABLE) ? ef_status_describe(st)->exit_code
-                                                              : cli_fail(c, &err, NULL);
+    ef_status st = cli_program_check(c->arguments[0], &text, &shown, err);
 
-    if (rc == 0)
-        rc = cli_engine_need(c, true);
-    if (rc == 0)
-        rc = try_program(c, ef__buf_str(&text));
+    c->error_shown = shown && c->format == CLI_TABLE;
+    if (st == EF_OK)
+        st = cli_need(c, CLI_ENGINE_READ, err);
+    if (st == EF_OK)
+        st = try_program(c, ef__buf_str(&text), err);
     ef__buf_release(&text);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_projection_try = {
     .name = "projection try",
     .summary = "dry-run a program on the failed events before deploying it",
-    .options =
-        CLI_OPTIONS({"limit", 0, "N", NULL, NULL, "try at most N failed events (default 100)"}),
-    .arguments = CLI_ARGUMENTS({"FILE", false, false, "@file", "program file"}),
+    .options = CLI_OPTIONS(CLI_INT("limit", "N", 1, EF_DRAFT_ROWS_MAX, 0,
+                                   "try at most N failed events (default 100)")),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("FILE", "program file", .words = "@file")),
     .more =
         "Folds the program over every stream that has a failed or dead event of the projection,\n"
         "from the first event of the stream, into empty views in memory (a log-ordered program:\n"
@@ -491,5 +488,5 @@ const cli_command cli_cmd_projection_try = {
         "\n"
         "To deploy it: everfold projection deploy FILE --switch",
     .example = "everfold projection try shop/customer_orders.fold",
-    .run = run_try,
+    .call = try_file,
 };

@@ -229,7 +229,7 @@ static int run_add(cli *c)
         p.types = ef_str_from(cli_value(c, "types"));
     if (cli_has(c, "partition-by"))
         p.partition_by = ef_str_from(cli_value(c, "partition-by"));
-    rc = st == EF_OK ? cli_journal_need(c, false) : cli_fail(c, &err, NULL);
+    rc = st == EF_OK ? cli_open(c, CLI_JOURNAL) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;
     if (!cli_has(c, "replace"))
@@ -250,26 +250,26 @@ const cli_command cli_cmd_publisher_add = {
     .name = "publisher add",
     .summary = "forward events to a file, a webhook or NATS",
     .options = CLI_OPTIONS(
-        {"to", 0, "URL", NULL, NULL,
-         "sink: file:PATH, file:- (stdout), https://HOST/PATH, nats://HOST:PORT/SUBJECT"},
-        {"types", 0, "LIST", NULL, NULL, "only these types: comma-separated NAME or PREFIX*"},
-        {"partition-by", 0, "WHAT", NULL, "stream,tenant,type",
-         "key of the messages: stream (default), tenant, type, data.MEMBER"},
-        {"retry", 0, "TIME", NULL, NULL, "retry a failed message after this time (default 60s)"},
-        {"attempts", 0, "N", NULL, NULL, "attempts until a message is dead (default: no limit)"},
-        {"retain", 0, "TIME", NULL, NULL,
-         "retain published rows for this time (default 1h, nats 10m; 0: not retained)"},
-        {"timeout", 0, "TIME", NULL, NULL, "timeout of one delivery (default 10s)"},
-        {"file-bytes", 0, "N", NULL, NULL, "file: rotate at this size (default: never)"},
-        {"files", 0, "N", NULL, NULL, "file: keep N rotated files (default 10)"},
-        {"in-flight", 0, "N", NULL, NULL, "webhook: at most N concurrent requests (default 8)"},
-        {"secret-file", 0, "PATH", NULL, "@file",
-         "file with the secret: signing key of webhooks, or USER:PASSWORD or token of NATS"},
-        {"secret-env", 0, "NAME", NULL, NULL, "environment variable of the worker with the secret"},
-        {"allow-private", 0, NULL, NULL, NULL,
-         "webhook, NATS: allow addresses that are not public"},
-        {"paused", 0, NULL, NULL, NULL, "queue events, but do not deliver yet"},
-        {"replace", 0, NULL, NULL, NULL, "change an existing publisher"}),
+        CLI_TEXT("to", "URL",
+                 "sink: file:PATH, file:- (stdout), https://HOST/PATH, nats://HOST:PORT/SUBJECT"),
+        CLI_TEXT("types", "LIST", "only these types: comma-separated NAME or PREFIX*"),
+        CLI_WORDS("partition-by", "WHAT", "stream,tenant,type",
+                  "key of the messages: stream (default), tenant, type, data.MEMBER"),
+        CLI_TEXT("retry", "TIME", "retry a failed message after this time (default 60s)"),
+        CLI_TEXT("attempts", "N", "attempts until a message is dead (default: no limit)"),
+        CLI_TEXT("retain", "TIME",
+                 "retain published rows for this time (default 1h, nats 10m; 0: not retained)"),
+        CLI_TEXT("timeout", "TIME", "timeout of one delivery (default 10s)"),
+        CLI_TEXT("file-bytes", "N", "file: rotate at this size (default: never)"),
+        CLI_TEXT("files", "N", "file: keep N rotated files (default 10)"),
+        CLI_TEXT("in-flight", "N", "webhook: at most N concurrent requests (default 8)"),
+        CLI_WORDS(
+            "secret-file", "PATH", "@file",
+            "file with the secret: signing key of webhooks, or USER:PASSWORD or token of NATS"),
+        CLI_TEXT("secret-env", "NAME", "environment variable of the worker with the secret"),
+        CLI_FLAG("allow-private", "webhook, NATS: allow addresses that are not public"),
+        CLI_FLAG("paused", "queue events, but do not deliver yet"),
+        CLI_FLAG("replace", "change an existing publisher")),
     .arguments = CLI_NAME("publisher"),
     .more = "From now on, every event of a published type (everfold type set TYPE --publish yes)\n"
             "that matches --types is queued for the publisher in the transaction of its append.\n"
@@ -285,7 +285,7 @@ static int run_ls(cli *c)
     ef_error err = EF_ERROR_INIT;
     ef_publisher_list list = {0};
     int64_t copied_us = 0;
-    int rc = cli_journal_need(c, true);
+    int rc = cli_open(c, CLI_JOURNAL_READ);
 
     if (rc != 0)
         return rc;
@@ -316,7 +316,7 @@ static int set_paused(cli *c, bool paused)
 {
     ef_error err = EF_ERROR_INIT;
     ef_str name = ef_str_from(c->arguments[0]);
-    int rc = cli_journal_need(c, false);
+    int rc = cli_open(c, CLI_JOURNAL);
 
     if (rc != 0)
         return rc;
@@ -338,7 +338,7 @@ static int run_resume(cli *c)
 
 static int run_show(cli *c)
 {
-    int rc = cli_journal_need(c, true);
+    int rc = cli_open(c, CLI_JOURNAL_READ);
 
     return rc == 0 ? show_publisher(c, ef_str_from(c->arguments[0])) : rc;
 }
@@ -376,7 +376,7 @@ static int run_rm(cli *c)
     ef_error err = EF_ERROR_INIT;
     ef_str name = ef_str_from(c->arguments[0]);
     int64_t rows = 0;
-    int rc = cli_journal_need(c, false);
+    int rc = cli_open(c, CLI_JOURNAL);
 
     if (rc != 0)
         return rc;
@@ -394,8 +394,8 @@ static int run_rm(cli *c)
 const cli_command cli_cmd_publisher_rm = {
     .name = "publisher rm",
     .summary = "remove a publisher and its lane",
-    .options = CLI_OPTIONS(
-        {"discard", 0, NULL, NULL, NULL, "remove it even if it has unpublished rows"}, CLI_REASON),
+    .options =
+        CLI_OPTIONS(CLI_FLAG("discard", "remove it even if it has unpublished rows"), CLI_REASON),
     .arguments = CLI_NAME("publisher"),
     .more = "A publisher with unpublished rows is removed only with --discard.",
     .example = "everfold publisher rm mail --discard --reason 'they closed'",

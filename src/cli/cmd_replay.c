@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define WARNINGS_DEFAULT 25
 #define DATE_LENGTH 10 /* 2026-11-16 */
 
 /* --- options ---------------------------------------------------------------------------------- */
@@ -30,23 +29,6 @@ static ef_status parse_date(const cli *c, const char *name, bool upper, int64_t 
     return EF_OK;
 }
 
-static ef_status read_bounds(const cli *c, ef_replay *out, ef_error *err)
-{
-    ef_status st = cli_number(c, "from-position", 1, INT64_MAX, &out->from, err);
-
-    if (st == EF_OK)
-        st = cli_number(c, "to-position", 1, INT64_MAX, &out->to, err);
-    if (st == EF_OK)
-        st = parse_date(c, "from-date", false, &out->from_us, err);
-    if (st == EF_OK)
-        st = parse_date(c, "to-date", true, &out->to_us, err);
-    if (st == EF_OK)
-        st = cli_number(c, "after-seq", 0, INT64_MAX, &out->after_seq, err);
-    if (st == EF_OK)
-        st = cli_number(c, "until-seq", 0, INT64_MAX, &out->until_seq, err);
-    return st;
-}
-
 static ef_replay replay_from_options(const cli *c)
 {
     return (ef_replay){.projection = ef_str_from(cli_value(c, "projection")),
@@ -54,6 +36,10 @@ static ef_replay replay_from_options(const cli *c)
                        .any_tenant = !cli_tenant_given(c) && !cli_has(c, "stream"),
                        .stream = ef_str_from(cli_value(c, "stream")),
                        .type = ef_str_from(cli_value(c, "type")),
+                       .from = cli_int(c, "from-position"),
+                       .to = cli_int(c, "to-position"),
+                       .after_seq = cli_int(c, "after-seq"),
+                       .until_seq = cli_int(c, "until-seq"),
                        .actor = cli_actor(c),
                        .reason = cli_reason(c)};
 }
@@ -87,117 +73,110 @@ static void print_warning(void *context, ef_str projection, const ef_event *even
 
 static void print_counts(looking *l, const ef_replay_result *r, bool validate)
 {
-    static const char *const keys[] = {"events", "applied", "ignored", "failed", "deferred"};
-    const int64_t counts[] = {r->events, r->applied, r->ignored, r->failed, r->deferred};
-    size_t count = validate ? 5 : 1;
+    ef__shape counts = ef__shape_replay_result;
 
+    counts.count = validate ? counts.count : 1; /* only the events */
     if (l->c->format == CLI_TABLE) {
-        for (size_t i = 0; i < count; i++)
-            ef__buf_printf(&l->c->out, "%s%s %" PRId64, i ? ", " : "", keys[i], counts[i]);
+        cli_print_members(l->c, &counts, r, ", ");
         ef__buf_add_char(&l->c->out, '\n');
         return;
     }
     if (validate)
         ef__json_close(&l->writer, ']');
-    for (size_t i = 0; i < count; i++) {
-        ef__json_member_int(&l->writer, keys[i], counts[i]);
-    }
+    ef__shape_members(&l->writer, &counts, r);
     ef__json_close(&l->writer, '}');
     ef__buf_add_char(&l->c->out, '\n');
 }
 
-static int preview_replay(cli *c, const ef_replay *replay, bool validate)
+static ef_status preview_replay(cli *c, const ef_replay *replay, bool validate, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    looking l = {.c = c, .cap = WARNINGS_DEFAULT, .writer = EF__JSON_WRITER(&c->out)};
+    looking l = {.c = c, .cap = cli_int(c, "warnings-cap"), .writer = EF__JSON_WRITER(&c->out)};
     ef_replay_result r;
-    int rc;
+    ef_status st = cli_need(c, CLI_ENGINE_READ, err);
 
-    if (cli_number(c, "warnings-cap", 0, INT64_MAX, &l.cap, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    rc = cli_engine_need(c, true);
-    if (rc != 0)
-        return rc;
+    if (st != EF_OK)
+        return st;
     if (c->format != CLI_TABLE) {
         ef__json_open(&l.writer, '{');
-        ef__json_member_str(&l.writer, "mode", validate ? EF_STR("validate") : EF_STR("dry-run"));
+        ef__json_member_text(&l.writer, "mode", validate ? "validate" : "dry-run");
     }
-    if (c->format != CLI_TABLE && validate) {
+    if (c->format != CLI_TABLE && validate)
         ef__json_member_open(&l.writer, "warnings", '[');
-    }
-    if (cli_replay_preview(c, replay, validate, print_warning, &l, &r, &err) != EF_OK) {
+    st = cli_replay_preview(c, replay, validate, print_warning, &l, &r, err);
+    if (st != EF_OK) {
         ef__buf_reset(&c->out);
-        return cli_fail(c, &err, NULL);
+        return st;
     }
     print_counts(&l, &r, validate);
-    return r.failed ? 1 : 0;
+    c->exit_code = r.failed ? 1 : 0;
+    return EF_OK;
 }
 
 /* --- run -------------------------------------------------------------------------------------- */
 
-static int finish_replay(cli *c, ef_run_list *runs)
+static ef_status finish_replay(cli *c, ef_run_list *runs, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     bool background = cli_has(c, "background");
     ef_replay_result r;
-    int rc = background ? 0 : cli_run_drive(c, runs);
+    ef_status st = background ? EF_OK : cli_run_drive(c, runs, err);
 
     if (c->format != CLI_TABLE || background ||
-        ef_run_replay_result(&runs->items[0], &r, &err) != EF_OK)
+        ef_run_replay_result(&runs->items[0], &r, NULL) != EF_OK)
         cli_print_run(c, &runs->items[0]);
     else
         ef__buf_printf(&c->out,
                        "events %" PRId64 ", applied %" PRId64 ", duplicates %" PRId64
                        ", ignored %" PRId64 ", failed %" PRId64 ", deferred %" PRId64 "\n",
                        r.events, r.applied, r.duplicates, r.ignored, r.failed, r.deferred);
-    return rc;
+    return st;
 }
 
-static int replay_now(cli *c, const ef_replay *replay)
+static ef_status replay_now(cli *c, const ef_replay *replay, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_run_list runs = {0};
-    int rc = cli_engine_need(c, false);
+    ef_status st = cli_need(c, CLI_ENGINE, err);
 
-    if (rc != 0)
-        return rc;
-    if (cli_replay_request(c, replay, &runs, &err) != EF_OK)
-        rc = cli_fail(c, &err, cli_projection_hint(err.status));
-    else
-        rc = finish_replay(c, &runs);
+    if (st != EF_OK)
+        return st;
+    st = cli_replay_request(c, replay, &runs, err);
+    if (st == EF_OK)
+        st = finish_replay(c, &runs, err);
     EF_RELEASE(&runs);
-    return rc;
+    return st;
 }
 
-static int run_replay(cli *c)
+static ef_status replay_events(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_replay replay = replay_from_options(c);
+    ef_status st = parse_date(c, "from-date", false, &replay.from_us, err);
 
-    if (read_bounds(c, &replay, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
+    if (st == EF_OK)
+        st = parse_date(c, "to-date", true, &replay.to_us, err);
+    if (st != EF_OK)
+        return st;
     if (cli_has(c, "validate") || cli_has(c, "dry-run"))
-        return preview_replay(c, &replay, cli_has(c, "validate"));
-    return replay_now(c, &replay);
+        return preview_replay(c, &replay, cli_has(c, "validate"), err);
+    return replay_now(c, &replay, err);
 }
 
 static const cli_option options[] = {
-    {"projection", 0, "NAME", NULL, NULL, "only to this projection (default: all)"},
-    {"stream", 0, "STREAM", NULL, NULL, "only events of this stream"},
-    {"type", 0, "TYPE", NULL, NULL, "only events of this type, or PREFIX*"},
-    {"from-position", 0, "A", NULL, NULL, "from this position"},
-    {"to-position", 0, "B", NULL, NULL, "up to this position"},
-    {"from-date", 0, "WHEN", NULL, NULL, "events from this time: a day, or an RFC 3339 time"},
-    {"to-date", 0, "WHEN", NULL, NULL, "events up to this time"},
-    {"after-seq", 0, "N", NULL, NULL, "with --stream: after this seq"},
-    {"until-seq", 0, "N", NULL, NULL, "with --stream: up to this seq (0: end of the stream)"},
-    {"dry-run", 0, NULL, NULL, NULL, "count the events only"},
-    {"validate", 0, NULL, NULL, NULL, "fold in memory only and list the events that fail"},
-    {"warnings-cap", 0, "N", NULL, NULL,
-     "with --validate: list at most N events (default 25, 0: all)"},
-    {"background", 0, NULL, NULL, NULL, "queue the run for a worker"},
-    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
+    CLI_TEXT("projection", "NAME", "only to this projection (default: all)"),
+    CLI_TEXT("stream", "STREAM", "only events of this stream"),
+    CLI_TEXT("type", "TYPE", "only events of this type, or PREFIX*"),
+    CLI_INT("from-position", "A", 1, INT64_MAX, 0, "from this position"),
+    CLI_INT("to-position", "B", 1, INT64_MAX, 0, "up to this position"),
+    CLI_TEXT("from-date", "WHEN", "events from this time: a day, or an RFC 3339 time"),
+    CLI_TEXT("to-date", "WHEN", "events up to this time"),
+    CLI_INT("after-seq", "N", 0, INT64_MAX, 0, "with --stream: after this seq"),
+    CLI_INT("until-seq", "N", 0, INT64_MAX, 0,
+            "with --stream: up to this seq (0: end of the stream)"),
+    CLI_FLAG("dry-run", "count the events only"),
+    CLI_FLAG("validate", "fold in memory only and list the events that fail"),
+    CLI_INT("warnings-cap", "N", 0, INT64_MAX, 25,
+            "with --validate: list at most N events (default 25, 0: all)"),
+    CLI_FLAG("background", "queue the run for a worker"),
+    CLI_TEXT("reason", "TEXT", "reason, recorded with the run"),
+    {.name = NULL},
 };
 
 const cli_command cli_cmd_replay = {
@@ -212,29 +191,21 @@ const cli_command cli_cmd_replay = {
         "rebuild a projection from scratch: everfold projection rebuild. --validate keeps the\n"
         "views in memory; its exit code is 1 if an event fails.",
     .example = "everfold replay --projection customer_orders --from-position 1000 --dry-run",
-    .run = run_replay,
+    .call = replay_events,
+    .hint = cli_projection_hint,
 };
 
 /* --- gaps --- */
 
-static void table_gaps(cli *c, const ef_gap_list *gaps)
-{
-    static const char *const heads[] = {"PROJECTION", "TENANT",  "STREAM",  "APPLIED",
-                                        "EXPECTED",   "JOURNAL", "REPLAYED"};
-    cli_table table = CLI_TABLE_INIT(heads, 7, 0x78);
-
-    for (size_t i = 0; i < gaps->count; i++) {
-        cli_table_text(&table, gaps->items[i].projection);
-        cli_table_text(&table, gaps->items[i].tenant);
-        cli_table_text(&table, gaps->items[i].stream);
-        cli_table_int(&table, gaps->items[i].applied_seq);
-        cli_table_int(&table, gaps->items[i].expected_next_seq);
-        cli_table_int(&table, gaps->items[i].journal_seq);
-        cli_table_int(&table, gaps->items[i].replayed);
-    }
-    (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
-}
+static const cli_listing gap_listing = {
+    .shape = &ef__shape_gap,
+    .columns =
+        CLI_COLUMNS(CLI_COLUMN("PROJECTION", "projection"), CLI_COLUMN("TENANT", "tenant"),
+                    CLI_COLUMN("STREAM", "stream"), CLI_COLUMN("APPLIED", "applied_seq"),
+                    CLI_COLUMN("EXPECTED", "expected_next_seq"),
+                    CLI_COLUMN("JOURNAL", "journal_seq"), CLI_COLUMN("REPLAYED", "replayed")),
+    .empty = "no gaps",
+};
 
 /* `mode` is "gap-detect" or "gap-repair". */
 static void print_gaps(cli *c, const char *mode, const ef_gap_list *gaps)
@@ -242,20 +213,13 @@ static void print_gaps(cli *c, const char *mode, const ef_gap_list *gaps)
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
     if (c->format == CLI_TABLE) {
-        if (gaps->count)
-            table_gaps(c, gaps);
-        else
-            cli_say(c, "no gaps");
+        cli_print_list(c, &gap_listing, gaps->items, gaps->count);
         return;
     }
     ef__json_open(&w, '{');
     ef__json_member_text(&w, "mode", mode);
-    ef__json_member_open(&w, "gaps", '[');
-    for (size_t i = 0; i < gaps->count; i++) {
-        ef__shape_write(&w, &ef__shape_gap, &gaps->items[i]);
-        (void)cli_flush_some(c);
-    }
-    ef__json_close(&w, ']');
+    ef__json_key(&w, "gaps");
+    ef__shape_write_array(&w, &ef__shape_gap, NULL, gaps->items, gaps->count);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
@@ -273,46 +237,36 @@ static int64_t count_missing(const ef_gap_list *gaps)
     return left;
 }
 
-static int run_repair(cli *c)
+static ef_status repair_gaps(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_gap_list gaps = {0};
-    int rc = cli_engine_need(c, false);
+    ef_status st = cli_gap_repair(c, cli_reason(c), &gaps, err);
+    int64_t missing = count_missing(&gaps);
 
-    if (rc != 0)
-        return rc;
-    if (cli_gap_repair(c, cli_reason(c), &gaps, &err) != EF_OK ||
-        cli_note(c, "gap_repair", EF_STR(""), &err) != EF_OK)
-        rc = cli_fail(c, &err, NULL);
-    else {
+    if (st == EF_OK)
+        st = cli_note(c, "gap_repair", EF_STR(""), err);
+    if (st == EF_OK)
         print_gaps(c, "gap-repair", &gaps);
-        if (count_missing(&gaps)) {
-            cli_warn(c, "everfold: %" PRId64 " event%s still missing; see: everfold outbox report",
-                     count_missing(&gaps), count_missing(&gaps) == 1 ? " is" : "s are");
-            rc = 1;
-        }
+    if (st == EF_OK && missing) {
+        cli_warn(c, "everfold: %" PRId64 " event%s still missing; see: everfold outbox report",
+                 missing, missing == 1 ? " is" : "s are");
+        c->exit_code = 1;
     }
     EF_RELEASE(&gaps);
-    return rc;
+    return st;
 }
 
-static int run_detect(cli *c)
+static ef_status detect_gaps(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_gap_list gaps = {0};
-    int rc = cli_engine_need(c, true);
+    ef_status st = cli_gap_ls(c, &gaps, err);
 
-    if (rc != 0)
-        return rc;
-    if (cli_gap_ls(c, &gaps, &err) != EF_OK)
-        rc = cli_fail(c, &err, NULL);
-    else {
+    if (st == EF_OK)
         print_gaps(c, "gap-detect", &gaps);
-        if (gaps.count)
-            cli_say(c, "repair them: everfold gaps repair");
-    }
+    if (st == EF_OK && gaps.count)
+        cli_say(c, "repair them: everfold gaps repair");
     EF_RELEASE(&gaps);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_gaps_detect = {
@@ -323,7 +277,8 @@ const cli_command cli_cmd_gaps_detect = {
         "Events that are queued, or blocked by a failed event, are late and not gaps. A worker\n"
         "detects gaps when it starts.",
     .example = "everfold gaps detect -o json",
-    .run = run_detect,
+    .stores = CLI_ENGINE_READ,
+    .call = detect_gaps,
 };
 
 const cli_command cli_cmd_gaps_repair = {
@@ -335,5 +290,6 @@ const cli_command cli_cmd_gaps_repair = {
         "there, in order and exactly once. The exit code is 1 if events are still missing: one\n"
         "of them fails, or another worker holds the partition and will apply them.",
     .example = "everfold gaps repair",
-    .run = run_repair,
+    .stores = CLI_ENGINE,
+    .call = repair_gaps,
 };

@@ -489,10 +489,11 @@ static int run_restore(cli *c)
 const cli_command cli_cmd_restore = {
     .name = "restore",
     .summary = "restore a backup into an empty data directory",
-    .options =
-        CLI_OPTIONS({"until", 0, "POSITION|TIME", NULL, NULL,
-                     "restore events up to this position, or recorded up to this RFC 3339 time"}),
-    .arguments = CLI_ARGUMENTS({"DIR", false, false, "@dir", "a directory that `backup` wrote"}),
+    .options = CLI_OPTIONS(
+        CLI_TEXT("until", "POSITION|TIME",
+                 "restore events up to this position, or recorded up to this RFC 3339 time")),
+    .arguments =
+        CLI_ARGUMENTS(CLI_ARGUMENT("DIR", "a directory that `backup` wrote", .words = "@dir")),
     .more =
         "The backup is checked before anything is written. The data directory (--data) must be\n"
         "empty or not exist. The restored journal has no leases and no workers, so `work` can\n"

@@ -10,17 +10,9 @@
 #include <stdio.h>
 
 #define POLL_MS 50
+#define WIDTH 14 /* of the names of fields */
 
 /* --- output ----------------------------------------------------------------------------------- */
-
-static void add_line(cli *c, const char *name, ef_str value)
-{
-    if (value.len == 0)
-        return;
-    ef__buf_printf(&c->out, "%-14s", name);
-    cli_escape(&c->out, value);
-    ef__buf_add_char(&c->out, '\n');
-}
 
 static void add_moment(cli *c, const char *name, int64_t time_us)
 {
@@ -29,58 +21,48 @@ static void add_moment(cli *c, const char *name, int64_t time_us)
     if (time_us == 0)
         return;
     ef_time_format(time_us, text);
-    add_line(c, name, ef_str_from(text));
+    cli_line(c, WIDTH, name, ef_str_from(text));
+}
+
+static void add_text(cli *c, const char *name, ef_str value)
+{
+    if (value.len > 0)
+        cli_line(c, WIDTH, name, value);
 }
 
 void cli_print_run(cli *c, const ef_run *run)
 {
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-
     if (c->format != CLI_TABLE) {
-        ef__shape_write(&w, &ef__shape_run, run);
-        ef__buf_add_char(&c->out, '\n');
+        cli_print_object(c, &ef__shape_run, run);
         return;
     }
-    add_line(c, "id", run->id);
-    add_line(c, "mode", ef_str_from(ef_name_of(EF_NAMES_RUN_MODE, run->mode)));
-    add_line(c, "projection", run->projection.len ? run->projection : EF_STR("(all)"));
-    add_line(c, "tenant", run->tenant);
-    add_line(c, "state", ef_str_from(ef_name_of(EF_NAMES_RUN_STATE, run->state)));
+    add_text(c, "id", run->id);
+    add_text(c, "mode", ef_str_from(ef_name_of(EF_NAMES_RUN_MODE, run->mode)));
+    add_text(c, "projection", run->projection.len ? run->projection : EF_STR("(all)"));
+    add_text(c, "tenant", run->tenant);
+    add_text(c, "state", ef_str_from(ef_name_of(EF_NAMES_RUN_STATE, run->state)));
     add_moment(c, "requested at", run->requested_us);
     add_moment(c, "started at", run->started_us);
     add_moment(c, "finished at", run->finished_us);
-    ef__buf_printf(&c->out, "%-14s%" PRId64, "processed", run->processed);
+    ef__buf_printf(&c->out, "%-*s%" PRId64, WIDTH, "processed", run->processed);
     if (run->total >= 0)
         ef__buf_printf(&c->out, " of %" PRId64, run->total);
     ef__buf_add_char(&c->out, '\n');
-    add_line(c, "error", run->error);
-    add_line(c, "reason", run->reason);
-    add_line(c, "requester", run->requester);
-    add_line(c, "detail", run->detail);
+    add_text(c, "error", run->error);
+    add_text(c, "reason", run->reason);
+    add_text(c, "requester", run->requester);
+    add_text(c, "detail", run->detail);
 }
 
-static void table_runs(cli *c, const ef_run *runs, size_t count)
-{
-    static const char *const heads[] = {"ID",        "MODE",      "PROJECTION", "STATE",
-                                        "REQUESTED", "PROCESSED", "TOTAL",      "ERROR"};
-    cli_table table = CLI_TABLE_INIT(heads, 8, 0x60);
-
-    for (size_t i = 0; i < count; i++) {
-        cli_table_text(&table, runs[i].id);
-        cli_table_text(&table, ef_str_from(ef_name_of(EF_NAMES_RUN_MODE, runs[i].mode)));
-        cli_table_text(&table, runs[i].projection.len ? runs[i].projection : EF_STR("(all)"));
-        cli_table_text(&table, ef_str_from(ef_name_of(EF_NAMES_RUN_STATE, runs[i].state)));
-        cli_table_time(&table, runs[i].requested_us);
-        cli_table_int(&table, runs[i].processed);
-        if (runs[i].total >= 0)
-            cli_table_int(&table, runs[i].total);
-        else
-            cli_table_text(&table, EF_STR("-"));
-        cli_table_text(&table, runs[i].error);
-    }
-    (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
-}
+static const cli_listing listing = {
+    .shape = &ef__shape_run,
+    .columns = CLI_COLUMNS(CLI_COLUMN("ID", "id"), CLI_COLUMN("MODE", "mode"),
+                           CLI_COLUMN("PROJECTION", "projection", .none = "(all)"),
+                           CLI_COLUMN("STATE", "state"), CLI_COLUMN("REQUESTED", "requested_at"),
+                           CLI_COLUMN("PROCESSED", "processed"), CLI_COLUMN("TOTAL", "total"),
+                           CLI_COLUMN("ERROR", "error")),
+    .empty = "no runs",
+};
 
 /* --- driving ---------------------------------------------------------------------------------- */
 
@@ -154,9 +136,9 @@ static int exit_code_of_run(cli *c, const ef_run *run)
     return run->state == EF_RUN_COMPLETED ? 0 : 1;
 }
 
-static int follow_run(cli *c, ef_run_list *list, bool drive)
+/* Follows a run to its end, which sets the exit code. If `drive`, this process works on it. */
+static ef_status follow_run(cli *c, ef_run_list *list, bool drive, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     run_follower w = {.cli = c, .processed_before = -1};
     ef_run_list driven = {0};
     ef_status st;
@@ -167,105 +149,95 @@ static int follow_run(cli *c, ef_run_list *list, bool drive)
     if (drive) {
         st = cli_engine_run(c, list->items[0].id,
                             &(ef_run_options){.progress = show_progress, .context = &w}, &driven,
-                            &err);
-        if (st == EF_OK) {
-            EF_RELEASE(list);
+                            err);
+        EF_RELEASE(st == EF_OK ? list : &driven);
+        if (st == EF_OK)
             *list = driven;
-        } else
-            EF_RELEASE(&driven);
-    } else
-        st = poll_run(c, list, &w, &err);
+    } else {
+        st = poll_run(c, list, &w, err);
+    }
     cli_progress_end(&w.bar);
-    return st == EF_OK ? exit_code_of_run(c, &list->items[0]) : cli_fail(c, &err, NULL);
+    if (st == EF_OK)
+        c->exit_code = exit_code_of_run(c, &list->items[0]);
+    return st;
 }
 
-int cli_run_drive(cli *c, ef_run_list *list)
+ef_status cli_run_drive(cli *c, ef_run_list *list, ef_error *err)
 {
-    return follow_run(c, list, true);
+    return follow_run(c, list, true, err);
 }
 
-/* As above, but only polls the run. */
-static int watch_run(cli *c, ef_run_list *list)
+static ef_status list_runs(cli *c, ef_error *err)
 {
-    return follow_run(c, list, false);
-}
-
-static int run_ls(cli *c)
-{
-    ef_error err = EF_ERROR_INIT;
     ef_run_list runs = {0};
-    int64_t limit = 50;
-    ef_status st = cli_number(c, "limit", 1, 10000, &limit, &err);
-    int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
+    ef_status st = cli_run_ls(c, cli_has(c, "open"), (size_t)cli_int(c, "limit"), &runs, err);
 
-    if (rc != 0)
-        return rc;
-    if (cli_run_ls(c, cli_has(c, "open"), (size_t)limit, &runs, &err) != EF_OK)
-        rc = cli_fail(c, &err, NULL);
-    else if (c->format != CLI_TABLE)
-        cli_list_shapes(c, &ef__shape_run, runs.items, runs.count);
-    else if (runs.count == 0)
-        cli_say(c, "no runs");
-    else
-        table_runs(c, runs.items, runs.count);
+    if (st == EF_OK)
+        cli_print_list(c, &listing, runs.items, runs.count);
     EF_RELEASE(&runs);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_run_ls = {
     .name = "run ls",
     .summary = "list runs: replays, rebuilds and verifications, newest first",
-    .options = CLI_OPTIONS({"open", 0, NULL, NULL, NULL, "only queued and running runs"},
-                           {"limit", 0, "N", NULL, NULL, "at most N runs (default 50)"}),
+    .options = CLI_OPTIONS(CLI_FLAG("open", "only queued and running runs"),
+                           CLI_INT("limit", "N", 1, 10000, 50, "at most N runs (default 50)")),
     .example = "everfold run ls --open",
-    .run = run_ls,
+    .stores = CLI_JOURNAL_READ,
+    .call = list_runs,
 };
 
-static int show_run(cli *c, bool watch)
+static const char *run_hint(ef_status status)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_run_list runs = {0};
-    int rc = cli_journal_need(c, true);
+    return status == EF_NOT_FOUND ? "see: everfold run ls" : NULL;
+}
 
-    if (rc != 0)
-        return rc;
-    if (cli_run_get(c, ef_str_from(c->arguments[0]), &runs, &err) != EF_OK) {
-        rc = cli_fail(c, &err, "see: everfold run ls");
-    } else {
-        rc = watch ? watch_run(c, &runs) : 0;
+static ef_status show_run(cli *c, ef_error *err)
+{
+    ef_run_list runs = {0};
+    ef_status st = cli_run_get(c, ef_str_from(c->arguments[0]), &runs, err);
+
+    if (st == EF_OK)
+        cli_print_run(c, &runs.items[0]);
+    EF_RELEASE(&runs);
+    return st;
+}
+
+static ef_status watch_run(cli *c, ef_error *err)
+{
+    ef_run_list runs = {0};
+    ef_status st = cli_run_get(c, ef_str_from(c->arguments[0]), &runs, err);
+
+    if (st == EF_OK) {
+        st = follow_run(c, &runs, false, err);
         cli_print_run(c, &runs.items[0]);
     }
     EF_RELEASE(&runs);
-    return rc;
-}
-
-static int run_show(cli *c)
-{
-    return show_run(c, false);
-}
-
-static int run_watch(cli *c)
-{
-    return show_run(c, true);
+    return st;
 }
 
 const cli_command cli_cmd_run_show = {
     .name = "run show",
     .summary = "show a run: state, progress and result",
-    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the run"}),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("ID", "id of the run")),
     .example = "everfold run show \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
-    .run = run_show,
+    .stores = CLI_JOURNAL_READ,
+    .call = show_run,
+    .hint = run_hint,
 };
 
 const cli_command cli_cmd_run_watch = {
     .name = "run watch",
     .summary = "follow the progress of a run until it ends",
-    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the run"}),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("ID", "id of the run")),
     .more =
         "The command only waits; workers do the work (everfold work). The exit code is 1 if the\n"
         "run did not complete.",
     .example = "everfold run watch \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
-    .run = run_watch,
+    .stores = CLI_JOURNAL_READ,
+    .call = watch_run,
+    .hint = run_hint,
 };
 
 /* Runs a few steps, which is enough if no worker drives the run; otherwise that worker ends it. */
@@ -277,37 +249,34 @@ static bool run_few_steps(void *context, const ef_run *run, bool idle)
     return !idle && (*left)-- > 0;
 }
 
-static int run_cancel(cli *c)
+static ef_status cancel_run(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_run_list runs = {0};
     ef_str id = ef_str_from(c->arguments[0]);
-    int left = 3, rc = cli_engine_need(c, false);
+    int left = 3;
+    ef_status st = cli_run_cancel(c, id, cli_reason(c), err);
 
-    if (rc != 0)
-        return rc;
-    ef_status st = cli_run_cancel(c, id, cli_reason(c), &err);
     if (st == EF_OK)
         st = cli_engine_run(c, id, &(ef_run_options){.progress = run_few_steps, .context = &left},
-                            &runs, &err);
+                            &runs, err);
     if (st == EF_OK)
-        st = cli_note(c, "cancel", runs.items[0].projection, &err);
-    if (st != EF_OK)
-        rc = cli_fail(c, &err, st == EF_NOT_FOUND ? "see: everfold run ls" : NULL);
-    else
+        st = cli_note(c, "cancel", runs.items[0].projection, err);
+    if (st == EF_OK)
         cli_print_run(c, &runs.items[0]);
     EF_RELEASE(&runs);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_run_cancel = {
     .name = "run cancel",
     .summary = "cancel a run; committed work stays",
     .options = CLI_OPTIONS(CLI_REASON),
-    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the run"}),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("ID", "id of the run")),
     .more = "The unfinished generation of a rebuild is removed. A worker that drives the run ends\n"
             "it at its next step.",
     .example = "id=$(everfold projection rebuild customer_orders -o json | cut -d '\"' -f 4) && "
                "everfold run cancel \"$id\"",
-    .run = run_cancel,
+    .stores = CLI_ENGINE,
+    .call = cancel_run,
+    .hint = run_hint,
 };

@@ -506,26 +506,30 @@ const cli_command cli_cmd_serve = {
     .name = "serve",
     .summary = "run API, workers and monitor in one process",
     .options = CLI_OPTIONS(
-        {"listen", 0, "ADDRESS:PORT", "server.listen", NULL,
-         "address to listen on (default 127.0.0.1:7450)"},
-        {"socket", 0, "PATH", "server.socket", "@file",
-         "Unix socket for the user that runs the server (default DATA/server.sock); off: none"},
-        {"tls-certificate", 0, "FILE", "server.tls_certificate", "@file",
-         "PEM file with the certificate and its chain"},
-        {"tls-key", 0, "FILE", "server.tls_key", "@file", "PEM file with the private key"},
-        {"hosts", 0, "NAMES", "server.hosts", NULL,
-         "accepted host names besides the address, separated by commas"},
-        {"path", 0, "PATH", "server.path", NULL,
-         "path under which a reverse proxy publishes the server"},
-        {"workers", 0, "N", NULL, NULL, "number of worker threads; 0: no workers in this process"},
-        {"projections", 0, "DIR", NULL, "@dir",
-         "deploy every *.fold file of this directory at startup, except versions below the active "
-         "one"},
-        {"mode", 0, "MODE", "mode", NULL, "how events reach the projections"},
-        {"demo", 0, NULL, NULL, NULL,
-         "run a demo shop with simulated traffic and an occasional poison event"},
-        {"demo-rate", 0, "N", NULL, NULL, "events per second of the demo (default 20)"},
-        {"access-log", 0, NULL, NULL, NULL, "log every request"}),
+        CLI_SETTING("listen", "ADDRESS:PORT", "server.listen",
+                    "address to listen on (default 127.0.0.1:7450)"),
+        CLI_SETTING(
+            "socket", "PATH", "server.socket",
+            "Unix socket for the user that runs the server (default DATA/server.sock); off: none",
+            .words = "@file"),
+        CLI_SETTING("tls-certificate", "FILE", "server.tls_certificate",
+                    "PEM file with the certificate and its chain", .words = "@file"),
+        CLI_SETTING("tls-key", "FILE", "server.tls_key", "PEM file with the private key",
+                    .words = "@file"),
+        CLI_SETTING("hosts", "NAMES", "server.hosts",
+                    "accepted host names besides the address, separated by commas"),
+        CLI_SETTING("path", "PATH", "server.path",
+                    "path under which a reverse proxy publishes the server"),
+        CLI_TEXT("workers", "N", "number of worker threads; 0: no workers in this process"),
+        CLI_WORDS(
+            "projections", "DIR", "@dir",
+            "deploy every *.fold file of this directory at startup, except versions below the "
+            "active "
+            "one"),
+        CLI_SETTING("mode", "MODE", "mode", "how events reach the projections"),
+        CLI_FLAG("demo", "run a demo shop with simulated traffic and an occasional poison event"),
+        CLI_TEXT("demo-rate", "N", "events per second of the demo (default 20)"),
+        CLI_FLAG("access-log", "log every request")),
     .more =
         "Until a token exists, the server accepts loopback connections only, and reports this.\n"
         "Tokens and publishers are then reserved to the user that runs the server and to root,\n"

@@ -206,7 +206,7 @@ static int run_create(cli *c)
     char text[EF__TOKEN_TEXT_MAX];
     int64_t expires_ms = 0;
     ef_status st = read_options(c, &token, &expires_ms, &err);
-    int rc = st == EF_OK ? cli_connect(c) : 0;
+    int rc = st == EF_OK ? cli_open(c, CLI_SERVER) : 0;
 
     if (rc != 0)
         return rc;
@@ -222,10 +222,10 @@ const cli_command cli_cmd_token_create = {
     .name = "token create",
     .summary = "create an API token; its secret is shown once",
     .options = CLI_OPTIONS(
-        {"scope", 's', "SCOPES", NULL, "append,read,work,operate,admin",
-         "comma-separated scopes: append, read, work, operate, admin"},
-        {"expires", 0, "DURATION", NULL, NULL, "expires after this time: 30d (default: never)"},
-        {"note", 0, "TEXT", NULL, NULL, "purpose of the token"}),
+        CLI_TEXT("scope", "SCOPES", "comma-separated scopes: append, read, work, operate, admin",
+                 .words = "append,read,work,operate,admin", .letter = 's'),
+        CLI_TEXT("expires", "DURATION", "expires after this time: 30d (default: never)"),
+        CLI_TEXT("note", "TEXT", "purpose of the token")),
     .more =
         "With --tenant the token is valid for that tenant only. Scopes: append writes events;\n"
         "read reads events, views and states; operate deploys, rebuilds, requeues and skips;\n"
@@ -280,7 +280,7 @@ static int run_ls(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef__token_list tokens = {NULL, 0};
-    int rc = cli_connect(c);
+    int rc = cli_open(c, CLI_SERVER);
 
     if (rc != 0)
         return rc;
@@ -309,7 +309,7 @@ static int run_revoke(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef__api_token token;
-    int rc = cli_connect(c);
+    int rc = cli_open(c, CLI_SERVER);
 
     if (rc != 0)
         return rc;
@@ -328,7 +328,7 @@ const cli_command cli_cmd_token_revoke = {
     .name = "token revoke",
     .summary = "revoke an API token",
     .options = CLI_OPTIONS(CLI_REASON),
-    .arguments = CLI_ARGUMENTS({"ID", false, false, NULL, "id of the token (everfold token ls)"}),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("ID", "id of the token (everfold token ls)")),
     .example = "everfold token revoke 5f0c2d9be1a7c344",
     .run = run_revoke,
 };

@@ -178,7 +178,7 @@ static int run_status(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef__overview o;
-    int rc = cli_journal_need(c, true);
+    int rc = cli_open(c, CLI_JOURNAL_READ);
 
     if (rc != 0)
         return rc;
@@ -436,7 +436,7 @@ static int run_top(cli *c)
     if (st == EF_OK && t.interval_ms < INTERVAL_MS_MIN)
         st = ef_fail(&err, EF_BAD_INPUT, "--interval is too short: minimum is %d ms",
                      INTERVAL_MS_MIN);
-    int rc = st == EF_OK ? cli_journal_need(c, true) : cli_fail(c, &err, NULL);
+    int rc = st == EF_OK ? cli_open(c, CLI_JOURNAL_READ) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;
     cli_stop_on_signals();
@@ -453,9 +453,8 @@ static int run_top(cli *c)
 const cli_command cli_cmd_top = {
     .name = "top",
     .summary = "live overview of outbox, projections, workers and partitions",
-    .options = CLI_OPTIONS(
-        {"interval", 0, "D", NULL, NULL, "refresh interval: 500ms, 5s (default 2s)"},
-        {"once", 0, NULL, NULL, NULL, "print one frame as text, or one object, and exit"}),
+    .options = CLI_OPTIONS(CLI_TEXT("interval", "D", "refresh interval: 500ms, 5s (default 2s)"),
+                           CLI_FLAG("once", "print one frame as text, or one object, and exit")),
     .more =
         "The command only reads. On a terminal it shows a panel: q quits, p pauses, e shows the\n"
         "errors, ? the keys. Otherwise a frame is printed per interval; with -o json, one\n"

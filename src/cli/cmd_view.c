@@ -12,12 +12,9 @@
 #include <string.h>
 
 #define CLI_FRESHNESS_OPTIONS                                                                      \
-    {"at-least", 0, "TOKEN", NULL, NULL, "wait until the append with this TOKEN is applied"},      \
-        {"current", 0,    NULL,                                                                    \
-         NULL,      NULL, "wait until all events up to the current head are applied"},             \
-    {                                                                                              \
-        "timeout", 0, "D", NULL, NULL, "timeout of the wait: 500ms, 10s (default 5s)"              \
-    }
+    CLI_TEXT("at-least", "TOKEN", "wait until the append with this TOKEN is applied"),             \
+        CLI_FLAG("current", "wait until all events up to the current head are applied"),           \
+        CLI_TEXT("timeout", "D", "timeout of the wait: 500ms, 10s (default 5s)")
 
 #define TIMEOUT_MS_DEFAULT 5000
 
@@ -98,7 +95,7 @@ static int run_get(cli *c)
     ef_freshness freshness;
     ef_view_list found = {0};
     ef_status st = read_freshness(c, &freshness, &err);
-    int rc = st == EF_OK ? cli_engine_need(c, true) : cli_fail(c, &err, NULL);
+    int rc = st == EF_OK ? cli_open(c, CLI_ENGINE_READ) : cli_fail(c, &err, NULL);
 
     if (rc != 0)
         return rc;
@@ -122,7 +119,7 @@ static int run_at(cli *c)
 
     if (!cli_has(c, "position"))
         return cli_usage(c, "view at needs --position");
-    rc = st == EF_OK ? cli_engine_need(c, true) : cli_fail(c, &err, NULL);
+    rc = st == EF_OK ? cli_open(c, CLI_ENGINE_READ) : cli_fail(c, &err, NULL);
     if (rc != 0)
         return rc;
     st = cli_view_at(c, ef_str_from(c->arguments[0]), cli_tenant(c), ef_str_from(c->arguments[1]),
@@ -139,8 +136,8 @@ const cli_command cli_cmd_view_get = {
     .name = "view get",
     .summary = "read one view by id",
     .options = CLI_OPTIONS(CLI_FRESHNESS_OPTIONS),
-    .arguments = CLI_ARGUMENTS({"PROJECTION", false, false, NULL, "name of the projection"},
-                               {"ID", false, false, NULL, "id of the view"}),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("PROJECTION", "name of the projection"),
+                               CLI_ARGUMENT("ID", "id of the view")),
     .more =
         "as_of is the position that the view reflects: the current position of the projection,\n"
         "unless --at-least or --current asks to wait for a later one.",
@@ -151,9 +148,9 @@ const cli_command cli_cmd_view_get = {
 const cli_command cli_cmd_view_at = {
     .name = "view at",
     .summary = "show a view as of a position",
-    .options = CLI_OPTIONS({"position", 0, "P", NULL, NULL, "position in the journal (required)"}),
-    .arguments = CLI_ARGUMENTS({"PROJECTION", false, false, NULL, "name of the projection"},
-                               {"ID", false, false, NULL, "id of the view"}),
+    .options = CLI_OPTIONS(CLI_TEXT("position", "P", "position in the journal (required)")),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("PROJECTION", "name of the projection"),
+                               CLI_ARGUMENT("ID", "id of the view")),
     .more = "The view is folded from the journal. The exit code is 3 if it did not exist at that\n"
             "position.",
     .example = "everfold view at customer_orders ada --position 1200",
@@ -295,7 +292,7 @@ static int run_query(cli *c)
     ef_view_query query;
     ef_view_list found = {0};
     ef_status st = read_query(c, &query, &err);
-    int rc = st == EF_OK ? cli_engine_need(c, true) : cli_fail(c, &err, NULL);
+    int rc = st == EF_OK ? cli_open(c, CLI_ENGINE_READ) : cli_fail(c, &err, NULL);
 
     if (rc != 0)
         return rc;
@@ -317,17 +314,15 @@ const cli_command cli_cmd_view_query = {
     .name = "view query",
     .summary = "query views by their fields",
     .options = CLI_OPTIONS(
-        {"where", 0, "EXPR", NULL, NULL, "only views that match this expression: 'total > 100'"},
-        {"sort", 0, "F,-G", NULL, NULL,
-         "order by these fields, - for descending (default: view_id)"},
-        {"limit", 0, "N", NULL, NULL, "at most N views (default 100)"},
-        {"after", 0, "CURSOR", NULL, NULL, "continue after the cursor of an earlier page"},
-        {"fields", 0, "F,G", NULL, NULL, "only these fields of the data"},
-        {"count", 0, NULL, NULL, NULL, "print the number of matching views only"},
-        {"explain", 0, NULL, NULL, NULL,
-         "show the index that is used and the number of views read"},
+        CLI_TEXT("where", "EXPR", "only views that match this expression: 'total > 100'"),
+        CLI_TEXT("sort", "F,-G", "order by these fields, - for descending (default: view_id)"),
+        CLI_TEXT("limit", "N", "at most N views (default 100)"),
+        CLI_TEXT("after", "CURSOR", "continue after the cursor of an earlier page"),
+        CLI_TEXT("fields", "F,G", "only these fields of the data"),
+        CLI_FLAG("count", "print the number of matching views only"),
+        CLI_FLAG("explain", "show the index that is used and the number of views read"),
         CLI_FRESHNESS_OPTIONS),
-    .arguments = CLI_ARGUMENTS({"PROJECTION", false, false, NULL, "name of the projection"}),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("PROJECTION", "name of the projection")),
     .more = "EXPR is an expression of the fold language over the fields of a view, view_id and\n"
             "last_event_sequence. -o ndjson prints one view per line. Indexes that the program\n"
             "declares are used; --explain shows which.",
@@ -358,7 +353,7 @@ static int run_export(cli *c)
 
     if (any && cli_value(c, "tenant"))
         return cli_usage(c, "--tenant and --all-tenants cannot be combined");
-    int rc = cli_engine_need(c, true);
+    int rc = cli_open(c, CLI_ENGINE_READ);
     if (rc != 0)
         return rc;
     ef_status st = cli_view_export(c, ef_str_from(c->arguments[0]), cli_tenant(c), any,
@@ -369,8 +364,8 @@ static int run_export(cli *c)
 const cli_command cli_cmd_view_export = {
     .name = "view export",
     .summary = "write all views of a projection as NDJSON, ordered by id",
-    .options = CLI_OPTIONS({"all-tenants", 0, NULL, NULL, NULL, "views of all tenants"}),
-    .arguments = CLI_ARGUMENTS({"PROJECTION", false, false, NULL, "name of the projection"}),
+    .options = CLI_OPTIONS(CLI_FLAG("all-tenants", "views of all tenants")),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("PROJECTION", "name of the projection")),
     .more = "The output is NDJSON, whatever -o is.",
     .example = "everfold view export customer_orders > customer_orders.ndjson",
     .run = run_export,
@@ -383,7 +378,7 @@ static int run_explain(cli *c)
     cli_events events;
     int64_t limit = 1000;
     ef_status st = cli_number(c, "limit", 1, EF_LIMIT_LIST_ROWS, &limit, &err);
-    int rc = st == EF_OK ? cli_engine_need(c, true) : cli_fail(c, &err, NULL);
+    int rc = st == EF_OK ? cli_open(c, CLI_ENGINE_READ) : cli_fail(c, &err, NULL);
 
     if (rc != 0)
         return rc;
@@ -405,9 +400,9 @@ static int run_explain(cli *c)
 const cli_command cli_cmd_view_explain = {
     .name = "view explain",
     .summary = "list the events that produced a view, oldest first",
-    .options = CLI_OPTIONS({"limit", 0, "N", NULL, NULL, "at most N events (default 1000)"}),
-    .arguments = CLI_ARGUMENTS({"PROJECTION", false, false, NULL, "name of the projection"},
-                               {"ID", false, false, NULL, "id of the view"}),
+    .options = CLI_OPTIONS(CLI_TEXT("limit", "N", "at most N events (default 1000)")),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("PROJECTION", "name of the projection"),
+                               CLI_ARGUMENT("ID", "id of the view")),
     .example = "everfold view explain customer_orders ada",
     .run = run_explain,
 };
@@ -513,7 +508,7 @@ static int run_seed(cli *c)
         return cli_fail(c, &err, NULL);
     if (s.position < 0)
         return cli_usage(c, "view seed needs --position: the position that the views reflect");
-    rc = cli_engine_need(c, false);
+    rc = cli_open(c, CLI_ENGINE);
     if (rc != 0)
         return rc;
     s.file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
@@ -533,12 +528,11 @@ static int run_seed(cli *c)
 const cli_command cli_cmd_view_seed = {
     .name = "view seed",
     .summary = "start a generation from exported views",
-    .options =
-        CLI_OPTIONS({"position", 0, "P", NULL, NULL, "position that the views reflect (required)"},
-                    {"reason", 0, "TEXT", NULL, NULL, "reason, recorded with the run"}),
+    .options = CLI_OPTIONS(CLI_TEXT("position", "P", "position that the views reflect (required)"),
+                           CLI_TEXT("reason", "TEXT", "reason, recorded with the run")),
     .arguments = CLI_ARGUMENTS(
-        {"PROJECTION", false, false, NULL, "name of the projection"},
-        {"FILE", false, false, "@file", "NDJSON as written by view export; - reads stdin"}),
+        CLI_ARGUMENT("PROJECTION", "name of the projection"),
+        CLI_ARGUMENT("FILE", "NDJSON as written by view export; - reads stdin", .words = "@file")),
     .more =
         "A new generation of the active program starts with these views and continues after the\n"
         "position. A line is an object with view_id and data, and optionally tenant,\n"

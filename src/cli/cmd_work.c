@@ -534,7 +534,7 @@ static int open_and_work(work *w)
 {
     ef_error err = EF_ERROR_INIT;
     ef_status st;
-    int rc = cli_engine_need(w->c, false);
+    int rc = cli_open(w->c, CLI_ENGINE);
 
     if (rc == 0) {
         cli_stop_on_signals();
@@ -592,21 +592,20 @@ static int run_work(cli *c)
 }
 
 static const cli_option options[] = {
-    {"once", 0, NULL, NULL, NULL, "run one tick"},
-    {"drain", 0, NULL, NULL, NULL,
-     "run until nothing is due; exit code 6 if events failed or are blocked"},
-    {"shadow", 0, NULL, NULL, NULL,
-     "fold queued events into a side build in memory and compare; nothing is changed"},
-    {"no-leasing", 0, NULL, NULL, NULL,
-     "run as the only worker: all partitions, without waiting for expired leases"},
-    {"interval-ms", 0, "N", "worker.poll_interval", NULL,
-     "poll interval while idle, in milliseconds (default 2000)"},
-    {"window", 0, "S", NULL, NULL,
-     "print totals every S seconds; in the panel, the window of the rate (default 10)"},
-    {"metrics-listen", 0, "ADDRESS:PORT", "worker.metrics_listen", NULL,
-     "serve /metrics, /livez and /readyz of this worker at this address"},
-    {"silent", 0, NULL, NULL, NULL, "no panel, ticks, progress or summary"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
+    CLI_FLAG("once", "run one tick"),
+    CLI_FLAG("drain", "run until nothing is due; exit code 6 if events failed or are blocked"),
+    CLI_FLAG("shadow",
+             "fold queued events into a side build in memory and compare; nothing is changed"),
+    CLI_FLAG("no-leasing",
+             "run as the only worker: all partitions, without waiting for expired leases"),
+    CLI_SETTING("interval-ms", "N", "worker.poll_interval",
+                "poll interval while idle, in milliseconds (default 2000)"),
+    CLI_TEXT("window", "S",
+             "print totals every S seconds; in the panel, the window of the rate (default 10)"),
+    CLI_SETTING("metrics-listen", "ADDRESS:PORT", "worker.metrics_listen",
+                "serve /metrics, /livez and /readyz of this worker at this address"),
+    CLI_FLAG("silent", "no panel, ticks, progress or summary"),
+    {.name = NULL},
 };
 
 const cli_command cli_cmd_work = {

@@ -7,144 +7,83 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A lease: holder and expiry. Not live with a holder: it has expired. */
-typedef struct cli_hold {
-    ef_str holder; /* "" if it is free */
-    int64_t until_us;
-    bool live;
-} cli_hold;
-
-/* The store decides whether a lease has expired: the local clock never shows a live one as expired.
- */
-static int64_t ms_left(const cli_hold *hold)
-{
-    int64_t left = (hold->until_us - cli_wall_us()) / 1000;
-
-    if (!hold->live)
-        return 0;
-    return left > 0 ? left : 1;
-}
-
-/* "9.8 s", "expired" or "-". */
-static void add_ttl(cli_table *table, const cli_hold *hold)
-{
-    int64_t left = ms_left(hold);
-    char text[40];
-
-    (void)snprintf(text, sizeof text, "%" PRId64 ".%" PRId64 " s", left / 1000, left % 1000 / 100);
-    cli_table_text(table, hold->holder.len == 0 ? EF_STR("-")
-                          : hold->live          ? ef_str_from(text)
-                                                : EF_STR("expired"));
-}
-
-/* The workers, and a buffer for the target partitions of one of them. */
-typedef struct membership {
-    ef_worker_list workers;
+/* A worker, and the membership that determines its target partitions. */
+typedef struct member {
+    ef_worker worker; /* first: the fields of its shape */
+    const ef_worker_list *workers;
+    size_t index;
     int32_t partitions;
-    int32_t *targets;
-} membership;
+    int32_t *targets; /* room for them, shared by all members */
+} member;
 
-static cli_hold hold_of_worker(const ef_worker *worker)
+static size_t targets_of(const member *m)
 {
-    return (cli_hold){worker->id, worker->heartbeat_until_us, worker->live};
-}
-
-static ef_str state_of(const ef_worker *worker)
-{
-    return ef_str_from(ef_name_of(EF_NAMES_WORKER_STATE, worker->state));
-}
-
-static void print_worker(cli *c, cli_list *list, const membership *found, size_t index)
-{
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-    const ef_worker *worker = &found->workers.items[index];
-    size_t count = ef_worker_targets(&found->workers, index, found->partitions, found->targets);
-
-    cli_list_next(c, list);
-    ef__json_open(&w, '{');
-    ef__shape_members(&w, &ef__shape_worker, worker);
-    ef__json_member_open(&w, "target_partitions", '[');
-    for (size_t i = 0; i < count; i++) {
-        char label[EF_PARTITION_LABEL_MAX];
-        ef_partition_label(found->targets[i], label);
-        ef__json_str(&w, ef_str_from(label));
-    }
-    ef__json_close(&w, ']');
-    ef__json_member_name(&w, "state", state_of(worker));
-    ef__json_close(&w, '}');
-    (void)cli_list_item_end(c, list);
+    return ef_worker_targets(m->workers, m->index, m->partitions, m->targets);
 }
 
 /* "p00 p02 p04"; the table cuts the cell if it is too long. */
-static void add_targets(cli_table *table, const membership *found, size_t index)
+static void add_targets(ef__buf *out, const void *item)
 {
-    ef__buf text = EF__BUF_INIT(CLI_OUT_MAX);
-    size_t count = ef_worker_targets(&found->workers, index, found->partitions, found->targets);
+    const member *m = item;
+    size_t count = targets_of(m);
 
     for (size_t i = 0; i < count; i++) {
         char label[EF_PARTITION_LABEL_MAX];
-        ef_partition_label(found->targets[i], label);
-        ef__buf_printf(&text, "%s%s", i ? " " : "", label);
+        ef_partition_label(m->targets[i], label);
+        ef__buf_printf(out, "%s%s", i ? " " : "", label);
     }
-    cli_table_text(table, count ? ef__buf_str(&text) : EF_STR("-"));
-    ef__buf_release(&text);
 }
 
-static void print_workers(cli *c, const membership *found)
+static void write_worker(ef__json_writer *w, const void *item)
 {
-    static const char *const heads[] = {"WORKER", "HOST",  "PID",    "STARTED",
-                                        "TTL",    "STATE", "TARGETS"};
-    cli_table table = CLI_TABLE_INIT(heads, 7, 1u << 2 | 1u << 4);
+    const member *m = item;
+    size_t count = targets_of(m);
 
-    for (size_t i = 0; i < found->workers.count; i++) {
-        const ef_worker *worker = &found->workers.items[i];
-        cli_hold hold = hold_of_worker(worker);
-        cli_table_text(&table, worker->id);
-        cli_table_text(&table, worker->host);
-        cli_table_int(&table, worker->pid);
-        cli_table_time(&table, worker->started_us);
-        add_ttl(&table, &hold);
-        cli_table_text(&table, state_of(worker));
-        add_targets(&table, found, i);
+    ef__json_open(w, '{');
+    ef__shape_members(w, &ef__shape_worker, &m->worker);
+    ef__json_member_open(w, "target_partitions", '[');
+    for (size_t i = 0; i < count; i++) {
+        char label[EF_PARTITION_LABEL_MAX];
+        ef_partition_label(m->targets[i], label);
+        ef__json_str(w, ef_str_from(label));
     }
-    (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
+    ef__json_close(w, ']');
+    ef__json_member_text(w, "state", ef_name_of(EF_NAMES_WORKER_STATE, m->worker.state));
+    ef__json_close(w, '}');
 }
 
-static ef_status read_membership(cli *c, membership *out, ef_error *err)
+static const cli_listing worker_listing = {
+    .shape = &ef__shape_worker,
+    .more = &ef__shape_worker_more,
+    .size = sizeof(member),
+    .columns = CLI_COLUMNS(CLI_COLUMN("WORKER", "id"), CLI_COLUMN("HOST", "host", .none = ""),
+                           CLI_COLUMN("PID", "pid"), CLI_COLUMN("STARTED", "started_at"),
+                           CLI_COLUMN("TTL", "ttl_ms"), CLI_COLUMN("STATE", "state"),
+                           CLI_COLUMN("TARGETS", NULL, .text = add_targets)),
+    .write = write_worker,
+    .empty = "no workers; start one: everfold work",
+};
+
+static ef_status list_workers(cli *c, ef_error *err)
 {
+    ef_worker_list workers = {0};
     ef_store_facts facts = {0};
     ef_status st = cli_facts(c, &facts, err);
 
     if (st == EF_OK)
-        st = cli_worker_ls(c, &out->workers, err);
-    out->partitions = facts.partitions;
-    out->targets = calloc((size_t)facts.partitions + 1, sizeof *out->targets);
-    return st != EF_OK || out->targets ? st : ef_fail(err, EF_NO_MEMORY, "out of memory");
-}
-
-static int run_worker_ls(cli *c)
-{
-    ef_error err = EF_ERROR_INIT;
-    membership found = {0};
-    cli_list list = {.lines = c->format == CLI_NDJSON};
-    int rc = cli_journal_need(c, true);
-
-    if (rc != 0)
-        return rc;
-    if (read_membership(c, &found, &err) != EF_OK)
-        rc = cli_fail(c, &err, NULL);
-    else if (c->format == CLI_TABLE && found.workers.count == 0)
-        cli_say(c, "no workers; start one: everfold work");
-    else if (c->format == CLI_TABLE)
-        print_workers(c, &found);
-    for (size_t i = 0; rc == 0 && c->format != CLI_TABLE && i < found.workers.count; i++)
-        print_worker(c, &list, &found, i);
-    if (rc == 0 && c->format != CLI_TABLE)
-        cli_list_end(c, &list);
-    EF_RELEASE(&found.workers);
-    free(found.targets);
-    return rc;
+        st = cli_worker_ls(c, &workers, err);
+    member *members = calloc(workers.count + 1, sizeof *members);
+    int32_t *targets = calloc((size_t)facts.partitions + 1, sizeof *targets);
+    if (st == EF_OK && (!members || !targets))
+        st = ef_fail(err, EF_NO_MEMORY, "out of memory");
+    for (size_t i = 0; st == EF_OK && i < workers.count; i++)
+        members[i] = (member){workers.items[i], &workers, i, facts.partitions, targets};
+    if (st == EF_OK)
+        cli_print_list(c, &worker_listing, members, workers.count);
+    free(targets);
+    free(members);
+    EF_RELEASE(&workers);
+    return st;
 }
 
 const cli_command cli_cmd_worker_ls = {
@@ -159,134 +98,85 @@ const cli_command cli_cmd_worker_ls = {
         "per minute. A worker that runs with --no-leasing has no heartbeat and is not listed;\n"
         "its leases are: everfold lease ls.",
     .example = "everfold worker ls",
-    .run = run_worker_ls,
+    .stores = CLI_JOURNAL_READ,
+    .call = list_workers,
 };
 
-static cli_hold hold_of_lease(const ef_lease *lease)
+static const cli_listing lease_listing = {
+    .shape = &ef__shape_lease,
+    .columns =
+        CLI_COLUMNS(CLI_COLUMN("KIND", "kind"), CLI_COLUMN("NAME", "name"),
+                    CLI_COLUMN("PARTITION", "partition"), CLI_COLUMN("TTL", "ttl_ms"),
+                    CLI_COLUMN("TOKEN", "token"), CLI_COLUMN("HOLDER", "holder", .none = "free")),
+    .empty = "no leases: no worker has run yet",
+};
+
+/* Reads --kind; NULL without it. */
+static const ef_lease_kind *read_kind(const cli *c)
 {
-    return (cli_hold){lease->holder, lease->until_us, lease->live};
+    static ef_lease_kind kind;
+    const char *asked = cli_value(c, "kind");
+
+    for (kind = 0; asked && kind <= EF_LEASE_RUN; kind++)
+        if (strcmp(ef_name_of(EF_NAMES_LEASE_KIND, kind), asked) == 0)
+            return &kind;
+    return NULL;
 }
 
-static void print_leases(cli *c, const ef_lease_list *leases)
-{
-    static const char *const heads[] = {"KIND", "NAME", "PARTITION", "TTL", "TOKEN", "HOLDER"};
-    cli_table table = CLI_TABLE_INIT(heads, 6, 1u << 3 | 1u << 4);
-
-    for (size_t i = 0; i < leases->count; i++) {
-        const ef_lease *lease = &leases->items[i];
-        cli_hold hold = hold_of_lease(lease);
-        char label[EF_PARTITION_LABEL_MAX];
-        ef_partition_label(lease->key.partition, label);
-        cli_table_text(&table, ef_str_from(ef_name_of(EF_NAMES_LEASE_KIND, lease->key.kind)));
-        cli_table_text(&table, lease->key.name.len > 0 ? lease->key.name : EF_STR("-"));
-        cli_table_text(&table, label[0] ? ef_str_from(label) : EF_STR("-"));
-        add_ttl(&table, &hold);
-        cli_table_int(&table, lease->token);
-        cli_table_text(&table, lease->holder.len > 0 ? lease->holder : EF_STR("free"));
-    }
-    (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
-}
-
-/* Reads --kind; `*out` is NULL without it. */
-static ef_status read_kind(const cli *c, ef_lease_kind *room, const ef_lease_kind **out,
-                           ef_error *err)
+static ef_status check_kind(cli *c, ef_error *err)
 {
     const char *asked = cli_value(c, "kind");
 
-    *out = NULL;
-    if (!asked)
+    if (!asked || read_kind(c))
         return EF_OK;
-    for (ef_lease_kind kind = 0; kind <= EF_LEASE_RUN; kind++)
-        if (strcmp(ef_name_of(EF_NAMES_LEASE_KIND, kind), asked) == 0) {
-            *room = kind;
-            *out = room;
-            return EF_OK;
-        }
     return ef_fail(err, EF_BAD_INPUT,
                    "--kind is \"%s\": must be partition, publisher, scope, run or sequencer",
                    asked);
 }
 
-static int run_lease_ls(cli *c)
+static ef_status list_leases(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_lease_list leases = {0};
-    ef_lease_kind room;
-    const ef_lease_kind *kind;
-    int rc = read_kind(c, &room, &kind, &err) == EF_OK ? cli_journal_need(c, true)
-                                                       : cli_fail(c, &err, NULL);
+    ef_status st = cli_lease_ls(c, read_kind(c), &leases, err);
 
-    if (rc != 0)
-        return rc;
-    if (cli_lease_ls(c, kind, &leases, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    if (c->format != CLI_TABLE)
-        cli_list_shapes(c, &ef__shape_lease, leases.items, leases.count);
-    else if (leases.count == 0)
-        cli_say(c, "no leases: no worker has run yet");
-    else
-        print_leases(c, &leases);
+    if (st == EF_OK)
+        cli_print_list(c, &lease_listing, leases.items, leases.count);
     EF_RELEASE(&leases);
-    return 0;
+    return st;
 }
 
 const cli_command cli_cmd_lease_ls = {
     .name = "lease ls",
     .summary = "list leases: holder, expiry and fencing token",
-    .options =
-        CLI_OPTIONS({"kind", 0, "KIND", NULL, "partition,publisher,scope,run,sequencer",
-                     "only leases of this kind: partition, publisher, scope, run, sequencer"}),
+    .options = CLI_OPTIONS(
+        CLI_WORDS("kind", "KIND", "partition,publisher,scope,run,sequencer",
+                  "only leases of this kind: partition, publisher, scope, run, sequencer")),
     .more = "The token grows with every take-over; a write under an older token is refused. A\n"
             "released lease is free and keeps its token.",
     .example = "everfold lease ls --kind partition",
-    .run = run_lease_ls,
+    .check = check_kind,
+    .stores = CLI_JOURNAL_READ,
+    .call = list_leases,
 };
 
-static cli_hold hold_of_partition(const ef_partition *partition)
-{
-    return (cli_hold){partition->holder, partition->until_us, partition->live};
-}
+static const cli_listing partition_listing = {
+    .shape = &ef__shape_partition,
+    .columns =
+        CLI_COLUMNS(CLI_COLUMN("PARTITION", "partition"), CLI_COLUMN("TTL", "ttl_ms"),
+                    CLI_COLUMN("EPOCH", "epoch"), CLI_COLUMN("PENDING", "pending"),
+                    CLI_COLUMN("IN FLIGHT", "in_flight"), CLI_COLUMN("RETRY ROWS", "retry_rows"),
+                    CLI_COLUMN("HOLDER", "holder", .none = "free")),
+};
 
-static void print_partitions(cli *c, const ef_partition_list *partitions)
+static ef_status list_partitions(cli *c, ef_error *err)
 {
-    static const char *const heads[] = {"PARTITION", "TTL",        "EPOCH", "PENDING",
-                                        "IN FLIGHT", "RETRY ROWS", "HOLDER"};
-    cli_table table = CLI_TABLE_INIT(heads, 7, 0x3e);
-
-    for (size_t i = 0; i < partitions->count; i++) {
-        const ef_partition *partition = &partitions->items[i];
-        cli_hold hold = hold_of_partition(partition);
-        char label[EF_PARTITION_LABEL_MAX];
-        ef_partition_label(partition->number, label);
-        cli_table_text(&table, ef_str_from(label));
-        add_ttl(&table, &hold);
-        cli_table_int(&table, partition->token);
-        cli_table_int(&table, partition->pending);
-        cli_table_int(&table, partition->in_flight);
-        cli_table_int(&table, partition->retry_rows);
-        cli_table_text(&table, partition->holder.len > 0 ? partition->holder : EF_STR("free"));
-    }
-    (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
-}
-
-static int run_partition_ls(cli *c)
-{
-    ef_error err = EF_ERROR_INIT;
     ef_partition_list partitions = {0};
-    int rc = cli_journal_need(c, true);
+    ef_status st = cli_partition_ls(c, &partitions, err);
 
-    if (rc != 0)
-        return rc;
-    if (cli_partition_ls(c, &partitions, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    if (c->format == CLI_TABLE)
-        print_partitions(c, &partitions);
-    else
-        cli_list_shapes(c, &ef__shape_partition, partitions.items, partitions.count);
+    if (st == EF_OK)
+        cli_print_list(c, &partition_listing, partitions.items, partitions.count);
     EF_RELEASE(&partitions);
-    return 0;
+    return st;
 }
 
 const cli_command cli_cmd_partition_ls = {
@@ -296,7 +186,8 @@ const cli_command cli_cmd_partition_ls = {
             "counts rows that failed and rows that are blocked by one (everfold outbox report).\n"
             "EPOCH is the fencing token of the lease of the partition.",
     .example = "everfold partition ls",
-    .run = run_partition_ls,
+    .stores = CLI_JOURNAL_READ,
+    .call = list_partitions,
 };
 
 static void print_sync_json(cli *c, const ef_partition_change *change,
@@ -331,34 +222,30 @@ static void print_sync_text(cli *c, const ef_partition_change *change,
                        cli_plural(done->kept), done->kept == 1 ? "is" : "are");
 }
 
-static int run_sync(cli *c)
+static ef_status sync_partitions(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_partition_change change = {.prune = cli_has(c, "prune"), .dry_run = cli_has(c, "dry-run")};
+    ef_partition_change change = {.count = (int32_t)cli_int(c, "count"),
+                                  .prune = cli_has(c, "prune"),
+                                  .dry_run = cli_has(c, "dry-run")};
     ef_partition_sync_result done = {0};
-    int64_t count = 0;
-    ef_status st = cli_number(c, "count", 1, EF_PARTITIONS_MAX, &count, &err);
-    int rc = st == EF_OK ? cli_journal_need(c, false) : cli_fail(c, &err, NULL);
+    ef_status st = cli_partition_sync(c, &change, &done, err);
 
-    if (rc != 0)
-        return rc;
-    change.count = (int32_t)count;
-    if (cli_partition_sync(c, &change, &done, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
+    if (st != EF_OK)
+        return st;
     if (c->format == CLI_TABLE)
         print_sync_text(c, &change, &done);
     else
         print_sync_json(c, &change, &done);
-    return 0;
+    return EF_OK;
 }
 
 const cli_command cli_cmd_partition_sync = {
     .name = "partition sync",
     .summary = "change the number of partitions",
-    .options =
-        CLI_OPTIONS({"count", 0, "N", NULL, NULL, "number of partitions (default: unchanged)"},
-                    {"prune", 0, NULL, NULL, NULL, "remove free leases beyond the count"},
-                    {"dry-run", 0, NULL, NULL, NULL, "report the changes without making them"}),
+    .options = CLI_OPTIONS(
+        CLI_INT("count", "N", 1, EF_PARTITIONS_MAX, 0, "number of partitions (default: unchanged)"),
+        CLI_FLAG("prune", "remove free leases beyond the count"),
+        CLI_FLAG("dry-run", "report the changes without making them")),
     .more =
         "Workers and writers adopt the new count while they run. The count can be raised at any\n"
         "time: queued rows stay where they are. Lowering it is refused while rows are queued in\n"
@@ -366,5 +253,6 @@ const cli_command cli_cmd_partition_sync = {
         "more workers share the work; with fewer partitions than workers, some workers stay\n"
         "idle.",
     .example = "everfold partition sync --count 32",
-    .run = run_sync,
+    .stores = CLI_JOURNAL,
+    .call = sync_partitions,
 };

@@ -147,7 +147,8 @@ static int run_help(cli *c)
 const cli_command cli_cmd_help = {
     .name = "help",
     .summary = "describe a command",
-    .arguments = CLI_ARGUMENTS({"COMMAND", true, true, NULL, "command, one or two words"}),
+    .arguments = CLI_ARGUMENTS(
+        CLI_ARGUMENT("COMMAND", "command, one or two words", .optional = true, .many = true)),
     .example = "everfold help event append",
     .run = run_help,
     .no_settings = true,
@@ -283,7 +284,7 @@ static int run_complete(cli *c)
 const cli_command cli_cmd_completion = {
     .name = "completion",
     .summary = "print a completion script for a shell",
-    .arguments = CLI_ARGUMENTS({"SHELL", false, false, "bash,zsh", "bash or zsh"}),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("SHELL", "bash or zsh", .words = "bash,zsh")),
     .example = "eval \"$(everfold completion bash)\"",
     .run = run_completion,
     .no_settings = true,
@@ -292,7 +293,8 @@ const cli_command cli_cmd_completion = {
 const cli_command cli_cmd_complete = {
     .name = "complete",
     .summary = "answer a completion script",
-    .arguments = CLI_ARGUMENTS({"WORD", true, true, NULL, "the command line so far, word by word"}),
+    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("WORD", "the command line so far, word by word",
+                                            .optional = true, .many = true)),
     .run = run_complete,
     .hidden = true,
     .no_settings = true,

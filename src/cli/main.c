@@ -138,6 +138,25 @@ static void guess_format(cli *c)
         c->format = CLI_JSON;
 }
 
+static int call_command(cli *c)
+{
+    ef_error err = EF_ERROR_INIT;
+    const char *hint = NULL;
+    ef_status st = cli_options_check(c, &err);
+
+    if (st == EF_OK && c->command->check)
+        st = c->command->check(c, &err);
+    if (st == EF_OK)
+        st = cli_need(c, c->command->stores, &err);
+    if (st == EF_OK) {
+        st = c->command->call(c, &err);
+        hint = c->command->hint ? c->command->hint(st) : NULL;
+    }
+    if (st == EF_OK || c->error_shown)
+        return st == EF_OK ? c->exit_code : ef_status_describe(st)->exit_code;
+    return cli_fail(c, &err, c->hint[0] ? c->hint : hint);
+}
+
 static int run_command(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
@@ -153,7 +172,7 @@ static int run_command(cli *c)
     c->settings_error = err;
     if (st != EF_OK && !(c->command->settings_later && c->settings))
         return cli_fail(c, &err, NULL);
-    return c->command->run(c);
+    return c->command->call ? call_command(c) : c->command->run(c);
 }
 
 /* Handles --help and --version first; -1 if neither was given. */
@@ -185,8 +204,7 @@ static int run_arguments(cli *c, int argc, char **argv)
         return run_command(c);
     (void)ef_fail(&err, EF_BAD_INPUT, "%s%s", c->group ? c->group->name : "no command given",
                   c->group ? " needs a subcommand" : "");
-    (void)snprintf(c->hint, sizeof(c->hint), "see: everfold %s%s--help",
-                   c->group ? c->group->name : "", c->group ? " " : "");
+    cli_hint(c, "see: everfold %s%s--help", c->group ? c->group->name : "", c->group ? " " : "");
     return cli_fail(c, &err, c->hint);
 }
 

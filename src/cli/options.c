@@ -19,26 +19,32 @@
 enum { OWN_FIRST = 1000, COMMON_FIRST = 2000 };
 
 const cli_option cli_common_options[] = {
-    {"data", 0, "DIR", "data", "@dir", "data directory (default ./everfold-data)"},
-    {"journal", 0, "URL", "journal",
-     "sqlite:,postgres:,nats:,memory:", "journal store (default sqlite:DATA/journal.db)"},
-    {"views", 0, "URL", "views", "sqlite:,lmdb:,postgres:,memory:",
-     "view store (default sqlite:DATA/views.db; for a journal on PostgreSQL, the same database)"},
-    {"server", 0, "URL", "server", NULL,
-     "use a running server, or unix:PATH; its token is in EVERFOLD_TOKEN or --token-file"},
-    {"token-file", 0, "FILE", "token_file", "@file", "file with the token for the server"},
-    {"tenant", 0, "T", "tenant", NULL, "tenant (default \"\")"},
-    {"output", 'o', "FORMAT", "output", "table,json,ndjson",
-     "output format: table, json or ndjson"},
-    {"config", 0, "FILE", NULL, "@file", "settings file (default DATA/everfold.conf if it exists)"},
-    {"log-level", 0, "LEVEL", "log.level", "debug,info,warn,error",
-     "minimum level of log messages on stderr: debug, info, warn or error"},
-    {"log-format", 0, "FORMAT", "log.format", "text,json", "format of the log: text or json"},
-    {"quiet", 0, NULL, NULL, NULL, "only errors on stderr"},
-    {"no-color", 0, NULL, NULL, NULL, "no colours (also: NO_COLOR)"},
-    {"help", 'h', NULL, NULL, NULL, "describe the command"},
-    {"version", 0, NULL, NULL, NULL, "print the version"},
-    {NULL, 0, NULL, NULL, NULL, NULL},
+    CLI_SETTING("data", "DIR", "data", "data directory (default ./everfold-data)", .words = "@dir"),
+    CLI_SETTING("journal", "URL", "journal", "journal store (default sqlite:DATA/journal.db)",
+                .words = "sqlite:,postgres:,nats:,memory:"),
+    CLI_SETTING(
+        "views", "URL", "views",
+        "view store (default sqlite:DATA/views.db; for a journal on PostgreSQL, the same database)",
+        .words = "sqlite:,lmdb:,postgres:,memory:"),
+    CLI_SETTING(
+        "server", "URL", "server",
+        "use a running server, or unix:PATH; its token is in EVERFOLD_TOKEN or --token-file"),
+    CLI_SETTING("token-file", "FILE", "token_file", "file with the token for the server",
+                .words = "@file"),
+    CLI_SETTING("tenant", "T", "tenant", "tenant (default \"\")"),
+    CLI_SETTING("output", "FORMAT", "output", "output format: table, json or ndjson",
+                .words = "table,json,ndjson", .letter = 'o'),
+    CLI_WORDS("config", "FILE", "@file", "settings file (default DATA/everfold.conf if it exists)"),
+    CLI_SETTING("log-level", "LEVEL", "log.level",
+                "minimum level of log messages on stderr: debug, info, warn or error",
+                .words = "debug,info,warn,error"),
+    CLI_SETTING("log-format", "FORMAT", "log.format", "format of the log: text or json",
+                .words = "text,json"),
+    CLI_FLAG("quiet", "only errors on stderr"),
+    CLI_FLAG("no-color", "no colours (also: NO_COLOR)"),
+    CLI_FLAG("help", "describe the command", .letter = 'h'),
+    CLI_FLAG("version", "print the version"),
+    {.name = NULL},
 };
 
 typedef struct option_set {
@@ -109,10 +115,10 @@ static ef_status unknown_option(cli *c, const option_set *set, const char *text,
         near = ef__suggest((ef_str){text + 2, length}, names, count);
     }
     if (near)
-        (void)snprintf(c->hint, sizeof(c->hint), "did you mean: --%s", near);
+        cli_hint(c, "did you mean: --%s", near);
     else
-        (void)snprintf(c->hint, sizeof(c->hint), "see: everfold %s%s--help",
-                       c->command ? c->command->name : "", c->command ? " " : "");
+        cli_hint(c, "see: everfold %s%s--help", c->command ? c->command->name : "",
+                 c->command ? " " : "");
     return ef_fail(err, EF_BAD_INPUT, "%s has no option %s", what, text);
 }
 
@@ -203,10 +209,9 @@ static ef_status unknown_command(cli *c, const char *word, ef_error *err)
         near = ef__suggest(ef_str_from(word), names, count);
     const char *group = c->group ? c->group->name : "", *space = c->group ? " " : "";
     if (near)
-        (void)snprintf(c->hint, sizeof(c->hint), "did you mean: everfold %s%s%s", group, space,
-                       near);
+        cli_hint(c, "did you mean: everfold %s%s%s", group, space, near);
     else
-        (void)snprintf(c->hint, sizeof(c->hint), "see: everfold %s%s--help", group, space);
+        cli_hint(c, "see: everfold %s%s--help", group, space);
     return ef_fail(err, EF_BAD_INPUT, "unknown command '%s%s%s'", group, space, word);
 }
 
@@ -271,7 +276,7 @@ static ef_status check_arguments(cli *c, ef_error *err)
     size_t count = 0;
     bool many = false;
 
-    (void)snprintf(c->hint, sizeof(c->hint), "see: everfold %s --help", c->command->name);
+    cli_hint(c, "see: everfold %s --help", c->command->name);
     for (; arguments && arguments[count].name; count++) {
         many = arguments[count].many;
         if (!arguments[count].optional && count >= c->argument_count)
@@ -367,4 +372,24 @@ ef_status cli_duration(const cli *c, const char *name, int64_t *out, ef_error *e
         return EF_OK;
     (void)snprintf(what, sizeof(what), "--%s", name);
     return ef__setting_check(&spec, what, ef_str_from(text), out, err);
+}
+
+int64_t cli_int(const cli *c, const char *name)
+{
+    return c->numbers[option_index(c->command->options, name)];
+}
+
+ef_status cli_options_check(cli *c, ef_error *err)
+{
+    const cli_option *own = c->command->options;
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; st == EF_OK && own && own[i].name; i++) {
+        c->numbers[i] = own[i].otherwise;
+        if (own[i].type == CLI_VALUE_INT)
+            st = cli_number(c, own[i].name, own[i].min, own[i].max, &c->numbers[i], err);
+        else if (own[i].type == CLI_VALUE_DURATION)
+            st = cli_duration(c, own[i].name, &c->numbers[i], err);
+    }
+    return st;
 }

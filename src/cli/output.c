@@ -151,6 +151,27 @@ int cli_usage(const cli *c, const char *format, ...)
     return cli_fail(c, &err, hint);
 }
 
+void cli_hint(cli *c, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(c->hint, sizeof(c->hint), format, args);
+    va_end(args);
+}
+
+ef_status cli_refuse(cli *c, ef_error *err, const char *format, ...)
+{
+    va_list args;
+
+    *err = (ef_error){.status = EF_BAD_INPUT};
+    va_start(args, format);
+    (void)vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    cli_hint(c, "see: everfold %s --help", c->command->name);
+    return EF_BAD_INPUT;
+}
+
 static void write_message(const cli *c, ef_log_level level, const char *format, va_list args)
 {
     char text[1024];
@@ -213,24 +234,19 @@ bool cli_list_item_end(cli *c, cli_list *list)
     return cli_flush_some(c);
 }
 
+bool cli_list_item(cli *c, cli_list *list, const ef__shape *shape, const void *item)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    cli_list_next(c, list);
+    ef__shape_write(&w, shape, item);
+    return cli_list_item_end(c, list);
+}
+
 void cli_list_end(cli *c, cli_list *list)
 {
     if (!list->lines)
         ef__buf_add_text(&c->out, list->count == 0 ? "[]\n" : "]\n");
-}
-
-void cli_list_shapes(cli *c, const ef__shape *shape, const void *items, size_t count)
-{
-    cli_list list = {.lines = c->format == CLI_NDJSON};
-
-    for (size_t i = 0; i < count; i++) {
-        ef__json_writer w = EF__JSON_WRITER(&c->out);
-        cli_list_next(c, &list);
-        ef__shape_write(&w, shape, (const char *)items + i * shape->size);
-        if (!cli_list_item_end(c, &list))
-            return;
-    }
-    cli_list_end(c, &list);
 }
 
 /* --- objects ---------------------------------------------------------------------------------- */
@@ -379,19 +395,25 @@ ef_status cli_file_read(const char *path, ef__buf *out, ef_error *err)
     return st;
 }
 
-void cli_lines_say(ef_str text)
+void cli_escape_lines(ef__buf *out, ef_str text, const char *indent)
 {
-    ef__buf out = EF__BUF_INIT(CLI_OUT_MAX);
-
     while (text.len > 0) {
         const char *end = memchr(text.ptr, '\n', text.len);
         size_t length = end ? (size_t)(end - text.ptr) : text.len;
-        cli_escape(&out, (ef_str){text.ptr, length});
-        ef__buf_add_char(&out, '\n');
+        ef__buf_add_text(out, length > 0 ? indent : "");
+        cli_escape(out, (ef_str){text.ptr, length});
+        ef__buf_add_char(out, '\n');
         length += end ? 1 : 0;
         text.ptr += length;
         text.len -= length;
     }
+}
+
+void cli_lines_say(ef_str text)
+{
+    ef__buf out = EF__BUF_INIT(CLI_OUT_MAX);
+
+    cli_escape_lines(&out, text, "");
     (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
     ef__buf_release(&out);
 }

@@ -477,22 +477,6 @@ const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t 
     return room;
 }
 
-int cli_journal_need(cli *c, bool read_only)
-{
-    ef_journal_options extra = {.read_only = read_only};
-    ef_error err = EF_ERROR_INIT;
-    char hint[PATH_MAX + 128];
-    int rc = cli_connect(c);
-    ef_status st;
-
-    if (rc != 0 || c->client)
-        return rc;
-    st = cli_journal_open(c, &extra, &err);
-    if (st == EF_OK)
-        return 0;
-    return cli_fail(c, &err, cli_journal_hint(c, st, hint, sizeof(hint)));
-}
-
 ef_str cli_reason(const cli *c)
 {
     return ef_str_from(cli_value(c, "reason"));

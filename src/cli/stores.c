@@ -63,23 +63,24 @@ static bool names_stores(const cli *c)
            cli_setting(c, "views").origin == EF__ORIGIN_FLAG;
 }
 
-int cli_connect(cli *c)
+ef_status cli_connect(cli *c, ef_error *err)
 {
     ef__setting_view server = cli_setting(c, "server");
     const char *url = server.value.ptr;
-    ef_error err = EF_ERROR_INIT;
+    ef_status st;
 
     if (server.value.len == 0 || c->command->local || c->client)
-        return 0;
+        return EF_OK;
     if (names_stores(c) && server.origin == EF__ORIGIN_FLAG)
-        return cli_usage(c, "--server cannot be combined with --data, --journal and --views");
+        return cli_refuse(c, err, "--server cannot be combined with --data, --journal and --views");
     if (names_stores(c))
-        return 0; /* a flag overrides a server of the environment or the settings file */
-    if (open_client(c, url, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
+        return EF_OK; /* a flag overrides a server of the environment or the settings file */
+    st = open_client(c, url, err);
+    if (st != EF_OK)
+        return st;
     (void)snprintf(c->journal_shown, sizeof(c->journal_shown), "%s", url);
     (void)snprintf(c->views_shown, sizeof(c->views_shown), "%s", url);
-    return 0;
+    return EF_OK;
 }
 
 static ef_mode engine_mode(cli_mode mode)
@@ -120,38 +121,41 @@ ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
 }
 
 /* Hint if the view store could not be opened; as cli_journal_hint, with --views. */
-static const char *views_hint(const cli *c, ef_status status, char *room, size_t room_size)
+static void set_views_hint(cli *c, ef_status status)
 {
     ef__setting_view url = cli_setting(c, "views");
 
     if ((status != EF_NOT_FOUND && status != EF_MISUSE) || url.origin != EF__ORIGIN_FLAG)
-        return cli_journal_hint(c, status, room, room_size);
-    (void)snprintf(room, room_size, "run: everfold init --views %s", c->views_shown);
-    return room;
+        (void)cli_journal_hint(c, status, c->hint, sizeof(c->hint));
+    else
+        cli_hint(c, "run: everfold init --views %s", c->views_shown);
 }
 
-static int need_engine(cli *c, bool read_only)
+ef_status cli_need(cli *c, cli_stores stores, ef_error *err)
+{
+    bool read_only = stores == CLI_JOURNAL_READ || stores == CLI_ENGINE_READ;
+    bool folds = stores == CLI_APPEND ? engine_mode(c->mode) != EF_MODE_OUTBOX_APPLY_ONLY
+                                      : stores >= CLI_ENGINE_READ;
+    ef_status st = stores == CLI_NO_STORES ? EF_OK : cli_connect(c, err);
+
+    if (st != EF_OK || c->client || stores <= CLI_SERVER)
+        return st;
+    st = cli_journal_open(c, &(ef_journal_options){.read_only = read_only}, err);
+    if (st != EF_OK)
+        (void)cli_journal_hint(c, st, c->hint, sizeof(c->hint));
+    if (st != EF_OK || !folds)
+        return st;
+    st = cli_engine_open(c, false, read_only, err);
+    if (st != EF_OK)
+        set_views_hint(c, st);
+    return st;
+}
+
+int cli_open(cli *c, cli_stores stores)
 {
     ef_error err = EF_ERROR_INIT;
-    char hint[PATH_MAX + 128];
-    ef_status st = cli_engine_open(c, false, read_only, &err);
 
-    return st == EF_OK ? 0 : cli_fail(c, &err, views_hint(c, st, hint, sizeof(hint)));
-}
-
-int cli_engine_need(cli *c, bool read_only)
-{
-    int rc = cli_journal_need(c, read_only);
-
-    return rc == 0 && !c->client ? need_engine(c, read_only) : rc;
-}
-
-int cli_append_need(cli *c)
-{
-    bool folds = engine_mode(c->mode) != EF_MODE_OUTBOX_APPLY_ONLY;
-    int rc = cli_journal_need(c, false);
-
-    return rc == 0 && folds && !c->client ? need_engine(c, false) : rc;
+    return cli_need(c, stores, &err) == EF_OK ? 0 : cli_fail(c, &err, c->hint[0] ? c->hint : NULL);
 }
 
 ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
