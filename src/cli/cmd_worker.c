@@ -13,7 +13,7 @@ typedef struct member {
     const ef_worker_list *workers;
     size_t index;
     int32_t partitions;
-    int32_t *targets; /* room for them, shared by all members */
+    int32_t *targets; /* buffer for them, shared by all members */
 } member;
 
 static size_t targets_of(const member *m)
