@@ -602,13 +602,8 @@ static ef_status add_waiting_rows(ef_engine *engine, const ef__apply *apply, ef_
     st = EF_OK;
     for (size_t at = 0; st == EF_OK && at < count; at += EF__ENGINE_BATCH) {
         size_t left = count - at;
-        st = ef__outbox_ack(engine->journal, NULL,
-                            &(ef__ack_request){.lane = EF_STR(EF_LANE_APPLY),
-                                               .retry_rows = rows + at,
-                                               .retry_row_count = left < EF__ENGINE_BATCH
-                                                                      ? left
-                                                                      : EF__ENGINE_BATCH},
-                            err);
+        st = ef__retry_rows_write(engine, rows + at,
+                                  left < EF__ENGINE_BATCH ? left : EF__ENGINE_BATCH, err);
     }
     free(rows);
     return st;

@@ -5,7 +5,7 @@
  * file reads the records, and then the views that they name. An idle follower costs a small write
  * every EF_VIEW_FOLLOW_MS.
  */
-#include "migration.h"
+#include "scope.h"
 #include "read.h"
 
 #include "../base/pair_map.h"

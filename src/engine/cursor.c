@@ -3,7 +3,6 @@
  */
 #include "run.h"
 #include "lag.h"
-#include "migration.h"
 #include "scope.h"
 #include "view_cache.h"
 

@@ -4,7 +4,6 @@
  */
 #include "lag.h"
 #include "queue.h"
-#include "migration.h"
 #include "read.h"
 #include "run.h"
 #include "scope.h"

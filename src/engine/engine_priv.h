@@ -256,6 +256,9 @@ ef_status ef__generation_set_state(ef_engine *engine, const ef__generation *gene
 /* The watermark of a stream in a generation: all zero if it has none. (lag.c) */
 ef_status ef__watermark_read(ef_engine *engine, const ef__generation *generation, ef_str tenant,
                              ef_str stream, ef__watermark *out, ef_error *err);
+/* The own cursor of a tenant of a log-ordered generation. (scope.c) */
+ef_status ef__tenant_cursor_read(ef_engine *engine, const ef__generation *generation, ef_str tenant,
+                                 ef__tenant_cursor_item *out, bool *out_found, ef_error *err);
 /* The position up to which all events of a tenant (NULL: of all) were delivered to a generation:
  * each is applied, ignored, skipped, or has a row in the projection's lane. */
 ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generation,

@@ -24,35 +24,40 @@
     INT64_C(60000000)    /* the check starts after this, however long the queue */
 #define WITNESSES_MAX 64 /* events */
 
-ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation,
-                           const ef_event *event, ef_error *err)
+ef_status ef__retry_rows_write(ef_engine *engine, const ef_retry_row *rows, size_t count,
+                               ef_error *err)
+{
+    return ef__outbox_ack(engine->journal, NULL,
+                          &(ef__ack_request){.lane = EF_STR(EF_LANE_APPLY),
+                                             .retry_rows = rows,
+                                             .retry_row_count = count},
+                          err);
+}
+
+ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation, ef_str tenant,
+                           ef_str stream, int64_t upto, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
     ef__watermark watermark;
     ef_retry_row *rows = NULL;
     size_t count = 0;
-    ef_status st =
-        ef__watermark_read(engine, generation, event->tenant, event->stream, &watermark, err);
+    ef_status st = ef__watermark_read(engine, generation, tenant, stream, &watermark, err);
 
-    if (st != EF_OK || watermark.applied_seq + 1 >= event->seq)
+    if (st != EF_OK || watermark.applied_seq >= upto)
         return st;
-    st = ef_journal_read_stream(engine->journal, event->tenant, event->stream,
-                                watermark.applied_seq + 1, GAP_BATCH, &batch, err);
+    st = ef_journal_read_stream(engine->journal, tenant, stream, watermark.applied_seq + 1,
+                                GAP_BATCH, &batch, err);
     if (st == EF_OK) {
         rows = malloc((batch.count + 1) * sizeof *rows);
         st =
             rows ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out while adding rows for a gap");
     }
-    for (size_t i = 0; st == EF_OK && i < batch.count && batch.events[i].seq < event->seq; i++)
+    for (size_t i = 0; st == EF_OK && i < batch.count && batch.events[i].seq <= upto; i++)
         rows[count++] = (ef_retry_row){.lane = generation->name,
                                        .position = batch.events[i].position,
                                        .status = EF_ROW_PENDING};
     if (st == EF_OK)
-        st = ef__outbox_ack(engine->journal, NULL,
-                            &(ef__ack_request){.lane = EF_STR(EF_LANE_APPLY),
-                                               .retry_rows = rows,
-                                               .retry_row_count = count},
-                            err);
+        st = ef__retry_rows_write(engine, rows, count, err);
     free(rows);
     EF_RELEASE(&batch);
     return st;
@@ -143,26 +148,7 @@ static ef_status check_page(ef_engine *engine, int64_t only, char after[EF_CURSO
     return st;
 }
 
-static ef_status check_all_pages(ef_engine *engine, int64_t only, each_gap *each, void *context,
-                                 ef_error *err)
-{
-    char after[EF_CURSOR_MAX] = "";
-    ef_status st;
-
-    do
-        st = check_page(engine, only, after, each, context, err);
-    while (st == EF_OK && after[0]);
-    return st;
-}
-
 /* --- adding rows ------------------------------------------------------------------------------ */
-
-static ef_status add_gap_rows(ef_engine *engine, const ef__generation *generation, ef_str tenant,
-                              ef_str stream, int64_t head, ef_error *err)
-{
-    return ef__gap_add_rows(engine, generation,
-                            &(ef_event){.tenant = tenant, .stream = stream, .seq = head + 1}, err);
-}
 
 static ef_status add_rows_of_gap(void *context, const ef__generation *generation,
                                  const ef_stream *stream, const ef__gap *gap, int64_t applied_seq,
@@ -177,9 +163,9 @@ static ef_status add_rows_of_gap(void *context, const ef__generation *generation
             EF_LOG_TEXT_FIELD("stream", stream->name),
             EF_LOG_NUMBER_FIELD("applied_seq", applied_seq),
             EF_LOG_NUMBER_FIELD("journal_seq", stream->seq));
-    return gap->kind == EF__GAP_AHEAD
-               ? EF_OK
-               : add_gap_rows(engine, generation, stream->tenant, stream->name, gap->to_seq, err);
+    return gap->kind == EF__GAP_AHEAD ? EF_OK
+                                      : ef__gap_add_rows(engine, generation, stream->tenant,
+                                                         stream->name, gap->to_seq, err);
 }
 
 /* Do the counts of a generation add up? Then it has no gap, and no stream is checked. */
@@ -316,28 +302,24 @@ static ef_status add_gap(void *context, const ef__generation *generation, const 
     return EF_OK;
 }
 
-static ef_status find_gaps(ef_engine *engine, ef_gap_list *out, ef_gap **items, ef_error *err)
+ef_status ef_gap_ls(ef_engine *engine, ef_gap_list *out, ef_error *err)
 {
     gap_collection all = {.out = out};
+    char after[EF_CURSOR_MAX] = "";
     ef_status st;
 
     if (!engine || !out)
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
     out->more = false;
     st = ef__list_prepare(out, err);
-    if (st == EF_OK) {
-        all.items = ef__arena_zalloc(&out->room->arena, GAPS_MAX + 1, sizeof *all.items);
-        st = all.items ? check_all_pages(engine, 0, add_gap, &all, err) : ef__no_memory(err);
-    }
-    out->items = *items = all.items;
+    if (st != EF_OK)
+        return st;
+    out->items = all.items = ef__arena_zalloc(&out->room->arena, GAPS_MAX + 1, sizeof *all.items);
+    st = all.items ? EF_OK : ef__no_memory(err);
+    do
+        st = st == EF_OK ? check_page(engine, 0, after, add_gap, &all, err) : st;
+    while (st == EF_OK && after[0]);
     return st;
-}
-
-ef_status ef_gap_ls(ef_engine *engine, ef_gap_list *out, ef_error *err)
-{
-    ef_gap *items;
-
-    return find_gaps(engine, out, &items, err);
 }
 
 /* --- repairing -------------------------------------------------------------------------------- */
@@ -364,17 +346,18 @@ static ef_status repair_gap(ef_engine *engine, const ef__live_set *set, ef_gap *
     if (watermark.applied_seq >= gap->journal_seq)
         return EF_OK;
     *out_left += gap->journal_seq - watermark.applied_seq;
-    return add_gap_rows(engine, generation, gap->tenant, gap->stream, gap->journal_seq, err);
+    return ef__gap_add_rows(engine, generation, gap->tenant, gap->stream, gap->journal_seq, err);
 }
 
-static ef_status repair_pass(ef_engine *engine, ef_gap *items, size_t count, int64_t *out_left,
+static ef_status repair_pass(ef_engine *engine, const ef_gap_list *gaps, int64_t *out_left,
                              ef_error *err)
 {
+    ef_gap *items = (ef_gap *)gaps->items; /* in the arena of the list */
     ef__live_set set = {0};
     ef_status st = ef__live_set_read(engine, &(ef__live_choice){.by_queue = true}, &set, err);
 
     *out_left = 0;
-    for (size_t i = 0; st == EF_OK && i < count; i++)
+    for (size_t i = 0; st == EF_OK && i < gaps->count; i++)
         st = repair_gap(engine, &set, &items[i], out_left, err);
     ef__live_set_release(&set);
     return st;
@@ -382,14 +365,13 @@ static ef_status repair_pass(ef_engine *engine, ef_gap *items, size_t count, int
 
 ef_status ef_gap_repair(ef_engine *engine, ef_gap_list *out, ef_error *err)
 {
-    ef_gap *items = NULL;
     int64_t left = 0, before = INT64_MAX;
-    ef_status st = find_gaps(engine, out, &items, err);
+    ef_status st = ef_gap_ls(engine, out, err);
 
     if (st == EF_OK && engine->options.read_only)
         st = ef_fail(err, EF_MISUSE, "the engine was opened read-only");
     if (st == EF_OK)
-        st = repair_pass(engine, items, out->count, &left, err);
+        st = repair_pass(engine, out, &left, err);
     while (st == EF_OK && left > 0 && left < before) {
         ef_tick tick = {.more = true};
         before = left;
@@ -398,7 +380,7 @@ ef_status ef_gap_repair(ef_engine *engine, ef_gap_list *out, ef_error *err)
             st = ef__queue_driver_step(engine, &(ef_work_options){0}, &tick, err);
         }
         if (st == EF_OK)
-            st = repair_pass(engine, items, out->count, &left, err);
+            st = repair_pass(engine, out, &left, err);
     }
     return st;
 }
@@ -440,22 +422,11 @@ typedef enum witness {
     WITNESS_LOST
 } witness;
 
-static ef_status is_left_behind(ef_engine *engine, const ef__generation *generation, ef_str tenant,
-                                bool *out, ef_error *err)
-{
-    ef__tenant_cursor_item item;
-
-    *out = false;
-    if (generation->own_cursors == 0)
-        return EF_OK;
-    return engine->views->ops->tenant_cursor_get(engine->views, generation->id, tenant, &item, out,
-                                                 err);
-}
-
 /* Compares an event at or below the cursor with the watermark of its stream. */
 static ef_status read_witness(ef_engine *engine, const ef__generation *generation,
                               const ef_event *event, witness *out, ef_error *err)
 {
+    ef__tenant_cursor_item own;
     ef__watermark watermark;
     bool yes;
     ef_status st =
@@ -466,7 +437,7 @@ static ef_status read_witness(ef_engine *engine, const ef__generation *generatio
         st = ef__journal_loss_check(engine, &watermark, event, &yes, err);
         *out = yes ? WITNESS_THERE : WITNESS_LOST;
     } else if (st == EF_OK && generation->by_log) {
-        st = is_left_behind(engine, generation, event->tenant, &yes, err);
+        st = ef__tenant_cursor_read(engine, generation, event->tenant, &own, &yes, err);
         *out = yes ? WITNESS_NONE : WITNESS_LOST;
     }
     return st;

@@ -2,7 +2,7 @@
  * generation.c - the active generation of a projection: switch, rollback, retire.
  */
 #include "queue.h"
-#include "migration.h"
+#include "scope.h"
 #include "read.h"
 #include "run.h"
 #include "view_cache.h"
@@ -214,6 +214,18 @@ static ef_status check_ready(ef_engine *engine, const ef__generation *active,
     return EF_OK;
 }
 
+/* Makes `to` active, if it is ready. */
+static ef_status activate_ready(ef_engine *engine, const ef__generation *from,
+                                const ef__generation *to, const char *action,
+                                const ef_generation_choice *target, ef_error *err)
+{
+    ef_status st = check_ready(engine, from, to, target->lag_max, err);
+
+    return st == EF_OK ? ef__generation_activate(engine, from, to, action, target->actor,
+                                                 target->reason, err)
+                       : st;
+}
+
 ef_status ef_projection_switch(ef_engine *engine, const ef_generation_choice *target, ef_error *err)
 {
     ef__generation_list list = {0};
@@ -227,10 +239,7 @@ ef_status ef_projection_switch(ef_engine *engine, const ef_generation_choice *ta
         st = ef_fail(err, EF_CONFLICT, "projection \"%.*s\": generation %d is active already",
                      EF_STR_ARG(to->name), (int)to->number);
     if (st == EF_OK)
-        st = check_ready(engine, from, to, target->lag_max, err);
-    if (st == EF_OK)
-        st =
-            ef__generation_activate(engine, from, to, "switch", target->actor, target->reason, err);
+        st = activate_ready(engine, from, to, "switch", target, err);
     EF_RELEASE(&list);
     return st;
 }
@@ -251,13 +260,10 @@ ef_status ef_projection_rollback(ef_engine *engine, const ef_generation_choice *
                      EF_STR_ARG(target->projection));
     if (st == EF_OK) {
         to = ef__generation_number(&list, from->replaced);
-        st = to ? check_ready(engine, from, to, target->lag_max, err)
+        st = to ? activate_ready(engine, from, to, "rollback", target, err)
                 : ef_fail(err, EF_NOT_FOUND, "generation %d of \"%.*s\" was retired: rebuild it",
                           (int)from->replaced, EF_STR_ARG(target->projection));
     }
-    if (st == EF_OK)
-        st = ef__generation_activate(engine, from, to, "rollback", target->actor, target->reason,
-                                     err);
     EF_RELEASE(&list);
     return st;
 }

@@ -10,7 +10,7 @@
  * ones have a cursor each: both cursors must be equal for the view's tenant, before and after.
  */
 #include "lag.h"
-#include "migration.h"
+#include "scope.h"
 #include "run.h"
 
 #include <inttypes.h>

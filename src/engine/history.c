@@ -228,14 +228,16 @@ static ef_status find_end(struct view_history *past, ef_error *err)
     return st;
 }
 
-/* The caller closes `past` in any case. */
+/* Creates the memory of the result too. The caller closes `past` in any case. */
 static ef_status read_past(struct view_history *past, ef_str projection, const ef_budget *budget,
-                           ef_error *err)
+                           struct ef__batch_memory **room, ef_error *err)
 {
     const ef__program *program;
-    ef_status st =
-        ef__engine_active_generation(past->engine, projection, &past->list, &past->generation, err);
+    ef_status st = ef__memory_prepare(room, err);
 
+    if (st == EF_OK)
+        st = ef__engine_active_generation(past->engine, projection, &past->list, &past->generation,
+                                          err);
     past->meter = ef__meter_begin(budget, past->engine->options.clock);
     past->blocked = (ef__pair_map)EF__PAIR_MAP_INIT(bool, SIZE_MAX);
     past->steps = calloc(past->limit, sizeof *past->steps);
@@ -330,9 +332,7 @@ ef_status ef_view_explain(ef_engine *engine, ef_str projection, ef_str tenant, e
     out->events = NULL;
     out->count = 0;
     out->more = false;
-    st = ef__memory_prepare(&out->room, err);
-    if (st == EF_OK)
-        st = read_past(&past, projection, budget, err);
+    st = read_past(&past, projection, budget, &out->room, err);
     if (st == EF_OK && !past.count)
         st = fail_unknown(projection, id, err);
     if (st == EF_OK)
@@ -354,9 +354,7 @@ ef_status ef_view_at(ef_engine *engine, ef_str projection, ef_str tenant, ef_str
         return ef_fail(err, EF_BAD_INPUT, "position is %" PRId64 ", at least 1 is needed",
                        position);
     *out = (ef_view_list){.room = out->room};
-    st = ef__memory_prepare(&out->room, err);
-    if (st == EF_OK)
-        st = read_past(&past, projection, budget, err);
+    st = read_past(&past, projection, budget, &out->room, err);
     if (st == EF_OK && !(past.count && past.steps[past.first].after.ptr))
         st = ef_fail(err, EF_NOT_FOUND,
                      "projection \"%.*s\" had no view \"%.*s\" at position %" PRId64,
@@ -396,9 +394,7 @@ ef_status ef_view_history(ef_engine *engine, ef_str projection, ef_str tenant, e
         return ef_fail(err, EF_BAD_INPUT, "limit is %zu, at most %d are shown", past.limit,
                        STEPS_MAX);
     *out = (ef_view_past){.room = out->room};
-    st = ef__memory_prepare(&out->room, err);
-    if (st == EF_OK)
-        st = read_past(&past, projection, budget, err);
+    st = read_past(&past, projection, budget, &out->room, err);
     if (st == EF_OK && past.count == 0)
         st = fail_unknown(projection, id, err);
     if (st == EF_OK)

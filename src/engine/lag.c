@@ -26,15 +26,12 @@ static ef_status cursor_of(ef_engine *engine, const ef__generation *generation,
     ef_status st = EF_OK;
 
     *out = generation->position;
-    if (generation->own_cursors == 0)
-        return EF_OK;
     if (!tenant) {
-        *out = generation->own_lowest < generation->position ? generation->own_lowest
-                                                             : generation->position;
+        if (generation->own_cursors && generation->own_lowest < generation->position)
+            *out = generation->own_lowest;
         return EF_OK;
     }
-    st = engine->views->ops->tenant_cursor_get(engine->views, generation->id, *tenant, &item,
-                                               &found, err);
+    st = ef__tenant_cursor_read(engine, generation, *tenant, &item, &found, err);
     if (st == EF_OK && found)
         *out = item.cursor.position;
     return st;
@@ -288,8 +285,7 @@ static ef_status read_tenants(ef_engine *engine, const ef__generation *generatio
     if (generation->own_cursors == 0)
         return EF_OK;
     if (tenant) {
-        st = engine->views->ops->tenant_cursor_get(engine->views, generation->id, *tenant, &item,
-                                                   &found, err);
+        st = ef__tenant_cursor_read(engine, generation, *tenant, &item, &found, err);
         if (st == EF_OK && found)
             add_tenant(out, &item.cursor);
         return st;

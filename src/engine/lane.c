@@ -83,11 +83,7 @@ static ef_status sweep_page(ef_engine *engine, ef_str lane, int64_t from, int64_
         count += st == EF_OK && !needed;
     }
     if (st == EF_OK)
-        st = ef__outbox_ack(engine->journal, NULL,
-                            &(ef__ack_request){.lane = EF_STR(EF_LANE_APPLY),
-                                               .retry_rows = unneeded,
-                                               .retry_row_count = count},
-                            err);
+        st = ef__retry_rows_write(engine, unneeded, count, err);
     if (st == EF_OK && rows.count == ROWS_AT_ONCE)
         *out_next = rows.items[rows.count - 1].position + 1;
     free(unneeded);
@@ -127,9 +123,7 @@ static ef_status file_stream(ef_engine *engine, const ef__generation *generation
     if (st != EF_OK || !position ||
         (queued.position == position && queued.status == EF_ROW_PENDING))
         return st;
-    return ef__gap_add_rows(
-        engine, generation,
-        &(ef_event){.tenant = stream->tenant, .stream = stream->name, .seq = stream->seq + 1}, err);
+    return ef__gap_add_rows(engine, generation, stream->tenant, stream->name, stream->seq, err);
 }
 
 /* A page of streams after a cursor, which moves; "" after the last one. */

@@ -1,7 +1,7 @@
 /*
- * migration.c - see migration.h.
+ * migration.c - see scope.h.
  */
-#include "migration.h"
+#include "scope.h"
 #include "apply.h"
 #include "read.h"
 

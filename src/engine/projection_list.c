@@ -5,7 +5,6 @@
 #include "read.h"
 #include "lag.h"
 #include "queue.h"
-#include "migration.h"
 #include "scope.h"
 
 #include "../base/hash.h"
@@ -330,12 +329,9 @@ static ef_status cursor_scope(ef_engine *engine, const ef__generation *generatio
                               ef_scope *out, ef__failure_list *failures, ef_error *err)
 {
     ef__tenant_cursor_item item;
-    bool found = false;
-    ef_status st = EF_OK;
+    bool found;
+    ef_status st = ef__tenant_cursor_read(engine, generation, tenant, &item, &found, err);
 
-    if (generation->own_cursors)
-        st = engine->views->ops->tenant_cursor_get(engine->views, generation->id, tenant, &item,
-                                                   &found, err);
     if (st == EF_OK && found)
         st = engine->views->ops->failure_ls(engine->views, generation->id, &tenant, true,
                                             FAILURES_COUNTED_MAX, failures, err);

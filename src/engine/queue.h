@@ -46,10 +46,13 @@ ef_retry_row ef__retry_row_make(const ef_engine *engine, ef_str lane, int64_t po
  * share its lane. `out` has space for all of them. Returns the number. */
 size_t ef__retry_rows_collect(const ef_engine *engine, const ef__apply *apply, ef_retry_row *out);
 
-/* Adds rows for the events of the stream before `event` that the generation lacks: no other row
+/* Adds rows for the events of the stream up to `upto` that the generation lacks: no other row
  * brings them. A bounded number per call; existing rows stay. (gaps.c) */
-ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation,
-                           const ef_event *event, ef_error *err);
+ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation, ef_str tenant,
+                           ef_str stream, int64_t upto, ef_error *err);
+/* Adds or removes retry rows without the lease of a partition. (gaps.c) */
+ef_status ef__retry_rows_write(ef_engine *engine, const ef_retry_row *rows, size_t count,
+                               ef_error *err);
 
 /* A step of the engine's shadow worker. (shadow.c) */
 ef_status ef__shadow_work(ef_engine *engine, const ef_work_options *options, ef_tick *tick,

@@ -1,9 +1,7 @@
 /*
- * read_ahead.c - see read_ahead.h.
+ * read_ahead.c - see view_cache.h.
  */
-#include "read_ahead.h"
-
-#include "engine_priv.h"
+#include "view_cache.h"
 
 #include "../base/arena.h"
 #include "../journal/journal.h"

@@ -2,7 +2,7 @@
  * read_target.c - see read.h: targets, and the requirement of a waiting read.
  */
 #include "read.h"
-#include "migration.h"
+#include "scope.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  */
 #include "read.h"
 #include "lag.h"
-#include "migration.h"
+#include "scope.h"
 
 #include "../base/deadline.h"
 

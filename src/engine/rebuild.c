@@ -12,7 +12,6 @@
  */
 #include "queue.h"
 #include "lag.h"
-#include "migration.h"
 #include "read.h"
 #include "run.h"
 #include "scope.h"
@@ -35,29 +34,19 @@ typedef struct rebuild_pair {
     const ef__generation *retired; /* of this run, being removed; NULL: none */
 } rebuild_pair;
 
-/* Changes the state of a run in memory; ef__run_save stores it. */
+/* Changes the state of a run in memory; ef__run_save stores it. A step that is repeated sets the
+ * later states again. */
 static void move_state(ef__run_drive *drive, ef__rebuild_state to)
 {
+    static const ef__rebuild_state BEFORE[] = {[EF__REBUILD_RESERVED] = EF__REBUILD_REQUESTED,
+                                               [EF__REBUILD_REPLACED] = EF__REBUILD_RESERVED,
+                                               [EF__REBUILD_COMPARED] = EF__REBUILD_RESERVED,
+                                               [EF__REBUILD_SWITCHED] = EF__REBUILD_COMPARED,
+                                               [EF__REBUILD_ADOPTED] = EF__REBUILD_RESERVED};
     ef__rebuild_state from = drive->detail.rebuild;
 
-    switch (to) {
-    case EF__REBUILD_REQUESTED:
-        assert(false);
-        break;
-    case EF__REBUILD_RESERVED:
-        assert(from == EF__REBUILD_REQUESTED);
-        break;
-    case EF__REBUILD_REPLACED:
-    case EF__REBUILD_COMPARED:
-        assert(from == EF__REBUILD_RESERVED || from == to);
-        break;
-    case EF__REBUILD_SWITCHED:
-        assert(from == EF__REBUILD_COMPARED || from == to);
-        break;
-    case EF__REBUILD_ADOPTED:
-        assert(from == EF__REBUILD_RESERVED || from == to);
-        break;
-    }
+    assert(to != EF__REBUILD_REQUESTED);
+    assert(from == BEFORE[to] || (from == to && to != EF__REBUILD_RESERVED));
     drive->detail.rebuild = to;
 }
 
@@ -465,8 +454,7 @@ ef_status ef__rebuild_undo(ef__run_drive *drive, ef_error *err)
     return st;
 }
 
-/* --- requesting a run ---------------------------------------------------------------------------
- */
+/* --- requesting a run ------------------------------------------------------------------------- */
 
 static ef_status request_run(ef_engine *engine, const ef_run *run, const ef__detail *detail,
                              ef_run_list *out, ef_error *err)

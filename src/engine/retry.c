@@ -175,7 +175,9 @@ static ef_status add_gap_rows(const retry_attempt *attempt, const ef__apply *app
             if (apply->results[g * attempt->count + i].verdict == EF__VERDICT_DEFERRED &&
                 attempt->generations[g].generation->state == EF__GENERATION_LIVE)
                 st = ef__gap_add_rows(attempt->engine, attempt->generations[g].generation,
-                                      attempt->items[i].event, err);
+                                      attempt->items[i].event->tenant,
+                                      attempt->items[i].event->stream,
+                                      attempt->items[i].event->seq - 1, err);
     return st;
 }
 

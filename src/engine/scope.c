@@ -236,9 +236,16 @@ void ef__scopes_release(ef__cursor_driver *driver)
     }
 }
 
-/* --- tenants with their own cursor ------------------------------------------------------------ */
+/* --- tenants with their own cursor, in a batch ------------------------------------------------ */
 
-/* --- in a batch ------------------------------------------------------------------------------- */
+ef_status ef__tenant_cursor_read(ef_engine *engine, const ef__generation *generation, ef_str tenant,
+                                 ef__tenant_cursor_item *out, bool *out_found, ef_error *err)
+{
+    *out_found = false;
+    return generation->own_cursors ? engine->views->ops->tenant_cursor_get(
+                                         engine->views, generation->id, tenant, out, out_found, err)
+                                   : EF_OK;
+}
 
 void ef__stopped_tenants_release(ef__stopped_tenants *left)
 {
@@ -272,9 +279,8 @@ ef_status ef__tenant_is_excluded(ef_engine *engine, ef__apply *apply, ef__stoppe
     place = ef__pair_map_at(&left->known, event->tenant, EF_STR(""), &is_new);
     if (!place)
         return no_memory(err);
-    if (is_new && generation->own_cursors)
-        st = engine->views->ops->tenant_cursor_get(engine->views, generation->id, event->tenant,
-                                                   &item, &found, err);
+    if (is_new)
+        st = ef__tenant_cursor_read(engine, generation, event->tenant, &item, &found, err);
     if (st == EF_OK && found) {
         st = add_change(apply, left, event->tenant, item.cursor, item.cursor, err);
         *place = left->count;
@@ -495,8 +501,7 @@ ef_status ef__tenants_are_level(ef_engine *engine, const ef__generation *a, cons
     for (size_t i = 0; st == EF_OK && *out && i < list.count; i++) {
         ef__tenant_cursor_item other;
         bool found;
-        st = engine->views->ops->tenant_cursor_get(engine->views, b->id, list.items[i].tenant,
-                                                   &other, &found, err);
+        st = ef__tenant_cursor_read(engine, b, list.items[i].tenant, &other, &found, err);
         *out = found && other.cursor.position == list.items[i].cursor.position;
     }
     EF_RELEASE(&list);

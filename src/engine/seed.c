@@ -6,7 +6,7 @@
  * generation that was never active; the run's record names it, for its removal.
  */
 #include "apply.h"
-#include "migration.h"
+#include "scope.h"
 #include "run.h"
 
 #include "../base/json.h"

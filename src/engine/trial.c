@@ -239,14 +239,13 @@ static ef_status collect_failures(draft_state *drafting, const ef_failure_list *
         return ef_fail(err, EF_NO_MEMORY, "memory ran out while trying a draft");
     for (size_t i = 0; i < found->count; i++) {
         const ef_failure *failure = &found->items[i];
-        if (!drafting->draft->tenant || ef_str_equal(failure->tenant, *drafting->draft->tenant))
-            drafting->rows[drafting->count++] = (ef_draft_row){.tenant = failure->tenant,
-                                                               .stream = failure->stream,
-                                                               .seq = failure->seq,
-                                                               .position = failure->position,
-                                                               .version = failure->version,
-                                                               .error = failure->message,
-                                                               .outcome = EF_TRIAL_BLOCKED};
+        drafting->rows[drafting->count++] = (ef_draft_row){.tenant = failure->tenant,
+                                                           .stream = failure->stream,
+                                                           .seq = failure->seq,
+                                                           .position = failure->position,
+                                                           .version = failure->version,
+                                                           .error = failure->message,
+                                                           .outcome = EF_TRIAL_BLOCKED};
     }
     qsort(drafting->rows, drafting->count, sizeof *drafting->rows, compare_rows);
     for (size_t i = 0; i < drafting->count && kept < limit; i++)
@@ -427,8 +426,8 @@ ef_status ef_projection_try_draft(ef_engine *engine, const ef_draft *draft,
         out->version = (int32_t)ef__program_version(program);
         drafting.program = program;
         drafting.by_log = ef__engine_by_log(engine, program);
-        st = ef_projection_failures(engine, ef__program_name(program), false, EF_DRAFT_ROWS_MAX,
-                                    &found, err);
+        st = ef_projection_failures_of(engine, ef__program_name(program), draft->tenant, false,
+                                       EF_DRAFT_ROWS_MAX, &found, err);
     }
     if (st == EF_OK)
         st = collect_failures(&drafting, &found, err);

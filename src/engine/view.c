@@ -2,7 +2,7 @@
  * view.c - reads views: one, several, all.
  */
 #include "read.h"
-#include "migration.h"
+#include "scope.h"
 
 #include "../journal/journal.h"
 #include "../views/query.h"

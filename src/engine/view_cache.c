@@ -2,7 +2,8 @@
  * view_cache.c - see view_cache.h.
  */
 #include "view_cache.h"
-#include "migration.h"
+#include "lag.h"
+#include "scope.h"
 
 #include "../journal/journal.h"
 
@@ -50,11 +51,12 @@ void ef__view_cache_end_reads(ef__view_cache *cache)
     ef__arena_reset(&cache->prefetched_arena);
 }
 
-static ef_status get_view(ef__view_cache *cache, int64_t generation, ef_str tenant, ef_str id,
-                          ef__view *out, bool *out_found, ef_error *err)
+/* `engine`: that of the cache, whose snapshot is read, or another one. */
+static ef_status get_view(ef__view_cache *cache, ef_engine *engine, int64_t generation,
+                          ef_str tenant, ef_str id, ef__view *out, bool *out_found, ef_error *err)
 {
-    ef_views *from;
-    ef_status st = open_snapshot(cache, &from, err);
+    ef_views *from = engine->views;
+    ef_status st = engine == cache->engine ? open_snapshot(cache, &from, err) : EF_OK;
 
     *out_found = false;
     ef__arena_reset(&cache->loaded);
@@ -95,7 +97,7 @@ static ef_status load_view(void *context, ef_str tenant, ef_str id, ef__stored_v
         view = fetched->view;
         out->found = view.data.len > 0;
     } else {
-        st = get_view(cache, cache->generation, tenant, id, &view, &out->found, err);
+        st = get_view(cache, cache->engine, cache->generation, tenant, id, &view, &out->found, err);
     }
     if (st != EF_OK || !out->found)
         return st;
@@ -120,15 +122,10 @@ static ef_status read_lookup(void *context, ef_str projection, ef_str tenant, ef
     ef_status st = ef__engine_active_generation(from, projection, &list, &generation, err);
 
     *out = (ef__stored_view){0};
-    if (st == EF_OK && from == cache->engine) {
-        st = get_view(cache, generation->id, tenant, id, &view, &out->found, err);
-    } else if (st == EF_OK) {
-        ef__arena_reset(&cache->loaded);
-        st = from->views->ops->view_get(from->views, generation->id, tenant, id, &cache->loaded,
-                                        &view, &out->found, err);
-    } else if (st == EF_NOT_FOUND) {
+    if (st == EF_OK)
+        st = get_view(cache, from, generation->id, tenant, id, &view, &out->found, err);
+    else if (st == EF_NOT_FOUND)
         st = EF_OK; /* not deployed: the lookup finds nothing */
-    }
     if (st == EF_OK && out->found)
         st = ef__view_migrate(from, generation, &cache->loaded, &view, err);
     if (st == EF_OK && out->found) {
@@ -142,7 +139,7 @@ static ef_status read_lookup(void *context, ef_str projection, ef_str tenant, ef
 ef_status ef__view_cache_watermark(ef__view_cache *cache, const ef_event *event,
                                    ef__stream_watermark **out, ef_error *err)
 {
-    bool is_new, found;
+    bool is_new;
     ef__stream_watermark *mark =
         ef__pair_map_at(&cache->watermarks, event->tenant, event->stream, &is_new);
     ef_views *from;
@@ -154,12 +151,10 @@ ef_status ef__view_cache_watermark(ef__view_cache *cache, const ef_event *event,
     if (!is_new || cache->is_complete)
         return EF_OK;
     st = open_snapshot(cache, &from, err);
-    if (st == EF_OK)
-        st = from->ops->watermark_get(from, cache->generation, event->tenant, event->stream,
-                                      &mark->now, &found, err);
-    if (st == EF_OK && !found)
-        mark->now = (ef__watermark){0};
-    return st;
+    return st == EF_OK ? ef__watermarks_read(from, cache->generation,
+                                             &(ef__view_key){event->tenant, event->stream}, 1,
+                                             &mark->now, err)
+                       : st;
 }
 
 /* --- reading in advance -------------------------------------------------------------------------

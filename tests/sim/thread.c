@@ -1,7 +1,7 @@
 /*
  * thread.c - replaces threads: what a thread would do is done at its start.
  *
- * The engine reads ahead in a thread (src/engine/read_ahead.h). With threads a seed would give many
+ * The engine reads ahead in a thread (src/engine/read_ahead.c). With threads a seed would give many
  * worlds, so these functions replace the C library's: the read happens when the thread is created,
  * which is the earliest possible time.
  */
