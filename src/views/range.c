@@ -3,23 +3,40 @@
  */
 #include "range.h"
 
+#include "../base/limits.h"
+#include "../base/utf8.h"
+
+/* More than any name, and no part of a character. */
+#define NAME_BYTES_MAX (EF_LIMIT_NAME_BYTES + 4)
+
+static void text_set(ef__place_text *text, ef_str from)
+{
+    text->len = from.len < sizeof text->bytes ? from.len : sizeof text->bytes;
+    if (text->len)
+        memcpy(text->bytes, from.ptr, text->len);
+}
+
+static void text_add(ef__place_text *text, char c)
+{
+    if (text->len < sizeof text->bytes)
+        text->bytes[text->len++] = c;
+}
+
 static void place_set(ef__view_place *p, int64_t first, ef_str second, ef_str third)
 {
     p->first = first;
-    ef__buf_reset(&p->second);
-    ef__buf_reset(&p->third);
-    ef__buf_add_str(&p->second, second);
-    ef__buf_add_str(&p->third, third);
+    text_set(&p->second, second);
+    text_set(&p->third, ef__utf8_cut(third, NAME_BYTES_MAX));
 }
 
-static void behind_name(ef__buf *name)
+static void behind_name(ef__place_text *name)
 {
-    ef__buf_add_char(name, '\x01');
+    text_add(name, '\x01');
 }
 
-static void behind_key(ef__buf *key)
+static void behind_key(ef__place_text *key)
 {
-    ef__buf_add_char(key, '\0');
+    text_add(key, '\0');
 }
 
 /* --- views by id ------------------------------------------------------------------------------ */
@@ -85,34 +102,18 @@ static void index_ends(const ef__view_scan *s, ef__view_place *from, ef__view_pl
 
 /* --- both ------------------------------------------------------------------------------------- */
 
-static ef_status check_buffers(const ef__view_place *p, ef_error *err)
-{
-    return p->second.failed || p->third.failed
-               ? ef_fail(err, EF_NO_MEMORY, "memory ran out for a scan")
-               : EF_OK;
-}
-
-ef_status ef__view_range(const ef__view_scan *scan, ef__view_place *from, ef__view_place *to,
-                         ef_error *err)
+void ef__view_range(const ef__view_scan *scan, ef__view_place *from, ef__view_place *to)
 {
     if (scan->index >= 0)
         index_ends(scan, from, to);
     else
         id_ends(scan, from, to);
-    return check_buffers(from, err) == EF_OK ? check_buffers(to, err) : EF_NO_MEMORY;
 }
 
-ef_status ef__view_place_at(ef__view_place *place, int64_t first, ef_str second, ef_str third,
-                            bool behind, ef_error *err)
+void ef__view_place_at(ef__view_place *place, int64_t first, ef_str second, ef_str third,
+                       bool behind)
 {
     place_set(place, first, second, third);
     if (behind)
         behind_name(&place->third);
-    return check_buffers(place, err);
-}
-
-void ef__view_place_release(ef__view_place *place)
-{
-    ef__buf_release(&place->second);
-    ef__buf_release(&place->third);
 }

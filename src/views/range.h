@@ -11,26 +11,28 @@
 
 #include "views.h"
 
-#include "../base/buf.h"
+/* A tenant, an id or a key. A bound that is longer than all of them is cut, which does not change
+ * its order to them. */
+typedef struct ef__place_text {
+    size_t len;
+    char bytes[EF__KEY_BYTES + 1];
+} ef__place_text;
 
 /* One end: (generation, tenant, id) of views, or (idx, key, id) of an index. */
 typedef struct ef__view_place {
     int64_t first;
-    ef__buf second, third;
+    ef__place_text second, third;
 } ef__view_place;
 
-#define EF__VIEW_PLACE_MAX (64 * 1024 * 1024) /* a key is part of one view */
-#define EF__VIEW_PLACE_INIT                                                                        \
-    {                                                                                              \
-        .second = EF__BUF_INIT(EF__VIEW_PLACE_MAX), .third = EF__BUF_INIT(EF__VIEW_PLACE_MAX)      \
-    }
+static inline ef_str ef__place_str(const ef__place_text *text)
+{
+    return (ef_str){text->bytes, text->len};
+}
 
-/* The ends of a scan, the lower one first. EF_NO_MEMORY */
-ef_status ef__view_range(const ef__view_scan *scan, ef__view_place *from, ef__view_place *to,
-                         ef_error *err);
-/* Set to the place of a row, or (`behind`) to its immediate successor. EF_NO_MEMORY */
-ef_status ef__view_place_at(ef__view_place *place, int64_t first, ef_str second, ef_str third,
-                            bool behind, ef_error *err);
-void ef__view_place_release(ef__view_place *place);
+/* The ends of a scan, the lower one first. */
+void ef__view_range(const ef__view_scan *scan, ef__view_place *from, ef__view_place *to);
+/* Set to the place of a row, or (`behind`) to its immediate successor. */
+void ef__view_place_at(ef__view_place *place, int64_t first, ef_str second, ef_str third,
+                       bool behind);
 
 #endif

@@ -5,34 +5,17 @@
 
 #include "../base/hash.h"
 
+#include <endian.h>
+#include <stddef.h>
+
 #define KNOWN_URLS "\"sqlite:PATH\", \"lmdb:FOLDER\", \"postgres://…\" or \"memory:\""
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static bool has_prefix(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
 static bool is_postgres(const char *url)
 {
-    return has_prefix(url, "postgres:") || has_prefix(url, "postgresql:");
-}
-
-static ef_status open_sqlite(const ef__views_options *options, const char *path, ef_views **out,
-                             ef_error *err)
-{
-    if (path[0] == '\0')
-        return ef_fail(err, EF_BAD_INPUT, "url \"sqlite:\" names no file: write sqlite:PATH");
-    return ef__views_sqlite_open(options, path, out, err);
-}
-
-static ef_status open_lmdb(const ef__views_options *options, const char *folder, ef_views **out,
-                           ef_error *err)
-{
-    if (folder[0] == '\0')
-        return ef_fail(err, EF_BAD_INPUT, "url \"lmdb:\" names no folder: write lmdb:FOLDER");
-    return ef__views_lmdb_open(options, folder, out, err);
+    return ef__str_starts(ef_str_from(url), "postgres:") ||
+           ef__str_starts(ef_str_from(url), "postgresql:");
 }
 
 ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_error *err)
@@ -52,10 +35,14 @@ ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_er
         taken.create = false;
     if (strcmp(url, "memory:") == 0)
         return ef__views_memory_open(&taken, out, err);
-    if (has_prefix(url, "sqlite:"))
-        return open_sqlite(&taken, url + strlen("sqlite:"), out, err);
-    if (has_prefix(url, "lmdb:"))
-        return open_lmdb(&taken, url + strlen("lmdb:"), out, err);
+    if (strcmp(url, "sqlite:") == 0)
+        return ef_fail(err, EF_BAD_INPUT, "url \"sqlite:\" names no file: write sqlite:PATH");
+    if (strcmp(url, "lmdb:") == 0)
+        return ef_fail(err, EF_BAD_INPUT, "url \"lmdb:\" names no folder: write lmdb:FOLDER");
+    if (ef__str_starts(ef_str_from(url), "sqlite:"))
+        return ef__views_sqlite_open(&taken, url + strlen("sqlite:"), out, err);
+    if (ef__str_starts(ef_str_from(url), "lmdb:"))
+        return ef__views_lmdb_open(&taken, url + strlen("lmdb:"), out, err);
     if (is_postgres(url))
         return ef__views_postgres_open(&taken, out, err);
     return ef_fail(err, EF_BAD_INPUT,
@@ -75,16 +62,33 @@ void ef__views_close(ef_views *views)
 
 /* --- what back ends do alike ------------------------------------------------------------------ */
 
+const ef__texts ef__generation_texts = {3,
+                                        {offsetof(ef__generation, name),
+                                         offsetof(ef__generation, program),
+                                         offsetof(ef__generation, index_paths)}};
+const ef__texts ef__view_texts = {
+    3, {offsetof(ef__view, tenant), offsetof(ef__view, id), offsetof(ef__view, data)}};
+const ef__texts ef__failure_texts = {5,
+                                     {offsetof(ef__failure, tenant), offsetof(ef__failure, stream),
+                                      offsetof(ef__failure, event_id), offsetof(ef__failure, code),
+                                      offsetof(ef__failure, message)}};
+
+bool ef__texts_own(const ef__texts *texts, void *item, ef__arena *arena)
+{
+    bool copied = true;
+
+    for (size_t i = 0; i < texts->count; i++) {
+        ef_str *text = ef__text_at(texts, item, i);
+        *text = ef__arena_copy(arena, *text);
+        copied = copied && text->ptr;
+    }
+    return copied;
+}
+
 /* Two seeds give two sums of 64 bits. The sums of views are added, so a change costs one
  * subtraction and one addition, and the digest does not depend on the order of changes. */
 #define SEED_A UINT64_C(0x76696577732d3031)
 #define SEED_B UINT64_C(0x9e3779b97f4a7c15)
-
-static void put_u64(uint8_t *out, uint64_t value)
-{
-    for (int i = 0; i < 8; i++)
-        out[i] = (uint8_t)(value >> (56 - 8 * i));
-}
 
 /*
  * Each part is hashed separately, and the hashes are concatenated with the lengths:
@@ -95,15 +99,14 @@ static void put_u64(uint8_t *out, uint64_t value)
  */
 static uint64_t view_sum(const ef__view *view, uint64_t seed)
 {
-    uint8_t parts[7 * 8];
+    uint64_t parts[] = {htobe64(view->tenant.len),
+                        htobe64(view->id.len),
+                        htobe64(view->data.len),
+                        htobe64((uint64_t)view->schema),
+                        htobe64(ef__xxh3(view->tenant, seed)),
+                        htobe64(ef__xxh3(view->id, seed)),
+                        htobe64(ef__xxh3(view->data, seed))};
 
-    put_u64(parts, view->tenant.len);
-    put_u64(parts + 8, view->id.len);
-    put_u64(parts + 16, view->data.len);
-    put_u64(parts + 24, (uint64_t)view->schema);
-    put_u64(parts + 32, ef__xxh3(view->tenant, seed));
-    put_u64(parts + 40, ef__xxh3(view->id, seed));
-    put_u64(parts + 48, ef__xxh3(view->data, seed));
     return ef__xxh3((ef_str){(const char *)parts, sizeof parts}, seed);
 }
 
@@ -117,15 +120,18 @@ void ef__view_digest(const ef__view *view, uint64_t out[2])
 
 void ef__digest_bytes(const uint64_t sums[2], uint8_t out[EF__DIGEST_BYTES])
 {
-    put_u64(out, sums[0]);
-    put_u64(out + 8, sums[1]);
+    uint64_t wire[2] = {htobe64(sums[0]), htobe64(sums[1])};
+
+    memcpy(out, wire, sizeof wire);
 }
 
 void ef__digest_sums(const uint8_t bytes[EF__DIGEST_BYTES], uint64_t out[2])
 {
-    out[0] = out[1] = 0;
-    for (int i = 0; i < EF__DIGEST_BYTES; i++)
-        out[i / 8] = out[i / 8] << 8 | bytes[i];
+    uint64_t wire[2];
+
+    memcpy(wire, bytes, sizeof wire);
+    out[0] = be64toh(wire[0]);
+    out[1] = be64toh(wire[1]);
 }
 
 ef_status ef__tenant_cursor_moved(ef_str tenant, ef_error *err)

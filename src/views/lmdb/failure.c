@@ -211,7 +211,8 @@ ef_status vl_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
         return st;
     txn = vl_begin(views, err);
     walk = vl_walk_open(&txn, VL_STATE, vl_key_number(kind, generation));
-    for (vl_walk_before(&walk, &end); out->count < limit && walk.found; vl_walk_on(&walk, true)) {
+    for (vl_walk_begin(&walk, &end, true); out->count < limit && walk.found;
+         vl_walk_on(&walk, true)) {
         items = ef__arena_grow(&out->room->arena, items, out->count, sizeof *items, &cap);
         if (!items)
             vl_try(&txn, ef__no_memory(err));

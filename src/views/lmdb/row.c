@@ -350,10 +350,11 @@ void vl_walk_from(vl_walk *walk, const vl_key *key)
     end_behind_prefix(walk);
 }
 
-void vl_walk_before(vl_walk *walk, const vl_key *key)
+void vl_walk_begin(vl_walk *walk, const vl_key *key, bool back)
 {
     find_from(walk, key);
-    step_cursor(walk, walk->found ? MDB_PREV : MDB_LAST);
+    if (back)
+        step_cursor(walk, walk->found ? MDB_PREV : MDB_LAST);
     end_behind_prefix(walk);
 }
 
@@ -381,27 +382,18 @@ static bool find_value(vl_walk *walk, const vl_entry *entry)
     return false;
 }
 
-void vl_walk_from_entry(vl_walk *walk, const vl_entry *entry)
+void vl_walk_begin_entry(vl_walk *walk, const vl_entry *entry, bool back)
 {
-    if (find_key(walk, entry)) {
-        if (find_value(walk, entry))
-            walk->key = vl_key_str(&entry->key);
-        else
-            step_cursor(walk, MDB_NEXT_NODUP); /* all under this key are before it */
-    }
-    end_behind_prefix(walk);
-}
+    bool has_key = find_key(walk, entry), has_value = has_key && find_value(walk, entry);
 
-void vl_walk_before_entry(vl_walk *walk, const vl_entry *entry)
-{
-    if (!find_key(walk, entry)) {
+    if (!has_key && back)
         step_cursor(walk, walk->found ? MDB_PREV : MDB_LAST);
-    } else if (find_value(walk, entry)) {
+    else if (has_value && back)
         step_cursor(walk, MDB_PREV);
-    } else {
-        step_cursor(walk, MDB_LAST_DUP);
+    else if (has_key && !has_value) /* all under this key are before it */
+        step_cursor(walk, back ? MDB_LAST_DUP : MDB_NEXT_NODUP);
+    if (back ? has_key && !has_value : has_value)
         walk->key = vl_key_str(&entry->key);
-    }
     end_behind_prefix(walk);
 }
 

@@ -227,14 +227,13 @@ typedef struct vl_walk {
 vl_walk vl_walk_open(vl_txn *txn, vl_tree tree, vl_key prefix);
 vl_walk vl_walk_first(vl_txn *txn, vl_tree tree, vl_key prefix);
 void vl_walk_close(vl_walk *walk);
-/* To this key, or nowhere; to the first with it or one behind it; to the last before it; on. */
+/* To this key, or nowhere; to the first key that is not below it; on. */
 void vl_walk_at(vl_walk *walk, const vl_key *key);
 void vl_walk_from(vl_walk *walk, const vl_key *key);
-void vl_walk_before(vl_walk *walk, const vl_key *key);
 void vl_walk_on(vl_walk *walk, bool back);
-/* To the first entry of an index at this one or behind it; to the last before it. */
-void vl_walk_from_entry(vl_walk *walk, const vl_entry *entry);
-void vl_walk_before_entry(vl_walk *walk, const vl_entry *entry);
+/* As vl_walk_from, or `back` to the last before it; the same with entries of an index. */
+void vl_walk_begin(vl_walk *walk, const vl_key *key, bool back);
+void vl_walk_begin_entry(vl_walk *walk, const vl_entry *entry, bool back);
 /* The name in the key behind the prefix. */
 static inline ef_str vl_walk_name(const vl_walk *walk)
 {

@@ -12,7 +12,7 @@
 
 static ef_status check_fence(const mem_store *store, const ef__fence *fence, ef_error *err)
 {
-    const mem_fence *seen = mem_list_named(&store->fences, fence->scope, NULL);
+    const ef__fence *seen = mem_list_named(&store->fences, fence->scope, NULL);
 
     return ef__fence_compare(fence, seen ? seen->token : 0, err);
 }
@@ -20,21 +20,18 @@ static ef_status check_fence(const mem_store *store, const ef__fence *fence, ef_
 static ef_status check_watermark(const mem_generation *g, const ef__watermark_change *change,
                                  ef_error *err)
 {
-    bool found;
-    size_t at = mem_list_find(&g->watermarks, change->tenant, change->stream, &found);
-    const mem_watermark *w = found ? g->watermarks.items[at] : &(mem_watermark){0};
+    const mem_watermark *w = mem_list_get(&g->watermarks, change->tenant, change->stream);
 
-    return ef__watermark_compare(change, &w->watermark, err);
+    return ef__watermark_compare(change, w ? &w->watermark : &(ef__watermark){0}, err);
 }
 
 static ef_status check_view(const mem_generation *g, const ef__view_change *change, ef_error *err)
 {
-    bool found;
-    size_t at = mem_list_find(&g->views, change->view.tenant, change->view.id, &found);
+    const mem_view *v = mem_list_get(&g->views, change->view.tenant, change->view.id);
     uint64_t is[2] = {0, 0};
 
-    if (found)
-        ef__view_digest(&((const mem_view *)g->views.items[at])->view, is);
+    if (v)
+        ef__view_digest(&v->view, is);
     return ef__view_compare(change, is, err);
 }
 
@@ -112,13 +109,10 @@ static mem_view *view_make(const ef__view_change *change)
     return v;
 }
 
-static const mem_layout WATERMARK = {
-    sizeof(mem_watermark),
-    2,
-    {offsetof(mem_watermark, at.tenant), offsetof(mem_watermark, at.name)}};
-static const mem_layout TENANT = {
-    sizeof(ef__tenant_cursor_item), 1, {offsetof(ef__tenant_cursor_item, tenant)}};
-static const mem_layout FENCE = {sizeof(mem_fence), 1, {offsetof(mem_fence, scope)}};
+static const ef__texts WATERMARK = {
+    2, {offsetof(mem_watermark, at.tenant), offsetof(mem_watermark, at.name)}};
+static const ef__texts TENANT = {1, {offsetof(ef__tenant_cursor_item, tenant)}};
+static const ef__texts FENCE = {1, {offsetof(ef__fence, scope)}};
 
 /* Allocated items in the order of the commit; removed one by one from the front. */
 typedef struct made {
@@ -174,16 +168,18 @@ static bool make_generation(mem_store *store, const ef__generation_change *chang
 
     for (size_t i = 0; ok && i < change->watermark_count; i++) {
         const ef__watermark_change *c = &change->watermarks[i];
-        ok = made_add(m, mem_copy(&WATERMARK, &(mem_watermark){{c->tenant, c->stream}, c->after}));
+        mem_watermark w = {{c->tenant, c->stream}, c->after};
+        ok = made_add(m, mem_copy(sizeof w, &WATERMARK, &w));
     }
     for (size_t i = 0; ok && i < change->view_count; i++)
         ok = change->views[i].deleted || made_add(m, view_make(&change->views[i]));
     for (size_t i = 0; ok && i < change->tenant_count; i++) {
         const ef__tenant_cursor_change *c = &change->tenants[i];
-        ok = made_add(m, mem_copy(&TENANT, &(ef__tenant_cursor_item){c->tenant, c->after, 0}));
+        ef__tenant_cursor_item t = {c->tenant, c->after, 0};
+        ok = made_add(m, mem_copy(sizeof t, &TENANT, &t));
     }
     for (size_t i = 0; ok && i < change->failure_count; i++)
-        ok = made_add(m, mem_copy(&mem_failure_layout, &change->failures[i]));
+        ok = made_add(m, mem_copy(sizeof(ef__failure), &ef__failure_texts, &change->failures[i]));
     return ok && make_records(g, change, m);
 }
 
@@ -192,8 +188,7 @@ static bool make_all(mem_store *store, const ef__views_commit *commit, made *m)
     bool ok = mem_list_reserve(&store->fences, commit->fence_count);
 
     for (size_t i = 0; ok && i < commit->fence_count; i++)
-        ok = made_add(
-            m, mem_copy(&FENCE, &(mem_fence){commit->fences[i].scope, commit->fences[i].token}));
+        ok = made_add(m, mem_copy(sizeof(ef__fence), &FENCE, &commit->fences[i]));
     for (size_t i = 0; ok && i < commit->generation_count; i++)
         ok = make_generation(store, &commit->generations[i], m);
     return ok;
@@ -201,9 +196,9 @@ static bool make_all(mem_store *store, const ef__views_commit *commit, made *m)
 
 /* --- change ----------------------------------------------------------------------------------- */
 
-static void put_fence(mem_store *store, mem_fence *fence)
+static void put_fence(mem_store *store, ef__fence *fence)
 {
-    mem_fence *seen = mem_list_named(&store->fences, fence->scope, NULL);
+    ef__fence *seen = mem_list_named(&store->fences, fence->scope, NULL);
 
     if (seen)
         seen->token = fence->token;
@@ -330,7 +325,7 @@ static bool put_all(mem_store *store, const ef__views_commit *commit, int64_t he
 
 ef_status mem_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
 {
-    mem_store *store = mem_lock(views);
+    MEM_LOCKED mem_store *store = mem_lock(views);
     made m = {0};
     int64_t head;
     bool live = false;
@@ -340,7 +335,6 @@ ef_status mem_commit(ef_views *views, const ef__views_commit *commit, ef_error *
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a commit");
     if (st == EF_OK)
         live = put_all(store, commit, head, &m);
-    mem_unlock(views);
     mem_list_release(&m.items);
     if (commit->out_live)
         *commit->out_live = live;

@@ -7,9 +7,8 @@
 
 #include <stdlib.h>
 
-static const mem_layout FOLLOW = {sizeof(mem_follow), 1, {offsetof(mem_follow, tenant)}};
-static const mem_layout RECORD = {
-    sizeof(ef__change_record), 1, {offsetof(ef__change_record, view_id)}};
+static const ef__texts FOLLOW = {1, {offsetof(mem_follow, tenant)}};
+static const ef__texts RECORD = {1, {offsetof(ef__change_record, view_id)}};
 
 static void follow_free(mem_follow *f)
 {
@@ -21,9 +20,11 @@ static void follow_free(mem_follow *f)
 
 ef__change_record *mem_record_make(const ef__view_change *change)
 {
-    return mem_copy(&RECORD, &(ef__change_record){.position = change->view.last_position,
-                                                  .kind = ef__change_kind_of(change),
-                                                  .view_id = change->view.id});
+    ef__change_record record = {.position = change->view.last_position,
+                                .kind = ef__change_kind_of(change),
+                                .view_id = change->view.id};
+
+    return mem_copy(sizeof record, &RECORD, &record);
 }
 
 void mem_record_put(mem_store *store, mem_follow *f, ef__change_record *record)
@@ -98,7 +99,7 @@ static ef_status follow_begin(mem_store *store, mem_generation *g, ef_str tenant
         return ef__follow_crowded(g->about.id, err);
     made.follow.last = g->follow_floor;
     made.follow.low = made.follow.last = ef__follow_next(&made.follow, mem_now_us(store));
-    *out = mem_copy(&FOLLOW, &made);
+    *out = mem_copy(sizeof made, &FOLLOW, &made);
     if (!*out || !mem_list_reserve(&g->follows, 1)) {
         free(*out);
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a follower");
@@ -110,14 +111,14 @@ static ef_status follow_begin(mem_store *store, mem_generation *g, ef_str tenant
 ef_status mem_follow_begin(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
                            ef__follow_row *out, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
-    mem_generation *g = mem_generation_lock(views, generation);
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    mem_generation *g = mem_generation_find(store, generation);
     mem_follow *f = g ? mem_list_named(&g->follows, tenant, NULL) : NULL;
     ef_status st = EF_OK;
 
-    if (!g) {
-        st = ef__generation_missing(generation, err);
-    } else if (!f) {
+    if (!g)
+        return ef__generation_missing(generation, err);
+    if (!f) {
         st = follow_begin(store, g, tenant, until_us, &f, err);
     } else {
         f->follow.until_us = f->follow.until_us < until_us ? until_us : f->follow.until_us;
@@ -125,19 +126,23 @@ ef_status mem_follow_begin(ef_views *views, int64_t generation, ef_str tenant, i
     }
     if (st == EF_OK)
         *out = f->follow;
-    mem_unlock(views);
     return st;
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static ef_status list_records(const mem_follow *f, int64_t after, size_t limit,
-                              ef__change_list *out, ef_error *err)
+ef_status mem_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
+                        size_t limit, ef__change_list *out, ef_error *err)
 {
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    const mem_generation *g = mem_generation_find(store, generation);
+    const mem_follow *f = g ? mem_list_named(&g->follows, tenant, NULL) : NULL;
     ef__change_record *items = NULL;
     size_t cap = 0;
-    ef_status st = EF_OK;
+    ef_status st = ef__change_list_ready(out, err);
 
+    if (st != EF_OK || !f)
+        return st;
     out->is_followed = true;
     out->follow = f->follow;
     for (size_t i = 0; st == EF_OK && i < f->records.count && out->count < limit; i++) {
@@ -145,22 +150,5 @@ static ef_status list_records(const mem_follow *f, int64_t after, size_t limit,
         if (r->number > after)
             st = ef__change_list_add(out, &items, &cap, r, err);
     }
-    return st;
-}
-
-ef_status mem_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
-                        size_t limit, ef__change_list *out, ef_error *err)
-{
-    const mem_generation *g;
-    const mem_follow *f;
-    ef_status st = ef__change_list_ready(out, err);
-
-    if (st != EF_OK)
-        return st;
-    g = mem_generation_lock(views, generation);
-    f = g ? mem_list_named(&g->follows, tenant, NULL) : NULL;
-    if (f)
-        st = list_records(f, after, limit, out, err);
-    mem_unlock(views);
     return st;
 }

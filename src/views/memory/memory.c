@@ -75,6 +75,14 @@ size_t mem_list_find(const mem_list *list, ef_str tenant, ef_str name, bool *out
     return *out_found ? high : low;
 }
 
+void *mem_list_get(const mem_list *list, ef_str tenant, ef_str name)
+{
+    bool found;
+    size_t at = mem_list_find(list, tenant, name, &found);
+
+    return found ? list->items[at] : NULL;
+}
+
 void *mem_list_named(const mem_list *list, ef_str name, size_t *out_at)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -88,48 +96,21 @@ void *mem_list_named(const mem_list *list, ef_str name, size_t *out_at)
 
 /* --- items ------------------------------------------------------------------------------------ */
 
-#define ABOUT_TEXTS                                                                                \
-    {                                                                                              \
-        offsetof(ef__generation, name), offsetof(ef__generation, program),                         \
-            offsetof(ef__generation, index_paths)                                                  \
-    }
-
-static const mem_layout ABOUT = {sizeof(ef__generation), 3, ABOUT_TEXTS};
-static const mem_layout GENERATION = {sizeof(mem_generation), 3, ABOUT_TEXTS}; /* begins with it */
-
-static ef_str *text_at(const mem_layout *layout, const void *item, size_t i)
+void *mem_copy(size_t bytes, const ef__texts *texts, const void *from)
 {
-    return (ef_str *)((char *)item + layout->texts[i]);
-}
-
-void *mem_copy(const mem_layout *layout, const void *from)
-{
-    size_t bytes = layout->bytes;
+    size_t all = bytes;
     char *item, *at;
 
-    for (size_t i = 0; i < layout->text_count; i++)
-        bytes += text_at(layout, from, i)->len;
-    item = malloc(bytes);
+    for (size_t i = 0; i < texts->count; i++)
+        all += ef__text_at(texts, from, i)->len;
+    item = malloc(all);
     if (!item)
         return NULL;
-    memcpy(item, from, layout->bytes);
-    at = item + layout->bytes;
-    for (size_t i = 0; i < layout->text_count; i++)
-        *text_at(layout, item, i) = mem_put(&at, *text_at(layout, item, i));
+    memcpy(item, from, bytes);
+    at = item + bytes;
+    for (size_t i = 0; i < texts->count; i++)
+        *ef__text_at(texts, item, i) = mem_put(&at, *ef__text_at(texts, item, i));
     return item;
-}
-
-bool mem_copy_out(const mem_layout *layout, const void *from, ef__arena *arena, void *out)
-{
-    bool copied = true;
-
-    memcpy(out, from, layout->bytes);
-    for (size_t i = 0; i < layout->text_count; i++) {
-        ef_str *text = text_at(layout, out, i);
-        *text = ef__arena_copy(arena, *text);
-        copied = copied && text->ptr;
-    }
-    return copied;
 }
 
 ef_str mem_put(char **at, ef_str text)
@@ -152,12 +133,12 @@ mem_store *mem_lock(ef_views *views)
     return store;
 }
 
-void mem_unlock(ef_views *views)
+void mem_unlock(mem_store **store)
 {
-    pthread_mutex_unlock(&((mem_store *)views)->lock);
+    pthread_mutex_unlock(&(*store)->lock);
 }
 
-mem_generation *mem_generation_find(mem_store *store, int64_t id)
+mem_generation *mem_generation_find(const mem_store *store, int64_t id)
 {
     for (size_t i = 0; i < store->generations.count; i++) {
         mem_generation *g = store->generations.items[i];
@@ -165,11 +146,6 @@ mem_generation *mem_generation_find(mem_store *store, int64_t id)
             return g;
     }
     return NULL;
-}
-
-mem_generation *mem_generation_lock(ef_views *views, int64_t id)
-{
-    return mem_generation_find(mem_lock(views), id);
 }
 
 /* --- generations ------------------------------------------------------------------------------ */
@@ -213,12 +189,13 @@ static mem_generation *generation_make(mem_store *store, const ef__generation *f
     made.about.updated_us = mem_now_us(store);
     if (made.about.created_us == 0)
         made.about.created_us = made.about.updated_us;
-    return mem_copy(&GENERATION, &made);
+    return mem_copy(sizeof made, &ef__generation_texts, &made);
 }
 
-static ef_status add_generation(mem_store *store, const ef__generation *generation, int64_t *out_id,
-                                ef_error *err)
+static ef_status mem_generation_add(ef_views *views, const ef__generation *generation,
+                                    int64_t *out_id, ef_error *err)
 {
+    MEM_LOCKED mem_store *store = mem_lock(views);
     mem_generation *g = generation_make(store, generation);
     size_t at = 0;
 
@@ -249,15 +226,6 @@ static ef_status add_generation(mem_store *store, const ef__generation *generati
     return EF_OK;
 }
 
-static ef_status mem_generation_add(ef_views *views, const ef__generation *generation,
-                                    int64_t *out_id, ef_error *err)
-{
-    ef_status st = add_generation(mem_lock(views), generation, out_id, err);
-
-    mem_unlock(views);
-    return st;
-}
-
 /* Counts and sums are computed on each call: tests compare the stored ones of other stores with
  * them. */
 static bool describe_generation(const mem_generation *g, ef__arena *arena, ef__generation *out)
@@ -268,7 +236,8 @@ static bool describe_generation(const mem_generation *g, ef__arena *arena, ef__g
         ef__view_digest(&((const mem_view *)g->views.items[i])->view, one);
         ef__digest_add(sums, one);
     }
-    if (!mem_copy_out(&ABOUT, &g->about, arena, out))
+    *out = g->about;
+    if (!ef__texts_own(&ef__generation_texts, out, arena))
         return false;
     out->views = (int64_t)g->views.count;
     out->own_cursors = (int64_t)g->tenants.count;
@@ -282,43 +251,33 @@ static bool describe_generation(const mem_generation *g, ef__arena *arena, ef__g
     return true;
 }
 
-static ef_status list_generations(mem_store *store, ef_str only_name, ef__generation_list *out,
-                                  ef_error *err)
-{
-    ef__arena *arena = &out->room->arena;
-    ef__generation *items = ef__arena_zalloc(arena, store->generations.count + 1, sizeof *items);
-
-    if (!items)
-        return ef__no_memory(err);
-    out->items = items;
-    for (size_t i = 0; i < store->generations.count; i++) {
-        const mem_generation *g = store->generations.items[i];
-        if (only_name.len && !ef_str_equal(only_name, g->about.name))
-            continue;
-        if (!describe_generation(g, arena, &items[out->count]))
-            return ef__no_memory(err);
-        out->count++;
-    }
-    return EF_OK;
-}
-
 static ef_status mem_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
                                    ef_error *err)
 {
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    ef__generation *items;
     ef_status st = ef__list_prepare(out, err);
 
     if (st != EF_OK)
         return st;
-    st = list_generations(mem_lock(views), only_name, out, err);
-    mem_unlock(views);
-    return st;
+    out->items = items =
+        ef__arena_zalloc(&out->room->arena, store->generations.count + 1, sizeof *items);
+    for (size_t i = 0; items && i < store->generations.count; i++) {
+        const mem_generation *g = store->generations.items[i];
+        if (only_name.len && !ef_str_equal(only_name, g->about.name))
+            continue;
+        if (!describe_generation(g, &out->room->arena, &items[out->count]))
+            return ef__no_memory(err);
+        out->count++;
+    }
+    return items ? EF_OK : ef__no_memory(err);
 }
 
-/* Locks the store. The generation in the era that was read; 0: in any. NULL, and why in *out. */
-static mem_generation *lock_in_era(ef_views *views, int64_t id, int64_t era, ef_status *out,
+/* The generation in the era that was read; 0: in any. NULL, and why in *out. */
+static mem_generation *find_in_era(const mem_store *store, int64_t id, int64_t era, ef_status *out,
                                    ef_error *err)
 {
-    mem_generation *g = mem_generation_lock(views, id);
+    mem_generation *g = mem_generation_find(store, id);
 
     *out = EF_OK;
     if (!g)
@@ -331,38 +290,42 @@ static mem_generation *lock_in_era(ef_views *views, int64_t id, int64_t era, ef_
 static ef_status mem_generation_set_state(ef_views *views, int64_t id, int64_t era,
                                           ef__generation_state state, ef_error *err)
 {
-    mem_store *store = (mem_store *)views;
+    MEM_LOCKED mem_store *store = mem_lock(views);
     ef_status st;
-    mem_generation *g = lock_in_era(views, id, era, &st, err);
+    mem_generation *g = find_in_era(store, id, era, &st, err);
 
-    if (g) {
-        if ((g->about.state == EF__GENERATION_LIVE) != (state == EF__GENERATION_LIVE))
-            store->live_set++;
-        g->about.state = state;
-        generation_changed(store, g);
-    }
-    mem_unlock(views);
-    return st;
+    if (!g)
+        return st;
+    if ((g->about.state == EF__GENERATION_LIVE) != (state == EF__GENERATION_LIVE))
+        store->live_set++;
+    g->about.state = state;
+    generation_changed(store, g);
+    return EF_OK;
 }
 
 static ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
                                          ef_error *err)
 {
+    MEM_LOCKED mem_store *store = mem_lock(views);
     ef_status st;
-    mem_generation *g = lock_in_era(views, id, era, &st, err);
+    mem_generation *g = find_in_era(store, id, era, &st, err);
 
     if (g)
-        make_active((mem_store *)views, g, replaced);
-    mem_unlock(views);
+        make_active(store, g, replaced);
     return st;
 }
 
 /* Its texts are in its own memory, so another one takes its place. */
-static ef_status replace_program(mem_store *store, mem_generation *g, const ef__generation *with,
-                                 ef_error *err)
+static ef_status mem_generation_replace(ef_views *views, int64_t id, int64_t era,
+                                        const ef__generation *with, ef_error *err)
 {
-    mem_generation changed = *g, *made;
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    ef_status st;
+    mem_generation *g = find_in_era(store, id, era, &st, err), changed, *made;
 
+    if (!g)
+        return st;
+    changed = *g;
     changed.about.version = with->version;
     changed.about.program = with->program;
     changed.about.program_hash = with->program_hash;
@@ -370,7 +333,7 @@ static ef_status replace_program(mem_store *store, mem_generation *g, const ef__
     changed.about.state = with->state;
     changed.about.replaced = with->replaced;
     changed.about.superseded_us = with->superseded_us;
-    made = mem_copy(&GENERATION, &changed);
+    made = mem_copy(sizeof changed, &ef__generation_texts, &changed);
     if (!made)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a generation");
     for (size_t i = 0; i < store->generations.count; i++)
@@ -380,18 +343,6 @@ static ef_status replace_program(mem_store *store, mem_generation *g, const ef__
     generation_changed(store, made);
     store->live_set++;
     return EF_OK;
-}
-
-static ef_status mem_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                        const ef__generation *with, ef_error *err)
-{
-    ef_status st;
-    mem_generation *g = lock_in_era(views, id, era, &st, err);
-
-    if (g)
-        st = replace_program((mem_store *)views, g, with, err);
-    mem_unlock(views);
-    return st;
 }
 
 /* Up to `limit` rows, last ones first. Are there others? */
@@ -406,7 +357,7 @@ static bool cut_contents(mem_generation *g, int64_t limit)
     return limit <= 0;
 }
 
-static void generation_release(mem_generation *g)
+static void generation_free(mem_generation *g)
 {
     (void)cut_contents(g, INT64_MAX);
     mem_list_release(&g->views);
@@ -414,13 +365,21 @@ static void generation_release(mem_generation *g)
     mem_list_release(&g->tenants);
     mem_list_release(&g->failures);
     mem_list_release(&g->follows);
+    free(g);
 }
 
-static ef_status remove_some(mem_store *store, mem_generation *g, int64_t limit, bool *out_more,
-                             ef_error *err)
+static ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
+                                       bool *out_more, ef_error *err)
 {
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    ef_status st;
+    mem_generation *g = find_in_era(store, id, era, &st, err);
+
+    *out_more = false;
+    if (!g)
+        return st;
     if (g->about.active)
-        return ef__generation_is_active(g->about.id, err);
+        return ef__generation_is_active(id, err);
     *out_more = cut_contents(g, limit);
     if (*out_more)
         return EF_OK;
@@ -429,29 +388,15 @@ static ef_status remove_some(mem_store *store, mem_generation *g, int64_t limit,
     for (size_t i = 0; i < store->generations.count; i++)
         if (store->generations.items[i] == g)
             (void)mem_list_remove(&store->generations, i);
-    generation_release(g);
-    free(g);
+    generation_free(g);
     return EF_OK;
-}
-
-static ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
-                                       bool *out_more, ef_error *err)
-{
-    ef_status st;
-    mem_generation *g = lock_in_era(views, id, era, &st, err);
-
-    *out_more = false;
-    if (g)
-        st = remove_some((mem_store *)views, g, limit, out_more, err);
-    mem_unlock(views);
-    return st;
 }
 
 /* --- projections ------------------------------------------------------------------------------ */
 
 static ef_status mem_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err)
 {
-    mem_store *store = mem_lock(views);
+    MEM_LOCKED mem_store *store = mem_lock(views);
 
     (void)err;
     for (size_t i = 0; i < store->generations.count; i++) {
@@ -459,7 +404,6 @@ static ef_status mem_on_error_set(ef_views *views, ef_str name, ef_on_error on_e
         if (ef_str_equal(g->about.name, name))
             g->about.on_error = on_error;
     }
-    mem_unlock(views);
     return EF_OK;
 }
 
@@ -468,12 +412,12 @@ typedef struct retired {
     int32_t version;
 } retired;
 
-static const mem_layout RETIRED = {sizeof(retired), 1, {offsetof(retired, name)}};
+static const ef__texts RETIRED = {1, {offsetof(retired, name)}};
 
 static ef_status mem_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
                                         ef_error *err)
 {
-    const mem_store *store = mem_lock(views);
+    MEM_LOCKED mem_store *store = mem_lock(views);
 
     (void)err;
     *out = false;
@@ -481,14 +425,13 @@ static ef_status mem_version_is_retired(ef_views *views, ef_str name, int32_t ve
         const retired *r = store->retired.items[i];
         *out = *out || (r->version == version && ef_str_equal(r->name, name));
     }
-    mem_unlock(views);
     return EF_OK;
 }
 
 static ef_status mem_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err)
 {
-    mem_store *store = mem_lock(views);
-    retired *added = mem_copy(&RETIRED, &(retired){name, version});
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    retired *added = mem_copy(sizeof *added, &RETIRED, &(retired){name, version});
     bool has;
     ef_status st = mem_version_is_retired(views, name, version, &has, err);
 
@@ -498,15 +441,15 @@ static ef_status mem_version_retire(ef_views *views, ef_str name, int32_t versio
         mem_list_add(&store->retired, added);
     else
         free(added);
-    mem_unlock(views);
     return st;
 }
 
 static ef_status mem_live_set_get(ef_views *views, int64_t *out, ef_error *err)
 {
+    MEM_LOCKED mem_store *store = mem_lock(views);
+
     (void)err;
-    *out = mem_lock(views)->live_set;
-    mem_unlock(views);
+    *out = store->live_set;
     return EF_OK;
 }
 
@@ -517,8 +460,8 @@ static void mem_close(ef_views *views)
     mem_store *store = (mem_store *)views;
 
     for (size_t i = 0; i < store->generations.count; i++)
-        generation_release(store->generations.items[i]);
-    mem_list_release(&store->generations);
+        generation_free(store->generations.items[i]);
+    free(store->generations.items);
     mem_list_release(&store->fences);
     mem_list_release(&store->retired);
     (void)pthread_mutex_destroy(&store->lock);

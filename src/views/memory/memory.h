@@ -27,21 +27,14 @@ void mem_list_release(mem_list *list);
 /* In a list by tenant and name, whose items begin with an ef__view_key: the index of the item, or
  * the index at which to insert it. */
 size_t mem_list_find(const mem_list *list, ef_str tenant, ef_str name, bool *out_found);
+/* The item, or NULL. */
+void *mem_list_get(const mem_list *list, ef_str tenant, ef_str name);
 /* In a list in no order, whose items begin with their name: the item, or NULL. */
 void *mem_list_named(const mem_list *list, ef_str name, size_t *out_at);
 
-/* A struct and the offsets of its texts. An item of a list is one block of memory that includes its
- * texts: free() releases it. */
-typedef struct mem_layout {
-    size_t bytes, text_count, texts[5];
-} mem_layout;
-
-extern const mem_layout mem_failure_layout; /* of ef__failure */
-
-/* A new item; NULL: memory ran out. */
-void *mem_copy(const mem_layout *layout, const void *from);
-/* A struct with its texts in the arena. False: memory ran out. */
-bool mem_copy_out(const mem_layout *layout, const void *from, ef__arena *arena, void *out);
+/* A new item of a list: a struct with its texts in one block of memory, which free() releases.
+ * NULL: memory ran out. */
+void *mem_copy(size_t bytes, const ef__texts *texts, const void *from);
 /* Copies `text` to `*at` and advances it. */
 ef_str mem_put(char **at, ef_str text);
 
@@ -57,11 +50,6 @@ typedef struct mem_watermark {
     ef__watermark watermark;
 } mem_watermark;
 
-typedef struct mem_fence {
-    ef_str scope;
-    int64_t token;
-} mem_fence;
-
 typedef struct mem_follow {
     ef_str tenant;
     ef__follow_row follow;
@@ -69,7 +57,7 @@ typedef struct mem_follow {
 } mem_follow;
 
 typedef struct mem_generation {
-    ef__generation about; /* without the number of views and the digest */
+    ef__generation about; /* first, so that its texts are mine. Without views and digest */
     mem_list views;       /* mem_view, by tenant and id */
     mem_list watermarks;  /* mem_watermark, by tenant and stream */
     mem_list tenants;     /* ef__tenant_cursor_item, in no order */
@@ -82,21 +70,21 @@ typedef struct mem_store {
     ef_views base; /* first: an ef_views * is cast to mem_store * */
     pthread_mutex_t lock;
     mem_list generations; /* mem_generation, by name and number */
-    mem_list fences;      /* mem_fence, in no order */
+    mem_list fences;      /* ef__fence, in no order */
     mem_list retired;     /* in no order */
     int64_t last_generation, last_failure, live_set;
 } mem_store;
 
 static inline int64_t mem_now_us(const mem_store *store)
 {
-    return store->base.clock->wall_us(store->base.clock->context);
+    return ef__views_now_us(&store->base);
 }
 
+/* Holds the lock until the end of the block: MEM_LOCKED mem_store *store = mem_lock(views); */
+#define MEM_LOCKED __attribute__((cleanup(mem_unlock)))
 mem_store *mem_lock(ef_views *views);
-void mem_unlock(ef_views *views);
-mem_generation *mem_generation_find(mem_store *store, int64_t id);
-/* Locks the store, also if it does not have the generation: NULL. */
-mem_generation *mem_generation_lock(ef_views *views, int64_t id);
+void mem_unlock(mem_store **store);
+mem_generation *mem_generation_find(const mem_store *store, int64_t id);
 
 /* commit.c */
 EF__VIEWS_OP(commit) mem_commit;

@@ -5,33 +5,19 @@
 
 #include <stdlib.h>
 
-const mem_layout mem_failure_layout = {
-    sizeof(ef__failure),
-    5,
-    {offsetof(ef__failure, tenant), offsetof(ef__failure, stream), offsetof(ef__failure, event_id),
-     offsetof(ef__failure, code), offsetof(ef__failure, message)}};
-
-static const mem_layout VIEW = {
-    sizeof(ef__view),
-    3,
-    {offsetof(ef__view, tenant), offsetof(ef__view, id), offsetof(ef__view, data)}};
-
 ef_status mem_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                        ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
 {
-    const mem_generation *g = mem_generation_lock(views, generation);
-    size_t at;
-    ef_status st = EF_OK;
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    const mem_generation *g = mem_generation_find(store, generation);
+    const mem_view *v = g ? mem_list_get(&g->views, tenant, id) : NULL;
 
-    *out_found = false;
-    if (g) {
-        at = mem_list_find(&g->views, tenant, id, out_found);
-        if (*out_found &&
-            !mem_copy_out(&VIEW, &((const mem_view *)g->views.items[at])->view, arena, out))
-            st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a view");
-    }
-    mem_unlock(views);
-    return st;
+    *out_found = v != NULL;
+    if (v)
+        *out = v->view;
+    return !v || ef__texts_own(&ef__view_texts, out, arena)
+               ? EF_OK
+               : ef_fail(err, EF_NO_MEMORY, "memory ran out for a view");
 }
 
 /* --- scans ------------------------------------------------------------------------------------ */
@@ -112,14 +98,16 @@ static entry *collect_entries(const mem_generation *g, const ef__view_scan *scan
     return found;
 }
 
-static ef_status scan_generation(const mem_generation *g, const ef__view_scan *scan,
-                                 ef__each_view *each, void *context, ef_error *err)
+ef_status mem_view_scan(ef_views *views, const ef__view_scan *scan, ef__each_view *each,
+                        void *context, ef_error *err)
 {
-    size_t count;
-    entry *found = collect_entries(g, scan, &count);
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    const mem_generation *g = mem_generation_find(store, scan->generation);
+    size_t count = 0;
+    entry *found = g ? collect_entries(g, scan, &count) : NULL;
 
     if (!found)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a scan");
+        return g ? ef_fail(err, EF_NO_MEMORY, "memory ran out for a scan") : EF_OK;
     qsort(found, count, sizeof *found, scan->descending ? compare_descending : compare_ascending);
     for (size_t i = 0; i < count; i++)
         if (!each(context, found[i].key, found[i].view))
@@ -128,40 +116,26 @@ static ef_status scan_generation(const mem_generation *g, const ef__view_scan *s
     return EF_OK;
 }
 
-ef_status mem_view_scan(ef_views *views, const ef__view_scan *scan, ef__each_view *each,
-                        void *context, ef_error *err)
-{
-    const mem_generation *g = mem_generation_lock(views, scan->generation);
-    ef_status st = g ? scan_generation(g, scan, each, context, err) : EF_OK;
-
-    mem_unlock(views);
-    return st;
-}
-
 /* --- watermarks, failures, fences ------------------------------------------------------------- */
 
 ef_status mem_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
                             ef__watermark *out, bool *out_found, ef_error *err)
 {
-    const mem_generation *g = mem_generation_lock(views, generation);
-    size_t at;
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    const mem_generation *g = mem_generation_find(store, generation);
+    const mem_watermark *w = g ? mem_list_get(&g->watermarks, tenant, stream) : NULL;
 
     (void)err;
-    *out = (ef__watermark){0};
-    *out_found = false;
-    if (g) {
-        at = mem_list_find(&g->watermarks, tenant, stream, out_found);
-        if (*out_found)
-            *out = ((const mem_watermark *)g->watermarks.items[at])->watermark;
-    }
-    mem_unlock(views);
+    *out = w ? w->watermark : (ef__watermark){0};
+    *out_found = w != NULL;
     return EF_OK;
 }
 
 ef_status mem_watermark_scan(ef_views *views, int64_t generation, ef__each_watermark *each,
                              void *context, ef_error *err)
 {
-    const mem_generation *g = mem_generation_lock(views, generation);
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    const mem_generation *g = mem_generation_find(store, generation);
     bool more = true;
 
     (void)err;
@@ -169,21 +143,20 @@ ef_status mem_watermark_scan(ef_views *views, int64_t generation, ef__each_water
         const mem_watermark *w = g->watermarks.items[i];
         more = each(context, w->at.tenant, w->at.name, &w->watermark);
     }
-    mem_unlock(views);
     return EF_OK;
 }
 
 ef_status mem_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
                                 ef__tenant_cursor_item *out, bool *out_found, ef_error *err)
 {
-    const mem_generation *g = mem_generation_lock(views, generation);
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    const mem_generation *g = mem_generation_find(store, generation);
     const ef__tenant_cursor_item *t = g ? mem_list_named(&g->tenants, tenant, NULL) : NULL;
 
     (void)err;
     *out_found = t != NULL;
     *out = t ? *t : (ef__tenant_cursor_item){0};
     out->tenant = tenant;
-    mem_unlock(views);
     return EF_OK;
 }
 
@@ -195,15 +168,19 @@ static int by_due(const void *a, const void *b)
     return x_us == y_us ? ef__str_compare(x->tenant, y->tenant) : (x_us > y_us) - (x_us < y_us);
 }
 
-static ef_status list_tenants(const mem_generation *g, int64_t due_us, size_t limit,
-                              ef__tenant_cursor_list *out, ef_error *err)
+ef_status mem_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
+                               ef__tenant_cursor_list *out, ef_error *err)
 {
-    ef__arena *arena = &out->room->arena;
-    ef__tenant_cursor_item *items = ef__arena_zalloc(arena, g->tenants.count + 1, sizeof *items);
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    const mem_generation *g = mem_generation_find(store, generation);
+    ef__tenant_cursor_item *items;
+    ef_status st = ef__list_prepare(out, err);
 
+    if (st != EF_OK || !g)
+        return st;
+    out->items = items = ef__arena_zalloc(&out->room->arena, g->tenants.count + 1, sizeof *items);
     if (!items)
         return ef__no_memory(err);
-    out->items = items;
     for (size_t i = 0; i < g->tenants.count; i++) {
         const ef__tenant_cursor_item *t = g->tenants.items[i];
         if (t->cursor.due_us <= due_us)
@@ -212,44 +189,9 @@ static ef_status list_tenants(const mem_generation *g, int64_t due_us, size_t li
     qsort(items, out->count, sizeof *items, by_due);
     out->count = out->count < limit ? out->count : limit;
     for (size_t i = 0; i < out->count; i++) {
-        items[i].tenant = ef__arena_copy(arena, items[i].tenant);
+        items[i].tenant = ef__arena_copy(&out->room->arena, items[i].tenant);
         if (!items[i].tenant.ptr)
             return ef__no_memory(err);
-    }
-    return EF_OK;
-}
-
-ef_status mem_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
-                               ef__tenant_cursor_list *out, ef_error *err)
-{
-    const mem_generation *g;
-    ef_status st = ef__list_prepare(out, err);
-
-    if (st != EF_OK)
-        return st;
-    g = mem_generation_lock(views, generation);
-    if (g)
-        st = list_tenants(g, due_us, limit, out, err);
-    mem_unlock(views);
-    return st;
-}
-
-static ef_status list_failures(const mem_generation *g, const ef_str *tenant, bool open_only,
-                               size_t limit, ef__failure_list *out, ef_error *err)
-{
-    ef__arena *arena = &out->room->arena;
-    ef__failure *items = ef__arena_zalloc(arena, g->failures.count + 1, sizeof *items);
-
-    if (!items)
-        return ef__no_memory(err);
-    out->items = items;
-    for (size_t i = g->failures.count; i > 0 && out->count < limit; i--) {
-        const ef__failure *f = g->failures.items[i - 1];
-        if ((open_only && !f->open) || (tenant && !ef_str_equal(f->tenant, *tenant)))
-            continue;
-        if (!mem_copy_out(&mem_failure_layout, f, arena, &items[out->count]))
-            return ef__no_memory(err);
-        out->count++;
     }
     return EF_OK;
 }
@@ -257,24 +199,32 @@ static ef_status list_failures(const mem_generation *g, const ef_str *tenant, bo
 ef_status mem_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
                          size_t limit, ef__failure_list *out, ef_error *err)
 {
-    const mem_generation *g;
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    const mem_generation *g = mem_generation_find(store, generation);
+    ef__failure *items;
     ef_status st = ef__list_prepare(out, err);
 
-    if (st != EF_OK)
+    if (st != EF_OK || !g)
         return st;
-    g = mem_generation_lock(views, generation);
-    if (g)
-        st = list_failures(g, tenant, open_only, limit, out, err);
-    mem_unlock(views);
-    return st;
+    out->items = items = ef__arena_zalloc(&out->room->arena, g->failures.count + 1, sizeof *items);
+    for (size_t i = g->failures.count; items && i > 0 && out->count < limit; i--) {
+        const ef__failure *f = g->failures.items[i - 1];
+        if ((open_only && !f->open) || (tenant && !ef_str_equal(f->tenant, *tenant)))
+            continue;
+        items[out->count] = *f;
+        if (!ef__texts_own(&ef__failure_texts, &items[out->count], &out->room->arena))
+            return ef__no_memory(err);
+        out->count++;
+    }
+    return items ? EF_OK : ef__no_memory(err);
 }
 
 ef_status mem_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err)
 {
-    const mem_fence *fence = mem_list_named(&mem_lock(views)->fences, scope, NULL);
+    MEM_LOCKED mem_store *store = mem_lock(views);
+    const ef__fence *fence = mem_list_named(&store->fences, scope, NULL);
 
     (void)err;
     *out_token = fence ? fence->token : 0;
-    mem_unlock(views);
     return EF_OK;
 }

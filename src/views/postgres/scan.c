@@ -62,17 +62,17 @@ static ef_status read_page(const scan *s, ef__pg_conn *conn, int64_t limit, PGre
         ef__pg_add_int(&params, asked->generation);
         ef__pg_add_str(&params, asked->tenant);
         ef__pg_add_int(&params, s->from.first);
-        ef__pg_add_bytes(&params, ef__buf_str(&s->from.second));
-        ef__pg_add_str(&params, ef__buf_str(&s->from.third));
-        ef__pg_add_bytes(&params, ef__buf_str(&s->to.second));
-        ef__pg_add_str(&params, ef__buf_str(&s->to.third));
+        ef__pg_add_bytes(&params, ef__place_str(&s->from.second));
+        ef__pg_add_str(&params, ef__place_str(&s->from.third));
+        ef__pg_add_bytes(&params, ef__place_str(&s->to.second));
+        ef__pg_add_str(&params, ef__place_str(&s->to.third));
     } else {
         ef__pg_add_int(&params, s->from.first);
-        ef__pg_add_str(&params, ef__buf_str(&s->from.second));
-        ef__pg_add_str(&params, ef__buf_str(&s->from.third));
+        ef__pg_add_str(&params, ef__place_str(&s->from.second));
+        ef__pg_add_str(&params, ef__place_str(&s->from.third));
         ef__pg_add_int(&params, s->to.first);
-        ef__pg_add_str(&params, ef__buf_str(&s->to.second));
-        ef__pg_add_str(&params, ef__buf_str(&s->to.third));
+        ef__pg_add_str(&params, ef__place_str(&s->to.second));
+        ef__pg_add_str(&params, ef__place_str(&s->to.third));
     }
     ef__pg_add_int(&params, limit);
     if (s->sieved) {
@@ -83,13 +83,12 @@ static ef_status read_page(const scan *s, ef__pg_conn *conn, int64_t limit, PGre
 }
 
 /* The next page begins after the last row of this one, or ends before it if descending. */
-static ef_status set_next_page(scan *s, const PGresult *rows, int last, ef_error *err)
+static void set_next_page(scan *s, const PGresult *rows, int last)
 {
     bool down = s->asked->descending;
 
-    return ef__view_place_at(down ? &s->to : &s->from, s->from.first,
-                             ef__pg_str(rows, last, TENANT_OR_KEY), ef__pg_str(rows, last, ID),
-                             !down, err);
+    ef__view_place_at(down ? &s->to : &s->from, s->from.first,
+                      ef__pg_str(rows, last, TENANT_OR_KEY), ef__pg_str(rows, last, ID), !down);
 }
 
 /* Passes the rows of a page to `each`; false when it wants no more. Rows without data do not match.
@@ -138,9 +137,10 @@ static ef_status scan_pages(void *context, ef__pg_conn *conn, ef_error *err)
     scan *s = context;
     long limit = ROWS_FIRST, row_count, bytes;
     bool more = true;
-    /* A retry begins at the start again: it has another snapshot, and no row was shown yet. */
-    ef_status st = ef__view_range(s->asked, &s->from, &s->to, err);
+    ef_status st = EF_OK;
 
+    /* A retry begins at the start again: it has another snapshot, and no row was shown yet. */
+    ef__view_range(s->asked, &s->from, &s->to);
     while (st == EF_OK && more) {
         PGresult *rows = NULL;
         st = read_page(s, conn, limit, &rows, err);
@@ -149,7 +149,7 @@ static ef_status scan_pages(void *context, ef__pg_conn *conn, ef_error *err)
             more = show_page(s, rows) && row_count == limit;
         }
         if (st == EF_OK && more) {
-            st = set_next_page(s, rows, PQntuples(rows) - 1, err);
+            set_next_page(s, rows, PQntuples(rows) - 1);
             limit = rows_next(limit, bytes);
         }
         PQclear(rows);
@@ -163,18 +163,11 @@ static ef_status scan_pages(void *context, ef__pg_conn *conn, ef_error *err)
 ef_status vp_view_scan(ef_views *views, const ef__view_scan *asked, ef__each_view *each,
                        void *context, ef_error *err)
 {
-    scan s = {.asked = asked,
-              .from = EF__VIEW_PLACE_INIT,
-              .to = EF__VIEW_PLACE_INIT,
-              .where = VP_WHERE_INIT,
-              .each = each,
-              .context = context};
+    scan s = {.asked = asked, .where = VP_WHERE_INIT, .each = each, .context = context};
     ef_status st;
 
     s.sieved = vp_where_make(asked->filter, &s.where);
     st = ef__pg_transaction(vp_store_of(views)->pool, EF__PG_SNAPSHOT, scan_pages, &s, err);
     vp_where_release(&s.where);
-    ef__view_place_release(&s.from);
-    ef__view_place_release(&s.to);
     return st;
 }

@@ -25,17 +25,6 @@ static ef_status pass_fence(ef__sq_conn *conn, const ef__fence *fence, ef_error 
     return st == EF_OK ? vq_run_fence_put(conn, fence->scope, fence->token, err) : st;
 }
 
-ef_status vq_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err)
-{
-    vq_reader *reader;
-    ef_status st = vq_read_begin(views, true, &reader, err);
-
-    *out_token = 0;
-    if (st == EF_OK)
-        st = vq_one_fence_get(reader->conn, scope, out_token, NULL, err);
-    return vq_read_end(reader, st);
-}
-
 /* --- watermarks ------------------------------------------------------------------------------- */
 
 static ef_status write_watermark(ef__sq_conn *conn, int64_t generation,
@@ -227,37 +216,6 @@ static ef_status write_cursors(vq_store *store, const vq_generation *generation,
     return st;
 }
 
-ef_status vq_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
-                               ef__tenant_cursor_item *out, bool *out_found, ef_error *err)
-{
-    vq_reader *reader;
-    ef_status st = vq_read_begin(views, true, &reader, err);
-
-    *out = (ef__tenant_cursor_item){0};
-    *out_found = false;
-    if (st == EF_OK)
-        st = vq_one_cursor_get(reader->conn, generation, tenant, out, out_found, err);
-    out->tenant = tenant;
-    return vq_read_end(reader, st);
-}
-
-ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
-                              ef__tenant_cursor_list *out, ef_error *err)
-{
-    vq_reader *reader = NULL;
-    ef_status st = ef__list_prepare(out, err);
-
-    if (st == EF_OK)
-        st = vq_read_begin(views, true, &reader, err);
-    if (st == EF_OK)
-        st = vq_list_cursor_due(reader->conn,
-                                &(struct vq_cursor_due){.generation = generation,
-                                                        .due = due_us,
-                                                        .limit = ef__sql_limit(limit)},
-                                &out->room->arena, &out->items, &out->count, err);
-    return vq_read_end(reader, st);
-}
-
 /* --- failures --------------------------------------------------------------------------------- */
 
 /* Opens failures first, then resolves: a failure that the watermark passes in the same commit does
@@ -286,7 +244,7 @@ static ef_status find_unchanged(ef__sq_conn *conn, const ef__generation_change *
                                 vq_generation *out, ef_error *err)
 {
     bool found;
-    ef_status st = vq_generation_find(conn, change->generation, out, &found, err);
+    ef_status st = vq_one_generation_get(conn, change->generation, out, &found, err);
 
     if (st == EF_OK)
         st = ef__era_compare(change, found, found ? out->era : 0, err);
@@ -335,7 +293,9 @@ static ef_status write_generation(vq_store *store, const ef__views_commit *commi
         st = write_failures(store, change, err);
     if (st == EF_OK && change->go_live)
         st = try_go_live(store, commit, &g, out_live, err);
-    return st == EF_OK ? vq_generation_put(store, &g, err) : st;
+    return st == EF_OK
+               ? vq_run_generation_put(&store->conn, &g, ef__views_now_us(&store->base), err)
+               : st;
 }
 
 static ef_status compare_live_set(ef__sq_conn *conn, int64_t asked, ef_error *err)

@@ -44,7 +44,7 @@ static ef_status begin_row(vq_store *store, int64_t generation, int64_t until_us
     vq_generation g;
     int64_t followed = 0;
     bool found;
-    ef_status st = vq_generation_find(conn, generation, &g, &found, err);
+    ef_status st = vq_one_generation_get(conn, generation, &g, &found, err);
 
     if (st == EF_OK && !found)
         return ef__generation_missing(generation, err);
@@ -162,12 +162,18 @@ ef_status vq_changes_record(vq_store *store, const vq_generation *g,
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static ef_status read_list(ef__sq_conn *conn, const struct vq_change_ls *asked,
-                           ef__change_list *out, ef_error *err)
+ef_status vq_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
+                       size_t limit, ef__change_list *out, ef_error *err)
 {
-    ef__sq_rows rows = vq_each_change_ls(conn, asked, &out->room->arena, err);
+    struct vq_change_ls asked = {generation, tenant, after, ef__sql_limit(limit)};
     ef__change_row row;
+    ef__sq_rows rows;
+    ef_status st = ef__change_list_ready(out, err);
+    VQ_READING vq_reader *reader = st == EF_OK ? vq_read_begin(views, true, &st, err) : NULL;
 
+    if (!reader)
+        return st;
+    rows = vq_each_change_ls(reader->conn, &asked, &out->room->arena, err);
     while (vq_next_change_ls(&rows, &row)) {
         out->is_followed = true;
         out->follow = row.follow;
@@ -176,19 +182,4 @@ static ef_status read_list(ef__sq_conn *conn, const struct vq_change_ls *asked,
                 ef__sq_rows_add(&rows, out->items, &out->count, &row.change, sizeof row.change);
     }
     return ef__sq_rows_end(&rows);
-}
-
-ef_status vq_change_ls(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
-                       size_t limit, ef__change_list *out, ef_error *err)
-{
-    vq_reader *reader = NULL;
-    ef_status st = ef__change_list_ready(out, err);
-
-    if (st == EF_OK)
-        st = vq_read_begin(views, true, &reader, err);
-    if (st == EF_OK)
-        st = read_list(reader->conn,
-                       &(struct vq_change_ls){generation, tenant, after, ef__sql_limit(limit)}, out,
-                       err);
-    return vq_read_end(reader, st);
 }

@@ -51,13 +51,17 @@ ef_status vq_generation_add(ef_views *views, const ef__generation *generation, i
 
 /* --- listing ---------------------------------------------------------------------------------- */
 
-static ef_status read_all(ef__sq_conn *conn, ef_str only_name, ef__generation_list *out,
-                          ef_error *err)
+ef_status vq_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
+                           ef_error *err)
 {
-    ef__arena *arena = &out->room->arena;
-    ef__sq_rows rows = vq_each_generation_ls(conn, only_name, arena, err);
     ef__generation_row row;
+    ef__sq_rows rows;
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_list_begin(views, true, out, &st, err);
 
+    if (!reader)
+        return st;
+    rows = vq_each_generation_ls(reader->conn, only_name, &out->room->arena, err);
     while (vq_next_generation_ls(&rows, &row)) {
         ef__digest_bytes(row.digest, row.is.digest);
         out->items = ef__sq_rows_add(&rows, out->items, &out->count, &row.is, sizeof row.is);
@@ -65,34 +69,7 @@ static ef_status read_all(ef__sq_conn *conn, ef_str only_name, ef__generation_li
     return ef__sq_rows_end(&rows);
 }
 
-ef_status vq_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
-                           ef_error *err)
-{
-    vq_reader *reader = NULL;
-    ef_status st = ef__list_prepare(out, err);
-
-    if (st == EF_OK)
-        st = vq_read_begin(views, true, &reader, err);
-    if (st == EF_OK)
-        st = read_all(reader->conn, only_name, out, err);
-    return vq_read_end(reader, st);
-}
-
 /* --- one generation --------------------------------------------------------------------------- */
-
-ef_status vq_generation_find(ef__sq_conn *conn, int64_t id, vq_generation *out, bool *out_found,
-                             ef_error *err)
-{
-    ef_status st = vq_one_generation_get(conn, id, out, out_found, err);
-
-    out->id = id;
-    return st;
-}
-
-ef_status vq_generation_put(vq_store *store, const vq_generation *g, ef_error *err)
-{
-    return vq_run_generation_put(&store->conn, g, ef__views_now_us(&store->base), err);
-}
 
 /* Begins a writing transaction and reads the generation. The transaction is open after EF_OK. */
 static ef_status begin_with(vq_store *store, int64_t id, int64_t era, vq_generation *out,
@@ -103,7 +80,7 @@ static ef_status begin_with(vq_store *store, int64_t id, int64_t era, vq_generat
 
     if (st != EF_OK)
         return st;
-    st = vq_generation_find(&store->conn, id, out, &found, err);
+    st = vq_one_generation_get(&store->conn, id, out, &found, err);
     if (st == EF_OK && !found)
         st = ef__generation_missing(id, err);
     if (st == EF_OK && era && era != out->era)
@@ -111,8 +88,10 @@ static ef_status begin_with(vq_store *store, int64_t id, int64_t era, vq_generat
     return st == EF_OK ? EF_OK : vq_write_end(store, st, err);
 }
 
-ef_status vq_generation_set_state(ef_views *views, int64_t id, int64_t era,
-                                  ef__generation_state state, ef_error *err)
+/* Sets the state, and the program unless `with` is NULL. */
+static ef_status change_generation(ef_views *views, int64_t id, int64_t era,
+                                   ef__generation_state state, const ef__generation *with,
+                                   ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_generation g;
@@ -121,13 +100,27 @@ ef_status vq_generation_set_state(ef_views *views, int64_t id, int64_t era,
 
     if (st != EF_OK)
         return st;
-    live_changes = (g.state == EF__GENERATION_LIVE) != (state == EF__GENERATION_LIVE);
+    live_changes = with || (g.state == EF__GENERATION_LIVE) != (state == EF__GENERATION_LIVE);
     g.state = state;
     g.era++;
-    st = vq_generation_put(store, &g, err);
+    st = vq_run_generation_put(&store->conn, &g, ef__views_now_us(views), err);
+    if (st == EF_OK && with)
+        st = vq_run_generation_replace(&store->conn, id, with, err);
     if (st == EF_OK && live_changes)
         st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
     return vq_write_end(store, st, err);
+}
+
+ef_status vq_generation_set_state(ef_views *views, int64_t id, int64_t era,
+                                  ef__generation_state state, ef_error *err)
+{
+    return change_generation(views, id, era, state, NULL, err);
+}
+
+ef_status vq_generation_replace(ef_views *views, int64_t id, int64_t era,
+                                const ef__generation *with, ef_error *err)
+{
+    return change_generation(views, id, era, with->state, with, err);
 }
 
 ef_status vq_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
@@ -141,25 +134,6 @@ ef_status vq_generation_activate(ef_views *views, int64_t id, int64_t era, int32
         return st;
     if (!g.active)
         st = activate_generation(store, id, replaced, err);
-    return vq_write_end(store, st, err);
-}
-
-ef_status vq_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                const ef__generation *with, ef_error *err)
-{
-    vq_store *store = vq_store_of(views);
-    vq_generation g;
-    ef_status st = begin_with(store, id, era, &g, err);
-
-    if (st != EF_OK)
-        return st;
-    g.state = with->state;
-    g.era++;
-    st = vq_generation_put(store, &g, err);
-    if (st == EF_OK)
-        st = vq_run_generation_replace(&store->conn, id, with, err);
-    if (st == EF_OK)
-        st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
     return vq_write_end(store, st, err);
 }
 
@@ -206,12 +180,10 @@ ef_status vq_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t
 
 ef_status vq_live_set_get(ef_views *views, int64_t *out, ef_error *err)
 {
-    vq_reader *reader;
-    ef_status st = vq_read_begin(views, true, &reader, err);
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_read_begin(views, true, &st, err);
 
-    if (st == EF_OK)
-        st = vq_one_live_set_get(reader->conn, out, NULL, err);
-    return vq_read_end(reader, st);
+    return reader ? vq_one_live_set_get(reader->conn, out, NULL, err) : st;
 }
 
 /* --- the projection beside its generations --------------------------------------------------- */
@@ -239,11 +211,9 @@ ef_status vq_version_retire(ef_views *views, ef_str name, int32_t version, ef_er
 ef_status vq_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
                                 ef_error *err)
 {
-    vq_reader *reader;
-    ef_status st = vq_read_begin(views, true, &reader, err);
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_read_begin(views, true, &st, err);
 
     *out = false;
-    if (st == EF_OK)
-        st = vq_one_version_is_retired(reader->conn, name, version, out, err);
-    return vq_read_end(reader, st);
+    return reader ? vq_one_version_is_retired(reader->conn, name, version, out, err) : st;
 }

@@ -56,10 +56,10 @@ SELECT id, name, version, number, by_log, program, program_hash, index_paths, sc
 -- name: generation_get
 -- The columns that a commit compares, and its counts.
 -- binds: 1 id int
--- row vq_generation: era int, state int, active bool, position int, seam int, views int,
+-- row vq_generation: id int, era int, state int, active bool, position int, seam int, views int,
 --        applied int, ignored int, skipped int, digest[0] int, digest[1] int, indexed bool,
 --        follow_ends_us int?
-SELECT era, state, routed, position, seam, views, applied, ignored, skipped, digest_a, digest_b,
+SELECT id, era, state, routed, position, seam, views, applied, ignored, skipped, digest_a, digest_b,
        index_paths <> '', (SELECT min(until) FROM follow f WHERE f.generation = g.id)
   FROM generation g WHERE id = ?1;
 

@@ -27,38 +27,28 @@ static ef_status get_view(ef__sq_conn *conn, bool shown, int64_t generation, ef_
 ef_status vq_view_get(ef_views *views, int64_t generation, ef_str tenant, ef_str id,
                       ef__arena *arena, ef__view *out, bool *out_found, ef_error *err)
 {
-    vq_reader *reader;
-    ef_status st = vq_read_begin(views, true, &reader, err);
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_read_begin(views, true, &st, err);
 
     *out_found = false;
-    if (st == EF_OK)
-        st = get_view(reader->conn, false, generation, tenant, id, arena, out, out_found, err);
-    return vq_read_end(reader, st);
-}
-
-static ef_status get_views(ef__sq_conn *conn, int64_t generation, const ef__view_key *keys,
-                           size_t count, ef__arena *arena, ef__view *out, ef_error *err)
-{
-    ef_status st = EF_OK;
-    bool found;
-
-    for (size_t i = 0; st == EF_OK && i < count; i++) {
-        out[i] = (ef__view){0};
-        st = get_view(conn, false, generation, keys[i].tenant, keys[i].name, arena, &out[i], &found,
-                      err);
-    }
-    return st;
+    return reader
+               ? get_view(reader->conn, false, generation, tenant, id, arena, out, out_found, err)
+               : st;
 }
 
 ef_status vq_view_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
                            size_t count, ef__arena *arena, ef__view *out, ef_error *err)
 {
-    vq_reader *reader;
-    ef_status st = vq_read_begin(views, true, &reader, err);
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_read_begin(views, true, &st, err);
+    bool found;
 
-    if (st == EF_OK)
-        st = get_views(reader->conn, generation, keys, count, arena, out, err);
-    return vq_read_end(reader, st);
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        out[i] = (ef__view){0};
+        st = get_view(reader->conn, false, generation, keys[i].tenant, keys[i].name, arena, &out[i],
+                      &found, err);
+    }
+    return st;
 }
 
 /* --- watermarks ------------------------------------------------------------------------------- */
@@ -66,6 +56,7 @@ ef_status vq_view_get_many(ef_views *views, int64_t generation, const ef__view_k
 static ef_status get_watermark(ef__sq_conn *conn, int64_t generation, ef_str tenant, ef_str stream,
                                ef__watermark *out, bool *out_found, ef_error *err)
 {
+    *out = (ef__watermark){0};
     return vq_one_watermark_get(
         conn,
         &(struct vq_watermark_get){.generation = generation, .tenant = tenant, .stream = stream},
@@ -75,64 +66,80 @@ static ef_status get_watermark(ef__sq_conn *conn, int64_t generation, ef_str ten
 ef_status vq_watermark_get(ef_views *views, int64_t generation, ef_str tenant, ef_str stream,
                            ef__watermark *out, bool *out_found, ef_error *err)
 {
-    vq_reader *reader;
-    ef_status st = vq_read_begin(views, true, &reader, err);
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_read_begin(views, true, &st, err);
 
-    *out = (ef__watermark){0};
     *out_found = false;
-    if (st == EF_OK)
-        st = get_watermark(reader->conn, generation, tenant, stream, out, out_found, err);
-    return vq_read_end(reader, st);
-}
-
-static ef_status get_watermarks(ef__sq_conn *conn, int64_t generation, const ef__view_key *keys,
-                                size_t count, ef__watermark *out, ef_error *err)
-{
-    ef_status st = EF_OK;
-    bool found;
-
-    for (size_t i = 0; st == EF_OK && i < count; i++) {
-        out[i] = (ef__watermark){0};
-        st = get_watermark(conn, generation, keys[i].tenant, keys[i].name, &out[i], &found, err);
-    }
-    return st;
+    return reader ? get_watermark(reader->conn, generation, tenant, stream, out, out_found, err)
+                  : st;
 }
 
 ef_status vq_watermark_get_many(ef_views *views, int64_t generation, const ef__view_key *keys,
                                 size_t count, ef__watermark *out, ef_error *err)
 {
-    vq_reader *reader;
-    ef_status st = vq_read_begin(views, true, &reader, err);
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_read_begin(views, true, &st, err);
 
-    if (st == EF_OK)
-        st = get_watermarks(reader->conn, generation, keys, count, out, err);
-    return vq_read_end(reader, st);
+    for (size_t i = 0; st == EF_OK && i < count; i++)
+        st = get_watermark(reader->conn, generation, keys[i].tenant, keys[i].name, &out[i], NULL,
+                           err);
+    return st;
 }
 
-static ef_status scan_watermarks(ef__sq_conn *conn, int64_t generation, ef__each_watermark *each,
-                                 void *context, ef_error *err)
+ef_status vq_watermark_scan(ef_views *views, int64_t generation, ef__each_watermark *each,
+                            void *context, ef_error *err)
 {
-    ef__sq_rows rows = vq_each_watermark_scan(conn, generation, NULL, err);
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_read_begin(views, false, &st, err);
     ef__watermark_row row;
+    ef__sq_rows rows;
 
+    if (!reader)
+        return st;
+    rows = vq_each_watermark_scan(reader->conn, generation, NULL, err);
     while (vq_next_watermark_scan(&rows, &row))
         if (!each(context, row.tenant, row.stream, &row.is))
             break;
     return ef__sq_rows_end(&rows);
 }
 
-ef_status vq_watermark_scan(ef_views *views, int64_t generation, ef__each_watermark *each,
-                            void *context, ef_error *err)
-{
-    vq_reader *reader;
-    ef_status st = vq_read_begin(views, false, &reader, err);
+/* --- cursors of tenants, fences, failures ----------------------------------------------------- */
 
-    if (st == EF_OK)
-        st = scan_watermarks(reader->conn, generation, each, context, err);
-    return vq_read_end(reader, st);
+ef_status vq_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenant,
+                               ef__tenant_cursor_item *out, bool *out_found, ef_error *err)
+{
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_read_begin(views, true, &st, err);
+
+    *out = (ef__tenant_cursor_item){0};
+    *out_found = false;
+    if (reader)
+        st = vq_one_cursor_get(reader->conn, generation, tenant, out, out_found, err);
+    out->tenant = tenant;
+    return st;
 }
 
-/* --- failures --------------------------------------------------------------------------------- */
+ef_status vq_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
+                              ef__tenant_cursor_list *out, ef_error *err)
+{
+    struct vq_cursor_due asked = {
+        .generation = generation, .due = due_us, .limit = ef__sql_limit(limit)};
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_list_begin(views, true, out, &st, err);
+
+    return reader ? vq_list_cursor_due(reader->conn, &asked, &out->room->arena, &out->items,
+                                       &out->count, err)
+                  : st;
+}
+
+ef_status vq_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err)
+{
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_read_begin(views, true, &st, err);
+
+    *out_token = 0;
+    return reader ? vq_one_fence_get(reader->conn, scope, out_token, NULL, err) : st;
+}
 
 ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
                         size_t limit, ef__failure_list *out, ef_error *err)
@@ -141,15 +148,13 @@ ef_status vq_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
                                       .limit = ef__sql_limit(limit),
                                       .any_tenant = tenant == NULL,
                                       .tenant = tenant ? *tenant : EF_STR("")};
-    vq_reader *reader = NULL;
-    ef_status st = ef__list_prepare(out, err);
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_list_begin(views, false, out, &st, err);
 
-    if (st == EF_OK)
-        st = vq_read_begin(views, false, &reader, err);
-    if (st == EF_OK)
-        st = (open_only ? vq_list_failure_newest_open : vq_list_failure_newest)(
-            reader->conn, &asked, &out->room->arena, &out->items, &out->count, err);
-    return vq_read_end(reader, st);
+    if (!reader)
+        return st;
+    return (open_only ? vq_list_failure_newest_open : vq_list_failure_newest)(
+        reader->conn, &asked, &out->room->arena, &out->items, &out->count, err);
 }
 
 /* --- ranges of views, by id or by an index ---------------------------------------------------- */
@@ -159,13 +164,13 @@ static ef_status scan_views(ef__sq_conn *conn, const ef__view_scan *scan,
                             ef__each_view *each, void *context, ef_error *err)
 {
     struct vq_view_scan_up range = {.generation = from->first,
-                                    .tenant = ef__buf_str(&from->second),
-                                    .id = ef__buf_str(&from->third),
+                                    .tenant = ef__place_str(&from->second),
+                                    .id = ef__place_str(&from->third),
                                     .end_generation = to->first,
-                                    .end_tenant = ef__buf_str(&to->second),
-                                    .end_id = ef__buf_str(&to->third)};
-    ef__sq_rows rows = scan->descending ? vq_each_view_scan_down(conn, &range, NULL, err)
-                                        : vq_each_view_scan_up(conn, &range, NULL, err);
+                                    .end_tenant = ef__place_str(&to->second),
+                                    .end_id = ef__place_str(&to->third)};
+    ef__sq_rows rows =
+        (scan->descending ? vq_each_view_scan_down : vq_each_view_scan_up)(conn, &range, NULL, err);
     ef__view view;
 
     while (vq_next_view_scan_up(&rows, &view))
@@ -183,11 +188,11 @@ static ef_status scan_index(ef__sq_conn *conn, const ef__view_scan *scan,
     struct vq_index_scan_up range = {.generation = scan->generation,
                                      .tenant = scan->tenant,
                                      .idx = start->first,
-                                     .key = ef__buf_str(&start->second),
-                                     .id = ef__buf_str(&start->third),
-                                     .end_key = ef__buf_str(&end->second)}; /* its id is "" */
-    ef__sq_rows rows = scan->descending ? vq_each_index_scan_down(conn, &range, NULL, err)
-                                        : vq_each_index_scan_up(conn, &range, NULL, err);
+                                     .key = ef__place_str(&start->second),
+                                     .id = ef__place_str(&start->third),
+                                     .end_key = ef__place_str(&end->second)}; /* its id is "" */
+    ef__sq_rows rows = (scan->descending ? vq_each_index_scan_down
+                                         : vq_each_index_scan_up)(conn, &range, NULL, err);
     vq_entry_row entry;
 
     while (vq_next_index_scan_up(&rows, &entry)) {
@@ -201,19 +206,15 @@ static ef_status scan_index(ef__sq_conn *conn, const ef__view_scan *scan,
 ef_status vq_view_scan(ef_views *views, const ef__view_scan *scan, ef__each_view *each,
                        void *context, ef_error *err)
 {
-    ef__view_place from = EF__VIEW_PLACE_INIT, to = EF__VIEW_PLACE_INIT;
-    vq_reader *reader = NULL;
-    ef_status st = ef__view_range(scan, &from, &to, err);
+    ef__view_place from, to;
+    ef_status st;
+    VQ_READING vq_reader *reader = vq_read_begin(views, false, &st, err);
 
-    if (st == EF_OK)
-        st = vq_read_begin(views, false, &reader, err);
-    if (st == EF_OK)
-        st = (scan->index < 0 ? scan_views : scan_index)(reader->conn, scan, &from, &to, each,
-                                                         context, err);
-    st = vq_read_end(reader, st);
-    ef__view_place_release(&from);
-    ef__view_place_release(&to);
-    return st;
+    if (!reader)
+        return st;
+    ef__view_range(scan, &from, &to);
+    return (scan->index < 0 ? scan_views : scan_index)(reader->conn, scan, &from, &to, each,
+                                                       context, err);
 }
 
 /* --- snapshots -------------------------------------------------------------------------------- */
@@ -223,7 +224,7 @@ static void snapshot_close(ef_views *views)
     vq_snapshot *snapshot = (vq_snapshot *)views;
 
     ef__sq_rollback(snapshot->reader->conn); /* it has only read */
-    (void)vq_read_end(snapshot->reader, EF_OK);
+    vq_read_end(&snapshot->reader);
     free(snapshot);
 }
 
@@ -246,11 +247,11 @@ ef_status vq_snapshot_open(ef_views *views, ef_views **out, ef_error *err)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a snapshot");
     *snapshot = (vq_snapshot){.base = *views};
     snapshot->base.ops = &vq_snapshot_ops;
-    st = vq_read_begin(views, true, &snapshot->reader, err);
+    snapshot->reader = vq_read_begin(views, true, &st, err);
     if (st == EF_OK)
         st = ef__sq_run(snapshot->reader->conn, VQ_BEGIN_READ, err);
     if (st != EF_OK) {
-        (void)vq_read_end(snapshot->reader, st);
+        vq_read_end(&snapshot->reader);
         free(snapshot);
         return st;
     }
@@ -313,23 +314,14 @@ static void drop_kept_views(view_series *series)
     ef__arena_reset(&series->arena);
 }
 
-static bool copy_shown(const ef__view *from, ef__arena *arena, ef__view *out)
-{
-    *out = *from;
-    out->tenant = ef__arena_copy(arena, from->tenant);
-    out->id = ef__arena_copy(arena, from->id);
-    out->data = ef__arena_copy(arena, from->data);
-    return out->tenant.ptr && out->id.ptr && out->data.ptr;
-}
-
 static void keep_view(view_series *series, int64_t generation, const ef__view *view)
 {
     kept_view *kept = kept_place(series, view->id);
 
     if (view->data.len > KEPT_VIEW_BYTES)
         return;
-    kept->generation = 0;
-    if (copy_shown(view, &series->arena, &kept->view))
+    *kept = (kept_view){.view = *view};
+    if (ef__texts_own(&ef__view_texts, &kept->view, &series->arena))
         kept->generation = generation;
     else
         drop_kept_views(series);
@@ -351,14 +343,14 @@ static void end_series(view_series *series)
         return;
     drop_kept_views(series);
     ef__sq_rollback(series->reader->conn); /* it has only read */
-    (void)vq_read_end(series->reader, EF_OK);
-    series->reader = NULL;
+    vq_read_end(&series->reader);
 }
 
 static ef_status begin_series(view_series *series, ef_error *err)
 {
-    ef_status st = vq_read_begin(&series->store->base, false, &series->reader, err);
+    ef_status st;
 
+    series->reader = vq_read_begin(&series->store->base, false, &st, err);
     /* A connection that has not read yet has no header of the log: this read is a single one. */
     if (st == EF_OK && ef__sq_wal_read_header(series->reader->conn, &series->began))
         st = ef__sq_run(series->reader->conn, VQ_BEGIN_READ, err);
@@ -382,7 +374,8 @@ static ef_status series_view_get(ef_views *views, int64_t generation, ef_str ten
         end_series(series);
     if (series->reader && (kept = find_kept(series, generation, tenant, id)) != NULL) {
         *out_found = true;
-        return copy_shown(kept, arena, out) ? EF_OK : ef__no_memory(err);
+        *out = *kept;
+        return ef__texts_own(&ef__view_texts, out, arena) ? EF_OK : ef__no_memory(err);
     }
     if (!series->reader)
         st = begin_series(series, err);

@@ -242,7 +242,7 @@ static vq_reader *idle_reader(vq_store *store)
     return reader;
 }
 
-static ef_status open_reader(vq_store *store, vq_reader **out, ef_error *err)
+static vq_reader *open_reader(vq_store *store, ef_status *out, ef_error *err)
 {
     ef__sq_options options = {.statements = &vq_texts,
                               .read_only = store->base.read_only,
@@ -250,57 +250,56 @@ static ef_status open_reader(vq_store *store, vq_reader **out, ef_error *err)
                               .sync = EF__SQ_SYNC_NORMAL,
                               .cache_kib = READER_CACHE_KIB};
     vq_reader *reader = calloc(1, sizeof *reader);
-    ef_status st;
 
-    if (!reader)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
-    st = ef__sq_open(&reader->own, store->path, &options, err);
-    if (st != EF_OK) {
+    *out = reader ? ef__sq_open(&reader->own, store->path, &options, err)
+                  : ef_fail(err, EF_NO_MEMORY, "memory ran out for a reader");
+    if (*out != EF_OK) {
         free(reader);
-        return st;
+        return NULL;
     }
     reader->conn = &reader->own;
     reader->store = store;
-    *out = reader;
-    return EF_OK;
+    return reader;
 }
 
-ef_status vq_read_begin(ef_views *views, bool short_read, vq_reader **out, ef_error *err)
+vq_reader *vq_read_begin(ef_views *views, bool short_read, ef_status *out, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
+    vq_reader *idle;
 
+    *out = EF_OK;
     if (views->ops == &vq_snapshot_ops)
-        *out = &((vq_snapshot *)views)->shared;
-    else if (short_read && pthread_mutex_trylock(&store->writer) == 0)
-        *out = &store->lent;
-    else
-        *out = idle_reader(store);
-    return *out ? EF_OK : open_reader(store, out, err);
+        return &((vq_snapshot *)views)->shared;
+    if (short_read && pthread_mutex_trylock(&store->writer) == 0)
+        return &store->lent;
+    idle = idle_reader(store);
+    return idle ? idle : open_reader(store, out, err);
 }
 
-ef_status vq_read_end(vq_reader *reader, ef_status st)
+void vq_read_end(vq_reader **reader)
 {
-    vq_store *store = reader ? reader->store : NULL;
+    vq_reader *ended = *reader;
+    vq_store *store = ended ? ended->store : NULL;
 
+    *reader = NULL;
     if (!store)
-        return st;
-    if (reader == &store->lent) {
+        return;
+    if (ended == &store->lent) {
         pthread_mutex_unlock(&store->writer);
-        return st;
+        return;
     }
     pthread_mutex_lock(&store->pool);
     if (store->idle_count < VQ_READERS_KEPT) {
-        reader->next = store->idle;
-        store->idle = reader;
+        ended->next = store->idle;
+        store->idle = ended;
         store->idle_count++;
-        reader = NULL;
+        ended = NULL;
     }
     pthread_mutex_unlock(&store->pool);
-    if (reader) {
-        ef__sq_close(&reader->own);
-        free(reader);
+    if (ended) {
+        ef__sq_close(&ended->own);
+        free(ended);
     }
-    return st;
 }
 
 static const ef__views_ops OPS = {

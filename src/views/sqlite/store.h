@@ -76,12 +76,19 @@ static inline vq_store *vq_store_of(ef_views *views)
 ef_status vq_write_begin(vq_store *store, bool lazy, ef_error *err);
 ef_status vq_write_end(vq_store *store, ef_status st, ef_error *err);
 
-/* Gets a connection for reading; vq_read_end returns it, and returns `st`. A `short_read` of a few
- * rows may get the writing connection when it is free: its cache has the rows that were written
- * last, while every commit empties the caches of the others. `views` may be a snapshot. *out is
- * NULL on failure, which vq_read_end accepts. */
-ef_status vq_read_begin(ef_views *views, bool short_read, vq_reader **out, ef_error *err);
-ef_status vq_read_end(vq_reader *reader, ef_status st);
+/* Gets a connection for reading, until the end of the block:
+ *     VQ_READING vq_reader *reader = vq_read_begin(views, short_read, &st, err);
+ * A `short_read` of a few rows may get the writing connection when it is free: its cache has the
+ * rows that were written last, while every commit empties the caches of the others. `views` may be
+ * a snapshot. NULL on failure, and why in *out. */
+#define VQ_READING __attribute__((cleanup(vq_read_end)))
+vq_reader *vq_read_begin(ef_views *views, bool short_read, ef_status *out, ef_error *err);
+void vq_read_end(vq_reader **reader);
+/* The same with an empty list to read into. */
+#define vq_list_begin(views, short_read, list, out, err)                                           \
+    ((*(out) = ef__list_prepare((list), (err))) == EF_OK                                           \
+         ? vq_read_begin((views), (short_read), (out), (err))                                      \
+         : NULL)
 
 /* A snapshot begins like a read, and is one transaction until it is closed. */
 typedef struct vq_snapshot {
@@ -93,9 +100,6 @@ typedef struct vq_snapshot {
 extern const ef__views_ops vq_snapshot_ops;
 
 /* generation.c */
-ef_status vq_generation_find(ef__sq_conn *conn, int64_t id, vq_generation *out, bool *out_found,
-                             ef_error *err);
-ef_status vq_generation_put(vq_store *store, const vq_generation *generation, ef_error *err);
 EF__VIEWS_OP(generation_add) vq_generation_add;
 EF__VIEWS_OP(generation_ls) vq_generation_ls;
 EF__VIEWS_OP(generation_set_state) vq_generation_set_state;
@@ -109,9 +113,6 @@ EF__VIEWS_OP(version_is_retired) vq_version_is_retired;
 
 /* commit.c */
 EF__VIEWS_OP(commit) vq_commit;
-EF__VIEWS_OP(tenant_cursor_get) vq_tenant_cursor_get;
-EF__VIEWS_OP(tenant_cursor_ls) vq_tenant_cursor_ls;
-EF__VIEWS_OP(fence_get) vq_fence_get;
 
 /* follow.c. Record the changed views of followed tenants. */
 ef_status vq_changes_record(vq_store *store, const vq_generation *generation,
@@ -128,6 +129,9 @@ EF__VIEWS_OP(view_scan) vq_view_scan;
 EF__VIEWS_OP(watermark_get) vq_watermark_get;
 EF__VIEWS_OP(watermark_get_many) vq_watermark_get_many;
 EF__VIEWS_OP(watermark_scan) vq_watermark_scan;
+EF__VIEWS_OP(tenant_cursor_get) vq_tenant_cursor_get;
+EF__VIEWS_OP(tenant_cursor_ls) vq_tenant_cursor_ls;
+EF__VIEWS_OP(fence_get) vq_fence_get;
 EF__VIEWS_OP(failure_ls) vq_failure_ls;
 
 #endif
