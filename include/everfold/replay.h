@@ -84,7 +84,7 @@ ef_status ef_gap_repair(ef_engine *engine, ef_gap_list *out, ef_error *err);
  * EF_NOT_FOUND: it has no retry row; EF_TIMEOUT: it was not tried in time, and is still due
  */
 #define EF_REPLAY_WAIT_MS 15000 /* longer than the lease of a crashed worker */
-ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *act, int64_t timeout_ms,
+ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *action, int64_t timeout_ms,
                            ef_row_list *out, ef_error *err);
 
 /*

@@ -102,7 +102,7 @@ static ef_status preview_replay(cli *c, const ef_replay *replay, bool validate, 
     }
     if (c->format != CLI_TABLE && validate)
         ef__json_member_open(&l.writer, "warnings", '[');
-    st = cli_replay_preview(c, replay, validate, print_warning, &l, &r, err);
+    st = cli_replay_dry_run(c, replay, validate, print_warning, &l, &r, err);
     if (st != EF_OK) {
         ef__buf_reset(&c->out);
         return st;

@@ -69,7 +69,7 @@ ef_status ef__operation_call(ef_client *client, const ef__operation *operation, 
 /* Calls an operation and ignores its response. */
 ef_status ef__operation_act(ef_client *client, const ef__operation *operation, const void *request,
                             ef_error *err);
-/* The same, and reads one number of the response. */
+/* The same, and reads one number of the response; `out` may be NULL. */
 ef_status ef__operation_number(ef_client *client, const ef__operation *operation,
                                const void *request, const char *key, int64_t *out, ef_error *err);
 
@@ -96,5 +96,11 @@ ef_status ef__items_read(const ef__json *array, const ef__shape *shape, const ef
 /* The runs of a response: a detail of {} becomes "". */
 ef_status ef__operation_runs(ef_client *client, const ef__operation *operation, const void *request,
                              ef_run_list *out, ef_error *err);
+/* The rows of a response that is one page. */
+ef_status ef__operation_rows(ef_client *client, const ef__operation *operation, const void *request,
+                             ef_row_list *out, ef_error *err);
+/* The response is an array of tokens, or one token. */
+ef_status ef__operation_tokens(ef_client *client, const ef__operation *operation,
+                               const void *request, ef_client_token_list *out, ef_error *err);
 
 #endif

@@ -204,14 +204,3 @@ ef_status ef_client_type_set(ef_client *client, const ef_type *type, ef_error *e
 
     return ef__operation_act(client, &ef__op_set_type, &request, err);
 }
-
-ef_status ef_client_type_get(ef_client *client, ef_str name, ef_type_list *out, ef_error *err)
-{
-    return EF__OPERATION_ITEMS(client, &ef__op_show_type, &(ef__object_request){.name = name}, out,
-                               err);
-}
-
-ef_status ef_client_type_ls(ef_client *client, ef_type_list *out, ef_error *err)
-{
-    return EF__OPERATION_ITEMS(client, &ef__op_list_types, NULL, out, err);
-}

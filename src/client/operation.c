@@ -284,13 +284,14 @@ ef_status ef__operation_number(ef_client *client, const ef__operation *operation
 {
     struct ef__batch_memory *room = NULL;
     ef__reply reply;
-    const ef__json *number;
+    int64_t number = 0;
     ef_status st = ef__operation_call(client, operation, request, &room, &reply, err);
+    const ef__json *found = st == EF_OK ? ef__json_get(reply.json, key) : NULL;
 
-    *out = 0;
-    number = st == EF_OK ? ef__json_get(reply.json, key) : NULL;
-    if (st == EF_OK && (!number || ef__json_int64(number, out) != 0))
+    if (st == EF_OK && (!found || ef__json_int64(found, &number) != 0))
         st = ef_fail(err, EF_IO, "invalid response from the server: %s is missing", key);
+    if (out)
+        *out = number;
     ef_memory_release(&room);
     return st;
 }
@@ -320,4 +321,11 @@ ef_status ef__operation_runs(ef_client *client, const ef__operation *operation, 
         if (ef_str_equal(runs[i].detail, EF_STR("{}")))
             runs[i].detail = EF_STR("");
     return st;
+}
+
+ef_status ef__operation_rows(ef_client *client, const ef__operation *operation, const void *request,
+                             ef_row_list *out, ef_error *err)
+{
+    out->next[0] = '\0';
+    return EF__OPERATION_ITEMS(client, operation, request, out, err);
 }

@@ -83,31 +83,6 @@ ef_status ef_client_outbox_summarise(ef_client *client, const ef_outbox_query *q
 
 /* --- actions ---------------------------------------------------------------------------------- */
 
-static ef_status act_on_row(ef_client *client, const ef__operation *operation,
-                            const ef_outbox_action *action, ef_row_list *out, ef_error *err)
-{
-    out->next[0] = '\0';
-    return EF__OPERATION_ITEMS(client, operation, action, out, err);
-}
-
-ef_status ef_client_outbox_requeue(ef_client *client, const ef_outbox_action *action,
-                                   ef_row_list *out, ef_error *err)
-{
-    return act_on_row(client, &ef__op_requeue, action, out, err);
-}
-
-ef_status ef_client_outbox_skip(ef_client *client, const ef_outbox_action *action, ef_row_list *out,
-                                ef_error *err)
-{
-    return act_on_row(client, &ef__op_skip, action, out, err);
-}
-
-ef_status ef_client_outbox_replay(ef_client *client, const ef_outbox_action *action,
-                                  ef_row_list *out, ef_error *err)
-{
-    return act_on_row(client, &ef__op_replay_row, action, out, err);
-}
-
 static ef_status act_on_rows(ef_client *client, const ef__operation *operation, const char *key,
                              const ef_outbox_bulk *bulk, int64_t *out_count, ef_row_list *out,
                              ef_error *err)
@@ -135,30 +110,7 @@ ef_status ef_client_outbox_skip_dead(ef_client *client, const ef_outbox_bulk *bu
     return act_on_rows(client, &ef__op_skip_dead, "skipped", bulk, out_count, out, err);
 }
 
-ef_status ef_client_lane_ls(ef_client *client, ef_lane_list *out, ef_error *err)
-{
-    return EF__OPERATION_ITEMS(client, &ef__op_list_lanes, NULL, out, err);
-}
-
-ef_status ef_client_audit_ls(ef_client *client, const ef_audit_query *query, ef_audit_list *out,
-                             ef_error *err)
-{
-    return EF__OPERATION_ITEMS(client, &ef__op_audit, query, out, err);
-}
-
 /* --- publishers ------------------------------------------------------------------------------- */
-
-ef_status ef_client_publisher_ls(ef_client *client, ef_publisher_list *out, ef_error *err)
-{
-    return EF__OPERATION_ITEMS(client, &ef__op_list_publishers, NULL, out, err);
-}
-
-ef_status ef_client_publisher_get(ef_client *client, ef_str name, ef_publisher_list *out,
-                                  ef_error *err)
-{
-    return EF__OPERATION_ITEMS(client, &ef__op_show_publisher, &(ef__object_request){.name = name},
-                               out, err);
-}
 
 /* In a request, -1 leaves the default, and 0 retains nothing. */
 ef_status ef_client_publisher_set(ef_client *client, const ef_publisher *publisher, ef_error *err)
@@ -179,19 +131,4 @@ ef_status ef_client_publisher_pause(ef_client *client, ef_str name, bool paused,
 {
     return ef__operation_act(client, paused ? &ef__op_pause_publisher : &ef__op_resume_publisher,
                              &(ef__object_request){.name = name, .reason = reason}, err);
-}
-
-ef_status ef_client_publisher_remove(ef_client *client, ef_str name, bool discard, ef_str reason,
-                                     int64_t *out_rows, ef_error *err)
-{
-    ef__object_request request = {.name = name, .flag = discard, .reason = reason};
-
-    return ef__operation_number(client, &ef__op_remove_publisher, &request, "discarded", out_rows,
-                                err);
-}
-
-ef_status ef_client_published_count(ef_client *client, ef_str name, int64_t *out, ef_error *err)
-{
-    return ef__operation_number(client, &ef__op_show_publisher, &(ef__object_request){.name = name},
-                                "kept", out, err);
 }

@@ -101,73 +101,7 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
     return st;
 }
 
-ef_status ef_client_projection_scope(ef_client *client, ef_str name, ef_str tenant,
-                                     ef_scope_list *out, ef_error *err)
-{
-    ef__object_request request = {.name = name, .tenant = tenant};
-
-    return EF__OPERATION_ITEMS(client, &ef__op_show_scope, &request, out, err);
-}
-
-ef_status ef_client_projection_failures(ef_client *client, ef_str name, bool resolved, size_t limit,
-                                        ef_failure_list *out, ef_error *err)
-{
-    ef__object_request request = {.name = name, .flag = resolved, .limit = (int64_t)limit};
-
-    return EF__OPERATION_ITEMS(client, &ef__op_list_failures, &request, out, err);
-}
-
 /* --- actions ---------------------------------------------------------------------------------- */
-
-ef_status ef_client_projection_pause(ef_client *client, ef_str name, ef_str reason, ef_error *err)
-{
-    return ef__operation_act(client, &ef__op_pause_projection,
-                             &(ef__object_request){.name = name, .reason = reason}, err);
-}
-
-ef_status ef_client_projection_resume(ef_client *client, ef_str name, ef_str reason, ef_error *err)
-{
-    return ef__operation_act(client, &ef__op_resume_projection,
-                             &(ef__object_request){.name = name, .reason = reason}, err);
-}
-
-ef_status ef_client_projection_switch(ef_client *client, const ef_generation_choice *route,
-                                      ef_error *err)
-{
-    return ef__operation_act(client, &ef__op_switch_projection, route, err);
-}
-
-ef_status ef_client_projection_rollback(ef_client *client, const ef_generation_choice *route,
-                                        ef_error *err)
-{
-    return ef__operation_act(client, &ef__op_rollback_projection, route, err);
-}
-
-ef_status ef_client_projection_retire(ef_client *client, const ef_generation_choice *route,
-                                      int64_t *out_count, ef_error *err)
-{
-    int64_t count = 0;
-    ef_status st =
-        ef__operation_number(client, &ef__op_retire_projection, route, "retired", &count, err);
-
-    if (out_count)
-        *out_count = count;
-    return st;
-}
-
-ef_status ef_client_projection_rebuild(ef_client *client, const ef_rebuild *rebuild,
-                                       ef_run_list *out, ef_error *err)
-{
-    return ef__operation_runs(client, &ef__op_rebuild_projection, rebuild, out, err);
-}
-
-ef_status ef_client_projection_verify(ef_client *client, ef_str projection, ef_str reason,
-                                      ef_run_list *out, ef_error *err)
-{
-    return ef__operation_runs(client, &ef__op_verify_projection,
-                              &(ef__object_request){.name = projection, .reason = reason}, out,
-                              err);
-}
 
 /* --- generations ------------------------------------------------------------------------------ */
 
@@ -247,26 +181,6 @@ ef_status ef_client_projection_seed(ef_client *client, const ef_seed *seed, ef_r
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-ef_status ef_client_run_get(ef_client *client, ef_str id, ef_run_list *out, ef_error *err)
-{
-    return ef__operation_runs(client, &ef__op_show_run, &(ef__object_request){.name = id}, out,
-                              err);
-}
-
-ef_status ef_client_run_ls(ef_client *client, bool open_only, size_t limit, ef_run_list *out,
-                           ef_error *err)
-{
-    ef__object_request request = {.flag = open_only, .limit = (int64_t)limit};
-
-    return ef__operation_runs(client, &ef__op_list_runs, &request, out, err);
-}
-
-ef_status ef_client_run_cancel(ef_client *client, ef_str id, ef_str reason, ef_error *err)
-{
-    return ef__operation_act(client, &ef__op_cancel_run,
-                             &(ef__object_request){.name = id, .reason = reason}, err);
-}
-
 /* --- replays ---------------------------------------------------------------------------------- */
 
 ef_status ef_client_replay_request(ef_client *client, const ef_replay *replay, ef_run_list *out,
@@ -313,14 +227,3 @@ ef_status ef_client_replay_dry_run(ef_client *client, const ef_replay *replay, b
 }
 
 /* --- gaps ------------------------------------------------------------------------------------- */
-
-ef_status ef_client_gap_ls(ef_client *client, ef_gap_list *out, ef_error *err)
-{
-    return EF__OPERATION_ITEMS(client, &ef__op_list_gaps, NULL, out, err);
-}
-
-ef_status ef_client_gap_repair(ef_client *client, ef_str reason, ef_gap_list *out, ef_error *err)
-{
-    return EF__OPERATION_ITEMS(client, &ef__op_repair_gaps, &(ef__object_request){.reason = reason},
-                               out, err);
-}

@@ -17,16 +17,6 @@ ef_status ef_client_lease_ls(ef_client *client, const ef_lease_kind *kind, ef_le
     return st;
 }
 
-ef_status ef_client_worker_ls(ef_client *client, ef_worker_list *out, ef_error *err)
-{
-    return EF__OPERATION_ITEMS(client, &ef__op_list_workers, NULL, out, err);
-}
-
-ef_status ef_client_partition_ls(ef_client *client, ef_partition_list *out, ef_error *err)
-{
-    return EF__OPERATION_ITEMS(client, &ef__op_list_partitions, NULL, out, err);
-}
-
 ef_status ef_client_partition_sync(ef_client *client, const ef_partition_change *change,
                                    ef_partition_sync_result *out, ef_error *err)
 {
@@ -72,9 +62,8 @@ static ef_status join_scopes(const ef__json *array, ef__arena *arena, ef_str *ou
     return out->ptr ? EF_OK : ef__no_memory(err);
 }
 
-/* Calls an operation whose response is an array of tokens, or one token. */
-static ef_status request_tokens(ef_client *client, const ef__operation *operation,
-                                const void *request, ef_client_token_list *out, ef_error *err)
+ef_status ef__operation_tokens(ef_client *client, const ef__operation *operation,
+                               const void *request, ef_client_token_list *out, ef_error *err)
 {
     const ef__json *answer, *item;
     ef_client_token *tokens = NULL;
@@ -109,17 +98,5 @@ ef_status ef_client_token_create(ef_client *client, const ef_client_token *token
 
     if (token->bound)
         request.tenant = token->tenant.ptr ? token->tenant : EF_STR("");
-    return request_tokens(client, &ef__op_create_token, &request, out, err);
-}
-
-ef_status ef_client_token_ls(ef_client *client, ef_client_token_list *out, ef_error *err)
-{
-    return request_tokens(client, &ef__op_list_tokens, NULL, out, err);
-}
-
-ef_status ef_client_token_revoke(ef_client *client, ef_str id, ef_str reason,
-                                 ef_client_token_list *out, ef_error *err)
-{
-    return request_tokens(client, &ef__op_revoke_token,
-                          &(ef__object_request){.name = id, .reason = reason}, out, err);
+    return ef__operation_tokens(client, &ef__op_create_token, &request, out, err);
 }

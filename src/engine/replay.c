@@ -471,26 +471,26 @@ static ef_status poll_rows(ef_engine *engine, const ef_outbox_action *act, const
     }
 }
 
-ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *act, int64_t timeout_ms,
+ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *action, int64_t timeout_ms,
                            ef_row_list *out, ef_error *err)
 {
     ef_row_list due = {0};
     ef_status st;
 
-    if (!engine || !act || !out)
+    if (!engine || !action || !out)
         return ef_fail(err, EF_BAD_INPUT, "engine, act or out is NULL");
     if (engine->options.read_only)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
-    st = ef__retry_rows_of_event(engine, act, out, err);
+    st = ef__retry_rows_of_event(engine, action, out, err);
     if (st == EF_OK && out->count)
-        st = make_due(engine, act, out, &due, err);
+        st = make_due(engine, action, out, &due, err);
     if (st == EF_OK && due.count == 0)
         st = ef_fail(err, EF_NOT_FOUND, "stream \"%.*s\", seq %lld: no retry row%s%.*s%s",
-                     EF_STR_ARG(act->stream), (long long)act->seq,
-                     act->lane.len ? " in lane \"" : "", EF_STR_ARG(act->lane),
-                     act->lane.len ? "\"" : "");
+                     EF_STR_ARG(action->stream), (long long)action->seq,
+                     action->lane.len ? " in lane \"" : "", EF_STR_ARG(action->lane),
+                     action->lane.len ? "\"" : "");
     if (st == EF_OK)
-        st = poll_rows(engine, act, &due, timeout_ms ? timeout_ms : EF_REPLAY_WAIT_MS, out, err);
+        st = poll_rows(engine, action, &due, timeout_ms ? timeout_ms : EF_REPLAY_WAIT_MS, out, err);
     EF_RELEASE(&due);
     return st;
 }

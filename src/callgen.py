@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Turn the prototypes of the public headers into C: calls through a server, and calls on either side.
+
+usage: callgen.py client OUT.c CALLS HEADER…    the calls of <everfold/client.h> that CALLS lists
+       callgen.py either OUT.h HEADER…          cli_CALL for every call that stores and a server have
+
+A row of CALLS is a call, the operation that it sends, and the differences between them:
+
+    CALL OPERATION [MEMBER=ARGUMENT…] [number=KEY]
+
+The request is the argument that is a struct, or an ef__object_request: each argument is its member of
+the same name, unless the row says which. The type of `out` says what is read: a list by the shape of
+the operation, or the number KEY of the response.
+
+cli_CALL calls ef_client_CALL with c->client, or else ef_CALL or ef_journal_CALL with the store that it
+takes. Arguments are matched by name. Those that a server has from its token or its settings are filled
+in (STORE_ONLY), and an argument that only the server needs is not passed on.
+"""
+import re
+import sys
+
+PROTOTYPE = re.compile(r"^ef_status (ef_\w+)\(([^;]*)\);", re.MULTILINE)
+READERS = {"ef_run_list": "ef__operation_runs", "ef_row_list": "ef__operation_rows",
+           "ef_client_token_list": "ef__operation_tokens"}
+STORES = {"ef_journal *journal": "journal", "ef_engine *engine": "engine"}
+STORE_ONLY = {"actor": "cli_actor(c)", "budget": "NULL", "out_report": "NULL", "timeout_ms": "0"}
+BY_HAND = ("append",)  # in stores.c: it depends on the mode
+
+
+def fail(message):
+    sys.exit("callgen: " + message)
+
+
+class Argument:
+    def __init__(self, text):
+        self.text = text
+        found = re.search(r"\(\*(\w+)\)", text) or re.search(r"(\w+)(?:\[\w*\])?$", text)
+        self.name = found.group(1)
+        self.type = text[:found.start(1)].strip()
+
+
+def split_arguments(text):
+    """At the commas outside parentheses."""
+    parts = re.split(r",(?![^(]*\))", " ".join(text.split()))
+    return [Argument(part.strip()) for part in parts]
+
+
+def read_prototypes(paths):
+    found = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            for match in PROTOTYPE.finditer(file.read()):
+                if "..." not in match.group(2):
+                    found[match.group(1)] = split_arguments(match.group(2))
+    return found
+
+
+def parameters(arguments):
+    return ", ".join(a.text for a in arguments)
+
+
+# --- calls through a server -----------------------------------------------------------------------
+
+
+def request_of(arguments, members):
+    """The declaration of the request, and the expression that passes it."""
+    if not arguments:
+        return "", "NULL"
+    if len(arguments) == 1 and arguments[0].type.endswith("*"):
+        return "", arguments[0].name
+    names = {argument: member for member, argument in members.items()}
+    values = (".%s = %s%s" % (names.get(a.name, a.name), "(int64_t)" if a.type == "size_t" else "", a.name)
+              for a in arguments)
+    return "    ef__object_request request = {%s};\n\n" % ", ".join(values), "&request"
+
+
+def client_call(row, prototypes):
+    name, operation, *rest = row.split()
+    members = dict(part.split("=") for part in rest)
+    key = members.pop("number", None)
+    arguments = prototypes.get("ef_client_" + name) or fail("client.h has no ef_client_" + name)
+    inputs = [a for a in arguments[1:-1] if not a.name.startswith("out")]
+    outputs = [a for a in arguments[1:-1] if a.name.startswith("out")]
+    unknown = set(members.values()) - {a.name for a in inputs}
+    if unknown:
+        fail("%s has no argument %s" % (name, ", ".join(unknown)))
+    declaration, request = request_of(inputs, members)
+    passed = ["client", "&ef__op_" + operation, request]
+    if key:
+        function, passed = "ef__operation_number", passed + ['"%s"' % key]
+    elif outputs:
+        function = READERS.get(outputs[0].type.rstrip(" *"), "EF__OPERATION_ITEMS")
+    else:
+        function = "ef__operation_act"
+    passed += [a.name for a in outputs] + ["err"]
+    return "ef_status ef_client_%s(%s)\n{\n%s    return %s(%s);\n}\n" % (
+        name, parameters(arguments), declaration, function, ", ".join(passed))
+
+
+def write_client(out, calls, headers):
+    prototypes = read_prototypes(headers)
+    with open(calls, encoding="utf-8") as file:
+        rows = [line for line in file.read().splitlines() if line and not line.startswith("#")]
+    functions = (client_call(row, prototypes) for row in rows)
+    with open(out, "w", encoding="utf-8") as file:
+        file.write('#include "client_priv.h"\n\n' + "\n".join(functions))
+
+
+# --- calls on either side -------------------------------------------------------------------------
+
+
+def either_call(name, remote, local_name, local):
+    """None if the call of the store has an argument that has no counterpart."""
+    store = STORES.get(local[0].text)
+    types = {a.name: a.type for a in remote}
+    values = [a.name if types.get(a.name) == a.type else STORE_ONLY.get(a.name) for a in local[1:]]
+    if not store or None in values:
+        return None
+    passed = ", ".join(a.name for a in remote[1:])
+    return ("static inline ef_status cli_%s(cli *c, %s)\n{\n"
+            "    return c->client ? ef_client_%s(c->client, %s)\n"
+            "                     : %s(c->%s, %s);\n}\n" % (
+                name, parameters(remote[1:]), name, passed, local_name, store, ", ".join(values)))
+
+
+def write_either(out, headers):
+    prototypes = read_prototypes(headers)
+    functions = []
+    for client_name, remote in prototypes.items():
+        name = client_name[len("ef_client_"):]
+        if not client_name.startswith("ef_client_") or name in BY_HAND:
+            continue
+        for local_name in ("ef_" + name, "ef_journal_" + name):
+            if local_name in prototypes:
+                functions.append(either_call(name, remote, local_name, prototypes[local_name]))
+    with open(out, "w", encoding="utf-8") as file:
+        file.write("\n".join(f for f in functions if f))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "client":
+        write_client(sys.argv[2], sys.argv[3], sys.argv[4:])
+    else:
+        write_either(sys.argv[2], sys.argv[3:])
