@@ -18,7 +18,7 @@
 #define MANIFEST "backup.json"
 #define MANIFEST_BYTES_MAX (1024 * 1024)
 
-static ef_status file_failed(const char *path, ef_error *err)
+ef_status backup_fail(const char *path, ef_error *err)
 {
     int failed = errno;
 
@@ -37,6 +37,9 @@ ef_status backup_path(const char *directory, const char *name, char out[PATH_MAX
                                  : ef_fail(err, EF_BAD_INPUT,
                                            "the path of %s in %.200s is too long", name, directory);
 }
+
+const char *const backup_names[BACKUP_NAMES] = {BACKUP_JOURNAL,    BACKUP_HEAD,     BACKUP_VIEWS,
+                                                BACKUP_VIEWS_LMDB, BACKUP_SETTINGS, BACKUP_TOKENS};
 
 static const backup_file *find_file(const backup *b, const char *name)
 {
@@ -67,7 +70,7 @@ ef_status backup_need_empty(const char *directory, ef_error *err)
     if (!dir && errno == ENOENT)
         return EF_OK;
     if (!dir)
-        return file_failed(directory, err);
+        return backup_fail(directory, err);
     while (st == EF_OK && (entry = readdir(dir)) != NULL)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             st = ef_fail(err, EF_EXISTS,
@@ -78,10 +81,26 @@ ef_status backup_need_empty(const char *directory, ef_error *err)
     return st;
 }
 
+static ef_status sync_path(const char *path, int flags, ef_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    ef_status st = fd >= 0 && fsync(fd) == 0 ? EF_OK : backup_fail(path, err);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return st;
+}
+
 ef_status backup_sync_directory(const char *directory, ef_error *err)
 {
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    ef_status st = fd >= 0 && fsync(fd) == 0 ? EF_OK : file_failed(directory, err);
+    return sync_path(directory, O_DIRECTORY, err);
+}
+
+ef_status backup_write_file(const char *path, ef_str text, ef_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool fine = fd >= 0 && write(fd, text.ptr, text.len) == (ssize_t)text.len && fsync(fd) == 0;
+    ef_status st = fine ? EF_OK : backup_fail(path, err);
 
     if (fd >= 0)
         (void)close(fd);
@@ -97,12 +116,12 @@ static ef_status hash_file(const char *path, backup_file *out, ef_error *err)
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     void *map = NULL;
-    ef_status status = fd >= 0 && fstat(fd, &st) == 0 ? EF_OK : file_failed(path, err);
+    ef_status status = fd >= 0 && fstat(fd, &st) == 0 ? EF_OK : backup_fail(path, err);
     bool hashed;
 
     if (status == EF_OK && st.st_size > 0) {
         map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        status = map == MAP_FAILED ? file_failed(path, err) : EF_OK;
+        status = map == MAP_FAILED ? backup_fail(path, err) : EF_OK;
     }
     if (status == EF_OK) {
         hashed = ef__sha256((ef_str){"", 0}, (ef_str){map ? map : "", (size_t)st.st_size}, hash);
@@ -117,16 +136,6 @@ static ef_status hash_file(const char *path, backup_file *out, ef_error *err)
     return status;
 }
 
-static ef_status sync_file(const char *path, ef_error *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ef_status st = fd >= 0 && fsync(fd) == 0 ? EF_OK : file_failed(path, err);
-
-    if (fd >= 0)
-        (void)close(fd);
-    return st;
-}
-
 ef_status backup_add(backup *b, const char *directory, const char *name, ef_error *err)
 {
     char path[PATH_MAX];
@@ -134,7 +143,7 @@ ef_status backup_add(backup *b, const char *directory, const char *name, ef_erro
     ef_status st = backup_path(directory, name, path, err);
 
     if (st == EF_OK)
-        st = sync_file(path, err); /* durable before the manifest lists it */
+        st = sync_path(path, O_NOFOLLOW, err); /* durable before the manifest lists it */
     if (st == EF_OK)
         st = hash_file(path, file, err);
     if (st == EF_OK) {
@@ -155,9 +164,9 @@ static ef_status copy_bytes(int from, int to, const char *path, ef_error *err)
         char buffer[65536];
         while ((n = read(from, buffer, sizeof(buffer))) > 0)
             if (write(to, buffer, (size_t)n) != n)
-                return file_failed(path, err);
+                return backup_fail(path, err);
     }
-    return n < 0 || fsync(to) != 0 ? file_failed(path, err) : EF_OK;
+    return n < 0 || fsync(to) != 0 ? backup_fail(path, err) : EF_OK;
 }
 
 ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef_error *err)
@@ -168,9 +177,9 @@ ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef
     if (out_found)
         *out_found = in >= 0;
     if (in < 0)
-        return out_found && errno == ENOENT ? EF_OK : file_failed(from, err);
+        return out_found && errno == ENOENT ? EF_OK : backup_fail(from, err);
     out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    st = out < 0 ? file_failed(to, err) : copy_bytes(in, out, to, err);
+    st = out < 0 ? backup_fail(to, err) : copy_bytes(in, out, to, err);
     if (out >= 0)
         (void)close(out);
     (void)close(in);
@@ -179,27 +188,32 @@ ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef
 
 /* --- the manifest ----------------------------------------------------------------------------- */
 
+static const ef__field manifest_fields[] = {
+    EF__FIELD(backup, "version", CHARS, version),
+    EF__FIELD(backup, "created_at", CHARS, created_at),
+    EF__FIELD(backup, "journal_id", CHARS, journal_id),
+    EF__FIELD(backup, "schema", INT64, schema),
+    EF__FIELD(backup, "position", INT64, position),
+    EF__FIELD(backup, "hash", CHARS, hash),
+};
+static const ef__shape manifest_shape = EF__SHAPE(manifest_fields, backup);
+
+static const ef__field file_fields[] = {
+    EF__FIELD(backup_file, "name", CHARS, name),
+    EF__FIELD(backup_file, "bytes", INT64, bytes),
+    EF__FIELD(backup_file, "sha256", CHARS, sha256),
+};
+static const ef__shape file_shape = EF__SHAPE(file_fields, backup_file);
+
 static void write_manifest(const backup *b, ef__buf *out)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
 
     ef__json_open(&w, '{');
     ef__json_member_int(&w, "format", FORMAT);
-    ef__json_member_text(&w, "version", b->version);
-    ef__json_member_text(&w, "created_at", b->created_at);
-    ef__json_member_text(&w, "journal_id", b->journal_id);
-    ef__json_member_int(&w, "schema", b->schema);
-    ef__json_member_int(&w, "position", b->position);
-    ef__json_member_text(&w, "hash", b->hash);
-    ef__json_member_open(&w, "files", '[');
-    for (size_t i = 0; i < b->count; i++) {
-        ef__json_open(&w, '{');
-        ef__json_member_text(&w, "name", b->files[i].name);
-        ef__json_member_int(&w, "bytes", b->files[i].bytes);
-        ef__json_member_text(&w, "sha256", b->files[i].sha256);
-        ef__json_close(&w, '}');
-    }
-    ef__json_close(&w, ']');
+    ef__shape_members(&w, &manifest_shape, b);
+    ef__json_key(&w, "files");
+    ef__shape_write_array(&w, &file_shape, NULL, b->files, b->count);
     ef__json_close(&w, '}');
     ef__buf_add_char(out, '\n');
 }
@@ -209,7 +223,6 @@ ef_status backup_write(const backup *b, const char *directory, ef_error *err)
     char path[PATH_MAX], fresh[PATH_MAX];
     ef__buf text = EF__BUF_INIT(MANIFEST_BYTES_MAX);
     ef_status st = backup_path(directory, MANIFEST, path, err);
-    int fd = -1;
 
     if (st == EF_OK)
         st = backup_path(directory, MANIFEST ".new", fresh, err);
@@ -217,39 +230,27 @@ ef_status backup_write(const backup *b, const char *directory, ef_error *err)
         st = backup_sync_directory(directory, err);
     write_manifest(b, &text);
     if (st == EF_OK)
-        fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (st == EF_OK && (fd < 0 || write(fd, text.ptr, text.len) != (ssize_t)text.len ||
-                        fsync(fd) != 0 || rename(fresh, path) != 0))
-        st = file_failed(path, err);
-    if (fd >= 0)
-        (void)close(fd);
+        st = backup_write_file(fresh, ef__buf_str(&text), err);
+    if (st == EF_OK && rename(fresh, path) != 0)
+        st = backup_fail(path, err);
     ef__buf_release(&text);
     return st == EF_OK ? backup_sync_directory(directory, err) : st;
 }
 
-static bool read_text(const ef__json *object, const char *key, char *out, size_t size)
+/* Every member must be there. */
+static bool read_members(const ef__json *object, const ef__shape *shape, void *out)
 {
-    const ef__json *text = ef__json_get(object, key);
-
-    return text && text->kind == EF__JSON_STRING && text->text.len < size &&
-           snprintf(out, size, "%.*s", EF_STR_ARG(text->text)) >= 0;
-}
-
-static bool read_int(const ef__json *object, const char *key, int64_t *out)
-{
-    const ef__json *number = ef__json_get(object, key);
-
-    return number && number->kind == EF__JSON_NUMBER && ef__json_int64(number, out) == 0;
+    for (size_t i = 0; i < shape->count; i++)
+        if (!ef__json_get(object, shape->fields[i].key))
+            return false;
+    return ef__shape_read(object, shape, out, NULL) == EF_OK;
 }
 
 /* Only known names are accepted, so that a manifest cannot name a file outside the directory. */
 static bool is_known_name(const char *name)
 {
-    static const char *const names[] = {BACKUP_JOURNAL,    BACKUP_HEAD,     BACKUP_VIEWS,
-                                        BACKUP_VIEWS_LMDB, BACKUP_SETTINGS, BACKUP_TOKENS};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(name, names[i]) == 0)
+    for (size_t i = 0; i < BACKUP_NAMES; i++)
+        if (strcmp(name, backup_names[i]) == 0)
             return true;
     return false;
 }
@@ -260,9 +261,7 @@ static bool read_files(const ef__json *files, backup *out)
         return false;
     for (const ef__json *item = files->first; item; item = item->next) {
         backup_file *file = &out->files[out->count++];
-        if (!read_text(item, "name", file->name, sizeof(file->name)) ||
-            !is_known_name(file->name) || !read_int(item, "bytes", &file->bytes) ||
-            !read_text(item, "sha256", file->sha256, sizeof(file->sha256)))
+        if (!read_members(item, &file_shape, file) || !is_known_name(file->name))
             return false;
     }
     return backup_has(out, BACKUP_JOURNAL) && backup_has(out, BACKUP_HEAD);
@@ -274,21 +273,17 @@ static ef_status parse_manifest(ef_str text, const char *path, backup *out, ef_e
     ef__json *root = NULL;
     int64_t format = 0;
     ef_status st = ef__json_parse(text, MANIFEST_BYTES_MAX, &arena, &root, NULL);
+    const ef__json *number = st == EF_OK ? ef__json_get(root, "format") : NULL;
 
     *out = (backup){0};
-    if (st != EF_OK || !read_int(root, "format", &format))
+    if (!number || ef__json_int64(number, &format) != 0)
         st = ef_fail(err, EF_DAMAGED, "%s is not the manifest of a backup", path);
     else if (format > FORMAT)
         st = ef_fail_numbers(err, EF_NEWER_SCHEMA, FORMAT, format,
                              "%s has format %" PRId64 " and this Everfold knows up to %d: use a "
                              "newer Everfold",
                              path, format, FORMAT);
-    else if (!read_text(root, "version", out->version, sizeof(out->version)) ||
-             !read_text(root, "created_at", out->created_at, sizeof(out->created_at)) ||
-             !read_text(root, "journal_id", out->journal_id, sizeof(out->journal_id)) ||
-             !read_int(root, "schema", &out->schema) ||
-             !read_int(root, "position", &out->position) ||
-             !read_text(root, "hash", out->hash, sizeof(out->hash)) ||
+    else if (!read_members(root, &manifest_shape, out) ||
              !read_files(ef__json_get(root, "files"), out))
         st = ef_fail(err, EF_DAMAGED, "%s is damaged: a value is missing or wrong", path);
     ef__arena_release(&arena);
@@ -345,21 +340,28 @@ ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err
 
 /* --- journal of a backup ---------------------------------------------------------------------- */
 
-ef_status backup_journal_open(cli *c, const char *directory, ef_journal **out, ef_error *err)
+ef_status backup_journal_open(cli *c, const char *directory, const char *name,
+                              const ef_journal_options *how, ef_journal **out, ef_error *err)
 {
     char url[PATH_MAX + 16];
-    int n = snprintf(url, sizeof(url), "sqlite:%s/" BACKUP_JOURNAL, directory);
+    ef_journal_options options = *how;
 
     *out = NULL;
-    if (n < 0 || n >= PATH_MAX)
+    options.url = url;
+    options.log = &c->log;
+    if (snprintf(url, sizeof(url), "sqlite:%s/%s", directory, name) >= PATH_MAX)
         return ef_fail(err, EF_BAD_INPUT, "the path %.200s is too long", directory);
-    return ef_journal_open(
-        &(ef_journal_options){.url = url, .read_only = true, .archive = true, .log = &c->log}, out,
-        err);
+    return ef_journal_open(&options, out, err);
+}
+
+ef_status backup_archive_open(cli *c, const char *directory, ef_journal **out, ef_error *err)
+{
+    return backup_journal_open(c, directory, BACKUP_JOURNAL,
+                               &(ef_journal_options){.read_only = true, .archive = true}, out, err);
 }
 
 /* SQLite leaves an empty WAL file after a read-only open. */
-void backup_journal_close(const char *directory, ef_journal *journal)
+void backup_archive_close(const char *directory, ef_journal *journal)
 {
     static const char *const names[] = {BACKUP_JOURNAL "-wal", BACKUP_JOURNAL "-shm"};
     char path[PATH_MAX];

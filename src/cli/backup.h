@@ -21,6 +21,8 @@
 #define BACKUP_SETTINGS "everfold.conf"
 #define BACKUP_TOKENS "tokens"
 #define BACKUP_FILES_MAX 8
+enum { BACKUP_STORES = 4, BACKUP_NAMES = 6 };
+extern const char *const backup_names[BACKUP_NAMES]; /* all of these; first the stores */
 /* Present in a data directory while a restore is incomplete. */
 #define RESTORE_MARK "restore.incomplete"
 
@@ -42,6 +44,8 @@ typedef struct backup {
     size_t count;
 } backup;
 
+/* Reports errno: EF_NOT_FOUND, EF_FULL or EF_IO. */
+ef_status backup_fail(const char *path, ef_error *err);
 /* DIR/NAME; EF_BAD_INPUT if it is too long. */
 ef_status backup_path(const char *directory, const char *name, char out[PATH_MAX], ef_error *err);
 bool backup_has(const backup *b, const char *name);
@@ -56,10 +60,15 @@ ef_status backup_write(const backup *b, const char *directory, ef_error *err);
 /* Reads the manifest and checks every file. EF_NOT_FOUND: incomplete. EF_DAMAGED names the file.
  * EF_NEWER_SCHEMA */
 ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err);
+/* Opens the journal DIR/NAME on SQLite. */
+ef_status backup_journal_open(cli *c, const char *directory, const char *name,
+                              const ef_journal_options *how, ef_journal **out, ef_error *err);
 /* Opens the journal of a backup read-only, and closes it (accepts NULL): the backup is not
  * modified. */
-ef_status backup_journal_open(cli *c, const char *directory, ef_journal **out, ef_error *err);
-void backup_journal_close(const char *directory, ef_journal *journal);
+ef_status backup_archive_open(cli *c, const char *directory, ef_journal **out, ef_error *err);
+void backup_archive_close(const char *directory, ef_journal *journal);
+/* Creates a file, readable by its owner only, and syncs it. */
+ef_status backup_write_file(const char *path, ef_str text, ef_error *err);
 /* Copies a file, readable by its owner only, and syncs it. `out_found` (may be NULL) is false if
  * the source does not exist; with NULL that is an error. */
 ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef_error *err);

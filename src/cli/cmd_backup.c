@@ -127,13 +127,11 @@ static ef_status back_up(cli *c, const char *directory, backup *b, ef_error *err
 /* Removes the files of a failed backup. The directory was empty, or was created by this run. */
 static void remove_partial_backup(const char *directory, bool made)
 {
-    static const char *const names[] = {BACKUP_VIEWS,     BACKUP_VIEWS_LMDB, BACKUP_JOURNAL,
-                                        BACKUP_HEAD,      BACKUP_SETTINGS,   BACKUP_TOKENS,
-                                        "backup.json.new"};
     char path[PATH_MAX];
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (backup_path(directory, names[i], path, NULL) == EF_OK)
+    for (size_t i = 0; i <= BACKUP_NAMES; i++)
+        if (backup_path(directory, i < BACKUP_NAMES ? backup_names[i] : "backup.json.new", path,
+                        NULL) == EF_OK)
             (void)unlink(path);
     if (backup_path(directory, BACKUP_VIEWS_FOLDER, path, NULL) == EF_OK)
         (void)rmdir(path);
@@ -218,7 +216,7 @@ static ef_status verify_journal(cli *c, const char *directory, const backup *b,
 {
     ef_journal *journal = NULL;
     cli_progress progress;
-    ef_status st = backup_journal_open(c, directory, &journal, err);
+    ef_status st = backup_archive_open(c, directory, &journal, err);
 
     cli_progress_begin(&progress, c, "verifying", "events", false);
     if (st == EF_OK)
@@ -230,7 +228,7 @@ static ef_status verify_journal(cli *c, const char *directory, const backup *b,
                              "%" PRId64,
                              out->head, b->position);
     cli_progress_end(&progress);
-    backup_journal_close(directory, journal);
+    backup_archive_close(directory, journal);
     return st;
 }
 
