@@ -288,51 +288,16 @@ static void print_frame(top *t)
 
 /* --- as JSON ---------------------------------------------------------------------------------- */
 
-static void add_seconds(ef__json_writer *w, const char *key, int64_t ms)
-{
-    char text[32];
-
-    (void)snprintf(text, sizeof text, "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
-    ef__json_key(w, key);
-    if (ms < 0)
-        ef__json_null(w);
-    else
-        ef__json_raw(w, ef_str_from(text));
-}
-
-static void add_counts(ef__json_writer *w, const ef_outbox_summary *rows, int64_t now_us)
-{
-    ef__json_member_int(w, "pending", rows->pending);
-    ef__json_member_int(w, "processing", rows->processing);
-    ef__json_member_int(w, "failed", rows->failed);
-    ef__json_member_int(w, "dead", rows->dead);
-    ef__json_member_int(w, "blocked", rows->blocked);
-    add_seconds(w, "oldest_seconds",
-                rows->oldest.count > 0 ? ef__age_ms(now_us, rows->oldest.items[0].enqueued_us)
-                                       : -1);
-    add_seconds(w, "blocked_seconds", ef__age_ms(now_us, rows->blocked_oldest_us));
-}
-
 static void add_lanes(ef__json_writer *w, const ef__overview *o)
 {
     ef__json_member_open(w, "lanes", '[');
     for (size_t i = 0; i < o->lane_count; i++) {
         ef__json_open(w, '{');
         ef__json_member_name(w, "lane", o->lanes[i].name);
-        add_counts(w, &o->lanes[i].rows, o->read_us);
+        ef__rows_write(w, &o->lanes[i].rows, "oldest_seconds", o->read_us);
         ef__json_close(w, '}');
     }
     ef__json_close(w, ']');
-}
-
-static void add_projections(ef__json_writer *w, const ef__overview *o)
-{
-    ef__json_member_open(w, "projections", '[');
-    for (size_t i = 0; i < o->projections.count; i++)
-        ef__projection_write(w, &o->projections.items[i]);
-    ef__json_close(w, ']');
-    ef__json_member_int(w, "unaccounted", o->unaccounted);
-    ef__json_member_name(w, "views_error", ef_str_from(o->views_error.text));
 }
 
 static void add_membership(ef__json_writer *w, const ef__overview *o)
@@ -349,7 +314,7 @@ static void add_membership(ef__json_writer *w, const ef__overview *o)
         ef__json_member_bool(w, "live", worker->live);
         ef__json_member_name(w, "state",
                              ef_str_from(ef_name_of(EF_NAMES_WORKER_STATE, worker->state)));
-        add_seconds(w, "heartbeat_seconds", ef__age_ms(o->read_us, worker->updated_us));
+        ef__member_seconds(w, "heartbeat_seconds", ef__age_ms(o->read_us, worker->updated_us));
         ef__json_member_int(w, "partitions", cli_overview_owned(o, worker->id));
         ef__json_close(w, '}');
     }
@@ -359,10 +324,7 @@ static void add_membership(ef__json_writer *w, const ef__overview *o)
     ef__json_member_int(w, "owned", owned);
     ef__json_member_int(w, "free", (int64_t)o->partitions.count - owned);
     ef__json_close(w, '}');
-    ef__json_member_open(w, "runs", '{');
-    ef__json_member_int(w, "queued", o->runs_queued);
-    ef__json_member_int(w, "running", o->runs_running);
-    ef__json_close(w, '}');
+    ef__overview_write_runs(w, o);
 }
 
 static void print_object(top *t)
@@ -378,10 +340,10 @@ static void print_object(top *t)
     ef__json_member_int(&w, "position", o->head.position);
     ef__json_member_raw(&w, "appended_per_second", ef_str_from(rate));
     ef__json_member_open(&w, "outbox", '{');
-    add_counts(&w, &o->outbox, o->read_us);
+    ef__rows_write(&w, &o->outbox, "oldest_seconds", o->read_us);
     ef__json_close(&w, '}');
     add_lanes(&w, o);
-    add_projections(&w, o);
+    ef__overview_write_projections(&w, o);
     add_membership(&w, o);
     ef__json_member_open(&w, "errors", '[');
     for (size_t i = 0; i < o->troubles.count; i++) {

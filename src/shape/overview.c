@@ -361,28 +361,56 @@ static void write_journal(ef__json_writer *w, const ef__overview *o, const char 
     ef__json_close(w, '}');
 }
 
-static void add_seconds(ef__json_writer *w, const char *key, int64_t ms)
+void ef__member_seconds(ef__json_writer *w, const char *key, int64_t ms)
 {
     char text[32];
 
     (void)snprintf(text, sizeof text, "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
-    ef__json_key(w, key);
-    if (ms < 0)
-        ef__json_null(w);
+    ef__json_member_raw(w, key, ms < 0 ? (ef_str){NULL, 0} : ef_str_from(text));
+}
+
+void ef__rows_write(ef__json_writer *w, const ef_outbox_summary *rows, const char *oldest_key,
+                    int64_t now_us)
+{
+    const ef_row_list *oldest = &rows->oldest;
+
+    add_number(w, "pending", rows->pending);
+    add_number(w, "processing", rows->processing);
+    add_number(w, "failed", rows->failed);
+    add_number(w, "dead", rows->dead);
+    add_number(w, "blocked", rows->blocked);
+    ef__member_seconds(w, oldest_key,
+                       ef__age_ms(now_us, oldest->count > 0 ? oldest->items[0].enqueued_us : 0));
+    ef__member_seconds(w, "blocked_seconds", ef__age_ms(now_us, rows->blocked_oldest_us));
+}
+
+void ef__overview_write_runs(ef__json_writer *w, const ef__overview *o)
+{
+    ef__json_member_open(w, "runs", '{');
+    add_number(w, "queued", o->runs_queued);
+    add_number(w, "running", o->runs_running);
+    ef__json_close(w, '}');
+}
+
+void ef__overview_write_projections(ef__json_writer *w, const ef__overview *o)
+{
+    ef__json_member_open(w, "projections", '[');
+    for (size_t i = 0; i < o->projections.count; i++)
+        ef__projection_write(w, &o->projections.items[i]);
+    ef__json_close(w, ']');
+    ef__json_member_int(w, "unaccounted",
+                        o->unaccounted); /* a negative value is an error as well and is shown */
+    ef__json_key(w, "views_error");
+    if (o->views_error.status != EF_OK)
+        ef__json_str(w, ef_str_from(o->views_error.text));
     else
-        ef__json_raw(w, ef_str_from(text));
+        ef__json_null(w);
 }
 
 static void write_counts(ef__json_writer *w, const ef__overview *o)
 {
     ef__json_member_open(w, "outbox", '{');
-    add_number(w, "pending", o->outbox.pending);
-    add_number(w, "processing", o->outbox.processing);
-    add_number(w, "failed", o->outbox.failed);
-    add_number(w, "dead", o->outbox.dead);
-    add_number(w, "blocked", o->outbox.blocked);
-    add_seconds(w, "lag_seconds", o->oldest_ms);
-    add_seconds(w, "blocked_seconds", o->blocked_ms);
+    ef__rows_write(w, &o->outbox, "lag_seconds", o->read_us);
     ef__json_close(w, '}');
     add_number(w, "partitions", o->facts.partitions);
     ef__json_member_open(w, "workers", '{');
@@ -390,10 +418,7 @@ static void write_counts(ef__json_writer *w, const ef__overview *o)
     add_number(w, "known", (int64_t)o->workers.count);
     add_number(w, "idle", (int64_t)o->workers_idle);
     ef__json_close(w, '}');
-    ef__json_member_open(w, "runs", '{');
-    add_number(w, "queued", o->runs_queued);
-    add_number(w, "running", o->runs_running);
-    ef__json_close(w, '}');
+    ef__overview_write_runs(w, o);
 }
 
 void ef__overview_write_health(ef__json_writer *w, const ef__overview *o)
@@ -413,15 +438,5 @@ void ef__overview_write(ef__json_writer *w, const ef__overview *o, const char *u
     ef__json_member_text(w, "mode", o->mode);
     write_journal(w, o, url);
     write_counts(w, o);
-    ef__json_member_open(w, "projections", '[');
-    for (size_t i = 0; i < o->projections.count; i++)
-        ef__projection_write(w, &o->projections.items[i]);
-    ef__json_close(w, ']');
-    ef__json_member_int(w, "unaccounted",
-                        o->unaccounted); /* a negative value is an error as well and is shown */
-    ef__json_key(w, "views_error");
-    if (o->views_error.status != EF_OK)
-        ef__json_str(w, ef_str_from(o->views_error.text));
-    else
-        ef__json_null(w);
+    ef__overview_write_projections(w, o);
 }

@@ -132,6 +132,14 @@ void ef__overview_release(ef__overview *overview);
 ef__health ef__overview_health(const ef__overview *overview, char out[EF__HEALTH_TEXT]);
 /* Writes the members of an object that the caller opens and closes, and may extend. */
 void ef__overview_write(ef__json_writer *w, const ef__overview *overview, const char *url);
+/* Some of them: "projections", "unaccounted" and "views_error"; "runs". */
+void ef__overview_write_projections(ef__json_writer *w, const ef__overview *overview);
+void ef__overview_write_runs(ef__json_writer *w, const ef__overview *overview);
+/* Counts of rows, the age of the oldest retry row as `oldest_key`, and that of blocked rows. */
+void ef__rows_write(ef__json_writer *w, const ef_outbox_summary *rows, const char *oldest_key,
+                    int64_t now_us);
+/* Seconds with three decimals; below 0: null. */
+void ef__member_seconds(ef__json_writer *w, const char *key, int64_t ms);
 /* "health":{"state","message"} */
 void ef__overview_write_health(ef__json_writer *w, const ef__overview *overview);
 
