@@ -1,5 +1,6 @@
 /*
- * same.h - compares names inline, because folding an event does this some twenty times.
+ * same.h - compares names inline, because folding an event does this some twenty times; and splits
+ * texts into lines.
  */
 #ifndef EF_BASE_SAME_H
 #define EF_BASE_SAME_H
@@ -57,6 +58,35 @@ static inline int ef__str_compare(ef_str a, ef_str b)
     int order = shorter ? memcmp(a.ptr, b.ptr, shorter) : 0;
 
     return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+/* Moves past the next line of `rest`; `out` is without its newline. False at the end. */
+static inline bool ef__line_next(ef_str *rest, ef_str *out)
+{
+    if (rest->len == 0)
+        return false;
+    const char *end = (const char *)memchr(rest->ptr, '\n', rest->len);
+    size_t length = end ? (size_t)(end - rest->ptr) : rest->len;
+    size_t step = length + (end ? 1 : 0);
+
+    *out = (ef_str){rest->ptr, length};
+    *rest = (ef_str){rest->ptr + step, rest->len - step};
+    return true;
+}
+
+static inline bool ef__is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Without white space at its ends. */
+static inline ef_str ef__str_trim(ef_str text)
+{
+    while (text.len > 0 && ef__is_space(text.ptr[text.len - 1]))
+        text.len--;
+    while (text.len > 0 && ef__is_space(text.ptr[0]))
+        text = (ef_str){text.ptr + 1, text.len - 1};
+    return text;
 }
 
 #endif

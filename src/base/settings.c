@@ -6,6 +6,7 @@
  * mistake in a file is found even while a flag hides it.
  */
 #include "settings.h"
+#include "same.h"
 
 #include "buf.h"
 #include "limits.h"
@@ -256,22 +257,6 @@ typedef struct file_line {
     ef_str section;        /* "" before the first section */
 } file_line;
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-static ef_str trim_spaces(ef_str text)
-{
-    while (text.len > 0 && is_space(text.ptr[text.len - 1]))
-        text.len--;
-    while (text.len > 0 && is_space(text.ptr[0])) {
-        text.ptr++;
-        text.len--;
-    }
-    return text;
-}
-
 static bool is_name(ef_str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -285,7 +270,7 @@ static bool is_name(ef_str text)
 
 static bool is_end(ef_str text)
 {
-    text = trim_spaces(text);
+    text = ef__str_trim(text);
     return text.len == 0 || text.ptr[0] == '#';
 }
 
@@ -293,8 +278,8 @@ static bool is_end(ef_str text)
 static ef_str bare_value(ef_str text)
 {
     for (size_t i = 0; i < text.len; i++)
-        if (text.ptr[i] == '#' && (i == 0 || is_space(text.ptr[i - 1])))
-            return trim_spaces((ef_str){text.ptr, i});
+        if (text.ptr[i] == '#' && (i == 0 || ef__is_space(text.ptr[i - 1])))
+            return ef__str_trim((ef_str){text.ptr, i});
     return text;
 }
 
@@ -331,8 +316,8 @@ static ef_status read_setting(ef__settings *settings, const file_line *line, ef_
                               const char *equals, ef_error *err)
 {
     char key[2 * KEY_MAX];
-    ef_str name = trim_spaces((ef_str){text.ptr, (size_t)(equals - text.ptr)});
-    ef_str value = trim_spaces((ef_str){equals + 1, text.len - (size_t)(equals + 1 - text.ptr)});
+    ef_str name = ef__str_trim((ef_str){text.ptr, (size_t)(equals - text.ptr)});
+    ef_str value = ef__str_trim((ef_str){equals + 1, text.len - (size_t)(equals + 1 - text.ptr)});
 
     if (!is_name(name))
         return ef_fail(err, EF_BAD_INPUT, "%s: \"%.*s\" is not a valid name of a setting",
@@ -359,7 +344,7 @@ static ef_status read_section(file_line *line, ef_str text, ef_error *err)
 {
     const char *bracket = memchr(text.ptr, ']', text.len);
     size_t len = bracket ? (size_t)(bracket - text.ptr) : text.len;
-    ef_str name = trim_spaces((ef_str){text.ptr + 1, len - 1});
+    ef_str name = ef__str_trim((ef_str){text.ptr + 1, len - 1});
 
     if (!bracket || !is_name(name) || !is_end((ef_str){bracket + 1, text.len - len - 1}))
         return ef_fail(err, EF_BAD_INPUT, "%s: a section is written [name]", line->where);
@@ -369,7 +354,7 @@ static ef_status read_section(file_line *line, ef_str text, ef_error *err)
 
 static ef_status read_line(ef__settings *settings, file_line *line, ef_str text, ef_error *err)
 {
-    text = trim_spaces(text);
+    text = ef__str_trim(text);
     if (is_end(text))
         return EF_OK;
     if (text.ptr[0] == '[')
@@ -389,17 +374,12 @@ ef_status ef__settings_load_text(ef__settings *settings, const char *name, ef_st
         return ef_fail_numbers(err, EF_TOO_LARGE, (int64_t)text.len, EF_LIMIT_SETTINGS_BYTES,
                                "%s: the settings have more than %d bytes", name,
                                EF_LIMIT_SETTINGS_BYTES);
-    for (size_t number = 1; text.len > 0; number++) {
-        const char *end = memchr(text.ptr, '\n', text.len);
-        size_t len = end ? (size_t)(end - text.ptr) : text.len;
-
+    ef_str words;
+    for (size_t number = 1; ef__line_next(&text, &words); number++) {
         (void)snprintf(line.where, sizeof(line.where), "%s:%zu", name, number);
-        ef_status st = read_line(settings, &line, (ef_str){text.ptr, len}, err);
+        ef_status st = read_line(settings, &line, words, err);
         if (st != EF_OK)
             return st;
-        len += end ? 1 : 0;
-        text.ptr += len;
-        text.len -= len;
     }
     return EF_OK;
 }

@@ -7,6 +7,7 @@
 #include "calls.h"
 #include "../base/incoming.h"
 #include "../base/limits.h"
+#include "../base/same.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,14 +73,6 @@ static ef_status fill_input(importer *in, ef_error *err)
     in->input_end = n == 0;
     in->input.len += (size_t)n;
     return EF_OK;
-}
-
-static bool is_blank(ef_str line)
-{
-    for (size_t i = 0; i < line.len; i++)
-        if (line.ptr[i] != ' ' && line.ptr[i] != '\t' && line.ptr[i] != '\r')
-            return false;
-    return true;
 }
 
 /* Reads the next line, without its newline; ptr is NULL at the end of the file. A line beyond the
@@ -330,7 +323,7 @@ static ef_status import_all(importer *in, ef_error *err)
             *err = line_err;
         else if (!line.ptr)
             return append_batch(in, err);
-        else if (!is_blank(line))
+        else if (ef__str_trim(line).len > 0)
             st = add_line(in, line, err);
         if (st != EF_OK)
             return st;

@@ -132,12 +132,6 @@ const cli_command cli_cmd_projection_ls = {
 #define FAILURES_SHOWN 5
 #define WIDTH 12 /* of the names of fields */
 
-static void add_program(cli *c, ef_str text)
-{
-    ef__buf_add_text(&c->out, "program\n");
-    cli_escape_lines(&c->out, text, "    ");
-}
-
 /* Prints the latest open failures only. */
 static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
 {
@@ -202,7 +196,8 @@ static ef_status write_lines(cli *c, const ef_projection *p, ef_error *err)
     cli_line_int(c, WIDTH, "quarantined", p->quarantined);
     if (st == EF_OK)
         st = add_scopes(c, p, err);
-    add_program(c, p->program);
+    ef__buf_add_text(&c->out, "program\n");
+    cli_escape_lines(&c->out, p->program, "    ");
     return st;
 }
 
@@ -314,7 +309,7 @@ const cli_command cli_cmd_projection_failures = {
 static ef_status pause_projection(cli *c, ef_error *err)
 {
     ef_str name = ef_str_from(c->arguments[0]);
-    ef_status st = cli_projection_pause(c, name, cli_actor(c), cli_reason(c), err);
+    ef_status st = cli_projection_pause(c, name, cli_reason(c), err);
 
     return st == EF_OK ? cli_show_projection(c, name, err) : st;
 }
@@ -322,7 +317,7 @@ static ef_status pause_projection(cli *c, ef_error *err)
 static ef_status resume_projection(cli *c, ef_error *err)
 {
     ef_str name = ef_str_from(c->arguments[0]);
-    ef_status st = cli_projection_resume(c, name, cli_actor(c), cli_reason(c), err);
+    ef_status st = cli_projection_resume(c, name, cli_reason(c), err);
 
     return st == EF_OK ? cli_show_projection(c, name, err) : st;
 }

@@ -13,6 +13,7 @@
  *     DATA/views…                        new, with the programs of the backup
  */
 #include "backup.h"
+#include "../base/same.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +29,8 @@
 typedef struct rewinding {
     cli *c;
     const backup *b;
-    const char *from, *data;
-    char work[PATH_MAX - 64];
+    const char *data;
+    char work[PATH_MAX];
     ef_journal *source, *prefix;
     cli_progress progress;
 } rewinding;
@@ -47,38 +48,39 @@ static void remove_tree(const char *path)
     (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static ef_status open_at(cli *c, const char *directory, const char *name,
-                         const ef_journal_options *how, ef_journal **out, ef_error *err)
+static ef_status make_directory(const char *data, const char *name, ef_error *err)
 {
-    char url[PATH_MAX + 32];
-    ef_journal_options options = *how;
+    char path[PATH_MAX];
+    ef_status st = backup_path(data, name, path, err);
 
-    (void)snprintf(url, sizeof(url), "sqlite:%s/%s", directory, name);
-    options.url = url;
-    options.log = &c->log;
-    return ef_journal_open(&options, out, err);
+    return st == EF_OK && mkdir(path, 0700) != 0 ? backup_fail(path, err) : st;
 }
 
-/* The backup is not modified, and an older one may need migrations: work on copies. */
-static ef_status copy_source(const rewinding *r, ef_error *err)
+static ef_status copy_file(const char *from_dir, const char *to_dir, const char *name,
+                           ef_error *err)
 {
-    static const char *const names[] = {BACKUP_JOURNAL, BACKUP_HEAD, BACKUP_VIEWS,
-                                        BACKUP_VIEWS_LMDB};
     char from[PATH_MAX], to[PATH_MAX];
-    ef_status st =
-        mkdir(r->work, 0700) == 0 ? EF_OK : ef_fail(err, EF_IO, "%s: %s", r->work, strerror(errno));
+    ef_status st = backup_path(from_dir, name, from, err);
 
-    if (st == EF_OK && backup_has(r->b, BACKUP_VIEWS_LMDB) &&
-        backup_path(r->work, BACKUP_VIEWS_FOLDER, to, err) == EF_OK && mkdir(to, 0700) != 0)
-        st = ef_fail(err, EF_IO, "%s: %s", to, strerror(errno));
-    for (size_t i = 0; st == EF_OK && i < 4; i++) {
-        if (!backup_has(r->b, names[i]))
-            continue;
-        st = backup_path(r->from, names[i], from, err);
-        if (st == EF_OK)
-            st = backup_path(r->work, names[i], to, err);
-        if (st == EF_OK)
-            st = backup_copy_file(from, to, NULL, err);
+    if (st == EF_OK)
+        st = backup_path(to_dir, name, to, err);
+    return st == EF_OK ? backup_copy_file(from, to, NULL, err) : st;
+}
+
+static ef_status copy_stores(const backup *b, const char *from, const char *to,
+                             cli_progress *progress, ef_error *err)
+{
+    int64_t done = 0, total = 0;
+    ef_status st =
+        backup_has(b, BACKUP_VIEWS_LMDB) ? make_directory(to, BACKUP_VIEWS_FOLDER, err) : EF_OK;
+
+    for (size_t i = 0; i < b->count; i++)
+        total += b->files[i].bytes;
+    for (size_t i = 0; st == EF_OK && i < BACKUP_STORES; i++) {
+        done += backup_bytes(b, backup_names[i]);
+        if (backup_has(b, backup_names[i]))
+            st = copy_file(from, to, backup_names[i], err);
+        cli_progress_update(progress, done, total, done);
     }
     return st;
 }
@@ -106,9 +108,9 @@ static ef_status write_prefix(rewinding *r, int64_t position, ef_error *err)
     ef_status st = ef_journal_facts(r->source, &facts, err);
 
     if (st == EF_OK)
-        st = open_at(r->c, r->work, "until.db",
-                     &(ef_journal_options){.create = true, .partitions = facts.partitions},
-                     &r->prefix, err);
+        st = backup_journal_open(
+            r->c, r->work, "until.db",
+            &(ef_journal_options){.create = true, .partitions = facts.partitions}, &r->prefix, err);
     if (st == EF_OK)
         st = ef_journal_copy(r->source, r->prefix,
                              &(ef_copy_options){.upto = position,
@@ -178,7 +180,8 @@ static ef_status rebuild_views(const rewinding *r, ef_error *err)
         return EF_OK;
     st = open_views(r, r->work, false, r->source, &old, err);
     if (st == EF_OK)
-        st = open_at(r->c, r->data, BACKUP_JOURNAL, &(ef_journal_options){0}, &journal, err);
+        st = backup_journal_open(r->c, r->data, BACKUP_JOURNAL, &(ef_journal_options){0}, &journal,
+                                 err);
     if (st == EF_OK)
         st = open_views(r, r->data, true, journal, &fresh, err);
     if (st == EF_OK)
@@ -193,14 +196,18 @@ static ef_status rebuild_views(const rewinding *r, ef_error *err)
 static ef_status restore_until(cli *c, const backup *b, const char *from, const char *data,
                                int64_t position, ef_error *err)
 {
-    rewinding r = {.c = c, .b = b, .from = from, .data = data};
-    ef_status st = snprintf(r.work, sizeof(r.work), "%s/" WORK, data) < (int)sizeof(r.work)
-                       ? copy_source(&r, err)
-                       : ef_fail(err, EF_BAD_INPUT, "the path %.200s is too long", data);
+    rewinding r = {.c = c, .b = b, .data = data};
+    ef_status st = make_directory(data, WORK, err);
 
+    /* The backup is not modified, and an older one may need migrations: work on copies. */
+    if (st == EF_OK)
+        st = backup_path(data, WORK, r.work, err);
+    if (st == EF_OK)
+        st = copy_stores(b, from, r.work, &r.progress, err);
     cli_progress_begin(&r.progress, c, "restoring", "events", false);
     if (st == EF_OK)
-        st = open_at(c, r.work, BACKUP_JOURNAL, &(ef_journal_options){0}, &r.source, err);
+        st = backup_journal_open(c, r.work, BACKUP_JOURNAL, &(ef_journal_options){0}, &r.source,
+                                 err);
     if (st == EF_OK)
         st = write_prefix(&r, position, err);
     if (st == EF_OK)
@@ -252,11 +259,11 @@ static ef_status find_time_in(cli *c, const char *from, const backup *b, int64_t
                               int64_t *out, ef_error *err)
 {
     ef_journal *journal = NULL;
-    ef_status st = backup_journal_open(c, from, &journal, err);
+    ef_status st = backup_archive_open(c, from, &journal, err);
 
     if (st == EF_OK)
         st = find_time(journal, b->position, time_us, out, err);
-    backup_journal_close(from, journal);
+    backup_archive_close(from, journal);
     return st;
 }
 
@@ -287,9 +294,9 @@ static ef_status find_until(cli *c, const char *from, const backup *b, const cha
 static ef_status check_schema(cli *c, const char *directory, ef_error *err)
 {
     ef_journal *journal = NULL;
-    ef_status st = backup_journal_open(c, directory, &journal, err);
+    ef_status st = backup_archive_open(c, directory, &journal, err);
 
-    backup_journal_close(directory, journal);
+    backup_archive_close(directory, journal);
     return st == EF_MISUSE ? EF_OK : st;
 }
 
@@ -297,61 +304,21 @@ static ef_status set_incomplete(const char *data, bool present, ef_error *err)
 {
     char path[PATH_MAX];
     ef_status st = backup_path(data, RESTORE_MARK, path, err);
-    int fd;
 
-    if (st != EF_OK)
-        return st;
-    if (present) {
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (fd < 0)
-            return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
-        (void)close(fd);
-    } else if (unlink(path) != 0) {
-        return ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
-    }
-    return backup_sync_directory(data, err);
+    if (st == EF_OK && present)
+        st = backup_write_file(path, EF_STR(""), err);
+    else if (st == EF_OK && unlink(path) != 0)
+        st = backup_fail(path, err);
+    return st == EF_OK ? backup_sync_directory(data, err) : st;
 }
 
-static ef_status copy_backup_file(const char *from_dir, const char *to_dir, const char *name,
-                                  ef_error *err)
-{
-    char from[PATH_MAX], to[PATH_MAX];
-    ef_status st = backup_path(from_dir, name, from, err);
-
-    if (st == EF_OK)
-        st = backup_path(to_dir, name, to, err);
-    return st == EF_OK ? backup_copy_file(from, to, NULL, err) : st;
-}
-
-static ef_status make_directory(const char *data, const char *name, ef_error *err)
-{
-    char path[PATH_MAX];
-    ef_status st = backup_path(data, name, path, err);
-
-    if (st == EF_OK && mkdir(path, 0700) != 0)
-        st = ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
-    return st;
-}
-
-static ef_status copy_stores(cli *c, const backup *b, const char *from, const char *data,
+static ef_status restore_all(cli *c, const backup *b, const char *from, const char *data,
                              ef_error *err)
 {
-    static const char *const names[] = {BACKUP_JOURNAL, BACKUP_HEAD, BACKUP_VIEWS,
-                                        BACKUP_VIEWS_LMDB};
     cli_progress progress;
-    int64_t done = 0, total = 0;
-    ef_status st =
-        backup_has(b, BACKUP_VIEWS_LMDB) ? make_directory(data, BACKUP_VIEWS_FOLDER, err) : EF_OK;
 
-    for (size_t i = 0; i < b->count; i++)
-        total += b->files[i].bytes;
     cli_progress_begin(&progress, c, "restoring", "bytes", true);
-    for (size_t i = 0; st == EF_OK && i < 4; i++) {
-        done += backup_bytes(b, names[i]);
-        if (backup_has(b, names[i]))
-            st = copy_backup_file(from, data, names[i], err);
-        cli_progress_update(&progress, done, total, done);
-    }
+    ef_status st = copy_stores(b, from, data, &progress, err);
     cli_progress_end(&progress);
     return st;
 }
@@ -362,14 +329,12 @@ static ef_status copy_stores(cli *c, const backup *b, const char *from, const ch
 static bool names_store(ef_str line)
 {
     static const char *const keys[] = {"journal", "views", "control", "data"};
-    size_t at = 0, end;
 
-    while (at < line.len && (line.ptr[at] == ' ' || line.ptr[at] == '\t'))
-        at++;
+    line = ef__str_trim(line);
     for (size_t i = 0; i < 4; i++) {
-        end = at + strlen(keys[i]);
-        if (end < line.len && memcmp(line.ptr + at, keys[i], strlen(keys[i])) == 0 &&
-            (line.ptr[end] == ' ' || line.ptr[end] == '\t' || line.ptr[end] == '='))
+        size_t end = strlen(keys[i]);
+        if (ef__str_starts(line, keys[i]) && end < line.len &&
+            (ef__is_space(line.ptr[end]) || line.ptr[end] == '='))
             return true;
     }
     return false;
@@ -379,14 +344,12 @@ static void copy_settings_lines(ef_str text, ef__buf *out)
 {
     bool in_section = false;
 
-    while (text.len > 0) {
-        const char *end = memchr(text.ptr, '\n', text.len);
-        size_t length = end ? (size_t)(end - text.ptr) + 1 : text.len;
-        ef_str line = {text.ptr, length};
-        in_section = in_section || line.ptr[0] == '[';
-        if (in_section || !names_store(line))
-            ef__buf_add(out, line.ptr, line.len);
-        text = (ef_str){text.ptr + length, text.len - length};
+    for (ef_str line; ef__line_next(&text, &line);) {
+        in_section = in_section || ef__str_starts(line, "[");
+        if (!in_section && names_store(line))
+            continue;
+        ef__buf_add_str(out, line);
+        ef__buf_add_char(out, '\n');
     }
 }
 
@@ -396,7 +359,6 @@ static ef_status restore_settings(const backup *b, const char *from, const char 
     char path[PATH_MAX], real[PATH_MAX];
     ef__buf old = EF__BUF_INIT(1024 * 1024), fresh = EF__BUF_INIT(1024 * 1024 + 2 * PATH_MAX);
     ef_status st = backup_path(from, BACKUP_SETTINGS, path, err);
-    int fd = -1;
 
     if (backup_has(b, BACKUP_VIEWS_LMDB) && realpath(data, real))
         ef__buf_printf(&fresh, "views = \"lmdb:%s/" BACKUP_VIEWS_FOLDER "\"\n", real);
@@ -406,13 +368,8 @@ static ef_status restore_settings(const backup *b, const char *from, const char 
         copy_settings_lines(ef__buf_str(&old), &fresh);
     if (st == EF_OK && fresh.len > 0)
         st = backup_path(data, BACKUP_SETTINGS, path, err);
-    if (st == EF_OK && fresh.len > 0) {
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (fd < 0 || write(fd, fresh.ptr, fresh.len) != (ssize_t)fresh.len || fsync(fd) != 0)
-            st = ef_fail(err, EF_IO, "%s: %s", path, strerror(errno));
-    }
-    if (fd >= 0)
-        (void)close(fd);
+    if (st == EF_OK && fresh.len > 0)
+        st = backup_write_file(path, ef__buf_str(&fresh), err);
     ef__buf_release(&old);
     ef__buf_release(&fresh);
     return st;
@@ -430,11 +387,11 @@ static ef_status restore_backup(cli *c, const backup *b, const char *from, const
     if (st == EF_OK && *position < b->position)
         st = restore_until(c, b, from, data, *position, err);
     else if (st == EF_OK)
-        st = copy_stores(c, b, from, data, err);
+        st = restore_all(c, b, from, data, err);
     if (st == EF_OK)
         st = restore_settings(b, from, data, err);
     if (st == EF_OK && backup_has(b, BACKUP_TOKENS))
-        st = copy_backup_file(from, data, BACKUP_TOKENS, err);
+        st = copy_file(from, data, BACKUP_TOKENS, err);
     if (st == EF_OK)
         st = backup_sync_directory(data, err);
     return st == EF_OK ? set_incomplete(data, false, err) : st;

@@ -240,17 +240,7 @@ static void write_lines(cli *c, const ef_view_list *found)
 
 static void write_plan(cli *c, const ef_view_query *query, const ef_view_list *found)
 {
-    ef_str rest = found->plan;
-
-    while (rest.len > 0) {
-        const char *end = memchr(rest.ptr, '\n', rest.len);
-        size_t length = end ? (size_t)(end - rest.ptr) : rest.len;
-        cli_escape(&c->out, (ef_str){rest.ptr, length});
-        ef__buf_add_char(&c->out, '\n');
-        length += end ? 1 : 0;
-        rest.ptr += length;
-        rest.len -= length;
-    }
+    cli_escape_lines(&c->out, found->plan, "");
     ef__buf_printf(&c->out, "%" PRId64 " view%s read, %" PRId64 " found\n", found->looked,
                    cli_plural(found->looked),
                    query->count_only ? found->total : (int64_t)found->count);

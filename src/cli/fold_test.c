@@ -9,6 +9,7 @@
 #include "../base/incoming.h"
 #include "../base/limits.h"
 #include "../base/number.h"
+#include "../base/same.h"
 
 enum section { NOWHERE, GIVEN, EXPECT };
 
@@ -43,28 +44,10 @@ static ef_status out_of_memory(reader *r)
     return ef_fail(r->err, EF_NO_MEMORY, "%s: out of memory", r->path);
 }
 
-static ef_str trim_text(ef_str s)
-{
-    while (s.len > 0 && (*s.ptr == ' ' || *s.ptr == '\t' || *s.ptr == '\r')) {
-        s.ptr++;
-        s.len--;
-    }
-    while (s.len > 0 &&
-           (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t' || s.ptr[s.len - 1] == '\r'))
-        s.len--;
-    return s;
-}
-
 static bool next_line(reader *r, ef_str *out)
 {
-    if (r->rest.len == 0)
+    if (!ef__line_next(&r->rest, out))
         return false;
-    const char *end = memchr(r->rest.ptr, '\n', r->rest.len);
-    size_t length = end ? (size_t)(end - r->rest.ptr) : r->rest.len;
-    *out = (ef_str){r->rest.ptr, length};
-    length += end ? 1 : 0;
-    r->rest.ptr += length;
-    r->rest.len -= length;
     r->line++;
     return true;
 }
@@ -93,14 +76,14 @@ static int bracket_depth(ef_str piece, int depth)
 /* Reads the object that starts at `first`; its lines are adjacent in the text. */
 static ef_str read_object(reader *r, ef_str first)
 {
-    ef_str object = trim_text(first), line;
+    ef_str object = ef__str_trim(first), line;
     int depth = bracket_depth(object, 0);
 
     while (depth > 0 && next_line(r, &line)) {
         object.len = (size_t)(line.ptr + line.len - object.ptr);
         depth = bracket_depth(line, depth);
     }
-    return trim_text(object);
+    return ef__str_trim(object);
 }
 
 static ef_status add_event(reader *r, ef_str json, int32_t line)
@@ -268,7 +251,7 @@ static ef_status read_keyword_line(reader *r, ef_str line)
 
     while (n < line.len && line.ptr[n] != ' ' && line.ptr[n] != '\t')
         n++;
-    ef_str word = {line.ptr, n}, more = trim_text((ef_str){line.ptr + n, line.len - n});
+    ef_str word = {line.ptr, n}, more = ef__str_trim((ef_str){line.ptr + n, line.len - n});
     bool given = ef_str_equal(word, EF_STR("given")), expect = ef_str_equal(word, EF_STR("expect"));
     bool fail = ef_str_equal(word, EF_STR("fail"));
 
@@ -302,7 +285,7 @@ ef_status cli_test_parse(const char *path, ef_str text, ef__arena *arena, cli_te
     r.program_end = &out->programs;
     r.case_end = &out->cases;
     while (st == EF_OK && next_line(&r, &line)) {
-        ef_str words = trim_text(line);
+        ef_str words = ef__str_trim(line);
         if (words.len == 0 || words.ptr[0] == '#')
             continue;
         st = words.ptr[0] == '{' ? read_json_line(&r, line) : read_keyword_line(&r, words);

@@ -11,6 +11,7 @@
  *     importing [=========>          ]  45%  12.3 MB of 27.3 MB  48210 events/s  ETA 0:12
  */
 #include "cli.h"
+#include "../base/same.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -397,15 +398,10 @@ ef_status cli_file_read(const char *path, ef__buf *out, ef_error *err)
 
 void cli_escape_lines(ef__buf *out, ef_str text, const char *indent)
 {
-    while (text.len > 0) {
-        const char *end = memchr(text.ptr, '\n', text.len);
-        size_t length = end ? (size_t)(end - text.ptr) : text.len;
-        ef__buf_add_text(out, length > 0 ? indent : "");
-        cli_escape(out, (ef_str){text.ptr, length});
+    for (ef_str line; ef__line_next(&text, &line);) {
+        ef__buf_add_text(out, line.len > 0 ? indent : "");
+        cli_escape(out, line);
         ef__buf_add_char(out, '\n');
-        length += end ? 1 : 0;
-        text.ptr += length;
-        text.len -= length;
     }
 }
 

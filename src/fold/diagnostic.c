@@ -3,6 +3,7 @@
  */
 #include "diagnostic.h"
 
+#include "../base/same.h"
 #include "../base/utf8.h"
 
 #include <stdarg.h>
@@ -96,16 +97,9 @@ static const char *severity_name(ef__severity severity)
 
 static ef_str source_line(ef_str source, uint32_t line)
 {
-    ef_str left = source;
-
-    while (left.len > 0) {
-        const char *end = memchr(left.ptr, '\n', left.len);
-        size_t len = end ? (size_t)(end - left.ptr) : left.len;
+    for (ef_str text; ef__line_next(&source, &text);)
         if (line-- == 1)
-            return (ef_str){left.ptr, len};
-        left.ptr += end ? len + 1 : len;
-        left.len -= end ? len + 1 : len;
-    }
+            return text;
     return (ef_str){"", 0};
 }
 

@@ -23,6 +23,7 @@
 #include "../base/cloudevent.h"
 #include "../base/deadline.h"
 #include "../base/incoming.h"
+#include "../base/same.h"
 #include "../base/limits.h"
 
 #include <stdlib.h>
@@ -180,25 +181,21 @@ static ef_status take_json(ef__request *r, append_request *a, ef_error *err)
 /* NDJSON: one event per line; empty lines are skipped. */
 static ef_status take_lines(ef__request *r, append_request *a, ef_error *err)
 {
-    ef_str rest = ef__buf_str(&r->body);
+    ef_str rest = ef__buf_str(&r->body), line;
     ef_status st = EF_OK;
 
-    while (st == EF_OK && rest.len > 0) {
-        const char *end = memchr(rest.ptr, '\n', rest.len);
-        size_t length = end ? (size_t)(end - rest.ptr) : rest.len;
-        ef_str line = {rest.ptr, length};
+    while (st == EF_OK && ef__line_next(&rest, &line)) {
+        ef_error why = EF_ERROR_INIT;
         ef__json_kind kind = EF__JSON_NULL;
-        if (length > 0 && line.ptr[length - 1] == '\r')
+        if (line.len > 0 && line.ptr[line.len - 1] == '\r')
             line.len--;
-        if (line.len > 0) {
-            ef_error why = EF_ERROR_INIT;
-            st = ef__json_check_envelope(line, EF_LIMIT_LINE_BYTES, &kind, &why);
-            if (st == EF_OK && kind != EF__JSON_OBJECT)
-                st = ef_fail(&why, EF_BAD_JSON, "it is not a JSON object");
-            st = st == EF_OK ? add_event(r, a, line, err)
-                             : ef_fail(err, st, "event %zu: %s", a->count + 1, why.text);
-        }
-        rest = (ef_str){rest.ptr + length + (end != NULL), rest.len - length - (end != NULL)};
+        if (line.len == 0)
+            continue;
+        st = ef__json_check_envelope(line, EF_LIMIT_LINE_BYTES, &kind, &why);
+        if (st == EF_OK && kind != EF__JSON_OBJECT)
+            st = ef_fail(&why, EF_BAD_JSON, "it is not a JSON object");
+        st = st == EF_OK ? add_event(r, a, line, err)
+                         : ef_fail(err, st, "event %zu: %s", a->count + 1, why.text);
     }
     return st;
 }

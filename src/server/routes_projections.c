@@ -5,6 +5,7 @@
 #include "request.h"
 
 #include "../base/incoming.h"
+#include "../base/same.h"
 #include "../shape/operation_table.h"
 
 #include <everfold/generation.h>
@@ -483,14 +484,8 @@ static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_
     ef_status st;
 
     *out = (ef_seed_view){{NULL, 0}, {NULL, 0}, {NULL, 0}, 0};
-    while (text.len == 0 && s->rest.len > 0) {
-        const char *end = memchr(s->rest.ptr, '\n', s->rest.len);
-        size_t length = end ? (size_t)(end - s->rest.ptr) : s->rest.len;
-        text = (ef_str){s->rest.ptr, length};
-        length += end ? 1 : 0;
-        s->rest = (ef_str){s->rest.ptr + length, s->rest.len - length};
+    while (text.len == 0 && ef__line_next(&s->rest, &text))
         s->line++;
-    }
     *out_more = text.len > 0;
     if (text.len == 0)
         return EF_OK;
