@@ -13,6 +13,7 @@
 #include "limits.h"
 
 #include <stdalign.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -169,6 +170,20 @@ ef_str ef__arena_copy(ef__arena *arena, ef_str text)
         memcpy(ptr, text.ptr, text.len);
     ptr[text.len] = '\0';
     return (ef_str){ptr, text.len};
+}
+
+ef_status ef__arena_own(ef__arena *arena, ef_error *err, ef_str *text, ...)
+{
+    va_list more;
+    bool fits = true;
+
+    va_start(more, text);
+    for (; text && fits; text = va_arg(more, ef_str *)) {
+        *text = ef__arena_copy(arena, *text);
+        fits = text->ptr != NULL;
+    }
+    va_end(more);
+    return fits ? EF_OK : ef__no_memory(err);
 }
 
 /* Keeps the largest block, unless it is larger than most steps need: one huge step must not keep

@@ -33,6 +33,9 @@ void *ef__arena_zalloc(ef__arena *arena, size_t count, size_t size);
 void *ef__arena_grow(ef__arena *arena, void *items, size_t count, size_t size, size_t *cap);
 /* A copy followed by a NUL (not counted). ptr is NULL only when memory ran out. */
 ef_str ef__arena_copy(ef__arena *arena, ef_str text);
+/* Replaces each text by a copy: ef__arena_own(arena, err, &tenant, &stream, NULL). EF_NO_MEMORY */
+ef_status ef__arena_own(ef__arena *arena, ef_error *err, ef_str *text, ...)
+    __attribute__((sentinel));
 /* Empties the arena and keeps one block for the next step. */
 void ef__arena_reset(ef__arena *arena);
 /* Empties the arena and keeps all blocks that it used, for a next step of the same size: getting

@@ -114,15 +114,13 @@ void ef__cloudevent_write(ef__json_writer *w, const ef_event *event, const ef_st
 ef_str ef__meta_text(ef_str meta, const char *name, ef__arena *arena)
 {
     ef__json *tree = NULL;
-    const ef__json *value;
 
     /* Few events have it, and parsing each would be most of the cost of a message. */
     if (!memmem(meta.ptr, meta.len, name, strlen(name)) && !memchr(meta.ptr, '\\', meta.len))
         return EF_STR("");
     if (meta.len <= 2 || ef__json_parse(meta, EF_LIMIT_META_BYTES, arena, &tree, NULL) != EF_OK)
         return EF_STR("");
-    value = ef__json_get(tree, name);
-    return value && value->kind == EF__JSON_STRING ? value->text : EF_STR("");
+    return ef__json_text(tree, name);
 }
 
 /* --- in --------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * deadline.h - deadlines for timed waits of pthread.
+ * deadline.h - locks of a block, and deadlines for timed waits of pthread.
  */
 #ifndef EF_BASE_DEADLINE_H
 #define EF_BASE_DEADLINE_H
@@ -7,6 +7,21 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <time.h>
+
+static inline pthread_mutex_t *ef__mutex_lock(pthread_mutex_t *mutex)
+{
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+
+static inline void ef__mutex_unlock(pthread_mutex_t **mutex)
+{
+    pthread_mutex_unlock(*mutex);
+}
+
+/* Locks a mutex until the end of the block, also for a `return` in it. One per function. */
+#define EF__LOCK(mutex)                                                                            \
+    pthread_mutex_t *ef__locked __attribute__((cleanup(ef__mutex_unlock))) = ef__mutex_lock(mutex)
 
 /* A condition whose timed waits use the monotonic clock, so that setting the wall clock does not
  * change them. */

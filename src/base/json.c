@@ -27,9 +27,10 @@
 #include <stdlib.h>
 
 enum {
-    KEYS_COMPARED = 16,   /* up to this number each new key is compared with those before it */
-    KEYS_IN_PLACE = 64,   /* keys of open objects without an allocation */
-    KEY_SHOWN_BYTES = 100 /* of a key in a message, which has 512 */
+    KEYS_COMPARED = 16,    /* up to this number each new key is compared with those before it */
+    KEYS_IN_PLACE = 64,    /* keys of open objects without an allocation */
+    KEY_SHOWN_BYTES = 100, /* of a key in a message, which has 512 */
+    ENVELOPE_DEPTH = EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH
 };
 
 typedef enum state {
@@ -70,7 +71,7 @@ typedef struct parser {
     size_t key_cap;
     token keys_in_place[KEYS_IN_PLACE];
     size_t depth_max;
-    frame frames[EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH];
+    frame frames[ENVELOPE_DEPTH];
 } parser;
 
 static ef_status fail_at(parser *ps, ef_status status, const char *at, const char *format, ...)
@@ -463,57 +464,47 @@ static ef_status read_text(parser *ps, ef_str text, size_t max_bytes)
     return st;
 }
 
-static ef_status check_text(ef_str text, size_t max_bytes, size_t depth_max,
-                            ef__json_kind *out_kind, ef_error *err)
+/* Without an arena there is no tree, and `out` is NULL. */
+static ef_status parse_text(ef_str text, size_t max_bytes, size_t depth_max, ef__arena *arena,
+                            ef__json **out, ef__json_kind *out_kind, ef_error *err)
 {
     parser ps;
+    ef_status st;
 
-    ps.arena = NULL;
+    ps.arena = arena;
     ps.err = err;
     ps.depth_max = depth_max;
-    ef_status st = read_text(&ps, text, max_bytes);
-    if (st == EF_OK && out_kind)
+    st = read_text(&ps, text, max_bytes);
+    if (out)
+        *out = st == EF_OK ? ps.root : NULL;
+    if (out_kind && st == EF_OK)
         *out_kind = ps.root_kind;
     return st;
 }
 
 ef_status ef__json_check(ef_str text, size_t max_bytes, ef__json_kind *out_kind, ef_error *err)
 {
-    return check_text(text, max_bytes, EF_LIMIT_JSON_DEPTH, out_kind, err);
+    return parse_text(text, max_bytes, EF_LIMIT_JSON_DEPTH, NULL, NULL, out_kind, err);
 }
 
 ef_status ef__json_check_envelope(ef_str text, size_t max_bytes, ef__json_kind *out_kind,
                                   ef_error *err)
 {
-    return check_text(text, max_bytes, EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH, out_kind,
-                      err);
-}
-
-static ef_status parse_text(ef_str text, size_t max_bytes, size_t depth_max, ef__arena *arena,
-                            ef__json **out, ef_error *err)
-{
-    parser ps;
-
-    assert(arena && out);
-    ps.arena = arena;
-    ps.err = err;
-    ps.depth_max = depth_max;
-    ef_status st = read_text(&ps, text, max_bytes);
-    *out = st == EF_OK ? ps.root : NULL;
-    return st;
+    return parse_text(text, max_bytes, ENVELOPE_DEPTH, NULL, NULL, out_kind, err);
 }
 
 ef_status ef__json_parse(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
                          ef_error *err)
 {
-    return parse_text(text, max_bytes, EF_LIMIT_JSON_DEPTH, arena, out, err);
+    assert(arena && out);
+    return parse_text(text, max_bytes, EF_LIMIT_JSON_DEPTH, arena, out, NULL, err);
 }
 
 ef_status ef__json_parse_envelope(ef_str text, size_t max_bytes, ef__arena *arena, ef__json **out,
                                   ef_error *err)
 {
-    return parse_text(text, max_bytes, EF_LIMIT_JSON_DEPTH + EF_LIMIT_ENVELOPE_DEPTH, arena, out,
-                      err);
+    assert(arena && out);
+    return parse_text(text, max_bytes, ENVELOPE_DEPTH, arena, out, NULL, err);
 }
 
 const ef__json *ef__json_get(const ef__json *object, const char *key)
@@ -526,6 +517,13 @@ const ef__json *ef__json_get(const ef__json *object, const char *key)
         if (ef_str_equal(child->key, wanted))
             return child;
     return NULL;
+}
+
+ef_str ef__json_text(const ef__json *object, const char *key)
+{
+    const ef__json *value = ef__json_get(object, key);
+
+    return value && value->kind == EF__JSON_STRING ? value->text : EF_STR("");
 }
 
 int ef__json_int64(const ef__json *number, int64_t *out)

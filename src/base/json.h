@@ -59,6 +59,8 @@ ef_status ef__json_parse_envelope(ef_str text, size_t max_bytes, ef__arena *aren
 
 /* The member with that name; NULL: none, or `object` is not an object. */
 const ef__json *ef__json_get(const ef__json *object, const char *key);
+/* The string of that name; "": none, or another kind. */
+ef_str ef__json_text(const ef__json *object, const char *key);
 /*
  * The first member of an object, after sorting the members in place by key (UTF-8 bytes), once. Not
  * while another loop iterates over them.

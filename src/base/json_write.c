@@ -5,6 +5,7 @@
 #include "json.h"
 
 #include "limits.h"
+#include "same.h"
 
 #include <everfold/clock.h>
 
@@ -99,20 +100,12 @@ bool ef__json_write_string(ef__buf *out, ef_str text)
     return ef__buf_add_char(out, '"');
 }
 
-static int compare_keys(ef_str a, ef_str b)
-{
-    size_t shared = a.len < b.len ? a.len : b.len;
-    int diff = shared ? memcmp(a.ptr, b.ptr, shared) : 0;
-
-    return diff ? diff : a.len < b.len ? -1 : a.len > b.len;
-}
-
 static ef__json *merge_members(ef__json *a, ef__json *b)
 {
     ef__json *first = NULL, **end = &first;
 
     while (a && b) {
-        ef__json **least = compare_keys(a->key, b->key) < 0 ? &a : &b;
+        ef__json **least = ef__str_compare(a->key, b->key) < 0 ? &a : &b;
         *end = *least;
         end = &(*least)->next;
         *least = *end;
@@ -149,7 +142,7 @@ const ef__json *ef__json_sorted(const ef__json *object)
 
     if (object->sorted)
         return object->first;
-    while (child && child->next && compare_keys(child->key, child->next->key) < 0)
+    while (child && child->next && ef__str_compare(child->key, child->next->key) < 0)
         child = child->next;
     if (child && child->next)
         own->first = sort_members(own->first);

@@ -10,116 +10,24 @@
 #define VIEWS_ENDING "_views"
 
 /* Words that PostgreSQL does not accept as an unquoted name, and schemas of the system. */
-static const char *const RESERVED[] = {"all",
-                                       "analyse",
-                                       "analyze",
-                                       "and",
-                                       "any",
-                                       "array",
-                                       "as",
-                                       "asc",
-                                       "asymmetric",
-                                       "authorization",
-                                       "binary",
-                                       "both",
-                                       "case",
-                                       "cast",
-                                       "check",
-                                       "collate",
-                                       "collation",
-                                       "column",
-                                       "concurrently",
-                                       "constraint",
-                                       "create",
-                                       "cross",
-                                       "current_catalog",
-                                       "current_date",
-                                       "current_role",
-                                       "current_schema",
-                                       "current_time",
-                                       "current_timestamp",
-                                       "current_user",
-                                       "default",
-                                       "deferrable",
-                                       "desc",
-                                       "distinct",
-                                       "do",
-                                       "else",
-                                       "end",
-                                       "except",
-                                       "false",
-                                       "fetch",
-                                       "for",
-                                       "foreign",
-                                       "freeze",
-                                       "from",
-                                       "full",
-                                       "grant",
-                                       "group",
-                                       "having",
-                                       "ilike",
-                                       "in",
-                                       "information_schema",
-                                       "initially",
-                                       "inner",
-                                       "intersect",
-                                       "into",
-                                       "is",
-                                       "isnull",
-                                       "join",
-                                       "lateral",
-                                       "leading",
-                                       "left",
-                                       "like",
-                                       "limit",
-                                       "localtime",
-                                       "localtimestamp",
-                                       "natural",
-                                       "not",
-                                       "notnull",
-                                       "null",
-                                       "offset",
-                                       "on",
-                                       "only",
-                                       "or",
-                                       "order",
-                                       "outer",
-                                       "overlaps",
-                                       "placing",
-                                       "primary",
-                                       "public",
-                                       "references",
-                                       "returning",
-                                       "right",
-                                       "select",
-                                       "session_user",
-                                       "similar",
-                                       "some",
-                                       "symmetric",
-                                       "system_user",
-                                       "table",
-                                       "tablesample",
-                                       "then",
-                                       "to",
-                                       "trailing",
-                                       "true",
-                                       "union",
-                                       "unique",
-                                       "user",
-                                       "using",
-                                       "variadic",
-                                       "verbose",
-                                       "when",
-                                       "where",
-                                       "window",
-                                       "with"};
+static const char RESERVED[] =
+    " all analyse analyze and any array as asc asymmetric authorization binary both case cast "
+    "check collate collation column concurrently constraint create cross current_catalog "
+    "current_date current_role current_schema current_time current_timestamp current_user "
+    "default deferrable desc distinct do else end except false fetch for foreign freeze from "
+    "full grant group having ilike in information_schema initially inner intersect into is "
+    "isnull join lateral leading left like limit localtime localtimestamp natural not notnull "
+    "null offset on only or order outer overlaps placing primary public references returning "
+    "right select session_user similar some symmetric system_user table tablesample then to "
+    "trailing true union unique user using variadic verbose when where window with ";
 
+/* `name` has letters, digits and "_" only, so it is found as a whole word only. */
 static bool is_reserved(const char *name)
 {
-    for (size_t i = 0; i < sizeof RESERVED / sizeof RESERVED[0]; i++)
-        if (strcmp(RESERVED[i], name) == 0)
-            return true;
-    return false;
+    char word[EF__SCHEMA_NAME_MAX + 3];
+
+    (void)snprintf(word, sizeof word, " %s ", name);
+    return strstr(RESERVED, word) != NULL;
 }
 
 static ef_status check_name(const char *what, const char *name, ef_error *err)

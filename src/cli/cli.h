@@ -13,6 +13,7 @@
 
 #include "../base/buf.h"
 #include "../base/json.h"
+#include "../base/same.h"
 #include "../base/settings.h"
 #include "../shape/shape.h"
 

@@ -1,6 +1,7 @@
 #include "placement.h"
 
 #include "../base/hash.h"
+#include "../base/same.h"
 
 _Static_assert(EF_LIMIT_PARTITIONS % 64 == 0, "a set is made of whole words");
 
@@ -82,15 +83,6 @@ int32_t ef__partition_set_next(const ef__partition_set *set, int32_t from)
     return -1;
 }
 
-/* Byte order, the shorter one first: independent of the locale. */
-static bool id_before(ef_str a, ef_str b)
-{
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len > 0 ? memcmp(a.ptr, b.ptr, len) : 0;
-
-    return order != 0 ? order < 0 : a.len < b.len;
-}
-
 ef__partition_set ef__placement_share(size_t index, size_t live, int32_t partitions)
 {
     ef__partition_set share = {{0}};
@@ -107,9 +99,10 @@ ef__partition_set ef__placement_targets(const ef_str *workers, size_t worker_cou
 
     /* The index of `self` in the sorted list is the number of smaller ids: no list is needed. */
     for (size_t i = 0; i < worker_count; i++) {
-        if (id_before(workers[i], self))
-            index++;
-        else if (ef_str_equal(workers[i], self))
+        int order = ef__str_compare(workers[i], self);
+
+        index += order < 0;
+        if (order == 0)
             live = worker_count;
     }
     return ef__placement_share(index, live, partitions);

@@ -115,9 +115,8 @@ void ef__count_minute(ef_engine *engine, const ef_tick *tick)
 
     if (!done.applied && !done.published && !done.failed && !done.dead)
         return;
-    pthread_mutex_lock(&engine->lock);
+    EF__LOCK(&engine->lock);
     add_to_minute(&engine->minutes, &done);
-    pthread_mutex_unlock(&engine->lock);
 }
 
 size_t ef__minutes_drain(ef_engine *engine, bool all, ef_throughput *out)
@@ -150,11 +149,10 @@ size_t ef__minutes_drain(ef_engine *engine, bool all, ef_throughput *out)
 
 void ef__minutes_restore(ef_engine *engine, const ef_throughput *minutes, size_t count)
 {
-    pthread_mutex_lock(&engine->lock);
+    EF__LOCK(&engine->lock);
     for (size_t i = 0; i < count; i++)
         add_to_minute(&engine->minutes, &minutes[i]);
     engine->minutes.written_us = 0;
-    pthread_mutex_unlock(&engine->lock);
 }
 
 void ef__count_transfer(ef_engine *engine, ef__lease_transfer what)
@@ -168,16 +166,15 @@ void ef__count_transfer(ef_engine *engine, ef__lease_transfer what)
 static bool is_first_report(ef_engine *engine, uint64_t hash)
 {
     ef__large_views *large = &engine->large_views;
-    bool is_new = true;
+    EF__LOCK(&engine->lock);
 
-    pthread_mutex_lock(&engine->lock);
-    for (size_t i = 0; is_new && i < large->count; i++)
-        is_new = large->seen[i] != hash;
-    is_new = is_new && large->count < EF__LARGE_VIEWS_MAX;
-    if (is_new)
-        large->seen[large->count++] = hash;
-    pthread_mutex_unlock(&engine->lock);
-    return is_new;
+    for (size_t i = 0; i < large->count; i++)
+        if (large->seen[i] == hash)
+            return false;
+    if (large->count == EF__LARGE_VIEWS_MAX)
+        return false;
+    large->seen[large->count++] = hash;
+    return true;
 }
 
 static void report_large(ef_engine *engine, const ef__generation *generation, const ef__view *view)

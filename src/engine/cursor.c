@@ -259,12 +259,17 @@ static ef_status step_tenants(ef_engine *engine, const ef__live_set *before, ef_
     return st;
 }
 
-static ef_status step_all(ef_engine *engine, ef_tick *tick, ef_error *err)
+ef_status ef__cursor_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                                 ef_error *err)
 {
     ef__live_set set;
     bool reads_log = false;
-    ef_status st = ef__live_set_read(engine, &(ef__live_choice){0}, &set, err), second;
+    ef_status st, second;
+    EF__LOCK(&engine->cursor.lock);
 
+    if (options)
+        ef__engine_lease_times(engine, options);
+    st = ef__live_set_read(engine, &(ef__live_choice){0}, &set, err);
     if (st != EF_OK)
         return st;
     for (size_t i = 0; i < set.count; i++)
@@ -285,19 +290,4 @@ static ef_status step_all(ef_engine *engine, ef_tick *tick, ef_error *err)
     ef__scopes_prune(engine, false);
     ef__live_set_release(&set);
     return st == EF_OK ? second : st;
-}
-
-/* --- the driver ------------------------------------------------------------------------------- */
-
-ef_status ef__cursor_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                                 ef_error *err)
-{
-    ef_status st;
-
-    pthread_mutex_lock(&engine->cursor.lock);
-    if (options)
-        ef__engine_lease_times(engine, options);
-    st = step_all(engine, tick, err);
-    pthread_mutex_unlock(&engine->cursor.lock);
-    return st;
 }

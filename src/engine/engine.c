@@ -383,14 +383,10 @@ bool ef__engine_by_log(const ef_engine *engine, const ef__program *program)
 ef_status ef__engine_program(ef_engine *engine, const ef__generation *generation,
                              const ef__program **out, ef_error *err)
 {
-    ef_status st = EF_OK;
+    EF__LOCK(&engine->lock);
 
-    pthread_mutex_lock(&engine->lock);
     *out = find_compiled(engine, generation);
-    if (!*out)
-        st = compile_program(engine, generation, out, err);
-    pthread_mutex_unlock(&engine->lock);
-    return st;
+    return *out ? EF_OK : compile_program(engine, generation, out, err);
 }
 
 static bool is_chosen(const ef__live_choice *choice, const ef__generation *generation)

@@ -15,6 +15,7 @@
 #include "drivers.h"
 
 #include "../base/buf.h"
+#include "../base/deadline.h"
 #include "../base/limits.h"
 #include "../core/retry.h"
 #include "../fold/fold.h"

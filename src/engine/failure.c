@@ -14,24 +14,25 @@
 #define LOOK_AGAIN_US INT64_C(60000000)
 #define DEAD_AT_ONCE 1000
 
-static bool copy_failure(ef__arena *arena, const ef__generation *generation,
-                         const ef__failure *from, ef_failure *to)
+static ef_status copy_failure(ef__arena *arena, const ef__generation *generation,
+                              const ef__failure *from, ef_failure *to, ef_error *err)
 {
     *to = (ef_failure){.version = generation->version,
                        .generation = generation->number,
-                       .tenant = ef__arena_copy(arena, from->tenant),
-                       .stream = ef__arena_copy(arena, from->stream),
+                       .tenant = from->tenant,
+                       .stream = from->stream,
                        .seq = from->seq,
                        .position = from->position,
-                       .event_id = ef__arena_copy(arena, from->event_id),
-                       .code = ef__arena_copy(arena, from->code),
-                       .message = ef__arena_copy(arena, from->message),
+                       .event_id = from->event_id,
+                       .code = from->code,
+                       .message = from->message,
                        .line = from->line,
                        .attempts = from->attempts,
                        .open = from->open,
                        .recorded_us = from->recorded_us,
                        .resolved_us = from->open ? 0 : from->resolved_us};
-    return to->tenant.ptr && to->stream.ptr && to->event_id.ptr && to->code.ptr && to->message.ptr;
+    return ef__arena_own(arena, err, &to->tenant, &to->stream, &to->event_id, &to->code,
+                         &to->message, NULL);
 }
 
 /* Appends the failures of one generation. */
@@ -44,10 +45,8 @@ static ef_status add_failures(ef_engine *engine, const ef__generation *generatio
                                                   limit - out->count, &found, err);
 
     for (size_t i = 0; st == EF_OK && i < found.count; i++) {
-        if (!copy_failure(&out->room->arena, generation, &found.items[i], &items[out->count]))
-            st = ef__no_memory(err);
-        else
-            out->count++;
+        st = copy_failure(&out->room->arena, generation, &found.items[i], &items[out->count], err);
+        out->count += st == EF_OK;
     }
     ef_memory_release(&found.room);
     return st;

@@ -153,10 +153,9 @@ static ef_status retry_due(ef_engine *engine, ef_error *err)
 /* The next tick of a worker in this engine checks for gaps. */
 static void request_gap_check(ef_engine *engine)
 {
-    pthread_mutex_lock(&engine->queue.lock);
+    EF__LOCK(&engine->queue.lock);
     engine->queue.gaps.is_done = false;
     engine->queue.gaps.pass = (ef__gap_pass){0};
-    pthread_mutex_unlock(&engine->queue.lock);
 }
 
 /* The events are committed to the journal. A failure here is logged and left to a worker: to the

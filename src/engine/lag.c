@@ -490,34 +490,34 @@ static void add_publisher(ef_engine *engine, ef_str name, const ef_outbox_summar
         out->queued += summary->pending + summary->processing;
 }
 
-static ef_status add_lane(ef_engine *engine, const ef__generation_list *list, ef_str name,
-                          ef_lane_kind kind, ef_backlog *out, ef_error *err)
+static ef_status add_lane(ef_engine *engine, const ef__generation_list *list, const ef_lane *lane,
+                          ef_backlog *out, ef_error *err)
 {
     ef_outbox_summary summary = {0};
     ef_status st = ef_outbox_summarise(
-        engine->journal, &(ef_outbox_query){.lane = name, .any_tenant = true}, &summary, err);
+        engine->journal, &(ef_outbox_query){.lane = lane->name, .any_tenant = true}, &summary, err);
 
-    if (st == EF_OK && kind == EF_LANE_KIND_APPLY)
+    if (st == EF_OK && lane->kind == EF_LANE_KIND_APPLY)
         out->queued += summary.pending + summary.processing;
-    else if (st == EF_OK && kind == EF_LANE_KIND_PROJECTION)
-        add_retry_rows(&summary, has_paused(list, name), ef__engine_now(engine), out);
+    else if (st == EF_OK && lane->kind == EF_LANE_KIND_PROJECTION)
+        add_retry_rows(&summary, has_paused(list, lane->name), ef__engine_now(engine), out);
     else if (st == EF_OK)
-        add_publisher(engine, name, &summary, out);
+        add_publisher(engine, lane->name, &summary, out);
     EF_RELEASE(&summary.oldest);
     return st;
 }
 
-/* Publishers of a copied journal are treated as paused. */
-static ef_status is_paused(ef_engine *engine, ef_str publisher, bool *out, ef_error *err)
+/* A publisher that is paused does not count. */
+static ef_status add_publisher_lane(ef_engine *engine, const ef_lane *lane, ef_backlog *out,
+                                    ef_error *err)
 {
-    ef_publisher_list list = {0};
-    int64_t copied_us = 0;
-    ef_status st = ef_journal_copied(engine->journal, &copied_us, err);
+    ef__arena arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES);
+    ef_publisher publisher;
+    ef_status st = ef__publisher_read(lane, &arena, &publisher, err);
 
-    if (st == EF_OK)
-        st = ef_publisher_get(engine->journal, publisher, &list, err);
-    *out = st == EF_OK && (copied_us > 0 || list.items[0].paused);
-    EF_RELEASE(&list);
+    if (st == EF_OK && !publisher.paused)
+        st = add_lane(engine, NULL, lane, out, err);
+    ef__arena_release(&arena);
     return st;
 }
 
@@ -525,18 +525,16 @@ static ef_status add_lanes(ef_engine *engine, const ef__generation_list *list, e
                            ef_error *err)
 {
     ef_lane_list lanes = {0};
-    ef_status st = ef_lane_ls(engine->journal, &lanes, err);
+    int64_t copied_us = 0; /* publishers of a copied journal are treated as paused */
+    ef_status st = ef_journal_copied(engine->journal, &copied_us, err);
 
-    for (size_t i = 0; st == EF_OK && i < lanes.count; i++) {
-        const ef_lane *lane = &lanes.items[i];
-        bool paused = false;
-        if (lane->kind == EF_LANE_KIND_PUBLISHER && !ef__lane_is_publisher(lane))
-            continue;
-        if (lane->kind == EF_LANE_KIND_PUBLISHER)
-            st = is_paused(engine, lane->name, &paused, err);
-        if (st == EF_OK && !paused)
-            st = add_lane(engine, list, lane->name, lane->kind, out, err);
-    }
+    if (st == EF_OK)
+        st = ef_lane_ls(engine->journal, &lanes, err);
+    for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
+        if (lanes.items[i].kind != EF_LANE_KIND_PUBLISHER)
+            st = add_lane(engine, list, &lanes.items[i], out, err);
+        else if (copied_us == 0 && ef__lane_is_publisher(&lanes.items[i]))
+            st = add_publisher_lane(engine, &lanes.items[i], out, err);
     EF_RELEASE(&lanes);
     return st;
 }

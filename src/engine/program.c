@@ -155,14 +155,10 @@ static ef__c_function *find_function(const ef_engine *engine, ef_str name, int32
 
 bool ef__c_function_missing(ef_engine *engine, const ef__generation *generation)
 {
-    bool missing;
-
     if (!ef__generation_in_c(generation))
         return false;
-    pthread_mutex_lock(&engine->lock);
-    missing = !find_function(engine, generation->name, generation->version);
-    pthread_mutex_unlock(&engine->lock);
-    return missing;
+    EF__LOCK(&engine->lock);
+    return !find_function(engine, generation->name, generation->version);
 }
 
 void ef__c_functions_release(ef__c_function *function)
@@ -235,11 +231,12 @@ static ef_status check_projection(const ef_c_projection *projection, ef_error *e
     return EF_OK;
 }
 
-/* The caller holds the engine's lock. */
 static ef_status add_function(ef_engine *engine, const ef_c_projection *projection, ef_error *err)
 {
-    ef__c_function *function = find_function(engine, projection->name, projection->version);
+    ef__c_function *function;
+    EF__LOCK(&engine->lock);
 
+    function = find_function(engine, projection->name, projection->version);
     if (function && function->projection.fn == projection->fn &&
         function->projection.context == projection->context)
         return EF_OK;
@@ -277,11 +274,8 @@ ef_status ef_engine_register(ef_engine *engine, const ef_c_projection *projectio
         st = compile_head(ef__buf_str(&head), &program, err);
     if (st == EF_OK && !engine->options.read_only)
         st = ef__deploy_program(engine, program, ef__buf_str(&head), err);
-    if (st == EF_OK) {
-        pthread_mutex_lock(&engine->lock);
+    if (st == EF_OK)
         st = add_function(engine, projection, err);
-        pthread_mutex_unlock(&engine->lock);
-    }
     ef__program_close(program);
     ef__buf_release(&head);
     return st;

@@ -34,16 +34,14 @@ static const char *own_state_of(const ef_engine *engine, const ef__generation *g
     return ef__tenant_has_failed(engine, cursor) ? "failed" : "retrying";
 }
 
-static bool name_scope(ef_scope *scope, ef_str projection, ef__arena *arena)
+static ef_status name_scope(ef_scope *scope, ef_str projection, ef__arena *arena, ef_error *err)
 {
     char name[EF__SCOPE_MAX];
 
     ef__scope_format(scope->any_tenant ? EF_STR("*") : scope->tenant, projection, name);
-    scope->name = ef__arena_copy(arena, ef_str_from(name));
-    scope->tenant = ef__arena_copy(arena, scope->tenant);
-    scope->error_code = ef__arena_copy(arena, scope->error_code);
-    scope->error = ef__arena_copy(arena, scope->error);
-    return scope->name.ptr && scope->tenant.ptr && scope->error_code.ptr && scope->error.ptr;
+    scope->name = ef_str_from(name);
+    return ef__arena_own(arena, err, &scope->name, &scope->tenant, &scope->error_code,
+                         &scope->error, NULL);
 }
 
 /* The scope of the generation's cursor. */
@@ -98,8 +96,7 @@ static ef_status describe_scopes(ef_engine *engine, const ef__generation *genera
         scopes[i] = i ? own_scope_of(engine, generation, &list.items[i - 1], failures)
                       : scope_of(generation, head);
         scopes[i].any_tenant = i == 0;
-        if (!name_scope(&scopes[i], generation->name, arena))
-            st = ef__no_memory(err);
+        st = name_scope(&scopes[i], generation->name, arena, err);
     }
     if (st == EF_OK) {
         out->scopes = scopes;
@@ -368,7 +365,7 @@ ef_status ef_projection_scope(ef_engine *engine, ef_str name, ef_str tenant, ef_
     }
     if (st == EF_OK) {
         scope->tenant = tenant;
-        st = name_scope(scope, generation->name, &out->room->arena) ? EF_OK : ef__no_memory(err);
+        st = name_scope(scope, generation->name, &out->room->arena, err);
     }
     out->items = scope;
     out->count = st == EF_OK;

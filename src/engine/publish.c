@@ -25,9 +25,8 @@
 
 static void set_state(ef__publisher_task *publisher, ef_publisher_state state)
 {
-    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
+    EF__LOCK(&publisher->engine->publishers.health_lock);
     publisher->health.state = state;
-    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
 }
 
 void ef__sink_failed(ef__publisher_task *publisher, const ef_error *why)
@@ -49,9 +48,8 @@ void ef__sink_failed(ef__publisher_task *publisher, const ef_error *why)
 
 void ef__sink_recovered(ef__publisher_task *publisher)
 {
-    pthread_mutex_lock(&publisher->engine->publishers.health_lock);
+    EF__LOCK(&publisher->engine->publishers.health_lock);
     publisher->health.failures_in_a_row = 0;
-    pthread_mutex_unlock(&publisher->engine->publishers.health_lock);
 }
 
 /* Within a confined directory no link is followed; elsewhere a file may be a link, like mounted
@@ -248,7 +246,6 @@ static bool is_sending(const ef__publisher_task *publisher)
 /* Changed settings close the sink and end its back-off. */
 static ef_status set_definition(ef__publisher_task *publisher, const ef_lane *lane, ef_error *err)
 {
-    ef_lane own = *lane;
     ef_status st;
 
     if (publisher->settings.ptr && ef_str_equal(publisher->settings, lane->settings) &&
@@ -256,13 +253,8 @@ static ef_status set_definition(ef__publisher_task *publisher, const ef_lane *la
         return EF_OK;
     close_sink(publisher);
     ef__arena_reset(&publisher->arena);
-    own.settings = publisher->settings = ef__arena_copy(&publisher->arena, lane->settings);
-    own.types = ef__arena_copy(&publisher->arena, lane->types);
-    own.name = ef_str_from(publisher->name);
-    if (!own.settings.ptr || !own.types.ptr)
-        st = ef__publish_no_memory(err);
-    else
-        st = ef__publisher_read(&own, &publisher->arena, &publisher->definition, err);
+    publisher->settings = ef__arena_copy(&publisher->arena, lane->settings);
+    st = ef__publisher_read(lane, &publisher->arena, &publisher->definition, err);
     if (st != EF_OK)
         publisher->settings = (ef_str){0};
     publisher->next_try_us = publisher->next_purge_us = 0;
@@ -289,14 +281,11 @@ static ef_status check_copy(ef__publisher_task *publisher, ef_error *err)
 static ef_status prepare_sink(ef__publisher_task *publisher, ef_error *err)
 {
     ef_lane_list lanes = {0};
-    const ef_lane *found = NULL;
+    const ef_lane *found;
     ef_error why = EF_ERROR_INIT;
     ef_status st = ef_lane_ls(publisher->engine->journal, &lanes, err);
 
-    for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
-        if (ef_str_equal(lanes.items[i].name, ef_str_from(publisher->name)) &&
-            ef__lane_is_publisher(&lanes.items[i]))
-            found = &lanes.items[i];
+    found = ef__publisher_lane(&lanes, ef_str_from(publisher->name));
     if (st == EF_OK && found)
         st = set_definition(publisher, found, err);
     if (st == EF_OK && found && found->progress.len < sizeof publisher->stored_progress)
@@ -450,8 +439,8 @@ ef_status ef__publish_step(ef__publisher_task *publisher, const ef_work_options 
 {
     ef_tick own = {0};
     ef_status st;
+    EF__LOCK(&publisher->stepping);
 
-    pthread_mutex_lock(&publisher->stepping);
     publisher->step_us = ef__publish_mono_us(publisher);
     st = prepare_sink(publisher, err);
     if (st == EF_OK && (publisher->is_removed || !is_sending(publisher))) {
@@ -471,6 +460,5 @@ ef_status ef__publish_step(ef__publisher_task *publisher, const ef_work_options 
     tick->more = tick->more || own.more;
     ef__tick_wake_at(tick, own.due_us);
     publisher->step_us = 0;
-    pthread_mutex_unlock(&publisher->stepping);
     return st;
 }

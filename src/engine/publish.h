@@ -75,7 +75,9 @@ static inline ef_status ef__publish_no_memory(ef_error *err)
 /* --- definitions (publisher.c) ---------------------------------------------------------------- */
 
 bool ef__lane_is_publisher(const ef_lane *lane);
-/* `out` borrows from the lane and the arena. */
+/* The lane of the publisher of that name; NULL: none. */
+const ef_lane *ef__publisher_lane(const ef_lane_list *lanes, ef_str name);
+/* The texts of `out` are in the arena. */
 ef_status ef__publisher_read(const ef_lane *lane, ef__arena *arena, ef_publisher *out,
                              ef_error *err);
 ef__bus_options ef__publisher_bus_options(const ef_publisher *publisher);

@@ -207,20 +207,11 @@ ef_status ef_publisher_set(ef_journal *journal, const ef_publisher *publisher, e
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static ef_str get_str(const ef__json *object, const char *key)
-{
-    const ef__json *value = ef__json_get(object, key);
-
-    return value && value->kind == EF__JSON_STRING ? value->text : EF_STR("");
-}
-
 static int64_t get_int(const ef__json *object, const char *key)
 {
-    const ef__json *value = ef__json_get(object, key);
     int64_t number = 0;
 
-    if (value && value->kind == EF__JSON_NUMBER)
-        (void)ef__json_int64(value, &number);
+    (void)ef__json_int64(ef__json_get(object, key), &number);
     return number;
 }
 
@@ -234,15 +225,18 @@ static bool get_bool(const ef__json *object, const char *key)
 ef_status ef__publisher_read(const ef_lane *lane, ef__arena *arena, ef_publisher *out,
                              ef_error *err)
 {
+    ef_str name = lane->name, types = lane->types, text = lane->settings;
     ef__json *s = NULL;
-    ef_status st = ef__json_parse(lane->settings, EF_LIMIT_DETAIL_BYTES, arena, &s, err);
+    ef_status st = ef__arena_own(arena, err, &name, &types, &text, NULL);
 
+    if (st == EF_OK)
+        st = ef__json_parse(text, EF_LIMIT_DETAIL_BYTES, arena, &s, err);
     if (st != EF_OK)
         return st;
-    *out = (ef_publisher){.name = lane->name,
-                          .url = get_str(s, "url"),
-                          .types = lane->types,
-                          .partition_by = get_str(s, "partition_by"),
+    *out = (ef_publisher){.name = name,
+                          .url = ef__json_text(s, "url"),
+                          .types = types,
+                          .partition_by = ef__json_text(s, "partition_by"),
                           .retry_ms = get_int(s, "retry_ms"),
                           .attempts_max = get_int(s, "attempts_max"),
                           .retain_ms = lane->retain_us ? lane->retain_us / 1000 : EF_RETAIN_NONE,
@@ -250,11 +244,11 @@ ef_status ef__publisher_read(const ef_lane *lane, ef__arena *arena, ef_publisher
                           .file_bytes = get_int(s, "file_bytes"),
                           .file_count = (int32_t)get_int(s, "file_count"),
                           .in_flight = (int32_t)get_int(s, "in_flight"),
-                          .secret = get_str(s, "secret"),
+                          .secret = ef__json_text(s, "secret"),
                           .allow_private = get_bool(s, "allow_private"),
                           .paused = get_bool(s, "paused"),
-                          .directory = get_str(s, "directory"),
-                          .secret_directory = get_str(s, "secret_directory")};
+                          .directory = ef__json_text(s, "directory"),
+                          .secret_directory = ef__json_text(s, "secret_directory")};
     return EF_OK;
 }
 
@@ -263,17 +257,12 @@ bool ef__lane_is_publisher(const ef_lane *lane)
     return lane->kind == EF_LANE_KIND_PUBLISHER && lane->enabled && lane->settings.len > 0;
 }
 
-/* Copies a publisher into an arena. */
-static ef_status add_copy(ef__arena *arena, const ef_lane *lane, ef_publisher *out, ef_error *err)
+const ef_lane *ef__publisher_lane(const ef_lane_list *lanes, ef_str name)
 {
-    ef_lane own = *lane;
-
-    own.name = ef__arena_copy(arena, lane->name);
-    own.types = ef__arena_copy(arena, lane->types);
-    own.settings = ef__arena_copy(arena, lane->settings);
-    if (!own.name.ptr || !own.types.ptr || !own.settings.ptr)
-        return ef__no_memory(err);
-    return ef__publisher_read(&own, arena, out, err);
+    for (size_t i = 0; i < lanes->count; i++)
+        if (ef__lane_is_publisher(&lanes->items[i]) && ef_str_equal(name, lanes->items[i].name))
+            return &lanes->items[i];
+    return NULL;
 }
 
 /* All publishers, or the one of that name. */
@@ -293,7 +282,7 @@ static ef_status list_publishers(ef_journal *journal, const ef_str *only, ef_pub
         if (!ef__lane_is_publisher(&lanes.items[i]) ||
             (only && !ef_str_equal(*only, lanes.items[i].name)))
             continue;
-        st = add_copy(&out->room->arena, &lanes.items[i], &items[out->count++], err);
+        st = ef__publisher_read(&lanes.items[i], &out->room->arena, &items[out->count++], err);
     }
     out->items = items;
     if (st != EF_OK)
@@ -330,13 +319,11 @@ static ef_status pause_once(ef_journal *journal, ef_str name, bool paused, ef_er
 {
     ef__arena arena = EF__ARENA_INIT(SETTINGS_ARENA);
     ef_lane_list lanes = {0};
-    const ef_lane *found = NULL;
+    const ef_lane *found;
     ef_publisher publisher;
     ef_status st = ef_lane_ls(journal, &lanes, err);
 
-    for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
-        if (ef__lane_is_publisher(&lanes.items[i]) && ef_str_equal(name, lanes.items[i].name))
-            found = &lanes.items[i];
+    found = ef__publisher_lane(&lanes, name);
     if (st == EF_OK && !found)
         st = not_found(name, err);
     if (st == EF_OK)

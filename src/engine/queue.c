@@ -414,12 +414,8 @@ static ef_status step_queue(ef_engine *engine, const ef_work_options *options, e
 ef_status ef__queue_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                                 ef_error *err)
 {
-    ef_status st;
-
-    pthread_mutex_lock(&engine->queue.lock);
-    st = step_queue(engine, options, tick, err);
-    pthread_mutex_unlock(&engine->queue.lock);
-    return st;
+    EF__LOCK(&engine->queue.lock);
+    return step_queue(engine, options, tick, err);
 }
 
 /* --- idle ------------------------------------------------------------------------------------- */
@@ -462,14 +458,16 @@ static bool is_idle(ef_engine *engine)
     return driver->idle.is_idle;
 }
 
-static ef_status watch_queue(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                             ef_error *err)
+ef_status ef__queue_driver_watch(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
+                                 ef_error *err)
 {
     ef__queue_driver *driver = &engine->queue;
     bool waits = false;
     ef_head head;
-    ef_status st = ef_journal_head(engine->journal, &head, err);
+    ef_status st;
+    EF__LOCK(&driver->lock);
 
+    st = ef_journal_head(engine->journal, &head, err);
     if (st == EF_OK && is_idle(engine)) {
         st = ef__outbox_has_work(engine->journal, &waits, err);
         if (st == EF_OK && !waits && head.position == driver->idle.head)
@@ -489,15 +487,4 @@ static ef_status watch_queue(ef_engine *engine, const ef_work_options *options, 
     st = ef__outbox_has_work(engine->journal, &waits, err);
     driver->idle.since_us = ef__engine_mono_us(engine);
     return st == EF_OK && !waits ? keep_idle(driver, tick, err) : st;
-}
-
-ef_status ef__queue_driver_watch(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
-                                 ef_error *err)
-{
-    ef_status st;
-
-    pthread_mutex_lock(&engine->queue.lock);
-    st = watch_queue(engine, options, tick, err);
-    pthread_mutex_unlock(&engine->queue.lock);
-    return st;
 }

@@ -187,11 +187,9 @@ static ef_status add_events(ef__waiting_read *read, const ef_batch *batch, int64
     for (size_t i = 0; i < batch->count && batch->events[i].position <= last; i++) {
         const ef_event *event = &batch->events[i];
         ef__wanted_stream *to = &read->streams[read->count];
-        *to = (ef__wanted_stream){ef__arena_copy(&read->arena, event->tenant),
-                                  ef__arena_copy(&read->arena, event->stream), event->seq,
-                                  event->position};
-        if (!to->tenant.ptr || !to->name.ptr)
-            return ef__no_memory(err);
+        *to = (ef__wanted_stream){event->tenant, event->stream, event->seq, event->position};
+        if (ef__arena_own(&read->arena, err, &to->tenant, &to->name, NULL) != EF_OK)
+            return EF_NO_MEMORY;
         read->count++;
     }
     return EF_OK;
@@ -239,12 +237,11 @@ static ef_status require_stream(const ef_token *token, const ef_str *tenant, ef_
                        token->tenant, EF_STR_ARG(*tenant));
     if (!to)
         return ef__no_memory(err);
-    *to = (ef__wanted_stream){ef__arena_copy(&read->arena, ef_str_from(token->tenant)),
-                              ef__arena_copy(&read->arena, ef_str_from(token->stream)), token->seq,
+    *to = (ef__wanted_stream){ef_str_from(token->tenant), ef_str_from(token->stream), token->seq,
                               token->position};
     read->streams = to;
     read->count = 1;
-    return to->tenant.ptr && to->name.ptr ? EF_OK : ef__no_memory(err);
+    return ef__arena_own(&read->arena, err, &to->tenant, &to->name, NULL);
 }
 
 ef_status ef__read_requirement_set(ef_engine *engine, const ef_freshness *freshness,

@@ -409,9 +409,9 @@ ef_status ef_view_wait_open(ef_engine *engine, ef_str projection, const ef_str *
     wait->any_tenant = !tenant;
     wait->all_views = all_views;
     wait->read.arena = (ef__arena)EF__ARENA_INIT(16u << 20);
-    wait->projection = ef__arena_copy(&wait->read.arena, projection);
-    wait->tenant = ef__arena_copy(&wait->read.arena, tenant ? *tenant : EF_STR(""));
-    st = wait->projection.ptr && wait->tenant.ptr ? EF_OK : ef__no_memory(err);
+    wait->projection = projection;
+    wait->tenant = tenant ? *tenant : EF_STR("");
+    st = ef__arena_own(&wait->read.arena, err, &wait->projection, &wait->tenant, NULL);
     if (st == EF_OK)
         st = ef__read_requirement_set(engine, freshness, tenant, &wait->read, err);
     if (st != EF_OK) {
