@@ -9,6 +9,24 @@
 
 #include <everfold/event.h>
 
+/*
+ * A local value that is released at the end of its block, also by a `return` in it:
+ *     EF__AUTO(ef_lane_list) lanes = {0};
+ * A type that has a release function of its own is listed once, next to that function.
+ */
+#define EF__AUTO(type) __attribute__((cleanup(ef__auto_##type))) type
+#define EF__AUTO_TYPE(type, release)                                                               \
+    static inline void ef__auto_##type(type *value)                                                \
+    {                                                                                              \
+        release(value);                                                                            \
+    }
+/* The same for a list or batch, whose memory is its `room`. */
+#define EF__AUTO_LIST(type)                                                                        \
+    static inline void ef__auto_##type(type *list)                                                 \
+    {                                                                                              \
+        ef_memory_release(&list->room);                                                            \
+    }
+
 typedef struct ef__arena_block ef__arena_block;
 
 typedef struct ef__arena {
@@ -42,6 +60,7 @@ void ef__arena_reset(ef__arena *arena);
  * memory from the system again is slow. Spare blocks that were not used are freed. */
 void ef__arena_recycle(ef__arena *arena);
 void ef__arena_release(ef__arena *arena);
+EF__AUTO_TYPE(ef__arena, ef__arena_release)
 
 /* The memory of a list or batch that is returned to a caller: public lists (ef_batch, ef_row_list
  * …) end with `struct ef__batch_memory *room`, which their release frees. */
@@ -51,9 +70,10 @@ typedef struct ef__batch_memory {
 
 /* Creates the memory, or empties it. EF_NO_MEMORY. */
 ef_status ef__memory_prepare(struct ef__batch_memory **room, ef_error *err);
-/* The same for a list with `items`, `count` and `room`, which becomes empty. */
+/* The same for a list or result, whose other members become 0. */
 #define ef__list_prepare(list, err)                                                                \
-    ((list)->items = NULL, (list)->count = 0, ef__memory_prepare(&(list)->room, (err)))
+    (*(list) = (__typeof__(*(list))){.room = (list)->room},                                        \
+     ef__memory_prepare(&(list)->room, (err)))
 /* EF_NO_MEMORY: the system has no memory, or the arena has reached its maximum. */
 ef_status ef__no_memory(ef_error *err);
 

@@ -8,6 +8,8 @@
 #ifndef EF_BASE_BUF_H
 #define EF_BASE_BUF_H
 
+#include "arena.h"
+
 #include <everfold/str.h>
 
 #include <stdint.h>
@@ -48,5 +50,6 @@ static inline ef_str ef__buf_str(const ef__buf *buf)
 }
 void ef__buf_reset(ef__buf *buf); /* keeps the memory, clears a failure */
 void ef__buf_release(ef__buf *buf);
+EF__AUTO_TYPE(ef__buf, ef__buf_release)
 
 #endif

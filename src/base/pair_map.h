@@ -33,5 +33,6 @@ void *ef__pair_map_at(ef__pair_map *map, ef_str tenant, ef_str name, bool *out_n
 size_t ef__pair_map_bytes(const ef__pair_map *map);
 void ef__pair_map_reset(ef__pair_map *map);
 void ef__pair_map_release(ef__pair_map *map);
+EF__AUTO_TYPE(ef__pair_map, ef__pair_map_release)
 
 #endif

@@ -89,6 +89,7 @@ ef_status ef__apply_set_events(ef__apply *apply, const ef_event *events, size_t 
 ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena *arena,
                          ef__view_change *change, ef_error *err);
 void ef__apply_release(ef__apply *apply);
+EF__AUTO_TYPE(ef__apply, ef__apply_release)
 /* Is `name` in the list, which is sorted by name? */
 bool ef__types_has(const ef_type_list *types, ef_str name);
 

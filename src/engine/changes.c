@@ -243,8 +243,7 @@ ef_status ef_view_changes(ef_engine *e, const ef_view_changes_query *query, ef_v
 
     if (!e || !query || !place || !out)
         return ef_fail(err, EF_BAD_INPUT, "engine, query, place or out is NULL");
-    *out = (ef_view_change_list){.room = out->room};
-    st = ef__memory_prepare(&out->room, err);
+    st = ef__list_prepare(out, err);
     /* The position is read before the views, so that they have at least its events. */
     if (st == EF_OK)
         st = ef__read_target_acquire(e, query->projection, &query->tenant, false, &route, err);

@@ -187,12 +187,10 @@ typedef struct ef__publisher_driver {
 /* `abandon`: like a crash, without releasing leases. */
 void ef__publisher_driver_close(ef_engine *engine, bool abandon);
 
-/* A step of every publisher, one after the other, in the caller's thread. */
+/* A step of every publisher, one after the other, in the caller's thread. In an engine with a
+ * supervisor: gives each publisher a thread, and adds their work to `tick`. */
 ef_status ef__publisher_driver_step(ef_engine *engine, const ef_work_options *options,
                                     ef_tick *tick, ef_error *err);
-/* For a supervisor: gives each publisher a thread, and adds their work to `tick`. */
-ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_options *options,
-                                         ef_tick *tick, ef_error *err);
 /* Stops the threads; a batch in flight is finished or abandoned. */
 void ef__publisher_driver_stop(ef_engine *engine);
 

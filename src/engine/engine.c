@@ -474,8 +474,8 @@ static const char *nearest_name(const ef__generation_list *list, ef_str name, ef
 
 ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err)
 {
-    ef__generation_list list = {0};
-    ef__arena arena = EF__ARENA_INIT(1 << 20);
+    EF__AUTO(ef__generation_list) list = {0};
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(1 << 20);
     const char *near = NULL;
 
     if (ef__engine_generations(engine, (ef_str){0}, &list, NULL) == EF_OK)
@@ -485,8 +485,6 @@ ef_status ef__projection_unknown(ef_engine *engine, ef_str name, ef_error *err)
                       EF_STR_ARG(name), near);
     else
         (void)ef_fail(err, EF_NOT_FOUND, "not found: projection \"%.*s\"", EF_STR_ARG(name));
-    ef_memory_release(&list.room);
-    ef__arena_release(&arena);
     return EF_NOT_FOUND;
 }
 

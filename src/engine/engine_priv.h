@@ -30,6 +30,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+EF__AUTO_LIST(ef_batch)
+EF__AUTO_LIST(ef_lane_list)
+EF__AUTO_LIST(ef_publisher_list)
+EF__AUTO_LIST(ef_row_list)
+EF__AUTO_LIST(ef_run_list)
+EF__AUTO_LIST(ef_stream_list)
+EF__AUTO_LIST(ef_worker_list)
+EF__AUTO_LIST(ef__failure_list)
+EF__AUTO_LIST(ef__generation_list)
+EF__AUTO_LIST(ef__retry_stream_list)
+EF__AUTO_LIST(ef__tenant_cursor_list)
+
 #define EF__ENGINE_LEASE_MS 10000
 #define EF__ENGINE_BATCH 1000           /* events of a batch, by default */
 #define EF__ENGINE_CATCH_UP_BATCH 10000 /* catching up: large commits, hot views stay in memory */
@@ -202,6 +214,7 @@ typedef struct ef__live_choice {
 ef_status ef__live_set_read(ef_engine *engine, const ef__live_choice *choice, ef__live_set *out,
                             ef_error *err);
 void ef__live_set_release(ef__live_set *set);
+EF__AUTO_TYPE(ef__live_set, ef__live_set_release)
 
 /* Compiles a program; with `out_report`, writes what ef_program_check does. (program.c) */
 ef_status ef__program_compile_reported(ef_str file, ef_str text, ef__program **out,

@@ -40,7 +40,7 @@ static ef_status add_failures(ef_engine *engine, const ef__generation *generatio
                               const ef_str *tenant, bool resolved, size_t limit, ef_failure *items,
                               ef_failure_list *out, ef_error *err)
 {
-    ef__failure_list found = {0};
+    EF__AUTO(ef__failure_list) found = {0};
     ef_status st = engine->views->ops->failure_ls(engine->views, generation->id, tenant, !resolved,
                                                   limit - out->count, &found, err);
 
@@ -48,7 +48,6 @@ static ef_status add_failures(ef_engine *engine, const ef__generation *generatio
         st = copy_failure(&out->room->arena, generation, &found.items[i], &items[out->count], err);
         out->count += st == EF_OK;
     }
-    ef_memory_release(&found.room);
     return st;
 }
 
@@ -56,7 +55,7 @@ ef_status ef_projection_failures_of(ef_engine *engine, ef_str name, const ef_str
                                     bool resolved, size_t limit, ef_failure_list *out,
                                     ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     const ef__generation *active;
     ef_failure *items;
     ef_status st;
@@ -78,7 +77,6 @@ ef_status ef_projection_failures_of(ef_engine *engine, ef_str name, const ef_str
     for (size_t i = 0; st == EF_OK && i < list.count && out->count < limit; i++)
         if (list.items[i].state != EF__GENERATION_RETIRED)
             st = add_failures(engine, &list.items[i], tenant, resolved, limit, items, out, err);
-    ef_memory_release(&list.room);
     return st;
 }
 
@@ -163,7 +161,7 @@ static ef_status pass_lane(ef_engine *engine, const ef__generation_list *list, e
 
 static ef_status pass_all(ef_engine *engine, ef_tick *tick, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_status st = ef__engine_generations(engine, (ef_str){0}, &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
@@ -172,7 +170,6 @@ static ef_status pass_all(ef_engine *engine, ef_tick *tick, ef_error *err)
         if (first && generation->on_error == EF_ON_ERROR_SKIP)
             st = pass_lane(engine, &list, generation->name, tick, err);
     }
-    ef_memory_release(&list.room);
     return st;
 }
 
@@ -194,7 +191,7 @@ ef_status ef__error_policy_step(ef_engine *engine, ef_tick *tick, ef_error *err)
 ef_status ef_projection_on_error(ef_engine *engine, ef_str name, ef_on_error what, ef_str actor,
                                  ef_str reason, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     const ef__generation *active;
     ef_tick ignored = {0};
     ef_status st;
@@ -216,6 +213,5 @@ ef_status ef_projection_on_error(ef_engine *engine, ef_str name, ef_on_error wha
     for (size_t i = 0; st == EF_OK && what == EF_ON_ERROR_SKIP && i < list.count; i++)
         if (ef_str_equal(list.items[i].name, name))
             st = ef__tenants_resume(engine, &list.items[i], err);
-    ef_memory_release(&list.room);
     return st == EF_OK && what == EF_ON_ERROR_SKIP ? pass_all(engine, &ignored, err) : st;
 }

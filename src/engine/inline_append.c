@@ -91,7 +91,7 @@ static ef_status fold_runs(ef_engine *engine, int64_t *positions, size_t count, 
 static ef_status read_cursors(ef_engine *engine, int64_t last, bool *out_behind,
                               bool *out_catching_up, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_status st = ef__engine_generations(engine, (ef_str){0}, &list, err);
 
     *out_behind = *out_catching_up = false;
@@ -103,7 +103,6 @@ static ef_status read_cursors(ef_engine *engine, int64_t last, bool *out_behind,
         *out_behind = *out_behind || (generation->state == EF__GENERATION_LIVE &&
                                       generation->by_log && generation->position < last);
     }
-    ef_memory_release(&list.room);
     return st;
 }
 

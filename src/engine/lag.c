@@ -40,7 +40,7 @@ static ef_status cursor_of(ef_engine *engine, const ef__generation *generation,
 ef_status ef__lane_first_row(ef_engine *engine, ef_str lane, int64_t from, ef_row *out,
                              ef_error *err)
 {
-    ef_row_list rows = {0};
+    EF__AUTO(ef_row_list) rows = {0};
     ef_status st = ef_outbox_ls(
         engine->journal,
         &(ef_outbox_query){.lane = lane, .any_tenant = true, .limit = 1, .from = from}, &rows, err);
@@ -50,7 +50,6 @@ ef_status ef__lane_first_row(ef_engine *engine, ef_str lane, int64_t from, ef_ro
         *out = (ef_row){.position = rows.items[0].position,
                         .status = rows.items[0].status,
                         .enqueued_us = rows.items[0].enqueued_us};
-    EF_RELEASE(&rows);
     return st == EF_NOT_FOUND ? EF_OK : st;
 }
 
@@ -126,7 +125,7 @@ static ef_status read_marks(lag_walk *walk, ef_error *err)
 static ef_status count_rows(const lag_walk *walk, const ef__retry_stream *stream,
                             int64_t applied_seq, int64_t *out, ef_error *err)
 {
-    ef__retry_stream_list one = {0};
+    EF__AUTO(ef__retry_stream_list) one = {0};
     ef__retry_query query = {.lane = walk->query.lane,
                              .tenant = stream->tenant,
                              .stream = stream->stream,
@@ -143,7 +142,6 @@ static ef_status count_rows(const lag_walk *walk, const ef__retry_stream *stream
         return EF_OK;
     st = ef__retry_streams(walk->engine->journal, &query, &one, err);
     *out = st == EF_OK && one.count ? one.items[0].rows : 0;
-    EF_RELEASE(&one);
     return st;
 }
 
@@ -276,7 +274,7 @@ static void add_tenant(ef__lag *out, const ef__tenant_cursor *cursor)
 static ef_status read_tenants(ef_engine *engine, const ef__generation *generation,
                               const ef_str *tenant, ef__lag *out, ef_error *err)
 {
-    ef__tenant_cursor_list list = {0};
+    EF__AUTO(ef__tenant_cursor_list) list = {0};
     ef__tenant_cursor_item item;
     bool found = false;
     ef_status st;
@@ -294,7 +292,6 @@ static ef_status read_tenants(ef_engine *engine, const ef__generation *generatio
                                               &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         add_tenant(out, &list.items[i].cursor);
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -381,7 +378,7 @@ static void set_earliest_due(ef_backlog *out, int64_t due_us)
 static ef_status add_tenants(ef_engine *engine, const ef__generation *generation, ef_backlog *out,
                              ef_error *err)
 {
-    ef__tenant_cursor_list list = {0};
+    EF__AUTO(ef__tenant_cursor_list) list = {0};
     bool catching_up = false;
     ef_status st = engine->views->ops->tenant_cursor_ls(
         engine->views, generation->id, INT64_MAX, (size_t)generation->own_cursors, &list, err);
@@ -398,7 +395,6 @@ static ef_status add_tenants(ef_engine *engine, const ef__generation *generation
         set_earliest_due(out, cursor->due_us);
     }
     out->behind += catching_up;
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -468,15 +464,13 @@ static void add_retry_rows(const ef_outbox_summary *summary, bool paused, int64_
 /* Is the sink of a publisher unavailable to this process? */
 static bool sink_is_down(ef_engine *engine, ef_str name)
 {
-    bool down = false;
+    EF__LOCK(&engine->publishers.health_lock);
 
-    pthread_mutex_lock(&engine->publishers.health_lock);
     for (const ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next)
         if (ef_str_equal(name, ef_str_from(publisher->name)))
-            down = publisher->health.state == EF_PUBLISHER_RETRYING;
-    pthread_mutex_unlock(&engine->publishers.health_lock);
-    return down;
+            return publisher->health.state == EF_PUBLISHER_RETRYING;
+    return false;
 }
 
 static void add_publisher(ef_engine *engine, ef_str name, const ef_outbox_summary *summary,
@@ -511,20 +505,19 @@ static ef_status add_lane(ef_engine *engine, const ef__generation_list *list, co
 static ef_status add_publisher_lane(ef_engine *engine, const ef_lane *lane, ef_backlog *out,
                                     ef_error *err)
 {
-    ef__arena arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES);
     ef_publisher publisher;
     ef_status st = ef__publisher_read(lane, &arena, &publisher, err);
 
     if (st == EF_OK && !publisher.paused)
         st = add_lane(engine, NULL, lane, out, err);
-    ef__arena_release(&arena);
     return st;
 }
 
 static ef_status add_lanes(ef_engine *engine, const ef__generation_list *list, ef_backlog *out,
                            ef_error *err)
 {
-    ef_lane_list lanes = {0};
+    EF__AUTO(ef_lane_list) lanes = {0};
     int64_t copied_us = 0; /* publishers of a copied journal are treated as paused */
     ef_status st = ef_journal_copied(engine->journal, &copied_us, err);
 
@@ -535,25 +528,23 @@ static ef_status add_lanes(ef_engine *engine, const ef__generation_list *list, e
             st = add_lane(engine, list, &lanes.items[i], out, err);
         else if (copied_us == 0 && ef__lane_is_publisher(&lanes.items[i]))
             st = add_publisher_lane(engine, &lanes.items[i], out, err);
-    EF_RELEASE(&lanes);
     return st;
 }
 
 static ef_status add_runs(ef_engine *engine, ef_backlog *out, ef_error *err)
 {
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_status st = ef_run_ls(engine->journal, true, RUNS_MAX, &runs, err);
 
     for (size_t i = 0; st == EF_OK && i < runs.count; i++)
         out->run_events += runs.items[i].processed;
     out->runs = (int64_t)runs.count;
-    EF_RELEASE(&runs);
     return st;
 }
 
 ef_status ef_engine_backlog(ef_engine *engine, ef_backlog *out, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_status st;
 
     if (!engine || !out)
@@ -564,8 +555,5 @@ ef_status ef_engine_backlog(ef_engine *engine, ef_backlog *out, ef_error *err)
         st = add_generations(engine, &list, out, err);
     if (st == EF_OK)
         st = add_lanes(engine, &list, out, err);
-    if (st == EF_OK)
-        st = add_runs(engine, out, err);
-    ef_memory_release(&list.room);
-    return st;
+    return st == EF_OK ? add_runs(engine, out, err) : st;
 }

@@ -130,7 +130,7 @@ static ef_status file_stream(ef_engine *engine, const ef__generation *generation
 static ef_status file_page(ef_engine *engine, const ef__generation *generation,
                            char after[EF_CURSOR_MAX], ef_error *err)
 {
-    ef_stream_list streams = {0};
+    EF__AUTO(ef_stream_list) streams = {0};
     ef_status st = ef_stream_ls(engine->journal, (ef_str){0}, true, ef_str_from(after),
                                 STREAMS_AT_ONCE, &streams, err);
 
@@ -138,7 +138,6 @@ static ef_status file_page(ef_engine *engine, const ef__generation *generation,
         st = file_stream(engine, generation, &streams.items[i], err);
     if (st == EF_OK)
         memcpy(after, streams.next, EF_CURSOR_MAX);
-    EF_RELEASE(&streams);
     return st;
 }
 
@@ -215,7 +214,7 @@ static ef_status sweep_generation(ef_engine *engine, const ef__generation_list *
 
 ef_status ef__lanes_step(ef_engine *engine, ef_tick *tick, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     const ef__generation *generation;
     ef_status st;
 
@@ -230,6 +229,5 @@ ef_status ef__lanes_step(ef_engine *engine, ef_tick *tick, ef_error *err)
         st = sweep_generation(engine, &list, generation, err);
         tick->more = true;
     }
-    ef_memory_release(&list.room);
     return st;
 }

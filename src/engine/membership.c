@@ -159,7 +159,7 @@ static ef_status share_partitions(ef__membership *membership, const ef_worker_li
 
 static ef_status find_targets(ef__membership *membership, heartbeat_step *beat, ef_error *err)
 {
-    ef_worker_list list = {0};
+    EF__AUTO(ef_worker_list) list = {0};
     ef_status st;
 
     if (membership->single) {
@@ -168,10 +168,7 @@ static ef_status find_targets(ef__membership *membership, heartbeat_step *beat, 
         return EF_OK;
     }
     st = ef_worker_ls(membership->engine->journal, &list, err);
-    if (st == EF_OK)
-        st = share_partitions(membership, &list, beat, err);
-    EF_RELEASE(&list);
-    return st;
+    return st == EF_OK ? share_partitions(membership, &list, beat, err) : st;
 }
 
 /* --- leases ----------------------------------------------------------------------------------- */

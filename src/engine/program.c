@@ -177,7 +177,7 @@ void ef__c_functions_release(ef__c_function *function)
  * field may be indexed. */
 static ef_status compile_head(ef_str head, ef__program **out, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(HEAD_BYTES_MAX + 64);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(HEAD_BYTES_MAX + 64);
     ef_status st;
 
     (void)ef__buf_add_str(&text, (ef_str){head.ptr + strlen(MARK), head.len - strlen(MARK)});
@@ -185,7 +185,6 @@ static ef_status compile_head(ef_str head, ef__program **out, ef_error *err)
     st = text.failed ? no_memory(err)
                      : ef__program_compile_reported(EF_STR("C projection"), ef__buf_str(&text), out,
                                                     NULL, err);
-    ef__buf_release(&text);
     return st;
 }
 
@@ -261,7 +260,7 @@ static ef_status add_function(ef_engine *engine, const ef_c_projection *projecti
 
 ef_status ef_engine_register(ef_engine *engine, const ef_c_projection *projection, ef_error *err)
 {
-    ef__buf head = EF__BUF_INIT(HEAD_BYTES_MAX);
+    EF__AUTO(ef__buf) head = EF__BUF_INIT(HEAD_BYTES_MAX);
     ef__program *program = NULL;
     ef_status st;
 
@@ -277,6 +276,5 @@ ef_status ef_engine_register(ef_engine *engine, const ef_c_projection *projectio
     if (st == EF_OK)
         st = add_function(engine, projection, err);
     ef__program_close(program);
-    ef__buf_release(&head);
     return st;
 }

@@ -178,7 +178,7 @@ static ef_status read_generation(const check_state *check, int64_t id, ef__gener
  * only if the record did not change in between; otherwise both are read again. */
 static ef_status check_unchanged(check_state *check, int64_t id)
 {
-    ef__generation_list before = {0}, after = {0};
+    EF__AUTO(ef__generation_list) before = {0}, after = {0};
     const ef__generation *now;
     ef_status st = EF_OK;
 
@@ -204,8 +204,6 @@ static ef_status check_unchanged(check_state *check, int64_t id)
                      "when its workers are idle",
                      EF_STR_ARG(now->name));
     }
-    ef_memory_release(&before.room);
-    ef_memory_release(&after.room);
     return st;
 }
 
@@ -213,7 +211,7 @@ ef_status ef_projection_check(ef_engine *engine,
                               bool (*progress)(void *context, int64_t done, int64_t total),
                               void *context, ef_projection_check_result *out, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     check_state check = {.engine = engine,
                          .progress = progress,
                          .context = context,
@@ -231,6 +229,5 @@ ef_status ef_projection_check(ef_engine *engine,
     for (size_t i = 0; st == EF_OK && i < list.count && !check.stopped; i++)
         st = check_unchanged(&check, list.items[i].id);
     ef__buf_release(&check.tenant_room);
-    ef_memory_release(&list.room);
     return st;
 }

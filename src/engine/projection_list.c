@@ -80,7 +80,7 @@ static ef_status describe_scopes(ef_engine *engine, const ef__generation *genera
                                  const ef__failure_list *failures, int64_t head, ef__arena *arena,
                                  ef_projection *out, ef_error *err)
 {
-    ef__tenant_cursor_list list = {0};
+    EF__AUTO(ef__tenant_cursor_list) list = {0};
     ef_scope *scopes;
     ef_status st = EF_OK;
 
@@ -103,7 +103,6 @@ static ef_status describe_scopes(ef_engine *engine, const ef__generation *genera
         out->scope_count = list.count + 1;
         out->scopes_behind = generation->own_cursors;
     }
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -119,13 +118,12 @@ static const char *state_name(ef__generation_state state)
 /* The age of the first event at or after a position; 0: no such event. */
 static ef_status age_at(ef_engine *engine, int64_t position, int64_t *out, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st = ef_journal_read_log(
         engine->journal, &(ef_log_query){.any_tenant = true, .after = position - 1, .limit = 1},
         &batch, err);
 
     *out = st == EF_OK && batch.count ? ef__engine_now(engine) - batch.events[0].recorded_us : 0;
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -185,7 +183,7 @@ static ef_status describe_generation(ef_engine *engine, const ef__generation_lis
                                      const ef__generation *generation, const journal_now *now,
                                      ef__arena *arena, ef_projection *out, ef_error *err)
 {
-    ef__failure_list failures = {0};
+    EF__AUTO(ef__failure_list) failures = {0};
     bool migrates = false;
     ef_status st = EF_OK;
 
@@ -218,7 +216,6 @@ static ef_status describe_generation(ef_engine *engine, const ef__generation_lis
     out->failures = (int64_t)failures.count;
     if (st == EF_OK)
         st = describe_scopes(engine, generation, &failures, now->head.position, arena, out, err);
-    ef_memory_release(&failures.room);
     return st == EF_OK && (!out->name.ptr || !out->program.ptr) ? ef__no_memory(err) : st;
 }
 
@@ -240,7 +237,7 @@ static void put_active_first(ef_projection *items, size_t count)
 
 ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *out, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_projection *items = NULL;
     journal_now now = {0};
     ef_status st;
@@ -269,7 +266,6 @@ ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *o
         out->count += st == EF_OK;
     }
     put_active_first(items, out->count);
-    ef_memory_release(&list.room);
     return st;
 }
 
@@ -279,7 +275,7 @@ ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *o
 static ef_status count_events(ef_engine *engine, ef_str tenant, int64_t after, ef_scope *scope,
                               ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st = EF_OK;
 
     scope->pending_more = true;
@@ -293,7 +289,6 @@ static ef_status count_events(ef_engine *engine, ef_str tenant, int64_t after, e
         scope->pending += st == EF_OK ? (int64_t)batch.count : 0;
         scope->pending_more = st == EF_OK && batch.more;
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -342,8 +337,8 @@ static ef_status cursor_scope(ef_engine *engine, const ef__generation *generatio
 ef_status ef_projection_scope(ef_engine *engine, ef_str name, ef_str tenant, ef_scope_list *out,
                               ef_error *err)
 {
-    ef__generation_list list = {0};
-    ef__failure_list failures = {0};
+    EF__AUTO(ef__generation_list) list = {0};
+    EF__AUTO(ef__failure_list) failures = {0};
     const ef__generation *generation = NULL;
     ef_scope *scope = NULL;
     ef_status st;
@@ -369,7 +364,5 @@ ef_status ef_projection_scope(ef_engine *engine, ef_str name, ef_str tenant, ef_
     }
     out->items = scope;
     out->count = st == EF_OK;
-    EF_RELEASE(&failures);
-    ef_memory_release(&list.room);
     return st;
 }

@@ -280,7 +280,7 @@ static ef_status check_copy(ef__publisher_task *publisher, ef_error *err)
 /* Reads the definition, and opens the sink unless the publisher is paused. */
 static ef_status prepare_sink(ef__publisher_task *publisher, ef_error *err)
 {
-    ef_lane_list lanes = {0};
+    EF__AUTO(ef_lane_list) lanes = {0};
     const ef_lane *found;
     ef_error why = EF_ERROR_INIT;
     ef_status st = ef_lane_ls(publisher->engine->journal, &lanes, err);
@@ -298,7 +298,6 @@ static ef_status prepare_sink(ef__publisher_task *publisher, ef_error *err)
         ef__sink_failed(publisher, &why);
     if (st == EF_OK && !found)
         publisher->is_removed = true;
-    EF_RELEASE(&lanes);
     return st;
 }
 

@@ -473,7 +473,7 @@ ef_status ef__publish_queued(ef__publisher_task *publisher, ef_partition_lease *
 /* The value at "data.a.b" as text; {NULL}: no such value, or an object or array. */
 static ef_str member_at(const ef_event *event, ef_str path, ef__arena *arena)
 {
-    ef__arena scratch = EF__ARENA_INIT(TREE_BYTES);
+    EF__AUTO(ef__arena) scratch = EF__ARENA_INIT(TREE_BYTES);
     ef__json *at = NULL;
     ef_str found = {0}, rest = {path.ptr + 5, path.len - 5};
     char name[EF_LIMIT_REASON_BYTES];
@@ -492,7 +492,6 @@ static ef_str member_at(const ef_event *event, ef_str path, ef__arena *arena)
     }
     if (at && !rest.len && (at->kind == EF__JSON_STRING || at->kind == EF__JSON_NUMBER))
         found = ef__arena_copy(arena, at->text);
-    ef__arena_release(&scratch);
     return found;
 }
 
@@ -542,8 +541,8 @@ static bool join_groups(ef__pair_map *map, ef__bus_message *messages, uint32_t i
 ef_status ef__publish_keys(const ef_publisher *publisher, ef__bus_message *messages, size_t count,
                            bool grouped, ef__arena *arena, ef_error *err)
 {
-    ef__pair_map streams = EF__PAIR_MAP_INIT(uint64_t, MAP_BYTES);
-    ef__pair_map keys = EF__PAIR_MAP_INIT(uint64_t, MAP_BYTES);
+    EF__AUTO(ef__pair_map) streams = EF__PAIR_MAP_INIT(uint64_t, MAP_BYTES);
+    EF__AUTO(ef__pair_map) keys = EF__PAIR_MAP_INIT(uint64_t, MAP_BYTES);
     bool by_stream = ef_str_equal(publisher->partition_by, EF_STR("stream")), fits = true;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -557,7 +556,5 @@ ef_status ef__publish_keys(const ef_publisher *publisher, ef__bus_message *messa
     }
     for (uint32_t i = 0; grouped && i < count; i++)
         messages[i].group = find_group(messages, i);
-    ef__pair_map_release(&streams);
-    ef__pair_map_release(&keys);
     return fits ? EF_OK : ef__publish_no_memory(err);
 }

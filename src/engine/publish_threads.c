@@ -92,20 +92,19 @@ static void remove_deleted(ef_engine *engine)
 /* Updates the list of publishers from the journal. */
 static ef_status refresh_list(ef_engine *engine, ef_error *err)
 {
-    ef_lane_list lanes = {0};
+    EF__AUTO(ef_lane_list) lanes = {0};
     ef_status st = ef_lane_ls(engine->journal, &lanes, err);
 
     remove_deleted(engine);
     for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
         if (ef__lane_is_publisher(&lanes.items[i]) && !find_publisher(engine, lanes.items[i].name))
             st = add_publisher(engine, lanes.items[i].name, err);
-    EF_RELEASE(&lanes);
     return st;
 }
 
 void ef__publishers_report(ef_engine *engine, ef_tick *tick)
 {
-    pthread_mutex_lock(&engine->publishers.health_lock);
+    EF__LOCK(&engine->publishers.health_lock);
     for (ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next) {
         tick->published += publisher->health.published - publisher->reported.published;
@@ -113,15 +112,14 @@ void ef__publishers_report(ef_engine *engine, ef_tick *tick)
         tick->dead += publisher->health.dead - publisher->reported.dead;
         publisher->reported = publisher->health;
     }
-    pthread_mutex_unlock(&engine->publishers.health_lock);
 }
 
 size_t ef_engine_publishers(ef_engine *engine, ef_publisher_health *out, size_t max)
 {
     int64_t now_us = ef__engine_mono_us(engine), began_us;
     size_t count = 0;
+    EF__LOCK(&engine->publishers.health_lock);
 
-    pthread_mutex_lock(&engine->publishers.health_lock);
     for (const ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next, count++) {
         if (count >= max)
@@ -130,7 +128,6 @@ size_t ef_engine_publishers(ef_engine *engine, ef_publisher_health *out, size_t 
         if ((began_us = publisher->step_us))
             out[count].stalled_us = now_us - began_us;
     }
-    pthread_mutex_unlock(&engine->publishers.health_lock);
     return count;
 }
 
@@ -157,10 +154,9 @@ static void report_failure(ef__task *task, const ef_tick *tick, const ef_error *
     (void)tick;
     if (!error)
         return;
-    pthread_mutex_lock(&task->engine->publishers.health_lock);
+    EF__LOCK(&task->engine->publishers.health_lock);
     publisher->health.last_error = *error;
     publisher->health.state = EF_PUBLISHER_RETRYING;
-    pthread_mutex_unlock(&task->engine->publishers.health_lock);
 }
 
 static ef_status step_publisher(ef__task *task, ef_tick *tick, ef_error *err)
@@ -185,41 +181,28 @@ static ef_status start_thread(ef__publisher_task *publisher, const ef_work_optio
     return ef__task_start(&publisher->task, err);
 }
 
-/* Starts a thread for each publisher that has none, or makes a step of it here. */
-static ef_status drive_publishers(ef_engine *engine, const ef_work_options *options, bool threads,
-                                  ef_tick *tick, ef_error *err)
+ef_status ef__publisher_driver_step(ef_engine *engine, const ef_work_options *options,
+                                    ef_tick *tick, ef_error *err)
 {
+    bool threads = atomic_load(&engine->supervised);
     ef_status st;
+    EF__LOCK(&engine->publishers.lock);
 
-    pthread_mutex_lock(&engine->publishers.lock);
     st = refresh_list(engine, err);
     for (ef__publisher_task *publisher = engine->publishers.first; st == EF_OK && publisher;
          publisher = publisher->next)
         if (!publisher->task.is_running)
             st = threads ? start_thread(publisher, options, err)
                          : ef__publish_step(publisher, options, tick, err);
-    pthread_mutex_unlock(&engine->publishers.lock);
     ef__publishers_report(engine, tick);
     return st;
-}
-
-ef_status ef__publisher_driver_step(ef_engine *engine, const ef_work_options *options,
-                                    ef_tick *tick, ef_error *err)
-{
-    return drive_publishers(engine, options, false, tick, err);
-}
-
-ef_status ef__publisher_driver_supervise(ef_engine *engine, const ef_work_options *options,
-                                         ef_tick *tick, ef_error *err)
-{
-    return drive_publishers(engine, options, true, tick, err);
 }
 
 void ef__publisher_driver_stop(ef_engine *engine)
 {
     bool any = false;
+    EF__LOCK(&engine->publishers.lock);
 
-    pthread_mutex_lock(&engine->publishers.lock);
     for (ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next) {
         any = any || publisher->task.is_running;
@@ -233,7 +216,6 @@ void ef__publisher_driver_stop(ef_engine *engine)
         ef__task_join(&publisher->task);
         publisher->stop = false;
     }
-    pthread_mutex_unlock(&engine->publishers.lock);
 }
 
 void ef__publisher_driver_close(ef_engine *engine, bool abandon)

@@ -138,9 +138,7 @@ static ef_status check_publisher(const ef_publisher *publisher, ef_error *err)
                          EF_LIMIT_RETAIN_US / 1000, err);
     if (st == EF_OK)
         st = check_range("timeout_ms", publisher->timeout_ms, 1, TIMEOUT_MS_MAX, err);
-    if (st == EF_OK)
-        st = check_range("in_flight", publisher->in_flight, 1, IN_FLIGHT_MAX, err);
-    return st;
+    return st == EF_OK ? check_range("in_flight", publisher->in_flight, 1, IN_FLIGHT_MAX, err) : st;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -172,7 +170,7 @@ static void write_settings(ef__buf *out, const ef_publisher *publisher)
 static ef_status write_publisher(ef_journal *journal, const ef_publisher *publisher,
                                  const ef_lane *expected, ef_error *err)
 {
-    ef__buf settings = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
+    EF__AUTO(ef__buf) settings = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
     ef_status st = EF_OK;
 
     write_settings(&settings, publisher);
@@ -189,7 +187,6 @@ static ef_status write_publisher(ef_journal *journal, const ef_publisher *publis
                        .settings = ef__buf_str(&settings),
                        .retain_us = publisher->retain_ms > 0 ? publisher->retain_ms * 1000 : 0},
             err);
-    ef__buf_release(&settings);
     return st;
 }
 
@@ -269,32 +266,30 @@ const ef_lane *ef__publisher_lane(const ef_lane_list *lanes, ef_str name)
 static ef_status list_publishers(ef_journal *journal, const ef_str *only, ef_publisher_list *out,
                                  ef_error *err)
 {
-    ef_lane_list lanes = {0};
+    EF__AUTO(ef_lane_list) lanes = {0};
     ef_publisher *items = NULL;
-    ef_status st = ef_lane_ls(journal, &lanes, err);
+    size_t count = 0;
+    ef_status st =
+        out ? ef_lane_ls(journal, &lanes, err) : ef_fail(err, EF_BAD_INPUT, "out is NULL");
 
     if (st == EF_OK)
         st = ef__list_prepare(out, err);
     if (st == EF_OK &&
         !(items = ef__arena_zalloc(&out->room->arena, lanes.count + 1, sizeof *items)))
         st = ef__no_memory(err);
-    for (size_t i = 0; st == EF_OK && i < lanes.count; i++) {
-        if (!ef__lane_is_publisher(&lanes.items[i]) ||
-            (only && !ef_str_equal(*only, lanes.items[i].name)))
-            continue;
-        st = ef__publisher_read(&lanes.items[i], &out->room->arena, &items[out->count++], err);
+    for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
+        if (ef__lane_is_publisher(&lanes.items[i]) &&
+            (!only || ef_str_equal(*only, lanes.items[i].name)))
+            st = ef__publisher_read(&lanes.items[i], &out->room->arena, &items[count++], err);
+    if (st == EF_OK) {
+        out->items = items;
+        out->count = count;
     }
-    out->items = items;
-    if (st != EF_OK)
-        out->count = 0;
-    EF_RELEASE(&lanes);
     return st;
 }
 
 ef_status ef_publisher_ls(ef_journal *journal, ef_publisher_list *out, ef_error *err)
 {
-    if (!out)
-        return ef_fail(err, EF_BAD_INPUT, "out is NULL");
     return list_publishers(journal, NULL, out, err);
 }
 
@@ -305,20 +300,15 @@ static ef_status not_found(ef_str name, ef_error *err)
 
 ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *out, ef_error *err)
 {
-    ef_status st;
+    ef_status st = list_publishers(journal, &name, out, err);
 
-    if (!out)
-        return ef_fail(err, EF_BAD_INPUT, "out is NULL");
-    st = list_publishers(journal, &name, out, err);
-    if (st == EF_OK && out->count == 0)
-        st = not_found(name, err);
-    return st;
+    return st == EF_OK && out->count == 0 ? not_found(name, err) : st;
 }
 
 static ef_status pause_once(ef_journal *journal, ef_str name, bool paused, ef_error *err)
 {
-    ef__arena arena = EF__ARENA_INIT(SETTINGS_ARENA);
-    ef_lane_list lanes = {0};
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(SETTINGS_ARENA);
+    EF__AUTO(ef_lane_list) lanes = {0};
     const ef_lane *found;
     ef_publisher publisher;
     ef_status st = ef_lane_ls(journal, &lanes, err);
@@ -332,8 +322,6 @@ static ef_status pause_once(ef_journal *journal, ef_str name, bool paused, ef_er
         publisher.paused = paused;
         st = write_publisher(journal, &publisher, found, err);
     }
-    EF_RELEASE(&lanes);
-    ef__arena_release(&arena);
     return st;
 }
 
@@ -351,10 +339,9 @@ ef_status ef_publisher_pause(ef_journal *journal, ef_str name, bool paused, ef_e
 ef_status ef_publisher_remove(ef_journal *journal, ef_str name, bool discard, int64_t *out_rows,
                               ef_error *err)
 {
-    ef_publisher_list found = {0};
+    EF__AUTO(ef_publisher_list) found = {0};
     ef_status st = ef_publisher_get(journal, name, &found, err);
 
-    EF_RELEASE(&found);
     return st == EF_OK ? ef__lane_drop(journal, name, discard, out_rows, err) : st;
 }
 

@@ -21,13 +21,6 @@ static size_t limit_of(const ef__read_ahead *ahead)
     return ahead->most && ahead->most < limit ? ahead->most : limit;
 }
 
-static ef_status read_batch(ef_journal *journal, const ef__follow *follow, ef_batch *out,
-                            int64_t *out_reached, ef_error *err)
-{
-    *out_reached = follow->after;
-    return ef__journal_follow(journal, follow, out, out_reached, err);
-}
-
 static size_t text_bytes(const ef_batch *batch)
 {
     size_t bytes = 0;
@@ -68,7 +61,8 @@ static void *read_in_thread(void *context)
                          .wanted = &ahead->wanted,
                          .least = ahead->least};
 
-    ahead->st = read_batch(ahead->journal, &follow, &ahead->batch, &ahead->reached, &ahead->err);
+    ahead->st =
+        ef__journal_follow(ahead->journal, &follow, &ahead->batch, &ahead->reached, &ahead->err);
     return NULL;
 }
 
@@ -121,11 +115,11 @@ ef_status ef__read_ahead_read(ef__read_ahead *ahead, ef_journal *journal, int64_
         ahead->batch = (ef_batch)EF_BATCH_INIT;
     } else {
         EF_RELEASE(&ahead->batch);
-        st = read_batch(journal,
-                        &(ef__follow){.reader = ef_str_from(ahead->reader),
-                                      .after = after,
-                                      .limit = limit_of(ahead)},
-                        out, out_reached, err);
+        st = ef__journal_follow(journal,
+                                &(ef__follow){.reader = ef_str_from(ahead->reader),
+                                              .after = after,
+                                              .limit = limit_of(ahead)},
+                                out, out_reached, err);
     }
     if (st == EF_OK)
         adapt_limit(ahead, out);

@@ -33,9 +33,8 @@ void ef__read_target_release(ef_engine *engine, ef__read_target *target)
 {
     if (!target)
         return;
-    pthread_mutex_lock(&engine->lock);
+    EF__LOCK(&engine->lock);
     release_reference(target);
-    pthread_mutex_unlock(&engine->lock);
 }
 
 static ef_str tenant_of(const ef__read_target *target)
@@ -123,7 +122,7 @@ ef_status ef__read_target_acquire(ef_engine *engine, ef_str name, const ef_str *
     if (!target)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a read");
     st = read_target(engine, name, target, err);
-    pthread_mutex_lock(&engine->lock);
+    EF__LOCK(&engine->lock);
     if (st != EF_OK) {
         release_reference(target);
     } else {
@@ -132,15 +131,13 @@ ef_status ef__read_target_acquire(ef_engine *engine, ef_str name, const ef_str *
         target->next = engine->read_targets;
         engine->read_targets = target;
     }
-    pthread_mutex_unlock(&engine->lock);
     return st;
 }
 
 void ef__read_targets_invalidate(ef_engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
+    EF__LOCK(&engine->lock);
     engine->changes++;
-    pthread_mutex_unlock(&engine->lock);
 }
 
 void ef__read_targets_release(ef_engine *engine)

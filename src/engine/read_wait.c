@@ -43,10 +43,9 @@ void ef__read_waits_wake(ef_engine *engine)
 {
     if (atomic_load(&engine->read_waits.reads) == 0)
         return;
-    pthread_mutex_lock(&engine->read_waits.lock);
+    EF__LOCK(&engine->read_waits.lock);
     engine->read_waits.version++;
     pthread_cond_broadcast(&engine->read_waits.changed);
-    pthread_mutex_unlock(&engine->read_waits.lock);
 }
 
 /* The caller holds the lock: polls for all, until the time is up or views have changed. */
@@ -71,19 +70,18 @@ static void poll_stores(ef__read_waits *waits, int64_t seen, int64_t left_ms)
 /* Waits for the version after `seen`, or until `end_us`. */
 static void wait_for_change(ef__read_waits *waits, int64_t seen, int64_t end_us)
 {
-    pthread_mutex_lock(&waits->lock);
+    EF__LOCK(&waits->lock);
     while (waits->version == seen) {
         int64_t left_ms = (end_us - now_us() + 999) / 1000;
         if (left_ms <= 0)
-            break;
+            return;
         if (!waits->has_poller) {
             poll_stores(waits, seen, left_ms);
-            break;
+            return;
         }
         struct timespec at = ef__deadline(CLOCK_MONOTONIC, left_ms);
         (void)pthread_cond_timedwait(&waits->changed, &waits->lock, &at);
     }
-    pthread_mutex_unlock(&waits->lock);
 }
 
 /* --- streams ---------------------------------------------------------------------------------- */
@@ -168,7 +166,7 @@ static ef_status fail_blocked(ef_str name, ef_str stream, int64_t seq, int64_t a
 static ef_status check_blocked(ef_engine *engine, const ef__generation *generation,
                                ef__waiting_read *read, ef_error *err)
 {
-    ef__retry_stream_list found = {0};
+    EF__AUTO(ef__retry_stream_list) found = {0};
     size_t most = keys_of(read);
     int64_t delivered = 0;
     ef_status st = ef__engine_delivered(engine, generation, NULL, &delivered, err);
@@ -192,7 +190,6 @@ static ef_status check_blocked(ef_engine *engine, const ef__generation *generati
                                   found.items[0].error, err);
         }
     }
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -232,7 +229,7 @@ static ef_status check_streams(ef_engine *engine, const ef__generation *generati
 static ef_status fail_tenant(ef_engine *engine, const ef__generation *generation, ef_str tenant,
                              int64_t position, int64_t asked, ef_error *err)
 {
-    ef__failure_list list = {0};
+    EF__AUTO(ef__failure_list) list = {0};
     ef_status st = engine->views->ops->failure_ls(engine->views, generation->id, NULL, true,
                                                   KEYS_MAX, &list, err);
 
@@ -245,7 +242,6 @@ static ef_status fail_tenant(ef_engine *engine, const ef__generation *generation
             err, EF_BLOCKED, asked, position,
             "tenant \"%.*s\" of projection \"%.*s\" is blocked at position %" PRId64,
             EF_STR_ARG(tenant), EF_STR_ARG(generation->name), position);
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -255,8 +251,8 @@ static ef_status read_lag(ef_engine *engine, ef__read_target *target, const ef_s
 {
     int64_t begins_us;
     ef_status st = EF_OK;
+    EF__LOCK(&engine->read_waits.reads_lock);
 
-    pthread_mutex_lock(&engine->read_waits.reads_lock);
     if (!target->lag || target->lag_us < at_us) {
         target->lag = target->lag ? target->lag : malloc(sizeof *target->lag);
         begins_us = now_us();
@@ -266,7 +262,6 @@ static ef_status read_lag(ef_engine *engine, ef__read_target *target, const ef_s
     }
     if (st == EF_OK)
         *out = *target->lag;
-    pthread_mutex_unlock(&engine->read_waits.reads_lock);
     return st;
 }
 
@@ -374,12 +369,8 @@ static void remove_read(ef__read_waits *waits, ef__waiting_read *read)
 
 static int64_t turn_of(ef__read_waits *waits)
 {
-    int64_t turn;
-
-    pthread_mutex_lock(&waits->lock);
-    turn = waits->version;
-    pthread_mutex_unlock(&waits->lock);
-    return turn;
+    EF__LOCK(&waits->lock);
+    return waits->version;
 }
 
 struct ef_view_wait {

@@ -203,10 +203,11 @@ static ef_status write_results(const retry_attempt *attempt, const ef__apply *ap
 
 static ef_status try_items(const retry_attempt *attempt, ef_error *err)
 {
-    ef__apply apply = {.generations = attempt->generations,
-                       .generation_count = attempt->generation_count,
-                       .reads_skips = true,
-                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    EF__AUTO(ef__apply)
+    apply = {.generations = attempt->generations,
+             .generation_count = attempt->generation_count,
+             .reads_skips = true,
+             .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     size_t rows;
     ef_status st = ef__apply_set_rows(attempt->engine, attempt->held, attempt->held_count,
                                       attempt->items, attempt->count, &apply, err);
@@ -226,7 +227,6 @@ static ef_status try_items(const retry_attempt *attempt, ef_error *err)
         ef__tick_add(attempt->tick, &apply);
         st = write_results(attempt, &apply, err);
     }
-    ef__apply_release(&apply);
     return st;
 }
 
@@ -383,8 +383,8 @@ static ef_status try_lanes(retry_attempt *attempt, const ef_claimed_batch *claim
 
 ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
 {
-    ef_claimed_batch claimed = EF_CLAIMED_BATCH_INIT;
-    ef__live_set set = {0};
+    EF__AUTO(ef_claimed_batch) claimed = EF_CLAIMED_BATCH_INIT;
+    EF__AUTO(ef__live_set) set = {0};
     retry_attempt attempt = {.engine = engine, .tick = tick};
     ef__arena *arena = &engine->queue.arena;
     ef_partition_lease *held;
@@ -409,7 +409,5 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
                  ? try_lanes(&attempt, &claimed, &set, err)
                  : ef_fail(err, EF_NO_MEMORY, "memory ran out in the queue driver");
     }
-    ef__live_set_release(&set);
-    ef__claimed_batch_release(&claimed);
     return st;
 }

@@ -29,11 +29,10 @@
 static void sleep_until_stop(ef__task *task, int64_t ms)
 {
     struct timespec until = ef__deadline(CLOCK_MONOTONIC, ms);
+    EF__LOCK(&task->lock);
 
-    pthread_mutex_lock(&task->lock);
     while (!task->is_stopping && pthread_cond_timedwait(&task->stop, &task->lock, &until) == 0)
         ;
-    pthread_mutex_unlock(&task->lock);
 }
 
 /* How long there is nothing to do unless the journal grows. */
@@ -70,12 +69,11 @@ static void wait_for_work(ef__task *task, int64_t position, int64_t ms)
 
 static void record_success(ef__task *task, bool more)
 {
-    pthread_mutex_lock(&task->lock);
+    EF__LOCK(&task->lock);
     task->shown.steps++;
     task->shown.failures_in_a_row = 0;
     task->shown.state = more ? EF_TASK_WORKING : EF_TASK_IDLE;
     task->well_us = ef__engine_mono_us(task->engine);
-    pthread_mutex_unlock(&task->lock);
 }
 
 /* Returns the back-off. */
@@ -153,10 +151,9 @@ void ef__task_request_stop(ef__task *task)
 {
     if (!task->is_running)
         return;
-    pthread_mutex_lock(&task->lock);
+    EF__LOCK(&task->lock);
     task->is_stopping = true;
     pthread_cond_broadcast(&task->stop);
-    pthread_mutex_unlock(&task->lock);
 }
 
 void ef__task_join(ef__task *task)
@@ -171,12 +168,11 @@ void ef__task_join(ef__task *task)
 
 void ef__task_show(ef__task *task, ef_task *out)
 {
-    pthread_mutex_lock(&task->lock);
+    EF__LOCK(&task->lock);
     *out = task->shown;
     if (task->is_stopping)
         out->state = EF_TASK_STOPPING;
     out->stalled_us = ef__engine_mono_us(task->engine) - task->well_us;
-    pthread_mutex_unlock(&task->lock);
 }
 
 /* --- the task of a driver --------------------------------------------------------------------- */
@@ -231,9 +227,8 @@ static void report_step(ef__task *task, const ef_tick *tick, const ef_error *err
 
     if (!supervisor->options.on_step || (!error && !did_something(tick)))
         return;
-    pthread_mutex_lock(&supervisor->reporting);
+    EF__LOCK(&supervisor->reporting);
     supervisor->options.on_step(supervisor->options.context, task->name, tick, error);
-    pthread_mutex_unlock(&supervisor->reporting);
 }
 
 /* --- the supervisor --------------------------------------------------------------------------- */
@@ -310,7 +305,7 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
     if (st == EF_OK)
         st = add_task(supervisor, ef__run_driver_step, "runs", 0, err);
     if (st == EF_OK)
-        st = add_task(supervisor, ef__publisher_driver_supervise, "publish", 0, err);
+        st = add_task(supervisor, ef__publisher_driver_step, "publish", 0, err);
     if (st != EF_OK) {
         ef_supervisor_stop(supervisor);
         return st;

@@ -9,14 +9,6 @@
 
 #include <stdlib.h>
 
-static ef_status list_ready(ef_view_list *out, ef_error *err)
-{
-    struct ef__batch_memory *room = out->room;
-
-    *out = (ef_view_list){.room = room};
-    return ef__memory_prepare(&out->room, err);
-}
-
 static bool is_whole(const ef_view *view)
 {
     return view->view_type.ptr && view->tenant.ptr && view->view_id.ptr && view->data.ptr;
@@ -48,7 +40,7 @@ static ef_status get_by(ef_views *by, ef_engine *engine, ef_str projection, ef_s
     bool found = false;
     int64_t blocked = 0;
     ef_view *item;
-    ef_status st = list_ready(out, err);
+    ef_status st = ef__list_prepare(out, err);
 
     if (st == EF_OK)
         st = ef__read_target_wait(engine, projection, &tenant, freshness, false, &target, &blocked,
@@ -171,15 +163,12 @@ static void close_question(struct question *question)
 static ef_status fail_shown(const char *what, ef_str source, const ef__diagnostics *diagnostics,
                             ef_error *err)
 {
-    ef__buf shown = EF__BUF_INIT(4096);
-    ef_status st;
+    EF__AUTO(ef__buf) shown = EF__BUF_INIT(4096);
 
     (void)ef__diagnostic_render(diagnostics, 0, source, &shown);
     while (shown.len && shown.ptr[shown.len - 1] == '\n')
         shown.ptr[--shown.len] = '\0';
-    st = ef_fail(err, EF_BAD_INPUT, "%s: %.*s", what, EF_STR_ARG(ef__buf_str(&shown)));
-    ef__buf_release(&shown);
-    return st;
+    return ef_fail(err, EF_BAD_INPUT, "%s: %.*s", what, EF_STR_ARG(ef__buf_str(&shown)));
 }
 
 static ef_status add_expression(struct question *question, const char *part, ef_str text,
@@ -275,7 +264,7 @@ static bool is_in_views(void *context, ef_str name)
 {
     name_search *search = context;
     ef_views *views = search->engine->views;
-    ef__buf text = EF__BUF_INIT(1 << 20);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(1 << 20);
     ef__view_scan all = {.generation = search->query->generation,
                          .tenant = search->query->tenant,
                          .any_tenant = search->query->any_tenant,
@@ -289,7 +278,6 @@ static bool is_in_views(void *context, ef_str name)
         search->status = text.failed
                              ? ef_fail(search->err, EF_NO_MEMORY, "memory ran out in a query")
                              : views->ops->view_scan(views, &all, search_view, search, search->err);
-    ef__buf_release(&text);
     return search->found || search->status != EF_OK;
 }
 
@@ -352,15 +340,11 @@ static ef_status fill_items(const ef__generation *generation, const ef_view_quer
 static ef_status explain_plan(ef_views *views, const ef__query *query, ef_view_list *out,
                               ef_error *err)
 {
-    ef__buf words = EF__BUF_INIT(65536);
+    EF__AUTO(ef__buf) words = EF__BUF_INIT(65536);
     ef_status st = ef__query_explain(views, query, &words, err);
 
-    if (st == EF_OK) {
-        out->plan = ef__arena_copy(&out->room->arena, ef__buf_str(&words));
-        st = out->plan.ptr ? EF_OK : ef__no_memory(err);
-    }
-    ef__buf_release(&words);
-    return st;
+    out->plan = ef__buf_str(&words);
+    return st == EF_OK ? ef__arena_own(&out->room->arena, err, &out->plan, NULL) : st;
 }
 
 ef_status ef_view_find(ef_engine *engine, const ef_view_query *query, ef_view_list *out,
@@ -375,7 +359,7 @@ ef_status ef_view_find(ef_engine *engine, const ef_view_query *query, ef_view_li
 
     if (!engine || !query || !out)
         return ef_fail(err, EF_BAD_INPUT, "an argument is NULL");
-    st = list_ready(out, err);
+    st = ef__list_prepare(out, err);
     if (st == EF_OK)
         st = compile_question(&question, query, err);
     if (st == EF_OK)

@@ -115,7 +115,7 @@ static ef_status read_lookup(void *context, ef_str projection, ef_str tenant, ef
                              ef__stored_view *out, ef_error *err)
 {
     ef__view_cache *cache = context;
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     const ef__generation *generation;
     ef__view view;
     ef_engine *from = cache->engine->lookups ? cache->engine->lookups : cache->engine;
@@ -132,7 +132,6 @@ static ef_status read_lookup(void *context, ef_str projection, ef_str tenant, ef
         out->data = view.data;
         out->schema = view.schema;
     }
-    ef_memory_release(&list.room);
     return st;
 }
 

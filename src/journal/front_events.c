@@ -438,6 +438,7 @@ ef_status ef__journal_follow(ef_journal *journal, const ef__follow *follow, ef_b
                           .out_reached = out_reached};
     ef_status st = prepare_batch(out, err);
 
+    *out_reached = follow->after;
     if (st == EF_OK && journal->events->follow)
         st = journal->events->follow(journal, follow, out, out_reached, err);
     else if (st == EF_OK)

@@ -196,6 +196,7 @@ ef_status ef__lane_drop(ef_journal *journal, ef_str lane, bool discard, int64_t 
                         ef_error *err);
 
 void ef__claimed_batch_release(ef_claimed_batch *batch);
+EF__AUTO_TYPE(ef_claimed_batch, ef__claimed_batch_release)
 
 /*
  * Claims the next rows of `request->lane` in the partitions held, in position order. The rows are
