@@ -46,7 +46,8 @@ static bool is_own_attribute(ef_str name, bool published)
 /* Writes the members of meta that can be attributes; a CloudEvent cannot hold the others. */
 static void write_meta(ef__json_writer *w, const ef_event *event, bool published, bool *out_source)
 {
-    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(META_ARENA); /* for names with escapes, which are rare */
+    EF__AUTO(ef__arena) arena =
+        EF__ARENA_INIT(META_ARENA); /* for names with escapes, which are rare */
     ef__json_kind kind = EF__JSON_NULL;
     ef__slice member;
     size_t at = 0;

@@ -2,6 +2,7 @@
  * file.c - see file.h.
  */
 #include "file.h"
+#include "same.h"
 
 #include <everfold/clock.h>
 
@@ -96,15 +97,12 @@ bool ef__path_is_below(ef_str path, ef_str directory)
         memchr(path.ptr, '\0', path.len))
         return false;
     path = (ef_str){path.ptr + directory.len + 1, path.len - directory.len - 1};
-    for (;;) {
-        const char *slash = memchr(path.ptr, '/', path.len);
-        size_t len = slash ? (size_t)(slash - path.ptr) : path.len;
-        if (!is_plain((ef_str){path.ptr, len}))
+    if (path.ptr[path.len - 1] == '/')
+        return false;
+    while (path.len)
+        if (!is_plain(ef__str_split(&path, '/')))
             return false;
-        if (!slash)
-            return true;
-        path = (ef_str){slash + 1, path.len - len - 1};
-    }
+    return true;
 }
 
 /* Opens the folders of `path` one by one and closes `folder`; `path` ends before the file name. */

@@ -1,6 +1,6 @@
 /*
  * same.h - compares names inline, because folding an event does this some twenty times; and splits
- * texts into lines.
+ * texts.
  */
 #ifndef EF_BASE_SAME_H
 #define EF_BASE_SAME_H
@@ -51,6 +51,16 @@ static inline bool ef__str_starts(ef_str text, const char *with)
     return text.len >= len && memcmp(text.ptr, with, len) == 0;
 }
 
+/* Splits off the text before the first `separator`, or all of it. `*rest` is what follows it. */
+static inline ef_str ef__str_split(ef_str *rest, char separator)
+{
+    const char *end = rest->len ? (const char *)memchr(rest->ptr, separator, rest->len) : NULL;
+    ef_str first = {rest->ptr, end ? (size_t)(end - rest->ptr) : rest->len};
+
+    *rest = end ? (ef_str){end + 1, rest->len - first.len - 1} : (ef_str){0};
+    return first;
+}
+
 /* The order of names: by bytes, a shorter one first. As memcmp returns it. */
 static inline int ef__str_compare(ef_str a, ef_str b)
 {
@@ -65,12 +75,7 @@ static inline bool ef__line_next(ef_str *rest, ef_str *out)
 {
     if (rest->len == 0)
         return false;
-    const char *end = (const char *)memchr(rest->ptr, '\n', rest->len);
-    size_t length = end ? (size_t)(end - rest->ptr) : rest->len;
-    size_t step = length + (end ? 1 : 0);
-
-    *out = (ef_str){rest->ptr, length};
-    *rest = (ef_str){rest->ptr + step, rest->len - step};
+    *out = ef__str_split(rest, '\n');
     return true;
 }
 

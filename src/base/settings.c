@@ -6,10 +6,10 @@
  * mistake in a file is found even while a flag hides it.
  */
 #include "settings.h"
-#include "same.h"
 
 #include "buf.h"
 #include "limits.h"
+#include "same.h"
 
 #include <assert.h>
 #include <errno.h>

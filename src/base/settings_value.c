@@ -4,6 +4,7 @@
  */
 #include "settings.h"
 
+#include "same.h"
 #include "utf8.h"
 
 #include <inttypes.h>
@@ -98,15 +99,11 @@ static ef_status check_bool(const ef__setting_spec *spec, const char *where, ef_
 static ef_status check_choice(const ef__setting_spec *spec, const char *where, ef_str text,
                               ef_error *err)
 {
-    const char *choice = spec->choices;
+    ef_str choices = ef_str_from(spec->choices);
 
-    while (choice) {
-        const char *comma = strchr(choice, ',');
-        size_t len = comma ? (size_t)(comma - choice) : strlen(choice);
-        if (ef_str_equal((ef_str){choice, len}, text))
+    while (choices.len)
+        if (ef_str_equal(ef__str_split(&choices, ','), text))
             return EF_OK;
-        choice = comma ? comma + 1 : NULL;
-    }
     return ef_fail(err, EF_BAD_INPUT, "%s: %s is \"%.*s\"; one of %s is needed", where, spec->key,
                    EF_STR_ARG(text), spec->choices ? spec->choices : "");
 }

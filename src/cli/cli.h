@@ -13,7 +13,6 @@
 
 #include "../base/buf.h"
 #include "../base/json.h"
-#include "../base/same.h"
 #include "../base/settings.h"
 #include "../shape/shape.h"
 

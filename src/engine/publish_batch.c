@@ -8,6 +8,7 @@
 #include "../base/limits.h"
 #include "../base/logger.h"
 #include "../base/pair_map.h"
+#include "../base/same.h"
 #include "../core/retry.h"
 
 #include <assert.h>
@@ -481,16 +482,13 @@ static ef_str member_at(const ef_event *event, ef_str path, ef__arena *arena)
     if (ef__json_parse(event->data, EF_LIMIT_DATA_BYTES, &scratch, &at, NULL) != EF_OK)
         at = NULL;
     while (at && rest.len) {
-        const char *dot = memchr(rest.ptr, '.', rest.len);
-        size_t len = dot ? (size_t)(dot - rest.ptr) : rest.len;
-        if (len >= sizeof name)
-            break;
-        memcpy(name, rest.ptr, len);
-        name[len] = '\0';
+        ef_str step = ef__str_split(&rest, '.');
+        if (step.len >= sizeof name)
+            return (ef_str){0};
+        (void)snprintf(name, sizeof name, "%.*s", EF_STR_ARG(step));
         at = (ef__json *)ef__json_get(at, name);
-        rest = (ef_str){rest.ptr + len + (dot != NULL), rest.len - len - (dot != NULL)};
     }
-    if (at && !rest.len && (at->kind == EF__JSON_STRING || at->kind == EF__JSON_NUMBER))
+    if (at && (at->kind == EF__JSON_STRING || at->kind == EF__JSON_NUMBER))
         found = ef__arena_copy(arena, at->text);
     return found;
 }

@@ -347,24 +347,13 @@ ef_status ef_publisher_remove(ef_journal *journal, ef_str name, bool discard, in
 
 /* --- files and variables of a remote definition ----------------------------------------------- */
 
-/* Splits off the text before the first `mark`. */
-static ef_str split_off(ef_str *rest, char mark)
-{
-    const char *end = memchr(rest->ptr, mark, rest->len);
-    ef_str first = {rest->ptr, end ? (size_t)(end - rest->ptr) : rest->len};
-    size_t used = first.len + (end != NULL);
-
-    *rest = (ef_str){rest->ptr + used, rest->len - used};
-    return first;
-}
-
 static ef_status find_directory(const char *what, ef_str path, ef_str directories, ef_str *out,
                                 ef_error *err)
 {
     ef_str rest = directories;
 
     while (rest.len) {
-        ef_str directory = split_off(&rest, ',');
+        ef_str directory = ef__str_split(&rest, ',');
         while (directory.len > 1 && directory.ptr[directory.len - 1] == '/')
             directory.len--;
         if (!ef__path_is_below(path, directory))
@@ -401,10 +390,10 @@ static ef_status confine_query(const ef_publisher *publisher, ef_str directories
     ef_str query = publisher->url, ignored;
     ef_status st = EF_OK;
 
-    (void)split_off(&query, '?');
+    (void)ef__str_split(&query, '?');
     while (st == EF_OK && query.len) {
-        ef_str value = split_off(&query, '&');
-        ef_str key = split_off(&value, '=');
+        ef_str value = ef__str_split(&query, '&');
+        ef_str key = ef__str_split(&value, '=');
         if (ef_str_equal(key, EF_STR("ca")) || ef_str_equal(key, EF_STR("creds")))
             st = find_directory("a file of the address", value, directories, &ignored, err);
     }

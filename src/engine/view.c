@@ -188,19 +188,10 @@ static ef_status add_expression(struct question *question, const char *part, ef_
     return st;
 }
 
-/* The next item of a comma-separated list, trimmed; "" at the end. */
+/* The next item of a comma-separated list, trimmed. */
 static ef_str next_item(ef_str *list)
 {
-    const char *comma = list->len ? memchr(list->ptr, ',', list->len) : NULL;
-    ef_str part = {list->ptr, comma ? (size_t)(comma - list->ptr) : list->len};
-
-    list->ptr += part.len + (comma != NULL);
-    list->len -= part.len + (comma != NULL);
-    while (part.len && part.ptr[0] == ' ')
-        part = (ef_str){part.ptr + 1, part.len - 1};
-    while (part.len && part.ptr[part.len - 1] == ' ')
-        part.len--;
-    return part;
+    return ef__str_trim(ef__str_split(list, ','));
 }
 
 static ef_status compile_question(struct question *question, const ef_view_query *query,

@@ -23,8 +23,8 @@
 #include "../base/cloudevent.h"
 #include "../base/deadline.h"
 #include "../base/incoming.h"
-#include "../base/same.h"
 #include "../base/limits.h"
+#include "../base/same.h"
 
 #include <stdlib.h>
 

@@ -4,6 +4,7 @@
 #include "request.h"
 
 #include "../base/limits.h"
+#include "../base/same.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -97,13 +98,8 @@ ef_status ef__request_target(ef__request *r, ef_str target, ef_error *err)
         query = (ef_str){copy.ptr + r->path.len + 1, copy.len - r->path.len - 1};
     }
     drop_prefix(r, ef_str_from(r->server->options.path));
-    while (st == EF_OK && query.len > 0) {
-        const char *end = memchr(query.ptr, '&', query.len);
-        size_t length = end ? (size_t)(end - query.ptr) : query.len;
-        st = add_parameter(r, (ef_str){query.ptr, length}, err);
-        length += end != NULL;
-        query = (ef_str){query.ptr + length, query.len - length};
-    }
+    while (st == EF_OK && query.len > 0)
+        st = add_parameter(r, ef__str_split(&query, '&'), err);
     return st;
 }
 

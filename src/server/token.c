@@ -6,6 +6,7 @@
 #include "../base/arena.h"
 #include "../base/hash.h"
 #include "../base/file.h"
+#include "../base/same.h"
 #include "../shape/shape.h"
 
 #include <errno.h>
@@ -36,8 +37,7 @@ ef_status ef__scopes_parse(ef_str list, unsigned *out, ef_error *err)
 {
     *out = 0;
     while (list.len > 0) {
-        const char *comma = memchr(list.ptr, ',', list.len);
-        ef_str word = {list.ptr, comma ? (size_t)(comma - list.ptr) : list.len};
+        ef_str word = ef__str_split(&list, ',');
         size_t i = 0;
         while (i < SCOPE_COUNT && !ef_str_equal(word, ef_str_from(scope_names[i])))
             i++;
@@ -46,8 +46,6 @@ ef_status ef__scopes_parse(ef_str list, unsigned *out, ef_error *err)
                            "there is no scope '%.*s'; there are append, read, work, operate, admin",
                            EF_STR_ARG(word));
         *out |= 1u << i;
-        list.ptr += word.len + (comma != NULL);
-        list.len -= word.len + (comma != NULL);
     }
     return *out ? EF_OK : ef_fail(err, EF_BAD_INPUT, "a token needs a scope");
 }

@@ -68,16 +68,8 @@ static void split_paths(planner *p)
 {
     ef_str rest = p->query->index_paths;
 
-    while (rest.len > 0 && p->path_count < INDEXES_MAX) {
-        const char *comma = memchr(rest.ptr, ',', rest.len);
-        ef_str path = {rest.ptr, comma ? (size_t)(comma - rest.ptr) : rest.len};
-        rest = comma ? (ef_str){comma + 1, rest.len - path.len - 1} : (ef_str){0};
-        while (path.len > 0 && path.ptr[0] == ' ')
-            path = (ef_str){path.ptr + 1, path.len - 1};
-        while (path.len > 0 && path.ptr[path.len - 1] == ' ')
-            path.len--;
-        p->paths[p->path_count++] = path;
-    }
+    while (rest.len > 0 && p->path_count < INDEXES_MAX)
+        p->paths[p->path_count++] = ef__str_trim(ef__str_split(&rest, ','));
 }
 
 /* The index of the expression, BY_ID for view_id, or -1. */

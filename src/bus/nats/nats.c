@@ -10,6 +10,7 @@
 #include "nats_priv.h"
 
 #include "../../base/json.h"
+#include "../../base/same.h"
 
 #include <netdb.h>
 #include <stdio.h>
@@ -120,14 +121,9 @@ static ef_status parse_query(ef_str query, ef__nats_address *out, ef_error *err)
     ef_status st = EF_OK;
 
     while (st == EF_OK && query.len) {
-        const char *end = memchr(query.ptr, '&', query.len);
-        size_t len = end ? (size_t)(end - query.ptr) : query.len;
-        const char *is = memchr(query.ptr, '=', len);
-        size_t key = is ? (size_t)(is - query.ptr) : len;
-        ef_str value = {query.ptr + key + 1, is ? len - key - 1 : 0};
-        st = parse_pair((ef_str){query.ptr, key}, value, out, err);
-        len += end != NULL;
-        query = (ef_str){query.ptr + len, query.len - len};
+        ef_str value = ef__str_split(&query, '&');
+        ef_str key = ef__str_split(&value, '=');
+        st = parse_pair(key, value, out, err);
     }
     return st;
 }
