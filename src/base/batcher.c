@@ -6,6 +6,8 @@
  */
 #include "batcher.h"
 
+#include "deadline.h"
+
 #include <assert.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -36,7 +38,7 @@ static bool enqueue_jobs(ef__batcher *batcher, ef__batch_job *first)
 {
     bool leads;
 
-    pthread_mutex_lock(&batcher->lock);
+    EF__LOCK(&batcher->lock);
     for (ef__batch_job *job = first; job; job = job->sibling) {
         job->next = NULL;
         atomic_store_explicit(&job->phase, PHASE_WAITING, memory_order_relaxed);
@@ -48,7 +50,6 @@ static bool enqueue_jobs(ef__batcher *batcher, ef__batch_job *first)
     }
     leads = !batcher->is_led && !batcher->exclusive_wanted;
     batcher->is_led = batcher->is_led || leads;
-    pthread_mutex_unlock(&batcher->lock);
     return leads;
 }
 
@@ -58,7 +59,7 @@ static ef__batch_job *dequeue_batch(ef__batcher *batcher)
     ef__batch_job *first, *last;
     size_t weight;
 
-    pthread_mutex_lock(&batcher->lock);
+    EF__LOCK(&batcher->lock);
     assert(batcher->is_led && batcher->head);
     first = last = batcher->head;
     weight = first->weight;
@@ -71,18 +72,13 @@ static ef__batch_job *dequeue_batch(ef__batcher *batcher)
     if (!batcher->head)
         batcher->tail = NULL;
     last->next = NULL;
-    pthread_mutex_unlock(&batcher->lock);
     return first;
 }
 
 static bool may_lead_again(ef__batcher *batcher, int batches_left)
 {
-    bool more;
-
-    pthread_mutex_lock(&batcher->lock);
-    more = batches_left > 0 && batcher->head && !batcher->exclusive_wanted;
-    pthread_mutex_unlock(&batcher->lock);
-    return more;
+    EF__LOCK(&batcher->lock);
+    return batches_left > 0 && batcher->head && !batcher->exclusive_wanted;
 }
 
 /* Passes the lead to a waiting caller, if any. */
@@ -129,13 +125,12 @@ void ef__batcher_submit(ef__batcher *batcher, ef__batch_job *first)
 
 void ef__batcher_exclusive_begin(ef__batcher *batcher)
 {
-    pthread_mutex_lock(&batcher->lock);
+    EF__LOCK(&batcher->lock);
     batcher->exclusive_wanted++;
     while (batcher->is_led)
         pthread_cond_wait(&batcher->turn, &batcher->lock);
     batcher->is_led = true;
     batcher->exclusive_wanted--;
-    pthread_mutex_unlock(&batcher->lock);
 }
 
 void ef__batcher_exclusive_end(ef__batcher *batcher)

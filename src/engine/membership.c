@@ -66,10 +66,12 @@ ef_status ef__membership_open(ef__membership *membership, ef_error *err)
     if (count > membership->hold_count) {
         size_t more = (size_t)(count - membership->hold_count);
         ef__partition_hold *holds = realloc(membership->holds, (size_t)count * sizeof *holds);
-        if (!holds)
+        ef_partition_lease *leases = realloc(membership->leases, (size_t)count * sizeof *leases);
+        membership->holds = holds ? holds : membership->holds;
+        membership->leases = leases ? leases : membership->leases;
+        if (!holds || !leases)
             return no_memory(err);
         memset(holds + membership->hold_count, 0, more * sizeof *holds);
-        membership->holds = holds;
         membership->hold_count = count;
     }
     if (membership->partitions && membership->partitions != count)
@@ -439,16 +441,17 @@ ef_status ef__membership_step(ef__membership *membership, const ef_work_options 
     return st;
 }
 
-size_t ef__membership_leases(const ef__membership *membership, ef_partition_lease *out)
+ef_partition_lease *ef__membership_leases(ef__membership *membership, size_t *out_count)
 {
     int64_t now_us = mono_us(membership);
     size_t count = 0;
 
     for (int32_t p = 0; p < membership->partitions; p++)
         if (membership->holds[p].token && now_us < membership->holds[p].until_us)
-            out[count++] =
+            membership->leases[count++] =
                 (ef_partition_lease){.partition = p, .token = membership->holds[p].token};
-    return is_publishers(membership) && count < (size_t)membership->partitions ? 0 : count;
+    *out_count = is_publishers(membership) && count < (size_t)membership->partitions ? 0 : count;
+    return membership->leases;
 }
 
 bool ef__membership_is_first(const ef__membership *membership)
@@ -548,5 +551,6 @@ void ef__membership_leave(ef__membership *membership)
 void ef__membership_release(ef__membership *membership)
 {
     free(membership->holds);
+    free(membership->leases);
     *membership = (ef__membership){0};
 }

@@ -32,9 +32,10 @@ typedef struct ef__membership {
     ef_str lane;        /* "": partitions of the apply lanes; else of this publisher, which has no
                          * heartbeat: one worker holds all of them, or none */
     int32_t partitions; /* as of the last beat */
-    ef__partition_hold *holds; /* one per partition; those above the count are not held */
-    int32_t hold_count;        /* the highest count so far */
-    bool single;               /* no heartbeat, all partitions, one fixed owner name */
+    ef__partition_hold *holds;  /* one per partition; those above the count are not held */
+    int32_t hold_count;         /* the highest count so far */
+    ef_partition_lease *leases; /* those of the holds that are held, as they were last asked for */
+    bool single;                /* no heartbeat, all partitions, one fixed owner name */
     int64_t lease_ms, renew_ms, heartbeat_ms;
     int64_t beaten_us, renewed_us; /* when leases were last acquired, or only renewed */
     _Atomic int64_t next_beat_us;  /* 0: at once; read by the task that waits for it, too */
@@ -57,9 +58,8 @@ ef_status ef__membership_open(ef__membership *membership, ef_error *err);
 ef_status ef__membership_step(ef__membership *membership, const ef_work_options *options,
                               ef_tick *tick, ef_error *err);
 
-/* The leases held now, in `out` (space for `partitions` of them); returns how many. For a publisher
- * all, or none. */
-size_t ef__membership_leases(const ef__membership *membership, ef_partition_lease *out);
+/* The leases held now, until the next call. For a publisher all, or none. */
+ef_partition_lease *ef__membership_leases(ef__membership *membership, size_t *out_count);
 /* Is this the worker that does what one of all workers has to do? The holder of the first
  * partition, or the only worker. */
 bool ef__membership_is_first(const ef__membership *membership);

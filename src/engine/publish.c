@@ -364,33 +364,34 @@ static ef_status check_sink(ef__publisher_task *publisher, ef_error *err)
 /* The leases held under the token under which the sink was checked. A lease that ended and was
  * acquired again has another token, and the position that others stored in between is not known:
  * then none, and the next step checks again. */
-static size_t checked_leases(const ef__publisher_task *publisher, ef_partition_lease *held,
-                             ef_tick *tick)
+static ef_partition_lease *checked_leases(ef__publisher_task *publisher, size_t *out_count,
+                                          ef_tick *tick)
 {
-    size_t count = ef__membership_leases(&publisher->membership, held);
+    ef_partition_lease *held = ef__membership_leases(&publisher->membership, out_count);
 
-    if (!count || held->token == publisher->token)
-        return count;
-    tick->more = true;
-    return 0;
+    if (*out_count && held->token != publisher->token) {
+        tick->more = true;
+        *out_count = 0;
+    }
+    return held;
 }
 
 static ef_status make_passes(ef__publisher_task *publisher, const ef_work_options *options,
                              ef_tick *tick, ef_error *err)
 {
-    ef_partition_lease *held = malloc((size_t)publisher->membership.partitions * sizeof *held);
     size_t usual = options->batch ? options->batch : BATCH_USUAL, count;
-    ef_status st = held ? EF_OK : ef__publish_no_memory(err);
+    ef_partition_lease *held = checked_leases(publisher, &count, tick);
+    ef_status st = count ? ef__publish_due(publisher, held, count, tick, err) : EF_OK;
 
-    if (st == EF_OK && (count = checked_leases(publisher, held, tick)))
-        st = ef__publish_due(publisher, held, count, tick, err);
     if (st == EF_OK && is_ready(publisher))
         st = ef__membership_renew(&publisher->membership, tick, err);
-    if (st == EF_OK && is_ready(publisher) && (count = checked_leases(publisher, held, tick)))
+    if (st != EF_OK || !is_ready(publisher))
+        return st;
+    held = checked_leases(publisher, &count, tick);
+    if (count)
         st = ef__publish_queued(publisher, held, count, usual, tick, err);
     if (st == EF_OK && is_ready(publisher))
         st = ef__membership_renew(&publisher->membership, tick, err);
-    free(held);
     return st;
 }
 

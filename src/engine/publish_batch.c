@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #define DUE_MAX 1000 /* retry rows per claim */
 #define STEP_BYTES (256u * 1024 * 1024)

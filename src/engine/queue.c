@@ -40,19 +40,6 @@ static ef_status no_memory(ef_error *err)
 
 /* --- shared by both passes -------------------------------------------------------------------- */
 
-ef_status ef__partition_leases_read(ef_engine *engine, ef_partition_lease **out, size_t *out_count,
-                                    ef_error *err)
-{
-    ef__queue_driver *driver = &engine->queue;
-
-    *out_count = 0;
-    *out = ef__arena_alloc(&driver->arena, (size_t)driver->membership.partitions * sizeof **out);
-    if (!*out)
-        return no_memory(err);
-    *out_count = ef__membership_leases(&driver->membership, *out);
-    return EF_OK;
-}
-
 static bool has_items(int32_t partition, const ef_claimed_row *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -374,9 +361,10 @@ static ef_status step_queued_rows(ef_engine *engine, const ef_work_options *opti
                        .apply = {.arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)},
                        .tick = tick};
     size_t usual = options->batch ? options->batch : EF__ENGINE_BATCH;
-    ef_status st = ef__partition_leases_read(engine, &pass.held, &pass.held_count, err);
+    ef_status st = EF_OK;
 
-    if (st == EF_OK && pass.held_count)
+    pass.held = ef__membership_leases(&engine->queue.membership, &pass.held_count);
+    if (pass.held_count)
         st = step_batch(&pass, usual, err);
     ef__apply_release(&pass.apply);
     ef__claimed_batch_release(&pass.claimed);

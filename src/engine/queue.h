@@ -24,10 +24,6 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err);
 
 /* --- shared by both passes -------------------------------------------------------------------- */
 
-/* The leases of partitions that this worker holds, `*out_count` of them, in the arena of the step.
- */
-ef_status ef__partition_leases_read(ef_engine *engine, ef_partition_lease **out, size_t *out_count,
-                                    ef_error *err);
 /* Sets the events of an apply, and the fences of their partitions, in the arena of the step. */
 ef_status ef__apply_set_rows(ef_engine *engine, const ef_partition_lease *held, size_t held_count,
                              const ef_claimed_row *items, size_t count, ef__apply *apply,

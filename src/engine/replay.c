@@ -394,15 +394,13 @@ static ef_status is_held(ef_engine *engine, int32_t partition, bool *out, ef_err
 
 static bool is_ours(ef_engine *engine, int32_t partition)
 {
-    ef_error ignored = EF_ERROR_INIT;
-    ef_partition_lease *held = NULL;
-    size_t count = 0;
-    bool ours = false;
+    size_t count;
+    const ef_partition_lease *held = ef__membership_leases(&engine->queue.membership, &count);
 
-    if (ef__partition_leases_read(engine, &held, &count, &ignored) == EF_OK)
-        for (size_t i = 0; i < count; i++)
-            ours = ours || held[i].partition == partition;
-    return ours;
+    for (size_t i = 0; i < count; i++)
+        if (held[i].partition == partition)
+            return true;
+    return false;
 }
 
 /* Tries due rows in this process, if it holds the partition or no worker does. */

@@ -387,17 +387,17 @@ ef_status ef__retry_step_due(ef_engine *engine, ef_tick *tick, ef_error *err)
     EF__AUTO(ef__live_set) set = {0};
     retry_attempt attempt = {.engine = engine, .tick = tick};
     ef__arena *arena = &engine->queue.arena;
-    ef_partition_lease *held;
-    ef_status st = ef__partition_leases_read(engine, &held, &attempt.held_count, err);
+    ef_status st = EF_OK;
 
     assert(ef__mutex_is_locked(&engine->queue.lock));
-    attempt.held = held;
-    if (st == EF_OK && attempt.held_count)
-        st = ef__outbox_claim(
-            engine->journal,
-            &(ef__claim_request){
-                .due = true, .held = held, .held_count = attempt.held_count, .limit = DUE_MAX},
-            &claimed, err);
+    attempt.held = ef__membership_leases(&engine->queue.membership, &attempt.held_count);
+    if (attempt.held_count)
+        st = ef__outbox_claim(engine->journal,
+                              &(ef__claim_request){.due = true,
+                                                   .held = attempt.held,
+                                                   .held_count = attempt.held_count,
+                                                   .limit = DUE_MAX},
+                              &claimed, err);
     tick->due_us = claimed.next_due_us;
     if (st == EF_OK && claimed.count)
         st = ef__live_set_read(engine, &(ef__live_choice){0}, &set, err);
