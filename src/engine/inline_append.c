@@ -27,13 +27,13 @@
 static ef_status apply_appended(ef_engine *engine, const ef_event *events, size_t count,
                                 ef_error *err)
 {
-    ef__apply apply = {.adds_retry_rows = engine->options.mode == EF_MODE_INLINE_APPLY_ONLY,
-                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    EF__AUTO(ef__apply) apply = {.adds_retry_rows =
+                                     engine->options.mode == EF_MODE_INLINE_APPLY_ONLY,
+                                 .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     ef_status st = ef__apply_set_events(&apply, events, count, err);
 
     if (st == EF_OK)
         st = ef__apply_run_live(engine, &(ef__live_choice){.by_queue = true}, &apply, err);
-    ef__apply_release(&apply);
     return st;
 }
 

@@ -148,11 +148,10 @@ static ef_status count_rows(const lag_walk *walk, const ef__retry_stream *stream
 ef_status ef__stream_position(ef_engine *engine, ef_str tenant, ef_str stream, int64_t seq,
                               int64_t *out, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st = ef_journal_read_stream(engine->journal, tenant, stream, seq, 1, &batch, err);
 
     *out = st == EF_OK && batch.count ? batch.events[0].position : 0;
-    EF_RELEASE(&batch);
     return st;
 }
 
