@@ -38,6 +38,17 @@ static const char *skip_digits(const char *p, const char *end)
     return p;
 }
 
+bool ef__digits_parse(ef_str text, int64_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < text.len && i < 18; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            return false;
+        *out = *out * 10 + (text.ptr[i] - '0');
+    }
+    return text.len >= 1 && text.len <= 18;
+}
+
 static ef_status scan_mistake(ef__number_parts *out, ef_status status, size_t at, const char *what)
 {
     out->len = at;

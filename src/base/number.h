@@ -18,6 +18,9 @@ typedef struct ef__number {
     int32_t scale;
 } ef__number;
 
+/* A text of 1 to 18 digits, which fit into 64 bits. False: it is another one. */
+bool ef__digits_parse(ef_str text, int64_t *out);
+
 /*
  * The JSON number at the start of a text, by its grammar and the limits of limits.h. This is the
  * only place with the grammar: json.c uses it too.

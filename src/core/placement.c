@@ -1,6 +1,7 @@
 #include "placement.h"
 
 #include "../base/hash.h"
+#include "../base/number.h"
 #include "../base/same.h"
 
 _Static_assert(EF_LIMIT_PARTITIONS % 64 == 0, "a set is made of whole words");
@@ -47,13 +48,8 @@ bool ef__partition_label_parse(ef_str label, int32_t count, int32_t *out)
 
     if (label.len < 3 || label.ptr[0] != 'p' || (label.len > 3 && label.ptr[1] == '0'))
         return false;
-    for (size_t i = 1; i < label.len; i++) {
-        if (label.ptr[i] < '0' || label.ptr[i] > '9')
-            return false;
-        value = value * 10 + (label.ptr[i] - '0');
-        if (value >= count)
-            return false;
-    }
+    if (!ef__digits_parse((ef_str){label.ptr + 1, label.len - 1}, &value) || value >= count)
+        return false;
     *out = (int32_t)value;
     return true;
 }

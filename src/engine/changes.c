@@ -8,6 +8,7 @@
 #include "scope.h"
 #include "read.h"
 
+#include "../base/number.h"
 #include "../base/pair_map.h"
 
 #include <inttypes.h>
@@ -28,33 +29,12 @@ void ef_view_place_format(const ef_view_place *place, char out[EF_VIEW_PLACE_MAX
                    place->number);
 }
 
-/* Reads a whole number of at most 18 digits at the start of *text, and removes it from there. */
-static bool read_number(ef_str *text, int64_t *out)
-{
-    size_t digits = 0;
-
-    *out = 0;
-    for (; digits < text->len && digits < 18; digits++) {
-        if (text->ptr[digits] < '0' || text->ptr[digits] > '9')
-            break;
-        *out = *out * 10 + (text->ptr[digits] - '0');
-    }
-    text->ptr += digits;
-    text->len -= digits;
-    return digits > 0;
-}
-
-static bool read_place(ef_str text, ef_view_place *out)
-{
-    if (!read_number(&text, &out->generation) || text.len == 0 || *text.ptr != '.')
-        return false;
-    text = (ef_str){text.ptr + 1, text.len - 1};
-    return read_number(&text, &out->number) && text.len == 0 && out->generation > 0;
-}
-
 ef_status ef_view_place_parse(ef_str text, ef_view_place *out, ef_error *err)
 {
-    if (read_place(text, out))
+    ef_str number = text, generation = ef__str_split(&number, '.');
+
+    if (ef__digits_parse(generation, &out->generation) && out->generation > 0 &&
+        ef__digits_parse(number, &out->number))
         return EF_OK;
     *out = (ef_view_place){0};
     return ef_fail(err, EF_BAD_INPUT,

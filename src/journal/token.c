@@ -7,6 +7,7 @@
 #include "../base/cursor.h"
 #include "../base/hash.h"
 #include "../base/limits.h"
+#include "../base/number.h"
 
 #include <everfold/everfold.h>
 
@@ -106,17 +107,6 @@ static bool read_name(ef_str text, char out[EF_LIMIT_NAME_BYTES + 1])
     return true;
 }
 
-static bool read_number(ef_str text, int64_t *out)
-{
-    *out = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.ptr[i] < '0' || text.ptr[i] > '9')
-            return false;
-        *out = *out * 10 + (text.ptr[i] - '0');
-    }
-    return text.len > 0 && text.len <= 18;
-}
-
 static bool parse_stream(ef_str text, ef_token *out)
 {
     ef_str start, tenant, stream, seq, position;
@@ -126,7 +116,8 @@ static bool parse_stream(ef_str text, ef_token *out)
            next_part(&text, &tenant) && next_part(&text, &stream) && next_part(&text, &seq) &&
            next_part(&text, &position) && ef_str_equal(text, EF_STR("s")) &&
            read_name(tenant, out->tenant) && read_name(stream, out->stream) && out->stream[0] &&
-           read_number(seq, &out->seq) && out->seq > 0 && read_number(position, &out->position);
+           ef__digits_parse(seq, &out->seq) && out->seq > 0 &&
+           ef__digits_parse(position, &out->position);
 }
 
 static bool parse_positions(ef_str text, ef_token *out)

@@ -24,6 +24,7 @@
 #include "../base/deadline.h"
 #include "../base/incoming.h"
 #include "../base/limits.h"
+#include "../base/number.h"
 #include "../base/same.h"
 
 #include <stdlib.h>
@@ -243,14 +244,11 @@ static ef_status take_if_match(ef__request *r, append_request *a, ef_error *err)
         return EF_OK;
     if (text.len > 2 && text.ptr[0] == '"' && text.ptr[text.len - 1] == '"')
         text = (ef_str){text.ptr + 1, text.len - 2};
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.ptr[i] < '0' || text.ptr[i] > '9' || i > 17)
-            return ef_fail(err, EF_BAD_INPUT,
-                           "If-Match is '%.*s'; the seq of the last event is "
-                           "needed, 0 for a new stream",
-                           EF_STR_ARG(text));
-        seq = seq * 10 + (text.ptr[i] - '0');
-    }
+    if (!ef__digits_parse(text, &seq))
+        return ef_fail(
+            err, EF_BAD_INPUT,
+            "If-Match is '%.*s'; the seq of the last event is needed, 0 for a new stream",
+            EF_STR_ARG(text));
     for (size_t i = 0; i < a->count; i++) {
         ef_expected_seq expected = ef_expect_seq(seq + (int64_t)i);
         if (ef_seq_is_expected(a->events[i].expected_seq) &&

@@ -4,6 +4,7 @@
 #include "http_priv.h"
 #include "hub.h"
 
+#include "../base/number.h"
 #include "../shape/operation_table.h"
 
 #include <inttypes.h>
@@ -11,8 +12,7 @@
 #include <stdlib.h>
 
 #define BLOCK_BYTES 16384
-#define FIRST_FRAME_MAX 4096   /* a projection's name, escaped, and three numbers */
-#define POSITION_DIGITS_MAX 18 /* below 10^18 */
+#define FIRST_FRAME_MAX 4096 /* a projection's name, escaped, and three numbers */
 
 /* --- the answer ------------------------------------------------------------------------------- */
 
@@ -98,20 +98,6 @@ static ef_status join_hub(ef__request *r, const ef__topic_key *key, const ef_vie
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static ef_status parse_position(ef_str text, int64_t *out, ef_error *err)
-{
-    int64_t position = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.ptr[i] < '0' || text.ptr[i] > '9' || i == POSITION_DIGITS_MAX)
-            return ef_fail(err, EF_BAD_INPUT, "Last-Event-ID is '%.*s'; a position is needed",
-                           EF_STR_ARG(text));
-        position = position * 10 + (text.ptr[i] - '0');
-    }
-    *out = position;
-    return EF_OK;
-}
-
 typedef struct follow_request {
     ef_str type;
     int64_t after; /* -1: not given */
@@ -125,7 +111,10 @@ static ef_status read_position(ef__request *r, int64_t after, int64_t *out, ef_e
     ef_status st = EF_OK;
 
     if (last.len > 0)
-        return parse_position(last, out, err);
+        return ef__digits_parse(last, out)
+                   ? EF_OK
+                   : ef_fail(err, EF_BAD_INPUT, "Last-Event-ID is '%.*s'; a position is needed",
+                             EF_STR_ARG(last));
     if (after < 0)
         st = ef_journal_head(r->server->options.journal, &head, err);
     *out = after < 0 ? head.position : after;

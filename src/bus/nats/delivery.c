@@ -32,6 +32,7 @@
 
 #include "../../base/cloudevent.h"
 #include "../../base/json.h"
+#include "../../base/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -131,17 +132,13 @@ static void learn_ack_prefix(nats_call *call, ef_str text)
 static uint64_t parse_usual_ack(const nats_call *call, ef_str text)
 {
     size_t at = call->ack_prefix.len;
-    uint64_t number = 0;
+    int64_t number;
 
     if (at == 0 || text.len <= at + 1 || text.len > at + 19 || text.ptr[text.len - 1] != '}' ||
-        memcmp(text.ptr, call->ack_prefix.ptr, at) != 0)
+        memcmp(text.ptr, call->ack_prefix.ptr, at) != 0 ||
+        !ef__digits_parse((ef_str){text.ptr + at, text.len - 1 - at}, &number))
         return 0;
-    for (; at < text.len - 1; at++) {
-        if (text.ptr[at] < '0' || text.ptr[at] > '9')
-            return 0;
-        number = number * 10 + (uint64_t)(text.ptr[at] - '0');
-    }
-    return number;
+    return (uint64_t)number;
 }
 
 /* Reads a response to a message. A text that is not a response of our stream comes from another

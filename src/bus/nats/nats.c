@@ -10,6 +10,7 @@
 #include "nats_priv.h"
 
 #include "../../base/json.h"
+#include "../../base/number.h"
 #include "../../base/same.h"
 
 #include <netdb.h>
@@ -59,11 +60,11 @@ static ef_status check_subject(const char *subject, ef_error *err)
 /* After the host: nothing, or a colon and a port. */
 static bool is_port(ef_str text)
 {
-    int port = 0;
+    int64_t port;
 
-    for (size_t i = 1; i < text.len && port <= 65535; i++)
-        port = text.ptr[i] >= '0' && text.ptr[i] <= '9' ? port * 10 + (text.ptr[i] - '0') : 65536;
-    return text.len == 0 || (text.ptr[0] == ':' && port >= 1 && port <= 65535);
+    return text.len == 0 ||
+           (text.ptr[0] == ':' && ef__digits_parse((ef_str){text.ptr + 1, text.len - 1}, &port) &&
+            port >= 1 && port <= 65535);
 }
 
 static ef_status parse_server(ef_str server, ef__nats_address *out, ef_error *err)

@@ -3,6 +3,8 @@
  */
 #include "jet.h"
 
+#include "../../base/number.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -17,13 +19,7 @@ static ef_status parse_number(ef_str key, ef_str value, int64_t max, int64_t *ou
 {
     int64_t number = 0;
 
-    for (size_t i = 0; i < value.len && number <= max; i++) {
-        if (value.ptr[i] < '0' || value.ptr[i] > '9')
-            number = max + 1;
-        else
-            number = number * 10 + (value.ptr[i] - '0');
-    }
-    if (number < 1 || number > max)
+    if (!ef__digits_parse(value, &number) || number < 1 || number > max)
         return ef_fail(err, EF_BAD_INPUT, "%.*s is '%.*s', not a whole number from 1 to %lld",
                        EF_STR_ARG(key), EF_STR_ARG(value), (long long)max);
     *out = number;
