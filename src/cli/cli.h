@@ -251,7 +251,7 @@ ef_status cli_settings_load(cli *c, ef_error *err);
 /* Reads file, environment and flags into a new table, which the caller closes, also after an error.
  */
 ef_status cli_settings_read(cli *c, ef__settings **out, ef_error *err);
-/* Refuses contradictory settings (settings_check.c). */
+/* Refuses contradictory settings. */
 ef_status cli_settings_check(const ef__settings *settings, ef_error *err);
 /* Effective value of worker.lease_renew or worker.heartbeat_ttl. */
 ef_str cli_lease_time_shown(const cli *c, const ef__setting_view *view);
@@ -526,6 +526,21 @@ void cli_print_run(cli *c, const ef_run *run);
 /* Drives the run in `list` to its end, with a progress bar; `list` then has its result, and the
  * exit code is 0 only if it completed. */
 ef_status cli_run_drive(cli *c, ef_run_list *list, ef_error *err);
+
+/* --- the demo shop (demo.c) ------------------------------------------------------------------- */
+
+typedef struct cli_demo cli_demo;
+
+/* Creates a data directory below TMPDIR and returns its path in `out`. */
+ef_status cli_demo_directory(char out[PATH_MAX], ef_error *err);
+
+/* Deploys the programs, appends the initial events to an empty journal, and starts a thread that
+ * appends `rate` events per second until the demo is closed. */
+ef_status cli_demo_open(cli *c, int64_t rate, cli_demo **out, ef_error *err);
+void cli_demo_close(cli_demo *demo); /* accepts NULL */
+
+/* Prints commands to try, on stderr. */
+void cli_demo_say(const cli *c, const char *url);
 
 /* --- signals (main.c) ------------------------------------------------------------------------- */
 

@@ -5,8 +5,7 @@
  * service manager is notified by the protocol of systemd: a datagram to a socket, and variables in
  * the environment. Without one nothing is sent.
  */
-#include "demo.h"
-
+#include "cli.h"
 #include "../server/server.h"
 
 #include <everfold/shadow.h>

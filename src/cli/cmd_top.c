@@ -5,8 +5,7 @@
  * text frame or a JSON object per interval.
  */
 #include "calls.h"
-#include "overview.h"
-#include "screen.h"
+#include "panel.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -174,23 +173,20 @@ static void write_json(cli *c, const ef__overview *o)
     ef__buf_add_char(&c->out, '\n');
 }
 
-static int run_status(cli *c)
+static ef_status show_status(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef__overview o;
-    int rc = cli_open(c, CLI_JOURNAL_READ);
+    ef_status st = cli_overview_read(c, false, &o, err);
 
-    if (rc != 0)
-        return rc;
-    if (cli_overview_read(c, false, &o, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
+    if (st != EF_OK)
+        return st;
     if (c->format == CLI_TABLE)
         write_text(c, &o);
     else
         write_json(c, &o);
-    rc = o.views_error.status != EF_OK ? EXIT_UNHEALTHY : 0;
+    c->exit_code = o.views_error.status != EF_OK ? EXIT_UNHEALTHY : 0;
     ef__overview_release(&o);
-    return rc;
+    return EF_OK;
 }
 
 const cli_command cli_cmd_status = {
@@ -199,7 +195,8 @@ const cli_command cli_cmd_status = {
     .more = "Covers all tenants. For problems and the commands that fix them: everfold doctor. If\n"
             "the views cannot be read, the exit code is 6.",
     .example = "everfold status -o json",
-    .run = run_status,
+    .stores = CLI_JOURNAL_READ,
+    .call = show_status,
 };
 
 #define INTERVAL_MS_DEFAULT 2000
@@ -388,39 +385,45 @@ static ef_status print_frames(top *t, bool once, ef_error *err)
     return st;
 }
 
-static int run_top(cli *c)
+static ef_status check_interval(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    top t = {
-        .c = c, .interval_ms = INTERVAL_MS_DEFAULT, .overview = {.views_error = EF_ERROR_INIT}};
-    ef_status st = cli_duration(c, "interval", &t.interval_ms, &err);
+    return cli_int(c, "interval") >= INTERVAL_MS_MIN
+               ? EF_OK
+               : ef_fail(err, EF_BAD_INPUT, "--interval is too short: minimum is %d ms",
+                         INTERVAL_MS_MIN);
+}
 
-    if (st == EF_OK && t.interval_ms < INTERVAL_MS_MIN)
-        st = ef_fail(&err, EF_BAD_INPUT, "--interval is too short: minimum is %d ms",
-                     INTERVAL_MS_MIN);
-    int rc = st == EF_OK ? cli_open(c, CLI_JOURNAL_READ) : cli_fail(c, &err, NULL);
-    if (rc != 0)
-        return rc;
+static ef_status show_top(cli *c, ef_error *err)
+{
+    top t = {.c = c,
+             .interval_ms = cli_int(c, "interval"),
+             .overview = {.views_error = EF_ERROR_INIT},
+             .started_us = cli_mono_us()};
+    ef_status st;
+
     cli_stop_on_signals();
-    t.started_us = t.rate.started_us = cli_mono_us();
-    st = read_overview(&t, &err);
+    t.rate.started_us = t.started_us;
+    st = read_overview(&t, err);
     if (st == EF_OK)
         st = !cli_has(c, "once") && cli_screen_possible(c)
-                 ? show_panel(&t, &err)
-                 : print_frames(&t, cli_has(c, "once"), &err);
+                 ? show_panel(&t, err)
+                 : print_frames(&t, cli_has(c, "once"), err);
     ef__overview_release(&t.overview);
-    return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+    return st;
 }
 
 const cli_command cli_cmd_top = {
     .name = "top",
     .summary = "live overview of outbox, projections, workers and partitions",
-    .options = CLI_OPTIONS(CLI_TEXT("interval", "D", "refresh interval: 500ms, 5s (default 2s)"),
+    .options = CLI_OPTIONS(CLI_DURATION("interval", "D", INTERVAL_MS_DEFAULT,
+                                        "refresh interval: 500ms, 5s (default 2s)"),
                            CLI_FLAG("once", "print one frame as text, or one object, and exit")),
     .more =
         "The command only reads. On a terminal it shows a panel: q quits, p pauses, e shows the\n"
         "errors, ? the keys. Otherwise a frame is printed per interval; with -o json, one\n"
         "object per line. Covers all tenants.",
     .example = "everfold top --once",
-    .run = run_top,
+    .check = check_interval,
+    .stores = CLI_JOURNAL_READ,
+    .call = show_top,
 };

@@ -6,8 +6,7 @@
  * finish, a second one ends the process at once. On a terminal a panel is shown (work_panel.c);
  * elsewhere nothing, or the totals of each --window in a line.
  */
-#include "screen.h"
-#include "work_panel.h"
+#include "panel.h"
 
 #include "../server/server.h"
 
@@ -200,19 +199,6 @@ static void print_tick(cli *c, const ef_tick *tick)
     ef__buf_add_char(&c->out, '\n');
 }
 
-static void add_tick(ef_tick *sum, const ef_tick *tick)
-{
-    sum->claimed += tick->claimed;
-    sum->applied += tick->applied;
-    sum->published += tick->published;
-    sum->ignored += tick->ignored;
-    sum->failed += tick->failed;
-    sum->deferred += tick->deferred;
-    sum->dead += tick->dead;
-    sum->caught_up += tick->caught_up;
-    sum->run_events += tick->run_events;
-}
-
 static void write_sum(cli *c, const ef_tick *sum)
 {
     ef__buf_printf(&c->out,
@@ -253,8 +239,8 @@ static void report_tick(work *w, const ef_tick *tick)
     int64_t events;
 
     w->ticks++;
-    add_tick(&w->sum, tick);
-    add_tick(&w->window, tick);
+    cli_tick_add(&w->sum, tick);
+    cli_tick_add(&w->window, tick);
     if (w->c->format != CLI_TABLE && !w->silent) {
         print_tick(w->c, tick);
         (void)cli_flush(w->c);

@@ -1,10 +1,10 @@
 /*
- * demo.c - see demo.h.
+ * demo.c - a demo shop (examples/shop) with simulated traffic and an occasional poison event.
  *
  * What happens is made from a seed, so that every demo is the same shop; only the times are
  * today's.
  */
-#include "demo.h"
+#include "cli.h"
 #include "shop.h" /* the programs, made from examples/shop by the build */
 
 #include "../base/deadline.h"

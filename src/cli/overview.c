@@ -1,7 +1,7 @@
 /*
- * overview.c - see overview.h.
+ * overview.c - see panel.h.
  */
-#include "overview.h"
+#include "panel.h"
 #include "calls.h"
 
 #include "../base/utf8.h"

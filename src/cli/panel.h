@@ -1,14 +1,52 @@
 /*
- * panel.h - the overview of `work` and `top` as text: a pure function from facts and a size to
- * lines.
- *
- * Short sections are placed in one to three columns, lists below them. If the height does not
- * suffice, the longest lists are cut and show how many lines are missing.
+ * panel.h - the overview that `status`, `top` and the panel of `work` show: read from the stores,
+ * as text, on the terminal, and with the reports of the supervisor of `work`.
  */
 #ifndef EF_CLI_PANEL_H
 #define EF_CLI_PANEL_H
 
-#include "overview.h"
+#include "cli.h"
+
+#include "../shape/overview.h"
+
+#include <pthread.h>
+
+/* --- the overview (overview.c) ---------------------------------------------------------------- */
+
+/* Adds an error in order of time; the oldest is dropped. An equal text replaces the older entry. */
+void cli_troubles_add(ef__troubles *troubles, int64_t at_us, const char *text);
+
+/* Reads the overview; `all` includes lanes and partitions, which counts every queued row. The
+ * journal is open; the views are opened read-only if they are not. */
+ef_status cli_overview_read(cli *c, bool all, ef__overview *out, ef_error *err);
+
+/* Number of partitions with a live lease of `holder`; "" counts those of all holders. */
+int64_t cli_overview_owned(const ef__overview *overview, ef_str holder);
+
+/* --- events per second, counted in slots of one second over the last hour --------------------- */
+
+#define CLI_RATE_SECONDS_MAX 3600
+
+typedef struct cli_rate {
+    int64_t started_us; /* monotonic; set by the caller before counting */
+    int64_t second;     /* slot that is being filled, counted from started_us */
+    int64_t slots[CLI_RATE_SECONDS_MAX];
+} cli_rate;
+
+void cli_rate_add(cli_rate *rate, int64_t now_us, int64_t count);
+/* Adds `count` events of unknown times since `since_us`, spread evenly. */
+void cli_rate_spread(cli_rate *rate, int64_t since_us, int64_t now_us, int64_t count);
+/* Rate over the last `seconds`, or since the start if that is shorter. */
+double cli_rate_over(cli_rate *rate, int64_t now_us, int64_t seconds);
+/* The last `count` complete seconds, oldest first. */
+void cli_rate_history(cli_rate *rate, int64_t now_us, int64_t *out, size_t count);
+
+/* --- as text (panel.c) ------------------------------------------------------------------------
+ *
+ * A pure function from facts and a size to lines. Short sections are placed in one to three
+ * columns, lists below them. If the height does not suffice, the longest lists are cut and show how
+ * many lines are missing.
+ */
 
 #define CLI_PANEL_HISTORY 60 /* seconds of the throughput chart */
 
@@ -48,5 +86,69 @@ typedef struct cli_panel_view {
 
 /* Draws at most `height` lines, each ended by a newline and at most `width` columns wide. */
 void cli_panel_draw(const cli_panel_facts *facts, const cli_panel_view *view, ef__buf *out);
+
+/* --- on the terminal (screen.c) ---------------------------------------------------------------
+ *
+ * Alternate screen, keys, frames. A frame is written whole, only if it differs from the previous
+ * one, and at most four times per second. cli_screen_close restores the terminal; so does a signal
+ * that ends the process.
+ */
+
+typedef struct cli_screen {
+    cli *c;
+    bool keys; /* stdin is the terminal too: keys can be read */
+    cli_panel_page page;
+    bool paused;
+    bool turned; /* a key changed the view */
+    bool ended;  /* q was pressed */
+    int64_t drawn_us;
+    size_t width, height;
+    ef__buf frame;
+    ef__buf shown; /* the last frame */
+} cli_screen;
+
+/* Can a panel be shown: stdout is a terminal in the foreground, and the output format is the table?
+ */
+bool cli_screen_possible(const cli *c);
+
+void cli_screen_open(cli_screen *screen, cli *c);
+/* Waits for the next frame and reads keys. False: the panel must end. */
+bool cli_screen_wait(cli_screen *screen);
+void cli_screen_show(cli_screen *screen, const cli_panel_facts *facts);
+void cli_screen_close(cli_screen *screen);
+
+/* --- in `work` (work_panel.c) -----------------------------------------------------------------
+ *
+ * Reports come from any thread; the lock is held briefly, and nothing is called under it. While the
+ * panel is shown, log warnings are listed among its errors, because a line on stderr would break
+ * the picture.
+ */
+
+typedef struct cli_work_panel {
+    cli *c;
+    int64_t interval_ms, window_s;
+    bool no_leasing;
+    int64_t started_us;   /* monotonic, as heartbeat_us */
+    pthread_mutex_t lock; /* guards the fields below */
+    bool shown;
+    ef_log log_before;
+    ef_tick sum;
+    int64_t beat_us; /* time of the last heartbeat */
+    cli_rate rate;
+    ef__troubles troubles;
+} cli_work_panel;
+
+/* Adds the counts of events. */
+void cli_tick_add(ef_tick *sum, const ef_tick *tick);
+/* Call before the journal is opened: redirects the log. `c`, `interval_ms`, `window_s` and
+ * `no_leasing` of `panel` are set. */
+void cli_work_panel_init(cli_work_panel *panel);
+/* The on_step callback of the supervisor. */
+void cli_work_panel_report(cli_work_panel *panel, const char *task, const ef_tick *tick,
+                           const ef_error *error);
+/* Shows the panel until q is pressed or a signal arrives. */
+void cli_work_panel_run(cli_work_panel *panel, ef_supervisor *supervisor);
+/* Call after the journal is closed. */
+void cli_work_panel_release(cli_work_panel *panel);
 
 #endif

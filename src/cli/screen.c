@@ -1,11 +1,11 @@
 /*
- * screen.c - see screen.h.
+ * screen.c - see panel.h.
  *
  * The first SIGINT or SIGTERM only sets the flag of cli_stopped; the waiting loop sees it and
  * closes the screen. A second one, and SIGHUP, end the process at once; then the handler restores
  * the terminal with async-signal-safe calls.
  */
-#include "screen.h"
+#include "panel.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,8 +1,7 @@
 /*
- * work_panel.c - see work_panel.h.
+ * work_panel.c - see panel.h.
  */
-#include "work_panel.h"
-#include "screen.h"
+#include "panel.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,10 +66,8 @@ void cli_work_panel_init(cli_work_panel *p)
     }
 }
 
-static void add_tick(cli_work_panel *p, const char *task, const ef_tick *tick)
+void cli_tick_add(ef_tick *sum, const ef_tick *tick)
 {
-    ef_tick *sum = &p->sum;
-
     sum->claimed += tick->claimed;
     sum->applied += tick->applied;
     sum->published += tick->published;
@@ -79,6 +76,14 @@ static void add_tick(cli_work_panel *p, const char *task, const ef_tick *tick)
     sum->deferred += tick->deferred;
     sum->dead += tick->dead;
     sum->caught_up += tick->caught_up;
+    sum->run_events += tick->run_events;
+}
+
+static void add_tick(cli_work_panel *p, const char *task, const ef_tick *tick)
+{
+    ef_tick *sum = &p->sum;
+
+    cli_tick_add(sum, tick);
     sum->leased_count += tick->leased_count;
     sum->released_count += tick->released_count;
     sum->lost_count += tick->lost_count;

@@ -13,6 +13,7 @@
 #include "client_priv.h"
 
 #include "../base/limits.h"
+#include "../base/same.h"
 
 #include <curl/curl.h>
 
@@ -198,35 +199,33 @@ static size_t receive_body(char *bytes, size_t size, size_t count, void *context
     return ef__buf_add(&call->response, bytes, size * count) ? size * count : 0;
 }
 
-/* Reads the path from the header, without surrounding white space. */
-static void read_socket_path(const char *bytes, size_t length, char out[EF__CALL_SOCKET_MAX])
+/* Is it this header? `out` is its value, without surrounding white space. */
+static bool header_is(ef_str line, const char *name, ef_str *out)
 {
-    while (length > 0 && (*bytes == ' ' || *bytes == '\t')) {
-        bytes++;
-        length--;
-    }
-    while (length > 0 && (bytes[length - 1] == '\r' || bytes[length - 1] == '\n'))
-        length--;
-    if (length > 0 && length < EF__CALL_SOCKET_MAX && bytes[0] == '/')
-        (void)snprintf(out, EF__CALL_SOCKET_MAX, "%.*s", (int)length, bytes);
+    size_t length = strlen(name);
+
+    if (line.len < length || strncasecmp(line.ptr, name, length) != 0)
+        return false;
+    *out = ef__str_trim((ef_str){line.ptr + length, line.len - length});
+    return true;
 }
 
 static size_t receive_header(char *bytes, size_t size, size_t count, void *context)
 {
-    static const char next[] = "Everfold-Next:", more[] = "Everfold-More:";
-    static const char socket[] = "Everfold-Socket:";
     ef__client_call *call = context;
-    size_t length = size * count;
+    ef_str rest = {bytes, size * count}, line = {"", 0}, value;
 
-    if (length > sizeof(next) && strncasecmp(bytes, next, sizeof(next) - 1) == 0)
-        for (size_t i = sizeof(next) - 1; i < length && i < sizeof(next) + 20; i++)
-            if (bytes[i] >= '0' && bytes[i] <= '9')
-                call->next = call->next * 10 + (bytes[i] - '0');
-    if (length > sizeof(more) && strncasecmp(bytes, more, sizeof(more) - 1) == 0)
+    (void)ef__line_next(&rest, &line);
+    if (header_is(line, "Everfold-Next:", &value))
+        for (size_t i = 0; i < value.len && i < 20; i++)
+            if (value.ptr[i] >= '0' && value.ptr[i] <= '9')
+                call->next = call->next * 10 + (value.ptr[i] - '0');
+    if (header_is(line, "Everfold-More:", &value))
         call->more = true;
-    if (length > sizeof(socket) && strncasecmp(bytes, socket, sizeof(socket) - 1) == 0)
-        read_socket_path(bytes + sizeof(socket) - 1, length - sizeof(socket) + 1, call->socket);
-    return length;
+    if (header_is(line, "Everfold-Socket:", &value) && ef__str_starts(value, "/") &&
+        value.len < sizeof(call->socket))
+        (void)snprintf(call->socket, sizeof(call->socket), "%.*s", EF_STR_ARG(value));
+    return size * count;
 }
 
 static bool add_header(struct curl_slist **list, const char *format, const char *value)
