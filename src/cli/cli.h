@@ -411,7 +411,11 @@ typedef struct cli_table {
         (heads_), (columns_), (right_), false, {0}, EF__BUF_INIT(CLI_OUT_MAX), 0                   \
     }
 
-void cli_table_text(cli_table *table, ef_str text);
+void cli_table_text(cli_table *table, ef_str text); /* escapes and cuts it */
+/* A cell that may contain colours; foreign text in it must be escaped. */
+void cli_table_add(cli_table *table, ef_str cell);
+void cli_table_printf(cli_table *table, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void cli_table_int(cli_table *table, int64_t number);
 void cli_table_time(cli_table *table, int64_t time_us);
 bool cli_table_flush(cli *c, cli_table *table); /* as cli_flush */
@@ -457,6 +461,20 @@ void cli_print_members(cli *c, const ef__shape *shape, const void *item, const c
 void cli_line(cli *c, int width, const char *name, ef_str value);
 void cli_line_int(cli *c, int width, const char *name, int64_t value);
 
+/* Colours in text are single control bytes of width 0. Foreign text cannot contain them, because it
+ * passes through cli_escape. */
+#define CLI_MARK_PLAIN "\001"
+#define CLI_MARK_BOLD "\002"
+#define CLI_MARK_RED "\003"
+#define CLI_MARK_YELLOW "\004"
+#define CLI_MARK_GREEN "\005"
+
+static inline bool cli_is_mark(char c)
+{
+    return c >= CLI_MARK_PLAIN[0] && c <= CLI_MARK_GREEN[0];
+}
+
+void cli_spaces(ef__buf *out, size_t columns);
 size_t cli_terminal_width(int fd); /* 0 if it is not a terminal and COLUMNS is not set */
 size_t cli_text_width(ef_str text);
 /* Longest prefix of at most `columns` columns. */

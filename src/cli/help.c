@@ -36,8 +36,7 @@ static void write_entry(ef__buf *out, const char *left, const char *help)
         width = 0;
         ef__buf_add_text(out, "  ");
     }
-    for (size_t i = width + 2; i < HELP_COLUMN; i++)
-        ef__buf_add_char(out, ' ');
+    cli_spaces(out, HELP_COLUMN - width - 2);
     ef__buf_printf(out, "%s\n", help);
 }
 

@@ -7,44 +7,9 @@
 #include <stdio.h>
 
 #define GAP 2              /* gap between columns, items and cells */
-#define FIRST_COLUMN_MIN 6 /* of a grid */
+#define FIRST_COLUMN_MIN 6 /* of a table */
 
 /* --- colours ---------------------------------------------------------------------------------- */
-
-static bool is_mark(char c)
-{
-    return c >= CLI_MARK_PLAIN[0] && c <= CLI_MARK_GREEN[0];
-}
-
-/* The text up to the next colour code. */
-static ef_str next_piece(ef_str text)
-{
-    size_t n = 0;
-
-    while (n < text.len && !is_mark(text.ptr[n]))
-        n++;
-    return (ef_str){text.ptr, n};
-}
-
-static size_t marked_width(ef_str text)
-{
-    size_t width = 0;
-
-    while (text.len > 0) {
-        ef_str piece = next_piece(text);
-        size_t step = piece.len > 0 ? piece.len : 1;
-        width += cli_text_width(piece);
-        text.ptr += step;
-        text.len -= step;
-    }
-    return width;
-}
-
-static void write_spaces(ef__buf *out, size_t columns)
-{
-    for (size_t i = 0; i < columns; i++)
-        ef__buf_add_char(out, ' ');
-}
 
 static void write_mark(ef__buf *out, char mark)
 {
@@ -59,34 +24,25 @@ typedef enum mark_use { MARKS_KEPT, MARKS_COLOUR, MARKS_DROPPED } mark_use;
 
 static size_t write_cut(ef__buf *out, ef_str line, size_t width, mark_use use)
 {
-    size_t used = 0, room = width;
-    bool cut = marked_width(line) > width, marked = false;
+    bool cut = cli_text_width(line) > width, marked = false;
+    ef_str shown = cut ? cli_text_cut(line, width > 0 ? width - 1 : 0) : line;
 
     if (width == 0)
         return 0;
-    room -= cut ? 1 : 0;
-    while (line.len > 0) {
-        ef_str piece = next_piece(line);
-        ef_str fits = cli_text_cut(piece, room - used);
-        size_t step = piece.len > 0 ? piece.len : 1;
-        if (piece.len == 0 && use == MARKS_KEPT)
-            ef__buf_add_char(out, line.ptr[0]);
-        if (piece.len == 0 && use == MARKS_COLOUR)
-            write_mark(out, line.ptr[0]);
-        marked = piece.len == 0 ? line.ptr[0] != CLI_MARK_PLAIN[0] : marked;
-        ef__buf_add_str(out, fits);
-        used += cli_text_width(fits);
-        if (fits.len < piece.len)
-            break;
-        line.ptr += step;
-        line.len -= step;
+    for (size_t i = 0; i < shown.len; i++) {
+        char c = shown.ptr[i];
+        marked = cli_is_mark(c) ? c != CLI_MARK_PLAIN[0] : marked;
+        if (!cli_is_mark(c) || use == MARKS_KEPT)
+            ef__buf_add_char(out, c);
+        else if (use == MARKS_COLOUR)
+            write_mark(out, c);
     }
     ef__buf_add_text(out, cut ? "…" : "");
     if (marked && use == MARKS_COLOUR)
         write_mark(out, CLI_MARK_PLAIN[0]);
     if (marked && use == MARKS_KEPT)
         ef__buf_add_text(out, CLI_MARK_PLAIN);
-    return used + (cut ? 1 : 0);
+    return cli_text_width(shown) + (cut ? 1 : 0);
 }
 
 void cli_line_write(ef__buf *out, ef_str line, size_t width, bool colour)
@@ -122,18 +78,18 @@ void cli_flow_break(cli_flow *flow)
         return;
     cli_section_line(flow->section, ef__buf_str(&flow->line));
     ef__buf_reset(&flow->line);
-    write_spaces(&flow->line, CLI_FLOW_INDENT);
+    cli_spaces(&flow->line, CLI_FLOW_INDENT);
     flow->used = CLI_FLOW_INDENT;
 }
 
 void cli_flow_add(cli_flow *flow, ef_str item)
 {
-    size_t width = marked_width(item);
+    size_t width = cli_text_width(item);
 
     if (flow->used > CLI_FLOW_INDENT && flow->used + GAP + width > flow->width)
         cli_flow_break(flow);
     if (flow->used > CLI_FLOW_INDENT) {
-        write_spaces(&flow->line, GAP);
+        cli_spaces(&flow->line, GAP);
         flow->used += GAP;
     }
     ef__buf_add_str(&flow->line, item);
@@ -157,78 +113,56 @@ void cli_flow_end(cli_flow *flow)
     ef__buf_release(&flow->line);
 }
 
-/* --- grids ------------------------------------------------------------------------------------ */
+/* --- tables ----------------------------------------------------------------------------------- */
 
-void cli_grid_add(cli_grid *grid, ef_str cell)
+static void add_cell(ef__buf *line, const cli_table *table, size_t column, ef_str cell)
 {
-    size_t width = marked_width(cell), *widest = &grid->widths[grid->cell_count % grid->columns];
-
-    ef__buf_add_str(&grid->cells, cell);
-    if (!ef__buf_add_char(&grid->cells, '\0'))
-        return;
-    *widest = width > *widest ? width : *widest;
-    grid->cell_count++;
-}
-
-void cli_grid_printf(cli_grid *grid, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    cli_grid_add(grid, ef_str_from(text));
-}
-
-static void add_cell(ef__buf *line, const cli_grid *grid, size_t column, ef_str cell)
-{
-    size_t width = marked_width(cell), room = grid->widths[column];
+    size_t width = cli_text_width(cell), room = table->widths[column];
     size_t gap = room > width ? room - width : 0;
 
-    write_spaces(line, column > 0 && !(cell.len == 0 && column + 1 == grid->columns) ? GAP : 0);
-    write_spaces(line, grid->right & 1U << column ? gap : 0);
+    cli_spaces(line, column > 0 && !(cell.len == 0 && column + 1 == table->columns) ? GAP : 0);
+    cli_spaces(line, table->right & 1U << column ? gap : 0);
     (void)write_cut(line, cell, room, MARKS_KEPT);
-    write_spaces(line, grid->right & 1U << column || column + 1 == grid->columns ? 0 : gap);
+    cli_spaces(line, table->right & 1U << column || column + 1 == table->columns ? 0 : gap);
 }
 
 /* The first column gets the width that is left: at least its minimum, at most what it needs. */
-static void fit_first_column(cli_grid *grid, size_t width)
+static void fit_first_column(cli_table *table, size_t width)
 {
     size_t others = 0;
 
-    for (size_t i = 0; i < grid->columns; i++) {
-        size_t head = cli_text_width(ef_str_from(grid->heads[i]));
-        grid->widths[i] = head > grid->widths[i] ? head : grid->widths[i];
-        others += i > 0 ? grid->widths[i] + GAP : 0;
+    for (size_t i = 0; i < table->columns; i++) {
+        size_t head = cli_text_width(ef_str_from(table->heads[i]));
+        table->widths[i] = head > table->widths[i] ? head : table->widths[i];
+        others += i > 0 ? table->widths[i] + GAP : 0;
     }
     size_t room = width > others + FIRST_COLUMN_MIN ? width - others : FIRST_COLUMN_MIN;
-    grid->widths[0] = grid->widths[0] > room ? room : grid->widths[0];
+    table->widths[0] = table->widths[0] > room ? room : table->widths[0];
 }
 
-void cli_grid_end(cli_grid *grid, cli_section *section, size_t width)
+void cli_table_layout(cli_table *table, cli_section *section, size_t width)
 {
     ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
-    const char *cell = grid->cells.ptr;
+    const char *cell = table->cells.ptr;
 
-    fit_first_column(grid, width);
+    fit_first_column(table, width);
     ef__buf_add_text(&line, CLI_MARK_BOLD);
-    for (size_t i = 0; i < grid->columns; i++)
-        add_cell(&line, grid, i, ef_str_from(grid->heads[i]));
+    for (size_t i = 0; i < table->columns; i++)
+        add_cell(&line, table, i, ef_str_from(table->heads[i]));
     ef__buf_add_text(&line, CLI_MARK_PLAIN);
     cli_section_line(section, ef__buf_str(&line));
     ef__buf_reset(&line);
-    for (size_t i = 0; i < grid->cell_count; i++) {
+    for (size_t i = 0; i < table->cell_count; i++) {
         ef_str text = ef_str_from(cell);
-        add_cell(&line, grid, i % grid->columns, text);
+        add_cell(&line, table, i % table->columns, text);
         cell += text.len + 1;
-        if ((i + 1) % grid->columns != 0)
+        if ((i + 1) % table->columns != 0)
             continue;
         cli_section_line(section, ef__buf_str(&line));
         ef__buf_reset(&line);
     }
     ef__buf_release(&line);
-    ef__buf_release(&grid->cells);
+    cli_table_release(table);
 }
 
 /* --- bands ------------------------------------------------------------------------------------ */
@@ -345,7 +279,7 @@ static bool write_row(const cli_band *band, const char **at, const char *const *
     for (size_t k = 0; any && k < band->columns; k++) {
         ef_str line = at[k] < end[k] ? ef_str_from(at[k]) : EF_STR("");
         if (line.len > 0) {
-            write_spaces(out, missing);
+            cli_spaces(out, missing);
             missing = 0;
         }
         missing +=

@@ -2,23 +2,15 @@
  * layout.h - sections of text in columns, cut to a size. The module does not interpret their
  * content.
  *
- * A section is a list of lines. Colours are single control bytes of width 0 in them. Foreign
- * text cannot contain them, because it passes through cli_escape.
+ * A section is a list of lines, which may contain colours.
  */
 #ifndef EF_CLI_LAYOUT_H
 #define EF_CLI_LAYOUT_H
 
 #include "cli.h"
 
-#define CLI_MARK_PLAIN "\001"
-#define CLI_MARK_BOLD "\002"
-#define CLI_MARK_RED "\003"
-#define CLI_MARK_YELLOW "\004"
-#define CLI_MARK_GREEN "\005"
-
 #define CLI_LAYOUT_COLUMNS_MAX 3
 #define CLI_LAYOUT_SECTIONS_MAX 8
-#define CLI_GRID_COLUMNS_MAX 8
 
 typedef struct cli_section {
     ef__buf lines; /* each terminated by a NUL */
@@ -50,26 +42,9 @@ void cli_flow_printf(cli_flow *flow, const char *format, ...) __attribute__((for
 void cli_flow_break(cli_flow *flow); /* starts a new line */
 void cli_flow_end(cli_flow *flow);
 
-/* Rows below column heads. The first column shrinks if they do not fit; the last is cut. */
-typedef struct cli_grid {
-    const char *const *heads;
-    size_t columns;
-    unsigned right; /* bit n: column n is right-aligned */
-    size_t widths[CLI_GRID_COLUMNS_MAX];
-    ef__buf cells; /* each terminated by a NUL */
-    size_t cell_count;
-} cli_grid;
-
-#define CLI_GRID_INIT(heads_, columns_, right_)                                                    \
-    {                                                                                              \
-        (heads_), (columns_), (right_), {0}, EF__BUF_INIT(CLI_OUT_MAX), 0                          \
-    }
-
-void cli_grid_add(cli_grid *grid,
-                  ef_str cell); /* may contain colours; foreign text must be escaped */
-void cli_grid_printf(cli_grid *grid, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Writes the rows to `section` and releases the grid. */
-void cli_grid_end(cli_grid *grid, cli_section *section, size_t width);
+/* Writes the rows of a table, whose cells may contain colours, below its heads. The first column
+ * shrinks if they do not fit; the last is cut. Releases the table. */
+void cli_table_layout(cli_table *table, cli_section *section, size_t width);
 
 /* Sections side by side in `columns` columns: each goes to the shortest column. */
 typedef struct cli_band {

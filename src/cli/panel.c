@@ -226,20 +226,20 @@ static void add_tasks(const cli_panel_facts *f, cli_section *section, size_t wid
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-static void add_name(cli_grid *grid, ef_str name, const char *suffix)
+static void add_name(cli_table *table, ef_str name, const char *suffix)
 {
     ef__buf cell = EF__BUF_INIT(CLI_OUT_MAX);
 
     cli_escape(&cell, name);
     ef__buf_add_text(&cell, suffix);
-    cli_grid_add(grid, ef__buf_str(&cell));
+    cli_table_add(table, ef__buf_str(&cell));
     ef__buf_release(&cell);
 }
 
-static void add_bad_cell(cli_grid *grid, int64_t number)
+static void add_bad_cell(cli_table *table, int64_t number)
 {
-    cli_grid_printf(grid, "%s%" PRId64 "%s", number ? CLI_MARK_RED : "", number,
-                    number ? CLI_MARK_PLAIN : "");
+    cli_table_printf(table, "%s%" PRId64 "%s", number ? CLI_MARK_RED : "", number,
+                     number ? CLI_MARK_PLAIN : "");
 }
 
 static bool any_blocked(const ef_projection_list *list)
@@ -257,7 +257,7 @@ static void add_projections(const cli_panel_facts *f, cli_section *section, size
     static const char *const brief[] = {"PROJECTION", "STATE", "LAG",   "SECS",
                                         "VIEWS",      "FAIL",  "UNACC", "BLOCK"};
     bool blocked = any_blocked(&f->overview->projections); /* the column is shown only if needed */
-    cli_grid grid = CLI_GRID_INIT(width < SHORT_HEADS ? brief : heads, blocked ? 8 : 7, 0xFC);
+    cli_table table = CLI_TABLE_INIT(width < SHORT_HEADS ? brief : heads, blocked ? 8 : 7, 0xFC);
     const ef__overview *o = f->overview;
 
     for (size_t i = 0; i < o->projections.count; i++) {
@@ -266,17 +266,17 @@ static void add_projections(const cli_panel_facts *f, cli_section *section, size
         int n = snprintf(version, sizeof version, " v%" PRId32, p->version);
         if (!p->active) /* not the active generation of that name */
             (void)snprintf(version + n, sizeof version - (size_t)n, " g%" PRId32, p->generation);
-        add_name(&grid, p->name, version);
-        add_name(&grid, p->state, "");
-        cli_grid_printf(&grid, "%" PRId64, p->lag_events);
-        cli_grid_printf(&grid, "%.1f", p->lag_us > 0 ? (double)p->lag_us / 1e6 : 0.0);
-        cli_grid_printf(&grid, "%" PRId64, p->views);
-        add_bad_cell(&grid, p->failures);
-        cli_grid_printf(&grid, "%" PRId64, p->unaccounted);
+        add_name(&table, p->name, version);
+        add_name(&table, p->state, "");
+        cli_table_printf(&table, "%" PRId64, p->lag_events);
+        cli_table_printf(&table, "%.1f", p->lag_us > 0 ? (double)p->lag_us / 1e6 : 0.0);
+        cli_table_printf(&table, "%" PRId64, p->views);
+        add_bad_cell(&table, p->failures);
+        cli_table_printf(&table, "%" PRId64, p->unaccounted);
         if (blocked)
-            add_bad_cell(&grid, p->blocked_events);
+            add_bad_cell(&table, p->blocked_events);
     }
-    cli_grid_end(&grid, section, width);
+    cli_table_layout(&table, section, width);
     if (o->views_error.status != EF_OK) {
         ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
         ef__buf_add_text(&line, CLI_MARK_RED "the views cannot be read: " CLI_MARK_PLAIN);
@@ -293,7 +293,7 @@ static bool has_trouble(const ef__overview_lane *lane)
     return lane->rows.failed + lane->rows.dead + lane->rows.blocked > 0;
 }
 
-static void add_lane(const cli_panel_facts *f, const ef__overview_lane *lane, cli_grid *grid)
+static void add_lane(const cli_panel_facts *f, const ef__overview_lane *lane, cli_table *table)
 {
     const ef_row_list *oldest = &lane->rows.oldest;
     char age[32];
@@ -301,13 +301,13 @@ static void add_lane(const cli_panel_facts *f, const ef__overview_lane *lane, cl
     age_text(ef__age_ms(f->now_us, oldest->count > 0 ? oldest->items[0].enqueued_us
                                                      : lane->rows.blocked_oldest_us),
              age);
-    add_name(grid, lane->name, "");
-    cli_grid_printf(grid, "%" PRId64, lane->rows.pending);
-    cli_grid_printf(grid, "%" PRId64, lane->rows.processing);
-    add_bad_cell(grid, lane->rows.failed);
-    add_bad_cell(grid, lane->rows.dead);
-    add_bad_cell(grid, lane->rows.blocked);
-    cli_grid_printf(grid, "%s", age);
+    add_name(table, lane->name, "");
+    cli_table_printf(table, "%" PRId64, lane->rows.pending);
+    cli_table_printf(table, "%" PRId64, lane->rows.processing);
+    add_bad_cell(table, lane->rows.failed);
+    add_bad_cell(table, lane->rows.dead);
+    add_bad_cell(table, lane->rows.blocked);
+    cli_table_printf(table, "%s", age);
 }
 
 /* Lanes with problems come first, because the last ones are cut if space is short. */
@@ -316,38 +316,38 @@ static void add_lanes(const cli_panel_facts *f, cli_section *section, size_t wid
     static const char *const heads[] = {"LANE", "PENDING", "PROCESSING", "FAILED",
                                         "DEAD", "BLOCKED", "OLDEST"};
     static const char *const brief[] = {"LANE", "PEND", "PROC", "FAIL", "DEAD", "BLOCK", "OLD"};
-    cli_grid grid = CLI_GRID_INIT(width < SHORT_LISTS ? brief : heads, 7, 0x7E);
+    cli_table table = CLI_TABLE_INIT(width < SHORT_LISTS ? brief : heads, 7, 0x7E);
 
     for (int calm = 0; calm <= 1; calm++)
         for (size_t i = 0; i < f->overview->lane_count; i++)
             if (has_trouble(&f->overview->lanes[i]) != calm)
-                add_lane(f, &f->overview->lanes[i], &grid);
-    cli_grid_end(&grid, section, width);
+                add_lane(f, &f->overview->lanes[i], &table);
+    cli_table_layout(&table, section, width);
 }
 
 static void add_workers(const cli_panel_facts *f, cli_section *section, size_t width)
 {
     static const char *const heads[] = {"WORKER", "PID", "STATE", "HEARTBEAT", "UP", "PARTITIONS"};
     static const char *const brief[] = {"WORKER", "PID", "STATE", "BEAT", "UP", "PARTS"};
-    cli_grid grid = CLI_GRID_INIT(width < SHORT_LISTS ? brief : heads, 6, 0x3A);
+    cli_table table = CLI_TABLE_INIT(width < SHORT_LISTS ? brief : heads, 6, 0x3A);
     const ef__overview *o = f->overview;
 
     for (size_t i = 0; i < o->workers.count; i++) {
         const ef_worker *w = &o->workers.items[i];
         bool silent;
         char age[32];
-        add_name(&grid, w->id, "");
-        cli_grid_printf(&grid, "%" PRId64, w->pid);
+        add_name(&table, w->id, "");
+        cli_table_printf(&table, "%" PRId64, w->pid);
         silent = w->state == EF_WORKER_LATE || w->state == EF_WORKER_STALE;
-        cli_grid_printf(&grid, "%s%s%s", silent ? CLI_MARK_YELLOW : "",
-                        ef_name_of(EF_NAMES_WORKER_STATE, w->state), silent ? CLI_MARK_PLAIN : "");
+        cli_table_printf(&table, "%s%s%s", silent ? CLI_MARK_YELLOW : "",
+                         ef_name_of(EF_NAMES_WORKER_STATE, w->state), silent ? CLI_MARK_PLAIN : "");
         age_text(ef__age_ms(f->now_us, w->updated_us), age);
-        cli_grid_printf(&grid, "%s", age);
+        cli_table_printf(&table, "%s", age);
         age_text(ef__age_ms(f->now_us, w->started_us), age);
-        cli_grid_printf(&grid, "%s", age);
-        cli_grid_printf(&grid, "%" PRId64, cli_overview_owned(o, w->id));
+        cli_table_printf(&table, "%s", age);
+        cli_table_printf(&table, "%" PRId64, cli_overview_owned(o, w->id));
     }
-    cli_grid_end(&grid, section, width);
+    cli_table_layout(&table, section, width);
     if (o->workers.count == 0)
         cli_section_line(section, EF_STR("no worker is running"));
 }
@@ -355,16 +355,16 @@ static void add_workers(const cli_panel_facts *f, cli_section *section, size_t w
 static void add_errors(const cli_panel_facts *f, cli_section *section, size_t width)
 {
     static const char *const heads[] = {"ERROR", ""};
-    cli_grid grid = CLI_GRID_INIT(heads, 2, 0);
+    cli_table table = CLI_TABLE_INIT(heads, 2, 0);
 
     for (size_t i = 0; i < f->troubles->count; i++) {
         const ef__trouble *t = &f->troubles->items[i];
         char age[32];
         age_text(ef__age_ms(f->now_us, t->at_us), age);
-        cli_grid_printf(&grid, CLI_MARK_YELLOW "%s" CLI_MARK_PLAIN, age);
-        add_name(&grid, ef_str_from(t->text), "");
+        cli_table_printf(&table, CLI_MARK_YELLOW "%s" CLI_MARK_PLAIN, age);
+        add_name(&table, ef_str_from(t->text), "");
     }
-    cli_grid_end(&grid, section, width);
+    cli_table_layout(&table, section, width);
     if (f->troubles->count == 0)
         cli_section_line(section, EF_STR("none"));
 }
@@ -392,8 +392,7 @@ static void add_wrapped(cli_section *section, ef_str text, size_t width, size_t 
             n--;
         n = n > fits.len / 2 ? n : fits.len; /* a word longer than the line is split */
         ef__buf_reset(&line);
-        for (size_t i = 0; i < before; i++)
-            ef__buf_add_char(&line, ' ');
+        cli_spaces(&line, before);
         ef__buf_add_str(&line, (ef_str){text.ptr, n});
         cli_section_line(section, ef__buf_str(&line));
         n += n < text.len && text.ptr[n] == ' ' ? 1 : 0;

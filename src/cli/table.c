@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "../base/utf8.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -76,7 +77,16 @@ void cli_escape(ef__buf *out, ef_str text)
 static size_t character_width(uint32_t point)
 {
     int width = point == UINT32_MAX ? 1 : wcwidth((wchar_t)point);
+
+    if (point < 0x80 && cli_is_mark((char)point))
+        return 0;
     return width < 0 ? 1 : (size_t)width;
+}
+
+void cli_spaces(ef__buf *out, size_t columns)
+{
+    for (size_t i = 0; i < columns; i++)
+        ef__buf_add_char(out, ' ');
 }
 
 size_t cli_text_width(ef_str text)
@@ -124,32 +134,44 @@ size_t cli_terminal_width(int fd)
     return isatty(fd) ? 80 : 0;
 }
 
+void cli_table_add(cli_table *table, ef_str cell)
+{
+    size_t width = cli_text_width(cell),
+           *widest = &table->widths[table->cell_count % table->columns];
+
+    ef__buf_add_str(&table->cells, cell);
+    if (!ef__buf_add_char(&table->cells, '\0'))
+        return;
+    *widest = width > *widest ? width : *widest;
+    table->cell_count++;
+}
+
+void cli_table_printf(cli_table *table, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    cli_table_add(table, ef_str_from(text));
+}
+
 void cli_table_text(cli_table *table, ef_str text)
 {
-    size_t start = table->cells.len;
-    size_t column = table->cell_count % table->columns;
+    ef__buf cell = EF__BUF_INIT(CLI_OUT_MAX);
     bool cut = text.len > CELL_BYTES_MAX;
 
+    cli_escape(&cell, cut ? ef__utf8_cut(text, CELL_BYTES_MAX) : text);
     if (cut)
-        text = ef__utf8_cut(text, CELL_BYTES_MAX);
-    cli_escape(&table->cells, text);
-    if (cut)
-        ef__buf_add_text(&table->cells, "…");
-    if (table->cells.failed)
-        return;
-    size_t width = cli_text_width((ef_str){table->cells.ptr + start, table->cells.len - start});
-    if (width > table->widths[column])
-        table->widths[column] = width;
-    ef__buf_add_char(&table->cells, '\0');
-    table->cell_count++;
+        ef__buf_add_text(&cell, "…");
+    cli_table_add(table, ef__buf_str(&cell));
+    ef__buf_release(&cell);
 }
 
 void cli_table_int(cli_table *table, int64_t number)
 {
-    char text[32];
-
-    (void)snprintf(text, sizeof(text), "%lld", (long long)number);
-    cli_table_text(table, ef_str_from(text));
+    cli_table_printf(table, "%lld", (long long)number);
 }
 
 void cli_table_time(cli_table *table, int64_t time_us)
@@ -159,12 +181,6 @@ void cli_table_time(cli_table *table, int64_t time_us)
     if (time_us != 0)
         ef_time_format(time_us, text);
     cli_table_text(table, ef_str_from(text));
-}
-
-static void write_spaces(ef__buf *out, size_t columns)
-{
-    for (size_t i = 0; i < columns; i++)
-        ef__buf_add_char(out, ' ');
 }
 
 /* `room` is the rest of the terminal line; 0: nothing is cut. */
@@ -178,13 +194,13 @@ static void write_cell(cli *c, const cli_table *table, size_t column, ef_str tex
     if (column + 1 == table->columns) {
         bool cut = room > 0 && width > room;
         if (table->right & 1U << column)
-            write_spaces(&c->out, gap);
+            cli_spaces(&c->out, gap);
         ef__buf_add_str(&c->out, cut ? cli_text_cut(text, room - 1) : text);
         ef__buf_add_text(&c->out, cut ? "…" : "");
     } else {
-        write_spaces(&c->out, table->right & 1U << column ? gap : 0);
+        cli_spaces(&c->out, table->right & 1U << column ? gap : 0);
         ef__buf_add_str(&c->out, text);
-        write_spaces(&c->out, table->right & 1U << column ? 0 : gap);
+        cli_spaces(&c->out, table->right & 1U << column ? 0 : gap);
     }
 }
 
