@@ -120,10 +120,12 @@ static void deploy(beside *b)
     ef_text report = {0};
     ef_tick tick = {.more = true};
 
-    check(ef_projection_deploy(b->engine, "bench.fold", ef_str_from(TEXT), &list, &report, &err),
+    check(ef_projection_deploy(b->engine,
+                               &(ef_deploy){.file_name = "bench.fold", .text = ef_str_from(TEXT)},
+                               &list, &report, &err),
           "deploy", &err);
     EF_RELEASE(&list);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     while (tick.more)
         check(ef_engine_work(b->engine, NULL, &tick, &err), "work", &err);
 }
@@ -223,8 +225,9 @@ static int64_t rebuild_progress(beside *b, bool *out_over)
     ef_run_list runs = {0};
     ef_error err = EF_ERROR_INIT;
     int64_t processed;
+    ef_str id = ef_str_from(b->run);
 
-    check(ef_run_get(b->journal, ef_str_from(b->run), &runs, &err), "run", &err);
+    check(ef_run_ls(b->journal, &(ef_run_query){.id = &id}, &runs, &err), "run", &err);
     processed = runs.items[0].processed;
     *out_over = runs.items[0].state == EF_RUN_COMPLETED;
     if (runs.items[0].state == EF_RUN_FAILED)

@@ -163,10 +163,12 @@ static void deploy(ef_engine *engine)
     ef_projection_list list = {0};
     ef_text report = {0};
 
-    check(ef_projection_deploy(engine, "bench.fold", ef_str_from(text), &list, &report, &err),
+    check(ef_projection_deploy(engine,
+                               &(ef_deploy){.file_name = "bench.fold", .text = ef_str_from(text)},
+                               &list, &report, &err),
           "deploy", &err);
     EF_RELEASE(&list);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
 }
 
 static void check_projection(ef_engine *engine, const bench_run *run)

@@ -86,11 +86,12 @@ static void open_all(bench_run *run)
               &(ef_engine_options){.journal = run->journal, .views_url = views, .create = true},
               &run->engine, &err),
           "engine", &err);
-    check(
-        ef_projection_deploy(run->engine, "bench.fold", ef_str_from(program), &list, &report, &err),
-        "deploy", &err);
+    check(ef_projection_deploy(
+              run->engine, &(ef_deploy){.file_name = "bench.fold", .text = ef_str_from(program)},
+              &list, &report, &err),
+          "deploy", &err);
     EF_RELEASE(&list);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     while (tick.more)
         check(ef_engine_work(run->engine, NULL, &tick, &err), "work", &err);
 }

@@ -163,11 +163,12 @@ static void deploy(bench_run *run)
                        "  sku = data.sku\n"
                        "  note = data.note\n",
                        i, run->indexed ? "  index line\n" : "");
-        check(ef_projection_deploy(run->engine, "bench.fold", ef_str_from(text), &list, &report,
-                                   &err),
+        check(ef_projection_deploy(
+                  run->engine, &(ef_deploy){.file_name = "bench.fold", .text = ef_str_from(text)},
+                  &list, &report, &err),
               report.ptr ? report.ptr : "deploy", &err);
         EF_RELEASE(&list);
-        ef_text_release(&report);
+        EF_RELEASE(&report);
     }
 }
 

@@ -6,11 +6,12 @@ usage: callgen.py client OUT.c CALLS HEADER…    the calls of <everfold/client.
 
 A row of CALLS is a call, the operation that it sends, and the differences between them:
 
-    CALL OPERATION [MEMBER=ARGUMENT…] [number=KEY]
+    CALL OPERATION [MEMBER=ARGUMENT…] [number=KEY] [unless=CONDITION:OPERATION]
 
 The request is the argument that is a struct, or an ef__object_request: each argument is its member of
 the same name, unless the row says which. The type of `out` says what is read: a list by the shape of
-the operation, or the number KEY of the response.
+the operation, or the number KEY of the response. If CONDITION holds, an argument or a member of one,
+the other operation is sent; such an argument is not a member of the request.
 
 cli_CALL calls ef_client_CALL with c->client, or else ef_CALL or ef_journal_CALL with the store that it
 takes. Arguments are matched by name. Those that a server has from its token or its settings are filled
@@ -78,14 +79,16 @@ def client_call(row, prototypes):
     name, operation, *rest = row.split()
     members = dict(part.split("=") for part in rest)
     key = members.pop("number", None)
+    condition, _, other = members.pop("unless", "").partition(":")
     arguments = prototypes.get("ef_client_" + name) or fail("client.h has no ef_client_" + name)
-    inputs = [a for a in arguments[1:-1] if not a.name.startswith("out")]
+    inputs = [a for a in arguments[1:-1] if not a.name.startswith("out") and a.name != condition]
     outputs = [a for a in arguments[1:-1] if a.name.startswith("out")]
     unknown = set(members.values()) - {a.name for a in inputs}
     if unknown:
         fail("%s has no argument %s" % (name, ", ".join(unknown)))
     declaration, request = request_of(inputs, members)
-    passed = ["client", "&ef__op_" + operation, request]
+    sent = "&ef__op_" + operation
+    passed = ["client", "%s ? &ef__op_%s : %s" % (condition, other, sent) if other else sent, request]
     if key:
         function, passed = "ef__operation_number", passed + ['"%s"' % key]
     elif outputs:

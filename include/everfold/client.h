@@ -67,8 +67,8 @@ ef_status ef_client_facts(ef_client *client, ef_store_facts *out, ef_error *err)
 ef_status ef_client_mode(ef_client *client, char out[EF_CLIENT_MODE_MAX], ef_error *err);
 
 ef_status ef_client_type_set(ef_client *client, const ef_type *type, ef_error *err);
-ef_status ef_client_type_get(ef_client *client, ef_str name, ef_type_list *out, ef_error *err);
-ef_status ef_client_type_ls(ef_client *client, ef_type_list *out, ef_error *err);
+ef_status ef_client_type_ls(ef_client *client, const ef_str *name, ef_type_list *out,
+                            ef_error *err);
 
 /* A wait for freshness is made in requests of up to 30 s. */
 
@@ -103,18 +103,15 @@ ef_status ef_client_projection_scope(ef_client *client, ef_str name, ef_str tena
 ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draft,
                                          bool (*each)(void *context, const ef_draft_row *row),
                                          void *context, ef_draft_result *out, ef_error *err);
-ef_status ef_client_projection_failures(ef_client *client, ef_str name, bool resolved, size_t limit,
+/* The tenant is that of the token; query->tenant is ignored. */
+ef_status ef_client_projection_failures(ef_client *client, const ef_failure_query *query,
                                         ef_failure_list *out, ef_error *err);
-ef_status ef_client_projection_pause(ef_client *client, ef_str name, ef_str reason, ef_error *err);
-ef_status ef_client_projection_resume(ef_client *client, ef_str name, ef_str reason, ef_error *err);
+ef_status ef_client_projection_pause(ef_client *client, ef_str name, bool paused, ef_str reason,
+                                     ef_error *err);
 ef_status ef_client_projection_rebuild(ef_client *client, const ef_rebuild *rebuild,
                                        ef_run_list *out, ef_error *err);
-ef_status ef_client_projection_verify(ef_client *client, ef_str projection, ef_str reason,
-                                      ef_run_list *out, ef_error *err);
 ef_status ef_client_projection_switch(ef_client *client, const ef_generation_choice *route,
                                       ef_error *err);
-ef_status ef_client_projection_rollback(ef_client *client, const ef_generation_choice *route,
-                                        ef_error *err);
 ef_status ef_client_projection_retire(ef_client *client, const ef_generation_choice *route,
                                       int64_t *out_count, ef_error *err);
 /* `each` is called for the first 10,000 differences. */
@@ -149,9 +146,8 @@ ef_status ef_client_lane_ls(ef_client *client, ef_lane_list *out, ef_error *err)
 ef_status ef_client_audit_ls(ef_client *client, const ef_audit_query *query, ef_audit_list *out,
                              ef_error *err);
 
-ef_status ef_client_publisher_ls(ef_client *client, ef_publisher_list *out, ef_error *err);
-ef_status ef_client_publisher_get(ef_client *client, ef_str name, ef_publisher_list *out,
-                                  ef_error *err);
+ef_status ef_client_publisher_ls(ef_client *client, const ef_str *name, ef_publisher_list *out,
+                                 ef_error *err);
 /* Needs scope admin; pausing needs operate. */
 ef_status ef_client_publisher_set(ef_client *client, const ef_publisher *publisher, ef_error *err);
 ef_status ef_client_publisher_pause(ef_client *client, ef_str name, bool paused, ef_str reason,
@@ -162,8 +158,8 @@ ef_status ef_client_publisher_remove(ef_client *client, ef_str name, bool discar
 ef_status ef_client_published_count(ef_client *client, ef_str publisher, int64_t *out,
                                     ef_error *err);
 
-ef_status ef_client_run_get(ef_client *client, ef_str id, ef_run_list *out, ef_error *err);
-ef_status ef_client_run_ls(ef_client *client, bool open_only, size_t limit, ef_run_list *out,
+/* The tenant is that of the token; query->tenant is ignored. */
+ef_status ef_client_run_ls(ef_client *client, const ef_run_query *query, ef_run_list *out,
                            ef_error *err);
 ef_status ef_client_run_cancel(ef_client *client, ef_str id, ef_str reason, ef_error *err);
 ef_status ef_client_replay_request(ef_client *client, const ef_replay *replay, ef_run_list *out,
@@ -173,8 +169,8 @@ ef_status ef_client_replay_dry_run(ef_client *client, const ef_replay *replay, b
                                    void (*failed)(void *context, ef_str projection,
                                                   const ef_event *event, ef_str message),
                                    void *context, ef_replay_result *out, ef_error *err);
-ef_status ef_client_gap_ls(ef_client *client, ef_gap_list *out, ef_error *err);
-ef_status ef_client_gap_repair(ef_client *client, ef_str reason, ef_gap_list *out, ef_error *err);
+ef_status ef_client_gap_ls(ef_client *client, bool repair, ef_str reason, ef_gap_list *out,
+                           ef_error *err);
 
 ef_status ef_client_lease_ls(ef_client *client, const ef_lease_kind *kind, ef_lease_list *out,
                              ef_error *err);

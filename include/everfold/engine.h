@@ -88,6 +88,8 @@ typedef struct ef_work_options {
     int64_t heartbeat_ms; /* default twice the lease, and not less than it: a worker without a
                            * renewal for half of it is late, and its partitions are taken over when
                            * its leases end */
+    bool cursors_only;    /* only projections that catch up or are log-ordered: for programs in
+                           * inline_apply_only, which have no worker. The options above are unused */
 } ef_work_options;
 
 /* What one tick did. */
@@ -119,10 +121,6 @@ typedef struct ef_tick {
  * An unavailable sink does not fail the tick: see publisher.h. */
 ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_tick *out,
                          ef_error *err);
-
-/* One step of the projections that catch up or are log-ordered, and of nothing else: a tick for
- * programs in inline_apply_only, which have no worker. */
-ef_status ef_engine_catch_up(ef_engine *engine, ef_tick *out, ef_error *err);
 
 /* Work that is left, for this engine and for others. Paused projections and publishers are
  * excluded.

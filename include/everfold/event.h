@@ -41,18 +41,6 @@ static inline ef_expected_seq ef_expect_seq(int64_t seq)
     return expected;
 }
 
-static inline ef_expected_seq ef_expect_any_seq(void)
-{
-    ef_expected_seq expected = {0};
-
-    return expected;
-}
-
-static inline bool ef_seq_is_expected(ef_expected_seq expected)
-{
-    return expected.plus_one != 0;
-}
-
 #define EF_EVENT_ID_TEXT_MAX 37 /* bytes: a generated UUID and its NUL */
 #define EF_HASH_BYTES 32        /* SHA-256 */
 

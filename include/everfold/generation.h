@@ -21,6 +21,7 @@ typedef struct ef_rebuild {
     bool in_place;      /* the new generation is active at once: readers see it grow */
     bool no_switch;     /* build beside, and leave the switch to an operator */
     bool switch_anyway; /* even if views differ from those of the active generation */
+    bool verify; /* only compare: the side build is removed, and the run is one of EF_RUN_VERIFY */
     ef_str actor;
     ef_str reason;
 } ef_rebuild;
@@ -29,18 +30,12 @@ typedef struct ef_rebuild {
  * Adds a run that folds all events from scratch with the active program. By default a generation is
  * built beside the active one, and becomes active if all views are equal, or with `switch_anyway`;
  * otherwise the run completes with an error that says how many differ, and the new generation stays
- * beside the active one until an operator switches to it or retires it.
+ * beside the active one until an operator switches to it or retires it. With `verify` the run
+ * compares digest and views, and its detail has the differences (ef_run_verdict).
  * EF_NOT_FOUND, EF_CONFLICT: it is paused, or EF_EXISTS: a run of this projection is open
  */
 ef_status ef_projection_rebuild(ef_engine *engine, const ef_rebuild *rebuild, ef_run_list *out,
                                 ef_error *err);
-
-/*
- * Adds a run that folds all events from scratch into a side build, compares digest and views with
- * the active generation, and removes the side build. Differences are in the run's detail.
- */
-ef_status ef_projection_verify(ef_engine *engine, ef_str projection, ef_str actor, ef_str reason,
-                               ef_run_list *out, ef_error *err);
 
 /* The result of a rebuild or a verification, from the run's detail. */
 typedef struct ef_verdict {
@@ -61,19 +56,17 @@ typedef struct ef_generation_choice {
     ef_str projection;
     int32_t version;    /* 0: not given */
     int32_t generation; /* 0: not given */
+    bool previous;      /* instead: the one that was active before. Switching only */
     int64_t lag_max;    /* events that it may lag; default 0 */
     ef_str actor;
     ef_str reason;
 } ef_generation_choice;
 
 /*
- * Makes another generation active, in one transaction.
+ * Makes another generation active, in one transaction. To roll back, choose `previous`.
  * EF_NOT_FOUND, or EF_CONFLICT: it is not live, or lags by more than lag_max events
  */
 ef_status ef_projection_switch(ef_engine *engine, const ef_generation_choice *route, ef_error *err);
-/* Makes the previously active generation active again. EF_NOT_FOUND: there is none. */
-ef_status ef_projection_rollback(ef_engine *engine, const ef_generation_choice *route,
-                                 ef_error *err);
 /*
  * Removes a generation, or all of a version, with its views. *out_count (may be NULL): how many.
  * EF_NOT_FOUND, or EF_CONFLICT: it is active

@@ -220,10 +220,9 @@ typedef struct ef_type_list {
 /* Creates or changes a type. An alias must not refer to an alias or to itself; a name has no `*`.
  */
 ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err);
-/* `out` has one item. EF_NOT_FOUND: the type was neither set nor appended. */
-ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_error *err);
-/* All types, by name. */
-ef_status ef_type_ls(ef_journal *journal, ef_type_list *out, ef_error *err);
+/* The type of this name, or all types, sorted by name (`name` NULL). EF_NOT_FOUND: it was neither
+ * set nor appended. */
+ef_status ef_type_ls(ef_journal *journal, const ef_str *name, ef_type_list *out, ef_error *err);
 
 typedef struct ef_verify_result {
     int64_t checked; /* events */
@@ -303,12 +302,8 @@ ef_status ef_journal_backup(ef_journal *journal, const ef_backup_options *option
  */
 ef_status ef_journal_accept(ef_journal *journal, ef_str actor, ef_str reason, ef_error *err);
 
-/*
- * *out_us: 0, or the time at which this journal became a copy of another: it was restored from a
- * backup, or its database was copied to another server. Publishers of a copy send nothing, because
- * the original may send the same events, until ef_journal_adopt declares the copy its successor.
- */
-ef_status ef_journal_copied(ef_journal *journal, int64_t *out_us, ef_error *err);
+/* Publishers of a copy (ef_store_facts.copied_us) send nothing, because the original may send the
+ * same events, until this call declares the copy its successor. EF_EXISTS: it is not a copy. */
 ef_status ef_journal_adopt(ef_journal *journal, ef_str actor, ef_str reason, ef_error *err);
 
 /* Facts about the store for status and diagnosis. A number is -1 where the back end has none. */
@@ -319,6 +314,8 @@ typedef struct ef_store_facts {
     bool damaged;                /* damage was found, by any process: appends are refused */
     int64_t damaged_us;          /* when it was found; 0: never */
     char damage[EF_DAMAGE_TEXT]; /* what was found */
+    int64_t copied_us; /* when it became a copy of another: it was restored from a backup, or its
+                        * database was copied to another server; 0: it is not a copy */
     bool power_loss_unsafe; /* the server's settings may lose acknowledged events at power loss */
     char journal_id[40];    /* created with the store */
     int32_t schema;         /* schema version of the store */

@@ -10,13 +10,11 @@
 extern "C" {
 #endif
 
-/* Text that the caller owns; release it with ef_text_release. */
 typedef struct ef_text {
-    char *ptr; /* NUL-terminated; NULL: none */
+    const char *ptr; /* NUL-terminated; NULL: none */
     size_t len;
+    struct ef__batch_memory *room;
 } ef_text;
-
-void ef_text_release(ef_text *text);
 
 typedef enum ef_text_form { EF_TEXT_PLAIN, EF_TEXT_JSON, EF_TEXT_DOT } ef_text_form;
 
@@ -101,15 +99,6 @@ typedef struct ef_projection_list {
     struct ef__batch_memory *room;
 } ef_projection_list;
 
-/*
- * Deploys a program. Deploying the same text again changes nothing. A new projection or version
- * catches up from position 1 and then goes live.
- * EF_BAD_INPUT  the program has an error (see out_report): nothing is deployed
- * EF_CONFLICT   the version is deployed with another text: give the program a new version
- */
-ef_status ef_projection_deploy(ef_engine *engine, const char *file_name, ef_str text,
-                               ef_projection_list *out, ef_text *out_report, ef_error *err);
-
 /* A program to deploy; actor and reason are kept in an audit entry (ef_audit_ls): "deploy". */
 typedef struct ef_deploy {
     const char *file_name;
@@ -124,23 +113,27 @@ typedef struct ef_deploy {
 } ef_deploy;
 
 /*
- * As ef_projection_deploy. With `in_place` the program replaces the program of the active
- * generation, whose views are migrated to its `schema` by its `migrate` blocks, instead of being
- * built from position 1. Name, order and indexes stay; version and schema are higher. First all
- * views are migrated in memory, so that a view that cannot be migrated is found before anything
- * changes. Then a worker rewrites them in small commits, and the projection catches up. Until then
- * ef_view_get migrates what it reads, and queries and exports wait within their timeout, or return
- * EF_BUSY. Only another deployment brings the old program back. Deploying the same text again
- * changes nothing. EF_BAD_INPUT    the program has an error (see out_report), or cannot replace the
- * active one: the same or a lower version or schema, no migrate from the present schema, another
- *                 order; or it cannot migrate a view, which err names. Nothing is changed
- * EF_UNSUPPORTED  the indexes differ, or the projection is written in C: deploy it beside
- * EF_CONFLICT     the version is deployed with another text; or the projection is paused, has
- *                 failed, is being migrated, or a run of it is open
- * EF_NOT_FOUND    the projection is not deployed
+ * Deploys a program. Deploying the same text again changes nothing. A new projection or version
+ * catches up from position 1 and then goes live.
+ *
+ * With `in_place` the program replaces the program of the active generation, whose views are
+ * migrated to its `schema` by its `migrate` blocks, instead of being built from position 1. Name,
+ * order and indexes stay; version and schema are higher. First all views are migrated in memory, so
+ * that a view that cannot be migrated is found before anything changes. Then a worker rewrites them
+ * in small commits, and the projection catches up. Until then ef_view_get migrates what it reads,
+ * and queries and exports wait within their timeout, or return EF_BUSY. Only another deployment
+ * brings the old program back.
+ *
+ * EF_BAD_INPUT    the program has an error (see out_report); or it cannot replace the active one:
+ * the same or a lower version or schema, no migrate from the present schema, another order; or it
+ * cannot migrate a view, which err names. Nothing is changed EF_UNSUPPORTED  in place: the indexes
+ * differ, or the projection is written in C: deploy it beside EF_CONFLICT     the version is
+ * deployed with another text: give the program a new version; or in place: the projection is
+ * paused, has failed, is being migrated, or a run of it is open EF_NOT_FOUND    in place: the
+ * projection is not deployed
  */
-ef_status ef_projection_deploy_by(ef_engine *engine, const ef_deploy *deploy,
-                                  ef_projection_list *out, ef_text *out_report, ef_error *err);
+ef_status ef_projection_deploy(ef_engine *engine, const ef_deploy *deploy, ef_projection_list *out,
+                               ef_text *out_report, ef_error *err);
 
 /* "" lists all, the active ones first for each name. EF_NOT_FOUND for an unknown name. */
 ef_status ef_projection_ls(ef_engine *engine, ef_str name, ef_projection_list *out, ef_error *err);
@@ -164,13 +157,11 @@ typedef enum ef_on_error { EF_ON_ERROR_STOP, EF_ON_ERROR_SKIP } ef_on_error;
 /* Holds for all versions until it is changed. EF_NOT_FOUND: no such projection. */
 ef_status ef_projection_on_error(ef_engine *engine, ef_str name, ef_on_error what, ef_str actor,
                                  ef_str reason, ef_error *err);
-/* A paused projection can be read, and continues where it stopped when it is resumed. Resuming also
- * retries failed events at once, paused or not. Actor and reason are kept in an audit entry;
- * without an actor ("") there is none. */
-ef_status ef_projection_pause(ef_engine *engine, ef_str name, ef_str actor, ef_str reason,
-                              ef_error *err);
-ef_status ef_projection_resume(ef_engine *engine, ef_str name, ef_str actor, ef_str reason,
-                               ef_error *err);
+/* Pauses or resumes a projection. It can be read while it is paused, and continues where it stopped
+ * when it is resumed. Resuming also retries failed events at once, paused or not. Actor and reason
+ * are kept in an audit entry; without an actor ("") there is none. */
+ef_status ef_projection_pause(ef_engine *engine, ef_str name, bool paused, ef_str actor,
+                              ef_str reason, ef_error *err);
 
 /* An event that failed in a projection. */
 typedef struct ef_failure {
@@ -196,16 +187,17 @@ typedef struct ef_failure_list {
     struct ef__batch_memory *room;
 } ef_failure_list;
 
-/* The failures of the generations of a projection, newest first in each: open ones, with `resolved`
- * also resolved ones; up to `limit` (0 means 100, at most 10,000). EF_NOT_FOUND for an unknown
- * name.
- */
-ef_status ef_projection_failures(ef_engine *engine, ef_str name, bool resolved, size_t limit,
+typedef struct ef_failure_query {
+    ef_str projection;
+    const ef_str *tenant; /* NULL: all */
+    bool resolved;        /* also resolved ones */
+    size_t limit;         /* 0 means 100; at most 10,000 */
+} ef_failure_query;
+
+/* The failures of the generations of a projection, newest first in each. EF_NOT_FOUND for an
+ * unknown name. */
+ef_status ef_projection_failures(ef_engine *engine, const ef_failure_query *query,
                                  ef_failure_list *out, ef_error *err);
-/* The failures of one tenant; NULL: of all. */
-ef_status ef_projection_failures_of(ef_engine *engine, ef_str name, const ef_str *tenant,
-                                    bool resolved, size_t limit, ef_failure_list *out,
-                                    ef_error *err);
 
 /* The result of a check of the view store. */
 typedef struct ef_projection_check_result {

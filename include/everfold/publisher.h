@@ -69,9 +69,9 @@ ef_status ef_publisher_set(ef_journal *journal, const ef_publisher *publisher, e
  */
 #define EF_SECRET_ENV "EVERFOLD_SECRET_"
 ef_status ef_publisher_confine(ef_publisher *publisher, ef_str directories, ef_error *err);
-ef_status ef_publisher_ls(ef_journal *journal, ef_publisher_list *out, ef_error *err);
-/* The publisher of that name, as the only item; EF_NOT_FOUND. */
-ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *out, ef_error *err);
+/* The publisher of this name, or all of them (`name` NULL). EF_NOT_FOUND */
+ef_status ef_publisher_ls(ef_journal *journal, const ef_str *name, ef_publisher_list *out,
+                          ef_error *err);
 /* Pauses or resumes a publisher; its other settings stay, even if they are changed concurrently.
  * EF_NOT_FOUND: no such publisher. */
 ef_status ef_publisher_pause(ef_journal *journal, ef_str name, bool paused, ef_error *err);

@@ -70,11 +70,10 @@ typedef struct ef_gap_list {
     struct ef__batch_memory *room;
 } ef_gap_list;
 
-/* Compares every stream with every live stream-ordered projection. */
-ef_status ef_gap_ls(ef_engine *engine, ef_gap_list *out, ef_error *err);
-/* Like ef_gap_ls, and adds rows for missing events to the projection's lane, from where they are
- * applied under the lease of their partition: here, or by the worker that holds the partition. */
-ef_status ef_gap_repair(ef_engine *engine, ef_gap_list *out, ef_error *err);
+/* Compares every stream with every live stream-ordered projection. With `repair` it also adds rows
+ * for missing events to the projection's lane, from where they are applied under the lease of their
+ * partition: here, or by the worker that holds the partition. */
+ef_status ef_gap_ls(ef_engine *engine, bool repair, ef_gap_list *out, ef_error *err);
 
 /*
  * Retries one event that has a retry row in a lane ("": in all of them). The row becomes due, and

@@ -59,17 +59,18 @@ typedef struct ef_run_list {
  */
 ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err);
 
-ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error *err);
+typedef struct ef_run_query {
+    const ef_str *id; /* NULL: any */
+    /* Runs of this tenant alone; NULL: all. A run over all tenants has the tenant "" and belongs to
+     * none: every mode but replay, and a replay over all tenants. */
+    const ef_str *tenant;
+    bool open_only; /* queued and running ones */
+    size_t limit;   /* 0 means 100 */
+} ef_run_query;
 
-/* Newest first. `open_only`: queued and running ones. */
-ef_status ef_run_ls(ef_journal *journal, bool open_only, size_t limit, ef_run_list *out,
+/* Newest first. EF_NOT_FOUND: there is no run with that id. */
+ef_status ef_run_ls(ef_journal *journal, const ef_run_query *query, ef_run_list *out,
                     ef_error *err);
-/* The runs of one tenant (see ef_run_is_of); NULL: all. */
-ef_status ef_run_ls_of(ef_journal *journal, const ef_str *tenant, bool open_only, size_t limit,
-                       ef_run_list *out, ef_error *err);
-/* Is it a run of this tenant alone? A run over all tenants has the tenant "" and belongs to none:
- * every mode but replay, and a replay over all tenants. */
-bool ef_run_is_of(const ef_run *run, ef_str tenant);
 
 /* Options for driving a run in the caller's thread. */
 struct ef_engine;

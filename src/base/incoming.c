@@ -113,7 +113,7 @@ static ef_status expect_seq(int64_t seq, ef_new_event *out, ef_error *err)
 {
     ef_expected_seq expected = ef_expect_seq(seq);
 
-    if (ef_seq_is_expected(out->expected_seq) && out->expected_seq.plus_one != expected.plus_one)
+    if (out->expected_seq.plus_one != 0 && out->expected_seq.plus_one != expected.plus_one)
         return ef_fail(err, EF_BAD_INPUT, "seq and expected_seq contradict each other");
     out->expected_seq = expected;
     return EF_OK;

@@ -260,13 +260,13 @@ static void check_copy(diagnosis *d)
 {
     ef_error err = EF_ERROR_INIT;
     char since[EF_TIME_TEXT_MAX];
-    int64_t copied_us = 0;
+    ef_store_facts facts = {0};
 
-    if (ef_journal_copied(d->c->journal, &copied_us, &err) != EF_OK)
+    if (ef_journal_facts(d->c->journal, &facts, &err) != EF_OK)
         report_check(d, FAIL, "copy", NULL, "%s", err.text);
-    if (copied_us == 0)
+    if (facts.copied_us == 0)
         return;
-    ef_time_format(copied_us, since);
+    ef_time_format(facts.copied_us, since);
     report_check(d, WARN, "copy", "if the original no longer runs: everfold journal adopt",
                  "the journal is a copy, made at %s: its publishers send nothing", since);
 }

@@ -130,7 +130,7 @@ static ef_status read_options(cli *c, ef_new_event *event, ef__buf *data, ef_err
     if (st == EF_OK && time && ef_time_parse(time, strlen(time), &event->time_us) != 0)
         st = ef_fail(err, EF_BAD_INPUT,
                      "--time is '%s': must be an RFC 3339 time: 2026-11-16T09:30:00Z", time);
-    event->expected_seq = expected < 0 ? ef_expect_any_seq() : ef_expect_seq(expected);
+    event->expected_seq = expected < 0 ? (ef_expected_seq){0} : ef_expect_seq(expected);
     event->schema = (int32_t)schema;
     return st;
 }

@@ -189,7 +189,7 @@ static bool seq_conflicts(importer *in, size_t i)
     const ef_new_event *e = &in->events[i];
     int64_t seq = 0, position = 0;
 
-    if (!ef_seq_is_expected(e->expected_seq) || in->places[i].duplicate ||
+    if (e->expected_seq.plus_one == 0 || in->places[i].duplicate ||
         cli_stream_head(in->c, e->tenant, e->stream, &seq, &position, NULL) != EF_OK)
         return false;
     for (size_t k = 0; k < i; k++)
@@ -207,7 +207,7 @@ static size_t find_refused_line(importer *in, ef_status status)
         ef_type_list types = {0};
         bool taken = id_has_other_content(in, i, &in->places[i].duplicate);
         bool unknown = status == EF_UNKNOWN_TYPE &&
-                       cli_type_get(in->c, in->events[i].type, &types, NULL) == EF_NOT_FOUND;
+                       cli_type_ls(in->c, &in->events[i].type, &types, NULL) == EF_NOT_FOUND;
         EF_RELEASE(&types);
         if (unknown || (status == EF_ID_CONFLICT && taken) ||
             (status == EF_CONFLICT && seq_conflicts(in, i)))

@@ -18,7 +18,7 @@ ef_status cli_program_check(const char *path, ef__buf *text, bool *out_shown, ef
         cli_lines_say((ef_str){report.ptr, report.len});
         *out_shown = st == EF_BAD_INPUT;
     }
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     return st;
 }
 
@@ -68,7 +68,7 @@ static int check_as_json(cli *c, const char *path, ef__buf *text, cli_list *list
         st == EF_OK || report.len > 0 ? ef_status_describe(st)->exit_code : cli_fail(c, &err, NULL);
     if (report.len > 0 && print_items(c, list, &report, &print_err) != EF_OK)
         rc = cli_fail(c, &print_err, NULL);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     return rc;
 }
 
@@ -146,7 +146,7 @@ static int run_explain(cli *c)
     } else {
         rc = cli_fail(c, &err, NULL);
     }
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     ef__buf_release(&text);
     return rc;
 }

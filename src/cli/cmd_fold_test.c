@@ -82,11 +82,12 @@ static ef_status deploy_programs(runner *r, ef_error *err)
 
     for (const cli_test_program *p = r->file->programs; p && st == EF_OK; p = p->next) {
         ef_projection_list deployed = {0};
-        ef_text_release(&r->result->report); /* warnings of the previous program */
+        EF_RELEASE(&r->result->report); /* warnings of the previous program */
         st = cli_file_read(p->path.ptr, &text, err);
         if (st == EF_OK)
-            st = ef_projection_deploy(r->engine, p->path.ptr, ef__buf_str(&text), &deployed,
-                                      &r->result->report, err);
+            st = ef_projection_deploy(
+                r->engine, &(ef_deploy){.file_name = p->path.ptr, .text = ef__buf_str(&text)},
+                &deployed, &r->result->report, err);
         if (st == EF_OK && !r->file->programs->next)
             r->only = ef__arena_copy(r->arena, deployed.items[0].name);
         EF_RELEASE(&deployed);
@@ -422,7 +423,7 @@ static int run_case(cli *c, totals *t, const char *path, const cli_test_file *fi
         else
             write_case(c, t, path, one, &result);
     }
-    ef_text_release(&result.report);
+    EF_RELEASE(&result.report);
     ef__arena_release(&arena);
     return rc;
 }

@@ -171,7 +171,7 @@ static int print_schema(cli *c)
     if (st != EF_OK)
         return cli_fail(c, &err, NULL);
     ef__buf_add(&c->out, text.ptr, text.len);
-    ef_text_release(&text);
+    EF_RELEASE(&text);
     return 0;
 }
 

@@ -140,7 +140,8 @@ static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
 
     cli_line_int(c, WIDTH, "failures", p->failures);
     if (p->failures > 0)
-        st = cli_projection_failures(c, p->name, false, FAILURES_SHOWN, &list, err);
+        st = cli_projection_failures(
+            c, &(ef_failure_query){.projection = p->name, .limit = FAILURES_SHOWN}, &list, err);
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         show_failure(c, &list.items[i], "            ");
     if (st == EF_OK && (size_t)p->failures > list.count)
@@ -274,8 +275,9 @@ static ef_status list_failures(cli *c, ef_error *err)
 {
     ef_failure_list found = {0};
     ef_str name = ef_str_from(c->arguments[0]);
-    ef_status st = cli_projection_failures(c, name, cli_has(c, "all"), (size_t)cli_int(c, "limit"),
-                                           &found, err);
+    ef_failure_query query = {
+        .projection = name, .resolved = cli_has(c, "all"), .limit = (size_t)cli_int(c, "limit")};
+    ef_status st = cli_projection_failures(c, &query, &found, err);
 
     if (st == EF_OK && c->format == CLI_TABLE)
         print_text(c, &found);
@@ -306,20 +308,22 @@ const cli_command cli_cmd_projection_failures = {
     .hint = cli_projection_hint,
 };
 
-static ef_status pause_projection(cli *c, ef_error *err)
+static ef_status set_paused(cli *c, bool paused, ef_error *err)
 {
     ef_str name = ef_str_from(c->arguments[0]);
-    ef_status st = cli_projection_pause(c, name, cli_reason(c), err);
+    ef_status st = cli_projection_pause(c, name, paused, cli_reason(c), err);
 
     return st == EF_OK ? cli_show_projection(c, name, err) : st;
 }
 
+static ef_status pause_projection(cli *c, ef_error *err)
+{
+    return set_paused(c, true, err);
+}
+
 static ef_status resume_projection(cli *c, ef_error *err)
 {
-    ef_str name = ef_str_from(c->arguments[0]);
-    ef_status st = cli_projection_resume(c, name, cli_reason(c), err);
-
-    return st == EF_OK ? cli_show_projection(c, name, err) : st;
+    return set_paused(c, false, err);
 }
 
 const cli_command cli_cmd_projection_pause = {
@@ -477,9 +481,8 @@ static const char *choice_hint(ef_status status)
     return "see: everfold projection ls";
 }
 
-static ef_status switch_projection(cli *c, ef_error *err)
+static ef_status switch_to(cli *c, ef_generation_choice choice, ef_error *err)
 {
-    ef_generation_choice choice = read_generation(c);
     ef_status st;
 
     choice.lag_max = cli_int(c, "max-lag");
@@ -487,14 +490,17 @@ static ef_status switch_projection(cli *c, ef_error *err)
     return st == EF_OK ? cli_show_projection(c, choice.projection, err) : st;
 }
 
+static ef_status switch_projection(cli *c, ef_error *err)
+{
+    return switch_to(c, read_generation(c), err);
+}
+
 static ef_status roll_back_projection(cli *c, ef_error *err)
 {
     ef_generation_choice choice = read_choice(c);
-    ef_status st;
 
-    choice.lag_max = cli_int(c, "max-lag");
-    st = cli_projection_rollback(c, &choice, err);
-    return st == EF_OK ? cli_show_projection(c, choice.projection, err) : st;
+    choice.previous = true;
+    return switch_to(c, choice, err);
 }
 
 static ef_status retire_projection(cli *c, ef_error *err)

@@ -263,8 +263,11 @@ static ef_status report_verification(cli *c, const ef_run *run, ef_error *err)
 static ef_status verify_projection(cli *c, ef_error *err)
 {
     ef_run_list runs = {0};
-    ef_status st =
-        cli_projection_verify(c, ef_str_from(c->arguments[0]), cli_reason(c), &runs, err);
+    ef_rebuild verify = {.projection = ef_str_from(c->arguments[0]),
+                         .verify = true,
+                         .actor = cli_actor(c),
+                         .reason = cli_reason(c)};
+    ef_status st = cli_projection_rebuild(c, &verify, &runs, err);
 
     if (st == EF_OK)
         st = cli_run_drive(c, &runs, err);

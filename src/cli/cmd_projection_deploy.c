@@ -226,7 +226,7 @@ static ef_status catch_up(cli *c, ef_error *err)
     cli_stop_on_signals();
     while (st == EF_OK && left.behind && !cli_stopped()) {
         ef_tick tick = {0};
-        st = ef_engine_catch_up(c->engine, &tick, err);
+        st = ef_engine_work(c->engine, &(ef_work_options){.cursors_only = true}, &tick, err);
         done += tick.caught_up;
         if (st == EF_OK && !tick.caught_up)
             cli_sleep_us(POLL_MS * 1000);
@@ -270,7 +270,7 @@ static ef_status deploy_program(cli *c, const char *path, ef_str text, ef_projec
         cli_lines_say((ef_str){report.ptr, report.len});
     if (st == EF_CONFLICT && !cli_has(c, "in-place"))
         cli_hint(c, "after that, run: everfold projection deploy %s", path);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     return st;
 }
 

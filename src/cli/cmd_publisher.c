@@ -95,7 +95,7 @@ static int show_publisher(cli *c, ef_str name)
     ef_publisher_list list = {0};
     int rc;
 
-    if (cli_publisher_get(c, name, &list, &err) != EF_OK)
+    if (cli_publisher_ls(c, &name, &list, &err) != EF_OK)
         rc = cli_fail(c, &err, "see: everfold publisher ls");
     else
         rc = show_publishers(c, &list, true);
@@ -189,7 +189,7 @@ static ef_status read_numbers(const cli *c, ef_publisher *p, ef_error *err)
 static ef_status check_name_is_new(cli *c, ef_str name, ef_error *err)
 {
     ef_publisher_list found = {0};
-    ef_status st = cli_publisher_get(c, name, &found, err);
+    ef_status st = cli_publisher_ls(c, &name, &found, err);
 
     EF_RELEASE(&found);
     if (st == EF_OK)
@@ -204,7 +204,7 @@ static void warn_if_no_type_is_published(cli *c)
     ef_type_list types = {0};
     size_t published = 0;
 
-    if (cli_type_ls(c, &types, NULL) != EF_OK)
+    if (cli_type_ls(c, NULL, &types, NULL) != EF_OK)
         return;
     for (size_t i = 0; i < types.count; i++)
         published += types.items[i].publish;
@@ -284,19 +284,19 @@ static int run_ls(cli *c)
 {
     ef_error err = EF_ERROR_INIT;
     ef_publisher_list list = {0};
-    int64_t copied_us = 0;
+    ef_store_facts facts = {0};
     int rc = cli_open(c, CLI_JOURNAL_READ);
 
     if (rc != 0)
         return rc;
-    if (cli_publisher_ls(c, &list, &err) != EF_OK)
+    if (cli_publisher_ls(c, NULL, &list, &err) != EF_OK)
         return cli_fail(c, &err, NULL);
     if (c->format == CLI_TABLE && list.count == 0)
         cli_say(c, "no publishers; add one with: everfold publisher add NAME --to URL");
     else
         rc = show_publishers(c, &list, false);
-    if (list.count > 0 && c->journal && ef_journal_copied(c->journal, &copied_us, NULL) == EF_OK &&
-        copied_us > 0)
+    if (list.count > 0 && c->journal && ef_journal_facts(c->journal, &facts, NULL) == EF_OK &&
+        facts.copied_us > 0)
         cli_say(
             c, "this journal is a copy: its publishers send nothing until: everfold journal adopt");
     EF_RELEASE(&list);

@@ -240,7 +240,7 @@ static int64_t count_missing(const ef_gap_list *gaps)
 static ef_status repair_gaps(cli *c, ef_error *err)
 {
     ef_gap_list gaps = {0};
-    ef_status st = cli_gap_repair(c, cli_reason(c), &gaps, err);
+    ef_status st = cli_gap_ls(c, true, cli_reason(c), &gaps, err);
     int64_t missing = count_missing(&gaps);
 
     if (st == EF_OK)
@@ -259,7 +259,7 @@ static ef_status repair_gaps(cli *c, ef_error *err)
 static ef_status detect_gaps(cli *c, ef_error *err)
 {
     ef_gap_list gaps = {0};
-    ef_status st = cli_gap_ls(c, &gaps, err);
+    ef_status st = cli_gap_ls(c, false, (ef_str){0}, &gaps, err);
 
     if (st == EF_OK)
         print_gaps(c, "gap-detect", &gaps);

@@ -159,11 +159,12 @@ static ef_status deploy_programs(const rewinding *r, ef_engine *from, ef_engine 
             cli_warn(r->c, "everfold: projection %.*s is written in C: deploy it from its program",
                      EF_STR_ARG(p->name));
         else
-            st = ef_projection_deploy(to, NULL, p->program, &deployed, &report, err);
+            st =
+                ef_projection_deploy(to, &(ef_deploy){.text = p->program}, &deployed, &report, err);
         if (st == EF_OK && p->skips_errors && p->program.len > 0)
             st = ef_projection_on_error(to, p->name, EF_ON_ERROR_SKIP, cli_actor(r->c),
                                         EF_STR("restore"), err);
-        ef_text_release(&report);
+        EF_RELEASE(&report);
         EF_RELEASE(&deployed);
     }
     EF_RELEASE(&list);

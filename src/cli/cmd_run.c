@@ -112,7 +112,7 @@ static ef_status poll_run(cli *c, ef_run_list *list, run_follower *w, ef_error *
     ef_status st = EF_OK;
 
     while (st == EF_OK && is_open(&list->items[0]) && show_progress(w, &list->items[0], true)) {
-        st = cli_run_get(c, list->items[0].id, &fresh, err);
+        st = cli_run_ls(c, &(ef_run_query){.id = &list->items[0].id}, &fresh, err);
         ef_run_list last = *list;
         *list = fresh;
         fresh = last;
@@ -169,8 +169,9 @@ ef_status cli_run_drive(cli *c, ef_run_list *list, ef_error *err)
 
 static ef_status list_runs(cli *c, ef_error *err)
 {
+    ef_run_query query = {.open_only = cli_has(c, "open"), .limit = (size_t)cli_int(c, "limit")};
     ef_run_list runs = {0};
-    ef_status st = cli_run_ls(c, cli_has(c, "open"), (size_t)cli_int(c, "limit"), &runs, err);
+    ef_status st = cli_run_ls(c, &query, &runs, err);
 
     if (st == EF_OK)
         cli_print_list(c, &listing, runs.items, runs.count);
@@ -195,8 +196,9 @@ static const char *run_hint(ef_status status)
 
 static ef_status show_run(cli *c, ef_error *err)
 {
+    ef_str id = ef_str_from(c->arguments[0]);
     ef_run_list runs = {0};
-    ef_status st = cli_run_get(c, ef_str_from(c->arguments[0]), &runs, err);
+    ef_status st = cli_run_ls(c, &(ef_run_query){.id = &id}, &runs, err);
 
     if (st == EF_OK)
         cli_print_run(c, &runs.items[0]);
@@ -206,8 +208,9 @@ static ef_status show_run(cli *c, ef_error *err)
 
 static ef_status watch_run(cli *c, ef_error *err)
 {
+    ef_str id = ef_str_from(c->arguments[0]);
     ef_run_list runs = {0};
-    ef_status st = cli_run_get(c, ef_str_from(c->arguments[0]), &runs, err);
+    ef_status st = cli_run_ls(c, &(ef_run_query){.id = &id}, &runs, err);
 
     if (st == EF_OK) {
         st = follow_run(c, &runs, false, err);

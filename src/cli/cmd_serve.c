@@ -187,7 +187,7 @@ static ef_status deploy_file(cli *c, const char *path, ef_error *err)
     ef_status st = cli_file_read(path, &text, err);
 
     if (st == EF_OK)
-        st = ef_projection_deploy_by(
+        st = ef_projection_deploy(
             c->engine,
             &(ef_deploy){.file_name = path, .text = ef__buf_str(&text), .refuse_superseded = true},
             &deployed, &report, err);
@@ -200,7 +200,7 @@ static ef_status deploy_file(cli *c, const char *path, ef_error *err)
     else if (st != EF_OK && report.len > 0)
         cli_lines_say((ef_str){report.ptr, report.len});
     EF_RELEASE(&deployed);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     ef__buf_release(&text);
     return st;
 }

@@ -112,7 +112,7 @@ static void write_publishers(cli *c)
     ef_publisher_list list = {0};
     ef_error err = EF_ERROR_INIT;
 
-    if (cli_publisher_ls(c, &list, &err) == EF_OK)
+    if (cli_publisher_ls(c, NULL, &list, &err) == EF_OK)
         for (size_t i = 0; i < list.count; i++)
             write_publisher(c, &list.items[i], i == 0);
     EF_RELEASE(&list);

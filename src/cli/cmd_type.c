@@ -13,7 +13,7 @@ static const cli_listing listing = {
 static ef_status list_types(cli *c, ef_error *err)
 {
     ef_type_list types = {0};
-    ef_status st = cli_type_ls(c, &types, err);
+    ef_status st = cli_type_ls(c, NULL, &types, err);
 
     if (st == EF_OK)
         cli_print_list(c, &listing, types.items, types.count);
@@ -96,7 +96,7 @@ static ef_status set_matching(cli *c, ef_str pattern, ef_error *err)
                           pattern.ptr);
     st = cli_need(c, CLI_JOURNAL, err);
     if (st == EF_OK)
-        st = cli_type_ls(c, &types, err);
+        st = cli_type_ls(c, NULL, &types, err);
     if (st == EF_OK)
         st = change_matching(c, start, &types, &count, err);
     EF_RELEASE(&types);
@@ -122,7 +122,7 @@ static ef_status set_type(cli *c, ef_error *err)
         st = cli_need(c, CLI_JOURNAL, err);
     if (st != EF_OK)
         return st;
-    st = cli_type_get(c, type.name, &types, err);
+    st = cli_type_ls(c, &type.name, &types, err);
     if (st == EF_OK)
         type = types.items[0];
     if (st == EF_OK || st == EF_NOT_FOUND)

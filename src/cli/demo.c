@@ -199,10 +199,11 @@ static ef_status deploy_program(cli *c, const char *name, ef_str text, ef_error 
 {
     ef_projection_list deployed = {0};
     ef_text report = {0};
-    ef_status st = ef_projection_deploy(c->engine, name, text, &deployed, &report, err);
+    ef_status st = ef_projection_deploy(c->engine, &(ef_deploy){.file_name = name, .text = text},
+                                        &deployed, &report, err);
 
     EF_RELEASE(&deployed);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     return st;
 }
 

@@ -48,7 +48,8 @@ int64_t cli_overview_owned(const ef__overview *o, ef_str holder)
 static ef_status read_troubles(cli *c, const ef_projection *p, ef__troubles *out, ef_error *err)
 {
     ef_failure_list list = {0};
-    ef_status st = cli_projection_failures(c, p->name, false, EF__TROUBLES_MAX, &list, err);
+    ef_status st = cli_projection_failures(
+        c, &(ef_failure_query){.projection = p->name, .limit = EF__TROUBLES_MAX}, &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
         const ef_failure *f = &list.items[i];
@@ -115,7 +116,8 @@ static ef_status read_journal(cli *c, bool all, ef__overview *o, ef_error *err)
     if (st == EF_OK)
         st = cli_worker_ls(c, &o->workers, err);
     if (st == EF_OK)
-        st = cli_run_ls(c, true, EF__OVERVIEW_RUNS_MAX, &o->runs, err);
+        st = cli_run_ls(c, &(ef_run_query){.open_only = true, .limit = EF__OVERVIEW_RUNS_MAX},
+                        &o->runs, err);
     if (st == EF_OK && all)
         st = read_lanes(c, o, err);
     if (st == EF_OK && all)

@@ -227,7 +227,7 @@ ef_status cli_projection_deploy(cli *c, const ef_deploy *deploy, const char *on_
     if (c->client)
         return ef_client_projection_deploy(c->client, deploy->text, deploy->in_place,
                                            ef_str_from(on_error), deploy->reason, out, err);
-    return ef_projection_deploy_by(c->engine, deploy, out, out_report, err);
+    return ef_projection_deploy(c->engine, deploy, out, out_report, err);
 }
 
 /* A log-ordered projection has one cursor per tenant; a failed event blocks the whole tenant. */
@@ -278,7 +278,7 @@ ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_ru
     if (!c->client)
         return ef_engine_run(c->engine, id, options, out, err);
     do {
-        st = ef_client_run_get(c->client, id, out, err);
+        st = ef_client_run_ls(c->client, &(ef_run_query){.id = &id}, out, err);
     } while (st == EF_OK && is_open(&out->items[0]) && options->progress &&
              options->progress(options->context, &out->items[0], true));
     return st;

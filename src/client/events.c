@@ -22,7 +22,7 @@ static void write_event(ef__json_writer *w, const ef_new_event *event)
     write_text(w, "stream", event->stream);
     write_text(w, "type", event->type);
     write_text(w, "id", event->id);
-    if (ef_seq_is_expected(event->expected_seq))
+    if (event->expected_seq.plus_one)
         ef__json_member_int(w, "expected_seq", event->expected_seq.plus_one - 1);
     if (event->schema != 0)
         ef__json_member_int(w, "schema", event->schema);
@@ -203,4 +203,12 @@ ef_status ef_client_type_set(ef_client *client, const ef_type *type, ef_error *e
                                 .intent = ef_str_from(ef_name_of(EF_NAMES_INTENT, type->intent))};
 
     return ef__operation_act(client, &ef__op_set_type, &request, err);
+}
+
+ef_status ef_client_type_ls(ef_client *client, const ef_str *name, ef_type_list *out, ef_error *err)
+{
+    ef__object_request request = {.name = name ? *name : EF_STR("")};
+
+    return EF__OPERATION_ITEMS(client, name ? &ef__op_show_type : &ef__op_list_types, &request, out,
+                               err);
 }

@@ -112,6 +112,15 @@ ef_status ef_client_outbox_skip_dead(ef_client *client, const ef_outbox_bulk *bu
 
 /* --- publishers ------------------------------------------------------------------------------- */
 
+ef_status ef_client_publisher_ls(ef_client *client, const ef_str *name, ef_publisher_list *out,
+                                 ef_error *err)
+{
+    ef__object_request request = {.name = name ? *name : EF_STR("")};
+
+    return EF__OPERATION_ITEMS(client, name ? &ef__op_show_publisher : &ef__op_list_publishers,
+                               &request, out, err);
+}
+
 /* In a request, -1 leaves the default, and 0 retains nothing. */
 ef_status ef_client_publisher_set(ef_client *client, const ef_publisher *publisher, ef_error *err)
 {

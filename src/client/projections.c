@@ -101,7 +101,26 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
     return st;
 }
 
+ef_status ef_client_projection_failures(ef_client *client, const ef_failure_query *query,
+                                        ef_failure_list *out, ef_error *err)
+{
+    ef__object_request request = {
+        .name = query->projection, .flag = query->resolved, .limit = (int64_t)query->limit};
+
+    return EF__OPERATION_ITEMS(client, &ef__op_list_failures, &request, out, err);
+}
+
 /* --- actions ---------------------------------------------------------------------------------- */
+
+ef_status ef_client_projection_rebuild(ef_client *client, const ef_rebuild *rebuild,
+                                       ef_run_list *out, ef_error *err)
+{
+    ef__object_request verify = {.name = rebuild->projection, .reason = rebuild->reason};
+
+    return rebuild->verify
+               ? ef__operation_runs(client, &ef__op_verify_projection, &verify, out, err)
+               : ef__operation_runs(client, &ef__op_rebuild_projection, rebuild, out, err);
+}
 
 /* --- generations ------------------------------------------------------------------------------ */
 
@@ -181,6 +200,17 @@ ef_status ef_client_projection_seed(ef_client *client, const ef_seed *seed, ef_r
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
+ef_status ef_client_run_ls(ef_client *client, const ef_run_query *query, ef_run_list *out,
+                           ef_error *err)
+{
+    ef__object_request request = {.flag = query->open_only, .limit = (int64_t)query->limit};
+
+    if (query->id)
+        request.name = *query->id;
+    return ef__operation_runs(client, query->id ? &ef__op_show_run : &ef__op_list_runs, &request,
+                              out, err);
+}
+
 /* --- replays ---------------------------------------------------------------------------------- */
 
 ef_status ef_client_replay_request(ef_client *client, const ef_replay *replay, ef_run_list *out,
@@ -225,5 +255,3 @@ ef_status ef_client_replay_dry_run(ef_client *client, const ef_replay *replay, b
     ef_memory_release(&room);
     return st;
 }
-
-/* --- gaps ------------------------------------------------------------------------------------- */

@@ -289,7 +289,8 @@ static ef_status check_same_indexes(const ef__generation *generation, const ef__
 static ef_status check_no_run(ef_engine *engine, ef_str name, ef_error *err)
 {
     ef_run_list runs = {0};
-    ef_status st = ef_run_ls(engine->journal, true, RUNS_LOOKED_AT, &runs, err);
+    ef_status st = ef_run_ls(
+        engine->journal, &(ef_run_query){.open_only = true, .limit = RUNS_LOOKED_AT}, &runs, err);
 
     for (size_t i = 0; st == EF_OK && i < runs.count; i++)
         if (runs.items[i].projection.len == 0 || ef_str_equal(runs.items[i].projection, name))
@@ -392,8 +393,8 @@ static ef_status deploy_in_place(ef_engine *engine, const ef__program *program, 
 
 /* --- deploying, for users --------------------------------------------------------------------- */
 
-ef_status ef_projection_deploy_by(ef_engine *engine, const ef_deploy *deploy,
-                                  ef_projection_list *out, ef_text *out_report, ef_error *err)
+ef_status ef_projection_deploy(ef_engine *engine, const ef_deploy *deploy, ef_projection_list *out,
+                               ef_text *out_report, ef_error *err)
 {
     ef__program *program = NULL;
     ef_status st;
@@ -419,13 +420,6 @@ ef_status ef_projection_deploy_by(ef_engine *engine, const ef_deploy *deploy,
         st = ef_projection_ls(engine, ef__program_name(program), out, err);
     ef__program_close(program);
     return st;
-}
-
-ef_status ef_projection_deploy(ef_engine *engine, const char *file_name, ef_str text,
-                               ef_projection_list *out, ef_text *out_report, ef_error *err)
-{
-    return ef_projection_deploy_by(engine, &(ef_deploy){.file_name = file_name, .text = text}, out,
-                                   out_report, err);
 }
 
 /* --- pause and resume ------------------------------------------------------------------------- */
@@ -456,8 +450,8 @@ static ef_status set_states(ef_engine *engine, const ef__generation_list *list, 
 }
 
 /* The audit entry comes first: after a crash in between there is an entry too many, not too few. */
-static ef_status set_state(ef_engine *engine, ef_str name, bool pause, ef_str actor, ef_str reason,
-                           ef_error *err)
+ef_status ef_projection_pause(ef_engine *engine, ef_str name, bool paused, ef_str actor,
+                              ef_str reason, ef_error *err)
 {
     ef__generation_list list = {0};
     ef_status st = EF_CONFLICT;
@@ -469,25 +463,13 @@ static ef_status set_state(ef_engine *engine, ef_str name, bool pause, ef_str ac
         if (st == EF_OK && !list.count)
             st = ef__projection_unknown(engine, name, err);
         if (st == EF_OK && tries == 0)
-            st = ef__engine_audit(engine, pause ? "pause" : "resume", name, 0, actor, reason, err);
+            st = ef__engine_audit(engine, paused ? "pause" : "resume", name, 0, actor, reason, err);
         if (st == EF_OK)
-            st = set_states(engine, &list, pause, err);
+            st = set_states(engine, &list, paused, err);
     }
     ef__read_targets_invalidate(engine);
     if (st == EF_OK)
         ef__journal_wake(engine->journal);
     ef_memory_release(&list.room);
     return st;
-}
-
-ef_status ef_projection_pause(ef_engine *engine, ef_str name, ef_str actor, ef_str reason,
-                              ef_error *err)
-{
-    return set_state(engine, name, true, actor, reason, err);
-}
-
-ef_status ef_projection_resume(ef_engine *engine, ef_str name, ef_str actor, ef_str reason,
-                               ef_error *err)
-{
-    return set_state(engine, name, false, actor, reason, err);
 }

@@ -292,19 +292,16 @@ ef_status ef_stores_schema(const char *journal_url, const char *views_url, ef_te
 
     if (!journal_url || !views_url || !out)
         return ef_fail(err, EF_BAD_INPUT, "two URLs and out are needed");
-    *out = (ef_text){0};
+    out->ptr = NULL;
+    out->len = 0;
     /* A journal without a server has no schema to print, which is not an error here. */
     st = ef__journal_schema(journal_url, &text, err);
     if (st == EF_OK || st == EF_UNSUPPORTED)
         st = ef__views_schema(views_url, &text, err);
-    if (st == EF_OK && text.failed)
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out for a schema");
-    if (st != EF_OK) {
-        ef__buf_release(&text);
-        return st;
-    }
-    *out = (ef_text){text.ptr, text.len};
-    return EF_OK;
+    if (st == EF_OK)
+        return ef__text_own(&text, out, err);
+    ef__buf_release(&text);
+    return st;
 }
 
 void ef_engine_close(ef_engine *engine)
@@ -515,20 +512,6 @@ ef_status ef__engine_audit(ef_engine *engine, const char *act, ef_str projection
 
 /* --- a tick ----------------------------------------------------------------------------------- */
 
-ef_status ef_engine_catch_up(ef_engine *engine, ef_tick *out, ef_error *err)
-{
-    ef_status st;
-
-    if (!engine || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
-    if (engine->options.read_only)
-        return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
-    *out = (ef_tick){0};
-    st = ef__cursor_driver_step(engine, NULL, out, err);
-    out->more = out->more || atomic_load(&engine->cursor.pauses);
-    return st;
-}
-
 ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_tick *out,
                          ef_error *err)
 {
@@ -541,6 +524,12 @@ ef_status ef_engine_work(ef_engine *engine, const ef_work_options *options, ef_t
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
     if (engine->options.read_only)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
+    if (options && options->cursors_only) {
+        *out = (ef_tick){0};
+        st = ef__cursor_driver_step(engine, NULL, out, err);
+        out->more = out->more || atomic_load(&engine->cursor.pauses);
+        return st;
+    }
     st = ef__work_options_check(options, err);
     if (st != EF_OK)
         return st;

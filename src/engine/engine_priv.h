@@ -216,6 +216,8 @@ ef_status ef__live_set_read(ef_engine *engine, const ef__live_choice *choice, ef
 void ef__live_set_release(ef__live_set *set);
 EF__AUTO_TYPE(ef__live_set, ef__live_set_release)
 
+/* Copies the buffer to `out` and releases it. (program.c) */
+ef_status ef__text_own(ef__buf *buf, ef_text *out, ef_error *err);
 /* Compiles a program; with `out_report`, writes what ef_program_check does. (program.c) */
 ef_status ef__program_compile_reported(ef_str file, ef_str text, ef__program **out,
                                        ef_text *out_report, ef_error *err);

@@ -37,12 +37,13 @@ static ef_status copy_failure(ef__arena *arena, const ef__generation *generation
 
 /* Appends the failures of one generation. */
 static ef_status add_failures(ef_engine *engine, const ef__generation *generation,
-                              const ef_str *tenant, bool resolved, size_t limit, ef_failure *items,
+                              const ef_failure_query *query, size_t limit, ef_failure *items,
                               ef_failure_list *out, ef_error *err)
 {
     EF__AUTO(ef__failure_list) found = {0};
-    ef_status st = engine->views->ops->failure_ls(engine->views, generation->id, tenant, !resolved,
-                                                  limit - out->count, &found, err);
+    ef_status st =
+        engine->views->ops->failure_ls(engine->views, generation->id, query->tenant,
+                                       !query->resolved, limit - out->count, &found, err);
 
     for (size_t i = 0; st == EF_OK && i < found.count; i++) {
         st = copy_failure(&out->room->arena, generation, &found.items[i], &items[out->count], err);
@@ -51,24 +52,26 @@ static ef_status add_failures(ef_engine *engine, const ef__generation *generatio
     return st;
 }
 
-ef_status ef_projection_failures_of(ef_engine *engine, ef_str name, const ef_str *tenant,
-                                    bool resolved, size_t limit, ef_failure_list *out,
-                                    ef_error *err)
+ef_status ef_projection_failures(ef_engine *engine, const ef_failure_query *query,
+                                 ef_failure_list *out, ef_error *err)
 {
     EF__AUTO(ef__generation_list) list = {0};
     const ef__generation *active;
     ef_failure *items;
+    size_t limit = query && query->limit ? query->limit : FAILURES_DEFAULT;
     ef_status st;
 
-    if (!engine || !out)
-        return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
-    limit = limit ? limit : FAILURES_DEFAULT;
+    if (!engine || !query || !out)
+        return ef_fail(err, EF_BAD_INPUT, "%s is NULL",
+                       !engine  ? "engine"
+                       : !query ? "query"
+                                : "out");
     if (limit > FAILURES_MAX)
         return ef_fail(err, EF_BAD_INPUT, "limit is %zu, at most %d are listed", limit,
                        FAILURES_MAX);
     st = ef__list_prepare(out, err);
     if (st == EF_OK)
-        st = ef__engine_active_generation(engine, name, &list, &active, err);
+        st = ef__engine_active_generation(engine, query->projection, &list, &active, err);
     if (st == EF_OK) {
         items = ef__arena_zalloc(&out->room->arena, limit, sizeof *items);
         st = items ? EF_OK : ef__no_memory(err);
@@ -76,14 +79,8 @@ ef_status ef_projection_failures_of(ef_engine *engine, ef_str name, const ef_str
     }
     for (size_t i = 0; st == EF_OK && i < list.count && out->count < limit; i++)
         if (list.items[i].state != EF__GENERATION_RETIRED)
-            st = add_failures(engine, &list.items[i], tenant, resolved, limit, items, out, err);
+            st = add_failures(engine, &list.items[i], query, limit, items, out, err);
     return st;
-}
-
-ef_status ef_projection_failures(ef_engine *engine, ef_str name, bool resolved, size_t limit,
-                                 ef_failure_list *out, ef_error *err)
-{
-    return ef_projection_failures_of(engine, name, NULL, resolved, limit, out, err);
 }
 
 ef_status ef__error_policy_is_alarm(ef_engine *engine, const ef__generation *generation,

@@ -302,7 +302,7 @@ static ef_status add_gap(void *context, const ef__generation *generation, const 
     return EF_OK;
 }
 
-ef_status ef_gap_ls(ef_engine *engine, ef_gap_list *out, ef_error *err)
+static ef_status find_gaps(ef_engine *engine, ef_gap_list *out, ef_error *err)
 {
     gap_collection all = {.out = out};
     char after[EF_CURSOR_MAX] = "";
@@ -363,12 +363,14 @@ static ef_status repair_pass(ef_engine *engine, const ef_gap_list *gaps, int64_t
     return st;
 }
 
-ef_status ef_gap_repair(ef_engine *engine, ef_gap_list *out, ef_error *err)
+ef_status ef_gap_ls(ef_engine *engine, bool repair, ef_gap_list *out, ef_error *err)
 {
     int64_t left = 0, before = INT64_MAX;
-    ef_status st = ef_gap_ls(engine, out, err);
+    ef_status st = find_gaps(engine, out, err);
 
-    if (st == EF_OK && engine->options.read_only)
+    if (st != EF_OK || !repair)
+        return st;
+    if (engine->options.read_only)
         st = ef_fail(err, EF_MISUSE, "the engine was opened read-only");
     if (st == EF_OK)
         st = repair_pass(engine, out, &left, err);

@@ -214,56 +214,39 @@ static ef_status check_ready(ef_engine *engine, const ef__generation *active,
     return EF_OK;
 }
 
-/* Makes `to` active, if it is ready. */
-static ef_status activate_ready(ef_engine *engine, const ef__generation *from,
-                                const ef__generation *to, const char *action,
-                                const ef_generation_choice *target, ef_error *err)
+/* The generation that `active` replaced. */
+static ef_status choose_previous(const ef__generation_list *list, const ef__generation *active,
+                                 ef_str projection, const ef__generation **out, ef_error *err)
 {
-    ef_status st = check_ready(engine, from, to, target->lag_max, err);
-
-    return st == EF_OK ? ef__generation_activate(engine, from, to, action, target->actor,
-                                                 target->reason, err)
-                       : st;
+    if (!active || active->replaced <= 0)
+        return ef_fail(err, EF_NOT_FOUND,
+                       "projection \"%.*s\" has no earlier active generation to roll back to",
+                       EF_STR_ARG(projection));
+    *out = ef__generation_number(list, active->replaced);
+    return *out ? EF_OK
+                : ef_fail(err, EF_NOT_FOUND, "generation %d of \"%.*s\" was retired: rebuild it",
+                          (int)active->replaced, EF_STR_ARG(projection));
 }
 
 ef_status ef_projection_switch(ef_engine *engine, const ef_generation_choice *target, ef_error *err)
 {
     ef__generation_list list = {0};
     const ef__generation *to = NULL, *from;
-    ef_status st = begin_change(engine, target, true, &list, err);
+    bool back = target && target->previous;
+    ef_status st = begin_change(engine, target, !back, &list, err);
 
-    if (st == EF_OK)
-        st = choose_generation(&list, target, &to, err);
     from = ef__generation_active(&list);
+    if (st == EF_OK)
+        st = back ? choose_previous(&list, from, target->projection, &to, err)
+                  : choose_generation(&list, target, &to, err);
     if (st == EF_OK && to->active)
         st = ef_fail(err, EF_CONFLICT, "projection \"%.*s\": generation %d is active already",
                      EF_STR_ARG(to->name), (int)to->number);
     if (st == EF_OK)
-        st = activate_ready(engine, from, to, "switch", target, err);
-    EF_RELEASE(&list);
-    return st;
-}
-
-/* --- rollback --------------------------------------------------------------------------------- */
-
-ef_status ef_projection_rollback(ef_engine *engine, const ef_generation_choice *target,
-                                 ef_error *err)
-{
-    ef__generation_list list = {0};
-    const ef__generation *to = NULL, *from = NULL;
-    ef_status st = begin_change(engine, target, false, &list, err);
-
-    from = ef__generation_active(&list);
-    if (st == EF_OK && (!from || from->replaced <= 0))
-        st = ef_fail(err, EF_NOT_FOUND,
-                     "projection \"%.*s\" has no earlier active generation to roll back to",
-                     EF_STR_ARG(target->projection));
-    if (st == EF_OK) {
-        to = ef__generation_number(&list, from->replaced);
-        st = to ? activate_ready(engine, from, to, "rollback", target, err)
-                : ef_fail(err, EF_NOT_FOUND, "generation %d of \"%.*s\" was retired: rebuild it",
-                          (int)from->replaced, EF_STR_ARG(target->projection));
-    }
+        st = check_ready(engine, from, to, target->lag_max, err);
+    if (st == EF_OK)
+        st = ef__generation_activate(engine, from, to, back ? "rollback" : "switch", target->actor,
+                                     target->reason, err);
     EF_RELEASE(&list);
     return st;
 }

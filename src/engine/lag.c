@@ -518,7 +518,7 @@ static ef_status add_lanes(ef_engine *engine, const ef__generation_list *list, e
 {
     EF__AUTO(ef_lane_list) lanes = {0};
     int64_t copied_us = 0; /* publishers of a copied journal are treated as paused */
-    ef_status st = ef_journal_copied(engine->journal, &copied_us, err);
+    ef_status st = ef__journal_copied(engine->journal, &copied_us, err);
 
     if (st == EF_OK)
         st = ef_lane_ls(engine->journal, &lanes, err);
@@ -533,7 +533,8 @@ static ef_status add_lanes(ef_engine *engine, const ef__generation_list *list, e
 static ef_status add_runs(ef_engine *engine, ef_backlog *out, ef_error *err)
 {
     EF__AUTO(ef_run_list) runs = {0};
-    ef_status st = ef_run_ls(engine->journal, true, RUNS_MAX, &runs, err);
+    ef_status st = ef_run_ls(engine->journal, &(ef_run_query){.open_only = true, .limit = RUNS_MAX},
+                             &runs, err);
 
     for (size_t i = 0; st == EF_OK && i < runs.count; i++)
         out->run_events += runs.items[i].processed;

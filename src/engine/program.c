@@ -14,23 +14,14 @@
 #define HEAD_BYTES_MAX 65536
 #define MARK "c " /* distinguishes the text from a program in the fold language */
 
-void ef_text_release(ef_text *text)
+ef_status ef__text_own(ef__buf *buf, ef_text *out, ef_error *err)
 {
-    if (!text)
-        return;
-    free(text->ptr);
-    *text = (ef_text){0};
-}
+    ef_status st = buf->failed ? EF_NO_MEMORY : ef__memory_prepare(&out->room, NULL);
+    ef_str text = st == EF_OK ? ef__arena_copy(&out->room->arena, ef__buf_str(buf)) : (ef_str){0};
 
-/* Moves the buffer's memory to the text. */
-static ef_status move_text(ef__buf *buf, ef_text *out, ef_error *err)
-{
-    if (buf->failed || (!buf->ptr && !ef__buf_add(buf, "", 0) && !buf->ptr)) {
-        ef__buf_release(buf);
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while writing a report");
-    }
-    *out = (ef_text){buf->ptr, buf->len};
-    return EF_OK;
+    ef__buf_release(buf);
+    *out = (ef_text){text.ptr, text.len, out->room};
+    return text.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out while writing a report");
 }
 
 static ef_status write_report(const ef__diagnostics *diagnostics, ef_str text, ef_text_form form,
@@ -38,15 +29,13 @@ static ef_status write_report(const ef__diagnostics *diagnostics, ef_str text, e
 {
     ef__buf buf = EF__BUF_INIT(REPORT_BYTES_MAX);
 
-    (void)ef__buf_reserve(&buf, 1);
     if (form == EF_TEXT_JSON) {
         ef__json_writer writer = EF__JSON_WRITER(&buf);
         ef__diagnostics_json(diagnostics, &writer);
     } else {
         (void)ef__diagnostics_render(diagnostics, text, &buf);
     }
-    (void)ef__buf_add(&buf, "", 0);
-    return move_text(&buf, out, err);
+    return ef__text_own(&buf, out, err);
 }
 
 /* Compiles, and writes a report if `reports` is true or the program has errors. */
@@ -62,7 +51,8 @@ static ef_status compile_and_report(ef_str file, ef_str text, ef_text_form form,
         free(diagnostics);
         return ef_fail(err, out_report ? EF_NO_MEMORY : EF_BAD_INPUT, "out_report is NULL");
     }
-    *out_report = (ef_text){0};
+    out_report->ptr = NULL;
+    out_report->len = 0;
     st = ef__program_compile(file, text, out, diagnostics, err);
     if (reports || st != EF_OK)
         reported = write_report(diagnostics, text, form, out_report, &scratch);
@@ -96,7 +86,7 @@ ef_status ef_program_explain(const char *file_name, ef_str text, ef_text_form fo
     if (st == EF_OK)
         st = ef__program_explain(program, as[form], &buf, err);
     if (st == EF_OK)
-        st = move_text(&buf, out_report, err);
+        st = ef__text_own(&buf, out_report, err);
     else
         ef__buf_release(&buf);
     ef__program_close(program);
@@ -106,12 +96,12 @@ ef_status ef_program_explain(const char *file_name, ef_str text, ef_text_form fo
 ef_status ef__program_compile_reported(ef_str file, ef_str text, ef__program **out,
                                        ef_text *out_report, ef_error *err)
 {
-    ef_text dropped;
+    ef_text dropped = {0};
     ef_status st = compile_and_report(file, text, EF_TEXT_PLAIN, out_report != NULL, out,
                                       out_report ? out_report : &dropped, err);
 
     if (!out_report)
-        ef_text_release(&dropped);
+        EF_RELEASE(&dropped);
     return st;
 }
 

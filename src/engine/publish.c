@@ -267,7 +267,7 @@ static ef_status check_copy(ef__publisher_task *publisher, ef_error *err)
 {
     int64_t copied_us = 0;
     bool was = publisher->is_copy;
-    ef_status st = ef_journal_copied(publisher->engine->journal, &copied_us, err);
+    ef_status st = ef__journal_copied(publisher->engine->journal, &copied_us, err);
 
     publisher->is_copy = st == EF_OK && copied_us > 0;
     if (publisher->is_copy && !was)

@@ -262,9 +262,13 @@ const ef_lane *ef__publisher_lane(const ef_lane_list *lanes, ef_str name)
     return NULL;
 }
 
-/* All publishers, or the one of that name. */
-static ef_status list_publishers(ef_journal *journal, const ef_str *only, ef_publisher_list *out,
-                                 ef_error *err)
+static ef_status not_found(ef_str name, ef_error *err)
+{
+    return ef_fail(err, EF_NOT_FOUND, "not found: publisher \"%.*s\"", EF_STR_ARG(name));
+}
+
+ef_status ef_publisher_ls(ef_journal *journal, const ef_str *name, ef_publisher_list *out,
+                          ef_error *err)
 {
     EF__AUTO(ef_lane_list) lanes = {0};
     ef_publisher *items = NULL;
@@ -279,30 +283,15 @@ static ef_status list_publishers(ef_journal *journal, const ef_str *only, ef_pub
         st = ef__no_memory(err);
     for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
         if (ef__lane_is_publisher(&lanes.items[i]) &&
-            (!only || ef_str_equal(*only, lanes.items[i].name)))
+            (!name || ef_str_equal(*name, lanes.items[i].name)))
             st = ef__publisher_read(&lanes.items[i], &out->room->arena, &items[count++], err);
+    if (st == EF_OK && name && count == 0)
+        return not_found(*name, err);
     if (st == EF_OK) {
         out->items = items;
         out->count = count;
     }
     return st;
-}
-
-ef_status ef_publisher_ls(ef_journal *journal, ef_publisher_list *out, ef_error *err)
-{
-    return list_publishers(journal, NULL, out, err);
-}
-
-static ef_status not_found(ef_str name, ef_error *err)
-{
-    return ef_fail(err, EF_NOT_FOUND, "not found: publisher \"%.*s\"", EF_STR_ARG(name));
-}
-
-ef_status ef_publisher_get(ef_journal *journal, ef_str name, ef_publisher_list *out, ef_error *err)
-{
-    ef_status st = list_publishers(journal, &name, out, err);
-
-    return st == EF_OK && out->count == 0 ? not_found(name, err) : st;
 }
 
 static ef_status pause_once(ef_journal *journal, ef_str name, bool paused, ef_error *err)
@@ -340,7 +329,7 @@ ef_status ef_publisher_remove(ef_journal *journal, ef_str name, bool discard, in
                               ef_error *err)
 {
     EF__AUTO(ef_publisher_list) found = {0};
-    ef_status st = ef_publisher_get(journal, name, &found, err);
+    ef_status st = ef_publisher_ls(journal, &name, &found, err);
 
     return st == EF_OK ? ef__lane_drop(journal, name, discard, out_rows, err) : st;
 }

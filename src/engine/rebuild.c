@@ -482,30 +482,18 @@ ef_status ef_projection_rebuild(ef_engine *engine, const ef_rebuild *rebuild, ef
     if (rebuild->no_switch && rebuild->switch_anyway)
         return ef_fail(err, EF_BAD_INPUT, "no_switch excludes switch_anyway");
     st = request_run(engine,
-                     &(ef_run){.mode = EF_RUN_REBUILD,
+                     &(ef_run){.mode = rebuild->verify ? EF_RUN_VERIFY : EF_RUN_REBUILD,
                                .projection = rebuild->projection,
                                .total = -1,
                                .reason = rebuild->reason,
                                .requester = rebuild->actor},
-                     &(ef__detail){.in_place = rebuild->in_place,
-                                   .no_switch = rebuild->no_switch,
-                                   .switch_anyway = rebuild->switch_anyway},
+                     rebuild->verify ? &(ef__detail){0}
+                                     : &(ef__detail){.in_place = rebuild->in_place,
+                                                     .no_switch = rebuild->no_switch,
+                                                     .switch_anyway = rebuild->switch_anyway},
                      out, err);
-    return st == EF_OK ? ef__engine_audit(engine, "rebuild", rebuild->projection, 0, rebuild->actor,
-                                          rebuild->reason, err)
-                       : st;
-}
-
-ef_status ef_projection_verify(ef_engine *engine, ef_str projection, ef_str actor, ef_str reason,
-                               ef_run_list *out, ef_error *err)
-{
-    if (!engine)
-        return ef_fail(err, EF_BAD_INPUT, "engine is NULL");
-    return request_run(engine,
-                       &(ef_run){.mode = EF_RUN_VERIFY,
-                                 .projection = projection,
-                                 .total = -1,
-                                 .reason = reason,
-                                 .requester = actor},
-                       &(ef__detail){0}, out, err);
+    return st == EF_OK && !rebuild->verify
+               ? ef__engine_audit(engine, "rebuild", rebuild->projection, 0, rebuild->actor,
+                                  rebuild->reason, err)
+               : st;
 }

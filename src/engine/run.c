@@ -387,7 +387,7 @@ static ef_status drive_run(ef_engine *engine, const ef_run *seen, ef_tick *tick,
     if (st == EF_LEASE_HELD)
         return EF_OK;
     if (st == EF_OK)
-        st = ef_run_get(engine->journal, seen->id, &fresh, &why);
+        st = ef_run_ls(engine->journal, &(ef_run_query){.id = &seen->id}, &fresh, &why);
     if (st == EF_OK) {
         d.run = fresh.items[0];
         st = ef__detail_parse(d.run.detail, &d.arena, &d.detail, &why);
@@ -430,7 +430,8 @@ static ef_status step_one(ef_engine *engine, ef_str only, ef_tick *tick, bool *o
     ef_lease_list leases = {0};
     const ef_run *chosen = NULL;
     ef_lease_kind kind = EF_LEASE_RUN;
-    ef_status st = ef_run_ls(engine->journal, true, OPEN_RUNS_MAX, &runs, err);
+    ef_status st = ef_run_ls(
+        engine->journal, &(ef_run_query){.open_only = true, .limit = OPEN_RUNS_MAX}, &runs, err);
 
     *out_idle = true;
     if (st == EF_OK && runs.count)
@@ -517,7 +518,7 @@ static ef_status step_and_read(ef_engine *engine, ef_str id, const ef_run_option
     ef_status st = foreground_step(engine, id, &idle, err);
 
     if (st == EF_OK)
-        st = ef_run_get(engine->journal, id, &fresh, err);
+        st = ef_run_ls(engine->journal, &(ef_run_query){.id = &id}, &fresh, err);
     if (st == EF_OK) {
         EF_RELEASE(list);
         *list = fresh;
@@ -543,7 +544,7 @@ ef_status ef_engine_run(ef_engine *engine, ef_str id, const ef_run_options *opti
         return ef_fail(err, EF_BAD_INPUT, "%s is NULL", engine ? "out" : "engine");
     if (engine->options.read_only)
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
-    st = ef_run_get(engine->journal, id, out, err);
+    st = ef_run_ls(engine->journal, &(ef_run_query){.id = &id}, out, err);
     while (st == EF_OK && go_on && ef__run_is_open(out->items[0].state))
         st = step_and_read(engine, id, options, out, &go_on, err);
     return st;

@@ -384,7 +384,7 @@ ef_status ef_projection_seed(ef_engine *engine, const ef_seed *seed, ef_run_list
     ef__run_leave(engine);
     pthread_mutex_unlock(&engine->runs.lock);
     if (st == EF_OK)
-        st = ef_run_get(engine->journal, filed.items[0].id, out, err);
+        st = ef_run_ls(engine->journal, &(ef_run_query){.id = &filed.items[0].id}, out, err);
     EF_RELEASE(&filed);
     return st;
 }

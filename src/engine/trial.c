@@ -426,8 +426,11 @@ ef_status ef_projection_try_draft(ef_engine *engine, const ef_draft *draft,
         out->version = (int32_t)ef__program_version(program);
         drafting.program = program;
         drafting.by_log = ef__engine_by_log(engine, program);
-        st = ef_projection_failures_of(engine, ef__program_name(program), draft->tenant, false,
-                                       EF_DRAFT_ROWS_MAX, &found, err);
+        st = ef_projection_failures(engine,
+                                    &(ef_failure_query){.projection = ef__program_name(program),
+                                                        .tenant = draft->tenant,
+                                                        .limit = EF_DRAFT_ROWS_MAX},
+                                    &found, err);
     }
     if (st == EF_OK)
         st = collect_failures(&drafting, &found, err);

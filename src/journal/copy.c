@@ -82,7 +82,7 @@ static ef_status check_prefix(copy_job *job, const ef_head *head, ef_error *err)
 static ef_status copy_types(const copy_job *job, ef_error *err)
 {
     ef_type_list types = {0};
-    ef_status st = ef_type_ls(job->from, &types, err);
+    ef_status st = ef_type_ls(job->from, NULL, &types, err);
 
     for (int aliases = 0; aliases < 2; aliases++)
         for (size_t i = 0; st == EF_OK && i < types.count; i++)

@@ -237,6 +237,12 @@ ef_status ef_journal_verify(ef_journal *journal, int64_t from,
     return ef__damage_note(journal, st, err);
 }
 
+ef_status ef__journal_copied(ef_journal *journal, int64_t *out_us, ef_error *err)
+{
+    *out_us = 0;
+    return journal->store->copied_get ? journal->store->copied_get(journal, out_us, err) : EF_OK;
+}
+
 ef_status ef_journal_facts(ef_journal *journal, ef_store_facts *out, ef_error *err)
 {
     ef__damage damage;
@@ -246,6 +252,8 @@ ef_status ef_journal_facts(ef_journal *journal, ef_store_facts *out, ef_error *e
         st = ef__need(out, "out", err);
     if (st == EF_OK)
         st = journal->store->facts(journal, out, err);
+    if (st == EF_OK)
+        st = ef__journal_copied(journal, &out->copied_us, err);
     if (st == EF_OK && (out->damaged = ef__damage_find(journal, &damage))) {
         out->damaged_us = damage.found_us;
         memcpy(out->damage, damage.text, sizeof out->damage);
@@ -280,25 +288,13 @@ ef_status ef_journal_backup(ef_journal *journal, const ef_backup_options *option
                                   out, err);
 }
 
-ef_status ef_journal_copied(ef_journal *journal, int64_t *out_us, ef_error *err)
-{
-    ef_status st = ef__need_journal(journal, err);
-
-    if (st == EF_OK)
-        st = ef__need(out_us, "out_us", err);
-    if (st != EF_OK)
-        return st;
-    *out_us = 0;
-    return journal->store->copied_get ? journal->store->copied_get(journal, out_us, err) : EF_OK;
-}
-
 ef_status ef_journal_adopt(ef_journal *journal, ef_str actor, ef_str reason, ef_error *err)
 {
     int64_t copied_us = 0;
     ef_status st = ef__need_writable(journal, "ef_journal_adopt", err);
 
     if (st == EF_OK)
-        st = ef_journal_copied(journal, &copied_us, err);
+        st = ef__journal_copied(journal, &copied_us, err);
     if (st == EF_OK && copied_us == 0)
         return ef_fail(err, EF_EXISTS, "the journal is not a copy: its publishers send already");
     if (st == EF_OK && actor.len > 0)

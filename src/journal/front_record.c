@@ -38,40 +38,27 @@ ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err)
     return journal->control->records->type_set(journal->control, type, err);
 }
 
-static ef_status list_types(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
-                            ef_error *err)
+ef_status ef_type_ls(ef_journal *journal, const ef_str *name, ef_type_list *out, ef_error *err)
 {
-    ef_status st = ef__need(out, "out", err);
+    ef_status st = EF__LIST_BEGIN(journal, out, err);
 
+    if (st == EF_OK && name)
+        st = ef__name_parse("type", *name, 1, true, err);
     if (st == EF_OK)
-        st = EF__LIST_PREPARE(out, err);
-    return st == EF_OK ? journal->control->records->type_ls(journal->control, query, out, err) : st;
-}
-
-ef_status ef_type_get(ef_journal *journal, ef_str name, ef_type_list *out, ef_error *err)
-{
-    ef_status st = ef__need_journal(journal, err);
-
-    if (st == EF_OK)
-        st = ef__name_parse("type", name, 1, true, err);
-    if (st != EF_OK)
-        return st;
-    st = list_types(journal, &(ef__type_query){.name = name}, out, err);
-    if (st == EF_OK && out->count == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no type \"%.*s\"", EF_STR_ARG(name));
-    return st;
-}
-
-ef_status ef_type_ls(ef_journal *journal, ef_type_list *out, ef_error *err)
-{
-    ef_status st = ef__need_journal(journal, err);
-
-    return st == EF_OK ? list_types(journal, &(ef__type_query){0}, out, err) : st;
+        st = journal->control->records->type_ls(
+            journal->control, &(ef__type_query){.name = name ? *name : EF_STR("")}, out, err);
+    if (st == EF_OK && name && out->count == 0)
+        st = ef_fail(err, EF_NOT_FOUND, "there is no type \"%.*s\"", EF_STR_ARG(*name));
+    return EF__LIST_FINISH(out, st);
 }
 
 ef_status ef__types_not_folded(ef_journal *journal, ef_type_list *out, ef_error *err)
 {
-    return list_types(journal, &(ef__type_query){.not_folded = true}, out, err);
+    ef_status st = EF__LIST_PREPARE(out, err);
+
+    return st == EF_OK ? journal->control->records->type_ls(
+                             journal->control, &(ef__type_query){.not_folded = true}, out, err)
+                       : st;
 }
 
 ef_status ef__type_create_check(const ef_journal_options *options, ef_str tenant, ef_str type,
@@ -174,54 +161,6 @@ ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
                        : st;
 }
 
-static ef_status list_runs(ef_journal *journal, ef__run_query query, ef_run_list *out,
-                           ef_error *err)
-{
-    ef_status st = ef__need(out, "out", err);
-
-    if (st == EF_OK)
-        st = EF__LIST_PREPARE(out, err);
-    if (st == EF_OK)
-        st = ef__limit_resolve(&query.limit, err);
-    if (st != EF_OK)
-        return st;
-    st = journal->control->records->run_ls(journal->control, &query, out, err);
-    return EF__LIST_FINISH(out, st);
-}
-
-ef_status ef_run_get(ef_journal *journal, ef_str id, ef_run_list *out, ef_error *err)
-{
-    ef_status st = ef__need_journal(journal, err);
-
-    if (st == EF_OK)
-        st = ef__name_parse("id", id, 1, false, err);
-    if (st == EF_OK)
-        st = list_runs(journal, (ef__run_query){.id = id, .limit = 1}, out, err);
-    if (st == EF_OK && out->count == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(id));
-    return st;
-}
-
-ef_status ef_run_ls(ef_journal *journal, bool open_only, size_t limit, ef_run_list *out,
-                    ef_error *err)
-{
-    return ef_run_ls_of(journal, NULL, open_only, limit, out, err);
-}
-
-ef_status ef_run_ls_of(ef_journal *journal, const ef_str *tenant, bool open_only, size_t limit,
-                       ef_run_list *out, ef_error *err)
-{
-    ef_status st = ef__need_journal(journal, err);
-
-    if (st == EF_OK && tenant)
-        st = ef__name_parse("tenant", *tenant, 0, false, err);
-    return st == EF_OK ? list_runs(journal,
-                                   (ef__run_query){
-                                       .tenant = tenant, .open_only = open_only, .limit = limit},
-                                   out, err)
-                       : st;
-}
-
 static bool asks_for_all_tenants(ef_str detail)
 {
     ef__arena arena = EF__ARENA_INIT(DETAIL_BYTES);
@@ -239,11 +178,30 @@ static bool asks_for_all_tenants(ef_str detail)
     return asks;
 }
 
-bool ef_run_is_of(const ef_run *run, ef_str tenant)
+bool ef__run_is_of(const ef_run *run, ef_str tenant)
 {
-    if (!run || !ef_str_equal(run->tenant, tenant))
+    if (!ef_str_equal(run->tenant, tenant))
         return false;
     return tenant.len > 0 || (run->mode == EF_RUN_REPLAY && !asks_for_all_tenants(run->detail));
+}
+
+ef_status ef_run_ls(ef_journal *journal, const ef_run_query *query, ef_run_list *out, ef_error *err)
+{
+    ef_run_query asked = query ? *query : (ef_run_query){0};
+    ef_status st = EF__LIST_BEGIN(journal, out, err);
+
+    if (st == EF_OK && asked.id)
+        st = ef__name_parse("id", *asked.id, 1, false, err);
+    if (st == EF_OK && asked.tenant)
+        st = ef__name_parse("tenant", *asked.tenant, 0, false, err);
+    if (st == EF_OK)
+        st = ef__limit_resolve(&asked.limit, err);
+    if (st == EF_OK)
+        st = journal->control->records->run_ls(journal->control, &asked, out, err);
+    if (st == EF_OK && asked.id &&
+        (out->count == 0 || (asked.tenant && !ef__run_is_of(&out->items[0], *asked.tenant))))
+        st = ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(*asked.id));
+    return EF__LIST_FINISH(out, st);
 }
 
 /* --- skips ------------------------------------------------------------------------------------ */

@@ -63,13 +63,16 @@ typedef struct ef__store_ops {
     /* As ef_journal_backup. NULL: use the tools of the store. */
     ef_status (*backup)(ef_journal *journal, const ef__journal_backup *backup, ef_head *out,
                         ef_error *err);
-    /* As ef_journal_copied and ef_journal_adopt. Both NULL: it cannot be a copy. */
+    /* As ef__journal_copied and ef_journal_adopt. Both NULL: it cannot be a copy. */
     ef_status (*copied_get)(ef_journal *journal, int64_t *out_us, ef_error *err);
     ef_status (*adopt)(ef_journal *journal, ef_error *err);
     /* A globally unique id of its database; "": unknown. NULL: ef__outbox_ops.ack takes no
      * connection of another store. */
     ef_status (*database)(ef_journal *journal, char out[EF__JOURNAL_DATABASE_MAX], ef_error *err);
 } ef__store_ops;
+
+/* *out_us: as ef_store_facts.copied_us. */
+ef_status ef__journal_copied(ef_journal *journal, int64_t *out_us, ef_error *err);
 
 /* The struct of every back end begins with this one. */
 struct ef_journal {

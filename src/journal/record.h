@@ -14,14 +14,6 @@ typedef struct ef__type_query {
     bool not_folded; /* only those with an intent other than projection_and_replay */
 } ef__type_query;
 
-/* Selects runs: one by its id, or the newest. */
-typedef struct ef__run_query {
-    ef_str id;            /* "": any */
-    const ef_str *tenant; /* of one tenant (ef_run_is_of); NULL: all */
-    bool open_only;
-    size_t limit;
-} ef__run_query;
-
 /* A version of a projection skips an event. The last entry of an event decides. */
 typedef struct ef__skip {
     int64_t id;
@@ -55,8 +47,8 @@ typedef struct ef__record_ops {
     ef_status (*run_update)(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
                             int64_t token, ef_error *err);
     ef_status (*run_cancel)(ef_journal *journal, ef_str id, ef_error *err);
-    ef_status (*run_ls)(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
-                        ef_error *err);
+    ef_status (*run_ls)(ef_journal *journal, const ef_run_query *query, ef_run_list *out,
+                        ef_error *err); /* with an id, the tenant need not be compared */
     ef_status (*audit_add)(ef_journal *journal, const ef_audit_entry *entry, ef_error *err);
     ef_status (*audit_ls)(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
                           ef_error *err); /* query->before is INT64_MAX when it is not set */
@@ -79,6 +71,9 @@ ef_status ef__run_request(ef_journal *journal, const ef_run *run, ef_run_list *o
  */
 ef_status ef__run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
                          int64_t token, ef_error *err);
+
+/* Is it a run of this tenant alone (ef_run_query)? */
+bool ef__run_is_of(const ef_run *run, ef_str tenant);
 
 /* The types that are not folded, by name. */
 ef_status ef__types_not_folded(ef_journal *journal, ef_type_list *out, ef_error *err);

@@ -251,7 +251,7 @@ static ef_status take_if_match(ef__request *r, append_request *a, ef_error *err)
             EF_STR_ARG(text));
     for (size_t i = 0; i < a->count; i++) {
         ef_expected_seq expected = ef_expect_seq(seq + (int64_t)i);
-        if (ef_seq_is_expected(a->events[i].expected_seq) &&
+        if (a->events[i].expected_seq.plus_one != 0 &&
             a->events[i].expected_seq.plus_one != expected.plus_one)
             return ef_fail(err, EF_BAD_INPUT, "If-Match and expected_seq say different things");
         a->events[i].expected_seq = expected;

@@ -540,7 +540,8 @@ static void write_waits(ef__buf *out, const ef__server_meter *m)
 static ef_status write_rebuilds(ef__buf *out, ef_journal *journal, ef_error *err)
 {
     ef_run_list runs = {0};
-    ef_status st = ef_run_ls(journal, true, RUNS_MAX, &runs, err);
+    ef_status st =
+        ef_run_ls(journal, &(ef_run_query){.open_only = true, .limit = RUNS_MAX}, &runs, err);
 
     write_family(out, "rebuild_progress_ratio", "gauge", "How much of an open rebuild is done.");
     for (size_t i = 0; st == EF_OK && i < runs.count; i++) {

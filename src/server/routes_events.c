@@ -165,14 +165,14 @@ static ef_status list_types(ef__request *r, ef_error *err)
 {
     ef_type_list types = {0};
 
-    return EF__ANSWER(r, ef_type_ls(ef__request_journal(r), &types, err), &types);
+    return EF__ANSWER(r, ef_type_ls(ef__request_journal(r), NULL, &types, err), &types);
 }
 
 static ef_status show_type(ef__request *r, ef_error *err)
 {
     ef_type_list types = {0};
 
-    return EF__ANSWER(r, ef_type_get(ef__request_journal(r), r->parts[0], &types, err), &types);
+    return EF__ANSWER(r, ef_type_ls(ef__request_journal(r), &r->parts[0], &types, err), &types);
 }
 
 static ef_status read_type(ef__request *r, ef__type_request *out, ef_error *err)
@@ -196,7 +196,7 @@ static ef_status set_type(ef__request *r, ef_error *err)
 {
     ef__type_request asked = {.intent = {NULL, 0}};
     ef_type_list types = {0};
-    ef_status st = ef_type_get(ef__request_journal(r), r->parts[0], &types, err);
+    ef_status st = ef_type_ls(ef__request_journal(r), &r->parts[0], &types, err);
 
     if (st == EF_OK)
         asked.type = types.items[0];

@@ -293,7 +293,8 @@ static ef_status read_journal(ef_journal *journal, ef__overview *o, ef_error *er
     if (st == EF_OK)
         st = ef_worker_ls(journal, &o->workers, err);
     if (st == EF_OK)
-        st = ef_run_ls(journal, true, EF__OVERVIEW_RUNS_MAX, &o->runs, err);
+        st = ef_run_ls(journal, &(ef_run_query){.open_only = true, .limit = EF__OVERVIEW_RUNS_MAX},
+                       &o->runs, err);
     return st;
 }
 

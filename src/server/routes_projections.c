@@ -23,8 +23,10 @@ static ef_status narrow_projection(ef__request *r, ef_projection *p, ef_scope_li
 {
     ef_engine *engine = r->server->options.engine;
     ef_failure_list open = {0};
-    ef_status st =
-        ef_projection_failures_of(engine, p->name, &r->tenant, false, FAILURES_COUNTED, &open, err);
+    ef_status st = ef_projection_failures(
+        engine,
+        &(ef_failure_query){.projection = p->name, .tenant = &r->tenant, .limit = FAILURES_COUNTED},
+        &open, err);
 
     p->lag_events = p->views = p->quarantined = p->blocked_streams = p->blocked_events = -1;
     p->scopes_behind = p->applied = p->ignored = p->skipped = -1;
@@ -161,7 +163,7 @@ static ef_status answer_mistakes(ef__request *r, ef_str text, ef_error *err)
     }
     r->status = ef_status_describe(EF_BAD_INPUT)->http;
     r->type = "application/problem+json";
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     return EF_OK;
 }
 
@@ -172,15 +174,15 @@ static ef_status deploy_program(ef__request *r, const ef__deploy_request *asked,
     ef_status st = check_program(r, asked->text, err);
 
     if (st == EF_OK)
-        st = ef_projection_deploy_by(ef__request_engine(r),
-                                     &(ef_deploy){.file_name = "program",
-                                                  .text = asked->text,
-                                                  .in_place = asked->in_place,
-                                                  .actor = asked->actor,
-                                                  .reason = asked->reason},
-                                     &deployed, &report, err);
+        st = ef_projection_deploy(ef__request_engine(r),
+                                  &(ef_deploy){.file_name = "program",
+                                               .text = asked->text,
+                                               .in_place = asked->in_place,
+                                               .actor = asked->actor,
+                                               .reason = asked->reason},
+                                  &deployed, &report, err);
     EF_RELEASE(&deployed);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     return st;
 }
 
@@ -203,24 +205,23 @@ static ef_status deploy_projection(ef__request *r, void *request, ef_error *err)
 
 /* --- actions ---------------------------------------------------------------------------------- */
 
+static ef_status set_paused(ef__request *r, const ef__object_request *asked, bool paused,
+                            ef_error *err)
+{
+    return answer_projection(r,
+                             ef_projection_pause(ef__request_engine(r), asked->name, paused,
+                                                 asked->actor, asked->reason, err),
+                             err);
+}
+
 static ef_status pause_projection(ef__request *r, void *request, ef_error *err)
 {
-    const ef__object_request *asked = request;
-
-    return answer_projection(
-        r,
-        ef_projection_pause(ef__request_engine(r), asked->name, asked->actor, asked->reason, err),
-        err);
+    return set_paused(r, request, true, err);
 }
 
 static ef_status resume_projection(ef__request *r, void *request, ef_error *err)
 {
-    const ef__object_request *asked = request;
-
-    return answer_projection(
-        r,
-        ef_projection_resume(ef__request_engine(r), asked->name, asked->actor, asked->reason, err),
-        err);
+    return set_paused(r, request, false, err);
 }
 
 static ef_status rebuild_projection(ef__request *r, void *request, ef_error *err)
@@ -233,12 +234,10 @@ static ef_status rebuild_projection(ef__request *r, void *request, ef_error *err
 static ef_status verify_projection(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
-    ef_run_list runs = {0};
+    ef_rebuild verify = {
+        .projection = asked->name, .verify = true, .actor = asked->actor, .reason = asked->reason};
 
-    return EF__ANSWER(r,
-                      ef_projection_verify(ef__request_engine(r), asked->name, asked->actor,
-                                           asked->reason, &runs, err),
-                      &runs);
+    return rebuild_projection(r, &verify, err);
 }
 
 static ef_status switch_projection(ef__request *r, void *request, ef_error *err)
@@ -248,7 +247,10 @@ static ef_status switch_projection(ef__request *r, void *request, ef_error *err)
 
 static ef_status rollback_projection(ef__request *r, void *request, ef_error *err)
 {
-    return answer_projection(r, ef_projection_rollback(ef__request_engine(r), request, err), err);
+    ef_generation_choice previous = *(const ef_generation_choice *)request;
+
+    previous.previous = true;
+    return answer_projection(r, ef_projection_switch(ef__request_engine(r), &previous, err), err);
 }
 
 /* --- failures and progress -------------------------------------------------------------------- */
@@ -258,9 +260,13 @@ static ef_status list_failures(ef__request *r, void *request, ef_error *err)
     const ef__object_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
     ef_failure_list found = {0};
-    ef_status st = ef_projection_failures_of(ef__request_engine(r), asked->name,
-                                             r->any_tenant ? NULL : &r->tenant, asked->flag,
-                                             (size_t)asked->limit, &found, err);
+    ef_status st =
+        ef_projection_failures(ef__request_engine(r),
+                               &(ef_failure_query){.projection = asked->name,
+                                                   .tenant = r->any_tenant ? NULL : &r->tenant,
+                                                   .resolved = asked->flag,
+                                                   .limit = (size_t)asked->limit},
+                               &found, err);
 
     if (st == EF_OK)
         ef__json_open(&w, '[');
@@ -319,7 +325,7 @@ static ef_status explain_projection(ef__request *r, void *request, ef_error *err
         st = ef_program_explain("program", p->program, EF_TEXT_JSON, &report, err);
     if (st == EF_OK)
         ef__buf_add(&r->out, report.ptr, report.len);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     EF_RELEASE(&found);
     return st;
 }

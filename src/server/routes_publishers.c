@@ -64,7 +64,7 @@ static ef_status list_publishers(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_publisher_list list = {0};
-    ef_status st = ef_publisher_ls(ef__request_journal(r), &list, err);
+    ef_status st = ef_publisher_ls(ef__request_journal(r), NULL, &list, err);
 
     if (st == EF_OK)
         ef__json_open(&w, '[');
@@ -80,7 +80,7 @@ static ef_status show_publisher(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     ef_publisher_list list = {0};
-    ef_status st = ef_publisher_get(ef__request_journal(r), r->parts[0], &list, err);
+    ef_status st = ef_publisher_ls(ef__request_journal(r), &r->parts[0], &list, err);
 
     if (st == EF_OK)
         st = write_publisher(r, &w, &list.items[0], err);

@@ -13,19 +13,20 @@ static ef_status list_runs(ef__request *r, void *request, ef_error *err)
     ef_run_list runs = {0};
 
     return EF__ANSWER(r,
-                      ef_run_ls_of(ef__request_journal(r), r->who.bound ? &r->tenant : NULL,
-                                   asked->flag, (size_t)asked->limit, &runs, err),
+                      ef_run_ls(ef__request_journal(r),
+                                &(ef_run_query){.tenant = r->who.bound ? &r->tenant : NULL,
+                                                .open_only = asked->flag,
+                                                .limit = (size_t)asked->limit},
+                                &runs, err),
                       &runs);
 }
 
 /* To a bound token, a run of another tenant does not exist. */
 static ef_status find_run(ef__request *r, ef_str id, ef_run_list *out, ef_error *err)
 {
-    ef_status st = ef_run_get(ef__request_journal(r), id, out, err);
+    ef_run_query query = {.id = &id, .tenant = r->who.bound ? &r->tenant : NULL};
 
-    if (st == EF_OK && r->who.bound && !ef_run_is_of(&out->items[0], r->tenant))
-        st = ef_fail(err, EF_NOT_FOUND, "there is no run '%.*s'", EF_STR_ARG(id));
-    return st;
+    return ef_run_ls(ef__request_journal(r), &query, out, err);
 }
 
 static ef_status show_run(ef__request *r, void *request, ef_error *err)
@@ -74,7 +75,7 @@ static ef_status list_gaps(ef__request *r, ef_error *err)
 {
     ef_gap_list gaps = {0};
 
-    return answer_gaps(r, ef_gap_ls(ef__request_engine(r), &gaps, err), "gap-detect", &gaps);
+    return answer_gaps(r, ef_gap_ls(ef__request_engine(r), false, &gaps, err), "gap-detect", &gaps);
 }
 
 static ef_status repair_gaps(ef__request *r, void *request, ef_error *err)
@@ -82,7 +83,7 @@ static ef_status repair_gaps(ef__request *r, void *request, ef_error *err)
     const ef__object_request *asked = request;
     ef_gap_list gaps = {0};
     ef_status st =
-        answer_gaps(r, ef_gap_repair(ef__request_engine(r), &gaps, err), "gap-repair", &gaps);
+        answer_gaps(r, ef_gap_ls(ef__request_engine(r), true, &gaps, err), "gap-repair", &gaps);
 
     return st == EF_OK ? ef__request_note(r, "gap_repair", EF_STR(""), asked->reason, err) : st;
 }

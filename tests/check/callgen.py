@@ -40,6 +40,11 @@ class Generator(unittest.TestCase):
         self.assertIn("ef__object_request request = {.flag = open_only, .limit = (int64_t)limit};", made)
         self.assertIn("return ef__operation_runs(client, &ef__op_list_runs, &request, out, err);", made)
 
+    def test_an_argument_may_choose_the_operation(self):
+        made = self.run_generator("client", "run_ls list_runs unless=open_only:list_open_runs\n")
+        self.assertIn("ef__object_request request = {.limit = (int64_t)limit};", made)
+        self.assertIn("(client, open_only ? &ef__op_list_open_runs : &ef__op_list_runs, &request, out, err);", made)
+
     def test_a_number_of_the_response_is_read_by_its_key(self):
         made = self.run_generator("client", "projection_rm remove_projection number=removed\n")
         self.assertIn('&ef__op_remove_projection, &request, "removed", out_count, err);', made)

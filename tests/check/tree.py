@@ -221,7 +221,7 @@ def check_headers(args):
 # --- public -----------------------------------------------------------------------------------
 
 # Issue 20 asks for 150: lower it with every function that leaves the headers, and never raise it.
-PUBLIC_MAX = 180
+PUBLIC_MAX = 150
 PUBLIC_FUNCTION = re.compile(r'^(?!typedef)[A-Za-z_][\w *\n]*?\b(ef_\w+)\(', re.MULTILINE)
 DEFINING_MACRO = re.compile(r'##[^\n]*\((?:[^\n]*\\\n)*?[^\n]*\{')
 PREPROCESSOR = re.compile(r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.MULTILINE)

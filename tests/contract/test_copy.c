@@ -71,8 +71,8 @@ static void same_types(ef_journal *a, ef_journal *b, contract *t)
 {
     ef_type_list one = {0}, two = {0};
 
-    OK(ef_type_ls(a, &one, &t->err));
-    OK(ef_type_ls(b, &two, &t->err));
+    OK(ef_type_ls(a, NULL, &one, &t->err));
+    OK(ef_type_ls(b, NULL, &two, &t->err));
     CHECK_INT(one.count, two.count);
     for (size_t i = 0; i < one.count && i < two.count; i++) {
         same_text(one.items[i].name, two.items[i].name);
@@ -216,7 +216,7 @@ CONTRACT(a_journal_that_was_made_here_is_no_copy)
     int64_t copied_us = -1;
 
     append(t, "s", "placed");
-    OK(ef_journal_copied(t->journal, &copied_us, &t->err));
+    OK(ef__journal_copied(t->journal, &copied_us, &t->err));
     CHECK_INT(0, copied_us);
     REFUSED(EF_EXISTS, ef_journal_adopt(t->journal, str("ada"), str(""), &t->err));
 }
@@ -227,7 +227,7 @@ static void check_backup(contract *t, contract *copy, int64_t token)
     ef_lease_list leases = {0};
     ef_worker_list workers = {0};
 
-    OK(ef_journal_copied(copy->journal, &copied_us, &t->err));
+    OK(ef__journal_copied(copy->journal, &copied_us, &t->err));
     CHECK(copied_us > 0);
     OK(ef_lease_ls(copy->journal, NULL, &leases, &t->err));
     CHECK_INT(0, leases.count);
@@ -236,7 +236,7 @@ static void check_backup(contract *t, contract *copy, int64_t token)
     /* A token of the original is never given out again. */
     CHECK(acquire(copy, 1, "ada") > token);
     OK(ef_journal_adopt(copy->journal, str("ada"), str("the machine is lost"), &t->err));
-    OK(ef_journal_copied(copy->journal, &copied_us, &t->err));
+    OK(ef__journal_copied(copy->journal, &copied_us, &t->err));
     CHECK_INT(0, copied_us);
     EF_RELEASE(&leases);
     EF_RELEASE(&workers);

@@ -143,7 +143,7 @@ CONTRACT(a_rollback_takes_the_applications_rows_and_the_events_back)
     CHECK_INT(0, seq_of(t, "ada"));
     CHECK_INT(0, head_of(t));
     CHECK_INT(0, summary(t).pending);
-    REFUSED(EF_NOT_FOUND, ef_type_get(t->journal, str("money.sent"), &types, &t->err));
+    REFUSED(EF_NOT_FOUND, ef_type_ls(t->journal, &EF_STR("money.sent"), &types, &t->err));
     EF_RELEASE(&types);
     app_close(&a);
 }

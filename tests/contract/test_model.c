@@ -244,7 +244,8 @@ static void op_type(pair *p)
     if (ef_str_equal(type.name, str("old")))
         type.alias_of = str("order.placed");
     BOTH(ef_type_set(p->a.journal, &type, &p->a.err), ef_type_set(p->b.journal, &type, &p->b.err));
-    BOTH(ef_type_ls(p->a.journal, &x, &p->a.err), ef_type_ls(p->b.journal, &y, &p->b.err));
+    BOTH(ef_type_ls(p->a.journal, NULL, &x, &p->a.err),
+         ef_type_ls(p->b.journal, NULL, &y, &p->b.err));
     SAME(count, &x, &y);
     for (size_t i = 0; i < x.count; i++) {
         SAME_STR(name, &x.items[i], &y.items[i]);
@@ -565,8 +566,8 @@ static void op_run(pair *p)
     y.id = str(p->run_b);
     BOTH(ef__run_update(p->a.journal, &x, leased ? &key : NULL, p->held[0].token, &p->a.err),
          ef__run_update(p->b.journal, &y, leased ? &key : NULL, p->held[0].token, &p->b.err));
-    BOTH(ef_run_ls(p->a.journal, false, 100, &rows_x, &p->a.err),
-         ef_run_ls(p->b.journal, false, 100, &rows_y, &p->b.err));
+    BOTH(ef_run_ls(p->a.journal, &(ef_run_query){.limit = 100}, &rows_x, &p->a.err),
+         ef_run_ls(p->b.journal, &(ef_run_query){.limit = 100}, &rows_y, &p->b.err));
     SAME(count, &rows_x, &rows_y);
     for (size_t i = 0; i < rows_x.count; i++) {
         SAME(state, &rows_x.items[i], &rows_y.items[i]);

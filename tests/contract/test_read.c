@@ -566,9 +566,9 @@ CONTRACT(a_type_is_registered_by_its_first_event)
     contract *t = *state;
     ef_type_list list = {0};
 
-    REFUSED(EF_NOT_FOUND, ef_type_get(t->journal, str("order.placed"), &list, &t->err));
+    REFUSED(EF_NOT_FOUND, ef_type_ls(t->journal, &EF_STR("order.placed"), &list, &t->err));
     append(t, "a", "order.placed");
-    OK(ef_type_get(t->journal, str("order.placed"), &list, &t->err));
+    OK(ef_type_ls(t->journal, &EF_STR("order.placed"), &list, &t->err));
     CHECK_INT(1, list.count);
     CHECK_INT(EF_INTENT_PROJECTION_AND_REPLAY, list.items[0].intent);
     CHECK(!list.items[0].publish);
@@ -585,7 +585,7 @@ CONTRACT(types_are_set_changed_and_listed_by_name)
     OK(ef_type_set(t->journal, &zebra, &t->err));
     append(t, "a", "middle");
     append(t, "a", "Alpha");
-    OK(ef_type_ls(t->journal, &list, &t->err));
+    OK(ef_type_ls(t->journal, NULL, &list, &t->err));
     CHECK_INT(3, list.count);
     CHECK_STR("Alpha", list.items[0].name);
     CHECK_STR("middle", list.items[1].name);
@@ -594,7 +594,7 @@ CONTRACT(types_are_set_changed_and_listed_by_name)
     CHECK(list.items[2].publish);
     zebra.publish = false;
     OK(ef_type_set(t->journal, &zebra, &t->err));
-    OK(ef_type_get(t->journal, str("zebra"), &list, &t->err));
+    OK(ef_type_ls(t->journal, &EF_STR("zebra"), &list, &t->err));
     CHECK(!list.items[0].publish);
     EF_RELEASE(&list);
 }

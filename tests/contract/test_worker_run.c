@@ -289,7 +289,7 @@ static ef_run_state state_of(contract *t, const char *id)
     ef_run_list list = {0};
     ef_run_state found;
 
-    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    OK(test_run_read(t->journal, id, &list, &t->err));
     found = list.items[0].state;
     EF_RELEASE(&list);
     return found;
@@ -353,7 +353,7 @@ CONTRACT(a_run_goes_from_queued_to_running_to_completed)
     pass_time(t, SECOND);
     OK(move(t, id, EF_RUN_RUNNING, token));
     OK(move(t, id, EF_RUN_COMPLETED, token));
-    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    OK(test_run_read(t->journal, id, &list, &t->err));
     CHECK_INT(EF_RUN_COMPLETED, list.items[0].state);
     CHECK_INT(3, list.items[0].processed);
     CHECK_INT(5, list.items[0].last_position);
@@ -376,7 +376,7 @@ CONTRACT(a_failed_run_keeps_its_error)
     OK(move(t, id, EF_RUN_RUNNING, token));
     ef_run run = {.id = str(id), .state = EF_RUN_FAILED, .error = str("position 7: no such path")};
     OK(ef__run_update(t->journal, &run, &key, token, &t->err));
-    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    OK(test_run_read(t->journal, id, &list, &t->err));
     CHECK_STR("position 7: no such path", list.items[0].error);
     EF_RELEASE(&list);
 }
@@ -441,16 +441,16 @@ CONTRACT(runs_are_listed_newest_first_and_open_ones_alone)
     request(t, "", "b", second);
     request(t, "", "c", third);
     OK(move(t, second, EF_RUN_CANCELLED, 0));
-    OK(ef_run_ls(t->journal, false, 0, &list, &t->err));
+    OK(ef_run_ls(t->journal, &(ef_run_query){0}, &list, &t->err));
     CHECK_INT(3, list.count);
     CHECK_STR(third, list.items[0].id);
     CHECK_STR(first, list.items[2].id);
-    OK(ef_run_ls(t->journal, true, 10, &list, &t->err));
+    OK(ef_run_ls(t->journal, &(ef_run_query){.open_only = true, .limit = 10}, &list, &t->err));
     CHECK_INT(2, list.count);
     CHECK_STR(first, list.items[1].id);
-    OK(ef_run_ls(t->journal, false, 1, &list, &t->err));
+    OK(ef_run_ls(t->journal, &(ef_run_query){.limit = 1}, &list, &t->err));
     CHECK_INT(1, list.count);
-    REFUSED(EF_NOT_FOUND, ef_run_get(t->journal, str("no-such-run"), &list, &t->err));
+    REFUSED(EF_NOT_FOUND, test_run_read(t->journal, "no-such-run", &list, &t->err));
     EF_RELEASE(&list);
 }
 
@@ -489,11 +489,11 @@ CONTRACT(a_queued_run_is_cancelled_at_once_and_a_running_one_by_its_driver)
     token = drive(t, id, "w1");
     OK(move(t, id, EF_RUN_RUNNING, token));
     OK(ef_run_cancel(t->journal, str(id), &t->err));
-    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    OK(test_run_read(t->journal, id, &list, &t->err));
     CHECK_INT(EF_RUN_RUNNING, list.items[0].state);
     CHECK(list.items[0].cancel);
     OK(move(t, id, EF_RUN_RUNNING, token)); /* progress leaves the wish as it is */
-    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    OK(test_run_read(t->journal, id, &list, &t->err));
     CHECK(list.items[0].cancel);
     OK(move(t, id, EF_RUN_CANCELLED, token));
     EF_RELEASE(&list);
@@ -514,12 +514,12 @@ CONTRACT(the_detail_of_a_run_stays_until_another_is_written)
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(list.items[0].id));
     token = drive(t, id, "w1");
     OK(move(t, id, EF_RUN_RUNNING, token));
-    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    OK(test_run_read(t->journal, id, &list, &t->err));
     CHECK_STR("{\"in_place\":true}", list.items[0].detail);
     key = run_key(id);
     run = (ef_run){.id = str(id), .state = EF_RUN_RUNNING, .detail = str("{}")};
     OK(ef__run_update(t->journal, &run, &key, token, &t->err));
-    OK(ef_run_get(t->journal, str(id), &list, &t->err));
+    OK(test_run_read(t->journal, id, &list, &t->err));
     CHECK_STR("{}", list.items[0].detail);
     EF_RELEASE(&list);
 }
@@ -548,20 +548,22 @@ CONTRACT(runs_of_a_tenant_are_listed_before_the_list_is_cut)
     file_and_end(t, EF_RUN_REPLAY, "", "");
     file_and_end(t, EF_RUN_REPLAY, "", "{\"all_tenants\":true}");
     file_and_end(t, EF_RUN_REBUILD, "", "{}");
-    OK(ef_run_ls_of(t->journal, &acme, false, 1, &list, &t->err));
+    OK(ef_run_ls(t->journal, &(ef_run_query){.tenant = &acme, .limit = 1}, &list, &t->err));
     CHECK_INT(1, list.count);
     CHECK_STR("acme", list.items[0].tenant);
-    CHECK(ef_run_is_of(&list.items[0], acme) && !ef_run_is_of(&list.items[0], blank));
-    OK(ef_run_ls_of(t->journal, &blank, false, 10, &list, &t->err)); /* none of all tenants */
+    CHECK(ef__run_is_of(&list.items[0], acme) && !ef__run_is_of(&list.items[0], blank));
+    OK(ef_run_ls(t->journal, &(ef_run_query){.tenant = &blank, .limit = 10}, &list,
+                 &t->err)); /* none of all tenants */
     CHECK_INT(2, list.count);
     CHECK_STR("", list.items[0].detail);
     CHECK_STR("{\"stream\":\"s\"}", list.items[1].detail);
-    CHECK(ef_run_is_of(&list.items[0], blank) && ef_run_is_of(&list.items[1], blank));
-    OK(ef_run_ls_of(t->journal, &acme, true, 10, &list, &t->err));
+    CHECK(ef__run_is_of(&list.items[0], blank) && ef__run_is_of(&list.items[1], blank));
+    OK(ef_run_ls(t->journal, &(ef_run_query){.tenant = &acme, .open_only = true, .limit = 10},
+                 &list, &t->err));
     CHECK_INT(0, list.count);
-    OK(ef_run_ls_of(t->journal, NULL, false, 10, &list, &t->err));
+    OK(ef_run_ls(t->journal, &(ef_run_query){.limit = 10}, &list, &t->err));
     CHECK_INT(5, list.count);
-    CHECK(!ef_run_is_of(&list.items[0], blank) && !ef_run_is_of(&list.items[1], blank));
+    CHECK(!ef__run_is_of(&list.items[0], blank) && !ef__run_is_of(&list.items[1], blank));
     EF_RELEASE(&list);
 }
 

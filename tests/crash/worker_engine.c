@@ -90,12 +90,12 @@ static ef_status deploy_by(struct worker *w, ef_engine *engine, bool in_place, c
     ef_text text = {0};
     ef_deploy deployed = {
         .file_name = "crash.fold", .text = ef_str_from(program), .in_place = in_place};
-    ef_status st = ef_projection_deploy_by(engine, &deployed, &list, &text, &w->err);
+    ef_status st = ef_projection_deploy(engine, &deployed, &list, &text, &w->err);
 
     if (st != EF_OK && text.ptr)
         fprintf(stderr, "%s\n", text.ptr);
     EF_RELEASE(&list);
-    ef_text_release(&text);
+    EF_RELEASE(&text);
     return st;
 }
 

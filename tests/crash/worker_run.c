@@ -26,7 +26,7 @@ static ef_str name_of(const struct numbers *n)
 static ef_status find_run(struct worker *w, ef_run_mode mode, ef_str projection, char id[64])
 {
     ef_run_list runs = {0};
-    ef_status st = ef_run_ls(w->journal, false, RUNS_MAX, &runs, &w->err);
+    ef_status st = ef_run_ls(w->journal, &(ef_run_query){.limit = RUNS_MAX}, &runs, &w->err);
 
     id[0] = '\0';
     for (size_t i = 0; st == EF_OK && !id[0] && i < runs.count; i++) {
@@ -159,14 +159,14 @@ static int route_verb(struct worker *w, const struct numbers *n, bool back)
     int32_t version = 0;
     ef_generation_choice route = {.projection = name_of(n),
                                   .version = back ? 0 : (int32_t)n->at[1],
+                                  .previous = back,
                                   .actor = EF_STR("crash test")};
     ef_status st = open_engine(w, WORKER_NAME, &engine);
 
     if (st == EF_OK)
         st = active_version(w, engine, route.projection, &version);
     if (st == EF_OK && version != n->at[1])
-        st = back ? ef_projection_rollback(engine, &route, &w->err)
-                  : ef_projection_switch(engine, &route, &w->err);
+        st = ef_projection_switch(engine, &route, &w->err);
     ef_engine_close(engine);
     return report(w, st);
 }
@@ -270,7 +270,8 @@ int verb_seed(struct worker *w, const struct numbers *n)
     if (st == EF_OK)
         st = find_run(w, EF_RUN_SEED, name_of(n), id);
     if (st == EF_OK && id[0]) {
-        st = ef_run_get(w->journal, ef_str_from(id), &run, &w->err);
+        ef_str wanted = ef_str_from(id);
+        st = ef_run_ls(w->journal, &(ef_run_query){.id = &wanted}, &run, &w->err);
         open = st == EF_OK && run.items[0].state != EF_RUN_COMPLETED;
     }
     EF_RELEASE(&run);

@@ -82,9 +82,11 @@ void deploy(fixture *f, const char *program)
     ef_projection_list list = {0};
     ef_text report = {0};
 
-    OK(ef_projection_deploy(f->engine, "test.fold", ef_str_from(program), &list, &report, &f->err));
+    OK(ef_projection_deploy(f->engine,
+                            &(ef_deploy){.file_name = "test.fold", .text = ef_str_from(program)},
+                            &list, &report, &f->err));
     EF_RELEASE(&list);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
 }
 
 int64_t append(fixture *f, const char *stream, const char *type, const char *data)

@@ -100,14 +100,17 @@ static void check_failures(fixture *f, size_t open, size_t all)
 {
     ef_failure_list list = {0};
 
-    OK(ef_projection_failures(f->engine, EF_STR("counts"), false, 0, &list, &f->err));
+    OK(ef_projection_failures(f->engine, &(ef_failure_query){.projection = EF_STR("counts")}, &list,
+                              &f->err));
     CHECK_INT(open, list.count);
     if (open) {
         CHECK_STR("hash_mismatch", list.items[0].code);
         CHECK_STR("s", list.items[0].stream);
         CHECK_INT(1, list.items[0].seq);
     }
-    OK(ef_projection_failures(f->engine, EF_STR("counts"), true, 0, &list, &f->err));
+    OK(ef_projection_failures(f->engine,
+                              &(ef_failure_query){.projection = EF_STR("counts"), .resolved = true},
+                              &list, &f->err));
     CHECK_INT(all, list.count);
     EF_RELEASE(&list);
 }
@@ -220,7 +223,8 @@ static void a_replaced_event_stops_a_log_ordered_projection_that_skips_failed_ev
     CHECK_INT(0, list.items[0].skipped);
     CHECK_INT(0, list.items[0].position);
     EF_RELEASE(&list);
-    OK(ef_projection_failures(f->engine, EF_STR("follows"), false, 0, &failures, &f->err));
+    OK(ef_projection_failures(f->engine, &(ef_failure_query){.projection = EF_STR("follows")},
+                              &failures, &f->err));
     CHECK_INT(1, failures.count);
     CHECK_STR("hash_mismatch", failures.items[0].code);
     EF_RELEASE(&failures);
@@ -468,7 +472,8 @@ static void a_cursor_ahead_of_the_journal_fails_until_a_rebuild(void **state)
     drain(f);
     check_state(f, "follows", "failed");
     CHECK_TEXT("{\"n\":1}", view_data(f, "follows", "s"));
-    OK(ef_projection_failures(f->engine, EF_STR("follows"), false, 0, &list, &f->err));
+    OK(ef_projection_failures(f->engine, &(ef_failure_query){.projection = EF_STR("follows")},
+                              &list, &f->err));
     CHECK_INT(1, list.count);
     CHECK_STR("journal_lost", list.items[0].code);
     EF_RELEASE(&list);

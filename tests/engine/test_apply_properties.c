@@ -132,12 +132,13 @@ static void deploy(bench *b, ef_engine *engine, const char *program)
     ef_projection_list list = {0};
     ef_text report = {0};
 
-    CHECK_STATUS(
-        EF_OK,
-        ef_projection_deploy(engine, "test.fold", ef_str_from(program), &list, &report, &b->err),
-        &b->err);
+    CHECK_STATUS(EF_OK,
+                 ef_projection_deploy(
+                     engine, &(ef_deploy){.file_name = "test.fold", .text = ef_str_from(program)},
+                     &list, &report, &b->err),
+                 &b->err);
     EF_RELEASE(&list);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
 }
 
 static bool work(bench *b, ef_engine *engine, size_t batch)

@@ -176,7 +176,9 @@ static void deploy(bench *b, const char *text)
     ef_projection_list list = {0};
 
     CHECK_STATUS(EF_OK,
-                 ef_projection_deploy(b->engine, "t.fold", ef_str_from(text), &list, NULL, &b->err),
+                 ef_projection_deploy(
+                     b->engine, &(ef_deploy){.file_name = "t.fold", .text = ef_str_from(text)},
+                     &list, NULL, &b->err),
                  &b->err);
     EF_RELEASE(&list);
 }
@@ -356,7 +358,9 @@ TEST(an_event_that_fails_in_c_stops_its_tenant_only)
     CHECK_INT(2, s.lag);
     CHECK_INT(1, s.failures);
     CHECK_STATUS(EF_OK,
-                 ef_projection_failures(b.engine, EF_STR("totals"), false, 0, &failures, &b.err),
+                 ef_projection_failures(b.engine,
+                                        &(ef_failure_query){.projection = EF_STR("totals")},
+                                        &failures, &b.err),
                  &b.err);
     CHECK_INT(1, failures.count);
     CHECK_INT(2, failures.items[0].position);
@@ -400,11 +404,14 @@ TEST(an_invalid_c_projection_is_refused_and_not_deployed)
     p = good;
     p.indexes = EF_STR("orders");
     CHECK_STATUS(EF_CONFLICT, ef_engine_register(b.engine, &p, &b.err), &b.err);
-    CHECK_STATUS(EF_CONFLICT,
-                 ef_projection_deploy(b.engine, "t.fold",
-                                      EF_STR("projection totals version 1\n\non *\n  n += 1\n"),
-                                      &list, NULL, &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_CONFLICT,
+        ef_projection_deploy(
+            b.engine,
+            &(ef_deploy){.file_name = "t.fold",
+                         .text = EF_STR("projection totals version 1\n\non *\n  n += 1\n")},
+            &list, NULL, &b.err),
+        &b.err);
     EF_RELEASE(&list);
     close_bench(&b);
 }

@@ -252,7 +252,8 @@ TEST(a_place_in_another_generation_is_reset_by_switch_and_rollback)
     fixture *f = start(SUMS);
     ef_view_place place = {0}, old;
     ef_generation_choice to = {.projection = EF_STR("sums"), .version = 2, .actor = EF_STR("ana")};
-    ef_generation_choice back = {.projection = EF_STR("sums"), .actor = EF_STR("ana")};
+    ef_generation_choice back = {
+        .projection = EF_STR("sums"), .previous = true, .actor = EF_STR("ana")};
 
     (void)state;
     (void)step(f, "sums", &place, 100);
@@ -264,7 +265,7 @@ TEST(a_place_in_another_generation_is_reset_by_switch_and_rollback)
     append(f, "s", "added", GOOD);
     drain(f);
     CHECK_TEXT("a", step(f, "sums", &place, 100));
-    OK(ef_projection_rollback(f->engine, &back, &f->err));
+    OK(ef_projection_switch(f->engine, &back, &f->err));
     CHECK_TEXT("(switched)", step(f, "sums", &place, 100));
     CHECK_TEXT("a", step(f, "sums", &old, 100)); /* the first one was recorded all the time */
     fixture_close(f);
@@ -303,11 +304,11 @@ TEST(a_paused_projection_reports_when_it_has_caught_up)
 
     (void)state;
     (void)step(f, "sums", &place, 100);
-    OK(ef_projection_pause(f->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("sums"), true, EF_STR(""), EF_STR(""), &f->err));
     append(f, "s", "added", "{\"of\":\"b\",\"good\":1}");
     drain(f);
     CHECK_TEXT("", step(f, "sums", &place, 100));
-    OK(ef_projection_resume(f->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("sums"), false, EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     CHECK_TEXT("b", step(f, "sums", &place, 100));
     fixture_close(f);

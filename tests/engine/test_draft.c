@@ -166,7 +166,7 @@ static void an_invalid_draft_is_refused(void **state)
                 f->engine, &(ef_draft){.file_name = "draft", .text = EF_STR("projection sums\n")},
                 keep_row, &t, &t.counts, &report, &f->err));
     CHECK(report.len > 0);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     REFUSED(EF_BAD_INPUT, ef_projection_try_draft(f->engine,
                                                   &(ef_draft){.file_name = "draft",
                                                               .text = ef_str_from(SUMS),

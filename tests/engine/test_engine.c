@@ -81,10 +81,12 @@ static void deploy(bench *b, const char *program)
 
     CHECK_STATUS(
         EF_OK,
-        ef_projection_deploy(b->engine, "test.fold", ef_str_from(program), &list, &report, &b->err),
+        ef_projection_deploy(b->engine,
+                             &(ef_deploy){.file_name = "test.fold", .text = ef_str_from(program)},
+                             &list, &report, &b->err),
         &b->err);
     EF_RELEASE(&list);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
 }
 
 static int64_t append(bench *b, const char *stream, const char *type, const char *data)
@@ -247,19 +249,25 @@ TEST(a_program_with_an_error_or_a_used_version_is_not_deployed)
     deploy(&b, COUNTS);
     CHECK_STATUS(
         EF_CONFLICT,
-        ef_projection_deploy(b.engine, "t.fold",
-                             EF_STR("projection counts version 1\n  view type\n\non *\n  n += 2\n"),
-                             &list, &report, &b.err),
+        ef_projection_deploy(
+            b.engine,
+            &(ef_deploy){
+                .file_name = "t.fold",
+                .text = EF_STR("projection counts version 1\n  view type\n\non *\n  n += 2\n")},
+            &list, &report, &b.err),
         &b.err);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     CHECK_STATUS(
         EF_BAD_INPUT,
-        ef_projection_deploy(b.engine, "t.fold",
-                             EF_STR("projection other version 1\n  view typ\n\non *\n  n += 1\n"),
-                             &list, &report, &b.err),
+        ef_projection_deploy(
+            b.engine,
+            &(ef_deploy){.file_name = "t.fold",
+                         .text =
+                             EF_STR("projection other version 1\n  view typ\n\non *\n  n += 1\n")},
+            &list, &report, &b.err),
         &b.err);
     CHECK(report.ptr && strstr(report.ptr, "t.fold:2:"));
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     CHECK_STATUS(EF_OK, ef_projection_ls(b.engine, (ef_str){0}, &list, &b.err), &b.err);
     CHECK_INT(1, list.count);
     EF_RELEASE(&list);
@@ -275,16 +283,18 @@ TEST(a_resumed_projection_misses_no_event)
     drain(&b);
     append(&b, "s", "a", "{}");
     drain(&b);
-    CHECK_STATUS(EF_OK,
-                 ef_projection_pause(b.engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_OK,
+        ef_projection_pause(b.engine, EF_STR("counts"), true, EF_STR(""), EF_STR(""), &b.err),
+        &b.err);
     append(&b, "s", "a", "{}");
     append(&b, "s", "a", "{}");
     drain(&b);
     check_view(&b, "counts", "a", "{\"n\":1}");
-    CHECK_STATUS(EF_OK,
-                 ef_projection_resume(b.engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &b.err),
-                 &b.err);
+    CHECK_STATUS(
+        EF_OK,
+        ef_projection_pause(b.engine, EF_STR("counts"), false, EF_STR(""), EF_STR(""), &b.err),
+        &b.err);
     drain(&b);
     append(&b, "s", "a", "{}");
     drain(&b);

@@ -81,7 +81,7 @@ static ef_verdict verdict_of(fixture *f, const char *id)
     ef_run_list runs = {0};
     ef_verdict verdict;
 
-    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(test_run_read(f->journal, id, &runs, &f->err));
     OK(ef_run_verdict(&runs.items[0], &verdict, &f->err));
     verdict.examples = (ef_str){0}; /* it is the run's */
     EF_RELEASE(&runs);
@@ -95,11 +95,10 @@ static ef_status route(fixture *f, const char *verb, int32_t version, int32_t ge
                                .generation = generation,
                                .actor = EF_STR("ana")};
 
-    if (strcmp(verb, "switch") == 0)
-        return ef_projection_switch(f->engine, &to, &f->err);
-    if (strcmp(verb, "rollback") == 0)
-        return ef_projection_rollback(f->engine, &to, &f->err);
-    return ef_projection_retire(f->engine, &to, NULL, &f->err);
+    if (strcmp(verb, "retire") == 0)
+        return ef_projection_retire(f->engine, &to, NULL, &f->err);
+    to.previous = strcmp(verb, "rollback") == 0;
+    return ef_projection_switch(f->engine, &to, &f->err);
 }
 
 /* --- rebuild ---------------------------------------------------------------------------------- */
@@ -381,7 +380,7 @@ static void a_paused_projection_is_not_rebuilt(void **state)
 
     (void)state;
     start(f);
-    OK(ef_projection_pause(f->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("sums"), true, EF_STR(""), EF_STR(""), &f->err));
     REFUSED(EF_CONFLICT,
             ef_projection_rebuild(f->engine, &(ef_rebuild){.projection = EF_STR("sums")}, &runs,
                                   &f->err));
@@ -397,7 +396,10 @@ static void verify(fixture *f, char id[64])
 {
     ef_run_list runs = {0};
 
-    OK(ef_projection_verify(f->engine, EF_STR("sums"), EF_STR("ana"), (ef_str){0}, &runs, &f->err));
+    OK(ef_projection_rebuild(
+        f->engine,
+        &(ef_rebuild){.projection = EF_STR("sums"), .verify = true, .actor = EF_STR("ana")}, &runs,
+        &f->err));
     (void)snprintf(id, 64, "%.*s", EF_STR_ARG(runs.items[0].id));
     EF_RELEASE(&runs);
 }
@@ -460,7 +462,7 @@ static void a_verification_names_the_views_that_drifted(void **state)
     tamper(f);
     verify(f, id);
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
-    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(test_run_read(f->journal, id, &runs, &f->err));
     OK(ef_run_verdict(&runs.items[0], &v, &f->err));
     CHECK_INT(1, v.differences);
     CHECK_STR("[{\"tenant\":\"\",\"view_id\":\"a\"}]", v.examples);

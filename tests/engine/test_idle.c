@@ -333,9 +333,9 @@ static void a_stop_a_deploy_and_a_resume_are_noticed_at_once(void **state)
     while (!is_live(f, "counts") && real_ms() < until)
         nap();
     CHECK(is_live(f, "counts"));
-    OK(ef_projection_pause(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("counts"), true, EF_STR(""), EF_STR(""), &f->err));
     CHECK(!is_live(f, "counts"));
-    OK(ef_projection_resume(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("counts"), false, EF_STR(""), EF_STR(""), &f->err));
     while (!is_live(f, "counts") && real_ms() < until)
         nap();
     CHECK(is_live(f, "counts"));
@@ -364,7 +364,7 @@ static void a_run_and_a_call_are_noticed_at_once(void **state)
         nap();
         pass_time(f, SECOND / 10); /* its driver polls again soon */
         EF_RELEASE(&runs);
-        OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+        OK(test_run_read(f->journal, id, &runs, &f->err));
     } while (runs.items[0].state != EF_RUN_COMPLETED && real_ms() < until);
     CHECK_INT(EF_RUN_COMPLETED, runs.items[0].state);
     EF_RELEASE(&runs);

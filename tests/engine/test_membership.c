@@ -1056,8 +1056,9 @@ TEST(streams_that_move_to_another_partition_keep_their_order)
     hire(&t, 0);
     hire(&t, 1);
     CHECK_STATUS(EF_OK,
-                 ef_projection_deploy(t.engines[0], "t.fold", ef_str_from(COUNTS), &projections,
-                                      &report, &t.err),
+                 ef_projection_deploy(
+                     t.engines[0], &(ef_deploy){.file_name = "t.fold", .text = ef_str_from(COUNTS)},
+                     &projections, &report, &t.err),
                  &t.err);
     work_for(&t, 8);
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
@@ -1082,7 +1083,7 @@ TEST(streams_that_move_to_another_partition_keep_their_order)
     CHECK_STR("{\"n\":120}", views.items[0].data);
     EF_RELEASE(&views);
     EF_RELEASE(&projections);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     close_team(&t);
 }
 

@@ -50,13 +50,13 @@ static ef_status in_place(fixture *f, const char *program)
 {
     ef_projection_list list = {0};
     ef_text report = {0};
-    ef_status st = ef_projection_deploy_by(
+    ef_status st = ef_projection_deploy(
         f->engine,
         &(ef_deploy){.file_name = "test.fold", .text = ef_str_from(program), .in_place = true},
         &list, &report, &f->err);
 
     EF_RELEASE(&list);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     return st;
 }
 
@@ -141,11 +141,13 @@ static int64_t differences(fixture *f)
     ef_verdict verdict;
     char id[64];
 
-    OK(ef_projection_verify(f->engine, EF_STR("tally"), EF_STR("ana"), (ef_str){0}, &runs,
-                            &f->err));
+    OK(ef_projection_rebuild(
+        f->engine,
+        &(ef_rebuild){.projection = EF_STR("tally"), .verify = true, .actor = EF_STR("ana")}, &runs,
+        &f->err));
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
-    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(test_run_read(f->journal, id, &runs, &f->err));
     OK(ef_run_verdict(&runs.items[0], &verdict, &f->err));
     CHECK(verdict.compared);
     EF_RELEASE(&runs);
@@ -311,12 +313,12 @@ static void a_migration_continues_after_a_pause(void **state)
     start(f, TALLY, VIEWS);
     OK(in_place(f, TALLY_2));
     tick(f);
-    OK(ef_projection_pause(f->engine, EF_STR("tally"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("tally"), true, EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     CHECK_TEXT("2 1 paused 1200", told(f));
     CHECK_TEXT("{\"counts\":{\"seen\":1},\"n\":1}", view_data(f, "tally", "v1199"));
     REFUSED(EF_CONFLICT, in_place(f, HEAD_2 ON_ADDED_2));
-    OK(ef_projection_resume(f->engine, EF_STR("tally"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("tally"), false, EF_STR(""), EF_STR(""), &f->err));
     CHECK_TEXT("2 1 migrating 1200", told(f));
     drain(f);
     CHECK_TEXT("2 1 live 1200", told(f));
@@ -484,14 +486,16 @@ static void an_in_place_deployment_is_refused_while_paused_running_or_migrating(
 
     (void)state;
     start(f, TALLY, VIEWS);
-    OK(ef_projection_pause(f->engine, EF_STR("tally"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("tally"), true, EF_STR(""), EF_STR(""), &f->err));
     REFUSED(EF_CONFLICT, in_place(f, TALLY_2));
     CHECK(strstr(f->err.text, "is paused") != NULL);
     CHECK_TEXT("1 1 paused 1200", told(f));
-    OK(ef_projection_resume(f->engine, EF_STR("tally"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("tally"), false, EF_STR(""), EF_STR(""), &f->err));
     drain(f);
-    OK(ef_projection_verify(f->engine, EF_STR("tally"), EF_STR("ana"), (ef_str){0}, &runs,
-                            &f->err));
+    OK(ef_projection_rebuild(
+        f->engine,
+        &(ef_rebuild){.projection = EF_STR("tally"), .verify = true, .actor = EF_STR("ana")}, &runs,
+        &f->err));
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
     EF_RELEASE(&runs);
     REFUSED(EF_CONFLICT, in_place(f, TALLY_2));

@@ -43,7 +43,7 @@ static ef_replay_result replayed(fixture *f, const char *id)
     ef_run_list runs = {0};
     ef_replay_result r;
 
-    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(test_run_read(f->journal, id, &runs, &f->err));
     OK(ef_run_replay_result(&runs.items[0], &r, &f->err));
     EF_RELEASE(&runs);
     return r;
@@ -88,7 +88,7 @@ static void a_worker_drives_queued_runs(void **state)
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
     for (int i = 0; i < 20; i++)
         tick(f);
-    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(test_run_read(f->journal, id, &runs, &f->err));
     CHECK_INT(EF_RUN_COMPLETED, runs.items[0].state);
     CHECK_INT(1, runs.items[0].processed);
     CHECK(runs.items[0].finished_us > 0);
@@ -262,7 +262,7 @@ static void another_worker_continues_a_replay_after_a_crash(void **state)
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
     CHECK_INT(2500, replayed(f, id).applied);
     CHECK_TEXT("{\"n\":2500,\"sum\":2500}", view_data(f, "sums", "a"));
-    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(test_run_read(f->journal, id, &runs, &f->err));
     CHECK_INT(2500, runs.items[0].processed);
     CHECK_INT(2500, runs.items[0].total);
     EF_RELEASE(&runs);
@@ -346,7 +346,7 @@ static ef_run_state state_of(fixture *f, const char *id, char error[64])
     ef_run_list runs = {0};
     ef_run_state state;
 
-    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(test_run_read(f->journal, id, &runs, &f->err));
     state = runs.items[0].state;
     (void)snprintf(error, 64, "%.*s", EF_STR_ARG(runs.items[0].error));
     EF_RELEASE(&runs);
@@ -470,7 +470,7 @@ static void a_run_without_a_driver_fails_with_the_reason(void **state)
                        &runs, &f->err));
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
     CHECK_INT(EF_RUN_FAILED, drive(f, id, -1));
-    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(test_run_read(f->journal, id, &runs, &f->err));
     CHECK(runs.items[0].error.len > 0);
     EF_RELEASE(&runs);
     fixture_close(f);

@@ -197,7 +197,8 @@ TEST(a_stopped_tenant_is_retried_after_250_ms_doubling_and_fails_at_the_sixth)
     }
     check_scope(f, "b", "failed", 5, 2, 6);
     check_accounts(f, "counts", "live", 2);
-    OK(ef_projection_failures(f->engine, EF_STR("counts"), false, 0, &failures, &f->err));
+    OK(ef_projection_failures(f->engine, &(ef_failure_query){.projection = EF_STR("counts")},
+                              &failures, &f->err));
     CHECK_INT(1, failures.count);
     CHECK_INT(6, failures.items[0].attempts);
     CHECK_INT(6, failures.items[0].position);
@@ -273,11 +274,11 @@ TEST(a_failed_tenant_is_retried_at_once_when_resumed)
     start(f);
     append_mixed(f);
     let_fail(f);
-    OK(ef_projection_resume(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("counts"), false, EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     check_scope(f, "b", "retrying", 5, 2, 1); /* its failures are counted from 0 again */
     g_broken = false;
-    OK(ef_projection_resume(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("counts"), false, EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     check_joined(f);
     fixture_close(f);
@@ -335,14 +336,14 @@ TEST(a_paused_projection_keeps_the_cursors_of_tenants)
     start(f);
     append_mixed(f);
     drain(f);
-    OK(ef_projection_pause(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("counts"), true, EF_STR(""), EF_STR(""), &f->err));
     append_mixed(f);
     pass_time(f, 60 * SECOND);
     drain(f);
     check_scope(f, "a", "paused", 8, 4, 0);
     check_scope(f, "b", "paused", 5, 6, 1);
     g_broken = false;
-    OK(ef_projection_resume(f->engine, EF_STR("counts"), EF_STR(""), EF_STR(""), &f->err));
+    OK(ef_projection_pause(f->engine, EF_STR("counts"), false, EF_STR(""), EF_STR(""), &f->err));
     drain(f);
     check_joined(f);
     fixture_close(f);
@@ -365,7 +366,9 @@ TEST(skip_and_record_skips_a_tenants_event_after_the_last_attempt)
     CHECK_INT(3, count_of(f, "counts", "b"));
     check_scope(f, "b", "live", 8, 0, 0);
     check_accounts(f, "counts", "live", 0);
-    OK(ef_projection_failures(f->engine, EF_STR("counts"), true, 0, &failures, &f->err));
+    OK(ef_projection_failures(f->engine,
+                              &(ef_failure_query){.projection = EF_STR("counts"), .resolved = true},
+                              &failures, &f->err));
     CHECK_INT(1, failures.count);
     CHECK_INT(6, failures.items[0].attempts);
     CHECK(!failures.items[0].open);
@@ -399,8 +402,10 @@ TEST(a_side_build_stops_tenants_at_the_same_events)
     start(f);
     append_mixed(f);
     let_fail(f);
-    OK(ef_projection_verify(f->engine, EF_STR("counts"), EF_STR("ana"), EF_STR(""), &runs,
-                            &f->err));
+    OK(ef_projection_rebuild(
+        f->engine,
+        &(ef_rebuild){.projection = EF_STR("counts"), .verify = true, .actor = EF_STR("ana")},
+        &runs, &f->err));
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
     OK(ef_engine_run(f->engine, ef_str_from(id), NULL, &runs, &f->err));
     CHECK_INT(EF_RUN_COMPLETED, runs.items[0].state);

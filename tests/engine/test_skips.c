@@ -103,10 +103,13 @@ static int64_t differences(fixture *f)
     ef_verdict verdict;
     char id[64];
 
-    OK(ef_projection_verify(f->engine, EF_STR("sums"), EF_STR("ana"), EF_STR(""), &runs, &f->err));
+    OK(ef_projection_rebuild(
+        f->engine,
+        &(ef_rebuild){.projection = EF_STR("sums"), .verify = true, .actor = EF_STR("ana")}, &runs,
+        &f->err));
     (void)snprintf(id, sizeof id, "%.*s", EF_STR_ARG(runs.items[0].id));
     CHECK_INT(EF_RUN_COMPLETED, drive(f, id, -1));
-    OK(ef_run_get(f->journal, ef_str_from(id), &runs, &f->err));
+    OK(test_run_read(f->journal, id, &runs, &f->err));
     OK(ef_run_verdict(&runs.items[0], &verdict, &f->err));
     CHECK(verdict.compared);
     EF_RELEASE(&runs);
@@ -317,7 +320,9 @@ static void a_projection_set_to_skip_skips_after_the_last_attempt(void **state)
     CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
     check_generation(f, 1, 2, 1);
     check_accounts(f, "sums", "live", 0);
-    OK(ef_projection_failures(f->engine, EF_STR("sums"), true, 0, &failures, &f->err));
+    OK(ef_projection_failures(f->engine,
+                              &(ef_failure_query){.projection = EF_STR("sums"), .resolved = true},
+                              &failures, &f->err));
     CHECK_INT(1, failures.count);
     CHECK_INT(8, failures.items[0].attempts);
     CHECK(!failures.items[0].open);

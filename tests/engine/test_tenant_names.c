@@ -122,14 +122,15 @@ static void deploy(bench *b)
     ef_projection_list list = {0};
 
     CHECK_STATUS(EF_OK,
-                 ef_projection_deploy(b->engine, "names.fold",
-                                      EF_STR("projection names version 1\n"
-                                             "  view stream\n"
-                                             "  index pair\n"
-                                             "\n"
-                                             "on *\n"
-                                             "  pair = data.pair\n"
-                                             "  n += 1\n"),
+                 ef_projection_deploy(b->engine,
+                                      &(ef_deploy){.file_name = "names.fold",
+                                                   .text = EF_STR("projection names version 1\n"
+                                                                  "  view stream\n"
+                                                                  "  index pair\n"
+                                                                  "\n"
+                                                                  "on *\n"
+                                                                  "  pair = data.pair\n"
+                                                                  "  n += 1\n")},
                                       &list, NULL, &b->err),
                  &b->err);
     EF_RELEASE(&list);
@@ -415,10 +416,12 @@ TEST(an_empty_id_is_refused_and_fails_no_other_event)
                                   &place, &b.err),
                  &b.err);
     CHECK_STATUS(EF_OK,
-                 ef_projection_deploy(b.engine, "ids.fold",
-                                      EF_STR("projection ids version 1\n  view data.id\n\n"
-                                             "on *\n  n += 1\n"),
-                                      &deployed, NULL, &b.err),
+                 ef_projection_deploy(
+                     b.engine,
+                     &(ef_deploy){.file_name = "ids.fold",
+                                  .text = EF_STR("projection ids version 1\n  view data.id\n\n"
+                                                 "on *\n  n += 1\n")},
+                     &deployed, NULL, &b.err),
                  &b.err);
     EF_RELEASE(&deployed);
     drain(&b);

@@ -80,11 +80,12 @@ static ef_status deploy(run *r, const char *program)
 {
     ef_projection_list list = {0};
     ef_text report = {0};
-    ef_status st = ef_projection_deploy(r->engine, "memory.fold", ef_str_from(program), &list,
-                                        &report, &r->err);
+    ef_status st = ef_projection_deploy(
+        r->engine, &(ef_deploy){.file_name = "memory.fold", .text = ef_str_from(program)}, &list,
+        &report, &r->err);
 
     EF_RELEASE(&list);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     return st;
 }
 
@@ -197,11 +198,12 @@ static ef_status explain_view(run *r)
 
 static ef_status pause_and_resume(run *r)
 {
-    ef_status st = ef_projection_pause(r->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &r->err);
+    ef_status st =
+        ef_projection_pause(r->engine, EF_STR("sums"), true, EF_STR(""), EF_STR(""), &r->err);
 
-    return st == EF_OK
-               ? ef_projection_resume(r->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &r->err)
-               : st;
+    return st == EF_OK ? ef_projection_pause(r->engine, EF_STR("sums"), false, EF_STR(""),
+                                             EF_STR(""), &r->err)
+                       : st;
 }
 
 static ef_status verify(run *r)

@@ -33,7 +33,8 @@ static void deploy(const char *name, const char *indexes)
                    "projection %s version 1\n  view data.id\n%s\non *\n  a = data.a\n  b = data.b\n"
                    "  c.d = data.d\n  all = data\n",
                    name, indexes);
-    must(ef_projection_deploy(engine, name, ef_str_from(text), &list, NULL, NULL) == EF_OK);
+    must(ef_projection_deploy(engine, &(ef_deploy){.file_name = name, .text = ef_str_from(text)},
+                              &list, NULL, NULL) == EF_OK);
     EF_RELEASE(&list);
 }
 

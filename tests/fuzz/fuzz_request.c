@@ -132,8 +132,9 @@ static void deploy(const char *program)
 {
     ef_projection_list list = {0};
 
-    must(ef_projection_deploy(server.options.engine, "p", ef_str_from(program), &list, NULL,
-                              NULL) == EF_OK);
+    must(ef_projection_deploy(server.options.engine,
+                              &(ef_deploy){.file_name = "p", .text = ef_str_from(program)}, &list,
+                              NULL, NULL) == EF_OK);
     EF_RELEASE(&list);
 }
 

@@ -241,11 +241,12 @@ static bool open_engine(ef_error *err)
     ef_projection_list list = {0};
     ef_text report = {0};
     bool ok = ef_engine_open(&options, &engine, err) == EF_OK &&
-              ef_projection_deploy(engine, "load.fold", ef_str_from(PROGRAM), &list, &report,
-                                   err) == EF_OK;
+              ef_projection_deploy(
+                  engine, &(ef_deploy){.file_name = "load.fold", .text = ef_str_from(PROGRAM)},
+                  &list, &report, err) == EF_OK;
 
     EF_RELEASE(&list);
-    ef_text_release(&report);
+    EF_RELEASE(&report);
     return ok;
 }
 

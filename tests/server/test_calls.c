@@ -259,12 +259,12 @@ TEST(projections_views_and_publishers_are_listed)
     OK(ef_client_publisher_set(
         t->client, &(ef_publisher){.name = EF_STR("out"), .url = ef_str_from(sink)}, &t->err));
     OK(ef_client_publisher_pause(t->client, EF_STR("out"), true, EF_STR("they move"), &t->err));
-    OK(ef_client_publisher_get(t->client, EF_STR("out"), &publishers, &t->err));
+    OK(ef_client_publisher_ls(t->client, &EF_STR("out"), &publishers, &t->err));
     CHECK(publishers.items[0].paused);
-    OK(ef_client_publisher_ls(t->client, &publishers, &t->err));
+    OK(ef_client_publisher_ls(t->client, NULL, &publishers, &t->err));
     CHECK_INT(1, publishers.count);
     OK(ef_client_publisher_remove(t->client, EF_STR("out"), false, EF_STR("gone"), &rows, &t->err));
-    REFUSED(EF_NOT_FOUND, ef_client_publisher_get(t->client, EF_STR("out"), &publishers, &t->err));
+    REFUSED(EF_NOT_FOUND, ef_client_publisher_ls(t->client, &EF_STR("out"), &publishers, &t->err));
     EF_RELEASE(&publishers);
     EF_RELEASE(&views);
     EF_RELEASE(&projections);

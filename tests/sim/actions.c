@@ -102,7 +102,9 @@ void sim_deploy(sim_world *sim, int name, sim_rule rule, int version)
     rule_text(rule, version, text, sizeof text);
     sim_note(sim, "%s deploys %s v%d, rule %d", actor->name, rule_name(name), version, rule);
     actor_enter(actor);
-    st = ef_projection_deploy(actor->engine, "sim.fold", ef_str_from(text), &list, NULL, &err);
+    st = ef_projection_deploy(actor->engine,
+                              &(ef_deploy){.file_name = "sim.fold", .text = ef_str_from(text)},
+                              &list, NULL, &err);
     EF_RELEASE(&list);
     if (sim->skips_dead && name == rule_name_of(RULE_LEDGER_PICKY))
         (void)sim->views->ops->on_error_set(sim->views, ef_str_from(rule_name(name)),
@@ -216,8 +218,8 @@ static void pause_or_resume(sim_world *sim, sim_actor *actor)
 
     sim_note(sim, "%s %s %s", actor->name, pause ? "pauses" : "resumes", rule_name(name));
     actor_enter(actor);
-    st = pause ? ef_projection_pause(actor->engine, text, EF_STR(""), EF_STR(""), &err)
-               : ef_projection_resume(actor->engine, text, EF_STR(""), EF_STR(""), &err);
+    st = pause ? ef_projection_pause(actor->engine, text, true, EF_STR(""), EF_STR(""), &err)
+               : ef_projection_pause(actor->engine, text, false, EF_STR(""), EF_STR(""), &err);
     actor_leave(actor, "pause or resume", ignore_not_found(st), &err);
 }
 
@@ -251,18 +253,16 @@ static ef_status file_run(sim_world *sim, sim_actor *actor, ef_str projection, e
                           .in_place = random_chance(&sim->random, 400),
                           .actor = EF_STR("sim"),
                           .reason = EF_STR("by the seed")};
-    bool verify = random_chance(&sim->random, 300);
     ef_status st;
 
+    rebuild.verify = random_chance(&sim->random, 300);
     rebuild.no_switch = !rebuild.in_place && random_chance(&sim->random, 300);
     sim_note(sim, "%s files a %s of %.*s", actor->name,
-             verify             ? "verify"
+             rebuild.verify     ? "verify"
              : rebuild.in_place ? "rebuild in place"
                                 : "rebuild",
              EF_STR_ARG(projection));
-    st = verify ? ef_projection_verify(actor->engine, projection, rebuild.actor, rebuild.reason,
-                                       &runs, err)
-                : ef_projection_rebuild(actor->engine, &rebuild, &runs, err);
+    st = ef_projection_rebuild(actor->engine, &rebuild, &runs, err);
     EF_RELEASE(&runs);
     return st;
 }
@@ -286,10 +286,9 @@ static void move_generation(sim_world *sim, sim_actor *actor)
         sim_note(sim, "%s %s %s v%d, generation %d", actor->name, WORDS[choice],
                  rule_name(generation->name), generation->version, generation->number);
     actor_enter(actor);
-    if (choice == 0)
+    route.previous = choice == 1;
+    if (choice <= 1)
         st = ef_projection_switch(actor->engine, &route, &err);
-    else if (choice == 1)
-        st = ef_projection_rollback(actor->engine, &route, &err);
     else if (choice == 2)
         st = ef_projection_retire(actor->engine, &route, NULL, &err);
     else

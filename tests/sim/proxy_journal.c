@@ -485,7 +485,7 @@ static ef_status proxy_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
     PASS_ON(records, run_cancel, true, id, err);
 }
 
-static ef_status proxy_run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+static ef_status proxy_run_ls(ef_journal *journal, const ef_run_query *query, ef_run_list *out,
                               ef_error *err)
 {
     PASS_ON(records, run_ls, false, query, out, err);

@@ -138,8 +138,8 @@ static void resume_all(sim_world *sim)
         if (!sim->version[name])
             continue;
         actor_enter(actor);
-        st = ef_projection_resume(actor->engine, ef_str_from(rule_name(name)), EF_STR(""),
-                                  EF_STR(""), &err);
+        st = ef_projection_pause(actor->engine, ef_str_from(rule_name(name)), false, EF_STR(""),
+                                 EF_STR(""), &err);
         actor_leave(actor, "resume", st == EF_NOT_FOUND ? EF_OK : st, &err);
     }
 }
@@ -189,7 +189,8 @@ static size_t open_runs(sim_world *sim, bool cancel)
     ef_run_list list = {0};
     size_t count;
 
-    if (ef_run_ls(sim->journal, true, 100, &list, NULL) != EF_OK)
+    if (ef_run_ls(sim->journal, &(ef_run_query){.open_only = true, .limit = 100}, &list, NULL) !=
+        EF_OK)
         oracle_wrong(&sim->oracle, "the runs cannot be listed");
     count = list.count;
     for (size_t i = 0; cancel && i < list.count; i++)
@@ -203,7 +204,7 @@ static void check_no_run_failed_for_a_fault(sim_world *sim)
 {
     ef_run_list list = {0};
 
-    if (ef_run_ls(sim->journal, false, 1000, &list, NULL) != EF_OK)
+    if (ef_run_ls(sim->journal, &(ef_run_query){.limit = 1000}, &list, NULL) != EF_OK)
         oracle_wrong(&sim->oracle, "the runs cannot be listed");
     for (size_t i = 0; i < list.count && !sim_failed(sim); i++)
         if (list.items[i].state == EF_RUN_FAILED && list.items[i].error.len > 9 &&

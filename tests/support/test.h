@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include <everfold/run.h>
 #include <everfold/status.h>
 #include <everfold/str.h>
 
@@ -44,6 +45,14 @@
         assert_int_equal(strlen(expected), check_s.len);                                           \
         assert_memory_equal((expected), check_s.len ? check_s.ptr : "", check_s.len);              \
     } while (0)
+static inline ef_status test_run_read(ef_journal *journal, const char *id, ef_run_list *out,
+                                      ef_error *err)
+{
+    ef_str wanted = ef_str_from(id);
+
+    return ef_run_ls(journal, &(ef_run_query){.id = &wanted}, out, err);
+}
+
 #define CHECK_STATUS(expected, call, err)                                                          \
     do {                                                                                           \
         ef_status check_st = (call);                                                               \

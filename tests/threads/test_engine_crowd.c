@@ -140,8 +140,9 @@ static void close_stage(stage *s)
 static ef_status deploy(ef_engine *engine, const char *program, ef_error *err)
 {
     ef_projection_list list = {0};
-    ef_status st =
-        ef_projection_deploy(engine, "crowd.fold", ef_str_from(program), &list, NULL, err);
+    ef_status st = ef_projection_deploy(
+        engine, &(ef_deploy){.file_name = "crowd.fold", .text = ef_str_from(program)}, &list, NULL,
+        err);
 
     EF_RELEASE(&list);
     return st;
@@ -254,17 +255,18 @@ static void *operate(void *context)
 
     for (int version = 2; version <= VERSIONS && !a->s->failures; version++) {
         ef_status st =
-            ef_projection_pause(a->engine, EF_STR("kinds"), EF_STR(""), EF_STR(""), &a->err);
+            ef_projection_pause(a->engine, EF_STR("kinds"), true, EF_STR(""), EF_STR(""), &a->err);
         MUST(a, st == EF_OK, st);
         st = deploy_sums(a->engine, version, &a->err);
         MUST(a, st == EF_OK, st);
         (void)usleep(20000);
-        st = ef_projection_pause(a->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &a->err);
+        st = ef_projection_pause(a->engine, EF_STR("sums"), true, EF_STR(""), EF_STR(""), &a->err);
         MUST(a, st == EF_OK, st);
-        st = ef_projection_resume(a->engine, EF_STR("kinds"), EF_STR(""), EF_STR(""), &a->err);
+        st =
+            ef_projection_pause(a->engine, EF_STR("kinds"), false, EF_STR(""), EF_STR(""), &a->err);
         MUST(a, st == EF_OK, st);
         (void)usleep(20000);
-        st = ef_projection_resume(a->engine, EF_STR("sums"), EF_STR(""), EF_STR(""), &a->err);
+        st = ef_projection_pause(a->engine, EF_STR("sums"), false, EF_STR(""), EF_STR(""), &a->err);
         MUST(a, st == EF_OK, st);
     }
     return NULL;

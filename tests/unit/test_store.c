@@ -49,7 +49,7 @@ TEST(a_file_store_has_no_schema_to_print)
 
     CHECK_STATUS(EF_OK, ef_stores_schema("sqlite:j.db", "memory:", &text, &err), &err);
     CHECK_INT(0, text.len);
-    ef_text_release(&text);
+    EF_RELEASE(&text);
 }
 
 TEST_MAIN(TEST_CASE(a_url_without_a_password_is_shown_as_it_is), TEST_CASE(a_password_is_not_shown),

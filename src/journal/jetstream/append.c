@@ -49,7 +49,7 @@ static natsStatus publish_message(jet_message *message, jet_link *link, jsPubAck
     options.ExpectStream = message->store->address.stream;
     options.MsgId = make_message_id(message);
     /* Set as a header, because the library's option does not send an expected sequence of 0. */
-    if (result == NATS_OK && ef_seq_is_expected(expected)) {
+    if (result == NATS_OK && expected.plus_one != 0) {
         (void)snprintf(message->expected, sizeof message->expected, "%" PRId64,
                        expected.plus_one - 1);
         result = natsMsgHeader_Set(msg, EXPECTED, message->expected);

@@ -158,7 +158,7 @@ static ef_status fill_defaults(const jet_store *store, natsMsg *msg, const jet_p
 {
     char id[JET_NAME_MAX + 24];
 
-    event->expected_seq = ef_expect_any_seq();
+    event->expected_seq = (ef_expected_seq){0};
     if (event->id.len == 0)
         event->id = message_id(msg, event);
     if (event->id.len == 0) {

@@ -15,7 +15,7 @@ static ef_status resolve_aliases(jet_store *store, ef_event *events, size_t coun
                                  ef_error *err)
 {
     ef_type_list types = {0};
-    ef_status st = ef_type_ls(store->base.control, &types, err);
+    ef_status st = ef_type_ls(store->base.control, NULL, &types, err);
 
     for (size_t type = 0; st == EF_OK && type < types.count; type++) {
         ef_str name = (ef_str){0};

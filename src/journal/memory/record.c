@@ -156,7 +156,7 @@ static const mem_texts run_texts = {7,
                                      offsetof(ef_run, reason), offsetof(ef_run, requester),
                                      offsetof(ef_run, detail)}};
 
-static ef_status list_found_runs(const mem_journal *mem, const ef__run_query *query,
+static ef_status list_found_runs(const mem_journal *mem, const ef_run_query *query,
                                  ef_run_list *out, ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
@@ -170,8 +170,8 @@ static ef_status list_found_runs(const mem_journal *mem, const ef__run_query *qu
     for (size_t i = mem->run_count; st == EF_OK && i-- > 0 && out->count < most;) {
         const ef_run *run = &mem->runs[i].run;
         if ((query->open_only && !ef__run_is_open(run->state)) ||
-            (query->id.len && !ef_str_equal(run->id, query->id)) ||
-            (query->tenant && !ef_run_is_of(run, *query->tenant)))
+            (query->id && !ef_str_equal(run->id, *query->id)) ||
+            (query->tenant && !ef__run_is_of(run, *query->tenant)))
             continue;
         items[out->count] = *run;
         st = ef__mem_texts_copy(&items[out->count++], &run_texts, arena, err);
@@ -179,7 +179,7 @@ static ef_status list_found_runs(const mem_journal *mem, const ef__run_query *qu
     return st;
 }
 
-static ef_status list_runs(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+static ef_status list_runs(ef_journal *journal, const ef_run_query *query, ef_run_list *out,
                            ef_error *err)
 {
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
@@ -224,7 +224,7 @@ static ef_status request_run(ef_journal *journal, const ef_run *run, ef_run_list
     }
     if ((st = add_run(mem, run, err)) != EF_OK)
         return st;
-    return list_found_runs(mem, &(ef__run_query){.id = run->id, .limit = 1}, out, err);
+    return list_found_runs(mem, &(ef_run_query){.id = &run->id, .limit = 1}, out, err);
 }
 
 /* A driver updates the run under its token. Without a lease, a run can be cancelled while no driver

@@ -72,15 +72,15 @@ typedef struct run_job {
     ef_run_list *out;
 } run_job;
 
-static ef_status run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+static ef_status run_ls(ef_journal *journal, const ef_run_query *query, ef_run_list *out,
                         ef_error *err)
 {
     ef__pg_on on = pg_on_pool(pg_store_of(journal));
     ef__arena *arena = &out->room->arena;
     int64_t limit = (int64_t)query->limit;
 
-    if (query->id.len)
-        return pj_list_run_get(on, query->id, arena, &out->items, &out->count, err);
+    if (query->id)
+        return pj_list_run_get(on, *query->id, arena, &out->items, &out->count, err);
     if (query->tenant)
         return pj_list_run_newest_tenant(on, limit, *query->tenant, query->open_only, arena,
                                          &out->items, &out->count, err);

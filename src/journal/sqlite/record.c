@@ -130,14 +130,14 @@ static ef_status type_ls(ef_journal *journal, const ef__type_query *query, ef_ty
  * check whether a worker still drives it.
  */
 
-static ef_status list_runs(ef__sq_conn *conn, const ef__run_query *query, ef_run_list *out,
+static ef_status list_runs(ef__sq_conn *conn, const ef_run_query *query, ef_run_list *out,
                            ef_error *err)
 {
     ef__arena *arena = &out->room->arena;
     int64_t limit = (int64_t)query->limit;
 
-    if (query->id.len)
-        return sq_list_run_get(conn, query->id, arena, &out->items, &out->count, err);
+    if (query->id)
+        return sq_list_run_get(conn, *query->id, arena, &out->items, &out->count, err);
     if (query->tenant)
         return sq_list_run_newest_tenant(conn, limit, *query->tenant, query->open_only, arena,
                                          &out->items, &out->count, err);
@@ -146,7 +146,7 @@ static ef_status list_runs(ef__sq_conn *conn, const ef__run_query *query, ef_run
     return sq_list_run_newest(conn, limit, arena, &out->items, &out->count, err);
 }
 
-static ef_status run_ls(ef_journal *journal, const ef__run_query *query, ef_run_list *out,
+static ef_status run_ls(ef_journal *journal, const ef_run_query *query, ef_run_list *out,
                         ef_error *err)
 {
     sq_reader *reader;
@@ -177,7 +177,7 @@ static ef_status file_run(sq_store *store, ef__sq_conn *conn, const void *asked,
 
     if (st == EF_OK)
         st = sq_run_run_file(conn, run, sq_now_us(store), err);
-    return st == EF_OK ? list_runs(conn, &(ef__run_query){.id = run->id}, out, err) : st;
+    return st == EF_OK ? list_runs(conn, &(ef_run_query){.id = &run->id}, out, err) : st;
 }
 
 static ef_status run_request(ef_journal *journal, const ef_run *run, ef_run_list *out,
