@@ -81,6 +81,11 @@ ef_status ef__membership_open(ef__membership *membership, ef_error *err)
     return EF_OK;
 }
 
+static bool is_held(const ef__partition_hold *hold, int64_t now_us)
+{
+    return hold->token && now_us < hold->until_us;
+}
+
 static bool is_publishers(const ef__membership *membership)
 {
     return membership->lane.len > 0;
@@ -435,7 +440,7 @@ ef_status ef__membership_step(ef__membership *membership, const ef_work_options 
         st = do_beat(membership, tick, err);
     now_us = mono_us(membership);
     for (int32_t p = 0; p < membership->partitions; p++)
-        tick->owned_count += membership->holds[p].token && now_us < membership->holds[p].until_us;
+        tick->owned_count += is_held(&membership->holds[p], now_us);
     tick->active_workers = membership->active_workers;
     tick->desired_count = membership->desired_count;
     return st;
@@ -447,19 +452,23 @@ ef_partition_lease *ef__membership_leases(ef__membership *membership, size_t *ou
     size_t count = 0;
 
     for (int32_t p = 0; p < membership->partitions; p++)
-        if (membership->holds[p].token && now_us < membership->holds[p].until_us)
+        if (is_held(&membership->holds[p], now_us))
             membership->leases[count++] =
                 (ef_partition_lease){.partition = p, .token = membership->holds[p].token};
     *out_count = is_publishers(membership) && count < (size_t)membership->partitions ? 0 : count;
     return membership->leases;
 }
 
-bool ef__membership_is_first(const ef__membership *membership)
+int64_t ef__membership_token(const ef__membership *membership)
 {
     const ef__partition_hold *first = membership->holds;
 
-    return membership->active_workers == 1 ||
-           (first->token && mono_us(membership) < first->until_us);
+    return first && is_held(first, mono_us(membership)) ? first->token : 0;
+}
+
+bool ef__membership_is_first(const ef__membership *membership)
+{
+    return membership->active_workers == 1 || ef__membership_token(membership);
 }
 
 ef_status ef__membership_is_current(ef__membership *membership, bool *out, ef_error *err)

@@ -106,7 +106,7 @@ static ef_status open_sink(ef__publisher_task *publisher, ef_str progress, ef_er
 
     options.secret = ef_str_from(secret);
     options.progress = progress;
-    options.stop = &publisher->stop;
+    options.stop = &publisher->task.is_stopping;
     options.clock = publisher->engine->options.clock;
     options.log = publisher->engine->options.log;
     if (st == EF_OK)
@@ -306,7 +306,7 @@ static ef_status prepare_sink(ef__publisher_task *publisher, ef_error *err)
 /* Reads under our lease the position that the previous holder stored. */
 static ef_status read_progress(ef__publisher_task *publisher, ef_error *err)
 {
-    int64_t token = ef__publish_token(publisher);
+    int64_t token = ef__membership_token(&publisher->membership);
     ef_status st = EF_OK;
 
     if (token != publisher->token)
@@ -331,7 +331,7 @@ static ef_status purge_published(ef__publisher_task *publisher, ef_error *err)
     ef_status st = EF_OK;
 
     if (ef__publish_mono_us(publisher) < publisher->next_purge_us ||
-        !ef__publish_token(publisher) || !sink_is_complete(publisher, true))
+        !ef__membership_token(&publisher->membership) || !sink_is_complete(publisher, true))
         return EF_OK;
     for (size_t done = 0; st == EF_OK && done <= 2 * publisher->batch; done += PURGE_ROWS) {
         st = ef__published_purge(publisher->engine->journal, ef_str_from(publisher->name), &held,
@@ -356,7 +356,7 @@ static ef_status check_sink(ef__publisher_task *publisher, ef_error *err)
 {
     ef_status st = read_progress(publisher, err);
 
-    if (st == EF_OK && is_ready(publisher) && ef__publish_token(publisher))
+    if (st == EF_OK && is_ready(publisher) && ef__membership_token(&publisher->membership))
         (void)sink_is_complete(publisher, false);
     return st == EF_OK && is_ready(publisher) ? purge_published(publisher, err) : st;
 }

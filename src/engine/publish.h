@@ -44,7 +44,6 @@ typedef struct ef__publisher_task {
     atomic_bool is_removed;             /* it is no longer in the journal */
     ef__task task;                      /* under a supervisor … */
     ef_work_options options;            /* … with these options */
-    atomic_bool stop;                   /* ends a call of the sink */
     struct ef__publisher_task *next;
 } ef__publisher_task;
 
@@ -57,14 +56,6 @@ void ef__publishers_report(ef_engine *engine, ef_tick *tick);
 static inline int64_t ef__publish_mono_us(const ef__publisher_task *p)
 {
     return ef__engine_mono_us(p->engine);
-}
-
-/* The token under which this worker holds the publisher; 0: it does not. */
-static inline int64_t ef__publish_token(const ef__publisher_task *p)
-{
-    const ef__partition_hold *first = p->membership.holds;
-
-    return first && first->token && ef__publish_mono_us(p) < first->until_us ? first->token : 0;
 }
 
 static inline ef_status ef__publish_no_memory(ef_error *err)

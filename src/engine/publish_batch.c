@@ -432,7 +432,7 @@ static ef_status step_batch(publish_flow *flow, ef_error *err)
         return ack_batch(done, flow->tick, err);
     flow->before = done;
     st = ef__membership_renew(&done->p->membership, flow->tick, err);
-    if (st == EF_OK && ef__publish_token(done->p) == done->held->token)
+    if (st == EF_OK && ef__membership_token(&done->p->membership) == done->held->token)
         flow->now = flow->next;
     return st;
 }

@@ -169,7 +169,6 @@ static ef_status step_publisher(ef__task *task, ef_tick *tick, ef_error *err)
 static ef_status start_thread(ef__publisher_task *publisher, const ef_work_options *options,
                               ef_error *err)
 {
-    publisher->stop = false;
     publisher->options = *options;
     publisher->task = (ef__task){.engine = publisher->engine,
                                  .name = publisher->name,
@@ -206,16 +205,13 @@ void ef__publisher_driver_stop(ef_engine *engine)
     for (ef__publisher_task *publisher = engine->publishers.first; publisher;
          publisher = publisher->next) {
         any = any || publisher->task.is_running;
-        publisher->stop = true;
         ef__task_request_stop(&publisher->task);
     }
     if (any)
         ef__journal_wake(engine->journal);
     for (ef__publisher_task *publisher = engine->publishers.first; publisher;
-         publisher = publisher->next) {
+         publisher = publisher->next)
         ef__task_join(&publisher->task);
-        publisher->stop = false;
-    }
 }
 
 void ef__publisher_driver_close(ef_engine *engine, bool abandon)
