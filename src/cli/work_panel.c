@@ -3,6 +3,8 @@
  */
 #include "panel.h"
 
+#include "../base/deadline.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -15,9 +17,8 @@
 
 static void add_trouble(cli_work_panel *p, const char *text)
 {
-    pthread_mutex_lock(&p->lock);
+    EF__LOCK(&p->lock);
     cli_troubles_add(&p->troubles, cli_wall_us(), text);
-    pthread_mutex_unlock(&p->lock);
 }
 
 static void add_log_record(cli_work_panel *p, const char *message, const ef_log_field *fields,
@@ -106,9 +107,8 @@ void cli_work_panel_report(cli_work_panel *p, const char *task, const ef_tick *t
         add_trouble(p, text);
         return;
     }
-    pthread_mutex_lock(&p->lock);
+    EF__LOCK(&p->lock);
     add_tick(p, task, tick);
-    pthread_mutex_unlock(&p->lock);
 }
 
 /* --- frames ----------------------------------------------------------------------------------- */
@@ -178,9 +178,8 @@ static void show_frame(cli_work_panel *p, cli_screen *screen, ef_supervisor *sup
 
 static void set_shown(cli_work_panel *p, bool shown)
 {
-    pthread_mutex_lock(&p->lock);
+    EF__LOCK(&p->lock);
     p->shown = shown;
-    pthread_mutex_unlock(&p->lock);
 }
 
 void cli_work_panel_run(cli_work_panel *p, ef_supervisor *supervisor)

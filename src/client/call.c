@@ -375,7 +375,7 @@ static ef_status status_of(const ef__json *problem, long http)
 static ef_status report_problem(const ef_client *client, const ef__client_call *call, long http,
                                 ef_error *err)
 {
-    ef__arena arena = EF__ARENA_INIT(1 << 20);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(1 << 20);
     ef__json *problem = NULL;
     const ef__json *detail, *asked, *found;
     int64_t a = 0, f = 0;
@@ -396,7 +396,6 @@ static ef_status report_problem(const ef_client *client, const ef__client_call *
         st = ef_fail_numbers(err, st, a, f, "%.*s", EF_STR_ARG(detail->text));
     else
         st = ef_fail(err, st, "%.*s", EF_STR_ARG(detail->text));
-    ef__arena_release(&arena);
     return st;
 }
 
@@ -423,7 +422,7 @@ static ef_status call_at(ef_client *client, ef__client_call *call, const char *s
                          ef_error *err)
 {
     struct curl_slist *headers = NULL;
-    ef__buf url = EF__BUF_INIT(EF__CALL_TARGET_MAX + 4096);
+    EF__AUTO(ef__buf) url = EF__BUF_INIT(EF__CALL_TARGET_MAX + 4096);
     ef_status st;
 
     (void)ef__buf_add_text(&url, socket ? "http://localhost" : client->url);
@@ -435,7 +434,6 @@ static ef_status call_at(ef_client *client, ef__client_call *call, const char *s
     if (st == EF_OK)
         st = perform_request(client, call, socket, url.ptr, headers, err);
     curl_slist_free_all(headers);
-    ef__buf_release(&url);
     return st;
 }
 

@@ -183,7 +183,6 @@ static ef_status find_targets(ef__membership *membership, heartbeat_step *beat, 
 static ef_lease_call call_of(const ef__membership *membership, ef_lease_verb verb,
                              int32_t partition)
 {
-
     return (ef_lease_call){
         .verb = verb,
         .key = {.kind = is_publishers(membership) ? EF_LEASE_PUBLISHER : EF_LEASE_PARTITION,

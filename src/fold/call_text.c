@@ -169,14 +169,13 @@ ef_status ef__call_split(ef__call *call, ef__value *out)
 
 ef_status ef__call_join(ef__call *call, ef__value *out)
 {
-    ef__buf buf = EF__BUF_INIT(EF_FOLD_LIMIT_OUTPUT_BYTES);
+    EF__AUTO(ef__buf) buf = EF__BUF_INIT(EF_FOLD_LIMIT_OUTPUT_BYTES);
     ef__value_walk walk = ef__value_walk_of(call->args[0]);
     ef_status st = EF_OK;
 
     while (st == EF_OK && ef__value_next(&walk)) {
         ef_str text;
         if (walk.value.kind != EF__VALUE_STRING && !ef__value_is_number(walk.value)) {
-            ef__buf_release(&buf);
             return ef__eval_mistake(call->ev, call->exprs[0], call->args[0], out,
                                     "join needs texts or numbers, item %zu is %s", walk.next - 1,
                                     ef__value_kind_name(walk.value));
@@ -188,7 +187,6 @@ ef_status ef__call_join(ef__call *call, ef__value *out)
     }
     if (st == EF_OK)
         return ef__call_take(call, &buf, out);
-    ef__buf_release(&buf);
     return st;
 }
 
@@ -223,7 +221,7 @@ ef_status ef__call_text(ef__call *call, ef__value *out)
 
 ef_status ef__call_format(ef__call *call, ef__value *out)
 {
-    ef__buf buf = EF__BUF_INIT(EF_FOLD_LIMIT_OUTPUT_BYTES);
+    EF__AUTO(ef__buf) buf = EF__BUF_INIT(EF_FOLD_LIMIT_OUTPUT_BYTES);
     ef_str format = arg_text(call, 0);
     size_t next = 1;
     size_t at = 0;
@@ -239,7 +237,6 @@ ef_status ef__call_format(ef__call *call, ef__value *out)
         ef__buf_add_str(&buf, text);
     }
     if (st != EF_OK || next != call->count) {
-        ef__buf_release(&buf);
         return st != EF_OK
                    ? st
                    : ef__eval_mistake(call->ev, call->exprs[0], call->args[0], out,

@@ -288,7 +288,7 @@ static size_t find_program(const search *search_state, ef_str name)
 
 static ef_status report_cycle(const search *search_state, size_t again, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(4096);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(4096);
     size_t from = 0;
 
     while (search_state->path[from] != again)
@@ -299,7 +299,6 @@ static ef_status report_cycle(const search *search_state, size_t again, ef_error
     ef_status st =
         ef_fail(err, EF_BAD_INPUT, "projections look each other up in a cycle: %.*s%.*s",
                 EF_STR_ARG(ef__buf_str(&text)), EF_STR_ARG(search_state->programs[again]->name));
-    ef__buf_release(&text);
     return st;
 }
 

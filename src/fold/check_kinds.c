@@ -17,13 +17,12 @@ typedef struct kinds_text {
 
 static kinds_text format_kinds(uint32_t kinds)
 {
-    ef__buf buf = EF__BUF_INIT(sizeof(kinds_text) - 1);
+    EF__AUTO(ef__buf) buf = EF__BUF_INIT(sizeof(kinds_text) - 1);
     kinds_text out = {{0}};
 
     ef__kinds_print(kinds, &buf);
     if (buf.len > 0)
         memcpy(out.text, buf.ptr, buf.len);
-    ef__buf_release(&buf);
     return out;
 }
 

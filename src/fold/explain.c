@@ -180,7 +180,7 @@ static bool prepare_step(ef__arena *arena, const ef__step *step, const char *kin
 
 static bool prepare_program(const ef__program *program, ef__arena *arena, shown_program *out)
 {
-    ef__buf title = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
+    EF__AUTO(ef__buf) title = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
     size_t count = 1;
     bool good;
 
@@ -199,13 +199,12 @@ static bool prepare_program(const ef__program *program, ef__arena *arena, shown_
         good = prepare_step(arena, step, "migration", &title, &out->blocks[out->block_count++]);
     for (const ef__handler *handler = program->handlers; handler && good; handler = handler->next)
         good = prepare_handler(arena, handler, &title, &out->blocks[out->block_count++]);
-    ef__buf_release(&title);
     return good;
 }
 
 static void print_dependencies(const shown_block *block, size_t i, ef__buf *out)
 {
-    ef__buf why = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
+    EF__AUTO(ef__buf) why = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
     const char *lead = "    # after";
 
     for (size_t j = 0; j < i; j++) {
@@ -214,7 +213,6 @@ static void print_dependencies(const shown_block *block, size_t i, ef__buf *out)
         ef__buf_printf(out, "%s s%zu (%s)", lead, j, why.ptr);
         lead = ",";
     }
-    ef__buf_release(&why);
 }
 
 static void print_statements(const shown_block *block, ef__buf *out)
@@ -288,7 +286,7 @@ static void edges_of_stmt(const shown_block *block, size_t i, edge_fn *fn, void 
 {
     const ef__stmt *stmt = block->stmts[i].stmt;
     ef__stmt_exprs exprs = ef__stmt_exprs_of(stmt);
-    ef__buf why = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
+    EF__AUTO(ef__buf) why = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
 
     for (size_t k = 0; k < exprs.count; k++)
         fn(to, 'n', exprs.items[k]->node, 's', (int32_t)i, NULL);
@@ -297,7 +295,6 @@ static void edges_of_stmt(const shown_block *block, size_t i, edge_fn *fn, void 
         if (text)
             fn(to, 's', (int32_t)j, 's', (int32_t)i, text);
     }
-    ef__buf_release(&why);
 }
 
 static void all_edges(const shown_block *block, edge_fn *fn, void *to)
@@ -318,7 +315,7 @@ static void write_id(ef__json_writer *writer, const char *key, char kind, int32_
 
 static void write_expr(ef__json_writer *writer, const char *key, const ef__expr *expr)
 {
-    ef__buf text = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
 
     ef__json_key(writer, key);
     if (expr) {
@@ -327,7 +324,6 @@ static void write_expr(ef__json_writer *writer, const char *key, const ef__expr 
     } else {
         ef__json_null(writer);
     }
-    ef__buf_release(&text);
 }
 
 static void write_edge(void *to, char from_kind, int32_t from, char to_kind, int32_t into,
@@ -363,7 +359,7 @@ static void write_node(ef__json_writer *writer, const shown_node *node, int32_t 
 
 static void write_stmt(ef__json_writer *writer, const shown_stmt *shown)
 {
-    ef__buf text = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
 
     ef__stmt_print(shown->stmt, &text);
     ef__json_open(writer, '{');
@@ -373,7 +369,6 @@ static void write_stmt(ef__json_writer *writer, const shown_stmt *shown)
     ef__json_member_str(writer, "text", ef__buf_str(&text));
     write_expr(writer, "writes", shown->stmt->target);
     ef__json_close(writer, '}');
-    ef__buf_release(&text);
 }
 
 static void write_block(ef__json_writer *writer, const shown_block *block)
@@ -464,7 +459,7 @@ static void draw_edge(void *to, char from_kind, int32_t from, char to_kind, int3
 
 static void draw_block(const shown_block *block, size_t number, ef__buf *out)
 {
-    ef__buf text = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
     dot d = {out, number};
 
     ef__buf_printf(out, "  subgraph cluster_%zu {\n    label=", number);
@@ -486,7 +481,6 @@ static void draw_block(const shown_block *block, size_t number, ef__buf *out)
     }
     all_edges(block, draw_edge, &d);
     ef__buf_add_text(out, "  }\n");
-    ef__buf_release(&text);
 }
 
 static void explain_dot(const shown_program *shown, ef__buf *out)
@@ -500,7 +494,7 @@ static void explain_dot(const shown_program *shown, ef__buf *out)
 ef_status ef__program_explain(const ef__program *program, ef__explain_as as, ef__buf *out,
                               ef_error *err)
 {
-    ef__arena arena = EF__ARENA_INIT(EF_FOLD_LIMIT_ARENA_BYTES);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(EF_FOLD_LIMIT_ARENA_BYTES);
     shown_program shown = {0};
     ef_status st = EF_OK;
 
@@ -514,6 +508,5 @@ ef_status ef__program_explain(const ef__program *program, ef__explain_as as, ef_
         explain_text(&shown, out);
     if (st == EF_OK && out->failed)
         st = ef_fail(err, EF_TOO_LARGE, "the explanation is larger than %zu bytes", out->max_bytes);
-    ef__arena_release(&arena);
     return st;
 }

@@ -252,14 +252,13 @@ static ef_status read_value(ef_fold *fold, const char *path, ef__root root, ef__
 
 static ef_status print_value(ef__folder *folder, ef__value v, ef_str *out, ef_error *err)
 {
-    ef__buf buf = EF__BUF_INIT(EF_FOLD_LIMIT_OUTPUT_BYTES);
+    EF__AUTO(ef__buf) buf = EF__BUF_INIT(EF_FOLD_LIMIT_OUTPUT_BYTES);
     ef_status st = ef__value_print(v, &buf, err);
 
     if (st == EF_OK) {
         *out = ef__arena_copy(folder->ev.arena, ef__buf_str(&buf));
         st = out->ptr ? EF_OK : no_memory(folder);
     }
-    ef__buf_release(&buf);
     return st;
 }
 

@@ -30,7 +30,7 @@ static ef_str quote_source(const ef__eval *ev, const ef__span *span)
 /* "12" for the text 12, 12 for the number; long ones are cut. */
 static void print_value(ef__value v, char *out, size_t out_bytes)
 {
-    ef__buf buf = EF__BUF_INIT(SHOWN_VALUE_BYTES);
+    EF__AUTO(ef__buf) buf = EF__BUF_INIT(SHOWN_VALUE_BYTES);
 
     if (v.kind == EF__VALUE_MISSING) {
         (void)snprintf(out, out_bytes, "missing");
@@ -39,7 +39,6 @@ static void print_value(ef__value v, char *out, size_t out_bytes)
     ef_status st = ef__value_print(v, &buf, NULL);
     ef_str shown = ef__utf8_cut(ef__buf_str(&buf), SHOWN_VALUE_BYTES);
     (void)snprintf(out, out_bytes, "%.*s%s", EF_STR_ARG(shown), st == EF_OK ? "" : "…");
-    ef__buf_release(&buf);
 }
 
 static ef_status report_mistake(ef__eval *ev, const ef__expr *expr, const ef__value *v,

@@ -99,13 +99,12 @@ static bool parse_index(ef__parser *parser, ef__index **end)
 /* "stats.total": the fields joined, as the name of the index. */
 static bool name_index(ef__parser *parser, ef__index *index)
 {
-    ef__buf text = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(EF_FOLD_LIMIT_SOURCE_BYTES);
 
     ef__expr_print(index->path, &text);
     index->text =
         text.failed ? (ef_str){NULL, 0} : ef__arena_copy(parser->arena, ef__buf_str(&text));
     parser->no_memory = parser->no_memory || !index->text.ptr;
-    ef__buf_release(&text);
     return !parser->no_memory;
 }
 

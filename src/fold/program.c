@@ -84,7 +84,7 @@ static bool default_view(ef__program *program)
 
 static bool number_all(ef__program *program)
 {
-    ef__arena scratch = EF__ARENA_INIT(EF_FOLD_LIMIT_ARENA_BYTES);
+    EF__AUTO(ef__arena) scratch = EF__ARENA_INIT(EF_FOLD_LIMIT_ARENA_BYTES);
     bool good = true;
 
     for (ef__handler *h = program->handlers; h && good; h = h->next) {
@@ -100,7 +100,6 @@ static bool number_all(ef__program *program)
         ef__arena_reset(&scratch);
     }
     program->view_id_nodes = good ? ef__dag_number_expr(program->view_id, &scratch) : -1;
-    ef__arena_release(&scratch);
     return program->view_id_nodes >= 0;
 }
 
@@ -185,7 +184,7 @@ void ef__program_close(ef__program *program)
 
 static ef_status compile_filter(ef__filter *filter, ef__diagnostics *diagnostics, ef_error *err)
 {
-    ef__arena scratch = EF__ARENA_INIT(EF_FOLD_LIMIT_ARENA_BYTES);
+    EF__AUTO(ef__arena) scratch = EF__ARENA_INIT(EF_FOLD_LIMIT_ARENA_BYTES);
     ef__parser *p = ef__arena_alloc(&scratch, sizeof *p);
     ef_status st = EF_OK;
 
@@ -214,7 +213,6 @@ static ef_status compile_filter(ef__filter *filter, ef__diagnostics *diagnostics
         st = first_error(diagnostics, "expression", err);
     else if ((filter->node_count = ef__dag_number_expr(filter->expr, &scratch)) < 0)
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
-    ef__arena_release(&scratch);
     return st;
 }
 

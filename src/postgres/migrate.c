@@ -117,25 +117,21 @@ typedef struct migration {
 /* As ef__pg_exec, and as ef__pg_query_text, with the configured schemas. */
 static ef_status exec_text(const migration *m, ef__pg_conn *conn, const char *sql, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(TEXT_BYTES_MAX);
-    ef_status st = add_with_schemas(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
-                       ? ef__pg_exec(conn, text.ptr, err)
-                       : ef_fail(err, EF_NO_MEMORY, "out of memory for a migration");
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(TEXT_BYTES_MAX);
 
-    ef__buf_release(&text);
-    return st;
+    return add_with_schemas(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
+               ? ef__pg_exec(conn, text.ptr, err)
+               : ef_fail(err, EF_NO_MEMORY, "out of memory for a migration");
 }
 
 static ef_status query_text(const migration *m, ef__pg_conn *conn, const char *sql,
                             const ef__pg_params *params, PGresult **out, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(TEXT_BYTES_MAX);
-    ef_status st = add_with_schemas(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
-                       ? ef__pg_query_text(conn, text.ptr, params, out, err)
-                       : ef_fail(err, EF_NO_MEMORY, "out of memory for a migration");
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(TEXT_BYTES_MAX);
 
-    ef__buf_release(&text);
-    return st;
+    return add_with_schemas(&text, m->schemas, sql) && ef__buf_add(&text, "", 1)
+               ? ef__pg_query_text(conn, text.ptr, params, out, err)
+               : ef_fail(err, EF_NO_MEMORY, "out of memory for a migration");
 }
 
 /* In two steps: a statement that names a table that does not exist fails as a whole. */

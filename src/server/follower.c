@@ -3,6 +3,8 @@
  */
 #include "hub.h"
 
+#include "../base/deadline.h"
+
 #include <stdlib.h>
 
 #define PENDING_BYTES_FEW                                                                          \
@@ -91,7 +93,7 @@ bool ef__follower_give(ef__follower *f, ef__chunk *c, int64_t now_us)
     struct ef__chunk_link *l = calloc(1, sizeof *l);
     bool is_queued;
 
-    pthread_mutex_lock(&f->lock);
+    EF__LOCK(&f->lock);
     f->took_us = f->pending ? f->took_us : now_us;
     is_queued = l && !f->has_left &&
                 (f->pending < PENDING_BYTES_FEW || f->pending + c->len <= EF__FOLLOWER_BYTES_MAX);
@@ -109,51 +111,39 @@ bool ef__follower_give(ef__follower *f, ef__chunk *c, int64_t now_us)
         free(l);
     }
     follower_wake(f);
-    pthread_mutex_unlock(&f->lock);
     return is_queued;
 }
 
 bool ef__follower_is_reading(ef__follower *f, int64_t now_us)
 {
-    bool is_reading;
-
-    pthread_mutex_lock(&f->lock);
-    is_reading =
-        f->pending >= PENDING_BYTES_FEW && !f->has_left && now_us - f->took_us < READING_US;
-    pthread_mutex_unlock(&f->lock);
-    return is_reading;
+    EF__LOCK(&f->lock);
+    return f->pending >= PENDING_BYTES_FEW && !f->has_left && now_us - f->took_us < READING_US;
 }
 
 bool ef__follower_is_stalled(ef__follower *f, int64_t now_us)
 {
-    bool is_stalled;
-
-    pthread_mutex_lock(&f->lock);
-    is_stalled = f->pending >= PENDING_BYTES_FEW && now_us - f->took_us >= READING_US;
-    pthread_mutex_unlock(&f->lock);
-    return is_stalled;
+    EF__LOCK(&f->lock);
+    return f->pending >= PENDING_BYTES_FEW && now_us - f->took_us >= READING_US;
 }
 
 void ef__follower_end(ef__follower *f)
 {
-    pthread_mutex_lock(&f->lock);
+    EF__LOCK(&f->lock);
     f->over = true;
     follower_wake(f);
-    pthread_mutex_unlock(&f->lock);
 }
 
 void ef__follower_attach(ef__follower *f, const ef__follower_reader *reader)
 {
-    pthread_mutex_lock(&f->lock);
+    EF__LOCK(&f->lock);
     f->reader = *reader;
-    pthread_mutex_unlock(&f->lock);
 }
 
 int64_t ef__follower_read(ef__follower *f, char *out, size_t max)
 {
     int64_t n = 0;
 
-    pthread_mutex_lock(&f->lock);
+    EF__LOCK(&f->lock);
     while (f->first && (size_t)n < max) {
         struct ef__chunk_link *l = f->first;
         size_t left = l->chunk->len - f->read,
@@ -177,7 +167,6 @@ int64_t ef__follower_read(ef__follower *f, char *out, size_t max)
         f->parked = true;
         f->reader.park(f->reader.connection);
     }
-    pthread_mutex_unlock(&f->lock);
     return n;
 }
 

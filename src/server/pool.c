@@ -5,6 +5,8 @@
  */
 #include "request.h"
 
+#include "../base/deadline.h"
+
 #include <stdlib.h>
 
 #define QUEUE_MAX 4096 /* requests that wait for a thread; further ones get EF_BUSY */
@@ -74,14 +76,13 @@ bool ef__pool_put(ef__pool *pool, ef__request *r)
 {
     bool taken;
 
-    pthread_mutex_lock(&pool->lock);
+    EF__LOCK(&pool->lock);
     taken = pool->count < QUEUE_MAX && !pool->ending && pool_add_thread(pool);
     if (taken) {
         pool->queue[(pool->first + pool->count) % QUEUE_MAX] = r;
         pool->count++;
         pthread_cond_signal(&pool->work);
     }
-    pthread_mutex_unlock(&pool->lock);
     return taken;
 }
 
@@ -109,12 +110,11 @@ static void pool_stop(ef__pool *pool)
 {
     if (!pool)
         return;
-    pthread_mutex_lock(&pool->lock);
+    EF__LOCK(&pool->lock);
     pool->ending = true;
     pthread_cond_broadcast(&pool->work);
     while (pool->threads > 0)
         pthread_cond_wait(&pool->ended, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
 }
 
 static void pool_free(ef__pool *pool)

@@ -157,7 +157,7 @@ static ef_status start_views(ef__request *r, const ef__topic_key *key, ef_view_p
 static ef_status join_views(ef__request *r, ef__topic_key *key, ef_error *err)
 {
     ef_str last = ef__request_header(r, "Last-Event-ID");
-    ef__buf first = EF__BUF_INIT(FIRST_FRAME_MAX);
+    EF__AUTO(ef__buf) first = EF__BUF_INIT(FIRST_FRAME_MAX);
     ef_view_place place = {0};
     ef_status st = EF_OK;
 
@@ -173,7 +173,6 @@ static ef_status join_views(ef__request *r, ef__topic_key *key, ef_error *err)
         st = start_views(r, key, &place, &first, err);
     if (st == EF_OK)
         st = join_hub(r, key, &place, ef__buf_str(&first), err);
-    ef__buf_release(&first);
     return st;
 }
 

@@ -8,6 +8,8 @@
  */
 #include "http_priv.h"
 
+#include "../base/deadline.h"
+
 #include <stdlib.h>
 
 #define CHAIN_MAX 16
@@ -159,13 +161,12 @@ ef_status ef__tls_reload(ef__server *server, ef_error *err)
 
     if (!fresh)
         return st;
-    pthread_mutex_lock(&tls->lock);
+    EF__LOCK(&tls->lock);
     fresh->older = tls->newest;
     if (fresh->older)
         fresh->older->replaced_us = ef__server_mono(server);
     tls->newest = fresh;
     drop_old(server, ef__server_mono(server));
-    pthread_mutex_unlock(&tls->lock);
     return EF_OK;
 }
 
@@ -196,10 +197,9 @@ int ef__tls_retrieve(gnutls_session_t session, const gnutls_datum_t *authorities
     (void)count;
     (void)algorithms;
     (void)algorithm_count;
-    pthread_mutex_lock(&served->lock);
+    EF__LOCK(&served->lock);
     *out_certificates = served->newest->chain;
     *out_count = served->newest->count;
     *out_key = served->newest->key;
-    pthread_mutex_unlock(&served->lock);
     return 0;
 }

@@ -3,6 +3,7 @@
  */
 #include "checkpoint.h"
 
+#include "../base/deadline.h"
 #include "../base/file.h"
 #include "../base/logger.h"
 
@@ -381,12 +382,11 @@ void ef__sq_checkpointer_check(ef__sq_checkpointer *c, int wal_pages)
 {
     if (!count_pages(c, wal_pages))
         return;
-    pthread_mutex_lock(&c->lock);
+    EF__LOCK(&c->lock);
     c->due = true;
     if (!c->started && !c->stop)
         c->started = pthread_create(&c->thread, NULL, checkpoint_loop, c) == 0;
     pthread_cond_signal(&c->wake);
-    pthread_mutex_unlock(&c->lock);
 }
 
 void ef__sq_checkpointer_release(ef__sq_checkpointer *c)

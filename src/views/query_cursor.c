@@ -64,7 +64,7 @@ static ef_str encode_base64(ef_str bytes, ef__arena *arena)
 bool ef__query_cursor_print(const ef__query *query, const ef__query_place *place, ef__arena *arena,
                             ef_str *out)
 {
-    ef__buf bytes = EF__BUF_INIT(CURSOR_MAX);
+    EF__AUTO(ef__buf) bytes = EF__BUF_INIT(CURSOR_MAX);
     char sum[SUM_BYTES] = {0};
 
     ef__buf_add(&bytes, sum, sizeof sum);
@@ -79,7 +79,6 @@ bool ef__query_cursor_print(const ef__query *query, const ef__query_place *place
         put_number(bytes.ptr, question_sum(query, rest), SUM_BYTES);
         *out = encode_base64(ef__buf_str(&bytes), arena);
     }
-    ef__buf_release(&bytes);
     return out->ptr != NULL;
 }
 

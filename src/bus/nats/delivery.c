@@ -225,15 +225,13 @@ static void fail_unrouted(nats_call *call)
 
 static natsStatus add_headers(natsMsg *msg, const ef_event *event)
 {
-    ef__arena arena = EF__ARENA_INIT(META_ARENA);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(META_ARENA);
     ef_str trace = ef__meta_text(event->meta, "traceparent", &arena);
-    ef__buf text = EF__BUF_INIT(1024);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(1024);
     natsStatus s = natsMsgHeader_Set(msg, "Content-Type", "application/cloudevents+json");
 
     if (s == NATS_OK && trace.len && trace.len <= 256 && ef__bus_header(&text, trace))
         s = natsMsgHeader_Set(msg, "traceparent", text.ptr);
-    ef__buf_release(&text);
-    ef__arena_release(&arena);
     return s;
 }
 

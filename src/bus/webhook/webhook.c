@@ -141,7 +141,7 @@ bool ef__webhook_sign(ef_str secret, ef_str id, int64_t time_s, ef_str body,
                       char out[EF__SIGN_TEXT_MAX])
 {
     uint8_t key[KEY_MAX], digest[EF_HASH_BYTES];
-    ef__buf text = EF__BUF_INIT(body.len + id.len + 64);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(body.len + id.len + 64);
     int key_len = key_of(secret, key);
     bool good;
 
@@ -155,7 +155,6 @@ bool ef__webhook_sign(ef_str secret, ef_str id, int64_t time_s, ef_str body,
         ef__base64(digest, sizeof digest, out + 3);
     }
     explicit_bzero(key, sizeof key);
-    ef__buf_release(&text);
     return good;
 }
 
@@ -195,7 +194,7 @@ static bool add_header(hook_request *request, const char *format, ...)
 /* Only a valid trace parent: the client that appended the event has set it. */
 static bool add_trace(hook_request *request, const ef_event *event)
 {
-    ef__arena arena = EF__ARENA_INIT(META_ARENA);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(META_ARENA);
     ef_str trace = ef__meta_text(event->meta, "traceparent", &arena);
     bool fits = trace.len >= 55 && trace.len <= 256, added = true;
 
@@ -204,13 +203,12 @@ static bool add_trace(hook_request *request, const ef_event *event)
                         (trace.ptr[i] >= 'a' && trace.ptr[i] <= 'f'));
     if (fits)
         added = add_header(request, "traceparent: %.*s", EF_STR_ARG(trace));
-    ef__arena_release(&arena);
     return added;
 }
 
 static bool add_signature(hook_request *request, const ef_event *event, int64_t now_us)
 {
-    ef__buf id = EF__BUF_INIT(2048);
+    EF__AUTO(ef__buf) id = EF__BUF_INIT(2048);
     ef_str secret = request->bus->base.options.secret;
     char signature[EF__SIGN_TEXT_MAX];
     int64_t now_s = now_us / 1000000;
@@ -221,7 +219,6 @@ static bool add_signature(hook_request *request, const ef_event *event, int64_t 
         good = ef__webhook_sign(secret, ef__buf_str(&id), now_s, ef__buf_str(&request->body),
                                 signature) &&
                add_header(request, "webhook-signature: %s", signature);
-    ef__buf_release(&id);
     return good;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "jet.h"
 
+#include "../../base/deadline.h"
 #include "../../base/logger.h"
 
 #include <inttypes.h>
@@ -107,24 +108,22 @@ ef_status jet_link_get(jet_store *store, jet_link **out, ef_error *err)
 {
     ef_status st = EF_OK;
 
-    (void)pthread_mutex_lock(&store->lock);
+    EF__LOCK(&store->lock);
     if (!store->link || is_disconnected(store->link))
         st = reconnect_link(store, err);
     *out = st == EF_OK ? store->link : NULL;
     if (*out)
         atomic_fetch_add(&(*out)->users, 1);
-    (void)pthread_mutex_unlock(&store->lock);
     return st;
 }
 
 void jet_link_drop(jet_store *store, jet_link *link)
 {
-    (void)pthread_mutex_lock(&store->lock);
+    EF__LOCK(&store->lock);
     if (store->link == link) {
         jet_link_put(link);
         store->link = NULL;
     }
-    (void)pthread_mutex_unlock(&store->lock);
 }
 
 /* --- the stream ------------------------------------------------------------------------------- */

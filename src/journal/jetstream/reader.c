@@ -12,6 +12,7 @@
  */
 #include "jet.h"
 
+#include "../../base/deadline.h"
 #include "../../base/logger.h"
 
 #include <inttypes.h>
@@ -80,9 +81,8 @@ static void configure_consumer(const jet_store *store, const jet_reader *reader,
 
 static void clear_acks(jet_reader *reader)
 {
-    (void)pthread_mutex_lock(&reader->ack_lock);
+    EF__LOCK(&reader->ack_lock);
     memset(reader->acks, 0, sizeof reader->acks);
-    (void)pthread_mutex_unlock(&reader->ack_lock);
 }
 
 /* Creates the consumer so that it starts above `after`. An existing durable one starts elsewhere
@@ -308,9 +308,8 @@ static ef_status fetch_batch(jet_fetch *fetch, ef_error *err)
 
 static void store_ack(jet_reader *reader, const jet_ack *ack)
 {
-    (void)pthread_mutex_lock(&reader->ack_lock);
+    EF__LOCK(&reader->ack_lock);
     reader->acks[reader->ack_count++ % JET_ACKS] = *ack;
-    (void)pthread_mutex_unlock(&reader->ack_lock);
 }
 
 void jet_reader_ack(jet_store *store, jet_reader *reader, int64_t upto)

@@ -70,11 +70,9 @@ static size_t decode_token(ef_str token, char *out)
 /* Is `subject` what jet_subject_make writes for these names? */
 static bool is_canonical(const char *subject, ef_str tenant, ef_str stream)
 {
-    ef__buf made = EF__BUF_INIT(JET_SUBJECT_MAX);
-    bool same = jet_subject_make(tenant, stream, &made) && strcmp(made.ptr, subject) == 0;
+    EF__AUTO(ef__buf) made = EF__BUF_INIT(JET_SUBJECT_MAX);
 
-    ef__buf_release(&made);
-    return same;
+    return jet_subject_make(tenant, stream, &made) && strcmp(made.ptr, subject) == 0;
 }
 
 ef_status jet_subject_parse(const char *subject, ef__arena *arena, ef_str *out_tenant,
@@ -113,7 +111,7 @@ static bool is_star(ef_str token)
 
 static void join_tokens(const ef_str tokens[TOKENS], char out[JET_SUBJECT_MAX])
 {
-    ef__buf text = EF__BUF_INIT(JET_SUBJECT_MAX - 1);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(JET_SUBJECT_MAX - 1);
 
     for (size_t i = 0; i < TOKENS; i++) {
         if (i)
@@ -121,7 +119,6 @@ static void join_tokens(const ef_str tokens[TOKENS], char out[JET_SUBJECT_MAX])
         ef__buf_add_str(&text, tokens[i]);
     }
     memcpy(out, text.failed ? "" : text.ptr, text.failed ? 1 : text.len + 1);
-    ef__buf_release(&text);
 }
 
 ef_status jet_filter_parse(ef_str given, char out[JET_SUBJECT_MAX], ef_error *err)
@@ -148,7 +145,7 @@ ef_status jet_filter_parse(ef_str given, char out[JET_SUBJECT_MAX], ef_error *er
 bool jet_filter_tenant(const char *filter, ef_str tenant, char out[JET_SUBJECT_MAX])
 {
     ef_str tokens[TOKENS];
-    ef__buf name = EF__BUF_INIT(JET_SUBJECT_MAX);
+    EF__AUTO(ef__buf) name = EF__BUF_INIT(JET_SUBJECT_MAX);
     bool has;
 
     ef__buf_add_token(&name, tenant);
@@ -158,7 +155,6 @@ bool jet_filter_tenant(const char *filter, ef_str tenant, char out[JET_SUBJECT_M
         tokens[1] = ef__buf_str(&name);
         join_tokens(tokens, out);
     }
-    ef__buf_release(&name);
     return has;
 }
 

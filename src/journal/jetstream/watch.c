@@ -199,7 +199,7 @@ ef_status jet_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t ti
 
     if (st != EF_OK)
         return st;
-    (void)pthread_mutex_lock(&watch->lock);
+    EF__LOCK(&watch->lock);
     /* Also lower: a broker that was restored from a backup has a lower head. */
     if (appends && (state.last > watch->head || state.last < after))
         watch->head = state.last;
@@ -211,7 +211,6 @@ ef_status jet_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t ti
     watch->waiters -= appends;
     if (wake)
         *wake = watch->wake;
-    (void)pthread_mutex_unlock(&watch->lock);
     return st;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "store.h"
 
+#include "../../base/deadline.h"
 #include "../../base/limits.h"
 #include "../../base/logger.h"
 
@@ -23,12 +24,8 @@ static sq_job *next_job(const sq_job *job)
 /* Writes the events that earlier jobs have planned, for a job that reads events. */
 static ef_status write_planned(sq_store *store, ef_error *err)
 {
-    ef_status st;
-
-    pthread_mutex_lock(&store->state_lock);
-    st = sq_writer_flush(&store->writer, err);
-    pthread_mutex_unlock(&store->state_lock);
-    return st;
+    EF__LOCK(&store->state_lock);
+    return sq_writer_flush(&store->writer, err);
 }
 
 /* Runs a job, in a savepoint if it may fail after a write. *out_fatal: the store failed, and the
@@ -73,22 +70,20 @@ static ef_status begin_group(sq_store *store, size_t events, bool synced, ef_err
 
     if (st != EF_OK)
         return st;
-    pthread_mutex_lock(&store->state_lock);
+    EF__LOCK(&store->state_lock);
     st = sq_writer_begin(&store->writer, err);
     if (st == EF_OK && events) {
         st = sq_settle_slice(&store->writer, events, err);
         if (st != EF_OK)
             sq_writer_rollback(&store->writer);
     }
-    pthread_mutex_unlock(&store->state_lock);
     return st;
 }
 
 static void rollback_group(sq_store *store)
 {
-    pthread_mutex_lock(&store->state_lock);
+    EF__LOCK(&store->state_lock);
     sq_writer_rollback(&store->writer);
-    pthread_mutex_unlock(&store->state_lock);
 }
 
 static ef_status commit_group(sq_store *store, const sq_job *jobs, ef_error *err)
@@ -229,10 +224,9 @@ static ef_status run_append(sq_store *store, ef__sq_conn *conn, const void *aske
     ef_status st;
 
     (void)conn;
-    pthread_mutex_lock(&store->state_lock);
+    EF__LOCK(&store->state_lock);
     st = sq_writer_append(&store->writer, append->events, append->of->count, sq_now_us(store), out,
                           err);
-    pthread_mutex_unlock(&store->state_lock);
     return st;
 }
 

@@ -174,10 +174,9 @@ static MDB_txn *take_idle(vl_env *env)
 {
     MDB_txn *txn = NULL;
 
-    pthread_mutex_lock(&env->gate);
+    EF__LOCK(&env->gate);
     if (env->idle_count > 0)
         txn = env->idle[--env->idle_count];
-    pthread_mutex_unlock(&env->gate);
     return txn;
 }
 
@@ -298,7 +297,7 @@ ef_status vl_write(vl_env *env, bool lazy, int64_t busy_ms, vl_work *work, void 
 
     if (env->lock_fd < 0)
         return ef_fail(err, EF_MISUSE, "the view store was opened read-only");
-    pthread_mutex_lock(&env->writer);
+    EF__LOCK(&env->writer);
     /* LMDB's own lock has no timeout. */
     if (ef__lock_wait(env->lock_fd, F_WRLCK, 0, busy_ms)) {
         st = write_growing(env, lazy, busy_ms, work, context, err);
@@ -309,6 +308,5 @@ ef_status vl_write(vl_env *env, bool lazy, int64_t busy_ms, vl_work *work, void 
         st =
             ef_fail(err, EF_BUSY, "another process kept the store for %lld ms", (long long)busy_ms);
     }
-    pthread_mutex_unlock(&env->writer);
     return st;
 }

@@ -13,7 +13,7 @@
 static ef_status end_one(vq_store *store, int64_t generation, ef_error *err)
 {
     ef__sq_conn *conn = &store->conn;
-    ef__arena arena = EF__ARENA_INIT(4096);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(4096);
     struct vq_follow_ended_row ended;
     bool found;
     ef_status st = vq_one_follow_ended(
@@ -31,7 +31,6 @@ static ef_status end_one(vq_store *store, int64_t generation, ef_error *err)
         if (st == EF_OK)
             st = vq_run_follow_delete(conn, generation, ended.tenant, err);
     }
-    ef__arena_release(&arena);
     return st;
 }
 

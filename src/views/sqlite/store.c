@@ -5,6 +5,7 @@
 
 #include "../../sqlite/backup.h"
 
+#include "../../base/deadline.h"
 #include "../../base/logger.h"
 
 #include <inttypes.h>
@@ -232,13 +233,12 @@ static vq_reader *idle_reader(vq_store *store)
 {
     vq_reader *reader;
 
-    pthread_mutex_lock(&store->pool);
+    EF__LOCK(&store->pool);
     reader = store->idle;
     if (reader) {
         store->idle = reader->next;
         store->idle_count--;
     }
-    pthread_mutex_unlock(&store->pool);
     return reader;
 }
 
