@@ -14,7 +14,8 @@
 #define POSITION_DIGITS 20                     /* of the largest int64_t, and one more */
 #define META_ARENA (16u * EF_LIMIT_META_BYTES) /* a JSON tree is several times its text */
 
-bool ef__cloudevent_is_name(ef_str name)
+/* Lower-case letters and digits, as the specification requires. */
+static bool is_name(ef_str name)
 {
     for (size_t i = 0; i < name.len; i++)
         if (!((name.ptr[i] >= 'a' && name.ptr[i] <= 'z') ||
@@ -58,7 +59,7 @@ static void write_meta(ef__json_writer *w, const ef_event *event, bool published
     while (more && ef__slice_next(event->meta, &at, &arena, &member, &more, NULL) == EF_OK &&
            more) {
         char key[65];
-        if (!ef__cloudevent_is_name(member.key) || is_own_attribute(member.key, published) ||
+        if (!is_name(member.key) || is_own_attribute(member.key, published) ||
             member.raw.ptr[0] == '{' || member.raw.ptr[0] == '[' || text_equals(member.raw, "null"))
             continue;
         (void)snprintf(key, sizeof(key), "%.*s", EF_STR_ARG(member.key));
@@ -146,7 +147,7 @@ static ef_status read_extension(event_attributes *attributes, const ef__slice *m
 {
     char key[65];
 
-    if (!ef__cloudevent_is_name(member->key))
+    if (!is_name(member->key))
         return ef_fail(err, EF_BAD_INPUT,
                        "'%.*s' is not the name of an attribute: lower-case letters and digits",
                        EF_STR_ARG(member->key));

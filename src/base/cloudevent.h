@@ -23,9 +23,6 @@
 
 #include <everfold/event.h>
 
-/* Lower-case letters and digits, as the specification requires. */
-bool ef__cloudevent_is_name(ef_str name);
-
 /* `key` NULL: the form of HTTP responses. Otherwise the published form, with that partition key. */
 void ef__cloudevent_write(ef__json_writer *w, const ef_event *event, const ef_str *key);
 

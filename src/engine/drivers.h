@@ -233,7 +233,5 @@ ef_status ef__task_start(ef__task *task, ef_error *err);
 /* Asks the task to end after its current step; the caller wakes the journal, then joins. */
 void ef__task_request_stop(ef__task *task);
 void ef__task_join(ef__task *task); /* one that was not started is fine */
-/* Its state; since when it has not succeeded, in `stalled_us`. */
-void ef__task_show(ef__task *task, ef_task *out);
 
 #endif

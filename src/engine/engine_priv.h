@@ -79,12 +79,12 @@ typedef struct ef__c_function {
 typedef struct ef__read_waits {
     pthread_mutex_t lock; /* guards changed, version, has_poller and poll_ms */
     pthread_cond_t changed;
-    int64_t version;                /* incremented when views may have changed */
-    _Atomic int64_t reads;          /* number of waiting reads */
-    bool has_poller;                /* one of them polls for all */
-    int64_t poll_ms;                /* the interval of that one */
-    pthread_mutex_t reads_lock;     /* one reader of the stores at a time; guards … */
-    struct ef__waiting_read *first; /* … the list of waiting reads */
+    int64_t version;            /* incremented when views may have changed */
+    _Atomic int64_t reads;      /* number of waiting reads */
+    bool has_poller;            /* one of them polls for all */
+    int64_t poll_ms;            /* the interval of that one */
+    pthread_mutex_t reads_lock; /* one reader of the stores at a time; guards … */
+    struct ef_view_wait *first; /* … the list of waiting reads */
 } ef__read_waits;
 
 struct ef_engine {

@@ -161,7 +161,7 @@ static int compare_streams(const void *a, const void *b)
 }
 
 /* Keeps each stream once, with its highest seq. */
-static void merge_streams(ef__waiting_read *read)
+static void merge_streams(ef_view_wait *read)
 {
     size_t kept = 0;
 
@@ -178,8 +178,7 @@ static void merge_streams(ef__waiting_read *read)
     read->count = kept;
 }
 
-static ef_status add_events(ef__waiting_read *read, const ef_batch *batch, int64_t last,
-                            ef_error *err)
+static ef_status add_events(ef_view_wait *read, const ef_batch *batch, int64_t last, ef_error *err)
 {
     for (size_t i = 0; i < batch->count && batch->events[i].position <= last; i++) {
         const ef_event *event = &batch->events[i];
@@ -193,8 +192,7 @@ static ef_status add_events(ef__waiting_read *read, const ef_batch *batch, int64
 }
 
 /* The streams of the events of a range of positions. */
-static ef_status require_range(ef_engine *engine, const ef_token *token, const ef_str *tenant,
-                               ef__waiting_read *read, ef_error *err)
+static ef_status require_range(ef_view_wait *read, const ef_token *token, ef_error *err)
 {
     ef_batch batch = EF_BATCH_INIT;
     int64_t after = token->first - 1, reached = after;
@@ -205,9 +203,9 @@ static ef_status require_range(ef_engine *engine, const ef_token *token, const e
     if (!read->streams)
         return ef__no_memory(err);
     while (st == EF_OK && after < token->position) {
-        st = ef_journal_read_log(engine->journal,
-                                 &(ef_log_query){.any_tenant = !tenant,
-                                                 .tenant = tenant ? *tenant : EF_STR(""),
+        st = ef_journal_read_log(read->engine->journal,
+                                 &(ef_log_query){.any_tenant = !read->tenant,
+                                                 .tenant = read->tenant_name,
                                                  .after = after,
                                                  .limit = 1000,
                                                  .out_reached = &reached},
@@ -223,15 +221,14 @@ static ef_status require_range(ef_engine *engine, const ef_token *token, const e
     return st;
 }
 
-static ef_status require_stream(const ef_token *token, const ef_str *tenant, ef__waiting_read *read,
-                                ef_error *err)
+static ef_status require_stream(ef_view_wait *read, const ef_token *token, ef_error *err)
 {
     ef__wanted_stream *to = ef__arena_zalloc(&read->arena, 2, sizeof *to);
 
-    if (tenant && !ef_str_equal(*tenant, ef_str_from(token->tenant)))
+    if (read->tenant && !ef_str_equal(*read->tenant, ef_str_from(token->tenant)))
         return ef_fail(err, EF_BAD_INPUT,
                        "the token belongs to tenant \"%s\", the read to tenant \"%.*s\"",
-                       token->tenant, EF_STR_ARG(*tenant));
+                       token->tenant, EF_STR_ARG(*read->tenant));
     if (!to)
         return ef__no_memory(err);
     *to = (ef__wanted_stream){ef_str_from(token->tenant), ef_str_from(token->stream), token->seq,
@@ -241,8 +238,7 @@ static ef_status require_stream(const ef_token *token, const ef_str *tenant, ef_
     return ef__arena_own(&read->arena, err, &to->tenant, &to->name, NULL);
 }
 
-ef_status ef__read_requirement_set(ef_engine *engine, const ef_freshness *freshness,
-                                   const ef_str *tenant, ef__waiting_read *read, ef_error *err)
+ef_status ef__read_requirement_set(ef_view_wait *read, const ef_freshness *freshness, ef_error *err)
 {
     ef_token token = {0};
     ef_head head;
@@ -251,13 +247,13 @@ ef_status ef__read_requirement_set(ef_engine *engine, const ef_freshness *freshn
     if (freshness->at_least.len)
         st = ef_token_parse(freshness->at_least, &token, err);
     if (st == EF_OK && token.by_stream)
-        st = require_stream(&token, tenant, read, err);
+        st = require_stream(read, &token, err);
     else if (st == EF_OK && token.first)
-        st = require_range(engine, &token, tenant, read, err);
+        st = require_range(read, &token, err);
     else
         read->position = token.position;
     if (st == EF_OK && freshness->current) {
-        st = ef_journal_head(engine->journal, &head, err);
+        st = ef_journal_head(read->engine->journal, &head, err);
         read->position = head.position > read->position ? head.position : read->position;
     }
     if (st == EF_OK && read->count) {

@@ -86,12 +86,12 @@ static void wait_for_change(ef__read_waits *waits, int64_t seen, int64_t end_us)
 
 /* --- streams ---------------------------------------------------------------------------------- */
 
-static size_t keys_of(const ef__waiting_read *read)
+static size_t keys_of(const ef_view_wait *read)
 {
     return read->count < KEYS_MAX ? read->count : KEYS_MAX;
 }
 
-static size_t add_keys(const ef__waiting_read *read, ef__view_key *keys, size_t count)
+static size_t add_keys(const ef_view_wait *read, ef__view_key *keys, size_t count)
 {
     for (size_t i = 0; i < keys_of(read); i++)
         keys[count++] = (ef__view_key){read->streams[i].tenant, read->streams[i].name};
@@ -100,8 +100,9 @@ static size_t add_keys(const ef__waiting_read *read, ef__view_key *keys, size_t 
 
 /* The caller holds reads_lock: reads the watermarks that a read waits for, together with those of
  * other reads that wait for the same generation. */
-static ef_status read_watermarks(ef_engine *engine, ef__waiting_read *self, ef_error *err)
+static ef_status read_watermarks(ef_view_wait *self, ef_error *err)
 {
+    ef_engine *engine = self->engine;
     ef__view_key *keys = malloc(KEYS_MAX * sizeof *keys);
     ef__watermark *watermarks = malloc(KEYS_MAX * sizeof *watermarks);
     int64_t at_us = now_us();
@@ -109,8 +110,7 @@ static ef_status read_watermarks(ef_engine *engine, ef__waiting_read *self, ef_e
     ef_status st =
         keys && watermarks ? EF_OK : ef_fail(err, EF_NO_MEMORY, "out of memory in a read");
 
-    for (ef__waiting_read *read = engine->read_waits.first; st == EF_OK && read;
-         read = read->next) {
+    for (ef_view_wait *read = engine->read_waits.first; st == EF_OK && read; read = read->next) {
         read->shares = read != self && read->generation == self->generation &&
                        count + keys_of(read) <= KEYS_MAX;
         count = read->shares ? add_keys(read, keys, count) : count;
@@ -121,8 +121,7 @@ static ef_status read_watermarks(ef_engine *engine, ef__waiting_read *self, ef_e
         memcpy(self->watermarks, watermarks, keys_of(self) * sizeof *watermarks);
         self->read_us = at_us;
     }
-    for (ef__waiting_read *read = engine->read_waits.first; st == EF_OK && read;
-         read = read->next) {
+    for (ef_view_wait *read = engine->read_waits.first; st == EF_OK && read; read = read->next) {
         if (!read->shares)
             continue;
         memcpy(read->watermarks, watermarks + at, keys_of(read) * sizeof *watermarks);
@@ -140,7 +139,7 @@ static bool is_covered(const ef__wanted_stream *stream, const ef__watermark *wat
 }
 
 /* Removes covered streams; the first one that is not covered comes to the front. */
-static void drop_covered(ef__waiting_read *read)
+static void drop_covered(ef_view_wait *read)
 {
     size_t kept = 0, most = keys_of(read);
 
@@ -163,9 +162,9 @@ static ef_status fail_blocked(ef_str name, ef_str stream, int64_t seq, int64_t a
 }
 
 /* EF_BLOCKED if a stream that is not covered is blocked. */
-static ef_status check_blocked(ef_engine *engine, const ef__generation *generation,
-                               ef__waiting_read *read, ef_error *err)
+static ef_status check_blocked(ef_view_wait *read, const ef__generation *generation, ef_error *err)
 {
+    ef_engine *engine = read->engine;
     EF__AUTO(ef__retry_stream_list) found = {0};
     size_t most = keys_of(read);
     int64_t delivered = 0;
@@ -194,31 +193,31 @@ static ef_status check_blocked(ef_engine *engine, const ef__generation *generati
 }
 
 /* Lookups from this time on are recent enough for the read. */
-static int64_t round_of(const ef__waiting_read *read)
+static int64_t round_of(const ef_view_wait *read)
 {
     return read->round_us ? read->round_us : now_us();
 }
 
-static ef_status check_streams(ef_engine *engine, const ef__generation *generation,
-                               ef__waiting_read *read, bool *out_fresh, ef_error *err)
+static ef_status check_streams(ef_view_wait *read, const ef__generation *generation,
+                               bool *out_fresh, ef_error *err)
 {
+    ef__read_waits *waits = &read->engine->read_waits;
     int64_t at_us = round_of(read);
-    int64_t pause_us =
-        BLOCKED_CHECK_US * (1 + atomic_load(&engine->read_waits.reads) / BLOCKED_CHECKS);
+    int64_t pause_us = BLOCKED_CHECK_US * (1 + atomic_load(&waits->reads) / BLOCKED_CHECKS);
     ef_status st = EF_OK;
 
-    pthread_mutex_lock(&engine->read_waits.reads_lock);
+    pthread_mutex_lock(&waits->reads_lock);
     if (read->generation != generation->id || read->read_us < at_us) {
         read->generation = generation->id;
-        st = read_watermarks(engine, read, err);
+        st = read_watermarks(read, err);
     }
     if (st == EF_OK)
         drop_covered(read);
-    pthread_mutex_unlock(&engine->read_waits.reads_lock);
+    pthread_mutex_unlock(&waits->reads_lock);
     *out_fresh = read->count == 0;
     if (st == EF_OK && read->count && at_us - read->blocked_read_us >= pause_us) {
         read->blocked_read_us = at_us;
-        st = check_blocked(engine, generation, read, err);
+        st = check_blocked(read, generation, err);
     }
     return st;
 }
@@ -289,8 +288,8 @@ static ef_status find_position(ef_engine *engine, ef__wanted_stream *stream, ef_
 }
 
 /* Log-ordered: the cursor of each event's tenant. */
-static ef_status check_cursors(ef_engine *engine, ef__read_target *target, ef__waiting_read *read,
-                               bool *out_fresh, ef_error *err)
+static ef_status check_cursors(ef_view_wait *read, ef__read_target *target, bool *out_fresh,
+                               ef_error *err)
 {
     int64_t blocked;
     ef_status st = EF_OK;
@@ -298,52 +297,51 @@ static ef_status check_cursors(ef_engine *engine, ef__read_target *target, ef__w
     *out_fresh = true;
     for (size_t i = 0; st == EF_OK && *out_fresh && i < read->count; i++) {
         ef__wanted_stream *stream = &read->streams[i];
-        st = find_position(engine, stream, err);
+        st = find_position(read->engine, stream, err);
         if (st == EF_OK && stream->position == 0)
             *out_fresh = false;
         else if (st == EF_OK)
-            st = check_position(engine, target, &stream->tenant, stream->position, round_of(read),
-                                out_fresh, &blocked, err);
+            st = check_position(read->engine, target, &stream->tenant, stream->position,
+                                round_of(read), out_fresh, &blocked, err);
     }
     return st;
 }
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-static ef_status check_target(ef_engine *engine, ef__read_target *target, const ef_str *tenant,
-                              ef__waiting_read *read, bool *out_fresh, int64_t *out_blocked,
-                              ef_error *err)
+static ef_status check_target(ef_view_wait *read, ef__read_target *target, bool *out_fresh,
+                              int64_t *out_blocked, ef_error *err)
 {
     ef_status st = EF_OK;
 
     *out_fresh = true;
     if (read->count && target->generation->by_log)
-        st = check_cursors(engine, target, read, out_fresh, err);
+        st = check_cursors(read, target, out_fresh, err);
     else if (read->count)
-        st = check_streams(engine, target->generation, read, out_fresh, err);
+        st = check_streams(read, target->generation, out_fresh, err);
     if (st == EF_OK && *out_fresh && read->position)
-        st = check_position(engine, target, tenant, read->position, round_of(read), out_fresh,
-                            out_blocked, err);
+        st = check_position(read->engine, target, read->tenant, read->position, round_of(read),
+                            out_fresh, out_blocked, err);
     return st;
 }
 
 /* The error for a target that is too old, or whose views are being migrated. */
-static ef_status fail_late(ef_engine *engine, const ef__read_target *target,
-                           const ef__waiting_read *read, bool waits, ef_error *err)
+static ef_status fail_late(const ef_view_wait *read, const ef__read_target *target, bool waits,
+                           ef_error *err)
 {
     static const char *const states[] = {"catching_up", "live", "paused", "failed", "retired"};
     const ef__generation *generation = target->generation;
     int64_t wanted = read->count ? read->streams[0].position : read->position;
 
     if (waits)
-        return ef__generation_check_migrated(engine, generation, err);
+        return ef__generation_check_migrated(read->engine, generation, err);
     return ef_fail_numbers(
         err, EF_TIMEOUT, wanted, target->as_of,
         "projection \"%.*s\" (%s) is at position %" PRId64 ", not yet at %" PRId64,
         EF_STR_ARG(generation->name), states[generation->state], target->as_of, wanted);
 }
 
-static void add_read(ef__read_waits *waits, ef__waiting_read *read)
+static void add_read(ef__read_waits *waits, ef_view_wait *read)
 {
     pthread_mutex_lock(&waits->reads_lock);
     read->next = waits->first;
@@ -355,10 +353,10 @@ static void add_read(ef__read_waits *waits, ef__waiting_read *read)
     pthread_mutex_unlock(&waits->lock);
 }
 
-static void remove_read(ef__read_waits *waits, ef__waiting_read *read)
+static void remove_read(ef__read_waits *waits, ef_view_wait *read)
 {
     pthread_mutex_lock(&waits->reads_lock);
-    for (ef__waiting_read **at = &waits->first; *at; at = &(*at)->next)
+    for (ef_view_wait **at = &waits->first; *at; at = &(*at)->next)
         if (*at == read) {
             *at = read->next;
             break;
@@ -372,13 +370,6 @@ static int64_t turn_of(ef__read_waits *waits)
     EF__LOCK(&waits->lock);
     return waits->version;
 }
-
-struct ef_view_wait {
-    ef_engine *engine;
-    ef_str projection, tenant;
-    bool any_tenant, all_views;
-    ef__waiting_read read;
-};
 
 ef_status ef_view_wait_open(ef_engine *engine, ef_str projection, const ef_str *tenant,
                             const ef_freshness *freshness, bool all_views, ef_view_wait **out,
@@ -396,21 +387,21 @@ ef_status ef_view_wait_open(ef_engine *engine, ef_str projection, const ef_str *
     wait = calloc(1, sizeof *wait);
     if (!wait)
         return ef_fail(err, EF_NO_MEMORY, "out of memory in a read");
-    wait->engine = engine;
-    wait->any_tenant = !tenant;
-    wait->all_views = all_views;
-    wait->read.arena = (ef__arena)EF__ARENA_INIT(16u << 20);
-    wait->projection = projection;
-    wait->tenant = tenant ? *tenant : EF_STR("");
-    st = ef__arena_own(&wait->read.arena, err, &wait->projection, &wait->tenant, NULL);
+    *wait = (ef_view_wait){.engine = engine,
+                           .projection = projection,
+                           .tenant_name = tenant ? *tenant : EF_STR(""),
+                           .tenant = tenant ? &wait->tenant_name : NULL,
+                           .all_views = all_views,
+                           .arena = EF__ARENA_INIT(16u << 20)};
+    st = ef__arena_own(&wait->arena, err, &wait->projection, &wait->tenant_name, NULL);
     if (st == EF_OK)
-        st = ef__read_requirement_set(engine, freshness, tenant, &wait->read, err);
+        st = ef__read_requirement_set(wait, freshness, err);
     if (st != EF_OK) {
-        ef__arena_release(&wait->read.arena);
+        ef__arena_release(&wait->arena);
         free(wait);
         return st;
     }
-    add_read(&engine->read_waits, &wait->read);
+    add_read(&engine->read_waits, wait);
     *out = wait;
     return EF_OK;
 }
@@ -419,8 +410,8 @@ void ef_view_wait_close(ef_view_wait *wait)
 {
     if (!wait)
         return;
-    remove_read(&wait->engine->read_waits, &wait->read);
-    ef__arena_release(&wait->read.arena);
+    remove_read(&wait->engine->read_waits, wait);
+    ef__arena_release(&wait->arena);
     free(wait);
 }
 
@@ -429,23 +420,22 @@ static ef_status try_once(ef_view_wait *wait, bool late, ef__read_target **out,
                           int64_t *out_blocked, bool *out_done, ef_error *err)
 {
     ef_engine *engine = wait->engine;
-    const ef_str *tenant = wait->any_tenant ? NULL : &wait->tenant;
     bool fresh = false;
-    ef_status st = ef__read_target_acquire(engine, wait->projection, tenant, false, out, err);
+    ef_status st = ef__read_target_acquire(engine, wait->projection, wait->tenant, false, out, err);
     int64_t seen = st == EF_OK ? (*out)->generation->id : 0;
 
     *out_done = true;
     if (st == EF_OK)
-        st = check_target(engine, *out, tenant, &wait->read, &fresh, out_blocked, err);
+        st = check_target(wait, *out, &fresh, out_blocked, err);
     if (st == EF_OK && (fresh || late)) { /* as_of must be at least as new as the check */
         ef__read_target_release(engine, *out);
-        st = ef__read_target_acquire(engine, wait->projection, tenant, true, out, err);
+        st = ef__read_target_acquire(engine, wait->projection, wait->tenant, true, out, err);
     }
     if (st == EF_OK && fresh && (*out)->generation->id == seen &&
         !(wait->all_views && (*out)->migrates))
         return EF_OK;
     *out_done = st != EF_OK || late;
-    return st == EF_OK && late ? fail_late(engine, *out, &wait->read, fresh, err) : st;
+    return st == EF_OK && late ? fail_late(wait, *out, fresh, err) : st;
 }
 
 ef_status ef__read_target_wait(ef_engine *engine, ef_str name, const ef_str *tenant,
@@ -494,7 +484,7 @@ void ef_view_wait_check(ef_view_wait *const *waits, size_t count, bool *out_over
         ef_view_wait *wait = waits[i];
         ef__read_target *target = NULL;
         int64_t blocked = 0;
-        wait->read.round_us = round_us;
+        wait->round_us = round_us;
         (void)try_once(wait, false, &target, &blocked, &out_over[i], NULL);
         ef__read_target_release(wait->engine, target);
     }

@@ -166,15 +166,6 @@ void ef__task_join(ef__task *task)
     task->is_running = task->is_stopping = false;
 }
 
-void ef__task_show(ef__task *task, ef_task *out)
-{
-    EF__LOCK(&task->lock);
-    *out = task->shown;
-    if (task->is_stopping)
-        out->state = EF_TASK_STOPPING;
-    out->stalled_us = ef__engine_mono_us(task->engine) - task->well_us;
-}
-
 /* --- the task of a driver --------------------------------------------------------------------- */
 
 typedef ef_status step_fn(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
@@ -317,10 +308,20 @@ ef_status ef_supervisor_start(const ef_supervisor_options *options, ef_superviso
     return EF_OK;
 }
 
+/* Its state; since when it has not succeeded, in `stalled_us`. */
+static void show_task(ef__task *task, ef_task *out)
+{
+    EF__LOCK(&task->lock);
+    *out = task->shown;
+    if (task->is_stopping)
+        out->state = EF_TASK_STOPPING;
+    out->stalled_us = ef__engine_mono_us(task->engine) - task->well_us;
+}
+
 size_t ef_supervisor_tasks(ef_supervisor *supervisor, ef_task *out, size_t max)
 {
     for (size_t i = 0; i < supervisor->count && i < max; i++) {
-        ef__task_show(&supervisor->tasks[i].task, &out[i]);
+        show_task(&supervisor->tasks[i].task, &out[i]);
         if (out[i].stalled_us <= (STALLED_MS + supervisor->options.interval_ms) * 1000)
             out[i].stalled_us = 0;
     }
