@@ -82,18 +82,15 @@ static ef_status check_partition_by(ef_str by, ef_error *err)
 static ef_status check_types(ef_str types, ef_error *err)
 {
     while (types.len) {
-        const char *comma = memchr(types.ptr, ',', types.len);
-        size_t len = comma ? (size_t)(comma - types.ptr) : types.len;
-        const char *star = memchr(types.ptr, '*', len);
+        ef_str one = ef__str_split(&types, ',');
+        const char *star = memchr(one.ptr, '*', one.len);
 
-        if (len == 0 || (comma && len + 1 == types.len) || memchr(types.ptr, ' ', len) ||
-            (star && star + 1 != types.ptr + len))
+        if (one.len == 0 || (types.ptr && types.len == 0) || memchr(one.ptr, ' ', one.len) ||
+            (star && star + 1 != one.ptr + one.len))
             return ef_fail(err, EF_BAD_INPUT,
                            "types: '%.*s' matches no type; NAME or PREFIX*, with commas and no "
                            "spaces between them, is needed",
-                           (int)len, types.ptr);
-        len += comma != NULL;
-        types = (ef_str){types.ptr + len, types.len - len};
+                           EF_STR_ARG(one));
     }
     return EF_OK;
 }
