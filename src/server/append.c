@@ -48,6 +48,9 @@ typedef struct append_request {
     size_t capacity;
     bool one;   /* the body is one event: the response is one object */
     bool asked; /* the request was valid and reached the journal */
+    bool has_seq, is_traced;
+    int64_t seq; /* of the stream before the first event, by If-Match */
+    ef_str key;  /* Idempotency-Key */
     ef_new_event defaults;
     ef_status (*take)(ef_str text, const ef_new_event *defaults, ef__arena *arena,
                       ef_new_event *out, ef_error *err);
@@ -118,6 +121,74 @@ static ef_status read_binary_cloudevent(ef__request *r, ef_str *out, ef_error *e
     return walk.st;
 }
 
+/* --- headers that change events ----------------------------------------------------------------
+ */
+
+/* If-Match: "5" or 5: the seq before the first event; * (any that exists) is not supported. */
+static ef_status read_headers(ef__request *r, append_request *a, ef_error *err)
+{
+    ef_str text = ef__request_header(r, "If-Match");
+
+    a->key = ef__request_header(r, "Idempotency-Key");
+    a->is_traced = ef__request_header(r, "traceparent").len > 0;
+    a->has_seq = text.len > 0;
+    if (text.len > 2 && text.ptr[0] == '"' && text.ptr[text.len - 1] == '"')
+        text = (ef_str){text.ptr + 1, text.len - 2};
+    if (a->has_seq && !ef__digits_parse(text, &a->seq))
+        return ef_fail(
+            err, EF_BAD_INPUT,
+            "If-Match is '%.*s'; the seq of the last event is needed, 0 for a new stream",
+            EF_STR_ARG(text));
+    return EF_OK;
+}
+
+/* {"traceparent":…,"tracestate":…} of the headers. */
+static ef_status write_trace_meta(ef__request *r, ef_str *out, ef_error *err)
+{
+    ef_str parent = ef__request_header(r, "traceparent");
+    ef_str state = ef__request_header(r, "tracestate");
+    ef__buf text = EF__BUF_INIT(4096);
+    ef__json_writer w = EF__JSON_WRITER(&text);
+
+    if (ef__trace_id(parent).len == 0)
+        return ef_fail(err, EF_BAD_INPUT, "traceparent is '%.*s', which is no trace context",
+                       EF_STR_ARG(parent));
+    ef__json_open(&w, '{');
+    ef__json_member_str(&w, "traceparent", parent);
+    if (state.len > 0 && state.len <= 512)
+        ef__json_member_str(&w, "tracestate", state);
+    ef__json_close(&w, '}');
+    *out = ef__arena_copy(&r->arena, ef__buf_str(&text));
+    ef__buf_release(&text);
+    return out->ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+}
+
+/*
+ * Idempotency-Key becomes the id of an event without one, so a repeated request is a duplicate.
+ *
+ * The trace of the request becomes the meta of an event without meta. Not of an event with an id: a
+ * client may send it again from another span, and its content must not change then.
+ */
+static ef_status apply_headers(ef__request *r, const append_request *a, ef_new_event *event,
+                               ef_error *err)
+{
+    ef_expected_seq expected = ef_expect_seq(a->seq + (int64_t)a->count);
+
+    if (a->has_seq) {
+        if (event->expected_seq.plus_one != 0 && event->expected_seq.plus_one != expected.plus_one)
+            return ef_fail(err, EF_BAD_INPUT, "If-Match and expected_seq say different things");
+        event->expected_seq = expected;
+    }
+    if (a->key.len > 0 && a->count > 0)
+        return ef_fail(err, EF_BAD_INPUT,
+                       "Idempotency-Key is for one event; give each of several an id");
+    if (event->id.len == 0)
+        event->id = a->key;
+    return a->is_traced && event->id.len == 0 && event->meta.len == 0
+               ? write_trace_meta(r, &event->meta, err)
+               : EF_OK;
+}
+
 /* --- the body --------------------------------------------------------------------------------- */
 
 static ef_status add_event(ef__request *r, append_request *a, ef_str text, ef_error *err)
@@ -147,8 +218,9 @@ static ef_status add_event(ef__request *r, append_request *a, ef_str text, ef_er
         return ef_fail(err, st, "%s", why.text);
     if (st != EF_OK)
         return ef_fail(err, st, "event %zu: %s", a->count + 1, why.text);
-    a->count++;
-    return EF_OK;
+    st = apply_headers(r, a, &a->events[a->count], err);
+    a->count += st == EF_OK;
+    return st;
 }
 
 /* A JSON array, or one object. The text must be checked before it is walked. */
@@ -234,82 +306,6 @@ static ef_status take_body(ef__request *r, append_request *a, ef_error *err)
     return take_json(r, a, err);
 }
 
-/* If-Match: "5" or 5: the seq before the first event; * (any that exists) is not supported. */
-static ef_status take_if_match(ef__request *r, append_request *a, ef_error *err)
-{
-    ef_str text = ef__request_header(r, "If-Match");
-    int64_t seq = 0;
-
-    if (text.len == 0)
-        return EF_OK;
-    if (text.len > 2 && text.ptr[0] == '"' && text.ptr[text.len - 1] == '"')
-        text = (ef_str){text.ptr + 1, text.len - 2};
-    if (!ef__digits_parse(text, &seq))
-        return ef_fail(
-            err, EF_BAD_INPUT,
-            "If-Match is '%.*s'; the seq of the last event is needed, 0 for a new stream",
-            EF_STR_ARG(text));
-    for (size_t i = 0; i < a->count; i++) {
-        ef_expected_seq expected = ef_expect_seq(seq + (int64_t)i);
-        if (a->events[i].expected_seq.plus_one != 0 &&
-            a->events[i].expected_seq.plus_one != expected.plus_one)
-            return ef_fail(err, EF_BAD_INPUT, "If-Match and expected_seq say different things");
-        a->events[i].expected_seq = expected;
-    }
-    return EF_OK;
-}
-
-/* Idempotency-Key becomes the id of an event without one, so a repeated request is a duplicate. */
-static ef_status take_key(ef__request *r, append_request *a, ef_error *err)
-{
-    ef_str key = ef__request_header(r, "Idempotency-Key");
-
-    if (key.len == 0)
-        return EF_OK;
-    if (a->count != 1)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "Idempotency-Key is for one event; give each of several an id");
-    if (a->events[0].id.len == 0)
-        a->events[0].id = key;
-    return EF_OK;
-}
-
-/* {"traceparent":…,"tracestate":…} of the headers. */
-static ef_status write_trace_meta(ef__request *r, ef_str *out, ef_error *err)
-{
-    ef_str parent = ef__request_header(r, "traceparent");
-    ef_str state = ef__request_header(r, "tracestate");
-    ef__buf text = EF__BUF_INIT(4096);
-    ef__json_writer w = EF__JSON_WRITER(&text);
-
-    if (ef__trace_id(parent).len == 0)
-        return ef_fail(err, EF_BAD_INPUT, "traceparent is '%.*s', which is no trace context",
-                       EF_STR_ARG(parent));
-    ef__json_open(&w, '{');
-    ef__json_member_str(&w, "traceparent", parent);
-    if (state.len > 0 && state.len <= 512)
-        ef__json_member_str(&w, "tracestate", state);
-    ef__json_close(&w, '}');
-    *out = ef__arena_copy(&r->arena, ef__buf_str(&text));
-    ef__buf_release(&text);
-    return out->ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
-}
-
-/*
- * Stores the trace of the request in the meta of an event without meta. Not for an event with an
- * id: a client may send it again from another span, and its content must not change then.
- */
-static ef_status take_trace(ef__request *r, append_request *a, ef_error *err)
-{
-    ef_str parent = ef__request_header(r, "traceparent");
-    ef_status st = EF_OK;
-
-    for (size_t i = 0; st == EF_OK && parent.len > 0 && i < a->count; i++)
-        if (a->events[i].id.len == 0 && a->events[i].meta.len == 0)
-            st = write_trace_meta(r, &a->events[i].meta, err);
-    return st;
-}
-
 static void write_places(ef__request *r, const append_request *a)
 {
     ef__json_writer w = ef__request_writer(r);
@@ -339,15 +335,11 @@ static ef_status append_request_read(ef__request *r, append_request *a, ef_error
 
     a->defaults = (ef_new_event){.tenant = r->tenant, .stream = r->parts[0]};
     if (st == EF_OK)
+        st = read_headers(r, a, err);
+    if (st == EF_OK)
         st = take_body(r, a, err);
     if (st == EF_OK && a->count == 0)
         st = ef_fail(err, EF_BAD_INPUT, "there is no event in the body");
-    if (st == EF_OK)
-        st = take_if_match(r, a, err);
-    if (st == EF_OK)
-        st = take_key(r, a, err);
-    if (st == EF_OK)
-        st = take_trace(r, a, err);
     if (st == EF_OK && !(a->places = calloc(a->count, sizeof(*a->places))))
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
     a->asked = st == EF_OK;
