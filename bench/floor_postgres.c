@@ -168,12 +168,10 @@ static void close_floor(floor_run *run)
 
 static void append_batch(floor_run *run, int64_t count)
 {
-    ef__pg_array columns[6];
+    ef__pg_array columns[6] = {0};
     int width = run->ids ? 6 : 5;
     ef__pg_params params = {0};
 
-    for (int c = 0; c < width; c++)
-        ef__pg_array_init(&columns[c], c == 1 ? EF__PG_INT : EF__PG_TEXT);
     for (int64_t i = 0; i < count; i++) {
         char name[BENCH_STREAM_BYTES], data[BENCH_PAYLOAD_BYTES], id[BENCH_ID_BYTES];
         uint64_t stream = bench_pick(&run->picker);
@@ -188,7 +186,7 @@ static void append_batch(floor_run *run, int64_t count)
                              (ef_str){id, bench_id_ordered(id, &run->id_rng, &run->id_last_ns)});
     }
     for (int c = 0; c < width; c++)
-        ef__pg_add_array(&params, &columns[c]);
+        ef__pg_add_array_of(&params, &columns[c], c == 1 ? EF__PG_INT : EF__PG_TEXT);
     send(run, "append", &params);
     sync_and_take(run, 1);
     for (int c = 0; c < width; c++)
@@ -211,12 +209,10 @@ static void floor_append(floor_run *run, bench_latency *latency)
 /* Writes one row per stream: the last event of each. */
 static void put_views(floor_run *run, const PGresult *rows, int64_t *last)
 {
-    ef__pg_array columns[3];
+    ef__pg_array columns[3] = {0};
     ef__pg_params params = {0};
     int count = PQntuples(rows);
 
-    for (int c = 0; c < 3; c++)
-        ef__pg_array_init(&columns[c], c == 2 ? EF__PG_INT : EF__PG_TEXT);
     for (int i = 0; i < count; i++)
         last[strtoll(PQgetvalue(rows, i, 1) + strlen("order-"), NULL, 10)] = i + 1;
     for (int64_t s = 0; s < run->streams; s++) {
@@ -229,7 +225,7 @@ static void put_views(floor_run *run, const PGresult *rows, int64_t *last)
         ef__pg_array_int(&columns[2], ef__pg_int(rows, i, 2));
     }
     for (int c = 0; c < 3; c++)
-        ef__pg_add_array(&params, &columns[c]);
+        ef__pg_add_array_of(&params, &columns[c], c == 2 ? EF__PG_INT : EF__PG_TEXT);
     send(run, "put", &params);
     send_text(run, "COMMIT");
     sync_and_take(run, 2);

@@ -1,5 +1,5 @@
 /*
- * conn.c - see conn.h. SQLSTATEs are converted in ef__pg_status_of only.
+ * conn.c - see conn.h. SQLSTATEs are converted in status_of only.
  */
 #include "conn.h"
 
@@ -44,7 +44,7 @@ static const struct {
     {"XX002", EF_DAMAGED, EF__PG_NO_FAULT}, /* index corrupted */
 };
 
-ef_status ef__pg_status_of(const char *state, ef__pg_fault *out_fault)
+static ef_status status_of(const char *state, ef__pg_fault *out_fault)
 {
     *out_fault = EF__PG_NO_FAULT;
     for (size_t i = 0; i < sizeof STATES / sizeof STATES[0]; i++)
@@ -80,7 +80,7 @@ static ef_status fail_result(ef__pg_conn *conn, const PGresult *result, const ch
     if (!state || PQstatus(conn->pg) == CONNECTION_BAD)
         return fail_lost(conn, err);
     (void)snprintf(conn->state, sizeof conn->state, "%s", state);
-    status = ef__pg_status_of(state, &conn->fault);
+    status = status_of(state, &conn->fault);
     return ef_fail(err, status, "%s: %s (PostgreSQL %s)", what, message ? message : "", state);
 }
 
@@ -97,7 +97,7 @@ static ef_status fail_connect(ef__pg_conn *conn, ef_error *err)
 
     if (fatal && strlen(fatal) > 14 && fatal[13] == ':')
         memcpy(state, fatal + 8, 5);
-    status = ef__pg_status_of(state, &conn->fault);
+    status = status_of(state, &conn->fault);
     if (strcmp(state, "08001") == 0)
         conn->fault = EF__PG_LOST;
     else
@@ -489,18 +489,6 @@ ef_status ef__pg_query_text(ef__pg_conn *conn, const char *sql, const ef__pg_par
                             PGresult **out, ef_error *err)
 {
     return receive_reply(conn, ef__pg_send_text(conn, sql, params, err), out, err);
-}
-
-ef_status ef__pg_change(ef__pg_conn *conn, int which, const ef__pg_params *params,
-                        int64_t *out_changed, ef_error *err)
-{
-    PGresult *result;
-    ef_status st = ef__pg_query(conn, which, params, &result, err);
-
-    if (st == EF_OK && out_changed)
-        *out_changed = strtoll(PQcmdTuples(result), NULL, 10);
-    PQclear(result);
-    return st;
 }
 
 ef_status ef__pg_exec(ef__pg_conn *conn, const char *sql, ef_error *err)

@@ -92,9 +92,6 @@ ef_status ef__pg_receive_all(ef__pg_conn *conn, ef_error *err);
 /* Sends a statement and receives its result, after those that were sent before it. */
 ef_status ef__pg_query(ef__pg_conn *conn, int which, const ef__pg_params *params, PGresult **out,
                        ef_error *err);
-/* The same for a statement that changes rows: how many (`out_changed` may be NULL). */
-ef_status ef__pg_change(ef__pg_conn *conn, int which, const ef__pg_params *params,
-                        int64_t *out_changed, ef_error *err);
 /* Runs SQL that is not kept prepared: settings, a migration of many statements. No result may be
  * outstanding. Outside of a transaction, the whole text is one. */
 ef_status ef__pg_exec(ef__pg_conn *conn, const char *sql, ef_error *err);
@@ -123,8 +120,5 @@ ef_status ef__pg_receive_last(ef__pg_conn *conn, PGresult **out, ef_error *err);
 ef_status ef__pg_listen(ef__pg_conn *conn, const char *channel, ef_error *err);
 ef_status ef__pg_wait_notify(ef__pg_conn *conn, int64_t timeout_ms, bool *out_notified,
                              ef_error *err);
-
-/* Converts an SQLSTATE. */
-ef_status ef__pg_status_of(const char *state, ef__pg_fault *out_fault);
 
 #endif

@@ -98,8 +98,7 @@ const ef__schema_names *ef__pg_pool_schemas(const ef__pg_pool *pool)
 /* An idle connection, or the permission to open one (*out NULL). */
 static ef_status reserve_slot(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
 {
-    int64_t until_ms = mono_ms() + pool->options.busy_ms;
-    struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
+    struct timespec until = ef__deadline(CLOCK_MONOTONIC, pool->options.busy_ms);
     ef_status st = EF_OK;
     int rc = 0;
 
@@ -451,13 +450,4 @@ ef_status ef__pg_run_statement(void *context, ef__pg_conn *conn, ef_error *err)
 
     PQclear(*statement->out);
     return ef__pg_query(conn, statement->which, statement->params, statement->out, err);
-}
-
-ef_status ef__pg_read(ef__pg_pool *pool, int which, const ef__pg_params *params, PGresult **out,
-                      ef_error *err)
-{
-    ef__pg_statement statement = {which, params, out};
-
-    *out = NULL;
-    return ef__pg_with_conn(pool, ef__pg_run_statement, &statement, err);
 }

@@ -91,17 +91,14 @@ ef_status ef__pg_request_retry(ef__pg_conn *conn, const char *why, ef_error *err
 /* Runs `work` on a connection without a transaction around it, with the same retries. For reads
  * only: a write could be done twice. */
 ef_status ef__pg_with_conn(ef__pg_pool *pool, ef__pg_work work, void *context, ef_error *err);
-/* One statement as such work. `*out` is NULL before it; the caller clears the result, also after a
- * failure. */
+/* One statement as such work, or as that of a transaction. `*out` is NULL before it; the caller
+ * clears the result, also after a failure. */
 typedef struct ef__pg_statement {
     int which;
     const ef__pg_params *params;
     PGresult **out;
 } ef__pg_statement;
 ef_status ef__pg_run_statement(void *statement, ef__pg_conn *conn, ef_error *err);
-/* Runs it as ef__pg_with_conn does. */
-ef_status ef__pg_read(ef__pg_pool *pool, int which, const ef__pg_params *params, PGresult **out,
-                      ef_error *err);
 
 /*
  * Migrates a part of the schema, "journal" or "views", to the latest version. everfold.migration

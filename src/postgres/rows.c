@@ -20,7 +20,7 @@ static ef_status query_on(ef__pg_on on, int which, const ef__pg_params *params, 
     if (on.pool && on.writes)
         return ef__pg_transaction(on.pool, EF__PG_WRITE, ef__pg_run_statement, &statement, err);
     if (on.pool)
-        return ef__pg_read(on.pool, which, params, out, err);
+        return ef__pg_with_conn(on.pool, ef__pg_run_statement, &statement, err);
     return on.run(on.context, which, params, out, err);
 }
 

@@ -84,38 +84,25 @@ void ef__pg_add_clock(ef__pg_params *params, ef__pg_clock clock)
 
 void ef__pg_add_array_of(ef__pg_params *params, ef__pg_array *array, ef__pg_type element)
 {
+    uint32_t count = htobe32((uint32_t)array->count), wire = htobe32((uint32_t)element);
+    ef__pg_type type = element == EF__PG_INT    ? EF__PG_INT_ARRAY
+                       : element == EF__PG_TEXT ? EF__PG_TEXT_ARRAY
+                                                : EF__PG_BYTES_ARRAY;
+
     begin_array(array);
-    array->element = element;
-    ef__pg_add_array(params, array);
-}
-
-void ef__pg_add_array(ef__pg_params *params, ef__pg_array *array)
-{
-    uint32_t count = htobe32((uint32_t)array->count), element = htobe32((uint32_t)array->element);
-    ef__pg_type type = array->element == EF__PG_INT    ? EF__PG_INT_ARRAY
-                       : array->element == EF__PG_TEXT ? EF__PG_TEXT_ARRAY
-                                                       : EF__PG_BYTES_ARRAY;
-
     if (array->buf.failed) {
         params->failed = true;
         return;
     }
-    memcpy(array->buf.ptr + ARRAY_ELEMENT_AT, &element, sizeof element);
+    memcpy(array->buf.ptr + ARRAY_ELEMENT_AT, &wire, sizeof wire);
     memcpy(array->buf.ptr + ARRAY_COUNT_AT, &count, sizeof count);
     add_value(params, type, array->buf.ptr, array->buf.len);
-}
-
-void ef__pg_array_init(ef__pg_array *array, ef__pg_type element)
-{
-    *array = (ef__pg_array){EF__BUF_INIT(EF_LIMIT_BATCH_BYTES), element, 0};
-    ef__pg_array_reset(array);
 }
 
 void ef__pg_array_reset(ef__pg_array *array)
 {
     ef__buf_reset(&array->buf);
     array->count = 0;
-    begin_array(array);
 }
 
 void ef__pg_array_release(ef__pg_array *array)

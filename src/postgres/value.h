@@ -45,7 +45,6 @@ typedef struct ef__pg_params {
  * added to parameters. */
 typedef struct ef__pg_array {
     ef__buf buf;
-    ef__pg_type element; /* EF__PG_INT, EF__PG_TEXT or EF__PG_BYTES */
     int32_t count;
 } ef__pg_array;
 
@@ -60,14 +59,11 @@ void ef__pg_add_bool(ef__pg_params *params, bool value);
 void ef__pg_add_str(ef__pg_params *params, ef_str text);
 void ef__pg_add_bytes(ef__pg_params *params, ef_str bytes);
 void ef__pg_add_null(ef__pg_params *params, ef__pg_type type);
-/* The array is borrowed, and can be extended again after the statement was sent. */
-void ef__pg_add_array(ef__pg_params *params, ef__pg_array *array);
+/* The array is borrowed, and can be extended again after the statement was sent. `element` is
+ * EF__PG_INT, EF__PG_TEXT or EF__PG_BYTES. */
 void ef__pg_add_array_of(ef__pg_params *params, ef__pg_array *array, ef__pg_type element);
 void ef__pg_add_clock(ef__pg_params *params, ef__pg_clock clock);
 
-/* An empty array. Lack of memory is reported when it is added to parameters. `release` accepts a
- * zeroed array. */
-void ef__pg_array_init(ef__pg_array *array, ef__pg_type element);
 void ef__pg_array_reset(ef__pg_array *array);
 void ef__pg_array_release(ef__pg_array *array);
 void ef__pg_array_int(ef__pg_array *array, int64_t value);

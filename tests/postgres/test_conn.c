@@ -81,19 +81,17 @@ TEST(arrays_carry_many_values_and_nulls)
     ef__pg_pool *pool = open_pool("", 5000);
     ef__pg_conn *conn = get(pool);
     ef__pg_params params = {0};
-    ef__pg_array a, b;
+    ef__pg_array a = {0}, b = {0};
     PGresult *result;
 
-    ef__pg_array_init(&a, EF__PG_INT);
-    ef__pg_array_init(&b, EF__PG_TEXT);
     for (int i = 0; i < 1000; i++) {
         ef__pg_array_int(&a, i);
         ef__pg_array_str(&b, EF_STR("x"));
     }
     ef__pg_array_int(&a, -1);
     ef__pg_array_null(&b);
-    ef__pg_add_array(&params, &a);
-    ef__pg_add_array(&params, &b);
+    ef__pg_add_array_of(&params, &a, EF__PG_INT);
+    ef__pg_add_array_of(&params, &b, EF__PG_TEXT);
     CHECK_STATUS(EF_OK, ef__pg_query(conn, ECHO, &params, &result, &err), &err);
     CHECK_INT(1001, PQntuples(result));
     CHECK_INT(999, ef__pg_int(result, 999, 0));
@@ -103,7 +101,7 @@ TEST(arrays_carry_many_values_and_nulls)
 
     ef__pg_array_reset(&a);
     params = (ef__pg_params){0};
-    ef__pg_add_array(&params, &a);
+    ef__pg_add_array_of(&params, &a, EF__PG_INT);
     CHECK_STATUS(EF_OK, ef__pg_query(conn, SUM, &params, &result, &err), &err);
     CHECK(ef__pg_null(result, 0, 0));
     PQclear(result);
@@ -202,10 +200,13 @@ static ef_status insert_work(void *context, ef__pg_conn *conn, ef_error *e)
 
 static int64_t rows(ef__pg_pool *pool)
 {
-    PGresult *result;
+    PGresult *result = NULL;
     int64_t found;
 
-    CHECK_STATUS(EF_OK, ef__pg_read(pool, COUNT, NULL, &result, &err), &err);
+    CHECK_STATUS(EF_OK,
+                 ef__pg_with_conn(pool, ef__pg_run_statement,
+                                  &(ef__pg_statement){COUNT, NULL, &result}, &err),
+                 &err);
     found = ef__pg_int(result, 0, 0);
     PQclear(result);
     return found;
