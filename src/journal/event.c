@@ -109,6 +109,21 @@ ef_status ef__sealed_hash_check(const ef_event *sealed, const uint8_t hash[EF_HA
                            sealed->position);
 }
 
+ef_event ef__arrival_event(const ef__arrival *arrival, int64_t seq)
+{
+    const ef_new_event *event = &arrival->event;
+
+    return (ef_event){.tenant = event->tenant,
+                      .stream = event->stream,
+                      .seq = seq,
+                      .id = event->id,
+                      .type = event->type,
+                      .schema = event->schema,
+                      .time_us = event->time_us,
+                      .data = event->data,
+                      .meta = event->meta};
+}
+
 bool ef__event_same(const ef__arrival *arrival, const ef_event *stored)
 {
     const ef_new_event *event = &arrival->event;

@@ -106,6 +106,8 @@ ef_status ef__sealed_place_check(const ef_event *sealed, int64_t position, bool 
 /* EF_DAMAGED: a sealed event would get another hash. */
 ef_status ef__sealed_hash_check(const ef_event *sealed, const uint8_t hash[EF_HASH_BYTES],
                                 ef_error *err);
+/* The event of an arrival, with its seq; it has no position, recording time and hash yet. */
+ef_event ef__arrival_event(const ef__arrival *arrival, int64_t seq);
 /* Is `arrival` the same event as `stored`, so that appending it again is a duplicate? */
 bool ef__event_same(const ef__arrival *arrival, const ef_event *stored);
 /* EF_CONFLICT: the event expects another seq than `seq`. */

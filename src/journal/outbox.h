@@ -5,6 +5,7 @@
 #define EF_JOURNAL_OUTBOX_H
 
 #include "../base/arena.h"
+#include "../base/limits.h"
 
 #include <everfold/everfold.h>
 
@@ -295,6 +296,78 @@ typedef struct ef__bulk_run {
 ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err);
 
 /* --- shared by back ends ---------------------------------------------------------------------- */
+
+/* The lease that allows work on a partition of a lane. */
+ef_lease_key ef__lane_lease(ef_lane_kind kind, ef_str lane, int32_t partition);
+
+/* The index of a partition in the array of held leases, plus 1; 0: not held. */
+typedef struct ef__held_map {
+    uint16_t of[EF_LIMIT_PARTITIONS];
+} ef__held_map;
+
+void ef__held_map_init(ef__held_map *map, const ef_partition_lease *held, size_t count);
+/* The index of the lease, or -1. */
+int ef__held_find(const ef__held_map *map, int32_t partition);
+
+/*
+ * The offset of a lane in a partition: all queued rows are above `position`. `in_flight` is the
+ * last row of a claimed batch, or 0. Rows that were in flight under an older token are suspect
+ * until they are acknowledged.
+ */
+typedef struct ef__lane_offset {
+    int64_t position, in_flight, in_flight_token, suspect;
+} ef__lane_offset;
+
+bool ef__lane_offset_same(const ef__lane_offset *a, const ef__lane_offset *b);
+/* Up to which row they may have crashed their worker: those in flight under another token. */
+int64_t ef__lane_offset_suspect(const ef__lane_offset *offset, int64_t token);
+/* Records the rows of a batch as in flight, in the offsets of the held leases. With `extends` the
+ * batches before it stay in flight. */
+void ef__lane_offsets_claim(ef__lane_offset *offsets, const ef_partition_lease *held, size_t count,
+                            const ef__held_map *map, const ef_claimed_batch *batch, bool extends);
+/* Moves the offset; false: it is there already. */
+bool ef__lane_offset_ack(ef__lane_offset *offset, int64_t upto);
+/* Only rows that were claimed under the same token can be acknowledged. */
+ef_status ef__upto_check(ef_str lane, const ef_partition_lease *held, const ef__lane_offset *offset,
+                         ef_error *err);
+
+/* A stored retry row. */
+typedef struct ef__retry_state {
+    ef_row_status status;
+    bool skip; /* a dead row is never flagged */
+    int32_t attempts;
+    int64_t due_us;
+    ef_str error;
+    int64_t updated_us, filed;
+    bool trying; /* an attempt is under way */
+} ef__retry_state;
+
+/* An event, its row in the acknowledged lane, and its retry row, if they exist. */
+typedef struct ef__acked_event {
+    int64_t stream, seq;
+    ef_str tenant, name;
+    int32_t partitions; /* of the journal */
+    bool has_stream, has_queued_in, has_filed_in;
+    int32_t queued_in, filed_in; /* partitions */
+    ef__retry_state row;
+} ef__acked_event;
+
+/* A queued row or retry row keeps its partition; the number of partitions may have changed. */
+int32_t ef__acked_partition(const ef__acked_event *event);
+
+typedef enum ef__retry_change {
+    EF__RETRY_KEEP,
+    EF__RETRY_FILE, /* it exists, and is only counted */
+    EF__RETRY_WRITE,
+    EF__RETRY_REMOVE
+} ef__retry_change;
+
+void ef__retry_state_write(ef__retry_state *row, const ef_retry_row *given, bool exists,
+                           int64_t now_us);
+/* Changes a retry row as `given` of an acknowledgement says. `passes`: the acknowledgement moves
+ * the offset past the queued event. */
+ef__retry_change ef__retry_state_ack(ef__retry_state *row, const ef_retry_row *given, bool exists,
+                                     bool is_leased, bool passes, int64_t now_us);
 
 /* Which rows a page has, as the statements of SQLite and PostgreSQL get it. */
 typedef enum ef__row_show {

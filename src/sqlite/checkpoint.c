@@ -106,7 +106,7 @@ void ef__sq_guard_commit_end(ef__sq_guard *guard)
     (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_COMMIT);
 }
 
-void ef__sq_guard_exclusive_end(ef__sq_guard *guard)
+static void release_locks(ef__sq_guard *guard)
 {
     (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_COMMIT);
     (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_GATE);
@@ -127,28 +127,13 @@ static ef_status acquire_checked(ef__sq_guard *guard, short kind, int64_t wait_m
         return st;
     st = ef__sq_guard_check(guard, err);
     if (st != EF_OK)
-        ef__sq_guard_exclusive_end(guard); /* releases the locks of either mode */
+        release_locks(guard); /* releases the locks of either mode */
     return st;
 }
 
 ef_status ef__sq_guard_commit_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
 {
     return acquire_checked(guard, F_RDLCK, wait_ms, err);
-}
-
-ef_status ef__sq_guard_exclusive_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err)
-{
-    return acquire_checked(guard, F_WRLCK, wait_ms, err);
-}
-
-bool ef__sq_guard_checkpointer_begin(ef__sq_guard *guard)
-{
-    return ef__lock_set(guard->fd, F_WRLCK, BYTE_CHECKPOINTER);
-}
-
-void ef__sq_guard_checkpointer_end(ef__sq_guard *guard)
-{
-    (void)ef__lock_set(guard->fd, F_UNLCK, BYTE_CHECKPOINTER);
 }
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
@@ -174,7 +159,7 @@ static ef_status exclusive_begin(ef__sq_checkpointer *c, ef_error *err)
     ef_status st;
 
     c->pause_writers(c->context);
-    st = ef__sq_guard_exclusive_begin(c->guard, EXCLUSIVE_WAIT_MS, err);
+    st = acquire_checked(c->guard, F_WRLCK, EXCLUSIVE_WAIT_MS, err);
     if (st != EF_OK)
         c->resume_writers(c->context);
     return st;
@@ -182,7 +167,7 @@ static ef_status exclusive_begin(ef__sq_checkpointer *c, ef_error *err)
 
 static void exclusive_end(ef__sq_checkpointer *c)
 {
-    ef__sq_guard_exclusive_end(c->guard);
+    release_locks(c->guard);
     c->resume_writers(c->context);
 }
 
@@ -311,10 +296,10 @@ static void checkpoint_once(ef__sq_checkpointer *c)
     ef_error err = EF_ERROR_INIT;
     ef_status st;
 
-    if (!ef__sq_guard_checkpointer_begin(c->guard))
+    if (!ef__lock_set(c->guard->fd, F_WRLCK, BYTE_CHECKPOINTER))
         return; /* another process checkpoints */
     st = run_checkpoint(c, &err);
-    ef__sq_guard_checkpointer_end(c->guard);
+    (void)ef__lock_set(c->guard->fd, F_UNLCK, BYTE_CHECKPOINTER);
     if (st == EF_OK || st == EF_BUSY) {
         atomic_fetch_add(&c->done, 1);
         return;

@@ -64,14 +64,9 @@ void ef__sq_guard_close(ef__sq_guard *guard);
 /* EF_BUSY after wait_ms; EF_DAMAGED: a file was moved, replaced or removed under this process. */
 ef_status ef__sq_guard_commit_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err);
 void ef__sq_guard_commit_end(ef__sq_guard *guard);
-ef_status ef__sq_guard_exclusive_begin(ef__sq_guard *guard, int64_t wait_ms, ef_error *err);
-void ef__sq_guard_exclusive_end(ef__sq_guard *guard);
 /* EF_DAMAGED: a file was moved, replaced or removed, so this process has other files open than a
  * process that opens the store now. */
 ef_status ef__sq_guard_check(ef__sq_guard *guard, ef_error *err);
-/* Whether this process may checkpoint now; does not wait. */
-bool ef__sq_guard_checkpointer_begin(ef__sq_guard *guard);
-void ef__sq_guard_checkpointer_end(ef__sq_guard *guard);
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
 

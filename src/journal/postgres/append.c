@@ -47,27 +47,12 @@ static ef_status id_conflict(const item *it, int64_t position, ef_error *err)
     return ef__id_conflict(id, position, err);
 }
 
-/* Two events of one transaction. */
-static bool same_arrivals(const ef__arrival *a, const ef__arrival *b)
-{
-    const ef_new_event *e = &b->event;
-    ef_event stored = {.tenant = e->tenant,
-                       .stream = e->stream,
-                       .id = e->id,
-                       .type = e->type,
-                       .schema = e->schema,
-                       .time_us = e->time_us,
-                       .data = e->data,
-                       .meta = e->meta};
-
-    return ef__event_same(a, &stored);
-}
-
 static ef_status decide_known(pg_append_group *group, item *it, const known *k, ef_error *err)
 {
-    if (k->accepted >= 0) {
+    if (k->accepted >= 0) { /* two events of one transaction */
+        ef_event first = ef__arrival_event(group->accepted[k->accepted].item->arrival, 0);
         it->accepted = k->accepted;
-        if (!same_arrivals(it->arrival, group->accepted[k->accepted].item->arrival))
+        if (!ef__event_same(it->arrival, &first))
             return id_conflict(it, 0, err);
     } else {
         it->accepted = -1;
@@ -228,23 +213,15 @@ static ef_status send_events(pg_append_group *group, ef__pg_conn *conn, ef_error
     for (size_t i = 0; i < group->type_count; i++)
         ef__pg_array_str(&rows.types, group->types[i].b);
     for (size_t i = 0; st == EF_OK && i < group->accepted_count; i++) {
-        const ef_new_event *from = &group->accepted[i].item->arrival->event;
-        const ef_event *sealed = group->accepted[i].item->arrival->sealed;
-        ef_event event = {.tenant = from->tenant,
-                          .stream = from->stream,
-                          .seq = group->accepted[i].seq,
-                          .id = from->id,
-                          .type = from->type,
-                          .schema = from->schema,
-                          .time_us = from->time_us,
-                          .data = from->data,
-                          .meta = from->meta};
+        const ef__arrival *arrival = group->accepted[i].item->arrival;
+        const ef_event *sealed = arrival->sealed;
+        ef_event event = ef__arrival_event(arrival, group->accepted[i].seq);
         if (sealed)
             st = record_sealed_time(sealed, &rows, &group->end, conn, err);
         if (st == EF_OK)
             st = pg_rows_add(&rows, &group->end, group->accepted[i].stream,
-                             group->accepted[i].item->type + 1, &event,
-                             group->accepted[i].item->arrival->id_made, queue, err);
+                             group->accepted[i].item->type + 1, &event, arrival->id_made, queue,
+                             err);
         if (st == EF_OK && sealed)
             st = check_sealed(sealed, &event, err);
         group->accepted[i].position = event.position;
@@ -325,7 +302,7 @@ static ef_status append_work(void *context, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK)
         st = group->is_assumed ? write_assumed(group, conn, err)
                                : lookup_and_write(group, conn, err);
-    pg_end_release(&group->end);
+    ef__buf_release(&group->end.scratch);
     return st;
 }
 
@@ -338,7 +315,7 @@ static ef_status resolve_work(void *context, ef__pg_conn *conn, ef_error *err)
     struct pj_event_places places = {0};
     struct pj_event_places_row row;
     ef__pg_rows rows;
-    ef_status st = pg_sequencer_lock(group->store, conn, err);
+    ef_status st = pj_send_sequencer_lock(conn, group->store->base.options.busy_ms, err);
 
     if (st != EF_OK)
         return st;

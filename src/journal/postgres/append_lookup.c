@@ -270,7 +270,7 @@ static ef_status send_lookup(const pg_append_group *group, ef__pg_conn *conn, ef
         return st;
     names = array_of_types(group);
     st = pj_send_sequencer_lock_if(conn, &names, busy_ms, err);
-    return st == EF_OK ? pg_sequence_send_begin(group->store, conn, err) : st;
+    return st == EF_OK ? pj_send_sequencer_begin(conn, pg_clock(group->store), err) : st;
 }
 
 static ef_status receive_sequencer(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
@@ -339,7 +339,7 @@ ef_status pg_group_lookup(pg_append_group *group, ef__pg_conn *conn, ef_error *e
     if (st == EF_OK && missing) { /* appended by SQL, committed and without a position */
         pg_end end;
         st = pg_sequence_begin(group->store, conn, &end, err);
-        pg_end_release(&end);
+        ef__buf_release(&end.scratch);
         if (st == EF_OK)
             st = load_known(group, conn, &missing, err);
     }

@@ -118,7 +118,7 @@ ef_status pg_assumption_send(const pg_append_group *group, ef__pg_conn *conn, ef
     ef_status st = send_move(group, conn, err);
 
     if (st == EF_OK)
-        st = pg_sequencer_lock(group->store, conn, err);
+        st = pj_send_sequencer_lock(conn, group->store->base.options.busy_ms, err);
     if (st == EF_OK)
         st = pj_send_sequencer_guess(
             conn,

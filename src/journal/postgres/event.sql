@@ -284,7 +284,6 @@ SELECT u.name, u.tenant FROM unnest($1, $2) AS u(name, tenant)
 LOCK TABLE everfold.event_type IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: type_alias_check
--- only: postgres SQLite reads the types in memory, and aliases in type_aliases_to
 -- Whether the canonical type is an alias itself, and whether another type is an alias of this one.
 -- binds: 1 type.name text, 2 type.alias_of text
 -- from: type ef_type
@@ -328,7 +327,6 @@ SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.sch
   FROM everfold.log l WHERE l.position > $1 ORDER BY l.position LIMIT $2;
 
 -- name: verify_rest
--- only: postgres SQLite has verify_heads and verify_outbox
 -- Streams whose seq is lower than that of their last event; ids and outbox rows without an event.
 -- row: streams int, ids int, outbox int
 SELECT (SELECT count(*) FROM everfold.stream s

@@ -4,47 +4,29 @@
  */
 #include "store.h"
 
-#include "../../core/placement.h"
-
-#include <stdlib.h>
-
 static bool find_cached(pg_store *store, ef_str name, pg_lane *out)
 {
-    bool found = false;
+    const pg_lane *known;
 
     (void)pthread_mutex_lock(&store->lock);
-    for (size_t i = 0; !found && i < store->lane_count; i++) {
-        const pg_known_lane *known = &store->lanes[i];
-        found = ef_str_equal((ef_str){known->name, known->length}, name);
-        if (found)
-            *out = known->lane;
-    }
+    known = ef__pair_map_find(&store->lanes, (ef_str){0}, name);
+    if (known)
+        *out = *known;
     (void)pthread_mutex_unlock(&store->lock);
-    return found;
+    return known != NULL;
 }
 
 /* Without memory for it, the lane is looked up again next time. */
 static void cache_lane(pg_store *store, ef_str name, pg_lane lane)
 {
-    char *copy = malloc(name.len + 1);
-    pg_known_lane *lanes;
+    pg_lane *known;
+    bool is_new;
 
     (void)pthread_mutex_lock(&store->lock);
-    if (store->lane_count == store->lane_cap) {
-        size_t cap = store->lane_cap ? store->lane_cap * 2 : 8;
-        lanes = realloc(store->lanes, cap * sizeof *lanes);
-        if (lanes) {
-            store->lanes = lanes;
-            store->lane_cap = cap;
-        }
-    }
-    if (copy && store->lane_count < store->lane_cap) {
-        memcpy(copy, name.ptr, name.len);
-        store->lanes[store->lane_count++] = (pg_known_lane){lane, copy, name.len};
-        copy = NULL;
-    }
+    known = ef__pair_map_at(&store->lanes, (ef_str){0}, name, &is_new);
+    if (known)
+        *known = lane;
     (void)pthread_mutex_unlock(&store->lock);
-    free(copy);
 }
 
 static ef_status read_lane(ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err)
@@ -55,7 +37,7 @@ static ef_status read_lane(ef__pg_conn *conn, ef_str name, pg_lane *out, ef_erro
     return pj_one_lane_by_name(ef__pg_on_conn(conn), &names, out, NULL, err);
 }
 
-ef_status pg_lane_find(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err)
+ef_status pg_lane_get(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err)
 {
     ef_status st;
 
@@ -63,17 +45,10 @@ ef_status pg_lane_find(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane 
     if (find_cached(store, name, out))
         return EF_OK;
     st = read_lane(conn, name, out, err);
-    if (st == EF_OK && out->id)
-        cache_lane(store, name, *out);
-    return st;
-}
-
-ef_status pg_lane_get(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err)
-{
-    ef_status st = pg_lane_find(store, conn, name, out, err);
-
     if (st == EF_OK && out->id == 0)
-        st = ef__refuse_unknown_lane(name, err);
+        return ef__refuse_unknown_lane(name, err);
+    if (st == EF_OK)
+        cache_lane(store, name, *out);
     return st;
 }
 
@@ -124,8 +99,8 @@ static ef_status lane_set(ef_journal *journal, const ef_lane *lane, const ef_lan
 
 static ef_status lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
 {
-    return pj_list_lane_in_order(pg_on_pool(pg_store_of(journal)), &out->room->arena, &out->items,
-                                 &out->count, err);
+    return pj_list_lane_in_order(ef__pg_on_pool(pg_store_of(journal)->pool), &out->room->arena,
+                                 &out->items, &out->count, err);
 }
 
 /* --- lanes of publishers ---------------------------------------------------------------------- */
@@ -224,21 +199,21 @@ static ef_status requeue_rows(ef__pg_rows *rows, ef__pg_conn *conn, int32_t lane
 {
     struct pj_retry_row_put put = {0};
     struct pj_retry_row_set_first touched = {0};
+    ef_retry_row pending = {.status = EF_ROW_PENDING, .error = EF_STR("")};
     struct pj_published_drain_row row;
     ef_status st;
 
     while (pj_next_published_drain(rows, &row)) {
         pg_retry_row retry = {.lane = lane,
                               .position = row.position,
-                              .partition =
-                                  ef__partition_of(row.tenant, row.name, (int32_t)row.partitions),
-                              .is = {.stream = row.stream,
-                                     .seq = row.seq,
-                                     .due_us = now_us,
-                                     .error = EF_STR(""),
-                                     .updated_us = now_us}};
+                              .event = {.stream = row.stream,
+                                        .seq = row.seq,
+                                        .tenant = row.tenant,
+                                        .name = row.name,
+                                        .partitions = (int32_t)row.partitions}};
         if (row.has_retry_row)
             continue;
+        ef__retry_state_write(&retry.event.row, &pending, false, now_us);
         pg_retry_row_add(&put, &retry);
         ef__pg_array_int(&touched.lanes, lane);
         ef__pg_array_int(&touched.streams, row.stream);
@@ -285,8 +260,8 @@ static ef_status published_count(ef_journal *journal, ef_str lane, size_t most, 
 {
     struct pj_published_count_row row = {0};
     bool found;
-    ef_status st = pj_one_published_count(pg_on_pool(pg_store_of(journal)), lane, (int64_t)most,
-                                          &row, &found, err);
+    ef_status st = pj_one_published_count(ef__pg_on_pool(pg_store_of(journal)->pool), lane,
+                                          (int64_t)most, &row, &found, err);
 
     if (st == EF_OK && !found)
         st = ef__refuse_unknown_lane(lane, err);

@@ -19,17 +19,10 @@ ef__pg_array pg_array_of_partitions(const ef_partition_lease *held, size_t count
     return array;
 }
 
-static ef_lease_key lane_lease(const pg_lane *lane, ef_str name, int32_t partition)
-{
-    if (lane->kind == EF_LANE_KIND_PUBLISHER)
-        return (ef_lease_key){EF_LEASE_PUBLISHER, name, partition};
-    return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
-}
-
 ef_status pg_leases_send(pg_store *store, ef__pg_conn *conn, const pg_lane *lane, ef_str name,
                          const ef_partition_lease *held, size_t count, ef_error *err)
 {
-    ef_lease_key key = lane_lease(lane, name, 0);
+    ef_lease_key key = ef__lane_lease(lane->kind, name, 0);
     ef__pg_array partitions = pg_array_of_partitions(held, count);
 
     return pj_send_lease_lock_shared(conn, key.kind, key.name, &partitions, pg_clock(store), err);
@@ -58,7 +51,7 @@ ef_status pg_leases_receive(ef__pg_conn *conn, const pg_lane *lane, ef_str name,
     ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
 
     for (size_t i = 0; rows.status == EF_OK && i < count; i++) {
-        ef_lease_key key = lane_lease(lane, name, held[i].partition);
+        ef_lease_key key = ef__lane_lease(lane->kind, name, held[i].partition);
         rows.status = check_lease(rows, &key, held[i].token, err);
     }
     return ef__pg_rows_end(&rows);
@@ -236,8 +229,8 @@ static ef_status send_throughput(ef__pg_conn *conn, const ef_throughput *minutes
 static ef_status throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
                                ef_error *err)
 {
-    return pj_list_throughput_all(pg_on_pool(pg_store_of(journal)), from_us, &out->room->arena,
-                                  &out->items, &out->count, err);
+    return pj_list_throughput_all(ef__pg_on_pool(pg_store_of(journal)->pool), from_us,
+                                  &out->room->arena, &out->items, &out->count, err);
 }
 
 static ef_status many_work(void *context, ef__pg_conn *conn, ef_error *err)
@@ -288,21 +281,20 @@ static ef_status lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lea
 {
     pg_store *store = pg_store_of(journal);
 
-    return pj_list_lease_all(pg_on_pool(store), kind ? (int64_t)*kind : -1, pg_clock(store),
-                             &out->room->arena, &out->items, &out->count, err);
+    return pj_list_lease_all(ef__pg_on_pool(store->pool), kind ? (int64_t)*kind : -1,
+                             pg_clock(store), &out->room->arena, &out->items, &out->count, err);
 }
 
 static ef_status worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
 {
     pg_store *store = pg_store_of(journal);
     ef__pg_rows rows =
-        pj_each_worker_all(pg_on_pool(store), pg_clock(store), &out->room->arena, err);
+        pj_each_worker_all(ef__pg_on_pool(store->pool), pg_clock(store), &out->room->arena, err);
     ef_worker *items = ef__pg_rows_items(&rows, sizeof *items);
     pg_worker_row row;
 
     out->items = items;
     while (pj_next_worker_all(&rows, &row)) {
-        row.worker.state = row.idle ? EF_WORKER_IDLE : EF_WORKER_WORKING;
         ef__worker_judge(&row.worker, row.now_us);
         items[out->count++] = row.worker;
     }
@@ -402,7 +394,7 @@ static ef_status sync_work(void *context, ef__pg_conn *conn, ef_error *err)
         st = pg_sequence_begin(job->store, conn, &end, err);
     *out = (ef_partition_sync_result){.before = end.partitions};
     out->after = job->change->count ? job->change->count : out->before;
-    pg_end_release(&end);
+    ef__buf_release(&end.scratch);
     if (st == EF_OK)
         st = check_waiting(conn, out->after, err);
     if (st == EF_OK)
@@ -426,7 +418,7 @@ static ef_status partition_sync(ef_journal *journal, const ef_partition_change *
 
 static ef_status partition_count(ef_journal *journal, int32_t *out, ef_error *err)
 {
-    ef__pg_rows rows = pj_each_state_get(pg_on_pool(pg_store_of(journal)), NULL, err);
+    ef__pg_rows rows = pj_each_state_get(ef__pg_on_pool(pg_store_of(journal)->pool), NULL, err);
     struct pj_state_get_row state;
 
     if (pj_next_state_get(&rows, &state))

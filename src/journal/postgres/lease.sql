@@ -128,6 +128,7 @@ DELETE FROM everfold.worker WHERE heartbeat_until < everfold.clock_us($1) - $2;
 -- name: worker_all
 -- binds: 1 now clock
 -- rows pg_worker_row: worker.id text, worker.host text, worker.pid int, worker.started_us int,
---        worker.updated_us int, worker.heartbeat_until_us int, now_us int, idle int
+--        worker.updated_us int, worker.heartbeat_until_us int, now_us int,
+--        worker.state int (whether it is idle)
 SELECT id, host, pid, started, updated, heartbeat_until, everfold.clock_us($1), idle::int
   FROM everfold.worker ORDER BY id;

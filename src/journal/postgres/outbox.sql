@@ -14,7 +14,7 @@ SELECT name, id, kind FROM everfold.lane WHERE name = ANY ($1);
 SELECT name, kind, enabled, types, settings, retain, progress FROM everfold.lane ORDER BY name;
 
 -- name: lane_make
--- only: postgres SQLite inserts each lane by lane_insert
+-- only: postgres SQLite inserts each lane by lane_put
 -- Creates the lanes of projections that are new.
 -- binds: 1 names text[]
 INSERT INTO everfold.lane(name, kind, enabled, types)
@@ -22,7 +22,6 @@ SELECT DISTINCT u.name, 1, true, '' FROM unnest($1) AS u(name) ORDER BY 1
     ON CONFLICT DO NOTHING;
 
 -- name: lane_put
--- only: postgres SQLite has lane_insert and lane_update
 -- No row: the lane exists and is of another kind.
 -- binds: 1 lane.name text, 2 lane.kind int, 3 lane.enabled bool, 4 lane.types text, 5 lane.settings
 --        text, 6 lane.retain_us int
@@ -231,7 +230,8 @@ SELECT EXISTS (SELECT 1 FROM everfold.lane l JOIN everfold.outbox q ON q.lane = 
 
 -- name: lane_offset_get
 -- binds: 1 lane int, 2 partitions int[]
--- rows pg_offset_row: partition int, position int, in_flight int, in_flight_token int, suspect int
+-- rows pg_offset_row: partition int, offset.position int, offset.in_flight int,
+--        offset.in_flight_token int, offset.suspect int
 SELECT partition, position, in_flight, in_flight_token, suspect FROM everfold.lane_offset
  WHERE lane = $1 AND partition = ANY ($2) ORDER BY partition FOR UPDATE;
 
@@ -329,13 +329,12 @@ SELECT $1::integer, u.partition::integer FROM unnest($2) AS u(partition) ORDER B
     ON CONFLICT (lane, partition) DO UPDATE SET lane = excluded.lane WHERE false;
 
 -- name: retry_row_lookup
--- only: postgres SQLite reads and writes one row per statement
 -- Reads the rows needed to write retry rows: the event, its row in the acknowledged lane, and the existing
 -- retry row.
 -- binds: 1 positions int[], 2 lanes int[] (of the retry rows), 3 lane int (that is acknowledged)
--- rows: stream int?, seq int, tenant text, name text, queued_in int?, filed_in int?, status int,
---        skip bool, attempts int, due_us int, error text, updated_us int, filed int, partitions
---        int, trying bool
+-- rows ef__acked_event: stream int?, seq int, tenant text, name text, queued_in int?,
+--        filed_in int?, row.status int, row.skip bool, row.attempts int, row.due_us int,
+--        row.error text, row.updated_us int, row.filed int, partitions int, row.trying bool
 SELECT e.stream, e.seq, s.tenant, s.name, o.partition, x.partition, x.status, x.skip, x.attempts,
        x.due, x.error, x.updated, x.filed, t.partitions, x.trying
   FROM everfold.state t, unnest($1, $2) WITH ORDINALITY AS u(position, lane, n)

@@ -12,8 +12,7 @@
 /* A retry row, as it is and as it will be. One for each lane and position. */
 typedef struct entry {
     pg_retry_row row;
-    bool queued;  /* in the acknowledged lane */
-    bool was, is; /* existed before, will exist */
+    bool is; /* will exist */
     bool changed;
     bool withdrawn; /* a skip came after the event was applied */
 } entry;
@@ -21,10 +20,10 @@ typedef struct entry {
 typedef struct ack_job {
     pg_store *store;
     const ef__ack_request *is;
-    pg_held_map map;
+    ef__held_map map;
     ef__arena arena; /* of one attempt */
     pg_lane lane;
-    pg_offset_row *before, *now;
+    ef__lane_offset *before, *now;
     entry **entries; /* of each retry row of the request; the same lane and position share one */
     entry *all;
     size_t entry_count;
@@ -97,16 +96,9 @@ static ef_status create_entries(ack_job *job, ef__pg_conn *conn, ef_error *err)
 
 static ef_status read_entry(ack_job *job, entry *e, ef_error *err)
 {
-    struct pj_retry_row_lookup_row *is = &e->row.is;
-
-    if (!pj_next_retry_row_lookup(&job->found, is) || !is->has_stream)
+    if (!pj_next_retry_row_lookup(&job->found, &e->row.event) || !e->row.event.has_stream)
         return ef__refuse_unknown_position(e->row.position, err);
-    e->queued = is->has_queued_in;
-    e->was = e->is = is->has_filed_in;
-    /* A queued row or retry row keeps its partition; the number of partitions may have changed. */
-    e->row.partition = e->queued ? (int32_t)is->queued_in
-                       : e->was  ? (int32_t)is->filed_in
-                                 : ef__partition_of(is->tenant, is->name, (int32_t)is->partitions);
+    e->is = e->row.event.has_filed_in;
     return EF_OK;
 }
 
@@ -130,67 +122,25 @@ static ef_status load_entries(ack_job *job, ef__pg_conn *conn, ef_error *err)
 
 /* --- changes of retry rows --------------------------------------------------------- */
 
-static void write_entry(const ack_job *job, entry *e, const ef_retry_row *x)
-{
-    struct pj_retry_row_lookup_row *is = &e->row.is;
-
-    is->status = x->status;
-    is->skip = is->skip && !x->skip; /* the skip was applied; the row stays for other versions */
-    /* An operator skipped it during its last attempt: it becomes pending instead of dead. */
-    if (is->skip && x->status == EF_ROW_DEAD)
-        is->status = EF_ROW_PENDING;
-    is->attempts = x->attempts;
-    is->due_us = is->status == EF_ROW_DEAD ? 0 : x->due_us ? x->due_us : job->now_us;
-    is->error = x->error;
-    is->updated_us = job->now_us;
-    is->trying = x->trying;
-    if (!e->is) {
-        is->filed = 0;
-        is->skip = false;
-    }
-    e->is = e->changed = true;
-}
-
-/* Deletes the row, unless it was filed again since it was claimed: then it is due again. Without a
- * lease, a row that was filed again is not changed. */
-static void finish_entry(const ack_job *job, entry *e, const ef_retry_row *x)
-{
-    ef_retry_row again = {.position = x->position, .status = EF_ROW_PENDING};
-
-    if (!e->is || (job->is->held_count == 0 && e->row.is.filed != x->filed))
-        return;
-    if (e->row.is.filed == x->filed) {
-        e->withdrawn = e->row.is.skip && !x->skip && job->lane.kind != EF_LANE_KIND_PUBLISHER;
-        e->is = false;
-        e->changed = true;
-    } else {
-        write_entry(job, e, &again);
-    }
-}
-
 static ef_status ack_retry_row(const ack_job *job, entry *e, const ef_retry_row *x, ef_error *err)
 {
-    int h = pg_held_find(&job->map, e->row.partition);
+    ef__acked_event *event = &e->row.event;
+    int32_t partition = ef__acked_partition(event);
+    bool is_leased = job->is->held_count > 0;
+    int h = ef__held_find(&job->map, partition);
+    ef__retry_change change;
 
-    if (h < 0 && job->is->held_count)
-        return ef__refuse_partition(x->position, e->row.partition, err);
-    if (x->status == EF_ROW_DONE) {
-        finish_entry(job, e, x);
+    if (h < 0 && is_leased)
+        return ef__refuse_partition(x->position, partition, err);
+    change = ef__retry_state_ack(
+        &event->row, x, e->is, is_leased,
+        event->has_queued_in && h >= 0 && x->position <= job->is->held[h].upto, job->now_us);
+    if (change == EF__RETRY_KEEP)
         return EF_OK;
-    }
-    if (job->is->held_count == 0) { /* filing: an existing row is only counted */
-        if (e->is) {
-            e->row.is.filed++;
-            e->changed = true;
-        } else {
-            write_entry(job, e, x);
-        }
-        return EF_OK;
-    }
-    /* A deleted row is not created again, unless this ack moves the offset past the queued event;
-     * and in that case an existing row keeps its attempts. */
-    if (e->is != (e->queued && x->position <= job->is->held[h].upto))
-        write_entry(job, e, x);
+    e->is = change != EF__RETRY_REMOVE;
+    e->changed = true;
+    if (!e->is && event->row.skip && !x->skip && job->lane.kind != EF_LANE_KIND_PUBLISHER)
+        e->withdrawn = true;
     return EF_OK;
 }
 
@@ -200,17 +150,17 @@ void pg_retry_row_add(struct pj_retry_row_put *put, const pg_retry_row *row)
 {
     ef__pg_array_int(&put->lanes, row->lane);
     ef__pg_array_int(&put->positions, row->position);
-    ef__pg_array_int(&put->partitions, row->partition);
-    ef__pg_array_int(&put->streams, row->is.stream);
-    ef__pg_array_int(&put->seqs, row->is.seq);
-    ef__pg_array_int(&put->statuses, row->is.status);
-    ef__pg_array_int(&put->skips, row->is.skip);
-    ef__pg_array_int(&put->attempts, row->is.attempts);
-    ef__pg_array_int(&put->dues, row->is.due_us);
-    ef__pg_array_str(&put->errors, row->is.error);
-    ef__pg_array_int(&put->updated, row->is.updated_us);
-    ef__pg_array_int(&put->filed, row->is.filed);
-    ef__pg_array_int(&put->trying, row->is.trying);
+    ef__pg_array_int(&put->partitions, ef__acked_partition(&row->event));
+    ef__pg_array_int(&put->streams, row->event.stream);
+    ef__pg_array_int(&put->seqs, row->event.seq);
+    ef__pg_array_int(&put->statuses, row->event.row.status);
+    ef__pg_array_int(&put->skips, row->event.row.skip);
+    ef__pg_array_int(&put->attempts, row->event.row.attempts);
+    ef__pg_array_int(&put->dues, row->event.row.due_us);
+    ef__pg_array_str(&put->errors, row->event.row.error);
+    ef__pg_array_int(&put->updated, row->event.row.updated_us);
+    ef__pg_array_int(&put->filed, row->event.row.filed);
+    ef__pg_array_int(&put->trying, row->event.row.trying);
 }
 
 /* Rows that a publisher has published are recorded for the retention time of the lane. */
@@ -222,7 +172,7 @@ static ef_status send_published(const ack_job *job, ef__pg_conn *conn, ef_error 
         return EF_OK;
     for (size_t i = 0; i < job->is->retry_row_count; i++) {
         const entry *e = &job->all[i];
-        if (e->changed && e->was && !e->is && !e->row.is.skip)
+        if (e->changed && e->row.event.has_filed_in && !e->is && !e->row.event.row.skip)
             ef__pg_array_int(&put.positions, e->row.position);
     }
     return put.positions.count ? pj_send_published_put(conn, &put, err) : EF_OK;
@@ -247,8 +197,8 @@ static ef_status send_withdrawn(const ack_job *job, ef__pg_conn *conn, ef_error 
         if (!e->withdrawn)
             continue;
         ef__pg_array_int(&withdraw.lanes, e->row.lane);
-        ef__pg_array_int(&withdraw.streams, e->row.is.stream);
-        ef__pg_array_int(&withdraw.seqs, e->row.is.seq);
+        ef__pg_array_int(&withdraw.streams, e->row.event.stream);
+        ef__pg_array_int(&withdraw.seqs, e->row.event.seq);
     }
     return pj_send_skip_withdraw(conn, &withdraw, err);
 }
@@ -285,7 +235,7 @@ static ef_status send_set_first(const ack_job *job, ef__pg_conn *conn, ef_error 
         if (!job->all[i].changed)
             continue;
         ef__pg_array_int(&touched.lanes, job->all[i].row.lane);
-        ef__pg_array_int(&touched.streams, job->all[i].row.is.stream);
+        ef__pg_array_int(&touched.streams, job->all[i].row.event.stream);
     }
     return touched.lanes.count ? pj_send_retry_row_set_first(conn, &touched, err) : EF_OK;
 }
@@ -312,7 +262,7 @@ static ef__pg_array array_of_offsets(const ack_job *job)
     for (size_t i = 0; i < job->is->held_count; i++)
         last = job->is->held[i].partition > last ? job->is->held[i].partition : last;
     for (int32_t p = 0; p <= last; p++) {
-        int h = pg_held_find(&job->map, p);
+        int h = ef__held_find(&job->map, p);
         ef__pg_array_int(&offsets, h < 0 ? 0 : job->now[h].position);
     }
     return offsets;
@@ -349,33 +299,15 @@ static ef_status send_offsets(ack_job *job, ef__pg_conn *conn, ef_error *err)
 
     for (size_t i = 0; i < job->is->held_count; i++) {
         int64_t upto = job->is->held[i].upto;
-        pg_offset_row *offset = &job->now[i];
-        *offset = job->before[i];
-        if (upto <= offset->position)
+        job->now[i] = job->before[i];
+        if (!ef__lane_offset_ack(&job->now[i], upto))
             continue;
-        lowest = offset->position < lowest ? offset->position : lowest;
+        lowest = job->before[i].position < lowest ? job->before[i].position : lowest;
         highest = upto > highest ? upto : highest;
-        offset->position = upto;
-        offset->in_flight = offset->in_flight > upto ? offset->in_flight : 0;
-        offset->suspect = offset->suspect > upto ? offset->suspect : 0;
     }
     st = pg_offsets_put(job->store, conn, job->lane.id, job->is->held, job->is->held_count,
                         job->before, job->now, err);
     return st == EF_OK && highest ? send_delete_acked(job, conn, lowest, highest, err) : st;
-}
-
-/* Only rows that were claimed under the same token can be acknowledged. */
-static ef_status check_upto(const ack_job *job, size_t i, ef_error *err)
-{
-    const ef_partition_lease *held = &job->is->held[i];
-    const pg_offset_row *offset = &job->before[i];
-    int64_t most = offset->position;
-
-    if (offset->in_flight_token == held->token && offset->in_flight > most)
-        most = offset->in_flight;
-    if (held->upto == 0 || (held->upto >= offset->position && held->upto <= most))
-        return EF_OK;
-    return ef__refuse_upto(job->is->lane, held, offset->position, most, err);
 }
 
 static ef_status begin_ack(ack_job *job, ef__pg_conn *conn, ef_error *err)
@@ -432,7 +364,7 @@ static ef_status ack_work(void *context, ef__pg_conn *conn, ef_error *err)
     job->now = ef__arena_zalloc(&job->arena, job->is->held_count + 1, sizeof *job->now);
     st = job->before && job->now ? begin_ack(job, conn, err) : ef__no_memory(err);
     for (size_t i = 0; st == EF_OK && i < job->is->held_count; i++)
-        st = check_upto(job, i, err);
+        st = ef__upto_check(job->is->lane, &job->is->held[i], &job->before[i], err);
     if (st == EF_OK && job->is->retry_row_count) {
         st = lock_retry_rows(job, conn, err);
         if (st == EF_OK)
@@ -454,7 +386,7 @@ ef_status pg_ack(ef_journal *journal, void *connection, const ef__ack_request *r
     ack_job job = {.store = store, .is = request, .arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES)};
     ef_status st;
 
-    pg_held_map_init(&job.map, request->held, request->held_count);
+    ef__held_map_init(&job.map, request->held, request->held_count);
     /* Idempotent: an offset that is already set and a retry row that is already written stay. */
     st = connection ? pg_write_with(store, connection, ack_work, &job, err)
                     : pg_write_idempotent(store, ack_work, &job, err);

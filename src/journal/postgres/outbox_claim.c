@@ -13,18 +13,6 @@
 
 /* --- offsets ---------------------------------------------------------------------------------- */
 
-void pg_held_map_init(pg_held_map *map, const ef_partition_lease *held, size_t count)
-{
-    memset(map, 0, sizeof *map);
-    for (size_t i = 0; i < count; i++)
-        map->of[held[i].partition] = (uint16_t)(i + 1);
-}
-
-int pg_held_find(const pg_held_map *map, int32_t partition)
-{
-    return partition >= 0 && partition < EF_LIMIT_PARTITIONS ? map->of[partition] - 1 : -1;
-}
-
 ef_status pg_offsets_send(ef__pg_conn *conn, int32_t lane, const ef_partition_lease *held,
                           size_t count, ef_error *err)
 {
@@ -33,31 +21,25 @@ ef_status pg_offsets_send(ef__pg_conn *conn, int32_t lane, const ef_partition_le
     return pj_send_lane_offset_get(conn, lane, &partitions, err);
 }
 
-ef_status pg_offsets_receive(ef__pg_conn *conn, const pg_held_map *map, pg_offset_row *out,
+ef_status pg_offsets_receive(ef__pg_conn *conn, const ef__held_map *map, ef__lane_offset *out,
                              ef_error *err)
 {
     ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
     pg_offset_row row;
 
     while (pj_next_lane_offset_get(&rows, &row))
-        out[pg_held_find(map, row.partition)] = row;
+        out[ef__held_find(map, row.partition)] = row.offset;
     return ef__pg_rows_end(&rows);
 }
 
-static bool same_offset(const pg_offset_row *a, const pg_offset_row *b)
-{
-    return a->position == b->position && a->in_flight == b->in_flight &&
-           a->in_flight_token == b->in_flight_token && a->suspect == b->suspect;
-}
-
 ef_status pg_offsets_put(pg_store *store, ef__pg_conn *conn, int32_t lane,
-                         const ef_partition_lease *held, size_t count, const pg_offset_row *before,
-                         const pg_offset_row *now, ef_error *err)
+                         const ef_partition_lease *held, size_t count,
+                         const ef__lane_offset *before, const ef__lane_offset *now, ef_error *err)
 {
     struct pj_lane_offset_put put = {.lane = lane, .now = pg_clock(store)};
 
     for (size_t i = 0; i < count; i++) {
-        if (same_offset(&before[i], &now[i]))
+        if (ef__lane_offset_same(&before[i], &now[i]))
             continue;
         ef__pg_array_int(&put.partitions, held[i].partition);
         ef__pg_array_int(&put.positions, now[i].position);
@@ -72,16 +54,11 @@ ef_status pg_offsets_put(pg_store *store, ef__pg_conn *conn, int32_t lane,
 
 typedef struct claim_job {
     pg_store *store;
-    ef_str lane_name;
-    bool due;
-    const ef_partition_lease *held;
-    size_t held_count;
-    int64_t after;
-    size_t limit;
-    pg_held_map map;
+    const ef__claim_request *is;
+    ef__held_map map;
     ef_claimed_batch *out;
     pg_lane lane;
-    pg_offset_row *before, *now; /* by held lease: as read, and as they will be */
+    ef__lane_offset *before, *now; /* by held lease: as read, and as they will be */
 } claim_job;
 
 /* Columns after those of the event. */
@@ -103,8 +80,8 @@ static ef_status fill_row(const claim_job *job, const PGresult *result, int row,
 
     item->event = &job->out->events.events[row];
     item->partition = (int32_t)ef__pg_int(result, row, AT_PARTITION);
-    if (!job->due) {
-        item->lane = row ? job->out->items[0].lane : ef__arena_copy(arena, job->lane_name);
+    if (!job->is->due) {
+        item->lane = row ? job->out->items[0].lane : ef__arena_copy(arena, job->is->lane);
         return item->lane.ptr ? EF_OK : ef__no_memory(err);
     }
     item->lane = ef__arena_copy(arena, ef__pg_str(result, row, AT_LANE));
@@ -139,22 +116,15 @@ static ef_status fill_batch(claim_job *job, const ef__pg_rows *rows, size_t limi
     return EF_OK;
 }
 
-/* Rows that were in flight under another token may have crashed their worker. */
-static int64_t suspect_upto(const pg_offset_row *offset, int64_t token)
-{
-    return offset->in_flight_token != token && offset->in_flight ? offset->in_flight
-                                                                 : offset->suspect;
-}
-
 /* Claims suspect rows of one partition: EF_SUSPECT_PIECE of many, or a single one of few, so that
  * the event that causes the crash is found. */
 static ef_status claim_suspects(claim_job *job, ef__pg_conn *conn, ef_error *err)
 {
-    size_t piece = job->limit < EF_SUSPECT_PIECE ? job->limit : EF_SUSPECT_PIECE;
+    size_t piece = job->is->limit < EF_SUSPECT_PIECE ? job->is->limit : EF_SUSPECT_PIECE;
     ef_status st = EF_OK;
 
-    for (size_t h = 0; st == EF_OK && job->out->count == 0 && h < job->held_count; h++) {
-        int64_t upto = suspect_upto(&job->before[h], job->held[h].token);
+    for (size_t h = 0; st == EF_OK && job->out->count == 0 && h < job->is->held_count; h++) {
+        int64_t upto = ef__lane_offset_suspect(&job->before[h], job->is->held[h].token);
         ef__pg_rows rows;
 
         if (upto <= job->before[h].position)
@@ -162,7 +132,7 @@ static ef_status claim_suspects(claim_job *job, ef__pg_conn *conn, ef_error *err
         rows = pj_each_outbox_claim_suspect(
             ef__pg_on_conn(conn),
             &(struct pj_outbox_claim_suspect){.lane = job->lane.id,
-                                              .partition = job->held[h].partition,
+                                              .partition = job->is->held[h].partition,
                                               .after = job->before[h].position,
                                               .upto = upto,
                                               .limit = EF_SUSPECT_PIECE + 1,
@@ -176,27 +146,6 @@ static ef_status claim_suspects(claim_job *job, ef__pg_conn *conn, ef_error *err
     return st;
 }
 
-/* Sets in_flight to the end of this batch; batches that are in flight before it stay included. */
-static void plan_offsets(claim_job *job)
-{
-    for (size_t h = 0; h < job->held_count; h++) {
-        job->now[h] = job->before[h];
-        if (job->now[h].in_flight_token == job->held[h].token && job->after == 0)
-            job->now[h].in_flight = 0;
-    }
-    for (size_t i = 0; i < job->out->count; i++) {
-        int h = pg_held_find(&job->map, job->out->items[i].partition);
-        pg_offset_row *offset = &job->now[h];
-        if (offset->in_flight_token != job->held[h].token) {
-            offset->suspect = offset->in_flight ? offset->in_flight : offset->suspect;
-            offset->in_flight_token = job->held[h].token;
-            offset->in_flight = 0;
-        }
-        if (job->out->items[i].event->position > offset->in_flight)
-            offset->in_flight = job->out->items[i].event->position;
-    }
-}
-
 /*
  * A batch has a byte limit, and adding up bytes costs the server half as much again. So it is not
  * done while events are small: an event of more than a few shares of the limit comes without data.
@@ -205,17 +154,17 @@ static void plan_offsets(claim_job *job)
  */
 static int64_t small_bytes(const claim_job *job)
 {
-    return PG_CLAIM_BYTES_ENOUGH / (int64_t)job->limit * 4;
+    return PG_CLAIM_BYTES_ENOUGH / (int64_t)job->is->limit * 4;
 }
 
 static ef_status send_claim(const claim_job *job, ef__pg_conn *conn, bool bounded, ef_error *err)
 {
     struct pj_outbox_claim claim = {
         .lane = job->lane.id,
-        .partitions = pg_array_of_partitions(job->held, job->held_count),
-        .limit = (int64_t)job->limit + 1,
+        .partitions = pg_array_of_partitions(job->is->held, job->is->held_count),
+        .limit = (int64_t)job->is->limit + 1,
         .bytes = bounded ? PG_CLAIM_BYTES_ENOUGH : small_bytes(job),
-        .after = job->after,
+        .after = job->is->after,
     };
 
     return bounded ? pj_send_outbox_claim_bounded(conn, &claim, err)
@@ -252,8 +201,9 @@ static ef__pg_rows receive_rows(const claim_job *job, ef__pg_conn *conn, bool bo
 
 static bool any_suspect(const claim_job *job)
 {
-    for (size_t h = 0; h < job->held_count; h++)
-        if (suspect_upto(&job->before[h], job->held[h].token) > job->before[h].position)
+    for (size_t h = 0; h < job->is->held_count; h++)
+        if (ef__lane_offset_suspect(&job->before[h], job->is->held[h].token) >
+            job->before[h].position)
             return true;
     return false;
 }
@@ -280,12 +230,13 @@ static ef_status claim_queued(claim_job *job, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_rows rows = {0};
     bool bounded = atomic_load(&job->store->large_events);
-    ef_status st = pg_offsets_send(conn, job->lane.id, job->held, job->held_count, err);
+    ef_status st = pg_offsets_send(conn, job->lane.id, job->is->held, job->is->held_count, err);
 
     if (st == EF_OK)
         st = send_claim(job, conn, bounded, err);
     if (st == EF_OK)
-        st = pg_leases_receive(conn, &job->lane, job->lane_name, job->held, job->held_count, err);
+        st = pg_leases_receive(conn, &job->lane, job->is->lane, job->is->held, job->is->held_count,
+                               err);
     if (st == EF_OK)
         st = pg_offsets_receive(conn, &job->map, job->before, err);
     if (st == EF_OK) {
@@ -295,24 +246,26 @@ static ef_status claim_queued(claim_job *job, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK && job->lane.kind != EF_LANE_KIND_PUBLISHER && any_suspect(job))
         st = claim_suspects(job, conn, err);
     if (st == EF_OK && job->out->count == 0)
-        st = fill_batch(job, &rows, job->limit, false, err);
+        st = fill_batch(job, &rows, job->is->limit, false, err);
     (void)ef__pg_rows_end(&rows);
     if (st == EF_OK && job->out->count && job->lane.kind == EF_LANE_KIND_PUBLISHER)
         st = find_blocked(job, conn, err);
     if (st != EF_OK)
         return st;
-    plan_offsets(job);
-    return pg_offsets_put(job->store, conn, job->lane.id, job->held, job->held_count, job->before,
-                          job->now, err);
+    memcpy(job->now, job->before, job->is->held_count * sizeof *job->now);
+    ef__lane_offsets_claim(job->now, job->is->held, job->is->held_count, &job->map, job->out,
+                           job->is->after != 0);
+    return pg_offsets_put(job->store, conn, job->lane.id, job->is->held, job->is->held_count,
+                          job->before, job->now, err);
 }
 
 static ef_status send_due(const claim_job *job, ef__pg_conn *conn, int64_t now_us, ef_error *err)
 {
     struct pj_retry_row_due due = {
         .lane = job->lane.id,
-        .partitions = pg_array_of_partitions(job->held, job->held_count),
+        .partitions = pg_array_of_partitions(job->is->held, job->is->held_count),
         .now = now_us,
-        .limit = (int64_t)job->limit + 1,
+        .limit = (int64_t)job->is->limit + 1,
         .bytes = PG_CLAIM_BYTES_ENOUGH,
     };
     struct pj_retry_row_next_due next = {.lane = due.lane, .now = now_us};
@@ -320,7 +273,7 @@ static ef_status send_due(const claim_job *job, ef__pg_conn *conn, int64_t now_u
 
     if (st != EF_OK)
         return st;
-    next.partitions = pg_array_of_partitions(job->held, job->held_count);
+    next.partitions = pg_array_of_partitions(job->is->held, job->is->held_count);
     return pj_send_retry_row_next_due(conn, &next, err);
 }
 
@@ -330,7 +283,7 @@ static ef_status claim_due(claim_job *job, ef__pg_conn *conn, ef_error *err)
     int64_t now_us = 0, next_due_us = 0;
     ef__pg_rows rows;
     ef_status st =
-        pg_leases_receive(conn, &job->lane, job->lane_name, job->held, job->held_count, err);
+        pg_leases_receive(conn, &job->lane, job->is->lane, job->is->held, job->is->held_count, err);
 
     if (st == EF_OK)
         st = pg_clock_now(job->store, ef__pg_on_conn(conn), &now_us, err);
@@ -342,7 +295,7 @@ static ef_status claim_due(claim_job *job, ef__pg_conn *conn, ef_error *err)
     if (rows.status == EF_OK)
         rows.status = pj_receive_retry_row_next_due(conn, &next_due_us, NULL, err);
     if (rows.status == EF_OK)
-        rows.status = fill_batch(job, &rows, job->limit, false, err);
+        rows.status = fill_batch(job, &rows, job->is->limit, false, err);
     if (rows.status == EF_OK)
         job->out->next_due_us = next_due_us;
     return ef__pg_rows_end(&rows);
@@ -357,38 +310,31 @@ static ef_status claim_work(void *context, ef__pg_conn *conn, ef_error *err)
     job->lane = (pg_lane){.kind = EF_LANE_KIND_APPLY};
     if (st == EF_OK) {
         ef__arena *arena = &job->out->events.room->arena;
-        job->before = ef__arena_zalloc(arena, job->held_count + 1, sizeof *job->before);
-        job->now = ef__arena_zalloc(arena, job->held_count + 1, sizeof *job->now);
+        job->before = ef__arena_zalloc(arena, job->is->held_count + 1, sizeof *job->before);
+        job->now = ef__arena_zalloc(arena, job->is->held_count + 1, sizeof *job->now);
         if (!job->before || !job->now)
             st = ef__no_memory(err);
     }
     /* "" means the lanes of all projections, which need the leases of "*". */
-    if (st == EF_OK && job->lane_name.len)
-        st = pg_lane_get(job->store, conn, job->lane_name, &job->lane, err);
-    if (st == EF_OK && job->after)
-        st = ef__lane_publishes(job->lane_name, job->lane.kind, err);
+    if (st == EF_OK && job->is->lane.len)
+        st = pg_lane_get(job->store, conn, job->is->lane, &job->lane, err);
+    if (st == EF_OK && job->is->after)
+        st = ef__lane_publishes(job->is->lane, job->lane.kind, err);
     if (st == EF_OK)
-        st = pg_leases_send(job->store, conn, &job->lane, job->lane_name, job->held,
-                            job->held_count, err);
+        st = pg_leases_send(job->store, conn, &job->lane, job->is->lane, job->is->held,
+                            job->is->held_count, err);
     if (st != EF_OK)
         return st;
-    return job->due ? claim_due(job, conn, err) : claim_queued(job, conn, err);
+    return job->is->due ? claim_due(job, conn, err) : claim_queued(job, conn, err);
 }
 
 ef_status pg_claim(ef_journal *journal, const ef__claim_request *request, ef_claimed_batch *out,
                    ef_error *err)
 {
-    claim_job job = {.store = pg_store_of(journal),
-                     .lane_name = request->lane,
-                     .due = request->due,
-                     .held = request->held,
-                     .held_count = request->held_count,
-                     .after = request->after,
-                     .limit = request->limit,
-                     .out = out};
+    claim_job job = {.store = pg_store_of(journal), .is = request, .out = out};
     ef_status st = request->due ? EF_OK : pg_sequence_arrivals(job.store, err);
 
-    pg_held_map_init(&job.map, request->held, request->held_count);
+    ef__held_map_init(&job.map, request->held, request->held_count);
     if (st == EF_OK)
         st = pg_write_idempotent(job.store, claim_work, &job,
                                  err); /* a repeated claim returns the same rows */

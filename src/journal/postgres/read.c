@@ -257,8 +257,9 @@ static ef_status check_one(verify_job *job, const PGresult *result, int row, ef_
 
 static ef_status verify_slice(verify_job *job, int64_t head, int64_t count, ef_error *err)
 {
-    ef__pg_rows rows = pj_each_event_verify(
-        pg_on_pool(job->store), &(struct pj_event_verify){.after = job->at, .limit = count}, err);
+    ef__pg_rows rows =
+        pj_each_event_verify(ef__pg_on_pool(job->store->pool),
+                             &(struct pj_event_verify){.after = job->at, .limit = count}, err);
 
     if (rows.status == EF_OK && rows.count == 0)
         rows.status = fail_damaged(job->at + 1, "it is missing", err);
@@ -270,7 +271,7 @@ static ef_status verify_slice(verify_job *job, int64_t head, int64_t count, ef_e
 static ef_status verify_rest(pg_store *store, ef_error *err)
 {
     struct pj_verify_rest_row wrong = {0};
-    ef_status st = pj_one_verify_rest(pg_on_pool(store), &wrong, NULL, err);
+    ef_status st = pj_one_verify_rest(ef__pg_on_pool(store->pool), &wrong, NULL, err);
 
     if (st == EF_OK && wrong.streams)
         st = ef_fail(err, EF_DAMAGED, "%" PRId64 " stream heads are behind their last event",

@@ -75,7 +75,7 @@ typedef struct run_job {
 static ef_status run_ls(ef_journal *journal, const ef_run_query *query, ef_run_list *out,
                         ef_error *err)
 {
-    ef__pg_on on = pg_on_pool(pg_store_of(journal));
+    ef__pg_on on = ef__pg_on_pool(pg_store_of(journal)->pool);
     ef__arena *arena = &out->room->arena;
     int64_t limit = (int64_t)query->limit;
 
@@ -222,7 +222,7 @@ static ef_status skip_ls(ef_journal *journal, ef_str projection, int32_t version
                          size_t limit, ef__skip_list *out, ef_error *err)
 {
     return pj_list_skip_after(
-        pg_on_pool(pg_store_of(journal)),
+        ef__pg_on_pool(pg_store_of(journal)->pool),
         &(struct pj_skip_after){
             .projection = projection, .version = version, .after = after, .limit = (int64_t)limit},
         &out->room->arena, &out->items, &out->count, err);
@@ -241,9 +241,9 @@ static ef_status audit_add(ef_journal *journal, const ef_audit_entry *given, ef_
 static ef_status audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
                           ef_error *err)
 {
-    return pj_list_audit_newest(pg_on_pool(pg_store_of(journal)), query, query->tenant == NULL,
-                                query->tenant ? *query->tenant : EF_STR(""), &out->room->arena,
-                                &out->items, &out->count, err);
+    return pj_list_audit_newest(ef__pg_on_pool(pg_store_of(journal)->pool), query,
+                                query->tenant == NULL, query->tenant ? *query->tenant : EF_STR(""),
+                                &out->room->arena, &out->items, &out->count, err);
 }
 
 const ef__record_ops pg_record_ops = {

@@ -208,16 +208,6 @@ static ef_status drain_arrivals(ef__pg_conn *conn, pg_end *end, int batches, boo
     return st;
 }
 
-ef_status pg_sequencer_lock(pg_store *store, ef__pg_conn *conn, ef_error *err)
-{
-    return pj_send_sequencer_lock(conn, store->base.options.busy_ms, err);
-}
-
-ef_status pg_sequence_send_begin(pg_store *store, ef__pg_conn *conn, ef_error *err)
-{
-    return pj_send_sequencer_begin(conn, pg_clock(store), err);
-}
-
 /* Reads the end of the log, and releases `rows`. */
 static ef_status read_end(ef__pg_rows rows, pg_end *end, ef_error *err)
 {
@@ -265,7 +255,7 @@ ef_status pg_sequence_receive(pg_store *store, ef__pg_conn *conn, pg_end *end, e
 /* Acquires the sequencer lock and reads the end of the log, in one round trip. */
 static ef__pg_rows lock_and_read_end(pg_store *store, ef__pg_conn *conn, ef_error *err)
 {
-    ef_status st = pg_sequencer_lock(store, conn, err);
+    ef_status st = pj_send_sequencer_lock(conn, store->base.options.busy_ms, err);
 
     if (st != EF_OK)
         return (ef__pg_rows){.status = st};
@@ -275,11 +265,6 @@ static ef__pg_rows lock_and_read_end(pg_store *store, ef__pg_conn *conn, ef_erro
 ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err)
 {
     return begin_after_arrivals(store, conn, lock_and_read_end(store, conn, err), end, err);
-}
-
-void pg_end_release(pg_end *end)
-{
-    ef__buf_release(&end->scratch);
 }
 
 /* Arrivals that wait when it begins, and no more: others may come as fast as these get positions.
@@ -302,11 +287,12 @@ static ef_status sequence_work(void *context, ef__pg_conn *conn, ef_error *err)
     if (st == EF_OK && end.arrivals)
         st = drain_arrivals(conn, &end, BATCHES_ALONE, &s->left, err);
     s->upto = s->upto ? s->upto : end.arrivals;
-    pg_end_release(&end);
+    ef__buf_release(&end.scratch);
     return st;
 }
 
-ef_status pg_sequence(pg_store *store, ef_error *err)
+/* Gives positions to all arrivals, in transactions of its own. */
+static ef_status sequence_all(pg_store *store, ef_error *err)
 {
     sequence_job s = {.store = store};
     ef_status st;
@@ -327,7 +313,7 @@ ef_status pg_transaction_in_sequence(pg_store *store, ef__pg_lock_wait *lock_wai
     for (int tries = 0; st == EF_BUSY && tries < BACKLOG_RETRIES; tries++) {
         if (!atomic_exchange(&store->backlog, false))
             break;
-        st = pg_sequence(store, err);
+        st = sequence_all(store, err);
         if (st == EF_OK)
             st =
                 ef__pg_transaction_within(store->pool, EF__PG_WRITE, lock_wait, work, context, err);
@@ -366,7 +352,7 @@ ef_status pg_read(pg_store *store, int which, const ef__pg_params *params, PGres
     ef_status st = ef__pg_with_conn(store->pool, read_work, &job, err);
 
     if (st == EF_OK && job.has_arrivals) {
-        st = pg_sequence(store, err);
+        st = sequence_all(store, err);
         if (st == EF_OK)
             st = ef__pg_with_conn(store->pool, read_work, &job, err);
         else if (st ==
@@ -384,9 +370,9 @@ ef_status pg_read(pg_store *store, int which, const ef__pg_params *params, PGres
 ef_status pg_sequence_arrivals(pg_store *store, ef_error *err)
 {
     bool has_arrivals = false;
-    ef_status st = pj_one_arrival_any(pg_on_pool(store), &has_arrivals, NULL, err);
+    ef_status st = pj_one_arrival_any(ef__pg_on_pool(store->pool), &has_arrivals, NULL, err);
 
     if (has_arrivals)
-        st = pg_sequence(store, err);
+        st = sequence_all(store, err);
     return st == EF_MISUSE && store->base.options.read_only ? EF_OK : st;
 }

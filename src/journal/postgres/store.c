@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define POLL_MS 500 /* a notification can be lost, so a waiting thread polls too */
+#define LANES_BYTES (1 << 20) /* of cached lanes; others are looked up */
+#define POLL_MS 500           /* a notification can be lost, so a waiting thread polls too */
 
 static const ef__pg_statements STATEMENTS = {.sql = pj_sql, .names = pj_names, .count = PJ_COUNT};
 
@@ -53,11 +54,6 @@ static ef_status run_idempotent(void *store, int which, const ef__pg_params *par
 ef__pg_on pg_on_log(pg_store *store)
 {
     return (ef__pg_on){.run = read_log, .context = store};
-}
-
-ef__pg_on pg_on_pool(const pg_store *store)
-{
-    return ef__pg_on_pool(store->pool);
 }
 
 ef__pg_on pg_on_write(pg_store *store)
@@ -205,7 +201,7 @@ static ef_status record_database(pg_store *store, ef_error *err)
 
     if (st != EF_OK || database[0] == '\0')
         return st;
-    rows = pj_each_state_database(pg_on_pool(store), NULL, err);
+    rows = pj_each_state_database(ef__pg_on_pool(store->pool), NULL, err);
     known =
         pj_next_state_database(&rows, &recorded) && ef_str_equal(recorded, ef_str_from(database));
     st = ef__pg_rows_end(&rows);
@@ -219,7 +215,7 @@ static ef_status record_database(pg_store *store, ef_error *err)
 static ef_status pg_copied_get(ef_journal *journal, int64_t *out_us, ef_error *err)
 {
     *out_us = 0;
-    return pj_one_state_copied(pg_on_pool(pg_store_of(journal)), out_us, NULL, err);
+    return pj_one_state_copied(ef__pg_on_pool(pg_store_of(journal)->pool), out_us, NULL, err);
 }
 
 static ef_status pg_adopt(ef_journal *journal, ef_error *err)
@@ -238,7 +234,7 @@ static ef_status record_types_max(pg_store *store, int64_t types_max, ef_error *
 
 static ef_status read_state(pg_store *store, int64_t *out_types_max, ef_error *err)
 {
-    ef__pg_rows rows = pj_each_state_get(pg_on_pool(store), NULL, err);
+    ef__pg_rows rows = pj_each_state_get(ef__pg_on_pool(store->pool), NULL, err);
     struct pj_state_get_row state = {0};
 
     if (pj_next_state_get(&rows, &state))
@@ -285,9 +281,7 @@ static void store_close(ef_journal *journal)
 
     ef__pg_pool_put(store->pool, store->listener);
     ef__pg_pool_close(store->pool);
-    for (size_t i = 0; i < store->lane_count; i++)
-        free(store->lanes[i].name);
-    free(store->lanes);
+    ef__pair_map_release(&store->lanes);
     pg_assumption_release(&store->assumption);
     ef__batcher_release(&store->appends);
     (void)pthread_cond_destroy(&store->changed);
@@ -345,8 +339,7 @@ static bool listen_for(pg_store *store, int64_t ms)
 /* One waiting thread listens, the others wait for it. */
 static void wait_notify(pg_store *store, int64_t ms)
 {
-    int64_t until_ms = mono_ms() + ms;
-    struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
+    struct timespec until = ef__deadline(CLOCK_MONOTONIC, ms);
     bool notified;
 
     (void)pthread_mutex_lock(&store->lock);
@@ -464,7 +457,7 @@ static ef_status pg_damage_set(ef_journal *journal, const ef__damage *damage, ef
 
 static ef_status pg_damage_get(ef_journal *journal, ef__damage *out, ef_error *err)
 {
-    ef__pg_rows rows = pj_each_state_damage(pg_on_pool(pg_store_of(journal)), NULL, err);
+    ef__pg_rows rows = pj_each_state_damage(ef__pg_on_pool(pg_store_of(journal)->pool), NULL, err);
     struct pj_state_damage_row row;
 
     if (pj_next_state_damage(&rows, &row))
@@ -508,6 +501,7 @@ ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journa
     store->given_clock = options->clock != ef_clock_system();
     pg_appends_init(store);
     locks_init(store);
+    store->lanes = (ef__pair_map)EF__PAIR_MAP_INIT(pg_lane, LANES_BYTES);
     pg_assumption_init(&store->assumption);
     st = ef__pg_pool_open(&pool, &store->pool, err);
     if (st == EF_OK)

@@ -39,29 +39,16 @@ typedef struct pg_lease_row {
 typedef struct pg_worker_row {
     ef_worker worker;
     int64_t now_us;
-    bool idle;
 } pg_worker_row;
 
-/*
- * The offset of a lane in a partition: all queued rows are above `position`. `in_flight` is the
- * last row of a claimed batch, or 0. Rows that were in flight under an older token are suspect
- * until they are acknowledged.
- */
 typedef struct pg_offset_row {
     int32_t partition;
-    int64_t position, in_flight, in_flight_token, suspect;
+    ef__lane_offset offset;
 } pg_offset_row;
 
 #include "journal_postgres_sql.h"
 
 /* --- the store -------------------------------------------------------------------------------- */
-
-/* Lanes are never removed and keep their kind, so a cached one stays valid. */
-typedef struct pg_known_lane {
-    pg_lane lane;
-    char *name;
-    size_t length;
-} pg_known_lane;
 
 /*
  * The state after the last append, which the next one assumes (append_optimistic.c): the end of the
@@ -91,8 +78,7 @@ typedef struct pg_store {
     bool listening;
     ef__pg_conn *listener; /* used by the thread that set `listening` */
     int64_t notify_count;  /* number of notifications: appends and wake-ups */
-    pg_known_lane *lanes;
-    size_t lane_count, lane_cap;
+    ef__pair_map lanes; /* of pg_lane, by "" and name: they are never removed and keep their kind */
     pg_assumption assumption; /* used by the leader of an append */
 
     _Atomic int64_t
@@ -110,9 +96,8 @@ static inline pg_store *pg_store_of(ef_journal *journal)
 /* The clock of the server, unless a test has its own. */
 ef__pg_clock pg_clock(const pg_store *store);
 ef_status pg_clock_now(const pg_store *store, ef__pg_on on, int64_t *out, ef_error *err);
-/* Reads of the log, after arrivals have got their positions; other reads. */
+/* Reads of the log, after arrivals have got their positions. */
 ef__pg_on pg_on_log(pg_store *store);
-ef__pg_on pg_on_pool(const pg_store *store);
 /* Transactions of one statement: pg_write, and pg_write_idempotent. */
 ef__pg_on pg_on_write(pg_store *store);
 ef__pg_on pg_on_write_idempotent(pg_store *store);
@@ -176,22 +161,15 @@ ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, 
  * caller sends PJ_NOTIFY after the last of them. */
 ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_error *err);
 
-/* Sends the statement that acquires the sequencer lock. */
-ef_status pg_sequencer_lock(pg_store *store, ef__pg_conn *conn, ef_error *err);
 /* Acquires the sequencer lock and gives positions to arrivals. Receives outstanding results. The
- * caller releases `end`. EF_BUSY: too many arrivals, see pg_transaction_in_sequence. */
+ * caller releases `end->scratch`. EF_BUSY: too many arrivals, see pg_transaction_in_sequence. */
 ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err);
-/* The same in two halves: send the statement that reads the end, after that of the lock; and
- * continue after the lock was acquired. */
-ef_status pg_sequence_send_begin(pg_store *store, ef__pg_conn *conn, ef_error *err);
+/* The same after the statements of the lock and of the end (sequencer_begin) were sent. */
 ef_status pg_sequence_receive(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err);
 /* Runs a transaction whose work calls pg_sequence_begin. With too many arrivals the work is rolled
  * back, and repeated after they have got their positions in transactions of their own. */
 ef_status pg_transaction_in_sequence(pg_store *store, ef__pg_lock_wait *lock_wait, ef__pg_work work,
                                      void *context, ef_error *err);
-void pg_end_release(pg_end *end);
-/* Gives positions to all arrivals, in transactions of its own. */
-ef_status pg_sequence(pg_store *store, ef_error *err);
 /* Reads by one statement, after arrivals have got their positions. */
 ef_status pg_read(pg_store *store, int which, const ef__pg_params *params, PGresult **out,
                   ef_error *err);
@@ -203,9 +181,6 @@ ef__damage pg_damage_of(ef_str text, int64_t found_us);
 
 /* --- lanes and leases ------------------------------------------------------------------------- */
 
-/* Finds a lane; id 0 when there is none. */
-ef_status pg_lane_find(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out,
-                       ef_error *err);
 ef_status pg_lane_get(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out, ef_error *err);
 /* Finds a lane, or creates it for a projection. */
 ef_status pg_lane_find_or_create(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *out,
@@ -224,32 +199,22 @@ ef__pg_array pg_array_of_partitions(const ef_partition_lease *held, size_t count
 
 /* --- the outbox ------------------------------------------------------------------------------- */
 
-/* The index of a partition in the array of held leases, plus 1; 0: not held. */
-typedef struct pg_held_map {
-    uint16_t of[EF_LIMIT_PARTITIONS];
-} pg_held_map;
-
-void pg_held_map_init(pg_held_map *map, const ef_partition_lease *held, size_t count);
-/* The index of the lease, or -1. */
-int pg_held_find(const pg_held_map *map, int32_t partition);
-
 /* Sends the statement that reads and locks the offsets of partitions … */
 ef_status pg_offsets_send(ef__pg_conn *conn, int32_t lane, const ef_partition_lease *held,
                           size_t count, ef_error *err);
 /* … and receives them: all zero where nothing was ever claimed. */
-ef_status pg_offsets_receive(ef__pg_conn *conn, const pg_held_map *map, pg_offset_row *out,
+ef_status pg_offsets_receive(ef__pg_conn *conn, const ef__held_map *map, ef__lane_offset *out,
                              ef_error *err);
 /* Sends the offsets that have changed. */
 ef_status pg_offsets_put(pg_store *store, ef__pg_conn *conn, int32_t lane,
-                         const ef_partition_lease *held, size_t count, const pg_offset_row *before,
-                         const pg_offset_row *now, ef_error *err);
+                         const ef_partition_lease *held, size_t count,
+                         const ef__lane_offset *before, const ef__lane_offset *now, ef_error *err);
 
 /* A retry row that is written. */
 typedef struct pg_retry_row {
     int32_t lane;
     int64_t position;
-    int32_t partition;
-    struct pj_retry_row_lookup_row is; /* as it was read, with changes */
+    ef__acked_event event; /* as it was read, with changes of the row */
 } pg_retry_row;
 
 void pg_retry_row_add(struct pj_retry_row_put *put, const pg_retry_row *row);

@@ -85,11 +85,21 @@ SELECT position FROM event
  ORDER BY position;
 
 -- name: event_verify
--- The log in order of position, with the backward links of the streams.
+-- The log in order of position, with what is wrong with the backward links of an event: 0 nothing,
+-- 1 it has too few or too many, 2 the one to the event before it, 3 the other one.
 -- binds: 1 position int
 -- rows: by hand (sq_rows_event)
-SELECT hash, position, stream, seq, type, schema, time, recorded, id, data, meta, sum, prev, jump
-  FROM event WHERE position > ?1 ORDER BY position;
+SELECT e.hash, e.position, e.stream, e.seq, e.type, e.schema, e.time, e.recorded, e.id, e.data,
+       e.meta, e.sum,
+       CASE WHEN (e.seq = 1) <> (e.prev = 0)
+              OR (e.jump <> 0) <> (e.seq & (e.seq - 1) <> 0 AND e.seq & 1 = 0) THEN 1
+            WHEN e.prev AND NOT EXISTS (SELECT 1 FROM event p
+                 WHERE p.position = e.prev AND p.stream = e.stream AND p.seq = e.seq - 1) THEN 2
+            WHEN e.jump AND NOT EXISTS (SELECT 1 FROM event p
+                 WHERE p.position = e.jump AND p.stream = e.stream
+                   AND p.seq = e.seq & (e.seq - 1)) THEN 3
+            ELSE 0 END
+  FROM event e WHERE e.position > ?1 ORDER BY e.position;
 
 -- name: event_link
 -- only: sqlite PostgreSQL finds the events of a stream by an index
@@ -160,11 +170,20 @@ INSERT INTO event_type(name, intent, publish, tenant) VALUES (?1, ?2, ?3, ?4);
 UPDATE event_type SET intent = ?2, publish = ?3,
        alias_of = (SELECT id FROM event_type WHERE name = ?4) WHERE name = ?1;
 
--- name: type_aliases_to
--- only: sqlite PostgreSQL checks both directions of an alias in type_alias_check
--- binds: 1 name text
--- row: count int
-SELECT count(*) FROM event_type a JOIN event_type t ON t.id = a.alias_of WHERE t.name = ?1;
+-- name: type_add
+-- only: sqlite PostgreSQL adds all types in type_insert
+-- Adds a type that is not there.
+-- binds: 1 name text, 2 intent int
+INSERT INTO event_type(name, intent, publish) VALUES (?1, ?2, 0) ON CONFLICT (name) DO NOTHING;
+
+-- name: type_alias_check
+-- Whether the canonical type is an alias itself, and whether another type is an alias of this one.
+-- binds: 1 type.name text, 2 type.alias_of text
+-- from: type ef_type
+-- row: alias_of_alias bool, has_alias bool
+SELECT EXISTS (SELECT 1 FROM event_type WHERE name = ?2 AND alias_of IS NOT NULL),
+       EXISTS (SELECT 1 FROM event_type a JOIN event_type t ON t.id = a.alias_of
+                WHERE t.name = ?1);
 
 -- name: lane_all
 -- only: sqlite PostgreSQL selects the lanes of an event in outbox_insert
@@ -190,23 +209,12 @@ INSERT INTO outbox_queue(id, partition) VALUES
 -- rows: tenant text, id text
 SELECT s.tenant, e.id FROM event e JOIN stream s ON s.id = e.stream WHERE e.position = ?1;
 
--- name: event_place
--- only: sqlite PostgreSQL finds the events of a stream by an index
--- binds: 1 position int
--- row: stream int, seq int
-SELECT stream, seq FROM event WHERE position = ?1;
-
--- name: verify_heads
--- only: sqlite PostgreSQL counts in verify_rest
--- row: count int
-SELECT count(*) FROM stream_head h
-  LEFT JOIN event e ON e.position = h.position AND e.stream = h.stream AND e.seq = h.seq
- WHERE e.position IS NULL;
-
--- name: verify_outbox
--- only: sqlite PostgreSQL counts in verify_rest
--- row: count int
-SELECT (SELECT count(*) FROM outbox o LEFT JOIN event e ON e.position = o.position
+-- name: verify_rest
+-- row: heads int, outbox int
+SELECT (SELECT count(*) FROM stream_head h
+          LEFT JOIN event e ON e.position = h.position AND e.stream = h.stream AND e.seq = h.seq
+         WHERE e.position IS NULL),
+       (SELECT count(*) FROM outbox o LEFT JOIN event e ON e.position = o.position
          WHERE e.position IS NULL)
      + (SELECT count(*) FROM retry_row x LEFT JOIN event e ON e.position = x.position
          WHERE e.position IS NULL);

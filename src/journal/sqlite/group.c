@@ -188,7 +188,8 @@ void sq_groups_init(sq_store *store)
     ef__batcher_init(&store->batcher);
 }
 
-void sq_submit_all(sq_store *store, sq_job *first)
+/* Runs jobs that are linked by `queued.sibling`, in this order: each has its own status and err. */
+static void submit_all(sq_store *store, sq_job *first)
 {
     if (getpid() == store->pid) {
         ef__batcher_submit(&store->batcher, &first->queued);
@@ -203,7 +204,7 @@ ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err)
 {
     job->err = err;
     job->queued.sibling = NULL;
-    sq_submit_all(store, job);
+    submit_all(store, job);
     return job->status;
 }
 
@@ -264,7 +265,7 @@ void sq_append_each(ef_journal *journal, const ef__append *appends, size_t count
         jobs[i].queued.sibling = i + 1 < count ? &jobs[i + 1].queued : NULL;
     }
     if (jobs)
-        sq_submit_all(sq_store_of(journal), jobs);
+        submit_all(sq_store_of(journal), jobs);
     for (size_t i = 0; jobs && i < count; i++)
         appends[i].of->status = jobs[i].status;
     free(jobs);

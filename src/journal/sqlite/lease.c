@@ -17,25 +17,6 @@
 #include <errno.h>
 #include <inttypes.h>
 
-ef_status sq_lease_get(ef__sq_conn *conn, const ef_lease_key *key, sq_lease_row *out, ef_error *err)
-{
-    ef__sq_rows rows = sq_each_lease_get(conn, key, NULL, err);
-    struct sq_lease_get_row found;
-
-    out->row = (ef__lease_row){0};
-    if (!sq_next_lease_get(&rows, &found))
-        return rows.status == EF_OK ? sq_one_lease_token_floor(conn, &out->row.token, NULL, err)
-                                    : rows.status;
-    if (found.owner.len > sizeof out->owner)
-        rows.status =
-            ef_fail(err, EF_DAMAGED, "the owner of a lease has %zu bytes", found.owner.len);
-    else if (found.owner.len)
-        memcpy(out->owner, found.owner.ptr, found.owner.len);
-    out->row =
-        (ef__lease_row){{out->owner, found.owner.len}, found.token, found.until, found.updated};
-    return ef__sq_rows_end(&rows);
-}
-
 int64_t sq_clock_us(const sq_store *store)
 {
     const ef_clock *clock = store->base.options.clock;
@@ -46,21 +27,12 @@ int64_t sq_clock_us(const sq_store *store)
 ef_status sq_lease_check(sq_store *store, ef__sq_conn *conn, const ef_lease_key *key, int64_t token,
                          ef_error *err)
 {
-    sq_lease_row lease;
-    ef_status st = sq_lease_get(conn, key, &lease, err);
+    ef__sq_rows rows = sq_each_lease_get(conn, key, NULL, err);
+    ef__lease_row row;
 
-    if (st != EF_OK)
-        return st;
-    if (ef__lease_check(&lease.row, token, sq_clock_us(store)) != EF_OK)
-        return ef__refuse_lost_lease(key, token, lease.row.token, err);
-    return EF_OK;
-}
-
-ef_lease_key sq_lane_lease(const sq_lane *lane, int32_t partition)
-{
-    if (lane->kind == EF_LANE_KIND_PUBLISHER)
-        return (ef_lease_key){EF_LEASE_PUBLISHER, lane->name, partition};
-    return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
+    if (sq_next_lease_get(&rows, &row) && ef__lease_check(&row, token, sq_clock_us(store)) != EF_OK)
+        rows.status = ef__refuse_lost_lease(key, token, row.token, err);
+    return ef__sq_rows_end(&rows);
 }
 
 ef_status sq_held_check(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
@@ -69,7 +41,7 @@ ef_status sq_held_check(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < count; i++) {
-        ef_lease_key key = sq_lane_lease(lane, held[i].partition);
+        ef_lease_key key = ef__lane_lease(lane->kind, lane->name, held[i].partition);
         st = sq_lease_check(store, conn, &key, held[i].token, err);
     }
     return st;
@@ -110,14 +82,13 @@ typedef struct lease_calls {
 static ef_status call_one(sq_store *store, ef__sq_conn *conn, ef_lease_call *call,
                           ef_error *refusal, ef_error *err)
 {
-    sq_lease_row found;
-    ef__lease_row changed;
-    ef_status st = sq_lease_get(conn, &call->key, &found, err);
+    ef__sq_rows rows = sq_each_lease_get(conn, &call->key, NULL, err);
+    ef__lease_row found, changed;
 
-    if (st != EF_OK ||
-        ef__lease_call_decide(call, &found.row, sq_clock_us(store), &changed, refusal) != EF_OK)
-        return st;
-    return sq_run_lease_put(conn, &call->key, &changed, err);
+    if (sq_next_lease_get(&rows, &found) &&
+        ef__lease_call_decide(call, &found, sq_clock_us(store), &changed, refusal) == EF_OK)
+        rows.status = sq_run_lease_put(conn, &call->key, &changed, err);
+    return ef__sq_rows_end(&rows);
 }
 
 /* Joins, or extends the heartbeat. */
@@ -192,27 +163,26 @@ static ef_status lease_many(ef_journal *journal, ef_lease_call *calls, size_t co
 static ef_status lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                           ef_error *err)
 {
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st == EF_OK)
-        st = sq_list_lease_all(&reader->conn,
-                               &(struct sq_lease_all){.kind = kind ? (int64_t)*kind : -1,
-                                                      .now = sq_clock_us(reader->store)},
-                               &out->room->arena, &out->items, &out->count, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK
+               ? sq_list_lease_all(&reader->conn,
+                                   &(struct sq_lease_all){.kind = kind ? (int64_t)*kind : -1,
+                                                          .now = sq_clock_us(reader->store)},
+                                   &out->room->arena, &out->items, &out->count, err)
+               : st;
 }
 
 static ef_status throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
                                ef_error *err)
 {
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st == EF_OK)
-        st = sq_list_throughput_all(&reader->conn, from_us, &out->room->arena, &out->items,
-                                    &out->count, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? sq_list_throughput_all(&reader->conn, from_us, &out->room->arena,
+                                                &out->items, &out->count, err)
+                       : st;
 }
 
 /* --- workers ---------------------------------------------------------------------------------- */
@@ -263,7 +233,7 @@ static ef_status worker_purge(ef_journal *journal, int64_t older_than_ms, int64_
 static ef_status worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *err)
 {
     int64_t now_us = sq_clock_us(sq_store_of(journal));
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef__sq_rows rows;
     ef_worker worker;
     ef_status st = sq_read_begin(journal, &reader, err);
@@ -272,11 +242,10 @@ static ef_status worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *e
         return st;
     rows = sq_each_worker_all(&reader->conn, &out->room->arena, err);
     while (sq_next_worker_all(&rows, &worker)) {
-        worker.state = worker.state ? EF_WORKER_IDLE : EF_WORKER_WORKING;
         ef__worker_judge(&worker, now_us);
         out->items = ef__sq_rows_add(&rows, out->items, &out->count, &worker, sizeof worker);
     }
-    return sq_read_end(reader, ef__sq_rows_end(&rows));
+    return ef__sq_rows_end(&rows);
 }
 
 /* --- partitions ------------------------------------------------------------------------------- */
@@ -284,24 +253,23 @@ static ef_status worker_ls(ef_journal *journal, ef_worker_list *out, ef_error *e
 static ef_status partition_count(ef_journal *journal, int32_t *out, ef_error *err)
 {
     int64_t count = 0;
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
     if (st == EF_OK)
         st = sq_one_state_partitions(&reader->conn, &count, NULL, err);
     *out = (int32_t)count;
-    return sq_read_end(reader, st);
+    return st;
 }
 
 static ef_status partition_ls(ef_journal *journal, ef_partition_list *out, ef_error *err)
 {
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st == EF_OK)
-        st = sq_list_partition_all(&reader->conn, sq_clock_us(reader->store), &out->room->arena,
-                                   &out->items, &out->count, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? sq_list_partition_all(&reader->conn, sq_clock_us(reader->store),
+                                               &out->room->arena, &out->items, &out->count, err)
+                       : st;
 }
 
 /* --- the number of partitions ----------------------------------------------------------------- */

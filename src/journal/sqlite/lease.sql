@@ -2,16 +2,13 @@
 
 -- name: lease_get
 -- only: sqlite SQLite has one writer at a time, which needs no lock
+-- A lease that was never acquired, or was pruned, is free: one without a row starts above every token
+-- of the leases that were pruned.
 -- binds: 1 key.kind int, 2 key.name text, 3 key.partition int
 -- from: key ef_lease_key
--- rows: owner text, token int, until int, updated int
-SELECT owner, token, until, updated FROM lease WHERE kind = ?1 AND name = ?2 AND partition = ?3;
-
--- name: lease_token_floor
--- only: sqlite PostgreSQL reads it in lease_create
--- A lease without a row starts above every token of the leases that were pruned.
--- row: token_floor int
-SELECT token_floor FROM state;
+-- rows ef__lease_row: owner text, token int, until_us int, updated_us int
+SELECT l.owner, ifnull(l.token, s.token_floor), l.until, l.updated
+  FROM state s LEFT JOIN lease l ON l.kind = ?1 AND l.name = ?2 AND l.partition = ?3;
 
 -- name: lease_put
 -- binds: 1 key.kind int, 2 key.name text, 3 key.partition int, 4 row.owner text, 5 row.token int,

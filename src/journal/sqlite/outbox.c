@@ -1,5 +1,6 @@
 /*
- * outbox.c - the outbox on SQLite: lanes, published rows, and streams that have retry rows.
+ * outbox.c - the outbox on SQLite: lanes, published rows, streams that have retry rows; rows with
+ * their events.
  *
  * Every process caches the lanes (state.h), because an append queues rows for them; a change
  * increments state.lanes_version in the same transaction, by which other processes notice it.
@@ -27,10 +28,14 @@ ef_status sq_lane_need(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *e
     return st;
 }
 
-static ef_status lane_write(ef__sq_conn *conn, bool is_new, const ef_lane *lane, ef_error *err)
+static ef_status put_lane(ef__sq_conn *conn, const ef_lane *lane, ef_error *err)
 {
-    ef_status st = (is_new ? sq_run_lane_insert : sq_run_lane_update)(conn, lane, err);
+    bool written;
+    ef_status st = sq_one_lane_put(conn, lane, &written, err);
 
+    /* Its rows are claimed under leases of its kind, which another kind would not have. */
+    if (st == EF_OK && !written)
+        return ef__refuse_lane_kind(lane->name, err);
     return st == EF_OK ? ef__sq_run(conn, SQ_STATE_LANES_CHANGED, err) : st;
 }
 
@@ -41,7 +46,7 @@ ef_status sq_lane_find_or_make(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_
 
     if (st != EF_OK || out->id)
         return st;
-    st = lane_write(conn, true, &made, err);
+    st = put_lane(conn, &made, err);
     return st == EF_OK ? sq_lane_find(conn, name, out, err) : st;
 }
 
@@ -53,22 +58,15 @@ static ef_status set_lane(sq_store *store, ef__sq_conn *conn, const void *asked,
                           ef_error *err)
 {
     const lane_change *change = asked;
-    const ef_lane *lane = change->lane;
     bool matches = true;
-    sq_lane found;
-    ef_status st = sq_lane_find(conn, lane->name, &found, err);
+    ef_status st = EF_OK;
 
     (void)store, (void)out;
-    if (st == EF_OK && change->expected)
+    if (change->expected)
         st = sq_one_lane_matches(conn, change->expected, &matches, err);
-    if (st != EF_OK)
-        return st;
-    if (!matches)
-        return ef__lane_changed(change->expected->name, err);
-    /* Its rows are claimed under leases of its kind, which another kind would not have. */
-    if (found.id && found.kind != lane->kind)
-        return ef__refuse_lane_kind(lane->name, err);
-    return lane_write(conn, found.id == 0, lane, err);
+    if (st == EF_OK && !matches)
+        st = ef__lane_changed(change->expected->name, err);
+    return st == EF_OK ? put_lane(conn, change->lane, err) : st;
 }
 
 static ef_status lane_set(ef_journal *journal, const ef_lane *lane, const ef_lane *expected,
@@ -79,12 +77,12 @@ static ef_status lane_set(ef_journal *journal, const ef_lane *lane, const ef_lan
 
 static ef_status lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
 {
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st == EF_OK)
-        st = sq_list_lane_in_order(&reader->conn, &out->room->arena, &out->items, &out->count, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? sq_list_lane_in_order(&reader->conn, &out->room->arena, &out->items,
+                                               &out->count, err)
+                       : st;
 }
 
 static ef_status get_publisher_lane(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *err)
@@ -206,16 +204,16 @@ static ef_status published_count(ef_journal *journal, ef_str name, size_t most, 
                                  ef_error *err)
 {
     sq_lane lane;
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
     if (st == EF_OK)
         st = get_publisher_lane(&reader->conn, name, &lane, err);
-    if (st == EF_OK)
-        st = sq_one_published_count(
-            &reader->conn, &(struct sq_published_count){.lane = lane.id, .most = (int64_t)most},
-            out_count, NULL, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? sq_one_published_count(
+                             &reader->conn,
+                             &(struct sq_published_count){.lane = lane.id, .most = (int64_t)most},
+                             out_count, NULL, err)
+                       : st;
 }
 
 /* --- retry rows ------------------------------------------------------------------------------- */
@@ -223,24 +221,82 @@ static ef_status published_count(ef_journal *journal, ef_str name, size_t most, 
 static ef_status retry_streams(ef_journal *journal, const ef__retry_query *query,
                                ef__retry_stream_list *out, ef_error *err)
 {
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st == EF_OK)
-        st = (query->stream.len ? sq_list_retry_stream : sq_list_retry_streams)(
-            &reader->conn, query, &out->room->arena, &out->items, &out->count, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? (query->stream.len ? sq_list_retry_stream : sq_list_retry_streams)(
+                             &reader->conn, query, &out->room->arena, &out->items, &out->count, err)
+                       : st;
 }
 
 static ef_status has_work(ef_journal *journal, bool *out, ef_error *err)
 {
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
     *out = false;
+    return st == EF_OK ? sq_one_outbox_has_work(&reader->conn, out, NULL, err) : st;
+}
+
+/* --- pages and counts -------------------------------------------------------------------------
+ *
+ * Whether a queued row is pending or processing, and whether a retry row is blocked, is derived
+ * from offsets, leases and earlier rows by the statements, and not stored.
+ */
+
+/* A cursor has the lane of the last row. */
+static ef_status check_cursor(ef__sq_conn *conn, const ef__row_page *page, ef_error *err)
+{
+    bool exists = true;
+    ef_status st =
+        page->after_lane ? sq_one_lane_exists(conn, page->after_lane, &exists, err) : EF_OK;
+
+    return exists ? st : ef__refuse_cursor(err);
+}
+
+static ef_status outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
+                           ef_error *err)
+{
+    const ef__listed_row *rows;
+    size_t count;
+    SQ_READER sq_reader *reader = NULL;
+    ef__row_page page;
+    ef_status st = ef__row_page_init(&page, query, err);
+
     if (st == EF_OK)
-        st = sq_one_outbox_has_work(&reader->conn, out, NULL, err);
-    return sq_read_end(reader, st);
+        st = sq_read_begin(journal, &reader, err);
+    if (st == EF_OK)
+        st = check_cursor(&reader->conn, &page, err);
+    page.now_us = sq_clock_us(sq_store_of(journal));
+    if (st == EF_OK)
+        st = (ef__query_published(query) ? sq_list_published_before : sq_list_row_after)(
+            &reader->conn, &page, &out->room->arena, &rows, &count, err);
+    return st == EF_OK ? ef__rows_take(rows, count, query->limit, out, err) : st;
+}
+
+static ef_status read_summary(sq_reader *reader, const ef_outbox_query *query,
+                              ef_outbox_summary *out, ef_error *err)
+{
+    int64_t now_us = sq_clock_us(reader->store);
+    ef__row_page waiting = ef__row_page_oldest(query, now_us);
+    ef_row_list oldest = out->oldest;
+    const ef__listed_row *rows;
+    size_t count;
+    ef_status st = sq_one_row_count(&reader->conn, query, now_us, out, NULL, err);
+
+    out->oldest = oldest;
+    if (st == EF_OK)
+        st = sq_list_row_after(&reader->conn, &waiting, &oldest.room->arena, &rows, &count, err);
+    return st == EF_OK ? ef__rows_take(rows, count, 1, &out->oldest, err) : st;
+}
+
+static ef_status summarise_outbox(ef_journal *journal, const ef_outbox_query *query,
+                                  ef_outbox_summary *out, ef_error *err)
+{
+    SQ_READER sq_reader *reader;
+    ef_status st = sq_read_begin(journal, &reader, err);
+
+    return st == EF_OK ? read_summary(reader, query, out, err) : st;
 }
 
 const ef__outbox_ops sq_outbox_ops = {
@@ -252,8 +308,8 @@ const ef__outbox_ops sq_outbox_ops = {
     .published_count = published_count,
     .claim = sq_claim,
     .ack = sq_ack,
-    .ls = sq_outbox_ls,
-    .summarise = sq_outbox_summarise,
+    .ls = outbox_ls,
+    .summarise = summarise_outbox,
     .has_work = has_work,
     .retry_streams = retry_streams,
     .revise = sq_revise,

@@ -23,18 +23,8 @@ ef_status sq_lane_find_or_make(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_
 
 /* --- leases (lease.c) ------------------------------------------------------------------------- */
 
-typedef struct sq_lease_row {
-    ef__lease_row row; /* its owner points at `owner`: do not copy this struct */
-    char owner[EF_LIMIT_NAME_BYTES];
-} sq_lease_row;
-
-/* A lease that was never acquired, or was pruned, is free. */
-ef_status sq_lease_get(ef__sq_conn *conn, const ef_lease_key *key, sq_lease_row *out,
-                       ef_error *err);
 /* The time for leases and heartbeats: the unmodified clock. */
 int64_t sq_clock_us(const sq_store *store);
-/* The lease that allows work on a partition of a lane. */
-ef_lease_key sq_lane_lease(const sq_lane *lane, int32_t partition);
 /* Registers the SQL function is_acked on the connection of the writer (outbox_ack.c). */
 ef_status sq_is_acked_register(sq_store *store, ef_error *err);
 /* Registers the SQL function lease_live on a connection. */
@@ -50,21 +40,11 @@ ef_status sq_count_refused(sq_store *store, ef_status st);
 
 /* --- lane offsets (outbox_ack.c) -------------------------------------------------------------- */
 
-/* The index of a partition in the array of held leases, plus 1; 0: not held. */
-typedef struct sq_held_map {
-    uint16_t of[EF_LIMIT_PARTITIONS];
-} sq_held_map;
-
-void sq_held_map_init(sq_held_map *map, const ef_partition_lease *held, size_t count);
-/* The index of the lease, or -1. */
-int sq_held_find(const sq_held_map *map, int32_t partition);
 /* All zero when nothing was ever claimed. */
-ef_status sq_offset_get(ef__sq_conn *conn, int64_t lane, int32_t partition, sq_offset_row *out,
+ef_status sq_offset_get(ef__sq_conn *conn, int64_t lane, int32_t partition, ef__lane_offset *out,
                         ef_error *err);
 /* Creates a pending retry row of an event, in a job of the writer; an existing one stays. */
 ef_status sq_retry_row_again(sq_store *store, const sq_lane *lane, int64_t position, ef_error *err);
-ef_status sq_retry_row_get(ef__sq_conn *conn, int64_t lane, int64_t position, ef__arena *arena,
-                           sq_retry_row *out, ef_error *err);
 
 /* --- the interface ---------------------------------------------------------------------------- */
 
@@ -74,12 +54,6 @@ ef_status sq_claim(ef_journal *journal, const ef__claim_request *request, ef_cla
 /* outbox_ack.c */
 ef_status sq_ack(ef_journal *journal, void *connection, const ef__ack_request *request,
                  ef_error *err);
-
-/* outbox_ls.c */
-ef_status sq_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row_list *out,
-                       ef_error *err);
-ef_status sq_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
-                              ef_outbox_summary *out, ef_error *err);
 ef_status sq_revise(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
                     ef_error *err);
 

@@ -13,17 +13,17 @@ SELECT id, kind, enabled, retain FROM lane WHERE name = ?1;
 --        progress text
 SELECT name, kind, enabled, types, settings, retain, progress FROM lane ORDER BY name;
 
--- name: lane_insert
--- only: sqlite PostgreSQL inserts and updates in lane_put
+-- name: lane_put
+-- No row: the lane exists and is of another kind.
 -- binds: 1 lane.name text, 2 lane.kind int, 3 lane.enabled bool, 4 lane.types text,
 --        5 lane.settings text, 6 lane.retain_us int
 -- from: lane ef_lane
-INSERT INTO lane(name, kind, enabled, types, settings, retain) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
-
--- name: lane_update
--- only: sqlite PostgreSQL inserts and updates in lane_put
--- binds: as lane_insert
-UPDATE lane SET kind = ?2, enabled = ?3, types = ?4, settings = ?5, retain = ?6 WHERE name = ?1;
+-- row: -
+INSERT INTO lane(name, kind, enabled, types, settings, retain) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled, types = excluded.types,
+                                     settings = excluded.settings, retain = excluded.retain
+    WHERE kind = excluded.kind
+RETURNING id;
 
 -- name: lane_matches
 -- binds: 1 lane.name text, 2 lane.enabled bool, 3 lane.types text, 4 lane.settings text,
@@ -73,12 +73,6 @@ UPDATE lane_offset SET in_flight = 0, suspect = 0 WHERE lane = ?1;
 -- rows: position int, partition int
 SELECT id & 0xffffffffffff, partition FROM outbox_queue
  WHERE id > (?1 << 48 | ?2) AND id < (?1 + 1) << 48 ORDER BY id;
-
--- name: outbox_get
--- only: sqlite PostgreSQL writes a batch of rows as arrays
--- binds: 1 lane int, 2 position int
--- row: partition int
-SELECT partition FROM outbox_queue WHERE id = (?1 << 48 | ?2);
 
 -- name: outbox_delete
 -- only: sqlite PostgreSQL writes a batch of rows as arrays
@@ -147,13 +141,13 @@ SELECT count(*) FROM (SELECT 1 FROM outbox_published
 
 -- name: lane_offset_get
 -- binds: 1 lane int, 2 partition int
--- row sq_offset_row: position int, in_flight int, in_flight_token int, suspect int
+-- row ef__lane_offset: position int, in_flight int, in_flight_token int, suspect int
 SELECT position, in_flight, in_flight_token, suspect FROM lane_offset WHERE lane = ?1 AND partition = ?2;
 
 -- name: lane_offset_put
 -- binds: 1 lane int, 2 partition int, 3 offset.position int, 4 offset.in_flight int,
 --        5 offset.in_flight_token int, 6 offset.suspect int, 7 updated int
--- from: offset sq_offset_row
+-- from: offset ef__lane_offset
 INSERT INTO lane_offset(lane, partition, position, in_flight, in_flight_token, suspect, updated)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
     ON CONFLICT (lane, partition)
@@ -206,20 +200,28 @@ SELECT 1 FROM retry_row WHERE lane = ?1 LIMIT 1;
 SELECT 1 FROM retry_row INDEXED BY retry_row_of_stream
  WHERE lane = ?1 AND stream = ?2 AND seq < ?3 LIMIT 1;
 
--- name: retry_row_get
--- only: sqlite PostgreSQL reads a batch in retry_row_lookup
--- binds: 1 lane int, 2 position int
--- rows sq_retry_row: partition int, stream int, seq int, status int, skip bool, attempts int,
---        due_us int, error text, updated_us int, filed int, trying bool
-SELECT partition, stream, seq, status, skip, attempts, due, error, updated, filed, trying
-  FROM retry_row WHERE lane = ?1 AND position = ?2;
+-- name: retry_row_lookup
+-- Reads the rows needed to write a retry row: the event, its row in the acknowledged lane, and the
+-- existing retry row.
+-- binds: 1 position int, 2 lane int (of the retry row), 3 acked int (the lane that is acknowledged)
+-- rows ef__acked_event: stream int?, seq int, tenant text, name text, queued_in int?,
+--        filed_in int?, row.status int, row.skip bool, row.attempts int, row.due_us int,
+--        row.error text, row.updated_us int, row.filed int, partitions int, row.trying bool
+SELECT e.stream, e.seq, s.tenant, s.name, q.partition, x.partition, x.status, x.skip, x.attempts,
+       x.due, x.error, x.updated, x.filed, t.partitions, x.trying
+  FROM event e
+  JOIN stream s ON s.id = e.stream
+ CROSS JOIN state t
+  LEFT JOIN outbox_queue q ON q.id = (?3 << 48 | ?1)
+  LEFT JOIN retry_row x ON x.lane = ?2 AND x.position = ?1
+ WHERE e.position = ?1;
 
 -- name: retry_row_insert
 -- only: sqlite PostgreSQL inserts and updates in retry_row_put
--- binds: 1 lane int, 2 position int, 3 row.partition int, 4 row.stream int, 5 row.seq int,
+-- binds: 1 lane int, 2 position int, 3 partition int, 4 event.stream int, 5 event.seq int,
 --        6 row.status int, 7 row.attempts int, 8 row.due_us int, 9 row.error text,
 --        10 row.updated_us int, 11 row.trying bool
--- from: row sq_retry_row
+-- from: event ef__acked_event, row ef__retry_state
 INSERT INTO retry_row(lane, position, partition, stream, seq, status, skip, first, attempts,
                              due, error, updated, filed, trying)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7, ?8, ?9, ?10, 0, ?11);
@@ -244,7 +246,7 @@ UPDATE retry_row SET first = 1 - first
 -- only: sqlite PostgreSQL inserts and updates in retry_row_put
 -- binds: 1 lane int, 2 position int, 3 row.status int, 4 row.skip bool, 5 row.attempts int,
 --        6 row.due_us int, 7 row.error text, 8 row.updated_us int, 9 row.trying bool
--- from: row sq_retry_row
+-- from: row ef__retry_state
 UPDATE retry_row SET status = ?3, skip = ?4, attempts = ?5, due = ?6, error = ?7,
        updated = ?8, trying = ?9 WHERE lane = ?1 AND position = ?2;
 
@@ -440,13 +442,6 @@ blocked(count, position) AS (
 SELECT c.claimed, c.queued - c.claimed + c.pending, c.failed, c.dead, b.count,
        (SELECT e.recorded FROM event e WHERE e.position = b.position)
   FROM counts c, blocked b;
-
--- name: row_event
--- only: sqlite PostgreSQL reads a batch in retry_row_lookup
--- binds: 1 position int
--- rows: tenant text, stream text, seq int, stream_id int
-SELECT s.tenant, s.name, e.seq, e.stream FROM event e JOIN stream s ON s.id = e.stream
- WHERE e.position = ?1;
 
 -- name: audit_insert
 -- binds: 1 at int, 2 entry.action text, 3 entry.actor text, 4 entry.reason text,

@@ -4,64 +4,35 @@
  */
 #include "outbox.h"
 
-#include "../../core/placement.h"
-
 #include <assert.h>
-#include <inttypes.h>
 
-/* --- offsets and held leases ------------------------------------------------------------------ */
-
-void sq_held_map_init(sq_held_map *map, const ef_partition_lease *held, size_t count)
-{
-    memset(map, 0, sizeof *map);
-    for (size_t i = 0; i < count; i++)
-        map->of[held[i].partition] = (uint16_t)(i + 1);
-}
-
-int sq_held_find(const sq_held_map *map, int32_t partition)
-{
-    return partition >= 0 && partition < EF_LIMIT_PARTITIONS ? map->of[partition] - 1 : -1;
-}
-
-ef_status sq_offset_get(ef__sq_conn *conn, int64_t lane, int32_t partition, sq_offset_row *out,
+ef_status sq_offset_get(ef__sq_conn *conn, int64_t lane, int32_t partition, ef__lane_offset *out,
                         ef_error *err)
 {
-    *out = (sq_offset_row){0};
+    *out = (ef__lane_offset){0};
     return sq_one_lane_offset_get(
         conn, &(struct sq_lane_offset_get){.lane = lane, .partition = partition}, out, NULL, err);
 }
 
 /* --- acks ---------------------------------------------------------------------------------- */
 
+typedef struct looked_up {
+    ef__acked_event event;
+    int32_t partition;
+} looked_up;
+
 typedef struct ack_job {
     const ef__ack_request *is;
-    sq_held_map map;
+    ef__held_map map;
 } ack_job;
 
-/* The event of a retry row, and its rows in the outbox. */
-typedef struct acked_event {
-    int64_t stream, seq;
-    int32_t partition;
-    bool queued;     /* in the acknowledged lane */
-    sq_retry_row is; /* the existing retry row */
-} acked_event;
-
-/* Only rows that were claimed under the same token can be acknowledged. */
 static ef_status check_upto(ef__sq_conn *conn, const sq_lane *lane, const ef_partition_lease *held,
                             ef_error *err)
 {
-    sq_offset_row offset;
-    int64_t most;
+    ef__lane_offset offset;
     ef_status st = sq_offset_get(conn, lane->id, held->partition, &offset, err);
 
-    if (st != EF_OK || held->upto == 0)
-        return st;
-    most = offset.position;
-    if (offset.in_flight_token == held->token && offset.in_flight > most)
-        most = offset.in_flight;
-    if (held->upto >= offset.position && held->upto <= most)
-        return EF_OK;
-    return ef__refuse_upto(lane->name, held, offset.position, most, err);
+    return st == EF_OK ? ef__upto_check(lane->name, held, &offset, err) : st;
 }
 
 /* is_acked(partition, position), for outbox.sql. */
@@ -84,22 +55,20 @@ static ef_status move_offsets(sq_store *store, const sq_lane *lane, const ack_jo
                               int64_t now_us, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
-    int64_t lowest = INT64_MAX, highest = 0;
-    sq_offset_row offset;
+    int64_t lowest = INT64_MAX, highest = 0, before;
+    ef__lane_offset offset;
     ef_status st = EF_OK;
 
     memset(store->passed, 0, sizeof store->passed);
     for (size_t i = 0; st == EF_OK && i < job->is->held_count; i++) {
         const ef_partition_lease *held = &job->is->held[i];
         st = sq_offset_get(conn, lane->id, held->partition, &offset, err);
-        if (st != EF_OK || held->upto <= offset.position)
+        before = offset.position;
+        if (st != EF_OK || !ef__lane_offset_ack(&offset, held->upto))
             continue;
         store->passed[held->partition] = held->upto;
-        lowest = offset.position < lowest ? offset.position : lowest;
+        lowest = before < lowest ? before : lowest;
         highest = held->upto > highest ? held->upto : highest;
-        offset.position = held->upto;
-        offset.in_flight = offset.in_flight > held->upto ? offset.in_flight : 0;
-        offset.suspect = offset.suspect > held->upto ? offset.suspect : 0;
         st = sq_run_lane_offset_put(
             conn, &(struct sq_lane_offset_put){lane->id, held->partition, &offset, now_us}, err);
     }
@@ -116,49 +85,21 @@ static ef_status move_offsets(sq_store *store, const sq_lane *lane, const ack_jo
 
 /* --- retry rows ------------------------------------------------------------------------------- */
 
-ef_status sq_retry_row_get(ef__sq_conn *conn, int64_t lane, int64_t position, ef__arena *arena,
-                           sq_retry_row *out, ef_error *err)
+/* Reads the event at a position, its row in the queue of a lane that is acknowledged, and its retry
+ * row in `lane`. Without an arena the texts are not read. */
+static ef_status look_up(ef__sq_conn *conn, int64_t position, int64_t lane, int64_t acked,
+                         ef__arena *arena, looked_up *out, ef_error *err)
 {
-    ef__sq_rows rows = sq_each_retry_row_get(
-        conn, &(struct sq_retry_row_get){.lane = lane, .position = position}, arena, err);
+    ef__sq_rows rows = sq_each_retry_row_lookup(
+        conn, &(struct sq_retry_row_lookup){.position = position, .lane = lane, .acked = acked},
+        arena, err);
 
-    *out = (sq_retry_row){0};
-    out->found = sq_next_retry_row_get(&rows, out);
+    *out = (looked_up){0};
+    if (sq_next_retry_row_lookup(&rows, &out->event))
+        out->partition = ef__acked_partition(&out->event);
     if (!arena)
-        out->error = (ef_str){0};
+        out->event.tenant = out->event.name = out->event.row.error = (ef_str){0};
     return ef__sq_rows_end(&rows);
-}
-
-/* Reads stream and seq of an event, and computes its partition. */
-static ef_status find_event(sq_store *store, ef__sq_conn *conn, int64_t position, acked_event *out,
-                            ef_error *err)
-{
-    ef__sq_rows rows = sq_each_row_event(conn, position, NULL, err);
-    struct sq_row_event_row event;
-
-    if (sq_next_row_event(&rows, &event)) {
-        out->partition =
-            ef__partition_of(event.tenant, event.stream, store->writer.txn.progress.partitions);
-        out->seq = event.seq;
-        out->stream = event.stream_id;
-    } else if (rows.status == EF_OK) {
-        rows.status = ef__refuse_unknown_position(position, err);
-    }
-    return ef__sq_rows_end(&rows);
-}
-
-/* Whether it is queued in the acknowledged lane; the row has the partition that it was queued in.
- */
-static ef_status find_row(ef__sq_conn *conn, int64_t lane, int64_t position, acked_event *out,
-                          ef_error *err)
-{
-    int64_t partition = out->partition;
-    ef_status st =
-        sq_one_outbox_get(conn, &(struct sq_outbox_get){.lane = lane, .position = position},
-                          &partition, &out->queued, err);
-
-    out->partition = (int32_t)partition;
-    return st;
 }
 
 /* The lane of a retry row; that of a projection is created if it is new. */
@@ -188,132 +129,94 @@ static ef_status update_first(ef__sq_conn *conn, int64_t lane, int64_t stream, e
         conn, &(struct sq_retry_row_set_first){.lane = lane, .stream = stream}, err);
 }
 
-static ef_status delete_retry_row(ef__sq_conn *conn, int64_t lane, int64_t position, int64_t stream,
-                                  ef_error *err)
+static ef_status put_retry_row(ef__sq_conn *conn, int64_t lane, int64_t position,
+                               const looked_up *found, ef_error *err)
 {
-    ef_status st = sq_run_retry_row_delete(
-        conn, &(struct sq_retry_row_delete){.lane = lane, .position = position}, err);
-
-    return st == EF_OK ? update_first(conn, lane, stream, err) : st;
-}
-
-static ef_status write_retry_row(ef__sq_conn *conn, int64_t lane, const ef_retry_row *x,
-                                 const acked_event *event, int64_t now_us, ef_error *err)
-{
-    sq_retry_row to = event->is;
+    const ef__acked_event *event = &found->event;
     ef_status st;
 
-    to.status = x->status;
-    to.skip = to.skip && !x->skip; /* the skip was applied; the row stays for other versions */
-    /* An operator skipped it during its last attempt: it becomes pending instead of dead. */
-    if (to.skip && x->status == EF_ROW_DEAD)
-        to.status = EF_ROW_PENDING;
-    to.attempts = x->attempts;
-    to.due_us = to.status == EF_ROW_DEAD ? 0 : x->due_us ? x->due_us : now_us;
-    to.error = x->error;
-    to.updated_us = now_us;
-    to.trying = x->trying;
-    if (event->is.found)
-        return sq_run_retry_row_update(conn, &(struct sq_retry_row_update){lane, x->position, &to},
-                                       err);
-    to.partition = event->partition;
-    to.stream = event->stream;
-    to.seq = event->seq;
-    st = sq_run_retry_row_insert(conn, &(struct sq_retry_row_insert){lane, x->position, &to}, err);
+    if (event->has_filed_in)
+        return sq_run_retry_row_update(
+            conn, &(struct sq_retry_row_update){lane, position, &event->row}, err);
+    st = sq_run_retry_row_insert(
+        conn, &(struct sq_retry_row_insert){lane, position, found->partition, event, &event->row},
+        err);
     return st == EF_OK ? update_first(conn, lane, event->stream, err) : st;
 }
 
-/* Deletes the row, unless it was filed again since it was claimed: then it is due again. Without a
- * lease, a row that was filed again is not changed. */
-static ef_status finish_retry_row(ef__sq_conn *conn, const sq_lane *lane, const ef_retry_row *x,
-                                  const acked_event *event, bool is_leased, int64_t now_us,
-                                  ef_error *err)
+static ef_status remove_retry_row(ef__sq_conn *conn, const sq_lane *lane, const ef_retry_row *x,
+                                  const ef__acked_event *event, int64_t now_us, ef_error *err)
 {
-    ef_retry_row again = {.position = x->position, .status = EF_ROW_PENDING};
     ef_status st = EF_OK;
 
-    if (!event->is.found || (!is_leased && event->is.filed != x->filed))
-        return EF_OK;
-    if (event->is.filed != x->filed)
-        return write_retry_row(conn, lane->id, &again, event, now_us, err);
-    if (event->is.skip && !x->skip && lane->kind == EF_LANE_KIND_PROJECTION)
+    if (event->row.skip && !x->skip && lane->kind == EF_LANE_KIND_PROJECTION)
         st = sq_run_skip_withdraw(/* it came during the attempt that applied the event */
                                   conn,
                                   &(struct sq_skip_withdraw){lane->name, event->stream, event->seq,
                                                              now_us},
                                   err);
-    if (st == EF_OK && lane->retain_us && !event->is.skip)
+    if (st == EF_OK && lane->retain_us && !event->row.skip)
         st = sq_run_published_put(conn, &(struct sq_published_put){lane->id, x->position, now_us},
                                   err);
-    return st == EF_OK ? delete_retry_row(conn, lane->id, x->position, event->stream, err) : st;
+    if (st == EF_OK)
+        st = sq_run_retry_row_delete(conn, &(struct sq_retry_row_delete){lane->id, x->position},
+                                     err);
+    return st == EF_OK ? update_first(conn, lane->id, event->stream, err) : st;
 }
 
 static ef_status ack_retry_row(sq_store *store, const sq_lane *acked_lane, const ack_job *job,
                                const ef_retry_row *x, int64_t now_us, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
-    acked_event event = {0};
+    bool is_leased = job->is->held_count > 0;
+    looked_up found;
     sq_lane lane;
     int h;
-    ef_status st = find_event(store, conn, x->position, &event, err);
+    ef_status st = retry_row_lane(conn, acked_lane, x, &lane, err);
 
     if (st == EF_OK)
-        st = find_row(conn, acked_lane->id, x->position, &event, err);
-    if (st == EF_OK)
-        st = retry_row_lane(conn, acked_lane, x, &lane, err);
-    if (st == EF_OK)
-        st = sq_retry_row_get(conn, lane.id, x->position, NULL, &event.is, err);
+        st = look_up(conn, x->position, lane.id, acked_lane->id, NULL, &found, err);
     if (st != EF_OK)
         return st;
-    /* The number of partitions may have changed since. */
-    if (event.is.found && !event.queued)
-        event.partition = event.is.partition;
-    h = sq_held_find(&job->map, event.partition);
-    if (h < 0 && job->is->held_count)
-        return ef__refuse_partition(x->position, event.partition, err);
-    if (x->status == EF_ROW_DONE)
-        return finish_retry_row(conn, &lane, x, &event, job->is->held_count > 0, now_us, err);
-    if (!job->is->held_count)
-        return event.is.found
-                   ? sq_run_retry_row_add_filing(
-                         conn, &(struct sq_retry_row_add_filing){lane.id, x->position}, err)
-                   : write_retry_row(conn, lane.id, x, &event, now_us, err);
-    /* A deleted row is not created again, unless this ack moves the offset past the queued event;
-     * and in that case an existing row keeps its attempts. */
-    if (event.is.found == (event.queued && x->position <= job->is->held[h].upto))
+    if (!found.event.has_stream)
+        return ef__refuse_unknown_position(x->position, err);
+    h = ef__held_find(&job->map, found.partition);
+    if (h < 0 && is_leased)
+        return ef__refuse_partition(x->position, found.partition, err);
+    switch (ef__retry_state_ack(
+        &found.event.row, x, found.event.has_filed_in, is_leased,
+        found.event.has_queued_in && h >= 0 && x->position <= job->is->held[h].upto, now_us)) {
+    case EF__RETRY_FILE:
+        return sq_run_retry_row_add_filing(
+            conn, &(struct sq_retry_row_add_filing){lane.id, x->position}, err);
+    case EF__RETRY_WRITE:
+        return put_retry_row(conn, lane.id, x->position, &found, err);
+    case EF__RETRY_REMOVE:
+        return remove_retry_row(conn, &lane, x, &found.event, now_us, err);
+    default:
         return EF_OK;
-    return write_retry_row(conn, lane.id, x, &event, now_us, err);
+    }
+}
+
+/* Creates a pending retry row of an event that was looked up. */
+static ef_status add_pending(sq_store *store, int64_t lane, int64_t position, looked_up *found,
+                             ef_error *err)
+{
+    ef_retry_row pending = {.position = position, .status = EF_ROW_PENDING};
+
+    ef__retry_state_write(&found->event.row, &pending, false, sq_now_us(store));
+    return put_retry_row(&store->writer.conn, lane, position, found, err);
 }
 
 ef_status sq_retry_row_again(sq_store *store, const sq_lane *lane, int64_t position, ef_error *err)
 {
-    ef__sq_conn *conn = &store->writer.conn;
-    ef_retry_row pending = {.position = position, .status = EF_ROW_PENDING};
-    acked_event event = {0};
-    ef_status st = find_event(store, conn, position, &event, err);
+    looked_up found;
+    ef_status st = look_up(&store->writer.conn, position, lane->id, lane->id, NULL, &found, err);
 
-    if (st == EF_OK)
-        st = sq_retry_row_get(conn, lane->id, position, NULL, &event.is, err);
-    if (st != EF_OK || event.is.found)
-        return st;
-    return write_retry_row(conn, lane->id, &pending, &event, sq_now_us(store), err);
-}
-
-/* Replaces a queued row of a publisher by a pending retry row, if there is one. */
-static ef_status make_retry_row(sq_store *store, const sq_lane *lane, int64_t position,
-                                ef_error *err)
-{
-    ef__sq_conn *conn = &store->writer.conn;
-    ef_retry_row pending = {.position = position, .status = EF_ROW_PENDING};
-    acked_event event = {0};
-    ef_status st = find_event(store, conn, position, &event, err);
-
-    if (st == EF_OK)
-        st = find_row(conn, lane->id, position, &event, err);
-    if (st == EF_OK && event.queued)
-        st = write_retry_row(conn, lane->id, &pending, &event, sq_now_us(store), err);
-    return st == EF_OK && event.queued
-               ? sq_run_outbox_delete(conn, &(struct sq_outbox_delete){lane->id, position}, err)
+    if (st == EF_OK && !found.event.has_stream)
+        st = ef__refuse_unknown_position(position, err);
+    return st == EF_OK && !found.event.has_filed_in
+               ? add_pending(store, lane->id, position, &found, err)
                : st;
 }
 
@@ -364,7 +267,7 @@ ef_status sq_ack(ef_journal *journal, void *connection, const ef__ack_request *m
 
     assert(!connection);
     (void)connection;
-    sq_held_map_init(&ack.map, mark->held, mark->held_count);
+    ef__held_map_init(&ack.map, mark->held, mark->held_count);
     return sq_count_refused(store, sq_submit(store, &job, err));
 }
 
@@ -399,7 +302,7 @@ static ef_status audit_revision(ef__sq_conn *conn, const revise_job *job, ef_err
     return st;
 }
 
-static void revise_row(ef__revision what, int64_t now_us, sq_retry_row *x)
+static void revise_row(ef__revision what, int64_t now_us, ef__retry_state *x)
 {
     if (what == EF__REVISION_REQUEUE) {
         x->attempts = 0;
@@ -432,17 +335,19 @@ static ef_status add_skips(ef__sq_conn *conn, const revise_job *job, const ef__r
 
 /* The retry row. A queued row of a publisher becomes one when it is skipped. */
 static ef_status find_retry_row(sq_store *store, ef__revision what, const sq_lane *lane,
-                                int64_t position, ef__arena *arena, sq_retry_row *out,
-                                ef_error *err)
+                                int64_t position, ef__arena *arena, looked_up *out, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
-    ef_status st = sq_retry_row_get(conn, lane->id, position, arena, out, err);
+    ef_status st = look_up(conn, position, lane->id, lane->id, arena, out, err);
 
-    if (st != EF_OK || out->found || what != EF__REVISION_SKIP ||
-        lane->kind != EF_LANE_KIND_PUBLISHER)
+    if (st != EF_OK || out->event.has_filed_in || !out->event.has_queued_in ||
+        what != EF__REVISION_SKIP || lane->kind != EF_LANE_KIND_PUBLISHER)
         return st;
-    st = make_retry_row(store, lane, position, err);
-    return st == EF_OK ? sq_retry_row_get(conn, lane->id, position, arena, out, err) : st;
+    st = add_pending(store, lane->id, position, out, err);
+    out->event.has_filed_in = true;
+    return st == EF_OK
+               ? sq_run_outbox_delete(conn, &(struct sq_outbox_delete){lane->id, position}, err)
+               : st;
 }
 
 /* The row after the change. */
@@ -471,19 +376,18 @@ static ef_status revise_one(sq_store *store, revise_job *job, const ef__revised_
 {
     ef__sq_conn *conn = &store->writer.conn;
     ef__arena *arena = &job->out->room->arena;
-    sq_retry_row x;
+    looked_up found;
     ef_status st = EF_OK;
 
     if (!lane->id || !ef_str_equal(lane->name, row->lane))
         st = sq_lane_find(conn, row->lane, lane, err);
     if (st == EF_OK)
-        st = find_retry_row(store, job->is->what, lane, row->position, arena, &x, err);
-    if (st != EF_OK || !x.found ||
-        (job->is->what == EF__REVISION_REQUEUE && x.status != EF_ROW_DEAD))
+        st = find_retry_row(store, job->is->what, lane, row->position, arena, &found, err);
+    if (st != EF_OK || !found.event.has_filed_in ||
+        (job->is->what == EF__REVISION_REQUEUE && found.event.row.status != EF_ROW_DEAD))
         return st;
-    revise_row(job->is->what, job->now_us, &x);
-    st = sq_run_retry_row_update(conn, &(struct sq_retry_row_update){lane->id, row->position, &x},
-                                 err);
+    revise_row(job->is->what, job->now_us, &found.event.row);
+    st = put_retry_row(conn, lane->id, row->position, &found, err);
     if (st == EF_OK)
         st = show_row(conn, job, row, &job->rows[job->count], err);
     if (st == EF_OK)

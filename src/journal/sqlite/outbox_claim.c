@@ -5,10 +5,6 @@
  * record which rows are in flight, under which token. The write compares tokens and offsets with
  * what was read. Rows are in order of position and only an ack removes them, so as long as the
  * offsets are unchanged, nothing that was read has changed.
- *
- * Per lane and partition: all queued rows are above `position`, the offset. `in_flight` is the last
- * row of a claimed batch, or 0. Rows that were in flight under an older token are suspect until
- * they are acknowledged.
  */
 #include "outbox.h"
 #include "row.h"
@@ -17,12 +13,6 @@
 
 #define TAKE_BYTES_ENOUGH (16u << 20) /* a batch ends here even if more rows were requested */
 #define STEPS_FOR_A_SEARCH 4          /* events to step over before a search is cheaper */
-
-static bool same_offset(const sq_offset_row *a, const sq_offset_row *b)
-{
-    return a->position == b->position && a->in_flight == b->in_flight &&
-           a->in_flight_token == b->in_flight_token && a->suspect == b->suspect;
-}
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -36,18 +26,16 @@ typedef struct claim_job {
     sq_store *store;
     ef__sq_conn *conn; /* while reading */
     sq_lane lane;
-    const ef_partition_lease *held;
-    size_t held_count;
-    int64_t after;
-    size_t asked, limit; /* limit of the caller, and of this batch */
-    sq_held_map map;
+    const ef__claim_request *is;
+    size_t limit; /* of this batch */
+    ef__held_map map;
     ef_claimed_batch *out;
     ef__arena *arena; /* of `out` */
     pick *picks;
     size_t pick_count, pick_cap;
-    sq_offset_row *before;  /* by held lease, as read … */
-    sq_offset_row *planned; /* … and as they will be */
-    bool changed;           /* the offsets have changed since: read again */
+    ef__lane_offset *before;  /* by held lease, as read … */
+    ef__lane_offset *planned; /* … and as they will be */
+    bool changed;             /* the offsets have changed since: read again */
 } claim_job;
 
 static ef_status add_pick(claim_job *job, pick picked, ef_error *err)
@@ -92,16 +80,16 @@ static ef_status check_blocked(claim_job *job, sqlite3_stmt *event, bool *out, e
 }
 
 /* Whether that has to be checked: most lanes have no retry row. */
-static ef_status lane_may_block(claim_job *job, bool due, bool *out, ef_error *err)
+static ef_status lane_may_block(claim_job *job, bool *out, ef_error *err)
 {
     *out = false;
-    if (job->lane.kind != EF_LANE_KIND_PUBLISHER || due)
+    if (job->lane.kind != EF_LANE_KIND_PUBLISHER || job->is->due)
         return EF_OK;
     return sq_one_retry_row_any(job->conn, job->lane.id, out, err);
 }
 
 /* Fills the batch with the picks; it ends early at the byte limit. */
-static ef_status load_picks(claim_job *job, bool due, ef_error *err)
+static ef_status load_picks(claim_job *job, ef_error *err)
 {
     size_t count = job->pick_count < job->limit ? job->pick_count : job->limit;
     ef_claimed_row *items = ef__arena_zalloc(job->arena, count + 1, sizeof *items);
@@ -114,7 +102,7 @@ static ef_status load_picks(claim_job *job, bool due, ef_error *err)
     ef_status st = items && events ? EF_OK : ef__no_memory(err);
 
     if (st == EF_OK)
-        st = lane_may_block(job, due, &look, err);
+        st = lane_may_block(job, &look, err);
     if (st == EF_OK)
         st = sq_rows_init(&rows, job->store, job->conn, job->arena, count, err);
     for (i = 0; st == EF_OK && i < count; i++) {
@@ -144,24 +132,18 @@ static ef_status load_offsets(claim_job *job, int64_t *out_lowest, ef_error *err
     ef_status st = EF_OK;
 
     *out_lowest = INT64_MAX;
-    job->before = ef__arena_zalloc(job->arena, job->held_count, sizeof *job->before);
-    job->planned = ef__arena_zalloc(job->arena, job->held_count, sizeof *job->planned);
+    job->before = ef__arena_zalloc(job->arena, job->is->held_count, sizeof *job->before);
+    job->planned = ef__arena_zalloc(job->arena, job->is->held_count, sizeof *job->planned);
     if (!job->before || !job->planned)
         return ef__no_memory(err);
-    for (size_t i = 0; st == EF_OK && i < job->held_count; i++) {
-        st = sq_offset_get(job->conn, job->lane.id, job->held[i].partition, &job->before[i], err);
+    for (size_t i = 0; st == EF_OK && i < job->is->held_count; i++) {
+        st = sq_offset_get(job->conn, job->lane.id, job->is->held[i].partition, &job->before[i],
+                           err);
         job->planned[i] = job->before[i];
         if (job->before[i].position < *out_lowest)
             *out_lowest = job->before[i].position;
     }
     return st;
-}
-
-/* Rows that were in flight under another token may have crashed their worker. */
-static int64_t suspect_upto(const sq_offset_row *offset, int64_t token)
-{
-    return offset->in_flight_token != token && offset->in_flight ? offset->in_flight
-                                                                 : offset->suspect;
 }
 
 /* Picks queued rows above `after` in the held partitions, or in that of lease `only` up to `upto`;
@@ -174,7 +156,7 @@ static ef_status pick_queued(claim_job *job, ef_str lane, int64_t after, int onl
     struct sq_outbox_after_row row;
 
     while (job->pick_count <= limit && sq_next_outbox_after(&rows, &row) && row.position <= upto) {
-        int h = sq_held_find(&job->map, (int32_t)row.partition);
+        int h = ef__held_find(&job->map, (int32_t)row.partition);
         ef_claimed_row item = {
             .lane = lane, .partition = (int32_t)row.partition, .suspect = only >= 0};
         if (h >= 0 && row.position > job->before[h].position && (only < 0 || h == only))
@@ -190,8 +172,8 @@ static ef_status find_suspects(claim_job *job, ef_str lane, ef_error *err)
     size_t piece = job->limit < EF_SUSPECT_PIECE ? job->limit : EF_SUSPECT_PIECE;
     ef_status st = EF_OK;
 
-    for (size_t h = 0; st == EF_OK && job->pick_count == 0 && h < job->held_count; h++) {
-        int64_t upto = suspect_upto(&job->before[h], job->held[h].token);
+    for (size_t h = 0; st == EF_OK && job->pick_count == 0 && h < job->is->held_count; h++) {
+        int64_t upto = ef__lane_offset_suspect(&job->before[h], job->is->held[h].token);
         if (upto > job->before[h].position)
             st = pick_queued(job, lane, job->before[h].position, (int)h, upto, EF_SUSPECT_PIECE,
                              err);
@@ -210,7 +192,7 @@ static ef_status find_queued(claim_job *job, ef_str lane, ef_error *err)
         st = find_suspects(job, lane, err);
     if (st != EF_OK || job->pick_count)
         return st;
-    return pick_queued(job, lane, lowest > job->after ? lowest : job->after, -1, INT64_MAX,
+    return pick_queued(job, lane, lowest > job->is->after ? lowest : job->is->after, -1, INT64_MAX,
                        job->limit, err);
 }
 
@@ -227,7 +209,7 @@ static ef_status find_following(claim_job *job, const ef_claimed_row *first, int
     while (job->pick_count <= job->limit && sq_next_retry_row_following(&rows, &row)) {
         ef_claimed_row item = *first;
         item.partition = (int32_t)row.partition;
-        if (row.status != EF_ROW_PENDING || sq_held_find(&job->map, item.partition) < 0)
+        if (row.status != EF_ROW_PENDING || ef__held_find(&job->map, item.partition) < 0)
             break;
         item.attempts = (int32_t)row.attempts;
         item.skip = row.skip;
@@ -257,7 +239,7 @@ static ef_status find_due(claim_job *job, ef_error *err)
                                .error = row.error,
                                .filed = row.filed,
                                .interrupted = row.trying};
-        if (sq_held_find(&job->map, item.partition) < 0)
+        if (ef__held_find(&job->map, item.partition) < 0)
             continue;
         rows.status = add_pick(job, (pick){row.position, item}, err);
         if (rows.status == EF_OK)
@@ -273,10 +255,10 @@ static ef_status find_due(claim_job *job, ef_error *err)
 
 /* One read transaction: leases, offsets, rows and events of one snapshot. `lane` "" means the lanes
  * of all projections, which need the leases of "*". */
-static ef_status read_batch(claim_job *job, ef_str lane, bool due, ef_error *err)
+static ef_status read_batch(claim_job *job, ef_error *err)
 {
-    sq_reader *reader;
-    ef_str name = {0};
+    ef_str lane = job->is->lane, name = {0};
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(&job->store->base, &reader, err);
 
     if (st != EF_OK)
@@ -286,16 +268,15 @@ static ef_status read_batch(claim_job *job, ef_str lane, bool due, ef_error *err
     if (lane.len)
         st = sq_lane_need(job->conn, lane, &job->lane, err);
     if (st == EF_OK)
-        st = sq_held_check(job->store, job->conn, &job->lane, job->held, job->held_count, err);
-    if (st == EF_OK && job->after)
+        st = sq_held_check(job->store, job->conn, &job->lane, job->is->held, job->is->held_count,
+                           err);
+    if (st == EF_OK && job->is->after)
         st = ef__lane_publishes(lane, job->lane.kind, err);
     if (st == EF_OK && !(name = ef__arena_copy(job->arena, lane)).ptr)
         st = ef__no_memory(err);
     if (st == EF_OK)
-        st = due ? find_due(job, err) : find_queued(job, name, err);
-    if (st == EF_OK)
-        st = load_picks(job, due, err);
-    return sq_read_end(reader, st);
+        st = job->is->due ? find_due(job, err) : find_queued(job, name, err);
+    return st == EF_OK ? load_picks(job, err) : st;
 }
 
 /* --- recording rows in flight ----------------------------------------------------------------- */
@@ -303,30 +284,12 @@ static ef_status read_batch(claim_job *job, ef_str lane, bool due, ef_error *err
 /* Computes the new offsets; false when nothing changes. */
 static bool plan_offsets(claim_job *job)
 {
-    bool any = false;
-
-    /* in_flight covers this batch and batches before it, not more: when a second process crashes,
-     * fewer rows are suspect than after the first. The offset of a partition without a claimed row
-     * stays, unless it had rows in flight: a claim that finds nothing writes nothing. */
-    for (size_t h = 0; job->after == 0 && h < job->held_count; h++) {
-        sq_offset_row *offset = &job->planned[h];
-        if (offset->in_flight_token == job->held[h].token)
-            offset->in_flight = 0;
-    }
-    for (size_t i = 0; i < job->out->count; i++) {
-        int h = sq_held_find(&job->map, job->out->items[i].partition);
-        sq_offset_row *offset = &job->planned[h];
-        if (offset->in_flight_token != job->held[h].token) {
-            offset->suspect = offset->in_flight ? offset->in_flight : offset->suspect;
-            offset->in_flight_token = job->held[h].token;
-            offset->in_flight = 0;
-        }
-        if (job->out->items[i].event->position > offset->in_flight)
-            offset->in_flight = job->out->items[i].event->position;
-    }
-    for (size_t h = 0; h < job->held_count; h++)
-        any = any || !same_offset(&job->planned[h], &job->before[h]);
-    return any;
+    ef__lane_offsets_claim(job->planned, job->is->held, job->is->held_count, &job->map, job->out,
+                           job->is->after != 0);
+    for (size_t h = 0; h < job->is->held_count; h++)
+        if (!ef__lane_offset_same(&job->planned[h], &job->before[h]))
+            return true;
+    return false;
 }
 
 static ef_status record_claim(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
@@ -334,26 +297,26 @@ static ef_status record_claim(sq_store *store, ef__sq_conn *conn, const void *as
 {
     claim_job *job = out;
     int64_t now_us = sq_now_us(store);
-    sq_offset_row now;
-    ef_status st = sq_held_check(store, conn, &job->lane, job->held, job->held_count, err);
+    ef__lane_offset now;
+    ef_status st = sq_held_check(store, conn, &job->lane, job->is->held, job->is->held_count, err);
 
     (void)asked;
     job->changed = false;
-    for (size_t h = 0; st == EF_OK && h < job->held_count; h++) {
-        st = sq_offset_get(conn, job->lane.id, job->held[h].partition, &now, err);
-        job->changed = job->changed || !same_offset(&now, &job->before[h]);
+    for (size_t h = 0; st == EF_OK && h < job->is->held_count; h++) {
+        st = sq_offset_get(conn, job->lane.id, job->is->held[h].partition, &now, err);
+        job->changed = job->changed || !ef__lane_offset_same(&now, &job->before[h]);
     }
-    for (size_t h = 0; st == EF_OK && !job->changed && h < job->held_count; h++)
-        if (!same_offset(&job->planned[h], &job->before[h]))
+    for (size_t h = 0; st == EF_OK && !job->changed && h < job->is->held_count; h++)
+        if (!ef__lane_offset_same(&job->planned[h], &job->before[h]))
             st = sq_run_lane_offset_put(conn,
                                         &(struct sq_lane_offset_put){job->lane.id,
-                                                                     job->held[h].partition,
+                                                                     job->is->held[h].partition,
                                                                      &job->planned[h], now_us},
                                         err);
     return st;
 }
 
-static ef_status claim_once(claim_job *job, ef_str lane, bool due, ef_error *err)
+static ef_status claim_once(claim_job *job, ef_error *err)
 {
     /* The record is for the next owner after a crash of the process, so it need not survive a power
      * cut: a power cut ends all processes, for which no event is suspect. So it needs no sync of
@@ -364,13 +327,13 @@ static ef_status claim_once(claim_job *job, ef_str lane, bool due, ef_error *err
     job->arena = &job->out->events.room->arena;
     job->picks = NULL;
     job->pick_count = job->pick_cap = 0;
-    job->limit = job->asked;
+    job->limit = job->is->limit;
     job->changed = false;
     if (st == EF_OK)
-        st = read_batch(job, lane, due, err);
+        st = read_batch(job, err);
     /* Due rows are not recorded: a retry row counts its own attempts. And a claim that finds
      * nothing writes nothing. */
-    if (st != EF_OK || due || !plan_offsets(job))
+    if (st != EF_OK || job->is->due || !plan_offsets(job))
         return st;
     return sq_submit(job->store, &write, err);
 }
@@ -378,19 +341,14 @@ static ef_status claim_once(claim_job *job, ef_str lane, bool due, ef_error *err
 ef_status sq_claim(ef_journal *journal, const ef__claim_request *request, ef_claimed_batch *out,
                    ef_error *err)
 {
-    claim_job job = {.store = sq_store_of(journal),
-                     .held = request->held,
-                     .held_count = request->held_count,
-                     .after = request->after,
-                     .asked = request->limit,
-                     .out = out};
+    claim_job job = {.store = sq_store_of(journal), .is = request, .out = out};
     ef_status st;
 
-    sq_held_map_init(&job.map, request->held, request->held_count);
+    ef__held_map_init(&job.map, request->held, request->held_count);
     /* Only another thread under the same tokens can have moved the offsets between the read and the
      * write: each repetition means that the other one made progress. */
     do
-        st = claim_once(&job, request->lane, request->due, err);
+        st = claim_once(&job, err);
     while (st == EF_OK && job.changed);
     return sq_count_refused(job.store, st);
 }

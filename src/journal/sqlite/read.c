@@ -77,7 +77,9 @@ static ef_status begin_with_state(sq_reader *reader, ef_error *err)
     return st;
 }
 
-ef_status sq_read_lock(sq_reader *reader, ef_error *err)
+/* Acquires the state lock, and begins the transaction again if the state has advanced: now both are
+ * of one snapshot. No statement of the reader may be active. Not locked on failure. */
+static ef_status lock_state(sq_reader *reader, ef_error *err)
 {
     sq_store *store = reader->store;
     ef_status st = EF_OK;
@@ -106,23 +108,23 @@ ef_status sq_read_begin(ef_journal *journal, sq_reader **out, ef_error *err)
     pthread_mutex_lock(&store->state_lock);
     st = begin_with_state(*out, err);
     pthread_mutex_unlock(&store->state_lock);
-    if (st != EF_OK) {
-        (void)sq_read_end(*out, st);
-        *out = NULL;
-    }
+    if (st != EF_OK)
+        sq_read_end(out);
     return st;
 }
 
-ef_status sq_read_end(sq_reader *reader, ef_status st)
+void sq_read_end(sq_reader **out)
 {
+    sq_reader *reader = *out;
+
     if (!reader)
-        return st;
+        return;
     ef__sq_rollback(&reader->conn);
     pthread_mutex_lock(&reader->store->readers_lock);
     reader->next = reader->store->readers;
     reader->store->readers = reader;
     pthread_mutex_unlock(&reader->store->readers_lock);
-    return st;
+    *out = NULL;
 }
 
 /* --- collecting ------------------------------------------------------------------------------- */
@@ -192,7 +194,8 @@ static ef_status gather_close(struct gather *g, ef_status st)
     sq_rows_release(&g->rows);
     if (st != EF_OK)
         g->out->count = 0;
-    return sq_read_end(g->reader, st);
+    sq_read_end(&g->reader);
+    return st;
 }
 
 /* --- by stream -------------------------------------------------------------------------------- */
@@ -254,7 +257,7 @@ static ef_status committed_head(sq_reader *reader, ef_str tenant, ef_str name, i
 {
     sq_store *store = reader->store;
     sq_stream *stream;
-    ef_status st = sq_read_lock(reader, err);
+    ef_status st = lock_state(reader, err);
 
     if (st != EF_OK)
         return st;
@@ -413,7 +416,7 @@ static ef_status read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch
     ef_status st = gather_open(&g, journal, 1, out, err);
 
     if (st == EF_OK)
-        st = sq_read_lock(g.reader, err);
+        st = lock_state(g.reader, err);
     if (st == EF_OK) {
         st = sq_id_find(&g.store->state, &g.reader->conn, tenant, id, sq_id_hash(tenant, id),
                         &position, err);
@@ -431,7 +434,7 @@ static ef_status read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch
 ef_status sq_head_get(ef_journal *journal, ef_head *out, ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
     if (st != EF_OK)
@@ -441,18 +444,16 @@ ef_status sq_head_get(ef_journal *journal, ef_head *out, ef_error *err)
                      .recorded_us = store->state.last ? store->state.last_recorded_us : 0};
     memcpy(out->hash, store->state.last_hash, sizeof out->hash);
     pthread_mutex_unlock(&store->state_lock);
-    return sq_read_end(reader, EF_OK);
+    return EF_OK;
 }
 
 static ef_status stream_head(ef_journal *journal, ef_str tenant, ef_str stream, int64_t *out_seq,
                              int64_t *out_position, ef_error *err)
 {
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st == EF_OK)
-        st = committed_head(reader, tenant, stream, out_seq, out_position, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? committed_head(reader, tenant, stream, out_seq, out_position, err) : st;
 }
 
 static ef_status list_streams(sq_reader *reader, int64_t after, ef_str tenant, bool any_tenant,
@@ -485,15 +486,13 @@ static ef_status list_streams(sq_reader *reader, int64_t after, ef_str tenant, b
 static ef_status stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
                            size_t limit, ef_stream_list *out, ef_error *err)
 {
-    sq_reader *reader = NULL;
+    SQ_READER sq_reader *reader = NULL;
     int64_t id, unused;
     ef_status st = ef__cursor_parse('s', after, &id, &unused, err);
 
     if (st == EF_OK)
         st = sq_read_begin(journal, &reader, err);
-    if (st == EF_OK)
-        st = list_streams(reader, id, tenant, any_tenant, limit, out, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? list_streams(reader, id, tenant, any_tenant, limit, out, err) : st;
 }
 
 const ef__events_ops sq_events_ops = {

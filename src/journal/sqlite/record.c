@@ -13,45 +13,30 @@
 
 static ef_status add_type(ef__sq_conn *conn, ef_str name, ef_error *err)
 {
-    return sq_run_type_insert(conn, name, EF_INTENT_PROJECTION_AND_REPLAY, false, NULL, err);
+    return sq_run_type_add(conn, name, EF_INTENT_PROJECTION_AND_REPLAY, err);
 }
 
 /* The canonical type of an alias is not an alias itself, so one step resolves it. */
-static ef_status check_alias(sq_store *store, ef__sq_conn *conn, const ef_type *type, ef_error *err)
+static ef_status check_alias(ef__sq_conn *conn, const ef_type *type, ef_error *err)
 {
-    bool canonical_is_alias;
-    int64_t led_to = 0;
-    ef_status st = sq_one_type_aliases_to(conn, type->name, &led_to, NULL, err);
+    struct sq_type_alias_check_row found = {0};
+    ef_status st = sq_one_type_alias_check(conn, type, &found, NULL, err);
 
-    if (st != EF_OK)
-        return st;
-    if (led_to)
+    if (st == EF_OK && found.has_alias)
         return ef__refuse_alias(type->name, err);
-    pthread_mutex_lock(&store->state_lock);
-    const sq_type *canonical = sq_state_type(&store->state, type->alias_of);
-    canonical_is_alias = canonical && &store->state.types[canonical->canonical] != canonical;
-    if (!canonical)
-        st = EF_NOT_FOUND;
-    pthread_mutex_unlock(&store->state_lock);
-    if (canonical_is_alias)
+    if (st == EF_OK && found.alias_of_alias)
         return ef__refuse_alias_of_alias(type->name, type->alias_of, err);
-    return st == EF_NOT_FOUND ? add_type(conn, type->alias_of, err) : EF_OK;
+    return st == EF_OK ? add_type(conn, type->alias_of, err) : st;
 }
 
 static ef_status set_type(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
                           ef_error *err)
 {
     const ef_type *type = asked;
-    bool known;
-    ef_status st = EF_OK;
+    ef_status st = type->alias_of.len ? check_alias(conn, type, err) : EF_OK;
 
     (void)out;
-    pthread_mutex_lock(&store->state_lock);
-    known = sq_state_type(&store->state, type->name) != NULL;
-    pthread_mutex_unlock(&store->state_lock);
-    if (type->alias_of.len)
-        st = check_alias(store, conn, type, err);
-    if (st == EF_OK && !known)
+    if (st == EF_OK)
         st = add_type(conn, type->name, err);
     if (st == EF_OK)
         st = sq_run_type_update(conn, type, err);
@@ -110,7 +95,7 @@ static ef_status type_ls(ef_journal *journal, const ef__type_query *query, ef_ty
                          ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
     if (st != EF_OK)
@@ -120,7 +105,7 @@ static ef_status type_ls(ef_journal *journal, const ef__type_query *query, ef_ty
     pthread_mutex_unlock(&store->state_lock);
     if (st == EF_OK)
         qsort((ef_type *)out->items, out->count, sizeof *out->items, by_name);
-    return sq_read_end(reader, st);
+    return st;
 }
 
 /* --- runs -------------------------------------------------------------------------------------
@@ -149,12 +134,10 @@ static ef_status list_runs(ef__sq_conn *conn, const ef_run_query *query, ef_run_
 static ef_status run_ls(ef_journal *journal, const ef_run_query *query, ef_run_list *out,
                         ef_error *err)
 {
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st == EF_OK)
-        st = list_runs(&reader->conn, query, out, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? list_runs(&reader->conn, query, out, err) : st;
 }
 
 static ef_status check_scope(ef__sq_conn *conn, const ef_run *run, ef_error *err)
@@ -186,44 +169,18 @@ static ef_status run_request(ef_journal *journal, const ef_run *run, ef_run_list
     return sq_write(journal, file_run, run, out, err);
 }
 
-/* The state before a transition. */
-typedef struct run_before {
-    ef_run_state state;
-    int64_t started_us;
-    bool driven; /* its last lease is live */
-} run_before;
-
-static ef_status is_driver_live(sq_store *store, ef__sq_conn *conn,
-                                const struct sq_run_driver_row *driver, bool *out, ef_error *err)
+/* Reads a run, and checks that it may become `to`. */
+static ef_status check_run(sq_store *store, ef__sq_conn *conn, ef_str id, ef_run_state to,
+                           struct sq_run_driver_row *out, ef_error *err)
 {
-    ef_lease_key key = {.kind = (ef_lease_kind)driver->lease_kind,
-                        .name = driver->lease_name,
-                        .partition = (int32_t)driver->lease_partition};
-    sq_lease_row lease;
-    ef_status st;
+    bool found;
+    ef_status st = sq_one_run_driver(conn, id, sq_clock_us(store), out, &found, err);
 
-    *out = false;
-    if (driver->lease_kind < 0)
-        return EF_OK;
-    st = sq_lease_get(conn, &key, &lease, err);
-    if (st == EF_OK)
-        *out = ef__lease_live(&lease.row, sq_clock_us(store));
+    if (st == EF_OK && !found)
+        return ef__refuse_unknown_run(id, err);
+    if (st == EF_OK && !ef__run_may_move((ef_run_state)out->state, to))
+        return ef__refuse_run_state(id, (ef_run_state)out->state, to, err);
     return st;
-}
-
-static ef_status read_before(sq_store *store, ef__sq_conn *conn, ef_str id, run_before *out,
-                             ef_error *err)
-{
-    ef__sq_rows rows = sq_each_run_driver(conn, id, NULL, err);
-    struct sq_run_driver_row driver;
-
-    if (sq_next_run_driver(&rows, &driver)) {
-        *out = (run_before){.state = (ef_run_state)driver.state, .started_us = driver.started};
-        rows.status = is_driver_live(store, conn, &driver, &out->driven, err);
-    } else if (rows.status == EF_OK) {
-        rows.status = ef__refuse_unknown_run(id, err);
-    }
-    return ef__sq_rows_end(&rows);
 }
 
 typedef struct run_change {
@@ -232,48 +189,39 @@ typedef struct run_change {
     int64_t token;
 } run_change;
 
-static ef_status check_move(sq_store *store, ef__sq_conn *conn, const run_change *change,
-                            const run_before *before, ef_error *err)
+static ef_status move_run(ef__sq_conn *conn, const run_change *change,
+                          const struct sq_run_driver_row *is, int64_t now_us, ef_error *err)
 {
     const ef_run *run = change->run;
+    bool starts = is->state == EF_RUN_QUEUED && run->state == EF_RUN_RUNNING;
+    struct sq_run_move move = {.run = run,
+                               .started = starts ? now_us : is->started,
+                               .finished = ef__run_is_open(run->state) ? 0 : now_us,
+                               .lease_kind = -1};
 
-    if (!ef__run_may_move(before->state, run->state))
-        return ef__refuse_run_state(run->id, before->state, run->state, err);
-    if (change->lease)
-        return sq_lease_check(store, conn, change->lease, change->token, err);
-    if (before->state == EF_RUN_RUNNING && before->driven)
-        return ef__refuse_driven_run(run->id, err);
-    return EF_OK;
+    if (change->lease) {
+        move.lease_kind = change->lease->kind;
+        move.lease_name = change->lease->name;
+        move.lease_partition = change->lease->partition;
+    }
+    return sq_run_run_move(conn, &move, err);
 }
 
-static ef_status move_run(ef__sq_conn *conn, const ef_run *run, const run_before *before,
-                          int64_t now_us, ef_error *err)
-{
-    bool starts = before->state == EF_RUN_QUEUED && run->state == EF_RUN_RUNNING;
-
-    return sq_run_run_move(
-        conn,
-        &(struct sq_run_move){.run = run,
-                              .started = starts ? now_us : before->started_us,
-                              .finished = ef__run_is_open(run->state) ? 0 : now_us},
-        err);
-}
-
+/* Under the token of the driver; or a cancellation while no worker drives it. */
 static ef_status update_run(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
                             ef_error *err)
 {
     const run_change *change = asked;
-    run_before before;
-    ef_status st = read_before(store, conn, change->run->id, &before, err);
+    const ef_run *run = change->run;
+    struct sq_run_driver_row is;
+    ef_status st = check_run(store, conn, run->id, run->state, &is, err);
 
     (void)out;
-    if (st == EF_OK)
-        st = check_move(store, conn, change, &before, err);
-    if (st == EF_OK)
-        st = move_run(conn, change->run, &before, sq_now_us(store), err);
     if (st == EF_OK && change->lease)
-        st = sq_run_run_drive(conn, change->run->id, change->lease, err);
-    return st;
+        st = sq_lease_check(store, conn, change->lease, change->token, err);
+    else if (st == EF_OK && is.state == EF_RUN_RUNNING && is.driven)
+        st = ef__refuse_driven_run(run->id, err);
+    return st == EF_OK ? move_run(conn, change, &is, sq_now_us(store), err) : st;
 }
 
 static ef_status run_update(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,
@@ -289,12 +237,10 @@ static ef_status cancel_run(sq_store *store, ef__sq_conn *conn, const void *aske
                             ef_error *err)
 {
     ef_str id = *(const ef_str *)asked;
-    run_before before;
-    ef_status st = read_before(store, conn, id, &before, err);
+    struct sq_run_driver_row is;
+    ef_status st = check_run(store, conn, id, EF_RUN_CANCELLED, &is, err);
 
     (void)out;
-    if (st == EF_OK && !ef__run_may_move(before.state, EF_RUN_CANCELLED))
-        st = ef__refuse_run_state(id, before.state, EF_RUN_CANCELLED, err);
     return st == EF_OK ? sq_run_run_cancel(conn, id, sq_now_us(store), err) : st;
 }
 
@@ -321,14 +267,13 @@ static ef_status audit_add(ef_journal *journal, const ef_audit_entry *entry, ef_
 static ef_status audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit_list *out,
                           ef_error *err)
 {
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st == EF_OK)
-        st = sq_list_audit_newest(&reader->conn, query, query->tenant == NULL,
-                                  query->tenant ? *query->tenant : EF_STR(""), &out->room->arena,
-                                  &out->items, &out->count, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? sq_list_audit_newest(&reader->conn, query, query->tenant == NULL,
+                                              query->tenant ? *query->tenant : EF_STR(""),
+                                              &out->room->arena, &out->items, &out->count, err)
+                       : st;
 }
 
 static ef_status insert_skip(sq_store *store, ef__sq_conn *conn, const void *entry, void *out,
@@ -348,13 +293,12 @@ static ef_status skip_ls(ef_journal *journal, ef_str projection, int32_t version
 {
     struct sq_skip_after asked = {
         .projection = projection, .version = version, .after = after, .limit = (int64_t)limit};
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st == EF_OK)
-        st = sq_list_skip_after(&reader->conn, &asked, &out->room->arena, &out->items, &out->count,
-                                err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? sq_list_skip_after(&reader->conn, &asked, &out->room->arena, &out->items,
+                                            &out->count, err)
+                       : st;
 }
 
 const ef__record_ops sq_record_ops = {

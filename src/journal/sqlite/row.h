@@ -29,8 +29,7 @@ enum {
     SQ_COLUMN_META,
     SQ_COLUMN_SUM,
     SQ_COLUMN_COUNT,
-    SQ_COLUMN_PREV = SQ_COLUMN_COUNT, /* the last two are event_verify's alone */
-    SQ_COLUMN_JUMP
+    SQ_COLUMN_LINKS = SQ_COLUMN_COUNT /* event_verify's alone */
 };
 
 typedef struct sq_row_stream {

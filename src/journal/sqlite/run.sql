@@ -28,25 +28,29 @@ SELECT id, mode, projection, tenant, state, requested, started, finished, first,
   FROM run WHERE id = ?1;
 
 -- name: run_driver
--- binds: 1 id text
--- rows: state int, started int, lease_kind int, lease_name text, lease_partition int
-SELECT state, started, lease_kind, lease_name, lease_partition FROM run WHERE id = ?1;
+-- The run, and whether the lease under which it was last driven is live.
+-- binds: 1 id text, 2 now int
+-- row: state int, started int, driven bool
+SELECT r.state, r.started,
+       ifnull((SELECT lease_live(l.owner, l.until, l.updated, ?2) FROM lease l
+                WHERE l.kind = r.lease_kind AND l.name = r.lease_name
+                  AND l.partition = r.lease_partition), 0)
+  FROM run r WHERE r.id = ?1;
 
 -- name: run_move
+-- Records the lease under which the run is driven: a cancellation checks whether it is live.
 -- binds: 1 run.id text, 2 run.state int, 3 started int, 4 finished int, 5 run.processed int,
 --        6 run.total int, 7 run.last_position int, 8 run.error text,
---        9 run.detail text (or empty to leave it)
+--        9 run.detail text (or empty to leave it), 10 lease_kind int (or -1 to leave it),
+--        11 lease_name text, 12 lease_partition int
 -- from: run ef_run
 UPDATE run SET state = ?2, started = ?3, finished = ?4, processed = ?5, total = ?6,
                last_position = ?7, error = ?8,
-               detail = CASE WHEN ?9 = '' THEN detail ELSE ?9 END WHERE id = ?1;
-
--- name: run_drive
--- only: sqlite PostgreSQL stores the lease in run_move
--- Records the lease under which the run is driven: a cancellation checks whether it is live.
--- binds: 1 id text, 2 lease.kind int, 3 lease.name text, 4 lease.partition int
--- from: lease ef_lease_key
-UPDATE run SET lease_kind = ?2, lease_name = ?3, lease_partition = ?4 WHERE id = ?1;
+               detail = CASE WHEN ?9 = '' THEN detail ELSE ?9 END,
+               lease_kind = CASE WHEN ?10 < 0 THEN lease_kind ELSE ?10 END,
+               lease_name = CASE WHEN ?10 < 0 THEN lease_name ELSE ?11 END,
+               lease_partition = CASE WHEN ?10 < 0 THEN lease_partition ELSE ?12 END
+ WHERE id = ?1;
 
 -- name: run_cancel
 -- A queued run ends at once.

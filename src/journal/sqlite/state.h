@@ -20,31 +20,13 @@
 #define EF_JOURNAL_SQLITE_STATE_H
 
 #include "../journal.h"
+#include "../outbox.h"
 
 #include "../../base/pair_map.h"
 #include "../../core/lease_rule.h"
 #include "../../sqlite/conn.h"
 
 /* --- rows that the generated functions read and write ----------------------------------------- */
-
-typedef struct sq_offset_row {
-    int64_t position, in_flight, in_flight_token, suspect;
-} sq_offset_row;
-
-/* A dead row is never flagged to be skipped: see outbox.sql. */
-typedef struct sq_retry_row {
-    bool found;
-    int32_t partition;
-    int64_t stream, seq;
-    ef_row_status status;
-    bool skip;
-    int32_t attempts;
-    int64_t due_us;
-    ef_str error; /* in the arena; "" without one */
-    int64_t updated_us;
-    int64_t filed; /* kept by an update */
-    bool trying;   /* an attempt is under way */
-} sq_retry_row;
 
 /* The state row. */
 typedef struct sq_progress {

@@ -421,12 +421,10 @@ static ef_status back_up(ef_journal *journal, const ef__journal_backup *backup, 
 
 static ef_status copied_get(ef_journal *journal, int64_t *out_us, ef_error *err)
 {
-    sq_reader *reader;
+    SQ_READER sq_reader *reader;
     ef_status st = sq_read_begin(journal, &reader, err);
 
-    if (st == EF_OK)
-        st = sq_one_state_copied(&reader->conn, out_us, NULL, err);
-    return sq_read_end(reader, st);
+    return st == EF_OK ? sq_one_state_copied(&reader->conn, out_us, NULL, err) : st;
 }
 
 static ef_status end_copy(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,

@@ -156,22 +156,16 @@ ef_status sq_store_reopen(sq_store *store, ef_error *err);
 
 /* Runs a job with others in one commit; returns when it is durable or has failed. */
 ef_status sq_submit(sq_store *store, sq_job *job, ef_error *err);
-/* The same with several, linked by `queued.sibling`, in this order: each has its own status and
- * err. */
-void sq_submit_all(sq_store *store, sq_job *first);
 /* The same with a job that has no options. */
 ef_status sq_write(ef_journal *journal, sq_call *call, const void *asked, void *out, ef_error *err);
 void sq_groups_init(sq_store *store);
 
 /* A reader connection in a read transaction. The cached state has every event that the transaction
- * sees, and soon more: lookups that must match the transaction need sq_read_lock. End it soon: it
- * keeps the WAL from restarting. *out is NULL on failure, which sq_read_end accepts. */
-ef_status sq_read_begin(ef_journal *journal, sq_reader **out, ef_error *err);
-/* Returns `st`. */
-ef_status sq_read_end(sq_reader *reader, ef_status st);
-/* Acquires the state lock, and begins the transaction again if the state has advanced: now both are
- * of one snapshot. No statement of the reader may be active. Not locked on failure. */
-ef_status sq_read_lock(sq_reader *reader, ef_error *err);
+ * sees, and soon more: lookups that must match the transaction need lock_state (read.c). End it
+ * soon: it keeps the WAL from restarting. SQ_READER ends it with the scope of the variable. */
+#define SQ_READER __attribute__((cleanup(sq_read_end)))
+ef_status sq_read_begin(ef_journal *journal, sq_reader **out, ef_error *err); /* NULL on failure */
+void sq_read_end(sq_reader **reader);
 
 /* --- writing (writer.c) -----------------------------------------------------------------------
  *

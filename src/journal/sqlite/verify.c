@@ -123,38 +123,16 @@ ef_status sq_verify_tail(sq_writer *w, int64_t from, int64_t *out_verified, ef_e
 
 /* --- deep ------------------------------------------------------------------------------------- */
 
-/* A link must lead to the right seq of the same stream. */
-static ef_status check_link(ef__sq_conn *conn, int64_t at, int64_t to, int64_t stream, int64_t seq,
-                            const char *what, ef_error *err)
+/* The backward links of an event, which event_verify has compared. */
+static ef_status check_links(sqlite3_stmt *row, ef_error *err)
 {
-    struct sq_event_place_row place;
-    bool found;
-    ef_status st = sq_one_event_place(conn, to, &place, &found, err);
+    static const char *const WRONG[] = {NULL, "its links to earlier events are wrong",
+                                        "it does not follow on the event before it in its stream",
+                                        "its link to an earlier event of its stream is wrong"};
+    int wrong = sqlite3_column_int(row, SQ_COLUMN_LINKS);
 
-    if (st != EF_OK)
-        return st;
-    return found && place.stream == stream && place.seq == seq ? EF_OK
-                                                               : fail_damaged(at, what, err);
-}
-
-static ef_status check_links(ef__sq_conn *conn, sqlite3_stmt *row, ef_error *err)
-{
-    int64_t position = sqlite3_column_int64(row, SQ_COLUMN_POSITION),
-            stream = sqlite3_column_int64(row, SQ_COLUMN_STREAM);
-    int64_t seq = sqlite3_column_int64(row, SQ_COLUMN_SEQ), target = seq & (seq - 1);
-    int64_t prev = sqlite3_column_int64(row, SQ_COLUMN_PREV),
-            jump = sqlite3_column_int64(row, SQ_COLUMN_JUMP);
-    ef_status st = EF_OK;
-
-    if ((seq == 1) != (prev == 0) || (jump != 0) != (target != 0 && !(seq & 1)))
-        return fail_damaged(position, "its links to earlier events are wrong", err);
-    if (prev)
-        st = check_link(conn, position, prev, stream, seq - 1,
-                        "it does not follow on the event before it in its stream", err);
-    if (st == EF_OK && jump)
-        st = check_link(conn, position, jump, stream, target,
-                        "its link to an earlier event of its stream is wrong", err);
-    return st;
+    return wrong ? fail_damaged(sqlite3_column_int64(row, SQ_COLUMN_POSITION), WRONG[wrong], err)
+                 : EF_OK;
 }
 
 /* The index of ids has each settled event once if a sum over the mixed pairs is the same on both
@@ -207,7 +185,7 @@ static ef_status verify_slice(sq_store *store, sq_reader *reader, struct deep *d
         else if (rows.status == EF_OK)
             rows.status = fail_damaged(deep->at + 1, "it is missing", err);
         if (rows.status == EF_OK)
-            rows.status = check_links(conn, rows.stmt, err);
+            rows.status = check_links(rows.stmt, err);
         if (rows.status != EF_OK)
             break;
         deep->at++;
@@ -223,19 +201,16 @@ static ef_status verify_rest(const struct deep *deep, bool from_start, sq_reader
                              ef_error *err)
 {
     sqlite3_stmt *stmt = NULL;
-    int64_t bad = 0;
+    struct sq_verify_rest_row bad = {0};
     ef_status st = from_start ? check_ids(deep, reader, err) : EF_OK;
 
     if (st == EF_OK)
-        st = sq_one_verify_heads(&reader->conn, &bad, NULL, err);
-
-    if (st == EF_OK && bad)
-        return ef_fail(err, EF_DAMAGED, "%" PRId64 " stream heads do not fit their last event",
-                       bad);
-    if (st == EF_OK)
-        st = sq_one_verify_outbox(&reader->conn, &bad, NULL, err);
-    if (st == EF_OK && bad)
-        return ef_fail(err, EF_DAMAGED, "%" PRId64 " outbox rows have no event", bad);
+        st = sq_one_verify_rest(&reader->conn, &bad, NULL, err);
+    if (st == EF_OK && bad.heads)
+        st = ef_fail(err, EF_DAMAGED, "%" PRId64 " stream heads do not fit their last event",
+                     bad.heads);
+    if (st == EF_OK && bad.outbox)
+        st = ef_fail(err, EF_DAMAGED, "%" PRId64 " outbox rows have no event", bad.outbox);
     if (st != EF_OK)
         return st;
     int rc = sqlite3_prepare_v2(reader->conn.db, "PRAGMA integrity_check(1)", -1, &stmt, NULL);
@@ -282,7 +257,7 @@ ef_status sq_verify(ef_journal *journal, int64_t from,
             st = verify_rest(&deep, start == 0, reader, err);
             go_on = false;
         }
-        (void)sq_read_end(reader, st);
+        sq_read_end(&reader);
         if (progress && !progress(context, deep.at - start, out->head - start))
             go_on = false;
     }

@@ -180,20 +180,12 @@ static sq_planned *find_planned(sq_txn *txn, const ef__arrival *arrival, int64_t
 /* A planned event as it is stored: recorded now, or when the journal it is copied from did. */
 static ef_event planned_event(const sq_writer *w, const sq_planned *p)
 {
-    const ef_new_event *e = &p->arrival->event;
     const ef_event *sealed = p->arrival->sealed;
+    ef_event event = ef__arrival_event(p->arrival, p->seq);
 
-    return (ef_event){.tenant = e->tenant,
-                      .stream = e->stream,
-                      .seq = p->seq,
-                      .position = w->txn.base + 1 + (p - w->txn.planned),
-                      .id = e->id,
-                      .type = e->type,
-                      .schema = e->schema,
-                      .time_us = e->time_us,
-                      .recorded_us = sealed ? sealed->recorded_us : w->txn.recorded_us,
-                      .data = e->data,
-                      .meta = e->meta};
+    event.position = w->txn.base + 1 + (p - w->txn.planned);
+    event.recorded_us = sealed ? sealed->recorded_us : w->txn.recorded_us;
+    return event;
 }
 
 static ef_status same_as_planned(sq_writer *w, const ef__arrival *arrival, const sq_planned *p,
