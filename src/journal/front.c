@@ -281,11 +281,7 @@ ef_status ef_journal_backup(ef_journal *journal, const ef_backup_options *option
         return ef_fail(err, EF_UNSUPPORTED,
                        "a journal on %s cannot be copied to a file: use the backup of that store",
                        journal->store->name);
-    return journal->store->backup(journal,
-                                  &(ef__journal_backup){.path = options->path,
-                                                        .progress = options->progress,
-                                                        .context = options->context},
-                                  out, err);
+    return journal->store->backup(journal, options, out, err);
 }
 
 ef_status ef_journal_adopt(ef_journal *journal, ef_str actor, ef_str reason, ef_error *err)

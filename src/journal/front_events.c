@@ -515,7 +515,7 @@ ef_status ef_stream_ls(ef_journal *journal, ef_str tenant, bool any_tenant, ef_s
     if (st != EF_OK)
         return st;
     out->next[0] = '\0';
-    st = EF__LIST_PREPARE(out, err);
+    st = ef__list_prepare(out, err);
     if (st == EF_OK && !any_tenant)
         st = ef__name_parse("tenant", tenant, 0, false, err);
     if (st == EF_OK)

@@ -291,7 +291,7 @@ ef_status ef__row_list_prepare(ef_row_list *out, ef_error *err)
     if (st != EF_OK)
         return st;
     out->next[0] = '\0';
-    return EF__LIST_PREPARE(out, err);
+    return ef__list_prepare(out, err);
 }
 
 static ef_status check_query(const ef_outbox_query *query, ef_error *err)

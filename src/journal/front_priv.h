@@ -57,10 +57,7 @@ ef_status ef__wake_on_success(ef_journal *journal, ef_status st);
  */
 #define EF__LIST_BEGIN(journal, list, err)                                                         \
     (!(journal) || !(list) ? ef__need(NULL, (journal) ? "out" : "journal", (err))                  \
-                           : EF__LIST_PREPARE(list, err))
-/* Empties a result list and prepares its memory, `list->room`. */
-#define EF__LIST_PREPARE(list, err)                                                                \
-    ((list)->items = NULL, (list)->count = 0, ef__memory_prepare(&(list)->room, (err)))
+                           : ef__list_prepare(list, err))
 /* Empties the list of a failed call. */
 #define EF__LIST_FINISH(list, st)                                                                  \
     ((st) == EF_OK || !(list) ? (st) : ((list)->items = NULL, (list)->count = 0, (st)))

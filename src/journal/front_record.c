@@ -3,6 +3,8 @@
  */
 #include "front_priv.h"
 
+#include "refusal.h"
+
 #include "../base/hash.h"
 #include "../base/json.h"
 #include "../base/utf8.h"
@@ -48,13 +50,13 @@ ef_status ef_type_ls(ef_journal *journal, const ef_str *name, ef_type_list *out,
         st = journal->control->records->type_ls(
             journal->control, &(ef__type_query){.name = name ? *name : EF_STR("")}, out, err);
     if (st == EF_OK && name && out->count == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no type \"%.*s\"", EF_STR_ARG(*name));
+        st = ef__refuse_unknown("type", *name, err);
     return EF__LIST_FINISH(out, st);
 }
 
 ef_status ef__types_not_folded(ef_journal *journal, ef_type_list *out, ef_error *err)
 {
-    ef_status st = EF__LIST_PREPARE(out, err);
+    ef_status st = ef__list_prepare(out, err);
 
     return st == EF_OK ? journal->control->records->type_ls(
                              journal->control, &(ef__type_query){.not_folded = true}, out, err)
@@ -116,7 +118,7 @@ ef_status ef__run_request(ef_journal *journal, const ef_run *run, ef_run_list *o
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = EF__LIST_PREPARE(out, err);
+        st = ef__list_prepare(out, err);
     if (st == EF_OK)
         st = ef__need(run, "run", err);
     if (st == EF_OK)
@@ -163,19 +165,16 @@ ef_status ef_run_cancel(ef_journal *journal, ef_str id, ef_error *err)
 
 static bool asks_for_all_tenants(ef_str detail)
 {
-    ef__arena arena = EF__ARENA_INIT(DETAIL_BYTES);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(DETAIL_BYTES);
     ef__json *tree = NULL;
     const ef__json *all;
-    bool asks = true; /* a detail that cannot be read must not be shown to one tenant */
 
     if (detail.len == 0)
         return false;
-    if (ef__json_parse(detail, EF_LIMIT_DETAIL_BYTES, &arena, &tree, NULL) == EF_OK) {
-        all = ef__json_get(tree, "all_tenants");
-        asks = all && all->kind == EF__JSON_TRUE;
-    }
-    ef__arena_release(&arena);
-    return asks;
+    if (ef__json_parse(detail, EF_LIMIT_DETAIL_BYTES, &arena, &tree, NULL) != EF_OK)
+        return true; /* a detail that cannot be read must not be shown to one tenant */
+    all = ef__json_get(tree, "all_tenants");
+    return all && all->kind == EF__JSON_TRUE;
 }
 
 bool ef__run_is_of(const ef_run *run, ef_str tenant)
@@ -200,7 +199,7 @@ ef_status ef_run_ls(ef_journal *journal, const ef_run_query *query, ef_run_list 
         st = journal->control->records->run_ls(journal->control, &asked, out, err);
     if (st == EF_OK && asked.id &&
         (out->count == 0 || (asked.tenant && !ef__run_is_of(&out->items[0], *asked.tenant))))
-        st = ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(*asked.id));
+        st = ef__refuse_unknown("run", *asked.id, err);
     return EF__LIST_FINISH(out, st);
 }
 
@@ -214,7 +213,7 @@ ef_status ef__skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_erro
 ef_status ef__skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
                       size_t limit, ef__skip_list *out, ef_error *err)
 {
-    ef_status st = EF__LIST_PREPARE(out, err);
+    ef_status st = ef__list_prepare(out, err);
 
     return st == EF_OK ? journal->control->records->skip_ls(journal->control, projection, version,
                                                             after, limit, out, err)

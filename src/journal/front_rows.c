@@ -114,7 +114,7 @@ static ef_status read_page(row_search *search, ef_error *err)
     search->page_query.limit = PAGE_ROWS;
     do {
         search->page.next[0] = '\0';
-        st = EF__LIST_PREPARE(&search->page, err);
+        st = ef__list_prepare(&search->page, err);
         if (st == EF_OK)
             st = search->journal->control->outbox->ls(search->journal->control, &search->page_query,
                                                       &search->page, err);
@@ -269,7 +269,7 @@ ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_
     if (st == EF_OK)
         st = ef__need(out, "out", err);
     if (st == EF_OK)
-        st = EF__LIST_PREPARE(out, err);
+        st = ef__list_prepare(out, err);
     if (st != EF_OK)
         return st;
     out->rows = 0;

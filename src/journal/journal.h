@@ -42,13 +42,6 @@ typedef struct ef__damage {
     char text[EF_DAMAGE_TEXT]; /* what was found; ends with NUL */
 } ef__damage;
 
-/* A copy of the journal in a file of its own. */
-typedef struct ef__journal_backup {
-    const char *path;                                             /* must not exist */
-    bool (*progress)(void *context, int64_t done, int64_t total); /* bytes; may be NULL */
-    void *context;
-} ef__journal_backup;
-
 typedef struct ef__store_ops {
     const char *name;
     void (*close)(ef_journal *journal);
@@ -61,7 +54,7 @@ typedef struct ef__store_ops {
      * append reads the record in its own transaction, and refuses with ef__damage_fail. */
     ef_status (*damage_get)(ef_journal *journal, ef__damage *out, ef_error *err);
     /* As ef_journal_backup. NULL: use the tools of the store. */
-    ef_status (*backup)(ef_journal *journal, const ef__journal_backup *backup, ef_head *out,
+    ef_status (*backup)(ef_journal *journal, const ef_backup_options *options, ef_head *out,
                         ef_error *err);
     /* As ef__journal_copied and ef_journal_adopt. Both NULL: it cannot be a copy. */
     ef_status (*copied_get)(ef_journal *journal, int64_t *out_us, ef_error *err);

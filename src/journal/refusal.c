@@ -5,24 +5,9 @@
 
 #include <inttypes.h>
 
-ef_status ef__refuse_unknown_stream(ef_str stream, ef_error *err)
+ef_status ef__refuse_unknown(const char *what, ef_str name, ef_error *err)
 {
-    return ef_fail(err, EF_NOT_FOUND, "there is no stream \"%.*s\"", EF_STR_ARG(stream));
-}
-
-ef_status ef__refuse_unknown_event(ef_str id, ef_error *err)
-{
-    return ef_fail(err, EF_NOT_FOUND, "there is no event \"%.*s\"", EF_STR_ARG(id));
-}
-
-ef_status ef__refuse_unknown_lane(ef_str lane, ef_error *err)
-{
-    return ef_fail(err, EF_NOT_FOUND, "there is no lane \"%.*s\"", EF_STR_ARG(lane));
-}
-
-ef_status ef__refuse_unknown_run(ef_str id, ef_error *err)
-{
-    return ef_fail(err, EF_NOT_FOUND, "there is no run \"%.*s\"", EF_STR_ARG(id));
+    return ef_fail(err, EF_NOT_FOUND, "there is no %s \"%.*s\"", what, EF_STR_ARG(name));
 }
 
 ef_status ef__refuse_cursor(ef_error *err)

@@ -13,10 +13,8 @@
 
 #include "../core/lease_rule.h"
 
-ef_status ef__refuse_unknown_stream(ef_str stream, ef_error *err);
-ef_status ef__refuse_unknown_event(ef_str id, ef_error *err);
-ef_status ef__refuse_unknown_lane(ef_str lane, ef_error *err);
-ef_status ef__refuse_unknown_run(ef_str id, ef_error *err);
+/* `what`: "stream", "event", "lane", "run" or "type". */
+ef_status ef__refuse_unknown(const char *what, ef_str name, ef_error *err);
 ef_status ef__refuse_cursor(ef_error *err);
 ef_status ef__refuse_wait(int64_t after, int64_t timeout_ms, ef_error *err);
 

@@ -3,6 +3,8 @@
  */
 #include "jet.h"
 
+#include "../refusal.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,7 +163,7 @@ ef_status jet_read_stream(ef_journal *journal, ef_str tenant, ef_str stream, int
         return st;
     st = jet_stream_head(journal, tenant, stream, &seq, &position, err);
     if (st == EF_OK && seq == 0)
-        st = ef_fail(err, EF_NOT_FOUND, "there is no stream \"%.*s\"", EF_STR_ARG(stream));
+        st = ef__refuse_unknown("stream", stream, err);
     return st;
 }
 

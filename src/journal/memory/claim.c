@@ -312,7 +312,7 @@ static ef_status claim_lane(mem_claim *claim, ef_str lane, bool due, ef_error *e
     ef_status st;
 
     if (found < 0)
-        return ef__refuse_unknown_lane(lane, err);
+        return ef__refuse_unknown("lane", lane, err);
     st = ef__mem_leases_check(claim->mem, &claim->mem->lanes[found], claim->held, claim->held_count,
                               err);
     if (st == EF_OK && claim->after)
@@ -554,7 +554,7 @@ ef_status ef__mem_ack(ef_journal *journal, void *connection, const ef__ack_reque
     assert(!connection);
     (void)connection;
     if (lane < 0)
-        return ef__refuse_unknown_lane(request->lane, err);
+        return ef__refuse_unknown("lane", request->lane, err);
     st = ef__mem_leases_check(mem, &mem->lanes[lane], request->held, request->held_count, err);
     if (st == EF_OK && request->progress.len)
         st = ef__lane_publishes(request->lane, mem->lanes[lane].kind, err);

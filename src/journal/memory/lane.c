@@ -123,7 +123,7 @@ static ef_status find_publisher(mem_journal *mem, ef_str name, size_t *out, ef_e
     int64_t found = ef__mem_lane_find(mem, name);
 
     if (found < 0)
-        return ef__refuse_unknown_lane(name, err);
+        return ef__refuse_unknown("lane", name, err);
     *out = (size_t)found;
     return ef__lane_publishes(name, mem->lanes[found].kind, err);
 }

@@ -72,7 +72,7 @@ static ef_status read_stream(ef_journal *journal, ef_str tenant, ef_str name, in
     ef_status st;
 
     if (stream < 0)
-        return ef__refuse_unknown_stream(name, err);
+        return ef__refuse_unknown("stream", name, err);
     if ((st = prepare_events(out, count, &events, err)) != EF_OK)
         return st;
     out->more = there > limit;
@@ -126,7 +126,7 @@ static ef_status read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch
     ef_status st;
 
     if (found < 0)
-        return ef__refuse_unknown_event(id, err);
+        return ef__refuse_unknown("event", id, err);
     if ((st = prepare_events(out, 1, &events, err)) != EF_OK)
         return st;
     return add_event(mem, mem->events[found], false, events, out) ? EF_OK : ef__no_memory(err);

@@ -283,7 +283,7 @@ static ef_status find_run(mem_journal *mem, ef_str id, mem_run **out, ef_error *
         if (ef_str_equal(mem->runs[i].run.id, id))
             return EF_OK;
     }
-    return ef__refuse_unknown_run(id, err);
+    return ef__refuse_unknown("run", id, err);
 }
 
 static ef_status update_run(ef_journal *journal, const ef_run *run, const ef_lease_key *lease,

@@ -46,7 +46,7 @@ ef_status pg_lane_get(pg_store *store, ef__pg_conn *conn, ef_str name, pg_lane *
         return EF_OK;
     st = read_lane(conn, name, out, err);
     if (st == EF_OK && out->id == 0)
-        return ef__refuse_unknown_lane(name, err);
+        return ef__refuse_unknown("lane", name, err);
     if (st == EF_OK)
         cache_lane(store, name, *out);
     return st;
@@ -264,7 +264,7 @@ static ef_status published_count(ef_journal *journal, ef_str lane, size_t most, 
                                           (int64_t)most, &row, &found, err);
 
     if (st == EF_OK && !found)
-        st = ef__refuse_unknown_lane(lane, err);
+        st = ef__refuse_unknown("lane", lane, err);
     if (st == EF_OK)
         st = ef__lane_publishes(lane, (ef_lane_kind)row.kind, err);
     if (st == EF_OK)

@@ -125,7 +125,7 @@ static ef_status read_stream(ef_journal *journal, ef_str tenant, ef_str stream, 
         return st;
     st = stream_head(journal, tenant, stream, &seq, &position, err);
     if (st == EF_OK && seq == 0)
-        st = ef__refuse_unknown_stream(stream, err);
+        st = ef__refuse_unknown("stream", stream, err);
     return st;
 }
 
@@ -166,7 +166,7 @@ static ef_status read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch
         pg_on_log(pg_store_of(journal)), &(struct pj_event_by_id){.tenant = tenant, .id = id}, err);
 
     if (rows.status == EF_OK && rows.count == 0)
-        rows.status = ef__refuse_unknown_event(id, err);
+        rows.status = ef__refuse_unknown("event", id, err);
     rows.status = pg_events_copy(&rows, 1, false, out, err);
     return ef__pg_rows_end(&rows);
 }

@@ -131,7 +131,7 @@ static ef_status lock_run(const run_job *job, ef_str id, ef_run_state to, ef__pg
         pj_one_run_driver(ef__pg_on_conn(conn), id, pg_clock(job->store), out, &found, err);
 
     if (st == EF_OK && !found)
-        return ef__refuse_unknown_run(id, err);
+        return ef__refuse_unknown("run", id, err);
     if (st == EF_OK && !ef__run_may_move((ef_run_state)out->state, to))
         return ef__refuse_run_state(id, (ef_run_state)out->state, to, err);
     return st;

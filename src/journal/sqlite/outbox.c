@@ -24,7 +24,7 @@ ef_status sq_lane_need(ef__sq_conn *conn, ef_str name, sq_lane *out, ef_error *e
     ef_status st = sq_lane_find(conn, name, out, err);
 
     if (st == EF_OK && out->id == 0)
-        st = ef__refuse_unknown_lane(name, err);
+        st = ef__refuse_unknown("lane", name, err);
     return st;
 }
 

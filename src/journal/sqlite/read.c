@@ -280,7 +280,7 @@ static ef_status read_stream(ef_journal *journal, ef_str tenant, ef_str stream, 
     if (st == EF_OK)
         st = committed_head(g.reader, tenant, stream, &seq, &head_position, err);
     if (st == EF_OK && seq == 0)
-        st = ef__refuse_unknown_stream(stream, err);
+        st = ef__refuse_unknown("stream", stream, err);
     if (st == EF_OK && from_seq <= seq) {
         last = seq - from_seq < (int64_t)limit ? seq : from_seq + (int64_t)limit - 1;
         positions = malloc((size_t)(last - from_seq + 1) * sizeof *positions);
@@ -423,7 +423,7 @@ static ef_status read_id(ef_journal *journal, ef_str tenant, ef_str id, ef_batch
         pthread_mutex_unlock(&g.store->state_lock);
     }
     if (st == EF_OK && !position)
-        st = ef__refuse_unknown_event(id, err);
+        st = ef__refuse_unknown("event", id, err);
     if (st == EF_OK)
         st = gather_at(&g, position, err);
     return gather_close(&g, st);

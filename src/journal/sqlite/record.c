@@ -177,7 +177,7 @@ static ef_status check_run(sq_store *store, ef__sq_conn *conn, ef_str id, ef_run
     ef_status st = sq_one_run_driver(conn, id, sq_clock_us(store), out, &found, err);
 
     if (st == EF_OK && !found)
-        return ef__refuse_unknown_run(id, err);
+        return ef__refuse_unknown("run", id, err);
     if (st == EF_OK && !ef__run_may_move((ef_run_state)out->state, to))
         return ef__refuse_run_state(id, (ef_run_state)out->state, to, err);
     return st;

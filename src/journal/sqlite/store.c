@@ -393,7 +393,7 @@ static ef_status write_head(const char *path, const sq_head_record *record, ef_e
     return st;
 }
 
-static ef_status back_up(ef_journal *journal, const ef__journal_backup *backup, ef_head *out,
+static ef_status back_up(ef_journal *journal, const ef_backup_options *options, ef_head *out,
                          ef_error *err)
 {
     sq_store *store = sq_store_of(journal);
@@ -402,21 +402,21 @@ static ef_status back_up(ef_journal *journal, const ef__journal_backup *backup, 
                                    NULL};
     sq_head_record head = {0};
     ef_status st = ef__sq_backup_write(&(ef__sq_backup){.source = store->path,
-                                                        .target = backup->path,
+                                                        .target = options->path,
                                                         .changes = changes,
-                                                        .progress = backup->progress,
-                                                        .context = backup->context,
+                                                        .progress = options->progress,
+                                                        .context = options->context,
                                                         .busy_ms = journal->options.busy_ms},
                                        err);
 
     if (st == EF_OK)
-        st = read_head(backup->path, journal->options.busy_ms, &head, err);
+        st = read_head(options->path, journal->options.busy_ms, &head, err);
     if (st != EF_OK)
         return st;
     head.verified = verified_upto(store, head.position);
     *out = (ef_head){.position = head.position};
     memcpy(out->hash, head.hash, sizeof out->hash);
-    return write_head(backup->path, &head, err);
+    return write_head(options->path, &head, err);
 }
 
 static ef_status copied_get(ef_journal *journal, int64_t *out_us, ef_error *err)
