@@ -253,8 +253,6 @@ ef_status cli_settings_load(cli *c, ef_error *err);
 ef_status cli_settings_read(cli *c, ef__settings **out, ef_error *err);
 /* Refuses contradictory settings. */
 ef_status cli_settings_check(const ef__settings *settings, ef_error *err);
-/* Effective value of worker.lease_renew or worker.heartbeat_ttl. */
-ef_str cli_lease_time_shown(const cli *c, const ef__setting_view *view);
 /* Sets the minimum log level: "info". */
 void cli_log_level(cli *c, ef_str level);
 /* Same effect as --data. */
@@ -283,8 +281,6 @@ ef_status cli_note(cli *c, const char *act, ef_str what, ef_error *err);
 
 /* --- through a server (stores.c) ------------------------------------------------------------- */
 
-/* Opens c->client if the settings name a server. */
-ef_status cli_connect(cli *c, ef_error *err);
 /* Opens the stores of the settings, or the client; calls.h makes the calls. Sets c->hint. */
 ef_status cli_need(cli *c, cli_stores stores, ef_error *err);
 /* The same with a report of the error: 0, or the exit code. */
@@ -301,9 +297,6 @@ ef_retry_options cli_retry_options(const cli *c, const char *kind);
 ef_status cli_data_make(const cli *c, ef_error *err);
 /* Opens both stores, and creates missing ones and the data directory if one is in it. */
 ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err);
-/* Writes the stores that flags chose to the settings file of the data directory (cmd_init.c).
- */
-ef_status cli_init_settings_write(cli *c, ef_error *err);
 /* Appends in the way of the mode; the stores of CLI_APPEND are open. */
 ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
                      ef_error *err);
@@ -319,25 +312,10 @@ void cli_lines_say(ef_str text);
 
 /* --- modes (mode.c) --------------------------------------------------------------------------- */
 
-/* Input of the mode rule; `set` is false for a setting without a value. */
-typedef struct cli_mode_flag {
-    bool set;
-    bool on;
-} cli_mode_flag;
-
-typedef struct cli_mode_input {
-    const char *mode; /* "" if it is not set */
-    cli_mode_flag outbox;
-    cli_mode_flag worker;
-    cli_mode_flag shadow;
-    bool apply_wins; /* both workers on: the apply worker wins */
-} cli_mode_input;
-
-/* Resolves the mode. EF_BAD_INPUT: a contradiction; the message names it. */
-ef_status cli_mode_resolve(const cli_mode_input *input, cli_mode *out, ef_error *err);
 const char *cli_mode_name(cli_mode mode);
 /* Effective value of outbox.enabled, worker.enabled or shadow_worker.enabled in that mode. */
 bool cli_mode_flag_on(cli_mode mode, const char *key);
+/* EF_BAD_INPUT: a contradiction; the message names it. */
 ef_status cli_mode_from_settings(const ef__settings *settings, cli_mode *out, ef_error *err);
 
 /* --- results and messages (output.c) ---------------------------------------------------------- */

@@ -13,11 +13,26 @@
     INT64_C(946684800000000) /* 2000-01-01: the result must not depend on the current day */
 #define ROWS_MAX 1000
 
+/* A mismatch: a place in a view, or a message alone. */
+typedef struct test_problem {
+    int32_t line;
+    ef_str projection, tenant, view_id; /* projection "": only the message is set */
+    ef_str path;                        /* "": the whole view */
+    ef_str expected, found;             /* JSON; ptr NULL: nothing */
+    ef_str message;
+    struct test_problem *next;
+} test_problem;
+
+typedef struct test_result {
+    test_problem *first, **last;
+    ef_text report; /* EF_BAD_INPUT: errors of a program, as text */
+} test_result;
+
 typedef struct runner {
     const cli_test_file *file;
     const cli_test_case *one;
     ef__arena *arena;
-    cli_test_result *result;
+    test_result *result;
     ef_journal *journal;
     ef_engine *engine;
     ef_str only; /* the projection, if there is only one program */
@@ -25,9 +40,9 @@ typedef struct runner {
 
 /* --- problems --------------------------------------------------------------------------------- */
 
-static cli_test_problem *add_problem(runner *r, int32_t line)
+static test_problem *add_problem(runner *r, int32_t line)
 {
-    cli_test_problem *problem = ef__arena_zalloc(r->arena, 1, sizeof(*problem));
+    test_problem *problem = ef__arena_zalloc(r->arena, 1, sizeof(*problem));
 
     if (!problem)
         return NULL;
@@ -42,7 +57,7 @@ static void add_message(runner *r, int32_t line, const char *format, ...)
 
 static void add_message(runner *r, int32_t line, const char *format, ...)
 {
-    cli_test_problem *problem = add_problem(r, line);
+    test_problem *problem = add_problem(r, line);
     char text[2048];
     va_list args;
 
@@ -114,11 +129,14 @@ static bool append_events(runner *r)
 {
     int64_t time_us = TIME_FIRST_US;
 
-    for (const cli_test_event *e = r->one->events; e; e = e->next, time_us += 1000000) {
+    for (const cli_test_line *e = r->one->lines; e; e = e->next) {
         ef_error err = EF_ERROR_INIT;
         ef_new_event event = e->event;
         ef_place place;
+        if (e->kind != CLI_TEST_EVENT)
+            continue;
         event.time_us = event.time_us == 0 ? time_us : event.time_us;
+        time_us += 1000000;
         if (ef_engine_append(r->engine, &event, 1, &place, &err) != EF_OK) {
             add_message(r, e->line, "append refused: %s", err.text);
             return false;
@@ -131,7 +149,7 @@ static bool append_events(runner *r)
 
 typedef struct view_diff {
     runner *r;
-    const cli_test_view *view;
+    const cli_test_line *view;
     ef_str projection;
 } view_diff;
 
@@ -139,7 +157,7 @@ static void add_difference(void *context, ef_str path, const ef__json *expected,
                            const ef__json *found)
 {
     view_diff *d = context;
-    cli_test_problem *problem = add_problem(d->r, d->view->line);
+    test_problem *problem = add_problem(d->r, d->view->line);
 
     if (!problem)
         return;
@@ -151,7 +169,7 @@ static void add_difference(void *context, ef_str path, const ef__json *expected,
     problem->found = json_text(d->r, found);
 }
 
-static ef_status check_view(runner *r, const cli_test_view *view, ef_error *err)
+static ef_status check_view(runner *r, const cli_test_line *view, ef_error *err)
 {
     ef_freshness any = {0};
     ef_view_list found = {0};
@@ -190,7 +208,9 @@ static ef_status check_views(runner *r, ef_error *err)
 {
     ef_status st = EF_OK;
 
-    for (const cli_test_view *v = r->one->views; v && st == EF_OK; v = v->next) {
+    for (const cli_test_line *v = r->one->lines; v && st == EF_OK; v = v->next) {
+        if (v->kind != CLI_TEST_VIEW)
+            continue;
         if (v->projection.len > 0 && !is_known(r, v->projection))
             add_message(r, v->line, "unknown projection \"%.*s\"", EF_STR_ARG(v->projection));
         else
@@ -199,15 +219,18 @@ static ef_status check_views(runner *r, ef_error *err)
     return st;
 }
 
-static bool text_contains(ef_str text, ef_str part)
-{
-    return memmem(text.ptr ? text.ptr : "", text.len, part.ptr, part.len) != NULL;
-}
-
 /* A pending row of a lane is only blocked by one that failed. */
 static bool is_failure(const ef_row *row)
 {
     return row->status == EF_ROW_FAILED || row->status == EF_ROW_DEAD;
+}
+
+static bool fails_as(const ef_row *row, const cli_test_line *fail)
+{
+    ef_str text = row->last_error;
+
+    return fail->kind == CLI_TEST_FAIL &&
+           memmem(text.ptr ? text.ptr : "", text.len, fail->text.ptr, fail->text.len) != NULL;
 }
 
 /* Every failure must match a `fail`, and every `fail` must match a failure. */
@@ -216,18 +239,17 @@ static void match_failures(runner *r, const ef_row_list *rows)
     for (size_t i = 0; i < rows->count; i++) {
         const ef_row *row = &rows->items[i];
         bool expected = !is_failure(row);
-        for (const cli_test_fail *f = r->one->fails; f; f = f->next)
-            expected = expected || text_contains(row->last_error, f->text);
+        for (const cli_test_line *f = r->one->lines; f; f = f->next)
+            expected = expected || fails_as(row, f);
         if (!expected)
             add_message(r, r->one->line, "%.*s seq %lld (%.*s) failed: %.*s",
                         EF_STR_ARG(row->stream), (long long)row->seq, EF_STR_ARG(row->event_type),
                         EF_STR_ARG(row->last_error));
     }
-    for (const cli_test_fail *f = r->one->fails; f; f = f->next) {
-        bool happened = false;
+    for (const cli_test_line *f = r->one->lines; f; f = f->next) {
+        bool happened = f->kind != CLI_TEST_FAIL;
         for (size_t i = 0; i < rows->count; i++)
-            happened = happened || (is_failure(&rows->items[i]) &&
-                                    text_contains(rows->items[i].last_error, f->text));
+            happened = happened || (is_failure(&rows->items[i]) && fails_as(&rows->items[i], f));
         if (!happened)
             add_message(r, f->line, "no event failed with a message that contains: %.*s",
                         EF_STR_ARG(f->text));
@@ -260,13 +282,15 @@ static ef_status check_failures(runner *r, ef_error *err)
     return st == EF_OK ? check_stopped_projections(r, err) : st;
 }
 
-ef_status cli_test_run(const cli_test_file *file, const cli_test_case *one, ef__arena *arena,
-                       cli_test_result *out, ef_error *err)
+/* EF_OK also if the case fails: then there are problems. EF_BAD_INPUT with a report: a program has
+ * an error. */
+static ef_status run_in_memory(const cli_test_file *file, const cli_test_case *one,
+                               ef__arena *arena, test_result *out, ef_error *err)
 {
     runner r = {.file = file, .one = one, .arena = arena, .result = out};
     ef_status st;
 
-    *out = (cli_test_result){0};
+    *out = (test_result){0};
     out->last = &out->first;
     st = open_all(&r, err);
     if (st == EF_OK)
@@ -306,7 +330,7 @@ static void print_value(cli *c, const char *label, ef_str json)
     ef__buf_add_text(&c->out, cut ? "…\n" : "\n");
 }
 
-static void print_problem(cli *c, const char *path, const cli_test_problem *p)
+static void print_problem(cli *c, const char *path, const test_problem *p)
 {
     ef__buf_add_text(&c->out, "      ");
     cli_escape(&c->out, ef_str_from(path));
@@ -333,7 +357,7 @@ static void print_problem(cli *c, const char *path, const cli_test_problem *p)
 }
 
 static void print_case(cli *c, const char *path, const cli_test_case *one,
-                       const cli_test_result *result)
+                       const test_result *result)
 {
     bool passed = result->first == NULL;
 
@@ -343,7 +367,7 @@ static void print_case(cli *c, const char *path, const cli_test_case *one,
     ef__buf_printf(&c->out, ":%d: ", (int)one->line);
     cli_escape(&c->out, one->name);
     ef__buf_add_char(&c->out, '\n');
-    for (const cli_test_problem *p = result->first; p; p = p->next)
+    for (const test_problem *p = result->first; p; p = p->next)
         print_problem(c, path, p);
     (void)cli_flush(c);
 }
@@ -359,12 +383,7 @@ static void write_text(ef__json_writer *w, const char *key, ef_str text, bool th
         ef__json_null(w);
 }
 
-static void write_raw(ef__json_writer *w, const char *key, ef_str json)
-{
-    ef__json_member_raw(w, key, json);
-}
-
-static void write_problem(ef__json_writer *w, const cli_test_problem *p)
+static void write_problem(ef__json_writer *w, const test_problem *p)
 {
     bool of_view = p->projection.len > 0;
 
@@ -374,14 +393,14 @@ static void write_problem(ef__json_writer *w, const cli_test_problem *p)
     write_text(w, "tenant", p->tenant, of_view);
     write_text(w, "view_id", p->view_id, of_view);
     write_text(w, "path", p->path, of_view);
-    write_raw(w, "expected", p->expected);
-    write_raw(w, "found", p->found);
+    ef__json_member_raw(w, "expected", p->expected);
+    ef__json_member_raw(w, "found", p->found);
     write_text(w, "message", p->message, !of_view);
     ef__json_close(w, '}');
 }
 
 static void write_case(cli *c, totals *t, const char *path, const cli_test_case *one,
-                       const cli_test_result *result)
+                       const test_result *result)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
@@ -392,7 +411,7 @@ static void write_case(cli *c, totals *t, const char *path, const cli_test_case 
     write_text(&w, "case", one->name, true);
     ef__json_member_bool(&w, "passed", result->first == NULL);
     ef__json_member_open(&w, "problems", '[');
-    for (const cli_test_problem *p = result->first; p; p = p->next)
+    for (const test_problem *p = result->first; p; p = p->next)
         write_problem(&w, p);
     ef__json_close(&w, ']');
     ef__json_close(&w, '}');
@@ -406,8 +425,8 @@ static int run_case(cli *c, totals *t, const char *path, const cli_test_file *fi
 {
     ef_error err = EF_ERROR_INIT;
     ef__arena arena = EF__ARENA_INIT(ARENA_BYTES);
-    cli_test_result result;
-    ef_status st = cli_test_run(file, one, &arena, &result, &err);
+    test_result result;
+    ef_status st = run_in_memory(file, one, &arena, &result, &err);
     int rc = 0;
 
     if (st == EF_BAD_INPUT && result.report.len > 0 && c->format == CLI_TABLE) {

@@ -116,7 +116,7 @@ static ef_status update_settings_file(cli *c, const char *path, ef__settings *fi
     return st;
 }
 
-ef_status cli_init_settings_write(cli *c, ef_error *err)
+static ef_status write_settings(cli *c, ef_error *err)
 {
     char path[PATH_MAX];
     ef__settings *file = NULL;
@@ -190,7 +190,7 @@ static int run_init(cli *c)
         cli_say(c, "memory: is not stored: there is nothing to create");
     st = cli_stores_make(c, &made, &err);
     if (st == EF_OK)
-        st = cli_init_settings_write(c, &err);
+        st = write_settings(c, &err);
     if (st == EF_OK)
         st = ef_journal_facts(c->journal, &facts, &err);
     if (st != EF_OK)

@@ -23,9 +23,7 @@ typedef struct reader {
     cli_test_case *one; /* being read */
     cli_test_program **program_end;
     cli_test_case **case_end;
-    cli_test_event **event_end;
-    cli_test_view **view_end;
-    cli_test_fail **fail_end;
+    cli_test_line **line_end;
     ef_error *err;
 } reader;
 
@@ -86,23 +84,33 @@ static ef_str read_object(reader *r, ef_str first)
     return ef__str_trim(object);
 }
 
+/* NULL: out of memory. */
+static cli_test_line *add_line(reader *r, int kind, int32_t line)
+{
+    cli_test_line *added = allocate_item(r, sizeof(*added));
+
+    if (!added)
+        return NULL;
+    added->kind = kind;
+    added->line = line;
+    r->one->expects = r->one->expects || kind != CLI_TEST_EVENT;
+    *r->line_end = added;
+    r->line_end = &added->next;
+    return added;
+}
+
 static ef_status add_event(reader *r, ef_str json, int32_t line)
 {
     ef_error inner = EF_ERROR_INIT;
-    cli_test_event *event = allocate_item(r, sizeof(*event));
+    cli_test_line *given = add_line(r, CLI_TEST_EVENT, line);
 
-    if (!event)
+    if (!given)
         return out_of_memory(r);
-    event->line = line;
     ef_status st = ef__event_decode(json, &(ef_new_event){.tenant = EF_STR("")}, r->arena,
-                                    &event->event, &inner);
+                                    &given->event, &inner);
     if (st == EF_OK)
-        st = ef_event_check(&event->event, 1, NULL, &inner);
-    if (st != EF_OK)
-        return syntax_error(r, line, inner.text);
-    *r->event_end = event;
-    r->event_end = &event->next;
-    return EF_OK;
+        st = ef_event_check(&given->event, 1, NULL, &inner);
+    return st == EF_OK ? EF_OK : syntax_error(r, line, inner.text);
 }
 
 static bool text_member(const ef__json *value, ef_str *out)
@@ -111,7 +119,7 @@ static bool text_member(const ef__json *value, ef_str *out)
     return value->kind == EF__JSON_STRING;
 }
 
-static ef_status read_view(reader *r, const ef__json *object, cli_test_view *view)
+static ef_status read_view(reader *r, const ef__json *object, cli_test_line *view)
 {
     bool has_id = false;
 
@@ -142,20 +150,12 @@ static ef_status add_view(reader *r, ef_str json, int32_t line)
 {
     ef_error inner = EF_ERROR_INIT;
     ef__json *object = NULL;
-    cli_test_view *view = allocate_item(r, sizeof(*view));
+    cli_test_line *view = add_line(r, CLI_TEST_VIEW, line);
 
     if (!view)
         return out_of_memory(r);
-    view->line = line;
     ef_status st = ef__json_parse(json, CLI_OUT_MAX, r->arena, &object, &inner);
-    if (st != EF_OK)
-        return syntax_error(r, line, inner.text);
-    st = read_view(r, object, view);
-    if (st != EF_OK)
-        return st;
-    *r->view_end = view;
-    r->view_end = &view->next;
-    return EF_OK;
+    return st == EF_OK ? read_view(r, object, view) : syntax_error(r, line, inner.text);
 }
 
 static ef_status read_json_line(reader *r, ef_str first)
@@ -200,7 +200,7 @@ static ef_status add_program(reader *r, ef_str name)
 /* A case without expectations would always pass. */
 static ef_status end_case(reader *r)
 {
-    if (r->one && !r->one->views && !r->one->fails)
+    if (r->one && !r->one->expects)
         return syntax_error(r, r->one->line, "the case expects nothing: expect or fail is missing");
     return EF_OK;
 }
@@ -223,25 +223,20 @@ static ef_status begin_case(reader *r, ef_str name)
     one->line = r->line;
     *r->case_end = r->one = one;
     r->case_end = &one->next;
-    r->event_end = &one->events;
-    r->view_end = &one->views;
-    r->fail_end = &one->fails;
+    r->line_end = &one->lines;
     r->section = NOWHERE;
     return EF_OK;
 }
 
 static ef_status add_fail(reader *r, ef_str text)
 {
-    cli_test_fail *fail = allocate_item(r, sizeof(*fail));
+    cli_test_line *fail = add_line(r, CLI_TEST_FAIL, r->line);
 
     if (!fail)
         return out_of_memory(r);
     if (text.len == 0)
         return syntax_error(r, r->line, "fail needs a part of the expected message");
     fail->text = text;
-    fail->line = r->line;
-    *r->fail_end = fail;
-    r->fail_end = &fail->next;
     return EF_OK;
 }
 
@@ -268,7 +263,7 @@ static ef_status read_keyword_line(reader *r, ef_str line)
         return add_fail(r, more);
     if (more.len > 0)
         return syntax_error(r, r->line, "given and expect must be alone on their line");
-    if (given && (r->one->views || r->section == EXPECT))
+    if (given && r->section == EXPECT)
         return syntax_error(r, r->line, "given must come before expect; start another case");
     r->section = given ? GIVEN : EXPECT;
     return EF_OK;

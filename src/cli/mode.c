@@ -14,56 +14,46 @@
 #include "cli.h"
 
 #include <assert.h>
-#include <stdio.h>
+
+enum { OUTBOX, WORKER, SHADOW, FLAGS };
+static const char *const keys[FLAGS] = {"outbox.enabled", "worker.enabled",
+                                        "shadow_worker.enabled"};
 
 static const struct {
     const char *name;
-    bool outbox, worker, shadow;
+    bool on[FLAGS];
 } modes[] = {
-    [CLI_MODE_OUTBOX_APPLY_ONLY] = {"outbox_apply_only", true, true, false},
-    [CLI_MODE_INLINE_APPLY_ONLY] = {"inline_apply_only", false, false, false},
-    [CLI_MODE_SHADOW_ONLY] = {"shadow_only", true, false, true},
-    [CLI_MODE_INLINE_THEN_OUTBOX] = {"inline_then_outbox", true, true, false},
-    [CLI_MODE_ENQUEUE_ONLY] = {"enqueue_only", true, false, false},
+    [CLI_MODE_OUTBOX_APPLY_ONLY] = {"outbox_apply_only", {true, true, false}},
+    [CLI_MODE_INLINE_APPLY_ONLY] = {"inline_apply_only", {false, false, false}},
+    [CLI_MODE_SHADOW_ONLY] = {"shadow_only", {true, false, true}},
+    [CLI_MODE_INLINE_THEN_OUTBOX] = {"inline_then_outbox", {true, true, false}},
+    [CLI_MODE_ENQUEUE_ONLY] = {"enqueue_only", {true, false, false}},
 };
 
-static ef_status flag_agrees(const char *mode, const char *flag, cli_mode_flag given, bool needed,
-                             ef_error *err)
+static bool is_set(const ef__settings *settings, const char *key)
 {
-    if (!given.set || given.on == needed)
-        return EF_OK;
-    return ef_fail(err, EF_BAD_INPUT, "mode is %s, which needs %s = %s, but it is set to %s", mode,
-                   flag, needed ? "true" : "false", given.on ? "true" : "false");
+    return ef__settings_get(settings, key).origin != EF__ORIGIN_DEFAULT;
 }
 
-static ef_status mode_by_name(const cli_mode_input *input, cli_mode *out, ef_error *err)
+static ef_status flags_agree(const ef__settings *settings, cli_mode mode, ef_error *err)
 {
-    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-        if (strcmp(modes[i].name, input->mode) != 0)
-            continue;
-        *out = (cli_mode)i;
-        ef_status st =
-            flag_agrees(input->mode, "outbox.enabled", input->outbox, modes[i].outbox, err);
-        if (st == EF_OK)
-            st = flag_agrees(input->mode, "worker.enabled", input->worker, modes[i].worker, err);
-        if (st == EF_OK)
-            st = flag_agrees(input->mode, "shadow_worker.enabled", input->shadow, modes[i].shadow,
-                             err);
-        return st;
+    for (size_t i = 0; i < FLAGS; i++) {
+        bool needed = modes[mode].on[i], on = ef__settings_bool(settings, keys[i]);
+        if (is_set(settings, keys[i]) && on != needed)
+            return ef_fail(err, EF_BAD_INPUT,
+                           "mode is %s, which needs %s = %s, but it is set to %s", modes[mode].name,
+                           keys[i], needed ? "true" : "false", on ? "true" : "false");
     }
-    return ef_fail(err, EF_BAD_INPUT, "unknown mode %s", input->mode);
+    return EF_OK;
 }
 
-ef_status cli_mode_resolve(const cli_mode_input *input, cli_mode *out, ef_error *err)
+static ef_status mode_by_flags(const ef__settings *settings, cli_mode *out, ef_error *err)
 {
-    *out = CLI_MODE_OUTBOX_APPLY_ONLY;
-    if (input->mode[0] != '\0')
-        return mode_by_name(input, out, err);
-    if (!input->outbox.set && !input->worker.set && !input->shadow.set)
-        return EF_OK;
+    bool outbox = ef__settings_bool(settings, keys[OUTBOX]);
+    bool worker = ef__settings_bool(settings, keys[WORKER]);
+    bool shadow = ef__settings_bool(settings, keys[SHADOW]);
 
-    bool outbox = input->outbox.on, worker = input->worker.on, shadow = input->shadow.on;
-    if (worker && shadow && input->apply_wins)
+    if (worker && shadow && ef__settings_bool(settings, "compat.apply_wins"))
         shadow = false;
     if (worker && shadow)
         return ef_fail(err, EF_BAD_INPUT,
@@ -88,6 +78,22 @@ ef_status cli_mode_resolve(const cli_mode_input *input, cli_mode *out, ef_error 
     return EF_OK;
 }
 
+ef_status cli_mode_from_settings(const ef__settings *settings, cli_mode *out, ef_error *err)
+{
+    const char *name = ef__settings_text(settings, "mode").ptr;
+
+    *out = CLI_MODE_OUTBOX_APPLY_ONLY;
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+        if (strcmp(modes[i].name, name) == 0) {
+            *out = (cli_mode)i;
+            return flags_agree(settings, *out, err);
+        }
+    for (size_t i = 0; i < FLAGS; i++)
+        if (is_set(settings, keys[i]))
+            return mode_by_flags(settings, out, err);
+    return EF_OK;
+}
+
 const char *cli_mode_name(cli_mode mode)
 {
     assert((size_t)mode < sizeof(modes) / sizeof(modes[0]));
@@ -96,26 +102,9 @@ const char *cli_mode_name(cli_mode mode)
 
 bool cli_mode_flag_on(cli_mode mode, const char *key)
 {
-    return strcmp(key, "outbox.enabled") == 0   ? modes[mode].outbox
-           : strcmp(key, "worker.enabled") == 0 ? modes[mode].worker
-                                                : modes[mode].shadow;
-}
+    size_t i = 0;
 
-static cli_mode_flag read_flag(const ef__settings *settings, const char *key)
-{
-    return (cli_mode_flag){ef__settings_get(settings, key).origin != EF__ORIGIN_DEFAULT,
-                           ef__settings_bool(settings, key)};
-}
-
-ef_status cli_mode_from_settings(const ef__settings *settings, cli_mode *out, ef_error *err)
-{
-    const char *mode = ef__settings_text(settings, "mode").ptr;
-    cli_mode_input input = {
-        .mode = strcmp(mode, "auto") == 0 ? "" : mode,
-        .outbox = read_flag(settings, "outbox.enabled"),
-        .worker = read_flag(settings, "worker.enabled"),
-        .shadow = read_flag(settings, "shadow_worker.enabled"),
-        .apply_wins = ef__settings_bool(settings, "compat.apply_wins"),
-    };
-    return cli_mode_resolve(&input, out, err);
+    while (strcmp(keys[i], key) != 0)
+        i++;
+    return modes[mode].on[i];
 }

@@ -231,7 +231,8 @@ ef_status cli_settings_check(const ef__settings *settings, ef_error *err)
                        : st;
 }
 
-ef_str cli_lease_time_shown(const cli *c, const ef__setting_view *view)
+/* Effective value of worker.lease_renew or worker.heartbeat_ttl. */
+static ef_str lease_time_shown(const cli *c, const ef__setting_view *view)
 {
     static char texts[2][24];
     bool renews = strcmp(view->spec->key, "worker.lease_renew") == 0;
@@ -510,7 +511,7 @@ ef_str cli_setting_value(const cli *c, const ef__setting_view *view)
     if (strcmp(key, "mode") == 0)
         return ef_str_from(cli_mode_name(c->mode));
     if (strcmp(key, "worker.lease_renew") == 0 || strcmp(key, "worker.heartbeat_ttl") == 0)
-        return cli_lease_time_shown(c, view);
+        return lease_time_shown(c, view);
     if (strcmp(key, "outbox.enabled") == 0 || strcmp(key, "worker.enabled") == 0 ||
         strcmp(key, "shadow_worker.enabled") == 0)
         return cli_mode_flag_on(c->mode, key) ? EF_STR("true") : EF_STR("false");

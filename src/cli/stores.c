@@ -63,7 +63,8 @@ static bool names_stores(const cli *c)
            cli_setting(c, "views").origin == EF__ORIGIN_FLAG;
 }
 
-ef_status cli_connect(cli *c, ef_error *err)
+/* Opens c->client if the settings name a server. */
+static ef_status connect_server(cli *c, ef_error *err)
 {
     ef__setting_view server = cli_setting(c, "server");
     const char *url = server.value.ptr;
@@ -136,7 +137,7 @@ ef_status cli_need(cli *c, cli_stores stores, ef_error *err)
     bool read_only = stores == CLI_JOURNAL_READ || stores == CLI_ENGINE_READ;
     bool folds = stores == CLI_APPEND ? engine_mode(c->mode) != EF_MODE_OUTBOX_APPLY_ONLY
                                       : stores >= CLI_ENGINE_READ;
-    ef_status st = stores == CLI_NO_STORES ? EF_OK : cli_connect(c, err);
+    ef_status st = stores == CLI_NO_STORES ? EF_OK : connect_server(c, err);
 
     if (st != EF_OK || c->client || stores <= CLI_SERVER)
         return st;

@@ -146,53 +146,40 @@ ef_status ef_client_wait(ef_client *client, int64_t after, int64_t timeout_ms, e
 
 /* --- the store -------------------------------------------------------------------------------- */
 
-typedef ef_status read_status(const ef__json *response, void *out, ef_error *err);
-
-static ef_status request_status(ef_client *client, read_status *read, void *out, ef_error *err)
+/* Reads a member of the status; NULL: its own members. */
+static ef_status read_status(ef_client *client, const char *member, const ef__shape *shape,
+                             void *out, ef_error *err)
 {
     struct ef__batch_memory *room = NULL;
     ef__reply reply;
     ef_status st = ef__operation_call(client, &ef__op_status, NULL, &room, &reply, err);
 
     if (st == EF_OK)
-        st = read(reply.json, out, err);
+        st =
+            ef__shape_read(member ? ef__json_get(reply.json, member) : reply.json, shape, out, err);
     ef_memory_release(&room);
     return st;
 }
 
-static ef_status read_head(const ef__json *response, void *out, ef_error *err)
-{
-    return ef__shape_read(ef__json_get(response, "head"), &ef__shape_head, out, err);
-}
-
-static ef_status read_facts(const ef__json *response, void *out, ef_error *err)
-{
-    return ef__shape_read(ef__json_get(response, "store"), &ef__shape_facts, out, err);
-}
-
-static ef_status read_mode(const ef__json *response, void *out, ef_error *err)
-{
-    ef_str mode = ef__reply_text(response, "mode");
-
-    if (mode.len == 0)
-        return ef_fail(err, EF_IO, "invalid response from the server: mode is missing");
-    (void)snprintf(out, EF_CLIENT_MODE_MAX, "%.*s", EF_STR_ARG(mode));
-    return EF_OK;
-}
-
 ef_status ef_client_head(ef_client *client, ef_head *out, ef_error *err)
 {
-    return request_status(client, read_head, out, err);
+    return read_status(client, "head", &ef__shape_head, out, err);
 }
 
 ef_status ef_client_facts(ef_client *client, ef_store_facts *out, ef_error *err)
 {
-    return request_status(client, read_facts, out, err);
+    return read_status(client, "store", &ef__shape_facts, out, err);
 }
 
 ef_status ef_client_mode(ef_client *client, char out[EF_CLIENT_MODE_MAX], ef_error *err)
 {
-    return request_status(client, read_mode, out, err);
+    static const ef__field mode = {"mode", EF__FIELD_CHARS, 0, EF_CLIENT_MODE_MAX, NULL, 0};
+    static const ef__shape shape = {&mode, 1, EF_CLIENT_MODE_MAX};
+    ef_status st = read_status(client, NULL, &shape, out, err);
+
+    return st == EF_OK && out[0] == '\0'
+               ? ef_fail(err, EF_IO, "invalid response from the server: mode is missing")
+               : st;
 }
 
 /* --- types ------------------------------------------------------------------------------------ */
