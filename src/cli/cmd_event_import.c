@@ -387,47 +387,43 @@ static const char *rerun_hint(const importer *in)
                               : "a second run is safe, because every line has an id";
 }
 
-static int finish_import(importer *in, ef_status st, ef_error *err)
+static ef_status finish_import(importer *in, ef_status st)
 {
-    char hint[256];
+    cli *c = in->c;
 
     cli_progress_end(&in->progress);
-    if (st == EF_OK) {
-        write_summary(in);
-        if (cli_stopped() && !in->dry_run)
-            cli_say(in->c, "%s", rerun_hint(in));
-        return cli_stopped() ? cli_stopped_exit() : in->bad > 0 ? 1 : 0;
+    if (st != EF_OK) {
+        (void)snprintf(c->hint, sizeof(c->hint),
+                       "%" PRId64 " events were %s before this batch, none of this batch; %s",
+                       in->imported, in->dry_run ? "checked" : "imported", rerun_hint(in));
+        return st;
     }
-    (void)snprintf(hint, sizeof(hint),
-                   "%" PRId64 " events were %s before this batch, none of this batch; %s",
-                   in->imported, in->dry_run ? "checked" : "imported", rerun_hint(in));
-    return cli_fail(in->c, err, hint);
+    write_summary(in);
+    if (cli_stopped() && !in->dry_run)
+        cli_say(c, "%s", rerun_hint(in));
+    c->exit_code = cli_stopped() ? cli_stopped_exit() : in->bad > 0 ? 1 : 0;
+    return EF_OK;
 }
 
-static int run_import(cli *c)
+static ef_status import_file(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    int64_t batch = 1000;
     importer in = {.c = c,
                    .fd = -1,
                    .dry_run = cli_has(c, "dry-run"),
                    .skip_bad = cli_has(c, "skip-bad"),
+                   .batch_max = (size_t)cli_int(c, "batch"),
                    .input = EF__BUF_INIT(EF_LIMIT_LINE_BYTES + 2 * READ_BYTES),
                    .texts = EF__ARENA_INIT(2 * BATCH_BYTES)};
-    ef_status st = cli_number(c, "batch", 1, EF_LIMIT_APPEND_EVENTS, &batch, &err);
+    ef_status st = open_file(&in, c->arguments[0], err);
 
-    in.batch_max = (size_t)batch;
     if (st == EF_OK)
-        st = open_file(&in, c->arguments[0], &err);
-    if (st == EF_OK)
-        st = allocate_batch(&in, &err);
-    int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
-    if (rc == 0 && !in.dry_run)
-        rc = cli_open(c, CLI_APPEND);
-    if (rc == 0) {
+        st = allocate_batch(&in, err);
+    if (st == EF_OK && !in.dry_run)
+        st = cli_need(c, CLI_APPEND, err);
+    if (st == EF_OK) {
         cli_stop_on_signals();
         cli_progress_begin(&in.progress, c, in.dry_run ? "checking" : "importing", "events", true);
-        rc = finish_import(&in, import_all(&in, &err), &err);
+        st = finish_import(&in, import_all(&in, err));
     }
     ef__buf_release(&in.input);
     ef__arena_release(&in.texts);
@@ -437,15 +433,16 @@ static int run_import(cli *c)
     free(in.places);
     if (in.fd > STDIN_FILENO)
         (void)close(in.fd);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_event_import = {
     .name = "event import",
     .summary = "append events from an NDJSON file",
-    .options = CLI_OPTIONS(CLI_TEXT("batch", "N", "events per append (default 1000)"),
-                           CLI_FLAG("skip-bad", "skip bad lines; the exit code is then 1"),
-                           CLI_FLAG("dry-run", "check the lines only; the journal is not read")),
+    .options = CLI_OPTIONS(
+        CLI_INT("batch", "N", 1, EF_LIMIT_APPEND_EVENTS, 1000, "events per append (default 1000)"),
+        CLI_FLAG("skip-bad", "skip bad lines; the exit code is then 1"),
+        CLI_FLAG("dry-run", "check the lines only; the journal is not read")),
     .arguments = CLI_ARGUMENTS(
         CLI_ARGUMENT("FILE", "NDJSON file, one event per line; - reads stdin", .words = "@file")),
     .more =
@@ -460,5 +457,5 @@ const cli_command cli_cmd_event_import = {
         "An interrupt ends the import between two batches and prints the summary; the exit code\n"
         "is then 130 (143 after SIGTERM).",
     .example = "everfold event import events.ndjson",
-    .run = run_import,
+    .call = import_file,
 };
