@@ -149,20 +149,28 @@ void ef__buf_release(ef__buf *buf)
     ef__buf_reset(buf);
 }
 
+bool ef__buf_add_escaped(ef__buf *buf, ef_str text, const char *escaped)
+{
+    size_t done = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if (c > ' ' && c < 0x7f && !strchr(escaped, c))
+            continue;
+        ef__buf_add(buf, text.ptr + done, i - done);
+        ef__buf_printf(buf, "%%%02X", c);
+        done = i + 1;
+    }
+    if (done < text.len)
+        ef__buf_add(buf, text.ptr + done, text.len - done);
+    return !buf->failed;
+}
+
 bool ef__buf_add_token(ef__buf *buf, ef_str name)
 {
     if (ef_str_equal(name, EF_STR("_")))
         return ef__buf_add_text(buf, "%5F");
-    for (size_t i = 0; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.ptr[i];
-        if (c > ' ' && c < 0x7f && !strchr(".*>%", c))
-            ef__buf_add_char(buf, (char)c);
-        else
-            ef__buf_printf(buf, "%%%02X", c);
-    }
-    if (name.len == 0)
-        ef__buf_add_char(buf, '_');
-    return !buf->failed;
+    return name.len > 0 ? ef__buf_add_escaped(buf, name, ".*>%") : ef__buf_add_char(buf, '_');
 }
 
 /* The fastest level: it compresses JSON of many similar objects to a tenth already. */

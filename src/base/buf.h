@@ -33,6 +33,8 @@ bool ef__buf_add_text(ef__buf *buf, const char *text); /* a C string */
 bool ef__buf_add_char(ef__buf *buf, char c);
 bool ef__buf_add_int(ef__buf *buf, int64_t value); /* in decimal */
 bool ef__buf_printf(ef__buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Adds a text; the characters of `escaped`, and bytes that are not printable ASCII, as %XX. */
+bool ef__buf_add_escaped(ef__buf *buf, ef_str text, const char *escaped);
 /* Adds a name as one token of a NATS subject: bytes that a token cannot hold, or that are not
  * printable, as %XX; an empty name as "_", and the name "_" as "%5F". */
 bool ef__buf_add_token(ef__buf *buf, ef_str name);

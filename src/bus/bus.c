@@ -155,33 +155,15 @@ bool ef__bus_write(ef__buf *out, const ef__bus_message *message)
     return true;
 }
 
-/* Escapes %, `other`, and all bytes that are not printable ASCII. */
-static bool add_escaped(ef__buf *out, ef_str text, char other)
-{
-    size_t done = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        if (c > ' ' && c < 0x7f && c != '%' && c != (unsigned char)other)
-            continue;
-        ef__buf_add(out, text.ptr + done, i - done);
-        ef__buf_printf(out, "%%%02X", c);
-        done = i + 1;
-    }
-    if (done < text.len)
-        ef__buf_add(out, text.ptr + done, text.len - done);
-    return !out->failed;
-}
-
 bool ef__bus_header(ef__buf *out, ef_str text)
 {
-    return add_escaped(out, text, '%');
+    return ef__buf_add_escaped(out, text, "%");
 }
 
 bool ef__bus_id(ef__buf *out, const ef_event *event)
 {
     ef__buf_reset(out);
-    (void)add_escaped(out, event->tenant, '/');
+    (void)ef__buf_add_escaped(out, event->tenant, "%/");
     ef__buf_add_char(out, '/');
     return ef__bus_header(out, event->id);
 }

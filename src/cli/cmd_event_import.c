@@ -393,9 +393,8 @@ static ef_status finish_import(importer *in, ef_status st)
 
     cli_progress_end(&in->progress);
     if (st != EF_OK) {
-        (void)snprintf(c->hint, sizeof(c->hint),
-                       "%" PRId64 " events were %s before this batch, none of this batch; %s",
-                       in->imported, in->dry_run ? "checked" : "imported", rerun_hint(in));
+        cli_hint(c, "%" PRId64 " events were %s before this batch, none of this batch; %s",
+                 in->imported, in->dry_run ? "checked" : "imported", rerun_hint(in));
         return st;
     }
     write_summary(in);

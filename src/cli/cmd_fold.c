@@ -123,32 +123,28 @@ static ef_status read_format(cli *c, ef_text_form *out, ef_error *err)
     return EF_OK;
 }
 
-static int run_explain(cli *c)
+static ef_status explain_program(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_text_form form;
     ef_text report = {0};
     ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
-    ef_status st = read_format(c, &form, &err);
-    int rc = 0;
+    ef_status st = read_format(c, &form, err);
 
     if (st == EF_OK)
-        st = cli_file_read(c->arguments[0], &text, &err);
+        st = cli_file_read(c->arguments[0], &text, err);
     if (st == EF_OK)
-        st = ef_program_explain(c->arguments[0], ef__buf_str(&text), form, &report, &err);
+        st = ef_program_explain(c->arguments[0], ef__buf_str(&text), form, &report, err);
     if (st == EF_OK) {
         ef__buf_add_str(&c->out, (ef_str){report.ptr, report.len});
         if (report.len > 0 && report.ptr[report.len - 1] != '\n')
             ef__buf_add_char(&c->out, '\n');
     } else if (st == EF_BAD_INPUT && report.len > 0 && form != EF_TEXT_JSON) {
         cli_lines_say((ef_str){report.ptr, report.len});
-        rc = ef_status_describe(st)->exit_code;
-    } else {
-        rc = cli_fail(c, &err, NULL);
+        c->error_shown = true;
     }
     EF_RELEASE(&report);
     ef__buf_release(&text);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_fold_explain = {
@@ -159,5 +155,5 @@ const cli_command cli_cmd_fold_explain = {
     .arguments =
         CLI_ARGUMENTS(CLI_ARGUMENT("FILE", "program file; - reads stdin", .words = "@file")),
     .example = "everfold fold explain shop/customer_orders.fold -o dot | dot -Tsvg > orders.svg",
-    .run = run_explain,
+    .call = explain_program,
 };

@@ -208,9 +208,8 @@ const cli_command cli_cmd_status = {
 typedef struct top {
     cli *c;
     int64_t interval_ms;
-    int64_t started_us; /* monotonic */
-    int64_t next_us;    /* when to read the overview again */
-    int64_t read_us;    /* when it was read last */
+    int64_t next_us; /* when to read the overview again */
+    int64_t read_us; /* when it was read last */
     ef__overview overview;
     cli_rate rate; /* of events appended */
     bool has_overview;
@@ -237,19 +236,7 @@ static ef_status read_overview(top *t, ef_error *err)
 
 static cli_panel_facts gather_facts(top *t)
 {
-    int64_t now_us = cli_mono_us();
-    cli_panel_facts facts = {.title = "top",
-                             .mode = cli_mode_name(t->c->mode),
-                             .overview = &t->overview,
-                             .troubles = &t->overview.troubles,
-                             .now_us = cli_wall_us(),
-                             .up_ms = (now_us - t->started_us) / 1000,
-                             .refresh_ms = t->next_us > now_us ? (t->next_us - now_us) / 1000 : 0,
-                             .window_s = WINDOW_S,
-                             .rate = cli_rate_over(&t->rate, now_us, WINDOW_S)};
-
-    cli_rate_history(&t->rate, now_us, facts.history, CLI_PANEL_HISTORY);
-    return facts;
+    return cli_panel_facts_of(t->c, &t->overview, &t->rate, WINDOW_S, t->next_us);
 }
 
 /* --- as text ---------------------------------------------------------------------------------- */
@@ -398,11 +385,10 @@ static ef_status show_top(cli *c, ef_error *err)
     top t = {.c = c,
              .interval_ms = cli_int(c, "interval"),
              .overview = {.views_error = EF_ERROR_INIT},
-             .started_us = cli_mono_us()};
+             .rate = {.started_us = cli_mono_us()}};
     ef_status st;
 
     cli_stop_on_signals();
-    t.rate.started_us = t.started_us;
     st = read_overview(&t, err);
     if (st == EF_OK)
         st = !cli_has(c, "once") && cli_screen_possible(c)

@@ -66,19 +66,15 @@ static void place_order(cli_demo *d, demo_event *out)
     int64_t order = ++d->orders;
     const char *customer = people[random_below(d, PEOPLE)];
     uint64_t cents = 500 + random_below(d, 30000);
+    char amount[32] = "\"unknown\""; /* poison: a text, so the program fails in this stream only */
 
+    if (order % POISON_EVERY != 0)
+        (void)snprintf(amount, sizeof(amount), "%" PRIu64 ".%02" PRIu64, cents / 100, cents % 100);
     (void)snprintf(out->stream, sizeof(out->stream), "order-%" PRId64, order);
     out->type = "order.placed";
-    /* A poison event: the amount is a text, so the program fails. Only its stream is blocked. */
-    if (order % POISON_EVERY == 0)
-        (void)snprintf(out->data, sizeof(out->data),
-                       "{\"customer_id\":\"%s\",\"order_id\":\"%s\",\"amount\":\"unknown\"}",
-                       customer, out->stream);
-    else
-        (void)snprintf(out->data, sizeof(out->data),
-                       "{\"customer_id\":\"%s\",\"order_id\":\"%s\",\"amount\":%" PRIu64
-                       ".%02" PRIu64 "}",
-                       customer, out->stream, cents / 100, cents % 100);
+    (void)snprintf(out->data, sizeof(out->data),
+                   "{\"customer_id\":\"%s\",\"order_id\":\"%s\",\"amount\":%s}", customer,
+                   out->stream, amount);
 }
 
 static void cancel_order(cli_demo *d, demo_event *out)

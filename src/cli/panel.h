@@ -84,6 +84,9 @@ typedef struct cli_panel_view {
     bool colour;
 } cli_panel_view;
 
+/* The facts that every panel has. `next_us`: monotonic time of the next read of the stores. */
+cli_panel_facts cli_panel_facts_of(const cli *c, const ef__overview *overview, cli_rate *rate,
+                                   int64_t window_s, int64_t next_us);
 /* Draws at most `height` lines, each ended by a newline and at most `width` columns wide. */
 void cli_panel_draw(const cli_panel_facts *facts, const cli_panel_view *view, ef__buf *out);
 
@@ -128,7 +131,6 @@ typedef struct cli_work_panel {
     cli *c;
     int64_t interval_ms, window_s;
     bool no_leasing;
-    int64_t started_us;   /* monotonic, as heartbeat_us */
     pthread_mutex_t lock; /* guards the fields below */
     bool shown;
     ef_log log_before;

@@ -189,6 +189,24 @@ bool cli_screen_wait(cli_screen *s)
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
+cli_panel_facts cli_panel_facts_of(const cli *c, const ef__overview *overview, cli_rate *rate,
+                                   int64_t window_s, int64_t next_us)
+{
+    int64_t now_us = cli_mono_us();
+    cli_panel_facts facts = {.title = c->command->name,
+                             .mode = cli_mode_name(c->mode),
+                             .overview = overview,
+                             .troubles = &overview->troubles,
+                             .now_us = cli_wall_us(),
+                             .up_ms = (now_us - rate->started_us) / 1000,
+                             .refresh_ms = next_us > now_us ? (next_us - now_us) / 1000 : 0,
+                             .window_s = window_s,
+                             .rate = cli_rate_over(rate, now_us, window_s)};
+
+    cli_rate_history(rate, now_us, facts.history, CLI_PANEL_HISTORY);
+    return facts;
+}
+
 static bool size_has_changed(cli_screen *s)
 {
     struct winsize size = {0};

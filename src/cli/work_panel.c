@@ -59,7 +59,7 @@ static void on_log(void *context, ef_log_level level, const char *message,
 void cli_work_panel_init(cli_work_panel *p)
 {
     pthread_mutex_init(&p->lock, NULL);
-    p->started_us = p->rate.started_us = cli_mono_us();
+    p->rate.started_us = cli_mono_us();
     p->log_before = p->c->log;
     if (isatty(STDERR_FILENO)) {
         p->c->log.write = on_log;
@@ -154,22 +154,13 @@ static void show_frame(cli_work_panel *p, cli_screen *screen, ef_supervisor *sup
                            .tasks = tasks,
                            .task_count = task_count < TASKS_MAX ? task_count : TASKS_MAX};
     ef__troubles troubles = o->troubles;
-    int64_t now_us = cli_mono_us();
-    cli_panel_facts facts = {.title = "work",
-                             .mode = cli_mode_name(p->c->mode),
-                             .overview = o,
-                             .troubles = &troubles,
-                             .work = &work,
-                             .now_us = cli_wall_us(),
-                             .up_ms = (now_us - p->started_us) / 1000,
-                             .refresh_ms = next_us > now_us ? (next_us - now_us) / 1000 : 0,
-                             .window_s = p->window_s};
 
     pthread_mutex_lock(&p->lock);
+    cli_panel_facts facts = cli_panel_facts_of(p->c, o, &p->rate, p->window_s, next_us);
+    facts.troubles = &troubles;
+    facts.work = &work;
     work.sum = p->sum;
-    work.heartbeat_ms = p->beat_us ? (now_us - p->beat_us) / 1000 : -1;
-    facts.rate = cli_rate_over(&p->rate, now_us, p->window_s);
-    cli_rate_history(&p->rate, now_us, facts.history, CLI_PANEL_HISTORY);
+    work.heartbeat_ms = p->beat_us ? (cli_mono_us() - p->beat_us) / 1000 : -1;
     for (size_t i = 0; i < p->troubles.count; i++)
         cli_troubles_add(&troubles, p->troubles.items[i].at_us, p->troubles.items[i].text);
     pthread_mutex_unlock(&p->lock);

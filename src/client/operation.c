@@ -9,16 +9,11 @@
 
 /* --- the request ------------------------------------------------------------------------------ */
 
+/* Adds a part of a path or of a query; of the printable characters, all that mean something in
+ * one. */
 static void add_escaped(ef__buf *out, ef_str text)
 {
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-            strchr("-_~", c))
-            (void)ef__buf_add_char(out, (char)c);
-        else
-            (void)ef__buf_printf(out, "%%%02X", c);
-    }
+    (void)ef__buf_add_escaped(out, text, "!\"#$%&'()*+,./:;<=>?@[\\]^`{|}");
 }
 
 static const void *field_of(const ef__input *in, const void *request)
