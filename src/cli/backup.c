@@ -221,7 +221,7 @@ static void write_manifest(const backup *b, ef__buf *out)
 ef_status backup_write(const backup *b, const char *directory, ef_error *err)
 {
     char path[PATH_MAX], fresh[PATH_MAX];
-    ef__buf text = EF__BUF_INIT(MANIFEST_BYTES_MAX);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(MANIFEST_BYTES_MAX);
     ef_status st = backup_path(directory, MANIFEST, path, err);
 
     if (st == EF_OK)
@@ -233,7 +233,6 @@ ef_status backup_write(const backup *b, const char *directory, ef_error *err)
         st = backup_write_file(fresh, ef__buf_str(&text), err);
     if (st == EF_OK && rename(fresh, path) != 0)
         st = backup_fail(path, err);
-    ef__buf_release(&text);
     return st == EF_OK ? backup_sync_directory(directory, err) : st;
 }
 
@@ -269,7 +268,7 @@ static bool read_files(const ef__json *files, backup *out)
 
 static ef_status parse_manifest(ef_str text, const char *path, backup *out, ef_error *err)
 {
-    ef__arena arena = EF__ARENA_INIT(4 * MANIFEST_BYTES_MAX);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(4 * MANIFEST_BYTES_MAX);
     ef__json *root = NULL;
     int64_t format = 0;
     ef_status st = ef__json_parse(text, MANIFEST_BYTES_MAX, &arena, &root, NULL);
@@ -286,14 +285,13 @@ static ef_status parse_manifest(ef_str text, const char *path, backup *out, ef_e
     else if (!read_members(root, &manifest_shape, out) ||
              !read_files(ef__json_get(root, "files"), out))
         st = ef_fail(err, EF_DAMAGED, "%s is damaged: a value is missing or wrong", path);
-    ef__arena_release(&arena);
     return st;
 }
 
 static ef_status read_manifest(const char *directory, backup *out, ef_error *err)
 {
     char path[PATH_MAX];
-    ef__buf text = EF__BUF_INIT(MANIFEST_BYTES_MAX);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(MANIFEST_BYTES_MAX);
     ef_status st = backup_path(directory, MANIFEST, path, err);
 
     if (st == EF_OK)
@@ -302,10 +300,7 @@ static ef_status read_manifest(const char *directory, backup *out, ef_error *err
         st = ef_fail(err, EF_NOT_FOUND,
                      "%s is not a complete backup: it has no " MANIFEST ", which is written last",
                      directory);
-    if (st == EF_OK)
-        st = parse_manifest(ef__buf_str(&text), path, out, err);
-    ef__buf_release(&text);
-    return st;
+    return st == EF_OK ? parse_manifest(ef__buf_str(&text), path, out, err) : st;
 }
 
 ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err)

@@ -29,6 +29,18 @@
 #define CLI_URL_BYTES (PATH_MAX + 16)
 #define CLI_OUT_MAX (32 * 1024 * 1024) /* several times the largest event, escaped */
 
+/* What a local variable owns is released at the end of its block: EF__AUTO. */
+EF__AUTO_LIST(ef_batch)
+EF__AUTO_LIST(ef_failure_list)
+EF__AUTO_LIST(ef_lane_list)
+EF__AUTO_LIST(ef_projection_list)
+EF__AUTO_LIST(ef_publisher_list)
+EF__AUTO_LIST(ef_row_list)
+EF__AUTO_LIST(ef_scope_list)
+EF__AUTO_LIST(ef_text)
+EF__AUTO_LIST(ef_type_list)
+EF__AUTO_LIST(ef_view_list)
+
 typedef struct cli cli;
 
 typedef struct cli_option {
@@ -398,6 +410,7 @@ void cli_table_int(cli_table *table, int64_t number);
 void cli_table_time(cli_table *table, int64_t time_us);
 bool cli_table_flush(cli *c, cli_table *table); /* as cli_flush */
 void cli_table_release(cli_table *table);
+EF__AUTO_TYPE(cli_table, cli_table_release)
 
 /* --- objects by their shape (listing.c) --------------------------------------------------------
  */

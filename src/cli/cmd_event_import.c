@@ -162,7 +162,7 @@ static bool same_content(const ef_new_event *e, ef_str stream, ef_str type, ef_s
 static bool id_has_other_content(importer *in, size_t i, bool *out_known)
 {
     const ef_new_event *e = &in->events[i];
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     bool taken = false;
 
     *out_known = false;
@@ -179,7 +179,6 @@ static bool id_has_other_content(importer *in, size_t i, bool *out_known)
             *out_known = true;
             taken = !same_content(e, in->events[k].stream, in->events[k].type, in->events[k].data);
         }
-    EF_RELEASE(&batch);
     return taken;
 }
 
@@ -204,11 +203,10 @@ static bool seq_conflicts(importer *in, size_t i)
 static size_t find_refused_line(importer *in, ef_status status)
 {
     for (size_t i = 0; i < in->count; i++) {
-        ef_type_list types = {0};
+        EF__AUTO(ef_type_list) types = {0};
         bool taken = id_has_other_content(in, i, &in->places[i].duplicate);
         bool unknown = status == EF_UNKNOWN_TYPE &&
                        cli_type_ls(in->c, &in->events[i].type, &types, NULL) == EF_NOT_FOUND;
-        EF_RELEASE(&types);
         if (unknown || (status == EF_ID_CONFLICT && taken) ||
             (status == EF_CONFLICT && seq_conflicts(in, i)))
             return i;

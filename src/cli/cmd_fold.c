@@ -7,7 +7,7 @@
 
 ef_status cli_program_check(const char *path, ef__buf *text, bool *out_shown, ef_error *err)
 {
-    ef_text report = {0};
+    EF__AUTO(ef_text) report = {0};
     ef_status st = cli_file_read(path, text, err);
 
     *out_shown = false;
@@ -18,7 +18,6 @@ ef_status cli_program_check(const char *path, ef__buf *text, bool *out_shown, ef
         cli_lines_say((ef_str){report.ptr, report.len});
         *out_shown = st == EF_BAD_INPUT;
     }
-    EF_RELEASE(&report);
     return st;
 }
 
@@ -41,7 +40,7 @@ static int check_as_text(cli *c, const char *path, ef__buf *text)
 /* The report of a file is an array; the items of all files are printed as one list. */
 static ef_status print_items(cli *c, cli_list *list, const ef_text *report, ef_error *err)
 {
-    ef__arena arena = EF__ARENA_INIT(REPORT_ARENA_BYTES);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(REPORT_ARENA_BYTES);
     ef__json *items = NULL;
     ef_status st =
         ef__json_parse((ef_str){report->ptr, report->len}, CLI_OUT_MAX, &arena, &items, err);
@@ -51,14 +50,13 @@ static ef_status print_items(cli *c, cli_list *list, const ef_text *report, ef_e
         ef__buf_add_str(&c->out, item->text);
         (void)cli_list_item_end(c, list);
     }
-    ef__arena_release(&arena);
     return st;
 }
 
 static int check_as_json(cli *c, const char *path, ef__buf *text, cli_list *list)
 {
     ef_error err = EF_ERROR_INIT, print_err = EF_ERROR_INIT;
-    ef_text report = {0};
+    EF__AUTO(ef_text) report = {0};
     ef_status st = cli_file_read(path, text, &err);
     int rc;
 
@@ -68,14 +66,13 @@ static int check_as_json(cli *c, const char *path, ef__buf *text, cli_list *list
         st == EF_OK || report.len > 0 ? ef_status_describe(st)->exit_code : cli_fail(c, &err, NULL);
     if (report.len > 0 && print_items(c, list, &report, &print_err) != EF_OK)
         rc = cli_fail(c, &print_err, NULL);
-    EF_RELEASE(&report);
     return rc;
 }
 
 static int run_check(cli *c)
 {
     cli_list list = {.lines = c->format == CLI_NDJSON};
-    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
     int rc = 0;
 
     for (size_t i = 0; i < c->argument_count; i++) {
@@ -85,7 +82,6 @@ static int run_check(cli *c)
     }
     if (c->format != CLI_TABLE)
         cli_list_end(c, &list);
-    ef__buf_release(&text);
     return rc;
 }
 
@@ -126,8 +122,8 @@ static ef_status read_format(cli *c, ef_text_form *out, ef_error *err)
 static ef_status explain_program(cli *c, ef_error *err)
 {
     ef_text_form form;
-    ef_text report = {0};
-    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    EF__AUTO(ef_text) report = {0};
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
     ef_status st = read_format(c, &form, err);
 
     if (st == EF_OK)
@@ -142,8 +138,6 @@ static ef_status explain_program(cli *c, ef_error *err)
         cli_lines_say((ef_str){report.ptr, report.len});
         c->error_shown = true;
     }
-    EF_RELEASE(&report);
-    ef__buf_release(&text);
     return st;
 }
 

@@ -70,12 +70,11 @@ static void add_message(runner *r, int32_t line, const char *format, ...)
 
 static ef_str json_text(runner *r, const ef__json *value)
 {
-    ef__buf text = EF__BUF_INIT(CLI_OUT_MAX);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(CLI_OUT_MAX);
     ef_str copy = {NULL, 0};
 
     if (value && ef__json_canonical(value, &text))
         copy = ef__arena_copy(r->arena, ef__buf_str(&text));
-    ef__buf_release(&text);
     return copy;
 }
 
@@ -92,11 +91,11 @@ static ef_status open_all(runner *r, ef_error *err)
 
 static ef_status deploy_programs(runner *r, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
     ef_status st = EF_OK;
 
     for (const cli_test_program *p = r->file->programs; p && st == EF_OK; p = p->next) {
-        ef_projection_list deployed = {0};
+        EF__AUTO(ef_projection_list) deployed = {0};
         EF_RELEASE(&r->result->report); /* warnings of the previous program */
         st = cli_file_read(p->path.ptr, &text, err);
         if (st == EF_OK)
@@ -105,9 +104,7 @@ static ef_status deploy_programs(runner *r, ef_error *err)
                 &deployed, &r->result->report, err);
         if (st == EF_OK && !r->file->programs->next)
             r->only = ef__arena_copy(r->arena, deployed.items[0].name);
-        EF_RELEASE(&deployed);
     }
-    ef__buf_release(&text);
     return st;
 }
 
@@ -172,7 +169,7 @@ static void add_difference(void *context, ef_str path, const ef__json *expected,
 static ef_status check_view(runner *r, const cli_test_line *view, ef_error *err)
 {
     ef_freshness any = {0};
-    ef_view_list found = {0};
+    EF__AUTO(ef_view_list) found = {0};
     ef__json *data = NULL;
     view_diff d = {r, view, view->projection.len > 0 ? view->projection : r->only};
     bool wanted = view->data->kind != EF__JSON_NULL;
@@ -191,16 +188,14 @@ static ef_status check_view(runner *r, const cli_test_line *view, ef_error *err)
         st = cli_json_diff(view->data, data, add_difference, &d) ? EF_OK : EF_NO_MEMORY;
     else if (st == EF_OK && (wanted || data))
         add_difference(&d, EF_STR(""), wanted ? view->data : NULL, data);
-    EF_RELEASE(&found);
     return st;
 }
 
 static bool is_known(runner *r, ef_str projection)
 {
-    ef_projection_list list = {0};
+    EF__AUTO(ef_projection_list) list = {0};
     ef_status st = ef_projection_ls(r->engine, projection, &list, NULL);
 
-    EF_RELEASE(&list);
     return st == EF_OK;
 }
 
@@ -259,26 +254,24 @@ static void match_failures(runner *r, const ef_row_list *rows)
 /* A log-ordered projection has no retry rows: it stops at the event, without details. */
 static ef_status check_stopped_projections(runner *r, ef_error *err)
 {
-    ef_projection_list list = {0};
+    EF__AUTO(ef_projection_list) list = {0};
     ef_status st = ef_projection_ls(r->engine, EF_STR(""), &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (list.items[i].by_log && list.items[i].failures > 0)
             add_message(r, r->one->line, "projection \"%.*s\" failed at position %lld and stopped",
                         EF_STR_ARG(list.items[i].name), (long long)list.items[i].position + 1);
-    EF_RELEASE(&list);
     return st;
 }
 
 static ef_status check_failures(runner *r, ef_error *err)
 {
     ef_outbox_query query = {.any_tenant = true, .limit = ROWS_MAX};
-    ef_row_list rows = {0};
+    EF__AUTO(ef_row_list) rows = {0};
     ef_status st = ef_outbox_ls(r->journal, &query, &rows, err);
 
     if (st == EF_OK)
         match_failures(r, &rows);
-    EF_RELEASE(&rows);
     return st == EF_OK ? check_stopped_projections(r, err) : st;
 }
 
@@ -424,7 +417,7 @@ static int run_case(cli *c, totals *t, const char *path, const cli_test_file *fi
                     const cli_test_case *one)
 {
     ef_error err = EF_ERROR_INIT;
-    ef__arena arena = EF__ARENA_INIT(ARENA_BYTES);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(ARENA_BYTES);
     test_result result;
     ef_status st = run_in_memory(file, one, &arena, &result, &err);
     int rc = 0;
@@ -443,15 +436,14 @@ static int run_case(cli *c, totals *t, const char *path, const cli_test_file *fi
             write_case(c, t, path, one, &result);
     }
     EF_RELEASE(&result.report);
-    ef__arena_release(&arena);
     return rc;
 }
 
 static int run_file(cli *c, totals *t, const char *path)
 {
     ef_error err = EF_ERROR_INIT;
-    ef__arena arena = EF__ARENA_INIT(ARENA_BYTES);
-    ef__buf text = EF__BUF_INIT(FILE_BYTES);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(ARENA_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(FILE_BYTES);
     cli_test_file file;
     ef_status st = cli_file_read(path, &text, &err);
 
@@ -460,8 +452,6 @@ static int run_file(cli *c, totals *t, const char *path)
     int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
     for (const cli_test_case *one = rc == 0 ? file.cases : NULL; one && rc == 0; one = one->next)
         rc = run_case(c, t, path, &file, one);
-    ef__arena_release(&arena);
-    ef__buf_release(&text);
     return rc;
 }
 

@@ -89,13 +89,12 @@ static ef_status copy_stores(const backup *b, const char *from, const char *to,
 
 static ef_status copy_publishers(const rewinding *r, ef_error *err)
 {
-    ef_lane_list lanes = {0};
+    EF__AUTO(ef_lane_list) lanes = {0};
     ef_status st = ef_lane_ls(r->source, &lanes, err);
 
     for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
         if (lanes.items[i].kind == EF_LANE_KIND_PUBLISHER)
             st = ef_lane_set(r->prefix, &lanes.items[i], err);
-    EF_RELEASE(&lanes);
     return st;
 }
 
@@ -146,12 +145,12 @@ static ef_status open_views(const rewinding *r, const char *directory, bool crea
 
 static ef_status deploy_programs(const rewinding *r, ef_engine *from, ef_engine *to, ef_error *err)
 {
-    ef_projection_list list = {0};
+    EF__AUTO(ef_projection_list) list = {0};
     ef_status st = ef_projection_ls(from, EF_STR(""), &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
-        ef_projection_list deployed = {0};
-        ef_text report = {0};
+        EF__AUTO(ef_projection_list) deployed = {0};
+        EF__AUTO(ef_text) report = {0};
         const ef_projection *p = &list.items[i];
         if (!p->active)
             continue;
@@ -164,10 +163,7 @@ static ef_status deploy_programs(const rewinding *r, ef_engine *from, ef_engine 
         if (st == EF_OK && p->skips_errors && p->program.len > 0)
             st = ef_projection_on_error(to, p->name, EF_ON_ERROR_SKIP, cli_actor(r->c),
                                         EF_STR("restore"), err);
-        EF_RELEASE(&report);
-        EF_RELEASE(&deployed);
     }
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -225,7 +221,7 @@ static ef_status restore_until(cli *c, const backup *b, const char *from, const 
 
 static ef_status recorded_at(ef_journal *journal, int64_t position, int64_t *out_us, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_log_query query = {.any_tenant = true, .after = position - 1, .limit = 1};
     ef_status st = ef_journal_read_log(journal, &query, &batch, err);
 
@@ -233,7 +229,6 @@ static ef_status recorded_at(ef_journal *journal, int64_t position, int64_t *out
         st = ef_fail(err, EF_DAMAGED, "position %" PRId64 " is missing", position);
     if (st == EF_OK)
         *out_us = batch.events[0].recorded_us;
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -358,7 +353,8 @@ static ef_status restore_settings(const backup *b, const char *from, const char 
                                   ef_error *err)
 {
     char path[PATH_MAX], real[PATH_MAX];
-    ef__buf old = EF__BUF_INIT(1024 * 1024), fresh = EF__BUF_INIT(1024 * 1024 + 2 * PATH_MAX);
+    EF__AUTO(ef__buf) old = EF__BUF_INIT(1024 * 1024),
+                      fresh = EF__BUF_INIT(1024 * 1024 + 2 * PATH_MAX);
     ef_status st = backup_path(from, BACKUP_SETTINGS, path, err);
 
     if (backup_has(b, BACKUP_VIEWS_LMDB) && realpath(data, real))
@@ -371,8 +367,6 @@ static ef_status restore_settings(const backup *b, const char *from, const char 
         st = backup_path(data, BACKUP_SETTINGS, path, err);
     if (st == EF_OK && fresh.len > 0)
         st = backup_write_file(path, ef__buf_str(&fresh), err);
-    ef__buf_release(&old);
-    ef__buf_release(&fresh);
     return st;
 }
 

@@ -109,13 +109,12 @@ static void write_publisher(cli *c, const ef_publisher *p, bool first)
 /* A journal without an outbox has no publishers. */
 static void write_publishers(cli *c)
 {
-    ef_publisher_list list = {0};
+    EF__AUTO(ef_publisher_list) list = {0};
     ef_error err = EF_ERROR_INIT;
 
     if (cli_publisher_ls(c, NULL, &list, &err) == EF_OK)
         for (size_t i = 0; i < list.count; i++)
             write_publisher(c, &list.items[i], i == 0);
-    EF_RELEASE(&list);
 }
 
 static void write_text(cli *c, const ef__overview *o)

@@ -193,14 +193,10 @@ static void *run_traffic(void *context)
 
 static ef_status deploy_program(cli *c, const char *name, ef_str text, ef_error *err)
 {
-    ef_projection_list deployed = {0};
-    ef_text report = {0};
-    ef_status st = ef_projection_deploy(c->engine, &(ef_deploy){.file_name = name, .text = text},
-                                        &deployed, &report, err);
-
-    EF_RELEASE(&deployed);
-    EF_RELEASE(&report);
-    return st;
+    EF__AUTO(ef_projection_list) deployed = {0};
+    EF__AUTO(ef_text) report = {0};
+    return ef_projection_deploy(c->engine, &(ef_deploy){.file_name = name, .text = text}, &deployed,
+                                &report, err);
 }
 
 ef_status cli_demo_directory(char out[PATH_MAX], ef_error *err)

@@ -176,7 +176,7 @@ static ef_status add_program(reader *r, ef_str name)
 {
     cli_test_program *program = allocate_item(r, sizeof(*program));
     const char *slash = strrchr(r->path, '/');
-    ef__buf path = EF__BUF_INIT(PATH_MAX * 2);
+    EF__AUTO(ef__buf) path = EF__BUF_INIT(PATH_MAX * 2);
 
     if (name.len == 0 || r->one)
         return syntax_error(r, r->line,
@@ -188,7 +188,6 @@ static ef_status add_program(reader *r, ef_str name)
     if (program)
         program->path = ef__arena_copy(r->arena, ef__buf_str(&path));
     bool fine = program && program->path.ptr && !path.failed;
-    ef__buf_release(&path);
     if (!fine)
         return out_of_memory(r);
     program->line = r->line;

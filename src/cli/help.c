@@ -62,12 +62,11 @@ static void write_commands(ef__buf *out, const char *group)
 {
     ef__buf_add_text(out, "\n\nCommands:\n");
     for (size_t i = 0; cli_commands[i]; i++) {
-        ef__buf line = EF__BUF_INIT(4096);
+        EF__AUTO(ef__buf) line = EF__BUF_INIT(4096);
         if (cli_commands[i]->hidden || (group && !cli_command_verb(cli_commands[i], group)))
             continue;
         add_usage(&line, cli_commands[i], group != NULL);
         write_entry(out, ef__buf_str(&line).ptr, cli_commands[i]->summary);
-        ef__buf_release(&line);
     }
 }
 
@@ -353,12 +352,11 @@ static void add_paragraph(ef__buf *out, const char *before, const char *text)
 
 static void add_command(ef__buf *out, const cli_command *command)
 {
-    ef__buf usage = EF__BUF_INIT(4096);
+    EF__AUTO(ef__buf) usage = EF__BUF_INIT(4096);
 
     add_usage(&usage, command, true);
     ef__buf_add_text(out, ".SS everfold ");
     add_plain(out, usage.ptr ? usage.ptr : "");
-    ef__buf_release(&usage);
     ef__buf_add_char(out, '\n');
     add_plain(out, command->summary);
     ef__buf_add_text(out, ".\n");

@@ -142,7 +142,7 @@ static void fit_first_column(cli_table *table, size_t width)
 
 void cli_table_layout(cli_table *table, cli_section *section, size_t width)
 {
-    ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
+    EF__AUTO(ef__buf) line = EF__BUF_INIT(CLI_OUT_MAX);
     const char *cell = table->cells.ptr;
 
     fit_first_column(table, width);
@@ -161,7 +161,6 @@ void cli_table_layout(cli_table *table, cli_section *section, size_t width)
         cli_section_line(section, ef__buf_str(&line));
         ef__buf_reset(&line);
     }
-    ef__buf_release(&line);
     cli_table_release(table);
 }
 

@@ -115,13 +115,12 @@ static void add_row(cli_table *table, const cli_listing *listing, const void *it
 {
     for (const cli_column *column = listing->columns; column->head; column++) {
         const ef__field *field = field_of(listing, column);
-        ef__buf cell = EF__BUF_INIT(CLI_OUT_MAX);
+        EF__AUTO(ef__buf) cell = EF__BUF_INIT(CLI_OUT_MAX);
         if (field)
             add_value(&cell, field, item);
         else
             column->text(&cell, item);
         cli_table_text(table, cell.len ? ef__buf_str(&cell) : ef_str_from(none_of(column, field)));
-        ef__buf_release(&cell);
     }
 }
 
@@ -133,7 +132,7 @@ static const void *item_at(const cli_listing *listing, const void *items, size_t
 static void print_table(cli *c, const cli_listing *listing, const void *items, size_t count)
 {
     const char *heads[CLI_COLUMNS_MAX];
-    cli_table table = CLI_TABLE_INIT(heads, 0, 0);
+    EF__AUTO(cli_table) table = CLI_TABLE_INIT(heads, 0, 0);
 
     for (const cli_column *column = listing->columns; column->head; column++) {
         heads[table.columns] = column->head;
@@ -142,7 +141,6 @@ static void print_table(cli *c, const cli_listing *listing, const void *items, s
     for (size_t i = 0; i < count; i++)
         add_row(&table, listing, item_at(listing, items, i));
     (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
 }
 
 static void write_object(cli *c, const cli_listing *listing, const void *item)
@@ -207,10 +205,9 @@ void cli_line_int(cli *c, int width, const char *name, int64_t value)
 void cli_print_lines(cli *c, const ef__shape *shape, const void *item, int width)
 {
     for (size_t i = 0; i < shape->count; i++) {
-        ef__buf value = EF__BUF_INIT(CLI_OUT_MAX);
+        EF__AUTO(ef__buf) value = EF__BUF_INIT(CLI_OUT_MAX);
         add_value(&value, &shape->fields[i], item);
         cli_line(c, width, shape->fields[i].key, ef__buf_str(&value));
-        ef__buf_release(&value);
     }
 }
 

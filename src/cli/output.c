@@ -114,7 +114,7 @@ static const char *choose_hint(const cli *c, ef_status status, const char *hint)
 
 int cli_fail(const cli *c, const ef_error *err, const char *hint)
 {
-    ef__buf out = EF__BUF_INIT(64 * 1024);
+    EF__AUTO(ef__buf) out = EF__BUF_INIT(64 * 1024);
     ef__json_writer w = EF__JSON_WRITER(&out);
 
     hint = choose_hint(c, err->status, hint);
@@ -134,7 +134,6 @@ int cli_fail(const cli *c, const ef_error *err, const char *hint)
     if (c->format != CLI_TABLE)
         ef__buf_add_char(&out, '\n');
     (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
-    ef__buf_release(&out);
     return ef_status_describe(err->status)->exit_code;
 }
 
@@ -176,7 +175,7 @@ ef_status cli_refuse(cli *c, ef_error *err, const char *format, ...)
 static void write_message(const cli *c, ef_log_level level, const char *format, va_list args)
 {
     char text[1024];
-    ef__buf out = EF__BUF_INIT(64 * 1024);
+    EF__AUTO(ef__buf) out = EF__BUF_INIT(64 * 1024);
 
     (void)vsnprintf(text, sizeof(text), format, args);
     if (cli_logs_messages(c)) {
@@ -186,7 +185,6 @@ static void write_message(const cli *c, ef_log_level level, const char *format, 
     cli_escape(&out, ef_str_from(text));
     ef__buf_add_char(&out, '\n');
     (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
-    ef__buf_release(&out);
 }
 
 void cli_say(const cli *c, const char *format, ...)
@@ -321,7 +319,7 @@ void cli_progress_update(cli_progress *p, int64_t done, int64_t total, int64_t c
 {
     int64_t now = cli_mono_us();
     int64_t spent = now - p->started_us;
-    ef__buf line = EF__BUF_INIT(4096);
+    EF__AUTO(ef__buf) line = EF__BUF_INIT(4096);
 
     if (!p->shown || (p->drawn_us != 0 && now - p->drawn_us < REDRAW_US && done < total))
         return;
@@ -340,7 +338,6 @@ void cli_progress_update(cli_progress *p, int64_t done, int64_t total, int64_t c
     }
     (void)fwrite(line.ptr ? line.ptr : "", 1, line.len, stderr);
     (void)fflush(stderr);
-    ef__buf_release(&line);
 }
 
 bool cli_progress_step(void *progress, int64_t done, int64_t total)
@@ -407,9 +404,8 @@ void cli_escape_lines(ef__buf *out, ef_str text, const char *indent)
 
 void cli_lines_say(ef_str text)
 {
-    ef__buf out = EF__BUF_INIT(CLI_OUT_MAX);
+    EF__AUTO(ef__buf) out = EF__BUF_INIT(CLI_OUT_MAX);
 
     cli_escape_lines(&out, text, "");
     (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
-    ef__buf_release(&out);
 }

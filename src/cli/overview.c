@@ -47,7 +47,7 @@ int64_t cli_overview_owned(const ef__overview *o, ef_str holder)
 /* The newest open failures of one projection. */
 static ef_status read_troubles(cli *c, const ef_projection *p, ef__troubles *out, ef_error *err)
 {
-    ef_failure_list list = {0};
+    EF__AUTO(ef_failure_list) list = {0};
     ef_status st = cli_projection_failures(
         c, &(ef_failure_query){.projection = p->name, .limit = EF__TROUBLES_MAX}, &list, err);
 
@@ -58,7 +58,6 @@ static ef_status read_troubles(cli *c, const ef_projection *p, ef__troubles *out
                        EF_STR_ARG(f->stream), f->seq, EF_STR_ARG(f->message));
         cli_troubles_add(out, f->recorded_us, text);
     }
-    EF_RELEASE(&list);
     return st;
 }
 

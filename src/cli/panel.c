@@ -57,12 +57,11 @@ static void add_number(cli_flow *flow, const char *name, int64_t number)
 
 static void add_escaped(cli_flow *flow, const char *name, ef_str text)
 {
-    ef__buf item = EF__BUF_INIT(CLI_OUT_MAX);
+    EF__AUTO(ef__buf) item = EF__BUF_INIT(CLI_OUT_MAX);
 
     ef__buf_add_text(&item, name);
     cli_escape(&item, text);
     cli_flow_add(flow, ef__buf_str(&item));
-    ef__buf_release(&item);
 }
 
 /* --- sections --------------------------------------------------------------------------------- */
@@ -118,7 +117,7 @@ static void add_history(const cli_panel_facts *f, cli_flow *flow, size_t width)
     static const size_t counts[] = {60, 30, 20, 15, 12, 10};
     size_t count = 10;
     int64_t sums[CLI_PANEL_HISTORY] = {0}, most = 0;
-    ef__buf text = EF__BUF_INIT(4096);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(4096);
 
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i] + CLI_FLOW_INDENT <= width && counts[i] > count)
@@ -130,7 +129,6 @@ static void add_history(const cli_panel_facts *f, cli_flow *flow, size_t width)
     for (size_t i = 0; i < count; i++)
         ef__buf_add_text(&text, sums[i] <= 0 ? bars[0] : bars[(sums[i] * 7 + most - 1) / most]);
     cli_flow_add(flow, ef__buf_str(&text));
-    ef__buf_release(&text);
 }
 
 static void add_throughput(const cli_panel_facts *f, cli_section *section, size_t width)
@@ -228,12 +226,11 @@ static void add_tasks(const cli_panel_facts *f, cli_section *section, size_t wid
 
 static void add_name(cli_table *table, ef_str name, const char *suffix)
 {
-    ef__buf cell = EF__BUF_INIT(CLI_OUT_MAX);
+    EF__AUTO(ef__buf) cell = EF__BUF_INIT(CLI_OUT_MAX);
 
     cli_escape(&cell, name);
     ef__buf_add_text(&cell, suffix);
     cli_table_add(table, ef__buf_str(&cell));
-    ef__buf_release(&cell);
 }
 
 static void add_bad_cell(cli_table *table, int64_t number)
@@ -278,11 +275,10 @@ static void add_projections(const cli_panel_facts *f, cli_section *section, size
     }
     cli_table_layout(&table, section, width);
     if (o->views_error.status != EF_OK) {
-        ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
+        EF__AUTO(ef__buf) line = EF__BUF_INIT(CLI_OUT_MAX);
         ef__buf_add_text(&line, CLI_MARK_RED "the views cannot be read: " CLI_MARK_PLAIN);
         cli_escape(&line, ef_str_from(o->views_error.text));
         cli_section_line(section, ef__buf_str(&line));
-        ef__buf_release(&line);
     } else if (o->projections.count == 0) {
         cli_section_line(section, EF_STR("none deployed"));
     }
@@ -380,7 +376,7 @@ static size_t column_count(size_t width)
  * by `indent`. */
 static void add_wrapped(cli_section *section, ef_str text, size_t width, size_t indent)
 {
-    ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
+    EF__AUTO(ef__buf) line = EF__BUF_INIT(CLI_OUT_MAX);
 
     indent = indent < width / 2 ? indent : 0;
     for (size_t before = 0; text.len > 0; before = indent) {
@@ -399,7 +395,6 @@ static void add_wrapped(cli_section *section, ef_str text, size_t width, size_t 
         text.ptr += n;
         text.len -= n;
     }
-    ef__buf_release(&line);
 }
 
 static void draw_errors(const cli_panel_facts *f, const cli_panel_view *v, size_t height,
@@ -409,13 +404,12 @@ static void draw_errors(const cli_panel_facts *f, const cli_panel_view *v, size_
 
     for (size_t i = 0; i < f->troubles->count; i++) {
         const ef__trouble *t = &f->troubles->items[i];
-        ef__buf line = EF__BUF_INIT(CLI_OUT_MAX);
+        EF__AUTO(ef__buf) line = EF__BUF_INIT(CLI_OUT_MAX);
         char age[32];
         age_text(ef__age_ms(f->now_us, t->at_us), age);
         ef__buf_printf(&line, "%s ago: ", age);
         cli_escape(&line, ef_str_from(t->text));
         add_wrapped(&section, ef__buf_str(&line), v->width, 4);
-        ef__buf_release(&line);
     }
     if (f->troubles->count == 0)
         cli_section_line(&section, EF_STR("no errors"));
@@ -506,7 +500,7 @@ static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef_
     static const char *const marks[] = {CLI_MARK_PLAIN, CLI_MARK_YELLOW, CLI_MARK_RED};
     char text[EF__HEALTH_TEXT];
     ef__health health = ef__overview_health(f->overview, text);
-    ef__buf sentence = EF__BUF_INIT(CLI_OUT_MAX);
+    EF__AUTO(ef__buf) sentence = EF__BUF_INIT(CLI_OUT_MAX);
     cli_section lines = CLI_SECTION_INIT;
     size_t count;
 
@@ -521,7 +515,6 @@ static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef_
         ef__buf_add_char(out, '\n');
         at += strlen(at) + 1;
     }
-    ef__buf_release(&sentence);
     cli_section_release(&lines);
     return count;
 }

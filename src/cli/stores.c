@@ -41,7 +41,7 @@ static ef_status read_token(const cli *c, ef__buf *out, ef_error *err)
 
 static ef_status open_client(cli *c, const char *url, ef_error *err)
 {
-    ef__buf token = EF__BUF_INIT(TOKEN_BYTES_MAX);
+    EF__AUTO(ef__buf) token = EF__BUF_INIT(TOKEN_BYTES_MAX);
     ef_status st = read_token(c, &token, err);
 
     if (st == EF_OK)
@@ -52,7 +52,6 @@ static ef_status open_client(cli *c, const char *url, ef_error *err)
                             &c->client, err);
     if (token.ptr)
         explicit_bzero(token.ptr, token.len);
-    ef__buf_release(&token);
     return st;
 }
 
@@ -217,9 +216,7 @@ ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err)
         *err = (ef_error)EF_ERROR_INIT;
         st = cli_journal_open(c, &create, err);
     }
-    if (st == EF_OK)
-        st = cli_engine_open(c, true, false, err);
-    return st;
+    return st == EF_OK ? cli_engine_open(c, true, false, err) : st;
 }
 
 ef_status cli_projection_deploy(cli *c, const ef_deploy *deploy, const char *on_error,
@@ -247,8 +244,8 @@ static ef_status reached_by_log(ef_str name, const ef_scope *scope, int64_t *out
 ef_status cli_projection_reached(cli *c, ef_str name, const ef_str *tenant, int64_t *out,
                                  ef_error *err)
 {
-    ef_projection_list all = {0};
-    ef_scope_list one = {0};
+    EF__AUTO(ef_projection_list) all = {0};
+    EF__AUTO(ef_scope_list) one = {0};
     ef_status st;
 
     if (!c->client)
@@ -261,8 +258,6 @@ ef_status cli_projection_reached(cli *c, ef_str name, const ef_str *tenant, int6
         st = reached_by_log(name, &one.items[0], out, err);
     else if (st == EF_OK && tenant && one.items[0].position > *out)
         *out = one.items[0].position;
-    EF_RELEASE(&one);
-    EF_RELEASE(&all);
     return st;
 }
 

@@ -159,14 +159,13 @@ void cli_table_printf(cli_table *table, const char *format, ...)
 
 void cli_table_text(cli_table *table, ef_str text)
 {
-    ef__buf cell = EF__BUF_INIT(CLI_OUT_MAX);
+    EF__AUTO(ef__buf) cell = EF__BUF_INIT(CLI_OUT_MAX);
     bool cut = text.len > CELL_BYTES_MAX;
 
     cli_escape(&cell, cut ? ef__utf8_cut(text, CELL_BYTES_MAX) : text);
     if (cut)
         ef__buf_add_text(&cell, "…");
     cli_table_add(table, ef__buf_str(&cell));
-    ef__buf_release(&cell);
 }
 
 void cli_table_int(cli_table *table, int64_t number)

@@ -53,7 +53,7 @@ static bool has_field(const view_table *t, ef_str key)
 /* The head of a column is cut; the name of a field may be of any length. */
 static ef_status add_field(view_table *t, ef_str key, ef_error *err)
 {
-    ef__buf head = EF__BUF_INIT(64 * 1024);
+    EF__AUTO(ef__buf) head = EF__BUF_INIT(64 * 1024);
 
     if (t->columns == CLI_COLUMNS_MAX) {
         t->left_out++;
@@ -61,7 +61,6 @@ static ef_status add_field(view_table *t, ef_str key, ef_error *err)
     }
     cli_escape(&head, ef__utf8_cut(key, 64));
     ef_str copy = ef__arena_copy(&t->arena, ef__buf_str(&head));
-    ef__buf_release(&head);
     if (!copy.ptr)
         return ef_fail(err, EF_NO_MEMORY, "out of memory for the table");
     t->heads[t->columns] = copy.ptr;
@@ -146,24 +145,22 @@ static void fit_columns(view_table *t, size_t line)
 
 static void print_table(cli *c, const view_table *t)
 {
-    cli_table table = CLI_TABLE_INIT(t->heads, t->columns, t->right);
+    EF__AUTO(cli_table) table = CLI_TABLE_INIT(t->heads, t->columns, t->right);
 
     for (size_t row = 0; row < t->count; row++)
         for (size_t column = 0; column < t->columns; column++) {
             ef_str text = cell_of(t, row, column);
             bool cut = t->cut && column > 0 && column + 1 < t->columns &&
                        cli_text_width(text) > CELL_COLUMNS;
-            ef__buf shown = EF__BUF_INIT(64 * 1024);
+            EF__AUTO(ef__buf) shown = EF__BUF_INIT(64 * 1024);
             if (cut) {
                 ef__buf_add_str(&shown, cli_text_cut(text, CELL_COLUMNS - 1));
                 ef__buf_add_text(&shown, "…");
                 text = ef__buf_str(&shown);
             }
             cli_table_text(&table, text);
-            ef__buf_release(&shown);
         }
     (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
 }
 
 ef_status cli_table_views(cli *c, const ef_view *items, size_t count, ef_error *err)

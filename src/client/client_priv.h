@@ -16,6 +16,9 @@
 #define EF__CALL_SOCKET_MAX 108          /* path of a Unix socket, with its NUL */
 #define EF__CALL_LONG_MS 600000 /* timeout of calls that read the whole journal or all views */
 
+EF__AUTO_LIST(ef_batch)
+EF__AUTO_LIST(ef_view_list)
+
 typedef struct ef__client_call {
     const char *method;
     ef_str tenant; /* "": no X-Tenant-Id */
@@ -46,6 +49,7 @@ ef_status ef__client_call_run(ef_client *client, ef__client_call *call, ef_error
 ef_status ef__client_call_json(ef_client *client, ef__client_call *call, ef__arena *arena,
                                const ef__json **out, ef_error *err);
 void ef__client_call_release(ef__client_call *call);
+EF__AUTO_TYPE(ef__client_call, ef__client_call_release)
 
 /* --- operations (operation.c) ----------------------------------------------------------------- */
 
@@ -55,9 +59,11 @@ typedef struct ef__reply {
     const ef__json *json;
     const void *items;
     size_t count;
-    int64_t next; /* Everfold-Next */
-    bool more;    /* Everfold-More */
+    int64_t next;                  /* Everfold-Next */
+    bool more;                     /* Everfold-More */
+    struct ef__batch_memory *room; /* of a caller that has no list */
 } ef__reply;
+EF__AUTO_LIST(ef__reply)
 
 /* Writes the path, the parameters and the members of a request from its request struct. */
 void ef__operation_write(const ef__operation *operation, const void *request,

@@ -58,9 +58,9 @@ static ef_status read_places(const ef__json *answer, size_t count, ef_place *out
 ef_status ef_client_append(ef_client *client, const ef_new_event *events, size_t count,
                            ef_place *out_places, ef_error *err)
 {
-    ef__client_call call = EF__CLIENT_CALL;
+    EF__AUTO(ef__client_call) call = EF__CLIENT_CALL;
     ef__json_writer w = ef__client_call_writer(&call);
-    ef__arena arena = EF__ARENA_INIT(EF__CALL_RESPONSE_MAX);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(EF__CALL_RESPONSE_MAX);
     const ef__json *response;
     ef_status st = ef_event_check(events, count, NULL, err);
 
@@ -74,8 +74,6 @@ ef_status ef_client_append(ef_client *client, const ef_new_event *events, size_t
     st = ef__client_call_json(client, &call, &arena, &response, err);
     if (st == EF_OK)
         st = read_places(response, count, out_places, err);
-    ef__arena_release(&arena);
-    ef__client_call_release(&call);
     return st;
 }
 
@@ -134,13 +132,12 @@ ef_status ef_client_read_id(ef_client *client, ef_str tenant, ef_str id, ef_batc
 ef_status ef_client_wait(ef_client *client, int64_t after, int64_t timeout_ms, ef_error *err)
 {
     ef__log_request request = {.query = {.after = after, .limit = 1}, .wait_ms = timeout_ms};
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     int64_t next = 0;
     ef_status st = read_batch(client, &ef__op_read_log, &request, &batch, &next, err);
 
     if (st == EF_OK && next <= after)
         st = ef_fail(err, EF_TIMEOUT, "nothing was appended after position %" PRId64, after);
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -150,14 +147,12 @@ ef_status ef_client_wait(ef_client *client, int64_t after, int64_t timeout_ms, e
 static ef_status read_status(ef_client *client, const char *member, const ef__shape *shape,
                              void *out, ef_error *err)
 {
-    struct ef__batch_memory *room = NULL;
-    ef__reply reply;
-    ef_status st = ef__operation_call(client, &ef__op_status, NULL, &room, &reply, err);
+    EF__AUTO(ef__reply) reply = {.room = NULL};
+    ef_status st = ef__operation_call(client, &ef__op_status, NULL, &reply.room, &reply, err);
 
     if (st == EF_OK)
         st =
             ef__shape_read(member ? ef__json_get(reply.json, member) : reply.json, shape, out, err);
-    ef_memory_release(&room);
     return st;
 }
 

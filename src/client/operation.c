@@ -247,10 +247,12 @@ static ef_status read_items(const ef__operation *operation, ef__arena *arena, ef
 ef_status ef__operation_call(ef_client *client, const ef__operation *operation, const void *request,
                              struct ef__batch_memory **room, ef__reply *out, ef_error *err)
 {
-    ef__client_call call = EF__CLIENT_CALL;
+    EF__AUTO(ef__client_call) call = EF__CLIENT_CALL;
     ef_status st = ef__memory_prepare(room, err);
 
-    *out = (ef__reply){.json = NULL};
+    out->json = NULL;
+    out->items = NULL;
+    out->count = 0;
     ef__operation_write(operation, request, &call);
     if (st == EF_OK)
         st = ef__client_call_json(client, &call, &(*room)->arena, &out->json, err);
@@ -258,36 +260,32 @@ ef_status ef__operation_call(ef_client *client, const ef__operation *operation, 
         st = read_items(operation, &(*room)->arena, out, err);
     out->next = call.next;
     out->more = call.more;
-    ef__client_call_release(&call);
     return st;
 }
 
 ef_status ef__operation_act(ef_client *client, const ef__operation *operation, const void *request,
                             ef_error *err)
 {
-    ef__client_call call = EF__CLIENT_CALL;
+    EF__AUTO(ef__client_call) call = EF__CLIENT_CALL;
     ef_status st;
 
     ef__operation_write(operation, request, &call);
     st = ef__client_call_run(client, &call, err);
-    ef__client_call_release(&call);
     return st;
 }
 
 ef_status ef__operation_number(ef_client *client, const ef__operation *operation,
                                const void *request, const char *key, int64_t *out, ef_error *err)
 {
-    struct ef__batch_memory *room = NULL;
-    ef__reply reply;
+    EF__AUTO(ef__reply) reply = {.room = NULL};
     int64_t number = 0;
-    ef_status st = ef__operation_call(client, operation, request, &room, &reply, err);
+    ef_status st = ef__operation_call(client, operation, request, &reply.room, &reply, err);
     const ef__json *found = st == EF_OK ? ef__json_get(reply.json, key) : NULL;
 
     if (st == EF_OK && (!found || ef__json_int64(found, &number) != 0))
         st = ef_fail(err, EF_IO, "invalid response from the server: %s is missing", key);
     if (out)
         *out = number;
-    ef_memory_release(&room);
     return st;
 }
 

@@ -162,13 +162,12 @@ ef_status ef_client_lease_ls(ef_client *client, const ef_lease_kind *kind, ef_le
 ef_status ef_client_partition_sync(ef_client *client, const ef_partition_change *change,
                                    ef_partition_sync_result *out, ef_error *err)
 {
-    struct ef__batch_memory *room = NULL;
-    ef__reply reply;
-    ef_status st = ef__operation_call(client, &ef__op_sync_partitions, change, &room, &reply, err);
+    EF__AUTO(ef__reply) reply = {.room = NULL};
+    ef_status st =
+        ef__operation_call(client, &ef__op_sync_partitions, change, &reply.room, &reply, err);
 
     if (st == EF_OK)
         *out = *(const ef_partition_sync_result *)reply.items;
-    ef_memory_release(&room);
     return st;
 }
 
@@ -192,7 +191,7 @@ static const ef__shape token_shape = EF__SHAPE(token_fields, ef_client_token);
 /* ["append","read"] as "append,read". */
 static ef_status join_scopes(const ef__json *array, ef__arena *arena, ef_str *out, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(4096);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(4096);
 
     for (const ef__json *word = array ? array->first : NULL; word; word = word->next) {
         if (text.len > 0)
@@ -200,7 +199,6 @@ static ef_status join_scopes(const ef__json *array, ef__arena *arena, ef_str *ou
         (void)ef__buf_add_str(&text, word->text);
     }
     *out = text.failed ? (ef_str){NULL, 0} : ef__arena_copy(arena, ef__buf_str(&text));
-    ef__buf_release(&text);
     return out->ptr ? EF_OK : ef__no_memory(err);
 }
 

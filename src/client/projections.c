@@ -79,12 +79,11 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
                                          bool (*each)(void *context, const ef_draft_row *row),
                                          void *context, ef_draft_result *out, ef_error *err)
 {
-    struct ef__batch_memory *room = NULL;
     char name[NAME_MAX_BYTES];
     ef__draft_request request = {
         .text = draft->text, .any_tenant = !draft->tenant, .limit = draft->limit};
     const ef_draft_row *rows;
-    ef__reply reply;
+    EF__AUTO(ef__reply) reply = {.room = NULL};
     ef_status st = ef_program_name(draft->text, name, sizeof(name), err);
 
     if (st != EF_OK)
@@ -92,13 +91,12 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
     request.name = ef_str_from(name);
     if (draft->tenant)
         request.tenant = *draft->tenant;
-    st = ef__operation_call(client, &ef__op_try_draft, &request, &room, &reply, err);
+    st = ef__operation_call(client, &ef__op_try_draft, &request, &reply.room, &reply, err);
     if (st == EF_OK)
         st = ef__shape_read(reply.json, &ef__shape_draft_result, out, err);
     rows = reply.items;
     for (size_t i = 0; st == EF_OK && i < reply.count && each(context, &rows[i]); i++)
         ;
-    ef_memory_release(&room);
     return st;
 }
 
@@ -129,11 +127,10 @@ ef_status ef_client_projection_diff(ef_client *client, const ef_generation_choic
                                     void *context, ef_diff *out, ef_error *err)
 {
     ef__diff_request request = {.left = *left, .right = *right, .limit = DIFFERENCES_MAX};
-    struct ef__batch_memory *room = NULL;
     const ef_difference *differences;
-    ef__reply reply;
+    EF__AUTO(ef__reply) reply = {.room = NULL};
     ef_status st =
-        ef__operation_call(client, &ef__op_diff_projection, &request, &room, &reply, err);
+        ef__operation_call(client, &ef__op_diff_projection, &request, &reply.room, &reply, err);
 
     if (st == EF_OK)
         st = ef__shape_read(reply.json, &ef__shape_diff, out, err);
@@ -143,7 +140,6 @@ ef_status ef_client_projection_diff(ef_client *client, const ef_generation_choic
     for (size_t i = 0; st == EF_OK && i < reply.count && each && each(context, &differences[i]);
          i++)
         ;
-    ef_memory_release(&room);
     return st;
 }
 
@@ -184,7 +180,7 @@ static ef_status write_views(ef__buf *out, const ef_seed *seed, ef_error *err)
 ef_status ef_client_projection_seed(ef_client *client, const ef_seed *seed, ef_run_list *out,
                                     ef_error *err)
 {
-    ef__buf views = EF__BUF_INIT(EF__CALL_BODY_MAX);
+    EF__AUTO(ef__buf) views = EF__BUF_INIT(EF__CALL_BODY_MAX);
     ef__seed_request request = {
         .name = seed->projection, .position = seed->position, .reason = seed->reason};
     ef_status st = write_views(&views, seed, err);
@@ -193,7 +189,6 @@ ef_status ef_client_projection_seed(ef_client *client, const ef_seed *seed, ef_r
     out->count = 0;
     if (st == EF_OK)
         st = ef__operation_runs(client, &ef__op_seed_projection, &request, out, err);
-    ef__buf_release(&views);
     return st;
 }
 
@@ -241,15 +236,14 @@ ef_status ef_client_replay_dry_run(ef_client *client, const ef_replay *replay, b
                                    void *context, ef_replay_result *out, ef_error *err)
 {
     ef__replay_request request = {.replay = *replay, .validate = validate, .limit = WARNINGS_MAX};
-    struct ef__batch_memory *room = NULL;
-    ef__reply reply;
-    ef_status st = ef__operation_call(client, &ef__op_look_at_replay, &request, &room, &reply, err);
+    EF__AUTO(ef__reply) reply = {.room = NULL};
+    ef_status st =
+        ef__operation_call(client, &ef__op_look_at_replay, &request, &reply.room, &reply, err);
 
     if (st == EF_OK)
         st = ef__shape_read(reply.json, &ef__shape_replay_result, out, err);
     if (st == EF_OK)
         st = deliver_warnings(reply.json, failed, context, err);
-    ef_memory_release(&room);
     return st;
 }
 
@@ -319,7 +313,7 @@ ef_status ef_client_view_export(ef_client *client, ef_str projection, ef_str ten
                                 bool any_tenant, bool (*each)(void *context, const ef_view *view),
                                 void *context, int64_t *out_as_of, ef_error *err)
 {
-    ef_view_list page = {0}, before = {0};
+    EF__AUTO(ef_view_list) page = {0}, before = {0};
     ef_view_query query = {.projection = projection,
                            .tenant = any_tenant ? EF_STR("") : tenant,
                            .any_tenant = any_tenant,
@@ -340,7 +334,5 @@ ef_status ef_client_view_export(ef_client *client, ef_str projection, ef_str ten
         before = page;
         page = last;
     }
-    EF_RELEASE(&page);
-    EF_RELEASE(&before);
     return st;
 }
