@@ -11,23 +11,12 @@
 #include "arena.h"
 
 #include "limits.h"
+#include "poison.h"
 
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ARENA_POISONS 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define ARENA_POISONS 1
-#endif
-
-#ifdef ARENA_POISONS
-#include <sanitizer/asan_interface.h>
-#endif
 
 enum {
     ALIGNMENT = alignof(max_align_t),
@@ -43,25 +32,6 @@ struct ef__arena_block {
     alignas(max_align_t) char bytes[];
 };
 
-/* Not inlined, because gcc treats the poisoning of new memory as a read of it, and warns. */
-static __attribute__((noinline)) void poison(char *ptr, size_t len)
-{
-#ifdef ARENA_POISONS
-    __asan_poison_memory_region(ptr, len);
-#else
-    (void)ptr, (void)len;
-#endif
-}
-
-static void unpoison_bytes(char *ptr, size_t len)
-{
-#ifdef ARENA_POISONS
-    __asan_unpoison_memory_region(ptr, len);
-#else
-    (void)ptr, (void)len;
-#endif
-}
-
 static ef__arena_block *new_block(size_t cap)
 {
     ef__arena_block *block = malloc(sizeof(*block) + cap);
@@ -70,7 +40,7 @@ static ef__arena_block *new_block(size_t cap)
         block->next = NULL;
         block->cap = cap;
         block->used = 0;
-        poison(block->bytes, cap);
+        ef__poison(block->bytes, cap);
     }
     return block;
 }
@@ -131,7 +101,7 @@ void *ef__arena_alloc(ef__arena *arena, size_t bytes)
     char *ptr = block->bytes + block->used;
     block->used += rounded;
     arena->used_bytes += rounded;
-    unpoison_bytes(ptr, bytes);
+    ef__unpoison(ptr, bytes);
     return ptr;
 }
 
@@ -205,7 +175,7 @@ void ef__arena_reset(ef__arena *arena)
     if (kept) {
         kept->next = NULL;
         kept->used = 0;
-        poison(kept->bytes, kept->cap);
+        ef__poison(kept->bytes, kept->cap);
     }
     arena->blocks = kept;
     arena->used_bytes = 0;
@@ -228,7 +198,7 @@ void ef__arena_recycle(ef__arena *arena)
     arena->used_bytes = 0;
     for (ef__arena_block *block = arena->spare; block; block = block->next) {
         block->used = 0;
-        poison(block->bytes, block->cap);
+        ef__poison(block->bytes, block->cap);
     }
 }
 

@@ -3,25 +3,17 @@
  *
  * Classes grow by about a third to a half, so that rounding up wastes little: 16, 32, 48, 64, 96,
  * 128, 192 … up to CLASS_BYTES_MAX. Longer values have their own blocks, in a doubly linked list.
+ * Freed pieces are poisoned, so that a value used after its last reference went is reported.
  */
 #include "heap.h"
+
+#include "../base/poison.h"
 
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HEAP_POISONS 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define HEAP_POISONS 1
-#endif
-#ifdef HEAP_POISONS
-#include <sanitizer/asan_interface.h>
-#endif
 
 enum {
     BLOCK_BYTES = 256 * 1024,   /* few system calls, and little waste in a small folder */
@@ -39,26 +31,6 @@ typedef struct heap_large {
     size_t len;
     alignas(max_align_t) char bytes[];
 } heap_large;
-
-/* Freed pieces are poisoned under AddressSanitizer, so that a value used after its last reference
- * went is reported like any use of freed memory. */
-static void poison_bytes(void *ptr, size_t len)
-{
-#ifdef HEAP_POISONS
-    __asan_poison_memory_region(ptr, len);
-#else
-    (void)ptr, (void)len;
-#endif
-}
-
-static void unpoison_bytes(void *ptr, size_t len)
-{
-#ifdef HEAP_POISONS
-    __asan_unpoison_memory_region(ptr, len);
-#else
-    (void)ptr, (void)len;
-#endif
-}
 
 /* The class that holds `bytes`, and how long its pieces are: 16 and 32, then 3/4 and 4/4 of each
  * power of two. */
@@ -123,7 +95,7 @@ static bool add_block(ef__heap *heap)
     heap->blocks = block;
     heap->next = block->bytes;
     heap->end = block->bytes + BLOCK_BYTES;
-    poison_bytes(block->bytes, BLOCK_BYTES);
+    ef__poison(block->bytes, BLOCK_BYTES);
     return true;
 }
 
@@ -136,7 +108,7 @@ void *ef__heap_alloc(ef__heap *heap, size_t bytes)
     unsigned class = class_of(bytes, &len);
     void *ptr = heap->free[class];
     if (ptr) {
-        unpoison_bytes(ptr, len);
+        ef__unpoison(ptr, len);
         memcpy(&heap->free[class], ptr, sizeof(void *));
         return ptr;
     }
@@ -145,7 +117,7 @@ void *ef__heap_alloc(ef__heap *heap, size_t bytes)
         return NULL;
     ptr = heap->next;
     heap->next += len;
-    unpoison_bytes(ptr, len);
+    ef__unpoison(ptr, len);
     return ptr;
 }
 
@@ -162,7 +134,7 @@ void ef__heap_free(ef__heap *heap, void *ptr, size_t bytes)
     unsigned class = class_of(bytes, &len);
     memcpy(ptr, &heap->free[class], sizeof(void *));
     heap->free[class] = ptr;
-    poison_bytes(ptr, len);
+    ef__poison(ptr, len);
 }
 
 void ef__heap_reset(ef__heap *heap)
@@ -181,7 +153,7 @@ void ef__heap_reset(ef__heap *heap)
     heap->next = kept ? kept->bytes : NULL;
     heap->end = kept ? kept->bytes + BLOCK_BYTES : NULL;
     if (kept)
-        poison_bytes(kept->bytes, BLOCK_BYTES);
+        ef__poison(kept->bytes, BLOCK_BYTES);
 }
 
 void ef__heap_release(ef__heap *heap)
