@@ -287,7 +287,7 @@ ef_status ef_engine_backup_views(ef_engine *engine, const ef_backup_options *opt
 ef_status ef_stores_schema(const char *journal_url, const char *views_url, ef_text *out,
                            ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(SCHEMA_BYTES_MAX);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(SCHEMA_BYTES_MAX);
     ef_status st;
 
     if (!journal_url || !views_url || !out)
@@ -298,10 +298,7 @@ ef_status ef_stores_schema(const char *journal_url, const char *views_url, ef_te
     st = ef__journal_schema(journal_url, &text, err);
     if (st == EF_OK || st == EF_UNSUPPORTED)
         st = ef__views_schema(views_url, &text, err);
-    if (st == EF_OK)
-        return ef__text_own(&text, out, err);
-    ef__buf_release(&text);
-    return st;
+    return st == EF_OK ? ef__text_own(&text, out, err) : st;
 }
 
 void ef_engine_close(ef_engine *engine)

@@ -114,10 +114,8 @@ static ef_status change_view(view_page *page, const ef__view *view)
     ef__view_change *change = &page->changes[page->count];
 
     *change = (ef__view_change){.view = *view, .before = {view->digest[0], view->digest[1]}};
-    change->view.tenant = ef__arena_copy(&page->arena, view->tenant);
-    change->view.id = ef__arena_copy(&page->arena, view->id);
     change->view.schema = (int32_t)ef__program_schema(page->program);
-    if (!change->view.tenant.ptr || !change->view.id.ptr)
+    if (ef__arena_own(&page->arena, NULL, &change->view.tenant, &change->view.id, NULL) != EF_OK)
         return no_memory(page->err);
     ef_status st = migrate_data(page->folder, view, &page->arena, &change->view.data, page->err);
     if (st == EF_OK)

@@ -28,17 +28,17 @@ static ef_status write_report(const ef__diagnostics *diagnostics, ef_str text, e
                               ef_text *out, ef_error *err)
 {
     ef__buf buf = EF__BUF_INIT(REPORT_BYTES_MAX);
+    ef__json_writer writer = EF__JSON_WRITER(&buf);
 
-    if (form == EF_TEXT_JSON) {
-        ef__json_writer writer = EF__JSON_WRITER(&buf);
+    if (form == EF_TEXT_JSON)
         ef__diagnostics_json(diagnostics, &writer);
-    } else {
+    else
         (void)ef__diagnostics_render(diagnostics, text, &buf);
-    }
     return ef__text_own(&buf, out, err);
 }
 
-/* Compiles, and writes a report if `reports` is true or the program has errors. */
+/* Compiles, and writes a report if `reports` is true or the program has errors, unless `out_report`
+ * is NULL. */
 static ef_status compile_and_report(ef_str file, ef_str text, ef_text_form form, bool reports,
                                     ef__program **out, ef_text *out_report, ef_error *err)
 {
@@ -47,14 +47,12 @@ static ef_status compile_and_report(ef_str file, ef_str text, ef_text_form form,
     ef_status st, reported = EF_OK;
 
     *out = NULL;
-    if (!out_report || !diagnostics) {
-        free(diagnostics);
-        return ef_fail(err, out_report ? EF_NO_MEMORY : EF_BAD_INPUT, "out_report is NULL");
-    }
-    out_report->ptr = NULL;
-    out_report->len = 0;
+    if (out_report)
+        *out_report = (ef_text){.room = out_report->room};
+    if (!diagnostics)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while compiling a program");
     st = ef__program_compile(file, text, out, diagnostics, err);
-    if (reports || st != EF_OK)
+    if (out_report && (reports || st != EF_OK))
         reported = write_report(diagnostics, text, form, out_report, &scratch);
     if (st == EF_OK && reported != EF_OK && err)
         *err = scratch;
@@ -62,13 +60,21 @@ static ef_status compile_and_report(ef_str file, ef_str text, ef_text_form form,
     return st != EF_OK ? st : reported;
 }
 
+ef_status ef__program_compile_reported(ef_str file, ef_str text, ef__program **out,
+                                       ef_text *out_report, ef_error *err)
+{
+    return compile_and_report(file, text, EF_TEXT_PLAIN, true, out, out_report, err);
+}
+
 ef_status ef_program_check(const char *file_name, ef_str text, ef_text_form form,
                            ef_text *out_report, ef_error *err)
 {
     ef__program *program;
-    ef_status st =
-        compile_and_report(ef_str_from(file_name), text, form, true, &program, out_report, err);
+    ef_status st;
 
+    if (!out_report)
+        return ef_fail(err, EF_BAD_INPUT, "out_report is NULL");
+    st = compile_and_report(ef_str_from(file_name), text, form, true, &program, out_report, err);
     ef__program_close(program);
     return st;
 }
@@ -77,31 +83,20 @@ ef_status ef_program_explain(const char *file_name, ef_str text, ef_text_form fo
                              ef_text *out_report, ef_error *err)
 {
     static const ef__explain_as as[] = {EF__EXPLAIN_TEXT, EF__EXPLAIN_JSON, EF__EXPLAIN_DOT};
-    ef__buf buf = EF__BUF_INIT(REPORT_BYTES_MAX);
+    EF__AUTO(ef__buf) buf = EF__BUF_INIT(REPORT_BYTES_MAX);
     ef__program *program;
-    ef_status st =
+    ef_status st;
+
+    if (!out_report)
+        return ef_fail(err, EF_BAD_INPUT, "out_report is NULL");
+    st =
         compile_and_report(ef_str_from(file_name), text, form == EF_TEXT_DOT ? EF_TEXT_PLAIN : form,
                            false, &program, out_report, err);
-
     if (st == EF_OK)
         st = ef__program_explain(program, as[form], &buf, err);
     if (st == EF_OK)
         st = ef__text_own(&buf, out_report, err);
-    else
-        ef__buf_release(&buf);
     ef__program_close(program);
-    return st;
-}
-
-ef_status ef__program_compile_reported(ef_str file, ef_str text, ef__program **out,
-                                       ef_text *out_report, ef_error *err)
-{
-    ef_text dropped = {0};
-    ef_status st = compile_and_report(file, text, EF_TEXT_PLAIN, out_report != NULL, out,
-                                      out_report ? out_report : &dropped, err);
-
-    if (!out_report)
-        EF_RELEASE(&dropped);
     return st;
 }
 

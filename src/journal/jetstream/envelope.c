@@ -77,7 +77,7 @@ static void add_attribute(ef__json_writer *writer, natsMsg *msg, const char *nam
 static ef_status join_headers(natsMsg *msg, ef_str body, ef__arena *arena, ef_str *out,
                               ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(ENVELOPE_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(ENVELOPE_BYTES);
     ef__json_writer writer = EF__JSON_WRITER(&text);
     ef_str content = get_header(msg, "Content-Type");
     const char **keys = NULL;
@@ -100,7 +100,6 @@ static ef_status join_headers(natsMsg *msg, ef_str body, ef__arena *arena, ef_st
     }
     ef__json_close(&writer, '}');
     *out = text.failed ? (ef_str){0} : ef__arena_copy(arena, ef__buf_str(&text));
-    ef__buf_release(&text);
     return out->ptr ? EF_OK : ef_fail(err, EF_TOO_LARGE, "the envelope is too large");
 }
 
@@ -180,7 +179,7 @@ static ef_status fill_defaults(const jet_store *store, natsMsg *msg, const jet_p
 static ef_status make_unreadable(const char *subject, const char *why, ef__arena *arena,
                                  ef_new_event *out)
 {
-    ef__buf text = EF__BUF_INIT(8192);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(8192);
     ef_str shown = ef__utf8_cut(ef_str_from(subject), EF_LIMIT_NAME_BYTES);
 
     ef__json_write_string(&text, ef_str_from(why));
@@ -196,7 +195,6 @@ static ef_status make_unreadable(const char *subject, const char *why, ef__arena
         out->tenant = EF_STR("");
         out->stream = ef__utf8_valid(shown) ? ef__arena_copy(arena, shown) : EF_STR("unreadable");
     }
-    ef__buf_release(&text);
     return out->data.ptr && out->stream.ptr ? EF_OK : EF_NO_MEMORY;
 }
 

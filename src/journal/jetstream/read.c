@@ -91,12 +91,11 @@ ef_status jet_read_log(ef_journal *journal, const ef_log_query *query, ef_batch 
 static ef_status make_subject(ef_str tenant, ef_str stream, char out[JET_SUBJECT_MAX],
                               ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(JET_SUBJECT_MAX - 1);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(JET_SUBJECT_MAX - 1);
     bool made = jet_subject_make(tenant, stream, &text);
 
     if (made)
         memcpy(out, text.ptr, text.len + 1);
-    ef__buf_release(&text);
     return made ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out for a subject");
 }
 
