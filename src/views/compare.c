@@ -89,6 +89,17 @@ ef_status ef__view_compare(const ef__view_change *change, const uint64_t is[2], 
     return ef__view_moved(change->view.id, err);
 }
 
+void ef__view_change_count(const ef__view_change *change, uint64_t out_digest[2], int64_t *views,
+                           uint64_t sums[2])
+{
+    out_digest[0] = out_digest[1] = 0;
+    if (!change->deleted)
+        ef__view_digest(&change->view, out_digest);
+    *views += (change->deleted ? 0 : 1) - (ef__digest_is_none(change->before) ? 0 : 1);
+    ef__digest_subtract(sums, change->before);
+    ef__digest_add(sums, out_digest);
+}
+
 ef_status ef__commit_head(const ef__views_commit *commit, int64_t *out, ef_error *err)
 {
     if (!commit->head)

@@ -38,6 +38,11 @@ static inline bool ef__view_change_is_nothing(const ef__view_change *change)
     return change->deleted && ef__digest_is_none(change->before);
 }
 
+/* The digest of the view after the change, and what the change adds to the number of views and the
+ * digest of the generation. */
+void ef__view_change_count(const ef__view_change *change, uint64_t out_digest[2], int64_t *views,
+                           uint64_t sums[2]);
+
 /* The head of the journal, for a generation that is about to go live. */
 ef_status ef__commit_head(const ef__views_commit *commit, int64_t *out, ef_error *err);
 

@@ -27,12 +27,20 @@ bool ef__keys_next(ef_str *rest, ef__index_key *out)
     return true;
 }
 
-bool ef__keys_have(ef_str packed, const ef__index_key *wanted)
+static bool has_key(ef_str packed, const ef__index_key *wanted)
 {
     ef__index_key key;
 
     while (ef__keys_next(&packed, &key))
         if (key.index == wanted->index && ef_str_equal(key.key, wanted->key))
+            return true;
+    return false;
+}
+
+bool ef__keys_next_other(ef_str *rest, ef_str others, ef__index_key *out)
+{
+    while (ef__keys_next(rest, out))
+        if (!has_key(others, out))
             return true;
     return false;
 }

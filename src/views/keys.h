@@ -15,6 +15,7 @@ void ef__keys_pack(ef__buf *out, const ef__view_change *change);
 /* The next key of `*rest`; false at its end. A truncated key ends it: the deep check finds entries
  * without a view. */
 bool ef__keys_next(ef_str *rest, ef__index_key *out);
-bool ef__keys_have(ef_str packed, const ef__index_key *wanted);
+/* The next key of `*rest` that is not among `others`. */
+bool ef__keys_next_other(ef_str *rest, ef_str others, ef__index_key *out);
 
 #endif

@@ -130,11 +130,8 @@ static void change_entries(vl_txn *txn, bool remove, int64_t shelf, ef_str id, e
 {
     ef__index_key key;
 
-    while (txn->st == EF_OK && ef__keys_next(&these, &key)) {
-        vl_entry entry;
-        if (ef__keys_have(those, &key))
-            continue;
-        entry = vl_entry_of(shelf, key.index, key.key, id);
+    while (txn->st == EF_OK && ef__keys_next_other(&these, those, &key)) {
+        vl_entry entry = vl_entry_of(shelf, key.index, key.key, id);
         change_entry(txn, remove, &entry);
     }
 }
@@ -184,7 +181,7 @@ static int put_view(scratch *s, const vl_key *key, const ef__view *view, const u
 static void write_change(vl_part *part, scratch *s, const ef__view_change *change)
 {
     vl_txn *txn = part->txn;
-    uint64_t digest[2] = {0, 0};
+    uint64_t digest[2];
     ef_str id = change->view.id, old_keys, new_keys;
     vl_key key;
     int64_t shelf;
@@ -195,8 +192,7 @@ static void write_change(vl_part *part, scratch *s, const ef__view_change *chang
     shelf = vl_part_shelf(part, change->view.tenant);
     key = vl_shelf_key(shelf, id);
     ef__keys_pack(&s->new_keys, change);
-    if (!change->deleted)
-        ef__view_digest(&change->view, digest);
+    ef__view_change_count(change, digest, &part->generation->views, part->generation->digest);
     find_view(txn, s, &key, change);
     if (txn->st != EF_OK)
         return;
@@ -208,10 +204,6 @@ static void write_change(vl_part *part, scratch *s, const ef__view_change *chang
     new_keys = ef__buf_str(&s->new_keys);
     change_entries(txn, true, shelf, id, old_keys, new_keys);
     change_entries(txn, false, shelf, id, new_keys, old_keys);
-    part->generation->views +=
-        (change->deleted ? 0 : 1) - (ef__digest_is_none(change->before) ? 0 : 1);
-    ef__digest_subtract(part->generation->digest, change->before);
-    ef__digest_add(part->generation->digest, digest);
 }
 
 static void write_views(vl_part *part)
@@ -237,7 +229,7 @@ static void write_views(vl_part *part)
 /* --- the commit ------------------------------------------------------------------------------- */
 
 typedef struct committing {
-    vl_store *store;
+    const ef_views *views;
     const ef__views_commit *commit;
     bool live;
 } committing;
@@ -261,7 +253,8 @@ static void try_go_live(vl_txn *txn, committing *c, vl_generation *g)
 static void write_generation(vl_txn *txn, committing *c, const ef__generation_change *change)
 {
     vl_generation g;
-    vl_part part = {.txn = txn, .change = change, .generation = &g, .now_us = vl_now_us(c->store)};
+    vl_part part = {
+        .txn = txn, .change = change, .generation = &g, .now_us = ef__views_now_us(c->views)};
     bool found = vl_generation_get(txn, change->generation, &g);
 
     vl_try(txn, ef__era_compare(change, found, g.era, txn->err));
@@ -300,7 +293,7 @@ static void write_all(vl_txn *txn, void *context)
 
 ef_status vl_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
 {
-    committing c = {.store = vl_store_of(views), .commit = commit};
+    committing c = {.views = views, .commit = commit};
     ef_status st = vl_change(views, commit->no_sync, write_all, &c, err);
 
     if (commit->out_live)

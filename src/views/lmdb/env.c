@@ -218,7 +218,8 @@ static ef_status open_failed(const vl_env *env, int rc, ef_error *err)
 
 /* For writing also where it is only read, so that a writer of the same process can share it; but
  * not where the file does not allow it. */
-static ef_status open_mdb(vl_env *env, const vl_env_options *options, bool is_new, ef_error *err)
+static ef_status open_mdb(vl_env *env, const ef__views_options *options, size_t new_map_bytes,
+                          ef_error *err)
 {
     char path[PATH_BYTES];
     bool readable_only;
@@ -230,8 +231,8 @@ static ef_status open_mdb(vl_env *env, const vl_env_options *options, bool is_ne
         rc = mdb_env_set_maxdbs(env->mdb, VL_TREES);
     if (rc == 0)
         rc = mdb_env_set_maxreaders(env->mdb, MAX_READERS);
-    if (rc == 0 && is_new) /* otherwise it is as large as it was */
-        rc = mdb_env_set_mapsize(env->mdb, options->map_bytes);
+    if (rc == 0 && new_map_bytes) /* otherwise it is as large as it was */
+        rc = mdb_env_set_mapsize(env->mdb, new_map_bytes);
     if (rc == 0)
         rc =
             mdb_env_open(env->mdb, env->folder, MDB_NOTLS | (readable_only ? MDB_RDONLY : 0), 0600);
@@ -251,12 +252,13 @@ static ef_status open_mdb(vl_env *env, const vl_env_options *options, bool is_ne
     return EF_OK;
 }
 
-static ef_status open_env(vl_env *env, const vl_env_options *options, bool is_made, ef_error *err)
+static ef_status open_env(vl_env *env, const ef__views_options *options, size_t new_map_bytes,
+                          ef_error *err)
 {
     int dead = 0;
     bool is_new = false;
     int64_t now_us = options->clock->wall_us(options->clock->context);
-    ef_status st = open_mdb(env, options, !is_made, err);
+    ef_status st = open_mdb(env, options, new_map_bytes, err);
 
     if (st == EF_OK)
         st = check_size(env, err);
@@ -310,15 +312,15 @@ static vl_env *env_make(const char *folder, const struct stat *is, const ef_log 
     return env;
 }
 
-static ef_status open_first(const char *folder, const struct stat *is, bool is_made,
-                            const vl_env_options *options, vl_env **out, ef_error *err)
+static ef_status open_first(const char *folder, const struct stat *is, size_t new_map_bytes,
+                            const ef__views_options *options, vl_env **out, ef_error *err)
 {
     vl_env *env = env_make(folder, is, options->log);
     ef_status st;
 
     if (!env)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for a view store");
-    st = open_env(env, options, is_made, err);
+    st = open_env(env, options, new_map_bytes, err);
     if (st != EF_OK) {
         env_release(env);
         return st;
@@ -329,8 +331,8 @@ static ef_status open_first(const char *folder, const struct stat *is, bool is_m
     return EF_OK;
 }
 
-ef_status vl_env_open(const char *folder, const vl_env_options *options, vl_env **out,
-                      ef_error *err)
+ef_status vl_env_open(const char *folder, const ef__views_options *options, size_t map_bytes,
+                      vl_env **out, ef_error *err)
 {
     struct stat is;
     bool is_made;
@@ -349,7 +351,7 @@ ef_status vl_env_open(const char *folder, const vl_env_options *options, vl_env 
     else if (*out)
         (*out)->refs++;
     else if (st == EF_OK)
-        st = open_first(folder, &is, is_made, options, out, err);
+        st = open_first(folder, &is, is_made ? 0 : map_bytes, options, out, err);
     if (st != EF_OK)
         *out = NULL;
     pthread_mutex_unlock(&list_lock);

@@ -14,7 +14,7 @@
 #ifndef EF_VIEWS_LMDB_ENV_H
 #define EF_VIEWS_LMDB_ENV_H
 
-#include <everfold/everfold.h>
+#include "../views.h"
 
 #include <lmdb.h>
 #include <pthread.h>
@@ -49,22 +49,15 @@ struct vl_env {
     int idle_count;
 };
 
-typedef struct vl_env_options {
-    bool create, read_only;
-    int64_t busy_ms;
-    size_t map_bytes; /* of a new environment */
-    const ef_clock *clock;
-    const ef_log *log;
-} vl_env_options;
-
 /*
+ * A new environment begins with a map of `map_bytes`.
  * EF_NOT_FOUND     there is no view store in the folder
  * EF_WRONG_STORE   there is something else
  * EF_NEWER_SCHEMA  it was written by a newer Everfold
  * EF_DAMAGED       the file has been cut off
  */
-ef_status vl_env_open(const char *folder, const vl_env_options *options, vl_env **out,
-                      ef_error *err);
+ef_status vl_env_open(const char *folder, const ef__views_options *options, size_t map_bytes,
+                      vl_env **out, ef_error *err);
 void vl_env_close(vl_env *env); /* accepts NULL */
 
 /*

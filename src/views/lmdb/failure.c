@@ -3,12 +3,6 @@
  */
 #include "store.h"
 
-#define ROW_MAX (1024 * 1024) /* names and a message, each with a limit of its own */
-
-typedef struct failure_texts {
-    ef_str tenant, stream, event_id, code, message;
-} failure_texts;
-
 static vl_key event_key(int64_t shelf, ef_str stream, int64_t seq)
 {
     vl_key key = vl_key_number(VL_FAILURE_AT, shelf);
@@ -18,44 +12,6 @@ static vl_key event_key(int64_t shelf, ef_str stream, int64_t seq)
     vl_key_add(&key, stream.ptr, stream.len);
     vl_key_add_number(&key, (uint64_t)seq);
     return key;
-}
-
-static void row_put(vl_txn *txn, vl_key key, const vl_failure *head, const ef_str *texts,
-                    size_t text_count)
-{
-    ef__buf row = EF__BUF_INIT(ROW_MAX);
-
-    ef__buf_add(&row, head, sizeof *head);
-    for (size_t i = 0; i < text_count; i++)
-        ef__buf_add_str(&row, texts[i]);
-    if (row.failed)
-        vl_try(txn, ef_fail(txn->err, EF_NO_MEMORY, "memory ran out for a failure"));
-    vl_put(txn, key, ef__buf_str(&row));
-    ef__buf_release(&row);
-}
-
-/* The next `len` bytes of `*rest`. */
-static ef_str split_bytes(ef_str *rest, uint32_t len)
-{
-    ef_str text = {rest->ptr, len};
-
-    *rest = (ef_str){rest->ptr + len, rest->len - len};
-    return text;
-}
-
-static bool row_read(ef_str row, vl_failure *head, failure_texts *t)
-{
-    if (!vl_row_read(row, head, sizeof *head) ||
-        row.len - sizeof *head != (uint64_t)head->tenant_bytes + head->stream_bytes +
-                                      head->event_id_bytes + head->code_bytes + head->message_bytes)
-        return false;
-    row = (ef_str){row.ptr + sizeof *head, row.len - sizeof *head};
-    t->tenant = split_bytes(&row, head->tenant_bytes);
-    t->stream = split_bytes(&row, head->stream_bytes);
-    t->event_id = split_bytes(&row, head->event_id_bytes);
-    t->code = split_bytes(&row, head->code_bytes);
-    t->message = split_bytes(&row, head->message_bytes);
-    return true;
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -82,7 +38,6 @@ static int64_t find_or_begin(vl_part *part, vl_key event, vl_failure *out)
 
 static void open_failure(vl_part *part, const ef__failure *f)
 {
-    const ef_str texts[] = {f->tenant, f->stream, f->event_id, f->code, f->message};
     int64_t shelf = vl_part_shelf(part, f->tenant), id;
     vl_failure row;
 
@@ -91,34 +46,27 @@ static void open_failure(vl_part *part, const ef__failure *f)
     row.position = f->position;
     row.attempts++;
     row.line = (uint32_t)f->line;
-    row.tenant_bytes = (uint32_t)f->tenant.len;
-    row.stream_bytes = (uint32_t)f->stream.len;
-    row.event_id_bytes = (uint32_t)f->event_id.len;
-    row.code_bytes = (uint32_t)f->code.len;
-    row.message_bytes = (uint32_t)f->message.len;
-    row_put(part->txn, vl_key_numbers(VL_FAILURE, part->change->generation, id), &row, texts,
-            sizeof texts / sizeof *texts);
+    vl_texts_put(part->txn, vl_key_numbers(VL_FAILURE, part->change->generation, id), &row,
+                 sizeof row, row.text_bytes, &ef__failure_texts, f);
 }
 
 /* --- resolving -------------------------------------------------------------------------------- */
 
-/* The row is changed in place: only numbers are. */
 static void resolve_one(vl_part *part, int64_t id)
 {
     vl_txn *txn = part->txn;
     int64_t generation = part->change->generation;
     vl_key key = vl_key_numbers(VL_FAILURE, generation, id);
-    vl_failure head;
-    ef_str row;
+    vl_failure row;
+    ef__failure texts;
 
-    if (!vl_get(txn, VL_STATE, key, &row) || !vl_row_read(row, &head, sizeof head)) {
+    if (!vl_texts_get(txn, key, &row, sizeof row, row.text_bytes, &ef__failure_texts, &texts)) {
         vl_row_damaged(txn, "a failure");
         return;
     }
-    head.open = 0;
-    head.resolved_us = part->now_us;
-    row = vl_key_rest(row, sizeof head);
-    row_put(txn, key, &head, &row, 1);
+    row.open = 0;
+    row.resolved_us = part->now_us;
+    vl_texts_put(txn, key, &row, sizeof row, row.text_bytes, &ef__failure_texts, &texts);
     vl_delete(txn, vl_key_numbers(VL_FAILURE_OPEN, generation, id));
 }
 
@@ -168,32 +116,24 @@ void vl_failures_write(vl_part *part)
 static void read_failure(vl_txn *txn, int64_t generation, int64_t id, ef__arena *arena,
                          ef__failure *out)
 {
-    vl_failure head;
-    failure_texts t;
-    ef_str row;
+    vl_failure row;
 
-    if (!vl_get(txn, VL_STATE, vl_key_numbers(VL_FAILURE, generation, id), &row) ||
-        !row_read(row, &head, &t)) {
+    if (!vl_texts_get(txn, vl_key_numbers(VL_FAILURE, generation, id), &row, sizeof row,
+                      row.text_bytes, &ef__failure_texts, out)) {
         vl_row_damaged(txn, "a failure");
         return;
     }
-    *out = (ef__failure){.id = id,
-                         .generation = generation,
-                         .tenant = ef__arena_copy(arena, t.tenant),
-                         .stream = ef__arena_copy(arena, t.stream),
-                         .seq = head.seq,
-                         .position = head.position,
-                         .event_id = ef__arena_copy(arena, t.event_id),
-                         .code = ef__arena_copy(arena, t.code),
-                         .message = ef__arena_copy(arena, t.message),
-                         .line = (int32_t)head.line,
-                         .attempts = head.attempts,
-                         .open = head.open != 0,
-                         .recorded_us = head.recorded_us,
-                         .resolved_us = head.resolved_us};
-    if (!out->tenant.ptr || !out->stream.ptr || !out->event_id.ptr || !out->code.ptr ||
-        !out->message.ptr)
+    if (!ef__texts_own(&ef__failure_texts, out, arena))
         vl_try(txn, ef__no_memory(txn->err));
+    out->id = id;
+    out->generation = generation;
+    out->seq = row.seq;
+    out->position = row.position;
+    out->line = (int32_t)row.line;
+    out->attempts = row.attempts;
+    out->open = row.open != 0;
+    out->recorded_us = row.recorded_us;
+    out->resolved_us = row.resolved_us;
 }
 
 ef_status vl_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,

@@ -127,7 +127,7 @@ ef_status vl_follow_begin(ef_views *views, int64_t generation, ef_str tenant, in
     following f = {.generation = generation,
                    .tenant = tenant,
                    .until_us = until_us,
-                   .now_us = vl_now_us(vl_store_of(views)),
+                   .now_us = ef__views_now_us(views),
                    .out = out};
 
     return vl_change(views, false, follow_tenant, &f, err);

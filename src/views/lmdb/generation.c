@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-#define PROGRAM_MAX (64 * 1024 * 1024) /* far above any program's own limit */
-
 /* --- rows ------------------------------------------------------------------------------------- */
 
 bool vl_generation_get(vl_txn *txn, int64_t id, vl_generation *out)
@@ -28,62 +26,67 @@ void vl_generation_put(vl_txn *txn, int64_t id, vl_generation *generation, int64
     vl_put(txn, vl_key_number(VL_GENERATION, id), vl_bytes(generation, sizeof *generation));
 }
 
-typedef struct texts {
-    ef_str name, program, index_paths;
-} texts;
-
-static texts texts_get(vl_txn *txn, int64_t id)
+/* The texts of a generation. */
+static void program_get(vl_txn *txn, int64_t id, ef__generation *out)
 {
-    vl_program head;
-    texts t = {.name = {0}};
-    ef_str row;
+    vl_program head = {{0}, 0};
 
-    if (!vl_get(txn, VL_STATE, vl_key_number(VL_PROGRAM, id), &row) ||
-        !vl_row_read(row, &head, sizeof head) ||
-        row.len - sizeof head !=
-            (uint64_t)head.name_bytes + head.program_bytes + head.index_paths_bytes) {
+    if (!vl_texts_get(txn, vl_key_number(VL_PROGRAM, id), &head, sizeof head, head.text_bytes,
+                      &ef__generation_texts, out))
         vl_row_damaged(txn, "a program");
-        return t;
-    }
-    t.name = (ef_str){row.ptr + sizeof head, head.name_bytes};
-    t.program = (ef_str){t.name.ptr + head.name_bytes, head.program_bytes};
-    t.index_paths = (ef_str){t.program.ptr + head.program_bytes, head.index_paths_bytes};
-    return t;
 }
 
-static void texts_put(vl_txn *txn, int64_t id, const texts *t)
+static void program_put(vl_txn *txn, int64_t id, const ef__generation *generation)
 {
-    vl_program head = {.name_bytes = (uint32_t)t->name.len,
-                       .program_bytes = (uint32_t)t->program.len,
-                       .index_paths_bytes = (uint32_t)t->index_paths.len};
-    ef__buf row = EF__BUF_INIT(PROGRAM_MAX);
+    vl_program head = {{0}, 0};
 
-    ef__buf_add(&row, &head, sizeof head);
-    ef__buf_add_str(&row, t->name);
-    ef__buf_add_str(&row, t->program);
-    ef__buf_add_str(&row, t->index_paths);
-    if (row.failed)
-        vl_try(txn, ef_fail(txn->err, EF_NO_MEMORY, "memory ran out for a generation"));
-    vl_put(txn, vl_key_number(VL_PROGRAM, id), ef__buf_str(&row));
-    ef__buf_release(&row);
+    vl_texts_put(txn, vl_key_number(VL_PROGRAM, id), &head, sizeof head, head.text_bytes,
+                 &ef__generation_texts, generation);
+}
+
+/* Without its own cursors. */
+static void read_generation(vl_txn *txn, int64_t id, ef_str row, ef__generation *out)
+{
+    vl_generation g = {0};
+
+    if (!vl_generation_read(row, &g))
+        vl_row_damaged(txn, "a generation");
+    *out = (ef__generation){.id = id,
+                            .version = g.version,
+                            .number = g.number,
+                            .by_log = g.by_log,
+                            .program_hash = g.program_hash,
+                            .schema = g.schema,
+                            .state = (ef__generation_state)g.state,
+                            .active = g.active,
+                            .era = g.era,
+                            .position = g.position,
+                            .seam = g.seam,
+                            .created_us = g.created_us,
+                            .updated_us = g.updated_us,
+                            .views = g.views,
+                            .applied = g.applied,
+                            .ignored = g.ignored,
+                            .skipped = g.skipped,
+                            .on_error = (ef_on_error)g.on_error,
+                            .replaced = g.replaced,
+                            .superseded_us = g.superseded_us};
+    ef__digest_bytes(g.digest, out->digest);
+    program_get(txn, id, out);
 }
 
 /* Calls `each` for every generation. */
-typedef void each_generation(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
-                             void *context);
+typedef void each_generation(vl_txn *txn, const ef__generation *g, void *context);
 
 static void for_all(vl_txn *txn, each_generation *each, void *context)
 {
     vl_walk walk = vl_walk_first(txn, VL_STATE, vl_key_of(VL_GENERATION));
 
     for (; walk.found; vl_walk_on(&walk, false)) {
-        int64_t id = (int64_t)vl_number_at(walk.key, 1);
-        vl_generation g;
-        texts t = texts_get(txn, id);
-        if (!vl_generation_read(walk.value, &g))
-            vl_row_damaged(txn, "a generation");
+        ef__generation g;
+        read_generation(txn, (int64_t)vl_number_at(walk.key, 1), walk.value, &g);
         if (txn->st == EF_OK)
-            each(txn, id, &g, &t, context);
+            each(txn, &g, context);
     }
     vl_walk_close(&walk);
 }
@@ -98,19 +101,18 @@ typedef struct namesakes {
     uint8_t on_error;
 } namesakes;
 
-static void note_namesake(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
-                          void *context)
+static void note_namesake(vl_txn *txn, const ef__generation *g, void *context)
 {
     namesakes *n = context;
 
     (void)txn;
-    if (!ef_str_equal(n->name, t->name))
+    if (!ef_str_equal(n->name, g->name))
         return;
     if (g->number > n->highest)
         n->highest = g->number;
-    n->on_error = g->on_error;
+    n->on_error = (uint8_t)g->on_error;
     if (g->active)
-        n->active = id;
+        n->active = g->id;
 }
 
 static void make_active(vl_txn *txn, int64_t id, vl_generation *g, ef_str name, int64_t now_us)
@@ -133,7 +135,7 @@ static void make_active(vl_txn *txn, int64_t id, vl_generation *g, ef_str name, 
 }
 
 typedef struct adding {
-    vl_store *store;
+    const ef_views *views;
     const ef__generation *from;
     int64_t id;
 } adding;
@@ -143,7 +145,7 @@ static void add_generation(vl_txn *txn, void *context)
     adding *a = context;
     const ef__generation *from = a->from;
     namesakes others = {.name = from->name, .on_error = (uint8_t)from->on_error};
-    int64_t now_us = vl_now_us(a->store);
+    int64_t now_us = ef__views_now_us(a->views);
     vl_generation g = {.era = 1,
                        .position = from->position,
                        .seam = from->seam,
@@ -164,7 +166,7 @@ static void add_generation(vl_txn *txn, void *context)
     state = vl_state_get(txn);
     a->id = ++state.last_generation;
     vl_state_put(txn, &state);
-    texts_put(txn, a->id, &(texts){from->name, from->program, from->index_paths});
+    program_put(txn, a->id, from);
     vl_generation_put(txn, a->id, &g, now_us);
     if (from->state == EF__GENERATION_LIVE)
         vl_live_set_grow(txn);
@@ -175,7 +177,7 @@ static void add_generation(vl_txn *txn, void *context)
 ef_status vl_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
                             ef_error *err)
 {
-    adding a = {.store = vl_store_of(views), .from = generation};
+    adding a = {.views = views, .from = generation};
     ef_status st = vl_change(views, false, add_generation, &a, err);
 
     *out_id = st == EF_OK ? a.id : 0;
@@ -191,49 +193,24 @@ typedef struct listing {
     size_t cap;
 } listing;
 
-static void add_to_list(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
-                        void *context)
+static void add_to_list(vl_txn *txn, const ef__generation *g, void *context)
 {
     listing *l = context;
     ef__arena *arena = &l->out->room->arena;
     ef__generation *to;
 
-    if (l->only_name.len && !ef_str_equal(l->only_name, t->name))
+    if (l->only_name.len && !ef_str_equal(l->only_name, g->name))
         return;
     l->items = ef__arena_grow(arena, l->items, l->out->count, sizeof *l->items, &l->cap);
-    if (!l->items) {
+    to = l->items ? &l->items[l->out->count] : NULL;
+    if (to)
+        *to = *g;
+    if (!to || !ef__texts_own(&ef__generation_texts, to, arena)) {
         vl_try(txn, ef__no_memory(txn->err));
         return;
     }
-    to = &l->items[l->out->count];
-    *to = (ef__generation){.id = id,
-                           .name = ef__arena_copy(arena, t->name),
-                           .version = g->version,
-                           .number = g->number,
-                           .by_log = g->by_log,
-                           .program = ef__arena_copy(arena, t->program),
-                           .program_hash = g->program_hash,
-                           .index_paths = ef__arena_copy(arena, t->index_paths),
-                           .schema = g->schema,
-                           .state = (ef__generation_state)g->state,
-                           .active = g->active,
-                           .era = g->era,
-                           .position = g->position,
-                           .seam = g->seam,
-                           .created_us = g->created_us,
-                           .updated_us = g->updated_us,
-                           .views = g->views,
-                           .applied = g->applied,
-                           .ignored = g->ignored,
-                           .skipped = g->skipped,
-                           .on_error = (ef_on_error)g->on_error,
-                           .replaced = g->replaced,
-                           .superseded_us = g->superseded_us};
-    ef__digest_bytes(g->digest, to->digest);
     l->out->items = l->items;
     l->out->count++;
-    if (!to->name.ptr || !to->program.ptr || !to->index_paths.ptr)
-        vl_try(txn, ef__no_memory(txn->err));
     vl_cursors_sum(txn, to);
 }
 
@@ -292,69 +269,66 @@ static void run_act(vl_txn *txn, void *context)
 
 static ef_status do_act(ef_views *views, act *a, ef_error *err)
 {
-    a->now_us = vl_now_us(vl_store_of(views));
+    a->now_us = ef__views_now_us(views);
     return vl_change(views, false, run_act, a, err);
 }
 
-static void set_state(vl_txn *txn, act *a, vl_generation *g)
+/* Sets the state, and the program if there is one. The row of the texts is built before it replaces
+ * the one that some of them are in. */
+static void change_generation(vl_txn *txn, act *a, vl_generation *g)
 {
-    bool was_live = g->state == EF__GENERATION_LIVE;
+    bool live_changes =
+        a->with || (g->state == EF__GENERATION_LIVE) != (a->state == EF__GENERATION_LIVE);
+    ef__generation texts = {0};
 
+    if (a->with) {
+        program_get(txn, a->id, &texts);
+        texts.program = a->with->program;
+        program_put(txn, a->id, &texts);
+        g->version = a->with->version;
+        g->program_hash = a->with->program_hash;
+        g->schema = a->with->schema;
+        g->replaced = a->with->replaced;
+        g->superseded_us = a->with->superseded_us;
+    }
     g->state = (int32_t)a->state;
     g->era++;
     vl_generation_put(txn, a->id, g, a->now_us);
-    if (was_live != (a->state == EF__GENERATION_LIVE))
+    if (live_changes)
         vl_live_set_grow(txn);
 }
 
 ef_status vl_generation_set_state(ef_views *views, int64_t id, int64_t era,
                                   ef__generation_state state, ef_error *err)
 {
-    act a = {.id = id, .era = era, .state = state, .run = set_state};
+    act a = {.id = id, .era = era, .state = state, .run = change_generation};
+
+    return do_act(views, &a, err);
+}
+
+ef_status vl_generation_replace(ef_views *views, int64_t id, int64_t era,
+                                const ef__generation *with, ef_error *err)
+{
+    act a = {.id = id, .era = era, .state = with->state, .with = with, .run = change_generation};
 
     return do_act(views, &a, err);
 }
 
 static void activate_it(vl_txn *txn, act *a, vl_generation *g)
 {
-    texts t = texts_get(txn, a->id);
+    ef__generation texts = {0};
 
-    if (txn->st != EF_OK || g->active)
+    if (g->active)
         return;
+    program_get(txn, a->id, &texts);
     g->replaced = a->replaced;
-    make_active(txn, a->id, g, t.name, a->now_us);
+    make_active(txn, a->id, g, texts.name, a->now_us);
 }
 
 ef_status vl_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
                                  ef_error *err)
 {
     act a = {.id = id, .era = era, .replaced = replaced, .run = activate_it};
-
-    return do_act(views, &a, err);
-}
-
-/* The row of the texts is built before it replaces the one that some of them are in. */
-static void replace_program(vl_txn *txn, act *a, vl_generation *g)
-{
-    texts t = texts_get(txn, a->id);
-
-    t.program = a->with->program;
-    g->version = a->with->version;
-    g->program_hash = a->with->program_hash;
-    g->schema = a->with->schema;
-    g->replaced = a->with->replaced;
-    g->superseded_us = a->with->superseded_us;
-    g->state = (int32_t)a->with->state;
-    g->era++;
-    texts_put(txn, a->id, &t);
-    vl_generation_put(txn, a->id, g, a->now_us);
-    vl_live_set_grow(txn);
-}
-
-ef_status vl_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                const ef__generation *with, ef_error *err)
-{
-    act a = {.id = id, .era = era, .with = with, .run = replace_program};
 
     return do_act(views, &a, err);
 }
@@ -367,15 +341,15 @@ typedef struct on_error_change {
 } on_error_change;
 
 /* LMDB keeps the cursor of the walk valid when the row that it is at is replaced. */
-static void put_on_error(vl_txn *txn, int64_t id, const vl_generation *g, const texts *t,
-                         void *context)
+static void put_on_error(vl_txn *txn, const ef__generation *g, void *context)
 {
     const on_error_change *change = context;
-    vl_generation changed = *g;
+    vl_generation row;
 
-    changed.on_error = change->on_error;
-    if (ef_str_equal(change->name, t->name))
-        vl_generation_put(txn, id, &changed, g->updated_us);
+    if (!ef_str_equal(change->name, g->name) || !vl_generation_get(txn, g->id, &row))
+        return;
+    row.on_error = change->on_error;
+    vl_generation_put(txn, g->id, &row, g->updated_us);
 }
 
 static void set_on_error(vl_txn *txn, void *context)

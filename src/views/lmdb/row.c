@@ -19,6 +19,8 @@ _Static_assert(VL_PART_BYTES + VL_REST_BYTES > EF__KEY_BYTES, "with a place behi
 
 #define TIME_SIGN (UINT64_C(1) << 63) /* inverted in keys: times before 1970 sort first */
 
+#define TEXTS_MAX (64 * 1024 * 1024) /* far above any program's own limit */
+
 /* --- keys ------------------------------------------------------------------------------------- */
 
 void vl_key_add(vl_key *key, const void *bytes, size_t len)
@@ -218,6 +220,39 @@ void vl_put(vl_txn *txn, vl_key key, ef_str value)
     if (txn->st == EF_OK && !key.too_long)
         rc = mdb_put(txn->mdb, txn->env->trees[VL_STATE], &at, &put, 0);
     (void)vl_failed(txn, rc, "writing a row");
+}
+
+void vl_texts_put(vl_txn *txn, vl_key key, void *head, size_t head_bytes, uint32_t *text_bytes,
+                  const ef__texts *texts, const void *item)
+{
+    ef__buf row = EF__BUF_INIT(TEXTS_MAX);
+
+    for (size_t i = 0; i < texts->count; i++)
+        text_bytes[i] = (uint32_t)ef__text_at(texts, item, i)->len;
+    ef__buf_add(&row, head, head_bytes);
+    for (size_t i = 0; i < texts->count; i++)
+        ef__buf_add_str(&row, *ef__text_at(texts, item, i));
+    if (row.failed)
+        vl_try(txn, ef_fail(txn->err, EF_NO_MEMORY, "memory ran out for a row"));
+    vl_put(txn, key, ef__buf_str(&row));
+    ef__buf_release(&row);
+}
+
+bool vl_texts_get(vl_txn *txn, vl_key key, void *head, size_t head_bytes,
+                  const uint32_t *text_bytes, const ef__texts *texts, void *item)
+{
+    ef_str row;
+
+    if (!vl_get(txn, VL_STATE, key, &row) || !vl_row_read(row, head, head_bytes))
+        return false;
+    row = vl_key_rest(row, head_bytes);
+    for (size_t i = 0; i < texts->count; i++) {
+        if (text_bytes[i] > row.len)
+            return false;
+        *ef__text_at(texts, item, i) = (ef_str){row.ptr, text_bytes[i]};
+        row = vl_key_rest(row, text_bytes[i]);
+    }
+    return row.len == 0;
 }
 
 void vl_delete(vl_txn *txn, vl_key key)

@@ -23,8 +23,6 @@
 
 #include "env.h"
 
-#include "../views.h"
-
 #include <stddef.h>
 
 #define VL_MAGIC "EfViews"
@@ -79,7 +77,7 @@ typedef struct vl_generation {
 #define VL_GENERATION_BYTES_MIN offsetof(vl_generation, superseded_us)
 
 typedef struct vl_program {
-    uint32_t name_bytes, program_bytes, index_paths_bytes, unused;
+    uint32_t text_bytes[3], unused;
 } vl_program;
 
 typedef struct vl_cursor_row {
@@ -98,7 +96,7 @@ typedef struct vl_failure {
     int64_t seq, position, recorded_us, resolved_us;
     int32_t attempts;
     uint32_t open;
-    uint32_t tenant_bytes, stream_bytes, event_id_bytes, code_bytes, message_bytes;
+    uint32_t text_bytes[5];
     uint32_t line; /* 0 in rows of earlier versions */
 } vl_failure;
 
@@ -198,6 +196,13 @@ void vl_row_damaged(vl_txn *txn, const char *what);
 /* Is there such a row? `*out` lives as long as the transaction, or until the next write. */
 bool vl_get(vl_txn *txn, vl_tree tree, vl_key key, ef_str *out);
 /* Rows of the tree `state`. */
+/* A struct, with the lengths of the texts that follow it in `text_bytes`, which is part of it. */
+void vl_texts_put(vl_txn *txn, vl_key key, void *head, size_t head_bytes, uint32_t *text_bytes,
+                  const ef__texts *texts, const void *item);
+/* The inverse; the texts live as long as those of vl_get. False: there is no such row, or it is
+ * damaged. */
+bool vl_texts_get(vl_txn *txn, vl_key key, void *head, size_t head_bytes,
+                  const uint32_t *text_bytes, const ef__texts *texts, void *item);
 void vl_put(vl_txn *txn, vl_key key, ef_str value);
 void vl_delete(vl_txn *txn, vl_key key); /* may be missing */
 /* A value that is a struct; zero if it is missing. EF_DAMAGED: the value is too short. */

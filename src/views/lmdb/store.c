@@ -22,12 +22,6 @@ static void vl_close(ef_views *views)
 ef_status vl_open(const ef__views_options *options, const char *folder, size_t map_bytes,
                   ef_views **out, ef_error *err)
 {
-    vl_env_options how = {.create = options->create,
-                          .read_only = options->read_only,
-                          .busy_ms = options->busy_ms,
-                          .map_bytes = map_bytes,
-                          .clock = options->clock,
-                          .log = options->log};
     vl_store *store = calloc(1, sizeof *store);
     ef_status st;
 
@@ -37,7 +31,7 @@ ef_status vl_open(const ef__views_options *options, const char *folder, size_t m
     store->base = (ef_views){
         .ops = &OPS, .clock = options->clock, .log = options->log, .read_only = options->read_only};
     store->busy_ms = options->busy_ms;
-    st = vl_env_open(folder, &how, &store->env, err);
+    st = vl_env_open(folder, options, map_bytes, &store->env, err);
     if (st != EF_OK) {
         free(store);
         return st;

@@ -26,11 +26,6 @@ static inline vl_store *vl_store_of(ef_views *views)
     return (vl_store *)views;
 }
 
-static inline int64_t vl_now_us(const vl_store *store)
-{
-    return store->base.clock->wall_us(store->base.clock->context);
-}
-
 /* Transactions of the store, with its limits. vl_end returns the status of the reads. */
 vl_txn vl_begin(ef_views *views, ef_error *err);
 ef_status vl_end(ef_views *views, vl_txn *txn);

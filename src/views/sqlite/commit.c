@@ -72,15 +72,14 @@ static ef_status change_entries(ef__sq_conn *conn, write_entry *write, int64_t g
     ef__index_key key;
     ef_status st = EF_OK;
 
-    while (st == EF_OK && ef__keys_next(&these, &key))
-        if (!ef__keys_have(those, &key))
-            st = write(conn,
-                       &(struct vq_index_insert){.generation = generation,
-                                                 .tenant = view->tenant,
-                                                 .idx = key.index,
-                                                 .key = key.key,
-                                                 .id = view->id},
-                       err);
+    while (st == EF_OK && ef__keys_next_other(&these, those, &key))
+        st = write(conn,
+                   &(struct vq_index_insert){.generation = generation,
+                                             .tenant = view->tenant,
+                                             .idx = key.index,
+                                             .key = key.key,
+                                             .id = view->id},
+                   err);
     return st;
 }
 
@@ -137,9 +136,7 @@ static ef_status write_change(ef__sq_conn *conn, vq_generation *g, const ef__vie
         st = read_old_keys(conn, g->id, &change->view, &s->old_keys, err);
     if (s->new_keys.failed || s->old_keys.failed)
         return ef_fail(err, EF_NO_MEMORY, "memory ran out for the keys of a view");
-    view.digest[0] = view.digest[1] = 0;
-    if (!change->deleted)
-        ef__view_digest(&change->view, view.digest);
+    ef__view_change_count(change, view.digest, &g->views, g->digest);
     if (st == EF_OK)
         st = write_view(conn, g->id, change, &view, ef__buf_str(&s->new_keys), &changed, err);
     if (st == EF_OK && !changed)
@@ -150,9 +147,6 @@ static ef_status write_change(ef__sq_conn *conn, vq_generation *g, const ef__vie
     if (st == EF_OK && s->new_keys.len)
         st = change_entries(conn, vq_run_index_insert, g->id, &change->view,
                             ef__buf_str(&s->new_keys), ef__buf_str(&s->old_keys), err);
-    g->views += (change->deleted ? 0 : 1) - (ef__digest_is_none(change->before) ? 0 : 1);
-    ef__digest_subtract(g->digest, change->before);
-    ef__digest_add(g->digest, view.digest);
     return st;
 }
 
