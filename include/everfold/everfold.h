@@ -10,11 +10,9 @@
 #include <everfold/fold.h>
 #include <everfold/generation.h>
 #include <everfold/journal.h>
-#include <everfold/lease.h>
 #include <everfold/log.h>
 #include <everfold/names.h>
 #include <everfold/outbox.h>
-#include <everfold/partition.h>
 #include <everfold/projection.h>
 #include <everfold/publisher.h>
 #include <everfold/replay.h>
@@ -24,7 +22,6 @@
 #include <everfold/store.h>
 #include <everfold/str.h>
 #include <everfold/supervisor.h>
-#include <everfold/throughput.h>
 #include <everfold/trial.h>
 #include <everfold/version.h>
 #include <everfold/view.h>

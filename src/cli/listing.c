@@ -5,7 +5,7 @@
  */
 #include "cli.h"
 
-#include <everfold/partition.h>
+#include <everfold/worker.h>
 
 #include <inttypes.h>
 

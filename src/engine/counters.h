@@ -12,7 +12,7 @@
 #include <everfold/engine.h>
 #include <everfold/outbox.h>
 
-#include <everfold/throughput.h>
+#include <everfold/worker.h>
 
 #include <stdatomic.h>
 

@@ -22,7 +22,7 @@
 #include "../core/placement.h"
 #include "../journal/journal.h"
 
-#include <everfold/lease.h>
+#include <everfold/worker.h>
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
 #include "../base/logger.h"
 #include "../core/retry.h"
 
-#include <everfold/lease.h>
+#include <everfold/worker.h>
 
 #include <assert.h>
 #include <inttypes.h>

@@ -15,7 +15,7 @@
 #include "../core/retry.h"
 #include "../journal/journal.h"
 
-#include <everfold/lease.h>
+#include <everfold/worker.h>
 #include <everfold/shadow.h>
 
 #include <inttypes.h>

@@ -11,7 +11,7 @@
 #include "../shape/operation_table.h"
 
 #include <everfold/outbox.h>
-#include <everfold/throughput.h>
+#include <everfold/worker.h>
 
 #define STEP_S 10
 #define SAMPLES_MAX 361 /* an hour, including its start */

@@ -8,7 +8,7 @@
 
 #include "../shape/operation_table.h"
 
-#include <everfold/lease.h>
+#include <everfold/worker.h>
 #include <everfold/outbox.h>
 #include <everfold/publisher.h>
 #include <everfold/run.h>

@@ -4,7 +4,7 @@
 #include "request.h"
 
 #include <everfold/outbox.h>
-#include <everfold/partition.h>
+#include <everfold/worker.h>
 #include <everfold/replay.h>
 
 static void write_row_list(ef__json_writer *w, const ef_row_list *rows)

@@ -3,10 +3,8 @@
  */
 #include "request.h"
 
-#include <everfold/lease.h>
-#include <everfold/outbox.h>
-#include <everfold/partition.h>
 #include <everfold/worker.h>
+#include <everfold/outbox.h>
 
 static ef_status list_leases(ef__request *r, ef_error *err)
 {

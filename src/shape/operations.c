@@ -3,7 +3,7 @@
  */
 #include "operation_table.h"
 
-#include <everfold/partition.h>
+#include <everfold/worker.h>
 #include <everfold/trial.h>
 
 #define WAIT_MS_MAX 30000
