@@ -40,13 +40,10 @@ typedef struct generation_work {
     ef__view_cache *cache;
     ef__stream_watermark **event_watermarks; /* per event; NULL: not read yet */
     ef__match *match;                        /* for index keys */
-    ef__failure *failures;
-    size_t failure_count;
-    ef__view_change *changes;
-    size_t change_count;
+    ef__generation_change *change;           /* what the commit compares and writes … */
+    ef__failure *failures;                   /* … of which these are being filled */
+    ef__view_change *views;
     ef__watermark_change *watermarks;
-    size_t watermark_count;
-    int64_t applied, ignored, skipped;
     ef__stopped_tenants stopped; /* of a log-ordered generation */
     ef_status st;                /* result of the fold … */
     ef_error err;                /* … and its message */
@@ -70,11 +67,11 @@ static ef_status add_failure(generation_work *work, const ef_event *event, ef_st
                              ef_str message, uint32_t line, ef_error *err)
 {
     if (!work->failures) /* allocated at the first failure, which is rare */
-        work->failures =
+        work->change->failures = work->failures =
             ef__arena_alloc(work->arena, work->apply->event_count * sizeof *work->failures);
     if (!work->failures)
         return no_memory(err);
-    work->failures[work->failure_count++] =
+    work->failures[work->change->failure_count++] =
         (ef__failure){.generation = work->live->generation->id,
                       .tenant = event->tenant,
                       .stream = event->stream,
@@ -97,7 +94,7 @@ static void set_watermark(generation_work *work, ef__stream_watermark *watermark
 {
     if (watermark->batch != work->cache->batch) {
         watermark->batch = work->cache->batch;
-        watermark->change = &work->watermarks[work->watermark_count++];
+        watermark->change = &work->watermarks[work->change->watermark_count++];
         *watermark->change =
             (ef__watermark_change){event->tenant, event->stream, watermark->now, watermark->now};
     }
@@ -229,9 +226,9 @@ static ef_status fold_one(generation_work *work, size_t index, ef__stream_waterm
 
     if (st == EF_OK && out->verdict != EF__VERDICT_FAILED)
         set_watermark(work, watermark, work->apply->events[index], after);
-    work->applied += out->verdict == EF__VERDICT_APPLIED;
-    work->ignored += out->verdict == EF__VERDICT_IGNORED;
-    work->skipped += out->verdict == EF__VERDICT_SKIPPED;
+    work->change->applied += out->verdict == EF__VERDICT_APPLIED;
+    work->change->ignored += out->verdict == EF__VERDICT_IGNORED;
+    work->change->skipped += out->verdict == EF__VERDICT_SKIPPED;
     return st;
 }
 
@@ -297,16 +294,16 @@ static ef_status collect_views(generation_work *work, ef_error *err)
     size_t at = 0;
     ef_status st = EF_OK;
 
-    work->changes = ef__arena_alloc(arena, (ef__folder_changed(work->cache->folder) + 1) *
-                                               sizeof *work->changes);
-    if (!work->changes)
+    work->change->views = work->views =
+        ef__arena_alloc(arena, (ef__folder_changed(work->cache->folder) + 1) * sizeof *work->views);
+    if (!work->views)
         return no_memory(err);
     while (st == EF_OK) {
         ef__folded_view view;
         st = ef__folder_next(work->cache->folder, &at, &view, err);
         if (st != EF_OK || view.view_id.len == 0)
             break;
-        ef__view_change *change = &work->changes[work->change_count++];
+        ef__view_change *change = &work->views[work->change->view_count++];
         *change = (ef__view_change){.view = {.tenant = ef__arena_copy(arena, view.tenant),
                                              .id = ef__arena_copy(arena, view.view_id),
                                              .data = ef__arena_copy(arena, view.data),
@@ -323,8 +320,7 @@ static ef_status collect_views(generation_work *work, ef_error *err)
     return st;
 }
 
-/* --- tenants of a log-ordered generation --------------------------------------------------------
- */
+/* --- tenants of a log-ordered generation ------------------------------------------------------ */
 
 /* Events of a log-ordered projection are applied in position order, so a failed or deferred event
  * stops its tenant. */
@@ -377,7 +373,7 @@ static ef_status open_work(generation_work *work, ef_error *err)
 {
     ef_status st;
 
-    work->watermarks =
+    work->change->watermarks = work->watermarks =
         ef__arena_alloc(work->arena, (work->apply->event_count + 1) * sizeof *work->watermarks);
     work->event_watermarks = ef__arena_alloc(work->arena, (work->apply->event_count + 1) *
                                                               sizeof(ef__stream_watermark *));
@@ -406,25 +402,17 @@ static ef_status fold_work(generation_work *work, ef_error *err)
     return st == EF_OK ? collect_views(work, err) : st;
 }
 
-/* The values that the commit compares and writes. Borrows from `work`. */
-static void describe_work(const generation_work *work, ef__generation_change *out)
+/* The folded change is complete: counts it, and adds the cursors. */
+static void complete_change(const generation_work *work, ef__generation_change *out)
 {
     const ef__generation *generation = work->live->generation;
-    const ef__apply *apply = work->apply;
+    ef__apply *apply = work->apply;
 
-    *out = (ef__generation_change){.generation = generation->id,
-                                   .era = generation->era,
-                                   .applied = work->applied,
-                                   .ignored = work->ignored,
-                                   .skipped = work->skipped,
-                                   .views = work->changes,
-                                   .view_count = work->change_count,
-                                   .watermarks = work->watermarks,
-                                   .watermark_count = work->watermark_count,
-                                   .tenants = work->stopped.items,
-                                   .tenant_count = work->stopped.count,
-                                   .failures = work->failures,
-                                   .failure_count = work->failure_count};
+    apply->applied += out->applied;
+    apply->ignored += out->ignored;
+    apply->failed += (int64_t)out->failure_count;
+    out->tenants = work->stopped.items;
+    out->tenant_count = work->stopped.count;
     if (apply->moves_cursor) {
         assert(apply->cursor_after >= generation->position); /* a cursor only grows */
         out->cursor_before = generation->position;
@@ -438,24 +426,22 @@ static void describe_work(const generation_work *work, ef__generation_change *ou
 }
 
 /* After the commit, or instead of it. */
-static void close_work(generation_work *work, const ef__generation_change *change,
-                       bool is_committed)
+static void close_work(generation_work *work, bool is_committed)
 {
     if (is_committed)
-        ef__view_size_check(work->engine, work->live->generation, change->views,
-                            change->view_count);
+        ef__view_size_check(work->engine, work->live->generation, work->change->views,
+                            work->change->view_count);
     ef__stopped_tenants_release(&work->stopped);
     ef__match_close(work->match);
     if (!work->apply->caches)
         ef__view_cache_close(work->cache);
     else if (work->cache && is_committed)
-        ef__view_cache_commit(work->cache, change);
+        ef__view_cache_commit(work->cache, work->change);
     else if (work->cache)
         ef__view_cache_reset(work->cache);
 }
 
-/* --- all generations
- * ---------------------------------------------------------------------------------- */
+/* --- all generations -------------------------------------------------------------------------- */
 
 /* Generations that are not folded yet; shared by the folding threads. */
 typedef struct fold_queue {
@@ -571,16 +557,6 @@ static ef_status commit_batch(ef_engine *engine, ef__apply *apply,
     return st;
 }
 
-static void sum_counts(ef__apply *apply, const generation_work *works)
-{
-    apply->applied = apply->ignored = apply->failed = 0;
-    for (size_t g = 0; g < apply->generation_count; g++) {
-        apply->applied += works[g].applied;
-        apply->ignored += works[g].ignored;
-        apply->failed += (int64_t)works[g].failure_count;
-    }
-}
-
 /* No outbox row brings these events again, so each gets a row in the projection's lane. Before the
  * commit: after a crash in between, a superfluous row is harmless, and a missing one would be a
  * gap.
@@ -609,9 +585,9 @@ static ef_status add_waiting_rows(ef_engine *engine, const ef__apply *apply, ef_
     return st;
 }
 
-/* Allocates the work of each generation. */
-static ef_status create_works(ef_engine *engine, ef__apply *apply, generation_work **out,
-                              ef_error *err)
+/* Allocates the work of each generation, and its change. */
+static ef_status create_works(ef_engine *engine, ef__apply *apply, ef__generation_change *changes,
+                              generation_work **out, ef_error *err)
 {
     size_t count = apply->generation_count;
     generation_work *works = ef__arena_zalloc(&apply->arena, count + 1, sizeof *works);
@@ -626,8 +602,11 @@ static ef_status create_works(ef_engine *engine, ef__apply *apply, generation_wo
     st = read_intents(engine, apply, &not_folded, err);
     for (size_t g = 0; g < count; g++) {
         apply->arenas[g] = (ef__arena)EF__ARENA_INIT(EF__APPLY_ARENA_MAX);
+        changes[g].generation = apply->generations[g].generation->id;
+        changes[g].era = apply->generations[g].generation->era;
         works[g] = (generation_work){.engine = engine,
                                      .apply = apply,
+                                     .change = &changes[g],
                                      .arena = &apply->arenas[g],
                                      .results = apply->results + g * apply->event_count,
                                      .live = &apply->generations[g],
@@ -650,26 +629,25 @@ ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err)
     ef_status st;
 
     apply->went_live = apply->stopped = false;
-    st = changes ? create_works(engine, apply, &works, err) : no_memory(err);
+    apply->applied = apply->ignored = apply->failed = 0;
+    st = changes ? create_works(engine, apply, changes, &works, err) : no_memory(err);
     if (st == EF_OK)
         st = fold_all(works, generations, apply->event_count, err);
     folded_us = ef__engine_mono_us(engine);
     for (size_t g = 0; st == EF_OK && g < generations; g++)
-        describe_work(&works[g], &changes[g]);
+        complete_change(&works[g], &changes[g]);
     if (st == EF_OK && apply->adds_retry_rows)
         st = add_waiting_rows(engine, apply, err);
     if (st == EF_OK)
         st = commit_batch(engine, apply, changes, generations, err);
     ef__read_targets_invalidate(engine);
-    if (st == EF_OK) {
-        sum_counts(apply, works);
+    if (st == EF_OK)
         ef__count_batch(engine, apply->event_count, ef__engine_mono_us(engine) - began_us,
                         folded_us - began_us);
-    }
     apply->tenants = changes && generations ? changes[0].tenants : NULL;
     apply->tenant_count = st == EF_OK && generations ? changes[0].tenant_count : 0;
     for (size_t g = 0; works && g < generations; g++)
-        close_work(&works[g], &changes[g], st == EF_OK);
+        close_work(&works[g], st == EF_OK);
     return st;
 }
 

@@ -315,9 +315,10 @@ static ef_status find_gaps(ef_engine *engine, ef_gap_list *out, ef_error *err)
     if (st != EF_OK)
         return st;
     out->items = all.items = ef__arena_zalloc(&out->room->arena, GAPS_MAX + 1, sizeof *all.items);
-    st = all.items ? EF_OK : ef__no_memory(err);
+    if (!all.items)
+        return ef__no_memory(err);
     do
-        st = st == EF_OK ? check_page(engine, 0, after, add_gap, &all, err) : st;
+        st = check_page(engine, 0, after, add_gap, &all, err);
     while (st == EF_OK && after[0]);
     return st;
 }

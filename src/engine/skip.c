@@ -189,22 +189,24 @@ static bool may_be_blocked(const ef__generation_list *list, const ef__generation
            ef__generation_keeps_rows(list, generation);
 }
 
-/* Has any generation of the version the event? */
-static ef_status is_past(ef_engine *engine, const ef__generation_list *list, int32_t version,
-                         const ef_row *row, bool *out, ef_error *err)
+/* Is the version blocked at exactly the event of the row? */
+static ef_status is_blocked(ef_engine *engine, const ef__generation_list *list, int32_t version,
+                            const ef_row *row, bool *out, ef_error *err)
 {
-    skip_place at = PLACE_BEFORE;
+    bool at = false, past = false;
     ef_status st = EF_OK;
 
-    *out = false;
-    for (size_t i = 0; st == EF_OK && !*out && i < list->count; i++) {
+    for (size_t i = 0; st == EF_OK && !past && i < list->count; i++) {
         const ef__generation *generation = &list->items[i];
+        skip_place place;
         if (generation->version != version || generation->state == EF__GENERATION_RETIRED ||
             !ef_str_equal(generation->name, row->lane))
             continue;
-        st = place_of(engine, generation, row, &at, err);
-        *out = st == EF_OK && at == PLACE_PAST;
+        st = place_of(engine, generation, row, &place, err);
+        at = at || (place == PLACE_AT && may_be_blocked(list, generation));
+        past = place == PLACE_PAST;
     }
+    *out = st == EF_OK && at && !past;
     return st;
 }
 
@@ -232,15 +234,12 @@ static ef_status versions_blocked(ef_engine *engine, const ef__generation_list *
     /* A row that never failed is only blocked behind another one. */
     for (size_t i = 0; st == EF_OK && row->attempt_count > 0 && i < list->count; i++) {
         const ef__generation *generation = &list->items[i];
-        skip_place at = PLACE_BEFORE;
-        bool past = false;
+        bool blocked;
         if (!ef_str_equal(generation->name, row->lane) || !may_be_blocked(list, generation) ||
             is_listed(versions, count, generation->version))
             continue;
-        st = place_of(engine, generation, row, &at, err);
-        if (st == EF_OK && at == PLACE_AT)
-            st = is_past(engine, list, generation->version, row, &past, err);
-        if (st == EF_OK && at == PLACE_AT && !past)
+        st = is_blocked(engine, list, generation->version, row, &blocked, err);
+        if (blocked)
             versions[count++] = generation->version;
     }
     *out = versions;
