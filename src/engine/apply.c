@@ -264,7 +264,7 @@ ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena
 {
     size_t count = ef__program_index_count(program);
     ef__index_key *keys = ef__arena_zalloc(arena, count + 1, sizeof *keys);
-    ef__buf key = EF__BUF_INIT(2 * EF__KEY_BYTES);
+    EF__AUTO(ef__buf) key = EF__BUF_INIT(2 * EF__KEY_BYTES);
     ef_status st = keys ? EF_OK : no_memory(err);
 
     if (st == EF_OK && count && !change->deleted)
@@ -284,7 +284,6 @@ ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena
         st = keys[change->key_count++].key.ptr ? EF_OK : no_memory(err);
     }
     change->keys = keys;
-    ef__buf_release(&key);
     return st;
 }
 

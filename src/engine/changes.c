@@ -89,15 +89,13 @@ static ef_status add_view(changes *c, const ef__change_record *record, ef__view 
         return st;
     to->view = (ef_view){.view_type = c->name,
                          .version = c->generation->version,
-                         .tenant = ef__arena_copy(c->arena, c->query->tenant),
-                         .view_id = ef__arena_copy(c->arena, record->view_id),
+                         .tenant = c->query->tenant,
+                         .view_id = record->view_id,
                          .last_event_sequence = found ? view->last_position : record->position,
                          .data = view->data};
-    if (!to->view.tenant.ptr || !to->view.view_id.ptr)
-        return ef__no_memory(err);
     c->bytes += view->data.len;
     c->count++;
-    return EF_OK;
+    return ef__arena_own(c->arena, err, &to->view.tenant, &to->view.view_id, NULL);
 }
 
 /* Adds the next few views that the query wants, from the record *at on, and moves *at past them. A

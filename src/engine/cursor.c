@@ -97,20 +97,19 @@ static ef_status apply_batch(ef_engine *engine, const ef__live *live, ef__scope 
     const ef__generation *generation = live->generation;
     bool catching_up = generation->state == EF__GENERATION_CATCHING_UP;
     int64_t began_us = ef__engine_mono_us(engine);
-    ef__apply apply = {.generations = live,
-                       .generation_count = 1,
-                       .adds_retry_rows = !generation->by_log,
-                       .reads_skips = true,
-                       .caches = &engine->cursor.caches,
-                       .moves_cursor = true,
-                       .cursor_after = reached,
-                       .go_live = catching_up && !batch->more,
-                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    EF__AUTO(ef__apply) apply = {.generations = live,
+                                 .generation_count = 1,
+                                 .adds_retry_rows = !generation->by_log,
+                                 .reads_skips = true,
+                                 .caches = &engine->cursor.caches,
+                                 .moves_cursor = true,
+                                 .cursor_after = reached,
+                                 .go_live = catching_up && !batch->more,
+                                 .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     ef_status st = ef__scope_apply(engine, scope, batch, &apply, tick, err);
 
     if (st == EF_OK)
         tick->more = tick->more || batch->more || (apply.go_live && !apply.went_live);
-    ef__apply_release(&apply);
     if (st != EF_OK || !catching_up || !batch->more)
         return st;
     return pause_catch_up(engine, scope, batch->count, ef__engine_mono_us(engine) - began_us, err);

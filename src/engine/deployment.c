@@ -21,14 +21,13 @@
 static ef_status first_failure(ef_engine *engine, const ef__generation *generation, int64_t *out,
                                ef_error *err)
 {
-    ef__failure_list list = {0};
+    EF__AUTO(ef__failure_list) list = {0};
     ef_status st = engine->views->ops->failure_ls(engine->views, generation->id, NULL, true,
                                                   FAILURES_COUNTED_MAX, &list, err);
 
     *out = INT64_MAX;
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         *out = list.items[i].position < *out ? list.items[i].position : *out;
-    ef_memory_release(&list.room);
     return st;
 }
 
@@ -73,7 +72,7 @@ static ef_status refuse_superseded(ef_engine *engine, const ef__program *program
 {
     int64_t version = ef__program_version(program), active = 0;
     bool retired = false, is_deployed = false;
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_status st = ef__engine_generations(engine, ef__program_name(program), &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++) {
@@ -86,7 +85,6 @@ static ef_status refuse_superseded(ef_engine *engine, const ef__program *program
     if (st == EF_OK && !retired && version > active && list.count > 0)
         st = engine->views->ops->version_is_retired(engine->views, ef__program_name(program),
                                                     (int32_t)version, &retired, err);
-    ef_memory_release(&list.room);
     if (st != EF_OK || is_deployed || (!retired && version >= active))
         return st;
     return ef_fail_numbers(err, EF_EXISTS, version, active,
@@ -100,7 +98,7 @@ static ef_status refuse_superseded(ef_engine *engine, const ef__program *program
 static ef_status compare_deployed(ef_engine *engine, const ef__program *program, bool *out_same,
                                   bool *out_first, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_str name = ef__program_name(program);
     int64_t version = ef__program_version(program), newest = 0;
     ef_status st = ef__engine_generations(engine, name, &list, err);
@@ -121,7 +119,6 @@ static ef_status compare_deployed(ef_engine *engine, const ef__program *program,
                                  "\" in the program and deploy it again",
                                  EF_STR_ARG(name), version, newest + 1);
     }
-    ef_memory_release(&list.room);
     return st;
 }
 
@@ -163,7 +160,7 @@ static ef_status write_indexes(const ef__program *program, ef__buf *out, ef_erro
 static ef_status add_generation(ef_engine *engine, const ef__program *program, ef_str text,
                                 bool first, ef_error *err)
 {
-    ef__buf paths = EF__BUF_INIT(65536);
+    EF__AUTO(ef__buf) paths = EF__BUF_INIT(65536);
     int64_t id;
     ef_status st = write_indexes(program, &paths, err);
 
@@ -180,7 +177,6 @@ static ef_status add_generation(ef_engine *engine, const ef__program *program, e
                               .state = EF__GENERATION_CATCHING_UP,
                               .active = first},
             &id, err);
-    ef__buf_release(&paths);
     return st;
 }
 
@@ -273,7 +269,7 @@ static ef_status check_follows(const ef_engine *engine, const ef__generation *ge
 static ef_status check_same_indexes(const ef__generation *generation, const ef__program *program,
                                     ef_error *err)
 {
-    ef__buf paths = EF__BUF_INIT(65536);
+    EF__AUTO(ef__buf) paths = EF__BUF_INIT(65536);
     ef_status st = write_indexes(program, &paths, err);
 
     if (st == EF_OK && !ef_str_equal(ef__buf_str(&paths), generation->index_paths))
@@ -282,13 +278,12 @@ static ef_status check_same_indexes(const ef__generation *generation, const ef__
                      "deploy it beside the active generation",
                      EF_STR_ARG(generation->name), EF_STR_ARG(generation->index_paths),
                      EF_STR_ARG(ef__buf_str(&paths)));
-    ef__buf_release(&paths);
     return st;
 }
 
 static ef_status check_no_run(ef_engine *engine, ef_str name, ef_error *err)
 {
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_status st = ef_run_ls(
         engine->journal, &(ef_run_query){.open_only = true, .limit = RUNS_LOOKED_AT}, &runs, err);
 
@@ -297,7 +292,6 @@ static ef_status check_no_run(ef_engine *engine, ef_str name, ef_error *err)
             st = ef_fail(err, EF_CONFLICT,
                          "run %.*s of \"%.*s\" is open: wait for its end, or cancel it",
                          EF_STR_ARG(runs.items[i].id), EF_STR_ARG(name));
-    EF_RELEASE(&runs);
     return st;
 }
 
@@ -381,13 +375,12 @@ static ef_status try_take_over(ef_engine *engine, const ef__program *program, ef
 static ef_status deploy_in_place(ef_engine *engine, const ef__program *program, ef_str text,
                                  ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     bool again = true;
     ef_status st = EF_OK;
 
     for (int tries = 0; again && tries < EF__ENGINE_RESTARTS_MAX; tries++)
         st = try_take_over(engine, program, text, &list, &again, err);
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -453,7 +446,7 @@ static ef_status set_states(ef_engine *engine, const ef__generation_list *list, 
 ef_status ef_projection_pause(ef_engine *engine, ef_str name, bool paused, ef_str actor,
                               ef_str reason, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_status st = EF_CONFLICT;
 
     if (!engine)
@@ -470,6 +463,5 @@ ef_status ef_projection_pause(ef_engine *engine, ef_str name, bool paused, ef_st
     ef__read_targets_invalidate(engine);
     if (st == EF_OK)
         ef__journal_wake(engine->journal);
-    ef_memory_release(&list.room);
     return st;
 }

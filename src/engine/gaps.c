@@ -37,7 +37,7 @@ ef_status ef__retry_rows_write(ef_engine *engine, const ef_retry_row *rows, size
 ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation, ef_str tenant,
                            ef_str stream, int64_t upto, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef__watermark watermark;
     ef_retry_row *rows = NULL;
     size_t count = 0;
@@ -59,7 +59,6 @@ ef_status ef__gap_add_rows(ef_engine *engine, const ef__generation *generation, 
     if (st == EF_OK)
         st = ef__retry_rows_write(engine, rows, count, err);
     free(rows);
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -122,8 +121,8 @@ typedef ef_status each_gap(void *context, const ef__generation *g, const ef_stre
 static ef_status check_page(ef_engine *engine, int64_t only, char after[EF_CURSOR_MAX],
                             each_gap *each, void *context, ef_error *err)
 {
-    ef_stream_list streams = {0};
-    ef__live_set set = {0};
+    EF__AUTO(ef_stream_list) streams = {0};
+    EF__AUTO(ef__live_set) set = {0};
     ef_status st = ef__live_set_read(engine, &(ef__live_choice){.by_queue = true}, &set, err);
 
     if (st == EF_OK && set.count) /* otherwise there is no gap */
@@ -143,8 +142,6 @@ static ef_status check_page(ef_engine *engine, int64_t only, char after[EF_CURSO
         }
     if (st == EF_OK)
         memcpy(after, streams.next, EF_CURSOR_MAX);
-    ef__live_set_release(&set);
-    EF_RELEASE(&streams);
     return st;
 }
 
@@ -235,7 +232,7 @@ static ef_status check_next(ef_engine *engine, bool *out_more, ef_error *err)
 {
     ef__gap_pass *pass = &engine->queue.gaps.pass;
     int64_t from = pass->generation + !pass->after[0];
-    ef__live_set set = {0};
+    EF__AUTO(ef__live_set) set = {0};
     const ef__generation *next = NULL;
     bool done = true;
     size_t left = 0;
@@ -252,7 +249,6 @@ static ef_status check_next(ef_engine *engine, bool *out_more, ef_error *err)
     if (next)
         st = step_pass(engine, pass, next, &done, err);
     *out_more = left > 1 || !done;
-    ef__live_set_release(&set);
     return st;
 }
 
@@ -282,24 +278,24 @@ static ef_status add_gap(void *context, const ef__generation *generation, const 
                          const ef__gap *gap, int64_t applied_seq, ef_error *err)
 {
     gap_collection *all = context;
-    ef__arena *arena = &all->out->room->arena;
     ef_gap *to = &all->items[all->out->count];
+    ef_status st;
 
     if (all->out->count == GAPS_MAX) {
         all->out->more = true;
         return EF_OK;
     }
-    *to = (ef_gap){.tenant = ef__arena_copy(arena, stream->tenant),
-                   .projection = ef__arena_copy(arena, generation->name),
-                   .stream = ef__arena_copy(arena, stream->name),
+    *to = (ef_gap){.tenant = stream->tenant,
+                   .projection = generation->name,
+                   .stream = stream->name,
                    .generation = generation->number,
                    .applied_seq = applied_seq,
                    .expected_next_seq = applied_seq + 1,
                    .journal_seq = gap->kind == EF__GAP_AHEAD ? gap->from_seq - 1 : gap->to_seq};
-    if (!to->tenant.ptr || !to->projection.ptr || !to->stream.ptr)
-        return ef__no_memory(err);
-    all->out->count++;
-    return EF_OK;
+    st =
+        ef__arena_own(&all->out->room->arena, err, &to->tenant, &to->projection, &to->stream, NULL);
+    all->out->count += st == EF_OK;
+    return st;
 }
 
 static ef_status find_gaps(ef_engine *engine, ef_gap_list *out, ef_error *err)
@@ -354,13 +350,12 @@ static ef_status repair_pass(ef_engine *engine, const ef_gap_list *gaps, int64_t
                              ef_error *err)
 {
     ef_gap *items = (ef_gap *)gaps->items; /* in the arena of the list */
-    ef__live_set set = {0};
+    EF__AUTO(ef__live_set) set = {0};
     ef_status st = ef__live_set_read(engine, &(ef__live_choice){.by_queue = true}, &set, err);
 
     *out_left = 0;
     for (size_t i = 0; st == EF_OK && i < gaps->count; i++)
         st = repair_gap(engine, &set, &items[i], out_left, err);
-    ef__live_set_release(&set);
     return st;
 }
 
@@ -401,7 +396,7 @@ ef_status ef_gap_ls(ef_engine *engine, bool repair, ef_gap_list *out, ef_error *
 ef_status ef__journal_loss_check(ef_engine *engine, const ef__watermark *watermark,
                                  const ef_event *event, bool *out_present, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     const ef_event *at = event;
     ef_status st = EF_OK;
 
@@ -415,7 +410,6 @@ ef_status ef__journal_loss_check(ef_engine *engine, const ef__watermark *waterma
     /* A deleted message is not lost: its place is not given to another one. */
     *out_present = at ? memcmp(at->hash, watermark->hash, sizeof watermark->hash) == 0
                       : ef__journal_is_sparse(engine->journal);
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -450,7 +444,7 @@ static ef_status read_witness(ef_engine *engine, const ef__generation *generatio
 ef_status ef__journal_loss_check_cursor(ef_engine *engine, const ef__generation *generation,
                                         bool *out_present, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_head head;
     ef_status st = ef_journal_head(engine->journal, &head, err);
     witness proof =
@@ -465,7 +459,6 @@ ef_status ef__journal_loss_check_cursor(ef_engine *engine, const ef__generation 
             st = read_witness(engine, generation, &batch.events[0], &proof, err);
     }
     *out_present = proof != WITNESS_LOST;
-    EF_RELEASE(&batch);
     return st;
 }
 

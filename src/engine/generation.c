@@ -116,7 +116,7 @@ static ef_status begin_change(ef_engine *engine, const ef_generation_choice *tar
 static ef_status add_missing_rows(ef_engine *engine, const ef__generation *from,
                                   const ef__generation *to, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_status st = EF_OK;
 
     if (!from || from->number <= to->number)
@@ -126,7 +126,6 @@ static ef_status add_missing_rows(ef_engine *engine, const ef__generation *from,
         if (list.items[i].number >= to->number && list.items[i].number < from->number &&
             ef__generation_by_queue(&list.items[i]))
             st = ef__lane_refile(engine, &list.items[i], err);
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -165,9 +164,7 @@ ef_status ef__generation_activate(ef_engine *engine, const ef__generation *from,
         st = engine->views->ops->generation_activate(engine->views, to->id, to->era,
                                                      from ? from->number : 0, err);
     ef__read_targets_invalidate(engine);
-    if (st == EF_OK)
-        st = update_lane(engine, from, to, err);
-    return st;
+    return st == EF_OK ? update_lane(engine, from, to, err) : st;
 }
 
 /* The lag of each of two generations, in events. */
@@ -230,7 +227,7 @@ static ef_status choose_previous(const ef__generation_list *list, const ef__gene
 
 ef_status ef_projection_switch(ef_engine *engine, const ef_generation_choice *target, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     const ef__generation *to = NULL, *from;
     bool back = target && target->previous;
     ef_status st = begin_change(engine, target, !back, &list, err);
@@ -247,7 +244,6 @@ ef_status ef_projection_switch(ef_engine *engine, const ef_generation_choice *ta
     if (st == EF_OK)
         st = ef__generation_activate(engine, from, to, back ? "rollback" : "switch", target->actor,
                                      target->reason, err);
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -367,7 +363,7 @@ static int32_t version_of(const ef__generation_list *list, const ef_generation_c
 ef_status ef_projection_retire(ef_engine *engine, const ef_generation_choice *target,
                                int64_t *out_count, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     const ef__generation *active;
     bool is_active;
     int64_t count = 0;
@@ -397,7 +393,6 @@ ef_status ef_projection_retire(ef_engine *engine, const ef_generation_choice *ta
         st = ef__lane_sweep(engine, target->projection, err);
     if (out_count)
         *out_count = st == EF_OK ? count : 0;
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -408,7 +403,7 @@ ef_status ef_projection_diff(ef_engine *engine, const ef_generation_choice *left
                              bool (*each)(void *context, const ef_difference *difference),
                              void *context, ef_diff *out, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     const ef__generation *a = NULL, *b = NULL;
     ef_status st = check_route(engine, left, true, err);
 
@@ -426,8 +421,5 @@ ef_status ef_projection_diff(ef_engine *engine, const ef_generation_choice *left
         st = ef__generation_check_migrated(engine, a, err);
     if (st == EF_OK)
         st = ef__generation_check_migrated(engine, b, err);
-    if (st == EF_OK)
-        st = ef__generations_compare(engine, a, b, each, context, out, err);
-    EF_RELEASE(&list);
-    return st;
+    return st == EF_OK ? ef__generations_compare(engine, a, b, each, context, out, err) : st;
 }

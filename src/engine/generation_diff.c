@@ -57,7 +57,7 @@ typedef struct side {
 static ef_status read_sides(view_diff *comparison, ef_str tenant, bool with_lag, side out[2],
                             ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_status st = ef__generations_read(comparison->engine, comparison->name, &list, err);
 
     out[0] = (side){.position = -1};
@@ -75,7 +75,6 @@ static ef_status read_sides(view_diff *comparison, ef_str tenant, bool with_lag,
             st = ef__lag_read(comparison->engine, generation, &tenant, false, &lag, err);
         to->blocked = lag.blocked_streams > 0;
     }
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -191,14 +190,9 @@ static bool add_to_page(void *context, ef_str key, const ef__view *view)
 
     (void)key;
     *kept = *view;
-    kept->tenant = ef__arena_copy(&page->arena, view->tenant);
-    kept->id = ef__arena_copy(&page->arena, view->id);
-    kept->data = ef__arena_copy(&page->arena, view->data);
-    if (!kept->tenant.ptr || !kept->id.ptr || !kept->data.ptr) {
-        page->full = true;
-        return false;
-    }
-    return ++page->count < PAGE_VIEWS;
+    page->full =
+        ef__arena_own(&page->arena, NULL, &kept->tenant, &kept->id, &kept->data, NULL) != EF_OK;
+    return !page->full && ++page->count < PAGE_VIEWS;
 }
 
 static ef_status compare_page(view_diff *comparison, const view_page *page, bool left_side,

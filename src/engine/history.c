@@ -21,11 +21,11 @@
 #define STEPS_MAX 1000
 #define STEPS_BYTES_MAX (32u << 20)
 
-/* One change of the view. Its texts are one block, which `texts` owns. */
+/* One change of the view. */
 struct step {
     ef_event event;
-    ef_str after; /* ptr NULL: deleted */
-    char *texts;
+    ef_str after;    /* ptr NULL: deleted */
+    ef__arena arena; /* of its texts, unless they are in the result */
 };
 
 struct view_history {
@@ -45,34 +45,26 @@ struct view_history {
     bool keeps_first, keeps_last;
     struct step *steps; /* a ring */
     size_t first, count, limit, bytes;
-    struct step before; /* of the first; no texts: it is the first of all */
+    struct step before; /* of the first; position 0: it is the first of all */
+    ef__arena *result;  /* has the texts of the first changes */
 };
 
 /* --- the changes ------------------------------------------------------------------------------ */
 
-static bool pack_step(const struct view_history *past, const ef_event *event,
-                      const ef__folded_view *view, struct step *to)
+static ef_status pack_step(struct view_history *past, const ef_event *event,
+                           const ef__folded_view *view, struct step *to, ef_error *err)
 {
-    ef_str *texts[] = {&to->event.tenant, &to->event.stream, &to->event.id, &to->event.type,
-                       &to->event.data,   &to->event.meta,   &to->after};
-    size_t bytes = 1;
-    char *at;
+    ef__arena *arena = past->keeps_first ? past->result : &to->arena;
+    ef_status st;
 
-    *to = (struct step){.event = *event};
+    *to = (struct step){.event = *event, .arena = EF__ARENA_INIT(SIZE_MAX)};
     if (!past->keeps_first) {
         to->event.data = to->event.meta = EF_STR("");
         to->after = view->deleted ? (ef_str){0} : view->data;
     }
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        bytes += texts[i]->len;
-    to->texts = at = malloc(bytes);
-    for (size_t i = 0; at && i < sizeof texts / sizeof texts[0]; i++) {
-        if (texts[i]->len)
-            memcpy(at, texts[i]->ptr, texts[i]->len);
-        texts[i]->ptr = texts[i]->ptr ? at : NULL;
-        at += texts[i]->len;
-    }
-    return at != NULL;
+    st = ef__arena_own(arena, err, &to->event.tenant, &to->event.stream, &to->event.id,
+                       &to->event.type, &to->event.data, &to->event.meta, NULL);
+    return st == EF_OK && to->after.ptr ? ef__arena_own(arena, err, &to->after, NULL) : st;
 }
 
 static size_t step_bytes(const struct step *step)
@@ -82,7 +74,7 @@ static size_t step_bytes(const struct step *step)
 
 static void drop_first(struct view_history *past)
 {
-    free(past->before.texts);
+    ef__arena_release(&past->before.arena);
     past->before = past->steps[past->first];
     past->bytes -= step_bytes(&past->before);
     past->first = (past->first + 1) % past->limit;
@@ -97,15 +89,16 @@ static struct step *step_at(const struct view_history *past, size_t index)
 static ef_status keep_step(struct view_history *past, const ef_event *event,
                            const ef__folded_view *view, bool *out_go_on, ef_error *err)
 {
+    ef_status st;
+
     while (past->count == past->limit ||
            (past->count > 1 && past->keeps_last && past->bytes + view->data.len > STEPS_BYTES_MAX))
         drop_first(past);
-    if (!pack_step(past, event, view, step_at(past, past->count)))
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    st = pack_step(past, event, view, step_at(past, past->count), err);
     past->bytes += step_bytes(step_at(past, past->count));
     past->count++;
     *out_go_on = !past->keeps_first || past->count < past->limit;
-    return past->bytes > REFOLD_BYTES_MAX ? ef__no_memory(err) : EF_OK;
+    return st == EF_OK && past->bytes > REFOLD_BYTES_MAX ? ef__no_memory(err) : st;
 }
 
 /* --- folding again ---------------------------------------------------------------------------- */
@@ -213,7 +206,7 @@ static ef_status find_end(struct view_history *past, ef_error *err)
 {
     ef__view view;
     bool found = false;
-    ef__arena arena = EF__ARENA_INIT(64u << 20);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(64u << 20);
     ef_status st =
         ef__engine_as_of(past->engine, past->generation, &past->tenant, &past->upto, err);
 
@@ -224,7 +217,6 @@ static ef_status find_end(struct view_history *past, ef_error *err)
                                             past->id, &arena, &view, &found, err);
     if (st == EF_OK && found && view.last_position > past->upto)
         past->upto = view.last_position;
-    ef__arena_release(&arena);
     return st;
 }
 
@@ -235,6 +227,7 @@ static ef_status read_past(struct view_history *past, ef_str projection, const e
     const ef__program *program;
     ef_status st = ef__memory_prepare(room, err);
 
+    past->result = st == EF_OK ? &(*room)->arena : NULL;
     if (st == EF_OK)
         st = ef__engine_active_generation(past->engine, projection, &past->list, &past->generation,
                                           err);
@@ -261,9 +254,9 @@ static ef_status read_past(struct view_history *past, ef_str projection, const e
 static void close_past(struct view_history *past)
 {
     for (size_t i = 0; i < past->count; i++)
-        free(step_at(past, i)->texts);
+        ef__arena_release(&step_at(past, i)->arena);
     free(past->steps);
-    free(past->before.texts);
+    ef__arena_release(&past->before.arena);
     ef__folder_close(past->folder);
     ef__pair_map_release(&past->blocked);
     EF_RELEASE(&past->not_folded);
@@ -278,43 +271,34 @@ static ef_status fail_unknown(ef_str projection, ef_str id, ef_error *err)
                    EF_STR_ARG(id), EF_STR_ARG(projection));
 }
 
-static bool copy_event(ef__arena *arena, const ef_event *event, ef_event *to)
-{
-    ef_str *texts[] = {&to->tenant, &to->stream, &to->id, &to->type, &to->data, &to->meta};
-    bool copied = true;
-
-    *to = *event;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        *texts[i] = ef__arena_copy(arena, *texts[i]);
-        copied = copied && texts[i]->ptr;
-    }
-    return copied;
-}
-
-/* The events of the steps, and their results if `results` is not NULL. */
+/* The events of the steps, and their results if `results` is not NULL. Without results, the texts
+ * are in the arena already. */
 static ef_status copy_steps(const struct view_history *past, ef__arena *arena,
                             const ef_event **out_events, const ef_view_step **results,
                             ef_error *err)
 {
     ef_event *events = ef__arena_zalloc(arena, past->count, sizeof *events);
     ef_view_step *steps = results ? ef__arena_zalloc(arena, past->count, sizeof *steps) : NULL;
+    ef_status st = EF_OK;
 
     if (!events || (results && !steps))
         return ef__no_memory(err);
-    for (size_t i = 0; i < past->count; i++) {
+    for (size_t i = 0; st == EF_OK && i < past->count; i++) {
         const struct step *from = step_at(past, i);
-        if (!copy_event(arena, &from->event, &events[i]))
-            return ef__no_memory(err);
+        ef_event *to = &events[i];
+        *to = from->event;
         if (!results)
             continue;
-        steps[i].event = &events[i];
-        if (from->after.ptr && !(steps[i].after = ef__arena_copy(arena, from->after)).ptr)
-            return ef__no_memory(err);
+        st = ef__arena_own(arena, err, &to->tenant, &to->stream, &to->id, &to->type, &to->data,
+                           &to->meta, NULL);
+        steps[i] = (ef_view_step){.event = to, .after = from->after};
+        if (st == EF_OK && from->after.ptr)
+            st = ef__arena_own(arena, err, &steps[i].after, NULL);
     }
     *out_events = events;
     if (results)
         *results = steps;
-    return EF_OK;
+    return st;
 }
 
 ef_status ef_view_explain(ef_engine *engine, ef_str projection, ef_str tenant, ef_str id,
@@ -361,17 +345,19 @@ ef_status ef_view_at(ef_engine *engine, ef_str projection, ef_str tenant, ef_str
                      EF_STR_ARG(projection), EF_STR_ARG(id), position);
     if (st == EF_OK) {
         const struct step *last = &past.steps[past.first];
-        ef__arena *arena = &out->room->arena;
-        item = ef__arena_alloc(arena, sizeof *item);
-        if (item)
-            *item = (ef_view){.view_type = ef__arena_copy(arena, past.generation->name),
+        out->items = item = ef__arena_alloc(&out->room->arena, sizeof *item);
+        if (item) {
+            *item = (ef_view){.view_type = past.generation->name,
                               .version = past.generation->version,
-                              .tenant = ef__arena_copy(arena, tenant),
-                              .view_id = ef__arena_copy(arena, id),
+                              .tenant = tenant,
+                              .view_id = id,
                               .last_event_sequence = last->event.position,
-                              .data = ef__arena_copy(arena, last->after)};
-        st = item && item->data.ptr && item->view_id.ptr ? EF_OK : ef__no_memory(err);
-        out->items = item;
+                              .data = last->after};
+            st = ef__arena_own(&out->room->arena, err, &item->view_type, &item->tenant,
+                               &item->view_id, &item->data, NULL);
+        } else {
+            st = ef__no_memory(err);
+        }
         out->count = st == EF_OK;
         out->as_of = position;
     }
@@ -400,12 +386,12 @@ ef_status ef_view_history(ef_engine *engine, ef_str projection, ef_str tenant, e
     if (st == EF_OK)
         st = copy_steps(&past, &out->room->arena, &events, &out->steps, err);
     if (st == EF_OK && past.before.after.ptr) {
-        out->before = ef__arena_copy(&out->room->arena, past.before.after);
-        st = out->before.ptr ? EF_OK : ef__no_memory(err);
+        out->before = past.before.after;
+        st = ef__arena_own(&out->room->arena, err, &out->before, NULL);
     }
     if (st == EF_OK) {
         out->count = past.count;
-        out->more = past.before.texts != NULL;
+        out->more = past.before.event.position != 0;
     }
     close_past(&past);
     return st;

@@ -459,14 +459,13 @@ ef_status ef__rebuild_undo(ef__run_drive *drive, ef_error *err)
 static ef_status request_run(ef_engine *engine, const ef_run *run, const ef__detail *detail,
                              ef_run_list *out, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_status st = ef__generations_read(engine, run->projection, &list, err);
 
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (list.items[i].active && list.items[i].state == EF__GENERATION_PAUSED)
             st = ef_fail(err, EF_CONFLICT, "projection \"%.*s\" is paused: resume it first",
                          EF_STR_ARG(run->projection));
-    EF_RELEASE(&list);
     return st == EF_OK ? ef__run_file(engine, run, detail, out, err) : st;
 }
 

@@ -104,7 +104,7 @@ static ef_status apply_matching(ef__run_drive *drive, const replay_read *reading
                                 const ef_batch *batch, size_t *out_count, ef_error *err)
 {
     ef__live_choice choice = {.by_queue = true, .projection = drive->run.projection};
-    ef__apply apply = {
+    EF__AUTO(ef__apply) apply = {
         .adds_retry_rows = true, .reads_skips = true, .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     size_t count = 0;
     ef_status st = ef__apply_set_events(&apply, batch->events, batch->count, err);
@@ -117,7 +117,6 @@ static ef_status apply_matching(ef__run_drive *drive, const replay_read *reading
         st = ef__apply_run_live(drive->engine, &choice, &apply, err);
     for (size_t i = 0; st == EF_OK && i < apply.generation_count * apply.event_count; i++)
         count_verdict(&drive->detail.counts, apply.results[i].verdict);
-    ef__apply_release(&apply);
     return st;
 }
 
@@ -145,7 +144,7 @@ static ef_status set_upper_bound(ef__run_drive *drive, ef_error *err)
 
 ef_status ef__replay_step(ef__run_drive *drive, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     size_t count = 0;
     replay_read reading = {.engine = drive->engine,
                            .what = drive->detail.replay,
@@ -169,7 +168,6 @@ ef_status ef__replay_step(ef__run_drive *drive, ef_error *err)
         if (reading.over)
             drive->run.state = EF_RUN_COMPLETED;
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -190,7 +188,7 @@ static ef_status check_pair(const char *what, int64_t lower, int64_t upper, ef_e
 /* A log-ordered projection has everything up to its cursor: there is nothing to replay. */
 static ef_status check_projection(ef_engine *engine, ef_str name, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef_status st;
 
     if (name.len == 0)
@@ -201,7 +199,6 @@ static ef_status check_projection(ef_engine *engine, ef_str name, ef_error *err)
                      "projection \"%.*s\" is log-ordered and lacks no event before its cursor: "
                      "rebuild it instead",
                      EF_STR_ARG(name));
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -273,7 +270,7 @@ static void report_results(dry_run *run, const ef__apply *apply)
 
 static ef_status dry_run_step(dry_run *run, bool validate, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st = read_next(&run->reading, &batch, err);
     size_t count = st == EF_OK ? batch.count : 0;
 
@@ -285,7 +282,6 @@ static ef_status dry_run_step(dry_run *run, bool validate, ef_error *err)
         st = ef__side_fold_run(&run->side, 0, batch.events, count, err);
     if (st == EF_OK && validate)
         report_results(run, &run->side.apply);
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -327,7 +323,7 @@ ef_status ef_replay_dry_run(ef_engine *engine, const ef_replay *replay, bool val
 ef_status ef__retry_rows_of_event(ef_engine *engine, const ef_outbox_action *act, ef_row_list *out,
                                   ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st =
         ef_journal_read_stream(engine->journal, act->tenant, act->stream, act->seq, 1, &batch, err);
     bool found = st == EF_OK && batch.count && batch.events[0].seq == act->seq;
@@ -346,7 +342,6 @@ ef_status ef__retry_rows_of_event(ef_engine *engine, const ef_outbox_action *act
         out->items++; /* a queued row is not a retry row */
         out->count--;
     }
-    EF_RELEASE(&batch);
     return st == EF_NOT_FOUND ? EF_OK : st; /* a lane that was never created has no rows */
 }
 
@@ -472,7 +467,7 @@ static ef_status poll_rows(ef_engine *engine, const ef_outbox_action *act, const
 ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *action, int64_t timeout_ms,
                            ef_row_list *out, ef_error *err)
 {
-    ef_row_list due = {0};
+    EF__AUTO(ef_row_list) due = {0};
     ef_status st;
 
     if (!engine || !action || !out)
@@ -489,6 +484,5 @@ ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *action, in
                      action->lane.len ? "\"" : "");
     if (st == EF_OK)
         st = poll_rows(engine, action, &due, timeout_ms ? timeout_ms : EF_REPLAY_WAIT_MS, out, err);
-    EF_RELEASE(&due);
     return st;
 }

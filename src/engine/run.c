@@ -157,7 +157,7 @@ static ef_status no_memory(ef_error *err)
 ef_status ef__run_file(ef_engine *engine, const ef_run *run, const ef__detail *detail,
                        ef_run_list *out, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
     ef_run made = *run;
     ef_status st;
 
@@ -165,22 +165,18 @@ ef_status ef__run_file(ef_engine *engine, const ef_run *run, const ef__detail *d
         return ef_fail(err, EF_MISUSE, "the engine was opened read-only");
     st = ef__detail_write(detail, &text) ? EF_OK : no_memory(err);
     made.detail = ef__buf_str(&text);
-    if (st == EF_OK)
-        st = ef__run_request(engine->journal, &made, out, err);
-    ef__buf_release(&text);
-    return st;
+    return st == EF_OK ? ef__run_request(engine->journal, &made, out, err) : st;
 }
 
 ef_status ef__run_save(ef__run_drive *drive, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(EF_LIMIT_DETAIL_BYTES);
     ef_status st = ef__detail_write(&drive->detail, &text) ? EF_OK : no_memory(err);
 
     drive->run.detail = ef__buf_str(&text);
     if (st == EF_OK)
         st = ef__run_update(drive->engine->journal, &drive->run, &drive->key, drive->token, err);
     drive->run.detail = (ef_str){0};
-    ef__buf_release(&text);
     return st;
 }
 
@@ -376,7 +372,7 @@ static ef_status drive_run(ef_engine *engine, const ef_run *seen, ef_tick *tick,
 {
     ef__run_backoff *backoff;
     ef_error why = EF_ERROR_INIT;
-    ef_run_list fresh = {0};
+    EF__AUTO(ef_run_list) fresh = {0};
     ef__run_drive d = {.engine = engine,
                        .run = *seen,
                        .tick = tick,
@@ -405,7 +401,6 @@ static ef_status drive_run(ef_engine *engine, const ef_run *seen, ef_tick *tick,
     if (st == EF_LEASE_LOST)
         engine->runs.lease.token = 0;
     ef__arena_release(&d.arena);
-    EF_RELEASE(&fresh);
     return st == EF_OK || is_outage(st) || is_overtaken(st) ? EF_OK
                                                             : ef_fail(err, st, "%s", why.text);
 }
@@ -426,7 +421,7 @@ static bool is_held(const ef_engine *engine, const ef_lease_list *leases, const 
 static ef_status step_one(ef_engine *engine, ef_str only, ef_tick *tick, bool *out_idle,
                           ef_error *err)
 {
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_lease_list leases = {0};
     const ef_run *chosen = NULL;
     ef_lease_kind kind = EF_LEASE_RUN;
@@ -447,7 +442,6 @@ static ef_status step_one(ef_engine *engine, ef_str only, ef_tick *tick, bool *o
     if (st == EF_OK && runs.count && *out_idle) /* another worker drives it: poll soon */
         poll_within(engine, RECHECK_US, tick);
     EF_RELEASE(&leases);
-    EF_RELEASE(&runs);
     return st;
 }
 
@@ -476,7 +470,7 @@ ef_status ef__run_driver_step(ef_engine *engine, const ef_work_options *options,
 /* An idle worker does not count: if it was killed, that is only noticed minutes later. */
 ef_status ef__worker_is_alone(ef_engine *engine, bool *out, ef_error *err)
 {
-    ef_worker_list workers = {0};
+    EF__AUTO(ef_worker_list) workers = {0};
     ef_status st = ef_worker_ls(engine->journal, &workers, err);
 
     *out = true;
@@ -484,7 +478,6 @@ ef_status ef__worker_is_alone(ef_engine *engine, bool *out, ef_error *err)
         if (workers.items[i].live && workers.items[i].state != EF_WORKER_IDLE &&
             !ef_str_equal(workers.items[i].id, ef_str_from(engine->worker)))
             *out = false;
-    EF_RELEASE(&workers);
     return st;
 }
 
@@ -554,7 +547,7 @@ ef_status ef_engine_run(ef_engine *engine, ef_str id, const ef_run_options *opti
 
 ef_status ef_run_verdict(const ef_run *run, ef_verdict *out, ef_error *err)
 {
-    ef__arena arena = EF__ARENA_INIT(4 * EF_LIMIT_DETAIL_BYTES);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(4 * EF_LIMIT_DETAIL_BYTES);
     ef__detail detail;
     ef_status st = ef__detail_parse(run->detail, &arena, &detail, err);
 
@@ -566,18 +559,16 @@ ef_status ef_run_verdict(const ef_run *run, ef_verdict *out, ef_error *err)
                         .views = detail.views,
                         .differences = detail.differences,
                         .examples = detail.examples}; /* points into run->detail, not the arena */
-    ef__arena_release(&arena);
     return st;
 }
 
 ef_status ef_run_replay_result(const ef_run *run, ef_replay_result *out, ef_error *err)
 {
-    ef__arena arena = EF__ARENA_INIT(4 * EF_LIMIT_DETAIL_BYTES);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(4 * EF_LIMIT_DETAIL_BYTES);
     ef__detail detail;
     ef_status st = ef__detail_parse(run->detail, &arena, &detail, err);
 
     *out = detail.counts;
     out->events = run->processed;
-    ef__arena_release(&arena);
     return st;
 }

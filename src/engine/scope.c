@@ -388,26 +388,25 @@ static ef_status apply_events(ef_engine *engine, const ef__live *live, const ef_
                               const ef__tenant_cursor_item *item, const ef_batch *batch,
                               int64_t reached, ef_tick *tick, ef_error *err)
 {
-    ef__apply apply = {.generations = live,
-                       .generation_count = 1,
-                       .reads_skips = true,
-                       .tenant = item,
-                       .cursor_after = reached,
-                       .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    EF__AUTO(ef__apply) apply = {.generations = live,
+                                 .generation_count = 1,
+                                 .reads_skips = true,
+                                 .tenant = item,
+                                 .cursor_after = reached,
+                                 .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     ef_status st = skip_failed_event(engine, live->generation, item, batch, err);
 
     if (st == EF_OK)
         st = ef__scope_apply(engine, scope, batch, &apply, tick, err);
     if (st == EF_OK)
         tick->more = tick->more || !apply.stopped;
-    ef__apply_release(&apply);
     return st;
 }
 
 static ef_status step_tenant(ef_engine *engine, const ef__live *live, const ef__scope *scope,
                              const ef__tenant_cursor_item *item, ef_tick *tick, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     int64_t reached = item->cursor.position;
     ef_status st;
 
@@ -423,7 +422,6 @@ static ef_status step_tenant(ef_engine *engine, const ef__live *live, const ef__
     if (st == EF_OK &&
         (batch.count || reached > item->cursor.position || reached == live->generation->position))
         st = apply_events(engine, live, scope, item, &batch, reached, tick, err);
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -431,7 +429,7 @@ ef_status ef__tenants_step(ef_engine *engine, const ef__live *live, ef_tick *tic
 {
     const ef__generation *generation = live->generation;
     int64_t now_us = ef__engine_now(engine);
-    ef__tenant_cursor_list list = {0};
+    EF__AUTO(ef__tenant_cursor_list) list = {0};
     ef__scope *scope = ef__scope_of(engine, generation);
     size_t due = 0;
     bool ready;
@@ -447,7 +445,6 @@ ef_status ef__tenants_step(ef_engine *engine, const ef__live *live, ef_tick *tic
         tick->more = true;
     else if (st == EF_OK && due < list.count)
         ef__tick_wake_at(tick, list.items[due].cursor.due_us);
-    EF_RELEASE(&list);
     return ef__scope_result(engine, scope, st, tick);
 }
 
@@ -462,7 +459,7 @@ static ef_status list_all(ef_engine *engine, const ef__generation *generation,
 
 ef_status ef__tenants_resume(ef_engine *engine, const ef__generation *generation, ef_error *err)
 {
-    ef__tenant_cursor_list list = {0};
+    EF__AUTO(ef__tenant_cursor_list) list = {0};
     ef__tenant_cursor_change *changes = NULL;
     size_t count = 0;
     ef_status st;
@@ -485,14 +482,13 @@ ef_status ef__tenants_resume(ef_engine *engine, const ef__generation *generation
             engine, generation, (ef__generation_change){.tenants = changes, .tenant_count = count},
             err);
     free(changes);
-    EF_RELEASE(&list);
     return st;
 }
 
 ef_status ef__tenants_are_level(ef_engine *engine, const ef__generation *a, const ef__generation *b,
                                 bool *out, ef_error *err)
 {
-    ef__tenant_cursor_list list = {0};
+    EF__AUTO(ef__tenant_cursor_list) list = {0};
     ef_status st = EF_OK;
 
     *out = a->position == b->position && a->own_cursors == b->own_cursors;
@@ -504,6 +500,5 @@ ef_status ef__tenants_are_level(ef_engine *engine, const ef__generation *a, cons
         st = ef__tenant_cursor_read(engine, b, list.items[i].tenant, &other, &found, err);
         *out = found && other.cursor.position == list.items[i].cursor.position;
     }
-    EF_RELEASE(&list);
     return st;
 }

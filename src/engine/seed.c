@@ -54,7 +54,7 @@ static ef_status commit_views(seed_run *seeding, const ef__generation_change *ch
 /* Canonical JSON, like every folded view: the digest is over the bytes. */
 static ef_status make_canonical(seed_run *seeding, ef_str data, ef_str *out, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(VIEW_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(VIEW_BYTES);
     ef__json *tree = NULL;
     ef_status st = ef__json_parse(data, VIEW_BYTES, &seeding->arena, &tree, err);
 
@@ -66,7 +66,6 @@ static ef_status make_canonical(seed_run *seeding, ef_str data, ef_str *out, ef_
         *out = ef__arena_copy(&seeding->arena, ef__buf_str(&text));
         st = out->ptr ? EF_OK : no_memory(err);
     }
-    ef__buf_release(&text);
     return st;
 }
 
@@ -150,7 +149,7 @@ static ef_status find_watermark(seed_run *seeding, const ef_stream *stream, ef__
                                 ef_error *err)
 {
     int64_t low = 0, high = stream->seq, seq = stream->seq;
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st = EF_OK;
 
     while (st == EF_OK && low < high) {
@@ -164,7 +163,6 @@ static ef_status find_watermark(seed_run *seeding, const ef_stream *stream, ef__
             high = seq - 1;
         seq = low + (high - low + 1) / 2;
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -193,7 +191,7 @@ static ef_status write_marks(seed_run *seeding, const ef_stream_list *streams, e
 static ef_status load_last_watermark(seed_run *seeding, ef_error *err)
 {
     int64_t position = seeding->seed->position;
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     const ef_event *last = NULL;
     ef_status st = ef_journal_read_log(
         seeding->engine->journal,
@@ -214,14 +212,13 @@ static ef_status load_last_watermark(seed_run *seeding, ef_error *err)
         st = commit_views(seeding,
                           &(ef__generation_change){.watermarks = &mark, .watermark_count = 1}, err);
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
 static ef_status load_marks(seed_run *seeding, ef_error *err)
 {
     char after[EF_CURSOR_MAX] = "";
-    ef_stream_list streams = {0};
+    EF__AUTO(ef_stream_list) streams = {0};
     ef_status st;
 
     if (ef__journal_is_sparse(seeding->engine->journal))
@@ -233,7 +230,6 @@ static ef_status load_marks(seed_run *seeding, ef_error *err)
             st = write_marks(seeding, &streams, err);
         memcpy(after, streams.next, sizeof after);
     } while (st == EF_OK && after[0]);
-    EF_RELEASE(&streams);
     return st;
 }
 
@@ -358,8 +354,8 @@ static ef_status check_seed(ef_engine *engine, const ef_seed *seed, ef_error *er
 ef_status ef_projection_seed(ef_engine *engine, const ef_seed *seed, ef_run_list *out,
                              ef_error *err)
 {
-    ef_run_list filed = {0};
-    ef__generation_list known = {0};
+    EF__AUTO(ef_run_list) filed = {0};
+    EF__AUTO(ef__generation_list) known = {0};
     ef_status st = out ? check_seed(engine, seed, err) : ef_fail(err, EF_BAD_INPUT, "out is NULL");
 
     if (st != EF_OK)
@@ -372,7 +368,6 @@ ef_status ef_projection_seed(ef_engine *engine, const ef_seed *seed, ef_run_list
                                .requester = seed->actor}};
     pthread_mutex_lock(&engine->runs.lock);
     st = ef__generations_read(engine, seed->projection, &known, err);
-    EF_RELEASE(&known);
     if (st == EF_OK)
         st = ef__run_claim(&d, err);
     if (st == EF_OK)
@@ -385,6 +380,5 @@ ef_status ef_projection_seed(ef_engine *engine, const ef_seed *seed, ef_run_list
     pthread_mutex_unlock(&engine->runs.lock);
     if (st == EF_OK)
         st = ef_run_ls(engine->journal, &(ef_run_query){.id = &filed.items[0].id}, out, err);
-    EF_RELEASE(&filed);
     return st;
 }

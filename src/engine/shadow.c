@@ -297,7 +297,7 @@ static ef_status read_events(ef_shadow *shadow, ef_tick *tick, ef_error *err)
 {
     bool catches_up = shadow->position < shadow->catch_up_to;
     int64_t reached = shadow->position;
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st = ef_journal_read_log(shadow->live->journal,
                                        &(ef_log_query){.any_tenant = true,
                                                        .after = shadow->position,
@@ -312,7 +312,6 @@ static ef_status read_events(ef_shadow *shadow, ef_tick *tick, ef_error *err)
         tick->more = tick->more || batch.count > 0;
         shadow->position = reached;
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -322,7 +321,7 @@ static ef_status retry_one(ef_shadow *shadow, shadow_row *row, ef__verdict *out,
                            ef_error *err)
 {
     const ef__apply *apply = &shadow->fold.apply;
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st = ef_journal_read_log(
         shadow->live->journal,
         &(ef_log_query){.any_tenant = true, .after = row->position - 1, .limit = 1}, &batch, err);
@@ -338,7 +337,6 @@ static ef_status retry_one(ef_shadow *shadow, shadow_row *row, ef__verdict *out,
         else if (*out == EF__VERDICT_DEFERRED)
             row->due_us = INT64_MAX;
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -429,7 +427,7 @@ static void count_rows(const ef_shadow *shadow, int64_t generation, ef_shadow_re
 ef_status ef_shadow_report(ef_shadow *shadow, ef_shadow_result *out, size_t max, size_t *out_count,
                            ef_error *err)
 {
-    ef__generation_list copies = {0}, live = {0};
+    EF__AUTO(ef__generation_list) copies = {0}, live = {0};
     ef_status st = ef__engine_generations(shadow->fold.side, (ef_str){0}, &copies, err);
 
     *out_count = 0;
@@ -450,8 +448,6 @@ ef_status ef_shadow_report(ef_shadow *shadow, ef_shadow_result *out, size_t max,
         ef__hex(copy->digest, sizeof copy->digest, result->digest);
         ef__hex(active->digest, sizeof active->digest, result->live_digest);
     }
-    ef_memory_release(&copies.room);
-    ef_memory_release(&live.room);
     return st;
 }
 

@@ -47,8 +47,8 @@ ef_status ef__side_fold_add_active(ef__side_fold *fold, const ef__live_choice *c
                                    bool *out_added, ef_error *err)
 {
     ef_views *views = fold->side->views;
-    ef__generation_list copies = {0};
-    ef__live_set set = {0};
+    EF__AUTO(ef__generation_list) copies = {0};
+    EF__AUTO(ef__live_set) set = {0};
     ef_status st = ef__live_set_read(fold->engine, choice, &set, err);
 
     *out_added = false;
@@ -65,8 +65,6 @@ ef_status ef__side_fold_add_active(ef__side_fold *fold, const ef__live_choice *c
         st = views->ops->generation_add(views, &copy, &id, err);
         *out_added = true;
     }
-    ef_memory_release(&copies.room);
-    ef__live_set_release(&set);
     return st;
 }
 

@@ -271,8 +271,8 @@ static ef_status not_blocked(const ef_row *row, ef_error *err)
 ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_row_list *out,
                              ef_error *err)
 {
-    ef__generation_list list = {0};
-    ef_row_list rows = {0};
+    EF__AUTO(ef__generation_list) list = {0};
+    EF__AUTO(ef_row_list) rows = {0};
     ef_outbox_action chosen;
     ef_status st;
 
@@ -290,11 +290,7 @@ ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_
         if (st == EF_OK && !rows.count)
             st = ef__no_retry_row(act, false, err);
     }
-    if (st == EF_OK)
-        st = ef__outbox_skip(engine->journal, &chosen, out, err);
-    EF_RELEASE(&rows);
-    ef_memory_release(&list.room);
-    return st;
+    return st == EF_OK ? ef__outbox_skip(engine->journal, &chosen, out, err) : st;
 }
 
 typedef struct bulk_skip {

@@ -75,14 +75,13 @@ static ef_status keep_views(ef_engine *engine, const ef__generation *generation,
 
 static ef_status keep_seen(ef__folder *folder, const ef_event *event, ef_trial *out, ef_error *err)
 {
-    ef__buf data = EF__BUF_INIT(SEEN_BYTES_MAX);
+    EF__AUTO(ef__buf) data = EF__BUF_INIT(SEEN_BYTES_MAX);
     int64_t schema = event->schema;
     ef_status st = ef__folder_seen(folder, event, &data, &schema, err);
 
     if (st == EF_OK)
         st = copy_text(out, ef__buf_str(&data), &out->seen, err);
     out->schema = (int32_t)schema;
-    ef__buf_release(&data);
     return st;
 }
 
@@ -167,8 +166,8 @@ static ef_status read_event(ef_engine *engine, const ef_trial_ask *ask, ef_batch
 ef_status ef_projection_try(ef_engine *engine, const ef_trial_ask *ask, ef_trial *out,
                             ef_error *err)
 {
-    ef__generation_list list = {0};
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef__generation_list) list = {0};
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     const ef__generation *generation = NULL;
     ef_status st;
 
@@ -188,8 +187,6 @@ ef_status ef_projection_try(ef_engine *engine, const ef_trial_ask *ask, ef_trial
         out->generation = (int32_t)generation->number;
         st = try_event(engine, generation, &batch.events[0], out, err);
     }
-    EF_RELEASE(&batch);
-    ef_memory_release(&list.room);
     return st;
 }
 
@@ -331,7 +328,7 @@ static void give_up(draft_state *drafting, size_t from, size_t count)
 /* The rows from `from` on belong to one stream, or to one tenant of a log-ordered projection. */
 static ef_status fold_group(draft_state *drafting, size_t from, size_t count, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef__side_fold fold;
     int64_t at = 0;
     bool failed = false, more = true;
@@ -350,7 +347,6 @@ static ef_status fold_group(draft_state *drafting, size_t from, size_t count, ef
     if (st == EF_OK && more && !failed)
         give_up(drafting, from, count);
     drafting->out->streams += !drafting->by_log;
-    EF_RELEASE(&batch);
     ef__side_fold_close(&fold);
     return st;
 }

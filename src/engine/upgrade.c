@@ -116,7 +116,7 @@ static size_t count_of_name(const ef__generation_list *list, size_t from)
 
 ef_status ef__views_upgrade(ef_engine *engine, ef_error *err)
 {
-    ef__generation_list list = {0};
+    EF__AUTO(ef__generation_list) list = {0};
     ef__generation *items = NULL;
     ef_status st = ef__engine_generations(engine, (ef_str){0}, &list, err);
 
@@ -135,6 +135,5 @@ ef_status ef__views_upgrade(ef_engine *engine, ef_error *err)
         }
     }
     free(items);
-    EF_RELEASE(&list);
     return st;
 }
