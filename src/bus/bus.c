@@ -11,29 +11,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct sink_kind {
+static const struct sink_kind {
     const char *scheme;
-    ef_status (*check)(const ef__bus_options *options, ef_error *err);
-    ef_status (*open)(const ef__bus_options *options, ef__bus **out, ef_error *err);
-} sink_kind;
-
-static const sink_kind sink_kinds[] = {
-    {"file:", ef__bus_file_check, ef__bus_file_open},
+    const ef__bus_ops *ops;
+} sink_kinds[] = {
+    {"file:", &ef__file_sink},
 #ifdef EF_HAVE_CURL
-    {"http://", ef__bus_webhook_check, ef__bus_webhook_open},
-    {"https://", ef__bus_webhook_check, ef__bus_webhook_open},
+    {"http://", &ef__webhook_sink}, {"https://", &ef__webhook_sink},
 #endif
 #ifdef EF_HAVE_NATS
-    {"nats://", ef__bus_nats_check, ef__bus_nats_open},
-    {"tls://", ef__bus_nats_check, ef__bus_nats_open},
+    {"nats://", &ef__nats_sink},    {"tls://", &ef__nats_sink},
 #endif
 };
 
-static ef_status find_kind(ef_str url, const sink_kind **out, ef_error *err)
+static ef_status find_sink(ef_str url, const ef__bus_ops **out, ef_error *err)
 {
     for (size_t i = 0; i < sizeof sink_kinds / sizeof *sink_kinds; i++)
         if (ef__str_starts(url, sink_kinds[i].scheme)) {
-            *out = &sink_kinds[i];
+            *out = sink_kinds[i].ops;
             return EF_OK;
         }
     if (ef__str_starts(url, "http://") || ef__str_starts(url, "https://") ||
@@ -48,25 +43,14 @@ static ef_status find_kind(ef_str url, const sink_kind **out, ef_error *err)
 
 ef_status ef__bus_check(const ef__bus_options *options, ef_error *err)
 {
-    const sink_kind *found = NULL;
-    ef_status st = find_kind(options->url, &found, err);
+    const ef__bus_ops *found = NULL;
+    ef_status st = find_sink(options->url, &found, err);
 
     for (size_t i = 0; st == EF_OK && i < options->url.len; i++)
         if ((unsigned char)options->url.ptr[i] <= ' ' || options->url.ptr[i] == 0x7f)
             st = ef_fail(err, EF_BAD_INPUT,
                          "the address contains a space or control character at byte %zu", i + 1);
     return st == EF_OK ? found->check(options, err) : st;
-}
-
-ef_status ef__bus_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
-{
-    const sink_kind *found = NULL;
-    ef_status st = ef__bus_check(options, err);
-
-    *out = NULL;
-    if (st == EF_OK)
-        st = find_kind(options->url, &found, err);
-    return st == EF_OK ? found->open(options, out, err) : st;
 }
 
 void ef__bus_close(ef__bus *bus)
@@ -114,6 +98,34 @@ void ef__bus_release(ef__bus *bus)
     free((char *)bus->options.secret.ptr);
     free((char *)bus->options.directory.ptr);
     free((char *)bus->options.progress.ptr);
+}
+
+ef_status ef__bus_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
+{
+    const ef__bus_ops *found = NULL;
+    ef__bus *bus;
+    ef_status st = ef__bus_check(options, err);
+
+    *out = NULL;
+    if (st == EF_OK)
+        st = find_sink(options->url, &found, err);
+    if (st != EF_OK)
+        return st;
+    bus = calloc(1, found->bytes);
+    if (!bus)
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
+    st = ef__bus_init(bus, found, options, err);
+    if (st != EF_OK) {
+        ef__bus_release(bus);
+        free(bus);
+        return st;
+    }
+    st = found->open(bus, err);
+    if (st == EF_OK)
+        *out = bus;
+    else
+        found->close(bus);
+    return st;
 }
 
 bool ef__bus_meanwhile(ef__bus *bus)

@@ -74,6 +74,11 @@ struct ef__bus {
 
 struct ef__bus_ops {
     const char *name;
+    size_t bytes; /* of the sink's struct */
+    /* Checks the address. */
+    ef_status (*check)(const ef__bus_options *options, ef_error *err);
+    /* `bus` is zeroed, with its options; if it fails, `close` is called. */
+    ef_status (*open)(ef__bus *bus, ef_error *err);
     size_t batch_max; /* messages per call */
     bool grouped;     /* it uses the groups */
     bool overlaps;    /* it calls ef__bus_meanwhile while it waits for deliveries */
@@ -135,10 +140,8 @@ void ef__bus_fail(ef__bus_outcome *outcome, ef__bus_verdict verdict, ef__arena *
 struct sockaddr;
 bool ef__address_is_public(const struct sockaddr *address, size_t len);
 
-ef_status ef__bus_file_check(const ef__bus_options *options, ef_error *err);
-ef_status ef__bus_file_open(const ef__bus_options *options, ef__bus **out, ef_error *err);
-ef_status ef__bus_webhook_check(const ef__bus_options *options, ef_error *err);
-ef_status ef__bus_webhook_open(const ef__bus_options *options, ef__bus **out, ef_error *err);
+extern const ef__bus_ops ef__file_sink, ef__webhook_sink, ef__nats_sink;
+
 /*
  * The signature of a webhook, by the convention of Standard Webhooks:
  *
@@ -151,8 +154,5 @@ ef_status ef__bus_webhook_open(const ef__bus_options *options, ef__bus **out, ef
 #define EF__SIGN_TEXT_MAX 64 /* bytes: "v1,", 44 characters and a NUL */
 bool ef__webhook_sign(ef_str secret, ef_str id, int64_t time_s, ef_str body,
                       char out[EF__SIGN_TEXT_MAX]);
-
-ef_status ef__bus_nats_check(const ef__bus_options *options, ef_error *err);
-ef_status ef__bus_nats_open(const ef__bus_options *options, ef__bus **out, ef_error *err);
 
 #endif

@@ -53,7 +53,7 @@ static ef_str parse_path(ef_str url)
     return path;
 }
 
-ef_status ef__bus_file_check(const ef__bus_options *options, ef_error *err)
+static ef_status file_check(const ef__bus_options *options, ef_error *err)
 {
     ef_str path = parse_path(options->url);
 
@@ -256,10 +256,9 @@ static ef_status rotate_files(file_bus *file, ef_error *err)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static ef_status write_all(const file_bus *file, ef_error *err)
+static ef_status write_all(const file_bus *file, size_t left, ef_error *err)
 {
     const char *at = file->lines.ptr;
-    size_t left = file->lines.len;
 
     while (left > 0) {
         ssize_t wrote = write(file->fd, at, left);
@@ -273,15 +272,15 @@ static ef_status write_all(const file_bus *file, ef_error *err)
     return EF_OK;
 }
 
-/* Writes the collected lines; after a failure none of them remains. */
-static ef_status flush_lines(file_bus *file, ef_error *err)
+/* Writes the first `len` bytes of the collected lines; after a failure none of them remains. */
+static ef_status flush_lines(file_bus *file, size_t len, ef_error *err)
 {
     int64_t full = file->base.options.file_bytes;
     ef_status st = EF_OK;
 
-    if (file->lines.len == 0)
+    if (len == 0)
         return EF_OK;
-    if (!file->standard && full && file->size > 0 && file->size + (int64_t)file->lines.len > full) {
+    if (!file->standard && full && file->size > 0 && file->size + (int64_t)len > full) {
         if (fdatasync(file->fd) != 0)
             return report_errno(file, "cannot be synced", err);
         st = rotate_files(file, err);
@@ -289,13 +288,14 @@ static ef_status flush_lines(file_bus *file, ef_error *err)
             st = cut_torn_line(file, err);
     }
     if (st == EF_OK)
-        st = write_all(file, err);
+        st = write_all(file, len, err);
     if (st == EF_OK)
-        file->size += (int64_t)file->lines.len;
+        file->size += (int64_t)len;
     else if (!file->standard && file->fd >= 0 && file->size >= 0 &&
              ftruncate(file->fd, file->size) != 0)
         file->size = -1; /* the next call cuts it */
-    ef__buf_reset(&file->lines);
+    file->lines.len = st == EF_OK ? file->lines.len - len : 0;
+    memmove(file->lines.ptr, file->lines.ptr + len, file->lines.len);
     return st;
 }
 
@@ -311,20 +311,10 @@ static ef_status write_lines(file_bus *file, const ef__bus_message *messages, si
         (void)ef__bus_write(&file->lines, &messages[i]);
         if (!ef__buf_add_char(&file->lines, '\n'))
             return ef_fail(err, EF_NO_MEMORY, "memory ran out while writing %s", file->path);
-        if (before && file->lines.len > piece) { /* the last line starts the next piece */
-            size_t last = file->lines.len - before;
-            char *kept = malloc(last);
-            if (!kept)
-                return ef_fail(err, EF_NO_MEMORY, "memory ran out while writing %s", file->path);
-            memcpy(kept, file->lines.ptr + before, last);
-            file->lines.len = before;
-            st = flush_lines(file, err);
-            if (st == EF_OK && !ef__buf_add(&file->lines, kept, last))
-                st = ef_fail(err, EF_NO_MEMORY, "memory ran out while writing %s", file->path);
-            free(kept);
-        }
+        if (before && file->lines.len > piece) /* the last line starts the next piece */
+            st = flush_lines(file, before, err);
     }
-    return st == EF_OK ? flush_lines(file, err) : st;
+    return st == EF_OK ? flush_lines(file, file->lines.len, err) : st;
 }
 
 static ef_status deliver_locked(file_bus *file, const ef__bus_message *messages, size_t count,
@@ -373,32 +363,27 @@ static void file_close(ef__bus *bus)
     free(file);
 }
 
-static const ef__bus_ops file_ops = {
-    .name = "file",
-    .batch_max = 10000, /* one sync for all of them */
-    .deliver = file_deliver,
-    .close = file_close,
-};
-
-ef_status ef__bus_file_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
+static ef_status file_open(ef__bus *bus, ef_error *err)
 {
-    file_bus *file = calloc(1, sizeof *file);
-    ef_str path = parse_path(options->url);
-    ef_status st;
+    file_bus *file = (file_bus *)bus;
+    ef_str path = parse_path(bus->options.url);
 
-    if (!file)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
+    (void)err;
     file->lines = (ef__buf)EF__BUF_INIT(PIECE_BYTES + 2 * EF__BUS_LINE_MAX);
     file->standard = ef_str_equal(path, EF_STR("-"));
     file->fd = file->standard ? STDOUT_FILENO : -1;
     file->folder = -1;
     file->size = -1;
     (void)snprintf(file->path, sizeof file->path, "%.*s", EF_STR_ARG(path));
-    st = ef__bus_init(&file->base, &file_ops, options, err);
-    if (st != EF_OK) {
-        file_close(&file->base);
-        return st;
-    }
-    *out = &file->base;
     return EF_OK;
 }
+
+const ef__bus_ops ef__file_sink = {
+    .name = "file",
+    .bytes = sizeof(file_bus),
+    .batch_max = 10000, /* one sync for all of them */
+    .check = file_check,
+    .open = file_open,
+    .deliver = file_deliver,
+    .close = file_close,
+};

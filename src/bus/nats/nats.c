@@ -154,7 +154,7 @@ static ef_status parse_address(ef_str url, ef__nats_address *out, ef_error *err)
     return st;
 }
 
-ef_status ef__bus_nats_check(const ef__bus_options *options, ef_error *err)
+static ef_status nats_check(const ef__bus_options *options, ef_error *err)
 {
     ef__nats_address address;
 
@@ -532,31 +532,21 @@ static void nats_close(ef__bus *bus)
     free(nats);
 }
 
-static const ef__bus_ops nats_ops = {
+static ef_status nats_open(ef__bus *bus, ef_error *err)
+{
+    return parse_address(bus->options.url, &((ef__nats_bus *)bus)->address, err);
+}
+
+const ef__bus_ops ef__nats_sink = {
     .name = "nats",
+    .bytes = sizeof(ef__nats_bus),
     .batch_max = BATCH_MAX,
     .grouped = true,
     .overlaps = true,
+    .check = nats_check,
+    .open = nats_open,
     .deliver = nats_deliver,
     .check_loss = nats_check_loss,
     .progress = nats_progress,
     .close = nats_close,
 };
-
-ef_status ef__bus_nats_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
-{
-    ef__nats_bus *nats = calloc(1, sizeof *nats);
-    ef_status st;
-
-    if (!nats)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
-    st = ef__bus_init(&nats->base, &nats_ops, options, err);
-    if (st == EF_OK)
-        st = parse_address(options->url, &nats->address, err);
-    if (st != EF_OK) {
-        nats_close(&nats->base);
-        return st;
-    }
-    *out = &nats->base;
-    return EF_OK;
-}

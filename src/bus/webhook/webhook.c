@@ -80,7 +80,7 @@ typedef struct hook_call {
 
 /* --- the address ------------------------------------------------------------------------------ */
 
-ef_status ef__bus_webhook_check(const ef__bus_options *options, ef_error *err)
+static ef_status hook_check(const ef__bus_options *options, ef_error *err)
 {
     CURLU *url = curl_url();
     char *text = strndup(options->url.ptr, options->url.len), *user = NULL;
@@ -171,9 +171,8 @@ static size_t count_response(char *bytes, size_t size, size_t count, void *conte
     return request->reply_bytes > REPLY_BYTES ? 0 : size * count;
 }
 
-static bool add_header(hook_request *request, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static bool add_header(hook_request *request, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool add_header(hook_request *request,
+                                                             const char *format, ...)
 {
     struct curl_slist *longer;
     char line[2048];
@@ -331,9 +330,8 @@ static bool is_unreachable(CURLcode code, const hook_request *request)
            (code == CURLE_OPERATION_TIMEDOUT && connected == 0);
 }
 
-static void fail_message(hook_call *call, const hook_request *request, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void fail_message(hook_call *call, const hook_request *request, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+fail_message(hook_call *call, const hook_request *request, const char *format, ...)
 {
     va_list arguments;
 
@@ -401,6 +399,13 @@ static void finish_request(hook_call *call, hook_request *request, CURLcode code
         call->down = true;
 }
 
+static void end_request(hook_call *call, hook_request *request)
+{
+    (void)curl_multi_remove_handle(call->bus->multi, request->easy);
+    request->message = SIZE_MAX;
+    call->in_flight--;
+}
+
 static void finish_requests(hook_call *call)
 {
     CURLMsg *said;
@@ -413,23 +418,16 @@ static void finish_requests(hook_call *call)
             continue;
         (void)curl_easy_getinfo(said->easy_handle, CURLINFO_PRIVATE, (char **)&request);
         finish_request(call, request, code);
-        (void)curl_multi_remove_handle(call->bus->multi, request->easy);
-        request->message = SIZE_MAX;
-        call->in_flight--;
+        end_request(call, request);
     }
 }
 
 /* Cancels the requests in flight: their results stay unknown. */
 static void cancel_requests(hook_call *call)
 {
-    for (size_t i = 0; i < call->bus->request_count; i++) {
-        hook_request *request = &call->bus->requests[i];
-        if (request->message == SIZE_MAX)
-            continue;
-        (void)curl_multi_remove_handle(call->bus->multi, request->easy);
-        request->message = SIZE_MAX;
-        call->in_flight--;
-    }
+    for (size_t i = 0; i < call->bus->request_count; i++)
+        if (call->bus->requests[i].message != SIZE_MAX)
+            end_request(call, &call->bus->requests[i]);
 }
 
 static ef_status run_requests(hook_call *call, ef_error *err)
@@ -494,14 +492,6 @@ static void hook_close(ef__bus *bus)
     free(hook);
 }
 
-static const ef__bus_ops hook_ops = {
-    .name = "webhook",
-    .batch_max = BATCH_MAX,
-    .grouped = true,
-    .deliver = hook_deliver,
-    .close = hook_close,
-};
-
 static pthread_once_t ready_once = PTHREAD_ONCE_INIT;
 
 static void init_curl(void)
@@ -531,21 +521,21 @@ static bool create_requests(hook_bus *hook)
     return true;
 }
 
-ef_status ef__bus_webhook_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
+static ef_status hook_open(ef__bus *bus, ef_error *err)
 {
-    hook_bus *hook = calloc(1, sizeof *hook);
-    ef_status st;
-
-    if (!hook)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
     (void)pthread_once(&ready_once, init_curl);
-    st = ef__bus_init(&hook->base, &hook_ops, options, err);
-    if (st == EF_OK && !create_requests(hook))
-        st = ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
-    if (st != EF_OK) {
-        hook_close(&hook->base);
-        return st;
-    }
-    *out = &hook->base;
-    return EF_OK;
+    return create_requests((hook_bus *)bus)
+               ? EF_OK
+               : ef_fail(err, EF_NO_MEMORY, "memory ran out while opening a sink");
 }
+
+const ef__bus_ops ef__webhook_sink = {
+    .name = "webhook",
+    .bytes = sizeof(hook_bus),
+    .batch_max = BATCH_MAX,
+    .grouped = true,
+    .check = hook_check,
+    .open = hook_open,
+    .deliver = hook_deliver,
+    .close = hook_close,
+};
