@@ -21,7 +21,8 @@ static inline void ef__mutex_unlock(pthread_mutex_t **mutex)
 
 /* Locks a mutex until the end of the block, also for a `return` in it. One per function. */
 #define EF__LOCK(mutex)                                                                            \
-    pthread_mutex_t *ef__locked __attribute__((cleanup(ef__mutex_unlock))) = ef__mutex_lock(mutex)
+    pthread_mutex_t *ef__locked __attribute__((cleanup(ef__mutex_unlock), unused)) =               \
+        ef__mutex_lock(mutex)
 
 /* A condition whose timed waits use the monotonic clock, so that setting the wall clock does not
  * change them. */
