@@ -1,5 +1,6 @@
 #include "compare.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 ef_status ef__fence_passed(ef_str scope, int64_t token, int64_t seen, ef_error *err)
@@ -48,9 +49,10 @@ ef_status ef__cursor_moved(const ef__generation_change *change, int64_t position
 
 ef_status ef__cursor_compare(const ef__generation_change *change, int64_t position, ef_error *err)
 {
-    if (change->cursor_after == 0 || position == change->cursor_before)
-        return EF_OK;
-    return ef__cursor_moved(change, position, err);
+    if (change->cursor_after != 0 && position != change->cursor_before)
+        return ef__cursor_moved(change, position, err);
+    assert(change->cursor_after == 0 || change->cursor_after >= position); /* it only grows */
+    return EF_OK;
 }
 
 ef_status ef__watermark_moved(ef_str stream, ef_error *err)
@@ -135,6 +137,9 @@ const ef__view_change **ef__views_sorted(const ef__generation_change *change)
         sorted[i] = &change->views[i];
     if (sorted)
         qsort(sorted, change->view_count, sizeof *sorted, by_id);
+    /* A second change of a view would compare itself with what the first one wrote. */
+    for (size_t i = 1; sorted && i < change->view_count; i++)
+        assert(by_id(&sorted[i - 1], &sorted[i]) < 0);
     return sorted;
 }
 
@@ -146,5 +151,7 @@ const ef__watermark_change **ef__watermarks_sorted(const ef__generation_change *
         sorted[i] = &change->watermarks[i];
     if (sorted)
         qsort(sorted, change->watermark_count, sizeof *sorted, by_stream);
+    for (size_t i = 1; sorted && i < change->watermark_count; i++)
+        assert(by_stream(&sorted[i - 1], &sorted[i]) < 0);
     return sorted;
 }

@@ -1,10 +1,13 @@
 #include "keys.h"
 
+#include <assert.h>
+
 void ef__keys_pack(ef__buf *out, const ef__view_change *change)
 {
     ef__buf_reset(out);
     for (size_t i = 0; i < change->key_count && !change->deleted; i++) {
         ef_str key = change->keys[i].key;
+        assert(change->keys[i].index <= UINT8_MAX && key.len <= EF__KEY_BYTES);
         char head[5] = {(char)change->keys[i].index, (char)(key.len >> 24), (char)(key.len >> 16),
                         (char)(key.len >> 8), (char)key.len};
         ef__buf_add(out, head, sizeof head);

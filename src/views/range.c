@@ -6,6 +6,8 @@
 #include "../base/limits.h"
 #include "../base/utf8.h"
 
+#include <assert.h>
+
 /* More than any name, and no part of a character. */
 #define NAME_BYTES_MAX (EF_LIMIT_NAME_BYTES + 4)
 
@@ -104,6 +106,7 @@ static void index_ends(const ef__view_scan *s, ef__view_place *from, ef__view_pl
 
 void ef__view_range(const ef__view_scan *scan, ef__view_place *from, ef__view_place *to)
 {
+    assert(scan->index < 0 || !scan->any_tenant); /* the keys of an index belong to one tenant */
     if (scan->index >= 0)
         index_ends(scan, from, to);
     else
