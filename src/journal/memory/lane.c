@@ -174,7 +174,7 @@ ef_status ef__mem_lane_drop(ef_journal *journal, ef_str lane, bool discard, int6
                             ef_error *err)
 {
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    size_t at;
+    size_t at = 0;
     ef_status st = find_publisher(mem, lane, &at, err);
 
     if (st != EF_OK)
