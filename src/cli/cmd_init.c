@@ -168,11 +168,9 @@ static int print_schema(cli *c)
         st = ef_fail(&err, EF_BAD_INPUT,
                      "neither %s nor %s is on a database server: --sql has nothing to print",
                      c->journal_shown, c->views_shown);
-    if (st != EF_OK)
-        return cli_fail(c, &err, NULL);
-    ef__buf_add(&c->out, text.ptr, text.len);
+    ef__buf_add(&c->out, text.ptr, st == EF_OK ? text.len : 0);
     EF_RELEASE(&text);
-    return 0;
+    return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
 }
 
 static int run_init(cli *c)
