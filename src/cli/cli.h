@@ -114,13 +114,14 @@ typedef struct cli_command {
     const char *more; /* paragraphs for help and the manual page; may be NULL */
     const char *example;
     /* `check` (may be NULL), then the stores are opened, then `call`. An error is reported with
-     * c->hint, if it is set; otherwise the command ends with c->exit_code. */
+     * c->hint, if it is set. The command ends with c->exit_code; 0: that of the error. */
     ef_status (*check)(cli *c, ef_error *err);
     cli_stores stores;
     ef_status (*call)(cli *c, ef_error *err);
-    const char *(*hint)(ef_status status); /* what helps if `call` has failed, or NULL */
-    int (*run)(cli *c);                    /* instead: reports its errors, returns the exit code */
-    bool hidden;                           /* not shown in help and completion */
+    /* What helps if `call` has failed after the stores were opened. Both may be NULL. */
+    const char *hint;
+    const char *(*hint_of)(ef_status status);
+    bool hidden;         /* not shown in help and completion */
     bool settings_later; /* runs even with invalid settings, see c->settings_error */
     bool no_settings;    /* reads no settings */
     bool local;          /* needs local stores: refused with --server */
@@ -165,6 +166,7 @@ struct cli {
     bool mode_logged;
     int exit_code;             /* of a call without an error */
     bool error_shown;          /* the call has reported its error itself */
+    bool opened;               /* the stores of the command */
     char hint[PATH_MAX + 128]; /* for the error; "": that of the command */
     ef_log log;
     ef_log_style log_style;
@@ -238,17 +240,12 @@ ef_status cli_options_parse(cli *c, int argc, char **argv, ef_error *err);
 const char *cli_value(const cli *c, const char *name);
 const char *cli_common_value(const cli *c, const char *name);
 bool cli_has(const cli *c, const char *name);
-/* Reads an integer from `min` to `max`; `out` is unchanged if the option was not given. */
-ef_status cli_number(const cli *c, const char *name, int64_t min, int64_t max, int64_t *out,
-                     ef_error *err);
 /* Value of an option of the command of type INT or DURATION. */
 int64_t cli_int(const cli *c, const char *name);
 /* Checks and stores these values. */
 ef_status cli_options_check(cli *c, ef_error *err);
 ef_status cli_number_parse(const char *what, const char *text, int64_t min, int64_t max,
                            int64_t *out, ef_error *err);
-/* Reads a duration (500ms, 10s, 5m) in milliseconds; `out` is unchanged if it was not given. */
-ef_status cli_duration(const cli *c, const char *name, int64_t *out, ef_error *err);
 
 /* --- help, completion, manual page ------------------------------------------------------------ */
 
@@ -295,8 +292,6 @@ ef_status cli_note(cli *c, const char *act, ef_str what, ef_error *err);
 
 /* Opens the stores of the settings, or the client; calls.h makes the calls. Sets c->hint. */
 ef_status cli_need(cli *c, cli_stores stores, ef_error *err);
-/* The same with a report of the error: 0, or the exit code. */
-int cli_open(cli *c, cli_stores stores);
 
 /* --- the engine (stores.c) ------------------------------------------------------------ */
 
@@ -340,8 +335,6 @@ bool cli_flush_some(cli *c);
 bool cli_reader_gone(cli *c);
 /* Reports an error in the format of -o; returns the exit code. */
 int cli_fail(const cli *c, const ef_error *err, const char *hint);
-/* ef_fail(EF_BAD_INPUT) and cli_fail in one. */
-int cli_usage(const cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Sets the hint for the error that the call returns. */
 void cli_hint(cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* EF_BAD_INPUT; the hint is the help of the command. */
@@ -372,12 +365,7 @@ typedef struct cli_list {
 
 void cli_list_next(cli *c, cli_list *list);     /* call before an item */
 bool cli_list_item_end(cli *c, cli_list *list); /* call after an item; result as cli_flush */
-/* Prints an item by its shape; result as cli_flush. */
-bool cli_list_item(cli *c, cli_list *list, const ef__shape *shape, const void *item);
 void cli_list_end(cli *c, cli_list *list);
-
-/* Prints an event; data and meta are unchanged. `one_line`: newlines in them become spaces. */
-void cli_json_event(cli *c, const ef_event *event, bool one_line);
 
 enum cli_colour { CLI_PLAIN, CLI_BOLD, CLI_RED, CLI_YELLOW, CLI_GREEN };
 /* Escape sequence of a colour on stdout, or "" without colours. */
@@ -439,6 +427,22 @@ typedef struct cli_listing {
     const char *empty;                                   /* message if there are none */
 } cli_listing;
 
+/* A list that is printed while it is read. `rows` must not be moved. */
+typedef struct cli_rows {
+    const cli_listing *listing;
+    cli_list list;
+    cli_table table;
+    const char *heads[CLI_COLUMNS_MAX];
+} cli_rows;
+
+void cli_rows_begin(cli *c, cli_rows *rows, const cli_listing *listing);
+/* Prints a page; result as cli_flush. */
+bool cli_rows_add(cli *c, cli_rows *rows, const void *items, size_t count);
+/* Ends the list, unless reading failed. */
+void cli_rows_end(cli *c, cli_rows *rows, ef_status status);
+
+/* Prints an item of a list that is no table. */
+bool cli_list_item(cli *c, cli_list *list, const cli_listing *listing, const void *item);
 void cli_print_list(cli *c, const cli_listing *listing, const void *items, size_t count);
 /* Prints one object: a table with one row, or an object. */
 void cli_print_item(cli *c, const cli_listing *listing, const void *item);
@@ -448,6 +452,8 @@ void cli_print_object(cli *c, const ef__shape *shape, const void *item);
 void cli_print_lines(cli *c, const ef__shape *shape, const void *item, int width);
 /* Prints the fields in a line: "events 3, applied 2". */
 void cli_print_members(cli *c, const ef__shape *shape, const void *item, const char *between);
+/* Adds a name, escaped, with its tenant if it has one: "tenant a  order-1". */
+void cli_add_name(cli *c, ef_str tenant, ef_str name);
 /* Prints one line: the name in `width` columns, then the value, escaped. */
 void cli_line(cli *c, int width, const char *name, ef_str value);
 void cli_line_int(cli *c, int width, const char *name, int64_t value);
@@ -471,20 +477,8 @@ size_t cli_text_width(ef_str text);
 /* Longest prefix of at most `columns` columns. */
 ef_str cli_text_cut(ef_str text, size_t columns);
 
-/* --- events as a list (cmd_event.c) --------------------------------------------------------------
- */
-
-/* Events that are printed while they are read, in the format of -o. */
-typedef struct cli_events {
-    cli_list list;
-    cli_table table;
-    bool with_tenant;
-    bool with_stream;
-} cli_events;
-
-void cli_events_begin(cli_events *events, const cli *c, bool with_tenant, bool with_stream);
-bool cli_events_print(cli *c, cli_events *events, const ef_batch *batch); /* as cli_flush */
-void cli_events_end(cli *c, cli_events *events);
+/* Events as a list (cmd_event.c); columns that are the same in every row are left out. */
+const cli_listing *cli_event_listing(bool with_tenant, bool with_stream);
 
 /* --- progress (output.c) -------------------------------------------------------------------- */
 
@@ -535,6 +529,9 @@ void cli_print_run(cli *c, const ef_run *run);
 /* Drives the run in `list` to its end, with a progress bar; `list` then has its result, and the
  * exit code is 0 only if it completed. */
 ef_status cli_run_drive(cli *c, ef_run_list *list, ef_error *err);
+
+/* What the servers of `serve` and `work` have in common (cmd_serve.c). */
+struct ef__server_options cli_server_options(cli *c);
 
 /* --- the demo shop (demo.c) ------------------------------------------------------------------- */
 

@@ -167,30 +167,33 @@ static const char *unsupported_hint(const cli *c, ef_status st)
                : "--no-views backs up the journal only; views can be rebuilt from it";
 }
 
-static int run_backup(cli *c)
+static ef_status check_backup(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
+    return backup_need_empty(c->arguments[0], err);
+}
+
+static ef_status run_backup(cli *c, ef_error *err)
+{
     const char *directory = c->arguments[0];
     backup b = {0};
     bool made = false;
-    ef_status st = backup_need_empty(directory, &err);
-    int rc = st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+    ef_status st = cli_need(c, cli_has(c, "no-views") ? CLI_JOURNAL_READ : CLI_ENGINE_READ, err);
 
-    if (rc == 0)
-        rc = cli_has(c, "no-views") ? cli_open(c, CLI_JOURNAL_READ) : cli_open(c, CLI_ENGINE_READ);
-    if (rc != 0)
-        return rc;
+    if (st != EF_OK)
+        return st;
     cli_stop_on_signals();
-    st = make_directory(directory, &made, &err);
+    st = make_directory(directory, &made, err);
     if (st == EF_OK)
-        st = back_up(c, directory, &b, &err);
+        st = back_up(c, directory, &b, err);
     if (st == EF_OK) {
         write_result(c, directory, &b);
-        return 0;
+        return EF_OK;
     }
     remove_partial_backup(directory, made);
-    rc = cli_fail(c, &err, unsupported_hint(c, st));
-    return cli_stopped() ? cli_stopped_exit() : rc;
+    if (unsupported_hint(c, st))
+        cli_hint(c, "%s", unsupported_hint(c, st));
+    c->exit_code = cli_stopped() ? cli_stopped_exit() : 0;
+    return st;
 }
 
 const cli_command cli_cmd_backup = {
@@ -206,7 +209,8 @@ const cli_command cli_cmd_backup = {
             "SHA-256 of every file; a directory without it is not a complete backup. Stores on\n"
             "PostgreSQL are backed up with pg_dump or pg_basebackup.",
     .example = "everfold backup backup-1",
-    .run = run_backup,
+    .check = check_backup,
+    .call = run_backup,
     .local = true,
 };
 
@@ -232,21 +236,19 @@ static ef_status verify_journal(cli *c, const char *directory, const backup *b,
     return st;
 }
 
-static int run_verify(cli *c)
+static ef_status run_verify(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     backup b;
     ef_verify_result verified = {0};
     ef_status st;
 
     cli_stop_on_signals();
-    st = backup_check(&b, c, c->arguments[0], &err);
+    st = backup_check(&b, c, c->arguments[0], err);
     if (st == EF_OK && !cli_stopped())
-        st = verify_journal(c, c->arguments[0], &b, &verified, &err);
-    if (cli_stopped())
-        return cli_stopped_exit();
-    if (st != EF_OK)
-        return cli_fail(c, &err, NULL);
+        st = verify_journal(c, c->arguments[0], &b, &verified, err);
+    c->exit_code = cli_stopped() ? cli_stopped_exit() : 0;
+    if (st != EF_OK || cli_stopped())
+        return cli_stopped() ? EF_OK : st;
     if (c->format == CLI_TABLE)
         ef__buf_printf(&c->out,
                        "%s is intact: %zu files of %s, %" PRId64 " events up to position "
@@ -257,7 +259,7 @@ static int run_verify(cli *c)
                        "{\"created_at\":\"%s\",\"files\":%zu,\"events\":%" PRId64
                        ",\"position\":%" PRId64 ",\"hash\":\"%s\"}\n",
                        b.created_at, b.count, verified.checked, b.position, b.hash);
-    return 0;
+    return EF_OK;
 }
 
 const cli_command cli_cmd_backup_verify = {
@@ -267,6 +269,6 @@ const cli_command cli_cmd_backup_verify = {
         CLI_ARGUMENTS(CLI_ARGUMENT("DIR", "a directory that `backup` wrote", .words = "@dir")),
     .more = "The exit code is 3 if the backup is incomplete and 6 if it is damaged.",
     .example = "everfold backup verify backup-1",
-    .run = run_verify,
+    .call = run_verify,
     .local = true,
 };

@@ -7,6 +7,7 @@
 #include "cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Origin of a value. A flag is shown by its own name: --log-level for the setting log.level. */
 static ef_str origin_text(const ef__setting_view *view, char room[64])
@@ -20,45 +21,38 @@ static ef_str origin_text(const ef__setting_view *view, char room[64])
     return view->where;
 }
 
-static void write_setting(cli *c, cli_list *list, const ef__setting_view *view)
+typedef struct shown_setting {
+    ef_str key, value, origin, where;
+    char flag[64]; /* buffer for `where` */
+} shown_setting;
+
+#define FIELD(name) EF__FIELD(shown_setting, #name, STR, name)
+static const ef__field setting_fields[] = {FIELD(key), FIELD(value), FIELD(origin), FIELD(where)};
+static const ef__shape setting_shape = EF__SHAPE(setting_fields, shown_setting);
+
+static const cli_listing listing = {
+    .shape = &setting_shape,
+    .columns = CLI_COLUMNS(CLI_COLUMN("KEY", "key"), CLI_COLUMN("VALUE", "value"),
+                           CLI_COLUMN("ORIGIN", "origin"), CLI_COLUMN("WHERE", "where")),
+};
+
+static ef_status show_settings(cli *c, ef_error *err)
 {
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-    char room[64];
+    size_t count = ef__settings_count(c->settings);
+    shown_setting *items = calloc(count, sizeof *items);
 
-    cli_list_next(c, list);
-    ef__json_open(&w, '{');
-    ef__json_member_text(&w, "key", view->spec->key);
-    ef__json_member_str(&w, "value", cli_setting_value(c, view));
-    ef__json_member_text(&w, "origin", ef__setting_origin_name(view->origin));
-    ef__json_member_str(&w, "where", origin_text(view, room));
-    ef__json_close(&w, '}');
-    (void)cli_list_item_end(c, list);
-}
-
-static int run_show(cli *c)
-{
-    static const char *const heads[] = {"KEY", "VALUE", "ORIGIN", "WHERE"};
-    cli_table table = CLI_TABLE_INIT(heads, 4, 0);
-    cli_list list = {.lines = c->format == CLI_NDJSON};
-
-    for (size_t i = 0; i < ef__settings_count(c->settings); i++) {
+    if (!items)
+        return ef_fail(err, EF_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < count; i++) {
         ef__setting_view view = ef__settings_at(c->settings, i);
-        char room[64];
-        if (c->format != CLI_TABLE) {
-            write_setting(c, &list, &view);
-            continue;
-        }
-        cli_table_text(&table, ef_str_from(view.spec->key));
-        cli_table_text(&table, cli_setting_value(c, &view));
-        cli_table_text(&table, ef_str_from(ef__setting_origin_name(view.origin)));
-        cli_table_text(&table, origin_text(&view, room));
+        items[i].key = ef_str_from(view.spec->key);
+        items[i].value = cli_setting_value(c, &view);
+        items[i].origin = ef_str_from(ef__setting_origin_name(view.origin));
+        items[i].where = origin_text(&view, items[i].flag);
     }
-    if (c->format == CLI_TABLE)
-        (void)cli_table_flush(c, &table);
-    else
-        cli_list_end(c, &list);
-    cli_table_release(&table);
-    return 0;
+    cli_print_list(c, &listing, items, count);
+    free(items);
+    return EF_OK;
 }
 
 const cli_command cli_cmd_config_show = {
@@ -69,7 +63,7 @@ const cli_command cli_cmd_config_show = {
         "flags outbox.enabled, worker.enabled and shadow_worker.enabled are shown as they take\n"
         "effect.",
     .example = "everfold config show -o json",
-    .run = run_show,
+    .call = show_settings,
 };
 
 static ef_status check_file(const char *path, cli_mode *mode, ef_error *err)
@@ -87,25 +81,23 @@ static ef_status check_file(const char *path, cli_mode *mode, ef_error *err)
     return st;
 }
 
-static int run_check(cli *c)
+static ef_status check_settings(cli *c, ef_error *err)
 {
-    ef_error err = c->settings_error;
-    ef_status st = err.status;
+    const char *file = c->argument_count > 0 ? c->arguments[0] : NULL;
     cli_mode mode = c->mode;
-    const char *file = c->settings_file;
     ef__json_writer w = EF__JSON_WRITER(&c->out);
+    ef_status st;
 
-    if (c->argument_count > 0) {
-        file = c->arguments[0];
-        err = (ef_error)EF_ERROR_INIT;
-        st = check_file(file, &mode, &err);
-    }
+    if (!file)
+        *err = c->settings_error;
+    st = file ? check_file(file, &mode, err) : err->status;
+    file = file ? file : c->settings_file;
     if (st != EF_OK)
-        return cli_fail(c, &err, NULL);
+        return st;
     if (c->format == CLI_TABLE) {
         ef__buf_printf(&c->out, "OK (%s, mode %s)\n", file[0] ? file : "no settings file",
                        cli_mode_name(mode));
-        return 0;
+        return EF_OK;
     }
     ef__json_open(&w, '{');
     ef__json_member_bool(&w, "ok", true);
@@ -113,7 +105,7 @@ static int run_check(cli *c)
     ef__json_member_text(&w, "mode", cli_mode_name(mode));
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
-    return 0;
+    return EF_OK;
 }
 
 const cli_command cli_cmd_config_check = {
@@ -123,6 +115,6 @@ const cli_command cli_cmd_config_check = {
         CLI_ARGUMENTS(CLI_ARGUMENT("FILE", "settings file (default: the effective settings)",
                                    .optional = true, .words = "@file")),
     .example = "everfold config check /etc/everfold.conf",
-    .run = run_check,
+    .call = check_settings,
     .settings_later = true,
 };

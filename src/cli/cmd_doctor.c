@@ -13,13 +13,13 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define TAIL_EVENTS 1000                     /* events that are checked without --deep */
 #define FREE_WARN_BYTES (INT64_C(512) << 20) /* some hours of appends at a usual rate */
-#define WAL_WARN_BYTES                                                                             \
-    (INT64_C(256) << 20) /* checkpoints lag, or a long read transaction blocks them */
+#define WAL_WARN_BYTES (INT64_C(256) << 20)  /* checkpoints lag, or a long read blocks them */
 #define CLOCK_EARLIEST_US INT64_C(1704067200000000) /* 2024: before Everfold was written */
 #define WAL_RESET_FIXED 3051003                     /* SQLite 3.51.3 */
 
@@ -35,47 +35,16 @@ typedef struct diagnosis {
     "views can be rebuilt from the journal: move the view store away, run everfold init, and "     \
     "deploy the programs"
 
-static void report_text(diagnosis *d, verdict v, const char *check, const char *detail,
-                        const char *fix)
-{
-    static const char *const words[] = {"ok  ", "warn", "FAIL"};
-    static const enum cli_colour colours[] = {CLI_GREEN, CLI_YELLOW, CLI_RED};
-    ef__buf *out = &d->c->out;
-
-    ef__buf_printf(out, "%s%s%s  %-15s  ", cli_colour(d->c, colours[v]), words[v],
-                   cli_colour(d->c, CLI_PLAIN), check);
-    cli_escape(out, ef_str_from(detail));
-    ef__buf_add_char(out, '\n');
-    if (fix) {
-        ef__buf_add_text(out, "      -> ");
-        cli_escape(out, ef_str_from(fix));
-        ef__buf_add_char(out, '\n');
-    }
-    (void)cli_flush(d->c);
-}
-
-static void report_json(diagnosis *d, verdict v, const char *check, const char *detail,
-                        const char *fix)
-{
-    static const char *const words[] = {"ok", "warn", "fail"};
-    ef__json_writer *w = &d->w;
-
-    ef__json_open(w, '{');
-    ef__json_member_text(w, "check", check);
-    ef__json_member_text(w, "state", words[v]);
-    ef__json_member_text(w, "detail", detail);
-    ef__json_key(w, "fix");
-    if (fix)
-        ef__json_str(w, ef_str_from(fix));
-    else
-        ef__json_null(w);
-    ef__json_close(w, '}');
-}
+static const struct verdict_form {
+    const char *text, *word;
+    enum cli_colour colour;
+} forms[] = {{"ok  ", "ok", CLI_GREEN}, {"warn", "warn", CLI_YELLOW}, {"FAIL", "fail", CLI_RED}};
 
 /* Reports one check. `fix` (may be NULL) is shown unless the verdict is OK. */
 static void report_check(diagnosis *d, verdict v, const char *check, const char *fix,
                          const char *format, ...)
 {
+    cli *c = d->c;
     char detail[1024];
     va_list args;
 
@@ -83,10 +52,28 @@ static void report_check(diagnosis *d, verdict v, const char *check, const char 
     (void)vsnprintf(detail, sizeof(detail), format, args);
     va_end(args);
     d->failed = d->failed || v == FAIL;
-    if (d->c->format == CLI_TABLE)
-        report_text(d, v, check, detail, v == OK ? NULL : fix);
-    else
-        report_json(d, v, check, detail, v == OK ? NULL : fix);
+    fix = v == OK ? NULL : fix;
+    if (c->format == CLI_TABLE) {
+        ef__buf_printf(&c->out, "%s%s%s  %-15s  ", cli_colour(c, forms[v].colour), forms[v].text,
+                       cli_colour(c, CLI_PLAIN), check);
+        cli_line(c, 0, "", ef_str_from(detail));
+        if (fix)
+            cli_line(c, 0, "      -> ", ef_str_from(fix));
+        (void)cli_flush(c);
+        return;
+    }
+    ef__json_open(&d->w, '{');
+    ef__json_member_text(&d->w, "check", check);
+    ef__json_member_text(&d->w, "state", forms[v].word);
+    ef__json_member_text(&d->w, "detail", detail);
+    ef__json_member_name(&d->w, "fix", ef_str_from(fix));
+    ef__json_close(&d->w, '}');
+}
+
+/* Reports the error that ended a check. */
+static void report_error(diagnosis *d, const char *check, const char *fix, const ef_error *err)
+{
+    report_check(d, FAIL, check, fix, "%s", err->text);
 }
 
 /* --- settings and directory ------------------------------------------------------------------- */
@@ -96,8 +83,7 @@ static bool check_settings(diagnosis *d)
     cli *c = d->c;
 
     if (c->settings_error.status != EF_OK) {
-        report_check(d, FAIL, "settings", "fix it, then run: everfold config check", "%s",
-                     c->settings_error.text);
+        report_error(d, "settings", "fix it, then run: everfold config check", &c->settings_error);
         return false;
     }
     report_check(d, OK, "settings", NULL, "%s, mode %s",
@@ -108,17 +94,14 @@ static bool check_settings(diagnosis *d)
 
 static void check_directory(diagnosis *d)
 {
-    char path[PATH_MAX], fix[PATH_MAX + 32];
+    const char *path = cli_data(d->c);
+    char fix[PATH_MAX + 32];
     struct stat st;
 
-    (void)snprintf(path, sizeof(path), "%.*s",
-                   EF_STR_ARG(ef__settings_text(d->c->settings, "data")));
     if (cli_setting(d->c, "journal").origin != EF__ORIGIN_DEFAULT) {
         report_check(d, OK, "data directory", NULL, "not used: the journal is %s",
                      d->c->journal_shown);
-        return;
-    }
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+    } else if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
         (void)snprintf(fix, sizeof(fix), "run: everfold init --data %s", path);
         report_check(d, FAIL, "data directory", fix, "%s does not exist", path);
     } else if (access(path, R_OK | W_OK | X_OK) != 0) {
@@ -161,29 +144,20 @@ static bool open_store(diagnosis *d)
         fix = "use the Everfold that wrote it, or a newer one";
     else if (st == EF_BUSY)
         fix = "another process is writing: try again, or increase store.busy";
-    report_check(d, FAIL, st == EF_DAMAGED ? "head" : "store", fix, "%s", err.text);
+    report_error(d, st == EF_DAMAGED ? "head" : "store", fix, &err);
     return false;
 }
 
 /* "3.40.1" as SQLite counts: 3040001. */
 static int64_t version_number(const char *text)
 {
-    int64_t number = 0, part = 0;
-    int parts = 0;
+    int64_t number = 0;
 
-    for (; parts < 3; text++) {
-        if (*text >= '0' && *text <= '9') {
-            part = part * 10 + (*text - '0');
-            continue;
-        }
-        number = number * 1000 + part % 1000;
-        part = 0;
-        parts++;
-        if (*text != '.')
-            break;
+    for (int parts = 0; parts < 3; parts++) {
+        char *end;
+        number = number * 1000 + strtoll(text, &end, 10) % 1000;
+        text = *end == '.' ? end + 1 : end;
     }
-    for (; parts < 3; parts++)
-        number *= 1000;
     return number;
 }
 
@@ -202,34 +176,24 @@ static void check_library(diagnosis *d, const ef_store_facts *facts)
             "SQLite %s has the WAL-reset race; the lock file of Everfold prevents it by keeping "
             "commits and checkpoints apart",
             facts->version);
-    if (facts->power_loss_unsafe)
-        report_check(d, FAIL, "durability",
-                     "set fsync and full_page_writes to on, and reload the server", "%s",
-                     facts->durability);
-    else
-        report_check(d, OK, "durability", NULL, "%s", facts->durability);
-}
-
-static void check_disk(diagnosis *d, const ef__disk *disk)
-{
-    const char *words = ef__disk_is_full(disk) ? "the disk is full: " : "";
-    verdict v = ef__disk_is_low(disk) ? FAIL : disk->free_bytes < FREE_WARN_BYTES ? WARN : OK;
-    char size[32];
-
-    if (disk->free_bytes < 0)
-        return;
-    cli_bytes_format(disk->free_bytes, size);
-    report_check(d, v, "disk", "free space on that file system; work continues by itself",
-                 "%s%s free%s%s", words, size, disk->path[0] ? " at " : "", disk->path);
+    report_check(d, facts->power_loss_unsafe ? FAIL : OK, "durability",
+                 "set fsync and full_page_writes to on, and reload the server", "%s",
+                 facts->durability);
 }
 
 static void check_sizes(diagnosis *d, const ef_store_facts *facts)
 {
     ef__disk disk = d->c->client ? (ef__disk){.free_bytes = facts->free_bytes}
                                  : ef__disk_of(d->c->journal_url, d->c->views_url);
+    verdict v = ef__disk_is_low(&disk) ? FAIL : disk.free_bytes < FREE_WARN_BYTES ? WARN : OK;
     char size[32];
 
-    check_disk(d, &disk);
+    if (disk.free_bytes >= 0) {
+        cli_bytes_format(disk.free_bytes, size);
+        report_check(d, v, "disk", "free space on that file system; work continues by itself",
+                     "%s%s free%s%s", ef__disk_is_full(&disk) ? "the disk is full: " : "", size,
+                     disk.path[0] ? " at " : "", disk.path);
+    }
     if (facts->wal_bytes >= 0) {
         cli_bytes_format(facts->wal_bytes, size);
         report_check(d, facts->wal_bytes > WAL_WARN_BYTES ? WARN : OK, "log",
@@ -263,7 +227,7 @@ static void check_copy(diagnosis *d)
     ef_store_facts facts = {0};
 
     if (ef_journal_facts(d->c->journal, &facts, &err) != EF_OK)
-        report_check(d, FAIL, "copy", NULL, "%s", err.text);
+        report_error(d, "copy", NULL, &err);
     if (facts.copied_us == 0)
         return;
     ef_time_format(facts.copied_us, since);
@@ -278,13 +242,12 @@ static void check_outbox(diagnosis *d)
     ef_outbox_summary s = {0};
 
     if (cli_outbox_summarise(d->c, &all, &s, &err) != EF_OK)
-        report_check(d, FAIL, "outbox", NULL, "%s", err.text);
+        report_error(d, "outbox", NULL, &err);
     else if (s.dead > 0)
-        report_check(
-            d, WARN, "outbox",
-            "see: everfold outbox report --status dead; then everfold outbox requeue-dead, or "
-            "skip",
-            "%" PRId64 " dead rows, and %" PRId64 " blocked by them", s.dead, s.blocked);
+        report_check(d, WARN, "outbox",
+                     "see: everfold outbox report --status dead; then everfold outbox "
+                     "requeue-dead, or skip",
+                     "%" PRId64 " dead rows, and %" PRId64 " blocked by them", s.dead, s.blocked);
     else
         report_check(d, OK, "outbox", NULL, "no dead rows, %" PRId64 " failed, %" PRId64 " pending",
                      s.failed, s.pending);
@@ -293,29 +256,23 @@ static void check_outbox(diagnosis *d)
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static bool show_progress(void *context, int64_t done, int64_t total)
-{
-    cli_progress_update(context, done, total, done);
-    return !cli_stopped();
-}
-
 /* True: every event was read, and is as it was written. */
 static bool check_events(diagnosis *d, const ef_head *head, bool deep)
 {
-    cli *c = d->c;
     ef_error err = EF_ERROR_INIT;
     ef_verify_result result = {0};
     cli_progress progress;
     int64_t from = deep || head->position <= TAIL_EVENTS ? 0 : head->position - TAIL_EVENTS;
 
-    cli_progress_begin(&progress, c, "verifying", "events", false);
+    cli_progress_begin(&progress, d->c, "verifying", "events", false);
     cli_stop_on_signals();
-    ef_status st = ef_journal_verify(c->journal, from, show_progress, &progress, &result, &err);
+    ef_status st =
+        ef_journal_verify(d->c->journal, from, cli_progress_step, &progress, &result, &err);
     cli_progress_end(&progress);
     if (st == EF_UNSUPPORTED)
         report_check(d, OK, "events", NULL, "not checked: %s", err.text);
     else if (st != EF_OK)
-        report_check(d, FAIL, "events", "restore a backup and compare", "%s", err.text);
+        report_error(d, "events", "restore a backup and compare", &err);
     else if (cli_stopped())
         report_check(d, WARN, "events", "run it again without interruption",
                      "stopped after %" PRId64 " events, all intact", result.checked);
@@ -343,7 +300,7 @@ static void check_damage(diagnosis *d, const ef_store_facts *facts, bool is_inta
                                  "doctor --accept-head, which checks every event first",
                      "found at %s, appends are refused since: %s", found, facts->damage);
     else if (ef_journal_accept(d->c->journal, cli_actor(d->c), cli_reason(d->c), &err) != EF_OK)
-        report_check(d, FAIL, "damage", NULL, "%s", err.text);
+        report_error(d, "damage", NULL, &err);
     else
         report_check(d, OK, "damage", NULL, "accepted, appends are allowed again; found at %s: %s",
                      found, facts->damage);
@@ -359,7 +316,7 @@ static void check_store(diagnosis *d)
     if (st == EF_OK)
         st = ef_journal_head(d->c->journal, &head, &err);
     if (st != EF_OK) {
-        report_check(d, FAIL, "store", NULL, "%s", err.text);
+        report_error(d, "store", NULL, &err);
         return;
     }
     check_library(d, &facts);
@@ -374,19 +331,18 @@ static void check_store(diagnosis *d)
 
 static bool open_views(diagnosis *d)
 {
-    cli *c = d->c;
     ef_error err = EF_ERROR_INIT;
-    ef_status st = cli_engine_open(c, false, true, &err);
+    ef_status st = cli_engine_open(d->c, false, true, &err);
 
     if (st == EF_OK)
         return true;
     if (st == EF_NOT_FOUND)
         report_check(d, WARN, "views", "run: everfold init", "no view store: %s", err.text);
-    else if (st == EF_NEWER_SCHEMA)
-        report_check(d, FAIL, "views", "use the Everfold that wrote them, or a newer one", "%s",
-                     err.text);
     else
-        report_check(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
+        report_error(d, "views",
+                     st == EF_NEWER_SCHEMA ? "use the Everfold that wrote them, or a newer one"
+                                           : VIEWS_FIX,
+                     &err);
     return false;
 }
 
@@ -404,12 +360,12 @@ static void check_views(diagnosis *d)
         return;
     }
     cli_progress_begin(&progress, c, "reading views", "views", false);
-    st = ef_projection_check(c->engine, show_progress, &progress, &r, &err);
+    st = ef_projection_check(c->engine, cli_progress_step, &progress, &r, &err);
     cli_progress_end(&progress);
     if (st == EF_BUSY)
         report_check(d, WARN, "views", "run it again when the workers are idle", "%s", err.text);
     else if (st != EF_OK)
-        report_check(d, FAIL, "views", VIEWS_FIX, "%s", err.text);
+        report_error(d, "views", VIEWS_FIX, &err);
     else if (cli_stopped())
         report_check(d, WARN, "views", "run it again without interruption",
                      "stopped after %" PRId64 " views, all readable", r.views);
@@ -431,9 +387,8 @@ static void check_views(diagnosis *d)
 /* Is a worker alive? If that cannot be read, another check reports it. */
 static bool has_worker(cli *c)
 {
-    ef_error ignored = EF_ERROR_INIT;
     ef_worker_list workers = {0};
-    bool found = cli_worker_ls(c, &workers, &ignored) != EF_OK;
+    bool found = cli_worker_ls(c, &workers, NULL) != EF_OK;
 
     for (size_t i = 0; i < workers.count; i++)
         found = found || workers.items[i].live;
@@ -441,37 +396,21 @@ static bool has_worker(cli *c)
     return found;
 }
 
-/* Finds the first projection that lags while no worker is alive to catch it up. */
-static const ef_projection *find_stranded(cli *c, const ef_projection_list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (ef_str_equal(list->items[i].state, EF_STR("catching_up")) &&
-            list->items[i].lag_events > 0)
-            return has_worker(c) ? NULL : &list->items[i];
-    return NULL;
-}
-
 /* " since TIME by ANN: reason", or "" if no operator paused it (it is being seeded). */
 static void format_pause(cli *c, ef_str name, char *out, size_t size)
 {
     ef_audit_query query = {.action = EF_STR("pause"), .lane = name, .limit = 1};
     char since[EF_TIME_TEXT_MAX];
-    ef_error ignored = EF_ERROR_INIT;
     ef_audit_list acts = {0};
 
     out[0] = '\0';
-    if (cli_audit_ls(c, &query, &acts, &ignored) == EF_OK && acts.count) {
+    if (cli_audit_ls(c, &query, &acts, NULL) == EF_OK && acts.count) {
         const ef_audit_entry *act = &acts.items[0];
         ef_time_format(act->at_us, since);
         (void)snprintf(out, size, " since %s by %.*s%s%.*s", since, EF_STR_ARG(act->actor),
                        act->reason.len ? ": " : "", EF_STR_ARG(act->reason));
     }
     EF_RELEASE(&acts);
-}
-
-static bool is_paused(const ef_projection *p)
-{
-    return ef_str_equal(p->state, EF_STR("paused"));
 }
 
 /* Reports one line per projection, whichever of its generations are paused. */
@@ -483,7 +422,7 @@ static size_t check_paused(diagnosis *d, const ef_projection_list *list)
 
     for (size_t i = 0; i < list->count; i++) {
         const ef_projection *p = &list->items[i];
-        if (!is_paused(p) || (last.ptr && ef_str_equal(last, p->name)))
+        if (!ef_str_equal(p->state, EF_STR("paused")) || (last.ptr && ef_str_equal(last, p->name)))
             continue;
         last = p->name;
         count++;
@@ -496,47 +435,46 @@ static size_t check_paused(diagnosis *d, const ef_projection_list *list)
     return count;
 }
 
-/* Counts the failed events of all generations and names one of their projections. */
-static int64_t count_failures(const ef_projection_list *list, ef_str *out_name)
+/* What is reported of all generations together; each of the pointers may be NULL. */
+typedef struct symptoms {
+    const ef_projection *unaccounted, *failing, *lagging;
+    int64_t failures;
+} symptoms;
+
+static symptoms find_symptoms(const ef_projection_list *list)
 {
-    int64_t failures = 0;
+    symptoms found = {0};
 
     for (size_t i = 0; i < list->count; i++) {
-        failures += list->items[i].failures;
-        if (list->items[i].failures > 0)
-            *out_name = list->items[i].name;
+        const ef_projection *p = &list->items[i];
+        found.unaccounted = p->unaccounted != 0 ? p : found.unaccounted;
+        found.failing = p->failures > 0 ? p : found.failing;
+        found.failures += p->failures;
+        if (!found.lagging && p->lag_events > 0 && ef_str_equal(p->state, EF_STR("catching_up")))
+            found.lagging = p;
     }
-    return failures;
-}
-
-static const ef_projection *find_unaccounted(const ef_projection_list *list)
-{
-    for (size_t i = list->count; i > 0; i--)
-        if (list->items[i - 1].unaccounted != 0)
-            return &list->items[i - 1];
-    return NULL;
+    return found;
 }
 
 static void check_events_of(diagnosis *d, const ef_projection_list *list, size_t paused)
 {
-    const ef_projection *off = find_unaccounted(list), *stranded = NULL;
-    ef_str failing = {NULL, 0};
-    int64_t failures = count_failures(list, &failing);
+    symptoms found = find_symptoms(list);
     char fix[512];
 
-    (void)snprintf(fix, sizeof(fix), "see: everfold projection failures %.*s", EF_STR_ARG(failing));
-    if (off)
+    if (found.unaccounted)
         report_check(d, WARN, "projections", "run it again when the workers are idle",
                      "%.*s: %" PRId64 " events are neither applied, ignored, skipped nor queued",
-                     EF_STR_ARG(off->name), off->unaccounted);
-    else if ((stranded = find_stranded(d->c, list)))
+                     EF_STR_ARG(found.unaccounted->name), found.unaccounted->unaccounted);
+    else if (found.lagging && !has_worker(d->c))
         report_check(d, WARN, "projections", "run: everfold work --drain",
                      "%.*s lags by %" PRId64 " events, and no worker is running",
-                     EF_STR_ARG(stranded->name), stranded->lag_events);
-    else if (failures > 0)
-        report_check(d, WARN, "projections", fix, "%" PRId64 " open failure%s", failures,
-                     cli_plural(failures));
-    else if (paused == 0)
+                     EF_STR_ARG(found.lagging->name), found.lagging->lag_events);
+    else if (found.failures > 0) {
+        (void)snprintf(fix, sizeof(fix), "see: everfold projection failures %.*s",
+                       EF_STR_ARG(found.failing->name));
+        report_check(d, WARN, "projections", fix, "%" PRId64 " open failure%s", found.failures,
+                     cli_plural(found.failures));
+    } else if (paused == 0)
         report_check(d, OK, "projections", NULL, "%zu deployed, no open failures", list->count);
 }
 
@@ -546,11 +484,10 @@ static void check_projections(diagnosis *d)
     ef_error err = EF_ERROR_INIT;
     ef_projection_list list = {0};
 
-    if (cli_projection_ls(d->c, EF_STR(""), &list, &err) != EF_OK) {
-        report_check(d, FAIL, "projections", NULL, "%s", err.text);
-        return;
-    }
-    check_events_of(d, &list, check_paused(d, &list));
+    if (cli_projection_ls(d->c, EF_STR(""), &list, &err) == EF_OK)
+        check_events_of(d, &list, check_paused(d, &list));
+    else
+        report_error(d, "projections", NULL, &err);
     EF_RELEASE(&list);
 }
 
@@ -563,10 +500,10 @@ static void check_server(diagnosis *d)
     ef_store_facts facts;
 
     if (cli_facts(d->c, &facts, &err) != EF_OK) {
-        report_check(
-            d, FAIL, "server",
+        report_error(
+            d, "server",
             err.status == EF_BUSY ? "start it: everfold serve; or use another: --server URL" : NULL,
-            "%s", err.text);
+            &err);
         return;
     }
     report_check(d, OK, "server", NULL, "%s responds", d->c->journal_shown);
@@ -574,25 +511,23 @@ static void check_server(diagnosis *d)
     check_sizes(d, &facts);
     check_outbox(d);
     check_damage(d, &facts, false);
-    report_check(
-        d, OK, "events", NULL,
-        "not checked through a server; on the machine with the data: everfold doctor --deep");
+    report_check(d, OK, "events", NULL,
+                 "not checked through a server; on the machine with the "
+                 "data: everfold doctor --deep");
     check_projections(d);
 }
-
-/* --- command ---------------------------------------------------------------------------------- */
 
 static void check_here(diagnosis *d)
 {
     check_directory(d);
-    if (!open_store(d))
-        return;
-    check_store(d);
-    check_copy(d);
-    if (!open_views(d))
-        return;
-    check_views(d);
-    check_projections(d);
+    if (open_store(d)) {
+        check_store(d);
+        check_copy(d);
+        if (open_views(d)) {
+            check_views(d);
+            check_projections(d);
+        }
+    }
 }
 
 /* Accepting the head gives up missing events, so the operator must confirm. */
@@ -610,32 +545,38 @@ static bool confirm_accept_head(cli *c)
     return fgets(answer, sizeof(answer), stdin) && strcmp(answer, "yes\n") == 0;
 }
 
-static int run_doctor(cli *c)
+static ef_status check_options(cli *c, ef_error *err)
+{
+    ef_status st = c->settings_error.status == EF_OK ? cli_need(c, CLI_SERVER, err) : EF_OK;
+
+    if (st != EF_OK)
+        return st;
+    if (c->client && (cli_has(c, "deep") || cli_has(c, "accept-head")))
+        return cli_refuse(c, err, "--deep and --accept-head need local stores");
+    if (cli_has(c, "accept-head") && !confirm_accept_head(c))
+        return cli_refuse(c, err,
+                          "--accept-head was not confirmed: nothing was changed (--yes confirms)");
+    return EF_OK;
+}
+
+static ef_status check_stores(cli *c, ef_error *err)
 {
     ef__buf checks = EF__BUF_INIT(1024 * 1024);
     diagnosis d = {.c = c, .w = EF__JSON_WRITER(&checks)};
-    int rc = c->settings_error.status == EF_OK ? cli_open(c, CLI_SERVER) : 0;
 
-    if (rc != 0)
-        return rc;
-    if (c->client && (cli_has(c, "deep") || cli_has(c, "accept-head")))
-        return cli_usage(c, "--deep and --accept-head need local stores");
-    if (cli_has(c, "accept-head") && !confirm_accept_head(c))
-        return cli_usage(c,
-                         "--accept-head was not confirmed: nothing was changed (--yes confirms)");
+    (void)err;
     ef__json_open(&d.w, '[');
     if (check_settings(&d) && c->client)
         check_server(&d);
     else if (!d.failed)
         check_here(&d);
     ef__json_close(&d.w, ']');
-    if (c->format != CLI_TABLE) {
-        ef__buf_printf(&c->out, "{\"healthy\":%s,\"checks\":", d.failed ? "false" : "true");
-        ef__buf_add_str(&c->out, ef__buf_str(&checks));
-        ef__buf_add_text(&c->out, "}\n");
-    }
+    if (c->format != CLI_TABLE)
+        ef__buf_printf(&c->out, "{\"healthy\":%s,\"checks\":%.*s}\n", d.failed ? "false" : "true",
+                       EF_STR_ARG(ef__buf_str(&checks)));
     ef__buf_release(&checks);
-    return d.failed ? 6 : 0;
+    c->exit_code = d.failed ? 6 : 0;
+    return EF_OK;
 }
 
 const cli_command cli_cmd_doctor = {
@@ -652,6 +593,7 @@ const cli_command cli_cmd_doctor = {
         "reports what the server knows; events and views are read only on the machine with the\n"
         "stores.",
     .example = "everfold doctor --deep",
-    .run = run_doctor,
+    .check = check_options,
+    .call = check_stores,
     .settings_later = true,
 };

@@ -69,20 +69,20 @@ static int check_as_json(cli *c, const char *path, ef__buf *text, cli_list *list
     return rc;
 }
 
-static int run_check(cli *c)
+static ef_status check_files(cli *c, ef_error *err)
 {
     cli_list list = {.lines = c->format == CLI_NDJSON};
     EF__AUTO(ef__buf) text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
-    int rc = 0;
 
+    (void)err; /* the errors of each file are reported */
     for (size_t i = 0; i < c->argument_count; i++) {
         int file_rc = c->format == CLI_TABLE ? check_as_text(c, c->arguments[i], &text)
                                              : check_as_json(c, c->arguments[i], &text, &list);
-        rc = rc == 0 ? file_rc : rc;
+        c->exit_code = c->exit_code == 0 ? file_rc : c->exit_code;
     }
     if (c->format != CLI_TABLE)
         cli_list_end(c, &list);
-    return rc;
+    return EF_OK;
 }
 
 const cli_command cli_cmd_fold_check = {
@@ -93,7 +93,7 @@ const cli_command cli_cmd_fold_check = {
     .more = "Errors and warnings go to stderr with file, line, column and a caret; with -o json\n"
             "they are an array on stdout. The exit code is 2 if a program has an error.",
     .example = "everfold fold check shop/customer_orders.fold",
-    .run = run_check,
+    .call = check_files,
 };
 
 /* This command has an option -o of its own, for `dot`; -o before the command is the common option.

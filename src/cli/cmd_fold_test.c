@@ -455,21 +455,23 @@ static int run_file(cli *c, totals *t, const char *path)
     return rc;
 }
 
-static int run_test(cli *c)
+static ef_status run_test(cli *c, ef_error *err)
 {
     totals t = {.list = {.lines = c->format == CLI_NDJSON}};
-    int rc = 0;
 
+    (void)err; /* the errors of each file are reported */
     for (size_t i = 0; i < c->argument_count; i++) {
         int file_rc = run_file(c, &t, c->arguments[i]);
-        rc = rc == 0 ? file_rc : rc;
+        c->exit_code = c->exit_code == 0 ? file_rc : c->exit_code;
     }
     if (c->format != CLI_TABLE)
         cli_list_end(c, &t.list);
     else if (t.cases > 0)
         ef__buf_printf(&c->out, "%zu case%s, %zu failed\n", t.cases, cli_plural((int64_t)t.cases),
                        t.failed);
-    return rc != 0 ? rc : t.failed > 0 ? 1 : 0;
+    if (c->exit_code == 0 && t.failed > 0)
+        c->exit_code = 1;
+    return EF_OK;
 }
 
 const cli_command cli_cmd_fold_test = {
@@ -480,5 +482,5 @@ const cli_command cli_cmd_fold_test = {
     .more = "Tests run in memory. The exit code is 1 if a case fails and 2 if a test file or a\n"
             "program has an error.",
     .example = "everfold fold test examples/shop/shop.test",
-    .run = run_test,
+    .call = run_test,
 };

@@ -135,7 +135,7 @@ static ef_status write_settings(cli *c, ef_error *err)
     return st;
 }
 
-static void write_answer(cli *c, const char *data, const ef_store_facts *facts, bool made)
+static void write_answer(cli *c, const ef_store_facts *facts, bool made)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
@@ -147,7 +147,7 @@ static void write_answer(cli *c, const char *data, const ef_store_facts *facts, 
         return;
     }
     ef__json_open(&w, '{');
-    ef__json_member_text(&w, "data", data);
+    ef__json_member_text(&w, "data", cli_data(c));
     ef__json_member_text(&w, "journal", c->journal_shown);
     ef__json_member_text(&w, "journal_id", facts->journal_id);
     ef__json_member_int(&w, "partitions", facts->partitions);
@@ -158,50 +158,48 @@ static void write_answer(cli *c, const char *data, const ef_store_facts *facts, 
 }
 
 /* Prints the SQL of the schema, for operators who create it themselves. */
-static int print_schema(cli *c)
+static ef_status print_schema(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_text text = {0};
-    ef_status st = ef_stores_schema(c->journal_url, c->views_url, &text, &err);
+    ef_status st = ef_stores_schema(c->journal_url, c->views_url, &text, err);
 
     if (st == EF_OK && text.len == 0)
-        st = ef_fail(&err, EF_BAD_INPUT,
+        st = ef_fail(err, EF_BAD_INPUT,
                      "neither %s nor %s is on a database server: --sql has nothing to print",
                      c->journal_shown, c->views_shown);
-    ef__buf_add(&c->out, text.ptr, st == EF_OK ? text.len : 0);
+    if (st == EF_OK)
+        ef__buf_add(&c->out, text.ptr, text.len);
     EF_RELEASE(&text);
-    return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+    return st;
 }
 
-static int run_init(cli *c)
+static ef_status make_stores(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_store_facts facts;
-    char data[PATH_MAX], hint[PATH_MAX + 128];
     bool made = false;
     ef_status st;
 
     if (cli_has(c, "sql"))
-        return print_schema(c);
-    (void)snprintf(data, sizeof(data), "%.*s", EF_STR_ARG(ef__settings_text(c->settings, "data")));
-    if (strncmp(c->journal_url, "memory:", 7) == 0)
+        return print_schema(c, err);
+    if (cli_url_in_memory(c->journal_url))
         cli_say(c, "memory: is not stored: there is nothing to create");
-    st = cli_stores_make(c, &made, &err);
+    st = cli_stores_make(c, &made, err);
     if (st == EF_OK)
-        st = write_settings(c, &err);
+        st = write_settings(c, err);
     if (st == EF_OK)
-        st = ef_journal_facts(c->journal, &facts, &err);
+        st = ef_journal_facts(c->journal, &facts, err);
+    if (st != EF_OK && st != EF_NOT_FOUND)
+        (void)cli_journal_hint(c, st, c->hint, sizeof(c->hint));
     if (st != EF_OK)
-        return cli_fail(c, &err,
-                        st == EF_NOT_FOUND ? NULL : cli_journal_hint(c, st, hint, sizeof(hint)));
+        return st;
     if (!made && cli_has(c, "partitions") &&
         ef__settings_int(c->settings, "outbox.partitions") != facts.partitions)
         cli_warn(
             c,
             "everfold: the existing journal keeps its %d partitions; see: everfold partition sync",
             (int)facts.partitions);
-    write_answer(c, data, &facts, made);
-    return 0;
+    write_answer(c, &facts, made);
+    return EF_OK;
 }
 
 const cli_command cli_cmd_init = {
@@ -215,6 +213,6 @@ const cli_command cli_cmd_init = {
             "directory, so that later commands find them. A URL with a password is not written;\n"
             "neither is anything if --config names another settings file.",
     .example = "everfold init --data /srv/shop",
-    .run = run_init,
+    .call = make_stores,
     .local = true,
 };

@@ -34,7 +34,7 @@ static ef_status open_target(cli *c, const char *url, ef_journal *source, ef_jou
     return ef_journal_open(&options, out, err);
 }
 
-static int write_result(cli *c, const ef_copy_result *result)
+static void write_result(cli *c, const ef_copy_result *result)
 {
     bool stopped = result->position < result->upto;
     char hash[2 * EF_HASH_BYTES + 1];
@@ -55,12 +55,11 @@ static int write_result(cli *c, const ef_copy_result *result)
                        result->copied, result->position, hash, stopped ? "true" : "false");
     if (stopped)
         cli_say(c, "run the same command again to continue");
-    return stopped ? cli_stopped_exit() : 0;
+    c->exit_code = stopped ? cli_stopped_exit() : 0;
 }
 
-static int copy_journal(cli *c, ef_journal *from, ef_journal *to)
+static ef_status copy_journal(cli *c, ef_journal *from, ef_journal *to, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_copy_result result;
     cli_progress progress;
     ef_copy_options options = {.progress = cli_progress_step, .context = &progress};
@@ -68,44 +67,43 @@ static int copy_journal(cli *c, ef_journal *from, ef_journal *to)
 
     cli_stop_on_signals();
     cli_progress_begin(&progress, c, "copying", "events", false);
-    st = ef_journal_copy(from, to, &options, &result, &err);
+    st = ef_journal_copy(from, to, &options, &result, err);
     cli_progress_end(&progress);
     if (st == EF_OK)
-        return write_result(c, &result);
-    return cli_fail(c, &err,
-                    result.copied ? "what was copied stays; run the same command again to continue"
-                                  : NULL);
+        write_result(c, &result);
+    else if (result.copied)
+        cli_hint(c, "what was copied stays; run the same command again to continue");
+    return st;
 }
 
-static int run_copy(cli *c)
+static ef_status check_copy(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    const char *from = cli_value(c, "from"), *to = cli_value(c, "to");
-    ef_journal *source = NULL, *target = NULL;
-    ef_status st;
-    int rc;
+    return cli_has(c, "to")
+               ? EF_OK
+               : cli_refuse(c, err, "journal copy needs --to: the URL of the target journal");
+}
 
-    if (!to)
-        return cli_usage(c, "journal copy needs --to: the URL of the target journal");
-    st = open_source(c, from ? from : c->journal_url, &source, &err);
+static ef_status run_copy(cli *c, ef_error *err)
+{
+    const char *from = cli_value(c, "from");
+    ef_journal *source = NULL, *target = NULL;
+    ef_status st = open_source(c, from ? from : c->journal_url, &source, err);
+
     if (st == EF_OK)
-        st = open_target(c, to, source, &target, &err);
-    rc = st == EF_OK ? copy_journal(c, source, target) : cli_fail(c, &err, NULL);
+        st = open_target(c, cli_value(c, "to"), source, &target, err);
+    if (st == EF_OK)
+        st = copy_journal(c, source, target, err);
     ef_journal_close(target);
     ef_journal_close(source);
-    return rc;
+    return st;
 }
-
-static const cli_option options[] = {
-    CLI_TEXT("from", "URL", "the journal to copy (default: the one of the settings)"),
-    CLI_TEXT("to", "URL", "the journal to copy to; it is created if it does not exist"),
-    {.name = NULL},
-};
 
 const cli_command cli_cmd_journal_copy = {
     .name = "journal copy",
     .summary = "copy a journal to another store, with positions and hashes",
-    .options = options,
+    .options = CLI_OPTIONS(
+        CLI_TEXT("from", "URL", "the journal to copy (default: the one of the settings)"),
+        CLI_TEXT("to", "URL", "the journal to copy to; it is created if it does not exist")),
     .more =
         "Copies all events of all tenants up to the head at the start, and the settings of event\n"
         "types, between SQLite and PostgreSQL in any direction: same positions, seqs, ids, times\n"
@@ -116,23 +114,20 @@ const cli_command cli_cmd_journal_copy = {
         "appended since. Publishers, retry rows, audit entries and views are not copied: deploy\n"
         "the projections on the target, and add its publishers when the copy is complete.",
     .example = "everfold journal copy --to sqlite:copy.db",
-    .run = run_copy,
+    .check = check_copy,
+    .call = run_copy,
     .local = true,
 };
 
-static int run_adopt(cli *c)
+static ef_status run_adopt(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    int rc = cli_open(c, CLI_JOURNAL);
+    ef_status st = ef_journal_adopt(c->journal, cli_actor(c), cli_reason(c), err);
 
-    if (rc != 0)
-        return rc;
-    if (ef_journal_adopt(c->journal, cli_actor(c), cli_reason(c), &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    ef__buf_add_text(&c->out, c->format == CLI_TABLE
-                                  ? "adopted: publishers of this journal send from now on\n"
-                                  : "{\"adopted\":true}\n");
-    return 0;
+    if (st == EF_OK)
+        ef__buf_add_text(&c->out, c->format == CLI_TABLE
+                                      ? "adopted: publishers of this journal send from now on\n"
+                                      : "{\"adopted\":true}\n");
+    return st;
 }
 
 const cli_command cli_cmd_journal_adopt = {
@@ -145,6 +140,7 @@ const cli_command cli_cmd_journal_adopt = {
         "the original no longer runs, adopt the copy. Events that the original sent after the\n"
         "backup are sent again, with the same ids.",
     .example = "everfold journal adopt --reason 'the old machine is lost'",
-    .run = run_adopt,
+    .stores = CLI_JOURNAL,
+    .call = run_adopt,
     .local = true,
 };

@@ -15,8 +15,8 @@
         CLI_TEXT("stream", "STREAM", "only rows of this stream of --tenant"),                      \
         CLI_TEXT("types", "LIST", "only rows of these types: comma-separated NAME or PREFIX*"),    \
         CLI_TEXT("error", "TEXT", "only rows whose last error contains this text"),                \
-        CLI_TEXT("older", "TIME", "only rows enqueued longer ago than this: 10m"),                 \
-        CLI_TEXT("limit", "N", "at most N rows, oldest first (default 100)"),                      \
+        CLI_DURATION("older", "TIME", 0, "only rows enqueued longer ago than this: 10m"),          \
+        CLI_INT("limit", "N", 1, INT64_MAX, 100, "at most N rows, oldest first (default 100)"),    \
         CLI_FLAG("all", "all matching rows"),                                                      \
         CLI_FLAG("dry-run", "count and list them without changing anything"),                      \
         CLI_TEXT("reason", "TEXT", reason_text)
@@ -42,12 +42,8 @@ static void print_row(cli *c, const ef_row *row)
     ef__buf_printf(out, "%s%-10s%s  lane ", cli_colour(c, colour),
                    ef_name_of(EF_NAMES_ROW_STATUS, row->status), cli_colour(c, CLI_PLAIN));
     cli_escape(out, row->lane);
-    if (row->tenant.len > 0) {
-        ef__buf_add_text(out, "  tenant ");
-        cli_escape(out, row->tenant);
-    }
     ef__buf_add_text(out, "  ");
-    cli_escape(out, row->stream);
+    cli_add_name(c, row->tenant, row->stream);
     ef__buf_printf(out, " seq %" PRId64 "  position %" PRId64 "  ", row->seq, row->position);
     cli_escape(out, row->event_type);
     ef__buf_printf(out, "  attempts %d", (int)row->attempt_count);
@@ -55,11 +51,8 @@ static void print_row(cli *c, const ef_row *row)
     add_time(out, "since", row->enqueued_us);
     add_time(out, "published", row->published_us);
     ef__buf_add_text(out, row->blocked ? "  blocked\n" : row->skip ? "  skipped\n" : "\n");
-    if (row->last_error.len > 0) {
-        ef__buf_add_text(out, "    ");
-        cli_escape(out, row->last_error);
-        ef__buf_add_char(out, '\n');
-    }
+    if (row->last_error.len > 0)
+        cli_line(c, 0, "    ", row->last_error);
 }
 
 /* {"mode":MODE,COUNT_KEY:N,"rows":[…]}, or a line and the rows. */
@@ -77,60 +70,59 @@ static void print_acted(cli *c, const char *mode, const char *count_key, int64_t
     ef__json_open(&w, '{');
     ef__json_member_text(&w, "mode", mode);
     ef__json_member_int(&w, count_key, count);
-    ef__json_member_open(&w, "rows", '[');
-    for (size_t i = 0; i < rows->count; i++) {
-        ef__shape_write(&w, &ef__shape_row, &rows->items[i]);
-        (void)cli_flush_some(c);
-    }
-    ef__json_close(&w, ']');
+    ef__json_key(&w, "rows");
+    ef__shape_write_array(&w, &ef__shape_row, NULL, rows->items, rows->count);
     ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
 
-/* Reads STREAM, SEQ and the actor: 0, or the exit code. */
-static int read_action(cli *c, ef_outbox_action *act)
+/* Reads the arguments and opens the stores. */
+static ef_status open_action(cli *c, cli_stores stores, ef_outbox_action *act, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
+    ef_status st;
 
     *act = (ef_outbox_action){.tenant = cli_tenant(c),
                               .stream = ef_str_from(c->arguments[0]),
                               .lane = ef_str_from(cli_value(c, "lane")),
-                              .actor = cli_actor(c)};
-    if (cli_number_parse("SEQ", c->arguments[1], 1, INT64_MAX, &act->seq, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    return 0;
+                              .actor = cli_actor(c),
+                              .reason = cli_reason(c)};
+    st = cli_number_parse("SEQ", c->arguments[1], 1, INT64_MAX, &act->seq, err);
+    return st == EF_OK ? cli_need(c, stores, err) : st;
 }
 
-/* Reads these options: 0, or the exit code. */
-static int read_bulk(cli *c, ef_outbox_bulk *bulk)
+/* Rows enqueued before this time; 0: all. */
+static int64_t enqueued_before(const cli *c)
 {
-    ef_error err = EF_ERROR_INIT;
-    int64_t older_ms = 0;
+    int64_t older_ms = cli_int(c, "older");
 
-    *bulk = (ef_outbox_bulk){.lane = ef_str_from(cli_value(c, "lane")),
-                             .tenant = cli_tenant(c),
-                             .one_tenant = cli_tenant_given(c),
-                             .stream = ef_str_from(cli_value(c, "stream")),
-                             .types = ef_str_from(cli_value(c, "types")),
-                             .error = ef_str_from(cli_value(c, "error")),
-                             .limit = 100,
-                             .dry_run = cli_has(c, "dry-run"),
-                             .actor = cli_actor(c),
-                             .reason = cli_reason(c)};
-    if (cli_has(c, "all") && cli_value(c, "limit"))
-        return cli_usage(c, "--all and --limit cannot be combined");
-    if (cli_number(c, "limit", 1, INT64_MAX, &bulk->limit, &err) != EF_OK ||
-        cli_duration(c, "older", &older_ms, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    if (older_ms > 0)
-        bulk->before_us = cli_wall_us() - older_ms * 1000;
-    bulk->limit = cli_has(c, "all") ? 0 : bulk->limit;
-    return 0;
+    return older_ms > 0 ? cli_wall_us() - older_ms * 1000 : 0;
+}
+
+static ef_outbox_bulk read_bulk(const cli *c)
+{
+    return (ef_outbox_bulk){.lane = ef_str_from(cli_value(c, "lane")),
+                            .tenant = cli_tenant(c),
+                            .one_tenant = cli_tenant_given(c),
+                            .stream = ef_str_from(cli_value(c, "stream")),
+                            .types = ef_str_from(cli_value(c, "types")),
+                            .error = ef_str_from(cli_value(c, "error")),
+                            .before_us = enqueued_before(c),
+                            .limit = cli_has(c, "all") ? 0 : cli_int(c, "limit"),
+                            .dry_run = cli_has(c, "dry-run"),
+                            .actor = cli_actor(c),
+                            .reason = cli_reason(c)};
+}
+
+static ef_status check_bulk(cli *c, ef_error *err)
+{
+    return cli_has(c, "all") && cli_value(c, "limit")
+               ? cli_refuse(c, err, "--all and --limit cannot be combined")
+               : EF_OK;
 }
 
 /* As print_acted, with hints about a dry run and rows that are not listed. */
-static void print_bulk_rows(cli *c, const char *mode, const char *key, const ef_outbox_bulk *bulk,
-                            int64_t count, const ef_row_list *rows)
+static void print_bulk(cli *c, const char *mode, const char *key, const ef_outbox_bulk *bulk,
+                       int64_t count, const ef_row_list *rows)
 {
     if (bulk->dry_run)
         cli_say(c, "dry run: nothing was changed");
@@ -141,47 +133,53 @@ static void print_bulk_rows(cli *c, const char *mode, const char *key, const ef_
         cli_say(c, "more rows may match: use --all, or a higher --limit");
 }
 
-static ef_status read_status(const cli *c, ef_outbox_query *query, ef_row_status *status,
-                             ef_error *err)
+/* A query, and what it points to. */
+typedef struct report {
+    ef_outbox_query query;
+    ef_row_status status;
+    int32_t partition;
+} report;
+
+static ef_status read_status(const cli *c, report *r, ef_error *err)
 {
     const char *text = cli_value(c, "status");
-    int found = ef_name_find(EF_NAMES_ROW_STATUS, ef_str_from(text));
 
     if (!text)
         return EF_OK;
-    if (strcmp(text, "blocked") == 0) {
-        query->blocked_only = true;
+    r->query.blocked_only = strcmp(text, "blocked") == 0;
+    if (r->query.blocked_only)
         return EF_OK;
-    }
+    int found = ef_name_find(EF_NAMES_ROW_STATUS, ef_str_from(text));
     if (found < 0)
         return ef_fail(err, EF_BAD_INPUT,
                        "--status is '%s': must be pending, processing, failed, dead, blocked "
                        "or published",
                        text);
-    *status = (ef_row_status)found;
-    query->status = status;
+    r->status = (ef_row_status)found;
+    r->query.status = &r->status;
     return EF_OK;
 }
 
 /* Reads the filters. --stream names a stream of --tenant. */
-static ef_status read_filters(const cli *c, ef_outbox_query *query, int32_t *partition,
-                              ef_error *err)
+static ef_status read_report(const cli *c, report *r, ef_error *err)
 {
     const char *label = cli_value(c, "partition");
-    int64_t older_ms = 0;
-    ef_status st = cli_duration(c, "older", &older_ms, err);
+    ef_status st;
 
-    query->stream = ef_str_from(cli_value(c, "stream"));
-    query->types = ef_str_from(cli_value(c, "types"));
-    query->error = ef_str_from(cli_value(c, "error"));
-    if (query->stream.len)
-        query->any_tenant = false;
-    if (older_ms > 0)
-        query->before_us = cli_wall_us() - older_ms * 1000;
-    if (st == EF_OK && label) {
-        st = ef_partition_parse(ef_str_from(label), partition, err);
-        query->partition = partition;
-    }
+    *r = (report){.query = {.lane = ef_str_from(cli_value(c, "lane")),
+                            .tenant = cli_tenant(c),
+                            .any_tenant = !cli_tenant_given(c) && !cli_value(c, "stream"),
+                            .stream = ef_str_from(cli_value(c, "stream")),
+                            .types = ef_str_from(cli_value(c, "types")),
+                            .error = ef_str_from(cli_value(c, "error")),
+                            .before_us = enqueued_before(c),
+                            .partition = label ? &r->partition : NULL,
+                            .after = ef_str_from(cli_value(c, "after"))}};
+    st = read_status(c, r, err);
+    if (st == EF_OK && label)
+        st = ef_partition_parse(ef_str_from(label), &r->partition, err);
+    if (st == EF_OK && cli_value(c, "by") && strcmp(cli_value(c, "by"), "error") != 0)
+        st = ef_fail(err, EF_BAD_INPUT, "--by is '%s': must be error", cli_value(c, "by"));
     return st;
 }
 
@@ -255,86 +253,72 @@ static void write_end(cli *c, ef__json_writer *w, const char *next)
     ef__buf_add_char(&c->out, '\n');
 }
 
-static void write_groups(cli *c, const ef_row_groups *groups)
-{
-    static const char *const heads[] = {"ROWS", "LANE", "OLDEST", "STREAM", "SEQ", "ERROR"};
-    cli_table table = CLI_TABLE_INIT(heads, 6, 1u << 0 | 1u << 4);
+static const cli_listing group_listing = {
+    .shape = &ef__shape_row_group,
+    .columns = CLI_COLUMNS(CLI_COLUMN("ROWS", "rows"), CLI_COLUMN("LANE", "lane"),
+                           CLI_COLUMN("OLDEST", "oldest"), CLI_COLUMN("STREAM", "stream"),
+                           CLI_COLUMN("SEQ", "seq"), CLI_COLUMN("ERROR", "error")),
+};
 
-    for (size_t i = 0; i < groups->count; i++) {
-        const ef_row_group *group = &groups->items[i];
-        cli_table_int(&table, group->rows);
-        cli_table_text(&table, group->lane);
-        cli_table_time(&table, group->oldest_us);
-        cli_table_text(&table, group->stream);
-        cli_table_int(&table, group->seq);
-        cli_table_text(&table, group->error);
+static void print_groups(cli *c, const report *r, const ef_row_groups *groups)
+{
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
+
+    if (c->format != CLI_TABLE) {
+        ef__groups_write(&w, groups);
+        ef__buf_add_char(&c->out, '\n');
+        return;
     }
-    (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
+    if (groups->count == 0)
+        cli_say(c, "no %s rows", ef_name_of(EF_NAMES_ROW_STATUS, r->status));
+    else
+        cli_print_list(c, &group_listing, groups->items, groups->count);
     if (groups->more)
         cli_say(c, "more groups follow, which are not listed");
 }
 
 /* Counts rows by lane and error: dead rows, or those of --status. */
-static int report_groups(cli *c, ef_outbox_query *query, ef_row_status *status)
+static ef_status report_groups(cli *c, report *r, ef_error *err)
 {
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-    ef_error err = EF_ERROR_INIT;
     ef_row_groups groups = {0};
-    int rc = 0;
+    ef_status st;
 
-    if (!query->status && !query->blocked_only) {
-        *status = EF_ROW_DEAD;
-        query->status = status;
+    if (!r->query.status && !r->query.blocked_only) {
+        r->status = EF_ROW_DEAD;
+        r->query.status = &r->status;
     }
-    if (cli_outbox_group(c, query, &groups, &err) != EF_OK)
-        rc = cli_fail(c, &err, NULL);
-    else if (c->format == CLI_TABLE && groups.count == 0)
-        cli_say(c, "no %s rows", ef_name_of(EF_NAMES_ROW_STATUS, *status));
-    else if (c->format == CLI_TABLE)
-        write_groups(c, &groups);
-    else {
-        ef__groups_write(&w, &groups);
-        ef__buf_add_char(&c->out, '\n');
-    }
+    st = cli_outbox_group(c, &r->query, &groups, err);
+    if (st == EF_OK)
+        print_groups(c, r, &groups);
     EF_RELEASE(&groups);
-    return rc;
+    return st;
 }
 
-static int run_report(cli *c)
+static ef_status report_rows(cli *c, report *r, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef__json_writer w = EF__JSON_WRITER(&c->out);
     ef_outbox_summary summary = {0};
-    ef_row_status status = EF_ROW_PENDING;
     char next[EF_CURSOR_MAX] = "";
-    int32_t partition = 0;
-    int64_t limit = 50;
-    ef_outbox_query query = {.lane = ef_str_from(cli_value(c, "lane")),
-                             .tenant = cli_tenant(c),
-                             .any_tenant = !cli_tenant_given(c),
-                             .after = ef_str_from(cli_value(c, "after"))};
-    ef_status st = read_status(c, &query, &status, &err);
+    ef_status st = cli_outbox_summarise(c, &r->query, &summary, err);
 
     if (st == EF_OK)
-        st = read_filters(c, &query, &partition, &err);
+        st = write_rows(c, &w, &summary, &r->query, cli_int(c, "limit"), next, err);
     if (st == EF_OK)
-        st = cli_number(c, "limit", 1, INT64_MAX, &limit, &err);
-    int rc = st == EF_OK ? cli_open(c, CLI_JOURNAL_READ) : cli_fail(c, &err, NULL);
-    if (rc != 0)
-        return rc;
-    if (cli_value(c, "by") && strcmp(cli_value(c, "by"), "error") != 0)
-        return cli_usage(c, "--by is '%s': must be error", cli_value(c, "by"));
-    if (cli_value(c, "by"))
-        return report_groups(c, &query, &status);
-    st = cli_outbox_summarise(c, &query, &summary, &err);
-    if (st == EF_OK)
-        st = write_rows(c, &w, &summary, &query, limit, next, &err);
+        write_end(c, &w, next);
     EF_RELEASE(&summary.oldest);
+    return st;
+}
+
+static ef_status run_report(cli *c, ef_error *err)
+{
+    report r;
+    ef_status st = read_report(c, &r, err);
+
+    if (st == EF_OK)
+        st = cli_need(c, CLI_JOURNAL_READ, err);
     if (st != EF_OK)
-        return cli_fail(c, &err, NULL);
-    write_end(c, &w, next);
-    return 0;
+        return st;
+    return cli_value(c, "by") ? report_groups(c, &r, err) : report_rows(c, &r, err);
 }
 
 const cli_command cli_cmd_outbox_report = {
@@ -349,10 +333,10 @@ const cli_command cli_cmd_outbox_report = {
         CLI_TEXT("types", "LIST", "only rows of these types: comma-separated NAME or PREFIX*"),
         CLI_TEXT("partition", "PARTITION", "only rows of this partition: p07"),
         CLI_TEXT("error", "TEXT", "only rows whose last error contains this text"),
-        CLI_TEXT("older", "TIME", "only rows enqueued longer ago than this: 10m"),
+        CLI_DURATION("older", "TIME", 0, "only rows enqueued longer ago than this: 10m"),
         CLI_WORDS("by", "WHAT", "error",
                   "error: count rows by lane and error (default: dead rows)"),
-        CLI_TEXT("limit", "N", "at most N rows (default 50)"),
+        CLI_INT("limit", "N", 1, INT64_MAX, 50, "at most N rows (default 50)"),
         CLI_TEXT("after", "CURSOR", "continue an earlier report after its cursor")),
     .more =
         "Covers all tenants unless --tenant is given. A blocked row is pending after a dead row\n"
@@ -360,82 +344,55 @@ const cli_command cli_cmd_outbox_report = {
         "not on the other filters. Published rows are listed newest first for as long as their\n"
         "publisher retains them (publisher add --retain).",
     .example = "everfold outbox report --status dead -o json",
-    .run = run_report,
+    .call = run_report,
 };
 
-/* Prints the rows of an action that returned `st`, and releases them. */
-static int print_rows(cli *c, const char *mode, const char *key, ef_status st, ef_row_list *rows,
-                      const ef_error *err, const char *hint)
+static ef_status requeue_row(cli *c, ef_error *err)
 {
-    int rc = 0;
+    ef_row_list rows = {0};
+    ef_outbox_action action;
+    ef_status st = open_action(c, CLI_JOURNAL, &action, err);
 
     if (st == EF_OK)
-        print_acted(c, mode, key, (int64_t)rows->count, rows);
-    else
-        rc = cli_fail(c, err, hint);
-    EF_RELEASE(rows);
-    return rc;
+        st = cli_outbox_requeue(c, &action, &rows, err);
+    if (st == EF_OK)
+        print_acted(c, "outbox-requeue", "requeued", (int64_t)rows.count, &rows);
+    EF_RELEASE(&rows);
+    return st;
 }
 
-static int run_requeue(cli *c)
+static ef_status skip_row(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_row_list rows = {0};
     ef_outbox_action action;
     ef_status st;
-    int rc = read_action(c, &action);
 
-    if (rc == 0)
-        rc = cli_open(c, CLI_JOURNAL);
-    if (rc != 0)
-        return rc;
-    if (cli_value(c, "reason"))
-        action.reason = cli_reason(c);
-    st = cli_outbox_requeue(c, &action, &rows, &err);
-    return print_rows(c, "outbox-requeue", "requeued", st, &rows, &err,
-                      "see: everfold outbox report --status dead");
+    if (ef_str_from(cli_value(c, "lane")).len == 0)
+        return cli_refuse(c, err, "outbox skip needs --lane");
+    if (cli_reason(c).len == 0)
+        return cli_refuse(c, err, "outbox skip needs --reason: it is recorded in the audit log");
+    st = open_action(c, CLI_ENGINE, &action, err);
+    if (st == EF_OK)
+        st = cli_outbox_skip(c, &action, &rows, err);
+    if (st == EF_OK)
+        print_acted(c, "outbox-skip", "skipped", (int64_t)rows.count, &rows);
+    EF_RELEASE(&rows);
+    return st;
 }
 
-static int run_skip(cli *c)
+static ef_status replay_row(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_row_list rows = {0};
     ef_outbox_action action;
-    ef_status st;
-    const char *reason = cli_value(c, "reason"), *lane = cli_value(c, "lane");
-    int rc;
+    ef_status st = open_action(c, CLI_ENGINE, &action, err);
 
-    if (!lane || lane[0] == '\0')
-        return cli_usage(c, "outbox skip needs --lane");
-    if (!reason || reason[0] == '\0')
-        return cli_usage(c, "outbox skip needs --reason: it is recorded in the audit log");
-    rc = read_action(c, &action);
-    if (rc == 0)
-        rc = cli_open(c, CLI_ENGINE);
-    if (rc != 0)
-        return rc;
-    action.reason = ef_str_from(reason);
-    st = cli_outbox_skip(c, &action, &rows, &err);
-    return print_rows(c, "outbox-skip", "skipped", st, &rows, &err, "see: everfold outbox report");
-}
-
-static int run_replay(cli *c)
-{
-    ef_error err = EF_ERROR_INIT;
-    ef_row_list rows = {0};
-    ef_outbox_action action;
-    ef_status st;
-    size_t left;
-    int rc = read_action(c, &action);
-
-    if (rc == 0)
-        rc = cli_open(c, CLI_ENGINE);
-    if (rc != 0)
-        return rc;
-    st = cli_outbox_replay(c, &action, &rows, &err);
-    left = rows.count;
-    rc = print_rows(c, "outbox-replay", "left", st, &rows, &err, "see: everfold outbox report");
-    return rc == 0 && left > 0 ? 1 : rc;
+    if (st == EF_OK)
+        st = cli_outbox_replay(c, &action, &rows, err);
+    if (st == EF_OK)
+        print_acted(c, "outbox-replay", "left", (int64_t)rows.count, &rows);
+    c->exit_code = rows.count > 0 ? 1 : 0;
+    EF_RELEASE(&rows);
+    return st;
 }
 
 #define ROW                                                                                        \
@@ -450,7 +407,8 @@ const cli_command cli_cmd_outbox_requeue = {
         CLI_REASON),
     .arguments = ROW,
     .example = "everfold outbox requeue order-1 7",
-    .run = run_requeue,
+    .call = requeue_row,
+    .hint = "see: everfold outbox report --status dead",
 };
 
 const cli_command cli_cmd_outbox_skip = {
@@ -464,7 +422,8 @@ const cli_command cli_cmd_outbox_skip = {
     .more = "In the lane of a projection, a skip holds for the versions that are blocked at the\n"
             "event, also after a rebuild, and for no other version.",
     .example = "everfold outbox skip order-1 7 --lane totals --reason 'sent by mistake'",
-    .run = run_skip,
+    .call = skip_row,
+    .hint = "see: everfold outbox report",
 };
 
 const cli_command cli_cmd_outbox_replay = {
@@ -478,58 +437,48 @@ const cli_command cli_cmd_outbox_replay = {
         "The row is printed if it is still there afterwards; nothing is printed if the event\n"
         "was applied. The exit code is 1 if it failed again.",
     .example = "everfold outbox replay order-1 7",
-    .run = run_replay,
+    .call = replay_row,
+    .hint = "see: everfold outbox report",
 };
 
-static int print_bulk(cli *c, const char *mode, const char *key, const ef_outbox_bulk *bulk,
-                      ef_status st, int64_t count, ef_row_list *rows, const ef_error *err)
+static ef_status requeue_dead(cli *c, ef_error *err)
 {
-    int rc = 0;
+    ef_row_list rows = {0};
+    ef_outbox_bulk bulk = read_bulk(c);
+    int64_t count = 0;
+    ef_status st = cli_outbox_requeue_dead(c, &bulk, &count, &rows, err);
 
     if (st == EF_OK)
-        print_bulk_rows(c, mode, key, bulk, count, rows);
-    else
-        rc = cli_fail(c, err, NULL);
-    EF_RELEASE(rows);
-    return rc;
+        print_bulk(c, "outbox-requeue-dead", "requeued", &bulk, count, &rows);
+    EF_RELEASE(&rows);
+    return st;
 }
 
-static int run_requeue_dead(cli *c)
+static ef_status check_skip_dead(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_row_list rows = {0};
-    ef_outbox_bulk bulk;
-    int64_t count = 0;
-    ef_status st;
-    int rc = read_bulk(c, &bulk);
+    ef_outbox_bulk bulk = read_bulk(c);
 
-    if (rc == 0)
-        rc = cli_open(c, CLI_JOURNAL);
-    if (rc != 0)
-        return rc;
-    st = cli_outbox_requeue_dead(c, &bulk, &count, &rows, &err);
-    return print_bulk(c, "outbox-requeue-dead", "requeued", &bulk, st, count, &rows, &err);
+    if (bulk.lane.len == 0)
+        return cli_refuse(c, err, "outbox skip-dead needs --lane");
+    if (bulk.reason.len == 0 && !bulk.dry_run)
+        return cli_refuse(c, err,
+                          "outbox skip-dead needs --reason: it is recorded in the audit log");
+    return check_bulk(c, err);
 }
 
-static int run_skip_dead(cli *c)
+static ef_status skip_dead(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_row_list rows = {0};
-    ef_outbox_bulk bulk;
+    ef_outbox_bulk bulk = read_bulk(c);
     int64_t count = 0;
-    ef_status st;
-    int rc = read_bulk(c, &bulk);
+    ef_status st = cli_need(c, bulk.dry_run ? CLI_ENGINE_READ : CLI_ENGINE, err);
 
-    if (rc == 0 && bulk.lane.len == 0)
-        rc = cli_usage(c, "outbox skip-dead needs --lane");
-    if (rc == 0 && bulk.reason.len == 0 && !bulk.dry_run)
-        rc = cli_usage(c, "outbox skip-dead needs --reason: it is recorded in the audit log");
-    if (rc == 0)
-        rc = cli_open(c, bulk.dry_run ? CLI_ENGINE_READ : CLI_ENGINE);
-    if (rc != 0)
-        return rc;
-    st = cli_outbox_skip_dead(c, &bulk, &count, &rows, &err);
-    return print_bulk(c, "outbox-skip-dead", "skipped", &bulk, st, count, &rows, &err);
+    if (st == EF_OK)
+        st = cli_outbox_skip_dead(c, &bulk, &count, &rows, err);
+    if (st == EF_OK)
+        print_bulk(c, "outbox-skip-dead", "skipped", &bulk, count, &rows);
+    EF_RELEASE(&rows);
+    return st;
 }
 
 const cli_command cli_cmd_outbox_requeue_dead = {
@@ -542,7 +491,9 @@ const cli_command cli_cmd_outbox_requeue_dead = {
             "rows are requeued. Rows are changed in transactions of 1000; one audit entry counts\n"
             "all of them. A requeued row has no attempts and is due now.",
     .example = "everfold outbox requeue-dead --lane totals --error 'not a number' --all --dry-run",
-    .run = run_requeue_dead,
+    .check = check_bulk,
+    .stores = CLI_JOURNAL,
+    .call = requeue_dead,
 };
 
 const cli_command cli_cmd_outbox_skip_dead = {
@@ -556,5 +507,6 @@ const cli_command cli_cmd_outbox_skip_dead = {
             "most 100 rows are skipped. One audit entry counts all of them.",
     .example =
         "everfold outbox skip-dead --lane totals --types 'test.*' --all --reason 'test data'",
-    .run = run_skip_dead,
+    .check = check_skip_dead,
+    .call = skip_dead,
 };

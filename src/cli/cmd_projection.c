@@ -59,18 +59,12 @@ static void show_failure(cli *c, const ef_failure *f, const char *indent)
 
     ef_time_format(f->open ? f->recorded_us : f->resolved_us, time);
     ef__buf_add_text(&c->out, indent);
-    if (f->tenant.len > 0) {
-        ef__buf_add_text(&c->out, "tenant ");
-        cli_escape(&c->out, f->tenant);
-        ef__buf_add_text(&c->out, "  ");
-    }
-    cli_escape(&c->out, f->stream);
+    cli_add_name(c, f->tenant, f->stream);
     ef__buf_printf(
         &c->out, " seq %" PRId64 "  position %" PRId64 "  version %d  attempts %d  %s %s\n", f->seq,
         f->position, (int)f->version, (int)f->attempts, f->open ? "since" : "over", time);
     ef__buf_printf(&c->out, "%s    ", indent);
-    cli_escape(&c->out, f->message);
-    ef__buf_add_char(&c->out, '\n');
+    cli_line(c, 0, "", f->message);
 }
 
 void cli_show_scope(cli *c, const ef_scope *s, const char *indent)
@@ -88,8 +82,7 @@ void cli_show_scope(cli *c, const ef_scope *s, const char *indent)
         return;
     ef_time_format(s->next_try_us, time);
     ef__buf_printf(&c->out, "%s    retries %" PRId64 ", next %s: ", indent, s->retries, time);
-    cli_escape(&c->out, s->error);
-    ef__buf_add_char(&c->out, '\n');
+    cli_line(c, 0, "", s->error);
 }
 
 const char *cli_projection_hint(ef_status status)
@@ -244,7 +237,7 @@ const cli_command cli_cmd_projection_show = {
     .example = "everfold projection show customer_orders",
     .stores = CLI_ENGINE_READ,
     .call = show_projection,
-    .hint = cli_projection_hint,
+    .hint_of = cli_projection_hint,
 };
 
 static void print_failures(cli *c, ef_str projection, const ef_failure_list *found)
@@ -305,7 +298,7 @@ const cli_command cli_cmd_projection_failures = {
     .example = "everfold projection failures customer_orders --all",
     .stores = CLI_ENGINE_READ,
     .call = list_failures,
-    .hint = cli_projection_hint,
+    .hint_of = cli_projection_hint,
 };
 
 static ef_status set_paused(cli *c, bool paused, ef_error *err)
@@ -335,7 +328,7 @@ const cli_command cli_cmd_projection_pause = {
     .example = "everfold projection pause customer_orders",
     .stores = CLI_ENGINE,
     .call = pause_projection,
-    .hint = cli_projection_hint,
+    .hint_of = cli_projection_hint,
 };
 
 const cli_command cli_cmd_projection_resume = {
@@ -347,7 +340,7 @@ const cli_command cli_cmd_projection_resume = {
     .example = "everfold projection resume customer_orders",
     .stores = CLI_ENGINE,
     .call = resume_projection,
-    .hint = cli_projection_hint,
+    .hint_of = cli_projection_hint,
 };
 
 #define TIMEOUT_MS_DEFAULT 30000
@@ -449,7 +442,7 @@ const cli_command cli_cmd_projection_wait = {
     .example = "everfold projection wait customer_orders --timeout 10s",
     .stores = CLI_ENGINE_READ,
     .call = wait_for_projection,
-    .hint = wait_hint,
+    .hint_of = wait_hint,
 };
 
 static ef_generation_choice read_choice(const cli *c)
@@ -473,12 +466,6 @@ static ef_generation_choice read_generation(const cli *c)
     choice.version = (int32_t)cli_int(c, "version");
     choice.generation = (int32_t)cli_int(c, "generation");
     return choice;
-}
-
-static const char *choice_hint(ef_status status)
-{
-    (void)status;
-    return "see: everfold projection ls";
 }
 
 static ef_status switch_to(cli *c, ef_generation_choice choice, ef_error *err)
@@ -530,7 +517,7 @@ const cli_command cli_cmd_projection_switch = {
     .check = check_generation,
     .stores = CLI_ENGINE,
     .call = switch_projection,
-    .hint = choice_hint,
+    .hint = "see: everfold projection ls",
 };
 
 const cli_command cli_cmd_projection_rollback = {
@@ -544,7 +531,7 @@ const cli_command cli_cmd_projection_rollback = {
                "everfold projection rollback customer_orders --reason 'totals are off'",
     .stores = CLI_ENGINE,
     .call = roll_back_projection,
-    .hint = choice_hint,
+    .hint = "see: everfold projection ls",
 };
 
 const cli_command cli_cmd_projection_retire = {
@@ -561,5 +548,5 @@ const cli_command cli_cmd_projection_retire = {
     .check = check_generation,
     .stores = CLI_ENGINE,
     .call = retire_projection,
-    .hint = choice_hint,
+    .hint = "see: everfold projection ls",
 };

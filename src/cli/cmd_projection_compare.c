@@ -44,12 +44,7 @@ static void print_difference(showing *s, const ef_difference *d)
 {
     ef__json *left = NULL, *right = NULL;
 
-    if (d->tenant.len) {
-        ef__buf_add_text(&s->c->out, "tenant ");
-        cli_escape(&s->c->out, d->tenant);
-        ef__buf_add_text(&s->c->out, "  ");
-    }
-    cli_escape(&s->c->out, d->view_id);
+    cli_add_name(s->c, d->tenant, d->view_id);
     ef__buf_add_text(&s->c->out, !d->left.ptr    ? "  only right\n"
                                  : !d->right.ptr ? "  only left\n"
                                                  : "\n");
@@ -167,13 +162,6 @@ static const char *diff_hint(ef_status status)
     return "see: everfold projection ls";
 }
 
-static ef_status check_diff(cli *c, ef_error *err)
-{
-    ef_generation_choice routes[2];
-
-    return parse_sides(c, routes, err);
-}
-
 static ef_status diff_projection(cli *c, ef_error *err)
 {
     showing s = {.c = c,
@@ -184,6 +172,8 @@ static ef_status diff_projection(cli *c, ef_error *err)
     ef_diff diff;
     ef_status st = parse_sides(c, routes, err);
 
+    if (st == EF_OK)
+        st = cli_need(c, CLI_ENGINE_READ, err);
     if (c->format != CLI_TABLE) {
         ef__json_open(&s.writer, '{');
         ef__json_member_open(&s.writer, "differences", '[');
@@ -213,10 +203,8 @@ const cli_command cli_cmd_projection_diff = {
     .more = "The exit code is 1 if they differ.",
     .example = "everfold projection rebuild customer_orders --wait && "
                "everfold projection diff customer_orders --generations 1,2",
-    .check = check_diff,
-    .stores = CLI_ENGINE_READ,
     .call = diff_projection,
-    .hint = diff_hint,
+    .hint_of = diff_hint,
 };
 
 static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
@@ -226,11 +214,8 @@ static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
     if (c->format == CLI_TABLE) {
         ef__buf_printf(&c->out, "%" PRId64 " view%s, %" PRId64 " differ\n", v->views,
                        cli_plural(v->views), v->differences);
-        if (v->examples.len) {
-            ef__buf_add_text(&c->out, "first difference: ");
-            cli_escape(&c->out, v->examples);
-            ef__buf_add_char(&c->out, '\n');
-        }
+        if (v->examples.len)
+            cli_line(c, 0, "first difference: ", v->examples);
         return;
     }
     ef__json_open(&w, '{');
@@ -288,7 +273,7 @@ const cli_command cli_cmd_projection_verify = {
     .example = "everfold projection verify customer_orders",
     .stores = CLI_ENGINE,
     .call = verify_projection,
-    .hint = cli_projection_hint,
+    .hint_of = cli_projection_hint,
 };
 
 /* Explains what to do with a new generation that was not activated. */
@@ -388,5 +373,5 @@ const cli_command cli_cmd_projection_rebuild = {
     .check = check_rebuild,
     .stores = CLI_ENGINE,
     .call = rebuild_projection,
-    .hint = cli_projection_hint,
+    .hint_of = cli_projection_hint,
 };

@@ -283,16 +283,12 @@ static ef_status deploy_file(cli *c, const char *path, ef__buf *text, cli_list *
     if (st == EF_OK)
         st = deploy_program(c, path, ef__buf_str(text), &deployed, err);
     const ef_projection *p = st == EF_OK ? find_deployed(&deployed, ef__buf_str(text)) : NULL;
-    if (p && cli_has(c, "switch")) {
+    if (p && cli_has(c, "switch"))
         st = switch_over(c, p->name, p->generation, err);
-    } else if (p && c->argument_count > 1 && c->format != CLI_TABLE) {
-        ef__json_writer w = EF__JSON_WRITER(&c->out);
-        cli_list_next(c, list);
-        ef__projection_write(&w, p);
-        (void)cli_list_item_end(c, list);
-    } else if (p) {
+    else if (p && c->argument_count > 1 && c->format != CLI_TABLE)
+        (void)cli_list_item(c, list, &cli_projection_listing, p);
+    else if (p)
         cli_print_item(c, &cli_projection_listing, p);
-    }
     EF_RELEASE(&deployed);
     return st;
 }
@@ -376,12 +372,7 @@ static void print_event(cli *c, const ef_draft_row *row)
 {
     const char *colour = row->outcome == EF_TRIAL_FAILED ? cli_colour(c, CLI_RED) : "";
 
-    if (row->tenant.len > 0) {
-        ef__buf_add_text(&c->out, "tenant ");
-        cli_escape(&c->out, row->tenant);
-        ef__buf_add_text(&c->out, "  ");
-    }
-    cli_escape(&c->out, row->stream);
+    cli_add_name(c, row->tenant, row->stream);
     ef__buf_printf(&c->out, " seq %" PRId64 "  %s%s%s", row->seq, colour,
                    ef_name_of(EF_NAMES_TRIAL_OUTCOME, row->outcome),
                    colour[0] ? cli_colour(c, CLI_PLAIN) : "");

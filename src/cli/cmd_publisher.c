@@ -10,97 +10,104 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static ef_status count_rows(cli *c, ef_str name, ef_outbox_summary *out, int64_t *published,
-                            ef_error *err)
-{
-    ef_outbox_query query = {.lane = name, .any_tenant = true};
-    ef_status st = cli_outbox_summarise(c, &query, out, err);
+/* A publisher with the backlog of its lane. */
+typedef struct backlog {
+    ef_publisher publisher; /* first: the fields of its shape */
+    ef_outbox_summary rows;
+    int64_t published;
+} backlog;
 
-    return st == EF_OK ? cli_published_count(c, name, published, err) : st;
+static ef_status read_backlog(cli *c, const ef_publisher *publisher, backlog *out, ef_error *err)
+{
+    ef_outbox_query query = {.lane = publisher->name, .any_tenant = true};
+    ef_status st = cli_outbox_summarise(c, &query, &out->rows, err);
+
+    out->publisher = *publisher;
+    EF_RELEASE(&out->rows.oldest);
+    return st == EF_OK ? cli_published_count(c, publisher->name, &out->published, err) : st;
 }
 
-static void print_publisher_json(cli *c, cli_list *list, bool one, const ef_publisher *p,
-                                 const ef_outbox_summary *rows, int64_t published)
+static void write_publisher(ef__json_writer *w, const void *item)
 {
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
+    const backlog *b = item;
 
-    if (!one)
-        cli_list_next(c, list);
-    ef__json_open(&w, '{');
-    ef__shape_members(&w, &ef__shape_publisher, p);
-    ef__json_member_int(&w, "pending", rows->pending);
-    ef__json_member_int(&w, "processing", rows->processing);
-    ef__json_member_int(&w, "failed", rows->failed);
-    ef__json_member_int(&w, "dead", rows->dead);
-    ef__json_member_int(&w, "blocked", rows->blocked);
-    ef__json_member_int(&w, "kept", published);
-    ef__json_close(&w, '}');
-    if (one)
-        ef__buf_add_char(&c->out, '\n');
-    else
-        (void)cli_list_item_end(c, list);
+    ef__json_open(w, '{');
+    ef__shape_members(w, &ef__shape_publisher, &b->publisher);
+    ef__shape_members(w, &ef__shape_summary, &b->rows);
+    ef__json_member_int(w, "kept", b->published);
+    ef__json_close(w, '}');
 }
 
-static void add_row(cli_table *table, const ef_publisher *p, const ef_outbox_summary *rows,
-                    int64_t published)
+static void add_state(ef__buf *out, const void *item)
 {
-    char kept[32];
-
-    cli_table_text(table, p->name);
-    cli_table_text(table, p->url);
-    cli_table_text(table, p->types.len ? p->types : EF_STR("*"));
-    cli_table_text(table, p->partition_by);
-    cli_table_text(table, p->paused ? EF_STR("paused") : EF_STR("running"));
-    cli_table_int(table, rows->pending + rows->processing);
-    cli_table_int(table, rows->failed);
-    cli_table_int(table, rows->dead);
-    (void)snprintf(kept, sizeof kept, "%" PRId64 "%s", published,
-                   published < EF_PUBLISHED_COUNTED ? "" : "+");
-    cli_table_text(table, ef_str_from(kept));
+    ef__buf_add_text(out, ((const backlog *)item)->publisher.paused ? "paused" : "running");
 }
 
-/* Prints a list; with `one`, -o json prints an object instead of an array. */
-static int show_publishers(cli *c, const ef_publisher_list *publishers, bool one)
+static void add_pending(ef__buf *out, const void *item)
 {
-    static const char *const heads[] = {"PUBLISHER", "TO",     "TYPES", "BY",  "STATE",
-                                        "PENDING",   "FAILED", "DEAD",  "KEPT"};
-    cli_table table = CLI_TABLE_INIT(heads, 9, 0xfu << 5);
-    cli_list list = {.lines = c->format == CLI_NDJSON};
-    ef_error err = EF_ERROR_INIT;
-    ef_status st = EF_OK;
+    const backlog *b = item;
 
-    for (size_t i = 0; st == EF_OK && i < publishers->count; i++) {
-        const ef_publisher *p = &publishers->items[i];
-        ef_outbox_summary rows = {0};
-        int64_t published = 0;
-        st = count_rows(c, p->name, &rows, &published, &err);
-        if (st == EF_OK && c->format == CLI_TABLE)
-            add_row(&table, p, &rows, published);
-        else if (st == EF_OK)
-            print_publisher_json(c, &list, one, p, &rows, published);
-        EF_RELEASE(&rows.oldest);
-    }
-    if (st == EF_OK && c->format != CLI_TABLE && !one)
-        cli_list_end(c, &list);
-    if (st == EF_OK && c->format == CLI_TABLE)
-        (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
-    return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+    ef__buf_printf(out, "%" PRId64, b->rows.pending + b->rows.processing);
 }
 
-/* Prints the publisher with the backlog of its lane: 0, or the exit code. */
-static int show_publisher(cli *c, ef_str name)
+static void add_kept(ef__buf *out, const void *item)
 {
-    ef_error err = EF_ERROR_INIT;
+    int64_t published = ((const backlog *)item)->published;
+
+    ef__buf_printf(out, "%" PRId64 "%s", published, published < EF_PUBLISHED_COUNTED ? "" : "+");
+}
+
+static const ef__field backlog_fields[] = {
+    EF__FIELD(backlog, "failed", INT64, rows.failed),
+    EF__FIELD(backlog, "dead", INT64, rows.dead),
+};
+static const ef__shape backlog_shape = EF__SHAPE(backlog_fields, backlog);
+
+static const cli_listing listing = {
+    .shape = &ef__shape_publisher,
+    .more = &backlog_shape,
+    .size = sizeof(backlog),
+    .columns =
+        CLI_COLUMNS(CLI_COLUMN("PUBLISHER", "name"), CLI_COLUMN("TO", "url"),
+                    CLI_COLUMN("TYPES", "types", .none = "*"), CLI_COLUMN("BY", "partition_by"),
+                    CLI_COLUMN("STATE", NULL, .text = add_state),
+                    CLI_COLUMN("PENDING", NULL, .text = add_pending, .right = true),
+                    CLI_COLUMN("FAILED", "failed"), CLI_COLUMN("DEAD", "dead"),
+                    CLI_COLUMN("KEPT", NULL, .text = add_kept, .right = true)),
+    .write = write_publisher,
+    .empty = "no publishers; add one with: everfold publisher add NAME --to URL",
+};
+
+static ef_status print_publishers(cli *c, const ef_publisher_list *publishers, ef_error *err)
+{
+    backlog *items = calloc(publishers->count + 1, sizeof *items);
+    ef_status st = items ? EF_OK : ef_fail(err, EF_NO_MEMORY, "out of memory");
+
+    for (size_t i = 0; st == EF_OK && i < publishers->count; i++)
+        st = read_backlog(c, &publishers->items[i], &items[i], err);
+    if (st == EF_OK)
+        cli_print_list(c, &listing, items, publishers->count);
+    free(items);
+    return st;
+}
+
+static ef_status print_publisher(cli *c, ef_str name, ef_error *err)
+{
     ef_publisher_list list = {0};
-    int rc;
+    backlog one = {0};
+    ef_status st = cli_publisher_ls(c, &name, &list, err);
 
-    if (cli_publisher_ls(c, &name, &list, &err) != EF_OK)
-        rc = cli_fail(c, &err, "see: everfold publisher ls");
-    else
-        rc = show_publishers(c, &list, true);
+    if (st == EF_OK)
+        st = read_backlog(c, &list.items[0], &one, err);
+    if (st == EF_OK)
+        cli_print_item(c, &listing, &one);
     EF_RELEASE(&list);
-    return rc;
+    return st;
+}
+
+static const char *publisher_hint(ef_status status)
+{
+    return status == EF_NOT_FOUND ? "see: everfold publisher ls" : NULL;
 }
 
 /* Storage for the texts of an ef_publisher. */
@@ -145,44 +152,41 @@ static ef_status read_texts(const cli *c, texts *t, ef_publisher *p, ef_error *e
     return st;
 }
 
-/* Reads a duration above 0; the library takes 0 as its default. */
-static ef_status read_time(const cli *c, const char *name, int64_t *out, ef_error *err)
+/* The library takes 0 as its default. */
+static ef_status check_times(cli *c, ef_error *err)
 {
-    ef_status st = cli_duration(c, name, out, err);
+    static const char *const names[] = {"retry", "timeout"};
 
-    if (st == EF_OK && cli_has(c, name) && *out == 0)
-        st = ef_fail(err, EF_BAD_INPUT, "--%s is 0: minimum is 1ms", name);
-    return st;
+    for (size_t i = 0; i < 2; i++)
+        if (cli_has(c, names[i]) && cli_int(c, names[i]) == 0)
+            return ef_fail(err, EF_BAD_INPUT, "--%s is 0: minimum is 1ms", names[i]);
+    return EF_OK;
 }
 
-static ef_status read_numbers(const cli *c, ef_publisher *p, ef_error *err)
+static ef_publisher read_publisher(const cli *c)
 {
-    int64_t files = 0, flight = 0;
-    ef_status st;
+    ef_publisher p = {
+        .name = ef_str_from(c->arguments[0]),
+        .types = ef_str_from(cli_value(c, "types")),
+        .partition_by = ef_str_from(cli_value(c, "partition-by")),
+        .retry_ms = ef__settings_int(c->settings, "retry.publish.base"),
+        .attempts_max = ef__settings_int(c->settings, "retry.publish.attempts"),
+        .retain_ms = cli_int(c, "retain"),
+        .timeout_ms = cli_int(c, "timeout"),
+        .file_bytes = cli_int(c, "file-bytes"),
+        .file_count = (int32_t)cli_int(c, "files"),
+        .in_flight = (int32_t)cli_int(c, "in-flight"),
+        .allow_private = cli_has(c, "allow-private"),
+        .paused = cli_has(c, "paused"),
+    };
 
-    if (!c->client) { /* a server applies its own settings */
-        p->retry_ms = ef__settings_int(c->settings, "retry.publish.base");
-        p->attempts_max = ef__settings_int(c->settings, "retry.publish.attempts");
-    }
-    st = read_time(c, "retry", &p->retry_ms, err);
-
-    if (st == EF_OK)
-        st = cli_number(c, "attempts", 1, INT32_MAX, &p->attempts_max, err);
-    if (st == EF_OK)
-        st = cli_duration(c, "retain", &p->retain_ms, err);
-    if (st == EF_OK && cli_has(c, "retain") && p->retain_ms == 0)
-        p->retain_ms = EF_RETAIN_NONE;
-    if (st == EF_OK)
-        st = read_time(c, "timeout", &p->timeout_ms, err);
-    if (st == EF_OK)
-        st = cli_number(c, "file-bytes", 1, INT64_MAX / 2, &p->file_bytes, err);
-    if (st == EF_OK)
-        st = cli_number(c, "files", 1, 10000, &files, err);
-    if (st == EF_OK)
-        st = cli_number(c, "in-flight", 1, 256, &flight, err);
-    p->file_count = (int32_t)files;
-    p->in_flight = (int32_t)flight;
-    return st;
+    if (cli_has(c, "retry"))
+        p.retry_ms = cli_int(c, "retry");
+    if (cli_has(c, "attempts"))
+        p.attempts_max = cli_int(c, "attempts");
+    if (cli_has(c, "retain") && p.retain_ms == 0)
+        p.retain_ms = EF_RETAIN_NONE;
+    return p;
 }
 
 /* Refuses an existing name: replacing a publisher by mistake would redirect its events. */
@@ -195,7 +199,10 @@ static ef_status check_name_is_new(cli *c, ef_str name, ef_error *err)
     if (st == EF_OK)
         return ef_fail(err, EF_EXISTS, "publisher \"%.*s\" exists; --replace changes it",
                        EF_STR_ARG(name));
-    return st == EF_NOT_FOUND ? EF_OK : st;
+    if (st != EF_NOT_FOUND)
+        return st;
+    *err = (ef_error)EF_ERROR_INIT;
+    return EF_OK;
 }
 
 /* Only types with --publish yes are published, which is easily forgotten. */
@@ -213,37 +220,24 @@ static void warn_if_no_type_is_published(cli *c)
     EF_RELEASE(&types);
 }
 
-static int run_add(cli *c)
+static ef_status add_publisher(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     texts t = {.url = ""};
-    ef_publisher p = {.name = ef_str_from(c->arguments[0]),
-                      .allow_private = cli_has(c, "allow-private"),
-                      .paused = cli_has(c, "paused")};
-    ef_status st = read_texts(c, &t, &p, &err);
-    int rc;
+    ef_publisher p = read_publisher(c);
+    ef_status st = read_texts(c, &t, &p, err);
 
     if (st == EF_OK)
-        st = read_numbers(c, &p, &err);
-    if (cli_has(c, "types"))
-        p.types = ef_str_from(cli_value(c, "types"));
-    if (cli_has(c, "partition-by"))
-        p.partition_by = ef_str_from(cli_value(c, "partition-by"));
-    rc = st == EF_OK ? cli_open(c, CLI_JOURNAL) : cli_fail(c, &err, NULL);
-    if (rc != 0)
-        return rc;
-    if (!cli_has(c, "replace"))
-        st = check_name_is_new(c, p.name, &err);
-    if (st == EF_OK) {
-        err = (ef_error)EF_ERROR_INIT;
-        st = cli_publisher_set(c, &p, &err);
-    }
+        st = cli_need(c, CLI_JOURNAL, err);
+    if (st == EF_OK && !cli_has(c, "replace"))
+        st = check_name_is_new(c, p.name, err);
     if (st == EF_OK)
-        st = cli_note(c, "publisher_set", p.name, &err);
+        st = cli_publisher_set(c, &p, err);
+    if (st == EF_OK)
+        st = cli_note(c, "publisher_set", p.name, err);
     if (st != EF_OK)
-        return cli_fail(c, &err, NULL);
+        return st;
     warn_if_no_type_is_published(c);
-    return show_publisher(c, p.name);
+    return print_publisher(c, p.name, err);
 }
 
 const cli_command cli_cmd_publisher_add = {
@@ -255,14 +249,16 @@ const cli_command cli_cmd_publisher_add = {
         CLI_TEXT("types", "LIST", "only these types: comma-separated NAME or PREFIX*"),
         CLI_WORDS("partition-by", "WHAT", "stream,tenant,type",
                   "key of the messages: stream (default), tenant, type, data.MEMBER"),
-        CLI_TEXT("retry", "TIME", "retry a failed message after this time (default 60s)"),
-        CLI_TEXT("attempts", "N", "attempts until a message is dead (default: no limit)"),
-        CLI_TEXT("retain", "TIME",
-                 "retain published rows for this time (default 1h, nats 10m; 0: not retained)"),
-        CLI_TEXT("timeout", "TIME", "timeout of one delivery (default 10s)"),
-        CLI_TEXT("file-bytes", "N", "file: rotate at this size (default: never)"),
-        CLI_TEXT("files", "N", "file: keep N rotated files (default 10)"),
-        CLI_TEXT("in-flight", "N", "webhook: at most N concurrent requests (default 8)"),
+        CLI_DURATION("retry", "TIME", 0, "retry a failed message after this time (default 60s)"),
+        CLI_INT("attempts", "N", 1, INT32_MAX, 0,
+                "attempts until a message is dead (default: no limit)"),
+        CLI_DURATION("retain", "TIME", 0,
+                     "retain published rows for this time (default 1h, nats 10m; 0: not retained)"),
+        CLI_DURATION("timeout", "TIME", 0, "timeout of one delivery (default 10s)"),
+        CLI_INT("file-bytes", "N", 1, INT64_MAX / 2, 0,
+                "file: rotate at this size (default: never)"),
+        CLI_INT("files", "N", 1, 10000, 0, "file: keep N rotated files (default 10)"),
+        CLI_INT("in-flight", "N", 1, 256, 0, "webhook: at most N concurrent requests (default 8)"),
         CLI_WORDS(
             "secret-file", "PATH", "@file",
             "file with the secret: signing key of webhooks, or USER:PASSWORD or token of NATS"),
@@ -277,30 +273,25 @@ const cli_command cli_cmd_publisher_add = {
             "message is retried and blocks only its own stream. Messages are CloudEvents in JSON;\n"
             "see docs/reference/publishing.md.",
     .example = "everfold publisher add archive --to file:orders.ndjson --types 'order.*'",
-    .run = run_add,
+    .check = check_times,
+    .call = add_publisher,
+    .hint_of = publisher_hint,
 };
 
-static int run_ls(cli *c)
+static ef_status list_publishers(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_publisher_list list = {0};
     ef_store_facts facts = {0};
-    int rc = cli_open(c, CLI_JOURNAL_READ);
+    ef_status st = cli_publisher_ls(c, NULL, &list, err);
 
-    if (rc != 0)
-        return rc;
-    if (cli_publisher_ls(c, NULL, &list, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    if (c->format == CLI_TABLE && list.count == 0)
-        cli_say(c, "no publishers; add one with: everfold publisher add NAME --to URL");
-    else
-        rc = show_publishers(c, &list, false);
+    if (st == EF_OK)
+        st = print_publishers(c, &list, err);
     if (list.count > 0 && c->journal && ef_journal_facts(c->journal, &facts, NULL) == EF_OK &&
         facts.copied_us > 0)
         cli_say(
             c, "this journal is a copy: its publishers send nothing until: everfold journal adopt");
     EF_RELEASE(&list);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_publisher_ls = {
@@ -309,38 +300,33 @@ const cli_command cli_cmd_publisher_ls = {
     .more = "KEPT counts published rows that are retained and can be published again (--retain).\n"
             "Failed rows are listed by: everfold outbox report --lane NAME",
     .example = "everfold publisher ls -o json",
-    .run = run_ls,
+    .stores = CLI_JOURNAL_READ,
+    .call = list_publishers,
 };
 
-static int set_paused(cli *c, bool paused)
+static ef_status set_paused(cli *c, bool paused, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_str name = ef_str_from(c->arguments[0]);
-    int rc = cli_open(c, CLI_JOURNAL);
+    ef_status st = cli_publisher_pause(c, name, paused, cli_reason(c), err);
 
-    if (rc != 0)
-        return rc;
-    if (cli_publisher_pause(c, name, paused, cli_reason(c), &err) != EF_OK ||
-        cli_note(c, paused ? "publisher_pause" : "publisher_resume", name, &err) != EF_OK)
-        return cli_fail(c, &err, err.status == EF_NOT_FOUND ? "see: everfold publisher ls" : NULL);
-    return show_publisher(c, name);
+    if (st == EF_OK)
+        st = cli_note(c, paused ? "publisher_pause" : "publisher_resume", name, err);
+    return st == EF_OK ? print_publisher(c, name, err) : st;
 }
 
-static int run_pause(cli *c)
+static ef_status pause_publisher(cli *c, ef_error *err)
 {
-    return set_paused(c, true);
+    return set_paused(c, true, err);
 }
 
-static int run_resume(cli *c)
+static ef_status resume_publisher(cli *c, ef_error *err)
 {
-    return set_paused(c, false);
+    return set_paused(c, false, err);
 }
 
-static int run_show(cli *c)
+static ef_status show_publisher(cli *c, ef_error *err)
 {
-    int rc = cli_open(c, CLI_JOURNAL_READ);
-
-    return rc == 0 ? show_publisher(c, ef_str_from(c->arguments[0])) : rc;
+    return print_publisher(c, ef_str_from(c->arguments[0]), err);
 }
 
 const cli_command cli_cmd_publisher_pause = {
@@ -350,7 +336,9 @@ const cli_command cli_cmd_publisher_pause = {
     .arguments = CLI_NAME("publisher"),
     .more = "To continue: everfold publisher resume NAME",
     .example = "everfold publisher pause mail",
-    .run = run_pause,
+    .stores = CLI_JOURNAL,
+    .call = pause_publisher,
+    .hint_of = publisher_hint,
 };
 
 const cli_command cli_cmd_publisher_resume = {
@@ -360,7 +348,9 @@ const cli_command cli_cmd_publisher_resume = {
     .arguments = CLI_NAME("publisher"),
     .more = "Events that were queued meanwhile are delivered in order.",
     .example = "everfold publisher resume mail",
-    .run = run_resume,
+    .stores = CLI_JOURNAL,
+    .call = resume_publisher,
+    .hint_of = publisher_hint,
 };
 
 const cli_command cli_cmd_publisher_show = {
@@ -368,27 +358,25 @@ const cli_command cli_cmd_publisher_show = {
     .summary = "show one publisher with its settings",
     .arguments = CLI_NAME("publisher"),
     .example = "everfold publisher show mail -o json",
-    .run = run_show,
+    .stores = CLI_JOURNAL_READ,
+    .call = show_publisher,
+    .hint_of = publisher_hint,
 };
 
-static int run_rm(cli *c)
+static ef_status remove_publisher(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_str name = ef_str_from(c->arguments[0]);
     int64_t rows = 0;
-    int rc = cli_open(c, CLI_JOURNAL);
+    ef_status st = cli_publisher_remove(c, name, cli_has(c, "discard"), cli_reason(c), &rows, err);
 
-    if (rc != 0)
-        return rc;
-    if (cli_publisher_remove(c, name, cli_has(c, "discard"), cli_reason(c), &rows, &err) != EF_OK ||
-        cli_note(c, "publisher_remove", name, &err) != EF_OK)
-        return cli_fail(c, &err, err.status == EF_NOT_FOUND ? "see: everfold publisher ls" : NULL);
-    if (rows)
+    if (st == EF_OK)
+        st = cli_note(c, "publisher_remove", name, err);
+    if (st == EF_OK && rows)
         cli_say(c, "publisher %.*s removed; %lld unpublished row%s discarded", EF_STR_ARG(name),
                 (long long)rows, cli_plural(rows));
-    else
+    else if (st == EF_OK)
         cli_say(c, "publisher %.*s removed", EF_STR_ARG(name));
-    return 0;
+    return st;
 }
 
 const cli_command cli_cmd_publisher_rm = {
@@ -399,5 +387,7 @@ const cli_command cli_cmd_publisher_rm = {
     .arguments = CLI_NAME("publisher"),
     .more = "A publisher with unpublished rows is removed only with --discard.",
     .example = "everfold publisher rm mail --discard --reason 'they closed'",
-    .run = run_rm,
+    .stores = CLI_JOURNAL,
+    .call = remove_publisher,
+    .hint_of = publisher_hint,
 };

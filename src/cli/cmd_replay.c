@@ -64,8 +64,7 @@ static void print_warning(void *context, ef_str projection, const ef_event *even
         cli_escape(&l->c->out, event->stream);
         ef__buf_printf(&l->c->out, " seq %" PRId64 "  position %" PRId64 "\n    ", event->seq,
                        event->position);
-        cli_escape(&l->c->out, message);
-        ef__buf_add_char(&l->c->out, '\n');
+        cli_line(l->c, 0, "", message);
         return;
     }
     ef__replay_warning_write(&l->writer, projection, event, message);
@@ -159,30 +158,26 @@ static ef_status replay_events(cli *c, ef_error *err)
     return replay_now(c, &replay, err);
 }
 
-static const cli_option options[] = {
-    CLI_TEXT("projection", "NAME", "only to this projection (default: all)"),
-    CLI_TEXT("stream", "STREAM", "only events of this stream"),
-    CLI_TEXT("type", "TYPE", "only events of this type, or PREFIX*"),
-    CLI_INT("from-position", "A", 1, INT64_MAX, 0, "from this position"),
-    CLI_INT("to-position", "B", 1, INT64_MAX, 0, "up to this position"),
-    CLI_TEXT("from-date", "WHEN", "events from this time: a day, or an RFC 3339 time"),
-    CLI_TEXT("to-date", "WHEN", "events up to this time"),
-    CLI_INT("after-seq", "N", 0, INT64_MAX, 0, "with --stream: after this seq"),
-    CLI_INT("until-seq", "N", 0, INT64_MAX, 0,
-            "with --stream: up to this seq (0: end of the stream)"),
-    CLI_FLAG("dry-run", "count the events only"),
-    CLI_FLAG("validate", "fold in memory only and list the events that fail"),
-    CLI_INT("warnings-cap", "N", 0, INT64_MAX, 25,
-            "with --validate: list at most N events (default 25, 0: all)"),
-    CLI_FLAG("background", "queue the run for a worker"),
-    CLI_TEXT("reason", "TEXT", "reason, recorded with the run"),
-    {.name = NULL},
-};
-
 const cli_command cli_cmd_replay = {
     .name = "replay",
     .summary = "deliver events to projections again; those that were applied have no effect",
-    .options = options,
+    .options = CLI_OPTIONS(
+        CLI_TEXT("projection", "NAME", "only to this projection (default: all)"),
+        CLI_TEXT("stream", "STREAM", "only events of this stream"),
+        CLI_TEXT("type", "TYPE", "only events of this type, or PREFIX*"),
+        CLI_INT("from-position", "A", 1, INT64_MAX, 0, "from this position"),
+        CLI_INT("to-position", "B", 1, INT64_MAX, 0, "up to this position"),
+        CLI_TEXT("from-date", "WHEN", "events from this time: a day, or an RFC 3339 time"),
+        CLI_TEXT("to-date", "WHEN", "events up to this time"),
+        CLI_INT("after-seq", "N", 0, INT64_MAX, 0, "with --stream: after this seq"),
+        CLI_INT("until-seq", "N", 0, INT64_MAX, 0,
+                "with --stream: up to this seq (0: end of the stream)"),
+        CLI_FLAG("dry-run", "count the events only"),
+        CLI_FLAG("validate", "fold in memory only and list the events that fail"),
+        CLI_INT("warnings-cap", "N", 0, INT64_MAX, 25,
+                "with --validate: list at most N events (default 25, 0: all)"),
+        CLI_FLAG("background", "queue the run for a worker"),
+        CLI_TEXT("reason", "TEXT", "reason, recorded with the run")),
     .more =
         "An event that a projection has applied is a duplicate and changes nothing; a missing\n"
         "event is applied in the order of its stream; an event that fails becomes a retry row\n"
@@ -192,7 +187,7 @@ const cli_command cli_cmd_replay = {
         "views in memory; its exit code is 1 if an event fails.",
     .example = "everfold replay --projection customer_orders --from-position 1000 --dry-run",
     .call = replay_events,
-    .hint = cli_projection_hint,
+    .hint_of = cli_projection_hint,
 };
 
 /* --- gaps --- */

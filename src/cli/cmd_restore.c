@@ -392,7 +392,7 @@ static ef_status restore_backup(cli *c, const backup *b, const char *from, const
     return st == EF_OK ? set_incomplete(data, false, err) : st;
 }
 
-static int write_result(cli *c, const char *data, const backup *b, int64_t position)
+static void write_result(cli *c, const char *data, const backup *b, int64_t position)
 {
     bool views = backup_has(b, BACKUP_VIEWS) || backup_has(b, BACKUP_VIEWS_LMDB);
 
@@ -407,12 +407,10 @@ static int write_result(cli *c, const char *data, const backup *b, int64_t posit
     if (!views)
         cli_say(c, "the backup has no views: run everfold init, and deploy the programs");
     cli_say(c, "publishers of a restored journal send nothing until: everfold journal adopt");
-    return 0;
 }
 
-static int run_restore(cli *c)
+static ef_status run_restore(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     const char *from = c->arguments[0];
     const char *data = cli_data(c);
     int64_t position = INT64_MAX;
@@ -420,22 +418,24 @@ static int run_restore(cli *c)
     ef_status st;
 
     cli_stop_on_signals();
-    st = backup_need_empty(data, &err);
+    st = backup_need_empty(data, err);
     if (st == EF_OK)
-        st = backup_check(&b, c, from, &err);
+        st = backup_check(&b, c, from, err);
     if (st == EF_OK)
-        st = check_schema(c, from, &err);
+        st = check_schema(c, from, err);
     if (st == EF_OK && cli_value(c, "until"))
-        st = find_until(c, from, &b, cli_value(c, "until"), &position, &err);
+        st = find_until(c, from, &b, cli_value(c, "until"), &position, err);
     else if (st == EF_OK)
         position = b.position;
-    if (cli_stopped())
-        return cli_stopped_exit();
+    if (cli_stopped()) {
+        c->exit_code = cli_stopped_exit();
+        return EF_OK;
+    }
     if (st == EF_OK)
-        st = restore_backup(c, &b, from, data, &position, &err);
+        st = restore_backup(c, &b, from, data, &position, err);
     if (st == EF_OK)
-        return write_result(c, data, &b, position);
-    return cli_fail(c, &err, NULL);
+        write_result(c, data, &b, position);
+    return st;
 }
 
 const cli_command cli_cmd_restore = {
@@ -456,6 +456,6 @@ const cli_command cli_cmd_restore = {
         "deployed again, and workers rebuild its views. Publishers are kept and send what is\n"
         "appended after the restore.",
     .example = "everfold restore backup-1 --data restored",
-    .run = run_restore,
+    .call = run_restore,
     .local = true,
 };

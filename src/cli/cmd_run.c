@@ -227,7 +227,7 @@ const cli_command cli_cmd_run_show = {
     .example = "everfold run show \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
     .stores = CLI_JOURNAL_READ,
     .call = show_run,
-    .hint = run_hint,
+    .hint = "see: everfold run ls",
 };
 
 const cli_command cli_cmd_run_watch = {
@@ -240,7 +240,7 @@ const cli_command cli_cmd_run_watch = {
     .example = "everfold run watch \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
     .stores = CLI_JOURNAL_READ,
     .call = watch_run,
-    .hint = run_hint,
+    .hint_of = run_hint,
 };
 
 /* Runs a few steps, which is enough if no worker drives the run; otherwise that worker ends it. */
@@ -281,5 +281,5 @@ const cli_command cli_cmd_run_cancel = {
                "everfold run cancel \"$id\"",
     .stores = CLI_ENGINE,
     .call = cancel_run,
-    .hint = run_hint,
+    .hint_of = run_hint,
 };

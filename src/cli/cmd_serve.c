@@ -124,7 +124,6 @@ typedef struct pulse {
     int64_t steps, failures;
     int64_t moved_us;
 } pulse;
-#define DEMO_RATE 20 /* events a second */
 
 typedef struct serving {
     cli *c;
@@ -134,7 +133,6 @@ typedef struct serving {
     cli_demo *demo; /* NULL without --demo */
     char tokens[PATH_MAX], socket[PATH_MAX];
     char otlp[PATH_MAX];
-    int listen_fd; /* of the service manager; 0: none */
     int64_t watchdog_us, beat_us, status_us;
     int64_t drain_ms;
     pulse pulses[TASKS_MAX];
@@ -161,11 +159,11 @@ static void raise_limits(void)
 
 static ef_status start_workers(serving *s, ef_error *err)
 {
-    int64_t workers = 1;
-    ef_status st = cli_number(s->c, "workers", 0, 64, &workers, err);
+    int64_t workers = cli_int(s->c, "workers");
+    ef_status st = EF_OK;
 
-    if (st != EF_OK || workers == 0 || s->c->mode == CLI_MODE_ENQUEUE_ONLY)
-        return st;
+    if (workers == 0 || s->c->mode == CLI_MODE_ENQUEUE_ONLY)
+        return EF_OK;
     if (s->c->mode == CLI_MODE_SHADOW_ONLY)
         st = ef_shadow_open(s->c->engine, &s->shadow, err);
     if (st != EF_OK)
@@ -277,51 +275,54 @@ static ef_status choose_socket(const cli *c, char out[PATH_MAX], ef_error *err)
     return n < PATH_MAX ? EF_OK : ef_fail(err, EF_BAD_INPUT, "server.socket is too long");
 }
 
+ef__server_options cli_server_options(cli *c)
+{
+    return (ef__server_options){.journal = c->journal,
+                                .engine = c->engine,
+                                .tls_certificate = cli_setting_text(c, "server.tls_certificate"),
+                                .tls_key = cli_setting_text(c, "server.tls_key"),
+                                .hosts = cli_setting_text(c, "server.hosts"),
+                                .mode = cli_mode_name(c->mode),
+                                .url = c->journal_shown,
+                                .views_url = c->views_shown,
+                                .log = &c->log};
+}
+
 static ef_status start_server(serving *s, ef_error *err)
 {
     cli *c = s->c;
     const ef__settings *set = c->settings;
+    ef__server_options options = cli_server_options(c);
     ef_status st = cli_tokens_path(c, s->tokens, err);
 
     if (st == EF_OK)
-        st = notify_socket(&s->listen_fd, err);
+        st = notify_socket(&options.listen_fd, err);
     if (st == EF_OK)
         st = choose_socket(c, s->socket, err);
     if (st != EF_OK)
         return st;
-    return ef__server_start(
-        &(ef__server_options){.journal = c->journal,
-                              .engine = c->engine,
-                              .supervisor = s->supervisor,
-                              .listen = cli_setting_text(c, "server.listen"),
-                              .listen_fd = s->listen_fd,
-                              .socket = s->socket[0] ? s->socket : NULL,
-                              .socket_optional = cli_setting_text(c, "server.socket") == NULL,
-                              .tls_certificate = cli_setting_text(c, "server.tls_certificate"),
-                              .tls_key = cli_setting_text(c, "server.tls_key"),
-                              .tokens = s->tokens,
-                              .hosts = cli_setting_text(c, "server.hosts"),
-                              .mode = cli_mode_name(c->mode),
-                              .query_steps = ef__settings_int(set, "server.query_steps"),
-                              .query_ms = ef__settings_int(set, "server.query_time"),
-                              .publish_directories = ef__settings_text(set, "publish.directories"),
-                              .publish_retry_ms = ef__settings_int(set, "retry.publish.base"),
-                              .publish_attempts = ef__settings_int(set, "retry.publish.attempts"),
-                              .url = c->journal_shown,
-                              .views_url = c->views_shown,
-                              .threads_max = ef__settings_int(set, "server.threads"),
-                              .connections_max = ef__settings_int(set, "server.connections"),
-                              .body_bytes_max = ef__settings_int(set, "server.body"),
-                              .request_ms = ef__settings_int(set, "server.request"),
-                              .heartbeat_ms = ef__settings_int(set, "server.heartbeat"),
-                              .access_log = wants_access_log(c, set),
-                              .otlp_url = otlp_url(s->otlp),
-                              .otlp_headers = getenv("OTEL_EXPORTER_OTLP_HEADERS"),
-                              .otlp_service = getenv("OTEL_SERVICE_NAME"),
-                              .path = cli_setting_text(c, "server.path"),
-                              .no_monitor = !ef__settings_bool(set, "server.monitor"),
-                              .log = &c->log},
-        &s->server, err);
+    options.supervisor = s->supervisor;
+    options.listen = cli_setting_text(c, "server.listen");
+    options.socket = s->socket[0] ? s->socket : NULL;
+    options.socket_optional = cli_setting_text(c, "server.socket") == NULL;
+    options.tokens = s->tokens;
+    options.query_steps = ef__settings_int(set, "server.query_steps");
+    options.query_ms = ef__settings_int(set, "server.query_time");
+    options.publish_directories = ef__settings_text(set, "publish.directories");
+    options.publish_retry_ms = ef__settings_int(set, "retry.publish.base");
+    options.publish_attempts = ef__settings_int(set, "retry.publish.attempts");
+    options.threads_max = ef__settings_int(set, "server.threads");
+    options.connections_max = ef__settings_int(set, "server.connections");
+    options.body_bytes_max = ef__settings_int(set, "server.body");
+    options.request_ms = ef__settings_int(set, "server.request");
+    options.heartbeat_ms = ef__settings_int(set, "server.heartbeat");
+    options.access_log = wants_access_log(c, set);
+    options.otlp_url = otlp_url(s->otlp);
+    options.otlp_headers = getenv("OTEL_EXPORTER_OTLP_HEADERS");
+    options.otlp_service = getenv("OTEL_SERVICE_NAME");
+    options.path = cli_setting_text(c, "server.path");
+    options.no_monitor = !ef__settings_bool(set, "server.monitor");
+    return ef__server_start(&options, &s->server, err);
 }
 
 /* --- service manager -------------------------------------------------------------------------- */
@@ -433,16 +434,6 @@ static ef_status choose_data(cli *c, ef_error *err)
     return st == EF_OK ? cli_data_use(c, data, err) : st;
 }
 
-static ef_status open_demo(serving *s, ef_error *err)
-{
-    int64_t rate = DEMO_RATE;
-    ef_status st = cli_number(s->c, "demo-rate", 1, 10000, &rate, err);
-
-    if (st != EF_OK || !cli_has(s->c, "demo"))
-        return st;
-    return cli_demo_open(s->c, rate, &s->demo, err);
-}
-
 static void serve_on(serving *s)
 {
     const char *path = ef__server_socket(s->server);
@@ -469,36 +460,34 @@ static void serve_on(serving *s)
     cli_say(s->c, "everfold: stopping");
 }
 
-static int run_serve(cli *c)
+static ef_status run_server(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    serving s = {.c = c};
+    serving s = {.c = c, .drain_ms = ef__settings_int(c->settings, "server.drain")};
     bool made = false;
     ef_status st;
 
-    s.drain_ms = ef__settings_int(c->settings, "server.drain");
     raise_limits();
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigaction(SIGHUP, &(struct sigaction){.sa_handler = record_reload}, NULL);
     cli_stop_on_signals();
-    st = choose_data(c, &err);
+    st = choose_data(c, err);
     if (st == EF_OK)
-        st = cli_stores_make(c, &made, &err);
+        st = cli_stores_make(c, &made, err);
     if (st == EF_OK)
-        st = deploy_all(c, cli_value(c, "projections"), &err);
+        st = deploy_all(c, cli_value(c, "projections"), err);
+    if (st == EF_OK && cli_has(c, "demo"))
+        st = cli_demo_open(c, cli_int(c, "demo-rate"), &s.demo, err);
     if (st == EF_OK)
-        st = open_demo(&s, &err);
+        st = start_workers(&s, err);
     if (st == EF_OK)
-        st = start_workers(&s, &err);
-    if (st == EF_OK)
-        st = start_server(&s, &err);
+        st = start_server(&s, err);
     if (st == EF_OK)
         serve_on(&s);
     cli_demo_close(s.demo);
     ef__server_stop(s.server, s.drain_ms);
     ef_supervisor_stop(s.supervisor);
     ef_shadow_close(s.shadow);
-    return st == EF_OK ? 0 : cli_fail(c, &err, NULL);
+    return st;
 }
 
 const cli_command cli_cmd_serve = {
@@ -519,7 +508,8 @@ const cli_command cli_cmd_serve = {
                     "accepted host names besides the address, separated by commas"),
         CLI_SETTING("path", "PATH", "server.path",
                     "path under which a reverse proxy publishes the server"),
-        CLI_TEXT("workers", "N", "number of worker threads; 0: no workers in this process"),
+        CLI_INT("workers", "N", 0, 64, 1,
+                "number of worker threads; 0: no workers in this process"),
         CLI_WORDS(
             "projections", "DIR", "@dir",
             "deploy every *.fold file of this directory at startup, except versions below the "
@@ -527,7 +517,7 @@ const cli_command cli_cmd_serve = {
             "one"),
         CLI_SETTING("mode", "MODE", "mode", "how events reach the projections"),
         CLI_FLAG("demo", "run a demo shop with simulated traffic and an occasional poison event"),
-        CLI_TEXT("demo-rate", "N", "events per second of the demo (default 20)"),
+        CLI_INT("demo-rate", "N", 1, 10000, 20, "events per second of the demo (default 20)"),
         CLI_FLAG("access-log", "log every request")),
     .more =
         "Until a token exists, the server accepts loopback connections only, and reports this.\n"
@@ -538,7 +528,7 @@ const cli_command cli_cmd_serve = {
         "server.access_log and server.drain. Under systemd it accepts a passed socket, reports\n"
         "readiness, and feeds the watchdog while its workers make progress.",
     .example = "everfold serve --listen 127.0.0.1:7450",
-    .run = run_serve,
+    .call = run_server,
     .local = true,
     .service = true,
 };

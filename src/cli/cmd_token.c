@@ -11,18 +11,11 @@
 
 #include <stdio.h>
 
-/* {"id","scopes",…}, without a newline; with `text` at the end unless it is NULL. */
-static void write_token(cli *c, const ef__api_token *token, const char *text)
+static void write_token(ef__json_writer *w, const void *item)
 {
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-
-    ef__json_open(&w, '{');
-    ef__token_members(&w, token, cli_wall_us());
-    if (text) {
-        ef__json_key(&w, "token");
-        ef__json_str(&w, ef_str_from(text));
-    }
-    ef__json_close(&w, '}');
+    ef__json_open(w, '{');
+    ef__token_members(w, item, cli_wall_us());
+    ef__json_close(w, '}');
 }
 
 /* --- through a server ------------------------------------------------------------------------- */
@@ -152,37 +145,32 @@ static ef_status revoke_token(cli *c, ef_str id, ef__api_token *out, ef_error *e
     return st;
 }
 
-static ef_status read_options(const cli *c, ef__api_token *out, int64_t *out_expires_ms,
-                              ef_error *err)
+static ef_status check_create(cli *c, ef_error *err)
 {
     const char *scope = cli_value(c, "scope"), *note = cli_value(c, "note");
     ef_str tenant = cli_tenant(c);
-    ef_status st = scope ? ef__scopes_parse(ef_str_from(scope), &out->scopes, err)
+    ef__api_token token;
+    ef_status st = scope ? ef__scopes_parse(ef_str_from(scope), &token.scopes, err)
                          : ef_fail(err, EF_BAD_INPUT,
                                    "token create needs --scope: append, read, work, operate, "
                                    "admin");
 
-    if (st == EF_OK)
-        st = cli_duration(c, "expires", out_expires_ms, err);
-    if (st == EF_OK && cli_has(c, "expires") && *out_expires_ms == 0)
-        st = ef_fail(err, EF_BAD_INPUT, "--expires is 0: the token would be expired at once");
-    if (st == EF_OK && note &&
-        (strlen(note) >= sizeof(out->note) || !ef__utf8_valid(ef_str_from(note))))
-        st = ef_fail(err, EF_BAD_INPUT, "--note is too long or not UTF-8: at most %zu bytes",
-                     sizeof(out->note) - 1);
-    if (st == EF_OK && (tenant.len >= sizeof(out->tenant) || !ef__utf8_valid(tenant)))
-        st = ef_fail(err, EF_BAD_INPUT, "--tenant is too long or not UTF-8: at most %zu bytes",
-                     sizeof(out->tenant) - 1);
     if (st != EF_OK)
         return st;
-    out->bound = cli_tenant_given(c);
-    (void)snprintf(out->tenant, sizeof(out->tenant), "%.*s", EF_STR_ARG(tenant));
-    (void)snprintf(out->note, sizeof(out->note), "%s", note ? note : "");
+    if (cli_has(c, "expires") && cli_int(c, "expires") == 0)
+        return ef_fail(err, EF_BAD_INPUT, "--expires is 0: the token would be expired at once");
+    if (note && (strlen(note) >= sizeof(token.note) || !ef__utf8_valid(ef_str_from(note))))
+        return ef_fail(err, EF_BAD_INPUT, "--note is too long or not UTF-8: at most %zu bytes",
+                       sizeof(token.note) - 1);
+    if (tenant.len >= sizeof(token.tenant) || !ef__utf8_valid(tenant))
+        return ef_fail(err, EF_BAD_INPUT, "--tenant is too long or not UTF-8: at most %zu bytes",
+                       sizeof(token.tenant) - 1);
     return EF_OK;
 }
 
 static void print_token(cli *c, const ef__api_token *token, const char *text)
 {
+    ef__json_writer w = EF__JSON_WRITER(&c->out);
     char scopes[EF__SCOPES_TEXT_MAX];
 
     if (c->format == CLI_TABLE) {
@@ -195,27 +183,32 @@ static void print_token(cli *c, const ef__api_token *token, const char *text)
         ef__buf_printf(&c->out, "%s\n", text);
         return;
     }
-    write_token(c, token, text);
+    ef__json_open(&w, '{');
+    ef__token_members(&w, token, cli_wall_us());
+    ef__json_member_text(&w, "token", text);
+    ef__json_close(&w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
 
-static int run_create(cli *c)
+static ef_status run_create(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef__api_token token = {0};
+    const char *note = cli_value(c, "note");
+    ef__api_token token = {.bound = cli_tenant_given(c)};
     char text[EF__TOKEN_TEXT_MAX];
-    int64_t expires_ms = 0;
-    ef_status st = read_options(c, &token, &expires_ms, &err);
-    int rc = st == EF_OK ? cli_open(c, CLI_SERVER) : 0;
+    ef_status st = ef__scopes_parse(ef_str_from(cli_value(c, "scope")), &token.scopes, err);
 
-    if (rc != 0)
-        return rc;
+    (void)snprintf(token.tenant, sizeof(token.tenant), "%.*s", EF_STR_ARG(cli_tenant(c)));
+    (void)snprintf(token.note, sizeof(token.note), "%s", note ? note : "");
     if (st == EF_OK)
-        st = create_token(c, &token, expires_ms, text, &err);
-    if (st != EF_OK)
-        return cli_fail(c, &err, st == EF_NOT_FOUND ? "run: everfold init" : NULL);
-    print_token(c, &token, text);
-    return 0;
+        st = create_token(c, &token, cli_int(c, "expires"), text, err);
+    if (st == EF_OK)
+        print_token(c, &token, text);
+    return st;
+}
+
+static const char *create_hint(ef_status status)
+{
+    return status == EF_NOT_FOUND ? "run: everfold init" : NULL;
 }
 
 const cli_command cli_cmd_token_create = {
@@ -224,7 +217,7 @@ const cli_command cli_cmd_token_create = {
     .options = CLI_OPTIONS(
         CLI_TEXT("scope", "SCOPES", "comma-separated scopes: append, read, work, operate, admin",
                  .words = "append,read,work,operate,admin", .letter = 's'),
-        CLI_TEXT("expires", "DURATION", "expires after this time: 30d (default: never)"),
+        CLI_DURATION("expires", "DURATION", 0, "expires after this time: 30d (default: never)"),
         CLI_TEXT("note", "TEXT", "purpose of the token")),
     .more =
         "With --tenant the token is valid for that tenant only. Scopes: append writes events;\n"
@@ -233,95 +226,80 @@ const cli_command cli_cmd_token_create = {
         "second. Until the first token exists, the server accepts loopback connections without\n"
         "one.",
     .example = "everfold token create --scope append,read --expires 90d --note shop",
-    .run = run_create,
+    .check = check_create,
+    .stores = CLI_SERVER,
+    .call = run_create,
+    .hint_of = create_hint,
 };
 
-static void print_tokens_json(cli *c, const ef__token_list *tokens)
+static void add_scopes(ef__buf *out, const void *item)
 {
-    cli_list list = {.lines = c->format == CLI_NDJSON};
+    const ef__api_token *token = item;
+    char scopes[EF__SCOPES_TEXT_MAX];
 
-    for (size_t i = 0; i < tokens->count; i++) {
-        cli_list_next(c, &list);
-        write_token(c, &tokens->items[i], NULL);
-        if (!cli_list_item_end(c, &list))
-            return;
-    }
-    cli_list_end(c, &list);
+    ef__scopes_format(token->scopes, scopes);
+    ef__buf_add_text(out, scopes);
 }
 
-static void print_table(cli *c, const ef__token_list *tokens)
+static void add_tenant(ef__buf *out, const void *item)
 {
-    static const char *const heads[] = {"ID",      "SCOPES",  "TENANT", "STATE",
-                                        "CREATED", "EXPIRES", "NOTE"};
-    cli_table table = CLI_TABLE_INIT(heads, 7, 0);
+    const ef__api_token *token = item;
 
-    for (size_t i = 0; i < tokens->count; i++) {
-        const ef__api_token *token = &tokens->items[i];
-        char scopes[EF__SCOPES_TEXT_MAX];
-        ef__scopes_format(token->scopes, scopes);
-        cli_table_text(&table, ef_str_from(token->id));
-        cli_table_text(&table, ef_str_from(scopes));
-        cli_table_text(&table, !token->bound      ? EF_STR("-")
-                               : token->tenant[0] ? ef_str_from(token->tenant)
-                                                  : EF_STR("\"\""));
-        cli_table_text(&table, ef_str_from(ef__token_state(token, cli_wall_us())));
-        cli_table_time(&table, token->created_us);
-        if (token->expires_us)
-            cli_table_time(&table, token->expires_us);
-        else
-            cli_table_text(&table, EF_STR("never"));
-        cli_table_text(&table, ef_str_from(token->note));
-    }
-    (void)cli_table_flush(c, &table);
-    cli_table_release(&table);
+    ef__buf_add_text(out, !token->bound ? "-" : token->tenant[0] ? token->tenant : "\"\"");
 }
 
-static int run_ls(cli *c)
+static void add_state(ef__buf *out, const void *item)
 {
-    ef_error err = EF_ERROR_INIT;
+    ef__buf_add_text(out, ef__token_state(item, cli_wall_us()));
+}
+
+#define FIELD(key, kind, member) EF__FIELD(ef__api_token, key, kind, member)
+static const ef__field token_fields[] = {
+    FIELD("id", CHARS, id), FIELD("created_at", TIME, created_us),
+    FIELD("expires_at", TIME, expires_us), FIELD("note", CHARS, note)};
+static const ef__shape token_shape = EF__SHAPE(token_fields, ef__api_token);
+
+static const cli_listing listing = {
+    .shape = &token_shape,
+    .columns = CLI_COLUMNS(CLI_COLUMN("ID", "id"), CLI_COLUMN("SCOPES", NULL, .text = add_scopes),
+                           CLI_COLUMN("TENANT", NULL, .text = add_tenant),
+                           CLI_COLUMN("STATE", NULL, .text = add_state),
+                           CLI_COLUMN("CREATED", "created_at"),
+                           CLI_COLUMN("EXPIRES", "expires_at", .none = "never"),
+                           CLI_COLUMN("NOTE", "note", .none = "")),
+    .write = write_token,
+    .empty = "no tokens; create one: everfold token create --scope admin",
+};
+
+static ef_status run_ls(cli *c, ef_error *err)
+{
     ef__token_list tokens = {NULL, 0};
-    int rc = cli_open(c, CLI_SERVER);
+    ef_status st = list_tokens(c, &tokens, err);
 
-    if (rc != 0)
-        return rc;
-    if (list_tokens(c, &tokens, &err) != EF_OK) {
-        ef__token_list_release(&tokens);
-        return cli_fail(c, &err, NULL);
-    }
-    if (c->format != CLI_TABLE)
-        print_tokens_json(c, &tokens);
-    else if (tokens.count == 0)
-        cli_say(c, "no tokens; create one: everfold token create --scope admin");
-    else
-        print_table(c, &tokens);
+    if (st == EF_OK)
+        cli_print_list(c, &listing, tokens.items, tokens.count);
     ef__token_list_release(&tokens);
-    return 0;
+    return st;
 }
 
 const cli_command cli_cmd_token_ls = {
     .name = "token ls",
     .summary = "list API tokens, without their secrets",
     .example = "everfold token ls",
-    .run = run_ls,
+    .stores = CLI_SERVER,
+    .call = run_ls,
 };
 
-static int run_revoke(cli *c)
+static ef_status run_revoke(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef__api_token token;
-    int rc = cli_open(c, CLI_SERVER);
+    ef_status st = revoke_token(c, ef_str_from(c->arguments[0]), &token, err);
 
-    if (rc != 0)
-        return rc;
-    if (revoke_token(c, ef_str_from(c->arguments[0]), &token, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    if (c->format == CLI_TABLE) {
+    if (st == EF_OK && c->format == CLI_TABLE)
         cli_say(c, "token %s revoked; a running server refuses it within a second", token.id);
-        return 0;
-    }
-    write_token(c, &token, NULL);
-    ef__buf_add_char(&c->out, '\n');
-    return 0;
+    else if (st == EF_OK)
+        cli_print_item(c, &listing, &token);
+    return st;
 }
 
 const cli_command cli_cmd_token_revoke = {
@@ -330,5 +308,6 @@ const cli_command cli_cmd_token_revoke = {
     .options = CLI_OPTIONS(CLI_REASON),
     .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("ID", "id of the token (everfold token ls)")),
     .example = "everfold token revoke 5f0c2d9be1a7c344",
-    .run = run_revoke,
+    .stores = CLI_SERVER,
+    .call = run_revoke,
 };

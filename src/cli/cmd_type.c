@@ -74,7 +74,7 @@ static ef_status change_matching(cli *c, ef_str start, const ef_type_list *types
             st = cli_type_set(c, &type, err);
         *out_count += st == EF_OK;
         if (st == EF_OK && c->format != CLI_TABLE)
-            (void)cli_list_item(c, &list, &ef__shape_type, &type);
+            (void)cli_list_item(c, &list, &listing, &type);
     }
     if (st == EF_OK && c->format != CLI_TABLE && *out_count > 0)
         cli_list_end(c, &list);

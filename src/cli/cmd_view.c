@@ -14,21 +14,15 @@
 #define CLI_FRESHNESS_OPTIONS                                                                      \
     CLI_TEXT("at-least", "TOKEN", "wait until the append with this TOKEN is applied"),             \
         CLI_FLAG("current", "wait until all events up to the current head are applied"),           \
-        CLI_TEXT("timeout", "D", "timeout of the wait: 500ms, 10s (default 5s)")
+        CLI_DURATION("timeout", "D", TIMEOUT_MS_DEFAULT,                                           \
+                     "timeout of the wait: 500ms, 10s (default 5s)")
+
+#define ONE_VIEW                                                                                   \
+    CLI_ARGUMENTS(CLI_ARGUMENT("PROJECTION", "name of the projection"),                            \
+                  CLI_ARGUMENT("ID", "id of the view"))
 
 #define TIMEOUT_MS_DEFAULT 5000
-
-static void add_line(cli *c, const char *name, ef_str value)
-{
-    ef__buf_printf(&c->out, "%-21s", name);
-    cli_escape(&c->out, value);
-    ef__buf_add_char(&c->out, '\n');
-}
-
-static void add_int_line(cli *c, const char *name, int64_t value)
-{
-    ef__buf_printf(&c->out, "%-21s%lld\n", name, (long long)value);
-}
+#define WIDTH 21 /* of the names of fields */
 
 /* Prints one view, as `view get` and `view at` do. */
 static void print_view(cli *c, const ef_view *view, int64_t as_of)
@@ -40,13 +34,8 @@ static void print_view(cli *c, const ef_view *view, int64_t as_of)
         ef__buf_add_char(&c->out, '\n');
         return;
     }
-    add_line(c, "view_type", view->view_type);
-    add_int_line(c, "version", view->version);
-    add_line(c, "tenant", view->tenant);
-    add_line(c, "view_id", view->view_id);
-    add_int_line(c, "last_event_sequence", view->last_event_sequence);
-    add_line(c, "data", view->data);
-    add_int_line(c, "as_of", as_of);
+    cli_print_lines(c, &ef__shape_view, view, WIDTH);
+    cli_line_int(c, WIDTH, "as_of", as_of);
 }
 
 /* the first of a list */
@@ -57,29 +46,32 @@ static void print_found(cli *c, const ef_view_list *found, bool current)
     if (c->format == CLI_TABLE) {
         print_view(c, &found->items[0], found->as_of);
         if (current)
-            add_int_line(c, "blocked_streams", found->blocked_streams);
+            cli_line_int(c, WIDTH, "blocked_streams", found->blocked_streams);
         return;
     }
     ef__view_write_found(&w, found, current);
     ef__buf_add_char(&c->out, '\n');
 }
 
-/* --at-least, --current and --timeout. */
-static ef_status read_freshness(const cli *c, ef_freshness *out, ef_error *err)
+static ef_freshness read_freshness(const cli *c)
 {
+    bool waits = cli_has(c, "at-least") || cli_has(c, "current");
+
+    return (ef_freshness){.at_least = ef_str_from(cli_value(c, "at-least")),
+                          .current = cli_has(c, "current"),
+                          .timeout_ms = waits ? cli_int(c, "timeout") : 0};
+}
+
+static ef_status check_freshness(cli *c, ef_error *err)
+{
+    ef_freshness asked = read_freshness(c);
     ef_token token;
 
-    *out = (ef_freshness){.at_least = ef_str_from(cli_value(c, "at-least")),
-                          .current = cli_has(c, "current")};
-    if (cli_has(c, "at-least") && out->current)
+    if (cli_has(c, "at-least") && asked.current)
         return ef_fail(err, EF_BAD_INPUT, "--at-least and --current cannot be combined");
-    if (cli_has(c, "at-least") && ef_token_parse(out->at_least, &token, err) != EF_OK)
-        return err->status;
-    if (cli_has(c, "at-least") || out->current)
-        out->timeout_ms = TIMEOUT_MS_DEFAULT;
-    else if (cli_has(c, "timeout"))
+    if (cli_has(c, "timeout") && !cli_has(c, "at-least") && !asked.current)
         return ef_fail(err, EF_BAD_INPUT, "--timeout needs --at-least or --current");
-    return cli_duration(c, "timeout", &out->timeout_ms, err);
+    return cli_has(c, "at-least") ? ef_token_parse(asked.at_least, &token, err) : EF_OK;
 }
 
 const char *cli_view_hint(ef_status status)
@@ -89,91 +81,79 @@ const char *cli_view_hint(ef_status status)
     return status == EF_TIMEOUT ? "check that a worker is running: everfold worker ls" : NULL;
 }
 
-static int run_get(cli *c)
+static ef_status get_view(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_freshness freshness;
+    ef_freshness freshness = read_freshness(c);
     ef_view_list found = {0};
-    ef_status st = read_freshness(c, &freshness, &err);
-    int rc = st == EF_OK ? cli_open(c, CLI_ENGINE_READ) : cli_fail(c, &err, NULL);
+    ef_status st = cli_view_get(c, ef_str_from(c->arguments[0]), cli_tenant(c),
+                                ef_str_from(c->arguments[1]), &freshness, &found, err);
 
-    if (rc != 0)
-        return rc;
-    st = cli_view_get(c, ef_str_from(c->arguments[0]), cli_tenant(c), ef_str_from(c->arguments[1]),
-                      &freshness, &found, &err);
     if (st == EF_OK)
         print_found(c, &found, freshness.current);
-    else
-        rc = cli_fail(c, &err, cli_view_hint(st));
     EF_RELEASE(&found);
-    return rc;
+    return st;
 }
 
-static int run_at(cli *c)
+static ef_status check_position(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_view_list found = {0};
-    int64_t position = 0;
-    ef_status st = cli_number(c, "position", 1, INT64_MAX, &position, &err);
-    int rc;
+    return cli_has(c, "position") ? EF_OK : cli_refuse(c, err, "view at needs --position");
+}
 
-    if (!cli_has(c, "position"))
-        return cli_usage(c, "view at needs --position");
-    rc = st == EF_OK ? cli_open(c, CLI_ENGINE_READ) : cli_fail(c, &err, NULL);
-    if (rc != 0)
-        return rc;
-    st = cli_view_at(c, ef_str_from(c->arguments[0]), cli_tenant(c), ef_str_from(c->arguments[1]),
-                     position, &found, &err);
+static ef_status get_view_at(cli *c, ef_error *err)
+{
+    ef_view_list found = {0};
+    ef_status st = cli_view_at(c, ef_str_from(c->arguments[0]), cli_tenant(c),
+                               ef_str_from(c->arguments[1]), cli_int(c, "position"), &found, err);
+
     if (st == EF_OK)
         print_view(c, &found.items[0], found.as_of);
-    else
-        rc = cli_fail(c, &err, NULL);
     EF_RELEASE(&found);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_view_get = {
     .name = "view get",
     .summary = "read one view by id",
     .options = CLI_OPTIONS(CLI_FRESHNESS_OPTIONS),
-    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("PROJECTION", "name of the projection"),
-                               CLI_ARGUMENT("ID", "id of the view")),
+    .arguments = ONE_VIEW,
     .more =
         "as_of is the position that the view reflects: the current position of the projection,\n"
         "unless --at-least or --current asks to wait for a later one.",
     .example = "everfold view get customer_orders ada --current",
-    .run = run_get,
+    .check = check_freshness,
+    .stores = CLI_ENGINE_READ,
+    .call = get_view,
+    .hint_of = cli_view_hint,
 };
 
 const cli_command cli_cmd_view_at = {
     .name = "view at",
     .summary = "show a view as of a position",
-    .options = CLI_OPTIONS(CLI_TEXT("position", "P", "position in the journal (required)")),
-    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("PROJECTION", "name of the projection"),
-                               CLI_ARGUMENT("ID", "id of the view")),
+    .options = CLI_OPTIONS(
+        CLI_INT("position", "P", 1, INT64_MAX, 0, "position in the journal (required)")),
+    .arguments = ONE_VIEW,
     .more = "The view is folded from the journal. The exit code is 3 if it did not exist at that\n"
             "position.",
     .example = "everfold view at customer_orders ada --position 1200",
-    .run = run_at,
+    .check = check_position,
+    .stores = CLI_ENGINE_READ,
+    .call = get_view_at,
 };
 
-static ef_status read_query(const cli *c, ef_view_query *query, ef_error *err)
+static ef_view_query read_query(const cli *c)
 {
-    int64_t limit = 0;
-    ef_status st = cli_number(c, "limit", 1, EF_LIMIT_LIST_ROWS, &limit, err);
-
-    *query = (ef_view_query){
+    return (ef_view_query){
         .projection = ef_str_from(c->arguments[0]),
         .tenant = cli_tenant(c),
         .where = ef_str_from(cli_value(c, "where")),
         .sort = ef_str_from(cli_value(c, "sort")),
         .fields = ef_str_from(cli_value(c, "fields")),
-        .limit = (size_t)limit,
+        .limit = (size_t)cli_int(c, "limit"),
         .after = ef_str_from(cli_value(c, "after")),
         .count_only = cli_has(c, "count"),
         .explain = cli_has(c, "explain"),
+        .freshness = read_freshness(c),
     };
-    return st == EF_OK ? read_freshness(c, &query->freshness, err) : st;
 }
 
 /* Version of the views found; without views, of the active generation. */
@@ -212,11 +192,10 @@ static void write_object(cli *c, const ef_view_query *query, const ef_view_list 
     ef__json_open(&w, '{');
     ef__json_member_str(&w, "view_type", query->projection);
     ef__json_member_int(&w, "version", version);
-    if (query->count_only) {
+    if (query->count_only)
         ef__json_member_int(&w, "count", found->total);
-    } else {
+    else
         write_items(c, &w, found);
-    }
     ef__json_member_int(&w, "as_of", found->as_of);
     if (query->freshness.current)
         ef__blocked_write(&w, found);
@@ -276,28 +255,25 @@ static ef_status write_answer(cli *c, const ef_view_query *query, const ef_view_
     return st;
 }
 
-static int run_query(cli *c)
+static ef_status query_views(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_view_query query;
+    ef_view_query query = read_query(c);
     ef_view_list found = {0};
-    ef_status st = read_query(c, &query, &err);
-    int rc = st == EF_OK ? cli_open(c, CLI_ENGINE_READ) : cli_fail(c, &err, NULL);
+    ef_status st = cli_view_find(c, &query, &found, err);
 
-    if (rc != 0)
-        return rc;
-    st = cli_view_find(c, &query, &found, &err);
     if (st == EF_OK)
-        st = write_answer(c, &query, &found, &err);
+        st = write_answer(c, &query, &found, err);
     EF_RELEASE(&found);
-    if (st == EF_OK)
-        return 0;
     /* The message of a syntax error has several lines: text, position and caret. */
-    if (c->format == CLI_TABLE && strchr(err.text, '\n')) {
-        cli_lines_say(ef_str_from(err.text));
-        return ef_status_describe(st)->exit_code;
-    }
-    return cli_fail(c, &err, st == EF_NOT_FOUND ? cli_projection_hint(st) : cli_view_hint(st));
+    c->error_shown = st != EF_OK && c->format == CLI_TABLE && strchr(err->text, '\n');
+    if (c->error_shown)
+        cli_lines_say(ef_str_from(err->text));
+    return st;
+}
+
+static const char *query_hint(ef_status status)
+{
+    return status == EF_NOT_FOUND ? cli_projection_hint(status) : cli_view_hint(status);
 }
 
 const cli_command cli_cmd_view_query = {
@@ -306,7 +282,7 @@ const cli_command cli_cmd_view_query = {
     .options = CLI_OPTIONS(
         CLI_TEXT("where", "EXPR", "only views that match this expression: 'total > 100'"),
         CLI_TEXT("sort", "F,-G", "order by these fields, - for descending (default: view_id)"),
-        CLI_TEXT("limit", "N", "at most N views (default 100)"),
+        CLI_INT("limit", "N", 1, EF_LIMIT_LIST_ROWS, 0, "at most N views (default 100)"),
         CLI_TEXT("after", "CURSOR", "continue after the cursor of an earlier page"),
         CLI_TEXT("fields", "F,G", "only these fields of the data"),
         CLI_FLAG("count", "print the number of matching views only"),
@@ -317,7 +293,10 @@ const cli_command cli_cmd_view_query = {
             "last_event_sequence. -o ndjson prints one view per line. Indexes that the program\n"
             "declares are used; --explain shows which.",
     .example = "everfold view query customer_orders --where 'total > 100' --sort -total",
-    .run = run_query,
+    .check = check_freshness,
+    .stores = CLI_ENGINE_READ,
+    .call = query_views,
+    .hint_of = query_hint,
 };
 
 typedef struct exporting {
@@ -335,20 +314,19 @@ static bool print_view_line(void *context, const ef_view *view)
     return cli_flush_some(x->c);
 }
 
-static int run_export(cli *c)
+static ef_status check_export(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    exporting x = {.c = c};
-    bool any = cli_has(c, "all-tenants");
+    return cli_has(c, "all-tenants") && cli_value(c, "tenant")
+               ? cli_refuse(c, err, "--tenant and --all-tenants cannot be combined")
+               : EF_OK;
+}
 
-    if (any && cli_value(c, "tenant"))
-        return cli_usage(c, "--tenant and --all-tenants cannot be combined");
-    int rc = cli_open(c, CLI_ENGINE_READ);
-    if (rc != 0)
-        return rc;
-    ef_status st = cli_view_export(c, ef_str_from(c->arguments[0]), cli_tenant(c), any,
-                                   print_view_line, &x, &x.as_of, &err);
-    return st == EF_OK ? 0 : cli_fail(c, &err, cli_projection_hint(st));
+static ef_status export_views(cli *c, ef_error *err)
+{
+    exporting x = {.c = c};
+
+    return cli_view_export(c, ef_str_from(c->arguments[0]), cli_tenant(c),
+                           cli_has(c, "all-tenants"), print_view_line, &x, &x.as_of, err);
 }
 
 const cli_command cli_cmd_view_export = {
@@ -358,43 +336,37 @@ const cli_command cli_cmd_view_export = {
     .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("PROJECTION", "name of the projection")),
     .more = "The output is NDJSON, whatever -o is.",
     .example = "everfold view export customer_orders > customer_orders.ndjson",
-    .run = run_export,
+    .check = check_export,
+    .stores = CLI_ENGINE_READ,
+    .call = export_views,
+    .hint_of = cli_projection_hint,
 };
 
-static int run_explain(cli *c)
+static ef_status explain_view(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_batch batch = EF_BATCH_INIT;
-    cli_events events;
-    int64_t limit = 1000;
-    ef_status st = cli_number(c, "limit", 1, EF_LIMIT_LIST_ROWS, &limit, &err);
-    int rc = st == EF_OK ? cli_open(c, CLI_ENGINE_READ) : cli_fail(c, &err, NULL);
+    int64_t limit = cli_int(c, "limit");
+    ef_status st = cli_view_explain(c, ef_str_from(c->arguments[0]), cli_tenant(c),
+                                    ef_str_from(c->arguments[1]), (size_t)limit, &batch, err);
 
-    if (rc != 0)
-        return rc;
-    st = cli_view_explain(c, ef_str_from(c->arguments[0]), cli_tenant(c),
-                          ef_str_from(c->arguments[1]), (size_t)limit, &batch, &err);
     if (st == EF_OK) {
-        cli_events_begin(&events, c, false, true);
-        (void)cli_events_print(c, &events, &batch);
-        cli_events_end(c, &events);
+        cli_print_list(c, cli_event_listing(false, true), batch.events, batch.count);
         if (batch.more)
-            cli_say(c, "more than %lld events; list them with --limit N", (long long)limit);
-    } else {
-        rc = cli_fail(c, &err, NULL);
+            cli_say(c, "more than %" PRId64 " events; list them with --limit N", limit);
     }
     EF_RELEASE(&batch);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_view_explain = {
     .name = "view explain",
     .summary = "list the events that produced a view, oldest first",
-    .options = CLI_OPTIONS(CLI_TEXT("limit", "N", "at most N events (default 1000)")),
-    .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("PROJECTION", "name of the projection"),
-                               CLI_ARGUMENT("ID", "id of the view")),
+    .options = CLI_OPTIONS(
+        CLI_INT("limit", "N", 1, EF_LIMIT_LIST_ROWS, 1000, "at most N events (default 1000)")),
+    .arguments = ONE_VIEW,
     .example = "everfold view explain customer_orders ada",
-    .run = run_explain,
+    .stores = CLI_ENGINE_READ,
+    .call = explain_view,
 };
 
 #define LINE_MAX_BYTES (32 * 1024 * 1024)
@@ -463,10 +435,10 @@ static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_
     return decode_view(s, line, out, err);
 }
 
-static int seed_generation(cli *c, seed_file *s)
+static ef_status seed_generation(cli *c, seed_file *s, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_run_list runs = {0};
+    ef_verdict v;
     ef_status st = cli_projection_seed(c,
                                        &(ef_seed){.projection = ef_str_from(c->arguments[0]),
                                                   .position = s->position,
@@ -474,52 +446,52 @@ static int seed_generation(cli *c, seed_file *s)
                                                   .context = s,
                                                   .actor = cli_actor(c),
                                                   .reason = cli_reason(c)},
-                                       &runs, &err);
-    ef_verdict v;
-    int rc = st == EF_OK ? 0 : cli_fail(c, &err, "nothing was stored");
+                                       &runs, err);
 
-    if (rc == 0)
+    if (st == EF_OK)
         cli_print_run(c, &runs.items[0]);
-    if (rc == 0 && ef_run_verdict(&runs.items[0], &v, &err) == EF_OK)
+    else
+        cli_hint(c, "nothing was stored");
+    if (st == EF_OK && ef_run_verdict(&runs.items[0], &v, NULL) == EF_OK)
         cli_say(c, "when it has caught up: everfold projection switch %s --generation %d",
                 c->arguments[0], (int)v.built);
     EF_RELEASE(&runs);
-    return rc;
+    return st;
 }
 
-static int run_seed(cli *c)
+static ef_status check_seed(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    seed_file s = {.position = -1, .arena = EF__ARENA_INIT(4ul * LINE_MAX_BYTES)};
-    const char *path = c->arguments[1];
-    int rc;
+    return cli_has(c, "position") ? EF_OK
+                                  : cli_refuse(c, err,
+                                               "view seed needs --position: the position that the "
+                                               "views reflect");
+}
 
-    if (cli_number(c, "position", 0, INT64_MAX, &s.position, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
-    if (s.position < 0)
-        return cli_usage(c, "view seed needs --position: the position that the views reflect");
-    rc = cli_open(c, CLI_ENGINE);
-    if (rc != 0)
-        return rc;
-    s.file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    if (!s.file) {
-        (void)ef_fail(&err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s cannot be opened: %s", path,
-                      strerror(errno));
-        return cli_fail(c, &err, NULL);
-    }
-    rc = seed_generation(c, &s);
+static ef_status seed_views(cli *c, ef_error *err)
+{
+    const char *path = c->arguments[1];
+    seed_file s = {.file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re"),
+                   .position = cli_int(c, "position"),
+                   .arena = EF__ARENA_INIT(4ul * LINE_MAX_BYTES)};
+    ef_status st;
+
+    if (!s.file)
+        return ef_fail(err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s cannot be opened: %s", path,
+                       strerror(errno));
+    st = seed_generation(c, &s, err);
     if (s.file != stdin)
         (void)fclose(s.file);
     free(s.line);
     ef__arena_release(&s.arena);
-    return rc;
+    return st;
 }
 
 const cli_command cli_cmd_view_seed = {
     .name = "view seed",
     .summary = "start a generation from exported views",
-    .options = CLI_OPTIONS(CLI_TEXT("position", "P", "position that the views reflect (required)"),
-                           CLI_TEXT("reason", "TEXT", "reason, recorded with the run")),
+    .options = CLI_OPTIONS(
+        CLI_INT("position", "P", 0, INT64_MAX, 0, "position that the views reflect (required)"),
+        CLI_TEXT("reason", "TEXT", "reason, recorded with the run")),
     .arguments = CLI_ARGUMENTS(
         CLI_ARGUMENT("PROJECTION", "name of the projection"),
         CLI_ARGUMENT("FILE", "NDJSON as written by view export; - reads stdin", .words = "@file")),
@@ -531,5 +503,7 @@ const cli_command cli_cmd_view_seed = {
         "of other tenants would otherwise be missing.",
     .example = "everfold view export customer_orders --all-tenants > views.ndjson && "
                "everfold view seed customer_orders views.ndjson --position 207",
-    .run = run_seed,
+    .check = check_seed,
+    .stores = CLI_ENGINE,
+    .call = seed_views,
 };

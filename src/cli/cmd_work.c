@@ -52,12 +52,6 @@ static int64_t left_count(const ef_backlog *left, const struct left_kind *kind)
     return *(const int64_t *)(const void *)((const char *)left + kind->offset);
 }
 
-static void add_count(ef__json_writer *writer, const ef_backlog *left, const struct left_kind *kind)
-{
-    ef__json_key(writer, kind->key);
-    ef__json_int(writer, left_count(left, kind));
-}
-
 static void write_counts(cli *c, const ef_backlog *left)
 {
     ef__json_writer writer = EF__JSON_WRITER(&c->out);
@@ -65,12 +59,8 @@ static void write_counts(cli *c, const ef_backlog *left)
     ef__json_open(&writer, '{');
     ef__json_member_open(&writer, "left", '{');
     for (size_t i = 0; i < sizeof left_kinds / sizeof *left_kinds; i++)
-        add_count(&writer, left, &left_kinds[i]);
-    ef__json_key(&writer, "next_attempt_at");
-    if (left->due_us)
-        ef__json_time(&writer, left->due_us);
-    else
-        ef__json_null(&writer);
+        ef__json_member_int(&writer, left_kinds[i].key, left_count(left, &left_kinds[i]));
+    ef__json_member_time(&writer, "next_attempt_at", left->due_us);
     ef__json_close(&writer, '}');
     ef__json_close(&writer, '}');
     ef__buf_add_char(&c->out, '\n');
@@ -118,27 +108,18 @@ static ef_status start_metrics(cli *c, ef_supervisor *supervisor, char tokens[PA
 {
     const char *listen = cli_setting_text(c, "worker.metrics_listen");
     ef_status st = listen ? cli_tokens_path(c, tokens, err) : EF_OK;
+    ef__server_options options = cli_server_options(c);
 
     *out = NULL;
     if (!listen || st != EF_OK)
         return st;
-    return ef__server_start(
-        &(ef__server_options){.journal = c->journal,
-                              .engine = c->engine,
-                              .supervisor = supervisor,
-                              .listen = listen,
-                              .tls_certificate = cli_setting_text(c, "server.tls_certificate"),
-                              .tls_key = cli_setting_text(c, "server.tls_key"),
-                              .tokens = tokens,
-                              .hosts = cli_setting_text(c, "server.hosts"),
-                              .mode = cli_mode_name(c->mode),
-                              .url = c->journal_shown,
-                              .views_url = c->views_shown,
-                              .threads_max = THREADS,
-                              .connections_max = CONNECTIONS,
-                              .probes_only = true,
-                              .log = &c->log},
-        out, err);
+    options.supervisor = supervisor;
+    options.listen = listen;
+    options.tokens = tokens;
+    options.threads_max = THREADS;
+    options.connections_max = CONNECTIONS;
+    options.probes_only = true;
+    return ef__server_start(&options, out, err);
 }
 
 #define METRICS_DRAIN_MS 1000
@@ -155,7 +136,6 @@ typedef struct work {
     cli *c;
     ef_work_options options;
     bool once, drain, silent, shadow;
-    int64_t interval_ms;
     int64_t window_s;      /* 0: not asked for */
     cli_work_panel *panel; /* NULL without a panel */
     char tokens[PATH_MAX]; /* path of the token file, for the metrics server */
@@ -236,8 +216,6 @@ static void end_window(work *w)
 
 static void report_tick(work *w, const ef_tick *tick)
 {
-    int64_t events;
-
     w->ticks++;
     cli_tick_add(&w->sum, tick);
     cli_tick_add(&w->window, tick);
@@ -246,7 +224,7 @@ static void report_tick(work *w, const ef_tick *tick)
         (void)cli_flush(w->c);
     }
     end_window(w);
-    events = w->sum.claimed + w->sum.caught_up;
+    int64_t events = w->sum.claimed + w->sum.caught_up;
     cli_progress_update(&w->progress, events, 0, events);
 }
 
@@ -452,7 +430,8 @@ static ef_status run_supervisor(work *w, ef_error *err)
     (void)pthread_sigmask(SIG_BLOCK, &ends, &before); /* inherited by the threads of the tasks */
     st = ef_supervisor_start(&(ef_supervisor_options){.engine = w->c->engine,
                                                       .work = w->options,
-                                                      .interval_ms = w->interval_ms,
+                                                      .interval_ms = ef__settings_int(
+                                                          w->c->settings, "worker.poll_interval"),
                                                       .on_step = on_step,
                                                       .context = w},
                              &supervisor, err);
@@ -474,7 +453,7 @@ static void write_summary(work *w)
 {
     int64_t ms = (cli_mono_us() - w->started_us) / 1000;
 
-    ef__buf_printf(&w->c->out, "%" PRId64 " tick%s  ", w->ticks, w->ticks == 1 ? "" : "s");
+    ef__buf_printf(&w->c->out, "%" PRId64 " tick%s  ", w->ticks, cli_plural(w->ticks));
     write_sum(w->c, &w->sum);
     ef__buf_printf(&w->c->out, "  in %" PRId64 ".%03" PRId64 " s\n", ms / 1000, ms % 1000);
     (void)cli_flush(w->c);
@@ -483,24 +462,21 @@ static void write_summary(work *w)
                       "everfold projection failures NAME");
 }
 
-/* Refuses a mode without workers, so that none is started by mistake. */
-static ef_status check_mode(const cli *c, ef_error *err)
+static ef_status check_work(cli *c, ef_error *err)
 {
+    bool ends = cli_has(c, "once") || cli_has(c, "drain");
+    bool shadow = cli_has(c, "shadow") || c->mode == CLI_MODE_SHADOW_ONLY;
+
+    if (cli_has(c, "metrics-listen") && (ends || shadow))
+        return ef_fail(err, EF_BAD_INPUT,
+                       "--metrics-listen cannot be combined with --once, --drain or "
+                       "--shadow");
+    if (cli_has(c, "once") && cli_has(c, "drain"))
+        return ef_fail(err, EF_BAD_INPUT, "--once and --drain cannot be combined");
+    /* No worker is started by mistake. */
     if (c->mode == CLI_MODE_ENQUEUE_ONLY)
         return ef_fail(err, EF_BAD_INPUT, "mode is enqueue_only, which has no workers");
     return EF_OK;
-}
-
-static ef_status read_options(work *w, ef_error *err)
-{
-    ef_status st = cli_number(w->c, "window", 1, CLI_RATE_SECONDS_MAX, &w->window_s, err);
-    if (st == EF_OK && cli_has(w->c, "metrics-listen") && (w->once || w->drain || w->shadow))
-        st = ef_fail(err, EF_BAD_INPUT,
-                     "--metrics-listen cannot be combined with --once, --drain or "
-                     "--shadow");
-    if (st == EF_OK && w->once && w->drain)
-        st = ef_fail(err, EF_BAD_INPUT, "--once and --drain cannot be combined");
-    return st == EF_OK ? check_mode(w->c, err) : st;
 }
 
 /* Keeps freed pages between batches. Returning them costs a page fault and clearing per page for
@@ -516,88 +492,78 @@ static void retain_freed_memory(void)
 
 /* Opens the stores, works, and closes them, so that leases are released before the summary is
  * printed and nothing logs to a closed panel. */
-static int open_and_work(work *w)
+static ef_status open_and_work(work *w, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_status st;
-    int rc = cli_open(w->c, CLI_ENGINE);
+    ef_status st = cli_need(w->c, CLI_ENGINE, err);
 
-    if (rc == 0) {
+    if (st == EF_OK) {
         cli_stop_on_signals();
         cli_progress_begin(&w->progress, w->c, "folding", "events", false);
         w->progress.shown = w->progress.shown && !w->silent && !w->panel;
-        st = w->shadow  ? run_shadow(w, &err)
-             : w->once  ? tick_once(w, &(ef_tick){0}, &err)
-             : w->drain ? drain_backlog(w, &err)
-                        : run_supervisor(w, &err);
+        st = w->shadow  ? run_shadow(w, err)
+             : w->once  ? tick_once(w, &(ef_tick){0}, err)
+             : w->drain ? drain_backlog(w, err)
+                        : run_supervisor(w, err);
         cli_progress_end(&w->progress);
-        rc = st == EF_OK ? 0 : cli_fail(w->c, &err, NULL);
     }
     ef_engine_close(w->c->engine);
     ef_journal_close(w->c->journal);
     w->c->engine = NULL;
     w->c->journal = NULL;
-    return rc;
+    return st;
 }
 
-static int run_work(cli *c)
+static ef_status run_work(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     work w = {.c = c,
               .options = cli_work_options(c),
               .once = cli_has(c, "once"),
               .drain = cli_has(c, "drain"),
               .silent = cli_has(c, "silent"),
               .shadow = cli_has(c, "shadow") || c->mode == CLI_MODE_SHADOW_ONLY,
-              .interval_ms = ef__settings_int(c->settings, "worker.poll_interval"),
+              .window_s = cli_int(c, "window"),
               .started_us = cli_mono_us(),
               .window_us = cli_mono_us()};
     cli_work_panel panel = {.c = c, .no_leasing = cli_has(c, "no-leasing")};
-    int rc;
+    ef_status st;
 
     w.options.no_leasing = panel.no_leasing;
-    if (read_options(&w, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
     retain_freed_memory();
     pthread_mutex_init(&w.lock, NULL);
     if (!w.once && !w.drain && !w.shadow && !w.silent && cli_screen_possible(c)) {
-        panel.interval_ms = w.interval_ms;
+        panel.interval_ms = ef__settings_int(c->settings, "worker.poll_interval");
         panel.window_s = w.window_s > 0 ? w.window_s : WINDOW_S_DEFAULT;
         w.panel = &panel;
         cli_work_panel_init(&panel);
     }
-    rc = open_and_work(&w);
+    st = open_and_work(&w, err);
     if (w.panel)
         cli_work_panel_release(&panel);
-    if (rc == 0 && c->format == CLI_TABLE && !w.silent)
+    if (st == EF_OK && c->format == CLI_TABLE && !w.silent)
         write_summary(&w);
-    if (rc == 0 && w.drained)
-        rc = backlog_report(c, &w.left, w.silent);
+    if (st == EF_OK && w.drained)
+        c->exit_code = backlog_report(c, &w.left, w.silent);
     pthread_mutex_destroy(&w.lock);
-    return rc;
+    return st;
 }
-
-static const cli_option options[] = {
-    CLI_FLAG("once", "run one tick"),
-    CLI_FLAG("drain", "run until nothing is due; exit code 6 if events failed or are blocked"),
-    CLI_FLAG("shadow",
-             "fold queued events into a side build in memory and compare; nothing is changed"),
-    CLI_FLAG("no-leasing",
-             "run as the only worker: all partitions, without waiting for expired leases"),
-    CLI_SETTING("interval-ms", "N", "worker.poll_interval",
-                "poll interval while idle, in milliseconds (default 2000)"),
-    CLI_TEXT("window", "S",
-             "print totals every S seconds; in the panel, the window of the rate (default 10)"),
-    CLI_SETTING("metrics-listen", "ADDRESS:PORT", "worker.metrics_listen",
-                "serve /metrics, /livez and /readyz of this worker at this address"),
-    CLI_FLAG("silent", "no panel, ticks, progress or summary"),
-    {.name = NULL},
-};
 
 const cli_command cli_cmd_work = {
     .name = "work",
     .summary = "run workers: apply events to projections and publish them",
-    .options = options,
+    .options = CLI_OPTIONS(
+        CLI_FLAG("once", "run one tick"),
+        CLI_FLAG("drain", "run until nothing is due; exit code 6 if events failed or are blocked"),
+        CLI_FLAG("shadow",
+                 "fold queued events into a side build in memory and compare; nothing is changed"),
+        CLI_FLAG("no-leasing",
+                 "run as the only worker: all partitions, without waiting for expired leases"),
+        CLI_SETTING("interval-ms", "N", "worker.poll_interval",
+                    "poll interval while idle, in milliseconds (default 2000)"),
+        CLI_INT("window", "S", 1, CLI_RATE_SECONDS_MAX, 0,
+                "print totals every S seconds; in the panel, the window of the rate (default 10)"),
+        CLI_SETTING("metrics-listen", "ADDRESS:PORT", "worker.metrics_listen",
+                    "serve /metrics, /livez and /readyz of this worker at this address"),
+        CLI_FLAG("silent", "no panel, ticks, progress or summary")),
     .more =
         "On a terminal a panel is shown: q quits, p pauses, e shows the errors, ? the keys.\n"
         "Elsewhere only the totals are printed, at the end and for each --window. With -o json,\n"
@@ -612,7 +578,8 @@ const cli_command cli_cmd_work = {
         "unavailable sink: it prints what is left and exits with 6. It exits with 5 if other\n"
         "workers hold the rest and nothing has changed for 30 s.",
     .example = "everfold work --drain",
-    .run = run_work,
+    .check = check_work,
+    .call = run_work,
     .local = true,
     .service = true,
 };

@@ -124,9 +124,8 @@ void cli_help(cli *c, const cli_command *command, const cli_group *group)
         describe_all(c);
 }
 
-static int run_help(cli *c)
+static ef_status run_help(cli *c, ef_error *err)
 {
-    ef_error err = EF_ERROR_INIT;
     const char *first = c->argument_count > 0 ? c->arguments[0] : NULL;
     const char *second = c->argument_count > 1 ? c->arguments[1] : NULL;
     const cli_command *command =
@@ -135,11 +134,11 @@ static int run_help(cli *c)
 
     if (!first || command || group) {
         cli_help(c, command, group);
-        return 0;
+        return EF_OK;
     }
-    (void)ef_fail(&err, EF_BAD_INPUT, "unknown command '%s%s%s'", first, second ? " " : "",
-                  second ? second : "");
-    return cli_fail(c, &err, "see: everfold help");
+    cli_hint(c, "see: everfold help");
+    return ef_fail(err, EF_BAD_INPUT, "unknown command '%s%s%s'", first, second ? " " : "",
+                   second ? second : "");
 }
 
 const cli_command cli_cmd_help = {
@@ -148,34 +147,27 @@ const cli_command cli_cmd_help = {
     .arguments = CLI_ARGUMENTS(
         CLI_ARGUMENT("COMMAND", "command, one or two words", .optional = true, .many = true)),
     .example = "everfold help event append",
-    .run = run_help,
+    .call = run_help,
     .no_settings = true,
 };
 
-static int run_version(cli *c)
+static ef_status run_version(cli *c, ef_error *err)
 {
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-
-    if (c->format == CLI_TABLE) {
-        ef__buf_printf(&c->out, "everfold %s\n", ef_version());
-        return 0;
-    }
-    ef__json_open(&w, '{');
-    ef__json_member_text(&w, "version", ef_version());
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&c->out, '\n');
-    return 0;
+    (void)err;
+    ef__buf_printf(&c->out, c->format == CLI_TABLE ? "everfold %s\n" : "{\"version\":\"%s\"}\n",
+                   ef_version());
+    return EF_OK;
 }
 
 const cli_command cli_cmd_version = {
     .name = "version",
     .summary = "print the version",
     .example = "everfold version",
-    .run = run_version,
+    .call = run_version,
     .no_settings = true,
 };
 
-static int run_completion(cli *c)
+static ef_status run_completion(cli *c, ef_error *err)
 {
     const char *shell = c->arguments[0];
 
@@ -184,8 +176,8 @@ static int run_completion(cli *c)
     else if (strcmp(shell, "zsh") == 0)
         ef__buf_add_text(&c->out, completion_zsh);
     else
-        return cli_usage(c, "no completion for shell '%s': must be bash or zsh", shell);
-    return 0;
+        return cli_refuse(c, err, "no completion for shell '%s': must be bash or zsh", shell);
+    return EF_OK;
 }
 
 /* --- candidates ------------------------------------------------------------------------------- */
@@ -244,7 +236,7 @@ static void print_argument(cli *c, const cli_command *command, size_t index)
 }
 
 /* Arguments are the words so far; the last one is being completed. */
-static int run_complete(cli *c)
+static ef_status run_complete(cli *c, ef_error *err)
 {
     const cli_command *command = NULL;
     const cli_group *group = NULL;
@@ -252,6 +244,7 @@ static int run_complete(cli *c)
     size_t arguments = 0;
     const char *last = c->argument_count > 0 ? c->arguments[c->argument_count - 1] : "";
 
+    (void)err;
     for (size_t i = 0; i + 1 < c->argument_count; i++) {
         const char *word = c->arguments[i];
         if (waiting) {
@@ -276,7 +269,7 @@ static int run_complete(cli *c)
     } else {
         print_commands(c, group);
     }
-    return 0;
+    return EF_OK;
 }
 
 const cli_command cli_cmd_completion = {
@@ -284,7 +277,7 @@ const cli_command cli_cmd_completion = {
     .summary = "print a completion script for a shell",
     .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("SHELL", "bash or zsh", .words = "bash,zsh")),
     .example = "eval \"$(everfold completion bash)\"",
-    .run = run_completion,
+    .call = run_completion,
     .no_settings = true,
 };
 
@@ -293,7 +286,7 @@ const cli_command cli_cmd_complete = {
     .summary = "answer a completion script",
     .arguments = CLI_ARGUMENTS(CLI_ARGUMENT("WORD", "the command line so far, word by word",
                                             .optional = true, .many = true)),
-    .run = run_complete,
+    .call = run_complete,
     .hidden = true,
     .no_settings = true,
 };
@@ -384,14 +377,14 @@ static void add_settings(ef__buf *out, const ef__settings *settings)
     }
 }
 
-static int run_man_page(cli *c)
+static ef_status run_man_page(cli *c, ef_error *err)
 {
     ef__settings *settings = NULL;
-    ef_error err = EF_ERROR_INIT;
     ef__buf *out = &c->out;
+    ef_status st = cli_settings_table_open(&settings, err);
 
-    if (cli_settings_table_open(&settings, &err) != EF_OK)
-        return cli_fail(c, &err, NULL);
+    if (st != EF_OK)
+        return st;
     ef__buf_printf(out, ".TH EVERFOLD 1 \"\" \"everfold %s\"\n", ef_version());
     ef__buf_add_text(
         out,
@@ -410,13 +403,13 @@ static int run_man_page(cli *c)
     ef__buf_add_text(out, ".SH EXIT STATUS\n0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 "
                           "timed out, 6 unhealthy.\n");
     ef__settings_close(settings);
-    return 0;
+    return EF_OK;
 }
 
 const cli_command cli_cmd_man_page = {
     .name = "man-page",
     .summary = "print the manual page",
-    .run = run_man_page,
+    .call = run_man_page,
     .hidden = true,
     .no_settings = true,
 };

@@ -83,6 +83,9 @@ static void add_value(ef__buf *out, const ef__field *field, const void *item)
     case EF__FIELD_WORD:
         ef__buf_add_text(out, field->word((int)*(const unsigned *)value));
         break;
+    case EF__FIELD_CHOICE:
+        ef__buf_add_text(out, field->word(*(const bool *)value));
+        break;
     case EF__FIELD_LABEL:
     case EF__FIELD_NUMBER:
         add_label(out, *(const int32_t *)value);
@@ -124,70 +127,96 @@ static void add_row(cli_table *table, const cli_listing *listing, const void *it
     }
 }
 
-static const void *item_at(const cli_listing *listing, const void *items, size_t index)
-{
-    return (const char *)items + index * (listing->size ? listing->size : listing->shape->size);
-}
-
-static void print_table(cli *c, const cli_listing *listing, const void *items, size_t count)
-{
-    const char *heads[CLI_COLUMNS_MAX];
-    EF__AUTO(cli_table) table = CLI_TABLE_INIT(heads, 0, 0);
-
-    for (const cli_column *column = listing->columns; column->head; column++) {
-        heads[table.columns] = column->head;
-        table.right |= (unsigned)is_right(column, field_of(listing, column)) << table.columns++;
-    }
-    for (size_t i = 0; i < count; i++)
-        add_row(&table, listing, item_at(listing, items, i));
-    (void)cli_table_flush(c, &table);
-}
-
-static void write_object(cli *c, const cli_listing *listing, const void *item)
+static void write_object(cli *c, const cli_listing *listing, const void *item, bool one_line)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
+    size_t start = c->out.len;
 
     if (listing->write)
         listing->write(&w, item);
     else
         ef__shape_write(&w, listing->shape, item);
+    if (one_line)
+        ef__one_line(&c->out, start);
+}
+
+bool cli_list_item(cli *c, cli_list *list, const cli_listing *listing, const void *item)
+{
+    cli_list_next(c, list);
+    write_object(c, listing, item, list->lines);
+    return cli_list_item_end(c, list);
+}
+
+void cli_rows_begin(cli *c, cli_rows *rows, const cli_listing *listing)
+{
+    *rows = (cli_rows){.listing = listing,
+                       .list = {.lines = c->format == CLI_NDJSON},
+                       .table = CLI_TABLE_INIT(rows->heads, 0, 0)};
+    for (const cli_column *column = listing->columns; column->head; column++) {
+        bool right = is_right(column, field_of(listing, column));
+        rows->table.right |= (unsigned)right << rows->table.columns;
+        rows->heads[rows->table.columns++] = column->head;
+    }
+}
+
+bool cli_rows_add(cli *c, cli_rows *rows, const void *items, size_t count)
+{
+    const cli_listing *listing = rows->listing;
+    size_t size = listing->size ? listing->size : listing->shape->size;
+    bool is_open = true;
+
+    for (size_t i = 0; i < count && is_open; i++) {
+        const void *item = (const char *)items + i * size;
+        if (c->format == CLI_TABLE)
+            add_row(&rows->table, listing, item);
+        else
+            is_open = cli_list_item(c, &rows->list, listing, item);
+    }
+    return c->format == CLI_TABLE && count > 0 ? cli_table_flush(c, &rows->table) : is_open;
+}
+
+void cli_rows_end(cli *c, cli_rows *rows, ef_status status)
+{
+    if (status == EF_OK && c->format != CLI_TABLE)
+        cli_list_end(c, &rows->list);
+    else if (status == EF_OK && !rows->table.headed && rows->listing->empty)
+        cli_say(c, "%s", rows->listing->empty);
+    cli_table_release(&rows->table);
 }
 
 void cli_print_list(cli *c, const cli_listing *listing, const void *items, size_t count)
 {
-    cli_list list = {.lines = c->format == CLI_NDJSON};
+    cli_rows rows;
 
-    if (c->format == CLI_TABLE && count == 0 && listing->empty) {
-        cli_say(c, "%s", listing->empty);
-        return;
-    }
-    if (c->format == CLI_TABLE) {
-        print_table(c, listing, items, count);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        cli_list_next(c, &list);
-        write_object(c, listing, item_at(listing, items, i));
-        if (!cli_list_item_end(c, &list))
-            return;
-    }
-    cli_list_end(c, &list);
+    cli_rows_begin(c, &rows, listing);
+    (void)cli_rows_add(c, &rows, items, count);
+    cli_rows_end(c, &rows, EF_OK);
 }
 
 void cli_print_item(cli *c, const cli_listing *listing, const void *item)
 {
     if (c->format == CLI_TABLE) {
-        print_table(c, listing, item, 1);
+        cli_print_list(c, listing, item, 1);
         return;
     }
-    write_object(c, listing, item);
+    write_object(c, listing, item, c->format == CLI_NDJSON);
     ef__buf_add_char(&c->out, '\n');
 }
 
 void cli_print_object(cli *c, const ef__shape *shape, const void *item)
 {
-    write_object(c, &(cli_listing){.shape = shape}, item);
+    write_object(c, &(cli_listing){.shape = shape}, item, c->format == CLI_NDJSON);
     ef__buf_add_char(&c->out, '\n');
+}
+
+void cli_add_name(cli *c, ef_str tenant, ef_str name)
+{
+    if (tenant.len > 0) {
+        ef__buf_add_text(&c->out, "tenant ");
+        cli_escape(&c->out, tenant);
+        ef__buf_add_text(&c->out, "  ");
+    }
+    cli_escape(&c->out, name);
 }
 
 void cli_line(cli *c, int width, const char *name, ef_str value)

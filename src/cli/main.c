@@ -140,21 +140,21 @@ static void guess_format(cli *c)
 
 static int call_command(cli *c)
 {
+    const cli_command *command = c->command;
     ef_error err = EF_ERROR_INIT;
-    const char *hint = NULL;
     ef_status st = cli_options_check(c, &err);
 
-    if (st == EF_OK && c->command->check)
-        st = c->command->check(c, &err);
+    if (st == EF_OK && command->check)
+        st = command->check(c, &err);
     if (st == EF_OK)
-        st = cli_need(c, c->command->stores, &err);
-    if (st == EF_OK) {
-        st = c->command->call(c, &err);
-        hint = c->command->hint ? c->command->hint(st) : NULL;
-    }
+        st = cli_need(c, command->stores, &err);
+    if (st == EF_OK)
+        st = command->call(c, &err);
     if (st == EF_OK || c->error_shown)
         return st == EF_OK ? c->exit_code : ef_status_describe(st)->exit_code;
-    return cli_fail(c, &err, c->hint[0] ? c->hint : hint);
+    const char *hint = command->hint_of ? command->hint_of(st) : command->hint;
+    int rc = cli_fail(c, &err, c->hint[0] ? c->hint : c->opened ? hint : NULL);
+    return c->exit_code ? c->exit_code : rc;
 }
 
 static int run_command(cli *c)
@@ -167,12 +167,12 @@ static int run_command(cli *c)
         return cli_fail(c, &err, "run it on the machine with the data: --data DIR");
     }
     if (c->command->no_settings)
-        return c->command->run(c);
+        return call_command(c);
     st = cli_settings_load(c, &err);
     c->settings_error = err;
     if (st != EF_OK && !(c->command->settings_later && c->settings))
         return cli_fail(c, &err, NULL);
-    return c->command->call ? call_command(c) : c->command->run(c);
+    return call_command(c);
 }
 
 /* Handles --help and --version first; -1 if neither was given. */

@@ -349,34 +349,23 @@ ef_status cli_number_parse(const char *what, const char *text, int64_t min, int6
     return EF_OK;
 }
 
-ef_status cli_number(const cli *c, const char *name, int64_t min, int64_t max, int64_t *out,
-                     ef_error *err)
-{
-    const char *text = cli_value(c, name);
-    char what[64];
-
-    if (!text)
-        return EF_OK;
-    (void)snprintf(what, sizeof(what), "--%s", name);
-    return cli_number_parse(what, text, min, max, out, err);
-}
-
-ef_status cli_duration(const cli *c, const char *name, int64_t *out, ef_error *err)
-{
-    static const ef__setting_spec spec = {
-        "duration", EF__SETTING_DURATION, "0", 0, INT64_C(86400) * 1000 * 365, NULL, NULL, ""};
-    const char *text = cli_value(c, name);
-    char what[64];
-
-    if (!text)
-        return EF_OK;
-    (void)snprintf(what, sizeof(what), "--%s", name);
-    return ef__setting_check(&spec, what, ef_str_from(text), out, err);
-}
-
 int64_t cli_int(const cli *c, const char *name)
 {
     return c->numbers[option_index(c->command->options, name)];
+}
+
+/* Reads the value of an INT or DURATION (500ms, 10s, 5m). */
+static ef_status read_number(const cli_option *option, const char *text, int64_t *out,
+                             ef_error *err)
+{
+    static const ef__setting_spec duration = {
+        "duration", EF__SETTING_DURATION, "0", 0, INT64_C(86400) * 1000 * 365, NULL, NULL, ""};
+    char what[64];
+
+    (void)snprintf(what, sizeof(what), "--%s", option->name);
+    return option->type == CLI_VALUE_INT
+               ? cli_number_parse(what, text, option->min, option->max, out, err)
+               : ef__setting_check(&duration, what, ef_str_from(text), out, err);
 }
 
 ef_status cli_options_check(cli *c, ef_error *err)
@@ -386,10 +375,8 @@ ef_status cli_options_check(cli *c, ef_error *err)
 
     for (size_t i = 0; st == EF_OK && own && own[i].name; i++) {
         c->numbers[i] = own[i].otherwise;
-        if (own[i].type == CLI_VALUE_INT)
-            st = cli_number(c, own[i].name, own[i].min, own[i].max, &c->numbers[i], err);
-        else if (own[i].type == CLI_VALUE_DURATION)
-            st = cli_duration(c, own[i].name, &c->numbers[i], err);
+        if (own[i].type != CLI_VALUE_TEXT && c->values[i])
+            st = read_number(&own[i], c->values[i], &c->numbers[i], err);
     }
     return st;
 }

@@ -137,20 +137,6 @@ int cli_fail(const cli *c, const ef_error *err, const char *hint)
     return ef_status_describe(err->status)->exit_code;
 }
 
-int cli_usage(const cli *c, const char *format, ...)
-{
-    ef_error err = EF_ERROR_INIT;
-    char hint[128];
-    va_list args;
-
-    err.status = EF_BAD_INPUT;
-    va_start(args, format);
-    (void)vsnprintf(err.text, sizeof(err.text), format, args);
-    va_end(args);
-    (void)snprintf(hint, sizeof(hint), "see: everfold %s --help", c->command->name);
-    return cli_fail(c, &err, hint);
-}
-
 void cli_hint(cli *c, const char *format, ...)
 {
     va_list args;
@@ -233,32 +219,13 @@ bool cli_list_item_end(cli *c, cli_list *list)
     return cli_flush_some(c);
 }
 
-bool cli_list_item(cli *c, cli_list *list, const ef__shape *shape, const void *item)
-{
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-
-    cli_list_next(c, list);
-    ef__shape_write(&w, shape, item);
-    return cli_list_item_end(c, list);
-}
-
 void cli_list_end(cli *c, cli_list *list)
 {
     if (!list->lines)
         ef__buf_add_text(&c->out, list->count == 0 ? "[]\n" : "]\n");
 }
 
-/* --- objects ---------------------------------------------------------------------------------- */
-
-void cli_json_event(cli *c, const ef_event *event, bool one_line)
-{
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-    size_t start = c->out.len;
-
-    ef__shape_write(&w, &ef__shape_event, event);
-    if (one_line)
-        ef__one_line(&c->out, start);
-}
+/* --- progress --------------------------------------------------------------------------------- */
 
 #define REDRAW_US 100000 /* ten updates per second */
 #define BAR_COLUMNS 20
@@ -381,14 +348,15 @@ static ef_status read_all(int fd, const char *path, ef__buf *out, ef_error *err)
 
 ef_status cli_file_read(const char *path, ef__buf *out, ef_error *err)
 {
-    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    bool is_stdin = strcmp(path, "-") == 0;
+    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
         return ef_fail(err, errno == ENOENT ? EF_NOT_FOUND : EF_IO, "%s could not be opened: %s",
                        path, strerror(errno));
     ef__buf_reset(out);
-    ef_status st = read_all(fd, path, out, err);
-    if (fd != STDIN_FILENO)
+    ef_status st = read_all(fd, is_stdin ? "stdin" : path, out, err);
+    if (!is_stdin)
         (void)close(fd);
     return st;
 }

@@ -138,24 +138,18 @@ ef_status cli_need(cli *c, cli_stores stores, ef_error *err)
                                       : stores >= CLI_ENGINE_READ;
     ef_status st = stores == CLI_NO_STORES ? EF_OK : connect_server(c, err);
 
-    if (st != EF_OK || c->client || stores <= CLI_SERVER)
-        return st;
-    st = cli_journal_open(c, &(ef_journal_options){.read_only = read_only}, err);
-    if (st != EF_OK)
-        (void)cli_journal_hint(c, st, c->hint, sizeof(c->hint));
-    if (st != EF_OK || !folds)
-        return st;
-    st = cli_engine_open(c, false, read_only, err);
-    if (st != EF_OK)
-        set_views_hint(c, st);
+    if (st == EF_OK && !c->client && stores > CLI_SERVER) {
+        st = cli_journal_open(c, &(ef_journal_options){.read_only = read_only}, err);
+        if (st != EF_OK)
+            (void)cli_journal_hint(c, st, c->hint, sizeof(c->hint));
+        else if (folds) {
+            st = cli_engine_open(c, false, read_only, err);
+            if (st != EF_OK)
+                set_views_hint(c, st);
+        }
+    }
+    c->opened = st == EF_OK && stores != CLI_NO_STORES;
     return st;
-}
-
-int cli_open(cli *c, cli_stores stores)
-{
-    ef_error err = EF_ERROR_INIT;
-
-    return cli_need(c, stores, &err) == EF_OK ? 0 : cli_fail(c, &err, c->hint[0] ? c->hint : NULL);
 }
 
 ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
