@@ -142,3 +142,14 @@ int ef__parent_open(const char *path, const char *directory, const char **out_na
     }
     return open_folders(open(directory, FOLDER_FLAGS), folder + base);
 }
+
+bool ef__parent_sync(const char *path)
+{
+    const char *name;
+    int folder = ef__parent_open(path, NULL, &name);
+    bool is_synced = folder >= 0 && fsync(folder) == 0;
+
+    if (folder >= 0)
+        (void)close(folder);
+    return is_synced;
+}

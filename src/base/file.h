@@ -45,5 +45,8 @@ bool ef__path_is_below(ef_str path, ef_str directory);
  * link is followed from there on. *out_name is the file name, in `path`. -1 and errno.
  */
 int ef__parent_open(const char *path, const char *directory, const char **out_name);
+/* Makes the name of a new or renamed file durable: a power cut may lose an entry that was not
+ * synced. False and errno. */
+bool ef__parent_sync(const char *path);
 
 #endif

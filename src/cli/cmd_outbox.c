@@ -201,7 +201,7 @@ static void write_summary(cli *c, ef__json_writer *w, const ef_outbox_summary *s
     ef__json_open(w, '{');
     ef__json_member_str(w, "mode", EF_STR("outbox"));
     ef__json_key(w, "summary");
-    ef__summary_write(w, s);
+    ef__summary_write(w, s, false);
     ef__json_member_open(w, "rows", '[');
 }
 

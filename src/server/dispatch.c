@@ -11,6 +11,7 @@
 
 #include "../base/buf.h"
 #include "../base/limits.h"
+#include "../base/same.h"
 #include "../base/utf8.h"
 
 #include <arpa/inet.h>
@@ -35,11 +36,12 @@ static ef_str host_only(ef_str host)
 
 static bool in_list(ef_str name, const char *list)
 {
-    while (list && *list) {
-        size_t n = strcspn(list, ",");
-        if (n == name.len && strncasecmp(list, name.ptr, n) == 0)
+    ef_str rest = ef_str_from(list ? list : "");
+
+    while (rest.len > 0) {
+        ef_str item = ef__str_split(&rest, ',');
+        if (item.len == name.len && strncasecmp(item.ptr, name.ptr, name.len) == 0)
             return true;
-        list += n + (list[n] == ',');
     }
     return false;
 }
@@ -244,33 +246,27 @@ void ef__dispatch_problem(ef__request *r)
 }
 
 /* "gzip" or "gzip;q=0.5": with a weight that is not 0. */
-static bool is_gzip(const char *coding, size_t length)
+static bool is_gzip(ef_str coding)
 {
-    size_t name = 0, i;
+    ef_str weight = coding, name = ef__str_split(&weight, '=');
 
-    while (name < length && coding[name] == ' ')
-        name++;
-    if (length - name < 4 || strncasecmp(coding + name, "gzip", 4) != 0)
+    while (name.len > 0 && name.ptr[0] == ' ')
+        name = (ef_str){name.ptr + 1, name.len - 1};
+    if (name.len < 4 || strncasecmp(name.ptr, "gzip", 4) != 0)
         return false;
-    for (i = name + 4; i < length && coding[i] != '='; i++)
-        ;
-    for (; i < length; i++)
-        if (coding[i] >= '1' && coding[i] <= '9')
+    for (size_t i = 0; i < weight.len; i++)
+        if (weight.ptr[i] >= '1' && weight.ptr[i] <= '9')
             return true;
-    return memchr(coding, '=', length) == NULL;
+    return memchr(coding.ptr, '=', coding.len) == NULL;
 }
 
 static bool accepts_gzip(const ef__request *r)
 {
     ef_str list = ef__request_header(r, "Accept-Encoding");
-    size_t start = 0;
 
-    for (size_t i = 0; i <= list.len; i++)
-        if (i == list.len || list.ptr[i] == ',') {
-            if (is_gzip(list.ptr + start, i - start))
-                return true;
-            start = i + 1;
-        }
+    while (list.len > 0)
+        if (is_gzip(ef__str_split(&list, ',')))
+            return true;
     return false;
 }
 

@@ -114,11 +114,7 @@ static ef_status write_minutes(ef__request *r, ef_error *err)
                                     &list, err);
 
     if (st == EF_OK)
-        ef__json_open(&w, '[');
-    for (size_t i = 0; st == EF_OK && i < list.count; i++)
-        ef__shape_write(&w, &ef__shape_minute, &list.items[i]);
-    if (st == EF_OK)
-        ef__json_close(&w, ']');
+        ef__shape_write_array(&w, &ef__shape_minute, NULL, list.items, list.count);
     EF_RELEASE(&list);
     return st;
 }

@@ -227,20 +227,16 @@ static const char *const plain_schemas[] = {
 
 static void write_field(ef__json_writer *w, const ef__field *field)
 {
-    size_t words = field->kind == EF__FIELD_WORD     ? field->size
-                   : field->kind == EF__FIELD_CHOICE ? 2
-                                                     : 0;
-
     ef__json_key(w, field->key);
-    if (words == 0) {
+    if (plain_schemas[field->kind]) {
         ef__json_raw(w, ef_str_from(plain_schemas[field->kind]));
         return;
     }
     ef__json_open(w, '{');
     ef__json_member_text(w, "type", "string");
     ef__json_member_open(w, "enum", '[');
-    for (size_t i = 0; i < words; i++)
-        ef__json_str(w, ef_str_from(field->word((int)i)));
+    for (size_t i = 0; i < field->size; i++)
+        ef__json_str(w, ef_str_from(ef__field_word(field, i)));
     ef__json_close(w, ']');
     ef__json_close(w, '}');
 }

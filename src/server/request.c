@@ -47,9 +47,7 @@ ef_status ef__request_decode(ef__request *r, ef_str text, bool plus, ef_str *out
 
 static ef_status add_parameter(ef__request *r, ef_str pair, ef_error *err)
 {
-    const char *equals = memchr(pair.ptr, '=', pair.len);
-    ef_str name = {pair.ptr, equals ? (size_t)(equals - pair.ptr) : pair.len};
-    ef_str value = {equals ? equals + 1 : "", equals ? pair.len - name.len - 1 : 0};
+    ef_str value = pair, name = ef__str_split(&value, '=');
     ef__parameter *p;
     ef_status st;
 
@@ -86,17 +84,12 @@ static void drop_prefix(ef__request *r, ef_str prefix)
 
 ef_status ef__request_target(ef__request *r, ef_str target, ef_error *err)
 {
-    const char *mark = memchr(target.ptr, '?', target.len);
-    ef_str query = {"", 0}, copy = ef__arena_copy(&r->arena, target);
-    ef_status st = copy.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+    ef_str query = ef__arena_copy(&r->arena, target);
+    ef_status st = query.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 
     if (st != EF_OK)
         return st;
-    r->path = copy;
-    if (mark) {
-        r->path.len = (size_t)(mark - target.ptr);
-        query = (ef_str){copy.ptr + r->path.len + 1, copy.len - r->path.len - 1};
-    }
+    r->path = ef__str_split(&query, '?');
     drop_prefix(r, ef_str_from(r->server->options.path));
     while (st == EF_OK && query.len > 0)
         st = add_parameter(r, ef__str_split(&query, '&'), err);
@@ -149,6 +142,15 @@ void ef__request_write(ef__request *r, const void *items, size_t count)
     else
         ef__shape_write_array(&w, route->shape, route->more, items, count);
     r->status = route->answer_status;
+}
+
+void ef__request_write_count(ef__request *r, const char *key, int64_t count)
+{
+    ef__json_writer w = ef__request_writer(r);
+
+    ef__json_open(&w, '{');
+    ef__json_member_int(&w, key, count);
+    ef__json_close(&w, '}');
 }
 
 ef_status ef__request_note(ef__request *r, const char *action, ef_str what, ef_str reason,

@@ -136,15 +136,18 @@ static inline ef__json_writer ef__request_writer(ef__request *r)
 /* A JSON value of at most 1,023 bytes. The arguments are not escaped: they need no escapes. */
 __attribute__((format(printf, 2, 3))) void ef__json_printf(ef__json_writer *w, const char *format,
                                                            ...);
+/* Writes an object of one number. */
+void ef__request_write_count(ef__request *r, const char *key, int64_t count);
 /* Writes objects as the operation describes its response: an array of its shape, or one. */
 void ef__request_write(ef__request *r, const void *items, size_t count);
-/* The same with a list that `call` has read; releases the list. Returns the status of the call. */
-#define EF__ANSWER(r, call, list)                                                                  \
+/* The same with `list`, which this declares for `call` to read into. The status of the call. */
+#define EF__ANSWER(r, type, list, call)                                                            \
     ({                                                                                             \
+        type list = {0};                                                                           \
         ef_status st_ = (call);                                                                    \
         if (st_ == EF_OK)                                                                          \
-            ef__request_write(r, (list)->items, (list)->count);                                    \
-        ef_memory_release(&(list)->room);                                                          \
+            ef__request_write(r, list.items, list.count);                                          \
+        EF_RELEASE(&list);                                                                         \
         st_;                                                                                       \
     })
 

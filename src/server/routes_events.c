@@ -163,16 +163,14 @@ static ef_status show_stream(ef__request *r, void *request, ef_error *err)
 
 static ef_status list_types(ef__request *r, ef_error *err)
 {
-    ef_type_list types = {0};
-
-    return EF__ANSWER(r, ef_type_ls(ef__request_journal(r), NULL, &types, err), &types);
+    return EF__ANSWER(r, ef_type_list, types,
+                      ef_type_ls(ef__request_journal(r), NULL, &types, err));
 }
 
 static ef_status show_type(ef__request *r, ef_error *err)
 {
-    ef_type_list types = {0};
-
-    return EF__ANSWER(r, ef_type_ls(ef__request_journal(r), &r->parts[0], &types, err), &types);
+    return EF__ANSWER(r, ef_type_list, types,
+                      ef_type_ls(ef__request_journal(r), &r->parts[0], &types, err));
 }
 
 static ef_status read_type(ef__request *r, ef__type_request *out, ef_error *err)

@@ -13,23 +13,6 @@ static void write_row_list(ef__json_writer *w, const ef_row_list *rows)
     ef__shape_write_array(w, &ef__shape_row, &ef__shape_row_more, rows->items, rows->count);
 }
 
-static void write_summary(ef__json_writer *w, const ef_outbox_summary *summary)
-{
-    ef__json_member_open(w, "summary", '{');
-    ef__shape_members(w, &ef__shape_summary, summary);
-    ef__json_key(w, "oldest");
-    if (summary->oldest.count > 0) {
-        ef__json_open(w, '{');
-        ef__shape_members(w, &ef__shape_row, &summary->oldest.items[0]);
-        ef__shape_members(w, &ef__shape_row_more, &summary->oldest.items[0]);
-        ef__json_close(w, '}');
-    } else {
-        ef__json_null(w);
-    }
-    ef__shape_members(w, &ef__shape_summary_more, summary);
-    ef__json_close(w, '}');
-}
-
 /* Sets what the query has pointers to. A stream is of one tenant: the named one, or "". */
 static ef_status read_filters(ef__rows_request *asked, const char *statuses, ef_row_status *status,
                               int32_t *partition, ef_error *err)
@@ -57,7 +40,8 @@ static void write_report(ef__request *r, const ef_outbox_summary *summary, const
 
     ef__json_open(&w, '{');
     ef__json_member_text(&w, "mode", "outbox");
-    write_summary(&w, summary);
+    ef__json_key(&w, "summary");
+    ef__summary_write(&w, summary, true);
     write_row_list(&w, rows);
     ef__json_member_name(&w, "next", ef_str_from(rows->next));
     ef__json_close(&w, '}');
@@ -184,10 +168,10 @@ static ef_status skip_dead_rows(ef__request *r, void *request, ef_error *err)
 static ef_status list_audit(ef__request *r, void *request, ef_error *err)
 {
     ef_audit_query *query = request;
-    ef_audit_list entries = {0};
 
     query->tenant = r->who.bound ? &r->tenant : NULL;
-    return EF__ANSWER(r, ef_audit_ls(ef__request_journal(r), query, &entries, err), &entries);
+    return EF__ANSWER(r, ef_audit_list, entries,
+                      ef_audit_ls(ef__request_journal(r), query, &entries, err));
 }
 
 const ef__http_route ef__routes_outbox[] = {

@@ -226,9 +226,8 @@ static ef_status resume_projection(ef__request *r, void *request, ef_error *err)
 
 static ef_status rebuild_projection(ef__request *r, void *request, ef_error *err)
 {
-    ef_run_list runs = {0};
-
-    return EF__ANSWER(r, ef_projection_rebuild(ef__request_engine(r), request, &runs, err), &runs);
+    return EF__ANSWER(r, ef_run_list, runs,
+                      ef_projection_rebuild(ef__request_engine(r), request, &runs, err));
 }
 
 static ef_status verify_projection(ef__request *r, void *request, ef_error *err)
@@ -286,10 +285,10 @@ static ef_status list_failures(ef__request *r, void *request, ef_error *err)
 static ef_status show_scope(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
-    ef_scope_list one = {0};
 
     return EF__ANSWER(
-        r, ef_projection_scope(ef__request_engine(r), asked->name, asked->tenant, &one, err), &one);
+        r, ef_scope_list, one,
+        ef_projection_scope(ef__request_engine(r), asked->name, asked->tenant, &one, err));
 }
 
 /* --- the program ------------------------------------------------------------------------------ */
@@ -392,15 +391,11 @@ static ef_status try_draft(ef__request *r, void *request, ef_error *err)
 
 static ef_status retire_generation(ef__request *r, void *request, ef_error *err)
 {
-    ef__json_writer w = ef__request_writer(r);
     int64_t count = 0;
     ef_status st = ef_projection_retire(ef__request_engine(r), request, &count, err);
 
-    if (st == EF_OK) {
-        ef__json_open(&w, '{');
-        ef__json_member_int(&w, "retired", count);
-        ef__json_close(&w, '}');
-    }
+    if (st == EF_OK)
+        ef__request_write_count(r, "retired", count);
     return st;
 }
 
@@ -510,14 +505,12 @@ static ef_status seed_generation(ef__request *r, void *request, ef_error *err)
                     .context = &reader,
                     .actor = asked->actor,
                     .reason = asked->reason};
-    ef_run_list runs = {0};
-    ef_status st = EF_OK;
+    ef_status st;
 
     if (asked->position < 0)
-        st = ef_fail(err, EF_BAD_INPUT, "position is missing: the views are as of then");
-    if (st == EF_OK)
-        st = ef_projection_seed(ef__request_engine(r), &seed, &runs, err);
-    st = EF__ANSWER(r, st, &runs);
+        return ef_fail(err, EF_BAD_INPUT, "position is missing: the views are as of then");
+    st = EF__ANSWER(r, ef_run_list, runs,
+                    ef_projection_seed(ef__request_engine(r), &seed, &runs, err));
     ef__arena_release(&reader.arena);
     return st;
 }

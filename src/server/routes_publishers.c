@@ -110,18 +110,14 @@ static ef_status set_publisher(ef__request *r, void *request, ef_error *err)
 static ef_status remove_publisher(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
-    ef__json_writer w = ef__request_writer(r);
     int64_t rows = 0;
     ef_status st =
         ef_publisher_remove(ef__request_journal(r), asked->name, asked->flag, &rows, err);
 
     if (st == EF_OK)
         st = ef__request_note(r, "publisher_remove", asked->name, asked->reason, err);
-    if (st == EF_OK) {
-        ef__json_open(&w, '{');
-        ef__json_member_int(&w, "discarded", rows);
-        ef__json_close(&w, '}');
-    }
+    if (st == EF_OK)
+        ef__request_write_count(r, "discarded", rows);
     return st;
 }
 

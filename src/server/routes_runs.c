@@ -10,15 +10,13 @@
 static ef_status list_runs(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
-    ef_run_list runs = {0};
 
-    return EF__ANSWER(r,
+    return EF__ANSWER(r, ef_run_list, runs,
                       ef_run_ls(ef__request_journal(r),
                                 &(ef_run_query){.tenant = r->who.bound ? &r->tenant : NULL,
                                                 .open_only = asked->flag,
                                                 .limit = (size_t)asked->limit},
-                                &runs, err),
-                      &runs);
+                                &runs, err));
 }
 
 /* To a bound token, a run of another tenant does not exist. */
@@ -32,9 +30,8 @@ static ef_status find_run(ef__request *r, ef_str id, ef_run_list *out, ef_error 
 static ef_status show_run(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
-    ef_run_list runs = {0};
 
-    return EF__ANSWER(r, find_run(r, asked->name, &runs, err), &runs);
+    return EF__ANSWER(r, ef_run_list, runs, find_run(r, asked->name, &runs, err));
 }
 
 static ef_status cancel_run(ef__request *r, void *request, ef_error *err)
@@ -98,10 +95,8 @@ static const ef_replay *replay_of(ef__replay_request *asked)
 
 static ef_status request_replay(ef__request *r, void *request, ef_error *err)
 {
-    ef_run_list runs = {0};
-
-    return EF__ANSWER(r, ef_replay_request(ef__request_engine(r), replay_of(request), &runs, err),
-                      &runs);
+    return EF__ANSWER(r, ef_run_list, runs,
+                      ef_replay_request(ef__request_engine(r), replay_of(request), &runs, err));
 }
 
 typedef struct warning_writer {

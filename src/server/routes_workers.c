@@ -8,9 +8,8 @@
 
 static ef_status list_leases(ef__request *r, ef_error *err)
 {
-    ef_lease_list leases = {0};
-
-    return EF__ANSWER(r, ef_lease_ls(ef__request_journal(r), NULL, &leases, err), &leases);
+    return EF__ANSWER(r, ef_lease_list, leases,
+                      ef_lease_ls(ef__request_journal(r), NULL, &leases, err));
 }
 
 static void write_worker(ef__json_writer *w, const ef_worker_list *workers, size_t index,
@@ -56,9 +55,8 @@ static ef_status list_workers(ef__request *r, ef_error *err)
 
 static ef_status list_partitions(ef__request *r, ef_error *err)
 {
-    ef_partition_list partitions = {0};
-
-    return EF__ANSWER(r, ef_partition_ls(ef__request_journal(r), &partitions, err), &partitions);
+    return EF__ANSWER(r, ef_partition_list, partitions,
+                      ef_partition_ls(ef__request_journal(r), &partitions, err));
 }
 
 static ef_status sync_partitions(ef__request *r, void *request, ef_error *err)
@@ -73,9 +71,7 @@ static ef_status sync_partitions(ef__request *r, void *request, ef_error *err)
 
 static ef_status list_lanes(ef__request *r, ef_error *err)
 {
-    ef_lane_list lanes = {0};
-
-    return EF__ANSWER(r, ef_lane_ls(ef__request_journal(r), &lanes, err), &lanes);
+    return EF__ANSWER(r, ef_lane_list, lanes, ef_lane_ls(ef__request_journal(r), &lanes, err));
 }
 
 const ef__http_route ef__routes_workers[] = {

@@ -104,23 +104,21 @@ const ef__api_token *ef__token_find(const ef__token_list *list, ef_str text)
 
 /* A token as a line of the file. */
 typedef struct token_line {
-    char id[EF__TOKEN_ID_MAX];
-    ef_str scopes, tenant, note, hash;
-    bool bound;
-    int64_t created_us, expires_us, revoked_us;
+    ef__api_token token; /* all but scopes and hash, which are text here */
+    ef_str scopes, hash;
 } token_line;
 
 #define FIELD(key, kind, member) EF__FIELD(token_line, key, kind, member)
 
 static const ef__field line_fields[] = {
-    FIELD("id", CHARS, id),
+    FIELD("id", CHARS, token.id),
     FIELD("scopes", STR, scopes),
-    FIELD("bound", BOOL, bound),
-    FIELD("tenant", STR, tenant),
-    FIELD("note", STR, note),
-    FIELD("created_at", TIME, created_us),
-    FIELD("expires_at", TIME, expires_us),
-    FIELD("revoked_at", TIME, revoked_us),
+    FIELD("bound", BOOL, token.bound),
+    FIELD("tenant", CHARS, token.tenant),
+    FIELD("note", CHARS, token.note),
+    FIELD("created_at", TIME, token.created_us),
+    FIELD("expires_at", TIME, token.expires_us),
+    FIELD("revoked_at", TIME, token.revoked_us),
     FIELD("hash", STR, hash),
 };
 static const ef__shape line_shape = EF__SHAPE(line_fields, token_line);
@@ -130,22 +128,15 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static ef_status take_line(const token_line *line, ef__api_token *out, ef_error *err)
+/* Sets what is text in the line. */
+static ef_status convert_line(const token_line *line, ef__api_token *out, ef_error *err)
 {
     ef_status st = ef__scopes_parse(line->scopes, &out->scopes, err);
 
     if (st != EF_OK)
         return st;
-    if (line->hash.len != 2 * EF_HASH_BYTES || line->tenant.len >= sizeof(out->tenant) ||
-        line->note.len >= sizeof(out->note) || line->id[0] == '\0')
+    if (line->hash.len != 2 * EF_HASH_BYTES || line->token.id[0] == '\0')
         return ef_fail(err, EF_BAD_JSON, "a field has the wrong length");
-    memcpy(out->id, line->id, sizeof(out->id));
-    (void)snprintf(out->tenant, sizeof(out->tenant), "%.*s", EF_STR_ARG(line->tenant));
-    (void)snprintf(out->note, sizeof(out->note), "%.*s", EF_STR_ARG(line->note));
-    out->bound = line->bound;
-    out->created_us = line->created_us;
-    out->expires_us = line->expires_us;
-    out->revoked_us = line->revoked_us;
     for (size_t i = 0; i < EF_HASH_BYTES; i++) {
         int high = hex_digit(line->hash.ptr[2 * i]), low = hex_digit(line->hash.ptr[2 * i + 1]);
         if (high < 0 || low < 0)
@@ -160,15 +151,14 @@ static ef_status parse_line(ef_str text, ef__token_list *list, ef_error *err)
     ef__arena arena = EF__ARENA_INIT(1 << 20);
     ef__json *json = NULL;
     token_line line;
-    ef__api_token token = {0};
     ef_status st = ef__json_parse(text, 65536, &arena, &json, err);
 
     if (st == EF_OK)
         st = ef__shape_read(json, &line_shape, &line, err);
     if (st == EF_OK)
-        st = take_line(&line, &token, err);
+        st = convert_line(&line, &line.token, err);
     if (st == EF_OK)
-        st = ef__token_list_add(list, &token, err);
+        st = ef__token_list_add(list, &line.token, err);
     ef__arena_release(&arena);
     return st;
 }
@@ -207,14 +197,12 @@ ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err)
     ef_status st = read_file(path, &text, &found, err);
 
     *out = (ef__token_list){NULL, 0};
-    for (size_t at = 0; st == EF_OK && at < text.len;) {
-        const char *end = memchr(text.ptr + at, '\n', text.len - at);
-        size_t length = end ? (size_t)(end - (text.ptr + at)) : text.len - at;
+    for (ef_str rest = ef__buf_str(&text); st == EF_OK && rest.len > 0;) {
+        ef_str line = ef__str_split(&rest, '\n');
         number++;
-        if (length > 0 && parse_line((ef_str){text.ptr + at, length}, out, &why) != EF_OK)
+        if (line.len > 0 && parse_line(line, out, &why) != EF_OK)
             st = ef_fail(err, EF_DAMAGED, "the token file %s is damaged: line %zu: %s", path,
                          number, why.text);
-        at += length + 1;
     }
     if (st == EF_OK && found &&
         out->count == 0) /* an empty file was truncated: this code never writes one */
@@ -232,16 +220,10 @@ static void write_line(ef__buf *out, const ef__api_token *token)
 {
     ef__json_writer w = EF__JSON_WRITER(out);
     char hash[2 * EF_HASH_BYTES + 1], scopes[EF__SCOPES_TEXT_MAX];
-    token_line line = {.tenant = ef_str_from(token->tenant),
-                       .note = ef_str_from(token->note),
-                       .bound = token->bound,
-                       .created_us = token->created_us,
-                       .expires_us = token->expires_us,
-                       .revoked_us = token->revoked_us};
+    token_line line = {.token = *token};
 
     ef__scopes_format(token->scopes, scopes);
     ef__hex(token->hash, EF_HASH_BYTES, hash);
-    memcpy(line.id, token->id, sizeof(line.id));
     line.scopes = ef_str_from(scopes);
     line.hash = ef_str_from(hash);
     ef__shape_write(&w, &line_shape, &line);
@@ -258,22 +240,6 @@ static bool write_all(int fd, ef_str text)
         text.len -= n > 0 ? (size_t)n : 0;
     }
     return true;
-}
-
-/* The new name is durable once the directory is synced. */
-static void sync_directory(const char *path)
-{
-    char directory[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    int fd;
-
-    (void)snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path) : 1,
-                   slash ? path : ".");
-    fd = open(directory[0] ? directory : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)fsync(fd);
-    (void)close(fd);
 }
 
 /* Writes a temporary file, syncs it and renames it: a reader finds the old file or the new one. */
@@ -296,7 +262,7 @@ static ef_status write_file(const char *path, const ef__token_list *list, ef_err
     if (fd < 0 || !write_all(fd, ef__buf_str(&text)) || fsync(fd) != 0 || rename(aside, path) != 0)
         st = ef_fail(err, EF_IO, "%s: %s", aside, strerror(errno));
     else
-        sync_directory(path);
+        (void)ef__parent_sync(path);
     if (fd >= 0)
         (void)close(fd);
     ef__buf_release(&text);

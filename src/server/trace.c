@@ -13,6 +13,7 @@
 #include "request.h"
 
 #include "../base/deadline.h"
+#include "../base/same.h"
 
 #include <everfold/version.h>
 
@@ -283,19 +284,19 @@ static void *tracer_run(void *context)
 static bool make_headers(ef__tracer *t, const char *list)
 {
     struct curl_slist *grown = curl_slist_append(NULL, "Content-Type: application/json");
+    ef_str rest = ef_str_from(list ? list : "");
     bool all = grown != NULL;
 
     t->headers = grown;
-    while (all && list && *list) {
-        size_t n = strcspn(list, ","), equals = strcspn(list, "=");
+    while (all && rest.len > 0) {
+        ef_str pair = ef__str_split(&rest, ','), value = pair, key = ef__str_split(&value, '=');
         char line[1024];
-        if (equals < n && snprintf(line, sizeof(line), "%.*s: %.*s", (int)equals, list,
-                                   (int)(n - equals - 1), list + equals + 1) < (int)sizeof(line)) {
+        if (key.len < pair.len && snprintf(line, sizeof(line), "%.*s: %.*s", EF_STR_ARG(key),
+                                           EF_STR_ARG(value)) < (int)sizeof(line)) {
             grown = curl_slist_append(t->headers, line);
             t->headers = grown ? grown : t->headers;
             all = grown != NULL;
         }
-        list += n + (list[n] == ',');
     }
     return all;
 }

@@ -53,44 +53,37 @@ ef__disk ef__disk_of(const char *journal_url, const char *views_url)
 
 /* --- health ----------------------------------------------------------------------------------- */
 
-const char *ef__health_name(ef__health health)
-{
-    static const char *const words[] = {"well", "behind", "trouble"};
-
-    return words[health];
-}
-
 static const char *plural_suffix(int64_t count)
 {
     return count == 1 ? "" : "s";
 }
 
 /* The active projection with the largest lag; NULL if none lags. */
-static const ef_projection *most_lagging(const ef__health_facts *o)
+static const ef_projection *most_lagging(const ef__overview *o)
 {
     const ef_projection *last = NULL;
 
-    for (size_t i = 0; i < o->projections->count; i++) {
-        const ef_projection *p = &o->projections->items[i];
+    for (size_t i = 0; i < o->projections.count; i++) {
+        const ef_projection *p = &o->projections.items[i];
         if (p->active && p->lag_events > 0 && (!last || p->lag_events > last->lag_events))
             last = p;
     }
     return last;
 }
 
-static const ef_projection *find_in_state(const ef__health_facts *o, const char *state)
+static const ef_projection *find_in_state(const ef__overview *o, const char *state)
 {
-    for (size_t i = 0; i < o->projections->count; i++)
-        if (ef_str_equal(o->projections->items[i].state, ef_str_from(state)))
-            return &o->projections->items[i];
+    for (size_t i = 0; i < o->projections.count; i++)
+        if (ef_str_equal(o->projections.items[i].state, ef_str_from(state)))
+            return &o->projections.items[i];
     return NULL;
 }
 
 /* The sum varies while events are applied, because it is read from two stores: it is an error only
  * when idle. */
-static bool has_unaccounted(const ef__health_facts *o)
+static bool has_unaccounted(const ef__overview *o)
 {
-    return o->unaccounted != 0 && o->outbox->pending == 0 && o->outbox->processing == 0 &&
+    return o->unaccounted != 0 && o->outbox.pending == 0 && o->outbox.processing == 0 &&
            !most_lagging(o);
 }
 
@@ -100,12 +93,12 @@ typedef struct blocked {
     int64_t events, streams, tenants;
 } blocked;
 
-static blocked count_blocked(const ef__health_facts *o)
+static blocked count_blocked(const ef__overview *o)
 {
     blocked sum = {0, 0, 0};
 
-    for (size_t i = 0; i < o->projections->count; i++) {
-        const ef_projection *p = &o->projections->items[i];
+    for (size_t i = 0; i < o->projections.count; i++) {
+        const ef_projection *p = &o->projections.items[i];
         sum.events += p->active ? p->blocked_events : 0;
         *(p->by_log ? &sum.tenants : &sum.streams) += p->active ? p->blocked_streams : 0;
     }
@@ -113,7 +106,7 @@ static blocked count_blocked(const ef__health_facts *o)
 }
 
 /* "; 5 events of 2 streams are blocked", or "". */
-static void format_blocked(const ef__health_facts *o, char *out, size_t size)
+static void format_blocked(const ef__overview *o, char *out, size_t size)
 {
     blocked b = count_blocked(o);
     char streams[40] = "", tenants[40] = "";
@@ -125,7 +118,7 @@ static void format_blocked(const ef__health_facts *o, char *out, size_t size)
         (void)snprintf(tenants, sizeof tenants, "%s %" PRId64 " tenant%s",
                        b.streams > 0 ? " and" : " of", b.tenants, plural_suffix(b.tenants));
     if (b.events == 0) /* blocked rows of publishers */
-        b.events = o->outbox->blocked;
+        b.events = o->outbox.blocked;
     out[0] = '\0';
     if (b.events > 0)
         (void)snprintf(out, size, "; %" PRId64 " event%s%s%s %s blocked", b.events,
@@ -141,11 +134,11 @@ static bool has_scope(const ef_projection *p, const char *state)
 }
 
 /* A log-ordered projection with a tenant in `state`; these have no outbox rows. */
-static const ef_projection *find_with_tenant(const ef__health_facts *o, const char *state)
+static const ef_projection *find_with_tenant(const ef__overview *o, const char *state)
 {
-    for (size_t i = 0; i < o->projections->count; i++)
-        if (o->projections->items[i].active && has_scope(&o->projections->items[i], state))
-            return &o->projections->items[i];
+    for (size_t i = 0; i < o->projections.count; i++)
+        if (o->projections.items[i].active && has_scope(&o->projections.items[i], state))
+            return &o->projections.items[i];
     return NULL;
 }
 
@@ -163,7 +156,7 @@ static void write_disk(const ef__disk *disk, char out[EF__HEALTH_TEXT])
                    "Free space on it; work continues by itself.");
 }
 
-static void write_rows(int64_t count, const char *one, const char *many, const ef__health_facts *o,
+static void write_rows(int64_t count, const char *one, const char *many, const ef__overview *o,
                        char out[EF__HEALTH_TEXT])
 {
     char blocked_text[160];
@@ -173,7 +166,7 @@ static void write_rows(int64_t count, const char *one, const char *many, const e
                    blocked_text);
 }
 
-static void write_tenant(const ef_projection *p, const char *what, const ef__health_facts *o,
+static void write_tenant(const ef_projection *p, const char *what, const ef__overview *o,
                          char out[EF__HEALTH_TEXT])
 {
     char blocked_text[160];
@@ -184,32 +177,32 @@ static void write_tenant(const ef_projection *p, const char *what, const ef__hea
 }
 
 /* Problems that need an operator. */
-static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
+static bool is_trouble(const ef__overview *o, char out[EF__HEALTH_TEXT])
 {
     const ef_projection *failed = find_in_state(o, "failed"),
                         *stopped = find_with_tenant(o, "failed");
-    int64_t waiting = o->outbox->pending + o->outbox->processing;
+    int64_t waiting = o->outbox.pending + o->outbox.processing;
 
-    if (o->damaged)
+    if (o->facts.damaged)
         (void)snprintf(out, EF__HEALTH_TEXT,
                        "The journal is damaged and refuses appends; see: everfold doctor --deep.");
     else if (ef__disk_is_low(&o->disk))
         write_disk(&o->disk, out);
-    else if (o->views_unreadable)
+    else if (o->views_error.status != EF_OK)
         (void)snprintf(out, EF__HEALTH_TEXT, "The views cannot be read; see: everfold doctor.");
     else if (has_unaccounted(o))
         (void)snprintf(out, EF__HEALTH_TEXT,
                        "%" PRId64 " event%s neither applied nor queued: this must be 0.",
                        o->unaccounted, o->unaccounted == 1 ? " is" : "s are");
-    else if (o->outbox->dead > 0)
-        write_rows(o->outbox->dead, "event is dead and needs an operator",
+    else if (o->outbox.dead > 0)
+        write_rows(o->outbox.dead, "event is dead and needs an operator",
                    "events are dead and need an operator", o, out);
     else if (failed)
         (void)snprintf(out, EF__HEALTH_TEXT, "Projection %.*s has failed and is stopped.",
                        EF_STR_ARG(failed->name));
     else if (stopped)
         write_tenant(stopped, "needs an operator", o, out);
-    else if (o->workers_live == 0 && waiting > 0 && !o->shadow_only)
+    else if (o->workers_live == 0 && waiting > 0 && strcmp(o->mode, "shadow_only") != 0)
         (void)snprintf(out, EF__HEALTH_TEXT,
                        "No worker is running, and %" PRId64 " event%s queued.", waiting,
                        waiting == 1 ? " is" : "s are");
@@ -218,16 +211,16 @@ static bool is_trouble(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
     return true;
 }
 
-static bool is_behind(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
+static bool is_behind(const ef__overview *o, char out[EF__HEALTH_TEXT])
 {
     const ef_projection *last = most_lagging(o), *paused = find_in_state(o, "paused"),
                         *retries = find_with_tenant(o, "retrying");
 
-    if (o->publisher_down.len > 0)
-        (void)snprintf(out, EF__HEALTH_TEXT, "Publisher %.*s cannot deliver and retries.",
-                       EF_STR_ARG(o->publisher_down));
-    else if (o->outbox->failed > 0)
-        write_rows(o->outbox->failed, "event failed and will be retried",
+    if (o->publisher_down[0])
+        (void)snprintf(out, EF__HEALTH_TEXT, "Publisher %s cannot deliver and retries.",
+                       o->publisher_down);
+    else if (o->outbox.failed > 0)
+        write_rows(o->outbox.failed, "event failed and will be retried",
                    "events failed and will be retried", o, out);
     else if (retries)
         write_tenant(retries, "is retried", o, out);
@@ -244,14 +237,14 @@ static bool is_behind(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
     return true;
 }
 
-ef__health ef__health_of(const ef__health_facts *o, char out[EF__HEALTH_TEXT])
+ef__health ef__overview_health(const ef__overview *o, char out[EF__HEALTH_TEXT])
 {
     if (is_trouble(o, out))
         return EF__HEALTH_TROUBLE;
     if (is_behind(o, out))
         return EF__HEALTH_BEHIND;
     (void)snprintf(out, EF__HEALTH_TEXT, "All is well: every event is in every view.");
-    if (o->projections->count == 0)
+    if (o->projections.count == 0)
         (void)snprintf(out, EF__HEALTH_TEXT, "All is well; no projection is deployed yet.");
     return EF__HEALTH_WELL;
 }
@@ -300,21 +293,6 @@ void ef__overview_derive(ef__overview *o)
     o->workers_live = o->workers_idle + count_workers(&o->workers, EF_WORKER_WORKING);
     o->oldest_ms = ef__age_ms(o->read_us, oldest->count > 0 ? oldest->items[0].enqueued_us : 0);
     o->blocked_ms = ef__age_ms(o->read_us, o->outbox.blocked_oldest_us);
-}
-
-ef__health ef__overview_health(const ef__overview *o, char out[EF__HEALTH_TEXT])
-{
-    ef__health_facts facts = {.outbox = &o->outbox,
-                              .projections = &o->projections,
-                              .workers_live = o->workers_live,
-                              .shadow_only = strcmp(o->mode, "shadow_only") == 0,
-                              .unaccounted = o->unaccounted,
-                              .views_unreadable = o->views_error.status != EF_OK,
-                              .disk = o->disk,
-                              .damaged = o->facts.damaged,
-                              .publisher_down = ef_str_from(o->publisher_down)};
-
-    return ef__health_of(&facts, out);
 }
 
 void ef__overview_release(ef__overview *o)
@@ -423,11 +401,12 @@ static void write_counts(ef__json_writer *w, const ef__overview *o)
 
 void ef__overview_write_health(ef__json_writer *w, const ef__overview *o)
 {
+    static const char *const names[] = {"well", "behind", "trouble"};
     char message[EF__HEALTH_TEXT];
     ef__health health = ef__overview_health(o, message);
 
     ef__json_member_open(w, "health", '{');
-    ef__json_member_text(w, "state", ef__health_name(health));
+    ef__json_member_text(w, "state", names[health]);
     ef__json_member_text(w, "message", message);
     ef__json_close(w, '}');
 }

@@ -47,27 +47,10 @@ typedef enum ef__health {
     EF__HEALTH_TROUBLE /* an operator must act */
 } ef__health;
 
-/* Input; borrowed. */
-typedef struct ef__health_facts {
-    const ef_outbox_summary *outbox; /* of all lanes and tenants */
-    const ef_projection_list *projections;
-    size_t workers_live;
-    int64_t unaccounted; /* of all projections */
-    bool views_unreadable;
-    ef_str publisher_down; /* a publisher whose sink is unavailable, as seen by this process; "":
-                              none */
-    ef__disk disk;
-    bool damaged;     /* the journal is damaged: appends are refused */
-    bool shadow_only; /* appends apply inline; rows stay queued until a worker is enabled */
-} ef__health_facts;
-
 #define EF__HEALTH_TEXT 1024
 #define EF__HEALTH_NAME 256
 
-const char *ef__health_name(ef__health health); /* "well" */
-/* Reports the most serious problem. */
-ef__health ef__health_of(const ef__health_facts *facts, char out[EF__HEALTH_TEXT]);
-/* Finds publisher_down among the publishers of the engine; "" if none is down. */
+/* Finds publisher_down among the publishers of the engine; "": none. */
 void ef__health_publisher_down(ef_engine *engine, char out[EF__HEALTH_NAME]);
 
 /* --- overview --------------------------------------------------------------------------------- */
@@ -103,7 +86,8 @@ typedef struct ef__overview {
     ef_run_list runs;               /* those that are open */
     ef_projection_list projections; /* empty without a view store */
     ef_error views_error;           /* set if the view store cannot be read; all else is valid */
-    char publisher_down[EF__HEALTH_NAME]; /* worker of this process; "": none */
+    char
+        publisher_down[EF__HEALTH_NAME]; /* a publisher of this process whose sink is unavailable */
     ef__disk disk;
     int64_t read_us; /* wall time */
 
@@ -129,6 +113,7 @@ typedef struct ef__overview {
 
 void ef__overview_derive(ef__overview *overview);
 void ef__overview_release(ef__overview *overview);
+/* Reports the most serious problem. */
 ef__health ef__overview_health(const ef__overview *overview, char out[EF__HEALTH_TEXT]);
 /* Writes the members of an object that the caller opens and closes, and may extend. */
 void ef__overview_write(ef__json_writer *w, const ef__overview *overview, const char *url);

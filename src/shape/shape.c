@@ -50,6 +50,11 @@ static void write_text(ef__json_writer *w, const ef__field *field, const void *v
         ef__json_str(w, *text);
 }
 
+const char *ef__field_word(const ef__field *field, size_t value)
+{
+    return field->words[0] ? field->words[value] : ef_name_of(field->names, (int)value);
+}
+
 static void write_label(ef__json_writer *w, int32_t number)
 {
     char label[EF_PARTITION_LABEL_MAX];
@@ -102,10 +107,10 @@ static void write_field(ef__json_writer *w, const ef__field *field, const void *
         ef__json_str(w, ef_str_from(value));
         break;
     case EF__FIELD_WORD:
-        ef__json_str(w, ef_str_from(field->word((int)*(const unsigned *)value)));
+        ef__json_str(w, ef_str_from(ef__field_word(field, *(const unsigned *)value)));
         break;
     case EF__FIELD_CHOICE:
-        ef__json_str(w, ef_str_from(field->word(*(const bool *)value)));
+        ef__json_str(w, ef_str_from(ef__field_word(field, *(const bool *)value)));
         break;
     case EF__FIELD_LABEL:
         write_label(w, *(const int32_t *)value);
@@ -176,8 +181,11 @@ static ef_status read_chars(const ef__json *json, const ef__field *field, void *
 static ef_status read_word(const ef__json *json, const ef__field *field, void *value, ef_error *err)
 {
     for (size_t i = 0; json->kind == EF__JSON_STRING && i < field->size; i++)
-        if (ef_str_equal(json->text, ef_str_from(field->word((int)i)))) {
-            *(unsigned *)value = (unsigned)i;
+        if (ef_str_equal(json->text, ef_str_from(ef__field_word(field, i)))) {
+            if (field->kind == EF__FIELD_CHOICE)
+                *(bool *)value = i;
+            else
+                *(unsigned *)value = (unsigned)i;
             return EF_OK;
         }
     return ef_fail(err, EF_BAD_JSON, "%s has the unknown value '%.*s'", field->key,
@@ -248,23 +256,9 @@ static ef_status read_bool(const ef__json *json, const ef__field *field, void *v
     return EF_OK;
 }
 
-static ef_status read_choice(const ef__json *json, const ef__field *field, void *value,
-                             ef_error *err)
-{
-    bool yes = ef_str_equal(json->text, ef_str_from(field->word(1)));
-
-    if (json->kind != EF__JSON_STRING ||
-        (!yes && !ef_str_equal(json->text, ef_str_from(field->word(0)))))
-        return wrong_kind(field, "one of its two values", err);
-    *(bool *)value = yes;
-    return EF_OK;
-}
-
 static ef_status read_time(const ef__json *json, const ef__field *field, void *value, ef_error *err)
 {
-    if (json->kind != EF__JSON_STRING)
-        return wrong_kind(field, "a time", err);
-    if (ef_time_parse(json->text.ptr, json->text.len, value) != 0)
+    if (json->kind != EF__JSON_STRING || ef_time_parse(json->text.ptr, json->text.len, value) != 0)
         return wrong_kind(field, "a time", err);
     return EF_OK;
 }
@@ -292,9 +286,8 @@ static ef_status read_field(const ef__json *json, const ef__field *field, void *
     case EF__FIELD_CHARS:
         return read_chars(json, field, value, err);
     case EF__FIELD_WORD:
-        return read_word(json, field, value, err);
     case EF__FIELD_CHOICE:
-        return read_choice(json, field, value, err);
+        return read_word(json, field, value, err);
     case EF__FIELD_LABEL:
         return read_label(json, field, value, err);
     case EF__FIELD_TTL:
@@ -356,10 +349,8 @@ void ef__projection_write(ef__json_writer *w, const ef_projection *p)
 {
     ef__json_open(w, '{');
     ef__shape_members(w, &ef__shape_projection, p);
-    ef__json_member_open(w, "scopes", '[');
-    for (size_t i = 0; i < p->scope_count; i++)
-        ef__shape_write(w, &ef__shape_scope, &p->scopes[i]);
-    ef__json_close(w, ']');
+    ef__json_key(w, "scopes");
+    ef__shape_write_array(w, &ef__shape_scope, NULL, p->scopes, p->scope_count);
     ef__json_close(w, '}');
 }
 
@@ -408,23 +399,28 @@ void ef__groups_write(ef__json_writer *w, const ef_row_groups *groups)
     ef__json_open(w, '{');
     ef__json_member_text(w, "mode", "outbox-groups");
     ef__json_member_int(w, "rows", groups->rows);
-    ef__json_member_open(w, "groups", '[');
-    for (size_t i = 0; i < groups->count; i++)
-        ef__shape_write(w, &ef__shape_row_group, &groups->items[i]);
-    ef__json_close(w, ']');
+    ef__json_key(w, "groups");
+    ef__shape_write_array(w, &ef__shape_row_group, NULL, groups->items, groups->count);
     ef__json_member_bool(w, "more", groups->more);
     ef__json_close(w, '}');
 }
 
-void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary)
+void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary, bool all)
 {
     ef__json_open(w, '{');
     ef__shape_members(w, &ef__shape_summary, summary);
     ef__json_key(w, "oldest");
-    if (summary->oldest.count > 0)
-        ef__shape_write(w, &ef__shape_row, &summary->oldest.items[0]);
-    else
+    if (summary->oldest.count > 0) {
+        ef__json_open(w, '{');
+        ef__shape_members(w, &ef__shape_row, &summary->oldest.items[0]);
+        if (all)
+            ef__shape_members(w, &ef__shape_row_more, &summary->oldest.items[0]);
+        ef__json_close(w, '}');
+    } else {
         ef__json_null(w);
+    }
+    if (all)
+        ef__shape_members(w, &ef__shape_summary_more, summary);
     ef__json_close(w, '}');
 }
 

@@ -29,8 +29,8 @@ typedef enum ef__field_kind {
     EF__FIELD_TIME,    /* int64_t, microseconds; 0 is null */
     EF__FIELD_SECONDS, /* int64_t, microseconds, as seconds with three decimals; not below 0 */
     EF__FIELD_CHARS,   /* char[size], NUL-terminated */
-    EF__FIELD_WORD,    /* an enum; `word` names its values, 0, 1, 2 … up to `size` */
-    EF__FIELD_CHOICE,  /* bool; `word` names false and true */
+    EF__FIELD_WORD,    /* an enum: 0, 1, 2 … up to `size`, by its name */
+    EF__FIELD_CHOICE,  /* bool, by the names of false and true */
     EF__FIELD_LABEL,   /* int32_t, a partition, written as p07 */
     EF__FIELD_TTL      /* int64_t, expiry of a lease, written as milliseconds left. Not read */
 } ef__field_kind;
@@ -39,9 +39,10 @@ typedef struct ef__field {
     const char *key;
     ef__field_kind kind;
     size_t offset;
-    size_t size;              /* of the member; WORD: number of values */
-    const char *(*word)(int); /* WORD, CHOICE */
-    size_t live_offset;       /* TTL: offset of the bool that says whether the lease is live */
+    size_t size;          /* of the member; WORD, CHOICE: number of values */
+    ef_names names;       /* WORD, CHOICE: of the values, … */
+    const char *words[3]; /* … unless they are here */
+    size_t live_offset;   /* TTL: offset of the bool that says whether the lease is live */
 } ef__field;
 
 typedef struct ef__shape {
@@ -60,40 +61,18 @@ typedef struct ef__shape {
         (fields), sizeof(fields) / sizeof((fields)[0]), sizeof(type)                               \
     }
 
-extern const ef__shape ef__shape_event;       /* ef_event */
-extern const ef__shape ef__shape_type;        /* ef_type */
-extern const ef__shape ef__shape_publisher;   /* ef_publisher */
-extern const ef__shape ef__shape_row;         /* ef_row */
-extern const ef__shape ef__shape_row_group;   /* ef_row_group */
-extern const ef__shape ef__shape_view;        /* ef_view, without as_of */
-extern const ef__shape ef__shape_projection;  /* ef_projection, without scopes */
-extern const ef__shape ef__shape_scope;       /* ef_scope */
-extern const ef__shape ef__shape_failure;     /* ef_failure, without projection */
-extern const ef__shape ef__shape_run;         /* ef_run */
-extern const ef__shape ef__shape_gap;         /* ef_gap */
-extern const ef__shape ef__shape_lease;       /* ef_lease */
-extern const ef__shape ef__shape_worker;      /* ef_worker, without target_partitions */
-extern const ef__shape ef__shape_partition;   /* ef_partition */
-extern const ef__shape ef__shape_audit_entry; /* ef_audit_entry */
-extern const ef__shape ef__shape_stream;      /* ef_stream */
-extern const ef__shape ef__shape_head;        /* ef_head, without its hash */
-extern const ef__shape ef__shape_facts;       /* ef_store_facts, without the counters of a handle */
-extern const ef__shape ef__shape_lane;        /* ef_lane */
-extern const ef__shape ef__shape_summary;     /* ef_outbox_summary, without the oldest row */
-extern const ef__shape ef__shape_replay_result;         /* ef_replay_result */
-extern const ef__shape ef__shape_diff;                  /* ef_diff */
-extern const ef__shape ef__shape_difference;            /* ef_difference */
-extern const ef__shape ef__shape_partition_sync_result; /* ef_partition_sync_result */
+/* Of the public structs of the same name, without the members that are objects themselves. */
+extern const ef__shape ef__shape_event, ef__shape_type, ef__shape_publisher, ef__shape_row,
+    ef__shape_row_group, ef__shape_view, ef__shape_projection, ef__shape_scope, ef__shape_failure,
+    ef__shape_run, ef__shape_gap, ef__shape_lease, ef__shape_worker, ef__shape_partition,
+    ef__shape_audit_entry, ef__shape_stream, ef__shape_head, ef__shape_facts, ef__shape_lane,
+    ef__shape_summary, ef__shape_replay_result, ef__shape_diff, ef__shape_difference,
+    ef__shape_partition_sync_result, ef__shape_trial, ef__shape_trial_view, ef__shape_draft_row,
+    ef__shape_draft_result;
 
 /* Further members that only HTTP writes, after those above. */
-extern const ef__shape ef__shape_row_more;        /* ef_row */
-extern const ef__shape ef__shape_worker_more;     /* ef_worker */
-extern const ef__shape ef__shape_projection_more; /* ef_projection, without its program */
-extern const ef__shape ef__shape_summary_more;    /* ef_outbox_summary */
-extern const ef__shape ef__shape_trial;           /* ef_trial, without views */
-extern const ef__shape ef__shape_trial_view;      /* ef_trial_view */
-extern const ef__shape ef__shape_draft_row;       /* ef_draft_row */
-extern const ef__shape ef__shape_draft_result;    /* ef_draft_result */
+extern const ef__shape ef__shape_row_more, ef__shape_worker_more, ef__shape_projection_more,
+    ef__shape_summary_more;
 
 /* An appended event: its place, with the names given by the caller. */
 typedef struct ef__append_result {
@@ -123,6 +102,8 @@ extern const ef__shape ef__shape_append_result;
 ef__append_result ef__append_result_of(const ef_new_event *event, const ef_place *place,
                                        const char *token);
 
+/* The name of a value of a WORD or CHOICE. */
+const char *ef__field_word(const ef__field *field, size_t value);
 /* Writes the object, or only its members, so that more can follow. */
 void ef__shape_write(ef__json_writer *w, const ef__shape *shape, const void *thing);
 void ef__shape_members(ef__json_writer *w, const ef__shape *shape, const void *thing);
@@ -158,8 +139,8 @@ void ef__replay_warning_write(ef__json_writer *w, ef_str projection, const ef_ev
                               ef_str message);
 /* {"mode","rows","groups":[…],"more"} */
 void ef__groups_write(ef__json_writer *w, const ef_row_groups *groups);
-/* Writes the member "summary" of the outbox report. */
-void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary);
+/* Writes the summary of the outbox; `all`: with what only HTTP writes. */
+void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary, bool all);
 
 /* Replaces newlines from `start` on by spaces, so that the object is one line. Newlines occur only
  * between the tokens of data and meta: in strings they are escaped. */

@@ -6,44 +6,25 @@
 #include <stdio.h>
 
 #define FIELD EF__FIELD
-#define WORD(type, key, member, names, count)                                                      \
+/* An enum with the names of the library, or (LISTED) with those given here. */
+#define WORD(type, key_, member, names_, last)                                                     \
     {                                                                                              \
-        key, EF__FIELD_WORD, offsetof(type, member), count, names, 0                               \
+        .key = (key_), .kind = EF__FIELD_WORD, .offset = offsetof(type, member),                   \
+        .size = (last) + 1, .names = (names_)                                                      \
     }
-#define CHOICE(type, key, member, names)                                                           \
+#define LISTED(type, key_, kind_, member, ...)                                                     \
     {                                                                                              \
-        key, EF__FIELD_CHOICE, offsetof(type, member), 0, names, 0                                 \
+        .key = (key_), .kind = EF__FIELD_##kind_, .offset = offsetof(type, member),                \
+        .size = sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), .words = {                 \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
     }
-#define TTL(type, key, member, live)                                                               \
+#define TTL(type, key_, member, live)                                                              \
     {                                                                                              \
-        key, EF__FIELD_TTL, offsetof(type, member), 0, NULL, offsetof(type, live)                  \
+        .key = (key_), .kind = EF__FIELD_TTL, .offset = offsetof(type, member),                    \
+        .live_offset = offsetof(type, live)                                                        \
     }
 #define SHAPE(name, type) const ef__shape ef__shape_##name = EF__SHAPE(name##_fields, type)
-/* The name of a value, for WORD. */
-#define WORDS(name, names)                                                                         \
-    static const char *name(int value)                                                             \
-    {                                                                                              \
-        return ef_name_of(names, value);                                                           \
-    }
-
-WORDS(intent_word, EF_NAMES_INTENT)
-WORDS(row_status_word, EF_NAMES_ROW_STATUS)
-WORDS(run_mode_word, EF_NAMES_RUN_MODE)
-WORDS(run_state_word, EF_NAMES_RUN_STATE)
-WORDS(lease_kind_word, EF_NAMES_LEASE_KIND)
-WORDS(worker_state_word, EF_NAMES_WORKER_STATE)
-WORDS(trial_word, EF_NAMES_TRIAL_OUTCOME)
-
-static const char *order_word(int by_log)
-{
-    return by_log ? "log" : "stream";
-}
-
-static const char *on_error_word(int skips)
-{
-    return skips ? "skip" : "stop";
-}
-
 static const ef__field append_result_fields[] = {
     FIELD(ef__append_result, "stream", STR, stream),
     FIELD(ef__append_result, "seq", INT64, seq),
@@ -71,7 +52,7 @@ SHAPE(event, ef_event);
 
 static const ef__field type_fields[] = {
     FIELD(ef_type, "name", STR, name),
-    WORD(ef_type, "intent", intent, intent_word, EF_INTENT_AUDIT_ONLY + 1),
+    WORD(ef_type, "intent", intent, EF_NAMES_INTENT, EF_INTENT_AUDIT_ONLY),
     FIELD(ef_type, "publish", BOOL, publish),
     FIELD(ef_type, "alias_of", NAME, alias_of),
 };
@@ -103,7 +84,7 @@ static const ef__field row_fields[] = {
     FIELD(ef_row, "position", INT64, position),
     FIELD(ef_row, "partition", LABEL, partition),
     FIELD(ef_row, "event_type", STR, event_type),
-    WORD(ef_row, "status", status, row_status_word, EF_ROW_PUBLISHED + 1),
+    WORD(ef_row, "status", status, EF_NAMES_ROW_STATUS, EF_ROW_PUBLISHED),
     FIELD(ef_row, "attempt_count", INT32, attempt_count),
     FIELD(ef_row, "next_attempt_at", TIME, next_attempt_us),
     FIELD(ef_row, "last_error", STR, last_error),
@@ -139,7 +120,7 @@ static const ef__field projection_fields[] = {
     FIELD(ef_projection, "name", STR, name),
     FIELD(ef_projection, "version", INT32, version),
     FIELD(ef_projection, "generation", INT32, generation),
-    CHOICE(ef_projection, "order", by_log, order_word),
+    LISTED(ef_projection, "order", CHOICE, by_log, "stream", "log"),
     FIELD(ef_projection, "state", STR, state),
     FIELD(ef_projection, "position", INT64, position),
     FIELD(ef_projection, "lag_events", COUNT, lag_events),
@@ -154,7 +135,7 @@ static const ef__field projection_fields[] = {
     FIELD(ef_projection, "blocked_seconds", SECONDS, blocked_us),
     FIELD(ef_projection, "reached", INT64, reached),
     FIELD(ef_projection, "scopes_behind", COUNT, scopes_behind),
-    CHOICE(ef_projection, "on_error", skips_errors, on_error_word),
+    LISTED(ef_projection, "on_error", CHOICE, skips_errors, "stop", "skip"),
 };
 SHAPE(projection, ef_projection);
 
@@ -194,10 +175,10 @@ SHAPE(failure, ef_failure);
 
 static const ef__field run_fields[] = {
     FIELD(ef_run, "id", STR, id),
-    WORD(ef_run, "mode", mode, run_mode_word, EF_RUN_SEED + 1),
+    WORD(ef_run, "mode", mode, EF_NAMES_RUN_MODE, EF_RUN_SEED),
     FIELD(ef_run, "projection", STR, projection),
     FIELD(ef_run, "tenant", STR, tenant),
-    WORD(ef_run, "state", state, run_state_word, EF_RUN_CANCELLED + 1),
+    WORD(ef_run, "state", state, EF_NAMES_RUN_STATE, EF_RUN_CANCELLED),
     FIELD(ef_run, "requested_at", TIME, requested_us),
     FIELD(ef_run, "started_at", TIME, started_us),
     FIELD(ef_run, "finished_at", TIME, finished_us),
@@ -226,7 +207,7 @@ static const ef__field gap_fields[] = {
 SHAPE(gap, ef_gap);
 
 static const ef__field lease_fields[] = {
-    WORD(ef_lease, "kind", key.kind, lease_kind_word, EF_LEASE_RUN + 1),
+    WORD(ef_lease, "kind", key.kind, EF_NAMES_LEASE_KIND, EF_LEASE_RUN),
     FIELD(ef_lease, "name", NAME, key.name),
     FIELD(ef_lease, "partition", NUMBER, key.partition),
     FIELD(ef_lease, "holder", NAME, holder),
@@ -280,13 +261,6 @@ static const ef__field stream_fields[] = {
 };
 SHAPE(stream, ef_stream);
 
-static const char *lane_kind_word(int value)
-{
-    static const char *const words[] = {"apply", "projection", "publisher"};
-
-    return words[value];
-}
-
 static const ef__field head_fields[] = {
     FIELD(ef_head, "position", INT64, position),
     FIELD(ef_head, "recorded_at", TIME, recorded_us),
@@ -313,7 +287,7 @@ SHAPE(facts, ef_store_facts);
 
 static const ef__field lane_fields[] = {
     FIELD(ef_lane, "name", STR, name),
-    WORD(ef_lane, "kind", kind, lane_kind_word, EF_LANE_KIND_PUBLISHER + 1),
+    LISTED(ef_lane, "kind", WORD, kind, "apply", "projection", "publisher"),
     FIELD(ef_lane, "enabled", BOOL, enabled),
     FIELD(ef_lane, "types", STR, types),
 };
@@ -374,7 +348,7 @@ SHAPE(row_more, ef_row);
 
 static const ef__field worker_more_fields[] = {
     FIELD(ef_worker, "late", BOOL, late),
-    WORD(ef_worker, "state", state, worker_state_word, EF_WORKER_STALE + 1),
+    WORD(ef_worker, "state", state, EF_NAMES_WORKER_STATE, EF_WORKER_STALE),
 };
 SHAPE(worker_more, ef_worker);
 
@@ -388,7 +362,7 @@ static const ef__field projection_more_fields[] = {
 SHAPE(projection_more, ef_projection);
 
 static const ef__field trial_fields[] = {
-    WORD(ef_trial, "outcome", outcome, trial_word, EF_TRIAL_BLOCKED + 1),
+    WORD(ef_trial, "outcome", outcome, EF_NAMES_TRIAL_OUTCOME, EF_TRIAL_BLOCKED),
     FIELD(ef_trial, "version", INT32, version),
     FIELD(ef_trial, "generation", INT32, generation),
     FIELD(ef_trial, "line", INT32, line),
@@ -413,7 +387,7 @@ static const ef__field draft_row_fields[] = {
     FIELD(ef_draft_row, "position", INT64, position),
     FIELD(ef_draft_row, "failing_version", INT32, version),
     FIELD(ef_draft_row, "error", NAME, error),
-    WORD(ef_draft_row, "outcome", outcome, trial_word, EF_TRIAL_NOT_TRIED + 1),
+    WORD(ef_draft_row, "outcome", outcome, EF_NAMES_TRIAL_OUTCOME, EF_TRIAL_NOT_TRIED),
     FIELD(ef_draft_row, "message", NAME, message),
 };
 SHAPE(draft_row, ef_draft_row);

@@ -43,23 +43,6 @@ static uint64_t record_sum(const struct record *r)
     return ef__xxh3((ef_str){(const char *)r, offsetof(struct record, sum)}, 0);
 }
 
-/* A file whose directory entry was never synced may be lost in a power cut, and a journal without
- * its head file is refused. */
-static bool sync_directory(const char *path)
-{
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    int fd, rc;
-
-    (void)snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
-                   slash ? path : ".");
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rc = fd < 0 ? -1 : fsync(fd);
-    if (fd >= 0)
-        (void)close(fd);
-    return rc == 0;
-}
-
 ef_status sq_headfile_open(sq_headfile *file, const char *database_path, bool create,
                            bool read_only, ef_error *err)
 {
@@ -76,7 +59,8 @@ ef_status sq_headfile_open(sq_headfile *file, const char *database_path, bool cr
                        strerror(errno));
     if (create)
         ef__owner_inherit(path);
-    if (create && !sync_directory(path))
+    /* A journal without its head file is refused: the file must not be lost in a power cut. */
+    if (create && !ef__parent_sync(path))
         return ef_fail(err, EF_IO, "the directory of %s cannot be synced: %s", path,
                        strerror(errno));
     return EF_OK;
