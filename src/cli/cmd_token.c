@@ -85,11 +85,6 @@ static ef_status request_revoke(cli *c, ef_str id, ef__api_token *out, ef_error 
 
 /* --- in the token file, or through a server --------------------------------------------------- */
 
-static ef_status add_token(ef__token_list *list, void *context, ef_error *err)
-{
-    return ef__token_list_add(list, context, err);
-}
-
 /* Creates a token with the scopes, tenant and note of `token`, valid for `expires_ms` (0: no
  * limit). `token` receives the stored values, `text` the secret, which is shown once. */
 static ef_status create_token(cli *c, ef__api_token *token, int64_t expires_ms,
@@ -109,7 +104,7 @@ static ef_status create_token(cli *c, ef__api_token *token, int64_t expires_ms,
     if (st == EF_OK && cli_url_on_server(c->journal_url) && cli_url_on_server(c->views_url))
         st = cli_data_make(c, err);
     if (st == EF_OK)
-        st = ef__tokens_change(path, add_token, token, err);
+        st = ef__tokens_add(path, token, err);
     return st;
 }
 

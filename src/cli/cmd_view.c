@@ -24,33 +24,20 @@
 #define TIMEOUT_MS_DEFAULT 5000
 #define WIDTH 21 /* of the names of fields */
 
-/* Prints one view, as `view get` and `view at` do. */
-static void print_view(cli *c, const ef_view *view, int64_t as_of)
+/* Prints one view; `blocked` is the number of blocked streams, below 0: it is not printed. */
+static void print_view(cli *c, const ef_view *view, int64_t as_of, int64_t blocked)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
     if (c->format != CLI_TABLE) {
-        ef__view_write(&w, view, as_of);
+        ef__view_write(&w, view, as_of, blocked);
         ef__buf_add_char(&c->out, '\n');
         return;
     }
     cli_print_lines(c, &ef__shape_view, view, WIDTH);
     cli_line_int(c, WIDTH, "as_of", as_of);
-}
-
-/* the first of a list */
-static void print_found(cli *c, const ef_view_list *found, bool current)
-{
-    ef__json_writer w = EF__JSON_WRITER(&c->out);
-
-    if (c->format == CLI_TABLE) {
-        print_view(c, &found->items[0], found->as_of);
-        if (current)
-            cli_line_int(c, WIDTH, "blocked_streams", found->blocked_streams);
-        return;
-    }
-    ef__view_write_found(&w, found, current);
-    ef__buf_add_char(&c->out, '\n');
+    if (blocked >= 0)
+        cli_line_int(c, WIDTH, "blocked_streams", blocked);
 }
 
 static ef_freshness read_freshness(const cli *c)
@@ -89,7 +76,7 @@ static ef_status get_view(cli *c, ef_error *err)
                                 ef_str_from(c->arguments[1]), &freshness, &found, err);
 
     if (st == EF_OK)
-        print_found(c, &found, freshness.current);
+        print_view(c, &found.items[0], found.as_of, freshness.current ? found.blocked_streams : -1);
     EF_RELEASE(&found);
     return st;
 }
@@ -106,7 +93,7 @@ static ef_status get_view_at(cli *c, ef_error *err)
                                ef_str_from(c->arguments[1]), cli_int(c, "position"), &found, err);
 
     if (st == EF_OK)
-        print_view(c, &found.items[0], found.as_of);
+        print_view(c, &found.items[0], found.as_of, -1);
     EF_RELEASE(&found);
     return st;
 }
@@ -173,15 +160,9 @@ static ef_status version_of(cli *c, const ef_view_query *query, const ef_view_li
     return st;
 }
 
-static void write_items(cli *c, ef__json_writer *w, const ef_view_list *found)
+static void flush_some(void *context)
 {
-    ef__json_member_open(w, "items", '[');
-    for (size_t i = 0; i < found->count; i++) {
-        ef__view_write(w, &found->items[i], found->as_of);
-        (void)cli_flush_some(c);
-    }
-    ef__json_close(w, ']');
-    ef__json_member_name(w, "next", found->next);
+    (void)cli_flush_some(context);
 }
 
 static void write_object(cli *c, const ef_view_query *query, const ef_view_list *found,
@@ -189,21 +170,7 @@ static void write_object(cli *c, const ef_view_query *query, const ef_view_list 
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
-    ef__json_open(&w, '{');
-    ef__json_member_str(&w, "view_type", query->projection);
-    ef__json_member_int(&w, "version", version);
-    if (query->count_only)
-        ef__json_member_int(&w, "count", found->total);
-    else
-        write_items(c, &w, found);
-    ef__json_member_int(&w, "as_of", found->as_of);
-    if (query->freshness.current)
-        ef__blocked_write(&w, found);
-    if (query->explain) {
-        ef__json_member_str(&w, "plan", found->plan);
-        ef__json_member_int(&w, "looked", found->looked);
-    }
-    ef__json_close(&w, '}');
+    ef__view_page_write(&w, query, found, version, flush_some, c);
     ef__buf_add_char(&c->out, '\n');
 }
 
@@ -211,7 +178,7 @@ static void write_lines(cli *c, const ef_view_list *found)
 {
     for (size_t i = 0; i < found->count; i++) {
         ef__json_writer w = EF__JSON_WRITER(&c->out);
-        ef__view_write(&w, &found->items[i], found->as_of);
+        ef__view_write(&w, &found->items[i], found->as_of, -1);
         ef__buf_add_char(&c->out, '\n');
         (void)cli_flush_some(c);
     }
@@ -309,7 +276,7 @@ static bool print_view_line(void *context, const ef_view *view)
     exporting *x = context;
     ef__json_writer w = EF__JSON_WRITER(&x->c->out);
 
-    ef__view_write(&w, view, x->as_of);
+    ef__view_write(&w, view, x->as_of, -1);
     ef__buf_add_char(&x->c->out, '\n');
     return cli_flush_some(x->c);
 }

@@ -84,7 +84,7 @@ static void add_value(ef__buf *out, const ef__field *field, const void *item)
         ef__buf_add_text(out, ef__field_word(field, *(const unsigned *)value));
         break;
     case EF__FIELD_CHOICE:
-        ef__buf_add_text(out, field->word(*(const bool *)value));
+        ef__buf_add_text(out, ef__field_word(field, *(const bool *)value));
         break;
     case EF__FIELD_LABEL:
     case EF__FIELD_NUMBER:

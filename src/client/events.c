@@ -168,7 +168,8 @@ ef_status ef_client_facts(ef_client *client, ef_store_facts *out, ef_error *err)
 
 ef_status ef_client_mode(ef_client *client, char out[EF_CLIENT_MODE_MAX], ef_error *err)
 {
-    static const ef__field mode = {"mode", EF__FIELD_CHARS, 0, EF_CLIENT_MODE_MAX, NULL, 0};
+    static const ef__field mode = {
+        .key = "mode", .kind = EF__FIELD_CHARS, .size = EF_CLIENT_MODE_MAX};
     static const ef__shape shape = {&mode, 1, EF_CLIENT_MODE_MAX};
     ef_status st = read_status(client, NULL, &shape, out, err);
 

@@ -67,8 +67,8 @@ ef_status ef_client_projection_deploy(ef_client *client, ef_str text, bool in_pl
                                       ef_error *err)
 {
     char name[NAME_MAX_BYTES];
-    ef__deploy_request request = {
-        .text = text, .in_place = in_place, .on_error = on_error, .reason = reason};
+    ef__deploy_request request = {.deploy = {.text = text, .in_place = in_place, .reason = reason},
+                                  .on_error = on_error};
     ef_status st = ef_program_name(text, name, sizeof(name), err);
 
     request.name = ef_str_from(name);
@@ -80,8 +80,7 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
                                          void *context, ef_draft_result *out, ef_error *err)
 {
     char name[NAME_MAX_BYTES];
-    ef__draft_request request = {
-        .text = draft->text, .any_tenant = !draft->tenant, .limit = draft->limit};
+    ef__draft_request request = {.draft = *draft, .any_tenant = !draft->tenant};
     const ef_draft_row *rows;
     EF__AUTO(ef__reply) reply = {.room = NULL};
     ef_status st = ef_program_name(draft->text, name, sizeof(name), err);

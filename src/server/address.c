@@ -4,6 +4,7 @@
 #include "http_priv.h"
 #include "request.h"
 
+#include "../base/file.h"
 #include "../base/hash.h"
 
 #include <arpa/inet.h>
@@ -155,12 +156,9 @@ ef_status ef__listen(ef__server *server, int *out_fd, ef_error *err)
 /* A descriptor of the directory that `path` is in, locked; -1 with errno. */
 static int lock_directory(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char name[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-    int fd;
+    const char *name;
+    int fd = ef__parent_open(path, NULL, &name);
 
-    (void)snprintf(name, sizeof name, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    fd = open(name[0] ? name : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0)
         (void)flock(fd, LOCK_EX); /* a file system without locks is no reason not to serve */
     return fd;
@@ -270,42 +268,40 @@ void ef__socket_remove(const ef__socket *s)
 
 _Static_assert(EF__PEER_ADDRESS_MAX >= INET6_ADDRSTRLEN, "an address fits");
 
-static const struct sockaddr *peer_address(const ef__request *r)
+static const struct sockaddr *peer_address(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
     return info ? info->client_addr : NULL;
 }
 
+/* {NULL}: neither IPv4 nor IPv6. */
+static ef_str address_bytes(const struct sockaddr *a)
+{
+    if (a && a->sa_family == AF_INET)
+        return (ef_str){(const char *)&((const struct sockaddr_in *)(const void *)a)->sin_addr, 4};
+    if (a && a->sa_family == AF_INET6)
+        return (ef_str){(const char *)&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+                        16};
+    return (ef_str){NULL, 0};
+}
+
 ef_str ef__peer_address(const ef__request *r, char out[EF__PEER_ADDRESS_MAX])
 {
-    const struct sockaddr *a = peer_address(r);
-    const void *bytes = NULL;
+    const struct sockaddr *a = peer_address(r->connection);
+    ef_str bytes = address_bytes(a);
 
-    if (a && a->sa_family == AF_INET)
-        bytes = &((const struct sockaddr_in *)(const void *)a)->sin_addr;
-    else if (a && a->sa_family == AF_INET6)
-        bytes = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-    if (bytes && inet_ntop(a->sa_family, bytes, out, EF__PEER_ADDRESS_MAX))
+    if (bytes.ptr && inet_ntop(a->sa_family, bytes.ptr, out, EF__PEER_ADDRESS_MAX))
         return ef_str_from(out);
     return a && a->sa_family == AF_UNIX ? EF_STR("unix") : EF_STR("");
 }
 
 unsigned ef__peer_hash(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *a = info ? info->client_addr : NULL;
+    ef_str bytes = address_bytes(peer_address(connection));
 
-    if (a && a->sa_family == AF_INET)
-        return (unsigned)ef__xxh3(
-            (ef_str){(const char *)&((const struct sockaddr_in *)(const void *)a)->sin_addr, 4}, 0);
-    if (a && a->sa_family == AF_INET6)
-        return (unsigned)ef__xxh3(
-            (ef_str){(const char *)&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16},
-            0);
-    return 0;
+    return bytes.ptr ? (unsigned)ef__xxh3(bytes, 0) : 0;
 }
 
 /* A proxy on this machine forwards requests that come from elsewhere. */
@@ -331,7 +327,7 @@ static bool read_uid(const ef__request *r, unsigned *out)
 
 ef__peer ef__peer_of(const ef__request *r)
 {
-    const struct sockaddr *a = peer_address(r);
+    const struct sockaddr *a = peer_address(r->connection);
     ef__peer peer = {.kind = EF__PEER_REMOTE};
 
     peer.has_uid = a && a->sa_family == AF_UNIX && read_uid(r, &peer.uid);

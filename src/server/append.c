@@ -58,12 +58,6 @@ typedef struct append_request {
 
 /* --- CloudEvents in binary mode --------------------------------------------------------------- */
 
-/* Whether the request is an event in binary mode. */
-static bool is_binary_cloudevent(const ef__request *r)
-{
-    return ef__request_header(r, "ce-specversion").len > 0;
-}
-
 typedef struct header_walk {
     ef__request *r;
     ef__json_writer *w;
@@ -291,7 +285,7 @@ static ef_status take_body(ef__request *r, append_request *a, ef_error *err)
     if (ef_str_equal(media, EF_STR("application/x-ndjson")) ||
         ef_str_equal(media, EF_STR("application/ndjson")))
         return take_lines(r, a, err);
-    if (is_binary_cloudevent(r)) {
+    if (ef__request_header(r, "ce-specversion").len > 0) { /* an event in binary mode */
         a->one = true;
         return take_binary(r, a, err);
     }

@@ -84,7 +84,7 @@ static void follower_wake(ef__follower *f)
 {
     if (f->parked) {
         f->parked = false;
-        f->reader.wake(f->reader.server, f->reader.connection);
+        ef__http_resume(f->server, f->connection);
     }
 }
 
@@ -133,10 +133,11 @@ void ef__follower_end(ef__follower *f)
     follower_wake(f);
 }
 
-void ef__follower_attach(ef__follower *f, const ef__follower_reader *reader)
+void ef__follower_attach(ef__follower *f, ef__server *server, void *connection)
 {
     EF__LOCK(&f->lock);
-    f->reader = *reader;
+    f->server = server;
+    f->connection = connection;
 }
 
 int64_t ef__follower_read(ef__follower *f, char *out, size_t max)
@@ -150,7 +151,7 @@ int64_t ef__follower_read(ef__follower *f, char *out, size_t max)
                take = max - (size_t)n < left ? max - (size_t)n : left;
         memcpy(out + n, l->chunk->bytes + f->read, take);
         n += (int64_t)take;
-        f->took_us = ef__server_mono(f->reader.server);
+        f->took_us = ef__server_mono(f->server);
         f->read += take;
         f->pending -= take;
         if (f->read == l->chunk->len) {
@@ -165,7 +166,7 @@ int64_t ef__follower_read(ef__follower *f, char *out, size_t max)
         n = -1;
     } else if (n == 0) {
         f->parked = true;
-        f->reader.park(f->reader.connection);
+        ef__http_suspend(f->connection);
     }
     return n;
 }

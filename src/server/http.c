@@ -70,7 +70,8 @@ static void add_headers(struct MHD_Response *response, const ef__request *r, boo
         (void)MHD_add_response_header(response, "Connection", "close");
 }
 
-/* The library takes over the buffer's memory, without a copy. */
+/* The library takes over the buffer's memory, without a copy, and omits the body if the method is
+ * HEAD. */
 static struct MHD_Response *response_of(ef__request *r)
 {
     struct MHD_Response *response =
@@ -102,20 +103,11 @@ static void log_access(const ef__request *r)
             EF_LOG_TEXT_FIELD("trace_id", ef__trace_id(ef__request_header(r, "traceparent"))));
 }
 
-/* The library omits the body if the method is HEAD. */
-static struct MHD_Response *make_response(ef__request *r)
-{
-    if (!r->follower)
-        return response_of(r);
-    return r->head ? ef__http_follow_head(r->follower)
-                   : ef__http_follow(r->follower, r->server, r->connection);
-}
-
 static enum MHD_Result send_answer(exchange *x)
 {
     ef__request *r = &x->request;
     bool follows = r->follower != NULL && !r->head;
-    struct MHD_Response *response = make_response(r);
+    struct MHD_Response *response = r->follower ? ef__http_follow(r) : response_of(r);
     enum MHD_Result sent;
 
     if (!response)
@@ -261,21 +253,18 @@ static enum MHD_Result exchange_run(exchange *x)
     x->counted = !(r->route->flags & EF__ROUTE_STREAM);
     if (x->counted)
         __atomic_add_fetch(&r->server->counts.in_flight, 1, __ATOMIC_ACQ_REL);
-    if (x->bad_frame) {
-        x->closes = true;
+    if (x->bad_frame)
         (void)ef_fail(&r->error, EF_BAD_INPUT, "a line in front of the body does not end in CR LF");
-        ef__dispatch_problem(r);
-        return send_answer(x);
-    }
-    if (x->too_large) {
+    else if (x->too_large)
         (void)ef_fail(&r->error, EF_TOO_LARGE, "the body has more than %lld bytes",
                       (long long)r->server->options.body_bytes_max);
-        ef__dispatch_problem(r);
-        return send_answer(x);
-    }
+    x->closes = x->closes || x->bad_frame;
     r->at_once = is_quick(r);
-    if (r->at_once) {
-        ef__dispatch_run(r);
+    if (r->error.status != EF_OK || r->at_once) {
+        if (r->error.status != EF_OK)
+            ef__dispatch_problem(r);
+        else
+            ef__dispatch_run(r);
         return send_answer(x);
     }
     MHD_suspend_connection(r->connection);

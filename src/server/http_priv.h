@@ -72,11 +72,8 @@ int ef__tls_retrieve(gnutls_session_t session, const gnutls_datum_t *authorities
                      gnutls_privkey_t *out_key);
 #define EF__TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
-/* The response of a subscription (sse.c). */
-struct ef__follower;
-struct MHD_Response *ef__http_follow(struct ef__follower *follower, ef__server *server,
-                                     struct MHD_Connection *c);
-/* The same without a body, for HEAD. Releases the follower. */
-struct MHD_Response *ef__http_follow_head(struct ef__follower *follower);
+/* The response of a subscription, which takes over its follower; without a body for HEAD (sse.c).
+ */
+struct MHD_Response *ef__http_follow(struct ef__request *r);
 
 #endif

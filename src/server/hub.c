@@ -207,7 +207,7 @@ static void write_change(ef__buf *out, const ef_view *view, const ef_view_place 
         shown.data = EF_STR("null");
     ef_view_place_format(place, id);
     frame_begin(out, view->data.len ? "view" : "gone", id);
-    ef__view_write(&w, &shown, as_of);
+    ef__view_write(&w, &shown, as_of, -1);
     ef__buf_add_text(out, "\n\n");
 }
 
@@ -463,15 +463,16 @@ static ef_status add_follower(struct ef__hub *hub, ef__follower *f, ef_error *er
     return EF_OK;
 }
 
-ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_view_place *after,
-                       ef_str first, const ef__principal *who, ef__follower **out, ef_error *err)
+ef_status ef__hub_join(ef__request *r, const ef__topic_key *key, const ef_view_place *after,
+                       ef_str first, ef_error *err)
 {
-    struct ef__hub *hub = server->hub;
-    ef__follower *f = ef__follower_make(key, after, who);
+    struct ef__hub *hub = r->server->hub;
+    ef__follower *f = ef__follower_make(key, after, &r->who);
     ef__chunk *chunk = ef__chunk_of(first);
     ef_status st = EF_OK;
 
-    if (!f || (first.len > 0 && (!chunk || !ef__follower_give(f, chunk, ef__server_mono(server)))))
+    if (!f ||
+        (first.len > 0 && (!chunk || !ef__follower_give(f, chunk, ef__server_mono(r->server)))))
         st = ef_fail(err, EF_NO_MEMORY, "memory ran out");
     if (chunk)
         ef__chunk_drop(chunk);
@@ -480,7 +481,8 @@ ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_vi
         st = add_follower(hub, f, err);
     pthread_mutex_unlock(&hub->service.lock);
     if (st == EF_OK) {
-        *out = f;
+        r->follower = f;
+        r->type = "text/event-stream";
     } else if (f) {
         ef__follower_drop(f);
         ef__follower_drop(f);

@@ -36,14 +36,6 @@ int64_t ef__chunk_bytes(void); /* of all chunks */
 
 typedef struct ef__follower ef__follower;
 
-/* How the network suspends a connection while nothing is queued, and resumes it. */
-typedef struct ef__follower_reader {
-    ef__server *server;
-    void *connection;
-    void (*park)(void *connection);
-    void (*wake)(ef__server *server, void *connection);
-} ef__follower_reader;
-
 struct ef__follower {
     /* Owned by the hub. */
     ef__follower *next;                  /* in its topic, or in the list of new followers */
@@ -60,8 +52,9 @@ struct ef__follower {
     int64_t took_us; /* time of the last read, or since when data is queued */
     bool has_left;   /* the client has disconnected */
     bool over;       /* ended: nothing more is queued */
-    bool parked;
-    ef__follower_reader reader;
+    bool parked;     /* the connection is suspended, because nothing is queued */
+    ef__server *server;
+    void *connection; /* of the network; NULL: not attached yet */
 };
 
 /* With two references: of the hub and of the request. NULL: memory ran out. */
@@ -77,7 +70,7 @@ bool ef__follower_is_reading(ef__follower *follower, int64_t now_us);
 bool ef__follower_is_stalled(ef__follower *follower, int64_t now_us);
 void ef__follower_end(ef__follower *follower); /* nothing more is queued */
 
-void ef__follower_attach(ef__follower *follower, const ef__follower_reader *reader);
+void ef__follower_attach(ef__follower *follower, ef__server *server, void *connection);
 /* Copies up to `max` bytes. 0: nothing is queued, the connection is suspended; -1: it has ended. */
 int64_t ef__follower_read(ef__follower *follower, char *out, size_t max);
 void ef__follower_leave(ef__follower *follower); /* accepts NULL */
@@ -86,11 +79,11 @@ void ef__follower_leave(ef__follower *follower); /* accepts NULL */
 
 /*
  * Follows from `after` on; in a topic of events its number is the position. `first` is sent before
- * anything else; "": nothing. The subscription ends when the token of `who` is no longer valid. The
- * request owns the follower and releases it with ef__follower_leave.
+ * anything else; "": nothing. The subscription ends when the token of the request is no longer
+ * valid. The request owns the follower and releases it with ef__follower_leave.
  */
-ef_status ef__hub_join(ef__server *server, const ef__topic_key *key, const ef_view_place *after,
-                       ef_str first, const ef__principal *who, ef__follower **out, ef_error *err);
+ef_status ef__hub_join(ef__request *r, const ef__topic_key *key, const ef_view_place *after,
+                       ef_str first, ef_error *err);
 
 /* The frame `reset`: the client must read the views again; every later change follows. */
 void ef__frame_reset(ef__buf *out, ef_str projection, const ef_view_place *place,

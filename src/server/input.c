@@ -11,7 +11,7 @@
 
 #define LIST_BYTES 512 /* names of all inputs, in a message */
 
-const char *ef__input_type(const ef__input *in)
+static const char *type_of(const ef__input *in)
 {
     static const char *const types[] = {
         [EF__INPUT_TEXT] = "string",       [EF__INPUT_INT] = "integer",
@@ -44,7 +44,7 @@ static void list_inputs(const ef__operation *operation, ef__input_place place, c
                                      used == 0 ? ""
                                      : typed   ? " "
                                                : ",",
-                                     in->name, typed ? ":" : "", typed ? ef__input_type(in) : "");
+                                     in->name, typed ? ":" : "", typed ? type_of(in) : "");
 }
 
 /* --- parameters ------------------------------------------------------------------------------- */

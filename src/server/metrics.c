@@ -21,7 +21,6 @@
 #define RUNS_MAX 100
 #define PROJECTIONS_MAX 200 /* with series of their own; everfold_projections counts all */
 #define LANES_MAX 200
-#define TASKS_MAX 72
 #define PUBLISHERS_MAX 64
 
 /* --- counting --------------------------------------------------------------------------------- */
@@ -215,12 +214,9 @@ static void write_server(ef__buf *out, const ef__server *server)
 
 static void write_tasks(ef__buf *out, const ef__server *server)
 {
-    ef_task tasks[TASKS_MAX];
-    size_t count = server->options.supervisor
-                       ? ef_supervisor_tasks(server->options.supervisor, tasks, TASKS_MAX)
-                       : 0;
+    ef_task tasks[EF__TASKS_MAX];
+    size_t count = ef__server_tasks(server, tasks);
 
-    count = count < TASKS_MAX ? count : TASKS_MAX;
     write_family(out, "task_steps_total", "counter", "Steps of the tasks of this process.");
     for (size_t i = 0; i < count; i++)
         write_labelled(out, "task_steps_total", "task", ef_str_from(tasks[i].name), tasks[i].steps);
@@ -441,6 +437,15 @@ static const gauge gauges[] = {
     {"quarantine_events", "Dead rows in its lane.", offsetof(ef_projection, quarantined)},
 };
 
+/* Microseconds, shown as seconds; not below 0. */
+static const gauge ages[] = {
+    {"projection_lag_seconds",
+     "Age of the oldest event that is not applied yet and is not blocked.",
+     offsetof(ef_projection, lag_us)},
+    {"projection_blocked_seconds", "Age of the oldest event that is blocked.",
+     offsetof(ef_projection, blocked_us)},
+};
+
 static const gauge outcomes[] = {
     {"applied", "", offsetof(ef_projection, applied)},
     {"ignored", "", offsetof(ef_projection, ignored)},
@@ -486,18 +491,22 @@ static void write_outcomes(ef__buf *out, const ef_projection_list *list)
         }
 }
 
-static void write_ages(ef__buf *out, const ef_projection_list *list, const char *name,
-                       const char *help, size_t offset)
+static void write_gauge(ef__buf *out, const ef_projection_list *list, const gauge *g,
+                        bool in_seconds)
 {
-    write_family(out, name, "gauge", help);
-    for (size_t i = 0; i < list->count; i++)
-        if (is_shown(list, i)) {
-            int64_t us = value_of(&list->items[i], &(gauge){name, help, offset});
-            write_label(out, name, "projection", list->items[i].name);
-            ef__buf_add_text(out, "} ");
-            write_seconds(out, us > 0 ? us : 0);
-            ef__buf_add_char(out, '\n');
-        }
+    write_family(out, g->name, "gauge", g->help);
+    for (size_t i = 0; i < list->count; i++) {
+        int64_t value = value_of(&list->items[i], g);
+        if (!is_shown(list, i))
+            continue;
+        write_label(out, g->name, "projection", list->items[i].name);
+        ef__buf_add_text(out, "} ");
+        if (in_seconds)
+            write_seconds(out, value > 0 ? value : 0);
+        else
+            ef__buf_printf(out, "%" PRId64, value);
+        ef__buf_add_char(out, '\n');
+    }
 }
 
 static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *err)
@@ -509,18 +518,10 @@ static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *er
     for (size_t i = 0; i < list.count; i++)
         names += i == 0 || !ef_str_equal(list.items[i].name, list.items[i - 1].name);
     write_metric(out, "projections", "gauge", "Projections that are deployed.", names);
-    for (size_t g = 0; g < sizeof(gauges) / sizeof(gauges[0]); g++) {
-        write_family(out, gauges[g].name, "gauge", gauges[g].help);
-        for (size_t i = 0; i < list.count; i++)
-            if (is_shown(&list, i))
-                write_labelled(out, gauges[g].name, "projection", list.items[i].name,
-                               value_of(&list.items[i], &gauges[g]));
-    }
-    write_ages(out, &list, "projection_lag_seconds",
-               "Age of the oldest event that is not applied yet and is not blocked.",
-               offsetof(ef_projection, lag_us));
-    write_ages(out, &list, "projection_blocked_seconds", "Age of the oldest event that is blocked.",
-               offsetof(ef_projection, blocked_us));
+    for (size_t g = 0; g < sizeof(gauges) / sizeof(gauges[0]); g++)
+        write_gauge(out, &list, &gauges[g], false);
+    for (size_t g = 0; g < sizeof(ages) / sizeof(ages[0]); g++)
+        write_gauge(out, &list, &ages[g], true);
     write_states(out, &list);
     write_outcomes(out, &list);
     EF_RELEASE(&list);

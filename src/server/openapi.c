@@ -301,26 +301,24 @@ static void write_schemas(ef__json_writer *w, const ef__json *fixed)
 
 /* --- operations ------------------------------------------------------------------------------- */
 
-static void write_input_schema(ef__json_writer *w, const ef__input *in)
+static const char *schema_of(const ef__input *in)
 {
-    if (in->kind == EF__INPUT_DURATION)
-        ef__json_raw(w, EF_STR("{\"type\":\"string\",\"pattern\":\"^[0-9]+(ms|s|m)?$\"}"));
-    else
-        ef__json_printf(w, "{\"type\":\"%s\"}", ef__input_type(in));
+    static const char *const schemas_of_kinds[] = {
+        [EF__INPUT_TEXT] = "{\"type\":\"string\"}",
+        [EF__INPUT_INT] = "{\"type\":\"integer\"}",
+        [EF__INPUT_BOOL] = "{\"type\":\"boolean\"}",
+        [EF__INPUT_TIME] = "{\"type\":\"string\"}",
+        [EF__INPUT_DURATION] = "{\"type\":\"string\",\"pattern\":\"^[0-9]+(ms|s|m)?$\"}",
+    };
+
+    return schemas_of_kinds[in->kind];
 }
 
-static void write_parameter(ef__json_writer *w, ef_str name, const char *in,
-                            const ef__input *described)
+static void write_parameter(ef__json_writer *w, ef_str name, const char *in, bool required,
+                            const char *described)
 {
-    static const ef__input text = {.kind = EF__INPUT_TEXT};
-
-    ef__json_open(w, '{');
-    ef__json_member_str(w, "name", name);
-    ef__json_member_text(w, "in", in);
-    ef__json_member_bool(w, "required", !described || described->required);
-    ef__json_key(w, "schema");
-    write_input_schema(w, described ? described : &text);
-    ef__json_close(w, '}');
+    ef__json_printf(w, "{\"name\":\"%.*s\",\"in\":\"%s\",\"required\":%s,\"schema\":%s}",
+                    EF_STR_ARG(name), in, required ? "true" : "false", described);
 }
 
 /* Names in the path, parameters of the query, and headers. */
@@ -328,10 +326,11 @@ static void write_parameters(ef__json_writer *w, const ef__operation *route)
 {
     ef__json_open(w, '[');
     for (const char *at = strchr(route->pattern, '{'); at; at = strchr(at + 1, '{'))
-        write_parameter(w, (ef_str){at + 1, strcspn(at + 1, "}")}, "path", NULL);
+        write_parameter(w, (ef_str){at + 1, strcspn(at + 1, "}")}, "path", true,
+                        plain_schemas[EF__FIELD_STR]);
     for (const ef__input *in = route->inputs; in && in->name; in++)
         if (in->place == EF__INPUT_QUERY)
-            write_parameter(w, ef_str_from(in->name), "query", in);
+            write_parameter(w, ef_str_from(in->name), "query", in->required, schema_of(in));
     write_header_parameters(w, route);
     ef__json_close(w, ']');
 }
@@ -343,10 +342,8 @@ static void write_members(ef__json_writer *w, const ef__operation *route)
     ef__json_member_text(w, "type", "object");
     ef__json_member_open(w, "properties", '{');
     for (const ef__input *in = route->inputs; in && in->name; in++)
-        if (in->place == EF__INPUT_MEMBER) {
-            ef__json_key(w, in->name);
-            write_input_schema(w, in);
-        }
+        if (in->place == EF__INPUT_MEMBER)
+            ef__json_member_raw(w, in->name, ef_str_from(schema_of(in)));
     ef__json_close(w, '}');
     ef__json_member_open(w, "required", '[');
     for (const ef__input *in = route->inputs; in && in->name; in++)

@@ -86,7 +86,7 @@ bool ef__pool_put(ef__pool *pool, ef__request *r)
     return taken;
 }
 
-static ef__pool *pool_new(int64_t threads_max)
+ef__pool *ef__pool_new(int64_t threads_max)
 {
     ef__pool *pool = calloc(1, sizeof *pool);
 
@@ -99,14 +99,7 @@ static ef__pool *pool_new(int64_t threads_max)
     return pool;
 }
 
-ef_status ef__pool_start(ef__server *server, ef_error *err)
-{
-    server->pool = pool_new(server->options.threads_max);
-    server->probes = pool_new(1);
-    return server->pool && server->probes ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
-}
-
-static void pool_stop(ef__pool *pool)
+void ef__pool_stop(ef__pool *pool)
 {
     if (!pool)
         return;
@@ -117,7 +110,7 @@ static void pool_stop(ef__pool *pool)
         pthread_cond_wait(&pool->ended, &pool->lock);
 }
 
-static void pool_free(ef__pool *pool)
+void ef__pool_free(ef__pool *pool)
 {
     if (!pool)
         return;
@@ -125,17 +118,4 @@ static void pool_free(ef__pool *pool)
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
-}
-
-void ef__pool_stop(ef__server *server)
-{
-    pool_stop(server->pool);
-    pool_stop(server->probes);
-}
-
-void ef__pool_close(ef__server *server)
-{
-    pool_free(server->pool);
-    pool_free(server->probes);
-    server->pool = server->probes = NULL;
 }

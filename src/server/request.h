@@ -117,8 +117,6 @@ ef_status ef__request_check_parameters(const ef__request *r, ef_error *err);
 ef_status ef__request_serve(ef__request *r, ef_error *err);
 /* Reads the events of the body, appends them and writes their places. (append.c) */
 ef_status ef__append_events(ef__request *r, ef_error *err);
-/* "string", "integer" … */
-const char *ef__input_type(const ef__input *in);
 
 /* Value of a parameter; "" if it was not given. */
 ef_str ef__request_text(const ef__request *r, const char *name);
@@ -204,10 +202,9 @@ struct ef__http_route {
 
 /* The tables of the handlers' files; each ends with a NULL operation. */
 extern const ef__http_route ef__routes_events[], ef__routes_views[], ef__routes_projections[],
-    ef__routes_types[], ef__routes_status[], ef__routes_outbox[], ef__routes_runs[],
-    ef__routes_workers[], ef__routes_subscribe[], ef__routes_health[], ef__routes_metrics[],
-    ef__routes_openapi[], ef__routes_overview[], ef__routes_trial[], ef__routes_history[],
-    ef__routes_monitor[], ef__routes_publishers[], ef__routes_tokens[], ef__routes_streams[];
+    ef__routes_outbox[], ef__routes_runs[], ef__routes_workers[], ef__routes_subscribe[],
+    ef__routes_health[], ef__routes_metrics[], ef__routes_openapi[], ef__routes_history[],
+    ef__routes_monitor[], ef__routes_publishers[], ef__routes_tokens[];
 extern const ef__http_route *const ef__route_tables[]; /* all of them; ends in NULL */
 
 #define EF__ROUTE_METHODS_MAX 64

@@ -12,11 +12,11 @@
 #include <stdio.h>
 
 const ef__http_route *const ef__route_tables[] = {
-    ef__routes_events,    ef__routes_views,   ef__routes_projections, ef__routes_types,
-    ef__routes_status,    ef__routes_outbox,  ef__routes_runs,        ef__routes_workers,
-    ef__routes_subscribe, ef__routes_health,  ef__routes_metrics,     ef__routes_openapi,
-    ef__routes_overview,  ef__routes_trial,   ef__routes_history,     ef__routes_publishers,
-    ef__routes_tokens,    ef__routes_streams, ef__routes_monitor,     NULL,
+    ef__routes_events,    ef__routes_views,   ef__routes_projections,
+    ef__routes_outbox,    ef__routes_runs,    ef__routes_workers,
+    ef__routes_subscribe, ef__routes_health,  ef__routes_metrics,
+    ef__routes_openapi,   ef__routes_history, ef__routes_publishers,
+    ef__routes_tokens,    ef__routes_monitor, NULL,
 };
 
 /* The next segment of a path that begins with a slash; the rest stays in *path. */

@@ -212,17 +212,9 @@ const ef__http_route ef__routes_events[] = {
     EF__SERVE(read_stream, read_stream),
     EF__SERVE(read_log, read_log),
     EF__SERVE(read_event, read_event),
-    {0},
-};
-
-const ef__http_route ef__routes_types[] = {
     EF__RUN(list_types, list_types),
     EF__RUN(show_type, show_type),
     EF__RUN(set_type, set_type),
-    {0},
-};
-
-const ef__http_route ef__routes_streams[] = {
     EF__SERVE_OPERATION(
         list_streams, GET, "/v1/streams", READS(QUERY), "listStreams",
         "streams, in the order of their first event",

@@ -22,7 +22,6 @@
 #include <time.h>
 
 #define CHECKS 5
-#define TASKS_MAX 64
 #define LOOKS_MAX 5
 #define LOOK_AGAIN_NS (20 * 1000000)
 #define STALLED_US (30 * 1000000ll)
@@ -90,21 +89,21 @@ static ef_status count_unaccounted(const ef__server *server, size_t *out_generat
     return st;
 }
 
-static size_t read_tasks(const ef__server *server, ef_task tasks[TASKS_MAX])
+size_t ef__server_tasks(const ef__server *server, ef_task tasks[EF__TASKS_MAX])
 {
     size_t count = server->options.supervisor
-                       ? ef_supervisor_tasks(server->options.supervisor, tasks, TASKS_MAX)
+                       ? ef_supervisor_tasks(server->options.supervisor, tasks, EF__TASKS_MAX)
                        : 0;
 
-    return count < TASKS_MAX ? count : TASKS_MAX;
+    return count < EF__TASKS_MAX ? count : EF__TASKS_MAX;
 }
 
 /* Every read compares hashes, so damage is detected by the tasks of this process, or by the count
  * that returned `st`. Reading the whole store here would take too long. */
 static void check_integrity(const ef__server *server, ef_status st, int64_t unaccounted, check *out)
 {
-    ef_task tasks[TASKS_MAX];
-    size_t count = read_tasks(server, tasks);
+    ef_task tasks[EF__TASKS_MAX];
+    size_t count = ef__server_tasks(server, tasks);
     ef_store_facts facts = {0};
     bool damaged = st == EF_DAMAGED;
 
@@ -142,11 +141,11 @@ static void check_views(const ef__server *server, check *out, check *integrity)
 }
 
 /* A quota refuses writes even if the file system has space. */
-ef__disk ef__server_disk(const ef__server *server)
+static ef__disk read_disk(const ef__server *server)
 {
     ef__disk disk = ef__disk_of(server->options.url, server->options.views_url);
-    ef_task tasks[TASKS_MAX];
-    size_t count = read_tasks(server, tasks);
+    ef_task tasks[EF__TASKS_MAX];
+    size_t count = ef__server_tasks(server, tasks);
 
     for (size_t i = 0; i < count; i++)
         disk.refused = disk.refused || (tasks[i].state == EF_TASK_RETRYING &&
@@ -156,7 +155,7 @@ ef__disk ef__server_disk(const ef__server *server)
 
 static void check_disk(const ef__server *server, check *out)
 {
-    ef__disk disk = ef__server_disk(server);
+    ef__disk disk = read_disk(server);
 
     out->name = "disk";
     out->ok = !ef__disk_is_low(&disk);
@@ -173,8 +172,8 @@ static void check_disk(const ef__server *server, check *out)
 
 static void check_tasks(const ef__server *server, check *out)
 {
-    ef_task tasks[TASKS_MAX];
-    size_t count = read_tasks(server, tasks);
+    ef_task tasks[EF__TASKS_MAX];
+    size_t count = ef__server_tasks(server, tasks);
 
     out->name = "progress";
     out->ok = true;
@@ -309,7 +308,7 @@ static ef_status read_overview(const ef__server *server, ef__overview *o, ef_err
     if (st == EF_OK || st == EF_NOT_FOUND)
         o->views_error = (ef_error)EF_ERROR_INIT;
     ef__health_publisher_down(options->engine, o->publisher_down);
-    o->disk = ef__server_disk(server);
+    o->disk = read_disk(server);
     (void)snprintf(o->mode, sizeof(o->mode), "%s", options->mode);
     o->read_us = ef__server_now(server);
     ef__overview_derive(o);
@@ -340,16 +339,8 @@ static ef_status whoami(ef__request *r, ef_error *err)
     (void)err;
     ef__json_open(&w, '{');
     ef__json_member_text(&w, "name", r->who.name);
-    ef__json_member_open(&w, "scopes", '[');
-    for (unsigned bit = EF__SCOPE_APPEND; bit <= EF__SCOPE_ADMIN; bit *= 2)
-        if (r->who.scopes & (bit | EF__SCOPE_ADMIN))
-            ef__json_str(&w, ef_str_from(ef__token_scope(bit)));
-    ef__json_close(&w, ']');
-    ef__json_key(&w, "tenant");
-    if (r->who.bound)
-        ef__json_str(&w, r->tenant);
-    else
-        ef__json_null(&w);
+    ef__scopes_write(&w, r->who.scopes & EF__SCOPE_ADMIN ? EF__SCOPE_ALL : r->who.scopes,
+                     r->who.bound ? r->who.tenant : NULL);
     ef__json_close(&w, '}');
     return EF_OK;
 }
@@ -369,16 +360,8 @@ const ef__http_route ef__routes_health[] = {
                         .size = sizeof(readyz_request), ANSWER("Text")),
     EF__RUN_OPERATION(version, GET, "/version", PROBE(EF__ROUTE_RESERVED), "version",
                       "version, mode and journal", ANSWER("Version")),
-    {0},
-};
-
-const ef__http_route ef__routes_status[] = {
     EF__RUN(status, show_status),
-    {0},
-};
-
-/* The overview has numbers over all tenants and no names of tenants; a bound token is refused. */
-const ef__http_route ef__routes_overview[] = {
+    /* Numbers over all tenants and no names of tenants; a bound token is refused. */
     EF__RUN_OPERATION(show_overview, GET, "/v1/overview", READS(UNBOUND), "overview",
                       "journal, outbox, projections and workers", ANSWER("Overview")),
     EF__RUN_OPERATION(whoami, GET, "/v1/whoami", EF__SCOPE_READ, EF__TENANCY_NONE, EF__ROUTE_QUICK,

@@ -167,20 +167,14 @@ static ef_status answer_mistakes(ef__request *r, ef_str text, ef_error *err)
     return EF_OK;
 }
 
-static ef_status deploy_program(ef__request *r, const ef__deploy_request *asked, ef_error *err)
+static ef_status deploy_program(ef__request *r, const ef_deploy *deploy, ef_error *err)
 {
     ef_projection_list deployed = {0};
     ef_text report = {0};
-    ef_status st = check_program(r, asked->text, err);
+    ef_status st = check_program(r, deploy->text, err);
 
     if (st == EF_OK)
-        st = ef_projection_deploy(ef__request_engine(r),
-                                  &(ef_deploy){.file_name = "program",
-                                               .text = asked->text,
-                                               .in_place = asked->in_place,
-                                               .actor = asked->actor,
-                                               .reason = asked->reason},
-                                  &deployed, &report, err);
+        st = ef_projection_deploy(ef__request_engine(r), deploy, &deployed, &report, err);
     EF_RELEASE(&deployed);
     EF_RELEASE(&report);
     return st;
@@ -188,18 +182,20 @@ static ef_status deploy_program(ef__request *r, const ef__deploy_request *asked,
 
 static ef_status deploy_projection(ef__request *r, void *request, ef_error *err)
 {
-    const ef__deploy_request *asked = request;
+    ef__deploy_request *asked = request;
+    ef_deploy *deploy = &asked->deploy;
     ef_on_error on_error;
     ef_status st = parse_on_error(asked->on_error, &on_error, err);
 
     if (st != EF_OK)
         return st;
-    st = deploy_program(r, asked, err);
+    deploy->file_name = "program";
+    st = deploy_program(r, deploy, err);
     if (st == EF_BAD_INPUT)
-        return answer_mistakes(r, asked->text, err);
+        return answer_mistakes(r, deploy->text, err);
     if (st == EF_OK && asked->on_error.len > 0)
-        st = ef_projection_on_error(ef__request_engine(r), asked->name, on_error, asked->actor,
-                                    asked->reason, err);
+        st = ef_projection_on_error(ef__request_engine(r), asked->name, on_error, deploy->actor,
+                                    deploy->reason, err);
     return answer_projection(r, st, err);
 }
 
@@ -362,27 +358,25 @@ static bool write_draft_row(void *context, const ef_draft_row *row)
 
 static ef_status try_draft(ef__request *r, void *request, ef_error *err)
 {
-    const ef__draft_request *asked = request;
+    ef__draft_request *asked = request;
+    ef_draft *draft = &asked->draft;
     ef__json_writer w = ef__request_writer(r);
     ef_draft_result counts = {0};
-    ef_status st = check_program(r, asked->text, err);
+    ef_status st = check_program(r, draft->text, err);
 
+    draft->file_name = "program";
+    draft->tenant = asked->any_tenant ? NULL : &asked->tenant;
     ef__json_open(&w, '{');
     ef__json_member_open(&w, "rows", '[');
     if (st == EF_OK)
-        st =
-            ef_projection_try_draft(ef__request_engine(r),
-                                    &(ef_draft){.file_name = "program",
-                                                .text = asked->text,
-                                                .tenant = asked->any_tenant ? NULL : &asked->tenant,
-                                                .limit = asked->limit},
-                                    write_draft_row, &w, &counts, NULL, err);
+        st = ef_projection_try_draft(ef__request_engine(r), draft, write_draft_row, &w, &counts,
+                                     NULL, err);
     ef__json_close(&w, ']');
     ef__shape_members(&w, &ef__shape_draft_result, &counts);
     ef__json_close(&w, '}');
     if (st == EF_BAD_INPUT) {
         ef__buf_reset(&r->out);
-        return answer_mistakes(r, asked->text, err);
+        return answer_mistakes(r, draft->text, err);
     }
     return st;
 }
@@ -530,10 +524,6 @@ const ef__http_route ef__routes_projections[] = {
     EF__SERVE(retire_projection, retire_generation),
     EF__SERVE(seed_projection, seed_generation),
     EF__SERVE(diff_projection, diff_generations),
-    {0},
-};
-
-const ef__http_route ef__routes_trial[] = {
     EF__SERVE_OPERATION(
         explain_projection, GET, "/v1/projections/{name}/explain", READS(NONE), "explainProjection",
         "the program as a graph",

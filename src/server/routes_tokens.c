@@ -59,11 +59,6 @@ static ef_status read_token(ef__request *r, const ef__token_request *asked, ef__
     return st;
 }
 
-static ef_status add_token(ef__token_list *list, void *context, ef_error *err)
-{
-    return ef__token_list_add(list, context, err);
-}
-
 static void write_token(ef__request *r, const ef__api_token *token, const char *text)
 {
     ef__json_writer w = ef__request_writer(r);
@@ -86,7 +81,7 @@ static ef_status create_token(ef__request *r, void *request, ef_error *err)
     if (st == EF_OK)
         st = ef__token_make(&token, ef__server_now(r->server), text, err);
     if (st == EF_OK)
-        st = ef__tokens_change(r->server->options.tokens, add_token, &token, err);
+        st = ef__tokens_add(r->server->options.tokens, &token, err);
     if (st == EF_OK)
         st = ef__tokens_reload(r->server, err);
     if (st == EF_OK)

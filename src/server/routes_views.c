@@ -80,7 +80,7 @@ static ef_status get_view_at_once(ef__request *r, ef_error *err)
 
     if (st == EF_OK) {
         (void)ef__buf_reserve(&r->out, found->items[0].data.len + VIEW_AROUND_BYTES);
-        ef__view_write(&w, &found->items[0], found->as_of);
+        ef__view_write(&w, &found->items[0], found->as_of, -1);
     }
     return st;
 }
@@ -113,7 +113,7 @@ static ef_status get_current_view(ef__request *r, ef__view_request *asked, ef_er
         st = wait_or_fail(r, &r->tenant, freshness, wait_ms, false, st, err);
     }
     if (st == EF_OK && !r->waiting.parks)
-        ef__view_write_found(&w, &found, current);
+        ef__view_write(&w, &found.items[0], found.as_of, current ? found.blocked_streams : -1);
     EF_RELEASE(&found);
     return st;
 }
@@ -132,7 +132,7 @@ static ef_status get_past_view(ef__request *r, const ef__view_request *asked, ef
         st = ef_view_at(ef__request_engine(r), asked->projection, asked->tenant, asked->id,
                         asked->position, &budget, &found, err);
     if (st == EF_OK)
-        ef__view_write(&w, &found.items[0], found.as_of);
+        ef__view_write(&w, &found.items[0], found.as_of, -1);
     EF_RELEASE(&found);
     return st;
 }
@@ -216,31 +216,6 @@ static ef_status version_of(ef__request *r, const ef_view_list *found, int32_t *
     return st;
 }
 
-static void write_page(ef__json_writer *w, const ef_view_query *q, const ef_view_list *found,
-                       int32_t version)
-{
-    ef__json_open(w, '{');
-    ef__json_member_str(w, "view_type", q->projection);
-    ef__json_member_int(w, "version", version);
-    if (q->count_only) {
-        ef__json_member_int(w, "count", found->total);
-    } else {
-        ef__json_member_open(w, "items", '[');
-        for (size_t i = 0; i < found->count; i++)
-            ef__view_write(w, &found->items[i], found->as_of);
-        ef__json_close(w, ']');
-        ef__json_member_name(w, "next", found->next);
-    }
-    ef__json_member_int(w, "as_of", found->as_of);
-    if (q->freshness.current)
-        ef__blocked_write(w, found);
-    if (q->explain) {
-        ef__json_member_str(w, "plan", found->plan);
-        ef__json_member_int(w, "looked", found->looked);
-    }
-    ef__json_close(w, '}');
-}
-
 static ef_status find_views(ef__request *r, void *request, ef_error *err)
 {
     ef_view_query *q = request;
@@ -266,7 +241,7 @@ static ef_status find_views(ef__request *r, void *request, ef_error *err)
     if (st == EF_OK && !r->waiting.parks)
         st = version_of(r, &found, &version, err);
     if (st == EF_OK && !r->waiting.parks)
-        write_page(&w, q, &found, version);
+        ef__view_page_write(&w, q, &found, version, NULL, NULL);
     EF_RELEASE(&found);
     return st;
 }

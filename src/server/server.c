@@ -26,26 +26,16 @@ int64_t ef__server_mono(const ef__server *server)
 
 static void fill_in(ef__server_options *o)
 {
-    if (!o->listen)
-        o->listen = "127.0.0.1:7450";
-    if (!o->clock)
-        o->clock = ef_clock_system();
-    if (o->threads_max == 0)
-        o->threads_max = 64;
-    if (o->connections_max == 0)
-        o->connections_max = 4096;
-    if (o->body_bytes_max == 0)
-        o->body_bytes_max = 16 << 20;
-    if (o->request_ms == 0)
-        o->request_ms = 60000;
-    if (o->heartbeat_ms == 0)
-        o->heartbeat_ms = 15000;
-    if (!o->mode)
-        o->mode = "";
-    if (!o->url)
-        o->url = "";
-    if (!o->path)
-        o->path = "";
+    o->listen = o->listen ? o->listen : "127.0.0.1:7450";
+    o->clock = o->clock ? o->clock : ef_clock_system();
+    o->threads_max = o->threads_max ? o->threads_max : 64;
+    o->connections_max = o->connections_max ? o->connections_max : 4096;
+    o->body_bytes_max = o->body_bytes_max ? o->body_bytes_max : 16 << 20;
+    o->request_ms = o->request_ms ? o->request_ms : 60000;
+    o->heartbeat_ms = o->heartbeat_ms ? o->heartbeat_ms : 15000;
+    o->mode = o->mode ? o->mode : "";
+    o->url = o->url ? o->url : "";
+    o->path = o->path ? o->path : "";
 }
 
 static bool is_path_character(char c)
@@ -117,6 +107,23 @@ void ef__service_free(void *object)
     free(service);
 }
 
+static ef_status start_pools(ef__server *server, ef_error *err)
+{
+    server->pool = ef__pool_new(server->options.threads_max);
+    server->probes = ef__pool_new(1);
+    return server->pool && server->probes ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+}
+
+/* In the order of their start. */
+static const struct part {
+    ef_status (*start)(ef__server *server, ef_error *err);
+    bool for_probes; /* a worker that only serves probes has it too */
+} parts[] = {
+    {ef__tokens_open, true},    {ef__tls_open, true},        {start_pools, true},
+    {ef__waiters_start, false}, {ef__committer_start, true}, {ef__hub_start, false},
+    {ef__tracer_start, true},   {ef__history_start, false},  {ef__http_start, true},
+};
+
 ef_status ef__server_start(const ef__server_options *options, ef__server **out, ef_error *err)
 {
     ef__server *server = calloc(1, sizeof *server);
@@ -132,24 +139,9 @@ ef_status ef__server_start(const ef__server_options *options, ef__server **out, 
     st = ef__routes_check(NULL, err);
     if (st == EF_OK)
         st = ef__server_path_check(ef_str_from(server->options.path), err);
-    if (st == EF_OK)
-        st = ef__tokens_open(server, err);
-    if (st == EF_OK)
-        st = ef__tls_open(server, err);
-    if (st == EF_OK)
-        st = ef__pool_start(server, err);
-    if (st == EF_OK && !options->probes_only)
-        st = ef__waiters_start(server, err);
-    if (st == EF_OK)
-        st = ef__committer_start(server, err);
-    if (st == EF_OK && !options->probes_only)
-        st = ef__hub_start(server, err);
-    if (st == EF_OK)
-        st = ef__tracer_start(server, err);
-    if (st == EF_OK && !options->probes_only)
-        st = ef__history_start(server, err);
-    if (st == EF_OK)
-        st = ef__http_start(server, err);
+    for (const struct part *p = parts; st == EF_OK && p < parts + sizeof parts / sizeof *parts; p++)
+        if (p->for_probes || !options->probes_only)
+            st = p->start(server, err);
     if (st != EF_OK) {
         ef__server_stop(server, 0);
         return st;
@@ -173,12 +165,12 @@ bool ef__server_has_tokens(const ef__server *server)
     return ef__tokens_any(server);
 }
 
-/* The certificate first: if it cannot be loaded, nothing has changed. */
 void ef__server_log_access(ef__server *server, bool wanted)
 {
     __atomic_store_n(&server->options.access_log, wanted, __ATOMIC_RELAXED);
 }
 
+/* The certificate first: if it cannot be loaded, nothing has changed. */
 ef_status ef__server_reload(ef__server *server, ef_error *err)
 {
     ef_status st = ef__tls_reload(server, err);
@@ -207,10 +199,12 @@ void ef__server_stop(ef__server *server, int64_t drain_ms)
     ef__waiters_stop(server);
     drain_requests(server, drain_ms);
     ef__service_stop(server->committer);
-    ef__pool_stop(server);
+    ef__pool_stop(server->pool);
+    ef__pool_stop(server->probes);
     ef__http_stop(server);
     ef__service_free(server->committer);
-    ef__pool_close(server);
+    ef__pool_free(server->pool);
+    ef__pool_free(server->probes);
     ef__service_free(server->event_waiters);
     ef__service_free(server->view_waiters);
     ef__tracer_stop(server);

@@ -119,9 +119,11 @@ struct ef__server {
     bool stopping;      /* atomic */
 };
 
-int64_t ef__server_now(const ef__server *server);   /* wall */
-int64_t ef__server_mono(const ef__server *server);  /* for durations */
-ef__disk ef__server_disk(const ef__server *server); /* disk space of the stores */
+int64_t ef__server_now(const ef__server *server);  /* wall */
+int64_t ef__server_mono(const ef__server *server); /* for durations */
+/* The tasks of this process; returns their number. */
+#define EF__TASKS_MAX 72
+size_t ef__server_tasks(const ef__server *server, ef_task out[EF__TASKS_MAX]);
 
 /* --- http.c, loop.c: the HTTP library --------------------------------------------------------- */
 
@@ -131,15 +133,20 @@ void ef__http_stop(ef__server *server);
 /* The response is ready: the network thread continues with the request. From any thread. */
 void ef__http_ready(struct ef__request *r);
 
+/* For a subscription without data: the network leaves its connection alone, and continues with it.
+ */
+void ef__http_suspend(void *connection);
+void ef__http_resume(ef__server *server, void *connection);
+
 /* --- pool.c: threads for handlers that may block ---------------------------------------------- */
 
 typedef struct ef__pool ef__pool;
-ef_status ef__pool_start(ef__server *server, ef_error *err);
+ef__pool *ef__pool_new(int64_t threads_max); /* NULL: memory ran out. The next accept that */
 /* Queues a request: a thread of the pool runs its handler, then calls ef__http_ready. False: the
  * queue is full. */
 bool ef__pool_put(ef__pool *pool, struct ef__request *r);
-void ef__pool_stop(ef__server *server);  /* answers queued requests and refuses new ones */
-void ef__pool_close(ef__server *server); /* frees it, after the network thread has ended */
+void ef__pool_stop(ef__pool *pool); /* answers queued requests and refuses new ones */
+void ef__pool_free(ef__pool *pool); /* after the network thread has ended */
 
 /* --- waiters.c: requests that wait for an event or a fold ------------------------------------- */
 

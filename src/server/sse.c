@@ -16,20 +16,21 @@
 
 /* --- the answer ------------------------------------------------------------------------------- */
 
-static void connection_suspend(void *connection)
+void ef__http_suspend(void *connection)
 {
     MHD_suspend_connection(connection);
 }
 
-static void connection_resume(ef__server *server, void *connection)
+void ef__http_resume(ef__server *server, void *connection)
 {
     MHD_resume_connection(connection);
     ef__loop_wake(server->loop);
 }
 
+/* `context` is a follower; NULL: a response to HEAD. */
 static ssize_t read_on(void *context, uint64_t at, char *out, size_t max)
 {
-    int64_t n = ef__follower_read(context, out, max);
+    int64_t n = context ? ef__follower_read(context, out, max) : -1;
 
     (void)at;
     return n < 0 ? MHD_CONTENT_READER_END_OF_STREAM : (ssize_t)n;
@@ -40,32 +41,19 @@ static void stream_leave(void *context)
     ef__follower_leave(context);
 }
 
-struct MHD_Response *ef__http_follow(struct ef__follower *follower, ef__server *server,
-                                     struct MHD_Connection *c)
+struct MHD_Response *ef__http_follow(ef__request *r)
 {
-    struct MHD_Response *response = MHD_create_response_from_callback(
-        MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_on, follower, stream_leave);
+    struct MHD_Response *response;
 
-    if (response)
-        ef__follower_attach(
-            follower, &(ef__follower_reader){server, c, connection_suspend, connection_resume});
+    if (r->head) {
+        ef__follower_leave(r->follower);
+        r->follower = NULL;
+    }
+    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_on,
+                                                 r->follower, stream_leave);
+    if (response && r->follower)
+        ef__follower_attach(r->follower, r->server, r->connection);
     return response;
-}
-
-static ssize_t read_nothing(void *context, uint64_t at, char *out, size_t max)
-{
-    (void)context;
-    (void)at;
-    (void)out;
-    (void)max;
-    return MHD_CONTENT_READER_END_OF_STREAM;
-}
-
-struct MHD_Response *ef__http_follow_head(struct ef__follower *follower)
-{
-    ef__follower_leave(follower);
-    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_nothing, NULL,
-                                             NULL);
 }
 
 /* --- the routes ------------------------------------------------------------------------------- */
@@ -84,16 +72,6 @@ static ef_status read_topic_key(ef__request *r, ef__topic_key *key, ef_error *er
     ef_status st = ef__request_check_parameters(r, err);
 
     return st == EF_OK ? copy_text("tenant", r->tenant, key->tenant, err) : st;
-}
-
-static ef_status join_hub(ef__request *r, const ef__topic_key *key, const ef_view_place *after,
-                          ef_str first, ef_error *err)
-{
-    ef_status st = ef__hub_join(r->server, key, after, first, &r->who, &r->follower, err);
-
-    if (st == EF_OK)
-        r->type = "text/event-stream";
-    return st;
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -132,7 +110,7 @@ static ef_status follow_events(ef__request *r, void *request, ef_error *err)
         st = read_position(r, asked->after, &after.number, err);
     if (st == EF_OK)
         st = read_topic_key(r, &key, err);
-    return st == EF_OK ? join_hub(r, &key, &after, EF_STR(""), err) : st;
+    return st == EF_OK ? ef__hub_join(r, &key, &after, EF_STR(""), err) : st;
 }
 
 /* --- views ------------------------------------------------------------------------------------ */
@@ -172,7 +150,7 @@ static ef_status join_views(ef__request *r, ef__topic_key *key, ef_error *err)
     if (st == EF_OK && last.len == 0)
         st = start_views(r, key, &place, &first, err);
     if (st == EF_OK)
-        st = join_hub(r, key, &place, ef__buf_str(&first), err);
+        st = ef__hub_join(r, key, &place, ef__buf_str(&first), err);
     return st;
 }
 

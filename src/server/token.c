@@ -291,9 +291,11 @@ static ef_status lock_file(const char *path, int *out_fd, ef_error *err)
     return EF_OK;
 }
 
-ef_status ef__tokens_change(const char *path,
-                            ef_status (*change)(ef__token_list *list, void *context, ef_error *err),
-                            void *context, ef_error *err)
+/* If `change` fails, the file is not changed. */
+static ef_status change_tokens(const char *path,
+                               ef_status (*change)(ef__token_list *list, void *context,
+                                                   ef_error *err),
+                               void *context, ef_error *err)
 {
     ef__token_list list = {NULL, 0};
     int fd = -1;
@@ -324,6 +326,16 @@ ef_status ef__token_list_add(ef__token_list *list, const ef__api_token *token, e
     list->items = grown;
     list->items[list->count++] = *token;
     return EF_OK;
+}
+
+static ef_status add_one(ef__token_list *list, void *context, ef_error *err)
+{
+    return ef__token_list_add(list, context, err);
+}
+
+ef_status ef__tokens_add(const char *path, ef__api_token *token, ef_error *err)
+{
+    return change_tokens(path, add_one, token, err);
 }
 
 typedef struct revoking {
@@ -358,7 +370,7 @@ ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__api
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return revoke_one(&(ef__token_list){NULL, 0}, &r,
                           err); /* without a file, create no lock file either */
-    return ef__tokens_change(path, revoke_one, &r, err);
+    return change_tokens(path, revoke_one, &r, err);
 }
 
 void ef__token_list_release(ef__token_list *list)
@@ -376,19 +388,24 @@ const char *ef__token_state(const ef__api_token *token, int64_t now_us)
     return token->expires_us > 0 && token->expires_us <= now_us ? "expired" : "live";
 }
 
-void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t now_us)
+void ef__scopes_write(ef__json_writer *w, unsigned scopes, const char *tenant)
 {
-    ef__json_member_text(w, "id", token->id);
     ef__json_member_open(w, "scopes", '[');
     for (unsigned bit = 1; bit <= EF__SCOPE_ADMIN; bit <<= 1)
-        if (token->scopes & bit)
+        if (scopes & bit)
             ef__json_str(w, ef_str_from(ef__token_scope(bit)));
     ef__json_close(w, ']');
     ef__json_key(w, "tenant");
-    if (token->bound)
-        ef__json_str(w, ef_str_from(token->tenant));
+    if (tenant)
+        ef__json_str(w, ef_str_from(tenant));
     else
         ef__json_null(w);
+}
+
+void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t now_us)
+{
+    ef__json_member_text(w, "id", token->id);
+    ef__scopes_write(w, token->scopes, token->bound ? token->tenant : NULL);
     ef__json_member_text(w, "note", token->note);
     ef__json_member_text(w, "state", ef__token_state(token, now_us));
     ef__json_member_time(w, "created_at", token->created_us);

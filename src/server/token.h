@@ -48,14 +48,12 @@ const ef__api_token *ef__token_find(const ef__token_list *list, ef_str text);
 /* No file: no tokens. EF_DAMAGED names the line, or reports that the file is empty. */
 ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err);
 /*
- * Reads the file, calls `change` with the list, and replaces the file with the result, all under a
- * lock: concurrent changes are serialised. If `change` fails, the file is not changed.
- * EF_NOT_FOUND  the directory does not exist
+ * These replace the file under a lock: concurrent changes are serialised.
+ * EF_NOT_FOUND  the directory does not exist, or there is no token to revoke
+ * EF_TOO_LARGE  there are EF__TOKENS_MAX tokens already
  */
-ef_status ef__tokens_change(const char *path,
-                            ef_status (*change)(ef__token_list *list, void *context, ef_error *err),
-                            void *context, ef_error *err);
-/* Revokes a token; idempotent. `out` is the revoked token. EF_NOT_FOUND */
+ef_status ef__tokens_add(const char *path, ef__api_token *token, ef_error *err);
+/* Idempotent. `out` is the revoked token. */
 ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__api_token *out,
                             ef_error *err);
 /* Appends a token. EF_TOO_LARGE: there are EF__TOKENS_MAX already. */
@@ -66,6 +64,8 @@ void ef__token_list_release(ef__token_list *list);
 const char *ef__token_state(const ef__api_token *token, int64_t now_us);
 /* "append,read" */
 void ef__scopes_format(unsigned scopes, char out[EF__SCOPES_TEXT_MAX]);
+/* Writes the members "scopes", and "tenant": null without a bound tenant. */
+void ef__scopes_write(ef__json_writer *w, unsigned scopes, const char *tenant);
 /* Writes the public members of a token: everything but hash and secret. */
 void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t now_us);
 

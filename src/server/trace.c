@@ -13,6 +13,7 @@
 #include "request.h"
 
 #include "../base/deadline.h"
+#include "../base/hash.h"
 #include "../base/same.h"
 
 #include <everfold/version.h>
@@ -79,8 +80,7 @@ static void random_hex(char *out, size_t digits)
 
     if (getrandom(bytes, digits / 2, 0) != (ssize_t)(digits / 2))
         memset(bytes, 1, sizeof(bytes)); /* an id of zeros is invalid */
-    for (size_t i = 0; i < digits / 2; i++)
-        (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    ef__hex(bytes, digits / 2, out);
 }
 
 /* "00-TRACE-SPAN-01". False: the client did not sample the trace. */

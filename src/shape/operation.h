@@ -145,14 +145,14 @@ typedef struct ef__type_request {
 } ef__type_request;
 
 typedef struct ef__deploy_request {
-    ef_str name, text, on_error, actor, reason;
-    bool in_place;
+    ef_deploy deploy;
+    ef_str name, on_error;
 } ef__deploy_request;
 
 typedef struct ef__draft_request {
-    ef_str name, text, tenant;
+    ef_draft draft;
+    ef_str name, tenant;
     bool any_tenant;
-    size_t limit;
 } ef__draft_request;
 
 typedef struct ef__diff_request {

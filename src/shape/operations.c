@@ -260,19 +260,19 @@ OPERATION(list_failures, GET, PROJECTION "/failures", READS(PART), "listFailures
 OPERATION(deploy_projection, "PUT", PROJECTION, OPERATES(UNBOUND), "deployProjection",
           "deploy a program (text)",
           REQUEST(ef__deploy_request, TEXT(ef__deploy_request, name, "name", PATH),
-                  BOOL(ef__deploy_request, in_place, "in_place", QUERY),
+                  BOOL(ef__deploy_request, deploy.in_place, "in_place", QUERY),
                   TEXT(ef__deploy_request, on_error, "on_error", QUERY),
-                  TEXT(ef__deploy_request, reason, "reason", QUERY),
-                  TEXT(ef__deploy_request, text, "text/plain", CONTENT),
-                  ACTOR(ef__deploy_request, actor)),
+                  TEXT(ef__deploy_request, deploy.reason, "reason", QUERY),
+                  TEXT(ef__deploy_request, deploy.text, "text/plain", CONTENT),
+                  ACTOR(ef__deploy_request, deploy.actor)),
           .body = "Program", ANSWER("Projection"));
 
 OPERATION(try_draft, POST, PROJECTION ":try-draft", EF__SCOPE_OPERATE, EF__TENANCY_QUERY,
           EF__ROUTE_BODY | EF__ROUTE_LONG, "tryDraft",
           "fold a program (text) over the streams with failed events, in memory",
           REQUEST(ef__draft_request, TEXT(ef__draft_request, name, "name", PATH),
-                  INT(ef__draft_request, limit, "limit", QUERY, 1, EF_DRAFT_ROWS_MAX),
-                  TEXT(ef__draft_request, text, "text/plain", CONTENT),
+                  INT(ef__draft_request, draft.limit, "limit", QUERY, 1, EF_DRAFT_ROWS_MAX),
+                  TEXT(ef__draft_request, draft.text, "text/plain", CONTENT),
                   TENANT(ef__draft_request, tenant), ANY_TENANT(ef__draft_request, any_tenant)),
           .body = "Program", MEMBER("Drafted", "rows", draft_row));
 

@@ -352,11 +352,7 @@ void ef__rows_write(ef__json_writer *w, const ef_outbox_summary *rows, const cha
 {
     const ef_row_list *oldest = &rows->oldest;
 
-    add_number(w, "pending", rows->pending);
-    add_number(w, "processing", rows->processing);
-    add_number(w, "failed", rows->failed);
-    add_number(w, "dead", rows->dead);
-    add_number(w, "blocked", rows->blocked);
+    ef__shape_members(w, &ef__shape_summary, rows);
     ef__member_seconds(w, oldest_key,
                        ef__age_ms(now_us, oldest->count > 0 ? oldest->items[0].enqueued_us : 0));
     ef__member_seconds(w, "blocked_seconds", ef__age_ms(now_us, rows->blocked_oldest_us));
@@ -378,11 +374,7 @@ void ef__overview_write_projections(ef__json_writer *w, const ef__overview *o)
     ef__json_close(w, ']');
     ef__json_member_int(w, "unaccounted",
                         o->unaccounted); /* a negative value is an error as well and is shown */
-    ef__json_key(w, "views_error");
-    if (o->views_error.status != EF_OK)
-        ef__json_str(w, ef_str_from(o->views_error.text));
-    else
-        ef__json_null(w);
+    ef__json_member_name(w, "views_error", ef_str_from(o->views_error.text));
 }
 
 static void write_counts(ef__json_writer *w, const ef__overview *o)

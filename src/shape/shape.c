@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define SECONDS_MAX                                                                                \
+    9e12 /* in microseconds it fits an int64_t; milliseconds are exact in a double */
+
 static const void *field_at(const void *thing, const ef__field *field)
 {
     return (const char *)thing + field->offset;
@@ -63,12 +66,19 @@ static void write_label(ef__json_writer *w, int32_t number)
     ef__json_str(w, ef_str_from(label));
 }
 
-static void write_number(ef__json_writer *w, bool known, int64_t number)
+static bool is_narrow(const ef__field *field)
 {
-    if (known)
-        ef__json_int(w, number);
-    else
+    return field->kind == EF__FIELD_INT32 || field->kind == EF__FIELD_NUMBER;
+}
+
+static void write_number(ef__json_writer *w, const ef__field *field, const void *value)
+{
+    int64_t number = is_narrow(field) ? *(const int32_t *)value : *(const int64_t *)value;
+
+    if (number < 0 && (field->kind == EF__FIELD_COUNT || field->kind == EF__FIELD_NUMBER))
         ef__json_null(w);
+    else
+        ef__json_int(w, number);
 }
 
 static void write_field(ef__json_writer *w, const ef__field *field, const void *thing)
@@ -83,16 +93,10 @@ static void write_field(ef__json_writer *w, const ef__field *field, const void *
         write_text(w, field, value);
         break;
     case EF__FIELD_INT32:
-        ef__json_int(w, *(const int32_t *)value);
-        break;
     case EF__FIELD_INT64:
-        ef__json_int(w, *(const int64_t *)value);
-        break;
     case EF__FIELD_COUNT:
-        write_number(w, *(const int64_t *)value >= 0, *(const int64_t *)value);
-        break;
     case EF__FIELD_NUMBER:
-        write_number(w, *(const int32_t *)value >= 0, *(const int32_t *)value);
+        write_number(w, field, value);
         break;
     case EF__FIELD_BOOL:
         ef__json_bool(w, *(const bool *)value);
@@ -195,7 +199,7 @@ static ef_status read_word(const ef__json *json, const ef__field *field, void *v
 static ef_status read_number(const ef__json *json, const ef__field *field, void *value,
                              ef_error *err)
 {
-    bool narrow = field->kind == EF__FIELD_INT32 || field->kind == EF__FIELD_NUMBER;
+    bool narrow = is_narrow(field);
     int64_t number = 0;
 
     if (json->kind != EF__JSON_NUMBER || ef__json_int64(json, &number) != 0 ||
@@ -221,22 +225,15 @@ static ef_status read_seconds(const ef__json *json, const ef__field *field, void
                               ef_error *err)
 {
     char text[40];
-    long long whole = 0;
-    int thousandths = 0;
-    char *end;
+    double seconds;
 
     if (json->kind != EF__JSON_NUMBER || json->text.len >= sizeof(text))
         return wrong_kind(field, "a number of seconds", err);
     (void)snprintf(text, sizeof(text), "%.*s", EF_STR_ARG(json->text));
-    whole = strtoll(text, &end, 10);
-    for (int i = 0, scale = 100; *end == '.' && i < 3 && end[i + 1] >= '0' && end[i + 1] <= '9';
-         i++) {
-        thousandths += (end[i + 1] - '0') * scale;
-        scale /= 10;
-    }
-    if (whole < 0 || whole > INT64_MAX / 1000000 - 1)
+    seconds = strtod(text, NULL);
+    if (!(seconds >= 0 && seconds < SECONDS_MAX))
         return wrong_kind(field, "a number of seconds", err);
-    *(int64_t *)value = (int64_t)whole * 1000000 + (int64_t)thousandths * 1000;
+    *(int64_t *)value = (int64_t)(seconds * 1000 + 0.5) * 1000;
     return EF_OK;
 }
 
@@ -354,31 +351,42 @@ void ef__projection_write(ef__json_writer *w, const ef_projection *p)
     ef__json_close(w, '}');
 }
 
-static void view_members(ef__json_writer *w, const ef_view *view, int64_t as_of)
+void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of, int64_t blocked)
 {
+    ef__json_open(w, '{');
     ef__shape_members(w, &ef__shape_view, view);
     ef__json_member_int(w, "as_of", as_of);
-}
-
-void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of)
-{
-    ef__json_open(w, '{');
-    view_members(w, view, as_of);
+    if (blocked >= 0)
+        ef__json_member_int(w, "blocked_streams", blocked);
     ef__json_close(w, '}');
 }
 
-void ef__view_write_found(ef__json_writer *w, const ef_view_list *found, bool current)
+void ef__view_page_write(ef__json_writer *w, const ef_view_query *query, const ef_view_list *found,
+                         int32_t version, void (*after_each)(void *context), void *context)
 {
     ef__json_open(w, '{');
-    view_members(w, &found->items[0], found->as_of);
-    if (current)
-        ef__blocked_write(w, found);
+    ef__json_member_str(w, "view_type", query->projection);
+    ef__json_member_int(w, "version", version);
+    if (query->count_only) {
+        ef__json_member_int(w, "count", found->total);
+    } else {
+        ef__json_member_open(w, "items", '[');
+        for (size_t i = 0; i < found->count; i++) {
+            ef__view_write(w, &found->items[i], found->as_of, -1);
+            if (after_each)
+                after_each(context);
+        }
+        ef__json_close(w, ']');
+        ef__json_member_name(w, "next", found->next);
+    }
+    ef__json_member_int(w, "as_of", found->as_of);
+    if (query->freshness.current)
+        ef__json_member_int(w, "blocked_streams", found->blocked_streams);
+    if (query->explain) {
+        ef__json_member_str(w, "plan", found->plan);
+        ef__json_member_int(w, "looked", found->looked);
+    }
     ef__json_close(w, '}');
-}
-
-void ef__blocked_write(ef__json_writer *w, const ef_view_list *found)
-{
-    ef__json_member_int(w, "blocked_streams", found->blocked_streams);
 }
 
 void ef__replay_warning_write(ef__json_writer *w, ef_str projection, const ef_event *event,

@@ -128,12 +128,11 @@ ef_status ef__shape_read_more(const ef__json *object, const ef__shape *shape, vo
 void ef__problem_write(ef__json_writer *w, const ef_error *err, const char *hint);
 /* Writes a projection with its scopes. */
 void ef__projection_write(ef__json_writer *w, const ef_projection *projection);
-/* Writes a view as of a position. */
-void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of);
-/* Writes the first view of a list; `current`: with the number of blocked streams. */
-void ef__view_write_found(ef__json_writer *w, const ef_view_list *found, bool current);
-void ef__blocked_write(ef__json_writer *w,
-                       const ef_view_list *found); /* writes only "blocked_streams" */
+/* Writes a view as of a position, with the number of blocked streams unless it is below 0. */
+void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of, int64_t blocked);
+/* Writes what a query has found. `after_each` is called after each view; NULL: it is not. */
+void ef__view_page_write(ef__json_writer *w, const ef_view_query *query, const ef_view_list *found,
+                         int32_t version, void (*after_each)(void *context), void *context);
 /* Writes an event on which a replay fails, and the reason. */
 void ef__replay_warning_write(ef__json_writer *w, ef_str projection, const ef_event *event,
                               ef_str message);
